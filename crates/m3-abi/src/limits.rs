@@ -1,0 +1,86 @@
+//! Limits: defaults of the paper's releases and the bounds they may be raised to.
+
+/// The part of an endpoint number that generations are multiples of, less the
+/// number of tasks (`G = NR_TASKS + 35535`).
+const GENERATION_BASE: i32 = 35_535;
+
+/// Tasks per VM (slots `-tasks ..= -1`); fixed for the node, since every endpoint number depends on it.
+const TASKS: i32 = 35;
+
+/// The distance between two generations of one slot (`G`).
+pub const GENERATION_SIZE: i32 = TASKS + GENERATION_BASE;
+
+/// The highest generation; the next one after it is 1 again.
+pub const GENERATION_MAX: i32 = i32::MAX / GENERATION_SIZE - 1;
+
+/// Slots below this one are system slots: their generation is always 0.
+pub const SYSTEM_SLOTS: i32 = 29;
+
+/// The first slot whose generation rises at each bind.
+pub const FIRST_USER_SLOT: i32 = SYSTEM_SLOTS;
+
+/// Longest VM name, in bytes.
+pub const VM_NAME_MAX_BYTES: usize = 15;
+
+/// Longest endpoint name, in bytes.
+pub const NAME_MAX_BYTES: usize = 63;
+
+/// Longest payload of a long message, in bytes: what a link holds inline.
+pub const LONG_MAX_BYTES: usize = 3584;
+
+/// Limits of a node, set once by `drvs_init`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeLimits {
+    /// VMs on the node: 1 to 1,024.
+    pub vms: i32,
+    /// Nodes of the system: 1 to 1,024. Node ids are `0 .. nodes`.
+    pub nodes: i32,
+    /// Process slots per VM (`0 .. procs`): 1 to 35,534, less the numbers of ANY, NONE and SELF.
+    pub procs: i32,
+    /// Task slots per VM (`-tasks ..= -1`): 0 to 35.
+    pub tasks: i32,
+}
+
+impl NodeLimits {
+    /// Defaults of the paper's releases: 32, 32, 221, 35.
+    pub const DEFAULT: Self = Self { vms: 32, nodes: 32, procs: 221, tasks: TASKS };
+    /// The most that can be asked for.
+    pub const MAX: Self = Self { vms: 1024, nodes: 1024, procs: 35_534, tasks: TASKS };
+
+    /// Whether every limit lies within 1 (tasks: 0) and [`NodeLimits::MAX`].
+    #[must_use]
+    pub const fn in_bounds(&self) -> bool {
+        let max = Self::MAX;
+        1 <= self.vms
+            && self.vms <= max.vms
+            && 1 <= self.nodes
+            && self.nodes <= max.nodes
+            && 1 <= self.procs
+            && self.procs <= max.procs
+            && 0 <= self.tasks
+            && self.tasks <= max.tasks
+    }
+}
+
+impl Default for NodeLimits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+/// Limits of one VM: at most those of its node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VmLimits {
+    /// Process slots (`0 .. procs`).
+    pub procs: i32,
+    /// Task slots (`-tasks ..= -1`).
+    pub tasks: i32,
+}
+
+impl VmLimits {
+    /// Whether the limits are sensible and no larger than the node's.
+    #[must_use]
+    pub const fn fit(&self, node: &NodeLimits) -> bool {
+        1 <= self.procs && self.procs <= node.procs && 0 <= self.tasks && self.tasks <= node.tasks
+    }
+}

@@ -1,0 +1,130 @@
+//! The message: 48 bytes, of which 44 travel; the source is vouched for, never sent.
+
+use crate::endpoint::{Address, NONE, Slot};
+
+/// Size of a message in bytes.
+pub const MESSAGE_BYTES: usize = 48;
+/// Size of its payload in bytes: the union of the formats m1 to m9 and mA.
+pub const PAYLOAD_BYTES: usize = 40;
+/// Type of a notification: this, or-ed with the number of the source's slot.
+pub const NOTIFY_MESSAGE: i32 = 0x1000;
+
+/// A message as every language sees it.
+///
+/// ```text
+/// 0        4        8                                            48
+/// | source | m_type | payload: 40 bytes, eight-byte aligned        |
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C, align(8))]
+pub struct Message {
+    /// Who sent it: set by the receiver's library from what the node daemon
+    /// vouched for, never from shared memory.
+    pub source: Address,
+    /// What it is; free for the programs to agree upon.
+    pub m_type: i32,
+    /// The words of the formats; their meaning is the programs' own.
+    pub payload: [u8; PAYLOAD_BYTES],
+}
+
+const _: () = assert!(size_of::<Message>() == MESSAGE_BYTES);
+const _: () = assert!(core::mem::offset_of!(Message, payload) == 8);
+
+impl Message {
+    /// A message of this type with an empty payload.
+    #[must_use]
+    pub const fn new(m_type: i32) -> Self {
+        Self { source: NONE, m_type, payload: [0; PAYLOAD_BYTES] }
+    }
+
+    /// The same with the first bytes of its payload set; the rest is zero.
+    ///
+    /// # Panics
+    /// Where `bytes` is longer than [`PAYLOAD_BYTES`].
+    #[must_use]
+    pub const fn with_bytes(mut self, bytes: &[u8]) -> Self {
+        let (head, _) = self.payload.split_at_mut(bytes.len());
+        head.copy_from_slice(bytes);
+        self
+    }
+
+    /// The 32-bit word at `index` (0 to 9) of the payload.
+    ///
+    /// # Panics
+    /// Where `index` is above 9.
+    #[must_use]
+    pub fn word(&self, index: usize) -> i32 {
+        let mut bytes = [0; 4];
+        bytes.copy_from_slice(&self.payload[index * 4..index * 4 + 4]);
+        i32::from_ne_bytes(bytes)
+    }
+
+    /// Sets the 32-bit word at `index` (0 to 9) of the payload.
+    ///
+    /// # Panics
+    /// Where `index` is above 9.
+    pub fn set_word(&mut self, index: usize, value: i32) {
+        self.payload[index * 4..index * 4 + 4].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// The 64-bit word at `index` (0 to 4) of the payload.
+    ///
+    /// # Panics
+    /// Where `index` is above 4.
+    #[must_use]
+    pub fn long(&self, index: usize) -> i64 {
+        let mut bytes = [0; 8];
+        bytes.copy_from_slice(&self.payload[index * 8..index * 8 + 8]);
+        i64::from_ne_bytes(bytes)
+    }
+
+    /// Sets the 64-bit word at `index` (0 to 4) of the payload.
+    ///
+    /// # Panics
+    /// Where `index` is above 4.
+    pub fn set_long(&mut self, index: usize, value: i64) {
+        self.payload[index * 8..index * 8 + 8].copy_from_slice(&value.to_ne_bytes());
+    }
+
+    /// The notification of `source`: `argument` is the pending set of HARDWARE
+    /// or SYSTEM and 0 else; the time is that of the notification.
+    ///
+    /// Format m9: two ints at 0 and 4 (the argument's halves), a timespec at 8 and 16.
+    #[must_use]
+    pub fn notification(source: Address, argument: u64, seconds: i64, nanoseconds: i64) -> Self {
+        let mut message = Self::new(NOTIFY_MESSAGE | source.slot());
+        message.source = source;
+        message.payload[..8].copy_from_slice(&argument.to_ne_bytes());
+        message.set_long(1, seconds);
+        message.set_long(2, nanoseconds);
+        message
+    }
+
+    /// Whether this is a notification of its source.
+    #[must_use]
+    pub const fn is_notification(&self) -> bool {
+        self.m_type == Self::notification_type(self.source.slot())
+    }
+
+    /// The type that a notification of `slot` has.
+    #[must_use]
+    pub const fn notification_type(slot: Slot) -> i32 {
+        NOTIFY_MESSAGE | slot
+    }
+}
+
+impl Default for Message {
+    fn default() -> Self {
+        Self::new(0)
+    }
+}
+
+impl core::fmt::Debug for Message {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Message")
+            .field("source", &self.source)
+            .field("m_type", &self.m_type)
+            .field("payload", &self.payload)
+            .finish()
+    }
+}
