@@ -1,0 +1,2 @@
+//! Runs the benchmark.
+fn main() {}
