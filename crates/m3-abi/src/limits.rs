@@ -26,7 +26,7 @@ pub const VM_NAME_MAX_BYTES: usize = 15;
 pub const NAME_MAX_BYTES: usize = 63;
 
 /// Longest payload of a long message, in bytes: what a link holds inline.
-pub const LONG_MAX_BYTES: usize = 3584;
+pub const LONG_MAX_BYTES: usize = 1792;
 
 /// Limits of a node, set once by `drvs_init`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,26 @@
+//! The data plane: what two endpoints share, and how they wait for each other.
+//!
+//! ```text
+//!   link page (both write)        status page (owner writes, peers see)
+//!   hints page (all peers write)  desk page (owner and node daemon write)
+//! ```
+//!
+//! A message is one slot of a link going from EMPTY to FULL to TAKEN
+//! ([`slot`]); everything else here is about finding it ([`Hints`],
+//! [`Status`]) and about not sleeping through it ([`Pace`]).
+
+mod atom;
+mod desk;
+mod hints;
+mod link;
+mod pace;
+pub mod slot;
+mod status;
+
+pub use atom::{Word32, Word64, fence_after_update};
+pub use desk::{Blocked, Counter, DESK_BYTES, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, Verb};
+pub use hints::{HINTS_BYTES, HINTS_MAX, Hints};
+pub use link::{Answer, Arrival, Incoming, LINK_BYTES, Link, Side};
+pub use pace::{Pace, Patience, Step, Strategy};
+pub use slot::{Broken, Kind, State};
+pub use status::{Mode, PeerStatus, STATUS_BYTES, Status, WATCH_MAX};

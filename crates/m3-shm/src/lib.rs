@@ -1,0 +1,11 @@
+//! Shared memory as hostile input: regions whose contents can only be copied.
+//!
+//! Two types tell who may write: [`Shared`] (this process and its peers) and
+//! [`Observed`] (others write, this process looks). Neither ever gives a
+//! reference to the memory but to an atomic word; every access is checked
+//! against the region's own length, which is sealed and known from its maker.
+
+mod copy;
+mod region;
+
+pub use region::{Observed, Shared};

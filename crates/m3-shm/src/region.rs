@@ -1,0 +1,174 @@
+//! Regions: a mapping with checked access to its words.
+//!
+//! # Safety
+//! All access is through atomics at checked, aligned offsets of a mapping that
+//! lives as long as the region. A peer may change any byte at any time; that
+//! is what atomics are for, and nothing else is read.
+#![allow(unsafe_code)]
+
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use m3_sys::{Errno, Mapping};
+use std::os::fd::AsFd;
+
+/// Types that are valid for every bit pattern and may be shared with a hostile process.
+pub(crate) trait Word: Sized {}
+impl Word for AtomicU8 {}
+impl Word for AtomicU32 {}
+impl Word for AtomicU64 {}
+
+/// The word at `offset`.
+///
+/// # Panics
+/// Where the word does not lie inside the mapping or is not aligned: offsets
+/// are our own constants and checked indexes, never a peer's.
+#[inline]
+pub(crate) fn word<T: Word>(mapping: &Mapping, offset: usize) -> &T {
+    let end = offset.checked_add(size_of::<T>());
+    assert!(
+        end.is_some_and(|end| end <= mapping.bytes()) && offset.is_multiple_of(align_of::<T>()),
+        "word outside its region"
+    );
+    // SAFETY: inside the mapping and aligned (just checked; mappings begin at
+    // a page); valid for any bits; lives as long as the borrow of the mapping.
+    unsafe { &*mapping.start().as_ptr().add(offset).cast::<T>() }
+}
+
+/// A region that this process and its peers write.
+#[derive(Debug)]
+pub struct Shared(Mapping);
+
+impl Shared {
+    /// Maps memory of exactly this size for reading and writing.
+    ///
+    /// # Errors
+    /// Of [`Mapping::new`].
+    pub fn map(memory: impl AsFd, bytes: usize) -> Result<Self, Errno> {
+        Mapping::new(memory, bytes, true).map(Self)
+    }
+
+    /// The 32-bit word at `offset`.
+    ///
+    /// # Panics
+    /// Where it does not lie inside, aligned.
+    #[must_use]
+    #[inline]
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        word(&self.0, offset)
+    }
+
+    /// The 64-bit word at `offset`.
+    ///
+    /// # Panics
+    /// Where it does not lie inside, aligned.
+    #[must_use]
+    #[inline]
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        word(&self.0, offset)
+    }
+
+    /// Copies bytes in. A reader may see them in any order until a word is
+    /// published with release order afterwards.
+    ///
+    /// # Panics
+    /// Where they do not fit, or `offset` is not a multiple of eight.
+    #[inline]
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        crate::copy::write(&self.0, offset, bytes);
+    }
+
+    /// Copies bytes out; what a peer writes meanwhile may be in them or not.
+    ///
+    /// # Panics
+    /// Where they do not lie inside, or `offset` is not a multiple of eight.
+    #[inline]
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) {
+        crate::copy::read(&self.0, offset, bytes);
+    }
+}
+
+/// A region that another process writes and this one only sees.
+#[derive(Debug)]
+pub struct Observed(Mapping);
+
+impl Observed {
+    /// Maps memory of exactly this size for reading.
+    ///
+    /// # Errors
+    /// Of [`Mapping::new`].
+    pub fn map(memory: impl AsFd, bytes: usize) -> Result<Self, Errno> {
+        Mapping::new(memory, bytes, false).map(Self)
+    }
+
+    /// The 32-bit word at `offset`, now.
+    ///
+    /// # Panics
+    /// Where it does not lie inside, aligned.
+    #[must_use]
+    #[inline]
+    pub fn load32(&self, offset: usize, order: Ordering) -> u32 {
+        word::<AtomicU32>(&self.0, offset).load(order)
+    }
+
+    /// The 64-bit word at `offset`, now.
+    ///
+    /// # Panics
+    /// Where it does not lie inside, aligned.
+    #[must_use]
+    #[inline]
+    pub fn load64(&self, offset: usize, order: Ordering) -> u64 {
+        word::<AtomicU64>(&self.0, offset).load(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn memory() -> std::os::fd::OwnedFd {
+        m3_sys::create_memory("m3-test", 4096).unwrap()
+    }
+
+    #[test]
+    fn bytes_written_at_any_length_are_read_back() {
+        let region = Shared::map(memory(), 4096).unwrap();
+        for length in 0..70 {
+            let sent: Vec<u8> = (0..length).map(|at| at + 1).collect();
+            region.write(64, &sent);
+            let mut got = vec![0; sent.len()];
+            region.read(64, &mut got);
+            assert_eq!(got, sent);
+        }
+    }
+
+    #[test]
+    fn an_observer_sees_what_the_writer_stores() {
+        let memory = memory();
+        let writer = Shared::map(&memory, 4096).unwrap();
+        let observer = Observed::map(&memory, 4096).unwrap();
+        writer.word64(8).store(7, Ordering::Release);
+        assert_eq!(observer.load64(8, Ordering::Acquire), 7);
+        assert_eq!(observer.load32(8, Ordering::Acquire), 7);
+    }
+
+    #[test]
+    fn memory_of_another_size_is_refused() {
+        assert_eq!(Shared::map(memory(), 8192).unwrap_err(), Errno::INVAL);
+    }
+
+    #[test]
+    fn after_the_seal_nobody_new_can_write() {
+        let memory = memory();
+        let writer = Shared::map(&memory, 4096).unwrap();
+        m3_sys::seal_against_new_writers(&memory).unwrap();
+        assert_eq!(Shared::map(&memory, 4096).unwrap_err(), Errno::PERM);
+        assert!(Observed::map(&memory, 4096).is_ok());
+        writer.word32(0).store(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    #[should_panic(expected = "word outside its region")]
+    fn a_word_beyond_the_end_is_refused() {
+        let region = Shared::map(memory(), 4096).unwrap();
+        let _ = region.word64(4092);
+    }
+}

@@ -1,0 +1,80 @@
+//! Sleeping on words of shared memory, and waking who sleeps there.
+//!
+//! Always shared futexes (the word is known by its page, not its address) and
+//! always with a limit: whoever trusts that a wake comes has no time to look
+//! whether the waker still lives.
+
+use core::sync::atomic::AtomicU32;
+use rustix::io::Errno;
+use rustix::thread::futex::{self, Flags, WaitFlags, WaitPtr, WaitvFlags};
+use rustix::time::{ClockId, Timespec};
+
+/// The most words that one sleep can wait for.
+pub const WAIT_WORDS_MAX: usize = 128;
+
+/// How a sleep ended. All but `Limit` and `Signal` only mean: look again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waiting {
+    /// Woken, or a word had changed already.
+    Changed,
+    /// The limit passed.
+    Limit,
+    /// A signal was handled.
+    Signal,
+}
+
+/// A word with the value it must still have for the sleep to begin.
+pub type Expected<'a> = (&'a AtomicU32, u32);
+
+fn timespec(limit_ns: u64) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(limit_ns / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: (limit_ns % 1_000_000_000).cast_signed(),
+    }
+}
+
+fn outcome(result: Result<(), Errno>) -> Result<Waiting, Errno> {
+    match result {
+        Ok(()) | Err(Errno::AGAIN) => Ok(Waiting::Changed),
+        Err(Errno::TIMEDOUT) => Ok(Waiting::Limit),
+        Err(Errno::INTR) => Ok(Waiting::Signal),
+        Err(other) => Err(other),
+    }
+}
+
+/// Sleeps while the word has this value, for at most `limit_ns` from now.
+///
+/// # Errors
+/// Those that mean a defect of ours: `FAULT`, `INVAL`.
+///
+/// # Source
+/// futex(2), `FUTEX_WAIT`
+pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<Waiting, Errno> {
+    outcome(futex::wait(word, Flags::empty(), value, Some(&timespec(limit_ns))))
+}
+
+/// Sleeps while all words have their values, until `deadline_ns` of the monotonic clock.
+///
+/// # Errors
+/// `NOSYS` before Linux 5.16; `INVAL` for no word or more than [`WAIT_WORDS_MAX`].
+///
+/// # Source
+/// futex(2), futex_waitv
+pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<Waiting, Errno> {
+    let mut waiters = [futex::Wait::new(); WAIT_WORDS_MAX];
+    let waiters = waiters.get_mut(..words.len()).ok_or(Errno::INVAL)?;
+    for (waiter, (word, value)) in waiters.iter_mut().zip(words) {
+        waiter.val = u64::from(*value);
+        waiter.uaddr = WaitPtr::new(word.as_ptr().cast());
+        waiter.flags = WaitFlags::SIZE_U32;
+    }
+    let deadline = timespec(deadline_ns);
+    outcome(futex::waitv(waiters, WaitvFlags::empty(), Some(&deadline), ClockId::Monotonic).map(|_index| ()))
+}
+
+/// Wakes whoever sleeps on the word: at most two, since at most its two parties may.
+#[inline]
+pub fn wake(word: &AtomicU32) {
+    // A failed wake means that nobody can sleep there: the word is ours and mapped.
+    let _ = futex::wake(word, Flags::empty(), 2);
+}

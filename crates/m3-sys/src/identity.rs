@@ -1,0 +1,78 @@
+//! Who is at the other end of a socket, as the kernel says.
+//!
+//! # Safety
+//! `getsockopt` writes into locals of exactly the length it is given.
+#![allow(unsafe_code)]
+
+use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
+
+/// The credentials of a process at the time it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Process id, in the caller's PID namespace.
+    pub pid: i32,
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
+}
+
+/// `SO_PEERPIDFD`, Linux 6.5.
+const SO_PEERPIDFD: libc::c_int = 77;
+/// `SO_PASSRIGHTS`, Linux 6.16.
+const SO_PASSRIGHTS: libc::c_int = 83;
+
+/// Who connected this socket.
+///
+/// # Errors
+/// `INVAL` where it is no connected Unix socket.
+pub fn peer_identity(socket: impl AsFd) -> Result<Identity, Errno> {
+    let cred = socket_peercred(socket)?;
+    Ok(Identity { pid: cred.pid.as_raw_nonzero().get(), uid: cred.uid.as_raw(), gid: cred.gid.as_raw() })
+}
+
+/// A descriptor of the very process that connected this socket; it becomes readable at its death.
+///
+/// Before Linux 6.5 it is opened by number, which is safe only while the peer
+/// is known to live: the caller compares the start time afterwards.
+///
+/// # Errors
+/// `SRCH` where the process has been reaped on an old kernel; `MFILE`.
+pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
+    let socket = socket.as_fd();
+    let mut fd: libc::c_int = -1;
+    let mut length: libc::socklen_t = 4;
+    // SAFETY: fd and length are live locals, length is the size of fd.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut length,
+        )
+    };
+    if result == 0 && fd >= 0 {
+        // SAFETY: the kernel made this descriptor for us; nobody else owns it.
+        return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
+    }
+    crate::open_process(peer_identity(socket)?.pid)
+}
+
+/// Makes the kernel refuse descriptors sent to this socket; `false` where it is too old for that.
+pub(crate) fn refuse_descriptors(socket: impl AsFd) -> bool {
+    let off: libc::c_int = 0;
+    // SAFETY: the option value is a live local of the length given.
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const off).cast(),
+            4,
+        )
+    };
+    result == 0
+}

@@ -1,0 +1,109 @@
+//! Processes: known by descriptors, never by a number alone.
+//!
+//! # Safety
+//! The raw calls take integers only.
+#![allow(unsafe_code)]
+
+use rustix::fd::{AsFd, FromRawFd, OwnedFd};
+use rustix::io::Errno;
+pub use rustix::process::Signal;
+use rustix::process::{
+    Pid, PidfdFlags, Resource, Rlimit, getpid, getrlimit, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal, setrlimit,
+};
+
+/// `PIDFD_THREAD`, Linux 6.9.
+const PIDFD_THREAD: u32 = libc::O_EXCL.cast_unsigned();
+
+fn pid(number: i32) -> Result<Pid, Errno> {
+    if number <= 0 {
+        return Err(Errno::SRCH);
+    }
+    Pid::from_raw(number).ok_or(Errno::SRCH)
+}
+
+/// A descriptor of the process that has this number now; readable at its death.
+///
+/// # Errors
+/// `SRCH`, `MFILE`.
+///
+/// # Source
+/// pidfd_open(2)
+pub fn open_process(number: i32) -> Result<OwnedFd, Errno> {
+    pidfd_open(pid(number)?, PidfdFlags::empty())
+}
+
+/// A descriptor of one thread; readable at its end.
+///
+/// # Errors
+/// `SRCH`, `MFILE`; `INVAL` before Linux 6.9.
+pub fn open_thread(number: i32) -> Result<OwnedFd, Errno> {
+    pid(number)?;
+    // SAFETY: two integers; the result is a new descriptor or an error.
+    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
+    match i32::try_from(fd) {
+        // SAFETY: a descriptor the kernel has just made for us.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(22))),
+    }
+}
+
+/// Sends a signal to the process of this descriptor.
+///
+/// # Errors
+/// `SRCH` where it has gone, `PERM`.
+pub fn signal(process: impl AsFd, signal: Signal) -> Result<(), Errno> {
+    pidfd_send_signal(process, signal)
+}
+
+/// This process's number.
+#[must_use]
+pub fn process_id() -> i32 {
+    getpid().as_raw_nonzero().get()
+}
+
+/// This thread's number.
+#[must_use]
+pub fn thread_id() -> i32 {
+    rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// When the process with this number started, in clock ticks since boot:
+/// number and start together are unique.
+///
+/// # Errors
+/// `SRCH` where there is no such process or /proc hides it.
+///
+/// # Source
+/// proc_pid_stat(5), field 22
+pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).map_err(|_gone| Errno::SRCH)?;
+    // The command in parentheses may hold anything; the fields after it do not.
+    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
+    fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)
+}
+
+/// Makes this process get SIGKILL when its parent's thread ends.
+///
+/// # Errors
+/// None in practice.
+pub fn die_with_parent() -> Result<(), Errno> {
+    set_parent_process_death_signal(Some(Signal::KILL))
+}
+
+/// Keeps this process from dumping core and from being read by others of its user.
+///
+/// # Errors
+/// None in practice.
+pub fn no_core() -> Result<(), Errno> {
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+}
+
+/// Raises the limit of open descriptors to the most allowed; returns it.
+#[must_use]
+pub fn raise_fd_limit() -> u64 {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
+        .unwrap_or(u64::MAX)
+}
