@@ -1,1 +1,29 @@
-//! m3-wire
+//! Control frames between members and the node daemon, and their codec.
+//!
+//! One frame a packet. The first frame of a connection is [`Request::Hello`]
+//! with the [`VERSION`]; whatever cannot be decoded ends the connection. The
+//! frames are flat: no nesting that a stranger could deepen, no length that is
+//! not bounded by the packet.
+
+mod codec;
+mod info;
+mod news;
+mod reply;
+mod request;
+
+pub use codec::{Malformed, decode, encode};
+pub use info::{
+    BellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, VmInfo, VmParams, WaitInfo,
+};
+pub use news::News;
+pub use reply::{FromDaemon, Refusal, Reply};
+pub use request::{Await, BindKind, Request};
+
+/// Version of the frames; daemon and library must have the same.
+pub const VERSION: u32 = 1;
+/// The longest frame a member may send, in bytes.
+pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
+/// The longest frame a daemon sends, in bytes.
+pub const REPLY_MAX_BYTES: usize = 64 * 1024;
+/// File name of the daemon's socket in its runtime directory.
+pub const SOCKET_NAME: &str = "m3d.sock";

@@ -1,0 +1,40 @@
+//! What the daemon tells unasked.
+
+use crate::info::PeerInfo;
+use serde::{Deserialize, Serialize};
+
+/// Something that happened.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum News {
+    /// A peer has made a link; three descriptors: link, its status page, its hints.
+    Contact(PeerInfo),
+    /// The endpoint of this address has gone; its links are void.
+    Died(i32),
+    /// What was waited for is so.
+    Ready {
+        /// The ticket of the waiting.
+        ticket: u64,
+        /// The endpoint it is about.
+        address: i32,
+    },
+    /// Another has unbound this endpoint.
+    Unbound,
+    /// The VM has ended.
+    Ended,
+    /// What may be said over the link with this peer has changed.
+    Allowed {
+        /// The peer.
+        address: i32,
+        /// What one may do to it.
+        may_send: u32,
+        /// What it may do to one.
+        may_receive: u32,
+    },
+    /// What this endpoint may do has changed: a bit per verb.
+    Traps(u32),
+    /// A notification in another's name (src_notify).
+    Notified {
+        /// In whose name.
+        source: i32,
+    },
+}

@@ -1,0 +1,71 @@
+//! What the daemon answers.
+
+use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, VmInfo};
+use crate::news::News;
+use serde::{Deserialize, Serialize};
+
+/// Why the daemon does not do what it was asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The code of the contract, negative.
+    pub code: i32,
+    /// The cause, for people.
+    pub why: String,
+}
+
+/// The answer to one request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Reply {
+    /// The daemon speaks the same version.
+    Welcome {
+        /// The daemon's [`crate::VERSION`].
+        version: u32,
+    },
+    /// Done, with nothing to tell.
+    Done,
+    /// A number: an id, an address, or a truth value.
+    Number(i32),
+    /// A node.
+    Node(NodeInfo),
+    /// A VM.
+    Vm(VmInfo),
+    /// VMs.
+    Vms(Vec<VmInfo>),
+    /// The endpoint is made; three descriptors: desk, status page, hints.
+    Bound {
+        /// Its VM.
+        vm: i32,
+        /// The VM's name.
+        vm_name: String,
+        /// Its address.
+        address: i32,
+        /// What it may do: a bit per verb.
+        traps: u32,
+    },
+    /// The link is made; three descriptors: link, the peer's status page, its hints.
+    Contact(PeerInfo),
+    /// The link was made by the peer; it lies in the news before this answer.
+    Known,
+    /// It is not so yet: `News::Ready` will carry this ticket.
+    Wait(u64),
+    /// Privileges.
+    Privileges(Privileges),
+    /// Endpoints, and the slot to ask from next.
+    Endpoints {
+        /// The endpoints.
+        list: Vec<EndpointInfo>,
+        /// The next slot, or none.
+        next: Option<i32>,
+    },
+    /// Not done.
+    Refused(Refusal),
+}
+
+/// A frame from the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FromDaemon {
+    /// The answer to the one open request of this connection.
+    Reply(Reply),
+    /// Something that happened.
+    News(News),
+}
