@@ -1,0 +1,20 @@
+# For people and packages that expect make; the work is done by `cargo xtask`.
+CARGO   ?= cargo
+PREFIX  ?= /usr/local
+LIBDIR  ?= lib
+DESTDIR ?=
+
+.PHONY: all install check clean
+
+all:
+	$(CARGO) build --workspace --release
+
+# LIBDIR is taken from PREFIX; Debian's own is lib/x86_64-linux-gnu.
+install:
+	$(CARGO) xtask install --prefix "$(PREFIX)" --libdir "$(LIBDIR)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
+
+check:
+	$(CARGO) xtask ci
+
+clean:
+	$(CARGO) clean

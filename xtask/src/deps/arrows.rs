@@ -1,0 +1,198 @@
+//! The arrows between our crates point down only.
+//!
+//! An ordinary or build dependency must stand in [`TABLE`]. A dev-dependency may reach any crate as long as the
+//! whole graph, dev-dependencies included, has no cycle: so a test may use an oracle from beside, never from above.
+
+use crate::workspace::{Dependency, Package};
+
+use super::Finding;
+
+/// What lies below the edges.
+const CORE: &[&str] = &["m3ipc", "m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"];
+
+/// A crate, and what it may use beside what [`Below`] gives.
+struct Row {
+    name: &'static str,
+    below: Below,
+    more: &'static [&'static str],
+}
+
+/// Whether a crate may use everything below the edges.
+#[derive(PartialEq)]
+enum Below {
+    Listed,
+    Core,
+}
+
+const fn listed(name: &'static str, more: &'static [&'static str]) -> Row {
+    Row { name, below: Below::Listed, more }
+}
+
+const fn edge(name: &'static str, more: &'static [&'static str]) -> Row {
+    Row { name, below: Below::Core, more }
+}
+
+/// Who may use whom. A new crate needs a row here and a decision record in `docs/adr/`.
+const TABLE: &[Row] = &[
+    listed("m3-abi", &[]),
+    listed("m3-sys", &["m3-abi"]),
+    listed("m3-shm", &["m3-sys", "m3-abi"]),
+    listed("m3-link", &["m3-shm", "m3-sys", "m3-abi"]),
+    listed("m3-model", &["m3-abi"]),
+    listed("m3-wire", &["m3-abi"]),
+    listed("m3ipc", &["m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"]),
+    edge("m3d", &[]),
+    edge("m3-capi", &[]),
+    edge("m3-sock", &[]),
+    edge("m3-py", &[]),
+    edge("m3-bench", &[]),
+    edge("m3", &["m3d", "m3-bench"]),
+    edge("m3-tests", &["m3d", "m3-bench", "m3-capi", "m3"]),
+    listed("xtask", &[]),
+];
+
+/// Finds every arrow that the table does not allow, every crate it does not know, and one cycle if there is any.
+pub fn check(packages: &[Package]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for package in packages {
+        let Some(row) = TABLE.iter().find(|row| row.name == package.name) else {
+            findings.push(Finding {
+                place: package.name.clone(),
+                what: "this crate is not in the table of who may use whom".into(),
+                next: "Record the decision in docs/adr/ and add a row to xtask/src/deps/arrows.rs.",
+            });
+            continue;
+        };
+        for dependency in ours(package).filter(|d| d.kind.as_deref() != Some("dev")) {
+            if !row.allows(&dependency.name) {
+                findings.push(Finding {
+                    place: package.name.clone(),
+                    what: format!("it uses {}, which the table does not allow", dependency.name),
+                    next: "Move the shared part down, or change the table with a decision record.",
+                });
+            }
+        }
+    }
+    findings.extend(cycle(packages));
+    findings
+}
+
+/// How many arrows there are between our crates, dev-dependencies included.
+pub fn count(packages: &[Package]) -> usize {
+    packages.iter().map(|package| ours(package).count()).sum()
+}
+
+impl Row {
+    fn allows(&self, name: &str) -> bool {
+        self.more.contains(&name) || (self.below == Below::Core && CORE.contains(&name))
+    }
+}
+
+fn ours(package: &Package) -> impl Iterator<Item = &Dependency> {
+    package.dependencies.iter().filter(|dependency| dependency.path.is_some())
+}
+
+/// Takes away, again and again, the crates that use none of the rest; what stays sits on a cycle or above one.
+fn cycle(packages: &[Package]) -> Option<Finding> {
+    let mut rest: Vec<&Package> = packages.iter().collect();
+    loop {
+        let names: Vec<&str> = rest.iter().map(|package| package.name.as_str()).collect();
+        let before = rest.len();
+        rest.retain(|package| ours(package).any(|d| names.contains(&d.name.as_str())));
+        if rest.len() == before {
+            break;
+        }
+    }
+    (!rest.is_empty()).then(|| Finding {
+        place: "workspace".into(),
+        what: format!(
+            "dependencies (dev ones included) form a cycle among: {}",
+            rest.iter().map(|package| package.name.as_str()).collect::<Vec<_>>().join(", ")
+        ),
+        next: "Move the test that needs the upper crate into the upper crate, or into m3-tests.",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, uses: &[(&str, Option<&str>)]) -> Package {
+        let dependencies = uses
+            .iter()
+            .map(|(name, kind)| Dependency {
+                name: (*name).into(),
+                kind: kind.map(Into::into),
+                path: Some("/somewhere".into()),
+            })
+            .collect();
+        Package { name: name.into(), version: "0.1.0".into(), targets: Vec::new(), dependencies }
+    }
+
+    #[test]
+    fn the_whole_table_as_it_stands_passes() {
+        let all: Vec<Package> = TABLE
+            .iter()
+            .map(|row| {
+                let core = if row.below == Below::Core { CORE } else { &[] };
+                package(row.name, &core.iter().chain(row.more).map(|n| (*n, None)).collect::<Vec<_>>())
+            })
+            .collect();
+        assert_eq!(check(&all), []);
+        assert!(count(&all) > 30);
+    }
+
+    #[test]
+    fn a_planted_arrow_upwards_fails() {
+        let found = check(&[package("m3-shm", &[("m3-link", None)]), package("m3-link", &[])]);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place, "m3-shm");
+        assert!(found[0].what.contains("m3-link"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_planted_arrow_sideways_fails() {
+        assert_eq!(check(&[package("m3-model", &[("m3-wire", None)]), package("m3-wire", &[])]).len(), 1);
+        assert_eq!(check(&[package("m3-capi", &[("m3d", None)]), package("m3d", &[])]).len(), 1);
+        assert_eq!(check(&[package("xtask", &[("m3-abi", None)]), package("m3-abi", &[])]).len(), 1);
+    }
+
+    #[test]
+    fn a_build_dependency_counts_like_an_ordinary_one() {
+        assert_eq!(
+            check(&[package("m3-abi", &[("m3-wire", Some("build"))]), package("m3-wire", &[])]).len(),
+            1
+        );
+    }
+
+    #[test]
+    fn the_command_line_may_use_daemon_and_bench() {
+        let m3 = package("m3", &[("m3d", None), ("m3-bench", None), ("m3ipc", None)]);
+        assert_eq!(check(&[m3, package("m3d", &[]), package("m3-bench", &[]), package("m3ipc", &[])]), []);
+    }
+
+    #[test]
+    fn a_dev_dependency_is_free_unless_it_closes_a_cycle() {
+        let dev = Some("dev");
+        let model = package("m3-model", &[]);
+        assert_eq!(check(&[package("m3-link", &[("m3-model", dev)]), model]), []);
+
+        let found = check(&[package("m3-link", &[("m3ipc", dev)]), package("m3ipc", &[("m3-link", None)])]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.contains("cycle"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_crate_that_nobody_decided_on_fails() {
+        let found = check(&[package("m3-surprise", &[])]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].next.contains("docs/adr"));
+    }
+
+    #[test]
+    fn crates_of_others_are_no_arrows() {
+        let mut abi = package("m3-abi", &[("libc", None)]);
+        abi.dependencies[0].path = None;
+        assert_eq!(check(&[abi]), []);
+    }
+}

@@ -1,0 +1,127 @@
+//! Every direct dependency on the work of others is named, with its reason, in the decision record.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::error::Error;
+use crate::tree;
+
+use super::Finding;
+
+/// The record, from the root.
+pub const ADR: &str = "docs/adr/0001-dependencies.md";
+
+/// A `Cargo.toml` of the tree, in the workspace or beside it.
+#[derive(Debug)]
+pub struct Manifest {
+    /// Its path from the root.
+    pub path: String,
+    /// What it says.
+    pub table: toml::Table,
+}
+
+/// Reads every `Cargo.toml` of the tree.
+///
+/// # Errors
+/// Where one cannot be read or is no valid TOML.
+pub fn manifests(root: &Path) -> Result<Vec<Manifest>, Error> {
+    tree::sources(root, &["toml"])?
+        .into_iter()
+        .filter(|source| source.path == "Cargo.toml" || source.path.ends_with("/Cargo.toml"))
+        .map(|source| match source.text.parse() {
+            Ok(table) => Ok(Manifest { path: source.path, table }),
+            Err(e) => Err(Error::Manifest { path: root.join(&source.path), source: Box::new(e) }),
+        })
+        .collect()
+}
+
+/// Finds the dependencies that the record does not name.
+pub fn check(manifests: &[Manifest], adr: &str) -> Vec<Finding> {
+    let named: Vec<&str> = adr.lines().filter_map(named_by).collect();
+    third_party(manifests)
+        .into_iter()
+        .filter(|(name, _)| !named.contains(&name.as_str()))
+        .map(|(name, place)| Finding {
+            place,
+            what: format!("it depends on `{name}`, which {ADR} does not name"),
+            next: "Add a section \"### `name`\" with the reason, the alternatives and why each lost.",
+        })
+        .collect()
+}
+
+/// The name in a heading of the form "### `name`".
+fn named_by(line: &str) -> Option<&str> {
+    line.strip_prefix("### `")?.split_once('`').map(|(name, _)| name)
+}
+
+/// The direct dependencies that are not ours, each with the first manifest that asks for it.
+pub fn third_party(manifests: &[Manifest]) -> BTreeMap<String, String> {
+    let ours: Vec<&str> =
+        manifests.iter().filter_map(|m| m.table.get("package")?.get("name")?.as_str()).collect();
+    let mut found = BTreeMap::new();
+    for manifest in manifests {
+        for (key, value) in dependency_tables(&manifest.table).into_iter().flatten() {
+            let name = value.get("package").and_then(toml::Value::as_str).unwrap_or(key);
+            // A path leads to one of ours, even where its manifest is still to be written.
+            if value.get("path").is_none() && !ours.contains(&name) && !is_path_of_workspace(manifests, key) {
+                found.entry(name.to_owned()).or_insert_with(|| manifest.path.clone());
+            }
+        }
+    }
+    found
+}
+
+fn is_path_of_workspace(manifests: &[Manifest], key: &str) -> bool {
+    manifests.iter().any(|m| {
+        let shared = m.table.get("workspace").and_then(|w| w.get("dependencies"));
+        shared.and_then(|d| d.get(key)).and_then(|d| d.get("path")).is_some()
+    })
+}
+
+/// The tables of dependencies of every kind: the package's, the workspace's, and those for one target.
+fn dependency_tables(manifest: &toml::Table) -> Vec<&toml::Table> {
+    let mut holders = vec![manifest];
+    holders.extend(manifest.get("workspace").and_then(toml::Value::as_table));
+    let targets = manifest.get("target").and_then(toml::Value::as_table);
+    holders.extend(targets.into_iter().flat_map(|t| t.values()).filter_map(toml::Value::as_table));
+    ["dependencies", "dev-dependencies", "build-dependencies"]
+        .iter()
+        .flat_map(|kind| holders.iter().filter_map(|holder| holder.get(*kind)?.as_table()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest(text: &str) -> Manifest {
+        Manifest {
+            path: "Cargo.toml".into(),
+            table: text.parse().expect("the test's own text is valid TOML"),
+        }
+    }
+
+    const ADR_TEXT: &str = "# Dependencies\n### `libc`: types\nWe looked at `nix` too.\n";
+
+    #[test]
+    fn a_planted_dependency_without_a_section_fails() {
+        let found = check(&[manifest("[dependencies]\nlibc = \"1\"\nnix = \"1\"")], ADR_TEXT);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.contains("`nix`"), "a mention in the text does not count");
+    }
+
+    #[test]
+    fn every_kind_of_table_is_read() {
+        let text = "[workspace.dependencies]\na = \"1\"\n[dev-dependencies]\nb = \"1\"\n[build-dependencies]\n\
+                    c = \"1\"\n[target.'cfg(loom)'.dependencies]\nd = \"1\"\n[dependencies]\ne = { package = \"f\" }";
+        let found = third_party(&[manifest(text)]);
+        assert_eq!(found.keys().map(String::as_str).collect::<Vec<_>>(), ["a", "b", "c", "d", "f"]);
+    }
+
+    #[test]
+    fn ours_need_no_section() {
+        let top = manifest("[workspace.dependencies]\nm3-abi = { path = \"crates/m3-abi\" }");
+        let user = manifest("[package]\nname = \"m3-sys\"\n[dependencies]\nm3-abi.workspace = true");
+        assert_eq!(check(&[top, user], ADR_TEXT), []);
+    }
+}

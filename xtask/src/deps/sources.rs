@@ -1,0 +1,104 @@
+//! Files stay short, and `#[cfg]` stays out of function bodies.
+
+use crate::tree::Source;
+
+use super::Finding;
+
+/// The endings of the files that count as source.
+pub const ENDINGS: &[&str] = &["rs", "c", "h", "py", "sh"];
+
+/// The most lines a source file may have.
+const MAX_LINES: usize = 600;
+
+/// Finds long files and conditional compilation inside functions.
+pub fn check(sources: &[Source]) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for source in sources {
+        let lines = source.text.lines().count();
+        if lines > MAX_LINES {
+            findings.push(Finding {
+                place: source.path.clone(),
+                what: format!("{lines} lines, more than {MAX_LINES}"),
+                next: "Split it: one object or one family of operations per file; long tests to foo/tests.rs.",
+            });
+        }
+        if source.ends_in(&["rs"]) {
+            findings.extend(cfg_in_bodies(&source.text).map(|line| Finding {
+                place: format!("{}:{line}", source.path),
+                what: "conditional compilation inside a function body".into(),
+                next: "Give each condition its own function or module, and choose there.",
+            }));
+        }
+    }
+    findings
+}
+
+/// The lines (from 1) that carry `#[cfg(` within a function's braces.
+///
+/// It leans on rustfmt: a function that starts at some indentation ends at a `}` of the same indentation. Text in
+/// raw strings may deceive it; that has not been worth a parser.
+fn cfg_in_bodies(text: &str) -> impl Iterator<Item = usize> {
+    let mut body_of: Option<usize> = None;
+    text.lines().enumerate().filter_map(move |(index, line)| {
+        let code = line.trim_start();
+        let indent = line.len() - code.len();
+        match body_of {
+            Some(start) if indent <= start && (code.starts_with('}') || code.ends_with(';')) => {
+                body_of = None
+            }
+            Some(start) if indent > start && code.starts_with("#[cfg(") => return Some(index + 1),
+            None if is_function(code) && !(code.ends_with(';') || code.ends_with('}')) => {
+                body_of = Some(indent)
+            }
+            _ => {}
+        }
+        None
+    })
+}
+
+fn is_function(code: &str) -> bool {
+    if code.starts_with("//") {
+        return false;
+    }
+    let Some((before, _)) = code.split_once("fn ") else { return false };
+    before.split_whitespace().all(|word| {
+        ["pub", "const", "async", "unsafe", "extern", "default"].contains(&word)
+            || word.starts_with("pub(")
+            || word.starts_with('"')
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines_of(text: &str) -> Vec<usize> {
+        cfg_in_bodies(text).collect()
+    }
+
+    #[test]
+    fn a_planted_long_file_fails() {
+        let file = |lines: usize| Source { path: "a.c".into(), text: "int x;\n".repeat(lines) };
+        assert_eq!(check(&[file(MAX_LINES)]), []);
+        assert_eq!(check(&[file(MAX_LINES + 1)]).len(), 1);
+    }
+
+    #[test]
+    fn a_planted_cfg_in_a_body_fails() {
+        let cfg = "#[cfg(loom)]";
+        assert_eq!(lines_of(&format!("pub fn f() {{\n    {cfg}\n    g();\n}}\n")), [2]);
+        let method = format!(
+            "impl A {{\n    unsafe extern \"C\" fn f(\n        a: u8,\n    ) {{\n        {cfg}\n        g();\n    }}\n}}\n"
+        );
+        assert_eq!(lines_of(&method), [5]);
+    }
+
+    #[test]
+    fn a_cfg_between_functions_passes() {
+        let cfg = "#[cfg(loom)]";
+        let text = format!(
+            "fn one() {{ 1 }}\n{cfg}\nfn f() {{\n    g();\n}}\nimpl A {{\n    fn b(&self) {{\n    }}\n    {cfg}\n    fn c(&self);\n    {cfg}\n    fn d(\n    );\n    {cfg}\n    fn e() {{}}\n}}\n{cfg}\nmod tests {{}}\n"
+        );
+        assert_eq!(lines_of(&text), [0_usize; 0]);
+    }
+}

@@ -1,0 +1,76 @@
+//! Puts files into their places: written beside, then renamed.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use crate::error::Error;
+
+use super::relative;
+
+/// For programs and libraries.
+pub const PROGRAM: u32 = 0o755;
+/// For everything else.
+pub const TEXT: u32 = 0o644;
+
+/// Writes below one folder, and counts.
+pub struct Placer {
+    root: PathBuf,
+    count: usize,
+}
+
+impl Placer {
+    /// Everything goes below `root`.
+    pub fn new(root: &Path) -> Self {
+        Self { root: root.to_owned(), count: 0 }
+    }
+
+    /// How many files and links were placed.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Writes a file with this content to an absolute path, which is taken from the root.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn file(&mut self, to: &Path, content: &[u8], mode: u32) -> Result<(), Error> {
+        self.put(to, |beside| {
+            fs::write(beside, content)?;
+            fs::set_permissions(beside, Permissions::from_mode(mode))
+        })
+    }
+
+    /// Copies a file; it must be there.
+    ///
+    /// # Errors
+    /// Where it cannot be read or written.
+    pub fn copy(&mut self, from: &Path, to: &Path, mode: u32) -> Result<(), Error> {
+        let content = fs::read(from).map_err(|e| Error::read(from, e))?;
+        self.file(to, &content, mode)
+    }
+
+    /// Makes a symbolic link that says `text`.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn link(&mut self, to: &Path, text: &str) -> Result<(), Error> {
+        self.put(to, |beside| symlink(text, beside))
+    }
+
+    fn put(&mut self, to: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Error> {
+        let place = self.root.join(relative(to));
+        let folder = place.parent().unwrap_or(&self.root);
+        fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
+        let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let beside = place.with_file_name(format!(".{name}.new"));
+        match fs::remove_file(&beside) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::write(&beside, e)),
+            _ => {}
+        }
+        make(&beside).and_then(|()| fs::rename(&beside, &place)).map_err(|e| Error::write(&place, e))?;
+        println!("  {}", place.display());
+        self.count += 1;
+        Ok(())
+    }
+}

@@ -1,0 +1,147 @@
+//! What goes where.
+//!
+//! ```text
+//! PREFIX/bin                    m3, m3d
+//! PREFIX/LIBDIR                 libm3ipc.so.0.1.0, its two links, libm3ipc.a
+//! PREFIX/LIBDIR/pkgconfig       m3ipc.pc
+//! PREFIX/LIBDIR/cmake/m3ipc     m3ipc-config.cmake, m3ipc-config-version.cmake
+//! PREFIX/include                the headers
+//! PREFIX/share/man/manN         the pages
+//! PREFIX/share/...              completions for bash, zsh and fish
+//! PREFIX/lib/systemd/...        system and user units
+//! PREFIX/lib/sysusers.d         the user m3
+//! ```
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use crate::error::Error;
+use crate::tree;
+use crate::workspace::Workspace;
+
+use super::place::{PROGRAM, Placer, TEXT};
+use super::template::Values;
+
+/// Shell, and the place of its completions from the prefix.
+const COMPLETIONS: &[(&str, &str)] = &[
+    ("bash", "share/bash-completion/completions/m3"),
+    ("zsh", "share/zsh/site-functions/_m3"),
+    ("fish", "share/fish/vendor_completions.d/m3.fish"),
+];
+
+/// Folder of units in the tree, and its place from the prefix.
+const UNITS: &[(&str, &str)] = &[
+    ("dist/systemd", "lib/systemd/system"),
+    ("dist/systemd/user", "lib/systemd/user"),
+    ("dist/sysusers.d", "lib/sysusers.d"),
+];
+
+/// Places everything.
+///
+/// # Errors
+/// Where a part that must be there is not, or a file cannot be written.
+pub fn place(workspace: &Workspace, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let release = workspace.target_dir.join("release");
+    for name in ["m3", "m3d"] {
+        placer.copy(&release.join(name), &values.prefix.join("bin").join(name), PROGRAM)?;
+    }
+    // Cargo forbids the crate to bear the library's name, which the Rust API has; so it is renamed here.
+    let built = workspace.targets("m3-capi", "cdylib").next().unwrap_or("m3ipc");
+    libraries(&release, built, values, placer)?;
+    development(&workspace.root, values, placer)?;
+    pages(&workspace.root, values, placer)?;
+    units(&workspace.root, values, placer)?;
+    completions(&release.join("m3"), values, placer)
+}
+
+/// Places the libraries that cargo built under the name `built`.
+fn libraries(release: &Path, built: &str, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let shared = release.join(format!("lib{built}.so"));
+    let content = fs::read(&shared).map_err(|e| Error::read(&shared, e))?;
+    let soname = format!("libm3ipc.so.{}", values.soversion);
+    // Without it, a program linked today would load whatever version lies there tomorrow.
+    if !contains(&content, format!("\0{soname}\0").as_bytes()) {
+        return Err(Error::Unfit {
+            what: format!("lib{built}.so does not carry the SONAME {soname}"),
+            next: format!("Let m3-capi's build.rs print cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}"),
+        });
+    }
+    let real = format!("libm3ipc.so.{}", values.version);
+    placer.file(&values.libdir.join(&real), &content, PROGRAM)?;
+    placer.link(&values.libdir.join(&soname), &real)?;
+    placer.link(&values.libdir.join("libm3ipc.so"), &soname)?;
+    placer.copy(&release.join(format!("lib{built}.a")), &values.libdir.join("libm3ipc.a"), TEXT)
+}
+
+/// Headers, pkg-config, CMake.
+fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let include = root.join("crates/m3-capi/include");
+    for header in tree::sources(&include, &["h"])? {
+        placer.file(&values.prefix.join("include").join(&header.path), header.text.as_bytes(), TEXT)?;
+    }
+    let filled = [
+        ("crates/m3-capi/m3ipc.pc.in", "pkgconfig/m3ipc.pc"),
+        ("dist/cmake/m3ipc-config.cmake.in", "cmake/m3ipc/m3ipc-config.cmake"),
+        ("dist/cmake/m3ipc-config-version.cmake.in", "cmake/m3ipc/m3ipc-config-version.cmake"),
+    ];
+    for (from, to) in filled {
+        let text = read(&root.join(from))?;
+        placer.file(&values.libdir.join(to), values.fill(from, &text)?.as_bytes(), TEXT)?;
+    }
+    Ok(())
+}
+
+fn pages(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let folder = root.join("docs/man");
+    if !folder.is_dir() {
+        println!("SKIP man pages: there is no docs/man in this tree");
+        return Ok(());
+    }
+    let sections = ["1", "2", "3", "4", "5", "6", "7", "8"];
+    for page in tree::sources(&folder, &sections)? {
+        let name = page.path.rsplit('/').next().unwrap_or(&page.path);
+        let section = name.rsplit('.').next().unwrap_or("1");
+        let to = values.prefix.join(format!("share/man/man{section}")).join(name);
+        placer.file(&to, page.text.as_bytes(), TEXT)?;
+    }
+    Ok(())
+}
+
+fn units(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    for (from, to) in UNITS {
+        let folder = root.join(from);
+        // Not `user/` from within its parent: that has its own row.
+        let units = tree::sources(&folder, &["service", "socket", "conf"])?;
+        for unit in units.iter().filter(|unit| !unit.path.contains('/')) {
+            let text = values.relocate(&unit.text);
+            placer.file(&values.prefix.join(to).join(&unit.path), text.as_bytes(), TEXT)?;
+        }
+    }
+    Ok(())
+}
+
+/// Asks the program itself, which knows its options best.
+fn completions(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    for (shell, to) in COMPLETIONS {
+        let answer = Command::new(m3).args(["completions", shell]).output();
+        match answer {
+            Ok(answer) if answer.status.success() && !answer.stdout.is_empty() => {
+                placer.file(&values.prefix.join(to), &answer.stdout, TEXT)?;
+            }
+            _ => println!("SKIP completions for {shell}: `m3 completions {shell}` gives none"),
+        }
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|e| Error::read(path, e))
+}
+
+fn contains(content: &[u8], wanted: &[u8]) -> bool {
+    content.windows(wanted.len()).any(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,85 @@
+//! The workspace as `cargo metadata` sees it: packages, their targets and their direct dependencies.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde::Deserialize;
+
+use crate::error::Error;
+
+/// The workspace, without the packages of others.
+#[derive(Debug, Deserialize)]
+pub struct Workspace {
+    /// The folder of the top `Cargo.toml`.
+    #[serde(rename = "workspace_root")]
+    pub root: PathBuf,
+    /// Where cargo builds.
+    #[serde(rename = "target_directory")]
+    pub target_dir: PathBuf,
+    /// Our packages.
+    pub packages: Vec<Package>,
+}
+
+/// One of our packages.
+#[derive(Debug, Deserialize)]
+pub struct Package {
+    /// The name in its manifest.
+    pub name: String,
+    /// Its version.
+    pub version: String,
+    /// What it builds.
+    #[serde(default)]
+    pub targets: Vec<Target>,
+    /// What it depends on directly.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// One thing a package builds.
+#[derive(Debug, Deserialize)]
+pub struct Target {
+    /// The name of the target.
+    pub name: String,
+    /// `lib`, `bin`, `test`, `cdylib`, ...
+    pub kind: Vec<String>,
+}
+
+/// One direct dependency.
+#[derive(Debug, Deserialize)]
+pub struct Dependency {
+    /// The package depended on.
+    pub name: String,
+    /// Nothing for an ordinary one, else `dev` or `build`.
+    pub kind: Option<String>,
+    /// The folder, where it is a package on this disk: one of ours.
+    pub path: Option<PathBuf>,
+}
+
+impl Workspace {
+    /// Asks cargo.
+    ///
+    /// # Errors
+    /// Where cargo cannot be started, fails, or answers in another format.
+    pub fn load() -> Result<Self, Error> {
+        // xtask lies one folder below the root; so it works from whichever folder it is called.
+        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
+        let mut cargo = Command::new("cargo");
+        cargo.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]).arg(manifest);
+        let output = cargo.output().map_err(|source| Error::Start { program: "cargo".into(), source })?;
+        if !output.status.success() {
+            eprint!("{}", String::from_utf8_lossy(&output.stderr));
+            return Err(Error::Failed { command: "cargo metadata --no-deps".into(), status: output.status });
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// The package of that name, if there is one.
+    pub fn package(&self, name: &str) -> Option<&Package> {
+        self.packages.iter().find(|package| package.name == name)
+    }
+
+    /// The names of a package's targets of one kind; none where there is no such package.
+    pub fn targets(&self, package: &str, kind: &str) -> impl Iterator<Item = &str> {
+        let targets = self.package(package).into_iter().flat_map(|package| &package.targets);
+        targets.filter(move |target| target.kind.iter().any(|k| k == kind)).map(|target| target.name.as_str())
+    }
+}
