@@ -1,0 +1,106 @@
+/*
+ * Codes of m3ipc: what a call returns when it did not succeed.
+ *
+ * A code is a negative number. A call that answers with an endpoint (bind, getep,
+ * wait4bind, ...) may answer with a small negative number that is no failure,
+ * since tasks live in slots below zero: compare such an answer with EMOLERRCODE,
+ * never with 0. The few codes above EMOLERRCODE that such a call has are named at
+ * the call. Numbers are never reused; new ones are appended.
+ */
+#ifndef M3IPC_CODES_H
+#define M3IPC_CODES_H
+
+/* The call was done. */
+#define OK 0
+
+/* Codes that have the number of the system error of Minix. */
+#define EMOLPERM           (-1)    /* operation not permitted */
+#define EMOLSRCH           (-3)    /* no such process */
+#define EMOLINTR           (-4)    /* a signal ended the call */
+#define EMOLAGAIN          (-11)   /* the call would block */
+#define EMOLNOMEM          (-12)   /* out of memory */
+#define EMOLFAULT          (-14)   /* bad address */
+#define EMOLBUSY           (-16)   /* busy */
+#define EMOLINVAL          (-22)   /* bad argument */
+#define EMOLRANGE          (-34)   /* number out of range */
+#define EMOLNOSYS          (-38)   /* the module is not there */
+#define EMOLTIMEDOUT       (-61)   /* the time limit is over */
+#define EMOLNOTCONN        (-64)   /* no connection */
+#define EMOLSHUTDOWN       (-65)   /* unbound by another while in the call */
+#define EMOLADDRNOTAVAIL   (-71)   /* bad buffer address */
+#define EMOLMSGSIZE        (-73)   /* message too long */
+
+/* Message passing, as in Minix. */
+#define EMOLLOCKED         (-101)  /* the call would close a circle of waiting processes */
+#define EMOLBADCALL        (-102)  /* bad call number */
+#define EMOLBADSRCDST      (-103)  /* bad source or destination */
+#define EMOLCALLDENIED     (-104)  /* privileges do not allow this partner */
+#define EMOLDEADSRCDST     (-105)  /* nobody lives at the destination */
+#define EMOLNOTREADY       (-106)  /* another thread is in a call on this endpoint */
+#define EMOLBADREQUEST     (-107)  /* bad request */
+#define EMOLSRCDIED        (-108)  /* the source died */
+#define EMOLDSTDIED        (-109)  /* the destination died */
+#define EMOLTRAPDENIED     (-110)  /* privileges do not allow this call */
+#define EMOLDONTREPLY      (-201)  /* no reply is to be sent */
+
+/* The node, its VMs and its processes. */
+#define EMOLERRCODE        (-300)  /* bound: an answer below it is a code, whatever the call */
+#define EMOLBADNODEID      (-301)  /* node id out of range */
+#define EMOLBADVMID        (-302)  /* VM id out of range */
+#define EMOLVMNOTRUN       (-303)  /* the VM is not running */
+#define EMOLBADPROC        (-304)  /* no such process here */
+#define EMOLBADPID         (-305)  /* bad process id */
+#define EMOLENDPOINT       (-306)  /* the endpoint is of another generation */
+#define EMOLNOPROXY        (-307)  /* no proxy */
+#define EMOLRMTPROC        (-308)  /* the process is remote */
+#define EMOLLCLPROC        (-309)  /* the process is local */
+#define EMOLNOTBIND        (-310)  /* not bound */
+#define EMOLNODEBUSY       (-315)  /* node busy */
+#define EMOLNONODE         (-316)  /* no such node or name */
+#define EMOLDRVSBUSY       (-317)  /* the node is initialised already */
+#define EMOLDRVSINIT       (-318)  /* the node is not initialised */
+#define EMOLNOVMNODE       (-319)  /* the VM does not span that node */
+#define EMOLPROCRUN        (-320)  /* the process was running; the wakeup is remembered */
+#define EMOLNOMSG          (-321)  /* no message */
+#define EMOLVMRUN          (-323)  /* the VM is running */
+#define EMOLPROCSTS        (-324)  /* the process is in another state than the call needs */
+#define EMOLNODEFREE       (-325)  /* the node is free */
+#define EMOLVMNODE         (-326)  /* the VM spans that node already */
+#define EMOLBADPROXY       (-327)  /* bad proxy */
+#define EMOLONCOPY         (-328)  /* the process is in a copy */
+#define EMOLENQUEUED       (-329)  /* the message is queued */
+#define EMOLOVERRUN        (-330)  /* overrun */
+#define EMOLBADOWNER       (-331)  /* bad owner */
+#define EMOLMIGRATE        (-332)  /* the process migrates */
+#define EMOLPROXYFREE      (-333)  /* the proxy is free */
+#define EMOLGRPLEADER      (-334)  /* the thread's process is not bound */
+#define EMOLPRIVILEGES     (-335)  /* not allowed */
+#define EMOLBINDTYPE       (-336)  /* bad kind of bind */
+#define EMOLSLOTUSED       (-337)  /* the slot is taken */
+#define EMOLBADRANGE       (-338)  /* parameter out of range */
+#define EMOLBADVALUE       (-339)  /* bad parameter value */
+#define EMOLBADDIR         (-340)  /* bad directory */
+#define EMOLBADFILE        (-341)  /* bad file */
+#define EMOLRSCBUSY        (-342)  /* the id or name is in use */
+#define EMOLNAMESIZE       (-343)  /* the name is too long */
+#define EMOLALLOCMEM       (-344)  /* out of memory */
+#define EMOLPROXYID        (-345)  /* bad proxy id */
+#define EMOLREPLPROC       (-346)  /* the process is a replica */
+#define EMOLALIGN          (-347)  /* bad alignment */
+#define EMOLWOKENUP        (-348)  /* woken by wakeup */
+
+/* Ours. */
+#define EMOLPEERBROKE      (-500)  /* the peer broke the link's rules; the link is poisoned */
+#define EMOLUNKNOWN        (-501)  /* the outcome cannot be known */
+#define EMOLVERSION        (-502)  /* node daemon and library do not match */
+
+/* The same codes in the words of the later releases: DVS for DRVS, DC for VM. */
+#define EMOLBADDCID        EMOLBADVMID
+#define EMOLDCNOTRUN       EMOLVMNOTRUN
+#define EMOLDVSBUSY        EMOLDRVSBUSY
+#define EMOLDVSINIT        EMOLDRVSINIT
+#define EMOLNODCNODE       EMOLNOVMNODE
+#define EMOLDCRUN          EMOLVMRUN
+#define EMOLDCNODE         EMOLVMNODE
+
+#endif /* M3IPC_CODES_H */
