@@ -156,7 +156,7 @@ int mnx_wait4bind(void);
 int mnx_wait4bind_T(long timeout_ms);
 
 /*
- * Waits until endpoint ep of the caller's VM is bound. An ep of SELF is wait4bind.
+ * Waits until endpoint ep of the caller's VM is bound.
  * Returns ep, EMOLDRVSINIT, EMOLNOTBIND (the caller), EMOLRANGE, EMOLENDPOINT (one's
  * own, or a generation that has gone), EMOLINTR, or EMOLTIMEDOUT.
  */

@@ -1,0 +1,7 @@
+/* Proxies: here the node daemon does their work. */
+#ifndef M3IPC_COMPAT_MINIX_PROXY_H
+#define M3IPC_COMPAT_MINIX_PROXY_H
+
+#include "../../../m3ipc.h"
+
+#endif /* M3IPC_COMPAT_MINIX_PROXY_H */
