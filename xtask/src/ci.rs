@@ -56,15 +56,21 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     let start = Instant::now();
     let mut rows: Vec<Row> = Vec::new();
     for (index, rung) in rungs::LADDER.iter().enumerate() {
-        let failed = rows.iter().find(|row| row.outcome == Outcome::Failed).map(|row| row.rung);
-        let reason = match failed {
-            Some(name) => Some(format!("not reached: `{name}` failed")),
-            None if args.fast && !rung.fast => Some("left out by --fast".into()),
-            None => rung.needs.iter().find_map(|need| need.missing(workspace)),
+        if let Some(failed) = rows.iter().find(|row| row.outcome == Outcome::Failed) {
+            rows.push(skipped(rung, format!("not reached: `{}` failed", failed.rung)));
+            continue;
+        }
+        let reason = if args.fast && !rung.fast {
+            Some("left out by --fast".into())
+        } else {
+            rung.needs.iter().find_map(|need| need.missing(workspace))
         };
         println!("\n== {}/{} {}: {}", index + 1, rungs::LADDER.len(), rung.name, rung.command_line());
         let row = match reason {
-            Some(reason) => skipped(rung, reason),
+            Some(reason) => {
+                println!("SKIP {reason}");
+                skipped(rung, reason)
+            }
             None => climb(workspace, rung)?,
         };
         rows.push(row);
@@ -73,7 +79,6 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
 }
 
 fn skipped(rung: &Rung, reason: String) -> Row {
-    println!("SKIP {reason}");
     Row { rung: rung.name, outcome: Outcome::Skipped, took: Duration::ZERO, figure: reason }
 }
 

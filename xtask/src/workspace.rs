@@ -1,6 +1,7 @@
 //! The workspace as `cargo metadata` sees it: packages, their targets and their direct dependencies.
 
-use std::path::{Path, PathBuf};
+use std::env;
+use std::path::PathBuf;
 use std::process::Command;
 
 use serde::Deserialize;
@@ -60,10 +61,13 @@ impl Workspace {
     /// # Errors
     /// Where cargo cannot be started, fails, or answers in another format.
     pub fn load() -> Result<Self, Error> {
-        // xtask lies one folder below the root; so it works from whichever folder it is called.
-        let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("../Cargo.toml");
         let mut cargo = Command::new("cargo");
-        cargo.args(["metadata", "--no-deps", "--format-version", "1", "--manifest-path"]).arg(manifest);
+        cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
+        // `cargo run` sets this to xtask's folder, so it works from whichever folder it is called. Read when it runs,
+        // not when it is compiled: two checkouts may share one target folder, and so one program.
+        if let Some(folder) = env::var_os("CARGO_MANIFEST_DIR") {
+            cargo.current_dir(folder);
+        }
         let output = cargo.output().map_err(|source| Error::Start { program: "cargo".into(), source })?;
         if !output.status.success() {
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
