@@ -1,0 +1,102 @@
+//! A ledger of every message: none may be lost, doubled or misreported.
+
+use std::collections::BTreeMap;
+
+use super::*;
+
+#[derive(Debug)]
+struct Sent {
+    source: Address,
+    /// How often it may be taken: once, and once more for each relay.
+    allowed: u32,
+    taken: u32,
+    fate: Option<Fate>,
+}
+
+/// Each message bears its number in word 0.
+#[derive(Default, Debug)]
+pub(super) struct Ledger {
+    sent: BTreeMap<i32, Sent>,
+    /// The message of the call that each endpoint is in.
+    open: BTreeMap<Slot, i32>,
+    lives: BTreeMap<Slot, Address>,
+}
+
+impl Ledger {
+    /// Applies the step and books what came of it.
+    pub(super) fn step(&mut self, machine: &mut Machine, op: Op) -> Result<(), String> {
+        let was_free = matches!(op, Op::Bind(slot) if machine.address(slot).is_none());
+        let caller_ran = match op {
+            Op::Call { who, .. } => machine.state(who) == Some(crate::rendezvous::State::Running),
+            _ => false,
+        };
+        if let Op::Call { who, call, .. } = op
+            && caller_ran
+            && let Call::Send { message, .. } | Call::Sendrec { message, .. } | Call::Reply { message, .. } =
+                call
+        {
+            let source = machine.address(who).unwrap();
+            let sent = Sent { source, allowed: 1, taken: 0, fate: None };
+            self.sent.insert(message.word(0), sent);
+            self.open.insert(who, message.word(0));
+        }
+        let ended = machine.step(op);
+        self.book_relay(op, &ended);
+        for completion in ended {
+            self.book(completion)?;
+        }
+        if let Op::Kill(slot) | Op::Unbind(slot) = op {
+            self.open.remove(&slot);
+        }
+        if let Op::Bind(slot) = op
+            && was_free
+        {
+            self.book_life(slot, machine.address(slot))?;
+        }
+        machine.check().map_err(|violation| format!("{violation:?}"))
+    }
+
+    fn book_relay(&mut self, op: Op, ended: &[Completion]) {
+        if let Op::Call { who, call: Call::Relay { client, .. }, .. } = op
+            && ended.iter().any(|completion| *completion == Completion::done(who))
+        {
+            let number = self.open[&client.slot()];
+            self.sent.get_mut(&number).unwrap().allowed += 1;
+        }
+    }
+
+    fn book(&mut self, completion: Completion) -> Result<(), String> {
+        if let Ok(Some(message)) = completion.result
+            && !message.is_notification()
+        {
+            let sent = self.sent.get_mut(&message.word(0)).ok_or("from nowhere")?;
+            sent.taken += 1;
+            if sent.taken > sent.allowed
+                || sent.fate == Some(Fate::Withdrawn)
+                || sent.source != message.source
+            {
+                return Err(format!("doubled, revived or forged: {sent:?}"));
+            }
+        }
+        if let Some(fate) = completion.fate {
+            let number = self.open.remove(&completion.who).ok_or("a fate of no message")?;
+            let sent = self.sent.get_mut(&number).unwrap();
+            sent.fate = Some(fate);
+            if (fate == Fate::Delivered) != (sent.taken > 0) {
+                return Err(format!("misreported: {sent:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The generation of a user slot rises with each life.
+    fn book_life(&mut self, slot: Slot, address: Option<Address>) -> Result<(), String> {
+        let Some(address) = address else { return Ok(()) };
+        match self.lives.insert(slot, address) {
+            Some(last) if slot >= 29 && last.generation() >= address.generation() => {
+                Err(format!("{address:?} after {last:?}"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
