@@ -1,13 +1,129 @@
-//! Benchmarks.
+//! Measures m3ipc against what the kernel offers and against the floors, in one run.
+//!
+//! ```text
+//! args -> plan (tests of cells) -> rounds (cells in turn) -> measure (one cell, one round)
+//!                                                              | supervise: two peers or more
+//!                                                              v
+//!                                      mechanism <- peer (the loops that keep time and check)
+//! report, output, promises <- record <- stats
+//! ```
+//! Every figure is taken between two processes, never two threads; every
+//! comparison between measurements that took turns in the same run; every
+//! payload is written, read and checked. A measurement that hangs is ended by
+//! a watchdog and named; one that this machine cannot do is skipped and named.
+//!
+//! What it does not do: it promises nothing about tails on a virtual machine,
+//! and it neither sets a governor nor raises a priority: a figure should be
+//! what a user of this machine gets.
+
+mod args;
 pub mod clock;
-pub mod error;
+mod counts;
+mod error;
 pub mod job;
+mod machine;
+pub mod measure;
 pub mod mechanism;
 pub mod ours;
+mod output;
 pub mod payload;
 pub mod peer;
 pub mod place;
-pub mod raw;
+mod plan;
+mod progress;
+pub mod promises;
+mod raw;
+pub mod record;
+mod report;
+mod rounds;
 pub mod stats;
-pub mod measure;
-pub mod supervise;
+mod supervise;
+
+pub use args::BenchArgs;
+pub use error::Error;
+
+use job::Placement;
+use machine::Machine;
+use measure::Bench;
+use output::Output;
+use progress::Progress;
+use record::Results;
+
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything was measured, or skipped with its reason; no promise that was looked at falls short.
+    Fine,
+    /// A promise falls short.
+    FallsShort,
+    /// A measurement failed.
+    Failed,
+}
+
+impl Outcome {
+    /// The exit code of a binary: 0, 1 where a promise falls short, 2 where a measurement failed.
+    #[must_use]
+    pub const fn exit_code(self) -> u8 {
+        match self {
+            Self::Fine => 0,
+            Self::FallsShort => 1,
+            Self::Failed => 2,
+        }
+    }
+}
+
+/// Measures what the arguments ask for; prints tables on standard output, progress on standard error.
+///
+/// The binary that calls it must begin its `main` with [`peer::if_asked`].
+///
+/// # Errors
+/// Where nothing can be measured at all, nothing matches, or the JSON file cannot be written.
+pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
+    let bench = Bench::new()?;
+    let mut machine = Machine::find(&bench.cpus, bench.clock);
+    let all = mechanism::all();
+    let tests = plan::tests(args, &bench.cpus, &all);
+    let counted = counts::wanted(&args.only);
+    if tests.is_empty() && !counted {
+        let names: Vec<&str> = all.iter().map(|mechanism| mechanism.name()).collect();
+        return Err(Error::Usage(format!(
+            "nothing matches --only; tests are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, contact, \
+             instructions, memory; mechanisms are {}",
+            names.join(", ")
+        )));
+    }
+    let rounds = args.rounds();
+    let cells: usize = tests.iter().map(|test| test.cells.len()).sum();
+    let mut progress = Progress::new(cells * usize::try_from(rounds).unwrap_or(1));
+    let mut results = Results { cpus: bench.cpus.allowed, ..Results::default() };
+    if bench.cpus.second.is_none() {
+        results.skipped.push(report::missing(Placement::TwoCpus));
+    }
+    if ours::mechanism().is_none() {
+        results.skipped.push("m3ipc: this build measures only the others and the floors".into());
+    }
+
+    print!("{}{}", machine.card(), report::LEGEND);
+    for test in &tests {
+        let rows = rounds::run(&bench, test, rounds, &mut progress, &mut results);
+        progress.clear();
+        if !rows.is_empty() {
+            print!("{}", report::table(test, &rows));
+        }
+    }
+    if counted {
+        counts::run(&bench, &args.only, &mut results);
+        print!("{}", report::counts(&results));
+    }
+    machine.end();
+    let short = if args.promises { promises::print(&results) } else { (String::new(), 0) };
+    print!("{}{}", short.0, report::left_out(&results));
+    if let Some(path) = &args.json {
+        Output::new(&machine, &results).write(path)?;
+    }
+    Ok(match (results.failed.is_empty(), short.1) {
+        (false, _) => Outcome::Failed,
+        (true, 0) => Outcome::Fine,
+        (true, _) => Outcome::FallsShort,
+    })
+}

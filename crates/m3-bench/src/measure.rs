@@ -80,7 +80,7 @@ impl Bench {
         }
         crew.ready()?;
         crew.go(0, monotonic_ns() + warm_ns)?;
-        let all: Vec<usize> = (0..crew.len()).collect();
+        let all: Vec<usize> = (0..crew.size()).collect();
         crew.finish(warm_ns + span_ns(task), &all)?;
         let reports = |range: std::ops::Range<usize>| range.filter_map(|number| crew.report(number));
         Ok(Round::of(reports(pairs..2 * pairs), reports(0..pairs)))
@@ -102,7 +102,7 @@ impl Bench {
             crew.ready()?;
             crew.go(1, monotonic_ns())?;
         }
-        let active = crew.len();
+        let active = crew.size();
         crew.start(&self.site, self.job(cell, Side::Client, task, &names), client)?;
         crew.ready()?;
         crew.go(active, monotonic_ns() + warm_ns)?;

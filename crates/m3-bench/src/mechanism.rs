@@ -210,13 +210,8 @@ pub fn by_name(name: &str) -> Option<&'static dyn Mechanism> {
     all().into_iter().chain([planted]).find(|mechanism| mechanism.name() == name)
 }
 
-const FLOORS: [&dyn Mechanism; 7] = [ &bounce::TwoLines, &bounce::NoPause,
-    &bounce::Bounce,
-    &bounce::Line,
-    &sched_yield::SchedYield,
-    &futex::Futex,
-    &futex::FutexWake,
-];
+const FLOORS: [&dyn Mechanism; 5] =
+    [&bounce::Bounce, &bounce::Line, &sched_yield::SchedYield, &futex::Futex, &futex::FutexWake];
 
 const KERNEL: [&dyn Mechanism; 8] = [
     &pipe::Pipe,

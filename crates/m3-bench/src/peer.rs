@@ -112,7 +112,8 @@ pub fn if_asked() -> Option<ExitCode> {
         return None;
     }
     let job = arguments.next().unwrap_or_default();
-    let line = match serde_json::from_str(&job.to_string_lossy()).map_err(Error::json("a job")).and_then(run) {
+    let line = match serde_json::from_str(&job.to_string_lossy()).map_err(Error::json("a job")).and_then(run)
+    {
         Ok(Some(report)) => Line::Report(Box::new(report)),
         Ok(None) => return Some(ExitCode::SUCCESS),
         Err(Error::Unavailable { why, next }) => Line::Unavailable(format!("{why}; {next}")),
@@ -146,7 +147,9 @@ fn run(job: Job) -> Result<Option<Report>, Error> {
         (Task::Contact { times }, Side::Client) => {
             mechanism.ours().ok_or_else(only_ours)?.contact(inherited, run, times)
         }
-        (Task::Straight { trips }, _) => mechanism.ours().ok_or_else(only_ours)?.straight(inherited, run, trips),
+        (Task::Straight { trips }, _) => {
+            mechanism.ours().ok_or_else(only_ours)?.straight(inherited, run, trips)
+        }
         (_, Side::Client) => mechanism.client(inherited, run),
         (_, _) => mechanism.server(inherited, run),
     }

@@ -127,7 +127,8 @@ pub fn usage() -> Usage {
     // SAFETY: `record` is a valid place for one rusage; RUSAGE_SELF cannot fail with it.
     unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut record) };
     let ns = |time: libc::timeval| {
-        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000
+        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000
     };
     Usage {
         cpu_ns: ns(record.ru_utime) + ns(record.ru_stime),

@@ -13,7 +13,8 @@ pub struct Samples(Histogram<u64>);
 impl Default for Samples {
     fn default() -> Self {
         Self(
-            Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("the bounds are in order and three digits are allowed"),
+            Histogram::new_with_bounds(1, LONGEST_NS, 3)
+                .expect("the bounds are in order and three digits are allowed"),
         )
     }
 }

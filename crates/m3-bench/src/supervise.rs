@@ -69,7 +69,14 @@ impl Crew {
             .map_err(Error::os("start a peer process"))?;
         let output = child.stdout.take().ok_or(Error::PeerGone)?;
         let who = format!("{who} (pid {})", child.id());
-        self.members.push(Member { who, child, output, unread: vec![], stage: Stage::Starting, dies_at: None });
+        self.members.push(Member {
+            who,
+            child,
+            output,
+            unread: vec![],
+            stage: Stage::Starting,
+            dies_at: None,
+        });
         Ok(())
     }
 
@@ -78,7 +85,15 @@ impl Crew {
     /// # Errors
     /// What a peer said, how it ended, or [`Error::Stuck`].
     pub fn ready(&mut self) -> Result<(), Error> {
-        self.until(0, |member| !matches!(member.stage, Stage::Starting))
+        self.ready_within(0)
+    }
+
+    /// The same for a start that may take `span_ns` by itself.
+    ///
+    /// # Errors
+    /// As for [`Crew::ready`].
+    pub fn ready_within(&mut self, span_ns: u64) -> Result<(), Error> {
+        self.until(span_ns, |member| !matches!(member.stage, Stage::Starting))
     }
 
     /// Lets the peers from this one on go (in their order of starting); their windows open at `start_ns`.
@@ -104,16 +119,10 @@ impl Crew {
         })
     }
 
-    /// How many there are.
+    /// How many peers were started.
     #[must_use]
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.members.len()
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.members.is_empty()
     }
 
     /// The report of this peer (in order of starting).
@@ -142,7 +151,8 @@ impl Crew {
             }
             let left_ns = deadline.saturating_sub(monotonic_ns());
             if left_ns == 0 {
-                let names: Vec<&str> = waiting.iter().map(|&number| self.members[number].who.as_str()).collect();
+                let names: Vec<&str> =
+                    waiting.iter().map(|&number| self.members[number].who.as_str()).collect();
                 return Err(Error::Stuck {
                     after_s: (monotonic_ns() - start) / 1_000_000_000,
                     waiting: names.join(", "),
@@ -169,8 +179,12 @@ impl Crew {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(Error::os("poll for peers")(error)),
         }
-        let speaking: Vec<usize> =
-            open.iter().zip(&polled).filter(|(_, fd)| !fd.revents().is_empty()).map(|(&number, _)| number).collect();
+        let speaking: Vec<usize> = open
+            .iter()
+            .zip(&polled)
+            .filter(|(_, fd)| !fd.revents().is_empty())
+            .map(|(&number, _)| number)
+            .collect();
         speaking.into_iter().try_for_each(|number| self.members[number].hear())
     }
 }

@@ -30,7 +30,6 @@ impl Bytes {
         Ok(Self { input, output, bytes: run.bytes() })
     }
 
-
     #[inline]
     fn put(&self, message: &Message) -> Result<(), Error> {
         let mut rest = &message.bytes()[..self.bytes];

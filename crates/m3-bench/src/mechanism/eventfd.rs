@@ -55,7 +55,12 @@ struct Bells {
 }
 
 impl Bells {
-    fn new(mut inherited: Inherited, run: &Run, input_word: usize, output_word: usize) -> Result<Self, Error> {
+    fn new(
+        mut inherited: Inherited,
+        run: &Run,
+        input_word: usize,
+        output_word: usize,
+    ) -> Result<Self, Error> {
         let (input, output) = (inherited.take()?, inherited.take()?);
         let page = Page::map(&inherited.take()?)?;
         Ok(Self { input, output, page, input_word, output_word, words: run.bytes().div_ceil(8) })

@@ -59,8 +59,8 @@ fn open_both(path: &Path) -> Result<(OwnedFd, OwnedFd), Error> {
     let cloexec = OFlags::CLOEXEC;
     let reader = open(path, OFlags::RDONLY | OFlags::NONBLOCK | cloexec, Mode::empty())
         .map_err(Error::os("open of a FIFO for reading"))?;
-    let writer =
-        open(path, OFlags::WRONLY | cloexec, Mode::empty()).map_err(Error::os("open of a FIFO for writing"))?;
+    let writer = open(path, OFlags::WRONLY | cloexec, Mode::empty())
+        .map_err(Error::os("open of a FIFO for writing"))?;
     fcntl_setfl(&reader, OFlags::empty()).map_err(Error::os("make a FIFO block"))?;
     Ok((reader, writer))
 }

@@ -67,14 +67,19 @@ impl Queues {
 
     #[inline]
     fn put(&self, message: &Message) -> Result<(), Error> {
-        queues::posix_send(&self.output, &message.bytes()[..self.bytes]).map_err(Error::os::<io::Error>("mq_send"))
+        queues::posix_send(&self.output, &message.bytes()[..self.bytes])
+            .map_err(Error::os::<io::Error>("mq_send"))
     }
 
     #[inline]
     fn get(&self, message: &mut Message) -> Result<(), Error> {
-        let length =
-            queues::posix_receive(&self.input, message.bytes_mut()).map_err(Error::os::<io::Error>("mq_receive"))?;
-        if length == self.bytes { Ok(()) } else { Err(Error::Usage(format!("mq_receive gave {length} bytes"))) }
+        let length = queues::posix_receive(&self.input, message.bytes_mut())
+            .map_err(Error::os::<io::Error>("mq_receive"))?;
+        if length == self.bytes {
+            Ok(())
+        } else {
+            Err(Error::Usage(format!("mq_receive gave {length} bytes")))
+        }
     }
 }
 

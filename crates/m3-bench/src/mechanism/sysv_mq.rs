@@ -36,7 +36,11 @@ impl Mechanism for SysvMq {
             // Nobody else is left to remove it; the first error says more than a second would.
             let _ = queues::system_v_remove(queue);
         })?;
-        Ok(Transport { names: vec![queue.to_string()], keep: vec![Box::new(janitor)], ..Transport::default() })
+        Ok(Transport {
+            names: vec![queue.to_string()],
+            keep: vec![Box::new(janitor)],
+            ..Transport::default()
+        })
     }
 
     fn client(&self, inherited: Inherited, run: &Run) -> Result<Report, Error> {
@@ -123,8 +127,8 @@ impl Letters {
 
     #[inline]
     fn get(&mut self, message: &mut Message) -> Result<(), Error> {
-        let length =
-            queues::system_v_receive(self.queue, self.input, &mut self.letter).map_err(Error::os("msgrcv"))?;
+        let length = queues::system_v_receive(self.queue, self.input, &mut self.letter)
+            .map_err(Error::os("msgrcv"))?;
         message.words = self.letter.words;
         if length == self.bytes { Ok(()) } else { Err(Error::Usage(format!("msgrcv gave {length} bytes"))) }
     }

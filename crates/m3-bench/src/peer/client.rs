@@ -36,7 +36,8 @@ pub fn drive(job: &Job, end: impl ClientEnd, start_ns: u64) -> Result<Report, Er
     }
     let per_trip_ns = (monotonic_ns() - warm_start) / (talk.trips - warm_from);
 
-    let window = Window { start_ns: monotonic_ns(), span_ns, limit: limit.unwrap_or(u64::MAX), first: talk.trips };
+    let window =
+        Window { start_ns: monotonic_ns(), span_ns, limit: limit.unwrap_or(u64::MAX), first: talk.trips };
     match pace_ns {
         Some(pace_ns) => talk.paced(job.clock, cost_ns, pace_ns, &window, &mut report)?,
         None => {
@@ -58,7 +59,9 @@ pub fn drive(job: &Job, end: impl ClientEnd, start_ns: u64) -> Result<Report, Er
 pub fn await_death(mut end: impl ClientEnd) -> Result<Report, Error> {
     match end.trip(&Message::request(1), &mut Message::default()) {
         Err(_) => Ok(Report { error_at_ns: monotonic_ns(), trips: 1, ..Report::default() }),
-        Ok(()) => Err(Error::Usage("the server was killed with the request in its hands, yet an answer came".into())),
+        Ok(()) => Err(Error::Usage(
+            "the server was killed with the request in its hands, yet an answer came".into(),
+        )),
     }
 }
 

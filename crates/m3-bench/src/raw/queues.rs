@@ -57,7 +57,12 @@ pub fn posix_receive(queue: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         // SAFETY: the buffer is valid and writable for its length.
         let got = unsafe {
-            libc::mq_receive(queue.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), std::ptr::null_mut())
+            libc::mq_receive(
+                queue.as_raw_fd(),
+                buffer.as_mut_ptr().cast(),
+                buffer.len(),
+                std::ptr::null_mut(),
+            )
         };
         if let Ok(length) = usize::try_from(got) {
             return Ok(length);

@@ -1,0 +1,57 @@
+//! The promises for a person.
+
+use std::fmt::Write;
+
+use super::{Bound, PROMISES, Unit, Verdict};
+use crate::record::Results;
+use crate::report::{Table, time};
+
+/// The table of all promises, and how many fall short.
+#[must_use]
+pub fn print(results: &Results) -> (String, usize) {
+    let mut table = Table::new(&["", "promise", "figure", "bound", "stretch", ""]);
+    let mut short = 0;
+    for promise in &PROMISES {
+        let (figure, verdict) = promise.judge(results);
+        let show = |value: f64| amount(value, promise.unit);
+        let (sign, limit) = match promise.bound {
+            Bound::AtMost(limit) => ("<=", Some(limit)),
+            Bound::AtLeast(limit) => (">=", Some(limit)),
+            Bound::Stated => ("", None),
+        };
+        short += usize::from(verdict == Verdict::FallsShort);
+        table.row(vec![
+            promise.id.into(),
+            promise.what.into(),
+            figure.map_or_else(|| "-".into(), show),
+            limit.map_or_else(|| "-".into(), |limit| format!("{sign} {}", show(limit))),
+            promise.stretch.map_or_else(|| "-".into(), show),
+            match verdict {
+                Verdict::Stretch => "holds, stretch too",
+                Verdict::Holds => "holds",
+                Verdict::FallsShort => "FALLS SHORT",
+                Verdict::Stated => "stated",
+                Verdict::NotMeasured => "not measured",
+            }
+            .into(),
+        ]);
+    }
+    let mut text = format!("\npromises\n{}", table.text());
+    let _ = writeln!(
+        text,
+        "{}",
+        if short == 0 { "none falls short".into() } else { format!("{short} fall short") }
+    );
+    (text, short)
+}
+
+fn amount(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Times if value >= 1_000.0 => format!("{value:.0}"),
+        Unit::Times => format!("{value:.2} x"),
+        Unit::Ns => time(value),
+        Unit::Bytes => format!("{value:.0} B"),
+        Unit::Instructions => format!("{value:.0}"),
+        Unit::Ppm => format!("{value:.0} ppm"),
+    }
+}

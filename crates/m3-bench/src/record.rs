@@ -1,0 +1,138 @@
+//! Results: what stands in the JSON, and what tables and promises need besides.
+
+use serde::{Deserialize, Serialize};
+
+use crate::job::{Placement, Wait};
+use crate::measure::{Cell, Round};
+use crate::mechanism::Family;
+use crate::stats::{median, whole};
+
+/// Below this a median of single trips shows the steps of the clock; the blocks' median is the figure then.
+const FINE_NS: u64 = 1_000;
+
+/// One result as JSON shows it. Times are medians over rounds, the maximum that of all rounds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Record {
+    /// Name of the test.
+    pub test: String,
+    /// Name of the mechanism.
+    pub mechanism: String,
+    /// Where its sides ran.
+    pub placement: Placement,
+    /// How they waited.
+    pub wait: Wait,
+    /// Payload each way; 0 where only the fact travels.
+    pub bytes: usize,
+    /// Pairs at once; in the test `clients`, bound clients of which one is active.
+    pub pairs: u32,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// Longest of all rounds.
+    pub max_ns: u64,
+    /// Round trips per second, of all pairs together.
+    pub per_s: f64,
+    /// CPU time of all measured processes per trip.
+    pub cpu_ns_per_op: f64,
+    /// How many rounds.
+    pub rounds: u32,
+}
+
+/// A record with what only people and promises look at.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// The record.
+    pub record: Record,
+    /// What its mechanism stands for.
+    pub family: Family,
+    /// Least and greatest median of a round.
+    pub spread_ns: (u64, u64),
+    /// Median of the means of blocks timed as a whole, in nanoseconds per trip.
+    pub block_ns: Option<f64>,
+    /// Voluntary context switches per trip.
+    pub switches_per_op: f64,
+}
+
+impl Row {
+    /// Sums up the rounds of a cell.
+    #[must_use]
+    pub fn new(test: &str, cell: &Cell, rounds: &[Round]) -> Self {
+        let middle = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of)).unwrap_or(0.0);
+        let at = |share: f64| whole(middle(&|round| round.samples.quantile(share) as f64));
+        let medians = || rounds.iter().map(|round| round.samples.quantile(0.5));
+        let tenth = |value: f64| (value * 10.0).round() / 10.0;
+        let record = Record {
+            test: test.into(),
+            mechanism: cell.mechanism.name().into(),
+            placement: cell.placement,
+            wait: cell.wait,
+            bytes: cell.mechanism.bytes(cell.work),
+            pairs: cell.pairs,
+            p50_ns: at(0.5),
+            p99_ns: at(0.99),
+            p999_ns: at(0.999),
+            max_ns: rounds.iter().map(|round| round.samples.max()).max().unwrap_or(0),
+            per_s: tenth(middle(&|round| round.per_s)),
+            cpu_ns_per_op: tenth(middle(&|round| round.cpu_ns_per_op)),
+            rounds: u32::try_from(rounds.len()).unwrap_or(u32::MAX),
+        };
+        Self {
+            record,
+            family: cell.mechanism.family(),
+            spread_ns: (medians().min().unwrap_or(0), medians().max().unwrap_or(0)),
+            block_ns: median(rounds.iter().filter_map(|round| round.block_ns)),
+            switches_per_op: middle(&|round| round.switches_per_op),
+        }
+    }
+
+    /// The time of a trip that ratios are made of: the median of trips; below a microsecond the
+    /// median of blocks, which neither the cost nor the steps of the clock distort.
+    #[must_use]
+    pub fn trip_ns(&self) -> f64 {
+        match self.block_ns {
+            Some(block_ns) if self.record.p50_ns < FINE_NS => block_ns,
+            _ => self.record.p50_ns as f64,
+        }
+    }
+}
+
+/// A figure that is no distribution of times.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Count {
+    /// Name of the test.
+    pub test: String,
+    /// Of which mechanism.
+    pub mechanism: String,
+    /// What was counted.
+    pub what: String,
+    /// How much.
+    pub value: f64,
+    /// Of what unit.
+    pub unit: String,
+}
+
+/// Everything that one run found.
+#[derive(Clone, Debug, Default)]
+pub struct Results {
+    /// The rows, in the order of their tests.
+    pub rows: Vec<Row>,
+    /// Figures of other kinds.
+    pub counts: Vec<Count>,
+    /// What this machine cannot do, with why.
+    pub skipped: Vec<String>,
+    /// What went wrong.
+    pub failed: Vec<String>,
+    /// CPUs that the measured processes could use.
+    pub cpus: usize,
+}
+
+impl Results {
+    /// A count by its test and name.
+    #[must_use]
+    pub fn count(&self, test: &str, what: &str) -> Option<f64> {
+        self.counts.iter().find(|count| count.test == test && count.what == what).map(|count| count.value)
+    }
+}

@@ -1,0 +1,100 @@
+//! Runs a test: its cells in turn, round by round, so that a slow minute of the
+//! machine hits all of them alike.
+
+use crate::error::Error;
+use crate::job::{Placement, Wait};
+use crate::measure::{Bench, Cell, Round};
+use crate::plan::{Shape, Test};
+use crate::progress::Progress;
+use crate::record::{Count, Results, Row};
+
+/// Measures all cells of a test and adds their rows, counts, skips and failures; gives the rows.
+pub fn run(
+    bench: &Bench,
+    test: &Test,
+    rounds: u32,
+    progress: &mut Progress,
+    results: &mut Results,
+) -> Vec<Row> {
+    let mut found: Vec<Vec<Round>> = test.cells.iter().map(|_| vec![]).collect();
+    let mut given_up = vec![false; test.cells.len()];
+    for round in 0..rounds {
+        for number in order(test.cells.len(), round) {
+            let cell = &test.cells[number];
+            if given_up[number] {
+                continue;
+            }
+            progress.next(&test.title, &format!("{} {}", cell.mechanism.name(), cell.wait), round, rounds);
+            match measure(bench, test, cell) {
+                Ok(round) => found[number].push(round),
+                Err(error) => {
+                    given_up[number] = true;
+                    found[number].clear();
+                    progress.skip(usize::try_from(rounds - round - 1).unwrap_or(0));
+                    let text = format!("{} {} ({}): {error}", test.name, cell.mechanism.name(), cell.wait);
+                    let skipped = matches!(error, Error::Unavailable { .. });
+                    progress.note(&format!("{} {text}", if skipped { "skipped:" } else { "failed:" }));
+                    if skipped { &mut results.skipped } else { &mut results.failed }.push(text);
+                }
+            }
+        }
+    }
+    let measured = || test.cells.iter().zip(&found).filter(|(_, rounds)| !rounds.is_empty());
+    let mut rows: Vec<Row> = measured().map(|(cell, rounds)| Row::new(test.name, cell, rounds)).collect();
+    if matches!(test.shape, Shape::Contact(_)) {
+        rows.extend(measured().map(|(cell, rounds)| Row::new("bind", cell, &binds(rounds))));
+    }
+    results.counts.extend(rows.iter().filter_map(block_count));
+    results.rows.extend_from_slice(&rows);
+    rows
+}
+
+/// Each round begins with another cell, and every second one goes backwards.
+fn order(cells: usize, round: u32) -> Vec<usize> {
+    let shift = usize::try_from(round).unwrap_or(0);
+    let mut order: Vec<usize> = (0..cells).map(|number| (number + shift) % cells).collect();
+    if round % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
+fn measure(bench: &Bench, test: &Test, cell: &Cell) -> Result<Round, Error> {
+    match test.shape {
+        Shape::Trips => bench.trips(cell, test.task, test.warm_ns),
+        Shape::OneOfMany => bench.one_of_many(cell, test.task, test.warm_ns),
+        Shape::Death(times) => bench.deaths(cell, times),
+        Shape::Contact(times) => bench.contacts(cell, times),
+    }
+}
+
+/// The binds of a test of contacts, as rounds of their own.
+fn binds(rounds: &[Round]) -> Vec<Round> {
+    rounds.iter().map(|round| Round { samples: round.binds.clone(), ..Round::default() }).collect()
+}
+
+/// The blocks' median, which the fixed fields of a record have no place for.
+fn block_count(row: &Row) -> Option<Count> {
+    let record = &row.record;
+    let named = |placement: Placement, wait: Wait| format!("block {placement} {wait} {}", record.pairs);
+    Some(Count {
+        test: record.test.clone(),
+        mechanism: record.mechanism.clone(),
+        what: named(record.placement, record.wait),
+        value: (row.block_ns? * 10.0).round() / 10.0,
+        unit: "ns".into(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::order;
+
+    #[test]
+    fn every_round_has_every_cell_in_another_order() {
+        assert_eq!(order(3, 0), [0, 1, 2]);
+        assert_eq!(order(3, 1), [0, 2, 1]);
+        assert_eq!(order(3, 2), [2, 0, 1]);
+        assert_eq!(order(0, 1), [0_usize; 0]);
+    }
+}
