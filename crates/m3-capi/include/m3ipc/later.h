@@ -27,6 +27,11 @@ static inline int mnx_dc_dump(void) { return mnx_vm_dump(); }
 
 /* ---- DVK: dvk_ --------------------------------------------------------- */
 
+#define DVK_IPC         (1 << 0)
+#define DVK_IOCTL       (1 << 1)
+#define DVK_USERMODE    M3_DRVS_USERMODE
+#define DVK_INITIALIZED M3_DRVS_INITIALIZED
+
 /* The library needs no device to be opened. Returns 0. */
 static inline int dvk_open(void) { return OK; }
 

@@ -21,6 +21,10 @@ typedef struct { unsigned long bits[16]; } m3_cpumask_t;
 
 /* ---- The node ---------------------------------------------------------- */
 
+/* Bits of d_flags. */
+#define M3_DRVS_USERMODE    (1 << 2) /* in user space: always set */
+#define M3_DRVS_INITIALIZED (1 << 8) /* the node runs */
+
 /*
  * Parameters of the node, for drvs_init and from getdrvsinfo. In drvs_init a 0
  * stands for the value of the configuration file or of the environment, and

@@ -16,6 +16,14 @@
 #define dvk_reply_T(d, m, ms)            (dvk_reply_T)((d), M3_MSG(m), (ms))
 #define dvk_relay(d, m)                  (dvk_relay)((d), M3_MSG(m))
 
+/* Replicas, proxies and foreign kernels are the node daemon's own. */
+#define dvk_umbind(dc, pid, ep)          ((void)(dc), (void)(pid), (void)(ep), EMOLNOSYS)
+#define dvk_bkupbind(dc, pid, ep, node)  mnx_bkupbind(dc, pid, ep, node)
+#define dvk_replbind(dc, pid, ep)        mnx_replbind(dc, pid, ep)
+#define dvk_proxies_bind(n, px, s, r, b) mnx_proxies_bind(n, px, s, r, b)
+#define dvk_proxies_unbind(px)           mnx_proxies_unbind(px)
+#define dvk_proxy_conn(px, status)       mnx_proxy_conn(px, status)
+
 /* The general forms behind the calls of DVK. */
 static inline int dvk_bind_X(int kind, int dcid, int pid, int ep, int nodeid) {
   (void)nodeid;

@@ -4,6 +4,12 @@
 
 #include "types.h"
 
+#define NR_SYS_CHUNKS ((int)BITMAP_CHUNKS(NR_SYS_PROCS))
+#define NR_DVK_CHUNKS ((int)BITMAP_CHUNKS(NR_DVK_CALLS))
+#ifndef NR_DVK_CALLS
+#define NR_DVK_CALLS  38
+#endif
+
 #define MAP_CHUNK(map, bit)     (map)[(bit) / BITCHUNK_BITS]
 #define CHUNK_OFFSET(bit)       ((bit) % BITCHUNK_BITS)
 #define get_sys_bit(map, bit)   (MAP_CHUNK((map).chunk, bit) & (1u << CHUNK_OFFSET(bit)))

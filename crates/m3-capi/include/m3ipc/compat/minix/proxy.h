@@ -2,6 +2,6 @@
 #ifndef M3IPC_COMPAT_MINIX_PROXY_H
 #define M3IPC_COMPAT_MINIX_PROXY_H
 
-#include "../../../m3ipc.h"
+#include "proxy_usr.h"
 
 #endif /* M3IPC_COMPAT_MINIX_PROXY_H */

@@ -4,4 +4,6 @@
 
 #include "../../../m3ipc.h"
 
+#define MAXBUFSIZE 1432 /* payload of one frame, in bytes */
+
 #endif /* M3IPC_COMPAT_MINIX_PROXY_USR_H */
