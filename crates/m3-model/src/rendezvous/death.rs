@@ -50,12 +50,15 @@ impl Machine {
         found.collect()
     }
 
-    /// wait4unbind: 0 at once where it is gone already; own -306; -11.
+    /// wait4unbind: 0 at once where it is gone already (an earlier life of its
+    /// slot is); own -306; no time to wait -61.
     pub(super) fn await_unbind(&mut self, me: Address, dst: Address) {
+        let past = |latest: Address| (1..latest.generation()).contains(&dst.generation());
         match self.peer(me, dst, Code::DstDied) {
-            Ok(()) if self.limit_of(me) == Limit::NoWait => self.fail(me, Code::Again),
+            Ok(()) if self.limit_of(me) == Limit::NoWait => self.fail(me, Code::TimedOut),
             Ok(()) => self.living(me).state = State::AwaitingUnbind { dst },
             Err(Code::DstDied) => self.end(Completion::done(me.slot())),
+            Err(_) if self.latest(dst.slot()).is_some_and(past) => self.end(Completion::done(me.slot())),
             Err(code) => self.fail(me, code),
         }
     }

@@ -132,8 +132,9 @@ impl Machine {
 
     /// Applies one step; returns the calls that ended by it, in the order of their ends.
     ///
-    /// Order of checks: caller not bound -310; in a call already -106; then the
-    /// call's own, each with [`Machine::peer`] first.
+    /// Order of checks: caller not bound -310; in a call already -106; of the peer
+    /// slot range -34 (ANY, NONE, SELF too), self -306, generation -306, free slot the
+    /// call's died code; then the call's own.
     pub fn step(&mut self, op: Op) -> Vec<Completion> {
         self.clock += 1;
         match op {

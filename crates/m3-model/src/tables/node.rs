@@ -142,16 +142,20 @@ impl Node {
         self.tables.vms.get(&vm).ok_or(LookupError::Range(address.slot()))?.endpoint(caller, address)
     }
 
-    /// Whether `from` may use the verb with `to` (`None`: with ANY). An
-    /// endpoint that does not live is not judged here, [`Node::lookup`] does.
+    /// Whether `from` may use the verb with `to` (`None`: with ANY).
+    ///
+    /// To be asked after [`Node::lookup`], which has the codes for the dead and
+    /// the absent: here they are simply denied.
     ///
     /// # Errors
     /// -110 for the verb, -104 for the peer.
     pub fn may(&self, from: Place, to: Option<Address>, verb: Verb) -> Result<(), Denied> {
-        let Some(caller) = self.endpoint(from) else { return Ok(()) };
-        let peer = to.and_then(|address| self.endpoint(Place::new(from.vm, address)));
-        let peer = peer.map(|endpoint| (&endpoint.privileges, endpoint.address.slot()));
-        caller.privileges.allow(from.address.slot(), peer, verb)
+        let slot = from.address.slot();
+        let caller = &self.endpoint(from).ok_or(Denied::Trap(verb))?.privileges;
+        let Some(address) = to else { return caller.allow(slot, None, verb) };
+        let absent = Denied::Call { from: slot, to: address.slot() };
+        let peer = self.endpoint(Place::new(from.vm, address)).ok_or(absent)?;
+        caller.allow(slot, Some((&peer.privileges, address.slot())), verb)
     }
 
     /// Sets an endpoint's privileges; links it has already stay.

@@ -183,9 +183,14 @@ fn death_ends_waits_in_the_order_of_the_contract() {
             done(watcher),
         ]
     );
-    world.bind(40);
+    assert_eq!(world.call(watcher, Call::AwaitUnbind { dst: x }), [done(watcher)]);
+    let next = world.bind(40);
     assert_eq!(world.limited(s1, RECEIVE_ANY, Limit::NoWait), [failed(s1, Code::Again)]);
-    assert_eq!(world.call(watcher, Call::AwaitUnbind { dst: x }), [failed(watcher, Code::Endpoint)]);
+    assert_eq!(world.call(watcher, Call::AwaitUnbind { dst: x }), [done(watcher)]);
+    let ended = world.limited(watcher, Call::AwaitUnbind { dst: next }, Limit::NoWait);
+    assert_eq!(ended, [failed(watcher, Code::TimedOut)]);
+    let never = Address::new(9, 40);
+    assert_eq!(world.call(watcher, Call::AwaitUnbind { dst: never }), [failed(watcher, Code::Endpoint)]);
 }
 
 #[test]

@@ -76,6 +76,8 @@ fn privileges_forbid_verbs_and_partners() {
     assert_eq!(code(one, None, Verb::Receive), Ok(()));
     assert_eq!(code(two, Some(one), Verb::Send), Ok(()));
     assert_eq!(code(two, Some(one), Verb::Receive), Err(Code::CallDenied));
+    assert_eq!(code(two, Some(Address::new(5, 29)), Verb::Reply), Err(Code::CallDenied));
+    assert_eq!(code(Address::new(5, 29), None, Verb::Receive), Err(Code::TrapDenied));
 }
 
 #[test]
