@@ -44,7 +44,7 @@ compare() {
 }
 compare header map "is in m3ipc.h and not in libm3ipc.map"
 compare map header "is in libm3ipc.map and not in m3ipc.h"
-compare header pages "has no page $man/man3"
+compare header pages "has no page in docs/man/man3"
 compare pages header "has a page and is not in m3ipc.h"
 
 # Each page names its function and shows it, or leads to one that does.

@@ -1,0 +1,61 @@
+/*
+ * server: adds two numbers for whoever asks.
+ *
+ *     cc -o server server.c $(pkg-config --cflags --libs m3ipc)
+ *     ./server &
+ *     ./client 20 22
+ *
+ * The client says that it is done with a notification.
+ */
+#include <m3ipc.h>
+#include <stdio.h>
+#include <string.h>
+
+#define VM_ID     7
+#define SERVER_NR 10 /* a server slot: its endpoint is 10 too */
+#define ADD       1
+
+static int fail(const char *what, int code) {
+  fprintf(stderr, "server: %s: %s (%d)\n", what, m3_strerror(code), code);
+  return 1;
+}
+
+int main(void) {
+  VM_usr_t vm;
+  message m;
+
+  /* The node: number and parameters from the environment or by default. */
+  int code = mnx_drvs_init(LOCALNODE, NULL);
+  if (code < 0 && code != EMOLDRVSBUSY) return fail("drvs_init", code);
+
+  /* The VM: made by whoever comes first. */
+  memset(&vm, 0, sizeof vm);
+  vm.vm_vmid = VM_ID;
+  vm.vm_warn2proc = NONE;
+  strcpy(vm.vm_name, "adder");
+  code = mnx_vm_init(&vm);
+  if (code < 0 && code != EMOLRSCBUSY) return fail("vm_init", code);
+
+  int self = mnx_bind(VM_ID, SERVER_NR);
+  if (!M3_BOUND(self, SERVER_NR)) return fail("bind", self);
+  printf("server: endpoint %d\n", self);
+
+  for (;;) {
+    code = mnx_receive(ANY, &m);
+    if (code != OK) return fail("receive", code);
+    if (M3_IS_NOTIFY(&m)) {
+      printf("server: %d is done\n", m.m_source);
+      break;
+    }
+    int client = m.m_source;
+    m.m_type = m.m_type == ADD ? OK : EMOLBADREQUEST;
+    m.m1_i3 = m.m1_i1 + m.m1_i2;
+    code = mnx_reply(client, &m);
+    if (code != OK) fail("reply", code); /* a client that has gone stops nobody */
+  }
+
+  code = mnx_unbind(VM_ID, self);
+  if (code != OK) return fail("unbind", code);
+  code = mnx_vm_end(VM_ID);
+  return code == OK ? 0 : fail("vm_end", code);
+}
