@@ -88,7 +88,7 @@ fn climb(workspace: &Workspace, rung: &Rung) -> Result<Row, Error> {
     let took = start.elapsed();
     let (outcome, figure) = match report.ended {
         Ended::Exited(status) if status.success() => (Outcome::Passed, rung.figure.read(&report.lines)),
-        Ended::Exited(status) => (Outcome::Failed, status.to_string()),
+        Ended::Exited(status) => (Outcome::Failed, rung.figure.of_failure(status, &report.lines)),
         Ended::OutOfTime => (Outcome::Failed, format!("still running after {} s; ended", rung.limit_s)),
     };
     match outcome {

@@ -1,5 +1,7 @@
 //! The one figure of a rung's output that the table shows.
 
+use std::process::ExitStatus;
+
 /// Which figure.
 pub enum Figure {
     /// These words: the rung says nothing when all is well.
@@ -23,6 +25,14 @@ impl Figure {
                 last.unwrap_or("it printed nothing").chars().take(MAX_CHARS).collect()
             }
             Self::TestTotals => Totals::read(lines).to_string(),
+        }
+    }
+
+    /// What the table shows for a rung that failed: how it ended and, of tests, how many did not pass.
+    pub fn of_failure(&self, status: ExitStatus, lines: &[String]) -> String {
+        match self {
+            Self::TestTotals => format!("{status}; {}", self.read(lines)),
+            Self::Fixed(_) | Self::LastLine => status.to_string(),
         }
     }
 }
