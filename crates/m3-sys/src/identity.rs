@@ -33,6 +33,32 @@ pub fn peer_identity(socket: impl AsFd) -> Result<Identity, Errno> {
     Ok(Identity { pid: cred.pid.as_raw_nonzero().get(), uid: cred.uid.as_raw(), gid: cred.gid.as_raw() })
 }
 
+/// The supplementary groups of who connected this socket; at most 256 of them.
+///
+/// # Errors
+/// `RANGE` where there are more, `NOPROTOOPT` before Linux 4.13.
+pub fn peer_groups(socket: impl AsFd) -> Result<Vec<u32>, Errno> {
+    const GROUPS_MAX: usize = 256;
+    let mut groups = [0_u32; GROUPS_MAX];
+    let mut length: libc::socklen_t = 4 * 256;
+    // SAFETY: groups is live and exactly `length` bytes long; the kernel writes no more and tells how much.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERGROUPS,
+            groups.as_mut_ptr().cast(),
+            &raw mut length,
+        )
+    };
+    if result != 0 {
+        return Err(Errno::from_raw_os_error(
+            std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL),
+        ));
+    }
+    Ok(groups[..(length as usize / 4).min(GROUPS_MAX)].to_vec())
+}
+
 /// A descriptor of the very process that connected this socket; it becomes readable at its death.
 ///
 /// Before Linux 6.5 it is opened by number, which is safe only while the peer

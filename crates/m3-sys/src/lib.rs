@@ -20,13 +20,15 @@ pub use clock::{monotonic_ns, ticks};
 pub use cpu::{current_cpu, pin_to, relax, yield_cpu};
 pub use fork::ForkGuard;
 pub use futex::{WAIT_WORDS_MAX, Waiting, wait, wait_any, wake};
-pub use identity::{Identity, peer_identity, peer_pidfd};
+pub use identity::{Identity, peer_groups, peer_identity, peer_pidfd};
 pub use mapping::Mapping;
 pub use memfd::{create_memory, memory_bytes, seal_against_new_writers, seal_size};
-pub use packet::{PACKET_FDS_MAX, Packet, accept, connect, listen, receive_packet, send_packet};
+pub use packet::{
+    PACKET_FDS_MAX, Packet, accept, connect, inherited_listener, listen, receive_packet, send_packet,
+};
 pub use poll::{Poll, Ready, wait_readable};
 pub use process::{
     Signal, die_with_parent, no_core, open_process, open_thread, process_id, process_start_ticks,
-    raise_fd_limit, signal, thread_id,
+    raise_fd_limit, signal, thread_id, user_id,
 };
 pub use rustix::io::Errno;

@@ -1,8 +1,12 @@
 //! The control plane's sockets: Unix SEQPACKET, one frame a packet, with
 //! descriptors (daemon to member only) and the sender's credentials (member to daemon).
+//!
+//! # Safety
+//! The one inherited descriptor is taken over once.
+#![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
-use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
@@ -46,6 +50,25 @@ pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
+/// The listener that systemd passes on: descriptor 3, if it is meant for this very process.
+///
+/// # Source
+/// sd_listen_fds(3)
+#[must_use]
+pub fn inherited_listener() -> Option<OwnedFd> {
+    let pid: u32 = std::env::var("LISTEN_PID").ok()?.parse().ok()?;
+    let count: i32 = std::env::var("LISTEN_FDS").ok()?.parse().ok()?;
+    if pid != std::process::id() || count < 1 {
+        return None;
+    }
+    // SAFETY: systemd gives this process descriptor 3, and nobody else here knows of it.
+    let listener = unsafe { OwnedFd::from_raw_fd(3) };
+    rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC).ok()?;
+    rustix::io::ioctl_fionbio(&listener, true).ok()?;
+    crate::identity::refuse_descriptors(&listener);
+    Some(listener)
+}
+
 /// Accepts one connection, non-blocking, with the credentials of every sender passed on.
 ///
 /// # Errors
@@ -87,7 +110,12 @@ pub fn send_packet(socket: impl AsFd, frame: &[u8], fds: &[BorrowedFd<'_>], wait
 ///
 /// # Errors
 /// `AGAIN` (with `wait = false`), `INTR`, `CONNRESET`.
-pub fn receive_packet(socket: impl AsFd, buffer: &mut [u8], wait: bool, take_fds: bool) -> Result<Packet, Errno> {
+pub fn receive_packet(
+    socket: impl AsFd,
+    buffer: &mut [u8],
+    wait: bool,
+    take_fds: bool,
+) -> Result<Packet, Errno> {
     let mut space =
         [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX), ScmCredentials(1))];
     let credentials_only = rustix::cmsg_space!(ScmCredentials(1));

@@ -107,3 +107,9 @@ pub fn raise_fd_limit() -> u64 {
     if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
         .unwrap_or(u64::MAX)
 }
+
+/// This process's effective user id.
+#[must_use]
+pub fn user_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}

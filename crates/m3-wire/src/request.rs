@@ -147,11 +147,5 @@ pub enum Request {
         address: i32,
         /// Its thread, where it is one of a process's further threads.
         tid: Option<i32>,
-        /// The peers of its links.
-        peers: Vec<i32>,
-        /// Its lowest index of a link that was never used.
-        next_index: u32,
-        /// Whether it has a bell.
-        bell: bool,
     },
 }

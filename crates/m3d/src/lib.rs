@@ -1,1 +1,61 @@
-//! m3d
+//! The node daemon: it knows who is who, makes links, and tells of deaths.
+//!
+//! One thread, one table ([`m3_model::tables::Node`]), one loop. It is off every hot
+//! path: members talk through the links that it made. It accepts no
+//! descriptors, trusts nothing that a member says about itself, and keeps
+//! nothing in memory that its journal and the kernel could not give back.
+//!
+//! ```text
+//! server ─ loop, sources, time limits      serve/* ─ a request in, a reply out
+//!   ├ connection ─ one member's socket       ├ node vm bind contact waits ask rights
+//!   ├ death ─ processes and threads watched  └ (all through `Server`)
+//!   └ journal, home ─ what outlives a kill
+//! ```
+
+mod connection;
+mod death;
+mod home;
+mod journal;
+mod log;
+mod serve;
+mod server;
+mod settings;
+
+pub use settings::{Args, Settings, SettingsError};
+
+use std::process::ExitCode;
+
+/// Exit code: a setting or an argument is wrong.
+pub const EXIT_USAGE: u8 = 2;
+/// Exit code: another daemon serves this runtime directory.
+pub const EXIT_BUSY: u8 = 3;
+/// Exit code: the system does not give what is needed.
+pub const EXIT_SYSTEM: u8 = 4;
+
+/// Runs the daemon until it is told to leave.
+#[must_use]
+pub fn run(args: &Args) -> ExitCode {
+    let settings = match Settings::resolve(args, &|name| std::env::var(name).ok()) {
+        Ok(settings) => settings,
+        Err(error) => {
+            eprintln!("m3d: {error}");
+            return ExitCode::from(EXIT_USAGE);
+        }
+    };
+    log::begin(&settings);
+    let home = match home::Home::open(&settings) {
+        Ok(home) => home,
+        Err(error) => {
+            eprintln!("m3d: {error}");
+            let busy = matches!(error, home::HomeError::Busy { .. });
+            return ExitCode::from(if busy { EXIT_BUSY } else { EXIT_SYSTEM });
+        }
+    };
+    match server::Server::new(settings, home).and_then(server::Server::run) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("m3d: {error}");
+            ExitCode::from(EXIT_SYSTEM)
+        }
+    }
+}

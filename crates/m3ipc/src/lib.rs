@@ -1,1 +1,2 @@
-//! m3ipc
+//! Microkernel-style IPC for Linux, in user space.
+pub mod runtime;

@@ -1,0 +1,133 @@
+//! One member's control connection, as the daemon holds it.
+
+use m3_link::DeskView;
+use m3_model::tables::{Cred, Place};
+use m3_sys::Errno;
+use m3_wire::FromDaemon;
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+
+/// Frames that may wait for a member that does not read; beyond that it is hopeless.
+const WAITING_FRAMES_MAX: usize = 65_536;
+
+/// The memory of an endpoint that the daemon made.
+#[derive(Debug)]
+pub(crate) struct Pages {
+    pub(crate) desk: DeskView,
+    pub(crate) status: Rc<OwnedFd>,
+    pub(crate) hints: Rc<OwnedFd>,
+    /// The owner has mapped them, and nobody else can write the status page any more.
+    pub(crate) sealed: bool,
+    /// Waiters to tell of the bind once it is sealed.
+    pub(crate) told: Vec<u64>,
+}
+
+/// A frame on its way, with its descriptors.
+#[derive(Debug)]
+struct Outgoing {
+    frame: Vec<u8>,
+    fds: Vec<Rc<OwnedFd>>,
+}
+
+/// One connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) socket: OwnedFd,
+    pub(crate) cred: Cred,
+    /// When the process started: with its number, its identity.
+    pub(crate) started: u64,
+    /// The version has been agreed upon.
+    pub(crate) greeted: bool,
+    /// The endpoint that this connection is for.
+    pub(crate) place: Option<Place>,
+    pub(crate) pages: Option<Pages>,
+    pub(crate) has_bell: bool,
+    /// A request waits for its answer (a contact with one who is not there yet, an end, an unbind).
+    pub(crate) waits_for: Option<Deferred>,
+    /// Tickets this connection has open.
+    pub(crate) tickets: Vec<u64>,
+    waiting: VecDeque<Outgoing>,
+}
+
+/// A request that is answered later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Deferred {
+    /// For this endpoint to come (back).
+    Contact(Place),
+    /// For this VM to end.
+    VmEnd(i32),
+    /// For this endpoint to leave.
+    Unbind(Place),
+    /// For the node to end.
+    NodeEnd,
+}
+
+/// Whether a connection still works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// The frame is on its way.
+    Gone,
+    /// It waits for room.
+    Waits,
+    /// The connection is of no use any more.
+    Broken,
+}
+
+impl Connection {
+    pub(crate) fn new(socket: OwnedFd, cred: Cred, started: u64) -> Self {
+        Self {
+            socket,
+            cred,
+            started,
+            greeted: false,
+            place: None,
+            pages: None,
+            has_bell: false,
+            waits_for: None,
+            tickets: Vec::new(),
+            waiting: VecDeque::new(),
+        }
+    }
+
+    /// Sends a frame, or keeps it until there is room: frames never overtake.
+    pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Sent {
+        let outgoing = Outgoing { frame: m3_wire::encode(frame), fds };
+        if self.waiting.is_empty() {
+            match try_send(&self.socket, &outgoing) {
+                Ok(()) => return Sent::Gone,
+                Err(Errno::AGAIN | Errno::TOOMANYREFS) => {}
+                Err(_) => return Sent::Broken,
+            }
+        }
+        if self.waiting.len() >= WAITING_FRAMES_MAX {
+            return Sent::Broken;
+        }
+        self.waiting.push_back(outgoing);
+        Sent::Waits
+    }
+
+    /// Sends what waits, as far as there is room.
+    pub(crate) fn flush(&mut self) -> Sent {
+        while let Some(next) = self.waiting.front() {
+            match try_send(&self.socket, next) {
+                Ok(()) => drop(self.waiting.pop_front()),
+                Err(Errno::AGAIN | Errno::TOOMANYREFS) => return Sent::Waits,
+                Err(_) => return Sent::Broken,
+            }
+        }
+        Sent::Gone
+    }
+
+    /// Wakes the member: there is something to read.
+    pub(crate) fn announce(&self) {
+        if let Some(pages) = &self.pages {
+            pages.desk.announce();
+        }
+    }
+}
+
+fn try_send(socket: &OwnedFd, outgoing: &Outgoing) -> Result<(), Errno> {
+    let fds: Vec<_> = outgoing.fds.iter().map(|fd| fd.as_fd()).collect();
+    m3_sys::send_packet(socket, &outgoing.frame, &fds, false)
+}

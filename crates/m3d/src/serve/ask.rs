@@ -1,0 +1,71 @@
+//! Looking at endpoints: what `m3 ps` and getprocinfo show.
+
+use crate::server::Server;
+use m3_link::{Counter, Verb};
+use m3_model::tables::{Cred, Endpoint, Place};
+use m3_wire::{EndpointInfo, Reply, WaitInfo};
+
+/// Endpoints told of in one frame.
+const PAGE: usize = 64;
+
+impl Server {
+    pub(super) fn endpoints(&mut self, token: u64, cred: &Cred, vm: i32, from: i32) {
+        if let Err(error) = self.node.check_see(vm, cred) {
+            return self.refuse(token, error.code(), error);
+        }
+        let now_ns = m3_sys::monotonic_ns();
+        let mut rest = self.node.endpoints(vm).filter(|endpoint| endpoint.address.slot() >= from);
+        let list: Vec<_> =
+            rest.by_ref().take(PAGE).map(|endpoint| self.shown(vm, endpoint, now_ns)).collect();
+        let next = rest.next().map(|endpoint| endpoint.address.slot());
+        drop(rest);
+        self.reply(token, Reply::Endpoints { list, next }, Vec::new());
+    }
+
+    fn shown(&self, vm: i32, endpoint: &Endpoint, now_ns: u64) -> EndpointInfo {
+        let place = Place::new(vm, endpoint.address);
+        let connection = self.present.get(&place).and_then(|token| self.connections.get(token));
+        let desk = connection.and_then(|connection| connection.pages.as_ref()).map(|pages| &pages.desk);
+        let count = |counter| desk.map_or(0, |desk| desk.counter(counter));
+        let blocked = desk.map(m3_link::DeskView::blocked);
+        let wait = match blocked {
+            Some(blocked) => WaitInfo {
+                verb: verb_name(blocked.verb).to_owned(),
+                peer: blocked.peer.0,
+                for_ns: match blocked.since_ns {
+                    0 => 0,
+                    since_ns => now_ns.saturating_sub(since_ns),
+                },
+            },
+            None => WaitInfo { verb: "absent".to_owned(), peer: 0, for_ns: 0 },
+        };
+        EndpointInfo {
+            vm,
+            slot: endpoint.address.slot(),
+            address: endpoint.address.0,
+            pid: endpoint.member.pid,
+            tid: endpoint.member.tid.unwrap_or(0),
+            uid: endpoint.uid,
+            gid: endpoint.gid,
+            names: endpoint.names.iter().cloned().collect(),
+            wait,
+            links: u32::try_from(self.node.peers(place).len()).unwrap_or(u32::MAX),
+            sent: count(Counter::Sent),
+            received: count(Counter::Received),
+            slept: count(Counter::Slept),
+            connected: desk.is_some(),
+        }
+    }
+}
+
+fn verb_name(verb: Verb) -> &'static str {
+    match verb {
+        Verb::None => "running",
+        Verb::Send => "send",
+        Verb::Receive => "receive",
+        Verb::SendRec => "sendrec",
+        Verb::Await => "sendrec (taken)",
+        Verb::Rcvrqst => "rcvrqst",
+        Verb::Wait => "wait4",
+    }
+}

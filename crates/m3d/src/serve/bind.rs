@@ -1,0 +1,192 @@
+//! Binding and unbinding: who gets which endpoint, and the memory that goes with it.
+//!
+//! The owner maps its pages first and says so; then the status page is sealed
+//! against any other writer; only then may anybody see it. So a bind counts
+//! from `Mapped` on, and whoever wants a link before that waits.
+
+use crate::connection::{Deferred, Pages};
+use crate::server::Server;
+use m3_abi::{Address, Code};
+use m3_link::{DESK_BYTES, DeskView, HINTS_BYTES, STATUS_BYTES};
+use m3_model::tables::{Cred, Kind, Member, Place};
+use m3_sys::Errno;
+use m3_wire::{BindKind, Reply};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+fn make_pages() -> Result<(Pages, Rc<OwnedFd>), Errno> {
+    let desk = m3_sys::create_memory("m3-desk", DESK_BYTES as u64)?;
+    let status = m3_sys::create_memory("m3-status", STATUS_BYTES as u64)?;
+    let hints = m3_sys::create_memory("m3-hints", HINTS_BYTES as u64)?;
+    let view = DeskView::map(&desk)?;
+    let pages =
+        Pages { desk: view, status: Rc::new(status), hints: Rc::new(hints), sealed: false, told: Vec::new() };
+    Ok((pages, Rc::new(desk)))
+}
+
+impl Server {
+    pub(super) fn bind(&mut self, token: u64, cred: &Cred, vm: i32, slot: Option<i32>, kind: BindKind) {
+        let Some(connection) = self.connections.get(&token) else { return };
+        if connection.place.is_some() {
+            return self.refuse(token, Code::SlotUsed, "this connection has an endpoint already");
+        }
+        let (kind, tid) = match kind {
+            BindKind::Process => (Kind::Process, None),
+            BindKind::Thread(tid) if is_thread_of(cred.pid, tid) => (Kind::Thread, Some(tid)),
+            BindKind::Thread(tid) => {
+                let why = format!("{tid} is no thread of process {}", cred.pid);
+                return self.refuse(token, Code::BadProc, why);
+            }
+        };
+        let member = Member { pid: cred.pid, tid, token: connection.started };
+        let watched = m3_sys::peer_pidfd(&connection.socket).and_then(|fd| self.watch_process(cred.pid, fd));
+        if let Err(errno) = watched {
+            return self.refuse(token, Code::NoMem, format_args!("the process cannot be watched: {errno}"));
+        }
+        let bound = match slot {
+            Some(slot) => self.node.bind(vm, slot, member, cred, kind),
+            None => self.node.bind_free(vm, member, cred, kind),
+        };
+        match bound {
+            Ok(bound) => {
+                self.record();
+                if let Some(tid) = tid {
+                    self.watch_thread(cred.pid, tid);
+                }
+                self.give_pages(token, Place::new(vm, bound.address), bound.told);
+            }
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    /// Makes the pages of an endpoint and gives them to its owner.
+    fn give_pages(&mut self, token: u64, place: Place, told: Vec<u64>) {
+        let (mut pages, desk) = match make_pages() {
+            Ok(made) => made,
+            Err(errno) => {
+                if let Ok(deaths) = self.node.unbind(place) {
+                    self.bury(&deaths);
+                }
+                return self.refuse(token, Code::NoMem, format_args!("no memory for an endpoint: {errno}"));
+            }
+        };
+        pages.told = told;
+        let fds = vec![desk, Rc::clone(&pages.status), Rc::clone(&pages.hints)];
+        let vm_name =
+            self.node.vm_info(place.vm, &Cred::new(0, 0, 0)).map(|info| info.spec.name).unwrap_or_default();
+        let traps = self.node.get_priv(place).map_or(0, |privileges| privileges.traps.0);
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.place = Some(place);
+            connection.pages = Some(pages);
+            self.present.insert(place, token);
+        }
+        let address = place.address.0;
+        self.reply(token, Reply::Bound { vm: place.vm, vm_name, address, traps }, fds);
+    }
+
+    pub(super) fn mapped(&mut self, token: u64) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        let (Some(place), Some(pages)) = (connection.place, connection.pages.as_mut()) else {
+            return self.refuse(token, Code::NotBind, "there is nothing to map");
+        };
+        if !pages.sealed {
+            if let Err(errno) = m3_sys::seal_against_new_writers(&pages.status) {
+                tracing::error!(%errno, "a status page cannot be sealed");
+                return self.close(token);
+            }
+            pages.sealed = true;
+        }
+        let told = std::mem::take(&mut pages.told);
+        self.tell_tickets(&told, place.address.0);
+        self.done(token);
+        for waiting in self.waiting_for(Deferred::Contact(place)) {
+            self.contact(waiting, place.address);
+        }
+    }
+
+    pub(super) fn bind_other(&mut self, token: u64, cred: &Cred, vm: i32, pid: i32, slot: i32) {
+        let Ok(fd) = m3_sys::open_process(pid) else {
+            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
+        };
+        let (Ok(started), Some((uid, gid))) = (m3_sys::process_start_ticks(pid), process_owner(pid)) else {
+            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
+        };
+        let member = Member { pid, tid: None, token: started };
+        match self.node.bind(vm, slot, member, cred, Kind::Foreign { uid, gid }) {
+            Ok(bound) => {
+                self.record();
+                if self.watch_process(pid, fd).is_err() {
+                    self.process_died(pid);
+                    return self.refuse(token, Code::NoMem, "the process cannot be watched");
+                }
+                self.tell_tickets(&bound.told, bound.address.0);
+                self.reply_number(token, bound.address.0);
+            }
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    pub(super) fn claim(&mut self, token: u64, cred: &Cred) {
+        let Some(place) = self.node.place_of(cred.pid) else {
+            return self.refuse(token, Code::NotBind, "nobody has bound this process");
+        };
+        self.attach(token, cred, place, None);
+    }
+
+    pub(super) fn reattach(&mut self, token: u64, cred: &Cred, vm: i32, address: i32, tid: Option<i32>) {
+        self.attach(token, cred, Place::new(vm, Address(address)), tid);
+    }
+
+    /// Gives new pages to the living owner of an endpoint that has none here.
+    fn attach(&mut self, token: u64, cred: &Cred, place: Place, tid: Option<i32>) {
+        let Some(connection) = self.connections.get(&token) else { return };
+        let started = connection.started;
+        // The process of the journal is known by number and start: no other can take its place.
+        let is_owner = self.node.endpoint(place).is_some_and(|endpoint| {
+            endpoint.member.pid == cred.pid && endpoint.member.tid == tid && endpoint.member.token == started
+        });
+        if !is_owner {
+            return self.refuse(token, Code::NotBind, "this endpoint is not the caller's (any more)");
+        }
+        if connection.place.is_some() || self.present.contains_key(&place) {
+            return self.refuse(token, Code::SlotUsed, "this endpoint is attached already");
+        }
+        self.give_pages(token, place, Vec::new());
+    }
+
+    pub(super) fn unbind(&mut self, token: u64, cred: &Cred, vm: i32, address: i32) {
+        let place = Place::new(vm, Address(address));
+        let own = self.connections.get(&token).and_then(|connection| connection.place) == Some(place);
+        if let Err(error) = self.node.may_unbind(place, cred) {
+            return self.refuse(token, error.code(), error);
+        }
+        if own {
+            if let Ok(deaths) = self.node.unbind(place) {
+                self.bury(&deaths);
+            }
+            return self.done(token);
+        }
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.waits_for = Some(Deferred::Unbind(place));
+        }
+        self.ask_to_leave(place);
+    }
+
+    pub(super) fn leave(&mut self, token: u64) {
+        if let Some(place) = self.connections.get(&token).and_then(|connection| connection.place)
+            && let Ok(deaths) = self.node.unbind(place)
+        {
+            self.bury(&deaths);
+        }
+    }
+}
+
+fn is_thread_of(pid: i32, tid: i32) -> bool {
+    std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}
+
+fn process_owner(pid: i32) -> Option<(u32, u32)> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::metadata(format!("/proc/{pid}")).ok()?;
+    Some((found.uid(), found.gid()))
+}

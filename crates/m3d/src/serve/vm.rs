@@ -1,0 +1,90 @@
+//! VMs: init, end, info, list.
+
+use crate::connection::Deferred;
+use crate::server::Server;
+use m3_abi::{Code, VmLimits};
+use m3_model::tables::{Cred, Mode, VmInfo as Info, VmSpec, VmState};
+use m3_wire::{Reply, VmInfo, VmParams};
+
+/// The longest grace time, in milliseconds.
+const GRACE_MAX_MS: u32 = 600_000;
+
+impl Server {
+    pub(super) fn vm_init(&mut self, token: u64, cred: &Cred, params: VmParams) {
+        let limits = self.node.limits();
+        let limits = VmLimits {
+            procs: params.procs.unwrap_or(limits.procs),
+            tasks: params.tasks.unwrap_or(limits.tasks),
+        };
+        if params.mode > 0o777 || params.grace_ms > GRACE_MAX_MS {
+            let why = "the mode has nine bits, the grace time is at most 600,000 ms";
+            return self.refuse(token, Code::BadValue, why);
+        }
+        let mut spec = VmSpec::new(params.name, limits, cred);
+        spec.id = params.id;
+        spec.mode = Mode(params.mode);
+        if let Some(gid) = params.gid {
+            if !cred.is_root() && cred.gid != gid && !cred.groups.contains(&gid) {
+                let why = format!("user {} is not in group {gid}", cred.uid);
+                return self.refuse(token, Code::Perm, why);
+            }
+            spec.owner_gid = gid;
+        }
+        match self.node.vm_init(spec, cred) {
+            Ok(id) => {
+                self.record();
+                self.grace_ms.insert(id, params.grace_ms);
+                tracing::info!(vm = id, uid = cred.uid, "VM begun");
+                self.vm_info(token, &Cred::new(0, 0, 0), id);
+            }
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    pub(super) fn vm_end(&mut self, token: u64, cred: &Cred, vm: i32) {
+        match self.node.begin_end(vm, cred) {
+            Ok(ending) => {
+                self.record();
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    connection.waits_for = Some(Deferred::VmEnd(vm));
+                }
+                self.tell_tickets(&ending.told, Code::VmNotRun.number());
+                self.end_members(vm, Some(cred.pid));
+            }
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    pub(super) fn vm_info(&mut self, token: u64, cred: &Cred, vm: i32) {
+        match self.node.vm_info(vm, cred) {
+            Ok(info) => self.reply(token, Reply::Vm(shown(&info)), Vec::new()),
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    pub(super) fn vm_find(&mut self, token: u64, cred: &Cred, name: &str) {
+        match self.node.vm_by_name(name) {
+            Ok(vm) => self.vm_info(token, cred, vm),
+            Err(error) => self.refuse(token, error.code(), error),
+        }
+    }
+
+    pub(super) fn vm_list(&mut self, token: u64, cred: &Cred) {
+        let list = self.node.list(cred).iter().map(shown).collect();
+        self.reply(token, Reply::Vms(list), Vec::new());
+    }
+}
+
+fn shown(info: &Info) -> VmInfo {
+    VmInfo {
+        id: info.id,
+        name: info.spec.name.clone(),
+        uid: info.spec.owner_uid,
+        gid: info.spec.owner_gid,
+        mode: info.spec.mode.0,
+        procs: info.spec.limits.procs,
+        tasks: info.spec.limits.tasks,
+        endpoints: u32::try_from(info.bound).unwrap_or(u32::MAX),
+        ending: info.state == VmState::Ending,
+    }
+}
