@@ -78,7 +78,17 @@ impl Clock {
 /// CLOCK_MONOTONIC in nanoseconds: the same in every process of the machine.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
-    let now = clock_gettime(ClockId::Monotonic);
+    read_ns(ClockId::Monotonic)
+}
+
+/// CPU time of this process in nanoseconds.
+#[must_use]
+pub fn cpu_ns() -> u64 {
+    read_ns(ClockId::ProcessCPUTime)
+}
+
+fn read_ns(id: ClockId) -> u64 {
+    let now = clock_gettime(id);
     u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0)
 }
 

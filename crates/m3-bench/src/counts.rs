@@ -12,14 +12,14 @@ use crate::record::{Count, Results};
 use crate::supervise::Crew;
 
 /// What a test found: name, value, unit.
-type Found = Vec<(&'static str, f64, &'static str)>;
+pub type Found = Vec<(&'static str, f64, &'static str)>;
 
 const TESTS: [&str; 2] = ["instructions", "memory"];
 /// Trips of the two runs under the counter; their difference is free of start and end.
 const FEW: u64 = 1_000;
 const MANY: u64 = 3_000;
-/// How long a start under the counter may take, in nanoseconds.
-const SLOW_START_NS: u64 = 60_000_000_000;
+/// How long start and work under the counter may take.
+const SLOW_NS: u64 = 60_000_000_000;
 
 /// Whether there is anything to count that these words do not exclude.
 #[must_use]
@@ -56,7 +56,10 @@ fn matches(test: &str, mechanism: &str, only: &[String]) -> bool {
 }
 
 /// Instructions per round trip of both sides, by callgrind.
-fn instructions(bench: &Bench, mechanism: &'static dyn Mechanism) -> Result<Found, Error> {
+///
+/// # Errors
+/// [`Error::Unavailable`] without valgrind; what went wrong elsewhere.
+pub fn instructions(bench: &Bench, mechanism: &'static dyn Mechanism) -> Result<Found, Error> {
     let few = counted(bench, mechanism, FEW)?;
     let many = counted(bench, mechanism, MANY)?;
     Ok(vec![("per trip", many.saturating_sub(few) as f64 / (MANY - FEW) as f64, "instructions")])
@@ -82,7 +85,7 @@ fn counted(bench: &Bench, mechanism: &'static dyn Mechanism, trips: u64) -> Resu
 }
 
 fn count_under(command: Command, log: &std::path::Path) -> Result<u64, Error> {
-    let mut crew = Crew::default();
+    let mut crew = Crew::new(SLOW_NS);
     crew.spawn(command, "the peer under callgrind".into(), vec![]).map_err(|error| match error {
         Error::Os { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Error::Unavailable {
             why: "there is no valgrind to count instructions with".into(),
@@ -90,9 +93,9 @@ fn count_under(command: Command, log: &std::path::Path) -> Result<u64, Error> {
         },
         error => error,
     })?;
-    crew.ready_within(SLOW_START_NS)?;
+    crew.ready()?;
     crew.go(0, 0)?;
-    crew.finish(SLOW_START_NS, &[0])?;
+    crew.finish(0, &[0])?;
     drop(crew);
     let text = std::fs::read_to_string(log).map_err(Error::os("read callgrind's log"))?;
     collected(&text).ok_or_else(|| Error::Usage("callgrind's log says nothing of what it collected".into()))

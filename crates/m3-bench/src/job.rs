@@ -90,7 +90,7 @@ pub enum Task {
         pace_ns: Option<u64>,
         /// For how long.
         span_ns: u64,
-        /// At most so many, where present.
+        /// Where present: to the end of the block (a few hundred trips at most) that reaches so many.
         limit: Option<u64>,
     },
     /// The server takes one request and kills itself; the client waits for its error.
@@ -173,6 +173,8 @@ pub enum Line {
     Report(Box<Report>),
     /// It has failed.
     Failed(String),
+    /// The other side has gone; why, the other side may say.
+    Gone,
     /// This machine cannot do it.
     Unavailable(String),
 }

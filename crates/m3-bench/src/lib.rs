@@ -18,7 +18,7 @@
 
 mod args;
 pub mod clock;
-mod counts;
+pub mod counts;
 mod error;
 pub mod job;
 mod machine;

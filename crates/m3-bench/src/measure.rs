@@ -8,6 +8,9 @@ use crate::place::Cpus;
 use crate::stats::{Samples, median};
 use crate::supervise::Crew;
 
+/// The watchdog's patience.
+const GRACE_NS: u64 = 10_000_000_000;
+
 /// What is measured: one line of one table.
 #[derive(Clone, Copy)]
 pub struct Cell {
@@ -28,6 +31,8 @@ pub struct Cell {
 pub struct Round {
     /// Times of single trips.
     pub samples: Samples,
+    /// Trips inside the measured windows, those of blocks timed as a whole included.
+    pub trips: u64,
     /// Median of the blocks' means, in nanoseconds per trip.
     pub block_ns: Option<f64>,
     /// Trips per second of all pairs together.
@@ -41,6 +46,9 @@ pub struct Round {
 }
 
 /// What all measurements of one run share.
+///
+/// A run starts its peers from one thread: they die with that thread, and a second one starting
+/// processes at the same time would hand on descriptors that belong to one peer alone.
 pub struct Bench {
     /// Where peers come from.
     pub site: Site,
@@ -48,6 +56,8 @@ pub struct Bench {
     pub clock: Clock,
     /// Which CPUs to use.
     pub cpus: Cpus,
+    /// How long the watchdog waits beyond the time a measurement should take.
+    pub grace_ns: u64,
 }
 
 impl Bench {
@@ -57,7 +67,15 @@ impl Bench {
     /// Where the kernel does not say.
     pub fn new() -> Result<Self, Error> {
         let exe = std::env::current_exe().map_err(Error::os("find this binary"))?;
-        Ok(Self { site: Site { exe }, clock: Clock::calibrate(), cpus: Cpus::find()? })
+        Self::with_peers(exe)
+    }
+
+    /// The same with peers of another binary, which begins its `main` with [`crate::peer::if_asked`].
+    ///
+    /// # Errors
+    /// As for [`Bench::new`].
+    pub fn with_peers(exe: std::path::PathBuf) -> Result<Self, Error> {
+        Ok(Self { site: Site { exe }, clock: Clock::calibrate(), cpus: Cpus::find()?, grace_ns: GRACE_NS })
     }
 
     /// Round trips of `cell.pairs` pairs at once, warm for `warm_ns` before the task's window.
@@ -67,7 +85,7 @@ impl Bench {
     pub fn trips(&self, cell: &Cell, task: Task, warm_ns: u64) -> Result<Round, Error> {
         let pairs = usize::try_from(cell.pairs).unwrap_or(1);
         let mut keep = vec![];
-        let mut crew = Crew::default();
+        let mut crew = Crew::new(self.grace_ns);
         let mut clients = vec![];
         for transport in cell.mechanism.open_many(&self.site, pairs)? {
             let Transport { client, server, names, keep: kept } = transport;
@@ -92,7 +110,7 @@ impl Bench {
     /// What went wrong, and where.
     pub fn one_of_many(&self, cell: &Cell, task: Task, warm_ns: u64) -> Result<Round, Error> {
         let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
-        let mut crew = Crew::default();
+        let mut crew = Crew::new(self.grace_ns);
         crew.start(&self.site, self.job(cell, Side::Server, task, &names), server)?;
         crew.ready()?;
         crew.go(0, monotonic_ns())?;
@@ -118,7 +136,7 @@ impl Bench {
         let mut round = Round::default();
         for _ in 0..times {
             let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
-            let mut crew = Crew::default();
+            let mut crew = Crew::new(self.grace_ns);
             crew.start(&self.site, self.job(cell, Side::Server, Task::Death, &names), server)?;
             crew.start(&self.site, self.job(cell, Side::Client, Task::Death, &names), client)?;
             crew.ready()?;
@@ -138,7 +156,7 @@ impl Bench {
     pub fn contacts(&self, cell: &Cell, times: u32) -> Result<Round, Error> {
         let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
         let task = Task::Contact { times };
-        let mut crew = Crew::default();
+        let mut crew = Crew::new(self.grace_ns);
         crew.start(&self.site, self.job(cell, Side::Server, task, &names), server)?;
         crew.start(&self.site, self.job(cell, Side::Client, task, &names), client)?;
         crew.ready()?;
@@ -181,6 +199,7 @@ impl Round {
             round.samples.merge(&report.samples);
             round.per_s += report.window_trips as f64 * 1e9 / report.window_ns.max(1) as f64;
             blocks.extend_from_slice(&report.blocks_ns);
+            round.trips += report.window_trips;
             trips += report.trips;
             cpu_ns += report.cpu_ns;
             switches += report.switches;

@@ -117,6 +117,7 @@ pub fn if_asked() -> Option<ExitCode> {
         Ok(Some(report)) => Line::Report(Box::new(report)),
         Ok(None) => return Some(ExitCode::SUCCESS),
         Err(Error::Unavailable { why, next }) => Line::Unavailable(format!("{why}; {next}")),
+        Err(Error::PeerGone) => Line::Gone,
         Err(error) => Line::Failed(error.to_string()),
     };
     let failed = !matches!(line, Line::Report(_));

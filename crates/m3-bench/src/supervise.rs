@@ -14,13 +14,13 @@ use crate::job::{Job, Line, Report};
 use crate::mechanism::Site;
 use crate::peer::PEER_ARGUMENT;
 
-/// How long the watchdog waits beyond the time a measurement should take.
-const GRACE_NS: u64 = 10_000_000_000;
+/// How long one waits for a better reason after a peer said that the other side has gone.
+const REASON_NS: u64 = 1_000_000_000;
 
 /// The peers of one measurement. Dropping it kills those that still live.
-#[derive(Default)]
 pub struct Crew {
     members: Vec<Member>,
+    grace_ns: u64,
 }
 
 struct Member {
@@ -38,9 +38,23 @@ enum Stage {
     Ready,
     Done(Box<Report>),
     Killed,
+    Gone,
+}
+
+impl Stage {
+    /// Whether nothing more will be said.
+    fn is_over(&self) -> bool {
+        matches!(self, Self::Done(_) | Self::Killed | Self::Gone)
+    }
 }
 
 impl Crew {
+    /// No peers yet; the watchdog waits for `grace_ns` beyond the time a measurement should take.
+    #[must_use]
+    pub const fn new(grace_ns: u64) -> Self {
+        Self { members: vec![], grace_ns }
+    }
+
     /// Starts one peer with its job and the descriptors that it alone inherits.
     ///
     /// # Errors
@@ -58,7 +72,7 @@ impl Crew {
     /// # Errors
     /// Where no process can be started.
     pub fn spawn(&mut self, mut command: Command, who: String, fds: Vec<OwnedFd>) -> Result<(), Error> {
-        // This process has one thread and starts one peer at a time: nobody else can inherit them.
+        // Whoever else starts a process just now would hand them on too, so a run has one thread.
         for fd in &fds {
             fcntl_setfd(fd, FdFlags::empty()).map_err(Error::os("let a descriptor be inherited"))?;
         }
@@ -85,15 +99,7 @@ impl Crew {
     /// # Errors
     /// What a peer said, how it ended, or [`Error::Stuck`].
     pub fn ready(&mut self) -> Result<(), Error> {
-        self.ready_within(0)
-    }
-
-    /// The same for a start that may take `span_ns` by itself.
-    ///
-    /// # Errors
-    /// As for [`Crew::ready`].
-    pub fn ready_within(&mut self, span_ns: u64) -> Result<(), Error> {
-        self.until(span_ns, |member| !matches!(member.stage, Stage::Starting))
+        self.until(0, |member| !matches!(member.stage, Stage::Starting))
     }
 
     /// Lets the peers from this one on go (in their order of starting); their windows open at `start_ns`.
@@ -142,17 +148,23 @@ impl Crew {
 
     fn until(&mut self, span_ns: u64, settled: impl Fn(&Member) -> bool) -> Result<(), Error> {
         let start = monotonic_ns();
-        let deadline = start + span_ns + GRACE_NS;
+        let mut deadline = start + span_ns + self.grace_ns;
         loop {
-            let waiting: Vec<usize> =
-                (0..self.members.len()).filter(|&number| !settled(&self.members[number])).collect();
-            if waiting.is_empty() {
+            let gone = self.members.iter().find(|member| matches!(member.stage, Stage::Gone));
+            let waiting: Vec<&Member> = self.members.iter().filter(|member| !settled(member)).collect();
+            if waiting.is_empty() && gone.is_none() {
                 return Ok(());
             }
-            let left_ns = deadline.saturating_sub(monotonic_ns());
+            let mut left_ns = deadline.saturating_sub(monotonic_ns());
+            if let Some(gone) = gone {
+                if left_ns == 0 || waiting.iter().all(|member| member.stage.is_over()) {
+                    return Err(Error::Peer { who: gone.who.clone(), said: Error::PeerGone.to_string() });
+                }
+                deadline = deadline.min(monotonic_ns() + REASON_NS.min(left_ns));
+                left_ns = left_ns.min(REASON_NS);
+            }
             if left_ns == 0 {
-                let names: Vec<&str> =
-                    waiting.iter().map(|&number| self.members[number].who.as_str()).collect();
+                let names: Vec<&str> = waiting.iter().map(|member| member.who.as_str()).collect();
                 return Err(Error::Stuck {
                     after_s: (monotonic_ns() - start) / 1_000_000_000,
                     waiting: names.join(", "),
@@ -164,9 +176,8 @@ impl Crew {
 
     /// Waits for a line of anybody and takes it in.
     fn listen(&mut self, left_ns: u64) -> Result<(), Error> {
-        let open: Vec<usize> = (0..self.members.len())
-            .filter(|&number| !matches!(self.members[number].stage, Stage::Done(_) | Stage::Killed))
-            .collect();
+        let open: Vec<usize> =
+            (0..self.members.len()).filter(|&number| !self.members[number].stage.is_over()).collect();
         let mut polled: Vec<PollFd<'_>> = open
             .iter()
             .map(|&number| PollFd::from_borrowed_fd(self.members[number].output.as_fd(), PollFlags::IN))
@@ -221,6 +232,7 @@ impl Member {
                 Line::Ready => self.stage = Stage::Ready,
                 Line::DiesAt(time) => self.dies_at = Some(time),
                 Line::Report(report) => self.stage = Stage::Done(report),
+                Line::Gone => self.stage = Stage::Gone,
                 Line::Failed(said) => return Err(Error::Peer { who: self.who.clone(), said }),
                 Line::Unavailable(why) => {
                     return Err(Error::Unavailable { why, next: "the other mechanisms are not affected" });
