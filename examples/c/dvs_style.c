@@ -86,7 +86,7 @@ int main(void) {
 
   serve();
   code = dvk_wait4unbind_T(peer, 5000);
-  if (code != OK && code != EDVSENDPOINT) check("server", "wait4unbind_T", code);
+  check("server", "wait4unbind_T", code);
   check("server", "unbind", dvk_unbind(DC_ID, self));
   check("server", "dc_end", dvk_dc_end(DC_ID));
   waitpid(pid, &status, 0);

@@ -85,7 +85,7 @@ int main(void) {
 
   serve();
   code = mnx_wait4unbind_T(peer, 5000);
-  if (code != OK && code != EMOLENDPOINT) check("server", "wait4unbind_T", code);
+  check("server", "wait4unbind_T", code);
   check("server", "unbind", mnx_unbind(VM_ID, self));
   check("server", "vm_end", mnx_vm_end(VM_ID));
   waitpid(pid, &status, 0);

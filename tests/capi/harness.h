@@ -1,0 +1,406 @@
+/*
+ * What the conformance program stands on: TAP output, a watchdog, and peers.
+ *
+ * A peer is a forked process that makes the calls it is told to, one at a time:
+ * tell() starts a call, hear() waits for its result, call() does both. Between the
+ * two, until_blocked() waits until the node sees the peer blocked; nothing here
+ * sleeps and hopes. The program itself stays unbound.
+ */
+#ifndef M3IPC_TESTS_HARNESS_H
+#define M3IPC_TESTS_HARNESS_H
+
+#define _GNU_SOURCE
+#include <m3ipc.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define WATCHDOG_S 60   /* one group of cases */
+#define LONG_MS    20000 /* a limit that is not meant to be reached */
+#define SHORT_MS   30   /* a limit that is */
+
+/* ---- TAP --------------------------------------------------------------- */
+
+static int cases, failures;
+static const char *group_name = "start";
+
+static void bark(int signo) {
+  (void)signo;
+  static const char text[] = "Bail out! the watchdog ended a group that hangs\n";
+  ssize_t ignored = write(STDOUT_FILENO, text, sizeof text - 1);
+  (void)ignored;
+  _exit(3);
+}
+
+static void group(const char *name) {
+  group_name = name;
+  printf("# %s\n", name);
+  fflush(stdout);
+  alarm(WATCHDOG_S);
+}
+
+__attribute__((format(printf, 2, 3)))
+static int ok(int truth, const char *format, ...) {
+  va_list args;
+
+  cases++;
+  if (!truth) failures++;
+  printf("%s %d - %s: ", truth ? "ok" : "not ok", cases, group_name);
+  va_start(args, format);
+  vprintf(format, args);
+  va_end(args);
+  putchar('\n');
+  fflush(stdout);
+  return truth;
+}
+
+static int is(int have, int want, const char *name) {
+  int truth = ok(have == want, "%s", name);
+  if (!truth)
+    printf("# have %d (%s)\n# want %d (%s)\n", have, m3_strerror(have), want, m3_strerror(want));
+  fflush(stdout);
+  return truth;
+}
+
+/* ---- Peers ------------------------------------------------------------- */
+
+enum op {
+  BIND, LCLBIND, UNBIND, GETEP, WAIT4BIND, WAIT4BINDEP, WAIT4UNBIND,
+  SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, WAKEUP,
+  NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
+  SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
+  PEER, POLL, SETPRIV, VM_END, GETVMINFO,
+  SEND_BAD, RECEIVE_BAD, IGNORE_SIGPIPE, TBIND, TBIND_SEND, TWO_THREADS, FORKED, EXEC, EXIT
+};
+
+struct order {
+  enum op op;
+  int vm, ep, nr;
+  long ms;
+  message m;
+  size_t len;
+  char text[80];
+  priv_usr_t priv;
+};
+
+struct result {
+  int code;
+  message m;
+  size_t len;
+  unsigned int sum;
+  struct m3_peer who;
+};
+
+struct peer {
+  pid_t pid;
+  int orders, results;
+  int ep;
+};
+
+static unsigned int sum_of(const unsigned char *bytes, size_t len) {
+  unsigned int sum = 0;
+  for (size_t i = 0; i < len; i++) sum = sum * 31 + bytes[i];
+  return sum;
+}
+
+static void pattern(unsigned char *bytes, size_t len) {
+  for (size_t i = 0; i < len; i++) bytes[i] = (unsigned char)(i * 7 + len);
+}
+
+static void nothing(int signo) { (void)signo; }
+
+static void *thread_bind(void *arg) {
+  struct order *o = arg;
+  o->nr = mnx_tbind(o->vm, o->nr);
+  return NULL;
+}
+
+/* Its own endpoint, then a send from it: o->nr is the code of the first that fails. */
+static void *thread_bind_send(void *arg) {
+  struct order *o = arg;
+  int ep = mnx_tbind(o->vm, o->nr);
+  o->nr = ep < EMOLERRCODE ? ep : mnx_send_T(o->ep, &o->m, o->ms);
+  return NULL;
+}
+
+static void *thread_receive(void *arg) {
+  struct order *o = arg;
+  o->nr = mnx_receive_T(ANY, &o->m, LONG_MS);
+  return NULL;
+}
+
+static int in_thread(void *(*body)(void *), struct order *o) {
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, body, o) != 0) return EMOLNOMEM;
+  pthread_join(thread, NULL);
+  return o->nr;
+}
+
+/* A second thread's call while the first is in receive on the same endpoint. */
+static int while_received(struct order *o) {
+  pthread_t thread;
+  proc_usr_t p;
+  message m = o->m;
+
+  if (pthread_create(&thread, NULL, thread_receive, o) != 0) return EMOLNOMEM;
+  do {
+    if (mnx_getprocinfo(o->vm, _ENDPOINT_P(o->ep), &p) != OK) break;
+  } while (!(p.p_rts_flags & RECEIVING) && poll(NULL, 0, 1) == 0);
+  int code = mnx_receive_T(ANY, &m, TIMEOUT_NOWAIT);
+  mnx_wakeup(o->vm, o->ep);
+  pthread_join(thread, NULL);
+  return code;
+}
+
+static int forked(void) {
+  int status = 0;
+  pid_t pid = fork();
+  if (pid == 0) _exit(mnx_wait4bind_T(TIMEOUT_NOWAIT) == EMOLTIMEDOUT ? 0 : 1);
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void obey(struct order *o, struct result *r) {
+  static unsigned char bytes[8192];
+  struct pollfd readable = {-1, POLLIN, 0};
+  message *bad = (message *)8;
+
+  switch (o->op) {
+  case BIND: r->code = mnx_bind(o->vm, o->nr); break;
+  case LCLBIND: r->code = mnx_lclbind(o->vm, o->ep, o->nr); break;
+  case UNBIND: r->code = mnx_unbind_T(o->vm, o->ep, LONG_MS); break;
+  case GETEP: r->code = mnx_getep(o->ep); break;
+  case WAIT4BIND: r->code = mnx_wait4bind_T(o->ms); break;
+  case WAIT4BINDEP: r->code = mnx_wait4bindep_T(o->ep, o->ms); break;
+  case WAIT4UNBIND: r->code = mnx_wait4unbind_T(o->ep, o->ms); break;
+  case SEND: r->code = mnx_send_T(o->ep, &o->m, o->ms); break;
+  case RECEIVE: r->code = mnx_receive_T(o->ep, &o->m, o->ms); break;
+  case SENDREC: r->code = mnx_sendrec_T(o->ep, &o->m, o->ms); break;
+  case RCVRQST: r->code = mnx_rcvrqst_T(&o->m, o->ms); break;
+  case REPLY: r->code = mnx_reply(o->ep, &o->m); break;
+  case RELAY: r->code = mnx_relay_T(o->ep, &o->m, o->ms); break;
+  case NOTIFY: r->code = mnx_notify(o->ep); break;
+  case SRC_NOTIFY: r->code = mnx_src_notify(o->nr, o->ep); break;
+  case WAKEUP: r->code = mnx_wakeup(o->vm, o->ep); break;
+  case NAME_ATTACH: r->code = m3_name_attach(o->text); break;
+  case NAME_LOCATE: r->code = m3_name_locate(o->text); break;
+  case WAIT4NAME: r->code = m3_wait4name_T(o->text, o->ms); break;
+  case SEND_LONG:
+  case REPLY_LONG:
+  case SENDREC_LONG:
+    pattern(bytes, o->len);
+    if (o->op == SEND_LONG) r->code = m3_send_long_T(o->ep, &o->m, bytes, o->len, o->ms);
+    if (o->op == REPLY_LONG) r->code = m3_reply_long(o->ep, &o->m, bytes, o->len);
+    if (o->op == SENDREC_LONG) {
+      r->code = m3_sendrec_long_T(o->ep, &o->m, bytes, o->len, bytes, sizeof bytes, &r->len, o->ms);
+      r->sum = sum_of(bytes, r->len);
+    }
+    break;
+  case RECEIVE_LONG:
+  case RCVRQST_LONG:
+    r->code = o->op == RECEIVE_LONG
+                ? m3_receive_long_T(o->ep, &o->m, bytes, o->len, &r->len, o->ms)
+                : m3_rcvrqst_long_T(&o->m, bytes, o->len, &r->len, o->ms);
+    r->sum = sum_of(bytes, r->len < o->len ? r->len : o->len);
+    break;
+  case PEER: r->code = m3_peer(&r->who); break;
+  case POLL:
+    readable.fd = m3_fd();
+    r->code = readable.fd < 0 ? readable.fd : poll(&readable, 1, (int)o->ms);
+    break;
+  case SETPRIV: r->code = mnx_setpriv(o->vm, o->ep, &o->priv); break;
+  case VM_END: r->code = mnx_vm_end(o->vm); break;
+  case GETVMINFO: { VM_usr_t vm; r->code = mnx_getvminfo(o->vm, &vm); r->len = (size_t)vm.vm_vmid; break; }
+  case SEND_BAD: r->code = mnx_send_T(o->ep, bad, LONG_MS); break;
+  case RECEIVE_BAD: r->code = mnx_receive_T(o->ep, NULL, LONG_MS); break;
+  case IGNORE_SIGPIPE: r->code = signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0; break;
+  case TBIND: r->code = in_thread(thread_bind, o); break;
+  case TBIND_SEND: r->code = in_thread(thread_bind_send, o); break;
+  case TWO_THREADS: r->code = while_received(o); break;
+  case FORKED: r->code = forked(); break;
+  case EXEC: execl("/bin/sleep", "sleep", "1000", (char *)NULL); r->code = -1; break;
+  case EXIT: _exit(0);
+  }
+  r->m = o->m;
+}
+
+static void serve_orders(int orders, int results) {
+  struct order o;
+  struct result r;
+  struct sigaction handled;
+
+  memset(&handled, 0, sizeof handled);
+  handled.sa_handler = nothing; /* without SA_RESTART */
+  sigaction(SIGUSR1, &handled, NULL);
+  signal(SIGALRM, SIG_DFL);
+  signal(SIGPIPE, SIG_DFL);
+  while (read(orders, &o, sizeof o) == (ssize_t)sizeof o) {
+    alarm(WATCHDOG_S);
+    memset(&r, 0, sizeof r);
+    obey(&o, &r);
+    if (write(results, &r, sizeof r) != (ssize_t)sizeof r) break;
+  }
+  _exit(0);
+}
+
+/* A peer that is not bound. */
+static struct peer unbound(void) {
+  int orders[2], results[2];
+  struct peer peer;
+
+  if (pipe2(orders, O_CLOEXEC) != 0 || pipe2(results, O_CLOEXEC) != 0) {
+    perror("pipe");
+    exit(3);
+  }
+  peer.pid = fork();
+  if (peer.pid < 0) {
+    perror("fork");
+    exit(3);
+  }
+  if (peer.pid == 0) {
+    close(orders[1]);
+    close(results[0]);
+    serve_orders(orders[0], results[1]);
+  }
+  close(orders[0]);
+  close(results[1]);
+  peer.orders = orders[1];
+  peer.results = results[0];
+  peer.ep = NONE;
+  return peer;
+}
+
+static struct order order(enum op op) {
+  struct order o;
+  memset(&o, 0, sizeof o);
+  o.op = op;
+  o.ms = LONG_MS;
+  return o;
+}
+
+static void tell_order(struct peer *peer, struct order o) {
+  ssize_t ignored = write(peer->orders, &o, sizeof o);
+  (void)ignored;
+}
+
+/* The result of the call that was told; EMOLSRCH when the peer has ended instead. */
+static struct result hear(struct peer *peer) {
+  struct result r;
+  if (read(peer->results, &r, sizeof r) != (ssize_t)sizeof r) {
+    memset(&r, 0, sizeof r);
+    r.code = EMOLSRCH;
+  }
+  return r;
+}
+
+static struct result call_order(struct peer *peer, struct order o) {
+  tell_order(peer, o);
+  return hear(peer);
+}
+
+static void tell(struct peer *peer, enum op op, int ep, int type, long ms) {
+  struct order o = order(op);
+  o.ep = ep;
+  o.m.m_type = type;
+  o.m.m1_i1 = type + 1000;
+  o.ms = ms;
+  tell_order(peer, o);
+}
+
+static struct result call(struct peer *peer, enum op op, int ep, int type, long ms) {
+  tell(peer, op, ep, type, ms);
+  return hear(peer);
+}
+
+/* A call that takes a VM and an endpoint (or pid), or a VM and a slot. */
+static int call_vm(struct peer *peer, enum op op, int vm, int ep, int nr) {
+  struct order o = order(op);
+  o.vm = vm;
+  o.ep = ep;
+  o.nr = nr;
+  return call_order(peer, o).code;
+}
+
+static int call_name(struct peer *peer, enum op op, const char *name, long ms) {
+  struct order o = order(op);
+  strncpy(o.text, name, sizeof o.text - 1);
+  o.ms = ms;
+  return call_order(peer, o).code;
+}
+
+/* A peer bound to a slot. */
+static struct peer bound(int vm, int nr) {
+  struct peer peer = unbound();
+  peer.ep = call_vm(&peer, BIND, vm, 0, nr);
+  if (!M3_BOUND(peer.ep, nr)) printf("# bind of slot %d: %d (%s)\n", nr, peer.ep, m3_strerror(peer.ep));
+  return peer;
+}
+
+/* Ends a peer and tells how it ended, as waitpid does. */
+static int end(struct peer *peer, int signo) {
+  int status = -1;
+  if (peer->pid <= 0) return status;
+  if (signo != 0) kill(peer->pid, signo);
+  close(peer->orders);
+  while (waitpid(peer->pid, &status, 0) < 0 && errno == EINTR) continue;
+  close(peer->results);
+  peer->pid = 0;
+  return status;
+}
+
+static unsigned long state_of(int vm, int ep) {
+  proc_usr_t p;
+  memset(&p, 0, sizeof p);
+  return mnx_getprocinfo(vm, _ENDPOINT_P(ep), &p) == OK ? p.p_rts_flags : SLOT_FREE;
+}
+
+/* Waits until a peer is in this state; the watchdog ends a wait for ever. */
+static void until_state(int vm, int ep, unsigned long state) {
+  while (!(state_of(vm, ep) & state)) {
+    if ((state_of(vm, ep) & SLOT_FREE) && state != SLOT_FREE) return;
+    poll(NULL, 0, 1);
+  }
+}
+
+static void until_blocked(int vm, const struct peer *peer) {
+  until_state(vm, peer->ep, SENDING | RECEIVING | WAITBIND | WAITUNBIND);
+}
+
+/* ---- VMs --------------------------------------------------------------- */
+
+static VM_usr_t vm_params(int vmid, const char *name) {
+  VM_usr_t vm;
+  memset(&vm, 0, sizeof vm);
+  vm.vm_vmid = vmid;
+  vm.vm_warn2proc = NONE;
+  vm.vm_grace_ms = 200;
+  strncpy(vm.vm_name, name, sizeof vm.vm_name - 1);
+  return vm;
+}
+
+static int vm_start(int vmid) {
+  char name[MAXVMNAME];
+  snprintf(name, sizeof name, "vm%d", vmid);
+  VM_usr_t vm = vm_params(vmid, name);
+  return mnx_vm_init(&vm);
+}
+
+static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *walk) {
+  (void)st;
+  (void)kind;
+  (void)walk;
+  return remove(path);
+}
+
+#endif /* M3IPC_TESTS_HARNESS_H */
