@@ -226,6 +226,7 @@ static void binds(void) {
   is(call_order(&p, o).code, EMOLNOTREADY, "two threads on one endpoint");
 
   group("lclbind");
+  until_state(VM, third_nr, SLOT_FREE);
   r = unbound();
   tell(&r, WAIT4BIND, 0, 0, LONG_MS);
   int ep = mnx_lclbind(VM, (int)r.pid, third_nr);
@@ -694,6 +695,66 @@ static void longs(void) {
   end(&q, SIGKILL);
 }
 
+/* The forms without a time limit, which wait for ever. */
+static void plain_forms(void) {
+  struct order o = order(WAIT4NAME);
+
+  group("plain forms");
+  o.ms = TIMEOUT_FOREVER;
+  struct peer p = bound(VM, user_nr), q = bound(VM, other_nr), r = unbound();
+  tell(&p, SEND, q.ep, 1, TIMEOUT_FOREVER);
+  is(call(&q, RECEIVE, p.ep, 0, TIMEOUT_FOREVER).code, OK, "receive");
+  is(hear(&p).code, OK, "send");
+  tell(&p, SENDREC, q.ep, 2, TIMEOUT_FOREVER);
+  is(call(&q, RCVRQST, 0, 0, TIMEOUT_FOREVER).code, OK, "rcvrqst");
+  until_state(VM, p.ep, RECEIVING);
+  is(call(&q, REPLY, p.ep, 3, TIMEOUT_FOREVER).code, OK, "reply");
+  is(hear(&p).code, OK, "sendrec");
+  tell(&r, WAIT4BIND, 0, 0, TIMEOUT_FOREVER);
+  tell(&q, WAIT4BINDEP, server_nr, 0, TIMEOUT_FOREVER);
+  is(mnx_lclbind(VM, (int)r.pid, server_nr), server_nr, "lclbind");
+  is(hear(&r).code, server_nr, "wait4bind");
+  is(hear(&q).code, server_nr, "wait4bindep");
+  strcpy(o.text, "plain");
+  tell_order(&q, o);
+  is(call_name(&p, NAME_ATTACH, "plain", 0), OK, "name_attach");
+  is(hear(&q).code, p.ep, "wait4name");
+  tell(&p, SENDREC, q.ep, 4, TIMEOUT_FOREVER);
+  is(call(&q, RECEIVE, ANY, 0, TIMEOUT_FOREVER).code, OK, "a request");
+  until_state(VM, p.ep, RECEIVING);
+  tell(&q, RELAY, server_nr, 5, TIMEOUT_FOREVER);
+  is(call(&r, RECEIVE, ANY, 0, TIMEOUT_FOREVER).m.m_source, p.ep, "relay: the first client");
+  is(hear(&q).code, OK, "relay");
+  is(call(&r, SEND, p.ep, 6, TIMEOUT_FOREVER).code, OK, "the answer");
+  is(hear(&p).m.m_type, 6, "it comes");
+  o = order(SEND_LONG);
+  o.ep = q.ep;
+  o.len = 64;
+  o.ms = TIMEOUT_FOREVER;
+  tell_order(&p, o);
+  o.op = RECEIVE_LONG;
+  o.ep = ANY;
+  is((int)call_order(&q, o).len, 64, "receive_long");
+  is(hear(&p).code, OK, "send_long");
+  o.op = SENDREC_LONG;
+  o.ep = q.ep;
+  tell_order(&p, o);
+  o.op = RCVRQST_LONG;
+  is((int)call_order(&q, o).len, 64, "rcvrqst_long");
+  until_state(VM, p.ep, RECEIVING);
+  o.op = REPLY_LONG;
+  o.ep = p.ep;
+  is(call_order(&q, o).code, OK, "reply_long");
+  is((int)hear(&p).len, 64, "sendrec_long");
+  tell(&q, WAIT4UNBIND, p.ep, 0, TIMEOUT_FOREVER);
+  end(&p, SIGKILL);
+  is(hear(&q).code, OK, "wait4unbind");
+  is(mnx_unbind(VM, q.ep), OK, "unbind, by one that is not bound");
+  int status = end(&q, 0);
+  ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE, "it gets SIGPIPE");
+  end(&r, SIGKILL);
+}
+
 /* Each pair: what fails first and what would fail too. */
 static void order_of_checks(void) {
   message m;
@@ -764,6 +825,7 @@ int main(void) {
   requests();
   notifications();
   longs();
+  plain_forms();
   order_of_checks();
   not_yet();
   end_of_node();

@@ -105,7 +105,7 @@ struct result {
 struct peer {
   pid_t pid;
   int orders, results;
-  int ep;
+  int vm, ep;
 };
 
 static unsigned int sum_of(const unsigned char *bytes, size_t len) {
@@ -158,7 +158,7 @@ static int while_received(struct order *o) {
     if (mnx_getprocinfo(o->vm, _ENDPOINT_P(o->ep), &p) != OK) break;
   } while (!(p.p_rts_flags & RECEIVING) && poll(NULL, 0, 1) == 0);
   int code = mnx_receive_T(ANY, &m, TIMEOUT_NOWAIT);
-  mnx_wakeup(o->vm, o->ep);
+  pthread_kill(thread, SIGUSR1);
   pthread_join(thread, NULL);
   return code;
 }
@@ -175,43 +175,51 @@ static void obey(struct order *o, struct result *r) {
   static unsigned char bytes[8192];
   struct pollfd readable = {-1, POLLIN, 0};
   message *bad = (message *)8;
+  int plain = o->ms == TIMEOUT_FOREVER; /* the form without a limit */
 
   switch (o->op) {
   case BIND: r->code = mnx_bind(o->vm, o->nr); break;
   case LCLBIND: r->code = mnx_lclbind(o->vm, o->ep, o->nr); break;
   case UNBIND: r->code = mnx_unbind_T(o->vm, o->ep, LONG_MS); break;
   case GETEP: r->code = mnx_getep(o->ep); break;
-  case WAIT4BIND: r->code = mnx_wait4bind_T(o->ms); break;
-  case WAIT4BINDEP: r->code = mnx_wait4bindep_T(o->ep, o->ms); break;
-  case WAIT4UNBIND: r->code = mnx_wait4unbind_T(o->ep, o->ms); break;
-  case SEND: r->code = mnx_send_T(o->ep, &o->m, o->ms); break;
-  case RECEIVE: r->code = mnx_receive_T(o->ep, &o->m, o->ms); break;
-  case SENDREC: r->code = mnx_sendrec_T(o->ep, &o->m, o->ms); break;
-  case RCVRQST: r->code = mnx_rcvrqst_T(&o->m, o->ms); break;
-  case REPLY: r->code = mnx_reply(o->ep, &o->m); break;
-  case RELAY: r->code = mnx_relay_T(o->ep, &o->m, o->ms); break;
+  case WAIT4BIND: r->code = plain ? mnx_wait4bind() : mnx_wait4bind_T(o->ms); break;
+  case WAIT4BINDEP: r->code = plain ? mnx_wait4bindep(o->ep) : mnx_wait4bindep_T(o->ep, o->ms); break;
+  case WAIT4UNBIND: r->code = plain ? mnx_wait4unbind(o->ep) : mnx_wait4unbind_T(o->ep, o->ms); break;
+  case SEND: r->code = plain ? mnx_send(o->ep, &o->m) : mnx_send_T(o->ep, &o->m, o->ms); break;
+  case RECEIVE: r->code = plain ? mnx_receive(o->ep, &o->m) : mnx_receive_T(o->ep, &o->m, o->ms); break;
+  case SENDREC: r->code = plain ? mnx_sendrec(o->ep, &o->m) : mnx_sendrec_T(o->ep, &o->m, o->ms); break;
+  case RCVRQST: r->code = plain ? mnx_rcvrqst(&o->m) : mnx_rcvrqst_T(&o->m, o->ms); break;
+  case REPLY: r->code = plain ? mnx_reply(o->ep, &o->m) : mnx_reply_T(o->ep, &o->m, o->ms); break;
+  case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
   case NOTIFY: r->code = mnx_notify(o->ep); break;
   case SRC_NOTIFY: r->code = mnx_src_notify(o->nr, o->ep); break;
   case WAKEUP: r->code = mnx_wakeup(o->vm, o->ep); break;
   case NAME_ATTACH: r->code = m3_name_attach(o->text); break;
   case NAME_LOCATE: r->code = m3_name_locate(o->text); break;
-  case WAIT4NAME: r->code = m3_wait4name_T(o->text, o->ms); break;
+  case WAIT4NAME: r->code = plain ? m3_wait4name(o->text) : m3_wait4name_T(o->text, o->ms); break;
   case SEND_LONG:
   case REPLY_LONG:
   case SENDREC_LONG:
     pattern(bytes, o->len);
-    if (o->op == SEND_LONG) r->code = m3_send_long_T(o->ep, &o->m, bytes, o->len, o->ms);
+    if (o->op == SEND_LONG)
+      r->code = plain ? m3_send_long(o->ep, &o->m, bytes, o->len)
+                      : m3_send_long_T(o->ep, &o->m, bytes, o->len, o->ms);
     if (o->op == REPLY_LONG) r->code = m3_reply_long(o->ep, &o->m, bytes, o->len);
     if (o->op == SENDREC_LONG) {
-      r->code = m3_sendrec_long_T(o->ep, &o->m, bytes, o->len, bytes, sizeof bytes, &r->len, o->ms);
+      r->code = plain ? m3_sendrec_long(o->ep, &o->m, bytes, o->len, bytes, sizeof bytes, &r->len)
+                      : m3_sendrec_long_T(o->ep, &o->m, bytes, o->len, bytes, sizeof bytes,
+                                          &r->len, o->ms);
       r->sum = sum_of(bytes, r->len);
     }
     break;
   case RECEIVE_LONG:
   case RCVRQST_LONG:
-    r->code = o->op == RECEIVE_LONG
-                ? m3_receive_long_T(o->ep, &o->m, bytes, o->len, &r->len, o->ms)
-                : m3_rcvrqst_long_T(&o->m, bytes, o->len, &r->len, o->ms);
+    if (o->op == RECEIVE_LONG)
+      r->code = plain ? m3_receive_long(o->ep, &o->m, bytes, o->len, &r->len)
+                      : m3_receive_long_T(o->ep, &o->m, bytes, o->len, &r->len, o->ms);
+    else
+      r->code = plain ? m3_rcvrqst_long(&o->m, bytes, o->len, &r->len)
+                      : m3_rcvrqst_long_T(&o->m, bytes, o->len, &r->len, o->ms);
     r->sum = sum_of(bytes, r->len < o->len ? r->len : o->len);
     break;
   case PEER: r->code = m3_peer(&r->who); break;
@@ -277,6 +285,7 @@ static struct peer unbound(void) {
   close(results[1]);
   peer.orders = orders[1];
   peer.results = results[0];
+  peer.vm = PROC_NO_PID;
   peer.ep = NONE;
   return peer;
 }
@@ -342,19 +351,25 @@ static int call_name(struct peer *peer, enum op op, const char *name, long ms) {
 /* A peer bound to a slot. */
 static struct peer bound(int vm, int nr) {
   struct peer peer = unbound();
+  peer.vm = vm;
   peer.ep = call_vm(&peer, BIND, vm, 0, nr);
   if (!M3_BOUND(peer.ep, nr)) printf("# bind of slot %d: %d (%s)\n", nr, peer.ep, m3_strerror(peer.ep));
   return peer;
 }
 
-/* Ends a peer and tells how it ended, as waitpid does. */
+/* Ends a peer and tells how it ended, as waitpid does; returns when its slot is free. */
 static int end(struct peer *peer, int signo) {
   int status = -1;
+  proc_usr_t p;
+
   if (peer->pid <= 0) return status;
   if (signo != 0) kill(peer->pid, signo);
   close(peer->orders);
   while (waitpid(peer->pid, &status, 0) < 0 && errno == EINTR) continue;
   close(peer->results);
+  while (peer->vm != PROC_NO_PID && mnx_getprocinfo(peer->vm, _ENDPOINT_P(peer->ep), &p) == OK &&
+         !(p.p_rts_flags & SLOT_FREE) && p.p_lpid == (int)peer->pid)
+    poll(NULL, 0, 1);
   peer->pid = 0;
   return status;
 }
