@@ -11,8 +11,7 @@ const DEFAULT: [Wait; 2] = [Wait::Adaptive, Wait::Block];
 /// Both sides awake.
 const AWAKE: [Wait; 2] = [Wait::Spin, Wait::Adaptive];
 
-/// Ours, both awake, against the bounce in the same test; a test in which nothing
-/// but the bounce has no floor of its own takes that of IPC2.
+/// Ours, both sides spinning, against the bounce that took turns with it in the same test.
 pub fn to_bounce(results: &Results, test: &str) -> Option<f64> {
     let ours = ours(results, test, Placement::TwoCpus, 1, &AWAKE[..1])?;
     let bounce = rows(results, test, Placement::TwoCpus, 1).find(|row| row.record.mechanism == "bounce")?;

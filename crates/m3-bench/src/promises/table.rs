@@ -1,7 +1,5 @@
 //! The promises for a person.
 
-use std::fmt::Write;
-
 use super::{Bound, PROMISES, Unit, Verdict};
 use crate::record::Results;
 use crate::report::{Table, time};
@@ -10,7 +8,7 @@ use crate::report::{Table, time};
 #[must_use]
 pub fn print(results: &Results) -> (String, usize) {
     let mut table = Table::new(&["", "promise", "figure", "bound", "stretch", ""]);
-    let mut short = 0;
+    let (mut short, mut unmeasured) = (0, 0);
     for promise in &PROMISES {
         let (figure, verdict) = promise.judge(results);
         let show = |value: f64| amount(value, promise.unit);
@@ -20,6 +18,7 @@ pub fn print(results: &Results) -> (String, usize) {
             Bound::Stated => ("", None),
         };
         short += usize::from(verdict == Verdict::FallsShort);
+        unmeasured += usize::from(verdict == Verdict::NotMeasured);
         table.row(vec![
             promise.id.into(),
             promise.what.into(),
@@ -36,11 +35,11 @@ pub fn print(results: &Results) -> (String, usize) {
             .into(),
         ]);
     }
-    let mut text = format!("\npromises\n{}", table.text());
-    let _ = writeln!(
-        text,
-        "{}",
-        if short == 0 { "none falls short".into() } else { format!("{short} fall short") }
+    let text = format!(
+        "\npromises\n{}{} of {} measured, {short} fall short\n",
+        table.text(),
+        PROMISES.len() - unmeasured,
+        PROMISES.len()
     );
     (text, short)
 }
