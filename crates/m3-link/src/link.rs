@@ -287,6 +287,14 @@ impl Link {
         }
     }
 
+    /// Whether the message posted here came later than one of the peer with
+    /// this stamp; of equal stamps the party that made the link is the elder.
+    #[must_use]
+    pub fn is_younger_than(&self, stamp: u64) -> bool {
+        let own = self.page.word64(self.own_cell() + STAMP).load(Ordering::Relaxed);
+        own > stamp || own == stamp && self.side == Side::One
+    }
+
     /// Sets the one bit of this side's notification, and its argument.
     #[inline]
     pub fn notify(&self, argument: u64) {

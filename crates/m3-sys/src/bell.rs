@@ -81,8 +81,9 @@ impl Clapper {
         Self(fd)
     }
 
-    /// Rings; never blocks. A full bell rings already, a gone bell needs no ringing.
-    pub fn ring(&self) {
-        let _ = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+    /// Rings; never blocks. A full bell rings already; `false` where the bell has gone.
+    pub fn ring(&self) -> bool {
+        let rung = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        matches!(rung, Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS))
     }
 }

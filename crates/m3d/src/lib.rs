@@ -32,6 +32,29 @@ pub const EXIT_BUSY: u8 = 3;
 /// Exit code: the system does not give what is needed.
 pub const EXIT_SYSTEM: u8 = 4;
 
+/// Tells a daemon that it was started in the background.
+const DETACHED: &str = "M3_DETACHED";
+
+/// Starts the same again without `--detach`, and leaves: the daemon is nobody's child.
+fn detach() -> ExitCode {
+    let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--detach");
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(cause) => {
+            eprintln!("m3d: its own program cannot be found: {cause}");
+            return ExitCode::from(EXIT_SYSTEM);
+        }
+    };
+    let mut command = std::process::Command::new(program);
+    match command.args(arguments).env(DETACHED, "1").spawn() {
+        Ok(_child) => ExitCode::SUCCESS,
+        Err(cause) => {
+            eprintln!("m3d: cannot start in the background: {cause}");
+            ExitCode::from(EXIT_SYSTEM)
+        }
+    }
+}
+
 /// Runs the daemon until it is told to leave.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
@@ -42,6 +65,13 @@ pub fn run(args: &Args) -> ExitCode {
             return ExitCode::from(EXIT_USAGE);
         }
     };
+    if args.detach {
+        return detach();
+    }
+    // Started in the background by ourselves: no terminal's signals, no terminal's fate.
+    if std::env::var_os(DETACHED).is_some() {
+        let _ = rustix::process::setsid();
+    }
     log::begin(&settings);
     let home = match home::Home::open(&settings) {
         Ok(home) => home,

@@ -46,6 +46,9 @@ pub struct Args {
     /// Leave after this many seconds without VMs and members, or `never`.
     #[arg(long, value_name = "SECONDS")]
     pub idle_exit: Option<String>,
+    /// Go on in the background and return at once.
+    #[arg(long)]
+    pub detach: bool,
     /// Wait for drvs_init: until then every other call answers that the node is not initialised.
     #[arg(long)]
     pub uninitialised: bool,

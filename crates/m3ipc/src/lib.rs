@@ -1,2 +1,39 @@
-//! Microkernel-style IPC for Linux, in user space.
+//! Microkernel-style IPC for Linux, in user space, on a stock kernel.
+//!
+//! Processes of a VM talk by [`send`](Endpoint::send), [`receive`](Endpoint::receive),
+//! [`sendrec`](Endpoint::sendrec), [`reply`](Endpoint::reply) and
+//! [`notify`](Endpoint::notify). Nothing is queued in between; a call ends with an
+//! answer or an error, within a millisecond of the peer's death.
+//!
+//! ```no_run
+//! use m3ipc::{Message, Node, Source, Timeout, VmConfig};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let mut node = Node::attach()?; // starts the node daemon where none runs
+//! let vm = node.vm_init(&VmConfig::new("shop"))?;
+//! let mut server = vm.bind(1)?;
+//! let request = server.receive(Source::Any, Timeout::Never)?;
+//! server.reply(request.source, &Message::new(0))?;
+//! # Ok(())
+//! # }
+//! ```
+
+#[cfg(feature = "tokio")]
+pub mod asynchronous;
+mod control;
+mod endpoint;
+mod error;
+mod node;
 pub mod runtime;
+mod spawn;
+mod timeout;
+
+pub use endpoint::{Endpoint, Identity, Long, PendingRequest, Source};
+pub use error::{
+    BindError, CallError, NodeError, NotifyError, ReceiveError, ReplyError, SendError, SendRecError,
+};
+pub use m3_abi::{ANY, Address, CLOCK, Code, HARDWARE, LONG_MAX_BYTES, Message, NONE, SELF, SYSTEM, Slot};
+pub use m3_link::Strategy;
+pub use m3_wire::{EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo};
+pub use node::{Node, Vm, VmConfig};
+pub use timeout::Timeout;

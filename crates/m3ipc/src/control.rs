@@ -1,0 +1,223 @@
+//! The control connection: requests to the node daemon, and its news.
+
+use crate::error::Fail;
+use crate::{runtime, spawn};
+use m3_abi::Code;
+use m3_sys::Errno;
+use m3_wire::{FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How long a daemon that was just started may take until it answers.
+const START_LIMIT_NS: u64 = 5_000_000_000;
+
+/// News with the descriptors that came with them.
+pub(crate) type NewsFrame = (News, Vec<OwnedFd>);
+
+/// What to do where no daemon runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// Fail.
+    Fail,
+    /// Start one, ready for use.
+    Start,
+    /// Start one that waits for drvs_init.
+    StartUninitialised,
+}
+
+/// One connection to the daemon.
+#[derive(Debug)]
+pub(crate) struct Control {
+    socket: OwnedFd,
+    directory: PathBuf,
+    news: VecDeque<NewsFrame>,
+    /// Answers to requests that were given up: they come before the next one's.
+    late: u32,
+    buffer: Box<[u8]>,
+}
+
+impl Control {
+    /// Connects to the daemon of this directory.
+    pub(crate) fn connect(directory: &Path, absent: Absent) -> Result<Self, Fail> {
+        let socket = reach(directory, absent)?;
+        let buffer = vec![0; REPLY_MAX_BYTES].into_boxed_slice();
+        let mut control =
+            Self { socket, directory: directory.to_owned(), news: VecDeque::new(), late: 0, buffer };
+        match control.request(&Request::Hello { version: VERSION })? {
+            (Reply::Welcome { .. }, _) => Ok(control),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The runtime directory of its daemon.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Asks and waits for the answer.
+    pub(crate) fn request(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.send(request)?;
+        loop {
+            if let Some(answer) = self.read(true)? {
+                return answered(answer);
+            }
+        }
+    }
+
+    /// Asks and waits for the answer until the deadline, or until a signal.
+    /// The answer that comes too late is [kept for its owner](Self::next_late).
+    pub(crate) fn request_until(
+        &mut self,
+        request: &Request,
+        deadline_ns: u64,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.send(request)?;
+        loop {
+            if let Some(answer) = self.read(false)? {
+                return answered(answer);
+            }
+            let left_ns = deadline_ns.saturating_sub(m3_sys::monotonic_ns());
+            match m3_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.late += 1;
+                    return Err(Code::TimedOut.into());
+                }
+                Err(_signal) => {
+                    self.late += 1;
+                    return Err(Code::Intr.into());
+                }
+            }
+        }
+    }
+
+    /// Tells the daemon something that has no answer.
+    pub(crate) fn send(&self, request: &Request) -> Result<(), Fail> {
+        loop {
+            match m3_sys::send_packet(&self.socket, &m3_wire::encode(request), &[], true) {
+                Ok(()) => return Ok(()),
+                Err(Errno::INTR) => {}
+                Err(_) => return Err(gone()),
+            }
+        }
+    }
+
+    /// Reads one frame: an answer is returned, news are kept.
+    fn read(&mut self, wait: bool) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
+        let packet = loop {
+            match m3_sys::receive_packet(&self.socket, &mut self.buffer, wait, true) {
+                Ok(packet) => break packet,
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(_) => return Err(gone()),
+            }
+        };
+        if packet.bytes == 0 {
+            return Err(gone());
+        }
+        if packet.truncated {
+            return Err(Fail::new(
+                Code::NoMem,
+                "descriptors of the daemon did not fit; raise the limit of open files (ulimit -n)",
+            ));
+        }
+        match m3_wire::decode(&self.buffer[..packet.bytes]) {
+            Ok(FromDaemon::News(news)) => {
+                self.news.push_back((news, packet.fds));
+                Ok(None)
+            }
+            // A contact that came too late is a link all the same.
+            Ok(FromDaemon::Reply(Reply::Contact(peer))) if self.late > 0 => {
+                self.late -= 1;
+                self.news.push_back((News::Contact(peer), packet.fds));
+                Ok(None)
+            }
+            Ok(FromDaemon::Reply(_)) if self.late > 0 => {
+                self.late -= 1;
+                Ok(None)
+            }
+            Ok(FromDaemon::Reply(reply)) => Ok(Some((reply, packet.fds))),
+            Err(malformed) => Err(Fail::new(Code::Version, malformed.to_string())),
+        }
+    }
+
+    /// The next news, if any; never waits.
+    pub(crate) fn next_news(&mut self) -> Result<Option<NewsFrame>, Fail> {
+        loop {
+            if let Some(news) = self.news.pop_front() {
+                return Ok(Some(news));
+            }
+            match self.read_nothing_but_news()? {
+                true => {}
+                false => return Ok(None),
+            }
+        }
+    }
+
+    fn read_nothing_but_news(&mut self) -> Result<bool, Fail> {
+        let before = self.news.len() + self.late as usize;
+        let answer = self.read(false)?;
+        // An answer that nobody waits for can only be a daemon's mistake.
+        Ok(answer.is_some() || self.news.len() + self.late as usize != before)
+    }
+
+    /// Whether the daemon is gone: its end of the socket is closed.
+    pub(crate) fn is_cut(&mut self) -> bool {
+        match m3_sys::wait_readable(&[self.socket.as_fd()], 0) {
+            Ok(true) => self.read(false).is_err_and(|fail| fail.code == Code::NotConn),
+            _ => false,
+        }
+    }
+}
+
+impl AsFd for Control {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+fn answered((reply, fds): (Reply, Vec<OwnedFd>)) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+    match reply {
+        Reply::Refused(refusal) => {
+            let code = Code::from_number(refusal.code).unwrap_or(Code::BadRequest);
+            Err(Fail::new(code, refusal.why))
+        }
+        other => Ok((other, fds)),
+    }
+}
+
+/// The daemon has gone while we talked to it.
+fn gone() -> Fail {
+    Fail::new(Code::NotConn, "the node daemon has gone; the next call will find or start another")
+}
+
+/// The daemon answered what no request of this kind is answered with.
+pub(crate) fn unexpected() -> Fail {
+    Fail::new(Code::Version, "the node daemon gave an unexpected answer; end it with `m3 down`")
+}
+
+fn reach(directory: &Path, absent: Absent) -> Result<OwnedFd, Fail> {
+    let path = runtime::socket(directory);
+    match m3_sys::connect(&path) {
+        Ok(socket) => return Ok(socket),
+        Err(Errno::NOENT | Errno::CONNREFUSED) if absent != Absent::Fail => {}
+        Err(errno) => return Err(unreachable(&path, errno)),
+    }
+    spawn::daemon(directory, absent == Absent::StartUninitialised)?;
+    let deadline_ns = m3_sys::monotonic_ns() + START_LIMIT_NS;
+    loop {
+        match m3_sys::connect(&path) {
+            Ok(socket) => return Ok(socket),
+            Err(errno) if m3_sys::monotonic_ns() > deadline_ns => return Err(unreachable(&path, errno)),
+            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        }
+    }
+}
+
+fn unreachable(path: &Path, errno: Errno) -> Fail {
+    let why = format!("no node daemon answers at {}: {errno}; start one with `m3 up`", path.display());
+    let code = if errno == Errno::ACCESS { Code::Privileges } else { Code::DrvsInit };
+    Fail::new(code, why)
+}

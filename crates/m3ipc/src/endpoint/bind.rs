@@ -1,0 +1,133 @@
+//! Becoming an endpoint, and first contact with others.
+
+use super::news::map_pages;
+use super::{Endpoint, Inbox, Peers};
+use crate::control::{Absent, Control, unexpected};
+use crate::error::Fail;
+use crate::timeout::{Deadline, Timeout};
+use m3_abi::{Address, Code};
+use m3_link::{Pace, Side, Strategy};
+use m3_sys::ForkGuard;
+use m3_wire::{Await, BindKind, Reply, Request};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// How often a contact is tried anew where the daemon died over it.
+const CONTACT_TRIES: u32 = 3;
+
+/// Binds the calling process or thread.
+pub(crate) fn bind(directory: &Path, vm: i32, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, Fail> {
+    let mut control = Control::connect(directory, Absent::Fail)?;
+    let (reply, fds) = control.request(&Request::Bind { vm, slot, kind })?;
+    let tid = match kind {
+        BindKind::Process => None,
+        BindKind::Thread(tid) => Some(tid),
+    };
+    attach(control, &reply, fds, tid)
+}
+
+/// Waits until another process binds this one (lclbind), and takes the endpoint.
+pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> {
+    let deadline = limit.deadline();
+    let mut control = Control::connect(directory, Absent::Fail)?;
+    if let (Reply::Wait(ticket), _) = control.request(&Request::Await(Await::OwnBind))? {
+        wait_ticket(&mut control, ticket, deadline)?;
+    }
+    let (reply, fds) = control.request(&Request::Claim)?;
+    attach(control, &reply, fds, None)
+}
+
+fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result<(), Fail> {
+    use std::os::fd::AsFd;
+    loop {
+        match control.next_news()? {
+            Some((m3_wire::News::Ready { ticket: ready, .. }, _)) if ready == ticket => return Ok(()),
+            Some(_) => continue,
+            None if deadline.no_wait => return Err(Code::TimedOut.into()),
+            None => {}
+        }
+        let left_ns = deadline.at_ns.saturating_sub(m3_sys::monotonic_ns());
+        if left_ns == 0 {
+            return Err(Code::TimedOut.into());
+        }
+        // A signal ends the waiting; the limit is looked at above.
+        m3_sys::wait_readable(&[control.as_fd()], left_ns.min(1_000_000_000))?;
+    }
+}
+
+fn attach(
+    mut control: Control,
+    reply: &Reply,
+    fds: Vec<OwnedFd>,
+    tid: Option<i32>,
+) -> Result<Endpoint, Fail> {
+    let Reply::Bound { vm, vm_name, address, traps } = reply else { return Err(unexpected()) };
+    let (desk, face) = map_pages(fds)?;
+    control.request(&Request::Mapped)?;
+    Ok(Endpoint {
+        control,
+        vm: *vm,
+        vm_name: vm_name.clone(),
+        address: Address(*address),
+        tid,
+        traps: *traps,
+        guard: ForkGuard::new()?,
+        desk,
+        news_seen: 0,
+        faces: vec![face],
+        peers: Peers::default(),
+        inbox: Inbox::default(),
+        pace: Pace::new(Strategy::default()),
+        bell: None,
+        armed: false,
+        blocked: None,
+        last_look_ns: 0,
+        collects: 0,
+        dead: Vec::new(),
+        ready: Vec::new(),
+        left: None,
+    })
+}
+
+impl Endpoint {
+    /// The link with a peer, made where there is none.
+    #[inline]
+    pub(super) fn contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
+        self.hear()?;
+        self.forget_dead();
+        match self.peers.find(peer) {
+            Some(index) => {
+                self.peers.remember(peer, index);
+                Ok(index)
+            }
+            None => self.contact_slow(peer, deadline),
+        }
+    }
+
+    #[cold]
+    fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
+        for _ in 0..CONTACT_TRIES {
+            let request = Request::Contact(peer.0);
+            let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
+            match self.control.request_until(&request, until_ns) {
+                Ok((Reply::Contact(info), fds)) => {
+                    // What came before the answer is older than it.
+                    self.hear_all();
+                    return self.peers.adopt(&info, fds, Side::Zero);
+                }
+                Ok((Reply::Known, _)) => {
+                    self.hear_all();
+                    return self.peers.find(peer).ok_or_else(unexpected);
+                }
+                Ok(_) => return Err(unexpected()),
+                Err(fail) if fail.code == Code::NotConn => self.reattach_if_cut(),
+                Err(fail) => {
+                    self.hear()?;
+                    return Err(fail);
+                }
+            }
+            self.hear()?;
+        }
+        Err(Fail::new(Code::NotConn, "the node daemon dies again and again; see its log"))
+    }
+}

@@ -1,0 +1,166 @@
+//! The inbox: who has something for this endpoint, in the order it is to be taken.
+//!
+//! Peers publish in their own links; the inbox finds out where to look: the
+//! links it watches (those that spoke last), the links that are hinted, and
+//! now and then all of them. A sender's stamp counts only between the time its
+//! previous message was taken and now, so nobody can push himself forward.
+
+use super::peers::{Peer, Peers};
+use m3_link::{Hints, Status, WATCH_MAX};
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
+
+/// No link.
+const NOBODY: u32 = u32::MAX;
+
+/// What has been found and not been taken.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    /// Messages: stamp and index. An entry may be stale; the link decides.
+    messages: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Notifications: slot and index, so the lowest slot comes first.
+    notifications: BTreeSet<(i32, u32)>,
+    /// Notifications in another's name (src_notify), by the source's address.
+    pub(super) foreign: BTreeSet<i32>,
+    watch: [u32; WATCH_MAX],
+    next_place: usize,
+    recent: [u32; WATCH_MAX],
+    next_recent: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Self {
+        Self {
+            messages: BinaryHeap::new(),
+            notifications: BTreeSet::new(),
+            foreign: BTreeSet::new(),
+            watch: [NOBODY; WATCH_MAX],
+            next_place: 0,
+            recent: [NOBODY; WATCH_MAX],
+            next_recent: 0,
+        }
+    }
+}
+
+impl Inbox {
+    /// Looks at one link.
+    #[inline]
+    pub(super) fn look_at(&mut self, peers: &mut Peers, index: u32) {
+        if let Some(peer) = peers.claimed(index) {
+            self.examine(peer, index);
+        }
+    }
+
+    #[inline]
+    fn examine(&mut self, peer: &mut Peer, index: u32) {
+        if !peer.noted && peer.has_notification() {
+            peer.noted = true;
+            self.notifications.insert((peer.address().slot(), index));
+        }
+        if !peer.queued
+            && let Some(arrival) = peer.look()
+        {
+            peer.queued = true;
+            let stamp = arrival.stamp.clamp(peer.floor, m3_sys::ticks().max(peer.floor));
+            self.messages.push(Reverse((stamp, index)));
+        }
+    }
+
+    /// Looks at the watched links.
+    #[inline]
+    pub(super) fn look_watched(&mut self, peers: &mut Peers) {
+        for at in 0..WATCH_MAX {
+            let index = self.watch[at];
+            if index != NOBODY {
+                self.look_at(peers, index);
+            }
+        }
+    }
+
+    /// Looks where hints say.
+    #[inline]
+    pub(super) fn look_hinted(&mut self, peers: &mut Peers, hints: &Hints) {
+        if hints.any() {
+            hints.drain(|index| self.look_at(peers, index));
+        }
+    }
+
+    /// Looks at all links.
+    pub(super) fn look_everywhere(&mut self, peers: &mut Peers) {
+        let all: Vec<u32> = peers.indexes().collect();
+        for index in all {
+            self.look_at(peers, index);
+        }
+    }
+
+    /// The notification to deliver next: the index of its link.
+    pub(super) fn next_notification(&mut self, peers: &mut Peers) -> Option<u32> {
+        while let Some((_, index)) = self.notifications.pop_first() {
+            if let Some(peer) = peers.claimed(index) {
+                peer.noted = false;
+                if peer.has_notification() {
+                    return Some(index);
+                }
+            }
+        }
+        None
+    }
+
+    /// The link whose message is the oldest; `wanted` says whether it may be taken now.
+    #[inline]
+    pub(super) fn next_message(
+        &mut self,
+        peers: &mut Peers,
+        wanted: impl Fn(&m3_link::Arrival) -> bool,
+    ) -> Option<(u32, m3_link::Arrival)> {
+        let mut put_back = Vec::new();
+        let mut found = None;
+        while let Some(Reverse((stamp, index))) = self.messages.pop() {
+            let Some(peer) = peers.claimed(index).filter(|peer| peer.queued) else { continue };
+            match peer.look() {
+                Some(arrival) if wanted(&arrival) => {
+                    peer.queued = false;
+                    found = Some((index, arrival));
+                    break;
+                }
+                Some(_) => put_back.push(Reverse((stamp, index))),
+                None => peer.queued = false,
+            }
+        }
+        self.messages.extend(put_back);
+        found
+    }
+
+    /// Remembers that this link has spoken; a link that speaks often is watched.
+    #[inline]
+    pub(super) fn spoke<'a>(
+        &mut self,
+        peers: &mut Peers,
+        index: u32,
+        statuses: impl Iterator<Item = &'a Status>,
+    ) {
+        if self.watch.contains(&index) {
+            return;
+        }
+        if !self.recent.contains(&index) {
+            self.recent[self.next_recent] = index;
+            self.next_recent = (self.next_recent + 1) % WATCH_MAX;
+            return;
+        }
+        let place = self.next_place;
+        self.next_place = (place + 1) % WATCH_MAX;
+        let former = std::mem::replace(&mut self.watch[place], index);
+        for status in statuses {
+            status.set_watch(place, index);
+        }
+        // Its sender may have relied on being watched until now.
+        self.look_at(peers, former);
+    }
+
+    /// The link that is likeliest to speak next.
+    #[inline]
+    pub(super) fn likeliest(&self) -> Option<u32> {
+        let latest = (self.next_place + WATCH_MAX - 1) % WATCH_MAX;
+        Some(self.watch[latest]).filter(|index| *index != NOBODY)
+    }
+}

@@ -1,0 +1,192 @@
+//! The endpoint: what a process is in its VM, and all it can do there.
+//!
+//! ```text
+//! Endpoint ── control: the daemon      peers: links, by address and index
+//!     │                                inbox: who has something for us
+//!     ├ send  sendrec  reply  notify ──┐
+//!     └ receive ───────────────────────┴─ wait: look, give way, sleep
+//! ```
+//!
+//! Each call first does what can be done at once, and only then enters
+//! [`wait`]: there the endpoint says what it waits for, and comes back when
+//! the thing has happened, the peer has died, the time is over or a signal
+//! came. A message that is on its way then is withdrawn or known delivered.
+
+mod ask;
+mod bind;
+mod fd;
+mod inbox;
+mod news;
+mod notify;
+mod peers;
+mod receive;
+mod reply;
+mod request;
+mod send;
+mod sendrec;
+mod wait;
+
+pub use receive::{Long, Source};
+pub use request::PendingRequest;
+
+use crate::control::Control;
+use crate::error::Fail;
+use inbox::Inbox;
+use m3_abi::{Address, Code};
+use m3_link::{Desk, Hints, Pace, Status, Strategy};
+use m3_sys::ForkGuard;
+use peers::Peers;
+
+pub(crate) use bind::{bind, claim};
+
+/// Bits of the trap mask: the calls that privileges speak of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Trap {
+    Send = 0,
+    Receive = 1,
+    SendRec = 2,
+    Notify = 3,
+    Rcvrqst = 4,
+    Reply = 5,
+    Relay = 6,
+}
+
+/// Who a peer is, as the node daemon vouches for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its address.
+    pub address: Address,
+    /// Its process.
+    pub pid: i32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// What one daemon made for this endpoint: links know the pages of the daemon
+/// that made them, so after a takeover there are several, written alike.
+#[derive(Debug)]
+struct Face {
+    status: Status,
+    hints: Hints,
+}
+
+/// A bound endpoint. Unbound when it is dropped.
+///
+/// One thread uses it at a time; a process gives each of its threads an
+/// endpoint of its own ([`Vm::bind_thread`](crate::Vm::bind_thread)).
+#[derive(Debug)]
+pub struct Endpoint {
+    control: Control,
+    vm: i32,
+    vm_name: String,
+    address: Address,
+    tid: Option<i32>,
+    traps: u32,
+    guard: ForkGuard,
+    desk: Desk,
+    news_seen: u32,
+    faces: Vec<Face>,
+    peers: Peers,
+    inbox: Inbox,
+    pace: Pace,
+    /// Where the endpoint waits for its descriptor to become readable.
+    bell: Option<fd::Bells>,
+    armed: bool,
+    /// What the endpoint said last that it waits for, for the desk of the next daemon.
+    blocked: Option<(m3_link::Verb, Address, u64)>,
+    last_look_ns: u64,
+    collects: u32,
+    /// Peers that died and whose links are still held, until no call looks at them.
+    dead: Vec<Address>,
+    /// Tickets of waits that are over, with the endpoint they were about.
+    ready: Vec<(u64, i32)>,
+    /// Why nothing can be done with this endpoint any more.
+    left: Option<Code>,
+}
+
+impl Endpoint {
+    /// Its address in the VM.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        self.address
+    }
+
+    /// The id of its VM.
+    #[must_use]
+    pub fn vm(&self) -> i32 {
+        self.vm
+    }
+
+    /// The name of its VM.
+    #[must_use]
+    pub fn vm_name(&self) -> &str {
+        &self.vm_name
+    }
+
+    /// How it waits.
+    #[must_use]
+    pub fn strategy(&self) -> Strategy {
+        self.pace.strategy()
+    }
+
+    /// Chooses how it waits.
+    pub fn set_strategy(&mut self, strategy: Strategy) {
+        self.pace = Pace::new(strategy);
+    }
+
+    /// Who this peer is: its user, group and process, as the daemon vouches
+    /// for it. Known of everybody this endpoint has exchanged a message with and who lives.
+    #[must_use]
+    pub fn peer(&self, address: Address) -> Option<Identity> {
+        self.peers.find(address).map(|index| self.peers.get(index).identity)
+    }
+
+    /// Begins a call: it must be the binder's process, bound, and allowed.
+    #[inline]
+    fn enter(&mut self, trap: Trap) -> Result<(), Fail> {
+        self.stand()?;
+        if self.traps & (1 << trap as u8) == 0 {
+            return Err(Code::TrapDenied.into());
+        }
+        self.disarm();
+        self.publish_cpu();
+        Ok(())
+    }
+
+    /// Tells peers on which CPU this endpoint runs, where that has changed.
+    #[inline]
+    fn publish_cpu(&mut self) -> u32 {
+        let cpu = m3_sys::current_cpu();
+        for face in &mut self.faces {
+            face.status.set_cpu(cpu);
+        }
+        cpu
+    }
+
+    /// Whether this endpoint is still one.
+    #[inline]
+    fn stand(&self) -> Result<(), Fail> {
+        if !self.guard.is_original() {
+            return Err(Code::NotBind.into());
+        }
+        match self.left {
+            None => Ok(()),
+            Some(Code::Shutdown) => Err(Code::NotBind.into()),
+            Some(code) => Err(code.into()),
+        }
+    }
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        // In a child by fork the pages are not even mapped, and the endpoint is the parent's.
+        if self.guard.is_original() && self.left.is_none() {
+            let request = m3_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
+            // The daemon sees the closed connection where it cannot answer.
+            let _ = self.control.request(&request);
+        }
+    }
+}

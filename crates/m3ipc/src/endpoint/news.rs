@@ -1,0 +1,125 @@
+//! News of the daemon: links that peers made, deaths, ends; and its takeovers.
+
+use super::{Endpoint, Face};
+use crate::control::{Absent, Control};
+use crate::error::Fail;
+use core::sync::atomic::Ordering;
+use m3_abi::{Address, Code};
+use m3_link::{Desk, Hints, Side, Status};
+use m3_wire::{News, Reply, Request};
+use std::os::fd::OwnedFd;
+
+impl Endpoint {
+    /// Hears what the daemon has to tell, if anything: one load where there is nothing.
+    #[inline]
+    pub(super) fn hear(&mut self) -> Result<(), Fail> {
+        let news = self.desk.news().load(Ordering::Acquire);
+        if news != self.news_seen {
+            self.news_seen = news;
+            self.hear_all();
+        }
+        match self.left {
+            None => Ok(()),
+            Some(code) => Err(code.into()),
+        }
+    }
+
+    /// Reads all news from the control connection.
+    pub(super) fn hear_all(&mut self) {
+        while let Ok(Some((news, fds))) = self.control.next_news() {
+            self.take_note(news, fds);
+        }
+    }
+
+    fn take_note(&mut self, news: News, fds: Vec<OwnedFd>) {
+        match news {
+            News::Contact(info) => {
+                // Where it cannot be mapped the peer finds nobody answering, until one of us goes.
+                if let Ok(index) = self.peers.adopt(&info, fds, Side::One) {
+                    self.inbox.look_at(&mut self.peers, index);
+                }
+            }
+            News::Died(address) => {
+                if let Some(index) = self.peers.find(Address(address)) {
+                    self.peers.get_mut(index).dead = true;
+                    self.dead.push(Address(address));
+                }
+            }
+            News::Ready { ticket, address } => self.ready.push((ticket, address)),
+            News::Unbound => self.leave(Code::Shutdown),
+            News::Ended => self.leave(Code::VmNotRun),
+            News::Allowed { address, may_send, may_receive } => {
+                if let Some(index) = self.peers.find(Address(address)) {
+                    let peer = self.peers.get_mut(index);
+                    peer.may_send = may_send;
+                    peer.may_receive = may_receive;
+                    self.inbox.look_at(&mut self.peers, index);
+                }
+            }
+            News::Traps(traps) => self.traps = traps,
+            News::Notified { source } => drop(self.inbox.foreign.insert(source)),
+        }
+    }
+
+    /// Another has ended this endpoint: it says that it has left.
+    fn leave(&mut self, code: Code) {
+        if self.left.is_none() {
+            self.left = Some(code);
+            let _ = self.control.send(&Request::Left);
+        }
+    }
+
+    /// Lets go of the links of the dead; not while a call still looks at one.
+    #[inline]
+    pub(super) fn forget_dead(&mut self) {
+        if !self.dead.is_empty() {
+            for address in std::mem::take(&mut self.dead) {
+                self.peers.remove(address);
+            }
+        }
+    }
+
+    /// Where the daemon has died: finds or starts another and makes itself
+    /// known to it. Links go on as they are; only new ones need a daemon.
+    pub(super) fn reattach_if_cut(&mut self) {
+        if self.left.is_none() && self.control.is_cut() {
+            // What it said before it died still counts.
+            self.hear_all();
+            if let Err(fail) = self.reattach()
+                && fail.code == Code::NotBind
+            {
+                self.left = Some(Code::NotBind);
+            }
+        }
+    }
+
+    fn reattach(&mut self) -> Result<(), Fail> {
+        let directory = self.control.directory().to_owned();
+        let mut control = Control::connect(&directory, Absent::Start)?;
+        let request = Request::Reattach { vm: self.vm, address: self.address.0, tid: self.tid };
+        let (Reply::Bound { traps, .. }, fds) = control.request(&request)? else {
+            return Err(crate::control::unexpected());
+        };
+        let (desk, face) = map_pages(fds)?;
+        control.request(&Request::Mapped)?;
+        if let Some((verb, peer, since_ns)) = self.blocked {
+            desk.block(verb, peer);
+            desk.set_since(since_ns);
+        }
+        self.traps = traps;
+        self.control = control;
+        self.desk = desk;
+        self.news_seen = 0;
+        self.faces.push(face);
+        self.reopen_bell()
+    }
+}
+
+/// Maps what the daemon gives with a bind: desk, status page, hints.
+pub(super) fn map_pages(fds: Vec<OwnedFd>) -> Result<(Desk, Face), Fail> {
+    let Ok([desk, status, hints]) = <[OwnedFd; 3]>::try_from(fds) else {
+        return Err(crate::control::unexpected());
+    };
+    let face = Face { status: Status::map(status)?, hints: Hints::map(hints)? };
+    Ok((Desk::map(desk)?, face))
+}

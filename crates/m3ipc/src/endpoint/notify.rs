@@ -1,0 +1,50 @@
+//! notify: one bit per source; never waits, repeats coalesce.
+
+use super::{Endpoint, Trap};
+use crate::error::{Fail, NotifyError};
+use crate::timeout::Timeout;
+use m3_abi::{Address, Code};
+use m3_link::Counter;
+use m3_wire::{PeerInfo, Request};
+
+impl Endpoint {
+    /// Notifies an endpoint: remembered there until it receives.
+    ///
+    /// # Errors
+    /// [`NotifyError`].
+    pub fn notify(&mut self, to: Address) -> Result<(), NotifyError> {
+        self.notify_set(to, 0)
+    }
+
+    /// The same with a set of pending bits, which join those not yet received.
+    /// Delivered where this endpoint is HARDWARE or SYSTEM, ignored else.
+    ///
+    /// # Errors
+    /// [`NotifyError`].
+    pub fn notify_set(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
+        self.notify_bits(to, bits).map_err(|fail| NotifyError::of(fail, to))
+    }
+
+    fn notify_bits(&mut self, to: Address, bits: u64) -> Result<(), Fail> {
+        self.enter(Trap::Notify)?;
+        let index = self.contact(to, Timeout::Never.deadline())?;
+        let peer = self.peers.get(index);
+        peer.check(Code::DstDied)?;
+        if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {
+            return Err(Code::CallDenied.into());
+        }
+        peer.link.notify(bits);
+        self.alert(index, true);
+        self.desk.count(Counter::Notified);
+        Ok(())
+    }
+
+    /// Notifies in another's name (src_notify): for the VM's owner.
+    ///
+    /// # Errors
+    /// [`NotifyError`].
+    pub fn notify_for(&mut self, source: Address, to: Address) -> Result<(), NotifyError> {
+        let request = Request::NotifyFor { source: source.0, destination: to.0 };
+        self.ask_daemon(&request).map(drop).map_err(|fail| NotifyError::of(fail, to))
+    }
+}

@@ -1,0 +1,246 @@
+//! receive: notifications first, then messages in order of arrival.
+
+use super::wait::Want;
+use super::{Endpoint, Trap};
+use crate::error::{Fail, ReceiveError};
+use crate::timeout::{Deadline, Timeout};
+use m3_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
+use m3_link::{Arrival, FLAG_WOKEN, Incoming, Kind, Verb};
+
+/// Looks at everything once in so many receives from ANY, hinted or not.
+const RECEIVES_PER_FULL_LOOK: u32 = 4096;
+
+/// Whose message is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Anybody's.
+    Any,
+    /// This endpoint's alone.
+    From(Address),
+}
+
+impl From<Address> for Source {
+    fn from(address: Address) -> Self {
+        if address == ANY { Self::Any } else { Self::From(address) }
+    }
+}
+
+/// A message with what came beside it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Long {
+    /// The message.
+    pub message: Message,
+    /// Full length of its long payload, in bytes; more than the room it had means that it was cut.
+    pub bytes: usize,
+    /// Whether its sender waits for an answer.
+    pub is_request: bool,
+}
+
+impl Endpoint {
+    /// Waits for a message or notification.
+    ///
+    /// # Errors
+    /// [`ReceiveError`]; nothing was taken then.
+    pub fn receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
+        self.receive_timeout(source, Timeout::Never)
+    }
+
+    /// Takes a message or notification that is there. Where the endpoint's
+    /// descriptor is in use, it becomes readable when there is more.
+    ///
+    /// # Errors
+    /// [`ReceiveError::WouldBlock`] where there is none, and the others.
+    pub fn try_receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
+        self.receive_timeout(source, Timeout::Now)
+    }
+
+    /// Waits for a message or notification, no longer than that.
+    ///
+    /// # Errors
+    /// [`ReceiveError::TimedOut`], and the others.
+    pub fn receive_timeout(
+        &mut self,
+        source: impl Into<Source>,
+        limit: impl Into<Timeout>,
+    ) -> Result<Message, ReceiveError> {
+        self.receive_long(source, &mut [], limit.into()).map(|long| long.message)
+    }
+
+    /// The same with a long payload, which goes to the front of `room` as far as it fits.
+    ///
+    /// # Errors
+    /// [`ReceiveError`].
+    pub fn receive_long(
+        &mut self,
+        source: impl Into<Source>,
+        room: &mut [u8],
+        limit: Timeout,
+    ) -> Result<Long, ReceiveError> {
+        let source = source.into();
+        let peer = match source {
+            Source::Any => ANY,
+            Source::From(address) => address,
+        };
+        let received = self.receive_from(source, room, limit.deadline());
+        received.map_err(|fail| ReceiveError::of(fail, peer))
+    }
+
+    /// Waits for a request made with sendrec, or a notification; plain sends stay where they are.
+    ///
+    /// # Errors
+    /// [`ReceiveError`].
+    pub fn rcvrqst(&mut self, room: &mut [u8], limit: Timeout) -> Result<Long, ReceiveError> {
+        let received = self.enter(Trap::Rcvrqst).and_then(|()| {
+            self.receive_any(Verb::Rcvrqst, room, limit.deadline(), |arrival| {
+                arrival.state.kind == Kind::Request
+            })
+        });
+        received.map_err(|fail| ReceiveError::of(fail, ANY))
+    }
+
+    fn receive_from(&mut self, source: Source, room: &mut [u8], deadline: Deadline) -> Result<Long, Fail> {
+        self.enter(Trap::Receive)?;
+        match source {
+            Source::Any => self.receive_any(Verb::Receive, room, deadline, |_arrival| true),
+            Source::From(address) => self.receive_one(address, room, deadline),
+        }
+    }
+
+    fn receive_any(
+        &mut self,
+        verb: Verb,
+        room: &mut [u8],
+        deadline: Deadline,
+        wanted: impl Fn(&Arrival) -> bool + Copy,
+    ) -> Result<Long, Fail> {
+        self.hear()?;
+        self.forget_dead();
+        let want = Want { verb, peer: ANY, index: None, posted: None };
+        let received = self.wait(want, deadline, |endpoint| endpoint.look_for_any(&mut *room, wanted));
+        match received {
+            // Nothing there: from now on the descriptor tells.
+            Err(fail) if fail.code == Code::Again && self.arm(ANY) => {
+                let late = self.look_for_any(room, wanted)?;
+                late.ok_or(fail)
+            }
+            other => other,
+        }
+    }
+
+    #[inline]
+    fn look_for_any(
+        &mut self,
+        room: &mut [u8],
+        wanted: impl Fn(&Arrival) -> bool + Copy,
+    ) -> Result<Option<Long>, Fail> {
+        if self.desk.flags() & FLAG_WOKEN != 0 && self.desk.lower(FLAG_WOKEN) {
+            return Err(Code::WokenUp.into());
+        }
+        self.hear()?;
+        self.collect();
+        if let Some(message) = self.next_notification() {
+            return Ok(Some(message));
+        }
+        while let Some((index, arrival)) = self.inbox.next_message(&mut self.peers, wanted) {
+            if let Ok(Some(incoming)) = self.take(index, arrival, room) {
+                let statuses = self.faces.iter().map(|face| &face.status);
+                self.inbox.spoke(&mut self.peers, index, statuses);
+                return Ok(Some(self.delivered(index, &incoming)));
+            }
+            // Withdrawn, or the peer broke the rules: the others still wait.
+            self.inbox.look_at(&mut self.peers, index);
+        }
+        Ok(None)
+    }
+
+    /// Finds out who has something.
+    #[inline]
+    fn collect(&mut self) {
+        self.inbox.look_watched(&mut self.peers);
+        for face in &self.faces {
+            self.inbox.look_hinted(&mut self.peers, &face.hints);
+        }
+        self.collects = self.collects.wrapping_add(1);
+        if self.collects.is_multiple_of(RECEIVES_PER_FULL_LOOK) {
+            self.inbox.look_everywhere(&mut self.peers);
+        }
+    }
+
+    fn next_notification(&mut self) -> Option<Long> {
+        let foreign = self.inbox.foreign.pop_first();
+        if let Some(source) = foreign {
+            return Some(note(Address(source), 0));
+        }
+        let index = self.inbox.next_notification(&mut self.peers)?;
+        self.take_notification(index)
+    }
+
+    fn take_notification(&mut self, index: u32) -> Option<Long> {
+        let peer = self.peers.get_mut(index);
+        let source = peer.address();
+        let bits = peer.link.take_notification()?;
+        let statuses = self.faces.iter().map(|face| &face.status);
+        self.inbox.spoke(&mut self.peers, index, statuses);
+        let has_argument = source == HARDWARE || source == SYSTEM;
+        Some(note(source, if has_argument { bits } else { 0 }))
+    }
+
+    fn receive_one(&mut self, source: Address, room: &mut [u8], deadline: Deadline) -> Result<Long, Fail> {
+        // Its notification may come in its name without a link.
+        let src_died = |fail: Fail| match fail.code {
+            Code::DstDied => Code::SrcDied.into(),
+            _ => fail,
+        };
+        if self.inbox.foreign.remove(&source.0) {
+            return Ok(note(source, 0));
+        }
+        let index = self.contact(source, deadline).map_err(src_died)?;
+        let want = Want { verb: Verb::Receive, peer: source, index: Some(index), posted: None };
+        let received = self.wait(want, deadline, |endpoint| endpoint.look_for_one(index, &mut *room));
+        match received {
+            Err(fail) if fail.code == Code::Again && self.arm(source) => {
+                self.look_for_one(index, room)?.ok_or(fail)
+            }
+            other => other,
+        }
+    }
+
+    fn look_for_one(&mut self, index: u32, room: &mut [u8]) -> Result<Option<Long>, Fail> {
+        let peer = self.peers.get_mut(index);
+        let address = peer.address();
+        if peer.has_notification()
+            && let Some(message) = self.take_notification(index)
+        {
+            return Ok(Some(message));
+        }
+        let peer = self.peers.get_mut(index);
+        if let Some(arrival) = peer.look().or_else(|| peer.look_unasked())
+            && let Some(incoming) = self.take(index, arrival, room)?
+        {
+            return Ok(Some(self.delivered(index, &incoming)));
+        }
+        self.hear()?;
+        if self.inbox.foreign.remove(&address.0) {
+            return Ok(Some(note(address, 0)));
+        }
+        self.peers.get(index).check(Code::SrcDied)?;
+        Ok(None)
+    }
+
+    fn delivered(&self, index: u32, incoming: &Incoming) -> Long {
+        let source = self.peers.get(index).address();
+        Long {
+            message: Message { source, m_type: incoming.m_type, payload: incoming.payload },
+            bytes: incoming.long_bytes,
+            is_request: incoming.kind == Kind::Request,
+        }
+    }
+}
+
+/// A notification as it is delivered, stamped with the time of the monotonic clock.
+fn note(source: Address, bits: u64) -> Long {
+    let now_ns = m3_sys::monotonic_ns();
+    let (seconds, rest_ns) = ((now_ns / 1_000_000_000).cast_signed(), (now_ns % 1_000_000_000).cast_signed());
+    let message = Message::notification(source, bits, seconds, rest_ns);
+    Long { message, bytes: 0, is_request: false }
+}

@@ -1,0 +1,112 @@
+//! reply and relay: answers, which never wait.
+
+use super::peers::UNASKED;
+use super::send::Outgoing;
+use super::wait::Want;
+use super::{Endpoint, Trap};
+use crate::error::{Fail, ReplyError};
+use crate::timeout::Timeout;
+use m3_abi::{Address, Code, Message, PAYLOAD_BYTES};
+use m3_link::{Answer, Counter, Kind, Verb};
+
+impl Endpoint {
+    /// Answers one who waits for exactly this endpoint. Never waits itself.
+    ///
+    /// # Errors
+    /// [`ReplyError::NotWaiting`] where it does not (any more), and the others.
+    pub fn reply(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
+        self.reply_long(to, message, &[])
+    }
+
+    /// The same with a long payload, of at most 1,792 bytes.
+    ///
+    /// # Errors
+    /// [`ReplyError::TooLong`], and the others.
+    pub fn reply_long(&mut self, to: Address, message: &Message, long: &[u8]) -> Result<(), ReplyError> {
+        let replied = Outgoing::new(message, long).and_then(|outgoing| {
+            self.enter(Trap::Reply)?;
+            self.reply_message(to, outgoing)
+        });
+        replied.map_err(|fail| ReplyError::of(fail, to))
+    }
+
+    fn reply_message(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
+        let index = self.contact(to, Timeout::Never.deadline())?;
+        self.peers.get(index).check(Code::DstDied)?;
+        self.peers.get(index).allow(Kind::Reply)?;
+        match self.answer(index, Kind::Reply, outgoing)? {
+            Answer::Posted => Ok(()),
+            Answer::NotAwaited => self.reply_unasked(index, outgoing),
+        }
+    }
+
+    /// Hands the request of `client` to another, who then answers the client
+    /// itself. The client's library sends on what the client said, in its name.
+    ///
+    /// # Errors
+    /// [`ReplyError::NotWaiting`] where the client does not wait for an answer
+    /// from here, and those of the new server's address.
+    pub fn relay(&mut self, client: Address, to: Address) -> Result<(), ReplyError> {
+        self.relay_request(client, to).map_err(|fail| ReplyError::of(fail, to))
+    }
+
+    fn relay_request(&mut self, client: Address, to: Address) -> Result<(), Fail> {
+        self.enter(Trap::Relay)?;
+        if client == to {
+            return Err(Code::Endpoint.into());
+        }
+        let next = self.contact(to, Timeout::Never.deadline())?;
+        self.peers.get(next).check(Code::DstDied)?;
+        let index = self.contact(client, Timeout::Never.deadline())?;
+        self.peers.get(index).check(Code::DstDied)?;
+        self.peers.get(index).allow(Kind::Relay)?;
+        let mut payload = [0; PAYLOAD_BYTES];
+        payload[..4].copy_from_slice(&to.0.to_ne_bytes());
+        let outgoing = Outgoing { m_type: 0, payload: &payload, long: &[] };
+        match self.answer(index, Kind::Relay, outgoing)? {
+            Answer::Posted => Ok(()),
+            Answer::NotAwaited => Err(Code::ProcSts.into()),
+        }
+    }
+
+    /// Answers the request taken from this peer, if it still waits.
+    #[inline]
+    pub(super) fn answer(&mut self, index: u32, kind: Kind, outgoing: Outgoing<'_>) -> Result<Answer, Fail> {
+        let Outgoing { m_type, payload, long } = outgoing;
+        let link = &mut self.peers.get_mut(index).link;
+        if !link.owes_answer() {
+            return Ok(Answer::NotAwaited);
+        }
+        let answer = link.answer(kind, m_type, payload, long).map_err(|broken| self.poison(index, broken))?;
+        if answer == Answer::Posted {
+            self.alert(index, false);
+            self.desk.count(Counter::Sent);
+        }
+        Ok(answer)
+    }
+
+    /// Answers one who receives from exactly here: it takes that at once, or it does not wait.
+    fn reply_unasked(&mut self, index: u32, outgoing: Outgoing<'_>) -> Result<(), Fail> {
+        let peer = self.peers.get_mut(index);
+        if !peer.link.is_free().unwrap_or(false) {
+            return Err(Code::ProcSts.into());
+        }
+        let Outgoing { m_type, payload, long } = outgoing;
+        let posted = peer.link.post(Kind::Reply, UNASKED, m_type, payload, long);
+        let address = peer.address();
+        self.alert(index, false);
+        let grace = self.grace(index);
+        let want = Want { verb: Verb::None, peer: address, index: Some(index), posted: None };
+        let waited = self.wait(want, grace, |endpoint| {
+            let taken = endpoint.peers.get(index).link.is_taken(posted);
+            Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
+        });
+        if waited.is_err()
+            && self.peers.get(index).link.withdraw(posted).map_err(|broken| self.poison(index, broken))?
+        {
+            return Err(Code::ProcSts.into());
+        }
+        self.desk.count(Counter::Sent);
+        Ok(())
+    }
+}

@@ -1,0 +1,97 @@
+//! A request in pieces, for event loops: begin, look, give up.
+
+use super::send::Outgoing;
+use super::{Endpoint, Trap};
+use crate::error::{Fail, SendRecError};
+use crate::timeout::Timeout;
+use m3_abi::{Address, Code, Message};
+use m3_link::{Kind, State};
+
+/// A request that was posted and whose answer is to come. Not to be dropped
+/// silently: [`Endpoint::abandon`] takes it back.
+#[derive(Debug)]
+#[must_use = "finish it with poll_request or abandon"]
+pub struct PendingRequest {
+    to: Address,
+    index: u32,
+    posted: State,
+    message: Message,
+}
+
+impl Endpoint {
+    /// Posts a request without waiting for anything.
+    ///
+    /// # Errors
+    /// [`SendRecError`].
+    pub fn begin_request(&mut self, to: Address, message: &Message) -> Result<PendingRequest, SendRecError> {
+        self.begin(to, message).map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    fn begin(&mut self, to: Address, message: &Message) -> Result<PendingRequest, Fail> {
+        self.enter(Trap::SendRec)?;
+        let index = self.contact(to, Timeout::Never.deadline()).map_err(|fail| match fail.code {
+            Code::DstDied => Code::DeadSrcDst.into(),
+            _ => fail,
+        })?;
+        self.peers.get(index).check(Code::DeadSrcDst)?;
+        self.peers.get(index).allow(Kind::Request)?;
+        let outgoing = Outgoing::new(message, &[])?;
+        let posted = self.post(index, Kind::Request, outgoing, Timeout::Never.deadline())?;
+        Ok(PendingRequest { to, index, posted, message: *message })
+    }
+
+    /// The answer, if it has come. Where it has not and the endpoint's
+    /// [descriptor](Endpoint::fd) is in use, that becomes readable when there is more to see.
+    ///
+    /// # Errors
+    /// [`SendRecError`]; the request is over then.
+    pub fn poll_request(&mut self, pending: &mut PendingRequest) -> Result<Option<Message>, SendRecError> {
+        let to = pending.to;
+        let polled = self.poll_answer(pending);
+        let polled = match polled {
+            // Armed before the last look: whatever comes after it rings.
+            Ok(None) if self.arm(pending.to) => self.look_for_answer(pending),
+            other => other,
+        };
+        polled.map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    fn poll_answer(&mut self, pending: &mut PendingRequest) -> Result<Option<Message>, Fail> {
+        self.stand()?;
+        self.disarm();
+        self.look_for_answer(pending)
+    }
+
+    fn look_for_answer(&mut self, pending: &mut PendingRequest) -> Result<Option<Message>, Fail> {
+        if let Some(incoming) = self.take_answer(pending.index, pending.posted, &mut [])? {
+            if incoming.kind == Kind::Relay {
+                let [a, b, c, d, ..] = incoming.payload;
+                let next = Address(i32::from_ne_bytes([a, b, c, d]));
+                *pending = self.begin(next, &pending.message)?;
+                return Ok(None);
+            }
+            let source = self.peers.get(pending.index).address();
+            return Ok(Some(Message { source, m_type: incoming.m_type, payload: incoming.payload }));
+        }
+        self.hear()?;
+        if let Err(fail) = self.peers.get(pending.index).check(Code::DstDied) {
+            let withdrawn = self.peers.get(pending.index).link.withdraw(pending.posted);
+            let withdrawn = withdrawn.map_err(|broken| self.poison(pending.index, broken))?;
+            return Err(if withdrawn { fail } else { Code::SrcDied.into() });
+        }
+        Ok(None)
+    }
+
+    /// Gives a request up: withdrawn, or its answer not awaited any more.
+    /// `Some` where the answer had come already.
+    pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
+        let link = &self.peers.find_index(pending.index)?.link;
+        if link.withdraw(pending.posted) != Ok(false) {
+            return None;
+        }
+        link.give_up(pending.posted);
+        let incoming = self.take_answer(pending.index, pending.posted, &mut []).ok()??;
+        let message = Message { source: pending.to, m_type: incoming.m_type, payload: incoming.payload };
+        (incoming.kind != Kind::Relay).then_some(message)
+    }
+}

@@ -1,0 +1,234 @@
+//! send: post, wake, wait until it is taken; or take it back.
+
+use super::wait::Want;
+use super::{Endpoint, Trap};
+use crate::error::{Fail, SendError};
+use crate::timeout::{Deadline, Timeout};
+use m3_abi::{ANY, Address, Code, LONG_MAX_BYTES, Message, PAYLOAD_BYTES};
+use m3_link::{Answer, Broken, Counter, Kind, Mode, State, Verb};
+
+/// How long a peer that looks may take until it finds a message.
+const LOOKING_GRACE_NS: u64 = 20_000;
+/// How long a peer that sleeps may take until it has woken.
+const WAKING_GRACE_NS: u64 = 10_000_000;
+
+/// A message as it is posted.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing<'a> {
+    pub(super) m_type: i32,
+    pub(super) payload: &'a [u8; PAYLOAD_BYTES],
+    pub(super) long: &'a [u8],
+}
+
+impl<'a> Outgoing<'a> {
+    pub(super) fn new(message: &'a Message, long: &'a [u8]) -> Result<Self, Fail> {
+        if long.len() > LONG_MAX_BYTES {
+            return Err(Code::MsgSize.into());
+        }
+        Ok(Self { m_type: message.m_type, payload: &message.payload, long })
+    }
+}
+
+impl Endpoint {
+    /// Sends a message and waits until it is taken.
+    ///
+    /// # Errors
+    /// [`SendError`]; whatever it is, the message was not taken.
+    pub fn send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
+        self.send_long(to, message, &[], Timeout::Never)
+    }
+
+    /// Sends a message if the receiver waits for it now.
+    ///
+    /// # Errors
+    /// [`SendError::WouldBlock`] where it does not, and the others.
+    pub fn try_send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
+        self.send_long(to, message, &[], Timeout::Now)
+    }
+
+    /// Sends a message and waits until it is taken, no longer than that.
+    ///
+    /// # Errors
+    /// [`SendError::TimedOut`], and the others.
+    pub fn send_timeout(
+        &mut self,
+        to: Address,
+        message: &Message,
+        limit: impl Into<Timeout>,
+    ) -> Result<(), SendError> {
+        self.send_long(to, message, &[], limit.into())
+    }
+
+    /// Sends a message with a long payload, of at most 1,792 bytes.
+    ///
+    /// # Errors
+    /// [`SendError::TooLong`], and the others.
+    pub fn send_long(
+        &mut self,
+        to: Address,
+        message: &Message,
+        long: &[u8],
+        limit: Timeout,
+    ) -> Result<(), SendError> {
+        let sent = Outgoing::new(message, long)
+            .and_then(|outgoing| self.send_message(to, outgoing, limit.deadline()));
+        sent.map_err(|fail| SendError::of(fail, to))
+    }
+
+    fn send_message(&mut self, to: Address, outgoing: Outgoing<'_>, deadline: Deadline) -> Result<(), Fail> {
+        self.enter(Trap::Send)?;
+        let index = self.contact(to, deadline)?;
+        self.peers.get(index).check(Code::DstDied)?;
+        self.peers.get(index).allow(Kind::Send)?;
+        // Who awaits an answer from here takes any message for one.
+        if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
+            return Ok(());
+        }
+        let posted = self.post(index, Kind::Send, outgoing, deadline)?;
+        let waited = self.wait_taken(index, posted, deadline, Verb::Send);
+        self.settle_send(index, posted, waited)
+    }
+
+    /// Posts a message where the cell is free, and wakes the peer. From here
+    /// on the message is the peer's to take.
+    pub(super) fn post(
+        &mut self,
+        index: u32,
+        kind: Kind,
+        outgoing: Outgoing<'_>,
+        deadline: Deadline,
+    ) -> Result<State, Fail> {
+        self.wait_free(index, deadline)?;
+        // Two who send to each other would wait for ever; the second one is told.
+        if !deadline.no_wait && self.peer_sends_here(index) {
+            return Err(Code::Locked.into());
+        }
+        let peer = self.peers.get_mut(index);
+        let Outgoing { m_type, payload, long } = outgoing;
+        let posted = peer.link.post(kind, m3_sys::ticks(), m_type, payload, long);
+        self.alert(index, true);
+        Ok(posted)
+    }
+
+    /// Whether the peer is itself sending to us.
+    fn peer_sends_here(&self, index: u32) -> bool {
+        let found = self.peers.get(index).link.look();
+        matches!(found, Ok(Some(arrival)) if matches!(arrival.state.kind, Kind::Send | Kind::Request))
+    }
+
+    /// An answer of ours may still lie in the cell.
+    #[inline]
+    fn wait_free(&mut self, index: u32, deadline: Deadline) -> Result<(), Fail> {
+        if self.peers.get(index).link.is_free().map_err(|broken| self.poison(index, broken))? {
+            return Ok(());
+        }
+        let peer = self.peers.get(index).address();
+        let want = Want { verb: Verb::Send, peer, index: Some(index), posted: None };
+        self.wait(want, deadline, |endpoint| {
+            let free = endpoint.peers.get(index).link.is_free();
+            if free.map_err(|broken| endpoint.poison(index, broken))? {
+                return Ok(Some(()));
+            }
+            endpoint.hear()?;
+            endpoint.peers.get(index).check(Code::DstDied)?;
+            Ok(None)
+        })
+    }
+
+    /// Waits until a message is taken.
+    pub(super) fn wait_taken(
+        &mut self,
+        index: u32,
+        posted: State,
+        deadline: Deadline,
+        verb: Verb,
+    ) -> Result<(), Fail> {
+        let graced = if deadline.no_wait { self.grace(index) } else { deadline };
+        let peer = self.peers.get(index).address();
+        let want = Want { verb, peer, index: Some(index), posted: Some(posted) };
+        let taken = self.wait(want, graced, |endpoint| {
+            let taken = endpoint.peers.get(index).link.is_taken(posted);
+            if taken.map_err(|broken| endpoint.poison(index, broken))? {
+                return Ok(Some(()));
+            }
+            endpoint.hear()?;
+            endpoint.peers.get(index).check(Code::DstDied)?;
+            endpoint.check_crossing(index, posted, deadline)?;
+            Ok(None)
+        });
+        match taken {
+            Err(fail) if deadline.no_wait && fail.code == Code::TimedOut => Err(Code::Again.into()),
+            other => other,
+        }
+    }
+
+    /// How long a call that would not wait gives a peer that waits for it.
+    pub(super) fn grace(&self, index: u32) -> Deadline {
+        let waits_asleep = match self.peers.get(index).status.mode() {
+            Mode::Awake => false,
+            Mode::OnLinks(source) | Mode::AtBell(source) => source == ANY || source == self.address,
+        };
+        let grace_ns = if waits_asleep { WAKING_GRACE_NS } else { LOOKING_GRACE_NS };
+        Deadline { at_ns: m3_sys::monotonic_ns() + grace_ns, no_wait: false }
+    }
+
+    /// Both may have posted at once, each not seeing the other: the later one
+    /// by its stamp (of equals, the one whose request made the link not) goes back.
+    pub(super) fn check_crossing(&self, index: u32, posted: State, deadline: Deadline) -> Result<(), Fail> {
+        let link = &self.peers.get(index).link;
+        if deadline.no_wait || link.is_taken(posted) != Ok(false) {
+            return Ok(());
+        }
+        match link.look() {
+            Ok(Some(arrival))
+                if matches!(arrival.state.kind, Kind::Send | Kind::Request)
+                    && link.is_younger_than(arrival.stamp) =>
+            {
+                Err(Code::Locked.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a send: it was taken, or it goes back now, or it was taken after all.
+    fn settle_send(&mut self, index: u32, posted: State, waited: Result<(), Fail>) -> Result<(), Fail> {
+        if let Err(fail) = waited {
+            if fail.code == Code::PeerBroke {
+                return Err(fail);
+            }
+            if self.peers.get(index).link.withdraw(posted).map_err(|broken| self.poison(index, broken))? {
+                return Err(fail);
+            }
+        }
+        self.desk.count(Counter::Sent);
+        Ok(())
+    }
+
+    /// Makes the peer look, and wakes it where it sleeps and waits for us.
+    #[inline]
+    pub(super) fn alert(&mut self, index: u32, hint: bool) {
+        let peer = self.peers.get(index);
+        if hint {
+            peer.hint();
+        }
+        match peer.status.mode() {
+            Mode::Awake => {}
+            Mode::OnLinks(source) if source == ANY || source == self.address => {
+                peer.link.knock();
+                self.desk.count(Counter::Woke);
+            }
+            Mode::AtBell(source) if source == ANY || source == self.address => {
+                self.ring(index);
+                self.desk.count(Counter::Woke);
+            }
+            Mode::OnLinks(_) | Mode::AtBell(_) => {}
+        }
+    }
+
+    /// The peer broke the rules: nothing more is said over this link.
+    pub(super) fn poison(&mut self, index: u32, _broken: Broken) -> Fail {
+        self.peers.get_mut(index).poisoned = true;
+        self.desk.count(Counter::Poisoned);
+        Code::PeerBroke.into()
+    }
+}

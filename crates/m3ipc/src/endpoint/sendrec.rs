@@ -1,0 +1,212 @@
+//! sendrec: a request and its answer, in one wait and one time limit.
+
+use super::send::Outgoing;
+use super::wait::Want;
+use super::{Endpoint, Trap};
+use crate::error::{Fail, SendRecError};
+use crate::timeout::{Deadline, Timeout};
+use m3_abi::{Address, Code, Message};
+use m3_link::{Answer, Arrival, Counter, Incoming, Kind, State, Verb};
+
+/// How a request to one server ended.
+enum End {
+    /// With an answer.
+    Answered(Message, usize),
+    /// It was relayed: ask this one instead.
+    Relayed(Address),
+}
+
+impl Endpoint {
+    /// Sends a request and waits for its answer, which may be any message of the peer.
+    ///
+    /// # Errors
+    /// [`SendRecError`]; it tells whether the request was taken.
+    pub fn sendrec(&mut self, to: Address, message: &Message) -> Result<Message, SendRecError> {
+        self.sendrec_timeout(to, message, Timeout::Never)
+    }
+
+    /// The same, no longer than that for the whole.
+    ///
+    /// # Errors
+    /// [`SendRecError::TimedOut`], and the others.
+    pub fn sendrec_timeout(
+        &mut self,
+        to: Address,
+        message: &Message,
+        limit: impl Into<Timeout>,
+    ) -> Result<Message, SendRecError> {
+        self.sendrec_long(to, message, &[], &mut [], limit.into()).map(|(answer, _)| answer)
+    }
+
+    /// The same with long payloads both ways; the answer's goes to the front of
+    /// `room` as far as it fits, and its full length is told.
+    ///
+    /// # Errors
+    /// [`SendRecError::TooLong`], and the others.
+    pub fn sendrec_long(
+        &mut self,
+        to: Address,
+        message: &Message,
+        long: &[u8],
+        room: &mut [u8],
+        limit: Timeout,
+    ) -> Result<(Message, usize), SendRecError> {
+        let answered =
+            Outgoing::new(message, long).and_then(|outgoing| self.call(to, outgoing, room, limit.deadline()));
+        answered.map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    fn call(
+        &mut self,
+        to: Address,
+        outgoing: Outgoing<'_>,
+        room: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<(Message, usize), Fail> {
+        self.enter(Trap::SendRec)?;
+        let at_entry = |fail: Fail| match fail.code {
+            Code::DstDied => Code::DeadSrcDst.into(),
+            _ => fail,
+        };
+        let mut index = self.contact(to, deadline).map_err(at_entry)?;
+        self.peers.get(index).check(Code::DeadSrcDst)?;
+        loop {
+            match self.call_one(index, outgoing, room, deadline)? {
+                End::Answered(message, long_bytes) => return Ok((message, long_bytes)),
+                // The request goes on as it was made, in the name of who made it.
+                End::Relayed(next) => {
+                    index = self.contact(next, deadline)?;
+                    self.peers.get(index).check(Code::DstDied)?;
+                }
+            }
+        }
+    }
+
+    fn call_one(
+        &mut self,
+        index: u32,
+        outgoing: Outgoing<'_>,
+        room: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<End, Fail> {
+        self.peers.get(index).allow(Kind::Request)?;
+        if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
+            return self.wait_message_of(index, room, deadline);
+        }
+        let posted = self.post(index, Kind::Request, outgoing, deadline)?;
+        self.desk.count(Counter::Sent);
+        if deadline.no_wait {
+            // It takes the request now or never; the answer has no time to come.
+            let taken = self.wait_taken(index, posted, deadline, Verb::SendRec);
+            let fail = taken.err().unwrap_or_else(|| Code::TimedOut.into());
+            return self.settle_request(index, posted, room, fail);
+        }
+        let peer = self.peers.get(index).address();
+        let want = Want { verb: Verb::SendRec, peer, index: Some(index), posted: Some(posted) };
+        let waited = self.wait(want, deadline, |endpoint| {
+            if let Some(incoming) = endpoint.take_answer(index, posted, room)? {
+                return Ok(Some(incoming));
+            }
+            endpoint.hear()?;
+            let peer = endpoint.peers.get(index);
+            peer.check(Code::DstDied)?;
+            endpoint.check_crossing(index, posted, deadline)?;
+            Ok(None)
+        });
+        match waited {
+            Ok(incoming) => Ok(self.answered(index, incoming)),
+            Err(fail) if fail.code == Code::PeerBroke => Err(fail),
+            Err(fail) => self.settle_request(index, posted, room, fail),
+        }
+    }
+
+    /// Takes the answer to a request, if it is there.
+    #[inline]
+    pub(super) fn take_answer(
+        &mut self,
+        index: u32,
+        posted: State,
+        room: &mut [u8],
+    ) -> Result<Option<Incoming>, Fail> {
+        let link = &self.peers.get(index).link;
+        match link.look_for_answer(posted).map_err(|broken| self.poison(index, broken))? {
+            Some(arrival) => self.take(index, arrival, room),
+            None => Ok(None),
+        }
+    }
+
+    /// Copies and takes a message; `None` where its sender withdrew it.
+    #[inline]
+    pub(super) fn take(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        room: &mut [u8],
+    ) -> Result<Option<Incoming>, Fail> {
+        let peer = self.peers.get_mut(index);
+        match peer.link.take(arrival, room) {
+            Ok(None) => Ok(None),
+            Ok(Some(incoming)) => {
+                peer.floor = m3_sys::ticks();
+                if incoming.kind == Kind::Send {
+                    // Its sender may sleep until now.
+                    self.alert(index, false);
+                }
+                self.desk.count(Counter::Received);
+                Ok(Some(incoming))
+            }
+            Err(broken) => Err(self.poison(index, broken)),
+        }
+    }
+
+    /// Ends a request that will not be waited for any longer: it goes back, or
+    /// its answer is given up, or the answer came after all.
+    fn settle_request(
+        &mut self,
+        index: u32,
+        posted: State,
+        room: &mut [u8],
+        fail: Fail,
+    ) -> Result<End, Fail> {
+        let link = &self.peers.get(index).link;
+        if link.withdraw(posted).map_err(|broken| self.poison(index, broken))? {
+            return Err(fail);
+        }
+        self.peers.get(index).link.give_up(posted);
+        if let Some(incoming) = self.take_answer(index, posted, room)? {
+            return Ok(self.answered(index, incoming));
+        }
+        match fail.code {
+            Code::DstDied => Err(Code::SrcDied.into()),
+            // A taken request that closes a circle is none: it waits to receive.
+            _ => Err(fail),
+        }
+    }
+
+    fn answered(&self, index: u32, incoming: Incoming) -> End {
+        if incoming.kind == Kind::Relay {
+            let [a, b, c, d, ..] = incoming.payload;
+            return End::Relayed(Address(i32::from_ne_bytes([a, b, c, d])));
+        }
+        let source = self.peers.get(index).address();
+        let message = Message { source, m_type: incoming.m_type, payload: incoming.payload };
+        End::Answered(message, incoming.long_bytes)
+    }
+
+    /// The request was an answer itself: what comes back is a message of the peer.
+    fn wait_message_of(&mut self, index: u32, room: &mut [u8], deadline: Deadline) -> Result<End, Fail> {
+        let peer = self.peers.get(index).address();
+        let want = Want { verb: Verb::Receive, peer, index: Some(index), posted: None };
+        let incoming = self.wait(want, deadline, |endpoint| {
+            if let Some(arrival) = endpoint.peers.get_mut(index).look()
+                && let Some(incoming) = endpoint.take(index, arrival, room)?
+            {
+                return Ok(Some(incoming));
+            }
+            endpoint.hear()?;
+            endpoint.peers.get(index).check(Code::SrcDied)?;
+            Ok(None)
+        })?;
+        Ok(self.answered(index, incoming))
+    }
+}

@@ -1,0 +1,256 @@
+//! Waiting: look, give way, sleep; and what ends a wait besides its event.
+//!
+//! A sleep is announced before the last look ([`m3_link::Status::set_mode`]),
+//! so whoever publishes afterwards wakes us. It ends by itself about once a
+//! second: to see whether the daemon lives, since only it tells of deaths.
+
+use super::Endpoint;
+use crate::error::Fail;
+use crate::timeout::Deadline;
+use core::sync::atomic::{AtomicU32, Ordering};
+use m3_abi::{ANY, Address, Code};
+use m3_link::{Counter, Mode, State, Step, Strategy, Verb};
+use m3_sys::{WAIT_WORDS_MAX, Waiting};
+use m3_wire::{Reply, Request};
+
+/// How long a sleep lasts at most, before the daemon is looked after.
+const SLOW_CHECK_NS: u64 = 1_000_000_000;
+/// How long a sender sleeps before it asks whether its waiting has closed a circle.
+const DEADLOCK_CHECK_NS: u64 = 1_000_000;
+/// With more links than this, not all are looked at before every sleep.
+const LINKS_LOOKED_AT: usize = 128;
+/// Then a hint that a hostile peer cleared delays its victim by at most this.
+const FULL_LOOK_NS: u64 = 50_000_000;
+/// Looks between two readings of the clock, where a wait has a limit and never sleeps.
+const LOOKS_PER_CLOCK: u32 = 256;
+
+/// What is waited for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Want {
+    pub(super) verb: Verb,
+    /// The partner, or ANY.
+    pub(super) peer: Address,
+    /// Its link, where it is one.
+    pub(super) index: Option<u32>,
+    /// The message that the peer is to take.
+    pub(super) posted: Option<State>,
+}
+
+/// One wait, while it lasts.
+#[derive(Debug)]
+struct Nap {
+    want: Want,
+    deadline: Deadline,
+    since_ns: u64,
+    asked: bool,
+}
+
+impl Endpoint {
+    /// Waits until `look` finds something. It is called again and again, and
+    /// once more between saying that one sleeps and sleeping.
+    #[inline]
+    pub(super) fn wait<T>(
+        &mut self,
+        want: Want,
+        deadline: Deadline,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
+    ) -> Result<T, Fail> {
+        if let Some(found) = look(self)? {
+            return Ok(found);
+        }
+        if deadline.no_wait {
+            return Err(Code::Again.into());
+        }
+        self.desk.block(want.verb, want.peer);
+        self.blocked = Some((want.verb, want.peer, 0));
+        let result = self.wait_slow(want, deadline, look);
+        self.desk.run();
+        self.blocked = None;
+        result
+    }
+
+    fn wait_slow<T>(
+        &mut self,
+        want: Want,
+        deadline: Deadline,
+        mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
+    ) -> Result<T, Fail> {
+        let mut patience = self.pace.begin();
+        let mut nap = Nap { want, deadline, since_ns: 0, asked: false };
+        let mut looks = 0_u32;
+        loop {
+            let slept = nap.since_ns != 0;
+            match patience.next(self.shares_cpu(want.index)) {
+                Step::Look => {
+                    looks = looks.wrapping_add(1);
+                    let clock = looks.is_multiple_of(LOOKS_PER_CLOCK) && deadline.is_finite();
+                    if clock && m3_sys::monotonic_ns() >= deadline.at_ns {
+                        return Err(Code::TimedOut.into());
+                    }
+                    if looks.is_multiple_of(1 << 22) && self.pace.strategy() == Strategy::Spin {
+                        self.reattach_if_cut();
+                    }
+                }
+                Step::Sleep => {
+                    if let Some(found) = self.sleep(&mut nap, &mut look)? {
+                        self.pace.learn(true);
+                        return Ok(found);
+                    }
+                }
+            }
+            if let Some(found) = look(self)? {
+                self.pace.learn(slept);
+                return Ok(found);
+            }
+        }
+    }
+
+    /// Whether the likeliest waker was last seen on this very CPU; and tells
+    /// peers where we are, since a waiter may have been moved.
+    #[inline]
+    fn shares_cpu(&mut self, index: Option<u32>) -> bool {
+        let cpu = self.publish_cpu();
+        let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
+        self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == cpu)
+    }
+
+    /// Sleeps once, unless `look` finds something first.
+    fn sleep<T>(
+        &mut self,
+        nap: &mut Nap,
+        look: &mut impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
+    ) -> Result<Option<T>, Fail> {
+        let now_ns = m3_sys::monotonic_ns();
+        if now_ns >= nap.deadline.at_ns {
+            return Err(Code::TimedOut.into());
+        }
+        self.publish_wait(nap, now_ns);
+        let mut limit_ns = SLOW_CHECK_NS;
+        let may_lock = matches!(nap.want.verb, Verb::Send | Verb::SendRec);
+        if may_lock && !nap.asked {
+            limit_ns = DEADLOCK_CHECK_NS;
+        }
+        let any = nap.want.index.is_none();
+        let at_bell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
+        if at_bell {
+            self.hang_bell()?;
+        }
+        let mode = if at_bell { Mode::AtBell(nap.want.peer) } else { Mode::OnLinks(nap.want.peer) };
+        // The words' values come first: a wake between the look and the sleep changes them.
+        let words = if at_bell { Words::none() } else { self.words(nap.want.index) };
+        self.set_mode(mode);
+        if any && !self.look_everywhere_if_due(now_ns) {
+            limit_ns = limit_ns.min(FULL_LOOK_NS);
+        }
+        let found = look(self);
+        if !matches!(found, Ok(None)) {
+            self.set_mode(Mode::Awake);
+            return found;
+        }
+        self.desk.count(Counter::Slept);
+        let until_ns = nap.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
+        let ended = if at_bell { self.sleep_at_bell(until_ns) } else { self.sleep_on(&words, until_ns) };
+        self.set_mode(Mode::Awake);
+        match ended? {
+            Waiting::Changed => {}
+            Waiting::Signal => return Err(Code::Intr.into()),
+            Waiting::Limit => self.slow_check(nap, may_lock)?,
+        }
+        Ok(None)
+    }
+
+    /// Says since when one waits, and whether the request has been taken meanwhile.
+    fn publish_wait(&mut self, nap: &mut Nap, now_ns: u64) {
+        if nap.since_ns == 0 {
+            nap.since_ns = now_ns;
+        }
+        if let (Verb::SendRec, Some(index), Some(posted)) = (nap.want.verb, nap.want.index, nap.want.posted)
+            && self.peers.get(index).link.is_taken(posted) == Ok(true)
+        {
+            nap.want.verb = Verb::Await;
+            self.desk.block(Verb::Await, nap.want.peer);
+        }
+        self.desk.set_since(nap.since_ns);
+        self.blocked = Some((nap.want.verb, nap.want.peer, nap.since_ns));
+    }
+
+    pub(super) fn set_mode(&self, mode: Mode) {
+        for face in &self.faces {
+            face.status.set_mode(mode);
+        }
+    }
+
+    /// The values of the words that one is about to sleep on.
+    fn words(&self, index: Option<u32>) -> Words {
+        let mut words = Words::none();
+        match index {
+            Some(index) => words.push(index, self.knock(index)),
+            None => self.peers.indexes().for_each(|index| words.push(index, self.knock(index))),
+        }
+        words
+    }
+
+    fn knock(&self, index: u32) -> &AtomicU32 {
+        self.peers.get(index).link.own_knock()
+    }
+
+    fn sleep_on(&self, words: &Words, until_ns: u64) -> Result<Waiting, Fail> {
+        let news = self.desk.news();
+        let mut expected = [(news, self.news_seen); WAIT_WORDS_MAX];
+        for (place, (index, value)) in expected[1..].iter_mut().zip(words.list()) {
+            // A link that came or went meanwhile was announced by the news word.
+            let Some(peer) = self.peers.find_index(*index) else { return Ok(Waiting::Changed) };
+            *place = (peer.link.own_knock(), *value);
+        }
+        Ok(m3_sys::wait_any(&expected[..=words.list().len()], until_ns)?)
+    }
+
+    /// Looks at all links where that is cheap or long ago; `false` where it was neither.
+    fn look_everywhere_if_due(&mut self, now_ns: u64) -> bool {
+        if self.peers.count() > LINKS_LOOKED_AT && now_ns.saturating_sub(self.last_look_ns) < FULL_LOOK_NS {
+            return false;
+        }
+        self.last_look_ns = now_ns;
+        self.inbox.look_everywhere(&mut self.peers);
+        true
+    }
+
+    /// Nothing happened for a while: is that right?
+    fn slow_check(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
+        self.reattach_if_cut();
+        if may_lock && nap.want.verb != Verb::Await {
+            nap.asked = true;
+            if let Ok((Reply::Number(1), _)) = self.control.request(&Request::IsDeadlock) {
+                return Err(Code::Locked.into());
+            }
+        }
+        if nap.want.peer == ANY {
+            self.last_look_ns = 0;
+        }
+        Ok(())
+    }
+}
+
+/// Links to sleep on, with the values of their words.
+#[derive(Debug)]
+struct Words {
+    list: [(u32, u32); WAIT_WORDS_MAX],
+    count: usize,
+}
+
+impl Words {
+    fn none() -> Self {
+        Self { list: [(0, 0); WAIT_WORDS_MAX], count: 0 }
+    }
+
+    fn push(&mut self, index: u32, word: &AtomicU32) {
+        if self.count + 1 < WAIT_WORDS_MAX {
+            self.list[self.count] = (index, word.load(Ordering::SeqCst));
+            self.count += 1;
+        }
+    }
+
+    fn list(&self) -> &[(u32, u32)] {
+        &self.list[..self.count]
+    }
+}
