@@ -1,74 +1,165 @@
-//! Atomic words, so that the protocol runs alike on shared memory and under loom.
+//! Atomic words and the memory that holds them: what the protocol runs on.
+//!
+//! Everything here is generic over both, so that the very same steps run on
+//! mapped pages and in a model checker (`tests/loom`), which brings its own words.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3_shm::{Observed, Shared};
 
 /// A 64-bit atomic word.
 pub trait Word64 {
     /// Loads it.
+    #[cfg_attr(loom, track_caller)]
     fn load(&self, order: Ordering) -> u64;
     /// Stores it.
+    #[cfg_attr(loom, track_caller)]
     fn store(&self, value: u64, order: Ordering);
     /// Replaces it, and tells what it was.
+    #[cfg_attr(loom, track_caller)]
     fn swap(&self, value: u64, order: Ordering) -> u64;
+    /// Sets bits, and tells what it was.
+    #[cfg_attr(loom, track_caller)]
+    fn fetch_or(&self, bits: u64, order: Ordering) -> u64;
     /// Replaces `old` by `new`, or tells what it is instead.
     ///
     /// # Errors
     /// The value found.
+    #[cfg_attr(loom, track_caller)]
     fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64>;
+    /// Orders an update of this word (a locked instruction) before every later load.
+    #[cfg_attr(loom, track_caller)]
+    fn fence_after_update(&self) {
+        fence_after_update();
+    }
 }
 
 /// A 32-bit atomic word.
 pub trait Word32 {
     /// Loads it.
+    #[cfg_attr(loom, track_caller)]
     fn load(&self, order: Ordering) -> u32;
+    /// Stores it.
+    #[cfg_attr(loom, track_caller)]
+    fn store(&self, value: u32, order: Ordering);
     /// Replaces it, and tells what it was.
+    #[cfg_attr(loom, track_caller)]
     fn swap(&self, value: u32, order: Ordering) -> u32;
     /// Adds one.
+    #[cfg_attr(loom, track_caller)]
     fn bump(&self);
+    /// Orders an update of this word (a locked instruction) before every later load.
+    #[cfg_attr(loom, track_caller)]
+    fn fence_after_update(&self) {
+        fence_after_update();
+    }
 }
 
-macro_rules! words {
-    ($word64:ty, $word32:ty) => {
-        impl Word64 for $word64 {
-            #[inline]
-            fn load(&self, order: Ordering) -> u64 {
-                <$word64>::load(self, order)
-            }
-            #[inline]
-            fn store(&self, value: u64, order: Ordering) {
-                <$word64>::store(self, value, order);
-            }
-            #[inline]
-            fn swap(&self, value: u64, order: Ordering) -> u64 {
-                <$word64>::swap(self, value, order)
-            }
-            #[inline]
-            fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
-                <$word64>::compare_exchange(self, old, new, Ordering::SeqCst, Ordering::Acquire)
-            }
-        }
-
-        impl Word32 for $word32 {
-            #[inline]
-            fn load(&self, order: Ordering) -> u32 {
-                <$word32>::load(self, order)
-            }
-            #[inline]
-            fn swap(&self, value: u32, order: Ordering) -> u32 {
-                <$word32>::swap(self, value, order)
-            }
-            #[inline]
-            fn bump(&self) {
-                <$word32>::fetch_add(self, 1, Ordering::SeqCst);
-            }
-        }
-    };
+impl Word64 for AtomicU64 {
+    #[inline]
+    fn load(&self, order: Ordering) -> u64 {
+        Self::load(self, order)
+    }
+    #[inline]
+    fn store(&self, value: u64, order: Ordering) {
+        Self::store(self, value, order);
+    }
+    #[inline]
+    fn swap(&self, value: u64, order: Ordering) -> u64 {
+        Self::swap(self, value, order)
+    }
+    #[inline]
+    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
+        Self::fetch_or(self, bits, order)
+    }
+    #[inline]
+    fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
+        Self::compare_exchange(self, old, new, Ordering::SeqCst, Ordering::Acquire)
+    }
 }
 
-words!(AtomicU64, AtomicU32);
+impl Word32 for AtomicU32 {
+    #[inline]
+    fn load(&self, order: Ordering) -> u32 {
+        Self::load(self, order)
+    }
+    #[inline]
+    fn store(&self, value: u32, order: Ordering) {
+        Self::store(self, value, order);
+    }
+    #[inline]
+    fn swap(&self, value: u32, order: Ordering) -> u32 {
+        Self::swap(self, value, order)
+    }
+    #[inline]
+    fn bump(&self) {
+        self.fetch_add(1, Ordering::SeqCst);
+    }
+}
 
-#[cfg(loom)]
-words!(loom::sync::atomic::AtomicU64, loom::sync::atomic::AtomicU32);
+/// Memory that holds words at offsets: a mapped region, or a model of one.
+pub trait Page {
+    /// Its 64-bit words.
+    type Word64: Word64;
+    /// Its 32-bit words.
+    type Word32: Word32;
+    /// The word at this offset.
+    fn word64(&self, offset: usize) -> &Self::Word64;
+    /// The word at this offset.
+    fn word32(&self, offset: usize) -> &Self::Word32;
+    /// Copies bytes in, in no order.
+    fn write(&self, offset: usize, bytes: &[u8]);
+    /// Copies bytes out, in no order.
+    fn read(&self, offset: usize, bytes: &mut [u8]);
+    /// Wakes who sleeps on this word.
+    fn wake(&self, word: &Self::Word32);
+}
+
+impl Page for Shared {
+    type Word64 = AtomicU64;
+    type Word32 = AtomicU32;
+
+    #[inline]
+    fn word64(&self, offset: usize) -> &AtomicU64 {
+        Self::word64(self, offset)
+    }
+    #[inline]
+    fn word32(&self, offset: usize) -> &AtomicU32 {
+        Self::word32(self, offset)
+    }
+    #[inline]
+    fn write(&self, offset: usize, bytes: &[u8]) {
+        Self::write(self, offset, bytes);
+    }
+    #[inline]
+    fn read(&self, offset: usize, bytes: &mut [u8]) {
+        Self::read(self, offset, bytes);
+    }
+    #[inline]
+    fn wake(&self, word: &AtomicU32) {
+        m3_sys::wake(word);
+    }
+}
+
+/// Memory that can only be looked at.
+pub trait View {
+    /// The word at this offset, now.
+    #[cfg_attr(loom, track_caller)]
+    fn load32(&self, offset: usize, order: Ordering) -> u32;
+    /// The word at this offset, now.
+    #[cfg_attr(loom, track_caller)]
+    fn load64(&self, offset: usize, order: Ordering) -> u64;
+}
+
+impl View for Observed {
+    #[inline]
+    fn load32(&self, offset: usize, order: Ordering) -> u32 {
+        Self::load32(self, offset, order)
+    }
+    #[inline]
+    fn load64(&self, offset: usize, order: Ordering) -> u64 {
+        Self::load64(self, offset, order)
+    }
+}
 
 /// Orders an atomic update (a locked instruction) before every later load.
 ///
@@ -76,21 +167,15 @@ words!(loom::sync::atomic::AtomicU64, loom::sync::atomic::AtomicU32);
 /// other says that it sleeps and then looks for a message. At least one must
 /// see the other. On x86-64 the locked update is that fence already, so only
 /// the compiler has to be told.
-#[cfg(all(target_arch = "x86_64", not(loom)))]
+#[cfg(target_arch = "x86_64")]
 #[inline]
-pub fn fence_after_update() {
+fn fence_after_update() {
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
 /// Orders an atomic update before every later load.
-#[cfg(all(not(target_arch = "x86_64"), not(loom)))]
+#[cfg(not(target_arch = "x86_64"))]
 #[inline]
-pub fn fence_after_update() {
+fn fence_after_update() {
     core::sync::atomic::fence(Ordering::SeqCst);
-}
-
-/// Orders an atomic update before every later load.
-#[cfg(loom)]
-pub fn fence_after_update() {
-    loom::sync::atomic::fence(Ordering::SeqCst);
 }

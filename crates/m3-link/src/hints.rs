@@ -3,7 +3,7 @@
 //! All its peers write it, so nothing but speed depends on it: a peer that
 //! clears another's hint delays it until the endpoint's next full look.
 
-use crate::atom::fence_after_update;
+use crate::atom::{Page, Word64};
 use core::sync::atomic::Ordering;
 use m3_shm::Shared;
 use m3_sys::Errno;
@@ -19,7 +19,7 @@ pub const HINTS_MAX: u32 = 64 * 448;
 
 /// The hints of one endpoint: its own, or a peer's.
 #[derive(Debug)]
-pub struct Hints(Shared);
+pub struct Hints<P = Shared>(P);
 
 impl Hints {
     /// Maps a page of hints.
@@ -28,6 +28,13 @@ impl Hints {
     /// Of [`Shared::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         Shared::map(memory, HINTS_BYTES).map(Self)
+    }
+}
+
+impl<P: Page> Hints<P> {
+    /// The hints in this memory.
+    pub fn over(page: P) -> Self {
+        Self(page)
     }
 
     /// Tells the endpoint to look at the link of this index.
@@ -46,6 +53,7 @@ impl Hints {
         let word = self.0.word64(offset);
         if word.load(Ordering::SeqCst) & bit == 0 {
             word.fetch_or(bit, Ordering::SeqCst);
+            word.fence_after_update(); // pairs with `clear` of the other level, and with `publish_mode`
         }
     }
 
@@ -73,7 +81,7 @@ impl Hints {
             return 0;
         }
         let bits = word.swap(0, Ordering::SeqCst);
-        fence_after_update(); // pairs with `post` before `raise`
+        word.fence_after_update(); // pairs with `post` before `raise`
         bits
     }
 }

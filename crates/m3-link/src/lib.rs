@@ -17,7 +17,7 @@ mod pace;
 pub mod slot;
 mod status;
 
-pub use atom::{Word32, Word64, fence_after_update};
+pub use atom::{Page, View, Word32, Word64};
 pub use desk::{Blocked, Counter, DESK_BYTES, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, Verb};
 pub use hints::{HINTS_BYTES, HINTS_MAX, Hints};
 pub use link::{Answer, Arrival, Incoming, LINK_BYTES, Link, Side};

@@ -12,8 +12,9 @@
 //! posted and what it owes, and believes the page only where a rule leads from
 //! that record to what it reads. What a peer can spoil here is the talk with itself.
 
+use crate::atom::{Page, Word32, Word64};
 use crate::slot::{self, Broken, Kind, Phase, State};
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::Ordering;
 use m3_abi::{LONG_MAX_BYTES, PAYLOAD_BYTES};
 use m3_shm::Shared;
 use m3_sys::Errno;
@@ -98,8 +99,8 @@ pub enum Answer {
 
 /// One party's side of a link.
 #[derive(Debug)]
-pub struct Link {
-    page: Shared,
+pub struct Link<P = Shared> {
+    page: P,
     side: Side,
     /// The last message posted here, as it was posted.
     last: State,
@@ -113,7 +114,14 @@ impl Link {
     /// # Errors
     /// Of [`Shared::map`].
     pub fn map(memory: impl AsFd, side: Side) -> Result<Self, Errno> {
-        Ok(Self { page: Shared::map(memory, LINK_BYTES)?, side, last: State::NEW, owed: None })
+        Ok(Self::over(Shared::map(memory, LINK_BYTES)?, side))
+    }
+}
+
+impl<P: Page> Link<P> {
+    /// The link in this memory, as one of its parties.
+    pub fn over(page: P, side: Side) -> Self {
+        Self { page, side, last: State::NEW, owed: None }
     }
 
     fn own_cell(&self) -> usize {
@@ -125,12 +133,12 @@ impl Link {
     }
 
     #[inline]
-    fn own_word(&self) -> &AtomicU64 {
+    fn own_word(&self) -> &P::Word64 {
         self.page.word64(self.own_cell())
     }
 
     #[inline]
-    fn peer_word(&self) -> &AtomicU64 {
+    fn peer_word(&self) -> &P::Word64 {
         self.page.word64(self.peer_cell())
     }
 
@@ -302,8 +310,9 @@ impl Link {
         if argument != 0 {
             self.page.word64(line + ARGUMENT).fetch_or(argument, Ordering::Relaxed);
         }
-        self.page.word32(line).swap(1, Ordering::SeqCst);
-        crate::fence_after_update(); // pairs with the sleeper's look after `Status::sleep`
+        let pending = self.page.word32(line);
+        pending.swap(1, Ordering::SeqCst);
+        pending.fence_after_update(); // pairs with the sleeper's look after `Status::sleep`
     }
 
     /// Whether the peer has notified.
@@ -330,15 +339,15 @@ impl Link {
     /// The word this side sleeps on.
     #[must_use]
     #[inline]
-    pub fn own_knock(&self) -> &AtomicU32 {
+    pub fn own_knock(&self) -> &P::Word32 {
         self.page.word32(KNOCK + self.side.times(KNOCK_BYTES))
     }
 
     /// Wakes the peer, who sleeps on its word of this link.
     pub fn knock(&self) {
         let knock = self.page.word32(KNOCK + self.side.other().times(KNOCK_BYTES));
-        knock.fetch_add(1, Ordering::SeqCst);
-        m3_sys::wake(knock);
+        knock.bump();
+        self.page.wake(knock);
     }
 }
 

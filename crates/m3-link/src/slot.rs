@@ -17,7 +17,7 @@
 //! posted only while that stands ([`answer_stands`]), and whoever gives up
 //! looks for an answer once more afterwards: one of the two sees the other.
 
-use crate::atom::{Word64, fence_after_update};
+use crate::atom::Word64;
 use core::sync::atomic::Ordering;
 
 /// The peer wrote what the rules do not allow.
@@ -137,7 +137,7 @@ pub fn post(word: &impl Word64, last: State, kind: Kind) -> State {
     let full = last.next(kind);
     // Release: pairs with the acquire in `look`; the cell is written before.
     word.swap(full.encode(), Ordering::SeqCst);
-    fence_after_update(); // pairs with the sleeper's look after `Status::sleep`
+    word.fence_after_update(); // pairs with the sleeper's look after `Status::sleep`
     full
 }
 
@@ -172,7 +172,7 @@ pub fn withdraw(word: &impl Word64, full: State) -> Result<bool, Broken> {
 /// look for one once more after this.
 pub fn give_up(word: &impl Word64, full: State) {
     word.swap(full.in_phase(Phase::Empty).encode(), Ordering::SeqCst);
-    fence_after_update(); // pairs with the fence of `post` before `answer_stands`
+    word.fence_after_update(); // pairs with the fence of `post` before `answer_stands`
 }
 
 /// Whether the sender of this taken request still awaits its answer.
@@ -197,7 +197,7 @@ pub fn look(word: &impl Word64) -> Result<Option<State>, Broken> {
 #[inline]
 pub fn take(word: &impl Word64, seen: State) -> bool {
     let taken = word.compare_exchange(seen.encode(), seen.in_phase(Phase::Taken).encode()).is_ok();
-    fence_after_update(); // pairs with the sender's look after `Status::sleep`
+    word.fence_after_update(); // pairs with the sender's look after `Status::sleep`
     taken
 }
 

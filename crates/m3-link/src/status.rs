@@ -4,7 +4,7 @@
 //! other writer. Its one line is read after every post, so it changes only
 //! when the owner goes to sleep, wakes, moves to another CPU or attends to other links.
 
-use crate::atom::{Word64, fence_after_update};
+use crate::atom::{Page, View, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3_abi::Address;
 use m3_shm::{Observed, Shared};
@@ -55,13 +55,13 @@ impl Mode {
 /// Says that one sleeps, before the last look at all that could wake.
 pub fn publish_mode(word: &impl Word64, mode: Mode) {
     word.swap(mode.encode(), Ordering::SeqCst);
-    fence_after_update(); // pairs with `post` and `take`, which look at the mode afterwards
+    word.fence_after_update(); // pairs with `post` and `take`, which look at the mode afterwards
 }
 
 /// The owner's side.
 #[derive(Debug)]
-pub struct Status {
-    page: Shared,
+pub struct Status<P = Shared> {
+    page: P,
     cpu: u32,
 }
 
@@ -71,12 +71,18 @@ impl Status {
     /// # Errors
     /// Of [`Shared::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        let page = Shared::map(memory, STATUS_BYTES)?;
+        Shared::map(memory, STATUS_BYTES).map(Self::over)
+    }
+}
+
+impl<P: Page> Status<P> {
+    /// One's own status in this memory.
+    pub fn over(page: P) -> Self {
         page.word32(CPU).store(u32::MAX, Ordering::Relaxed);
         for at in 0..WATCH_MAX {
             page.word32(WATCH + 4 * at).store(u32::MAX, Ordering::Relaxed);
         }
-        Ok(Self { page, cpu: u32::MAX })
+        Self { page, cpu: u32::MAX }
     }
 
     /// Goes to sleep, or wakes.
@@ -96,14 +102,15 @@ impl Status {
     /// Tells which link is looked at without a hint; the caller looks at the
     /// link that lost its place once more afterwards.
     pub fn set_watch(&self, place: usize, index: u32) {
-        self.page.word32(WATCH + 4 * (place % WATCH_MAX)).swap(index, Ordering::SeqCst);
-        fence_after_update(); // pairs with `post` before `PeerStatus::watches`
+        let watch = self.page.word32(WATCH + 4 * (place % WATCH_MAX));
+        watch.swap(index, Ordering::SeqCst);
+        watch.fence_after_update(); // pairs with `post` before `PeerStatus::watches`
     }
 }
 
 /// A peer's side: what one may see.
 #[derive(Debug)]
-pub struct PeerStatus(Observed);
+pub struct PeerStatus<V = Observed>(V);
 
 impl PeerStatus {
     /// Maps a peer's status page.
@@ -112,6 +119,13 @@ impl PeerStatus {
     /// Of [`Observed::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         Observed::map(memory, STATUS_BYTES).map(Self)
+    }
+}
+
+impl<V: View> PeerStatus<V> {
+    /// A peer's status in this memory.
+    pub fn over(view: V) -> Self {
+        Self(view)
     }
 
     /// Whether it must be woken; to be asked after a post.
