@@ -89,12 +89,15 @@ impl Message {
     /// The notification of `source`: `argument` is the pending set of HARDWARE
     /// or SYSTEM and 0 else; the time is that of the notification.
     ///
-    /// Format m9: two ints at 0 and 4 (the argument's halves), a timespec at 8 and 16.
+    /// Format m9: two ints and a timespec. As in the releases the argument is the
+    /// second int (at 4); what exceeds 32 bits of it is the first (at 0).
     #[must_use]
     pub fn notification(source: Address, argument: u64, seconds: i64, nanoseconds: i64) -> Self {
         let mut message = Self::new(NOTIFY_MESSAGE | source.slot());
         message.source = source;
-        message.payload[..8].copy_from_slice(&argument.to_ne_bytes());
+        let [low, high] = [argument & u64::from(u32::MAX), argument >> 32];
+        message.set_word(0, word_of(high));
+        message.set_word(1, word_of(low));
         message.set_long(1, seconds);
         message.set_long(2, nanoseconds);
         message
@@ -113,6 +116,12 @@ impl Message {
     }
 }
 
+/// The bits of a number that fits into 32.
+const fn word_of(half: u64) -> i32 {
+    let [a, b, c, d, ..] = half.to_le_bytes();
+    i32::from_le_bytes([a, b, c, d])
+}
+
 impl Default for Message {
     fn default() -> Self {
         Self::new(0)
@@ -126,5 +135,18 @@ impl core::fmt::Debug for Message {
             .field("m_type", &self.m_type)
             .field("payload", &self.payload)
             .finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_argument_of_a_notification_is_its_second_word() {
+        let message = Message::notification(crate::HARDWARE, 0x8000_0001_0000_0002, 7, 8);
+        assert_eq!((message.word(1), message.word(0)), (2, i32::MIN + 1));
+        assert_eq!((message.long(1), message.long(2)), (7, 8));
+        assert!(message.is_notification());
     }
 }

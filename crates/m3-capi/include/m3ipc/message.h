@@ -121,12 +121,12 @@ typedef struct {
 /*
  * A notification, format 9: its argument is a set of 64 bits, the pending
  * interrupts of HARDWARE or the pending signals of SYSTEM, and 0 from others.
- * The lower half is m9_i1, the upper m9_l1; m9_t1 is its time (CLOCK_REALTIME).
+ * The lower half is m9_l1, the upper m9_i1; m9_t1 is its time (CLOCK_REALTIME).
  */
 #define NOTIFY_SOURCE    m_source
 #define NOTIFY_TYPE      m_type
-#define NOTIFY_ARG       m9_i1
-#define NOTIFY_ARG_HIGH  m9_l1
+#define NOTIFY_ARG       m9_l1
+#define NOTIFY_ARG_HIGH  m9_i1
 #define NOTIFY_TIMESTAMP m9_t1
 
 /* Whether the message at p is the notification of its source. */

@@ -43,7 +43,7 @@
 
 #define MAXCOPYBUF   65536             /* bytes of a block copied in one piece */
 #define MAXCOPYLEN   (64 * MAXCOPYBUF) /* bytes of one copy: 4 MiB by default */
-#define M3_LONG_MAX  3584              /* bytes of a long message besides its 48 */
+#define M3_LONG_MAX  1792              /* bytes of a long message besides its 48 */
 #define M3_NAME_MAX  63                /* bytes of an endpoint's name */
 
 /* Names of VMs, processes and nodes: 15 bytes and a zero. */
