@@ -1,0 +1,126 @@
+//! What the tests share: a node of their own, peers in processes of their own.
+//!
+//! Every test has a runtime directory of its own and a daemon of its own in
+//! it; both are gone when its [`Field`] is dropped, whatever happened.
+
+use m3ipc::{Node, Vm, VmConfig};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+static SERIAL: AtomicU32 = AtomicU32::new(0);
+
+/// A node for one test.
+#[derive(Debug)]
+pub struct Field {
+    directory: PathBuf,
+    daemon: Child,
+}
+
+impl Field {
+    /// A fresh node with its daemon.
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+        let directory = std::env::temp_dir().join(format!("m3-test-{}-{serial}-{name}", std::process::id()));
+        let daemon = start_daemon(&directory);
+        Self { directory, daemon }
+    }
+
+    /// Its runtime directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The daemon's process id.
+    #[must_use]
+    pub fn daemon_pid(&self) -> i32 {
+        self.daemon.id().cast_signed()
+    }
+
+    /// A connection to the node.
+    ///
+    /// # Panics
+    /// Where there is none.
+    #[must_use]
+    pub fn node(&self) -> Node {
+        Node::find(&self.directory).expect("the daemon of the test runs")
+    }
+
+    /// A new VM.
+    ///
+    /// # Panics
+    /// Where it cannot be made.
+    #[must_use]
+    pub fn vm(&self, name: &str) -> Vm {
+        self.node().vm_init(&VmConfig::new(name)).expect("a fresh VM")
+    }
+
+    /// Kills the daemon with SIGKILL, and starts no other.
+    pub fn kill_daemon(&mut self) {
+        let _ = self.daemon.kill();
+        let _ = self.daemon.wait();
+    }
+
+    /// Starts a daemon in place of a killed one.
+    pub fn restart_daemon(&mut self) {
+        self.kill_daemon();
+        self.daemon = start_daemon(&self.directory);
+    }
+}
+
+impl Drop for Field {
+    fn drop(&mut self) {
+        if let Ok(node) = Node::find(&self.directory) {
+            let _ = node.end();
+        }
+        for _ in 0..200 {
+            if matches!(self.daemon.try_wait(), Ok(Some(_))) {
+                break;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        self.kill_daemon();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// A program of this crate, built beside the test that runs.
+///
+/// # Panics
+/// Where the test's own path cannot be found.
+#[must_use]
+pub fn program(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a test has a path");
+    let folder = test.parent().and_then(Path::parent).expect("tests are built in a folder");
+    folder.join(name)
+}
+
+fn start_daemon(directory: &Path) -> Child {
+    let mut command = Command::new(program("m3-tests-daemon"));
+    command.arg("--runtime-dir").arg(directory).args(["--log-level", "error"]);
+    // Nothing of ours: whoever reads the test's output must not wait for a daemon.
+    let command = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("the daemon starts");
+    for _ in 0..2000 {
+        if Node::find(directory).is_ok() {
+            return child;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    let _ = child.kill();
+    panic!("the daemon does not answer");
+}
+
+/// Ends the test with an error where it takes longer than that.
+pub fn watchdog(seconds: u64) {
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_secs(seconds));
+        eprintln!("watchdog: the test hangs since {seconds} s");
+        std::process::exit(99);
+    });
+}
