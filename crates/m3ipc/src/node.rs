@@ -224,12 +224,34 @@ impl Node {
         bound.map(Address).map_err(|fail| BindError::of(fail, Address(slot)))
     }
 
+    /// The endpoint in one slot, with what it waits for; `None` where the slot is free.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn endpoint(&mut self, vm: i32, slot: i32) -> Result<Option<EndpointInfo>, NodeError> {
+        match self.control.request(&Request::Endpoints { vm, from: slot })? {
+            (Reply::Endpoints { list, .. }, _) => {
+                Ok(list.into_iter().next().filter(|endpoint| endpoint.slot == slot))
+            }
+            _ => Err(unexpected().into()),
+        }
+    }
+
     /// Unbinds an endpoint, and waits until it has left.
     ///
     /// # Errors
     /// [`NodeError`] with -310, -306, -335.
     pub fn unbind(&mut self, vm: i32, address: Address) -> Result<(), NodeError> {
-        self.number(&Request::Unbind { vm, address: address.0 })?;
+        self.unbind_timeout(vm, address, Timeout::Never)
+    }
+
+    /// Unbinds an endpoint, and waits until it has left, no longer than that. It is to leave in any case.
+    ///
+    /// # Errors
+    /// As [`unbind`](Self::unbind); -61 where the limit passed, -4 where a signal was handled.
+    pub fn unbind_timeout(&mut self, vm: i32, address: Address, limit: Timeout) -> Result<(), NodeError> {
+        let request = Request::Unbind { vm, address: address.0 };
+        self.control.request_until(&request, limit.deadline().at_ns)?;
         Ok(())
     }
 
@@ -342,6 +364,25 @@ impl Vm {
 }
 
 impl Endpoint {
+    /// Binds the calling process to this slot of a VM that is known by its id alone.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    pub fn bind(vm: i32, slot: i32) -> Result<Self, BindError> {
+        let bound = endpoint::bind(&crate::runtime::directory(), vm, Some(slot), BindKind::Process);
+        bound.map_err(|fail| BindError::of(fail, Address(slot)))
+    }
+
+    /// Binds the calling thread (tbind) to this slot of the VM of its process.
+    ///
+    /// # Errors
+    /// [`BindError`].
+    pub fn bind_thread(vm: i32, slot: i32) -> Result<Self, BindError> {
+        let kind = BindKind::Thread(m3_sys::thread_id());
+        let bound = endpoint::bind(&crate::runtime::directory(), vm, Some(slot), kind);
+        bound.map_err(|fail| BindError::of(fail, Address(slot)))
+    }
+
     /// Waits until another process binds this one (wait4bind after lclbind).
     ///
     /// # Errors

@@ -85,6 +85,7 @@ fn attach(
         collects: 0,
         dead: Vec::new(),
         ready: Vec::new(),
+        latest: None,
         left: None,
     })
 }

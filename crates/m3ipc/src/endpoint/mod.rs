@@ -103,6 +103,8 @@ pub struct Endpoint {
     dead: Vec<Address>,
     /// Tickets of waits that are over, with the endpoint they were about.
     ready: Vec<(u64, i32)>,
+    /// Who sent what was taken last.
+    latest: Option<Identity>,
     /// Why nothing can be done with this endpoint any more.
     left: Option<Code>,
 }
@@ -144,9 +146,28 @@ impl Endpoint {
         self.peers.find(address).map(|index| self.peers.get(index).identity)
     }
 
+    /// Who sent the message or notification that was taken last, also where it
+    /// has gone since. One in another's name has the process -1, user and group unknown.
+    #[must_use]
+    pub fn latest_peer(&self) -> Option<Identity> {
+        self.latest
+    }
+
+    /// Whether this endpoint is still one: not unbound by another, its VM not
+    /// ended, as far as it has heard, and this is no child by fork.
+    #[must_use]
+    #[inline]
+    pub fn is_bound(&self) -> bool {
+        self.left.is_none() && self.guard.is_original()
+    }
+
     /// Begins a call: it must be the binder's process, bound, and allowed.
     #[inline]
     fn enter(&mut self, trap: Trap) -> Result<(), Fail> {
+        if self.guard.is_original() {
+            // An end or other privileges may be in the news; the former is told below.
+            let _ = self.hear();
+        }
         self.stand()?;
         if self.traps & (1 << trap as u8) == 0 {
             return Err(Code::TrapDenied.into());

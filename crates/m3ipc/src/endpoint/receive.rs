@@ -1,11 +1,12 @@
 //! receive: notifications first, then messages in order of arrival.
 
 use super::wait::Want;
-use super::{Endpoint, Trap};
+use super::{Endpoint, Identity, Trap};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::{Deadline, Timeout};
 use m3_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
 use m3_link::{Arrival, FLAG_WOKEN, Incoming, Kind, Verb};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Looks at everything once in so many receives from ANY, hinted or not.
 const RECEIVES_PER_FULL_LOOK: u32 = 4096;
@@ -169,7 +170,7 @@ impl Endpoint {
     fn next_notification(&mut self) -> Option<Long> {
         let foreign = self.inbox.foreign.pop_first();
         if let Some(source) = foreign {
-            return Some(note(Address(source), 0));
+            return Some(self.foreign_note(Address(source)));
         }
         let index = self.inbox.next_notification(&mut self.peers)?;
         self.take_notification(index)
@@ -177,8 +178,10 @@ impl Endpoint {
 
     fn take_notification(&mut self, index: u32) -> Option<Long> {
         let peer = self.peers.get_mut(index);
-        let source = peer.address();
+        let identity = peer.identity;
+        let source = identity.address;
         let bits = peer.link.take_notification()?;
+        self.latest = Some(identity);
         let statuses = self.faces.iter().map(|face| &face.status);
         self.inbox.spoke(&mut self.peers, index, statuses);
         let has_argument = source == HARDWARE || source == SYSTEM;
@@ -192,7 +195,7 @@ impl Endpoint {
             _ => fail,
         };
         if self.inbox.foreign.remove(&source.0) {
-            return Ok(note(source, 0));
+            return Ok(self.foreign_note(source));
         }
         let index = self.contact(source, deadline).map_err(src_died)?;
         let want = Want { verb: Verb::Receive, peer: source, index: Some(index), posted: None };
@@ -221,10 +224,16 @@ impl Endpoint {
         }
         self.hear()?;
         if self.inbox.foreign.remove(&address.0) {
-            return Ok(Some(note(address, 0)));
+            return Ok(Some(self.foreign_note(address)));
         }
         self.peers.get(index).check(Code::SrcDied)?;
         Ok(None)
+    }
+
+    /// A notification in another's name: nobody stands behind it.
+    fn foreign_note(&mut self, source: Address) -> Long {
+        self.latest = Some(Identity { address: source, pid: -1, uid: u32::MAX, gid: u32::MAX });
+        note(source, 0)
     }
 
     fn delivered(&self, index: u32, incoming: &Incoming) -> Long {
@@ -237,10 +246,10 @@ impl Endpoint {
     }
 }
 
-/// A notification as it is delivered, stamped with the time of the monotonic clock.
+/// A notification as it is delivered, stamped with the time of day.
 fn note(source: Address, bits: u64) -> Long {
-    let now_ns = m3_sys::monotonic_ns();
-    let (seconds, rest_ns) = ((now_ns / 1_000_000_000).cast_signed(), (now_ns % 1_000_000_000).cast_signed());
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, rest_ns) = (now.as_secs().cast_signed(), i64::from(now.subsec_nanos()));
     let message = Message::notification(source, bits, seconds, rest_ns);
     Long { message, bytes: 0, is_request: false }
 }

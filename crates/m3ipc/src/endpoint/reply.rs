@@ -6,7 +6,7 @@ use super::wait::Want;
 use super::{Endpoint, Trap};
 use crate::error::{Fail, ReplyError};
 use crate::timeout::Timeout;
-use m3_abi::{Address, Code, Message, PAYLOAD_BYTES};
+use m3_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
 use m3_link::{Answer, Counter, Kind, Verb};
 
 impl Endpoint {
@@ -47,10 +47,26 @@ impl Endpoint {
     /// [`ReplyError::NotWaiting`] where the client does not wait for an answer
     /// from here, and those of the new server's address.
     pub fn relay(&mut self, client: Address, to: Address) -> Result<(), ReplyError> {
-        self.relay_request(client, to).map_err(|fail| ReplyError::of(fail, to))
+        self.relay_request(client, to, &[]).map_err(|fail| ReplyError::of(fail, to))
     }
 
-    fn relay_request(&mut self, client: Address, to: Address) -> Result<(), Fail> {
+    /// The same, with this message in place of the client's. The long payload stays the client's.
+    ///
+    /// # Errors
+    /// As [`relay`](Self::relay).
+    pub fn relay_message(
+        &mut self,
+        client: Address,
+        to: Address,
+        message: &Message,
+    ) -> Result<(), ReplyError> {
+        let mut said = [0; MESSAGE_BYTES];
+        said[4..8].copy_from_slice(&message.m_type.to_ne_bytes());
+        said[8..].copy_from_slice(&message.payload);
+        self.relay_request(client, to, &said).map_err(|fail| ReplyError::of(fail, to))
+    }
+
+    fn relay_request(&mut self, client: Address, to: Address, said: &[u8]) -> Result<(), Fail> {
         self.enter(Trap::Relay)?;
         if client == to {
             return Err(Code::Endpoint.into());
@@ -62,7 +78,7 @@ impl Endpoint {
         self.peers.get(index).allow(Kind::Relay)?;
         let mut payload = [0; PAYLOAD_BYTES];
         payload[..4].copy_from_slice(&to.0.to_ne_bytes());
-        let outgoing = Outgoing { m_type: 0, payload: &payload, long: &[] };
+        let outgoing = Outgoing { m_type: 0, payload: &payload, long: said };
         match self.answer(index, Kind::Relay, outgoing)? {
             Answer::Posted => Ok(()),
             Answer::NotAwaited => Err(Code::ProcSts.into()),

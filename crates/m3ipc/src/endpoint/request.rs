@@ -1,6 +1,7 @@
 //! A request in pieces, for event loops: begin, look, give up.
 
 use super::send::Outgoing;
+use super::sendrec::End;
 use super::{Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::Timeout;
@@ -63,15 +64,13 @@ impl Endpoint {
     }
 
     fn look_for_answer(&mut self, pending: &mut PendingRequest) -> Result<Option<Message>, Fail> {
-        if let Some(incoming) = self.take_answer(pending.index, pending.posted, &mut [])? {
-            if incoming.kind == Kind::Relay {
-                let [a, b, c, d, ..] = incoming.payload;
-                let next = Address(i32::from_ne_bytes([a, b, c, d]));
-                *pending = self.begin(next, &pending.message)?;
+        match self.take_answer(pending.index, pending.posted, &mut [])? {
+            Some(End::Answered(message, _)) => return Ok(Some(message)),
+            Some(End::Relayed(next, said)) => {
+                *pending = self.begin(next, &said.unwrap_or(pending.message))?;
                 return Ok(None);
             }
-            let source = self.peers.get(pending.index).address();
-            return Ok(Some(Message { source, m_type: incoming.m_type, payload: incoming.payload }));
+            None => {}
         }
         self.hear()?;
         if let Err(fail) = self.peers.get(pending.index).check(Code::DstDied) {
@@ -90,8 +89,9 @@ impl Endpoint {
             return None;
         }
         link.give_up(pending.posted);
-        let incoming = self.take_answer(pending.index, pending.posted, &mut []).ok()??;
-        let message = Message { source: pending.to, m_type: incoming.m_type, payload: incoming.payload };
-        (incoming.kind != Kind::Relay).then_some(message)
+        match self.take_answer(pending.index, pending.posted, &mut []).ok()?? {
+            End::Answered(message, _) => Some(message),
+            End::Relayed(..) => None,
+        }
     }
 }

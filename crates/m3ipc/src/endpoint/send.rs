@@ -27,6 +27,14 @@ impl<'a> Outgoing<'a> {
         }
         Ok(Self { m_type: message.m_type, payload: &message.payload, long })
     }
+
+    /// The same with another message before the long payload.
+    pub(super) fn saying<'b>(self, message: &'b Message) -> Outgoing<'b>
+    where
+        'a: 'b,
+    {
+        Outgoing { m_type: message.m_type, payload: &message.payload, long: self.long }
+    }
 }
 
 impl Endpoint {

@@ -5,15 +5,16 @@ use super::wait::Want;
 use super::{Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::{Deadline, Timeout};
-use m3_abi::{Address, Code, Message};
+use m3_abi::{Address, Code, MESSAGE_BYTES, Message};
 use m3_link::{Answer, Arrival, Counter, Incoming, Kind, State, Verb};
 
 /// How a request to one server ended.
-enum End {
+#[derive(Debug)]
+pub(super) enum End {
     /// With an answer.
     Answered(Message, usize),
-    /// It was relayed: ask this one instead.
-    Relayed(Address),
+    /// It was relayed: ask this one instead, and say this where it is given.
+    Relayed(Address, Option<Message>),
 }
 
 impl Endpoint {
@@ -70,13 +71,16 @@ impl Endpoint {
         };
         let mut index = self.contact(to, deadline).map_err(at_entry)?;
         self.peers.get(index).check(Code::DeadSrcDst)?;
+        let mut said = None;
         loop {
+            let outgoing = said.as_ref().map_or(outgoing, |message| outgoing.saying(message));
             match self.call_one(index, outgoing, room, deadline)? {
                 End::Answered(message, long_bytes) => return Ok((message, long_bytes)),
-                // The request goes on as it was made, in the name of who made it.
-                End::Relayed(next) => {
+                // The request goes on in the name of who made it.
+                End::Relayed(next, other) => {
                     index = self.contact(next, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
+                    said = other.or(said);
                 }
             }
         }
@@ -104,8 +108,8 @@ impl Endpoint {
         let peer = self.peers.get(index).address();
         let want = Want { verb: Verb::SendRec, peer, index: Some(index), posted: Some(posted) };
         let waited = self.wait(want, deadline, |endpoint| {
-            if let Some(incoming) = endpoint.take_answer(index, posted, room)? {
-                return Ok(Some(incoming));
+            if let Some(end) = endpoint.take_answer(index, posted, room)? {
+                return Ok(Some(end));
             }
             endpoint.hear()?;
             let peer = endpoint.peers.get(index);
@@ -114,7 +118,7 @@ impl Endpoint {
             Ok(None)
         });
         match waited {
-            Ok(incoming) => Ok(self.answered(index, incoming)),
+            Ok(end) => Ok(end),
             Err(fail) if fail.code == Code::PeerBroke => Err(fail),
             Err(fail) => self.settle_request(index, posted, room, fail),
         }
@@ -127,12 +131,28 @@ impl Endpoint {
         index: u32,
         posted: State,
         room: &mut [u8],
-    ) -> Result<Option<Incoming>, Fail> {
+    ) -> Result<Option<End>, Fail> {
         let link = &self.peers.get(index).link;
         match link.look_for_answer(posted).map_err(|broken| self.poison(index, broken))? {
-            Some(arrival) => self.take(index, arrival, room),
+            Some(arrival) if arrival.state.kind == Kind::Relay => self.take_relay(index, arrival),
+            Some(arrival) => {
+                let incoming = self.take(index, arrival, room)?;
+                Ok(incoming.map(|incoming| self.answered(index, &incoming)))
+            }
             None => Ok(None),
         }
+    }
+
+    /// Takes the word that another is to answer, and what is to be said to it.
+    #[cold]
+    fn take_relay(&mut self, index: u32, arrival: Arrival) -> Result<Option<End>, Fail> {
+        let mut said = [0; MESSAGE_BYTES];
+        let Some(incoming) = self.take(index, arrival, &mut said)? else { return Ok(None) };
+        let [a, b, c, d, ..] = incoming.payload;
+        let next = Address(i32::from_ne_bytes([a, b, c, d]));
+        let [_, _, _, _, e, f, g, h, payload @ ..] = said;
+        let message = Message { payload, ..Message::new(i32::from_ne_bytes([e, f, g, h])) };
+        Ok(Some(End::Relayed(next, (incoming.long_bytes == MESSAGE_BYTES).then_some(message))))
     }
 
     /// Copies and takes a message; `None` where its sender withdrew it.
@@ -148,6 +168,7 @@ impl Endpoint {
             Ok(None) => Ok(None),
             Ok(Some(incoming)) => {
                 peer.floor = m3_sys::ticks();
+                self.latest = Some(peer.identity);
                 if incoming.kind == Kind::Send {
                     // Its sender may sleep until now.
                     self.alert(index, false);
@@ -173,8 +194,8 @@ impl Endpoint {
             return Err(fail);
         }
         self.peers.get(index).link.give_up(posted);
-        if let Some(incoming) = self.take_answer(index, posted, room)? {
-            return Ok(self.answered(index, incoming));
+        if let Some(end) = self.take_answer(index, posted, room)? {
+            return Ok(end);
         }
         match fail.code {
             Code::DstDied => Err(Code::SrcDied.into()),
@@ -183,11 +204,8 @@ impl Endpoint {
         }
     }
 
-    fn answered(&self, index: u32, incoming: Incoming) -> End {
-        if incoming.kind == Kind::Relay {
-            let [a, b, c, d, ..] = incoming.payload;
-            return End::Relayed(Address(i32::from_ne_bytes([a, b, c, d])));
-        }
+    #[inline]
+    fn answered(&self, index: u32, incoming: &Incoming) -> End {
         let source = self.peers.get(index).address();
         let message = Message { source, m_type: incoming.m_type, payload: incoming.payload };
         End::Answered(message, incoming.long_bytes)
@@ -207,6 +225,6 @@ impl Endpoint {
             endpoint.peers.get(index).check(Code::SrcDied)?;
             Ok(None)
         })?;
-        Ok(self.answered(index, incoming))
+        Ok(self.answered(index, &incoming))
     }
 }
