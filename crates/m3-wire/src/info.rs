@@ -80,6 +80,8 @@ pub struct VmInfo {
     pub procs: i32,
     /// Task slots.
     pub tasks: i32,
+    /// How long members have after SIGPIPE before SIGKILL, in milliseconds.
+    pub grace_ms: u32,
     /// Bound endpoints.
     pub endpoints: u32,
     /// Whether it is ending.

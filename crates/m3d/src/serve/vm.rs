@@ -6,6 +6,8 @@ use m3_abi::{Code, VmLimits};
 use m3_model::tables::{Cred, Mode, VmInfo as Info, VmSpec, VmState};
 use m3_wire::{Reply, VmInfo, VmParams};
 
+/// The grace time of a VM of before a takeover, in milliseconds.
+const GRACE_DEFAULT_MS: u32 = 1_000;
 /// The longest grace time, in milliseconds.
 const GRACE_MAX_MS: u32 = 600_000;
 
@@ -57,7 +59,7 @@ impl Server {
 
     pub(super) fn vm_info(&mut self, token: u64, cred: &Cred, vm: i32) {
         match self.node.vm_info(vm, cred) {
-            Ok(info) => self.reply(token, Reply::Vm(shown(&info)), Vec::new()),
+            Ok(info) => self.reply(token, Reply::Vm(self.shown_vm(&info)), Vec::new()),
             Err(error) => self.refuse(token, error.code(), error),
         }
     }
@@ -70,21 +72,22 @@ impl Server {
     }
 
     pub(super) fn vm_list(&mut self, token: u64, cred: &Cred) {
-        let list = self.node.list(cred).iter().map(shown).collect();
+        let list = self.node.list(cred).iter().map(|info| self.shown_vm(info)).collect();
         self.reply(token, Reply::Vms(list), Vec::new());
     }
-}
 
-fn shown(info: &Info) -> VmInfo {
-    VmInfo {
-        id: info.id,
-        name: info.spec.name.clone(),
-        uid: info.spec.owner_uid,
-        gid: info.spec.owner_gid,
-        mode: info.spec.mode.0,
-        procs: info.spec.limits.procs,
-        tasks: info.spec.limits.tasks,
-        endpoints: u32::try_from(info.bound).unwrap_or(u32::MAX),
-        ending: info.state == VmState::Ending,
+    fn shown_vm(&self, info: &Info) -> VmInfo {
+        VmInfo {
+            id: info.id,
+            name: info.spec.name.clone(),
+            uid: info.spec.owner_uid,
+            gid: info.spec.owner_gid,
+            mode: info.spec.mode.0,
+            procs: info.spec.limits.procs,
+            tasks: info.spec.limits.tasks,
+            grace_ms: self.grace_ms.get(&info.id).copied().unwrap_or(GRACE_DEFAULT_MS),
+            endpoints: u32::try_from(info.bound).unwrap_or(u32::MAX),
+            ending: info.state == VmState::Ending,
+        }
     }
 }
