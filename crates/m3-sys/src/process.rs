@@ -83,6 +83,20 @@ pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
     fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)
 }
 
+/// The process that a thread (or its only thread, the process itself) belongs to.
+///
+/// # Errors
+/// `SRCH` where there is no such thread or /proc hides it.
+///
+/// # Source
+/// proc_pid_status(5), Tgid
+pub fn process_of_thread(thread: i32) -> Result<i32, Errno> {
+    let status =
+        std::fs::read_to_string(format!("/proc/{thread}/status")).map_err(|_gone| Errno::SRCH)?;
+    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
+    group.and_then(|number| number.trim().parse().ok()).ok_or(Errno::SRCH)
+}
+
 /// Makes this process get SIGKILL when its parent's thread ends.
 ///
 /// # Errors

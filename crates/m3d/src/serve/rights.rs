@@ -85,7 +85,7 @@ impl Server {
         pages.desk.raise(FLAG_WOKEN);
         pages.desk.announce();
         match blocked.verb {
-            Call::Receive if blocked.peer == ANY => self.done(token),
+            Call::Receive | Call::Rcvrqst if blocked.peer == ANY => self.done(token),
             Call::None => self.refuse(token, Code::ProcRun, "it runs; the wakeup is remembered"),
             _ => self.refuse(token, Code::ProcSts, "it waits for something else; the wakeup is remembered"),
         }

@@ -115,7 +115,14 @@ impl Server {
     pub(super) fn get_endpoint(&mut self, token: u64, cred: &Cred, pid: i32) {
         let pid = if pid == 0 { cred.pid } else { pid };
         let vm = self.connections.get(&token).and_then(|connection| connection.place).map(|place| place.vm);
-        match self.node.place_of(pid) {
+        let place = self.node.place_of(pid).or_else(|| {
+            let process = m3_sys::process_of_thread(pid).ok()?;
+            self.node.place_of_thread(process, pid)
+        });
+        if place.is_none() && m3_sys::process_of_thread(pid).is_err() {
+            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
+        }
+        match place {
             // An endpoint of another VM is simply not there.
             Some(place) if pid == cred.pid || vm == Some(place.vm) => {
                 self.reply_number(token, place.address.0);
