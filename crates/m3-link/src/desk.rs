@@ -3,7 +3,8 @@
 //! The daemon bumps `news` (a word the owner may sleep on) when frames wait on
 //! the control socket, and raises flags; the owner tells what it waits for and counts.
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use crate::atom::{Page, Word32, Word64};
+use core::sync::atomic::Ordering;
 use m3_abi::Address;
 use m3_shm::Shared;
 use m3_sys::Errno;
@@ -23,6 +24,7 @@ const NEWS: usize = 0;
 const FLAGS: usize = 4;
 const BLOCKED: usize = 64;
 const SINCE: usize = 72;
+const THREAD: usize = 80;
 const COUNTERS: usize = 128;
 
 /// The calls an endpoint can be in.
@@ -68,6 +70,8 @@ pub struct Blocked {
     pub peer: Address,
     /// Since when, in nanoseconds of the monotonic clock; 0 while it still looks.
     pub since_ns: u64,
+    /// The thread that sleeps.
+    pub tid: u32,
 }
 
 /// What an endpoint counts.
@@ -90,7 +94,7 @@ pub enum Counter {
 
 /// The owner's side of a desk.
 #[derive(Debug)]
-pub struct Desk(Shared);
+pub struct Desk<P = Shared>(P);
 
 impl Desk {
     /// Maps a desk.
@@ -100,11 +104,18 @@ impl Desk {
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         Shared::map(memory, DESK_BYTES).map(Self)
     }
+}
+
+impl<P: Page> Desk<P> {
+    /// The desk in this memory.
+    pub fn over(page: P) -> Self {
+        Self(page)
+    }
 
     /// The word that the daemon bumps: sleep on it beside the links.
     #[must_use]
     #[inline]
-    pub fn news(&self) -> &AtomicU32 {
+    pub fn news(&self) -> &P::Word32 {
         self.0.word32(NEWS)
     }
 
@@ -133,8 +144,9 @@ impl Desk {
         self.0.word64(BLOCKED).store(word, Ordering::Release);
     }
 
-    /// Says since when: before the owner sleeps.
-    pub fn set_since(&self, since_ns: u64) {
+    /// Says since when, and which thread: before the owner sleeps.
+    pub fn set_since(&self, since_ns: u64, tid: u32) {
+        self.0.word32(THREAD).store(tid, Ordering::Relaxed);
         self.0.word64(SINCE).store(since_ns, Ordering::Release);
     }
 
@@ -155,7 +167,7 @@ impl Desk {
 
 /// The daemon's side of a desk.
 #[derive(Debug)]
-pub struct DeskView(Shared);
+pub struct DeskView<P = Shared>(P);
 
 impl DeskView {
     /// Maps a desk.
@@ -165,12 +177,19 @@ impl DeskView {
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         Shared::map(memory, DESK_BYTES).map(Self)
     }
+}
+
+impl<P: Page> DeskView<P> {
+    /// The desk in this memory.
+    pub fn over(page: P) -> Self {
+        Self(page)
+    }
 
     /// Tells the owner that there are news, and wakes it.
     pub fn announce(&self) {
         let news = self.0.word32(NEWS);
-        news.fetch_add(1, Ordering::SeqCst);
-        m3_sys::wake(news);
+        news.bump();
+        self.0.wake(news);
     }
 
     /// Raises a flag.
@@ -186,6 +205,7 @@ impl DeskView {
             verb: Verb::from_bits(word),
             peer: Address(((word >> 32) as u32).cast_signed()),
             since_ns: self.0.word64(SINCE).load(Ordering::Acquire),
+            tid: self.0.word32(THREAD).load(Ordering::Relaxed),
         }
     }
 

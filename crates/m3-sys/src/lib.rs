@@ -29,6 +29,6 @@ pub use packet::{
 pub use poll::{Poll, Ready, wait_readable};
 pub use process::{
     Signal, die_with_parent, no_core, open_process, open_thread, process_id, process_of_thread, process_start_ticks,
-    raise_fd_limit, signal, thread_id, user_id,
+    raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
 };
 pub use rustix::io::Errno;

@@ -83,6 +83,20 @@ pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
     fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)
 }
 
+/// Whether a thread of a process sleeps (and is not just waiting for a CPU).
+///
+/// # Errors
+/// `SRCH` where there is no such thread or /proc hides it.
+///
+/// # Source
+/// proc_pid_stat(5), field 3
+pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
+    let path = format!("/proc/{process}/task/{thread}/stat");
+    let stat = std::fs::read_to_string(path).map_err(|_gone| Errno::SRCH)?;
+    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
+    Ok(fields.starts_with(['S', 'D', 'T', 't']))
+}
+
 /// The process that a thread (or its only thread, the process itself) belongs to.
 ///
 /// # Errors

@@ -132,6 +132,9 @@ pub enum Request {
         /// The first slot to tell of.
         from: i32,
     },
+    /// After `Reattach`: the peers of this endpoint's links. Those that have
+    /// died meanwhile are in the news before the answer. Answer: `Done`.
+    Recall(Vec<i32>),
     /// Hangs this endpoint's bell. Answer: `Done`, with the bell.
     HangBell,
     /// A clapper for the bell of this endpoint. Answer: `Done`, with the clapper.

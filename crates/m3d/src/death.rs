@@ -92,9 +92,8 @@ impl Server {
         let vms: Vec<i32> =
             self.node.list(&m3_model::tables::Cred::new(0, 0, 0)).iter().map(|vm| vm.id).collect();
         for vm in vms {
-            let members: Vec<_> =
-                self.node.endpoints(vm).map(|endpoint| (endpoint.address, endpoint.member)).collect();
-            for (address, member) in members {
+            let members: Vec<_> = self.node.endpoints(vm).map(|endpoint| endpoint.member).collect();
+            for member in members {
                 let watched = m3_sys::open_process(member.pid).ok().filter(|_fd| {
                     // Checked after opening: the number cannot have passed to another meanwhile.
                     m3_sys::process_start_ticks(member.pid) == Ok(member.token)
@@ -106,7 +105,6 @@ impl Server {
                 } else if let Some(tid) = member.tid {
                     self.watch_thread(member.pid, tid);
                 }
-                self.links += u32::try_from(self.node.peers(Place::new(vm, address)).len()).unwrap_or(0);
             }
             if self
                 .node
@@ -116,7 +114,6 @@ impl Server {
                 self.end_members(vm, None);
             }
         }
-        self.links /= 2;
     }
 
     /// Asks the members of a VM to leave: SIGPIPE to all but the one who ends it.

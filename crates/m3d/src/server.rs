@@ -8,7 +8,7 @@ use crate::settings::{self, Settings};
 use m3_model::tables::{Cred, Death, Node, Place, Quota};
 use m3_sys::{Errno, Poll, Ready};
 use m3_wire::{FromDaemon, News, Refusal, Reply, Request};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -43,7 +43,8 @@ pub(crate) struct Server {
     pub(crate) node: Node,
     pub(crate) initialised: bool,
     pub(crate) takeovers: u32,
-    pub(crate) links: u32,
+    /// Links that their parties hold, as far as this daemon knows.
+    pub(crate) made: BTreeSet<(Place, Place)>,
     pub(crate) poll: Poll,
     pub(crate) sources: HashMap<u64, Source>,
     pub(crate) connections: HashMap<u64, Connection>,
@@ -93,7 +94,7 @@ impl Server {
             home,
             node,
             takeovers,
-            links: 0,
+            made: BTreeSet::new(),
             poll,
             sources: HashMap::new(),
             connections: HashMap::new(),
@@ -319,8 +320,8 @@ impl Server {
         self.record();
         for death in deaths {
             let address = death.place.address.0;
+            self.forget_links(death.place, &death.peers);
             for peer in &death.peers {
-                self.links = self.links.saturating_sub(1);
                 let there = Place::new(death.place.vm, peer.address);
                 if let Some(token) = self.present.get(&there).copied() {
                     self.tell(token, News::Died(address), Vec::new());

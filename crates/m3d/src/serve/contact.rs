@@ -8,6 +8,11 @@ use m3_model::tables::{Link, LookupError, Place, Verb};
 use m3_wire::{News, PeerInfo, Reply};
 use std::rc::Rc;
 
+/// Two endpoints, in one order.
+fn pair(one: Place, other: Place) -> (Place, Place) {
+    if one <= other { (one, other) } else { (other, one) }
+}
+
 impl Server {
     /// Makes a link, or lets the caller wait for a peer that has not (re)appeared yet.
     pub(crate) fn contact(&mut self, token: u64, peer: Address) {
@@ -18,8 +23,7 @@ impl Server {
             let code = if died { Code::DstDied } else { error.code(Code::DstDied) };
             return self.refuse(token, code, error);
         }
-        let linked = self.node.peers(here).iter().any(|known| known.address == peer);
-        if linked {
+        if self.made.contains(&pair(here, there)) {
             return self.reply(token, Reply::Known, Vec::new());
         }
         let ready = self.present.get(&there).copied().filter(|other| {
@@ -32,6 +36,8 @@ impl Server {
             }
             return;
         };
+        // A link of before a takeover that its party does not hold never reached it: made anew.
+        self.node.unlink(here, peer);
         match self.node.link(here, peer) {
             Ok(link) => self.make_link(token, here, other, there, link),
             Err(error) => self.refuse(token, error.code(Code::DstDied), error),
@@ -52,11 +58,33 @@ impl Server {
         let of_peer = self.peer_info(there, link.asker_index, link.peer_index, to_peer, to_me);
         let of_me = self.peer_info(here, link.peer_index, link.asker_index, to_me, to_peer);
         let (Some(of_peer), Some(of_me)) = (of_peer, of_me) else { return };
-        self.links += 1;
+        self.made.insert(pair(here, there));
         // The peer first: what the caller posts at once must not find a stranger.
         let fds = vec![Rc::clone(&memory), mine.0, mine.1];
         self.tell(other, News::Contact(of_me), fds);
         self.reply(token, Reply::Contact(of_peer), vec![memory, theirs.0, theirs.1]);
+    }
+
+    /// After a takeover: whoever died while no daemon lived is told of now.
+    pub(super) fn recall(&mut self, token: u64, peers: &[i32]) {
+        let Some(here) = self.own_place(token) else { return };
+        for peer in peers {
+            let there = Place::new(here.vm, Address(*peer));
+            if self.node.endpoint(there).is_some() {
+                // Held by this party: it will not be made anew.
+                self.made.insert(pair(here, there));
+            } else {
+                self.tell(token, News::Died(*peer), Vec::new());
+            }
+        }
+        self.done(token);
+    }
+
+    /// Forgets the links of one that has gone.
+    pub(crate) fn forget_links(&mut self, place: Place, peers: &[m3_model::tables::Peer]) {
+        for peer in peers {
+            self.made.remove(&pair(place, Place::new(place.vm, peer.address)));
+        }
     }
 
     fn pages_of(&self, token: u64) -> Option<(Rc<std::os::fd::OwnedFd>, Rc<std::os::fd::OwnedFd>)> {

@@ -70,6 +70,7 @@ impl Server {
             Request::Unbind { vm, address } => self.unbind(token, cred, vm, address),
             Request::Left => self.leave(token),
             Request::Contact(address) => self.contact(token, Address(address)),
+            Request::Recall(peers) => self.recall(token, &peers),
             Request::GetEndpoint(pid) => self.get_endpoint(token, cred, pid),
             Request::Await(what) => self.wait_for(token, cred, &what),
             Request::Forget(ticket) => self.forget(token, ticket),

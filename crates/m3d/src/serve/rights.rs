@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use m3_abi::{ANY, Address, Code};
-use m3_link::{FLAG_WOKEN, Verb as Call};
+use m3_link::{DeskView, FLAG_WOKEN, Verb as Call};
 use m3_model::deadlock::{self, Blocked, Verb as Waits};
 use m3_model::tables::{Cred, Place, Privileges as Rights, SlotSet, Traps, Verb};
 use m3_wire::{News, Privileges, Reply};
@@ -132,13 +132,31 @@ impl Server {
             records.push(record);
         }
         let circle = deadlock::closes_cycle(own.address, &records);
-        let closed = circle.is_some_and(|circle| circle.closer == own.address);
+        let closed = circle.is_some_and(|circle| {
+            circle.closer == own.address
+                && circle.members.iter().all(|member| self.sleeps(Place::new(own.vm, *member), &records))
+        });
         self.reply_number(token, i32::from(closed));
     }
 
-    fn waiting(&self, place: Place) -> Option<Blocked> {
+    /// Whether an endpoint sleeps and still waits as its record says. One
+    /// that was served but has not run yet says the same, but is runnable.
+    fn sleeps(&self, place: Place, records: &[Blocked]) -> bool {
+        let Some(desk) = self.desk(place) else { return false };
+        let tid = desk.blocked().tid;
+        let pid = self.node.endpoint(place).map_or(0, |endpoint| endpoint.member.pid);
+        let asleep = m3_sys::thread_sleeps(pid, tid.cast_signed()).unwrap_or(true);
+        let unchanged = self.waiting(place).is_some_and(|now| records.contains(&now));
+        asleep && unchanged
+    }
+
+    fn desk(&self, place: Place) -> Option<&DeskView> {
         let token = self.present.get(&place)?;
-        let blocked = self.connections.get(token)?.pages.as_ref()?.desk.blocked();
+        Some(&self.connections.get(token)?.pages.as_ref()?.desk)
+    }
+
+    fn waiting(&self, place: Place) -> Option<Blocked> {
+        let blocked = self.desk(place)?.blocked();
         let verb = match blocked.verb {
             Call::Send | Call::SendRec => Waits::Sending,
             Call::Await | Call::Receive => Waits::Receiving,

@@ -9,6 +9,9 @@ use m3_link::{Desk, Hints, Side, Status};
 use m3_wire::{News, Reply, Request};
 use std::os::fd::OwnedFd;
 
+/// Peers told of in one frame: what surely fits.
+const RECALL_PEERS: usize = 1024;
+
 impl Endpoint {
     /// Hears what the daemon has to tell, if anything: one load where there is nothing.
     #[inline]
@@ -104,14 +107,26 @@ impl Endpoint {
         control.request(&Request::Mapped)?;
         if let Some((verb, peer, since_ns)) = self.blocked {
             desk.block(verb, peer);
-            desk.set_since(since_ns);
+            desk.set_since(since_ns, m3_sys::thread_id().cast_unsigned());
         }
         self.traps = traps;
         self.control = control;
         self.desk = desk;
         self.news_seen = 0;
         self.faces.push(face);
+        self.recall()?;
         self.reopen_bell()
+    }
+
+    /// Tells a new daemon of our links: it answers with the deaths that its
+    /// predecessor could not tell of.
+    fn recall(&mut self) -> Result<(), Fail> {
+        let peers: Vec<i32> = self.peers.indexes().map(|index| self.peers.get(index).address().0).collect();
+        for part in peers.chunks(RECALL_PEERS) {
+            self.control.request(&Request::Recall(part.to_vec()))?;
+        }
+        self.hear_all();
+        Ok(())
     }
 }
 

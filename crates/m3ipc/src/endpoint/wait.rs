@@ -42,7 +42,9 @@ struct Nap {
     want: Want,
     deadline: Deadline,
     since_ns: u64,
-    asked: bool,
+    tid: u32,
+    /// When to ask next whether the waiting has closed a circle.
+    ask_after_ns: u64,
 }
 
 impl Endpoint {
@@ -76,7 +78,7 @@ impl Endpoint {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut patience = self.pace.begin();
-        let mut nap = Nap { want, deadline, since_ns: 0, asked: false };
+        let mut nap = Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut looks = 0_u32;
         loop {
             let slept = nap.since_ns != 0;
@@ -127,8 +129,8 @@ impl Endpoint {
         self.publish_wait(nap, now_ns);
         let mut limit_ns = SLOW_CHECK_NS;
         let may_lock = matches!(nap.want.verb, Verb::Send | Verb::SendRec);
-        if may_lock && !nap.asked {
-            limit_ns = DEADLOCK_CHECK_NS;
+        if may_lock {
+            limit_ns = nap.ask_after_ns;
         }
         let any = nap.want.index.is_none();
         let at_bell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
@@ -163,6 +165,7 @@ impl Endpoint {
     fn publish_wait(&mut self, nap: &mut Nap, now_ns: u64) {
         if nap.since_ns == 0 {
             nap.since_ns = now_ns;
+            nap.tid = m3_sys::thread_id().cast_unsigned();
         }
         if let (Verb::SendRec, Some(index), Some(posted)) = (nap.want.verb, nap.want.index, nap.want.posted)
             && self.peers.get(index).link.is_taken(posted) == Ok(true)
@@ -170,7 +173,7 @@ impl Endpoint {
             nap.want.verb = Verb::Await;
             self.desk.block(Verb::Await, nap.want.peer);
         }
-        self.desk.set_since(nap.since_ns);
+        self.desk.set_since(nap.since_ns, nap.tid);
         self.blocked = Some((nap.want.verb, nap.want.peer, nap.since_ns));
     }
 
@@ -219,7 +222,8 @@ impl Endpoint {
     fn slow_check(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
         self.reattach_if_cut();
         if may_lock && nap.want.verb != Verb::Await {
-            nap.asked = true;
+            // Circles that were not whole yet are found a little later.
+            nap.ask_after_ns = (nap.ask_after_ns * 10).min(SLOW_CHECK_NS);
             if let Ok((Reply::Number(1), _)) = self.control.request(&Request::IsDeadlock) {
                 return Err(Code::Locked.into());
             }
