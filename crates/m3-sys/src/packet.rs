@@ -45,6 +45,7 @@ fn packet_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
 pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = packet_socket(SocketFlags::NONBLOCK)?;
     crate::identity::refuse_descriptors(&socket);
+    pass_credentials(&socket)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen_on(&socket, 4096)?;
     Ok(socket)
@@ -66,6 +67,7 @@ pub fn inherited_listener() -> Option<OwnedFd> {
     rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC).ok()?;
     rustix::io::ioctl_fionbio(&listener, true).ok()?;
     crate::identity::refuse_descriptors(&listener);
+    pass_credentials(&listener).ok()?;
     Some(listener)
 }
 
@@ -75,8 +77,15 @@ pub fn inherited_listener() -> Option<OwnedFd> {
 /// `AGAIN` where nobody waits; `MFILE`, `NFILE`.
 pub fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
     let socket = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
-    sockopt::set_socket_passcred(&socket, true)?;
+    pass_credentials(&socket)?;
     Ok(socket)
+}
+
+/// The kernel adds a sender's credentials where either end asks for them when
+/// the packet is sent. The first packet may be sent before the listener's owner
+/// has asked, so the sender asks too; from Linux 6.16 on the listener's own wish is inherited.
+fn pass_credentials(socket: impl AsFd) -> Result<(), Errno> {
+    sockopt::set_socket_passcred(socket, true)
 }
 
 /// Connects to the listener at `path`.
@@ -85,6 +94,7 @@ pub fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
 /// `NOENT`, `CONNREFUSED` where nobody listens, `ACCES`.
 pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = packet_socket(SocketFlags::empty())?;
+    pass_credentials(&socket)?;
     connect_to(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
 }
