@@ -110,6 +110,13 @@ pub enum Task {
         /// How many.
         trips: u64,
     },
+    /// So many endpoints are bound and linked with all others, then all keep still.
+    Mesh {
+        /// How many.
+        endpoints: u32,
+    },
+    /// Keeps the node of a run until the supervisor's end.
+    Keeper,
     /// Waits for the supervisor's end and then removes the System V queue that is named.
     Janitor,
 }
@@ -158,6 +165,8 @@ pub struct Report {
     pub blocks_ns: Vec<f64>,
     /// Times of binds, in nanoseconds.
     pub binds: Samples,
+    /// Memory that an idle client's endpoint took, in bytes.
+    pub bytes: u64,
     /// CLOCK_MONOTONIC when the awaited error came.
     pub error_at_ns: u64,
 }

@@ -1,10 +1,20 @@
 //! What only m3ipc is asked: many clients of one server, first contact, bind,
 //! instructions and memory.
 //!
-//! m3ipc itself plugs in here: a type in `src/ours/` implements [`Mechanism`]
-//! (open: start a node and a VM, name them in `Transport::names`; client and
-//! server: bind, then `run.drive` and `run.serve`) and [`Ours`], returns itself
-//! from [`Mechanism::ours`], and is named in [`mechanism`].
+//! ```text
+//! m3ipc    Mechanism and Ours; the two ends    keeper    the node of a run and its end
+//! idle     many endpoints of one process       contact   binds and first contacts
+//! straight both halves in one process          memory    what a node costs
+//! ```
+
+mod contact;
+mod idle;
+mod keeper;
+mod m3ipc;
+mod memory;
+mod straight;
+
+pub use keeper::end;
 
 use crate::error::Error;
 use crate::job::Report;
@@ -36,6 +46,19 @@ pub trait Ours: Mechanism {
     /// Where a call fails.
     fn straight(&self, inherited: Inherited, run: &Run, trips: u64) -> Result<Report, Error>;
 
+    /// Binds so many endpoints, links each with all that are bound already, then says
+    /// `run.at_the_start()` and keeps still until the supervisor lets go.
+    ///
+    /// # Errors
+    /// Where a call fails.
+    fn mesh(&self, inherited: Inherited, run: &Run, endpoints: u32) -> Result<Report, Error>;
+
+    /// Keeps the node of a run until the supervisor has gone, then ends it.
+    ///
+    /// # Errors
+    /// Where it cannot be ended.
+    fn keep(&self, inherited: &Inherited) -> Result<(), Error>;
+
     /// Memory and idle CPU, found in the supervisor by whatever processes it takes.
     ///
     /// # Errors
@@ -60,8 +83,8 @@ pub struct Memory {
     pub idle_span_ns: u64,
 }
 
-/// m3ipc, once it can be measured.
+/// m3ipc.
 #[must_use]
 pub fn mechanism() -> Option<&'static dyn Mechanism> {
-    None
+    Some(&m3ipc::M3ipc)
 }

@@ -132,6 +132,11 @@ fn run(job: Job) -> Result<Option<Report>, Error> {
         job.names.iter().try_for_each(|name| mechanism::remove_queue(name))?;
         return Ok(None);
     }
+    if matches!(job.task, Task::Keeper) {
+        let ours = mechanism::by_name(&job.mechanism).and_then(|mechanism| mechanism.ours());
+        let inherited = Inherited { fds: vec![], names: job.names };
+        return ours.map_or(Ok(()), |ours| ours.keep(&inherited)).map(|()| None);
+    }
     die_with_the_supervisor()?;
     if let Some(cpu) = job.cpu {
         place::pin(cpu)?;
@@ -145,6 +150,9 @@ fn run(job: Job) -> Result<Option<Report>, Error> {
     let only_ours = || Error::Usage(format!("{} has no such measurement", mechanism.name()));
     match (task, side) {
         (Task::Idle { clients }, _) => mechanism.ours().ok_or_else(only_ours)?.idle(inherited, run, clients),
+        (Task::Mesh { endpoints }, _) => {
+            mechanism.ours().ok_or_else(only_ours)?.mesh(inherited, run, endpoints)
+        }
         (Task::Contact { times }, Side::Client) => {
             mechanism.ours().ok_or_else(only_ours)?.contact(inherited, run, times)
         }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::{FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::error::Error;
 
@@ -114,6 +115,21 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Times it gave up the CPU of its own will.
     pub voluntary_switches: u64,
+}
+
+/// Lets this process open as many files as it may.
+pub fn raise_fd_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where it cannot be raised, whoever needs more says so.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+}
+
+/// Memory that this process occupies now, in bytes; 0 where /proc does not say.
+#[must_use]
+pub fn resident_bytes() -> u64 {
+    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
+    pages.unwrap_or(0) * rustix::param::page_size() as u64
 }
 
 /// CPU time and voluntary context switches of this process.

@@ -125,6 +125,19 @@ impl Crew {
         })
     }
 
+    /// Lets a peer that keeps still come to its end.
+    pub fn let_end(&mut self, number: usize) {
+        if let Some(member) = self.members.get_mut(number) {
+            drop(member.child.stdin.take());
+        }
+    }
+
+    /// The process id of this peer.
+    #[must_use]
+    pub fn pid(&self, number: usize) -> Option<u32> {
+        self.members.get(number).map(|member| member.child.id())
+    }
+
     /// How many peers were started.
     #[must_use]
     pub fn size(&self) -> usize {

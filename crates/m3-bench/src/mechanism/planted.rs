@@ -108,6 +108,14 @@ impl Ours for PlantedOurs {
         Ok(Report { trips, switches: sum, ..Report::default() })
     }
 
+    fn mesh(&self, inherited: Inherited, run: &Run, endpoints: u32) -> Result<Report, Error> {
+        self.idle(inherited, run, endpoints)
+    }
+
+    fn keep(&self, _: &Inherited) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn memory(&self, _: &Site) -> Result<Memory, Error> {
         Ok(Memory { link_bytes: 4_096, ..Memory::default() })
     }
