@@ -1,0 +1,181 @@
+//! `m3 vm`: creates, ends, lists and shows VMs.
+
+use crate::cli::Common;
+use crate::fail::{Fail, Result};
+use crate::out::{Out, table};
+use crate::reach;
+use clap::{Args, Subcommand};
+use m3ipc::{VmConfig, VmInfo};
+
+/// Create, end, list and show VMs.
+#[derive(Subcommand, Debug)]
+pub enum Vm {
+    /// Create a VM; starts the node where none runs.
+    Create(Create),
+    /// End a VM: SIGPIPE to its members, SIGKILL after the grace time.
+    End(Named),
+    /// List the VMs.
+    Ls(Common),
+    /// Show one VM, and who is in it.
+    Info(Named),
+}
+
+/// Create a VM.
+#[derive(Args, Debug)]
+pub struct Create {
+    #[command(flatten)]
+    pub common: Common,
+    /// Its name, of at most 15 bytes.
+    name: String,
+    /// Its id [default: the lowest free one].
+    #[arg(long, allow_negative_numbers = true)]
+    id: Option<i32>,
+    /// Process slots [default: the node's].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    procs: Option<i32>,
+    /// Task slots [default: the node's].
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    tasks: Option<i32>,
+    /// Permission bits of owner, group and others: 4 see, 2 bind system slots, 1 join.
+    #[arg(long, value_name = "OCTAL", default_value = "750", value_parser = octal)]
+    mode: u16,
+    /// Its group, by name or id [default: the creator's].
+    #[arg(long, value_name = "GROUP", value_parser = group)]
+    group: Option<u32>,
+    /// How long members have between SIGPIPE and SIGKILL when it ends.
+    #[arg(long, value_name = "MS", default_value_t = 1_000)]
+    grace: u32,
+}
+
+/// One VM.
+#[derive(Args, Debug)]
+pub struct Named {
+    #[command(flatten)]
+    pub common: Common,
+    /// Its name or id.
+    #[arg(allow_negative_numbers = true)]
+    vm: String,
+}
+
+fn octal(written: &str) -> std::result::Result<u16, String> {
+    match u16::from_str_radix(written, 8) {
+        Ok(mode) if mode <= 0o777 => Ok(mode),
+        _ => Err("a mode is three octal digits, as in 750".to_owned()),
+    }
+}
+
+/// A group by number, or by its name in /etc/group.
+fn group(written: &str) -> std::result::Result<u32, String> {
+    if let Ok(number) = written.parse() {
+        return Ok(number);
+    }
+    let known = std::fs::read_to_string("/etc/group").unwrap_or_default();
+    let mut fields = known.lines().map(|line| line.split(':'));
+    let found = fields.find_map(|mut line| (line.next() == Some(written)).then(|| line.nth(1)).flatten());
+    found
+        .and_then(|gid| gid.parse().ok())
+        .ok_or_else(|| format!("there is no group {written:?}; give its number"))
+}
+
+/// Does one of them.
+pub fn run(args: &Vm, out: Out) -> Result<()> {
+    match args {
+        Vm::Create(args) => create(args, out),
+        Vm::End(args) => end(args, out),
+        Vm::Ls(common) => list(common, out),
+        Vm::Info(args) => info(args, out),
+    }
+}
+
+fn create(args: &Create, out: Out) -> Result<()> {
+    let mut config = VmConfig::new(&args.name).mode(args.mode).grace_ms(args.grace);
+    if let Some(id) = args.id {
+        config = config.id(id);
+    }
+    if let Some(slots) = args.procs {
+        config = config.procs(slots);
+    }
+    if let Some(slots) = args.tasks {
+        config = config.tasks(slots);
+    }
+    if let Some(gid) = args.group {
+        config = config.group(gid);
+    }
+    let vm = reach::node_or_new(&args.common)?.vm_init(&config)?;
+    out.either(vm.info(), format!("VM {} is named {}", vm.id(), vm.name()))
+}
+
+fn end(args: &Named, out: Out) -> Result<()> {
+    let mut node = reach::node(&args.common)?;
+    let vm = reach::vm(&mut node, &args.vm)?;
+    node.vm_end(vm.id())?;
+    out.either(vm.info(), format!("VM {} ({}) has ended", vm.id(), vm.name()))
+}
+
+fn list(common: &Common, out: Out) -> Result<()> {
+    let vms = reach::node(common)?.vms()?;
+    let rows: Vec<_> = vms.iter().map(row).collect();
+    let head = ["ID", "NAME", "OWNER", "GROUP", "MODE", "MEMBERS", "PROCS", "TASKS", "STATE"];
+    let text = if rows.is_empty() {
+        "no VM runs; make one: m3 vm create NAME".to_owned()
+    } else {
+        table(&head, &rows)
+    };
+    out.either(&vms, text)
+}
+
+fn row(vm: &VmInfo) -> Vec<String> {
+    vec![
+        vm.id.to_string(),
+        vm.name.clone(),
+        vm.uid.to_string(),
+        vm.gid.to_string(),
+        format!("{:03o}", vm.mode),
+        vm.endpoints.to_string(),
+        vm.procs.to_string(),
+        vm.tasks.to_string(),
+        if vm.ending { "ending" } else { "running" }.to_owned(),
+    ]
+}
+
+fn info(args: &Named, out: Out) -> Result<()> {
+    let mut node = reach::node(&args.common)?;
+    let vm = reach::vm(&mut node, &args.vm)?;
+    let info = vm.info();
+    let members = node.endpoints(info.id)?;
+    if out.is_json() {
+        return out.json(&serde_json::json!({ "vm": info, "endpoints": members }));
+    }
+    let allowed = |shift: u16| {
+        let bits = info.mode >> shift & 7;
+        let words = [(4, "see"), (2, "take system slots"), (1, "join")];
+        let words: Vec<_> = words.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| *word).collect();
+        if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
+    };
+    let lines = [
+        format!("VM {} ({}), {}", info.id, info.name, if info.ending { "ending" } else { "running" }),
+        format!("    owner  user {} may {}", info.uid, allowed(6)),
+        format!("    group  {} may {}", info.gid, allowed(3)),
+        format!("    others may {}", allowed(0)),
+        format!("    slots  {} to {}, user slots from 29", -info.tasks, info.procs - 1),
+        format!(
+            "    members {}{}",
+            info.endpoints,
+            if members.is_empty() { "" } else { "; m3 ps shows them" }
+        ),
+    ];
+    lines.iter().try_for_each(|line| out.line(line)).map_err(|fail: Fail| fail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_octal_and_groups_have_names() {
+        assert_eq!(octal("750"), Ok(0o750));
+        assert!(octal("888").is_err() && octal("1777").is_err());
+        assert_eq!((group("12"), group("root")), (Ok(12), Ok(0)));
+        assert!(group("no such group").is_err());
+    }
+}

@@ -1,0 +1,45 @@
+//! Limits of this process and of the machine.
+
+use super::{Finding, read};
+use rustix::process::{Resource, getrlimit};
+
+/// Descriptors that a busy daemon may want: one and a half per endpoint, for 1,000 endpoints.
+const ENOUGH_FILES: u64 = 4_096;
+/// Mappings that an endpoint with 1,000 peers wants, twice.
+const ENOUGH_MAPPINGS: u64 = 10_000;
+
+pub fn examine() -> Vec<Finding> {
+    vec![files(), mappings(), memory()]
+}
+
+fn files() -> Finding {
+    let limit = getrlimit(Resource::Nofile);
+    let shown = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+    let is =
+        format!("{} now, {} at most (the daemon raises its own)", shown(limit.current), shown(limit.maximum));
+    if limit.maximum.is_none_or(|most| most >= ENOUGH_FILES) {
+        return Finding::ok("open files", is);
+    }
+    Finding::off("open files", is, "fewer endpoints than 1,000; raise the hard limit (ulimit -Hn)")
+}
+
+fn mappings() -> Finding {
+    let name = "max_map_count";
+    match read("/proc/sys/vm/max_map_count").and_then(|text| text.parse::<u64>().ok()) {
+        Some(most) if most >= ENOUGH_MAPPINGS => {
+            Finding::ok(name, format!("{most} mappings a process; a link takes one"))
+        }
+        Some(most) => Finding::off(
+            name,
+            format!("{most} mappings a process"),
+            "an endpoint has at most about as many peers; raise vm.max_map_count",
+        ),
+        None => Finding::note(name, "the kernel does not say"),
+    }
+}
+
+fn memory() -> Finding {
+    let limit = getrlimit(Resource::Memlock).current;
+    let shown = limit.map_or("unlimited".to_owned(), |bytes| format!("{} KiB", bytes / 1024));
+    Finding::note("locked memory", format!("{shown}; nothing of m3ipc is locked"))
+}
