@@ -1,0 +1,194 @@
+//! The records of `m3ipc/records.h`, field by field.
+//!
+//! Names are those of M3-IPC; in C the later words are other names of the same
+//! fields. Reserved words are zero. All of them are plain numbers: any bytes that C passes are a value.
+//!
+//! # Safety
+//! Every field is an integer, a float-free array of them, or padding that is never read.
+#![allow(unsafe_code)]
+
+use crate::memory::Plain;
+use core::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_ushort};
+use core::mem::offset_of;
+
+/// Bytes of a name, its zero included.
+pub const NAME_BYTES: usize = 16;
+
+/// A name: bytes and a zero.
+pub type Name = [c_char; NAME_BYTES];
+
+/// A set of CPUs (`m3_cpumask_t`).
+pub type CpuMask = [c_ulong; 16];
+
+/// `struct drvs_usr`: the node.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct DrvsUsr {
+    pub d_nr_vms: c_int,
+    pub d_nr_nodes: c_int,
+    pub d_nr_procs: c_int,
+    pub d_nr_tasks: c_int,
+    pub d_nr_sysprocs: c_int,
+    pub d_max_copybuf: c_int,
+    pub d_max_copylen: c_int,
+    pub d_dbglvl: c_ulong,
+    pub d_version: c_int,
+    pub d_subver: c_int,
+    pub d_flags: c_ulong,
+    pub d_size_proc: c_int,
+    pub d_name: Name,
+}
+
+/// `struct VM_usr`: a VM.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct VmUsr {
+    pub vm_vmid: c_int,
+    pub vm_flags: c_int,
+    pub vm_nr_procs: c_int,
+    pub vm_nr_tasks: c_int,
+    pub vm_nr_sysprocs: c_int,
+    pub vm_nr_nodes: c_int,
+    pub vm_nodes: c_ulong,
+    pub vm_warn2proc: c_int,
+    pub vm_warnmsg: c_int,
+    pub vm_pid: c_int,
+    pub vm_name: Name,
+    pub vm_cpumask: CpuMask,
+    pub vm_grace_ms: c_int,
+    pub vm_mode: c_uint,
+    pub vm_uid: c_uint,
+    pub vm_gid: c_uint,
+    pub vm_members: c_uint,
+    pub vm_reserved: [c_uint; 3],
+}
+
+/// `struct proc_usr`: a slot.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct ProcUsr {
+    pub p_nr: c_int,
+    pub p_endpoint: c_int,
+    pub p_vmid: c_int,
+    pub p_rts_flags: c_ulong,
+    pub p_lpid: c_int,
+    pub p_vpid: c_int,
+    pub p_nodeid: c_int,
+    pub p_nodemap: c_ulong,
+    pub p_misc_flags: c_ulong,
+    pub p_getfrom: c_int,
+    pub p_sendto: c_int,
+    pub p_waitmigr: c_int,
+    pub p_waitunbind: c_int,
+    pub p_proxy: c_int,
+    pub p_lclsent: c_ulong,
+    pub p_rmtsent: c_ulong,
+    pub p_lclcopy: c_ulong,
+    pub p_rmtcopy: c_ulong,
+    pub p_name: Name,
+    pub p_cpumask: CpuMask,
+}
+
+/// `struct moltimer`: kept for its place alone.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct Timer {
+    pub tmr_next: usize,
+    pub tmr_exp_time: c_ulong,
+    pub tmr_func: usize,
+    pub tmr_arg: c_long,
+}
+
+/// `sys_map_t`: a set of partners.
+pub type SlotMap = [c_ushort; 8];
+
+/// `struct priv_usr`: privileges.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct PrivUsr {
+    pub s_id: c_short,
+    pub s_warn: c_int,
+    pub s_level: c_int,
+    pub s_trap_mask: c_short,
+    pub s_ipc_from: SlotMap,
+    pub s_ipc_to: SlotMap,
+    pub s_call_mask: c_long,
+    pub s_alarm_timer: Timer,
+}
+
+/// `struct m3_peer`: who sent a message.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct M3Peer {
+    pub endpoint: c_int,
+    pub vmid: c_int,
+    pub nodeid: c_int,
+    pub pid: c_int,
+    pub uid: c_uint,
+    pub gid: c_uint,
+    pub reserved: [c_uint; 2],
+}
+
+// SAFETY: integers only.
+unsafe impl Plain for DrvsUsr {}
+// SAFETY: integers only.
+unsafe impl Plain for VmUsr {}
+// SAFETY: integers only.
+unsafe impl Plain for ProcUsr {}
+// SAFETY: integers only.
+unsafe impl Plain for PrivUsr {}
+// SAFETY: integers only.
+unsafe impl Plain for M3Peer {}
+
+const _: () = {
+    assert!(size_of::<DrvsUsr>() == 80);
+    assert!(offset_of!(DrvsUsr, d_dbglvl) == 32);
+    assert!(offset_of!(DrvsUsr, d_name) == 60);
+    assert!(size_of::<VmUsr>() == 224);
+    assert!(offset_of!(VmUsr, vm_nodes) == 24);
+    assert!(offset_of!(VmUsr, vm_name) == 44);
+    assert!(offset_of!(VmUsr, vm_cpumask) == 64);
+    assert!(offset_of!(VmUsr, vm_grace_ms) == 192);
+    assert!(size_of::<ProcUsr>() == 256);
+    assert!(offset_of!(ProcUsr, p_rts_flags) == 16);
+    assert!(offset_of!(ProcUsr, p_getfrom) == 56);
+    assert!(offset_of!(ProcUsr, p_name) == 112);
+    assert!(size_of::<PrivUsr>() == 88);
+    assert!(offset_of!(PrivUsr, s_ipc_from) == 14);
+    assert!(offset_of!(PrivUsr, s_alarm_timer) == 56);
+    assert!(size_of::<M3Peer>() == 32);
+};
+
+/// A name of at most 15 bytes as C has it; a longer one is cut.
+pub(crate) fn name_of(text: &str) -> Name {
+    let mut name = [0; NAME_BYTES];
+    for (place, byte) in name.iter_mut().zip(text.bytes()).take(NAME_BYTES - 1) {
+        *place = byte.cast_signed();
+    }
+    name
+}
+
+/// The bytes before a name's zero; `None` where it has none.
+pub(crate) fn bytes_of(name: &Name) -> Option<Vec<u8>> {
+    let end = name.iter().position(|byte| *byte == 0)?;
+    Some(name[..end].iter().map(|byte| byte.cast_unsigned()).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_cut_and_ends_with_zero() {
+        let name = name_of("a name that is too long");
+        assert_eq!(bytes_of(&name), Some(b"a name that is ".to_vec()));
+        assert_eq!(bytes_of(&[b'x'.cast_signed(); NAME_BYTES]), None);
+        assert_eq!(bytes_of(&name_of("")), Some(Vec::new()));
+    }
+}
