@@ -6,7 +6,6 @@
 
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::sockopt::socket_peercred;
 
 /// The credentials of a process at the time it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,10 +26,26 @@ const SO_PASSRIGHTS: libc::c_int = 83;
 /// Who connected this socket.
 ///
 /// # Errors
-/// `INVAL` where it is no connected Unix socket.
+/// `INVAL` where it is no connected Unix socket; `SRCH` where the process has
+/// no number in this PID namespace (the kernel says 0, which is nobody).
 pub fn peer_identity(socket: impl AsFd) -> Result<Identity, Errno> {
-    let cred = socket_peercred(socket)?;
-    Ok(Identity { pid: cred.pid.as_raw_nonzero().get(), uid: cred.uid.as_raw(), gid: cred.gid.as_raw() })
+    let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length: libc::socklen_t = 12;
+    // SAFETY: cred is live and 12 bytes long, plain integers valid for any bits.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut cred).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 if cred.pid > 0 => Ok(Identity { pid: cred.pid, uid: cred.uid, gid: cred.gid }),
+        0 => Err(Errno::SRCH),
+        _ => Err(Errno::INVAL),
+    }
 }
 
 /// The supplementary groups of who connected this socket; at most 256 of them.

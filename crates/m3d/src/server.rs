@@ -210,7 +210,7 @@ impl Server {
                 Err(_) => return self.close(event.token),
             };
             // A child that inherited the socket must not speak for its parent.
-            let stranger = packet.sender_pid.is_some_and(|pid| pid != connection.cred.pid);
+            let stranger = packet.sender_pid != Some(connection.cred.pid);
             if packet.bytes == 0 || packet.truncated || stranger {
                 return self.close(event.token);
             }

@@ -68,10 +68,15 @@ impl Server {
 
     /// Ends another's receive(ANY), or is remembered for its next one.
     pub(super) fn wakeup(&mut self, token: u64, cred: &Cred, place: Place) {
-        if let Err(error) = self.node.may_unbind(place, cred) {
-            return self.refuse(token, error.code(), error);
-        }
         let own = self.connections.get(&token).and_then(|connection| connection.place);
+        if own == Some(place) {
+            return self.refuse(token, Code::Endpoint, "an endpoint cannot wake itself");
+        }
+        if let Err(error) = self.node.may_unbind(place, cred) {
+            // As for every verb that has a destination.
+            let code = if error.code() == Code::NotBind { Code::DstDied } else { error.code() };
+            return self.refuse(token, code, error);
+        }
         if let Some(own) = own
             && let Err(denied) = self.node.may(own, Some(place.address), Verb::Wakeup)
         {
