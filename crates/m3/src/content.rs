@@ -216,7 +216,7 @@ fn from_hex(digits: &str) -> std::result::Result<Vec<u8>, String> {
         .filter(|letter| !matches!(letter, ' ' | '_' | ':'))
         .map(|letter| letter.to_digit(16).ok_or_else(|| format!("{letter:?} is no hexadecimal digit")))
         .collect::<std::result::Result<_, _>>()?;
-    if digits.len() % 2 != 0 {
+    if !digits.len().is_multiple_of(2) {
         return Err(format!("{} hexadecimal digits make no whole bytes", digits.len()));
     }
     // Two digits fit a byte.

@@ -96,7 +96,8 @@ impl Fail {
     }
 
     fn text(&self) -> String {
-        let next = self.next.as_ref().filter(|next| !self.what.contains(next.as_str()));
+        // Some texts name the command that helps already.
+        let next = self.next.as_ref().filter(|_next| !self.what.contains("`m3 "));
         match next {
             Some(next) => format!("m3: {}\n    {next}", self.what),
             None => format!("m3: {}", self.what),
@@ -143,6 +144,9 @@ macro_rules! from_errors {
     ($($name:ident),*) => {$(
         impl From<m3ipc::$name> for Fail {
             fn from(error: m3ipc::$name) -> Self {
+                if error.code() == Code::VmNotRun {
+                    return Self::code(Code::VmNotRun, "the VM has ended, and with it this endpoint");
+                }
                 let text = error.to_string();
                 // Some texts have their code already.
                 let text = if text.contains("EMOL") {

@@ -75,7 +75,16 @@ impl std::str::FromStr for Target {
 }
 
 /// Binds this process in a VM: to a slot where `written` is a number, under this name else.
+/// Under `m3 run` it is bound already, and takes that endpoint.
 pub fn bind(vm: &Vm, written: Option<&str>) -> Result<Endpoint> {
+    if std::env::var_os("M3_ENDPOINT").is_some()
+        && let Ok(mut own) = Endpoint::wait_for_bind(Timeout::Now)
+    {
+        if let Some(name) = written.filter(|written| written.parse::<i32>().is_err()) {
+            own.name_attach(name)?;
+        }
+        return Ok(own);
+    }
     match written.map(|written| (written, written.parse::<i32>())) {
         None => Ok(vm.bind_any()?),
         Some((_, Ok(slot))) => Ok(vm.bind(slot)?),
@@ -120,6 +129,10 @@ fn by_name(own: &mut Endpoint, vm: &Vm, name: &str, wait: Option<Timeout>) -> Re
             Fail::code(Code::NoNode, what)
                 .next(format!("`m3 ps {}` shows who is there; --wait waits for the name", vm.name()))
         }
+        Code::TimedOut => Fail::code(
+            Code::TimedOut,
+            format!("nobody took the name {name:?} in VM {:?} in time ({})", vm.name(), error.code()),
+        ),
         _ => error.into(),
     })
 }

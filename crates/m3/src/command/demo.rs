@@ -133,7 +133,7 @@ fn beside(scene: &mut Scene, teller: &mut Teller) -> Result<Vec<Measured>> {
         let ratio = way.median_ns as f64 / best_ns as f64;
         let trips = format!("{} trips", way.trips);
         let line =
-            format!("{:<16} {:>9}  {ratio:>5.1} x  {:<28}{trips}", way.name, time(way.median_ns), way.waits);
+            format!("{:<16} {:>9}  {ratio:>5.1} x  {:<30}{trips}", way.name, time(way.median_ns), way.waits);
         teller.more(&line)?;
     }
     Ok(measured)

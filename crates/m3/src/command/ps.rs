@@ -37,7 +37,7 @@ pub fn run(args: &Ps, out: Out) -> Result<()> {
         rows.extend(members.iter().map(|member| row(vm, member, &members)));
         let of_vm = chains(&members);
         drawn.extend(of_vm.iter().map(|chain| format!("{}: {chain}", vm.name)));
-        all.push(serde_json::json!({ "vm": vm, "endpoints": members, "chains": of_vm }));
+        all.push(serde_json::json!({ "vm": super::vm::json(vm), "endpoints": members, "chains": of_vm }));
     }
     if out.is_json() {
         return out.json(&all);

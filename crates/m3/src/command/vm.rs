@@ -1,7 +1,7 @@
 //! `m3 vm`: creates, ends, lists and shows VMs.
 
 use crate::cli::Common;
-use crate::fail::{Fail, Result};
+use crate::fail::Result;
 use crate::out::{Out, table};
 use crate::reach;
 use clap::{Args, Subcommand};
@@ -102,14 +102,14 @@ fn create(args: &Create, out: Out) -> Result<()> {
         config = config.group(gid);
     }
     let vm = reach::node_or_new(&args.common)?.vm_init(&config)?;
-    out.either(vm.info(), format!("VM {} is named {}", vm.id(), vm.name()))
+    out.either(&json(vm.info()), format!("VM {} is named {}", vm.id(), vm.name()))
 }
 
 fn end(args: &Named, out: Out) -> Result<()> {
     let mut node = reach::node(&args.common)?;
     let vm = reach::vm(&mut node, &args.vm)?;
     node.vm_end(vm.id())?;
-    out.either(vm.info(), format!("VM {} ({}) has ended", vm.id(), vm.name()))
+    out.either(&json(vm.info()), format!("VM {} ({}) has ended", vm.id(), vm.name()))
 }
 
 fn list(common: &Common, out: Out) -> Result<()> {
@@ -121,7 +121,14 @@ fn list(common: &Common, out: Out) -> Result<()> {
     } else {
         table(&head, &rows)
     };
-    out.either(&vms, text)
+    out.either(&vms.iter().map(json).collect::<Vec<_>>(), text)
+}
+
+/// As JSON, the mode as it is written.
+pub fn json(vm: &VmInfo) -> serde_json::Value {
+    let mut value = serde_json::json!(vm);
+    value["mode"] = format!("{:03o}", vm.mode).into();
+    value
 }
 
 fn row(vm: &VmInfo) -> Vec<String> {
@@ -144,7 +151,7 @@ fn info(args: &Named, out: Out) -> Result<()> {
     let info = vm.info();
     let members = node.endpoints(info.id)?;
     if out.is_json() {
-        return out.json(&serde_json::json!({ "vm": info, "endpoints": members }));
+        return out.json(&serde_json::json!({ "vm": json(info), "endpoints": members }));
     }
     let allowed = |shift: u16| {
         let bits = info.mode >> shift & 7;
@@ -158,13 +165,14 @@ fn info(args: &Named, out: Out) -> Result<()> {
         format!("    group  {} may {}", info.gid, allowed(3)),
         format!("    others may {}", allowed(0)),
         format!("    slots  {} to {}, user slots from 29", -info.tasks, info.procs - 1),
+        format!("    grace  {} ms between SIGPIPE and SIGKILL at its end", info.grace_ms),
         format!(
             "    members {}{}",
             info.endpoints,
             if members.is_empty() { "" } else { "; m3 ps shows them" }
         ),
     ];
-    lines.iter().try_for_each(|line| out.line(line)).map_err(|fail: Fail| fail)
+    lines.iter().try_for_each(|line| out.line(line))
 }
 
 #[cfg(test)]
