@@ -5,9 +5,11 @@
 //! read through an atomic.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use std::os::fd::AsRawFd;
+use std::sync::Once;
 
 const PAGE_BYTES: usize = 4096;
 
@@ -61,5 +63,56 @@ impl Drop for ForkGuard {
     fn drop(&mut self) {
         // SAFETY: our own mapping, unmapped once; nothing borrows from it any more.
         let _ = unsafe { munmap(self.page, PAGE_BYTES) };
+    }
+}
+
+/// Descriptors that a child by fork must not keep open: how many are remembered.
+const KEPT_MAX: usize = 256;
+static KEPT: [AtomicI32; KEPT_MAX] = [const { AtomicI32::new(NO_FD) }; KEPT_MAX];
+const NO_FD: i32 = -1;
+static REGISTER: Once = Once::new();
+
+/// A descriptor whose copies in children by fork are closed at once, so that
+/// its other end sees when this process has gone or executed another program.
+#[derive(Debug)]
+pub struct NotForChildren {
+    place: Option<usize>,
+}
+
+impl NotForChildren {
+    /// Remembers a descriptor; beyond 256 at a time children keep theirs.
+    pub fn new(fd: &impl AsRawFd) -> Self {
+        // SAFETY: the handler is a plain function that lives as long as the process.
+        REGISTER.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(close_kept)) });
+        let fd = fd.as_raw_fd();
+        let free =
+            |kept: &AtomicI32| kept.compare_exchange(NO_FD, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        Self { place: KEPT.iter().position(free) }
+    }
+}
+
+impl Drop for NotForChildren {
+    fn drop(&mut self) {
+        if let Some(place) = self.place {
+            KEPT[place].store(NO_FD, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Runs in the child, before fork returns there: system calls only, no locks.
+/// The numbers stay valid (they lead to /dev/null), since their owners will close them.
+extern "C" fn close_kept() {
+    // SAFETY: a constant path and flags; the result is checked.
+    let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
+    for kept in &KEPT {
+        let fd = kept.load(Ordering::Relaxed);
+        if fd != NO_FD && null >= 0 {
+            // SAFETY: fd is a descriptor of ours, null another one; both stay open.
+            unsafe { libc::dup3(null, fd, libc::O_CLOEXEC) };
+        }
+    }
+    if null >= 0 {
+        // SAFETY: opened above, used by nobody else.
+        unsafe { libc::close(null) };
     }
 }

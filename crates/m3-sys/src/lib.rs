@@ -18,7 +18,7 @@ mod process;
 pub use bell::{Bell, Clapper};
 pub use clock::{monotonic_ns, ticks};
 pub use cpu::{current_cpu, pin_to, relax, yield_cpu};
-pub use fork::ForkGuard;
+pub use fork::{ForkGuard, NotForChildren};
 pub use futex::{WAIT_WORDS_MAX, Waiting, wait, wait_any, wake};
 pub use identity::{Identity, peer_groups, peer_identity, peer_pidfd};
 pub use mapping::Mapping;
@@ -28,7 +28,7 @@ pub use packet::{
 };
 pub use poll::{Poll, Ready, wait_readable};
 pub use process::{
-    Signal, die_with_parent, no_core, open_process, open_thread, process_id, process_of_thread, process_start_ticks,
-    raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
+    Signal, die_with_parent, no_core, open_process, open_thread, process_id, process_of_thread,
+    process_start_ticks, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
 };
 pub use rustix::io::Errno;

@@ -105,8 +105,7 @@ pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
 /// # Source
 /// proc_pid_status(5), Tgid
 pub fn process_of_thread(thread: i32) -> Result<i32, Errno> {
-    let status =
-        std::fs::read_to_string(format!("/proc/{thread}/status")).map_err(|_gone| Errno::SRCH)?;
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).map_err(|_gone| Errno::SRCH)?;
     let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     group.and_then(|number| number.trim().parse().ok()).ok_or(Errno::SRCH)
 }

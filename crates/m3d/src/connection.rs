@@ -70,6 +70,8 @@ pub(crate) enum Sent {
     Gone,
     /// It waits for room.
     Waits,
+    /// It waits until others have taken their descriptors: room there is.
+    Crowded,
     /// The connection is of no use any more.
     Broken,
 }
@@ -93,18 +95,21 @@ impl Connection {
     /// Sends a frame, or keeps it until there is room: frames never overtake.
     pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Sent {
         let outgoing = Outgoing { frame: m3_wire::encode(frame), fds };
+        let mut ended = Sent::Waits;
         if self.waiting.is_empty() {
             match try_send(&self.socket, &outgoing) {
                 Ok(()) => return Sent::Gone,
-                Err(Errno::AGAIN | Errno::TOOMANYREFS) => {}
-                Err(_) => return Sent::Broken,
+                Err(errno) => match reason(errno) {
+                    Sent::Broken => return Sent::Broken,
+                    other => ended = other,
+                },
             }
         }
         if self.waiting.len() >= WAITING_FRAMES_MAX {
             return Sent::Broken;
         }
         self.waiting.push_back(outgoing);
-        Sent::Waits
+        ended
     }
 
     /// Sends what waits, as far as there is room.
@@ -112,8 +117,7 @@ impl Connection {
         while let Some(next) = self.waiting.front() {
             match try_send(&self.socket, next) {
                 Ok(()) => drop(self.waiting.pop_front()),
-                Err(Errno::AGAIN | Errno::TOOMANYREFS) => return Sent::Waits,
-                Err(_) => return Sent::Broken,
+                Err(errno) => return reason(errno),
             }
         }
         Sent::Gone
@@ -124,6 +128,14 @@ impl Connection {
         if let Some(pages) = &self.pages {
             pages.desk.announce();
         }
+    }
+}
+
+fn reason(errno: Errno) -> Sent {
+    match errno {
+        Errno::AGAIN => Sent::Waits,
+        Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM => Sent::Crowded,
+        _ => Sent::Broken,
     }
 }
 

@@ -17,6 +17,8 @@ const HELLO_LIMIT_NS: u64 = 5_000_000_000;
 /// How many connections one user may have.
 const CONNECTIONS_PER_USER: usize = 8_192;
 const LISTENER: u64 = 0;
+/// How long to wait where the system is out of something that others will give back.
+const CROWDED_NS: u64 = 10_000_000;
 
 /// What a token of the poll stands for.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +35,10 @@ pub(crate) enum Alarm {
     VmGrace(i32),
     UnbindGrace(Place),
     Idle,
+    /// Try to send again what waits for this connection.
+    Flush(u64),
+    /// Listen again, after the system had no descriptor for a newcomer.
+    Listen,
 }
 
 /// All that the daemon has.
@@ -167,6 +173,9 @@ impl Server {
                 Err(Errno::AGAIN) => return,
                 Err(errno) => {
                     tracing::warn!(%errno, "cannot accept a connection");
+                    // The newcomer still waits: without a pause we would do nothing else.
+                    let _ = self.poll.remove(&self.home.listener);
+                    self.set_alarm(CROWDED_NS, Alarm::Listen);
                     return;
                 }
             }
@@ -284,6 +293,7 @@ impl Server {
                     let _ = self.poll.want_room(&connection.socket, token, true);
                 }
             }
+            Sent::Crowded => self.set_alarm(CROWDED_NS, Alarm::Flush(token)),
             Sent::Broken => self.close(token),
         }
     }
@@ -293,6 +303,10 @@ impl Server {
         match connection.flush() {
             Sent::Gone => drop(self.poll.want_room(&connection.socket, token, false)),
             Sent::Waits => {}
+            Sent::Crowded => {
+                let _ = self.poll.want_room(&connection.socket, token, false);
+                self.set_alarm(CROWDED_NS, Alarm::Flush(token));
+            }
             Sent::Broken => self.close(token),
         }
     }
@@ -381,6 +395,8 @@ impl Server {
                 Alarm::VmGrace(vm) => self.kill_members(vm),
                 Alarm::UnbindGrace(place) => self.force_unbind(place),
                 Alarm::Idle => self.leave_if_idle(),
+                Alarm::Flush(token) => self.flush(token),
+                Alarm::Listen => drop(self.poll.add(&self.home.listener, LISTENER)),
             }
         }
     }

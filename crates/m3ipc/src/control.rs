@@ -3,7 +3,7 @@
 use crate::error::Fail;
 use crate::{runtime, spawn};
 use m3_abi::Code;
-use m3_sys::Errno;
+use m3_sys::{Errno, NotForChildren};
 use m3_wire::{FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -12,6 +12,9 @@ use std::time::Duration;
 
 /// How long a daemon that was just started may take until it answers.
 const START_LIMIT_NS: u64 = 5_000_000_000;
+
+/// How long a daemon may take for what it can answer at once.
+const SOON_NS: u64 = 200_000_000;
 
 /// News with the descriptors that came with them.
 pub(crate) type NewsFrame = (News, Vec<OwnedFd>);
@@ -30,6 +33,8 @@ pub(crate) enum Absent {
 /// One connection to the daemon.
 #[derive(Debug)]
 pub(crate) struct Control {
+    /// Forgotten before the socket is closed and its number given to another.
+    _not_for_children: NotForChildren,
     socket: OwnedFd,
     directory: PathBuf,
     news: VecDeque<NewsFrame>,
@@ -43,8 +48,14 @@ impl Control {
     pub(crate) fn connect(directory: &Path, absent: Absent) -> Result<Self, Fail> {
         let socket = reach(directory, absent)?;
         let buffer = vec![0; REPLY_MAX_BYTES].into_boxed_slice();
-        let mut control =
-            Self { socket, directory: directory.to_owned(), news: VecDeque::new(), late: 0, buffer };
+        let mut control = Self {
+            _not_for_children: NotForChildren::new(&socket),
+            socket,
+            directory: directory.to_owned(),
+            news: VecDeque::new(),
+            late: 0,
+            buffer,
+        };
         match control.request(&Request::Hello { version: VERSION })? {
             (Reply::Welcome { .. }, _) => Ok(control),
             _ => Err(unexpected()),
@@ -91,6 +102,12 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// Asks, and does not wait for a daemon that is stopped: for questions in
+    /// the middle of calls that have limits of their own.
+    pub(crate) fn request_soon(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.request_until(request, m3_sys::monotonic_ns() + SOON_NS)
     }
 
     /// Tells the daemon something that has no answer.

@@ -126,7 +126,7 @@ impl Endpoint {
         }
         let request = Request::Clapper(peer.address().0);
         // Without a bell to ring the peer finds the message at its next slow look.
-        if let Ok((_, fds)) = self.control.request(&request)
+        if let Ok((_, fds)) = self.control.request_soon(&request)
             && let Ok(clapper) = one(fds)
         {
             let clapper = Clapper::from_fd(clapper);

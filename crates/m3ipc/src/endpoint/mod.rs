@@ -154,11 +154,11 @@ impl Endpoint {
     }
 
     /// Whether this endpoint is still one: not unbound by another, its VM not
-    /// ended, as far as it has heard, and this is no child by fork.
+    /// ended, and this is no child by fork. Two loads where there is nothing to hear.
     #[must_use]
     #[inline]
-    pub fn is_bound(&self) -> bool {
-        self.left.is_none() && self.guard.is_original()
+    pub fn is_bound(&mut self) -> bool {
+        self.guard.is_original() && self.hear().is_ok()
     }
 
     /// Begins a call: it must be the binder's process, bound, and allowed.
@@ -206,8 +206,8 @@ impl Drop for Endpoint {
         // In a child by fork the pages are not even mapped, and the endpoint is the parent's.
         if self.guard.is_original() && self.left.is_none() {
             let request = m3_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
-            // The daemon sees the closed connection where it cannot answer.
-            let _ = self.control.request(&request);
+            // A daemon that does not answer sees the closed connection when it can.
+            let _ = self.control.request_soon(&request);
         }
     }
 }

@@ -153,6 +153,8 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         let graced = if deadline.no_wait { self.grace(index) } else { deadline };
         let peer = self.peers.get(index).address();
+        // Who only gives the peer time to wake is not blocked, and in no circle.
+        let verb = if deadline.no_wait { Verb::None } else { verb };
         let want = Want { verb, peer, index: Some(index), posted: Some(posted) };
         let taken = self.wait(want, graced, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);

@@ -224,7 +224,7 @@ impl Endpoint {
         if may_lock && nap.want.verb != Verb::Await {
             // Circles that were not whole yet are found a little later.
             nap.ask_after_ns = (nap.ask_after_ns * 10).min(SLOW_CHECK_NS);
-            if let Ok((Reply::Number(1), _)) = self.control.request(&Request::IsDeadlock) {
+            if let Ok((Reply::Number(1), _)) = self.control.request_soon(&Request::IsDeadlock) {
                 return Err(Code::Locked.into());
             }
         }
