@@ -44,6 +44,12 @@ pub trait Word32 {
     /// Replaces it, and tells what it was.
     #[cfg_attr(loom, track_caller)]
     fn swap(&self, value: u32, order: Ordering) -> u32;
+    /// Sets bits, and tells what it was.
+    #[cfg_attr(loom, track_caller)]
+    fn fetch_or(&self, bits: u32, order: Ordering) -> u32;
+    /// Keeps only these bits, and tells what it was.
+    #[cfg_attr(loom, track_caller)]
+    fn fetch_and(&self, bits: u32, order: Ordering) -> u32;
     /// Adds one.
     #[cfg_attr(loom, track_caller)]
     fn bump(&self);
@@ -89,6 +95,14 @@ impl Word32 for AtomicU32 {
     #[inline]
     fn swap(&self, value: u32, order: Ordering) -> u32 {
         Self::swap(self, value, order)
+    }
+    #[inline]
+    fn fetch_or(&self, bits: u32, order: Ordering) -> u32 {
+        Self::fetch_or(self, bits, order)
+    }
+    #[inline]
+    fn fetch_and(&self, bits: u32, order: Ordering) -> u32 {
+        Self::fetch_and(self, bits, order)
     }
     #[inline]
     fn bump(&self) {

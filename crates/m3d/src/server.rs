@@ -49,8 +49,9 @@ pub(crate) struct Server {
     pub(crate) node: Node,
     pub(crate) initialised: bool,
     pub(crate) takeovers: u32,
-    /// Links that their parties hold, as far as this daemon knows.
-    pub(crate) made: BTreeSet<(Place, Place)>,
+    /// Who holds a link with whom, as far as this daemon knows: it made the
+    /// link, or the holder recalled it after a takeover.
+    pub(crate) held: BTreeSet<(Place, Place)>,
     pub(crate) poll: Poll,
     pub(crate) sources: HashMap<u64, Source>,
     pub(crate) connections: HashMap<u64, Connection>,
@@ -100,7 +101,7 @@ impl Server {
             home,
             node,
             takeovers,
-            made: BTreeSet::new(),
+            held: BTreeSet::new(),
             poll,
             sources: HashMap::new(),
             connections: HashMap::new(),

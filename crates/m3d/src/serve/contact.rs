@@ -8,11 +8,6 @@ use m3_model::tables::{Link, LookupError, Place, Verb};
 use m3_wire::{News, PeerInfo, Reply};
 use std::rc::Rc;
 
-/// Two endpoints, in one order.
-fn pair(one: Place, other: Place) -> (Place, Place) {
-    if one <= other { (one, other) } else { (other, one) }
-}
-
 impl Server {
     /// Makes a link, or lets the caller wait for a peer that has not (re)appeared yet.
     pub(crate) fn contact(&mut self, token: u64, peer: Address) {
@@ -23,7 +18,7 @@ impl Server {
             let code = if died { Code::DstDied } else { error.code(Code::DstDied) };
             return self.refuse(token, code, error);
         }
-        if self.made.contains(&pair(here, there)) {
+        if self.held.contains(&(here, there)) {
             return self.reply(token, Reply::Known, Vec::new());
         }
         let ready = self.present.get(&there).copied().filter(|other| {
@@ -58,7 +53,7 @@ impl Server {
         let of_peer = self.peer_info(there, link.asker_index, link.peer_index, to_peer, to_me);
         let of_me = self.peer_info(here, link.peer_index, link.asker_index, to_me, to_peer);
         let (Some(of_peer), Some(of_me)) = (of_peer, of_me) else { return };
-        self.made.insert(pair(here, there));
+        self.held.extend([(here, there), (there, here)]);
         // The peer first: what the caller posts at once must not find a stranger.
         let fds = vec![Rc::clone(&memory), mine.0, mine.1];
         self.tell(other, News::Contact(of_me), fds);
@@ -71,8 +66,8 @@ impl Server {
         for peer in peers {
             let there = Place::new(here.vm, Address(*peer));
             if self.node.endpoint(there).is_some() {
-                // Held by this party: it will not be made anew.
-                self.made.insert(pair(here, there));
+                // Held by this party; whether the other holds it too it says itself.
+                self.held.insert((here, there));
             } else {
                 self.tell(token, News::Died(*peer), Vec::new());
             }
@@ -83,7 +78,9 @@ impl Server {
     /// Forgets the links of one that has gone.
     pub(crate) fn forget_links(&mut self, place: Place, peers: &[m3_model::tables::Peer]) {
         for peer in peers {
-            self.made.remove(&pair(place, Place::new(place.vm, peer.address)));
+            let other = Place::new(place.vm, peer.address);
+            self.held.remove(&(place, other));
+            self.held.remove(&(other, place));
         }
     }
 

@@ -72,7 +72,7 @@ impl Server {
             tasks: limits.tasks,
             daemon_pid: m3_sys::process_id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            links: u32::try_from(self.made.len()).unwrap_or(u32::MAX),
+            links: u32::try_from(self.held.len().div_ceil(2)).unwrap_or(u32::MAX),
             endpoints: u32::try_from(self.present.len()).unwrap_or(u32::MAX),
             takeovers: self.takeovers,
         };
