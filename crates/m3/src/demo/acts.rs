@@ -1,9 +1,12 @@
 //! What happens on the scene.
 
 use super::scene::Scene;
-use super::{Measured, Order, Told};
+use super::{Measured, Order, SERVER, Told};
 use crate::fail::{Fail, Result};
 use std::time::Duration;
+
+/// How long the client has slept before its server is killed.
+const ASLEEP_NS: u64 = 500_000;
 
 /// A death, as the client learned of it.
 #[derive(Clone, Debug)]
@@ -49,8 +52,9 @@ pub fn measure(scene: &mut Scene) -> Result<Vec<Measured>> {
 
 /// Kills the server while the client's call waits for its answer.
 pub fn kill(scene: &mut Scene, client: i32) -> Result<Death> {
+    let before = look(scene, client)?;
     scene.order(Order::Hang)?;
-    until_it_waits(scene, client)?;
+    until_it_waits(scene, client, before.taken)?;
     let before_ns = scene.kill_server()?;
     match scene.told()? {
         Told::Died { error, code, at_ns } => {
@@ -60,13 +64,30 @@ pub fn kill(scene: &mut Scene, client: i32) -> Result<Death> {
     }
 }
 
-/// Until the node says that the client sleeps in sendrec.
-fn until_it_waits(scene: &mut Scene, client: i32) -> Result<()> {
+/// What the node says of the two.
+struct Seen {
+    /// Messages that the server has taken.
+    taken: u64,
+    /// For how long the client sleeps in sendrec.
+    asleep_ns: u64,
+}
+
+fn look(scene: &mut Scene, client: i32) -> Result<Seen> {
     let vm = scene.vm.id();
+    let members = scene.node()?.endpoints(vm)?;
+    let server = members.iter().find(|member| member.names.iter().any(|name| name == SERVER));
+    let wait = members.iter().find(|member| member.pid == client).map(|member| &member.wait);
+    Ok(Seen {
+        taken: server.map_or(0, |server| server.received),
+        asleep_ns: wait.filter(|wait| wait.verb.starts_with("sendrec")).map_or(0, |wait| wait.for_ns),
+    })
+}
+
+/// Until the server has taken one more request, and the client sleeps over it.
+fn until_it_waits(scene: &mut Scene, client: i32, taken: u64) -> Result<()> {
     for _ in 0..10_000 {
-        let members = scene.node()?.endpoints(vm)?;
-        let wait = members.iter().find(|member| member.pid == client).map(|member| &member.wait);
-        if wait.is_some_and(|wait| wait.verb.starts_with("sendrec") && wait.for_ns > 500_000) {
+        let seen = look(scene, client)?;
+        if seen.taken > taken && seen.asleep_ns > ASLEEP_NS {
             return Ok(());
         }
         std::thread::sleep(Duration::from_micros(500));
