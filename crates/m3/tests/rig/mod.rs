@@ -1,6 +1,6 @@
 //! A place of its own for each test, and programs that cannot hang or stay.
-// Not every file of tests needs all of it.
-#![allow(dead_code)]
+// Not every file of tests needs all of it; a test that cannot begin may panic.
+#![allow(dead_code, clippy::unwrap_used)]
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
