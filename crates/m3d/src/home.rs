@@ -44,6 +44,8 @@ impl Home {
         let path = settings.runtime_dir.clone();
         let made = runtime::make(&path, if settings.system { 0o755 } else { 0o700 })?;
         let lock = lock(&path)?;
+        // A killed predecessor's directory goes as ours would.
+        let made = made || path.join("journal").exists();
         let bells = path.join("bells");
         runtime::make(&bells, 0o700)?;
         let (listener, socket_is_ours) = match m3_sys::inherited_listener() {
