@@ -117,6 +117,12 @@ impl Inbox {
         let mut found = None;
         while let Some(Reverse((stamp, index))) = self.messages.pop() {
             let Some(peer) = peers.claimed(index).filter(|peer| peer.queued) else { continue };
+            if stamp < peer.floor {
+                // Of a message that a receive from this peer alone has taken: what lies there now came later.
+                peer.queued = false;
+                self.examine(peer, index);
+                continue;
+            }
             match peer.look() {
                 Some(arrival) if wanted(&arrival) => {
                     peer.queued = false;
