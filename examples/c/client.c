@@ -40,8 +40,11 @@ int main(int argc, char **argv) {
   if (m.m_type != OK) return fail("answer", m.m_type);
   printf("client: %d + %d = %d\n", m.m1_i1, m.m1_i2, m.m1_i3);
 
+  /* An endpoint's notifications end with it: the client leaves once this one was taken. */
   code = mnx_notify(server);
   if (code != OK) return fail("notify", code);
+  code = mnx_receive(server, &m);
+  if (code != OK) return fail("receive", code);
   code = mnx_unbind(VM_ID, self);
   return code == OK ? 0 : fail("unbind", code);
 }

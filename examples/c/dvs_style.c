@@ -38,7 +38,9 @@ static int client(void) {
     check("client", "sendrec", dvk_sendrec(server, &m));
     printf("client: " MSG1_FORMAT, MSG1_FIELDS(&m));
   }
+  /* An endpoint's notifications end with it: the client leaves once this one was taken. */
   check("client", "notify", dvk_notify(server));
+  check("client", "receive", dvk_receive(server, &m));
   check("client", "unbind", dvk_unbind(DC_ID, self));
   return EXIT_SUCCESS;
 }
@@ -54,6 +56,7 @@ static void serve(void) {
     check("server", "send", dvk_send(m.m_source, &m));
   }
   printf("server: notified by %d\n", m.m_source);
+  check("server", "send", dvk_send(m.m_source, &m));
 }
 
 int main(void) {

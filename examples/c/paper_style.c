@@ -38,7 +38,9 @@ static int client(void) {
     check("client", "sendrec", mnx_sendrec(server, &m));
     printf("client: " MSG1_FORMAT, MSG1_FIELDS(&m));
   }
+  /* An endpoint's notifications end with it: the client leaves once this one was taken. */
   check("client", "notify", mnx_notify(server));
+  check("client", "receive", mnx_receive(server, &m));
   check("client", "unbind", mnx_unbind(VM_ID, self));
   return EXIT_SUCCESS;
 }
@@ -54,6 +56,7 @@ static void serve(void) {
     check("server", "send", mnx_send(m.m_source, &m));
   }
   printf("server: notified by %d\n", m.m_source);
+  check("server", "send", mnx_send(m.m_source, &m));
 }
 
 int main(void) {

@@ -45,6 +45,8 @@ int main(void) {
     if (code != OK) return fail("receive", code);
     if (M3_IS_NOTIFY(&m)) {
       printf("server: %d is done\n", m.m_source);
+      mnx_send(m.m_source, &m);
+      mnx_wait4unbind_T(m.m_source, 5000);
       break;
     }
     int client = m.m_source;

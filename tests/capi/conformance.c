@@ -388,17 +388,14 @@ static void sends(void) {
   group("signals");
   tell(&p, RECEIVE, ANY, 0, LONG_MS);
   until_blocked(VM, &p);
-  kill(p.pid, SIGUSR1);
-  is(hear(&p).code, EMOLINTR, "a signal ends receive");
+  is(hear_interrupted(&p, SIGUSR1).code, EMOLINTR, "a signal ends receive");
   tell(&p, SEND, q.ep, 5, LONG_MS);
   until_blocked(VM, &p);
-  kill(p.pid, SIGUSR1);
-  is(hear(&p).code, EMOLINTR, "a signal ends send");
+  is(hear_interrupted(&p, SIGUSR1).code, EMOLINTR, "a signal ends send");
   is(call(&q, RECEIVE, ANY, 0, TIMEOUT_NOWAIT).code, EMOLAGAIN, "and its message is withdrawn");
   tell(&p, SENDREC, q.ep, 5, LONG_MS);
   until_blocked(VM, &p);
-  kill(p.pid, SIGUSR1);
-  is(hear(&p).code, EMOLINTR, "a signal ends sendrec");
+  is(hear_interrupted(&p, SIGUSR1).code, EMOLINTR, "a signal ends sendrec");
   is(call(&q, RECEIVE, ANY, 0, TIMEOUT_NOWAIT).code, EMOLAGAIN, "and its request is withdrawn");
 
   group("deadlock");
@@ -586,6 +583,7 @@ static void notifications(void) {
   group("m3_fd");
   is(m3_fd(), EMOLNOTBIND, "not bound");
   is(call(&q, POLL, 0, 0, TIMEOUT_NOWAIT).code, 0, "nothing to take");
+  is(call(&q, RECEIVE, ANY, 0, TIMEOUT_NOWAIT).code, EMOLAGAIN, "nor by receive, after which one polls");
   o = order(POLL);
   o.ms = -1;
   tell_order(&q, o);

@@ -158,8 +158,13 @@ static int while_received(struct order *o) {
     if (mnx_getprocinfo(o->vm, _ENDPOINT_P(o->ep), &p) != OK) break;
   } while (!(p.p_rts_flags & RECEIVING) && poll(NULL, 0, 1) == 0);
   int code = mnx_receive_T(ANY, &m, TIMEOUT_NOWAIT);
-  pthread_kill(thread, SIGUSR1);
-  pthread_join(thread, NULL);
+  struct timespec soon;
+  do {
+    pthread_kill(thread, SIGUSR1);
+    clock_gettime(CLOCK_REALTIME, &soon);
+    soon.tv_nsec += 20000000;
+    if (soon.tv_nsec >= 1000000000) soon.tv_sec++, soon.tv_nsec -= 1000000000;
+  } while (pthread_timedjoin_np(thread, NULL, &soon) == ETIMEDOUT);
   return code;
 }
 
@@ -311,6 +316,17 @@ static struct result hear(struct peer *peer) {
     r.code = EMOLSRCH;
   }
   return r;
+}
+
+/*
+ * Sends a signal until the call that was told has ended: one that arrives before
+ * the peer sleeps is handled and ends nothing.
+ */
+static struct result hear_interrupted(struct peer *peer, int signo) {
+  struct pollfd result = {peer->results, POLLIN, 0};
+  do kill(peer->pid, signo);
+  while (poll(&result, 1, 20) == 0);
+  return hear(peer);
 }
 
 static struct result call_order(struct peer *peer, struct order o) {
