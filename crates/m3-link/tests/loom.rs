@@ -88,7 +88,7 @@ fn explore(model: Model, weakness: Option<Weakness>) -> Outcome {
         weak::choose(weakness);
         weak::note_sites();
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = model.bound;
+        builder.preemption_bound = std::env::var("BOUND").ok().map(|b| b.parse().unwrap());
         builder.max_branches = 20_000;
         let checked = catch_unwind(AssertUnwindSafe(|| {
             builder.check(move || {

@@ -80,10 +80,15 @@ impl Server {
                 let watch = self.threads.remove(&(death.member.pid, tid));
                 self.unwatch(watch);
             }
-            if self.node.place_of(death.member.pid).is_none() {
-                let watch = self.processes.remove(&death.member.pid);
-                self.unwatch(watch);
-            }
+            self.forget_process(death.member.pid);
+        }
+    }
+
+    /// Stops watching a process that has no endpoint.
+    pub(crate) fn forget_process(&mut self, pid: i32) {
+        if self.node.place_of(pid).is_none() {
+            let watch = self.processes.remove(&pid);
+            self.unwatch(watch);
         }
     }
 

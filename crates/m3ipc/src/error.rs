@@ -213,9 +213,9 @@ operation_errors! {
         /// The VM has no such slot.
         NoSuchSlot = Range: "the VM has no slot for {0}",
         /// The time limit passed.
-        TimedOut = TimedOut: "the time limit passed (waiting for {0})",
+        TimedOut = TimedOut: "the time limit passed",
         /// A signal was handled.
-        Interrupted = Intr: "a signal ended the waiting for {0}",
+        Interrupted = Intr: "a signal ended the waiting",
         /// The caller may not.
         Denied = Privileges: "the caller may not do this to endpoint {0}",
         /// It was running: the wakeup is remembered.

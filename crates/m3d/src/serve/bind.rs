@@ -55,7 +55,11 @@ impl Server {
                 }
                 self.give_pages(token, Place::new(vm, bound.address), bound.told);
             }
-            Err(error) => self.refuse(token, error.code(), error),
+            Err(error) => {
+                // Watched for nothing: whoever is refused again and again must not cost a descriptor.
+                self.forget_process(cred.pid);
+                self.refuse(token, error.code(), error);
+            }
         }
     }
 

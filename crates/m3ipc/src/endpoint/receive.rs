@@ -5,7 +5,7 @@ use super::{Endpoint, Identity, Trap};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::{Deadline, Timeout};
 use m3_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
-use m3_link::{Arrival, FLAG_WOKEN, Incoming, Kind, Verb};
+use m3_link::{Arrival, Counter, FLAG_WOKEN, Incoming, Kind, Verb};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Looks at everything once in so many receives from ANY, hinted or not.
@@ -181,6 +181,7 @@ impl Endpoint {
         let identity = peer.identity;
         let source = identity.address;
         let bits = peer.link.take_notification()?;
+        self.desk.count(Counter::Received);
         self.latest = Some(identity);
         let statuses = self.faces.iter().map(|face| &face.status);
         self.inbox.spoke(&mut self.peers, index, statuses);

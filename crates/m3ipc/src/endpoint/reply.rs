@@ -68,11 +68,14 @@ impl Endpoint {
 
     fn relay_request(&mut self, client: Address, to: Address, said: &[u8]) -> Result<(), Fail> {
         self.enter(Trap::Relay)?;
+        for party in [client, to] {
+            let index = self.contact(party, Timeout::Never.deadline())?;
+            self.peers.get(index).check(Code::DstDied)?;
+        }
         if client == to {
             return Err(Code::Endpoint.into());
         }
-        let next = self.contact(to, Timeout::Never.deadline())?;
-        self.peers.get(next).check(Code::DstDied)?;
+        // Found once more: the other's contact may have let go of a client that died meanwhile.
         let index = self.contact(client, Timeout::Never.deadline())?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Relay)?;

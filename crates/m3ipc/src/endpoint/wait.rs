@@ -15,7 +15,7 @@ use m3_wire::{Reply, Request};
 
 /// How long a sleep lasts at most, before the daemon is looked after.
 const SLOW_CHECK_NS: u64 = 1_000_000_000;
-/// How long a sender sleeps before it asks whether its waiting has closed a circle.
+/// How long who waits for one peer sleeps before it asks whether its waiting has closed a circle.
 const DEADLOCK_CHECK_NS: u64 = 1_000_000;
 /// With more links than this, not all are looked at before every sleep.
 const LINKS_LOOKED_AT: usize = 128;
@@ -128,11 +128,12 @@ impl Endpoint {
         }
         self.publish_wait(nap, now_ns);
         let mut limit_ns = SLOW_CHECK_NS;
-        let may_lock = matches!(nap.want.verb, Verb::Send | Verb::SendRec);
+        let any = nap.want.index.is_none();
+        // A receive closes a circle as well: of one's own client, of one who receives from here.
+        let may_lock = matches!(nap.want.verb, Verb::Send | Verb::SendRec | Verb::Receive) && !any;
         if may_lock {
             limit_ns = nap.ask_after_ns;
         }
-        let any = nap.want.index.is_none();
         let at_bell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
         if at_bell {
             self.hang_bell()?;
