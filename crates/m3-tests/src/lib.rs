@@ -3,6 +3,11 @@
 //! Every test has a runtime directory of its own and a daemon of its own in
 //! it; both are gone when its [`Field`] is dropped, whatever happened.
 
+pub mod field;
+pub mod raw;
+pub mod syscalls;
+pub mod tally;
+
 use m3ipc::{Node, Vm, VmConfig};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

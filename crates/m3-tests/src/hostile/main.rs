@@ -1,0 +1,43 @@
+//! The processes of the hostile tests: `m3-tests-hostile USER ROLE ...`.
+//!
+//! USER 0 stays who it is. Each role speaks by lines on its output and ends
+//! with its input or its parent.
+
+mod attack;
+mod honest;
+mod scripts;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let [user, role, rest @ ..] = &words[..] else { return usage() };
+    let Ok(user) = user.parse() else { return usage() };
+    let dumpable = role != "sitter-hidden";
+    if let Err(errno) = m3_tests::syscalls::become_user(user, dumpable) {
+        eprintln!("m3-tests-hostile: cannot become user {user}: {errno}");
+        return ExitCode::FAILURE;
+    }
+    let _ = m3_sys::die_with_parent();
+    let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+    match (role.as_str(), &rest[..]) {
+        ("daemon", settings) => {
+            let words = ["m3d"].iter().chain(settings);
+            return m3d::run(&m3d::Args::parse_from(words));
+        }
+        ("pair", [directory, vm]) => honest::pair(directory, vm),
+        ("server", [directory, vm]) => honest::server(directory, vm),
+        ("client", [directory, vm, server, plant]) => honest::client(directory, vm, server, plant),
+        ("sitter" | "sitter-hidden", [directory, vm]) => honest::sitter(directory, vm),
+        ("listener", [directory, vm]) => honest::listener(directory, vm),
+        ("attacker", [directory, vm, victim, round_ms]) => attack::run(directory, vm, victim, round_ms),
+        _ => return usage(),
+    }
+    ExitCode::SUCCESS
+}
+
+fn usage() -> ExitCode {
+    eprintln!("usage: m3-tests-hostile USER ROLE ...; the tests start it");
+    ExitCode::from(2)
+}
