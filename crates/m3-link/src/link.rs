@@ -215,14 +215,15 @@ impl<P: Page> Link<P> {
     }
 
     /// What lies there for one who awaits the answer to `request`: an answer
-    /// to it, or any message of the peer, which is one too.
+    /// to it, or any message of the peer once it has taken the request, which is one too.
     ///
     /// # Errors
     /// [`Broken`] where the word is no state.
     #[inline]
     pub fn look_for_answer(&self, request: State) -> Result<Option<Arrival>, Broken> {
         Ok(self.look()?.filter(|arrival| match arrival.state.kind {
-            Kind::Send | Kind::Request => true,
+            // Read after the peer's word: what it posted after taking the request shows it taken.
+            Kind::Send | Kind::Request => self.is_taken(request) == Ok(true),
             Kind::Reply | Kind::Relay => arrival.stamp == request.sequence,
         }))
     }
