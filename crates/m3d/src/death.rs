@@ -185,6 +185,8 @@ impl Server {
         }
         self.record();
         self.grace_ms.remove(&vm);
+        // The next VM of this id is not to be killed for it.
+        self.cancel_alarm(Alarm::VmGrace(vm));
         tracing::info!(vm, "VM ended");
         for token in self.waiting_for(Deferred::VmEnd(vm)) {
             self.reply(token, Reply::Done, Vec::new());
@@ -223,7 +225,8 @@ impl Server {
         {
             let _ = m3_sys::signal(&watch.fd, Signal::PIPE);
         }
-        self.set_alarm(1_000_000_000, Alarm::UnbindGrace(place));
+        let holder = self.present.get(&place).copied();
+        self.set_alarm(1_000_000_000, Alarm::UnbindGrace(place, holder));
     }
 
     /// It did not leave by itself: its slot is free all the same.

@@ -33,7 +33,7 @@ pub(crate) enum Source {
 pub(crate) enum Alarm {
     Hello(u64),
     VmGrace(i32),
-    UnbindGrace(Place),
+    UnbindGrace(Place, Option<u64>),
     Idle,
     /// Try to send again what waits for this connection.
     Flush(u64),
@@ -378,6 +378,10 @@ impl Server {
         self.alarms.insert((m3_sys::monotonic_ns().saturating_add(in_ns), serial), alarm);
     }
 
+    pub(crate) fn cancel_alarm(&mut self, alarm: Alarm) {
+        self.alarms.retain(|_, set| *set != alarm);
+    }
+
     fn next_alarm_ns(&self) -> Option<u64> {
         self.alarms.keys().next().map(|(at, _)| *at)
     }
@@ -394,7 +398,11 @@ impl Server {
                     }
                 }
                 Alarm::VmGrace(vm) => self.kill_members(vm),
-                Alarm::UnbindGrace(place) => self.force_unbind(place),
+                // Not who came to the place since: a system slot's next holder has the same address.
+                Alarm::UnbindGrace(place, holder) if self.present.get(&place).copied() == holder => {
+                    self.force_unbind(place);
+                }
+                Alarm::UnbindGrace(..) => {}
                 Alarm::Idle => self.leave_if_idle(),
                 Alarm::Flush(token) => self.flush(token),
                 Alarm::Listen => drop(self.poll.add(&self.home.listener, LISTENER)),
