@@ -7,7 +7,8 @@
  *
  * Every call returns 0 or a value when it was done, and a negative code of
  * m3ipc/codes.h when not. No call sets errno. A pointer that cannot be read or
- * written gives EMOLADDRNOTAVAIL. A signal with a handler ends a blocked call with
+ * written gives EMOLADDRNOTAVAIL; each page is tried at the first call of a thread that
+ * names it, so one that is unmapped later is not noticed. A signal with a handler ends a blocked call with
  * EMOLINTR; a message is then surely withdrawn or surely delivered.
  *
  * Checks come in this order, and the first that fails is the result:
@@ -75,7 +76,7 @@ int mnx_getdrvsinfo(drvs_usr_t *info);
  * the node's. On success the values in force are written to params.
  * Returns the node id, EMOLDRVSINIT, EMOLBADVMID, EMOLRSCBUSY (id or name in use),
  * EMOLNAMESIZE (no zero within MAXVMNAME bytes), EMOLBADRANGE (limit above the
- * node's), EMOLBADVALUE (another field), or EMOLPRIVILEGES.
+ * node's), EMOLNOVMNODE (vm_nodes without this node), or EMOLBADVALUE (another field).
  */
 int mnx_vm_init(VM_usr_t *params);
 
@@ -245,9 +246,12 @@ int mnx_reply_T(int dst, message *m, long timeout_ms);
 
 /*
  * Hands the request that the caller took last, and has not answered, to dst as *m:
- * dst sees the first client as m_source and answers it directly.
- * Returns 0, EMOLPROCSTS (no request held, or its client waits no longer), or as
- * send.
+ * dst sees the first client as m_source and answers it directly. A long part of the
+ * request goes on as it was. The caller does not wait: the client does so in its
+ * stead, and learns what becomes of the request. With a limit of 0 it is handed on
+ * only if dst is receiving.
+ * Returns 0, EMOLPROCSTS (no request held, or its client waits no longer),
+ * EMOLAGAIN, or a code of reply.
  */
 int mnx_relay(int dst, message *m);
 int mnx_relay_T(int dst, message *m, long timeout_ms);
@@ -261,7 +265,7 @@ int mnx_notify(int dst);
 
 /*
  * As notify, in the name of slot src_nr: the caller's own, or, for the owner of the
- * VM, a task (below 0) that nobody is bound to.
+ * VM, a task (below 0), bound or not.
  * Returns as notify; EMOLPRIVILEGES for any other slot.
  */
 int mnx_src_notify(int src_nr, int dst);
@@ -335,7 +339,8 @@ int m3_peer(struct m3_peer *peer);
 /*
  * A descriptor that polls readable when receive from ANY may have something to
  * take. It belongs to the library and ends with the endpoint: only poll it. Readable
- * is a hint: call receive_T with TIMEOUT_NOWAIT until it gives EMOLAGAIN, then poll.
+ * is a hint: call receive_T with TIMEOUT_NOWAIT until it gives EMOLAGAIN, then poll;
+ * after any other call on the endpoint, receive_T again before the next poll.
  * Returns the descriptor, EMOLDRVSINIT, or EMOLNOTBIND.
  */
 int m3_fd(void);

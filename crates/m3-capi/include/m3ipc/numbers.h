@@ -115,7 +115,7 @@ enum proc_status {
   SLOT_FREE = 1 << BIT_SLOT_FREE,   /* nobody is bound here */
   NO_MAP = 1 << BIT_NO_MAP,         /* bound, not ready yet */
   SENDING = 1 << BIT_SENDING,       /* in send, or in the first half of sendrec */
-  RECEIVING = 1 << BIT_RECEIVING,   /* in receive, or in the second half of sendrec */
+  RECEIVING = 1 << BIT_RECEIVING,   /* in receive, or in sendrec: alone in its second half */
   ONCOPY = 1 << BIT_ONCOPY,         /* party of a block copy */
   MIGRATING = 1 << BIT_MIGRATE,     /* moves to another node */
   REMOTE = 1 << BIT_REMOTE,         /* lives on another node */

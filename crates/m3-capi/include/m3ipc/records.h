@@ -36,10 +36,11 @@ struct drvs_usr {
   int d_nr_nodes;         /* nodes: 1 to M3_NODES_MAX */
   int d_nr_procs;         /* process slots of a VM: 1 to M3_PROCS_MAX */
   int d_nr_tasks;         /* task slots of a VM: 1 to NR_TASKS */
-  int d_nr_sysprocs;      /* tasks and servers: above d_nr_tasks, below tasks and processes */
+  int d_nr_sysprocs;      /* tasks and servers: above d_nr_tasks, below tasks and processes;
+                             out: d_nr_tasks and NR_SERVERS, which is fixed */
   int d_max_copybuf;      /* bytes copied in one piece: at most d_max_copylen */
   int d_max_copylen;      /* bytes of one vcopy */
-  unsigned long d_dbglvl; /* trace level bits; 0: none */
+  unsigned long d_dbglvl; /* trace level bits: not looked at; out: 0 */
   int d_version;          /* out: version of the node daemon, major */
   int d_subver;           /* out: version of the node daemon, minor */
   unsigned long d_flags;  /* out: M3_DRVS_... */
@@ -98,13 +99,13 @@ struct VM_usr {
   int vm_nr_sysprocs;     /* tasks and servers */
   int vm_nr_nodes;        /* nodes it may span */
   unsigned long vm_nodes; /* set of nodes it spans; 0: this node */
-  int vm_warn2proc;       /* endpoint told of each end of a member, or NONE */
-  int vm_warnmsg;         /* with a message of this type */
-  int vm_pid;             /* out: process that made the VM */
+  int vm_warn2proc;       /* endpoint told of each end of a member: not yet; out: NONE */
+  int vm_warnmsg;         /* with a message of this type: not yet; out: 0 */
+  int vm_pid;             /* out: process that made the VM, or PROC_NO_PID: not known */
   char vm_name[MAXVMNAME]; /* unique on the node, zero-terminated; empty: VM and the id */
-  m3_cpumask_t vm_cpumask; /* CPUs of its members; empty: all */
+  m3_cpumask_t vm_cpumask; /* CPUs of its members: not yet; out: empty, which is all */
   int vm_grace_ms;        /* vm_end: from SIGPIPE to SIGKILL; 0: 1,000 */
-  unsigned int vm_mode;   /* permission bits, as of a file: 4 look, 2 bind; 0: 0600 */
+  unsigned int vm_mode;   /* as of a file: 4 look, 2 bind tasks and servers, 1 bind; 0: 0750 */
   unsigned int vm_uid;    /* out: owner */
   unsigned int vm_gid;    /* out: group of the owner */
   unsigned int vm_members; /* out: endpoints bound */
@@ -163,7 +164,7 @@ typedef struct dc_usr dc_usr_t;
 /* One slot of a VM, from getprocinfo. */
 struct proc_usr {
   int p_nr;       /* slot */
-  int p_endpoint; /* endpoint of its holder, of the last one when free, or NONE */
+  int p_endpoint; /* endpoint of its holder, or NONE when free */
   M3_EXTENSION union {
     int p_vmid;   /* VM */
     int p_dcid;
@@ -230,7 +231,7 @@ typedef sys_map_t ipc_map_t;
 #define M3_MAP_CLEAR(map, nr) \
   ((void)((map).chunk[M3_MAP_BIT(nr) / 16] &= (bitchunk_t)~(1u << (M3_MAP_BIT(nr) % 16))))
 
-/* A set of call numbers, kept and not interpreted. */
+/* A set of call numbers, not looked at. */
 typedef struct { bitchunk_t chunk[4]; } dvk_map_t;
 
 /* A timer of the Minix timer library, kept for its place in priv_usr. */
@@ -246,13 +247,13 @@ typedef struct moltimer dvktimer_t;
 /* Privileges of an endpoint, for setpriv and from getpriv. */
 M3_EXTENSION struct priv_usr {
   M3_EXTENSION union { sys_id_t s_id; dvk_id_t priv_id; }; /* out: bit in the sets of others */
-  M3_EXTENSION union { int s_warn; int priv_warn; };       /* told of its end, or NONE */
+  M3_EXTENSION union { int s_warn; int priv_warn; };       /* told of its end: not yet, NONE */
   M3_EXTENSION union { int s_level; int priv_level; };     /* USER_PRIV to PROXY_PRIV */
   M3_EXTENSION union { short s_trap_mask; short priv_trap_mask; };     /* calls: M3_TRAP_... */
   M3_EXTENSION union { sys_map_t s_ipc_from; ipc_map_t priv_ipc_from; }; /* may receive from */
   M3_EXTENSION union { sys_map_t s_ipc_to; ipc_map_t priv_ipc_to; };     /* may send to */
-  M3_EXTENSION union { long s_call_mask; dvk_map_t priv_dvk_allowed; };  /* kept as it is */
-  M3_EXTENSION union { moltimer_t s_alarm_timer; dvktimer_t priv_alarm_timer; }; /* kept */
+  M3_EXTENSION union { long s_call_mask; dvk_map_t priv_dvk_allowed; };  /* not looked at */
+  M3_EXTENSION union { moltimer_t s_alarm_timer; dvktimer_t priv_alarm_timer; }; /* nor this */
 };
 typedef struct priv_usr priv_usr_t;
 
