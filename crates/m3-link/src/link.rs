@@ -156,6 +156,12 @@ impl<P: Page> Link<P> {
         if left.contains(&found) { Ok(true) } else { Err(Broken) }
     }
 
+    /// Whether nothing was ever posted here.
+    #[must_use]
+    pub fn is_unused(&self) -> bool {
+        self.last == State::NEW
+    }
+
     /// Writes and publishes a message. The caller has seen that the cell [is free](Self::is_free).
     #[inline]
     pub fn post(

@@ -106,6 +106,7 @@ impl Endpoint {
 
     /// Answers one who receives from exactly here: it takes that at once, or it does not wait.
     fn reply_unasked(&mut self, index: u32, outgoing: Outgoing<'_>) -> Result<(), Fail> {
+        let grace = self.grace(index, Timeout::Now.deadline());
         let peer = self.peers.get_mut(index);
         if !peer.link.is_free().unwrap_or(false) {
             return Err(Code::ProcSts.into());
@@ -114,7 +115,6 @@ impl Endpoint {
         let posted = peer.link.post(Kind::Reply, UNASKED, m_type, payload, long);
         let address = peer.address();
         self.alert(index, false);
-        let grace = self.grace(index);
         let want = Want { verb: Verb::None, peer: address, index: Some(index), posted: None };
         let waited = self.wait(want, grace, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);

@@ -92,8 +92,9 @@ impl Endpoint {
         if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
             return Ok(());
         }
+        let graced = self.grace(index, deadline);
         let posted = self.post(index, Kind::Send, outgoing, deadline)?;
-        let waited = self.wait_taken(index, posted, deadline, Verb::Send);
+        let waited = self.wait_taken(index, posted, deadline, graced, Verb::Send);
         self.settle_send(index, posted, waited)
     }
 
@@ -143,15 +144,15 @@ impl Endpoint {
         })
     }
 
-    /// Waits until a message is taken.
+    /// Waits until a message is taken; `graced` is the limit where there is no time to wait.
     pub(super) fn wait_taken(
         &mut self,
         index: u32,
         posted: State,
         deadline: Deadline,
+        graced: Deadline,
         verb: Verb,
     ) -> Result<(), Fail> {
-        let graced = if deadline.no_wait { self.grace(index) } else { deadline };
         let peer = self.peers.get(index).address();
         // Who only gives the peer time to wake is not blocked, and in no circle.
         let verb = if deadline.no_wait { Verb::None } else { verb };
@@ -172,10 +173,16 @@ impl Endpoint {
         }
     }
 
-    /// How long a call that would not wait gives a peer that waits for it.
-    pub(super) fn grace(&self, index: u32) -> Deadline {
-        let waits_asleep = match self.peers.get(index).status.mode() {
-            Mode::Awake => false,
+    /// How long a call that would not wait gives a peer that waits for it. To be
+    /// asked before the post, which wakes the peer. The first message's link is
+    /// news to the peer, which may have woken it already.
+    pub(super) fn grace(&self, index: u32, deadline: Deadline) -> Deadline {
+        if !deadline.no_wait {
+            return deadline;
+        }
+        let peer = self.peers.get(index);
+        let waits_asleep = match peer.status.mode() {
+            Mode::Awake => peer.link.is_unused(),
             Mode::OnLinks(source) | Mode::AtBell(source) => source == ANY || source == self.address,
         };
         let grace_ns = if waits_asleep { WAKING_GRACE_NS } else { LOOKING_GRACE_NS };

@@ -97,11 +97,12 @@ impl Endpoint {
         if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
             return self.wait_message_of(index, room, deadline);
         }
+        let graced = self.grace(index, deadline);
         let posted = self.post(index, Kind::Request, outgoing, deadline)?;
         self.desk.count(Counter::Sent);
         if deadline.no_wait {
             // It takes the request now or never; the answer has no time to come.
-            let taken = self.wait_taken(index, posted, deadline, Verb::SendRec);
+            let taken = self.wait_taken(index, posted, deadline, graced, Verb::SendRec);
             let fail = taken.err().unwrap_or_else(|| Code::TimedOut.into());
             return self.settle_request(index, posted, room, fail);
         }
