@@ -434,4 +434,13 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
   return remove(path);
 }
 
-#endif /* M3IPC_TESTS_HARNESS_H */
+/* ---- Who plays ------------------------------------------------------- */
+
+#define NODE 3
+#define VM   1
+#define BIG  999999
+
+static const int server_nr = 5, user_nr = FIRST_USER_NR, other_nr = FIRST_USER_NR + 1,
+                 third_nr = FIRST_USER_NR + 2;
+
+#endif
