@@ -100,7 +100,7 @@ pub struct Endpoint {
     last_look_ns: u64,
     collects: u32,
     /// Peers that died and whose links are still held, until no call looks at them.
-    dead: Vec<Address>,
+    dead: Vec<u32>,
     /// Tickets of waits that are over, with the endpoint they were about.
     ready: Vec<(u64, i32)>,
     /// Who sent what was taken last.

@@ -19,7 +19,10 @@ impl Endpoint {
         let news = self.desk.news().load(Ordering::Acquire);
         if news != self.news_seen {
             self.news_seen = news;
-            self.hear_all();
+            if self.hear_to_next_death() {
+                // The rest is for the next look: heard before, seen by nobody.
+                self.news_seen = news.wrapping_sub(1);
+            }
         }
         match self.left {
             None => Ok(()),
@@ -34,6 +37,19 @@ impl Endpoint {
         }
     }
 
+    /// Reads news up to a death, which a call must notice before the dead one's
+    /// index or address (a system slot's is always the same) belongs to another.
+    fn hear_to_next_death(&mut self) -> bool {
+        while let Ok(Some((news, fds))) = self.control.next_news() {
+            let is_death = matches!(news, News::Died(_));
+            self.take_note(news, fds);
+            if is_death {
+                return true;
+            }
+        }
+        false
+    }
+
     fn take_note(&mut self, news: News, fds: Vec<OwnedFd>) {
         match news {
             News::Contact(info) => {
@@ -45,7 +61,7 @@ impl Endpoint {
             News::Died(address) => {
                 if let Some(index) = self.peers.find(Address(address)) {
                     self.peers.get_mut(index).dead = true;
-                    self.dead.push(Address(address));
+                    self.dead.push(index);
                 }
             }
             News::Ready { ticket, address } => self.ready.push((ticket, address)),
@@ -76,8 +92,8 @@ impl Endpoint {
     #[inline]
     pub(super) fn forget_dead(&mut self) {
         if !self.dead.is_empty() {
-            for address in std::mem::take(&mut self.dead) {
-                self.peers.remove(address);
+            for index in std::mem::take(&mut self.dead) {
+                self.peers.remove_dead(index);
             }
         }
     }

@@ -204,12 +204,13 @@ impl Peers {
         Ok(info.index_here)
     }
 
-    /// Lets go of a peer.
-    pub(super) fn remove(&mut self, address: Address) -> Option<u32> {
-        let index = self.by_address.remove(&address.0)?;
-        self.slots[index as usize] = None;
+    /// Lets go of a dead peer; another that came to its index or its address stays.
+    pub(super) fn remove_dead(&mut self, index: u32) {
+        let Some(peer) = self.slots[index as usize].take_if(|peer| peer.dead) else { return };
+        if self.by_address.get(&peer.address().0) == Some(&index) {
+            self.by_address.remove(&peer.address().0);
+        }
         self.last = None;
-        Some(index)
     }
 
     /// All indexes that are in use.
