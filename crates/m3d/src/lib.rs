@@ -73,6 +73,8 @@ pub fn run(args: &Args) -> ExitCode {
         let _ = rustix::process::setsid();
     }
     log::begin(&settings);
+    // It holds what it gives to members: another process of its user must not trace it for that.
+    let _ = m3_sys::no_core();
     let home = match home::Home::open(&settings) {
         Ok(home) => home,
         Err(error) => {
