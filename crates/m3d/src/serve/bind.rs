@@ -189,8 +189,13 @@ fn is_thread_of(pid: i32, tid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
 }
 
+/// The effective user and group of a process. Not the owner of its files in
+/// /proc: that is root for a process that cannot be dumped.
 fn process_owner(pid: i32) -> Option<(u32, u32)> {
-    use std::os::unix::fs::MetadataExt;
-    let found = std::fs::metadata(format!("/proc/{pid}")).ok()?;
-    Some((found.uid(), found.gid()))
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let effective = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.split_whitespace().nth(1)?.parse().ok()
+    };
+    Some((effective("Uid:")?, effective("Gid:")?))
 }
