@@ -135,7 +135,7 @@ pub fn sitter(directory: &str, name: &str) {
 /// Receives when told, and says what it got from whom.
 pub fn listener(directory: &str, name: &str) {
     let mut me = vm(directory, name).bind_any().expect("a slot for the listener");
-    println!("at {}", me.address().0);
+    println!("at {} 0", me.address().0);
     for line in lines() {
         let ms: u64 = line.parse().unwrap_or(100);
         match me.receive_timeout(Source::Any, Duration::from_millis(ms)) {

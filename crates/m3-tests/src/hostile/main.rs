@@ -5,7 +5,9 @@
 
 mod attack;
 mod honest;
+mod intruder;
 mod scripts;
+mod seals;
 
 use clap::Parser;
 use std::process::ExitCode;
@@ -14,7 +16,7 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [user, role, rest @ ..] = &words[..] else { return usage() };
     let Ok(user) = user.parse() else { return usage() };
-    let dumpable = role != "sitter-hidden";
+    let dumpable = !role.ends_with("-hidden");
     if let Err(errno) = m3_tests::syscalls::become_user(user, dumpable) {
         eprintln!("m3-tests-hostile: cannot become user {user}: {errno}");
         return ExitCode::FAILURE;
@@ -30,8 +32,13 @@ fn main() -> ExitCode {
         ("server", [directory, vm]) => honest::server(directory, vm),
         ("client", [directory, vm, server, plant]) => honest::client(directory, vm, server, plant),
         ("sitter" | "sitter-hidden", [directory, vm]) => honest::sitter(directory, vm),
-        ("listener", [directory, vm]) => honest::listener(directory, vm),
+        ("listener" | "listener-hidden", [directory, vm]) => honest::listener(directory, vm),
         ("attacker", [directory, vm, victim, round_ms]) => attack::run(directory, vm, victim, round_ms),
+        ("intruder", [directory, vm, victim, listener, daemon]) => {
+            intruder::run(directory, vm, victim, listener, daemon);
+        }
+        ("stranger", [directory, vm, victim]) => intruder::stranger(directory, vm, victim),
+        ("seals", [directory, vm, victim, foreign @ ..]) => seals::run(directory, vm, victim, foreign),
         _ => return usage(),
     }
     ExitCode::SUCCESS

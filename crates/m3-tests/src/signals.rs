@@ -1,0 +1,26 @@
+//! Signals to one thread, for calls that a signal ends.
+//!
+//! # Safety
+//! The handler does nothing; the raw calls take integers, and pointers to values of the caller.
+#![allow(unsafe_code)]
+
+/// The signal that tests send.
+const SIGNAL: libc::c_int = libc::SIGUSR1;
+
+extern "C" fn nothing(_signal: libc::c_int) {}
+
+/// Installs a handler that does nothing: the signal ends blocked calls, and nothing else.
+pub fn handle() {
+    // SAFETY: all zeroes is a valid sigaction: no flags, so calls are not restarted, and an empty mask.
+    let mut action: libc::sigaction = unsafe { core::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the action lives through the call, and its handler is safe at any moment.
+    let done = unsafe { libc::sigaction(SIGNAL, &raw const action, core::ptr::null_mut()) };
+    assert_eq!(done, 0, "SIGUSR1 can always be handled");
+}
+
+/// Sends the signal to one thread of a process; one that has gone gets none.
+pub fn send(pid: i32, tid: i32) {
+    // SAFETY: three integers.
+    let _ = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, SIGNAL) };
+}
