@@ -106,7 +106,7 @@ impl Endpoint {
 
     /// Answers one who receives from exactly here: it takes that at once, or it does not wait.
     fn reply_unasked(&mut self, index: u32, outgoing: Outgoing<'_>) -> Result<(), Fail> {
-        let grace = self.grace(index, Timeout::Now.deadline());
+        let grace = self.grace_of_answer(index);
         let peer = self.peers.get_mut(index);
         if !peer.link.is_free().unwrap_or(false) {
             return Err(Code::ProcSts.into());

@@ -174,18 +174,27 @@ impl Endpoint {
     }
 
     /// How long a call that would not wait gives a peer that waits for it. To be
-    /// asked before the post, which wakes the peer. The first message's link is
-    /// news to the peer, which may have woken it already.
+    /// asked before the post, which wakes the peer. A link that was never used
+    /// may be news to the peer, and may have woken it just now.
     pub(super) fn grace(&self, index: u32, deadline: Deadline) -> Deadline {
         if !deadline.no_wait {
             return deadline;
         }
-        let peer = self.peers.get(index);
-        let waits_asleep = match peer.status.mode() {
-            Mode::Awake => peer.link.is_unused(),
+        let unused = self.peers.get(index).link.is_unused();
+        self.grace_of(index, unused)
+    }
+
+    /// The same for an answer: who waits for exactly this endpoint made the link itself.
+    pub(super) fn grace_of_answer(&self, index: u32) -> Deadline {
+        self.grace_of(index, false)
+    }
+
+    fn grace_of(&self, index: u32, just_woken: bool) -> Deadline {
+        let wakes = match self.peers.get(index).status.mode() {
+            Mode::Awake => just_woken,
             Mode::OnLinks(source) | Mode::AtBell(source) => source == ANY || source == self.address,
         };
-        let grace_ns = if waits_asleep { WAKING_GRACE_NS } else { LOOKING_GRACE_NS };
+        let grace_ns = if wakes { WAKING_GRACE_NS } else { LOOKING_GRACE_NS };
         Deadline { at_ns: m3_sys::monotonic_ns() + grace_ns, no_wait: false }
     }
 

@@ -95,7 +95,11 @@ impl Endpoint {
     ) -> Result<End, Fail> {
         self.peers.get(index).allow(Kind::Request)?;
         if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
-            return self.wait_message_of(index, room, deadline);
+            return match self.wait_message_of(index, room, deadline) {
+                // The request was taken; the time that there was not is over.
+                Err(fail) if fail.code == Code::Again => Err(Code::TimedOut.into()),
+                other => other,
+            };
         }
         let graced = self.grace(index, deadline);
         let posted = self.post(index, Kind::Request, outgoing, deadline)?;
