@@ -5,6 +5,7 @@
 
 pub mod field;
 pub mod raw;
+pub mod signals;
 pub mod syscalls;
 pub mod tally;
 

@@ -24,6 +24,9 @@ const REGRESSIONS: &str = "tests/oracle/regressions.txt";
 /// After so many sequences there is a new VM: generations do not grow for ever.
 const SEQUENCES_PER_ARENA: u32 = 1_000;
 
+/// Runs side by side, each with a node of its own: calls mostly wait for each other.
+const LANES: u32 = 2;
+
 /// All sequences of one run.
 struct Run {
     fault: Fault,
@@ -118,32 +121,45 @@ fn seed() -> u64 {
     number("M3_ORACLE_SEED", u64::from(now.unwrap_or_default().subsec_nanos()))
 }
 
-#[test]
-fn real_endpoints_do_what_the_model_says() {
-    let began = Instant::now();
-    let cases = u32::try_from(number("M3_ORACLE_CASES", 10_000)).expect("a number of sequences");
-    let steps_max = usize::try_from(number("M3_ORACLE_STEPS", 30)).expect("a number of steps");
-    watchdog(600 + u64::from(cases) / 5);
+/// One run of `cases` sequences; where a sequence differs, why.
+fn lane(cases: u32, steps_max: usize, seed: u64) -> (Run, Option<String>) {
     let config = Config {
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(REGRESSIONS))),
         max_shrink_iters: 300,
         max_shrink_time: 60_000,
         ..Config::default()
     };
-    let seed = seed();
     let run = RefCell::new(Run::new(Fault::None));
-    let mut runner = runner(cases, seed, config);
-    let result =
-        runner.run(&plan::sequence(steps_max), |sequence| run.borrow_mut().try_sequence(&sequence));
-    let Run { sequences, steps, stalled, .. } = &*run.borrow();
-    let differences = u32::from(result.is_err());
+    let strategy = plan::sequence(steps_max);
+    let result = runner(cases, seed, config).run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
+    (run.into_inner(), result.err().map(|error| error.to_string()))
+}
+
+#[test]
+fn real_endpoints_do_what_the_model_says() {
+    let began = Instant::now();
+    let cases = u32::try_from(number("M3_ORACLE_CASES", 10_000)).expect("a number of sequences");
+    let steps_max = usize::try_from(number("M3_ORACLE_STEPS", 30)).expect("a number of steps");
+    watchdog(600 + u64::from(cases) / 5);
+    let seed = seed();
+    let lanes: Vec<_> = (0..LANES)
+        .map(|lane_number| {
+            let seed = seed + u64::from(lane_number);
+            std::thread::spawn(move || lane(cases.div_ceil(LANES), steps_max, seed))
+        })
+        .collect();
+    let lanes: Vec<_> = lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect();
+    let sum = |of: fn(&Run) -> u64| lanes.iter().map(|(run, _)| of(run)).sum::<u64>();
+    let differences: Vec<&String> = lanes.iter().filter_map(|(_, difference)| difference.as_ref()).collect();
     println!(
-        "T2 oracle: {sequences} sequences, {steps} steps, {differences} differences, {stalled} thrown away, seed {seed}, {:.1} s",
+        "T2 oracle: {} sequences, {} steps, {} differences, {} thrown away, seed {seed}, {:.1} s",
+        sum(|run| run.sequences),
+        sum(|run| run.steps),
+        differences.len(),
+        sum(|run| run.stalled),
         began.elapsed().as_secs_f64()
     );
-    if let Err(error) = result {
-        panic!("{error}");
-    }
+    assert!(differences.is_empty(), "{}", differences[0]);
 }
 
 #[test]
