@@ -312,8 +312,12 @@ static void tell_order(struct peer *peer, struct order o) {
 static struct result hear(struct peer *peer) {
   struct result r;
   if (read(peer->results, &r, sizeof r) != (ssize_t)sizeof r) {
+    siginfo_t how;
     memset(&r, 0, sizeof r);
     r.code = EMOLSRCH;
+    memset(&how, 0, sizeof how);
+    if (waitid(P_PID, (id_t)peer->pid, &how, WEXITED | WNOWAIT) == 0)
+      printf("# the peer has ended, %s %d\n", how.si_code == CLD_EXITED ? "with" : "by signal", how.si_status);
   }
   return r;
 }
