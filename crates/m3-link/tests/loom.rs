@@ -35,39 +35,40 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 use weak::{Cut, Site, Twist, Weakness};
 
-/// One model, and how many times a thread may be preempted in it.
+/// One model, how many times threads may be preempted in it, and in how many ways it can end.
 #[derive(Clone, Copy)]
 struct Model {
     name: &'static str,
     bound: Option<usize>,
+    ends: usize,
     run: fn(),
 }
 
-const fn model(name: &'static str, bound: Option<usize>, run: fn()) -> Model {
-    Model { name, bound, run }
+const fn model(name: &'static str, bound: Option<usize>, ends: usize, run: fn()) -> Model {
+    Model { name, bound, ends, run }
 }
 
 const MODELS: &[Model] = &[
-    model("deliver", None, delivery::deliver),
-    model("deliver twice", None, delivery::deliver_twice),
-    model("withdraw against take", None, delivery::withdraw),
-    model("notify", None, delivery::notify),
-    model("cross", None, delivery::cross),
-    model("cross back", None, delivery::cross_back),
-    model("cross at once", None, delivery::cross_at_once),
-    model("answer", None, requests::answer),
-    model("give up", None, requests::give_up),
-    model("ask again", None, requests::ask_again),
-    model("death before take", None, requests::death_before_take),
-    model("death after take", None, requests::death_after_take),
-    model("death after answer", None, requests::death_after_answer),
-    model("news while answering", None, requests::news_while_answering),
-    model("cell of answer", None, requests::cell_of_answer),
-    model("wakeup", None, requests::wakeup),
-    model("hint", None, finding::hint),
-    model("hint left", None, finding::hint_left),
-    model("two hints", None, finding::two_hints),
-    model("watch", None, finding::watch),
+    model("deliver", Some(5), 0, delivery::deliver),
+    model("deliver twice", Some(4), 0, delivery::deliver_twice),
+    model("withdraw against take", Some(5), 4, delivery::withdraw),
+    model("notify", Some(4), 0, delivery::notify),
+    model("cross", Some(4), 0, delivery::cross),
+    model("cross back", Some(4), 0, delivery::cross_back),
+    model("cross at once", Some(4), 0, delivery::cross_at_once),
+    model("answer", Some(5), 0, requests::answer),
+    model("give up", Some(6), 3, requests::give_up),
+    model("ask again", Some(4), 3, requests::ask_again),
+    model("death before take", None, 1, requests::death_before_take),
+    model("death after take", None, 2, requests::death_after_take),
+    model("death after answer", None, 2, requests::death_after_answer),
+    model("news while answering", Some(3), 3, requests::news_while_answering),
+    model("cell of an answer", None, 0, requests::cell_of_answer),
+    model("wakeup", None, 0, requests::wakeup),
+    model("hint", None, 0, finding::hint),
+    model("hint left", None, 0, finding::hint_left),
+    model("two hints", Some(3), 0, finding::two_hints),
+    model("watch", Some(6), 0, finding::watch),
 ];
 
 thread_local! {
@@ -88,7 +89,7 @@ fn explore(model: Model, weakness: Option<Weakness>) -> Outcome {
         weak::choose(weakness);
         weak::note_sites();
         let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = std::env::var("BOUND").ok().map(|b| b.parse().unwrap());
+        builder.preemption_bound = model.bound;
         builder.max_branches = 20_000;
         let checked = catch_unwind(AssertUnwindSafe(|| {
             builder.check(move || {
@@ -112,19 +113,107 @@ fn say(line: &str) {
 
 #[test]
 fn models_hold() {
-    let only = std::env::var("MODEL").ok();
+    let only = std::env::var("M3_LOOM_MODEL").ok();
     let mut failed = Vec::new();
     for model in MODELS.iter().filter(|model| only.as_deref().is_none_or(|only| only == model.name)) {
         let began = Instant::now();
         let outcome = explore(*model, None);
-        let bound = model.bound.map_or("all".to_owned(), |bound| format!("preemptions {bound}"));
+        let bound = model.bound.map_or("no bound".to_owned(), |bound| format!("at most {bound} preemptions"));
+        let ends = match outcome.ends.len() {
+            0 => String::new(),
+            ends => format!(", {ends} ends"),
+        };
         let seconds = began.elapsed().as_secs_f64();
-        say(&format!("loom {}: {} interleavings ({bound}), {seconds:.2} s", model.name, outcome.interleavings));
-        say(&format!("  {:?}", outcome.ends));
-        if let Some(failure) = outcome.failure {
+        say(&format!(
+            "loom {}: {} interleavings ({bound}){ends}, {seconds:.1} s",
+            model.name, outcome.interleavings
+        ));
+        let failure = outcome.failure.or_else(|| {
+            let alike = outcome.ends.len() < model.ends;
+            alike.then(|| format!("always ends alike: {:?}", outcome.ends))
+        });
+        if let Some(failure) = failure {
             say(&format!("  FAILED: {failure}"));
             failed.push(model.name);
         }
     }
     assert_eq!(failed, [""; 0], "models that do not hold");
+}
+
+/// Which model must notice each twist.
+const TWISTS: &[(Twist, &str)] = &[
+    (Twist::LookBeforeMode, "deliver"),
+    (Twist::LookBeforeKnockIsRead, "deliver"),
+    (Twist::ModeBeforePost, "deliver"),
+    (Twist::TakeInSilence, "deliver"),
+    (Twist::SameNumber, "withdraw against take"),
+    (Twist::LookBeforeGivingUp, "give up"),
+    (Twist::AnswerBlindly, "give up"),
+    (Twist::AnyAnswer, "ask again"),
+    (Twist::DeafToNews, "death before take"),
+    (Twist::DeathIsNotTaken, "death after take"),
+    (Twist::HintBeforePost, "hint"),
+    (Twist::NoLookAtFormer, "watch"),
+    (Twist::LookBeforeWatch, "watch"),
+    (Twist::NobodyYields, "cross"),
+    (Twist::BothYield, "cross"),
+    (Twist::AnswerTakenInSilence, "cell of an answer"),
+    (Twist::FlagsBeforeNews, "wakeup"),
+];
+
+/// Weakenings are noticed with few preemptions, or not at all.
+const TWIN_BOUND: usize = 3;
+/// The lines are found with fewer, and of the orders most cannot be told.
+const ORDER_BOUND: usize = 2;
+/// The publications and the look that pairs with them: post, notify, look.
+const ORDERS_TOLD: usize = 3;
+
+#[test]
+fn weakenings_are_caught() {
+    let began = Instant::now();
+    let seen: Vec<_> = MODELS.iter().map(|model| (*model, explore(bounded(*model, 1), None).sites)).collect();
+    let sites: BTreeSet<Site> = seen.iter().flat_map(|(_, sites)| sites.iter().copied()).collect();
+    let (orders, lines): (Vec<Site>, Vec<Site>) = sites.into_iter().partition(|site| site.cut == Cut::Order);
+    // A weakened model panics; that it does is all one wants to know.
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_panic| {}));
+    let noticed_by = |site: Site, bound: usize| {
+        let mut touched = seen.iter().filter(|(_, sites)| sites.contains(&site));
+        touched.find_map(|(model, _)| notice(bounded(*model, bound), Weakness::Site(site)))
+    };
+    let mut missed = Vec::new();
+    let mut record = |weakening: String, notice: Option<String>| match notice {
+        Some(notice) => say(&format!("  {weakening}: {notice}")),
+        None => missed.push(weakening),
+    };
+    for (twist, name) in TWISTS {
+        let model = MODELS.iter().find(|model| model.name == *name).expect("a model of that name");
+        record(format!("{twist:?}"), notice(bounded(*model, TWIN_BOUND), Weakness::Twist(*twist)));
+    }
+    lines.iter().for_each(|site| record(format!("without {site}"), noticed_by(*site, TWIN_BOUND)));
+    let told: Vec<_> =
+        orders.iter().filter_map(|site| Some((site, noticed_by(*site, ORDER_BOUND)?))).collect();
+    told.iter().for_each(|(site, notice)| say(&format!("  relaxed {site}: {notice}")));
+    std::panic::set_hook(hook);
+    let all = TWISTS.len() + lines.len() + ORDERS_TOLD;
+    let caught = all - missed.len() - ORDERS_TOLD.saturating_sub(told.len());
+    let seconds = began.elapsed().as_secs_f64();
+    let rest = orders.len() - told.len();
+    say(&format!(
+        "loom weakenings caught {caught}/{all} ({rest} orders loom cannot tell from relaxed), {seconds:.1} s"
+    ));
+    assert_eq!(missed, [""; 0], "weakenings that no model notices");
+    assert!(told.len() >= ORDERS_TOLD, "an order that matters is not noticed: only {told:?}");
+}
+
+/// The model with no more preemptions than that.
+fn bounded(model: Model, bound: usize) -> Model {
+    Model { bound: Some(model.bound.map_or(bound, |own| own.min(bound))), ..model }
+}
+
+/// How this model fails with this weakening, if it does: not for want of room.
+fn notice(model: Model, weakness: Weakness) -> Option<String> {
+    let failure = explore(model, Some(weakness)).failure?;
+    let reason = failure.split([';', '\n']).next().unwrap_or_default();
+    (!reason.contains("exceeded maximum number of branches")).then(|| format!("{}: {reason}", model.name))
 }

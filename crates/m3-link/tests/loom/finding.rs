@@ -5,7 +5,7 @@ use crate::party::{Detail, Party, link_page, pair_watching, status_page};
 use crate::weak::{Twist, twisted};
 use loom::thread;
 use m3_abi::ANY;
-use m3_link::{Hints, Kind, Link, Mode, PeerStatus, Side, State, Status, Word32};
+use m3_link::{Hints, Kind, Link, Mode, PeerStatus, Side, Status, Word32};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -53,18 +53,17 @@ fn office(senders: u32) -> (Vec<Sender>, Receiver) {
 
 impl Sender {
     /// Posts, hints and wakes, as `Endpoint::post`.
-    fn post(&mut self) -> State {
+    fn post(&mut self) {
         if twisted(Twist::HintBeforePost) {
             self.hints.set(self.index);
         }
-        let posted = self.link.post(Kind::Send, 0, 0, &[0; 40], &[]);
+        self.link.post(Kind::Send, 0, 0, &[0; 40], &[]);
         if !twisted(Twist::HintBeforePost) {
             self.hints.set(self.index);
         }
         if self.receiver.mode() == Mode::OnLinks(ANY) {
             self.link.knock();
         }
-        posted
     }
 }
 
@@ -108,7 +107,7 @@ pub fn hint_left() {
     let (mut senders, mut receiver) = office(1);
     let mut sender = senders.pop().expect("one sender");
     sender.hints.set(sender.index);
-    let sending = thread::spawn(move || drop(sender.post()));
+    let sending = thread::spawn(move || sender.post());
     receiver.receive(1);
     sending.join().expect("the sender ends");
 }
@@ -117,7 +116,7 @@ pub fn hint_left() {
 pub fn hint() {
     let (mut senders, mut receiver) = office(1);
     let mut sender = senders.pop().expect("one sender");
-    let sending = thread::spawn(move || drop(sender.post()));
+    let sending = thread::spawn(move || sender.post());
     receiver.receive(1);
     sending.join().expect("the sender ends");
 }
@@ -125,7 +124,7 @@ pub fn hint() {
 /// Two senders whose hints are in the same words: either may skip what the other raised.
 pub fn two_hints() {
     let (senders, mut receiver) = office(2);
-    let sending = senders.into_iter().map(|mut sender| thread::spawn(move || drop(sender.post())));
+    let sending = senders.into_iter().map(|mut sender| thread::spawn(move || sender.post()));
     let sending: Vec<_> = sending.collect();
     receiver.receive(2);
     sending.into_iter().for_each(|sender| sender.join().expect("the sender ends"));
@@ -170,4 +169,3 @@ pub fn watch() {
     }
     sending.join().expect("the sender ends");
 }
-

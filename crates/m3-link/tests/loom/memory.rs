@@ -201,7 +201,11 @@ impl Memory {
     /// A page whose words at these offsets are the model's.
     pub fn new(bytes: usize, at64: &[usize], at32: &[usize], sleepers: &[(usize, &Arc<Bed>)]) -> Self {
         let words64 = (0..bytes).step_by(8).map(|offset| {
-            if at64.contains(&offset) { Word64::Modelled(Default::default()) } else { Word64::Plain(Default::default()) }
+            if at64.contains(&offset) {
+                Word64::Modelled(Default::default())
+            } else {
+                Word64::Plain(Default::default())
+            }
         });
         let words32 = (0..bytes).step_by(4).map(|offset| {
             let bed = sleepers.iter().find(|(at, _)| *at == offset).map(|(_, bed)| Arc::clone(bed));

@@ -177,7 +177,8 @@ impl Party {
 
     /// Takes the answer to a request, if it is there, as `Endpoint::take_answer`.
     pub fn take_answer(&mut self, request: State) -> Option<Incoming> {
-        let found = if twisted(Twist::AnyAnswer) { self.link.look() } else { self.link.look_for_answer(request) };
+        let found =
+            if twisted(Twist::AnyAnswer) { self.link.look() } else { self.link.look_for_answer(request) };
         let arrival = found.expect("no peer breaks the rules")?;
         self.take(arrival)
     }
@@ -218,8 +219,10 @@ impl Party {
                 return found;
             }
             match &self.desk {
-                Some(desk) => self.bed.sleep(&[(desk.news(), self.news_seen), (self.link.own_knock(), knock)]),
-                None => self.bed.sleep(&[(self.link.own_knock(), knock)]),
+                Some(desk) if !twisted(Twist::DeafToNews) => {
+                    self.bed.sleep(&[(desk.news(), self.news_seen), (self.link.own_knock(), knock)])
+                }
+                _ => self.bed.sleep(&[(self.link.own_knock(), knock)]),
             }
             self.status.set_mode(Mode::Awake);
         }

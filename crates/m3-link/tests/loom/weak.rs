@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::fmt;
 use std::panic::Location;
 
 /// What can be done to one line of m3-link.
@@ -30,6 +31,12 @@ pub struct Site {
     pub column: u32,
 }
 
+impl fmt::Display for Site {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} at {}:{}", self.cut, self.file, self.line)
+    }
+}
+
 /// Steps of a caller in the wrong order, or left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Twist {
@@ -49,7 +56,7 @@ pub enum Twist {
     AnswerBlindly,
     /// Any answer counts, to whatever request.
     AnyAnswer,
-    /// The waiter does not look at the news before it sleeps.
+    /// The waiter sleeps on its knock alone, not on the news.
     DeafToNews,
     /// A waiter that hears of a death forgets that its request may have been taken.
     DeathIsNotTaken,
