@@ -52,6 +52,7 @@ pub fn place(workspace: &Workspace, values: &Values, placer: &mut Placer) -> Res
     development(&workspace.root, values, placer)?;
     pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;
+    command_pages(&release.join("m3"), values, placer)?;
     completions(&release.join("m3"), values, placer)
 }
 
@@ -131,6 +132,24 @@ fn completions(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), Er
             }
             _ => println!("SKIP completions for {shell}: `m3 completions {shell}` gives none"),
         }
+    }
+    Ok(())
+}
+
+/// The program writes the pages of its own commands, too.
+fn command_pages(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let folder = std::env::temp_dir().join(format!("m3ipc-pages-{}", std::process::id()));
+    fs::create_dir_all(&folder).map_err(|e| Error::read(&folder, e))?;
+    let written = Command::new(m3).arg("man").arg(&folder).output();
+    let pages = tree::sources(&folder, &["1"]);
+    let _ = fs::remove_dir_all(&folder);
+    if !written.is_ok_and(|written| written.status.success()) {
+        println!("SKIP man pages of the commands: `m3 man` gives none");
+        return Ok(());
+    }
+    for page in pages? {
+        let to = values.prefix.join("share/man/man1").join(&page.path);
+        placer.file(&to, page.text.as_bytes(), TEXT)?;
     }
     Ok(())
 }
