@@ -141,12 +141,13 @@ impl Server {
                 let _ = m3_sys::signal(&watch.fd, Signal::PIPE);
             }
         }
+        // Before the asker leaves: with the last member the VM ends at once, and its alarm with it.
+        let grace_ms = self.grace_ms.get(&vm).copied().unwrap_or(1_000);
+        self.set_alarm(u64::from(grace_ms) * 1_000_000, Alarm::VmGrace(vm));
         if let Some(pid) = asker_pid {
             let deaths = self.exit_from(vm, pid);
             self.bury(&deaths);
         }
-        let grace_ms = self.grace_ms.get(&vm).copied().unwrap_or(1_000);
-        self.set_alarm(u64::from(grace_ms) * 1_000_000, Alarm::VmGrace(vm));
         self.finish_vm_if_empty(vm);
     }
 
