@@ -93,9 +93,12 @@ impl Inbox {
         }
     }
 
-    /// The notification to deliver next: the index of its link.
-    pub(super) fn next_notification(&mut self, peers: &mut Peers) -> Option<u32> {
-        while let Some((_, index)) = self.notifications.pop_first() {
+    /// The notification to deliver next, of the lowest slot above `after` (else of the
+    /// lowest): the index of its link.
+    pub(super) fn next_notification(&mut self, peers: &mut Peers, after: i32) -> Option<u32> {
+        while let Some(next) = self.note_after(after) {
+            self.notifications.remove(&next);
+            let (_, index) = next;
             if let Some(peer) = peers.claimed(index) {
                 peer.noted = false;
                 if peer.has_notification() {
@@ -104,6 +107,14 @@ impl Inbox {
             }
         }
         None
+    }
+
+    fn note_after(&self, after: i32) -> Option<(i32, u32)> {
+        if after == i32::MIN {
+            return self.notifications.first().copied();
+        }
+        let above = self.notifications.range((after.saturating_add(1), 0)..).next();
+        above.or(self.notifications.first()).copied()
     }
 
     /// The link whose message is the oldest; `wanted` says whether it may be taken now.

@@ -98,7 +98,12 @@ pub struct Endpoint {
     /// What the endpoint said last that it waits for, for the desk of the next daemon.
     blocked: Option<(m3_link::Verb, Address, u64)>,
     last_look_ns: u64,
-    collects: u32,
+    /// When something was taken last, and when all links were looked at because of that.
+    taken_ticks: u64,
+    looked_ticks: u64,
+    /// Notifications delivered out of turn since the last message.
+    notes_again: u32,
+    latest_note: i32,
     /// Peers that died and whose links are still held, until no call looks at them.
     dead: Vec<u32>,
     /// Tickets of waits that are over, with the endpoint they were about.

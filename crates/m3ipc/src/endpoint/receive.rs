@@ -8,8 +8,14 @@ use m3_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
 use m3_link::{Arrival, Counter, FLAG_WOKEN, Incoming, Kind, Verb};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Looks at everything once in so many receives from ANY, hinted or not.
-const RECEIVES_PER_FULL_LOOK: u32 = 4096;
+/// Looks at everything, hinted or not, after so many ticks of work: 100 ms at most
+/// (a tick is a nanosecond or less). A hint that a hostile peer cleared delays its victim by that.
+const TICKS_PER_FULL_LOOK: u64 = 100_000_000;
+/// Notifications come before messages; but a peer that notifies without end
+/// gets only so many of them in before one message of another.
+const NOTES_AGAIN_MAX: u32 = 32;
+/// How often a message may slip away while it is taken before the call looks up.
+const SLIPS_MAX: u32 = 32;
 
 /// Whose message is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,19 +145,33 @@ impl Endpoint {
         }
         self.hear()?;
         self.collect();
-        if let Some(message) = self.next_notification() {
+        if self.notes_again < NOTES_AGAIN_MAX
+            && let Some(message) = self.next_notification(false)
+        {
             return Ok(Some(message));
         }
-        while let Some((index, arrival)) = self.inbox.next_message(&mut self.peers, wanted) {
+        let mut slips = 0;
+        while slips < SLIPS_MAX
+            && let Some((index, arrival)) = self.inbox.next_message(&mut self.peers, wanted)
+        {
             if let Ok(Some(incoming)) = self.take(index, arrival, room) {
+                self.notes_again = 0;
+                self.latest_note = i32::MIN;
                 let statuses = self.faces.iter().map(|face| &face.status);
                 self.inbox.spoke(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
             }
-            // Withdrawn, or the peer broke the rules: the others still wait.
+            // Withdrawn, or the peer broke the rules: the others still wait, and come first.
+            slips += 1;
+            self.peers.get_mut(index).floor = m3_sys::ticks();
             self.inbox.look_at(&mut self.peers, index);
         }
-        Ok(None)
+        if self.notes_again < NOTES_AGAIN_MAX {
+            return Ok(None);
+        }
+        // No message waited: the notifications go on, the others of them first.
+        self.notes_again = 0;
+        Ok(self.next_notification(true))
     }
 
     /// Finds out who has something.
@@ -161,18 +181,25 @@ impl Endpoint {
         for face in &self.faces {
             self.inbox.look_hinted(&mut self.peers, &face.hints);
         }
-        self.collects = self.collects.wrapping_add(1);
-        if self.collects.is_multiple_of(RECEIVES_PER_FULL_LOOK) {
+        if self.taken_ticks.saturating_sub(self.looked_ticks) > TICKS_PER_FULL_LOOK {
+            self.looked_ticks = self.taken_ticks;
             self.inbox.look_everywhere(&mut self.peers);
         }
     }
 
-    fn next_notification(&mut self) -> Option<Long> {
+    /// The next notification: of the lowest slot, or (`in_turn`) of the one after the latest.
+    fn next_notification(&mut self, in_turn: bool) -> Option<Long> {
         let foreign = self.inbox.foreign.pop_first();
         if let Some(source) = foreign {
             return Some(self.foreign_note(Address(source)));
         }
-        let index = self.inbox.next_notification(&mut self.peers)?;
+        let after = if in_turn { self.latest_note } else { i32::MIN };
+        let index = self.inbox.next_notification(&mut self.peers, after)?;
+        let slot = self.peers.get(index).address().slot();
+        if slot <= self.latest_note {
+            self.notes_again += 1;
+        }
+        self.latest_note = slot;
         self.take_notification(index)
     }
 
@@ -181,6 +208,7 @@ impl Endpoint {
         let identity = peer.identity;
         let source = identity.address;
         let bits = peer.link.take_notification()?;
+        self.taken_ticks = m3_sys::ticks();
         self.desk.count(Counter::Received);
         self.latest = Some(identity);
         let statuses = self.faces.iter().map(|face| &face.status);

@@ -64,6 +64,10 @@ impl Endpoint {
     }
 
     fn look_for_answer(&mut self, pending: &mut PendingRequest) -> Result<Option<Message>, Fail> {
+        // Another call may have let go of a server that died, and its index may be another's.
+        if !self.is_peer_of(pending) {
+            return Err(Code::SrcDied.into());
+        }
         match self.take_answer(pending.index, pending.posted, &mut [])? {
             Some(End::Answered(message, _)) => return Ok(Some(message)),
             Some(End::Relayed(next, said)) => {
@@ -81,9 +85,16 @@ impl Endpoint {
         Ok(None)
     }
 
+    fn is_peer_of(&self, pending: &PendingRequest) -> bool {
+        self.peers.find_index(pending.index).is_some_and(|peer| peer.address() == pending.to)
+    }
+
     /// Gives a request up: withdrawn, or its answer not awaited any more.
     /// `Some` where the answer had come already.
     pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
+        if !self.is_peer_of(pending) {
+            return None;
+        }
         let link = &self.peers.find_index(pending.index)?.link;
         if link.withdraw(pending.posted) != Ok(false) {
             return None;

@@ -173,6 +173,7 @@ impl Endpoint {
             Ok(None) => Ok(None),
             Ok(Some(incoming)) => {
                 peer.floor = m3_sys::ticks();
+                self.taken_ticks = peer.floor;
                 self.latest = Some(peer.identity);
                 if incoming.kind == Kind::Send {
                     // Its sender may sleep until now.

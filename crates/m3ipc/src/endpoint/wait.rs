@@ -45,6 +45,8 @@ struct Nap {
     tid: u32,
     /// When to ask next whether the waiting has closed a circle.
     ask_after_ns: u64,
+    /// When the daemon was looked after last.
+    checked_ns: u64,
 }
 
 impl Endpoint {
@@ -78,7 +80,7 @@ impl Endpoint {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut patience = self.pace.begin();
-        let mut nap = Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
+        let mut nap = Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS, checked_ns: 0 };
         let mut looks = 0_u32;
         loop {
             let slept = nap.since_ns != 0;
@@ -155,9 +157,13 @@ impl Endpoint {
         let ended = if at_bell { self.sleep_at_bell(until_ns) } else { self.sleep_on(&words, until_ns) };
         self.set_mode(Mode::Awake);
         match ended? {
-            Waiting::Changed => {}
+            // A peer that wakes us without end must not keep us from looking after the daemon.
+            Waiting::Changed if now_ns.saturating_sub(nap.checked_ns) < SLOW_CHECK_NS => {}
             Waiting::Signal => return Err(Code::Intr.into()),
-            Waiting::Limit => self.slow_check(nap, may_lock)?,
+            Waiting::Changed | Waiting::Limit => {
+                nap.checked_ns = now_ns;
+                self.slow_check(nap, may_lock)?;
+            }
         }
         Ok(None)
     }
@@ -166,6 +172,7 @@ impl Endpoint {
     fn publish_wait(&mut self, nap: &mut Nap, now_ns: u64) {
         if nap.since_ns == 0 {
             nap.since_ns = now_ns;
+            nap.checked_ns = now_ns;
             nap.tid = m3_sys::thread_id().cast_unsigned();
         }
         if let (Verb::SendRec, Some(index), Some(posted)) = (nap.want.verb, nap.want.index, nap.want.posted)
