@@ -301,7 +301,10 @@ impl Server {
 
     fn flush(&mut self, token: u64) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
-        match connection.flush() {
+        let sent = connection.flush();
+        // What waited was announced before it could be read.
+        connection.announce();
+        match sent {
             Sent::Gone => drop(self.poll.want_room(&connection.socket, token, false)),
             Sent::Waits => {}
             Sent::Crowded => {
