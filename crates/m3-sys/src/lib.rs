@@ -12,6 +12,7 @@ mod identity;
 mod mapping;
 mod memfd;
 mod packet;
+mod pause;
 mod poll;
 mod process;
 
@@ -26,6 +27,7 @@ pub use memfd::{create_memory, memory_bytes, seal_against_new_writers, seal_size
 pub use packet::{
     PACKET_FDS_MAX, Packet, accept, connect, inherited_listener, listen, receive_packet, send_packet,
 };
+pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Poll, Ready, wait_readable};
 pub use process::{
     Signal, die_with_parent, no_core, open_process, open_thread, process_id, process_of_thread,

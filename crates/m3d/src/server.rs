@@ -335,7 +335,9 @@ impl Server {
 
     /// Ends what has died: its peers are told first, then whoever waited for it.
     pub(crate) fn bury(&mut self, deaths: &[Death]) {
+        m3_sys::pause_point("daemon.death_seen");
         self.record();
+        m3_sys::pause_point("daemon.death_recorded");
         for death in deaths {
             let address = death.place.address.0;
             self.forget_links(death.place, &death.peers);
@@ -343,6 +345,7 @@ impl Server {
                 let there = Place::new(death.place.vm, peer.address);
                 if let Some(token) = self.present.get(&there).copied() {
                     self.tell(token, News::Died(address), Vec::new());
+                    m3_sys::pause_point("daemon.death_told_one");
                 }
             }
             self.tell_tickets(&death.told, address);

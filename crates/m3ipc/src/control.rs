@@ -89,6 +89,7 @@ impl Control {
             if let Some(answer) = self.read(false)? {
                 return answered(answer);
             }
+        m3_sys::pause_point("client.contact_requested");
             let left_ns = deadline_ns.saturating_sub(m3_sys::monotonic_ns());
             match m3_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
                 Ok(true) => {}

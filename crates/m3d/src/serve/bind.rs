@@ -53,6 +53,7 @@ impl Server {
                 if let Some(tid) = tid {
                     self.watch_thread(cred.pid, tid);
                 }
+                m3_sys::pause_point("daemon.bind_recorded");
                 self.give_pages(token, Place::new(vm, bound.address), bound.told);
             }
             Err(error) => {
@@ -110,6 +111,7 @@ impl Server {
 
     pub(super) fn bind_other(&mut self, token: u64, cred: &Cred, vm: i32, pid: i32, slot: i32) {
         let Ok(fd) = m3_sys::open_process(pid) else {
+        m3_sys::pause_point("daemon.pages_given");
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
         let (Ok(started), Some((uid, gid))) = (m3_sys::process_start_ticks(pid), process_owner(pid)) else {
@@ -123,6 +125,7 @@ impl Server {
                     self.process_died(pid);
                     return self.refuse(token, Code::NoMem, "the process cannot be watched");
                 }
+            m3_sys::pause_point("daemon.sealed");
                 self.tell_tickets(&bound.told, bound.address.0);
                 self.reply_number(token, bound.address.0);
             }

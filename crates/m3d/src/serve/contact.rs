@@ -48,6 +48,7 @@ impl Server {
             }
         };
         self.record();
+        m3_sys::pause_point("daemon.link_recorded");
         let (Some(mine), Some(theirs)) = (self.pages_of(token), self.pages_of(other)) else { return };
         let (to_peer, to_me) = (self.allowed(here, there), self.allowed(there, here));
         let of_peer = self.peer_info(there, link.asker_index, link.peer_index, to_peer, to_me);
@@ -57,7 +58,9 @@ impl Server {
         // The peer first: what the caller posts at once must not find a stranger.
         let fds = vec![Rc::clone(&memory), mine.0, mine.1];
         self.tell(other, News::Contact(of_me), fds);
+        m3_sys::pause_point("daemon.peer_told");
         self.reply(token, Reply::Contact(of_peer), vec![memory, theirs.0, theirs.1]);
+        m3_sys::pause_point("daemon.both_told");
     }
 
     /// After a takeover: whoever died while no daemon lived is told of now.

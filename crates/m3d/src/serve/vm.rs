@@ -35,6 +35,7 @@ impl Server {
         match self.node.vm_init(spec, cred) {
             Ok(id) => {
                 self.record();
+                m3_sys::pause_point("daemon.vm_recorded");
                 self.grace_ms.insert(id, params.grace_ms);
                 tracing::info!(vm = id, uid = cred.uid, "VM begun");
                 self.vm_info(token, &Cred::new(0, 0, 0), id);

@@ -79,6 +79,7 @@ fn attach(
         inbox: Inbox::default(),
         pace: Pace::new(Strategy::default()),
         bell: None,
+    m3_sys::pause_point("client.pages_mapped");
         armed: false,
         blocked: None,
         last_look_ns: 0,
@@ -117,7 +118,9 @@ impl Endpoint {
                 Ok((Reply::Contact(info), fds)) => {
                     // What came before the answer is older than it.
                     self.hear_all();
-                    return self.peers.adopt(&info, fds, Side::Zero);
+                    let index = self.peers.adopt(&info, fds, Side::Zero)?;
+                    m3_sys::pause_point("client.link_mapped");
+                    return Ok(index);
                 }
                 Ok((Reply::Known, _)) => {
                     self.hear_all();
@@ -128,6 +131,7 @@ impl Endpoint {
                 Err(fail) => {
                     self.hear()?;
                     return Err(fail);
+            m3_sys::pause_point("client.before_contact");
                 }
             }
             self.hear()?;

@@ -210,6 +210,7 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         // In a child by fork the pages are not even mapped, and the endpoint is the parent's.
         if self.guard.is_original() && self.left.is_none() {
+            m3_sys::pause_point("client.before_unbind");
             let request = m3_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
             // A daemon that does not answer sees the closed connection when it can.
             let _ = self.control.request_soon(&request);

@@ -154,7 +154,9 @@ impl Endpoint {
         while slips < SLIPS_MAX
             && let Some((index, arrival)) = self.inbox.next_message(&mut self.peers, wanted)
         {
+            m3_sys::pause_point("server.before_take");
             if let Ok(Some(incoming)) = self.take(index, arrival, room) {
+                m3_sys::pause_point("server.taken");
                 self.notes_again = 0;
                 self.latest_note = i32::MIN;
                 let statuses = self.faces.iter().map(|face| &face.status);

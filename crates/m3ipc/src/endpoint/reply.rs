@@ -34,6 +34,7 @@ impl Endpoint {
         let index = self.contact(to, Timeout::Never.deadline())?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Reply)?;
+        m3_sys::pause_point("server.before_answer");
         match self.answer(index, Kind::Reply, outgoing)? {
             Answer::Posted => Ok(()),
             Answer::NotAwaited => self.reply_unasked(index, outgoing),
@@ -98,7 +99,9 @@ impl Endpoint {
         }
         let answer = link.answer(kind, m_type, payload, long).map_err(|broken| self.poison(index, broken))?;
         if answer == Answer::Posted {
+            m3_sys::pause_point("server.answered");
             self.alert(index, false);
+            m3_sys::pause_point("server.woken");
             self.desk.count(Counter::Sent);
         }
         Ok(answer)

@@ -115,7 +115,9 @@ impl Endpoint {
         let peer = self.peers.get_mut(index);
         let Outgoing { m_type, payload, long } = outgoing;
         let posted = peer.link.post(kind, m3_sys::ticks(), m_type, payload, long);
+        m3_sys::pause_point("client.posted");
         self.alert(index, true);
+        m3_sys::pause_point("client.woken");
         Ok(posted)
     }
 

@@ -141,6 +141,7 @@ impl Endpoint {
         match link.look_for_answer(posted).map_err(|broken| self.poison(index, broken))? {
             Some(arrival) if arrival.state.kind == Kind::Relay => self.take_relay(index, arrival),
             Some(arrival) => {
+                m3_sys::pause_point("client.answer_seen");
                 let incoming = self.take(index, arrival, room)?;
                 Ok(incoming.map(|incoming| self.answered(index, &incoming)))
             }

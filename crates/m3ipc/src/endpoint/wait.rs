@@ -153,6 +153,7 @@ impl Endpoint {
             return found;
         }
         self.desk.count(Counter::Slept);
+        m3_sys::pause_point("sleeping");
         let until_ns = nap.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
         let ended = if at_bell { self.sleep_at_bell(until_ns) } else { self.sleep_on(&words, until_ns) };
         self.set_mode(Mode::Awake);
@@ -179,6 +180,7 @@ impl Endpoint {
             && self.peers.get(index).link.is_taken(posted) == Ok(true)
         {
             nap.want.verb = Verb::Await;
+            m3_sys::pause_point("client.taken");
             self.desk.block(Verb::Await, nap.want.peer);
         }
         self.desk.set_since(nap.since_ns, nap.tid);
