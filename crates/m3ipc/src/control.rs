@@ -3,6 +3,7 @@
 use crate::error::Fail;
 use crate::{runtime, spawn};
 use m3_abi::Code;
+use m3_link::Side;
 use m3_sys::{Errno, NotForChildren};
 use m3_wire::{FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
 use std::collections::VecDeque;
@@ -16,8 +17,9 @@ const START_LIMIT_NS: u64 = 5_000_000_000;
 /// How long a daemon may take for what it can answer at once.
 const SOON_NS: u64 = 200_000_000;
 
-/// News with the descriptors that came with them.
-pub(crate) type NewsFrame = (News, Vec<OwnedFd>);
+/// News with the descriptors that came with them. Of a contact: our side of
+/// the link, zero where we had asked for it ourselves.
+pub(crate) type NewsFrame = (News, Vec<OwnedFd>, Side);
 
 /// What to do where no daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,13 +145,13 @@ impl Control {
         }
         match m3_wire::decode(&self.buffer[..packet.bytes]) {
             Ok(FromDaemon::News(news)) => {
-                self.news.push_back((news, packet.fds));
+                self.news.push_back((news, packet.fds, Side::One));
                 Ok(None)
             }
             // A contact that came too late is a link all the same.
             Ok(FromDaemon::Reply(Reply::Contact(peer))) if self.late > 0 => {
                 self.late -= 1;
-                self.news.push_back((News::Contact(peer), packet.fds));
+                self.news.push_back((News::Contact(peer), packet.fds, Side::Zero));
                 Ok(None)
             }
             Ok(FromDaemon::Reply(_)) if self.late > 0 => {

@@ -38,11 +38,11 @@ impl Server {
                 _ => self.close(token),
             };
         }
-        // One request at a time: a library of ours never has two open.
-        if connection.waits_for.is_some() && !matches!(request, Request::Left | Request::Forget(_)) {
-            return self.close(token);
-        }
         let cred = connection.cred.clone();
+        // Who asks again has given up the former request; answers come in the order of requests.
+        if connection.waits_for.is_some() && !matches!(request, Request::Left | Request::Forget(_)) {
+            self.refuse(token, Code::TimedOut, "given up for another request");
+        }
         if !self.initialised
             && !matches!(request, Request::NodeInit(_) | Request::NodeInfo | Request::NodeEnd)
         {

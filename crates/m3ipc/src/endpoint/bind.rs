@@ -41,7 +41,7 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
     use std::os::fd::AsFd;
     loop {
         match control.next_news()? {
-            Some((m3_wire::News::Ready { ticket: ready, .. }, _)) if ready == ticket => return Ok(()),
+            Some((m3_wire::News::Ready { ticket: ready, .. }, ..)) if ready == ticket => return Ok(()),
             Some(_) => continue,
             None if deadline.no_wait => return Err(Code::TimedOut.into()),
             None => {}

@@ -32,17 +32,17 @@ impl Endpoint {
 
     /// Reads all news from the control connection.
     pub(super) fn hear_all(&mut self) {
-        while let Ok(Some((news, fds))) = self.control.next_news() {
-            self.take_note(news, fds);
+        while let Ok(Some((news, fds, side))) = self.control.next_news() {
+            self.take_note(news, fds, side);
         }
     }
 
     /// Reads news up to a death, which a call must notice before the dead one's
     /// index or address (a system slot's is always the same) belongs to another.
     fn hear_to_next_death(&mut self) -> bool {
-        while let Ok(Some((news, fds))) = self.control.next_news() {
+        while let Ok(Some((news, fds, side))) = self.control.next_news() {
             let is_death = matches!(news, News::Died(_));
-            self.take_note(news, fds);
+            self.take_note(news, fds, side);
             if is_death {
                 return true;
             }
@@ -50,11 +50,11 @@ impl Endpoint {
         false
     }
 
-    fn take_note(&mut self, news: News, fds: Vec<OwnedFd>) {
+    fn take_note(&mut self, news: News, fds: Vec<OwnedFd>, side: Side) {
         match news {
             News::Contact(info) => {
                 // Where it cannot be mapped the peer finds nobody answering, until one of us goes.
-                if let Ok(index) = self.peers.adopt(&info, fds, Side::One) {
+                if let Ok(index) = self.peers.adopt(&info, fds, side) {
                     self.inbox.look_at(&mut self.peers, index);
                 }
             }
