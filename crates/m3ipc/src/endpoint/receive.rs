@@ -120,8 +120,6 @@ impl Endpoint {
         deadline: Deadline,
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Result<Long, Fail> {
-        self.hear()?;
-        self.forget_dead();
         let want = Want { verb, peer: ANY, index: None, posted: None };
         let received = self.wait(want, deadline, |endpoint| endpoint.look_for_any(&mut *room, wanted));
         match received {
@@ -144,6 +142,8 @@ impl Endpoint {
             return Err(Code::WokenUp.into());
         }
         self.hear()?;
+        // Who dies while one sleeps leaves nothing mapped here.
+        self.forget_dead();
         self.collect();
         if self.notes_again < NOTES_AGAIN_MAX
             && let Some(message) = self.next_notification(false)
