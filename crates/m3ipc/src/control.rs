@@ -26,6 +26,8 @@ pub(crate) type NewsFrame = (News, Vec<OwnedFd>, Side);
 pub(crate) enum Absent {
     /// Fail.
     Fail,
+    /// Fail, but where one was killed start its successor.
+    Revive,
     /// Start one, ready for use.
     Start,
     /// Start one that waits for drvs_init.
@@ -87,11 +89,11 @@ impl Control {
         deadline_ns: u64,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
+        m3_sys::pause_point("client.contact_requested");
         loop {
             if let Some(answer) = self.read(false)? {
                 return answered(answer);
             }
-        m3_sys::pause_point("client.contact_requested");
             let left_ns = deadline_ns.saturating_sub(m3_sys::monotonic_ns());
             match m3_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
                 Ok(true) => {}
@@ -185,10 +187,13 @@ impl Control {
 
     /// Whether the daemon is gone: its end of the socket is closed.
     pub(crate) fn is_cut(&mut self) -> bool {
-        match m3_sys::wait_readable(&[self.socket.as_fd()], 0) {
-            Ok(true) => self.read(false).is_err_and(|fail| fail.code == Code::NotConn),
-            _ => false,
+        // What it said before it went comes first.
+        while let Ok(true) = m3_sys::wait_readable(&[self.socket.as_fd()], 0) {
+            if let Err(fail) = self.read(false) {
+                return fail.code == Code::NotConn;
+            }
         }
+        false
     }
 }
 
@@ -222,7 +227,9 @@ fn reach(directory: &Path, absent: Absent) -> Result<OwnedFd, Fail> {
     let path = runtime::socket(directory);
     match m3_sys::connect(&path) {
         Ok(socket) => return Ok(socket),
-        Err(Errno::NOENT | Errno::CONNREFUSED) if absent != Absent::Fail => {}
+        // A socket where nobody listens is what a killed daemon leaves.
+        Err(Errno::CONNREFUSED) if absent != Absent::Fail => {}
+        Err(Errno::NOENT) if !matches!(absent, Absent::Fail | Absent::Revive) => {}
         Err(errno) => return Err(unreachable(&path, errno)),
     }
     spawn::daemon(directory, absent == Absent::StartUninitialised)?;

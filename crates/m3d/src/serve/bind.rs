@@ -43,6 +43,9 @@ impl Server {
         if let Err(errno) = watched {
             return self.refuse(token, Code::NoMem, format_args!("the process cannot be watched: {errno}"));
         }
+        if let Some(place) = self.bound_before(token, vm, slot, tid) {
+            return self.give_pages(token, place, Vec::new());
+        }
         let bound = match slot {
             Some(slot) => self.node.bind(vm, slot, member, cred, kind),
             None => self.node.bind_free(vm, member, cred, kind),
@@ -50,10 +53,10 @@ impl Server {
         match bound {
             Ok(bound) => {
                 self.record();
+                m3_sys::pause_point("daemon.bind_recorded");
                 if let Some(tid) = tid {
                     self.watch_thread(cred.pid, tid);
                 }
-                m3_sys::pause_point("daemon.bind_recorded");
                 self.give_pages(token, Place::new(vm, bound.address), bound.told);
             }
             Err(error) => {
@@ -62,6 +65,27 @@ impl Server {
                 self.refuse(token, error.code(), error);
             }
         }
+    }
+
+    /// The endpoint that a predecessor gave to this very process or thread and
+    /// did not live to tell of: its binder asks again.
+    fn bound_before(&self, token: u64, vm: i32, slot: Option<i32>, tid: Option<i32>) -> Option<Place> {
+        let pid = self.connections.get(&token)?.cred.pid;
+        let place = match tid {
+            Some(tid) => self.node.place_of_thread(pid, tid),
+            None => self.node.place_of(pid),
+        }?;
+        let asked = place.vm == vm && slot.is_none_or(|slot| slot == place.address.slot());
+        (asked && self.takeovers > 0 && self.is_unattached_of(token, place)).then_some(place)
+    }
+
+    /// Whether this endpoint is of the caller's process, and no connection is for it.
+    fn is_unattached_of(&self, token: u64, place: Place) -> bool {
+        let Some(connection) = self.connections.get(&token) else { return false };
+        !self.present.contains_key(&place)
+            && self.node.endpoint(place).is_some_and(|endpoint| {
+                endpoint.member.pid == connection.cred.pid && endpoint.member.token == connection.started
+            })
     }
 
     /// Makes the pages of an endpoint and gives them to its owner.
@@ -87,6 +111,7 @@ impl Server {
         }
         let address = place.address.0;
         self.reply(token, Reply::Bound { vm: place.vm, vm_name, address, traps }, fds);
+        m3_sys::pause_point("daemon.pages_given");
     }
 
     pub(super) fn mapped(&mut self, token: u64) {
@@ -100,6 +125,7 @@ impl Server {
                 return self.close(token);
             }
             pages.sealed = true;
+            m3_sys::pause_point("daemon.sealed");
         }
         let told = std::mem::take(&mut pages.told);
         self.tell_tickets(&told, place.address.0);
@@ -111,7 +137,6 @@ impl Server {
 
     pub(super) fn bind_other(&mut self, token: u64, cred: &Cred, vm: i32, pid: i32, slot: i32) {
         let Ok(fd) = m3_sys::open_process(pid) else {
-        m3_sys::pause_point("daemon.pages_given");
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
         let (Ok(started), Some((uid, gid))) = (m3_sys::process_start_ticks(pid), process_owner(pid)) else {
@@ -125,7 +150,6 @@ impl Server {
                     self.process_died(pid);
                     return self.refuse(token, Code::NoMem, "the process cannot be watched");
                 }
-            m3_sys::pause_point("daemon.sealed");
                 self.tell_tickets(&bound.told, bound.address.0);
                 self.reply_number(token, bound.address.0);
             }
@@ -163,7 +187,8 @@ impl Server {
 
     pub(super) fn unbind(&mut self, token: u64, cred: &Cred, vm: i32, address: i32) {
         let place = Place::new(vm, Address(address));
-        let own = self.connections.get(&token).and_then(|connection| connection.place) == Some(place);
+        let own = self.connections.get(&token).and_then(|connection| connection.place) == Some(place)
+            || self.is_unattached_of(token, place);
         if let Err(error) = self.node.may_unbind(place, cred) {
             return self.refuse(token, error.code(), error);
         }

@@ -12,29 +12,45 @@ use m3_wire::{Await, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How often a contact is tried anew where the daemon died over it.
+/// How often a bind or contact is tried where the daemon dies over it.
 const CONTACT_TRIES: u32 = 3;
 
 /// Binds the calling process or thread.
 pub(crate) fn bind(directory: &Path, vm: i32, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, Fail> {
-    let mut control = Control::connect(directory, Absent::Fail)?;
-    let (reply, fds) = control.request(&Request::Bind { vm, slot, kind })?;
     let tid = match kind {
         BindKind::Process => None,
         BindKind::Thread(tid) => Some(tid),
     };
-    attach(control, &reply, fds, tid)
+    despite_kills(|| {
+        let mut control = Control::connect(directory, Absent::Revive)?;
+        let (reply, fds) = control.request(&Request::Bind { vm, slot, kind })?;
+        attach(control, &reply, fds, tid)
+    })
+}
+
+/// Begins anew where the daemon dies in the middle: its successor knows what
+/// was written down, and gives the endpoint to whom it was given before.
+fn despite_kills<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Result<T, Fail> {
+    for _ in 1..CONTACT_TRIES {
+        match attempt() {
+            Err(fail) if fail.code == Code::NotConn => {}
+            other => return other,
+        }
+    }
+    attempt()
 }
 
 /// Waits until another process binds this one (lclbind), and takes the endpoint.
 pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> {
     let deadline = limit.deadline();
-    let mut control = Control::connect(directory, Absent::Fail)?;
-    if let (Reply::Wait(ticket), _) = control.request(&Request::Await(Await::OwnBind))? {
-        wait_ticket(&mut control, ticket, deadline)?;
-    }
-    let (reply, fds) = control.request(&Request::Claim)?;
-    attach(control, &reply, fds, None)
+    despite_kills(|| {
+        let mut control = Control::connect(directory, Absent::Revive)?;
+        if let (Reply::Wait(ticket), _) = control.request(&Request::Await(Await::OwnBind))? {
+            wait_ticket(&mut control, ticket, deadline)?;
+        }
+        let (reply, fds) = control.request(&Request::Claim)?;
+        attach(control, &reply, fds, None)
+    })
 }
 
 fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result<(), Fail> {
@@ -63,6 +79,7 @@ fn attach(
 ) -> Result<Endpoint, Fail> {
     let Reply::Bound { vm, vm_name, address, traps } = reply else { return Err(unexpected()) };
     let (desk, face) = map_pages(fds)?;
+    m3_sys::pause_point("client.pages_mapped");
     control.request(&Request::Mapped)?;
     Ok(Endpoint {
         control,
@@ -79,7 +96,6 @@ fn attach(
         inbox: Inbox::default(),
         pace: Pace::new(Strategy::default()),
         bell: None,
-    m3_sys::pause_point("client.pages_mapped");
         armed: false,
         blocked: None,
         last_look_ns: 0,
@@ -113,6 +129,7 @@ impl Endpoint {
     fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         for _ in 0..CONTACT_TRIES {
             let request = Request::Contact(peer.0);
+            m3_sys::pause_point("client.before_contact");
             let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
             match self.control.request_until(&request, until_ns) {
                 Ok((Reply::Contact(info), fds)) => {
@@ -131,7 +148,6 @@ impl Endpoint {
                 Err(fail) => {
                     self.hear()?;
                     return Err(fail);
-            m3_sys::pause_point("client.before_contact");
                 }
             }
             self.hear()?;

@@ -29,7 +29,7 @@ mod wait;
 pub use receive::{Long, Source};
 pub use request::PendingRequest;
 
-use crate::control::Control;
+use crate::control::{Absent, Control};
 use crate::error::Fail;
 use inbox::Inbox;
 use m3_abi::{Address, Code};
@@ -212,8 +212,14 @@ impl Drop for Endpoint {
         if self.guard.is_original() && self.left.is_none() {
             m3_sys::pause_point("client.before_unbind");
             let request = m3_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
-            // A daemon that does not answer sees the closed connection when it can.
-            let _ = self.control.request_soon(&request);
+            // A daemon that does not answer sees the closed connection when it can;
+            // the successor of a killed one sees none, so it is told.
+            let told = self.control.request_soon(&request);
+            if told.is_err_and(|fail| fail.code == Code::NotConn)
+                && let Ok(mut next) = Control::connect(self.control.directory(), Absent::Revive)
+            {
+                let _ = next.request_soon(&request);
+            }
         }
     }
 }
