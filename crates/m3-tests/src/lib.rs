@@ -3,6 +3,7 @@
 //! Every test has a runtime directory of its own and a daemon of its own in
 //! it; both are gone when its [`Field`] is dropped, whatever happened.
 
+pub mod crash;
 pub mod field;
 pub mod raw;
 pub mod signals;
@@ -119,6 +120,7 @@ fn start_daemon(directory: &Path) -> Child {
         std::thread::sleep(std::time::Duration::from_millis(2));
     }
     let _ = child.kill();
+    let _ = child.wait();
     panic!("the daemon does not answer");
 }
 

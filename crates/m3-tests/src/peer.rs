@@ -1,6 +1,14 @@
 //! A peer in a process of its own, told what to do by its arguments.
 
-fn main() {
+mod roles_crash;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(ended) = roles_crash::run(&arguments) {
+        return ended;
+    }
     eprintln!("usage: m3-tests-peer ROLE DIRECTORY VM ...");
-    std::process::exit(2);
+    ExitCode::from(2)
 }

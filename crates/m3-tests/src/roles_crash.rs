@@ -1,0 +1,64 @@
+//! Roles of the crash tests. Each says on its output, a line each, what happens to it.
+
+mod load;
+mod single;
+
+use m3ipc::{Node, Vm};
+use std::io::{BufRead, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Plays the role that the arguments name, if it is one of these.
+pub fn run(arguments: &[String]) -> Option<ExitCode> {
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let [role, directory, rest @ ..] = words.as_slice() else { return None };
+    let play: fn(&Path, &[&str]) = match *role {
+        "call" => single::call,
+        "serve" => single::serve,
+        "hurry" => single::hurry,
+        "watch" => single::watch,
+        "stranger" => single::stranger,
+        "make-vm" => single::make_vm,
+        "load-client" => load::client,
+        "load-server" => load::server,
+        "visitor" => load::visitor,
+        _ => return None,
+    };
+    // No role outlives its test.
+    let _ = m3_sys::die_with_parent();
+    play(Path::new(directory), rest);
+    Some(ExitCode::SUCCESS)
+}
+
+/// Says a line, whole and at once.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(format!("{line}\n").as_bytes());
+    let _ = out.flush();
+}
+
+/// Waits for a line; `false` at the end of input.
+fn told_to_go() -> bool {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line).is_ok_and(|bytes| bytes > 0)
+}
+
+/// Whether the test has closed the input: what this role does is to end.
+fn told_to_end() -> bool {
+    use std::os::fd::AsFd;
+    m3_sys::wait_readable(&[std::io::stdin().as_fd()], 0) == Ok(true)
+}
+
+/// The VM of this id or name; its daemon is started where a killed one left it.
+fn vm(directory: &Path, vm: &str) -> Vm {
+    let mut node = Node::attach_at(directory).expect("a node");
+    let found = match vm.parse() {
+        Ok(id) => node.vm(id),
+        Err(_name) => node.vm_named(vm),
+    };
+    found.expect("the VM of the test")
+}
+
+fn number(word: &str) -> i32 {
+    word.parse().expect("a number in the arguments")
+}
