@@ -16,8 +16,8 @@
 
 use super::plan::{SLOTS, Step};
 use super::worker::{Order, Told, Worker};
-use m3_model::rendezvous::{Call, Completion, Fault, Limit, Machine, Op, State};
 use m3_abi::VmLimits;
+use m3_model::rendezvous::{Call, Completion, Fault, Limit, Machine, Op, State};
 use m3_tests::{Field, signals};
 use m3ipc::{Endpoint, Node, Slot, Timeout, Vm, VmConfig};
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,12 +160,10 @@ impl Arena {
             let done = missing.is_empty() && !bare;
             let patience = if done { Duration::ZERO } else { Duration::from_millis(3) };
             match self.reports.recv_timeout(patience) {
-                Ok((slot, Told::Ended(completion))) => {
-                    match missing.remove(&slot) {
-                        Some(wanted) if wanted == completion => {}
-                        wanted => return Err(format!("the model says {wanted:?}, but {completion:?}")),
-                    }
-                }
+                Ok((slot, Told::Ended(completion))) => match missing.remove(&slot) {
+                    Some(wanted) if wanted == completion => {}
+                    wanted => return Err(format!("the model says {wanted:?}, but {completion:?}")),
+                },
                 Ok((slot, Told::Bound(address))) => {
                     let wanted = self.machine.address(slot);
                     if address.ok() != wanted {
