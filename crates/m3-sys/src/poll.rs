@@ -38,12 +38,13 @@ impl Poll {
         epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
     }
 
-    /// Asks to be told, or not, when a descriptor has room to write.
+    /// Asks to be told when a descriptor has room to write, and until then of nothing but its
+    /// end; or of what there is to read again.
     ///
     /// # Errors
     /// `NOENT` where it was not added.
     pub fn want_room(&self, fd: impl AsFd, token: u64, want: bool) -> Result<(), Errno> {
-        let flags = if want { epoll::EventFlags::IN | epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+        let flags = if want { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
         epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)
     }
 

@@ -17,6 +17,8 @@ pub enum News {
         /// The endpoint it is about.
         address: i32,
     },
+    /// A wakeup: the desk's flag tells whether it still stands.
+    Wakeup,
     /// Another has unbound this endpoint.
     Unbound,
     /// The VM has ended.

@@ -139,7 +139,8 @@ pub enum Request {
     HangBell,
     /// A clapper for the bell of this endpoint. Answer: `Done`, with the clapper.
     Clapper(i32),
-    /// Whether this endpoint's waiting has closed a circle. Answer: `Number`, 1 or 0.
+    /// Whether this endpoint's waiting has closed a circle. Answer: `Number`, 1 or 0; 2 where it
+    /// seems so and another of the circle was awake: to be asked again soon.
     IsDeadlock,
     /// A member of a daemon that was killed is back. Answer: `Bound`, with new
     /// desk, status page and hints for links to come.

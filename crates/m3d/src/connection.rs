@@ -3,7 +3,7 @@
 use m3_link::DeskView;
 use m3_model::tables::{Cred, Place};
 use m3_sys::Errno;
-use m3_wire::FromDaemon;
+use m3_wire::{FromDaemon, News};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -26,6 +26,8 @@ pub(crate) struct Pages {
 /// A frame on its way, with its descriptors.
 #[derive(Debug)]
 struct Outgoing {
+    /// The peer whose link it brings.
+    contact: Option<i32>,
     frame: Vec<u8>,
     fds: Vec<Rc<OwnedFd>>,
 }
@@ -48,6 +50,8 @@ pub(crate) struct Connection {
     /// Tickets this connection has open.
     pub(crate) tickets: Vec<u64>,
     waiting: VecDeque<Outgoing>,
+    /// It does not read: nothing more is served until it does.
+    pub(crate) is_full: bool,
 }
 
 /// A request that is answered later.
@@ -89,12 +93,18 @@ impl Connection {
             waits_for: None,
             tickets: Vec::new(),
             waiting: VecDeque::new(),
+            is_full: false,
         }
     }
 
     /// Sends a frame, or keeps it until there is room: frames never overtake.
     pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Sent {
-        let outgoing = Outgoing { frame: m3_wire::encode(frame), fds };
+        let contact = match frame {
+            FromDaemon::News(News::Contact(info)) => Some(info.address),
+            FromDaemon::News(News::Died(address)) if self.takes_back(*address) => return Sent::Waits,
+            _ => None,
+        };
+        let outgoing = Outgoing { contact, frame: m3_wire::encode(frame), fds };
         let mut ended = Sent::Waits;
         if self.waiting.is_empty() {
             match try_send(&self.socket, &outgoing) {
@@ -109,7 +119,15 @@ impl Connection {
             return Sent::Broken;
         }
         self.waiting.push_back(outgoing);
+        self.is_full = ended == Sent::Waits;
         ended
+    }
+
+    /// Whether a link still waits here whose peer has died: neither is worth telling. So
+    /// nobody can fill another's queue by coming and going.
+    fn takes_back(&mut self, peer: i32) -> bool {
+        let at = self.waiting.iter().rposition(|outgoing| outgoing.contact == Some(peer));
+        at.and_then(|at| self.waiting.remove(at)).is_some()
     }
 
     /// Sends what waits, as far as there is room.
@@ -117,9 +135,14 @@ impl Connection {
         while let Some(next) = self.waiting.front() {
             match try_send(&self.socket, next) {
                 Ok(()) => drop(self.waiting.pop_front()),
-                Err(errno) => return reason(errno),
+                Err(errno) => {
+                    let ended = reason(errno);
+                    self.is_full = ended == Sent::Waits;
+                    return ended;
+                }
             }
         }
+        self.is_full = false;
         Sent::Gone
     }
 

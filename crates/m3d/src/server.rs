@@ -12,8 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// How long a stranger may take to say hello.
-const HELLO_LIMIT_NS: u64 = 5_000_000_000;
+/// How long a stranger may take to say hello, and a new member to map its pages.
+pub(crate) const HELLO_LIMIT_NS: u64 = 5_000_000_000;
 /// How many connections one user may have.
 const CONNECTIONS_PER_USER: usize = 8_192;
 const LISTENER: u64 = 0;
@@ -32,6 +32,7 @@ pub(crate) enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
     Hello(u64),
+    Mapped(u64, Place),
     VmGrace(i32),
     UnbindGrace(Place, Option<u64>),
     Idle,
@@ -214,6 +215,10 @@ impl Server {
         // A few at a time, so that nobody keeps the others waiting.
         for _ in 0..16 {
             let Some(connection) = self.connections.get(&event.token) else { return };
+            // Who does not read gets no more to read: its requests wait in its own socket.
+            if connection.is_full {
+                return;
+            }
             let packet = match m3_sys::receive_packet(&connection.socket, &mut buffer, false, false) {
                 Ok(packet) => packet,
                 Err(Errno::AGAIN | Errno::INTR) => return,
@@ -400,6 +405,16 @@ impl Server {
             match entry.remove() {
                 Alarm::Hello(token) => {
                     if self.connections.get(&token).is_some_and(|connection| !connection.greeted) {
+                        self.close(token);
+                    }
+                }
+                // Others wait for it, some in calls that never wait long.
+                Alarm::Mapped(token, place) => {
+                    let late = self.connections.get(&token).is_some_and(|connection| {
+                        connection.place == Some(place)
+                            && connection.pages.as_ref().is_some_and(|pages| !pages.sealed)
+                    });
+                    if late {
                         self.close(token);
                     }
                 }

@@ -3,7 +3,7 @@
 //! A token is forgotten when its wait is over; the daemon cancels it when the
 //! waiter gives up. How many one connection may have open is the daemon's to bound.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use m3_abi::{Address, SYSTEM_SLOTS};
 
@@ -42,17 +42,21 @@ impl Key {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waits {
-    tokens: BTreeMap<Key, Vec<u64>>,
+    tokens: BTreeMap<Key, BTreeSet<u64>>,
+    /// What each token waits for: to give one up must not cost a look at all.
+    keys: BTreeMap<u64, Key>,
 }
 
 impl Waits {
     fn register(&mut self, key: Key, token: u64) -> Wait {
-        self.tokens.entry(key).or_default().push(token);
+        self.keys.insert(token, key.clone());
+        self.tokens.entry(key).or_default().insert(token);
         Wait::Wait
     }
 
     fn tell(&mut self, key: &Key) -> Vec<u64> {
-        self.tokens.remove(key).unwrap_or_default()
+        let told = self.tokens.remove(key).unwrap_or_default();
+        self.over(told)
     }
 
     pub(super) fn on_bind(&mut self, place: Place, member: Member, kind: Kind) -> Vec<u64> {
@@ -77,7 +81,23 @@ impl Waits {
     /// Ends the waits for what cannot come any more; who waits for an endpoint to go goes on waiting.
     pub(super) fn end_vm(&mut self, vm: i32) -> Vec<u64> {
         let over = |key: &Key| key.vm() == Some(vm) && !matches!(key, Key::Goes(_));
-        self.tokens.extract_if(.., |key, _| over(key)).flat_map(|(_, tokens)| tokens).collect()
+        let told: Vec<u64> =
+            self.tokens.extract_if(.., |key, _| over(key)).flat_map(|(_, tokens)| tokens).collect();
+        self.over(told)
+    }
+
+    fn over(&mut self, told: impl IntoIterator<Item = u64>) -> Vec<u64> {
+        told.into_iter().inspect(|token| drop(self.keys.remove(token))).collect()
+    }
+
+    fn cancel(&mut self, token: u64) {
+        let Some(key) = self.keys.remove(&token) else { return };
+        if let Some(tokens) = self.tokens.get_mut(&key) {
+            tokens.remove(&token);
+            if tokens.is_empty() {
+                self.tokens.remove(&key);
+            }
+        }
     }
 }
 
@@ -168,10 +188,7 @@ impl Node {
 
     /// Forgets a token: its waiter gave up or died.
     pub fn cancel_wait(&mut self, token: u64) {
-        self.waits.tokens.retain(|_, tokens| {
-            tokens.retain(|kept| *kept != token);
-            !tokens.is_empty()
-        });
+        self.waits.cancel(token);
     }
 }
 

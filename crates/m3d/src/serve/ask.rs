@@ -5,8 +5,11 @@ use m3_link::{Counter, Verb};
 use m3_model::tables::{Cred, Endpoint, Place};
 use m3_wire::{EndpointInfo, Reply, WaitInfo};
 
-/// Endpoints told of in one frame.
+/// Endpoints told of in one frame: so many, and as their names leave room for.
 const PAGE: usize = 64;
+const PAGE_BYTES: usize = m3_wire::REPLY_MAX_BYTES / 2;
+/// What one takes in a frame beside its names, at most.
+const ENDPOINT_BYTES: usize = 128;
 
 impl Server {
     pub(super) fn endpoints(&mut self, token: u64, cred: &Cred, vm: i32, from: i32) {
@@ -14,11 +17,16 @@ impl Server {
             return self.refuse(token, error.code(), error);
         }
         let now_ns = m3_sys::monotonic_ns();
-        let mut rest = self.node.endpoints(vm).filter(|endpoint| endpoint.address.slot() >= from);
-        let list: Vec<_> =
-            rest.by_ref().take(PAGE).map(|endpoint| self.shown(vm, endpoint, now_ns)).collect();
-        let next = rest.next().map(|endpoint| endpoint.address.slot());
-        drop(rest);
+        let (mut list, mut bytes, mut next) = (Vec::new(), 0, None);
+        for endpoint in self.node.endpoints(vm).filter(|endpoint| endpoint.address.slot() >= from) {
+            let names: usize = endpoint.names.iter().map(|name| name.len() + 1).sum();
+            if list.len() == PAGE || bytes > PAGE_BYTES {
+                next = Some(endpoint.address.slot());
+                break;
+            }
+            bytes += ENDPOINT_BYTES + names;
+            list.push(self.shown(vm, endpoint, now_ns));
+        }
         self.reply(token, Reply::Endpoints { list, next }, Vec::new());
     }
 

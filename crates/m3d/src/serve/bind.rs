@@ -5,7 +5,7 @@
 //! from `Mapped` on, and whoever wants a link before that waits.
 
 use crate::connection::{Deferred, Pages};
-use crate::server::Server;
+use crate::server::{Alarm, HELLO_LIMIT_NS, Server};
 use m3_abi::{Address, Code};
 use m3_link::{DESK_BYTES, DeskView, HINTS_BYTES, STATUS_BYTES};
 use m3_model::tables::{Cred, Kind, Member, Place};
@@ -109,6 +109,7 @@ impl Server {
             connection.pages = Some(pages);
             self.present.insert(place, token);
         }
+        self.set_alarm(HELLO_LIMIT_NS, Alarm::Mapped(token, place));
         let address = place.address.0;
         self.reply(token, Reply::Bound { vm: place.vm, vm_name, address, traps }, fds);
         m3_sys::pause_point("daemon.pages_given");

@@ -82,13 +82,16 @@ impl Server {
         {
             return self.refuse(token, denied.code(), denied);
         }
-        let Some(connection) = self.present.get(&place).and_then(|other| self.connections.get(other)) else {
+        let other = self.present.get(&place).copied();
+        let Some(pages) = other.and_then(|other| self.connections.get(&other)?.pages.as_ref()) else {
             return self.refuse(token, Code::ProcRun, "it is not connected; the wakeup is lost");
         };
-        let Some(pages) = &connection.pages else { return self.close(token) };
         let blocked = pages.desk.blocked();
         pages.desk.raise(FLAG_WOKEN);
-        pages.desk.announce();
+        // As a frame too: who sleeps at its bell looks at the connection, not at the desk.
+        if let Some(other) = other {
+            self.tell(other, News::Wakeup, Vec::new());
+        }
         match blocked.verb {
             Call::Receive | Call::Rcvrqst if blocked.peer == ANY => self.done(token),
             Call::None => self.refuse(token, Code::ProcRun, "it runs; the wakeup is remembered"),
@@ -137,14 +140,15 @@ impl Server {
             records.push(record);
         }
         let circle = deadlock::closes_cycle(own.address, &records);
-        let closed = circle.is_some_and(|circle| {
-            circle.closer == own.address
-                && circle.members.iter().all(|member| {
-                    // The caller waits for this answer, and may not yet sleep for it.
-                    *member == own.address || self.sleeps(Place::new(own.vm, *member), &records)
-                })
-        });
-        self.reply_number(token, i32::from(closed));
+        let answer = match circle.filter(|circle| circle.closer == own.address) {
+            None => 0,
+            Some(circle) => {
+                // The caller waits for this answer, and may not yet sleep for it.
+                let mut others = circle.members.iter().filter(|member| **member != own.address);
+                if others.all(|member| self.sleeps(Place::new(own.vm, *member), &records)) { 1 } else { 2 }
+            }
+        };
+        self.reply_number(token, answer);
     }
 
     /// Whether an endpoint sleeps and still waits as its record says. One

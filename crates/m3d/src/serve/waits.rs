@@ -77,6 +77,10 @@ impl Server {
             && let Some(pages) =
                 self.connections.get_mut(&other).and_then(|connection| connection.pages.as_mut())
         {
+            // Of waits that were given up nothing stays.
+            if pages.told.len() >= TICKETS_MAX {
+                pages.told.retain(|open| self.tickets.contains_key(open));
+            }
             pages.told.push(ticket);
         }
     }

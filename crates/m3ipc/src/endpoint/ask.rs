@@ -3,6 +3,7 @@
 use super::Endpoint;
 use crate::error::{CallError, Fail};
 use crate::timeout::Timeout;
+use core::sync::atomic::Ordering;
 use m3_abi::{Address, Code};
 use m3_link::{Mode, Verb};
 use m3_wire::{Await, Reply, Request};
@@ -126,6 +127,8 @@ impl Endpoint {
                 }
                 continue;
             };
+            // Before the news are read: a ticket that comes later changes the word.
+            let before = self.desk.news().load(Ordering::Acquire);
             self.hear_all();
             if let Some(at) = self.ready.iter().position(|(ready, _)| *ready == open) {
                 return told(self.ready.swap_remove(at).1);
@@ -137,7 +140,6 @@ impl Endpoint {
                 return Err(Code::TimedOut.into());
             }
             let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
-            let before = self.news_seen;
             self.set_mode(Mode::Awake);
             match m3_sys::wait_any(&[(self.desk.news(), before)], until_ns)? {
                 m3_sys::Waiting::Changed => {}

@@ -6,6 +6,7 @@
 
 use super::Endpoint;
 use crate::error::{Fail, NodeError};
+use core::sync::atomic::Ordering;
 use m3_abi::{Address, Code};
 use m3_link::Mode;
 use m3_sys::{Bell, Clapper, Poll, Waiting};
@@ -102,8 +103,12 @@ impl Endpoint {
     }
 
     /// Sleeps at the bell: for endpoints with more links than a futex wait takes.
-    pub(super) fn sleep_at_bell(&self, until_ns: u64) -> Result<Waiting, Fail> {
+    pub(super) fn sleep_at_bell(&self, seen: u32, until_ns: u64) -> Result<Waiting, Fail> {
         let Some(bells) = &self.bell else { return Ok(Waiting::Changed) };
+        // Heard in the last look, and so not to be waited for.
+        if self.desk.news().load(Ordering::Acquire) != seen {
+            return Ok(Waiting::Changed);
+        }
         let left_ns = until_ns.saturating_sub(m3_sys::monotonic_ns());
         let fds = [bells.bell.as_fd(), self.control.as_fd()];
         let waited = m3_sys::wait_readable(&fds, left_ns);

@@ -65,6 +65,7 @@ impl Endpoint {
                 }
             }
             News::Ready { ticket, address } => self.ready.push((ticket, address)),
+            News::Wakeup => {}
             News::Unbound => self.leave(Code::Shutdown),
             News::Ended => self.leave(Code::VmNotRun),
             News::Allowed { address, may_send, may_receive } => {

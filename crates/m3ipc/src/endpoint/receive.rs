@@ -138,10 +138,11 @@ impl Endpoint {
         room: &mut [u8],
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Result<Option<Long>, Fail> {
+        // News first: the flag is raised before they are announced.
+        self.hear()?;
         if self.desk.flags() & FLAG_WOKEN != 0 && self.desk.lower(FLAG_WOKEN) {
             return Err(Code::WokenUp.into());
         }
-        self.hear()?;
         // Who dies while one sleeps leaves nothing mapped here.
         self.forget_dead();
         self.collect();

@@ -253,6 +253,18 @@ impl Endpoint {
         }
     }
 
+    /// Wakes a peer that sleeps and waits for exactly this endpoint; one that
+    /// waits for anybody has no use for it.
+    #[inline]
+    pub(super) fn alert_who_waits_here(&mut self, index: u32) {
+        match self.peers.get(index).status.mode() {
+            Mode::OnLinks(source) | Mode::AtBell(source) if source == self.address => {
+                self.alert(index, false);
+            }
+            _ => {}
+        }
+    }
+
     /// The peer broke the rules: nothing more is said over this link.
     pub(super) fn poison(&mut self, index: u32, _broken: Broken) -> Fail {
         self.peers.get_mut(index).poisoned = true;

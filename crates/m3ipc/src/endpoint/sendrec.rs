@@ -176,9 +176,12 @@ impl Endpoint {
                 peer.floor = m3_sys::ticks();
                 self.taken_ticks = peer.floor;
                 self.latest = Some(peer.identity);
-                if incoming.kind == Kind::Send {
+                match incoming.kind {
                     // Its sender may sleep until now.
-                    self.alert(index, false);
+                    Kind::Send => self.alert(index, false),
+                    // So may one who answered and has more to say: it waits for the cell.
+                    Kind::Reply | Kind::Relay => self.alert_who_waits_here(index),
+                    Kind::Request => {}
                 }
                 self.desk.count(Counter::Received);
                 Ok(Some(incoming))

@@ -80,7 +80,8 @@ impl Endpoint {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut patience = self.pace.begin();
-        let mut nap = Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS, checked_ns: 0 };
+        let mut nap =
+            Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS, checked_ns: 0 };
         let mut looks = 0_u32;
         loop {
             let slept = nap.since_ns != 0;
@@ -143,6 +144,7 @@ impl Endpoint {
         let mode = if at_bell { Mode::AtBell(nap.want.peer) } else { Mode::OnLinks(nap.want.peer) };
         // The words' values come first: a wake between the look and the sleep changes them.
         let words = if at_bell { Words::none() } else { self.words(nap.want.index) };
+        let news = self.news_seen;
         self.set_mode(mode);
         if any && !self.look_everywhere_if_due(now_ns) {
             limit_ns = limit_ns.min(FULL_LOOK_NS);
@@ -155,18 +157,20 @@ impl Endpoint {
         self.desk.count(Counter::Slept);
         m3_sys::pause_point("sleeping");
         let until_ns = nap.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
-        let ended = if at_bell { self.sleep_at_bell(until_ns) } else { self.sleep_on(&words, until_ns) };
-        self.set_mode(Mode::Awake);
-        match ended? {
+        let ended =
+            if at_bell { self.sleep_at_bell(news, until_ns) } else { self.sleep_on(&words, news, until_ns) };
+        let checked = ended.and_then(|ended| match ended {
             // A peer that wakes us without end must not keep us from looking after the daemon.
-            Waiting::Changed if now_ns.saturating_sub(nap.checked_ns) < SLOW_CHECK_NS => {}
-            Waiting::Signal => return Err(Code::Intr.into()),
+            Waiting::Changed if now_ns.saturating_sub(nap.checked_ns) < SLOW_CHECK_NS => Ok(()),
+            Waiting::Signal => Err(Code::Intr.into()),
             Waiting::Changed | Waiting::Limit => {
                 nap.checked_ns = now_ns;
-                self.slow_check(nap, may_lock)?;
+                self.slow_check(nap, may_lock)
             }
-        }
-        Ok(None)
+        });
+        // Only now: to peers without time, who asks the daemon is as far from looking as who sleeps.
+        self.set_mode(Mode::Awake);
+        checked.map(|()| None)
     }
 
     /// Says since when one waits, and whether the request has been taken meanwhile.
@@ -207,9 +211,10 @@ impl Endpoint {
         self.peers.get(index).link.own_knock()
     }
 
-    fn sleep_on(&self, words: &Words, until_ns: u64) -> Result<Waiting, Fail> {
-        let news = self.desk.news();
-        let mut expected = [(news, self.news_seen); WAIT_WORDS_MAX];
+    /// `seen` is the news word of before the last look: what was heard in
+    /// that look may be just what is waited for.
+    fn sleep_on(&self, words: &Words, seen: u32, until_ns: u64) -> Result<Waiting, Fail> {
+        let mut expected = [(self.desk.news(), seen); WAIT_WORDS_MAX];
         for (place, (index, value)) in expected[1..].iter_mut().zip(words.list()) {
             // A link that came or went meanwhile was announced by the news word.
             let Some(peer) = self.peers.find_index(*index) else { return Ok(Waiting::Changed) };
@@ -234,8 +239,11 @@ impl Endpoint {
         if may_lock && nap.want.verb != Verb::Await {
             // Circles that were not whole yet are found a little later.
             nap.ask_after_ns = (nap.ask_after_ns * 10).min(SLOW_CHECK_NS);
-            if let Ok((Reply::Number(1), _)) = self.control.request_soon(&Request::IsDeadlock) {
-                return Err(Code::Locked.into());
+            match self.control.request_soon(&Request::IsDeadlock) {
+                Ok((Reply::Number(1), _)) => return Err(Code::Locked.into()),
+                // It seems so, but another of the circle was just asking as well.
+                Ok((Reply::Number(2), _)) => nap.ask_after_ns = DEADLOCK_CHECK_NS,
+                _ => {}
             }
         }
         if nap.want.peer == ANY {
