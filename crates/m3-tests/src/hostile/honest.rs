@@ -38,6 +38,11 @@ pub fn pair(directory: &str, name: &str) {
         let mut client = vm.bind_thread(None).expect("a slot for its thread");
         println!("ready {}", client.address());
         for line in lines() {
+            if let Some(whom) = line.strip_prefix("notify ") {
+                let whom = Address(whom.parse().expect("an address"));
+                println!("notified {:?}", client.notify(whom));
+                continue;
+            }
             let calls: i32 = line.parse().unwrap_or(1);
             for number in 0..calls {
                 let answer = client.sendrec(to, &Message::new(number)).expect("the pair talks");
@@ -50,6 +55,14 @@ pub fn pair(directory: &str, name: &str) {
     while let Ok(request) = server.receive(Source::Any) {
         server.reply(request.source, &Message::new(request.m_type + 1)).expect("its client waits");
     }
+}
+
+/// Takes as many names as one may, each as long as it may be.
+pub fn named(directory: &str, name: &str, number: &str) {
+    let mut me = vm(directory, name).bind_any().expect("a slot");
+    let names = (0..64).map(|at| format!("{number:>31}.{at:>31}"));
+    println!("named {}", names.filter(|name| me.name_attach(name).is_ok()).count());
+    lines().for_each(drop);
 }
 
 /// Answers everybody, counts the honest; its last line is the tally.

@@ -29,6 +29,7 @@ fn main() -> ExitCode {
             return m3d::run(&m3d::Args::parse_from(words));
         }
         ("pair", [directory, vm]) => honest::pair(directory, vm),
+        ("named", [directory, vm, number]) => honest::named(directory, vm, number),
         ("server", [directory, vm]) => honest::server(directory, vm),
         ("client", [directory, vm, server, plant]) => honest::client(directory, vm, server, plant),
         ("sitter" | "sitter-hidden", [directory, vm]) => honest::sitter(directory, vm),
