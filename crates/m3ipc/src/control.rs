@@ -17,6 +17,10 @@ const START_LIMIT_NS: u64 = 5_000_000_000;
 /// How long a daemon may take for what it can answer at once.
 const SOON_NS: u64 = 200_000_000;
 
+/// How often, and how long, a daemon that leaves is waited for.
+const LEAVING_TRIES: u32 = 50;
+const LEAVING_PAUSE: Duration = Duration::from_millis(2);
+
 /// News with the descriptors that came with them. Of a contact: our side of
 /// the link, zero where we had asked for it ourselves.
 pub(crate) type NewsFrame = (News, Vec<OwnedFd>, Side);
@@ -50,6 +54,17 @@ pub(crate) struct Control {
 impl Control {
     /// Connects to the daemon of this directory.
     pub(crate) fn connect(directory: &Path, absent: Absent) -> Result<Self, Fail> {
+        for _ in 0..LEAVING_TRIES {
+            match Self::greet(directory, absent) {
+                Err(fail) if fail.code == Code::NotConn => std::thread::sleep(LEAVING_PAUSE),
+                other => return other,
+            }
+        }
+        Err(Fail::new(Code::DrvsInit, "the node daemon is leaving; try again, or see its log"))
+    }
+
+    /// A daemon that was just leaving takes connections without serving them.
+    fn greet(directory: &Path, absent: Absent) -> Result<Self, Fail> {
         let socket = reach(directory, absent)?;
         let buffer = vec![0; REPLY_MAX_BYTES].into_boxed_slice();
         let mut control = Self {

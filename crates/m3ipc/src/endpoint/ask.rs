@@ -104,6 +104,7 @@ impl Endpoint {
         let deadline = limit.deadline();
         self.disarm();
         self.desk.block(Verb::Wait, about);
+        self.desk.set_since(m3_sys::monotonic_ns(), m3_sys::thread_id().cast_unsigned());
         let result = self.await_ticket(&what, deadline);
         self.desk.run();
         result
