@@ -13,7 +13,7 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// How often a bind or contact is tried where the daemon dies over it.
-const CONTACT_TRIES: u32 = 3;
+const CONTACT_TRIES: u32 = 20;
 
 /// Binds the calling process or thread.
 pub(crate) fn bind(directory: &Path, vm: i32, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, Fail> {
@@ -99,6 +99,8 @@ fn attach(
         armed: false,
         blocked: None,
         last_look_ns: 0,
+        checked_ns: m3_sys::monotonic_ns(),
+        calls: 0,
         taken_ticks: 0,
         looked_ticks: 0,
         notes_again: 0,

@@ -39,6 +39,9 @@ use peers::Peers;
 
 pub(crate) use bind::{bind, claim};
 
+/// Calls between two looks after the daemon, where no sleep gives occasion.
+const CALLS_PER_CHECK: u32 = 4096;
+
 /// Bits of the trap mask: the calls that privileges speak of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -98,6 +101,9 @@ pub struct Endpoint {
     /// What the endpoint said last that it waits for, for the desk of the next daemon.
     blocked: Option<(m3_link::Verb, Address, u64)>,
     last_look_ns: u64,
+    /// When the daemon was last looked after.
+    checked_ns: u64,
+    calls: u32,
     /// When something was taken last, and when all links were looked at because of that.
     taken_ticks: u64,
     looked_ticks: u64,
@@ -174,6 +180,11 @@ impl Endpoint {
             let _ = self.hear();
         }
         self.stand()?;
+        // Who never sleeps has no other moment to look after the daemon.
+        self.calls = self.calls.wrapping_add(1);
+        if self.calls.is_multiple_of(CALLS_PER_CHECK) {
+            self.reattach_if_cut();
+        }
         if self.traps & (1 << trap as u8) == 0 {
             return Err(Code::TrapDenied.into());
         }

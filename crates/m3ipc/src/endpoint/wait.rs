@@ -45,8 +45,6 @@ struct Nap {
     tid: u32,
     /// When to ask next whether the waiting has closed a circle.
     ask_after_ns: u64,
-    /// When the daemon was looked after last.
-    checked_ns: u64,
 }
 
 impl Endpoint {
@@ -80,8 +78,7 @@ impl Endpoint {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut patience = self.pace.begin();
-        let mut nap =
-            Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS, checked_ns: 0 };
+        let mut nap = Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut looks = 0_u32;
         loop {
             let slept = nap.since_ns != 0;
@@ -160,11 +157,12 @@ impl Endpoint {
         let ended =
             if at_bell { self.sleep_at_bell(news, until_ns) } else { self.sleep_on(&words, news, until_ns) };
         let checked = ended.and_then(|ended| match ended {
-            // A peer that wakes us without end must not keep us from looking after the daemon.
-            Waiting::Changed if now_ns.saturating_sub(nap.checked_ns) < SLOW_CHECK_NS => Ok(()),
+            // Neither a peer that wakes us without end nor much to do must keep us from
+            // looking after the daemon: newcomers wait until its successor knows us.
+            Waiting::Changed if now_ns.saturating_sub(self.checked_ns) < SLOW_CHECK_NS => Ok(()),
             Waiting::Signal => Err(Code::Intr.into()),
             Waiting::Changed | Waiting::Limit => {
-                nap.checked_ns = now_ns;
+                self.checked_ns = now_ns;
                 self.slow_check(nap, may_lock)
             }
         });
@@ -177,7 +175,6 @@ impl Endpoint {
     fn publish_wait(&mut self, nap: &mut Nap, now_ns: u64) {
         if nap.since_ns == 0 {
             nap.since_ns = now_ns;
-            nap.checked_ns = now_ns;
             nap.tid = m3_sys::thread_id().cast_unsigned();
         }
         if let (Verb::SendRec, Some(index), Some(posted)) = (nap.want.verb, nap.want.index, nap.want.posted)
