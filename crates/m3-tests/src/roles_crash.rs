@@ -15,6 +15,7 @@ pub fn run(arguments: &[String]) -> Option<ExitCode> {
     let play: fn(&Path, &[&str]) = match *role {
         "call" => single::call,
         "serve" => single::serve,
+        "leave" => single::leave,
         "hurry" => single::hurry,
         "watch" => single::watch,
         "stranger" => single::stranger,
@@ -49,14 +50,16 @@ fn told_to_end() -> bool {
     m3_sys::wait_readable(&[std::io::stdin().as_fd()], 0) == Ok(true)
 }
 
-/// The VM of this id or name; its daemon is started where a killed one left it.
+/// The VM of this name; its daemon is started where a killed one left it.
 fn vm(directory: &Path, vm: &str) -> Vm {
-    let mut node = Node::attach_at(directory).expect("a node");
-    let found = match vm.parse() {
-        Ok(id) => node.vm(id),
-        Err(_name) => node.vm_named(vm),
-    };
-    found.expect("the VM of the test")
+    // The daemon may be killed at any moment: then there is another at the next try.
+    for _ in 0..100 {
+        if let Ok(found) = Node::attach_at(directory).and_then(|mut node| node.vm_named(vm)) {
+            return found;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    panic!("the VM {vm} of the test is not found");
 }
 
 fn number(word: &str) -> i32 {

@@ -81,7 +81,8 @@ impl Peer {
             Ok(line) => Some(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
-                panic!("{} (pid {}) hangs", self.name, self.pid())
+                let at = std::fs::read_to_string(format!("/proc/{}/syscall", self.pid())).unwrap_or_default();
+                panic!("{} (pid {}) hangs in system call {}", self.name, self.pid(), at.trim_end())
             }
         }
     }

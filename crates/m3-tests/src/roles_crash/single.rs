@@ -83,6 +83,21 @@ pub fn hurry(directory: &Path, arguments: &[&str]) {
     }
 }
 
+/// `leave DIR VM SLOT`: binds, leaves when told, and binds anywhere when told again.
+pub fn leave(directory: &Path, arguments: &[&str]) {
+    let [vm_name, slot] = *arguments else { panic!("leave VM SLOT") };
+    let vm = vm(directory, vm_name);
+    let me = vm.bind(number(slot)).expect("a bind");
+    say(&format!("bound {}", me.address().0));
+    told_to_go();
+    drop(me);
+    say("left");
+    told_to_go();
+    let me = vm.bind_any().expect("a second bind");
+    say(&format!("bound {}", me.address().0));
+    told_to_go();
+}
+
 /// `watch DIR VM SLOT ADDRESS`: waits until that endpoint is gone.
 pub fn watch(directory: &Path, arguments: &[&str]) {
     let [vm_name, slot, address] = *arguments else { panic!("watch VM SLOT ADDRESS") };
