@@ -16,11 +16,11 @@ fn told(
 ) -> (Sender<()>, m3ipc::Address) {
     let (vm, (tell, hear), (say, listen)) = (vm.clone(), channel(), channel());
     std::thread::spawn(move || {
-        let mut me = vm.bind_thread(Some(slot)).unwrap();
-        say.send(me.address()).unwrap();
+        let mut me = vm.bind_thread(Some(slot)).expect("a slot");
+        say.send(me.address()).expect("the test listens");
         hear.iter().for_each(|()| act(&mut me));
     });
-    (tell, listen.recv().unwrap())
+    (tell, listen.recv().expect("it is bound"))
 }
 
 #[test]

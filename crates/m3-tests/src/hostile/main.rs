@@ -4,6 +4,7 @@
 //! with its input or its parent.
 
 mod attack;
+mod frames;
 mod honest;
 mod intruder;
 mod scripts;

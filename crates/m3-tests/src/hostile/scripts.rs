@@ -4,10 +4,9 @@
 //! victim's at 0x40, their notes at 0x80 and 0xc0, their knocks at 0x100 and 0x140.
 
 use crate::attack::Round;
+use crate::frames::{contact_flood, replays};
 use core::sync::atomic::Ordering::SeqCst;
 use m3_link::Kind;
-use m3_tests::raw::Raw;
-use m3_wire::{Await, BindKind, Request};
 
 /// One way.
 pub type Script = fn(&mut Round<'_>);
@@ -206,54 +205,6 @@ fn no_bell(round: &mut Round<'_>) {
         round.ground.status.word64(0).store(mode, SeqCst);
         number += 1;
         post(round, Kind::Request, number);
-    }
-}
-
-/// Comes, makes a link and goes, as fast as the daemon serves it.
-fn contact_flood(round: &mut Round<'_>) {
-    let leave = Request::Unbind { vm: round.vm, address: round.ground.address };
-    let _ = round.raw.request(&leave);
-    while round.lasts() {
-        let Some(ground) = round.raw.bind(round.vm, None) else { continue };
-        let _ = round.raw.contact(round.victim);
-        let _ = round.raw.request(&Request::Unbind { vm: round.vm, address: ground.address });
-    }
-}
-
-/// Frames out of order, twice, in others' names.
-fn replays(round: &mut Round<'_>) {
-    let bind = Request::Bind { vm: round.vm, slot: None, kind: BindKind::Process };
-    let reattach = |address| Request::Reattach { vm: round.vm, address, tid: None };
-    let frames = [
-        Request::Mapped,
-        bind.clone(),
-        Request::Contact(round.victim),
-        Request::Contact(round.victim),
-        Request::Recall(vec![round.victim; 500]),
-        Request::Contact(round.ground.address),
-        reattach(round.victim),
-        reattach(round.ground.address),
-        Request::Claim,
-        Request::Unbind { vm: round.vm, address: round.victim },
-        Request::Wakeup { vm: round.vm, address: round.victim },
-        Request::NotifyFor { source: round.victim, destination: round.victim },
-        Request::Await(Await::Bind(round.victim)),
-        Request::Await(Await::Unbind(round.victim)),
-        Request::Clapper(round.victim),
-        Request::HangBell,
-        Request::HangBell,
-        Request::IsDeadlock,
-        Request::Left,
-        Request::Mapped,
-        Request::Contact(round.victim),
-        Request::Hello { version: m3_wire::VERSION },
-    ];
-    while round.lasts() {
-        let Some(raw) = Raw::greeted(round.directory) else { continue };
-        for _ in 0..40 {
-            let frame = &frames[round.dice.below(frames.len())];
-            let _ = raw.send_bytes(&m3_wire::encode(frame), &[]);
-        }
     }
 }
 

@@ -1,0 +1,23 @@
+//! Any bytes as a frame of a member, a frame of the daemon, and a record of the journal.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use m3_abi::NodeLimits;
+use m3_model::tables::{Node, Quota, Record};
+use m3_wire::{FromDaemon, Request, decode, encode};
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(request) = decode::<Request>(bytes) {
+        assert_eq!(decode(&encode(&request)), Ok(request));
+    }
+    if let Ok(frame) = decode::<FromDaemon>(bytes) {
+        assert_eq!(decode(&encode(&frame)), Ok(frame));
+    }
+    if let Ok(record) = decode::<Record>(bytes) {
+        let mut records = Node::new(0, NodeLimits::DEFAULT, Quota::default()).snapshot();
+        records.push(record);
+        // Replayed or refused, never trusted to be sound.
+        let _ = Node::replay(&records, Quota::default());
+    }
+});
