@@ -83,7 +83,8 @@ pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
     fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)
 }
 
-/// Whether a thread of a process sleeps (and is not just waiting for a CPU).
+/// Whether a thread of a process sleeps (and does not just wait for a CPU or
+/// a page, and is not stopped: it may have been served already).
 ///
 /// # Errors
 /// `SRCH` where there is no such thread or /proc hides it.
@@ -94,7 +95,7 @@ pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
     let path = format!("/proc/{process}/task/{thread}/stat");
     let stat = std::fs::read_to_string(path).map_err(|_gone| Errno::SRCH)?;
     let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
-    Ok(fields.starts_with(['S', 'D', 'T', 't']))
+    Ok(fields.starts_with('S'))
 }
 
 /// The process that a thread (or its only thread, the process itself) belongs to.

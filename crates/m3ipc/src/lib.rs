@@ -6,13 +6,13 @@
 //! answer or an error, within a millisecond of the peer's death.
 //!
 //! ```no_run
-//! use m3ipc::{Message, Node, Source, Timeout, VmConfig};
+//! use m3ipc::{Message, Node, Source, VmConfig};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let mut node = Node::attach()?; // starts the node daemon where none runs
 //! let vm = node.vm_init(&VmConfig::new("shop"))?;
 //! let mut server = vm.bind(1)?;
-//! let request = server.receive(Source::Any, Timeout::Never)?;
+//! let request = server.receive(Source::Any)?;
 //! server.reply(request.source, &Message::new(0))?;
 //! # Ok(())
 //! # }

@@ -157,7 +157,8 @@ impl Server {
         let Some(desk) = self.desk(place) else { return false };
         let tid = desk.blocked().tid;
         let pid = self.node.endpoint(place).map_or(0, |endpoint| endpoint.member.pid);
-        let asleep = m3_sys::thread_sleeps(pid, tid.cast_signed()).unwrap_or(true);
+        // No thread: it is just asking us something itself.
+        let asleep = tid != 0 && m3_sys::thread_sleeps(pid, tid.cast_signed()).unwrap_or(true);
         let unchanged = self.waiting(place).is_some_and(|now| records.contains(&now));
         asleep && unchanged
     }

@@ -16,8 +16,9 @@ const NOBODY: u32 = u32::MAX;
 /// What has been found and not been taken.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    /// Messages: stamp and index. An entry may be stale; the link decides.
-    messages: BinaryHeap<Reverse<(u64, u32)>>,
+    /// Messages: stamp, index, and the stamp as the sender gave it. An entry may
+    /// be stale; the link decides.
+    messages: BinaryHeap<Reverse<(u64, u32, u64)>>,
     /// Notifications: slot and index, so the lowest slot comes first.
     notifications: BTreeSet<(i32, u32)>,
     /// Notifications in another's name (src_notify), by the source's address.
@@ -61,8 +62,7 @@ impl Inbox {
             && let Some(arrival) = peer.look()
         {
             peer.queued = true;
-            let stamp = arrival.stamp.clamp(peer.floor, m3_sys::ticks().max(peer.floor));
-            self.messages.push(Reverse((stamp, index)));
+            self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
         }
     }
 
@@ -126,21 +126,22 @@ impl Inbox {
     ) -> Option<(u32, m3_link::Arrival)> {
         let mut put_back = Vec::new();
         let mut found = None;
-        while let Some(Reverse((stamp, index))) = self.messages.pop() {
+        // Whoever changes his message again and again gets no further look.
+        let mut looks_left = 2 * self.messages.len();
+        while let Some(Reverse((stamp, index, given))) = self.messages.pop() {
             let Some(peer) = peers.claimed(index).filter(|peer| peer.queued) else { continue };
-            if stamp < peer.floor {
-                // Of a message that a receive from this peer alone has taken: what lies there now came later.
-                peer.queued = false;
-                self.examine(peer, index);
-                continue;
-            }
+            looks_left = looks_left.saturating_sub(1);
             match peer.look() {
+                // The entry's was withdrawn, or taken by a receive from this peer alone: this one came later.
+                Some(arrival) if arrival.stamp != given && looks_left > 0 => {
+                    self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
+                }
                 Some(arrival) if wanted(&arrival) => {
                     peer.queued = false;
                     found = Some((index, arrival));
                     break;
                 }
-                Some(_) => put_back.push(Reverse((stamp, index))),
+                Some(_) => put_back.push(Reverse((stamp, index, given))),
                 None => peer.queued = false,
             }
         }
@@ -180,4 +181,10 @@ impl Inbox {
         let latest = (self.next_place + WATCH_MAX - 1) % WATCH_MAX;
         Some(self.watch[latest]).filter(|index| *index != NOBODY)
     }
+}
+
+/// The place of a message in the queue: by its stamp, between the time the
+/// sender's previous message was taken and now.
+fn entry(peer: &Peer, index: u32, given: u64) -> (u64, u32, u64) {
+    (given.clamp(peer.floor, m3_sys::ticks().max(peer.floor)), index, given)
 }

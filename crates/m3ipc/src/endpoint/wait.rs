@@ -21,6 +21,8 @@ const DEADLOCK_CHECK_NS: u64 = 1_000_000;
 const LINKS_LOOKED_AT: usize = 128;
 /// Then a hint that a hostile peer cleared delays its victim by at most this.
 const FULL_LOOK_NS: u64 = 50_000_000;
+/// The thread of a record that says that nobody sleeps just now.
+const NO_THREAD: u32 = 0;
 /// Looks between two readings of the clock, where a wait has a limit and never sleeps.
 const LOOKS_PER_CLOCK: u32 = 256;
 
@@ -232,6 +234,15 @@ impl Endpoint {
 
     /// Nothing happened for a while: is that right?
     fn slow_check(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
+        // Who sleeps for an answer of the daemon does not sleep for its peer, and
+        // may have been served: whoever looks for a circle now must not count it.
+        self.desk.set_since(nap.since_ns, NO_THREAD);
+        let checked = self.look_after_all(nap, may_lock);
+        self.desk.set_since(nap.since_ns, nap.tid);
+        checked
+    }
+
+    fn look_after_all(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
         self.reattach_if_cut();
         if may_lock && nap.want.verb != Verb::Await {
             // Circles that were not whole yet are found a little later.
@@ -240,6 +251,8 @@ impl Endpoint {
                 Ok((Reply::Number(1), _)) => return Err(Code::Locked.into()),
                 // It seems so, but another of the circle was just asking as well.
                 Ok((Reply::Number(2), _)) => nap.ask_after_ns = DEADLOCK_CHECK_NS,
+                // The signal was for the call, whatever it was just doing.
+                Err(fail) if fail.code == Code::Intr => return Err(fail),
                 _ => {}
             }
         }
