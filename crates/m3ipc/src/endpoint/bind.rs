@@ -105,6 +105,7 @@ fn attach(
         looked_ticks: 0,
         notes_again: 0,
         latest_note: i32::MIN,
+        turn_note: i32::MIN,
         dead: Vec::new(),
         ready: Vec::new(),
         latest: None,

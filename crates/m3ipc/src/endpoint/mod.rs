@@ -110,6 +110,8 @@ pub struct Endpoint {
     /// Notifications delivered out of turn since the last message.
     notes_again: u32,
     latest_note: i32,
+    /// The slot whose notification was the latest to be let through in turn.
+    turn_note: i32,
     /// Peers that died and whose links are still held, until no call looks at them.
     dead: Vec<u32>,
     /// Tickets of waits that are over, with the endpoint they were about.

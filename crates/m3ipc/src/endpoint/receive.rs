@@ -190,19 +190,22 @@ impl Endpoint {
         }
     }
 
-    /// The next notification: of the lowest slot, or (`in_turn`) of the one after the latest.
+    /// The next notification: of the lowest slot, or (`in_turn`) of the one after the latest let through so.
     fn next_notification(&mut self, in_turn: bool) -> Option<Long> {
         let foreign = self.inbox.foreign.pop_first();
         if let Some(source) = foreign {
             return Some(self.foreign_note(Address(source)));
         }
-        let after = if in_turn { self.latest_note } else { i32::MIN };
+        let after = if in_turn { self.turn_note } else { i32::MIN };
         let index = self.inbox.next_notification(&mut self.peers, after)?;
         let slot = self.peers.get(index).address().slot();
         if slot <= self.latest_note {
             self.notes_again += 1;
         }
         self.latest_note = slot;
+        if in_turn {
+            self.turn_note = slot;
+        }
         self.take_notification(index)
     }
 
