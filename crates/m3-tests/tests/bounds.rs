@@ -5,22 +5,39 @@ use m3_tests::raw::Raw;
 use m3_tests::{Field, watchdog};
 use m3_wire::{Reply, Request};
 use m3ipc::{Message, SendRecError, Source, Vm};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 /// A thread with an endpoint, told when to do its one thing.
-fn told(
-    vm: &Vm,
-    slot: i32,
-    act: impl Fn(&mut m3ipc::Endpoint) + Send + 'static,
-) -> (Sender<()>, m3ipc::Address) {
-    let (vm, (tell, hear), (say, listen)) = (vm.clone(), channel(), channel());
-    std::thread::spawn(move || {
-        let mut me = vm.bind_thread(Some(slot)).expect("a slot");
-        say.send(me.address()).expect("the test listens");
-        hear.iter().for_each(|()| act(&mut me));
-    });
-    (tell, listen.recv().expect("it is bound"))
+struct Told {
+    tell: Sender<()>,
+    done: Receiver<()>,
+    address: m3ipc::Address,
+}
+
+impl Told {
+    fn new(vm: &Vm, slot: i32, act: impl Fn(&mut m3ipc::Endpoint) + Send + 'static) -> Self {
+        let (vm, (tell, hear), (say, listen), (finish, done)) = (vm.clone(), channel(), channel(), channel());
+        std::thread::spawn(move || {
+            let mut me = vm.bind_thread(Some(slot)).expect("a slot");
+            say.send(me.address()).expect("the test listens");
+            for () in hear {
+                act(&mut me);
+                let _ = finish.send(());
+            }
+        });
+        Self { tell, done, address: listen.recv().expect("it is bound") }
+    }
+
+    fn begin(&self) {
+        self.tell.send(()).expect("it listens");
+    }
+
+    /// Tells it, and returns when it has done its thing.
+    fn act(&self) {
+        self.begin();
+        self.done.recv().expect("it acts");
+    }
 }
 
 #[test]
@@ -31,19 +48,19 @@ fn endless_notifications_do_not_silence_the_others() {
     let mut server = vm.bind(1).unwrap();
     let to = server.address();
     // The lowest slots come first: these two would be served for ever.
-    let (low, _) = told(&vm, 2, move |me| me.notify(to).unwrap());
-    let (next, _) = told(&vm, 3, move |me| me.notify(to).unwrap());
-    let (high, high_address) = told(&vm, 30, move |me| me.notify(to).unwrap());
-    let (client, client_address) = told(&vm, 31, move |me| drop(me.send(to, &Message::new(7))));
-    high.send(()).unwrap();
-    client.send(()).unwrap();
+    let low = Told::new(&vm, 2, move |me| me.notify(to).unwrap());
+    let next = Told::new(&vm, 3, move |me| me.notify(to).unwrap());
+    let high = Told::new(&vm, 30, move |me| me.notify(to).unwrap());
+    let client = Told::new(&vm, 31, move |me| drop(me.send(to, &Message::new(7))));
+    high.act();
+    client.begin();
     let (mut notes, mut heard_client, mut heard_high) = (0, false, false);
     while !(heard_client && heard_high) {
-        low.send(()).unwrap();
-        next.send(()).unwrap();
+        low.act();
+        next.act();
         let message = server.receive(Source::Any).unwrap();
-        heard_client |= message.source == client_address;
-        heard_high |= message.source == high_address;
+        heard_client |= message.source == client.address;
+        heard_high |= message.source == high.address;
         notes += 1;
         assert!(notes < 500, "starved: message {heard_client}, notification {heard_high}");
     }
@@ -55,7 +72,8 @@ fn a_pending_request_survives_the_end_of_its_server() {
     let field = Field::new("pending");
     let vm = field.vm("pending");
     let mut me = vm.bind(1).unwrap();
-    let (server, address) = told(&vm, 30, |_| {});
+    let server = Told::new(&vm, 30, |_| {});
+    let address = server.address;
     let mut pending = me.begin_request(address, &Message::new(1)).unwrap();
     drop(server);
     // Another call hears of the death and lets go of the link.
@@ -64,8 +82,8 @@ fn a_pending_request_survives_the_end_of_its_server() {
     }
     // Another takes the index of its link.
     let to = me.address();
-    let (other, _) = told(&vm, 31, move |me| me.notify(to).unwrap());
-    other.send(()).unwrap();
+    let other = Told::new(&vm, 31, move |me| me.notify(to).unwrap());
+    other.act();
     assert!(me.receive(Source::Any).is_ok());
     let polled = me.poll_request(&mut pending);
     assert!(matches!(polled, Err(SendRecError::DiedAfter(_))), "{polled:?}");
@@ -107,11 +125,15 @@ fn who_does_not_read_does_not_fill_the_daemon() {
     let before = resident_kb();
     let flood = Raw::greeted(field.directory()).unwrap();
     let frame = m3_wire::encode(&Request::Endpoints { vm: vm.id(), from: i32::MIN });
-    let mut taken = 0;
-    for _ in 0..40_000 {
-        taken += u32::from(flood.send_bytes(&frame, &[]));
+    let (mut taken, mut refused_in_a_row) = (0, 0);
+    while taken < 40_000 && refused_in_a_row < 300 {
+        if flood.send_bytes(&frame, &[]) {
+            (taken, refused_in_a_row) = (taken + 1, 0);
+        } else {
+            refused_in_a_row += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
-    std::thread::sleep(Duration::from_millis(300));
     let grown = resident_kb().saturating_sub(before);
     println!("bounds: {taken} requests of one who never reads, daemon grown by {grown} KiB");
     assert!(grown < 16 * 1024, "the daemon keeps {grown} KiB for one who does not read");
