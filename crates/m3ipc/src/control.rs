@@ -194,10 +194,11 @@ impl Control {
     }
 
     fn read_nothing_but_news(&mut self) -> Result<bool, Fail> {
-        let before = self.news.len() + self.late as usize;
+        // Both, not their sum: a contact that came too late moves from one to the other.
+        let before = (self.news.len(), self.late);
         let answer = self.read(false)?;
         // An answer that nobody waits for can only be a daemon's mistake.
-        Ok(answer.is_some() || self.news.len() + self.late as usize != before)
+        Ok(answer.is_some() || (self.news.len(), self.late) != before)
     }
 
     /// Whether the daemon is gone: its end of the socket is closed.
