@@ -365,11 +365,13 @@ impl Server {
 
     fn forget_place(&mut self, place: Place) {
         let _ = std::fs::remove_file(self.home.bell(place.vm, place.address.0));
-        if let Some(token) = self.present.remove(&place)
-            && let Some(connection) = self.connections.get_mut(&token)
-        {
-            connection.place = None;
-            connection.pages = None;
+        if let Some(token) = self.present.remove(&place) {
+            // A thread's endpoint goes with its process's: it must not wait for ever.
+            self.tell(token, News::Unbound, Vec::new());
+            if let Some(connection) = self.connections.get_mut(&token) {
+                connection.place = None;
+                connection.pages = None;
+            }
         }
         let waiting = self.waiting_for(Deferred::Contact(place));
         for token in waiting {
