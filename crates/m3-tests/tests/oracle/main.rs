@@ -131,8 +131,7 @@ fn lane(cases: u32, steps_max: usize, seed: u64) -> (Run, Option<String>) {
     };
     let run = RefCell::new(Run::new(Fault::None));
     let strategy = plan::sequence(steps_max);
-    let result =
-        runner(cases, seed, config).run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
+    let result = runner(cases, seed, config).run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
     (run.into_inner(), result.err().map(|error| error.to_string()))
 }
 
@@ -160,7 +159,10 @@ fn real_endpoints_do_what_the_model_says() {
         sum(|run| run.stalled),
         began.elapsed().as_secs_f64()
     );
-    assert!(differences.is_empty(), "{}", differences[0]);
+    for difference in &differences {
+        println!("{difference}");
+    }
+    assert!(differences.is_empty(), "model and endpoints differ");
 }
 
 #[test]
