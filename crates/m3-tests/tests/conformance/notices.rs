@@ -1,0 +1,91 @@
+//! notify and its notifications.
+
+use crate::rows;
+use crate::world::World;
+use m3ipc::{Address, Code, HARDWARE, Message, SYSTEM, Source};
+
+rows! {
+    fn a_notification_is_0x1000_or_the_number_of_its_source() {
+        let mut world = World::new();
+        let (_peer, source) = world.bound(30, &["notify:1"]);
+        let notice = world.me.receive(Source::Any).unwrap();
+        assert_eq!((notice.source, notice.m_type), (source, 0x1000 | 30));
+        assert!(notice.long(1) > 0, "it bears the time");
+    }
+
+    fn notify_never_waits_and_repeats_coalesce() {
+        let mut world = World::new();
+        let notifier = world.thread(30, |peer| {
+            for _ in 0..3 {
+                peer.notify(Address(1)).unwrap();
+            }
+            peer.send(Address(1), &Message::new(5)).unwrap();
+        });
+        world.until_blocked(30, "send");
+        assert!(world.me.receive(Source::Any).unwrap().is_notification());
+        assert_eq!(world.me.receive(Source::Any).unwrap().m_type, 5);
+        notifier.join().unwrap();
+    }
+
+    fn notifications_come_before_messages() {
+        let mut world = World::new();
+        let sender = world.thread(30, |peer| peer.send(Address(1), &Message::new(5)));
+        world.until_blocked(30, "send");
+        let (_peer, _) = world.bound(31, &["notify:1", "receive:any"]);
+        world.until_blocked(31, "receive");
+        assert!(world.me.receive(Source::Any).unwrap().is_notification());
+        assert_eq!(world.me.receive(Source::Any).unwrap().m_type, 5);
+        sender.join().unwrap().unwrap();
+    }
+
+    fn the_notification_of_the_lowest_slot_comes_first() {
+        let mut world = World::new();
+        let peers = [33, 30, 2].map(|slot| world.bound(slot, &["notify:1", "receive:any"]));
+        [33, 30, 2].into_iter().for_each(|slot| world.until_blocked(slot, "receive"));
+        let slots = [(); 3].map(|()| world.me.receive(Source::Any).unwrap().source.slot());
+        assert_eq!(slots, [2, 30, 33]);
+        drop(peers);
+    }
+
+    fn receive_of_one_takes_only_the_notification_of_that_one() {
+        let mut world = World::new();
+        let peers = [30, 31].map(|slot| world.bound(slot, &["notify:1", "receive:any"]));
+        [30, 31].into_iter().for_each(|slot| world.until_blocked(slot, "receive"));
+        assert_eq!(world.me.receive(peers[1].1).unwrap().source, peers[1].1);
+        assert_eq!(world.me.receive(Source::Any).unwrap().source, peers[0].1);
+    }
+
+    fn hardware_and_system_bear_their_pending_sets() {
+        let mut world = World::new();
+        for source in [HARDWARE, SYSTEM] {
+            let vm = world.vm.clone();
+            let (done, wait) = std::sync::mpsc::channel::<()>();
+            let notifier = std::thread::spawn(move || {
+                let mut peer = vm.bind_thread(Some(source.slot())).unwrap();
+                peer.notify_set(Address(1), 0b101).unwrap();
+                peer.notify_set(Address(1), 0b010).unwrap();
+                let _ = wait.recv();
+            });
+            let mut notice = world.me.receive(Source::Any).unwrap();
+            while notice.word(1) != 0b111 && notice.word(1) != 0b010 {
+                notice = world.me.receive(Source::Any).unwrap();
+            }
+            assert_eq!((notice.source, notice.m_type), (source, 0x1000 | source.0));
+            drop(done);
+            notifier.join().unwrap();
+            world.until_free(source.slot());
+        }
+    }
+
+    fn others_bear_no_set() {
+        let mut world = World::new();
+        let notifier = world.thread(30, |peer| {
+            peer.notify_set(Address(1), 5).unwrap();
+            peer.receive(Source::Any).map(drop).unwrap_err().code()
+        });
+        assert_eq!(world.me.receive(Source::Any).unwrap().word(1), 0);
+        let address = Address(world.node.endpoint(world.vm.id(), 30).unwrap().unwrap().address);
+        while world.me.wakeup(address).is_err() {}
+        assert_eq!(notifier.join().unwrap(), Code::WokenUp);
+    }
+}
