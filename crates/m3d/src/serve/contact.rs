@@ -60,6 +60,10 @@ impl Server {
         self.tell(other, News::Contact(of_me), fds);
         m3_sys::pause_point("daemon.peer_told");
         self.reply(token, Reply::Contact(of_peer), vec![memory, theirs.0, theirs.1]);
+        // As news, too: a caller whose limit has passed is in another call, and must hear of the link there.
+        if let Some(connection) = self.connections.get(&token) {
+            connection.announce();
+        }
         m3_sys::pause_point("daemon.both_told");
     }
 
