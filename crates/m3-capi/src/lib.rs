@@ -12,6 +12,8 @@
 //!
 //! What it does not do: it has no rules of its own. Codes and their order are
 //! those of the node daemon and of [`m3ipc`], and only told here.
+// A C library has no public Rust API: its documentation is for who works on it.
+#![allow(rustdoc::private_intra_doc_links)]
 
 pub mod bind;
 mod current;
