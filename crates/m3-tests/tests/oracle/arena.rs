@@ -20,12 +20,12 @@
 
 use super::plan::{SLOTS, Step};
 use super::worker::{Order, Told, Worker};
-use m3_model::rendezvous::{Call, Completion, Fault, Limit, Machine, Op, State};
 use m3_abi::VmLimits;
+use m3_model::rendezvous::{Call, Fault, Limit, Machine, Op, State};
 use m3_tests::{Field, signals};
-use m3ipc::{Address, Code, Endpoint, EndpointInfo, Node, Slot, Timeout, Vm, VmConfig};
+use m3ipc::{Code, Endpoint, Node, Slot, Timeout, Vm, VmConfig};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 const LIMITS: VmLimits = VmLimits { procs: 64, tasks: 4 };
@@ -36,9 +36,6 @@ const ROOMY: Duration = Duration::from_millis(20);
 const LONG: Duration = Duration::from_secs(60);
 const UNBIND: Duration = Duration::from_secs(60);
 const STALL: Duration = Duration::from_millis(8);
-/// How long everybody must sleep until what should have ended is called missing.
-const MISSING: Duration = Duration::from_millis(1_500);
-const RESTLESS: Duration = Duration::from_secs(120);
 
 /// Why a sequence ended early.
 #[derive(Debug)]
@@ -50,16 +47,16 @@ pub enum Trouble {
 }
 
 pub struct Arena {
-    machine: Machine,
-    workers: BTreeMap<Slot, Worker>,
-    reports: Receiver<(Slot, Told)>,
+    pub machine: Machine,
+    pub workers: BTreeMap<Slot, Worker>,
+    pub reports: Receiver<(Slot, Told)>,
     /// In a call whose code tells what became of its message: send, reply.
-    telling: BTreeSet<Slot>,
+    pub telling: BTreeSet<Slot>,
     /// Whose request was the answer to its server's own.
     crossed: BTreeSet<Slot>,
     _anchor: Endpoint,
-    node: Node,
-    vm: Vm,
+    pub node: Node,
+    pub vm: Vm,
     /// Dropped last.
     _field: Field,
 }
@@ -76,7 +73,17 @@ impl Arena {
         let start = |slot: Slot| (slot, Worker::start(vm.clone(), slot, tell.clone()));
         let workers = SLOTS.into_iter().map(start).collect();
         let machine = Machine::with_fault(LIMITS, fault);
-        Self { machine, workers, reports, telling: BTreeSet::new(), crossed: BTreeSet::new(), _anchor: anchor, node, vm, _field: field }
+        Self {
+            machine,
+            workers,
+            reports,
+            telling: BTreeSet::new(),
+            crossed: BTreeSet::new(),
+            _anchor: anchor,
+            node,
+            vm,
+            _field: field,
+        }
     }
 
     pub fn machine(&self) -> &Machine {
@@ -176,80 +183,6 @@ impl Arena {
     fn order(&self, slot: Slot, order: Order) {
         self.workers[&slot].orders.send(order).expect("workers end last");
     }
-
-    fn compare(&mut self, op: Op, expected: Vec<Completion>) -> Result<(), String> {
-        let mut missing: BTreeMap<Slot, Completion> =
-            expected.into_iter().map(|completion| (completion.who, self.told_of(completion))).collect();
-        let mut bare = matches!(op, Op::Bind(_) | Op::Kill(_));
-        let mut asleep_since = None;
-        let began = Instant::now();
-        loop {
-            if let Op::Signal(slot) = op
-                && !missing.is_empty()
-            {
-                signals::send(m3_sys::process_id(), self.workers[&slot].tid);
-            }
-            let done = missing.is_empty() && !bare;
-            let patience = if done { Duration::ZERO } else { Duration::from_millis(3) };
-            match self.reports.recv_timeout(patience) {
-                Ok((slot, Told::Ended(completion))) => {
-                    match missing.remove(&slot) {
-                        Some(wanted) if wanted == completion => {}
-                        wanted => return Err(format!("the model says {wanted:?}, but {completion:?}")),
-                    }
-                }
-                Ok((slot, Told::Bound(address))) => {
-                    let wanted = self.machine.address(slot);
-                    if address.ok() != wanted {
-                        return Err(format!("the model binds {wanted:?}, but {address:?}"));
-                    }
-                    bare = false;
-                }
-                Ok((_, Told::Left)) => bare = false,
-                Err(RecvTimeoutError::Disconnected) => return Err("the workers are gone".into()),
-                Err(RecvTimeoutError::Timeout) => {
-                    let at_rest = !bare && self.at_rest(&missing);
-                    if done && at_rest {
-                        return Ok(());
-                    }
-                    asleep_since = if at_rest { asleep_since.or_else(|| Some(Instant::now())) } else { None };
-                    if asleep_since.is_some_and(|since| since.elapsed() > MISSING) {
-                        let seen = self.seen_by_daemon();
-                        return Err(format!("all sleep, but the model ends {missing:?}\n{seen}"));
-                    }
-                    if began.elapsed() > RESTLESS {
-                        return Err(format!("no rest; the model ends {missing:?}"));
-                    }
-                    std::thread::yield_now();
-                }
-            }
-        }
-    }
-
-    /// Who waits for whom, for the report.
-    fn seen_by_daemon(&mut self) -> String {
-        let endpoints = self.node.endpoints(self.vm.id()).unwrap_or_default();
-        let line = |found: &EndpointInfo| {
-            let (address, wait) = (Address(found.address), &found.wait);
-            let (peer, ms) = (Address(wait.peer), wait.for_ns / 1_000_000);
-            format!("  {address:?}: {} {peer:?} since {ms} ms, connected {}\n", wait.verb, found.connected)
-        };
-        endpoints.iter().map(line).collect()
-    }
-
-    /// What can be seen of an end that the model tells.
-    fn told_of(&self, completion: Completion) -> Completion {
-        let fate = completion.fate.filter(|_| self.telling.contains(&completion.who));
-        Completion { fate, ..completion }
-    }
-
-    /// Whether all who are in a call sleep in it, those whose call should have ended included.
-    fn at_rest(&self, missing: &BTreeMap<Slot, Completion>) -> bool {
-        self.workers.iter().all(|(slot, worker)| match self.machine.state(*slot) {
-            None | Some(State::Running) if !missing.contains_key(slot) => true,
-            _ => sleeps_in_call(worker.tid),
-        })
-    }
 }
 
 impl Drop for Arena {
@@ -264,10 +197,4 @@ impl Drop for Arena {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
-}
-
-fn sleeps_in_call(tid: i32) -> bool {
-    const FUTEX_WAITV: &str = "449 ";
-    let call = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall"));
-    call.is_ok_and(|call| call.starts_with(FUTEX_WAITV))
 }

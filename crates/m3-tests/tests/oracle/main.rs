@@ -6,6 +6,8 @@
 //! run first from then on.
 
 mod arena;
+mod compare;
+mod found;
 mod plan;
 mod worker;
 
@@ -131,7 +133,8 @@ fn lane(cases: u32, steps_max: usize, seed: u64) -> (Run, Option<String>) {
     };
     let run = RefCell::new(Run::new(Fault::None));
     let strategy = plan::sequence(steps_max);
-    let result = runner(cases, seed, config).run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
+    let result =
+        runner(cases, seed, config).run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
     (run.into_inner(), result.err().map(|error| error.to_string()))
 }
 
