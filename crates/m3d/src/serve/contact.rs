@@ -59,6 +59,12 @@ impl Server {
         let fds = vec![Rc::clone(&memory), mine.0, mine.1];
         self.tell(other, News::Contact(of_me), fds);
         m3_sys::pause_point("daemon.peer_told");
+        // It may turn out to be dead by that; the caller has been told of the death then,
+        // and must not get the link of a dead one after it.
+        if !self.held.contains(&(here, there)) {
+            let why = format_args!("endpoint {} died", there.address);
+            return self.refuse(token, Code::DstDied, why);
+        }
         self.reply(token, Reply::Contact(of_peer), vec![memory, theirs.0, theirs.1]);
         // As news, too: a caller whose limit has passed is in another call, and must hear of the link there.
         if let Some(connection) = self.connections.get(&token) {
