@@ -193,6 +193,25 @@ impl Control {
         }
     }
 
+    /// The next news that were read already: with an answer, those before it.
+    pub(crate) fn next_read_news(&mut self) -> Option<NewsFrame> {
+        self.news.pop_front()
+    }
+
+    /// Takes over what a former daemon said and nobody has heard: it comes first.
+    pub(crate) fn inherit(&mut self, former: &mut Self) {
+        former.news.append(&mut self.news);
+        std::mem::swap(&mut self.news, &mut former.news);
+    }
+
+    /// Who has made a link that nobody has heard of here yet.
+    pub(crate) fn unheard_contacts(&self) -> impl Iterator<Item = i32> + '_ {
+        self.news.iter().filter_map(|(news, ..)| match news {
+            News::Contact(peer) => Some(peer.address),
+            _ => None,
+        })
+    }
+
     fn read_nothing_but_news(&mut self) -> Result<bool, Fail> {
         // Both, not their sum: a contact that came too late moves from one to the other.
         let before = (self.news.len(), self.late);

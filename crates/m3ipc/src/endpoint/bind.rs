@@ -119,13 +119,15 @@ impl Endpoint {
     pub(super) fn contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         self.hear()?;
         self.forget_dead();
-        match self.peers.find(peer) {
+        let index = match self.peers.find(peer) {
             Some(index) => {
                 self.peers.remember(peer, index);
-                Ok(index)
+                index
             }
-            None => self.contact_slow(peer, deadline),
-        }
+            None => self.contact_slow(peer, deadline)?,
+        };
+        self.peers.settle();
+        Ok(index)
     }
 
     #[cold]
@@ -136,8 +138,11 @@ impl Endpoint {
             let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
             match self.control.request_until(&request, until_ns) {
                 Ok((Reply::Contact(info), fds)) => {
-                    // What came before the answer is older than it.
-                    self.hear_all();
+                    // What came before the answer is older than it; what came after may
+                    // be the very death of this peer.
+                    while let Some((news, fds, side)) = self.control.next_read_news() {
+                        self.take_note(news, fds, side);
+                    }
                     let index = self.peers.adopt(&info, fds, Side::Zero)?;
                     m3_sys::pause_point("client.link_mapped");
                     return Ok(index);

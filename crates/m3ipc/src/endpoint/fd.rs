@@ -98,7 +98,8 @@ impl Endpoint {
                 bells.bell.silence();
             }
             self.reattach_if_cut();
-            self.hear_all();
+            // Not all news at once: a request in pieces may look at one that has died.
+            let _ = self.hear();
         }
     }
 

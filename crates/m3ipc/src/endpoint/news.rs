@@ -50,7 +50,7 @@ impl Endpoint {
         false
     }
 
-    fn take_note(&mut self, news: News, fds: Vec<OwnedFd>, side: Side) {
+    pub(super) fn take_note(&mut self, news: News, fds: Vec<OwnedFd>, side: Side) {
         match news {
             News::Contact(info) => {
                 // Where it cannot be mapped the peer finds nobody answering, until one of us goes.
@@ -97,19 +97,18 @@ impl Endpoint {
                 self.peers.remove_dead(index);
             }
         }
+        self.peers.remove_retired();
     }
 
     /// Where the daemon has died: finds or starts another and makes itself
     /// known to it. Links go on as they are; only new ones need a daemon.
     pub(super) fn reattach_if_cut(&mut self) {
-        if self.left.is_none() && self.control.is_cut() {
-            // What it said before it died still counts.
-            self.hear_all();
-            if let Err(fail) = self.reattach()
-                && fail.code == Code::NotBind
-            {
-                self.left = Some(Code::NotBind);
-            }
+        if self.left.is_none()
+            && self.control.is_cut()
+            && let Err(fail) = self.reattach()
+            && fail.code == Code::NotBind
+        {
+            self.left = Some(Code::NotBind);
         }
     }
 
@@ -127,9 +126,11 @@ impl Endpoint {
             desk.set_since(since_ns, m3_sys::thread_id().cast_unsigned());
         }
         self.traps = traps;
+        // What the former one said still counts, and is heard death by death as ever.
+        control.inherit(&mut self.control);
         self.control = control;
+        self.news_seen = desk.news().load(Ordering::Acquire).wrapping_sub(1);
         self.desk = desk;
-        self.news_seen = 0;
         self.faces.push(face);
         self.recall()?;
         self.reopen_bell()
@@ -138,11 +139,11 @@ impl Endpoint {
     /// Tells a new daemon of our links: it answers with the deaths that its
     /// predecessor could not tell of.
     fn recall(&mut self) -> Result<(), Fail> {
-        let peers: Vec<i32> = self.peers.indexes().map(|index| self.peers.get(index).address().0).collect();
+        let held = self.peers.indexes().map(|index| self.peers.get(index).address().0);
+        let peers: Vec<i32> = held.chain(self.control.unheard_contacts()).collect();
         for part in peers.chunks(RECALL_PEERS) {
             self.control.request(&Request::Recall(part.to_vec()))?;
         }
-        self.hear_all();
         Ok(())
     }
 }

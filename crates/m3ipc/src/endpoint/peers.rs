@@ -135,6 +135,10 @@ pub(super) struct Peers {
     by_address: HashMap<i32, u32>,
     /// The peer that was looked up last: most calls go to the same one again.
     last: Option<(i32, u32)>,
+    /// Peers whose links were made anew in the present call.
+    remade: Vec<i32>,
+    /// Indexes of links that others have taken the place of.
+    retired: Vec<u32>,
 }
 
 impl Peers {
@@ -190,11 +194,17 @@ impl Peers {
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
-        // Made anew after a takeover: whoever still waits on the old one is told that it cannot know.
+        // Made anew after a takeover, since the peer never got the old one: what was
+        // said there has been heard by nobody, and whoever waits there says it again.
         if let Some(old) = self.by_address.remove(&info.address)
-            && old != info.index_here
+            && !self.get(old).dead
         {
-            self.get_mut(old).replaced = true;
+            self.remade.push(info.address);
+            if old != info.index_here {
+                let old_peer = self.get_mut(old);
+                (old_peer.replaced, old_peer.dead) = (true, true);
+                self.retired.push(old);
+            }
         }
         if let Some(former) = self.slots[at].replace(Box::new(peer)) {
             self.by_address.remove(&former.address().0);
@@ -202,6 +212,31 @@ impl Peers {
         self.by_address.insert(info.address, info.index_here);
         self.last = None;
         Ok(info.index_here)
+    }
+
+    /// Whether the link with this peer was made anew since [`settle`](Self::settle).
+    #[inline]
+    pub(super) fn is_remade(&self, address: Address) -> bool {
+        !self.remade.is_empty() && self.remade.contains(&address.0)
+    }
+
+    /// A call begins: from here on it is told of links that are made anew.
+    #[inline]
+    pub(super) fn settle(&mut self) {
+        if !self.remade.is_empty() {
+            self.remade.clear();
+        }
+    }
+
+    /// Lets go of the links that others have taken the place of; not while a call looks at one.
+    #[inline]
+    pub(super) fn remove_retired(&mut self) {
+        if self.retired.is_empty() {
+            return;
+        }
+        for index in std::mem::take(&mut self.retired) {
+            self.remove_dead(index);
+        }
     }
 
     /// Lets go of a dead peer; another that came to its index or its address stays.

@@ -232,14 +232,18 @@ impl Endpoint {
         if self.inbox.foreign.remove(&source.0) {
             return Ok(self.foreign_note(source));
         }
-        let index = self.contact(source, deadline).map_err(src_died)?;
-        let want = Want { verb: Verb::Receive, peer: source, index: Some(index), posted: None };
-        let received = self.wait(want, deadline, |endpoint| endpoint.look_for_one(index, &mut *room));
-        match received {
-            Err(fail) if fail.code == Code::Again && self.arm(source) => {
-                self.look_for_one(index, room)?.ok_or(fail)
+        loop {
+            let index = self.contact(source, deadline).map_err(src_died)?;
+            let want = Want { verb: Verb::Receive, peer: source, index: Some(index), posted: None };
+            let received = self.wait(want, deadline, |endpoint| endpoint.look_for_one(index, &mut *room));
+            match received {
+                // The peer never got that link, and there is another now.
+                Err(fail) if fail.code == Code::Unknown => {}
+                Err(fail) if fail.code == Code::Again && self.arm(source) => {
+                    return self.look_for_one(index, room)?.ok_or(fail);
+                }
+                other => return other,
             }
-            other => other,
         }
     }
 

@@ -123,6 +123,9 @@ impl Endpoint {
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
         });
+        if waited.as_ref().is_err_and(|fail| fail.code == Code::Unknown) {
+            return Err(Code::ProcSts.into());
+        }
         if waited.is_err()
             && self.peers.get(index).link.withdraw(posted).map_err(|broken| self.poison(index, broken))?
         {

@@ -85,6 +85,16 @@ impl Endpoint {
 
     fn send_message(&mut self, to: Address, outgoing: Outgoing<'_>, deadline: Deadline) -> Result<(), Fail> {
         self.enter(Trap::Send)?;
+        loop {
+            match self.send_once(to, outgoing, deadline) {
+                // The peer never got that link, and there is another now.
+                Err(fail) if fail.code == Code::Unknown => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn send_once(&mut self, to: Address, outgoing: Outgoing<'_>, deadline: Deadline) -> Result<(), Fail> {
         let index = self.contact(to, deadline)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Send)?;
@@ -221,7 +231,7 @@ impl Endpoint {
     /// Ends a send: it was taken, or it goes back now, or it was taken after all.
     fn settle_send(&mut self, index: u32, posted: State, waited: Result<(), Fail>) -> Result<(), Fail> {
         if let Err(fail) = waited {
-            if fail.code == Code::PeerBroke {
+            if matches!(fail.code, Code::PeerBroke | Code::Unknown) {
                 return Err(fail);
             }
             if self.peers.get(index).link.withdraw(posted).map_err(|broken| self.poison(index, broken))? {

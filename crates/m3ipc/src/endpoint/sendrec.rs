@@ -59,7 +59,7 @@ impl Endpoint {
 
     fn call(
         &mut self,
-        to: Address,
+        mut to: Address,
         outgoing: Outgoing<'_>,
         room: &mut [u8],
         deadline: Deadline,
@@ -74,10 +74,17 @@ impl Endpoint {
         let mut said = None;
         loop {
             let outgoing = said.as_ref().map_or(outgoing, |message| outgoing.saying(message));
-            match self.call_one(index, outgoing, room, deadline)? {
-                End::Answered(message, long_bytes) => return Ok((message, long_bytes)),
+            match self.call_one(index, outgoing, room, deadline) {
+                // The peer never got that link, and there is another now.
+                Err(fail) if fail.code == Code::Unknown => {
+                    index = self.contact(to, deadline)?;
+                    self.peers.get(index).check(Code::DstDied)?;
+                }
+                Err(fail) => return Err(fail),
+                Ok(End::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
                 // The request goes on in the name of who made it.
-                End::Relayed(next, other) => {
+                Ok(End::Relayed(next, other)) => {
+                    to = next;
                     index = self.contact(next, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
                     said = other.or(said);
@@ -108,6 +115,9 @@ impl Endpoint {
             // It takes the request now or never; the answer has no time to come.
             let taken = self.wait_taken(index, posted, deadline, graced, Verb::SendRec);
             let fail = taken.err().unwrap_or_else(|| Code::TimedOut.into());
+            if fail.code == Code::Unknown {
+                return Err(fail);
+            }
             return self.settle_request(index, posted, room, fail);
         }
         let peer = self.peers.get(index).address();
@@ -124,7 +134,7 @@ impl Endpoint {
         });
         match waited {
             Ok(end) => Ok(end),
-            Err(fail) if fail.code == Code::PeerBroke => Err(fail),
+            Err(fail) if matches!(fail.code, Code::PeerBroke | Code::Unknown) => Err(fail),
             Err(fail) => self.settle_request(index, posted, room, fail),
         }
     }

@@ -59,6 +59,11 @@ impl Endpoint {
         deadline: Deadline,
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
+        let mut look = |endpoint: &mut Self| {
+            let found = look(endpoint)?;
+            let anew = found.is_none() && want.index.is_some() && endpoint.peers.is_remade(want.peer);
+            if anew { Err(Code::Unknown.into()) } else { Ok(found) }
+        };
         if let Some(found) = look(self)? {
             return Ok(found);
         }
