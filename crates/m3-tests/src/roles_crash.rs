@@ -2,6 +2,7 @@
 
 mod load;
 mod single;
+mod soak;
 
 use m3ipc::{Node, Vm};
 use std::io::{BufRead, Write};
@@ -22,6 +23,7 @@ pub fn run(arguments: &[String]) -> Option<ExitCode> {
         "make-vm" => single::make_vm,
         "load-client" => load::client,
         "load-server" => load::server,
+        "soak" => soak::soak,
         "visitor" => load::visitor,
         _ => return None,
     };

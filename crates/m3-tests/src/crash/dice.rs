@@ -19,7 +19,14 @@ impl Dice {
     pub fn new() -> Self {
         let seed = std::env::var("M3_SEED").ok().and_then(|seed| seed.parse().ok());
         let seed = seed.unwrap_or_else(|| m3_sys::monotonic_ns() >> 8);
-        Self { seed, state: seed ^ 0x9e37_79b9_7f4a_7c15 }
+        Self::of(seed)
+    }
+
+    /// Chance by this seed.
+    #[must_use]
+    pub fn of(seed: u64) -> Self {
+        // Never zero, where it would stay.
+        Self { seed, state: (seed ^ 0x9e37_79b9_7f4a_7c15).max(1) }
     }
 
     /// What it began with.

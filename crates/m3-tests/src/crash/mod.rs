@@ -35,7 +35,14 @@ impl Ground {
     pub fn paused(name: &str, pause: Option<&str>) -> Self {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("m3-crash-{}-{serial}-{name}", std::process::id()));
-        Self::at(directory, pause)
+        Self::at(directory, pause, &[])
+    }
+
+    /// A fresh node whose daemon has these arguments too.
+    #[must_use]
+    pub fn with(name: &str, arguments: &[&str]) -> Self {
+        let directory = std::env::temp_dir().join(format!("m3-crash-{}-{name}", std::process::id()));
+        Self::at(directory, None, arguments)
     }
 
     /// A fresh node.
@@ -49,9 +56,9 @@ impl Ground {
     /// # Panics
     /// Where its daemon does not start.
     #[must_use]
-    pub fn at(directory: PathBuf, pause: Option<&str>) -> Self {
+    pub fn at(directory: PathBuf, pause: Option<&str>, arguments: &[&str]) -> Self {
         let mut command = Command::new(program("m3-tests-daemon"));
-        command.arg("--runtime-dir").arg(&directory).args(["--log-level", "error"]);
+        command.arg("--runtime-dir").arg(&directory).args(["--log-level", "error"]).args(arguments);
         if let Some(pause) = pause {
             command.env("M3_PAUSE", pause);
         }
