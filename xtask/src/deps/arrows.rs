@@ -8,7 +8,7 @@ use crate::workspace::{Dependency, Package};
 use super::Finding;
 
 /// What lies below the edges.
-const CORE: &[&str] = &["m3ipc", "m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"];
+const CORE: &[&str] = &["m3ipc", "m3-area", "m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"];
 
 /// A crate, and what it may use beside what [`Below`] gives.
 struct Row {
@@ -38,9 +38,10 @@ const TABLE: &[Row] = &[
     listed("m3-sys", &["m3-abi"]),
     listed("m3-shm", &["m3-sys", "m3-abi"]),
     listed("m3-link", &["m3-shm", "m3-sys", "m3-abi"]),
+    listed("m3-area", &["m3-shm", "m3-sys", "m3-abi"]),
     listed("m3-model", &["m3-abi"]),
     listed("m3-wire", &["m3-abi"]),
-    listed("m3ipc", &["m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"]),
+    listed("m3ipc", &["m3-area", "m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"]),
     edge("m3d", &[]),
     edge("m3-capi", &[]),
     edge("m3-sock", &[]),

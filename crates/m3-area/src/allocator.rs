@@ -1,0 +1,173 @@
+//! The allocator: private tables over the extents of one home.
+//!
+//! Short-lived blocks come from the front, long-lived ones from the back, so the
+//! two do not cut each other's room into pieces (AnT's rule for its ICA).
+//! Free ranges stand in order of address and, for speed, in bins by size: a range of
+//! a higher bin surely fits, so a block is found with one look per bin.
+
+use crate::words::UNIT_BYTES;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How long a block will live, as far as its maker knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Kind {
+    /// Soon given back: from the front.
+    #[default]
+    Short,
+    /// Kept: from the back.
+    Long,
+}
+
+const BINS: usize = 64;
+
+/// Free memory, and what was taken from it. All sizes in bytes, multiples of [`UNIT_BYTES`].
+#[derive(Clone, Debug)]
+pub struct Allocator {
+    free: BTreeMap<u64, u64>,
+    bins: Vec<BTreeSet<u64>>,
+    /// Beginnings of extents: ranges do not grow together across them.
+    starts: BTreeSet<u64>,
+    free_bytes: u64,
+    total_bytes: u64,
+}
+
+impl Default for Allocator {
+    fn default() -> Self {
+        Self {
+            free: BTreeMap::new(),
+            bins: vec![BTreeSet::new(); BINS],
+            starts: BTreeSet::new(),
+            free_bytes: 0,
+            total_bytes: 0,
+        }
+    }
+}
+
+fn bin_of(bytes: u64) -> usize {
+    bytes.checked_ilog2().unwrap_or(0) as usize
+}
+
+impl Allocator {
+    /// Adds an extent.
+    pub fn add(&mut self, offset: u64, bytes: u64) {
+        self.starts.insert(offset);
+        // The one behind it is not to grow into it either.
+        self.starts.insert(offset + bytes);
+        self.total_bytes += bytes;
+        self.free_bytes += bytes;
+        self.insert(offset, bytes);
+    }
+
+    /// Takes a range of `bytes`, beginning at a multiple of `align` (a power of two).
+    pub fn take(&mut self, bytes: u64, align: u64, kind: Kind) -> Option<u64> {
+        let align = align.max(UNIT_BYTES);
+        let range = self.find(bytes, align, kind)?;
+        let length = self.remove(range);
+        let offset = match kind {
+            Kind::Short => range.next_multiple_of(align),
+            Kind::Long => (range + length - bytes) & !(align - 1),
+        };
+        if offset > range {
+            self.insert(range, offset - range);
+        }
+        let (end, taken_end) = (range + length, offset + bytes);
+        if end > taken_end {
+            self.insert(taken_end, end - taken_end);
+        }
+        self.free_bytes -= bytes;
+        Some(offset)
+    }
+
+    /// Gives a range back that was taken.
+    pub fn give(&mut self, offset: u64, bytes: u64) {
+        self.free_bytes += bytes;
+        let (mut start, mut length) = (offset, bytes);
+        if !self.starts.contains(&offset)
+            && let Some((before, size)) = self.free.range(..offset).next_back().map(|(at, size)| (*at, *size))
+            && before + size == offset
+        {
+            self.remove(before);
+            (start, length) = (before, length + size);
+        }
+        let end = offset + bytes;
+        if !self.starts.contains(&end)
+            && let Some(size) = self.free.get(&end).copied()
+        {
+            self.remove(end);
+            length += size;
+        }
+        self.insert(start, length);
+    }
+
+    /// Bytes that are free.
+    #[must_use]
+    pub fn free_bytes(&self) -> u64 {
+        self.free_bytes
+    }
+
+    /// Bytes of all extents.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.total_bytes
+    }
+
+    /// The longest free range, in bytes.
+    #[must_use]
+    pub fn largest_free(&self) -> u64 {
+        let bin = self.bins.iter().rev().find(|bin| !bin.is_empty());
+        bin.and_then(|bin| bin.iter().map(|at| self.free[at]).max()).unwrap_or(0)
+    }
+
+    fn insert(&mut self, offset: u64, bytes: u64) {
+        self.free.insert(offset, bytes);
+        self.bins[bin_of(bytes)].insert(offset);
+    }
+
+    fn remove(&mut self, offset: u64) -> u64 {
+        let bytes = self.free.remove(&offset).unwrap_or(0);
+        self.bins[bin_of(bytes)].remove(&offset);
+        bytes
+    }
+
+    /// The range nearest to its end of memory that fits.
+    fn find(&self, bytes: u64, align: u64, kind: Kind) -> Option<u64> {
+        // A range of this size fits wherever it begins.
+        let surely = bin_of(bytes + align - UNIT_BYTES).saturating_add(1);
+        let mut best = self.bins[surely.min(BINS)..].iter().fold(None, |best, bin| {
+            let next = if kind == Kind::Short { bin.first() } else { bin.last() };
+            nearer(kind, best, next.copied())
+        });
+        // Where none surely fits, one of the lower bins may.
+        if best.is_none() {
+            for bin in &self.bins[bin_of(bytes)..surely.min(BINS)] {
+                best = nearer(kind, best, self.search(bin, bytes, align, kind));
+            }
+        }
+        best
+    }
+
+    fn search(&self, bin: &BTreeSet<u64>, bytes: u64, align: u64, kind: Kind) -> Option<u64> {
+        let fits = |at: &&u64| {
+            let length = self.free[*at];
+            match kind {
+                Kind::Short => at.next_multiple_of(align) + bytes <= *at + length,
+                Kind::Long => length >= bytes && (*at + length - bytes) & !(align - 1) >= **at,
+            }
+        };
+        match kind {
+            Kind::Short => bin.iter().find(fits).copied(),
+            Kind::Long => bin.iter().rev().find(fits).copied(),
+        }
+    }
+}
+
+fn nearer(kind: Kind, one: Option<u64>, other: Option<u64>) -> Option<u64> {
+    match (one, other, kind) {
+        (Some(one), Some(other), Kind::Short) => Some(one.min(other)),
+        (Some(one), Some(other), Kind::Long) => Some(one.max(other)),
+        (one, other, _) => one.or(other),
+    }
+}
+
+#[cfg(test)]
+mod tests;

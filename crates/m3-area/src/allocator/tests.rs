@@ -1,0 +1,102 @@
+use super::*;
+use proptest::prelude::*;
+
+const AREA: u64 = 64 * 1024;
+
+#[test]
+fn short_ones_come_from_the_front_and_long_ones_from_the_back() {
+    let mut allocator = Allocator::default();
+    allocator.add(0, AREA);
+    assert_eq!(allocator.take(128, 64, Kind::Short), Some(0));
+    assert_eq!(allocator.take(128, 64, Kind::Long), Some(AREA - 128));
+    assert_eq!(allocator.take(64, 64, Kind::Short), Some(128));
+    allocator.give(0, 128);
+    assert_eq!(allocator.take(64, 64, Kind::Short), Some(0));
+}
+
+#[test]
+fn a_range_that_fits_exactly_is_found_and_full_is_full() {
+    let mut allocator = Allocator::default();
+    allocator.add(4096, 4096);
+    assert_eq!(allocator.take(4096, 4096, Kind::Long), Some(4096));
+    assert_eq!(allocator.take(64, 64, Kind::Short), None);
+    assert_eq!((allocator.free_bytes(), allocator.largest_free()), (0, 0));
+    allocator.give(4096, 4096);
+    assert_eq!(allocator.take(8192, 64, Kind::Short), None);
+    assert_eq!(allocator.largest_free(), 4096);
+}
+
+#[test]
+fn ranges_do_not_grow_together_across_extents() {
+    let mut allocator = Allocator::default();
+    allocator.add(0, 4096);
+    allocator.add(4096, 4096);
+    assert_eq!(allocator.take(8192, 64, Kind::Short), None);
+    assert_eq!(allocator.take(4096, 64, Kind::Long), Some(4096));
+    allocator.give(4096, 4096);
+    assert_eq!(allocator.largest_free(), 4096);
+}
+
+/// The model: a flag per unit.
+#[derive(Debug)]
+struct Units(Vec<bool>);
+
+impl Units {
+    fn mark(&mut self, offset: u64, bytes: u64, taken: bool) {
+        let first = usize::try_from(offset / UNIT_BYTES).unwrap();
+        let count = usize::try_from(bytes / UNIT_BYTES).unwrap();
+        for unit in &mut self.0[first..first + count] {
+            assert_ne!(*unit, taken, "taken twice, or given back twice");
+            *unit = taken;
+        }
+    }
+
+    /// Whether a range of this size and alignment is free anywhere.
+    fn has_room(&self, bytes: u64, align: u64) -> bool {
+        let count = usize::try_from(bytes / UNIT_BYTES).unwrap();
+        let step = usize::try_from(align / UNIT_BYTES).unwrap();
+        (0..self.0.len()).step_by(step).any(|first| {
+            self.0.get(first..first + count).is_some_and(|units| units.iter().all(|taken| !taken))
+        })
+    }
+
+    fn free_bytes(&self) -> u64 {
+        self.0.iter().filter(|taken| !**taken).count() as u64 * UNIT_BYTES
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+    #[test]
+    fn it_agrees_with_a_flag_per_unit(
+        steps in prop::collection::vec((0_u64..40, 0_u32..7, any::<bool>(), any::<prop::sample::Index>()), 1..400)
+    ) {
+        let mut allocator = Allocator::default();
+        allocator.add(0, AREA);
+        let mut units = Units(vec![false; usize::try_from(AREA / UNIT_BYTES).unwrap()]);
+        let mut taken = Vec::new();
+        for (size, align, long, which) in steps {
+            if size < 16 && !taken.is_empty() {
+                let (offset, bytes) = taken.swap_remove(which.index(taken.len()));
+                units.mark(offset, bytes, false);
+                allocator.give(offset, bytes);
+            } else {
+                let (bytes, align) = ((size + 1) * (size + 1) * UNIT_BYTES, UNIT_BYTES << align);
+                let kind = if long { Kind::Long } else { Kind::Short };
+                match allocator.take(bytes, align, kind) {
+                    Some(offset) => {
+                        prop_assert_eq!(offset % align, 0);
+                        units.mark(offset, bytes, true);
+                        taken.push((offset, bytes));
+                    }
+                    None => prop_assert!(!units.has_room(bytes, align)),
+                }
+            }
+            prop_assert_eq!(allocator.free_bytes(), units.free_bytes());
+        }
+        for (offset, bytes) in taken {
+            allocator.give(offset, bytes);
+        }
+        prop_assert_eq!(allocator.largest_free(), AREA);
+    }
+}

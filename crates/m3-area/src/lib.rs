@@ -1,0 +1,36 @@
+//! Areas: who allocates where, who holds which block, and what makes a hand-over valid.
+//!
+//! An area is memory that its members share. The node daemon cuts it into
+//! *extents*; each has one *home*, the only member that allocates in it, from
+//! private tables ([`Allocator`]). What members must know of each other stands in
+//! *ledgers*, one per member, written by that member alone and only read by the others:
+//!
+//! ```text
+//! ledger of A (home of block 7)       ledger of B             ledger of C
+//! 7: given to B, hop 0, gen 3   -->   7: given to C, hop 1 --> 7: held, hop 2
+//! ```
+//!
+//! **Every shared word has one writer**, so nobody can break another's record, and a
+//! member that dies in the middle leaves words that are whole. Who holds a block is
+//! what [`walk`] finds: from its home, along the hops, each claim made by the one who
+//! held the block then. A receiver writes its own claim first and looks at all
+//! others' afterwards ([`Side::accept`]), so of two who were given the same block at
+//! most one keeps it.
+//!
+//! What it does not do: map memory, talk to the daemon, send messages.
+
+mod allocator;
+mod claim;
+mod name;
+mod plan;
+mod side;
+mod walk;
+mod words;
+
+pub use allocator::{Allocator, Kind};
+pub use claim::{Claim, Place, State};
+pub use name::{ClaimedName, NAME_BYTES, Name};
+pub use plan::{Extent, Plan};
+pub use side::{Full, Held, Reading, Refused, Side};
+pub use walk::{Standing, is_claimed, walk};
+pub use words::{CLAIM, OwnWords, PLACE, READING, RECORD_WORDS, UNIT_BYTES, Words, ledger_bytes, numbers_of};

@@ -1,0 +1,105 @@
+//! The name of a block: what a message carries instead of its bytes.
+
+/// Size of a name in bytes.
+pub const NAME_BYTES: usize = 32;
+
+const FLAG_SHARED: u32 = 1;
+const FLAG_PAYLOAD: u32 = 2;
+
+/// The name of a block, given or shared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// The area, as the VM numbers it.
+    pub area: u32,
+    /// The block.
+    pub number: u32,
+    /// Which allocation of this number.
+    pub generation: u32,
+    /// At which hop the receiver will hold it; of a shared one the hop of its holder.
+    pub hop: u32,
+    /// How long its content is, in bytes.
+    pub bytes: u64,
+    /// It is to be read, not held.
+    pub shared: bool,
+    /// It is the long payload of a message, not a block of its own.
+    pub payload: bool,
+}
+
+/// A name as a peer wrote it: nothing in it is checked but its form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedName(pub(crate) Name);
+
+impl Name {
+    /// The bytes of a name.
+    #[must_use]
+    pub fn encode(&self) -> [u8; NAME_BYTES] {
+        let flags = if self.shared { FLAG_SHARED } else { 0 } | if self.payload { FLAG_PAYLOAD } else { 0 };
+        let mut bytes = [0; NAME_BYTES];
+        let words = [self.area, self.number, self.generation, self.hop];
+        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes[16..24].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[24..28].copy_from_slice(&flags.to_le_bytes());
+        bytes
+    }
+}
+
+impl ClaimedName {
+    /// The name that these bytes claim; `None` where they are none.
+    #[must_use]
+    pub fn decode(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
+        let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let flags = word(24)?;
+        if flags & !(FLAG_SHARED | FLAG_PAYLOAD) != 0 || word(28)? != 0 {
+            return None;
+        }
+        Some(Self(Name {
+            area: word(0)?,
+            number: word(4)?,
+            generation: word(8)?,
+            hop: word(12)?,
+            bytes: u64::from(word(16)?) | u64::from(word(20)?) << 32,
+            shared: flags & FLAG_SHARED != 0,
+            payload: flags & FLAG_PAYLOAD != 0,
+        }))
+    }
+
+    /// The area that it is said to lie in.
+    #[must_use]
+    pub fn area(&self) -> u32 {
+        self.0.area
+    }
+
+    /// Whether it is said to be the long payload of a message.
+    #[must_use]
+    pub fn is_payload(&self) -> bool {
+        self.0.payload
+    }
+
+    /// Whether it is said to be there to read only.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.0.shared
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_survive_their_encoding_and_other_bytes_are_none() {
+        let name = Name {
+            area: 1,
+            number: 2,
+            generation: 3,
+            hop: 4,
+            bytes: u64::MAX - 5,
+            shared: true,
+            payload: false,
+        };
+        assert_eq!(ClaimedName::decode(&name.encode()), Some(ClaimedName(name)));
+        assert_eq!(ClaimedName::decode(&[0xff; NAME_BYTES]), None);
+    }
+}

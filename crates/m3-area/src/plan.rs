@@ -1,0 +1,90 @@
+//! The plan of an area: which extent is whose, as the node daemon tells it.
+
+use crate::claim::Place;
+use crate::words::UNIT_BYTES;
+use std::collections::BTreeMap;
+
+/// A piece of an area in which one member allocates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The member that allocates in it.
+    pub home: u16,
+    /// Where it begins, in bytes from the area's beginning.
+    pub offset: u64,
+    /// Its length in bytes.
+    pub bytes: u64,
+    /// The first of its block numbers.
+    pub first_number: u32,
+    /// How many block numbers it has.
+    pub numbers: u32,
+    /// The generation that its numbers begin with.
+    pub generation: u32,
+}
+
+/// All extents of an area.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    by_offset: BTreeMap<u64, Extent>,
+    by_number: BTreeMap<u32, Extent>,
+}
+
+impl Plan {
+    /// Takes an extent into the plan, in place of what was there.
+    pub fn add(&mut self, extent: Extent) {
+        if let Some(old) = self.by_offset.insert(extent.offset, extent) {
+            self.by_number.remove(&old.first_number);
+        }
+        self.by_number.insert(extent.first_number, extent);
+    }
+
+    /// Takes the extent that begins there out of the plan.
+    pub fn remove(&mut self, offset: u64) {
+        if let Some(old) = self.by_offset.remove(&offset) {
+            self.by_number.remove(&old.first_number);
+        }
+    }
+
+    /// Whose block has this number.
+    #[must_use]
+    pub fn home_of(&self, number: u32) -> Option<u16> {
+        let (_, extent) = self.by_number.range(..=number).next_back()?;
+        (number - extent.first_number < extent.numbers).then_some(extent.home)
+    }
+
+    /// Whether a place lies whole in one extent of this home.
+    #[must_use]
+    pub fn contains(&self, home: u16, place: Place) -> bool {
+        let offset = u64::from(place.offset) * UNIT_BYTES;
+        let bytes = u64::from(place.units) * UNIT_BYTES;
+        let Some((_, extent)) = self.by_offset.range(..=offset).next_back() else { return false };
+        extent.home == home && bytes > 0 && offset + bytes <= extent.offset + extent.bytes
+    }
+
+    /// All extents, by offset.
+    pub fn extents(&self) -> impl Iterator<Item = &Extent> {
+        self.by_offset.values()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_and_numbers_are_looked_up_and_bounded() {
+        let mut plan = Plan::default();
+        let extent =
+            Extent { home: 3, offset: 4096, bytes: 4096, first_number: 64, numbers: 64, generation: 0 };
+        plan.add(extent);
+        assert_eq!((plan.home_of(63), plan.home_of(64), plan.home_of(127)), (None, Some(3), Some(3)));
+        assert_eq!(plan.home_of(128), None);
+        assert!(plan.contains(3, Place { offset: 64, units: 64 }));
+        assert!(!plan.contains(3, Place { offset: 64, units: 65 }));
+        assert!(!plan.contains(3, Place { offset: 63, units: 1 }));
+        assert!(!plan.contains(2, Place { offset: 64, units: 1 }));
+        assert!(!plan.contains(3, Place { offset: u32::MAX, units: u32::MAX }));
+        assert!(!plan.contains(3, Place { offset: 64, units: 0 }));
+        plan.remove(4096);
+        assert_eq!(plan.home_of(64), None);
+    }
+}

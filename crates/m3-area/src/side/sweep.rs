@@ -1,0 +1,91 @@
+//! Sweeping: the home finds out which of its blocks have come free elsewhere.
+
+use super::{Own, Side, word_of};
+use crate::claim::{State, next_generation};
+use crate::walk::Standing;
+use crate::words::{CLAIM, OwnWords, UNIT_BYTES, Words};
+
+/// Blocks looked at with each allocation.
+const SWEEP_STEP: usize = 2;
+
+impl<O: OwnWords, P: Words> Side<O, P> {
+    /// Looks at a few of the blocks that are out.
+    pub(super) fn sweep_some(&mut self) {
+        for _ in 0..SWEEP_STEP.min(self.out.len()) {
+            self.sweep_one();
+        }
+    }
+
+    /// Looks at all blocks that are out.
+    pub fn sweep_all(&mut self) {
+        for _ in 0..self.out.len() {
+            self.sweep_one();
+        }
+    }
+
+    fn sweep_one(&mut self) {
+        let Some(number) = self.out.pop_front() else { return };
+        let Some(block) = self.own_block(number).copied() else { return };
+        match block.state {
+            Own::Out if self.is_over(number, block.generation) => {
+                self.void(number, block.generation, true);
+            }
+            // The generation of a void block is the next one already.
+            Own::Void => self.settle(number, block.generation),
+            Own::Out => self.out.push_back(number),
+            Own::Free | Own::Here => {}
+        }
+    }
+
+    /// Whether nobody living has or awaits the block.
+    fn is_over(&self, number: u32, generation: u32) -> bool {
+        let dead = |member: u16| self.peer(member).is_some_and(|peer| !peer.lives);
+        match self.standing(number, generation) {
+            Standing::Returned { .. } => true,
+            Standing::Held { by, .. } | Standing::Shared { by, .. } => dead(by),
+            // Who was never heard of may have joined just now.
+            Standing::Pending { to, from, .. } => {
+                dead(to) || to != self.me && self.peer(to).is_none() && dead(from)
+            }
+            Standing::Gone => false,
+        }
+    }
+
+    /// Makes a generation void; the number and its room are free when nobody claims it any more.
+    pub(super) fn void(&mut self, number: u32, generation: u32, was_out: bool) {
+        let shared =
+            crate::claim::Claim::decode(self.own.load(word_of(number, CLAIM))).state == State::Shared;
+        let next = next_generation(generation);
+        self.claim(number, State::Free, 0, 0, next);
+        if let Some(block) = self.own_block(number) {
+            block.generation = next;
+            block.state = Own::Void;
+        }
+        if was_out || shared {
+            self.settle(number, next);
+        } else {
+            // It never left, or came home under this generation: nobody can claim it.
+            self.free(number);
+        }
+    }
+
+    /// Frees a void block, unless somebody claims its former generation.
+    fn settle(&mut self, number: u32, generation: u32) {
+        self.own.fence(); // pairs with that of `accept` and `accept_shared`
+        let former = generation.wrapping_sub(1) & 0xff_ffff;
+        if self.claimer(number, former).is_some() {
+            self.out.push_back(number);
+        } else {
+            self.free(number);
+        }
+    }
+
+    fn free(&mut self, number: u32) {
+        let Some(block) = self.own_block(number) else { return };
+        block.state = Own::Free;
+        let place = block.place;
+        self.free_numbers.push(number);
+        let (offset, bytes) = (u64::from(place.offset), u64::from(place.units));
+        self.allocator.give(offset * UNIT_BYTES, bytes * UNIT_BYTES);
+    }
+}
