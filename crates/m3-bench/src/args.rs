@@ -2,9 +2,23 @@
 
 use std::path::PathBuf;
 
-/// Measures round trips of m3ipc and of what the kernel offers, in one run.
+/// Suites of measurements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Suite {
+    /// Round trips, wake-ups and throughput
+    Ipc,
+    /// Blocks of data from one process into another
+    Copy,
+    /// All of them
+    All,
+}
+
+/// Measures m3ipc and what the kernel offers, in one run.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct BenchArgs {
+    /// What to measure [default: ipc; all with --promises]
+    #[arg(value_enum)]
+    pub suite: Option<Suite>,
     /// Fewer and shorter rounds: under 20 seconds in all, for a first look
     #[arg(long)]
     pub quick: bool,
@@ -27,6 +41,19 @@ pub struct BenchArgs {
 }
 
 impl BenchArgs {
+    /// Whether this suite was asked for.
+    #[must_use]
+    pub fn wants(&self, suite: Suite) -> bool {
+        let default = if self.promises { Suite::All } else { Suite::Ipc };
+        [suite, Suite::All].contains(&self.suite.unwrap_or(default))
+    }
+
+    /// Whether a measurement with these names is among what `--only` leaves.
+    #[must_use]
+    pub fn lets(&self, names: &[&str]) -> bool {
+        self.only.iter().all(|word| names.iter().any(|name| name.contains(word.as_str())))
+    }
+
     /// How many rounds.
     #[must_use]
     pub fn rounds(&self) -> u32 {

@@ -7,6 +7,7 @@ use std::os::fd::RawFd;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
+use crate::copy;
 use crate::stats::Samples;
 
 /// The kinds of round trip of the source paper.
@@ -77,6 +78,8 @@ pub enum Side {
     Client,
     /// Answers until it gets the stop message.
     Server,
+    /// Has the block that a third process copies.
+    Source,
     /// Is bound to the server and says nothing while others are measured.
     Idle,
 }
@@ -115,10 +118,24 @@ pub enum Task {
         /// How many.
         endpoints: u32,
     },
+    /// Copies blocks, each a trip of the client's.
+    Copy(copy::Shape),
     /// Keeps the node of a run until the supervisor's end.
     Keeper,
     /// Waits for the supervisor's end and then removes the System V queue that is named.
     Janitor,
+}
+
+impl Task {
+    /// Pace, span and limit of the trips that a client makes, where it makes any.
+    #[must_use]
+    pub const fn window(&self) -> Option<(Option<u64>, u64, Option<u64>)> {
+        match *self {
+            Self::Trips { pace_ns, span_ns, limit } => Some((pace_ns, span_ns, limit)),
+            Self::Copy(shape) => Some((None, shape.span_ns, None)),
+            _ => None,
+        }
+    }
 }
 
 /// Everything a peer process is told.

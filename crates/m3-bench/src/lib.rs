@@ -1,7 +1,7 @@
 //! Measures m3ipc against what the kernel offers and against the floors, in one run.
 //!
 //! ```text
-//! args -> plan (tests of cells) -> rounds (cells in turn) -> measure (one cell, one round)
+//! args -> plan, copy (tests of cells) -> rounds (cells in turn) -> measure (one cell, one round)
 //!                                                              | supervise: two peers or more
 //!                                                              v
 //!                                      mechanism <- peer (the loops that keep time and check)
@@ -18,6 +18,7 @@
 
 mod args;
 pub mod clock;
+pub mod copy;
 pub mod counts;
 mod error;
 pub mod job;
@@ -39,7 +40,7 @@ mod rounds;
 pub mod stats;
 mod supervise;
 
-pub use args::BenchArgs;
+pub use args::{BenchArgs, Suite};
 pub use error::Error;
 
 use job::Placement;
@@ -82,19 +83,17 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let bench = Bench::new()?;
     let mut machine = Machine::find(&bench.cpus, bench.clock);
     let all = mechanism::all();
-    let tests = plan::tests(args, &bench.cpus, &all);
-    let counted = counts::wanted(&args.only);
-    if tests.is_empty() && !counted {
-        let names: Vec<&str> = all.iter().map(|mechanism| mechanism.name()).collect();
-        return Err(Error::Usage(format!(
-            "nothing matches --only; tests are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, contact, \
-             instructions, memory; mechanisms are {}",
-            names.join(", ")
-        )));
+    let ipc = args.wants(Suite::Ipc);
+    let tests = if ipc { plan::tests(args, &bench.cpus, &all) } else { vec![] };
+    let copies = if args.wants(Suite::Copy) { copy::tests(args, &bench.cpus) } else { vec![] };
+    let counted = ipc && counts::wanted(&args.only);
+    if tests.is_empty() && copies.is_empty() && !counted {
+        return Err(nothing_matches(&all));
     }
     let rounds = args.rounds();
     let cells: usize = tests.iter().map(|test| test.cells.len()).sum();
-    let mut progress = Progress::new(cells * usize::try_from(rounds).unwrap_or(1));
+    let copied: usize = copies.iter().flat_map(|table| &table.sizes).map(Vec::len).sum();
+    let mut progress = Progress::new((cells + copied) * usize::try_from(rounds).unwrap_or(1));
     let mut results = Results { cpus: bench.cpus.allowed, ..Results::default() };
     if bench.cpus.second.is_none() {
         results.skipped.push(report::missing(Placement::TwoCpus));
@@ -107,6 +106,11 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
         if !rows.is_empty() {
             print!("{}", report::table(test, &rows));
         }
+    }
+    for table in &copies {
+        let text = copy::run(&bench, table, rounds, &mut progress, &mut results);
+        progress.clear();
+        print!("{text}");
     }
     if counted {
         counts::run(&bench, &args.only, &mut results);
@@ -124,4 +128,16 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
         (true, 0) => Outcome::Fine,
         (true, _) => Outcome::FallsShort,
     })
+}
+
+fn nothing_matches(all: &[&dyn mechanism::Mechanism]) -> Error {
+    let names: Vec<&str> = all.iter().map(|mechanism| mechanism.name()).collect();
+    let ways: Vec<&str> = copy::way::all().iter().map(|way| way.name()).collect();
+    Error::Usage(format!(
+        "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, contact, \
+         instructions, memory, its mechanisms {}; tests of copy are copy1, copy2, stream, misaligned, its \
+         mechanisms {}",
+        names.join(", "),
+        ways.join(", ")
+    ))
 }

@@ -1,11 +1,11 @@
-//! The benchmark as a program of its own; `m3 bench ipc` runs the same.
+//! The benchmark as a program of its own; `m3 bench` runs the same.
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 #[derive(Parser)]
-#[command(version, about = "Measures round trips of m3ipc and of what the kernel offers, in one run")]
+#[command(version, about = "Measures m3ipc and what the kernel offers, in one run")]
 struct Arguments {
     #[command(flatten)]
     bench: m3_bench::BenchArgs,

@@ -192,7 +192,11 @@ fn span_ns(task: Task) -> u64 {
 }
 
 impl Round {
-    fn of<'a>(clients: impl Iterator<Item = &'a Report>, servers: impl Iterator<Item = &'a Report>) -> Self {
+    /// What these clients measured, with what their servers used.
+    pub fn of<'a>(
+        clients: impl Iterator<Item = &'a Report>,
+        servers: impl Iterator<Item = &'a Report>,
+    ) -> Self {
         let mut round = Self::default();
         let (mut trips, mut cpu_ns, mut switches, mut blocks) = (0, 0, 0, vec![]);
         for report in clients {

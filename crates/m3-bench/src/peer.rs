@@ -22,7 +22,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use crate::error::Error;
 use crate::job::{Job, Line, Report, Side, Task};
 use crate::mechanism::{self, ClientEnd, Inherited, ServerEnd};
-use crate::{place, raw};
+use crate::{copy, place, raw};
 
 /// The argument that makes a process a peer.
 pub const PEER_ARGUMENT: &str = "__peer";
@@ -141,10 +141,13 @@ fn run(job: Job) -> Result<Option<Report>, Error> {
     if let Some(cpu) = job.cpu {
         place::pin(cpu)?;
     }
-    let mechanism = mechanism::by_name(&job.mechanism)
-        .ok_or_else(|| Error::Usage(format!("there is no mechanism {:?}", job.mechanism)))?;
     let fds = job.fds.iter().map(|&fd| raw::inherited(fd)).collect::<Result<_, _>>()?;
     let inherited = Inherited { fds, names: job.names.clone() };
+    if let Task::Copy(shape) = job.task {
+        return copy::peer(&Run { job }, inherited, &shape).map(Some);
+    }
+    let mechanism = mechanism::by_name(&job.mechanism)
+        .ok_or_else(|| Error::Usage(format!("there is no mechanism {:?}", job.mechanism)))?;
     let (side, task) = (job.side, job.task);
     let run = &Run { job };
     let only_ours = || Error::Usage(format!("{} has no such measurement", mechanism.name()));

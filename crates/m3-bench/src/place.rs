@@ -45,7 +45,7 @@ impl Cpus {
     pub fn of(&self, placement: Placement, side: Side) -> Option<usize> {
         match (placement, side) {
             (Placement::Any, _) | (_, Side::Idle) => None,
-            (Placement::SameCpu, _) | (Placement::TwoCpus, Side::Client) => Some(self.first),
+            (Placement::SameCpu, _) | (Placement::TwoCpus, Side::Client | Side::Source) => Some(self.first),
             (Placement::TwoCpus, Side::Server) => self.second,
         }
     }

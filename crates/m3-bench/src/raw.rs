@@ -1,13 +1,14 @@
 //! The few calls that have no safe form: shared pages, inherited descriptors,
-//! the cycle counter, resource usage. The message queues are in [`queues`].
+//! the cycle counter, resource usage. The message queues are in [`queues`], copies between processes in [`blocks`].
 //!
 //! # Safety
-//! Everything unsafe of this crate is in this file and in `raw/queues.rs`.
+//! Everything unsafe of this crate is in this file and in `raw/`.
 //! A page is only ever seen as atomic words, so what the other process writes
 //! can be any value but never a data race. A descriptor is taken over once,
 //! by the process that inherited it and was told its number.
 #![allow(unsafe_code)]
 
+pub mod blocks;
 pub mod queues;
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

@@ -56,21 +56,55 @@ pub struct Row {
     pub switches_per_op: f64,
 }
 
+/// What a row is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject<'a> {
+    /// Name of the test.
+    pub test: &'a str,
+    /// Name of the mechanism.
+    pub mechanism: &'a str,
+    /// What the mechanism stands for.
+    pub family: Family,
+    /// Where its sides ran.
+    pub placement: Placement,
+    /// How they waited.
+    pub wait: Wait,
+    /// Bytes of a trip's payload, or of the block.
+    pub bytes: usize,
+    /// Pairs at once, or bound clients.
+    pub pairs: u32,
+}
+
 impl Row {
     /// Sums up the rounds of a cell.
     #[must_use]
     pub fn new(test: &str, cell: &Cell, rounds: &[Round]) -> Self {
+        let subject = Subject {
+            test,
+            mechanism: cell.mechanism.name(),
+            family: cell.mechanism.family(),
+            placement: cell.placement,
+            wait: cell.wait,
+            bytes: cell.mechanism.bytes(cell.work),
+            pairs: cell.pairs,
+        };
+        Self::of(&subject, rounds)
+    }
+
+    /// Sums up rounds of whatever was measured.
+    #[must_use]
+    pub fn of(subject: &Subject<'_>, rounds: &[Round]) -> Self {
         let middle = |of: &dyn Fn(&Round) -> f64| median(rounds.iter().map(of)).unwrap_or(0.0);
         let at = |share: f64| whole(middle(&|round| round.samples.quantile(share) as f64));
         let medians = || rounds.iter().map(|round| round.samples.quantile(0.5));
         let tenth = |value: f64| (value * 10.0).round() / 10.0;
         let record = Record {
-            test: test.into(),
-            mechanism: cell.mechanism.name().into(),
-            placement: cell.placement,
-            wait: cell.wait,
-            bytes: cell.mechanism.bytes(cell.work),
-            pairs: cell.pairs,
+            test: subject.test.into(),
+            mechanism: subject.mechanism.into(),
+            placement: subject.placement,
+            wait: subject.wait,
+            bytes: subject.bytes,
+            pairs: subject.pairs,
             p50_ns: at(0.5),
             p99_ns: at(0.99),
             p999_ns: at(0.999),
@@ -81,7 +115,7 @@ impl Row {
         };
         Self {
             record,
-            family: cell.mechanism.family(),
+            family: subject.family,
             spread_ns: (medians().min().unwrap_or(0), medians().max().unwrap_or(0)),
             block_ns: median(rounds.iter().filter_map(|round| round.block_ns)),
             switches_per_op: middle(&|round| round.switches_per_op),

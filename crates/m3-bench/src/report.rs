@@ -58,6 +58,14 @@ pub fn time(ns: f64) -> String {
     }
 }
 
+/// A size in bytes as a whole number of its largest unit.
+#[must_use]
+pub fn size(bytes: usize) -> String {
+    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
+    let unit = units.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
+    unit.map_or_else(|| bytes.to_string(), |(unit, name)| format!("{}{name}", bytes / unit))
+}
+
 /// A rate with its unit.
 #[must_use]
 pub fn rate(per_s: f64) -> String {
@@ -175,6 +183,12 @@ mod tests {
         let times = [73.25, 431.0, 13_240.0, 1_500_000.0, 2e9].map(time);
         assert_eq!(times, ["73.2 ns", "431 ns", "13.2 us", "1.50 ms", "2.00 s"]);
         assert_eq!([999.0, 12_345.0, 8_000_000.0].map(rate), ["999", "12.3 k", "8.00 M"]);
+    }
+
+    #[test]
+    fn sizes_are_whole() {
+        let sizes = [0, 64, 1 << 10, 1_500, 64 << 10, 3 << 20, 1 << 30].map(size);
+        assert_eq!(sizes, ["0", "64", "1K", "1500", "64K", "3M", "1G"]);
     }
 
     #[test]

@@ -16,29 +16,12 @@ pub fn run(
     progress: &mut Progress,
     results: &mut Results,
 ) -> Vec<Row> {
-    let mut found: Vec<Vec<Round>> = test.cells.iter().map(|_| vec![]).collect();
-    let mut given_up = vec![false; test.cells.len()];
-    for round in 0..rounds {
-        for number in order(test.cells.len(), round) {
-            let cell = &test.cells[number];
-            if given_up[number] {
-                continue;
-            }
-            progress.next(&test.title, &format!("{} {}", cell.mechanism.name(), cell.wait), round, rounds);
-            match measure(bench, test, cell) {
-                Ok(round) => found[number].push(round),
-                Err(error) => {
-                    given_up[number] = true;
-                    found[number].clear();
-                    progress.skip(usize::try_from(rounds - round - 1).unwrap_or(0));
-                    let text = format!("{} {} ({}): {error}", test.name, cell.mechanism.name(), cell.wait);
-                    let skipped = matches!(error, Error::Unavailable { .. });
-                    progress.note(&format!("{} {text}", if skipped { "skipped:" } else { "failed:" }));
-                    if skipped { &mut results.skipped } else { &mut results.failed }.push(text);
-                }
-            }
-        }
-    }
+    let turns = Turns {
+        title: &test.title,
+        name: &|cell: &Cell| format!("{} ({})", cell.mechanism.name(), cell.wait),
+        measure: &|cell: &Cell| measure(bench, test, cell),
+    };
+    let found = turns.take(test.name, &test.cells, rounds, progress, results);
     let measured = || test.cells.iter().zip(&found).filter(|(_, rounds)| !rounds.is_empty());
     let mut rows: Vec<Row> = measured().map(|(cell, rounds)| Row::new(test.name, cell, rounds)).collect();
     if matches!(test.shape, Shape::Contact(_)) {
@@ -47,6 +30,54 @@ pub fn run(
     results.counts.extend(rows.iter().filter_map(block_count));
     results.rows.extend_from_slice(&rows);
     rows
+}
+
+/// Cells of any kind that are measured in turn.
+pub struct Turns<'a, C> {
+    /// What a person reads while they are.
+    pub title: &'a str,
+    /// What a cell is called.
+    pub name: &'a dyn Fn(&C) -> String,
+    /// Measures one cell in one round.
+    pub measure: &'a dyn Fn(&C) -> Result<Round, Error>,
+}
+
+impl<C> Turns<'_, C> {
+    /// The rounds of each cell; none of one that failed or cannot be measured here, which is then noted
+    /// under the name of the test.
+    pub fn take(
+        &self,
+        test: &str,
+        cells: &[C],
+        rounds: u32,
+        progress: &mut Progress,
+        results: &mut Results,
+    ) -> Vec<Vec<Round>> {
+        let mut found: Vec<Vec<Round>> = cells.iter().map(|_| vec![]).collect();
+        let mut given_up = vec![false; cells.len()];
+        for round in 0..rounds {
+            for number in order(cells.len(), round) {
+                let cell = &cells[number];
+                if given_up[number] {
+                    continue;
+                }
+                progress.next(self.title, &(self.name)(cell), round, rounds);
+                match (self.measure)(cell) {
+                    Ok(round) => found[number].push(round),
+                    Err(error) => {
+                        given_up[number] = true;
+                        found[number].clear();
+                        progress.skip(usize::try_from(rounds - round - 1).unwrap_or(0));
+                        let text = format!("{test} {}: {error}", (self.name)(cell));
+                        let skipped = matches!(error, Error::Unavailable { .. });
+                        progress.note(&format!("{} {text}", if skipped { "skipped:" } else { "failed:" }));
+                        if skipped { &mut results.skipped } else { &mut results.failed }.push(text);
+                    }
+                }
+            }
+        }
+        found
+    }
 }
 
 /// Each round begins with another cell, and every second one goes backwards.

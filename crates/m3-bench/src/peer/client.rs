@@ -9,7 +9,7 @@
 
 use crate::clock::{Clock, cpu_ns, monotonic_ns};
 use crate::error::Error;
-use crate::job::{Job, Report, Task};
+use crate::job::{Job, Report};
 use crate::mechanism::ClientEnd;
 use crate::payload::Message;
 use crate::raw;
@@ -22,7 +22,7 @@ const WARM_TRIPS: u64 = 8;
 
 /// Round trips as the task says: warm until `start_ns`, then measured.
 pub fn drive(job: &Job, end: impl ClientEnd, start_ns: u64) -> Result<Report, Error> {
-    let Task::Trips { pace_ns, span_ns, limit } = job.task else {
+    let Some((pace_ns, span_ns, limit)) = job.task.window() else {
         return Err(Error::Usage("a client was given a task that is not a client's".into()));
     };
     let cost_ns = job.clock.cost_ns();

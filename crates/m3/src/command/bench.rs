@@ -2,25 +2,15 @@
 
 use crate::fail::{Fail, Result};
 use crate::out::Out;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use m3_bench::{Error, Outcome};
 use std::process::ExitCode;
 
 /// Measure.
 #[derive(Args, Debug)]
 pub struct Bench {
-    /// What to measure.
-    #[arg(value_enum, default_value_t = What::Ipc)]
-    what: What,
     #[command(flatten)]
     args: m3_bench::BenchArgs,
-}
-
-/// Suites of measurements.
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum What {
-    /// Round trips, wake-ups and throughput.
-    Ipc,
 }
 
 /// Measures.
@@ -28,7 +18,6 @@ pub fn run(args: &Bench, out: Out) -> Result<ExitCode> {
     if out.is_json() && args.args.json.is_none() {
         return Err(Fail::usage("the benchmark writes its JSON to a file: m3 bench ipc --json FILE"));
     }
-    let What::Ipc = args.what;
     match m3_bench::run(&args.args) {
         Ok(Outcome::Fine) => Ok(ExitCode::SUCCESS),
         Ok(Outcome::FallsShort) => Ok(ExitCode::from(1)),
