@@ -50,6 +50,12 @@ pub trait Word32 {
     /// Keeps only these bits, and tells what it was.
     #[cfg_attr(loom, track_caller)]
     fn fetch_and(&self, bits: u32, order: Ordering) -> u32;
+    /// Replaces `old` by `new`, or tells what it is instead.
+    ///
+    /// # Errors
+    /// The value found.
+    #[cfg_attr(loom, track_caller)]
+    fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, u32>;
     /// Adds one.
     #[cfg_attr(loom, track_caller)]
     fn bump(&self);
@@ -103,6 +109,10 @@ impl Word32 for AtomicU32 {
     #[inline]
     fn fetch_and(&self, bits: u32, order: Ordering) -> u32 {
         Self::fetch_and(self, bits, order)
+    }
+    #[inline]
+    fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, u32> {
+        Self::compare_exchange(self, old, new, Ordering::SeqCst, Ordering::Acquire)
     }
     #[inline]
     fn bump(&self) {

@@ -48,6 +48,13 @@ pub enum Verb {
 }
 
 impl Verb {
+    /// Whether who is in this call lies still, and may be copied with.
+    #[must_use]
+    #[inline]
+    pub const fn may_be_copied(self) -> bool {
+        matches!(self, Self::Receive | Self::Rcvrqst | Self::SendRec | Self::Await)
+    }
+
     fn from_bits(bits: u64) -> Self {
         match bits & 0xff {
             1 => Self::Send,
@@ -90,6 +97,10 @@ pub enum Counter {
     Woke = 4,
     /// Links it poisoned.
     Poisoned = 5,
+    /// Copies that the kernel made.
+    CopiedDirect = 6,
+    /// Copies that went through a window or a buffer.
+    CopiedServed = 7,
 }
 
 /// The owner's side of a desk.

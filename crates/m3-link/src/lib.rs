@@ -10,12 +10,14 @@
 //! [`Status`]) and about not sleeping through it ([`Pace`]).
 
 mod atom;
+pub mod berth;
 mod desk;
 mod hints;
 mod link;
 mod pace;
 pub mod slot;
 mod status;
+mod window;
 
 pub use atom::{Page, View, Word32, Word64};
 pub use desk::{Blocked, Counter, DESK_BYTES, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, Verb};
@@ -24,3 +26,4 @@ pub use link::{Answer, Arrival, Incoming, LINK_BYTES, Link, Side};
 pub use pace::{Pace, Patience, Step, Strategy};
 pub use slot::{Broken, Kind, State};
 pub use status::{Mode, PeerStatus, STATUS_BYTES, Status, WATCH_MAX};
+pub use window::{Command, HALF_BYTES, Outcome, ServedWindow, WINDOW_BYTES, What, Window};

@@ -6,6 +6,7 @@
 //! 0x080 notify of side 0: pending, argument      0x0c0 notify of side 1
 //! 0x100 knock of side 0 (it sleeps there)        0x140 knock of side 1
 //! 0x180 long payload of side 0, 1,792 bytes      0x880 long payload of side 1
+//! 0xf80 berth of side 0                          0xfc0 berth of side 1
 //! ```
 //!
 //! Both sides can write all of it, so each keeps its own record of what it
@@ -35,9 +36,12 @@ const ARGUMENT: usize = 8;
 const KNOCK: usize = 0x100;
 const KNOCK_BYTES: usize = 0x40;
 const LONG: usize = 0x180;
+const BERTH: usize = 0xf80;
+const BERTH_BYTES: usize = 0x40;
 
 const _: () = assert!(PAYLOAD + PAYLOAD_BYTES == CELL_BYTES);
-const _: () = assert!(LONG + 2 * LONG_MAX_BYTES <= LINK_BYTES);
+const _: () = assert!(LONG + 2 * LONG_MAX_BYTES <= BERTH);
+const _: () = assert!(BERTH + 2 * BERTH_BYTES <= LINK_BYTES);
 
 /// Which of its two parties one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -348,6 +352,29 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn own_knock(&self) -> &P::Word32 {
         self.page.word32(KNOCK + self.side.times(KNOCK_BYTES))
+    }
+
+    /// The word that says whether this side lies still for the peer to copy: see [`berth`](crate::berth).
+    #[must_use]
+    #[inline]
+    pub fn own_berth(&self) -> &P::Word32 {
+        self.page.word32(BERTH + self.side.times(BERTH_BYTES))
+    }
+
+    /// The word that says whether the peer lies still.
+    #[must_use]
+    #[inline]
+    pub fn peer_berth(&self) -> &P::Word32 {
+        self.page.word32(BERTH + self.side.other().times(BERTH_BYTES))
+    }
+
+    /// Ends a copy with the peer, and wakes it where it sleeps until then.
+    #[inline]
+    pub fn end_copy(&self) {
+        let word = self.peer_berth();
+        if crate::berth::end(word) {
+            self.page.wake(word);
+        }
     }
 
     /// Wakes the peer, who sleeps on its word of this link.

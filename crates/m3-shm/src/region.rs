@@ -66,6 +66,34 @@ impl Shared {
         word(&self.0, offset)
     }
 
+    /// Some of the region, for the kernel to read; what a peer writes meanwhile may be in it or not.
+    ///
+    /// # Panics
+    /// Where it does not lie inside.
+    #[must_use]
+    pub fn bytes(&self, offset: usize, bytes: usize) -> m3_sys::Bytes<'_> {
+        let start = self.inside(offset, bytes);
+        // SAFETY: inside the mapping, which lives as long as the borrow; only the kernel reads it.
+        unsafe { m3_sys::Bytes::from_raw(start, bytes) }
+    }
+
+    /// Some of the region, for the kernel to write.
+    ///
+    /// # Panics
+    /// Where it does not lie inside.
+    #[must_use]
+    pub fn room(&self, offset: usize, bytes: usize) -> m3_sys::Room<'_> {
+        let start = self.inside(offset, bytes);
+        // SAFETY: inside the mapping, which lives as long as the borrow; only the kernel writes it.
+        unsafe { m3_sys::Room::from_raw(start, bytes) }
+    }
+
+    fn inside(&self, offset: usize, bytes: usize) -> *mut u8 {
+        let end = offset.checked_add(bytes);
+        assert!(end.is_some_and(|end| end <= self.0.bytes()), "bytes outside their region");
+        self.0.start().as_ptr().wrapping_add(offset)
+    }
+
     /// Copies bytes in. A reader may see them in any order until a word is
     /// published with release order afterwards.
     ///

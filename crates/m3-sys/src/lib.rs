@@ -5,6 +5,7 @@
 
 mod bell;
 mod clock;
+mod copy;
 mod cpu;
 mod fork;
 mod futex;
@@ -15,9 +16,11 @@ mod packet;
 mod pause;
 mod poll;
 mod process;
+mod ranges;
 
 pub use bell::{Bell, Clapper};
 pub use clock::{monotonic_ns, ticks};
+pub use copy::{Bytes, OwnCopy, Room, copy_from_process, copy_to_process, lent_bytes, lent_room};
 pub use cpu::{current_cpu, pin_to, relax, yield_cpu};
 pub use fork::{ForkGuard, NotForChildren};
 pub use futex::{WAIT_WORDS_MAX, Waiting, wait, wait_any, wake};
@@ -33,4 +36,5 @@ pub use process::{
     Signal, die_with_parent, no_core, open_process, open_thread, process_id, process_of_thread,
     process_start_ticks, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
 };
+pub use ranges::{Range, ranges_of};
 pub use rustix::io::Errno;

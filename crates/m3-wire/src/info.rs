@@ -61,6 +61,8 @@ pub struct VmParams {
     pub gid: Option<u32>,
     /// How long members have after SIGPIPE before SIGKILL, in milliseconds.
     pub grace_ms: u32,
+    /// Whether copies need a lease or a grant also within one user.
+    pub copy_granted: bool,
 }
 
 /// A VM as it is.
@@ -82,6 +84,8 @@ pub struct VmInfo {
     pub tasks: i32,
     /// How long members have after SIGPIPE before SIGKILL, in milliseconds.
     pub grace_ms: u32,
+    /// Whether copies need a lease or a grant also within one user.
+    pub copy_granted: bool,
     /// Bound endpoints.
     pub endpoints: u32,
     /// Whether it is ending.

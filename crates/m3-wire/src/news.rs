@@ -34,6 +34,13 @@ pub enum News {
     },
     /// What this endpoint may do has changed: a bit per verb.
     Traps(u32),
+    /// A peer wants to copy with this endpoint; a descriptor of the window, where it needs one.
+    Berth {
+        /// The peer.
+        peer: i32,
+        /// Whether a window came with this.
+        window: bool,
+    },
     /// A notification in another's name (src_notify).
     Notified {
         /// In whose name.

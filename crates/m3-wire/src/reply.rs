@@ -41,6 +41,15 @@ pub enum Reply {
         address: i32,
         /// What it may do: a bit per verb.
         traps: u32,
+        /// Whether copies need a lease or a grant also within one user.
+        copy_granted: bool,
+    },
+    /// The peer lies still for copies while it waits; a descriptor of the window, where one was asked for.
+    Berth {
+        /// Where the peer's probe lies in its memory.
+        address: u64,
+        /// What lies there: who can read it there has found the peer's process, and may copy.
+        probe: [u64; 2],
     },
     /// The link is made; three descriptors: link, the peer's status page, its hints.
     Contact(PeerInfo),

@@ -142,6 +142,25 @@ pub enum Request {
     /// Whether this endpoint's waiting has closed a circle. Answer: `Number`, 1 or 0; 2 where it
     /// seems so and another of the circle was awake: to be asked again soon.
     IsDeadlock,
+    /// This endpoint wants to copy with a peer it has a link with. Answer: `Berth` once the peer
+    /// has said `Berthed`, with the window where one was asked for.
+    Berth {
+        /// The peer.
+        peer: i32,
+        /// The peer surely waits (its request is held here), whatever its desk says yet.
+        surely: bool,
+        /// Whether a window is needed, through which the peer copies for itself.
+        window: bool,
+    },
+    /// After `News::Berth`: this endpoint lies still for the peer while it waits. No answer.
+    Berthed {
+        /// The peer.
+        peer: i32,
+        /// Where the probe lies in the memory of this endpoint.
+        address: u64,
+        /// What lies there.
+        probe: [u64; 2],
+    },
     /// A member of a daemon that was killed is back. Answer: `Bound`, with new
     /// desk, status page and hints for links to come.
     Reattach {

@@ -47,6 +47,8 @@ pub(crate) struct Connection {
     pub(crate) has_bell: bool,
     /// A request waits for its answer (a contact with one who is not there yet, an end, an unbind).
     pub(crate) waits_for: Option<Deferred>,
+    /// The window that goes with the answer to it.
+    pub(crate) window: Option<Rc<OwnedFd>>,
     /// Tickets this connection has open.
     pub(crate) tickets: Vec<u64>,
     waiting: VecDeque<Outgoing>,
@@ -59,6 +61,8 @@ pub(crate) struct Connection {
 pub(crate) enum Deferred {
     /// For this endpoint to come (back).
     Contact(Place),
+    /// For this peer to lie still for copies.
+    Berth(Place),
     /// For this VM to end.
     VmEnd(i32),
     /// For this endpoint to leave.
@@ -91,6 +95,7 @@ impl Connection {
             pages: None,
             has_bell: false,
             waits_for: None,
+            window: None,
             tickets: Vec::new(),
             waiting: VecDeque::new(),
             is_full: false,

@@ -53,6 +53,8 @@ pub(crate) struct Server {
     /// Who holds a link with whom, as far as this daemon knows: it made the
     /// link, or the holder recalled it after a takeover.
     pub(crate) held: BTreeSet<(Place, Place)>,
+    /// Windows made so far: for whom, and through which peer's memory.
+    pub(crate) windows: BTreeMap<(Place, Place), u32>,
     pub(crate) poll: Poll,
     pub(crate) sources: HashMap<u64, Source>,
     pub(crate) connections: HashMap<u64, Connection>,
@@ -103,6 +105,7 @@ impl Server {
             node,
             takeovers,
             held: BTreeSet::new(),
+            windows: BTreeMap::new(),
             poll,
             sources: HashMap::new(),
             connections: HashMap::new(),
@@ -373,8 +376,8 @@ impl Server {
                 connection.pages = None;
             }
         }
-        let waiting = self.waiting_for(Deferred::Contact(place));
-        for token in waiting {
+        let waiting = [Deferred::Contact(place), Deferred::Berth(place)].map(|what| self.waiting_for(what));
+        for token in waiting.into_iter().flatten() {
             self.refuse(token, m3_abi::Code::DstDied, format_args!("endpoint {} died", place.address));
         }
     }

@@ -192,6 +192,32 @@ operation_errors! {
         PeerBroke = PeerBroke: "endpoint {0} broke the rules of the link; the link is closed",
     }
 
+    /// Why not all was copied; [`Endpoint::copied`](crate::Endpoint::copied) tells how much was.
+    CopyError {
+        /// It is in no receive and no sendrec: its memory is its own.
+        NotBlocked = ProcSts: "endpoint {0} is in no receive and no sendrec; its memory cannot be copied now",
+        /// It is in another copy.
+        Busy = Busy: "endpoint {0} is in another copy",
+        /// The source died, or had died.
+        SourceDied = SrcDied: "endpoint {0}, the source, died",
+        /// The destination died, or had died.
+        DestinationDied = DstDied: "endpoint {0}, the destination, died",
+        /// The address is one of an earlier life of its slot, ANY or NONE, or that of the other side.
+        Stale = Endpoint: "{0} is no endpoint that can be copied with; look its name up again",
+        /// The VM has no such slot, or the grant is shorter.
+        OutOfRange = Range: "the VM has no slot for {0}, or what it granted is shorter",
+        /// There is no memory at an address, of the caller or of a party, or it may not be used so.
+        BadAddress = AddrNotAvail: "there is no memory to copy at an address (with endpoint {0})",
+        /// The party has neither lent nor granted that memory to the caller.
+        NotGranted = Perm: "endpoint {0} has not lent or granted that memory to the caller",
+        /// The party made no progress, or the time limit passed.
+        TimedOut = TimedOut: "endpoint {0} made no progress with the copy, or the time limit passed",
+        /// A signal was handled.
+        Interrupted = Intr: "a signal ended the copy with endpoint {0}",
+        /// It broke the rules of the window.
+        PeerBroke = PeerBroke: "endpoint {0} broke the rules of the copy",
+    }
+
     /// Why an endpoint was not bound.
     BindError {
         /// Another holds the slot, or the caller is bound already.
@@ -222,6 +248,28 @@ operation_errors! {
         WasRunning = ProcRun: "endpoint {0} was running; the wakeup is remembered",
         /// It waited for something else: the wakeup is remembered.
         WasBusy = ProcSts: "endpoint {0} waits for something else; the wakeup is remembered",
+    }
+}
+
+/// Why memory was not granted, or a grant not revoked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GrantError {
+    /// The endpoint has as many as it may have.
+    #[error("the endpoint has 65,536 grants already; revoke some")]
+    TooMany,
+    /// There is no such grant (any more).
+    #[error("there is no such grant; it was revoked before")]
+    Unknown,
+}
+
+impl GrantError {
+    /// The code of the contract.
+    #[must_use]
+    pub fn code(self) -> Code {
+        match self {
+            Self::TooMany => Code::NoMem,
+            Self::Unknown => Code::BadValue,
+        }
     }
 }
 

@@ -28,12 +28,16 @@ pub mod runtime;
 mod spawn;
 mod timeout;
 
-pub use endpoint::{Endpoint, Identity, Long, PendingRequest, Source};
+pub use endpoint::{
+    Audience, Endpoint, Grant, Identity, Loan, Location, Long, PendingRequest, Rights, Source,
+};
 pub use error::{
-    BindError, CallError, NodeError, NotifyError, ReceiveError, ReplyError, SendError, SendRecError,
+    BindError, CallError, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError, SendError,
+    SendRecError,
 };
 pub use m3_abi::{ANY, Address, CLOCK, Code, HARDWARE, LONG_MAX_BYTES, Message, NONE, SELF, SYSTEM, Slot};
 pub use m3_link::Strategy;
+pub use m3_sys::{Bytes, Room};
 pub use m3_wire::{EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo};
 pub use node::{Node, Vm, VmConfig};
 pub use timeout::Timeout;

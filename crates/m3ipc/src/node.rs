@@ -33,6 +33,7 @@ impl VmConfig {
                 mode: 0o750,
                 gid: None,
                 grace_ms: 1_000,
+                copy_granted: false,
             },
         }
     }
@@ -76,6 +77,13 @@ impl VmConfig {
     #[must_use]
     pub fn grace_ms(mut self, ms: u32) -> Self {
         self.params.grace_ms = ms;
+        self
+    }
+
+    /// Whether copies need a lease or a grant also between members of one user. Between different users they always do.
+    #[must_use]
+    pub fn copy_granted(mut self, granted: bool) -> Self {
+        self.params.copy_granted = granted;
         self
     }
 }

@@ -162,6 +162,22 @@ impl m3_link::Word32 for Word32 {
         on!(Cell32, &self.cell, cell => cell.fetch_and(bits, wanted))
     }
     #[track_caller]
+    fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, u32> {
+        let at = Location::caller();
+        let (wanted, failed) = match order(Ordering::SeqCst, Ordering::Relaxed, at) {
+            Ordering::SeqCst => (Ordering::SeqCst, Ordering::Acquire),
+            weaker => (weaker, weaker),
+        };
+        if is_cut(Cut::Exchange, at) {
+            let found = on!(Cell32, &self.cell, cell => cell.load(Ordering::SeqCst));
+            if found == old {
+                on!(Cell32, &self.cell, cell => cell.store(new, Ordering::SeqCst));
+            }
+            return if found == old { Ok(found) } else { Err(found) };
+        }
+        on!(Cell32, &self.cell, cell => cell.compare_exchange(old, new, wanted, failed))
+    }
+    #[track_caller]
     fn bump(&self) {
         if !is_cut(Cut::Bump, Location::caller()) {
             on!(Cell32, &self.cell, cell => cell.fetch_add(1, Ordering::SeqCst));

@@ -35,6 +35,8 @@ pub struct VmSpec {
     /// paper; otherwise that needs the mode's write bit, which by default the
     /// owner's processes alone have.
     pub open_slots: bool,
+    /// Whether copies between members need a lease or a grant also within one user.
+    pub copy_granted: bool,
     /// What each endpoint may do when it is bound. A hostile member can always
     /// unbind and bind anew, so restrictions that must last belong here.
     pub privileges: Privileges,
@@ -53,6 +55,7 @@ impl VmSpec {
             owner_gid: cred.gid,
             mode: Mode::DEFAULT,
             open_slots: false,
+            copy_granted: false,
             privileges: Privileges::default(),
         }
     }

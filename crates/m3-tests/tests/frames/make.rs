@@ -39,7 +39,16 @@ pub fn scripts() -> impl Strategy<Value = Script> {
 }
 
 fn vm_params(name: String, mode: u16) -> VmParams {
-    VmParams { id: None, name, procs: None, tasks: None, mode, gid: None, grace_ms: 600_000 }
+    VmParams {
+        id: None,
+        name,
+        procs: None,
+        tasks: None,
+        mode,
+        gid: None,
+        grace_ms: 600_000,
+        copy_granted: false,
+    }
 }
 
 /// Bytes of any length, a few longer than a frame may be.

@@ -101,8 +101,11 @@ impl Server {
         };
         pages.told = told;
         let fds = vec![desk, Rc::clone(&pages.status), Rc::clone(&pages.hints)];
-        let vm_name =
-            self.node.vm_info(place.vm, &Cred::new(0, 0, 0)).map(|info| info.spec.name).unwrap_or_default();
+        let (vm_name, copy_granted) = self
+            .node
+            .vm_info(place.vm, &Cred::new(0, 0, 0))
+            .map(|info| (info.spec.name, info.spec.copy_granted))
+            .unwrap_or_default();
         let traps = self.node.get_priv(place).map_or(0, |privileges| privileges.traps.0);
         if let Some(connection) = self.connections.get_mut(&token) {
             connection.place = Some(place);
@@ -111,7 +114,7 @@ impl Server {
         }
         self.set_alarm(HELLO_LIMIT_NS, Alarm::Mapped(token, place));
         let address = place.address.0;
-        self.reply(token, Reply::Bound { vm: place.vm, vm_name, address, traps }, fds);
+        self.reply(token, Reply::Bound { vm: place.vm, vm_name, address, traps, copy_granted }, fds);
         m3_sys::pause_point("daemon.pages_given");
     }
 

@@ -94,6 +94,8 @@ impl Server {
             let other = Place::new(place.vm, peer.address);
             self.held.remove(&(place, other));
             self.held.remove(&(other, place));
+            self.windows.remove(&(place, other));
+            self.windows.remove(&(other, place));
         }
     }
 

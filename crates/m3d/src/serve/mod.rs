@@ -2,6 +2,7 @@
 
 mod ask;
 mod bell;
+mod berth;
 mod bind;
 mod contact;
 mod node;
@@ -40,7 +41,9 @@ impl Server {
         }
         let cred = connection.cred.clone();
         // Who asks again has given up the former request; answers come in the order of requests.
-        if connection.waits_for.is_some() && !matches!(request, Request::Left | Request::Forget(_)) {
+        if connection.waits_for.is_some()
+            && !matches!(request, Request::Left | Request::Forget(_) | Request::Berthed { .. })
+        {
             self.refuse(token, Code::TimedOut, "given up for another request");
         }
         if !self.initialised
@@ -88,6 +91,8 @@ impl Server {
             Request::HangBell => self.hang_bell(token),
             Request::Clapper(address) => self.clapper(token, Address(address)),
             Request::IsDeadlock => self.is_deadlock(token),
+            Request::Berth { peer, surely, window } => self.berth(token, Address(peer), surely, window),
+            Request::Berthed { peer, address, probe } => self.berthed(token, Address(peer), address, probe),
         }
     }
 

@@ -25,6 +25,7 @@ impl Server {
         let mut spec = VmSpec::new(params.name, limits, cred);
         spec.id = params.id;
         spec.mode = Mode(params.mode);
+        spec.copy_granted = params.copy_granted;
         if let Some(gid) = params.gid {
             if !cred.is_root() && cred.gid != gid && !cred.groups.contains(&gid) {
                 let why = format!("user {} is not in group {gid}", cred.uid);
@@ -87,6 +88,7 @@ impl Server {
             procs: info.spec.limits.procs,
             tasks: info.spec.limits.tasks,
             grace_ms: self.grace_ms.get(&info.id).copied().unwrap_or(GRACE_DEFAULT_MS),
+            copy_granted: info.spec.copy_granted,
             endpoints: u32::try_from(info.bound).unwrap_or(u32::MAX),
             ending: info.state == VmState::Ending,
         }

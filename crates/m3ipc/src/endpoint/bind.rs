@@ -1,5 +1,6 @@
 //! Becoming an endpoint, and first contact with others.
 
+use super::copy::Copies;
 use super::news::map_pages;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Absent, Control, unexpected};
@@ -77,7 +78,7 @@ fn attach(
     fds: Vec<OwnedFd>,
     tid: Option<i32>,
 ) -> Result<Endpoint, Fail> {
-    let Reply::Bound { vm, vm_name, address, traps } = reply else { return Err(unexpected()) };
+    let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else { return Err(unexpected()) };
     let (desk, face) = map_pages(fds)?;
     m3_sys::pause_point("client.pages_mapped");
     control.request(&Request::Mapped)?;
@@ -109,6 +110,7 @@ fn attach(
         dead: Vec::new(),
         ready: Vec::new(),
         latest: None,
+        copies: Copies::new(*copy_granted),
         left: None,
     })
 }

@@ -14,6 +14,7 @@
 
 mod ask;
 mod bind;
+mod copy;
 mod fd;
 mod inbox;
 mod news;
@@ -26,6 +27,7 @@ mod send;
 mod sendrec;
 mod wait;
 
+pub use copy::{Audience, Grant, Loan, Location, Rights};
 pub use receive::{Long, Source};
 pub use request::PendingRequest;
 
@@ -118,6 +120,7 @@ pub struct Endpoint {
     ready: Vec<(u64, i32)>,
     /// Who sent what was taken last.
     latest: Option<Identity>,
+    copies: copy::Copies,
     /// Why nothing can be done with this endpoint any more.
     left: Option<Code>,
 }

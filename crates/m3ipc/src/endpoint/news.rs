@@ -77,6 +77,7 @@ impl Endpoint {
                 }
             }
             News::Traps(traps) => self.traps = traps,
+            News::Berth { peer, .. } => self.lie_still_for(Address(peer), fds),
             News::Notified { source } => drop(self.inbox.foreign.insert(source)),
         }
     }

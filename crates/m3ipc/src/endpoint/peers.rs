@@ -1,6 +1,7 @@
 //! The peers of an endpoint: one link each, found by address and by index.
 
 use crate::endpoint::Identity;
+use crate::endpoint::copy::{Copying, Serving};
 use crate::error::Fail;
 use m3_abi::{Address, Code};
 use m3_link::{Arrival, Hints, Kind, Link, PeerStatus, Side};
@@ -34,6 +35,12 @@ pub(super) struct Peer {
     pub(super) dead: bool,
     /// It broke the rules.
     pub(super) poisoned: bool,
+    /// It may copy with this endpoint.
+    pub(super) berthed: bool,
+    /// Its window into this endpoint.
+    pub(super) serving: Option<Box<Serving>>,
+    /// How this endpoint copies with it.
+    pub(super) copying: Box<Copying>,
     /// A later link has taken the place of this one.
     replaced: bool,
 }
@@ -63,6 +70,9 @@ impl Peer {
             noted: false,
             dead: false,
             poisoned: false,
+            berthed: false,
+            serving: None,
+            copying: Box::default(),
             replaced: false,
         })
     }

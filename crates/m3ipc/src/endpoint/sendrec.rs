@@ -59,7 +59,7 @@ impl Endpoint {
 
     fn call(
         &mut self,
-        mut to: Address,
+        to: Address,
         outgoing: Outgoing<'_>,
         room: &mut [u8],
         deadline: Deadline,
@@ -69,10 +69,26 @@ impl Endpoint {
             Code::DstDied => Code::DeadSrcDst.into(),
             _ => fail,
         };
-        let mut index = self.contact(to, deadline).map_err(at_entry)?;
+        let index = self.contact(to, deadline).map_err(at_entry)?;
         self.peers.get(index).check(Code::DeadSrcDst)?;
+        // From here on the answerer may copy, as soon as it has the request.
+        self.park();
+        let answered = self.call_until_answered(index, outgoing, room, deadline);
+        self.unpark();
+        answered
+    }
+
+    fn call_until_answered(
+        &mut self,
+        mut index: u32,
+        outgoing: Outgoing<'_>,
+        room: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<(Message, usize), Fail> {
+        let mut to = self.peers.get(index).address();
         let mut said = None;
         loop {
+            self.copies.lent_to(index);
             let outgoing = said.as_ref().map_or(outgoing, |message| outgoing.saying(message));
             match self.call_one(index, outgoing, room, deadline) {
                 // The peer never got that link, and there is another now.

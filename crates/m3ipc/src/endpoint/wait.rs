@@ -61,6 +61,9 @@ impl Endpoint {
     ) -> Result<T, Fail> {
         let mut look = |endpoint: &mut Self| {
             let found = look(endpoint)?;
+            if found.is_none() {
+                endpoint.serve_copies();
+            }
             let anew = found.is_none() && want.index.is_some() && endpoint.peers.is_remade(want.peer);
             if anew { Err(Code::Unknown.into()) } else { Ok(found) }
         };
@@ -72,7 +75,11 @@ impl Endpoint {
         }
         self.desk.block(want.verb, want.peer);
         self.blocked = Some((want.verb, want.peer, 0));
+        if want.verb.may_be_copied() {
+            self.park();
+        }
         let result = self.wait_slow(want, deadline, look);
+        self.unpark();
         self.desk.run();
         self.blocked = None;
         result
@@ -205,7 +212,16 @@ impl Endpoint {
     fn words(&self, index: Option<u32>) -> Words {
         let mut words = Words::none();
         match index {
-            Some(index) => words.push(index, self.knock(index)),
+            Some(index) => {
+                words.push(index, self.knock(index));
+                // Those who copy with us knock there, whomever we wait for.
+                let others = self.served_links().iter().filter(|other| **other != index);
+                others.for_each(|other| {
+                    if let Some(peer) = self.peers.find_index(*other) {
+                        words.push(*other, peer.link.own_knock());
+                    }
+                });
+            }
             None => self.peers.indexes().for_each(|index| words.push(index, self.knock(index))),
         }
         words

@@ -1,0 +1,138 @@
+//! What lies behind the memory of a process: whether touching it can wait for somebody.
+//!
+//! A page of a file system in user space, of a network, or under a
+//! userfaultfd is filled by whoever answers for it, who may never do so; who
+//! copies such a page sleeps until then, and cannot even be killed. So a range
+//! is looked up before it is touched: memory without a file, memory of
+//! memfds, and files of the machine's own file systems answer by themselves.
+
+use rustix::fs::{fstat, major, minor};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::fs::read_to_string;
+
+/// File systems whose pages come from the machine itself.
+const OWN_FILE_SYSTEMS: &[&str] = &[
+    "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "squashfs", "tmpfs",
+    "xfs", "zfs",
+];
+
+/// One range of addresses of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Its first address.
+    pub start: u64,
+    /// The address behind its last one.
+    pub end: u64,
+    /// Whether its pages answer by themselves.
+    pub answers: bool,
+}
+
+/// The ranges that a process has mapped, in order.
+///
+/// # Errors
+/// `SRCH` where there is no such process, or /proc does not show it to this one.
+///
+/// # Source
+/// proc_pid_smaps(5), proc_pid_mountinfo(5)
+pub fn ranges_of(pid: i32) -> Result<Vec<Range>, Errno> {
+    // What the kernel says about every range costs a walk through its pages; only a userfaultfd shows nowhere else.
+    let detailed = may_use_userfaultfd();
+    let file = if detailed { "smaps" } else { "maps" };
+    let text = read_to_string(format!("/proc/{pid}/{file}")).map_err(|_hidden| Errno::SRCH)?;
+    let mounts = mounts();
+    let memory = memory_device();
+    let mut ranges: Vec<Range> = Vec::new();
+    for line in text.lines() {
+        if let Some(range) = parse(line, &mounts, memory) {
+            ranges.push(range);
+        } else if let (Some(flags), Some(last)) = (line.strip_prefix("VmFlags:"), ranges.last_mut())
+            && flags.split(' ').any(|flag| matches!(flag, "um" | "uw" | "ui"))
+        {
+            last.answers = false;
+        }
+    }
+    Ok(ranges)
+}
+
+/// One line of maps: `start-end perms offset dev inode path`.
+fn parse(line: &str, mounts: &HashMap<(u32, u32), bool>, memory: Option<(u32, u32)>) -> Option<Range> {
+    let mut fields = line.split_ascii_whitespace();
+    let (start, end) = fields.next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let (device, inode) = (fields.nth(2)?, fields.next()?);
+    let (major, minor) = device.split_once(':')?;
+    let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
+    let answers = inode == "0" && device == (0, 0)
+        || Some(device) == memory
+        || mounts.get(&device).copied().unwrap_or(false);
+    Some(Range { start, end, answers })
+}
+
+/// Devices of what is mounted, and whether it is a file system of the machine itself.
+fn mounts() -> HashMap<(u32, u32), bool> {
+    let text = read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let lines = text.lines().filter_map(|line| {
+        let (mount, kind) = line.split_once(" - ")?;
+        let (major, minor) = mount.split(' ').nth(2)?.split_once(':')?;
+        let own = OWN_FILE_SYSTEMS.contains(&kind.split(' ').next()?);
+        Some(((major.parse().ok()?, minor.parse().ok()?), own))
+    });
+    lines.collect()
+}
+
+/// The device that memory without a name lies on.
+fn memory_device() -> Option<(u32, u32)> {
+    let device = fstat(crate::create_memory("m3-probe", 4096).ok()?).ok()?.st_dev;
+    Some((major(device), minor(device)))
+}
+
+/// Whether processes of this user may answer page faults of the kernel.
+fn may_use_userfaultfd() -> bool {
+    let everybody =
+        read_to_string("/proc/sys/vm/unprivileged_userfaultfd").is_ok_and(|text| text.trim() == "1");
+    everybody || rustix::fs::access("/dev/userfaultfd", rustix::fs::Access::WRITE_OK).is_ok() || may_ptrace()
+}
+
+/// Whether this process has `CAP_SYS_PTRACE`.
+fn may_ptrace() -> bool {
+    const CAP_SYS_PTRACE: u32 = 19;
+    let status = read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let bits = effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok());
+    bits.is_none_or(|bits| bits & 1 << CAP_SYS_PTRACE != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn own_memory_answers() {
+        let heap = vec![1_u8; 1 << 20];
+        let stack = 5_u8;
+        let ranges = ranges_of(crate::process_id()).unwrap();
+        for address in [heap.as_ptr().addr() as u64, (&raw const stack).addr() as u64] {
+            let range = ranges.iter().find(|range| range.start <= address && address < range.end).unwrap();
+            assert!(range.answers, "{range:x?}");
+        }
+    }
+
+    #[test]
+    fn only_the_machines_own_files_answer() {
+        let mounts = HashMap::from([((8, 1), true), ((0, 50), false)]);
+        let answers = |line: &str| parse(line, &mounts, Some((0, 1))).unwrap().answers;
+        assert!(answers("7f00-7f10 rw-p 00000000 00:00 0 "));
+        assert!(answers("7f00-7f10 rw-p 00000000 00:00 0    [heap]"));
+        assert!(answers("7f00-7f10 r--p 00000000 08:01 77   /usr/lib/x.so"));
+        assert!(answers("7f00-7f10 rw-s 00000000 00:01 77   /memfd:m3 (deleted)"));
+        assert!(!answers("7f00-7f10 rw-s 00000000 00:32 77  /memfd:m3 (deleted)"));
+        assert!(!answers("7f00-7f10 rw-s 00000000 00:33 77  /mnt/far"));
+        assert_eq!(parse("VmFlags: rd wr mr", &mounts, None), None);
+    }
+
+    #[test]
+    fn nobody_is_no_process() {
+        assert_eq!(ranges_of(i32::MAX), Err(Errno::SRCH));
+    }
+}

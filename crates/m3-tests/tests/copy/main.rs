@@ -1,0 +1,7 @@
+//! vcopy: bytes between memories, by every way there is, and what each failure tells.
+
+#![allow(clippy::unwrap_used)]
+
+mod codes;
+mod ways;
+mod world;

@@ -1,0 +1,186 @@
+//! Grants: memory lent beyond a call, until it is revoked.
+//!
+//! A grant is used like any memory of a party: while the granter is blocked in
+//! receive or sendrec. So nothing is copied while it runs, and a revoke, which
+//! it makes while it runs, finds no copy at work: the call before it waited for those.
+
+use super::Endpoint;
+use crate::error::GrantError;
+use m3_abi::{Address, Code};
+use m3_link::What;
+use m3_sys::Room;
+
+/// Grants that one endpoint may have at a time.
+const GRANTS_MAX: usize = 65_536;
+
+/// What may be done with memory that is lent or granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rights {
+    /// It may be read.
+    Read,
+    /// It may be written.
+    Write,
+    /// Both.
+    Both,
+}
+
+impl Rights {
+    pub(super) fn allow(self, what: What) -> bool {
+        match self {
+            Self::Read => what == What::Read,
+            Self::Write => what == What::Write,
+            Self::Both => true,
+        }
+    }
+}
+
+/// Who may use a grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// This endpoint alone.
+    Only(Address),
+    /// Every member of the VM.
+    Vm,
+}
+
+/// The name of a grant: its place, and which grant it is of those that had that place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    id: u32,
+    generation: u32,
+}
+
+impl Grant {
+    /// As one number, to be sent in a message; never 0.
+    #[must_use]
+    pub fn to_u64(self) -> u64 {
+        u64::from(self.generation) << 32 | u64::from(self.id)
+    }
+
+    /// The grant of a number, as a peer sent it. Whether there is such a grant its granter will tell.
+    #[must_use]
+    pub fn from_u64(number: u64) -> Self {
+        Self { id: (number & 0xffff_ffff) as u32, generation: (number >> 32) as u32 }
+    }
+}
+
+/// One place for a grant.
+#[derive(Debug)]
+pub(in crate::endpoint) struct Entry {
+    generation: u32,
+    granted: Option<Granted>,
+}
+
+#[derive(Debug)]
+struct Granted {
+    audience: Audience,
+    address: u64,
+    bytes: u64,
+    rights: Rights,
+    /// The memory, where it is the endpoint's while it is granted.
+    memory: Option<Vec<u8>>,
+}
+
+impl Endpoint {
+    /// Grants memory, which belongs to the endpoint until [`revoke`](Self::revoke) gives it back.
+    ///
+    /// # Errors
+    /// [`GrantError::TooMany`].
+    pub fn grant(&mut self, to: Audience, mut memory: Vec<u8>, rights: Rights) -> Result<Grant, GrantError> {
+        let (address, bytes) = (memory.as_mut_ptr().expose_provenance() as u64, memory.len() as u64);
+        self.add_grant(Granted { audience: to, address, bytes, rights, memory: Some(memory) })
+    }
+
+    /// Grants memory that another language vouches for until it revokes the grant.
+    ///
+    /// # Errors
+    /// [`GrantError::TooMany`].
+    pub fn grant_room(
+        &mut self,
+        to: Audience,
+        room: &Room<'static>,
+        rights: Rights,
+    ) -> Result<Grant, GrantError> {
+        let (address, bytes) = (room.address(), room.bytes() as u64);
+        self.add_grant(Granted { audience: to, address, bytes, rights, memory: None })
+    }
+
+    fn add_grant(&mut self, granted: Granted) -> Result<Grant, GrantError> {
+        let entries = &mut self.copies.grants;
+        let free = entries.iter().position(|entry| entry.granted.is_none() && entry.generation < u32::MAX);
+        let at = match free {
+            Some(at) => at,
+            None if entries.len() < GRANTS_MAX => {
+                entries.push(Entry { generation: 0, granted: None });
+                entries.len() - 1
+            }
+            None => return Err(GrantError::TooMany),
+        };
+        let entry = &mut entries[at];
+        entry.generation += 1;
+        entry.granted = Some(granted);
+        let id = u32::try_from(at).map_err(|_beyond| GrantError::TooMany)?;
+        Ok(Grant { id, generation: entry.generation })
+    }
+
+    /// The memory of a grant of one's own, as peers have left it.
+    ///
+    /// # Errors
+    /// [`GrantError::Unknown`].
+    pub fn granted(&mut self, grant: Grant) -> Result<&mut [u8], GrantError> {
+        let granted = find_mut(&mut self.copies.grants, grant).and_then(|entry| entry.granted.as_mut());
+        granted.and_then(|granted| granted.memory.as_deref_mut()).ok_or(GrantError::Unknown)
+    }
+
+    /// Ends a grant: nobody copies from or to it any more. Its memory comes back, where it was the endpoint's.
+    ///
+    /// # Errors
+    /// [`GrantError::Unknown`] where it was revoked before.
+    pub fn revoke(&mut self, grant: Grant) -> Result<Option<Vec<u8>>, GrantError> {
+        let entry = find_mut(&mut self.copies.grants, grant).ok_or(GrantError::Unknown)?;
+        let granted = entry.granted.take().ok_or(GrantError::Unknown)?;
+        Ok(granted.memory)
+    }
+
+    /// Where in this endpoint's memory a peer's copy is to be made, if it may be.
+    pub(super) fn resolve(&self, index: u32, command: &m3_link::Command) -> Result<u64, Code> {
+        let m3_link::Command { what, space, address, bytes } = *command;
+        let peer = self.peers.find_index(index).ok_or(Code::Perm)?;
+        let from = peer.address();
+        if space != 0 {
+            let grants = &self.copies.grants;
+            let granted = find(grants, Grant::from_u64(space)).and_then(|entry| entry.granted.as_ref());
+            let granted = granted.filter(|granted| granted.is_for(from, what)).ok_or(Code::Perm)?;
+            let inside = address.checked_add(bytes).is_some_and(|end| end <= granted.bytes);
+            return if inside { Ok(granted.address + address) } else { Err(Code::Range) };
+        }
+        let mut grants = self.copies.grants.iter().filter_map(|entry| entry.granted.as_ref());
+        let allowed = self.trusts(peer)
+            || self.copies.lent.allows(index, what, address, bytes)
+            || grants.any(|granted| granted.is_for(from, what) && granted.covers(address, bytes));
+        if allowed { Ok(address) } else { Err(Code::Perm) }
+    }
+}
+
+impl Granted {
+    fn is_for(&self, peer: Address, what: What) -> bool {
+        let meant = match self.audience {
+            Audience::Only(address) => address == peer,
+            Audience::Vm => true,
+        };
+        meant && self.rights.allow(what)
+    }
+
+    fn covers(&self, address: u64, bytes: u64) -> bool {
+        address >= self.address
+            && address.checked_add(bytes).is_some_and(|end| end <= self.address.saturating_add(self.bytes))
+    }
+}
+
+fn find(entries: &[Entry], grant: Grant) -> Option<&Entry> {
+    entries.get(grant.id as usize).filter(|entry| entry.generation == grant.generation)
+}
+
+fn find_mut(entries: &mut [Entry], grant: Grant) -> Option<&mut Entry> {
+    entries.get_mut(grant.id as usize).filter(|entry| entry.generation == grant.generation)
+}

@@ -1,0 +1,193 @@
+//! The party's side of a window: it copies its own memory, from its wait loop.
+//!
+//! One command at a time, a chunk at a time: between two chunks it may find
+//! what it waits for, and then has to go. Everything read from the window is a claim.
+
+use super::{Endpoint, Fail};
+use m3_abi::Code;
+use m3_link::{Broken, Command, Outcome, ServedWindow, What};
+use m3_sys::{Bytes, Errno, Room};
+
+/// Looks for the requester's next chunk before the party looks elsewhere: about as long as a chunk takes.
+const LOOKS: u32 = 1_000;
+/// No process has memory beyond.
+const ADDRESSES_END: u64 = 1 << 56;
+
+/// One window, as its party sees it.
+#[derive(Debug)]
+pub(in crate::endpoint) struct Serving {
+    window: ServedWindow,
+    active: Option<Active>,
+}
+
+/// A command that was accepted.
+#[derive(Clone, Copy, Debug)]
+struct Active {
+    command: Command,
+    /// Where in this process's memory.
+    base: u64,
+    /// Chunks that were copied.
+    count: u32,
+}
+
+/// What one step has come to.
+enum Step {
+    Copied,
+    Nothing,
+    Ended(Outcome),
+}
+
+impl Serving {
+    pub(super) fn new(window: ServedWindow) -> Self {
+        Self { window, active: None }
+    }
+}
+
+impl Endpoint {
+    /// Serves those who copy with this endpoint, as far as there is something to do now.
+    #[inline]
+    pub(in crate::endpoint) fn serve_copies(&mut self) {
+        if !self.copies.served.is_empty() && self.copies.parked {
+            self.serve_slow();
+        }
+    }
+
+    fn serve_slow(&mut self) {
+        for at in 0..self.copies.served.len() {
+            let index = self.copies.served[at];
+            if self.serving(index).is_some_and(|serving| serving.window.has_next()) {
+                self.accept(index);
+            }
+        }
+        if let Some(index) = self.copies.active {
+            self.serve_active(index);
+        }
+    }
+
+    fn serving(&mut self, index: u32) -> Option<&mut Serving> {
+        self.peers.claimed(index)?.serving.as_deref_mut()
+    }
+
+    /// Takes up a command, or says why not.
+    fn accept(&mut self, index: u32) {
+        let busy = self.copies.active.is_some_and(|active| active != index);
+        if self.copies.active == Some(index) {
+            self.copies.active = None;
+        }
+        let Some(serving) = self.serving(index) else { return };
+        serving.active = None;
+        let Some(command) = serving.window.read_next() else { return };
+        let resolved = if busy {
+            Err(Code::Busy)
+        } else if command.bytes == 0 || command.bytes >= ADDRESSES_END {
+            Err(Code::Range)
+        } else {
+            self.resolve(index, &command)
+        };
+        let Some(serving) = self.serving(index) else { return };
+        match resolved {
+            Ok(base) => {
+                serving.active = Some(Active { command, base, count: 0 });
+                self.copies.active = Some(index);
+            }
+            Err(code) => serving.window.finish(Outcome { code: Some(code.number()), bytes: 0 }),
+        }
+    }
+
+    fn serve_active(&mut self, index: u32) {
+        let mut looks = 0;
+        while looks < LOOKS {
+            match self.step(index) {
+                Ok(Step::Copied) => looks = 0,
+                Ok(Step::Nothing) => {
+                    looks += 1;
+                    m3_sys::relax();
+                }
+                Ok(Step::Ended(outcome)) => return self.end_command(index, outcome),
+                Err(Broken) => {
+                    return self
+                        .end_command(index, Outcome { code: Some(Code::PeerBroke.number()), bytes: 0 });
+                }
+            }
+            // Taken back, or another one.
+            if self.serving(index).is_none_or(|serving| serving.window.has_next()) {
+                return;
+            }
+        }
+    }
+
+    fn end_command(&mut self, index: u32, outcome: Outcome) {
+        self.copies.active = None;
+        if let Some(serving) = self.serving(index) {
+            serving.active = None;
+            serving.window.finish(outcome);
+        }
+    }
+
+    /// Copies one chunk, if the requester is ready for it.
+    fn step(&mut self, index: u32) -> Result<Step, Broken> {
+        let own = &mut self.copies.own;
+        let serving = self.peers.claimed(index).and_then(|peer| peer.serving.as_deref_mut());
+        let Some(Serving { window, active: Some(active) }) = serving else { return Ok(Step::Nothing) };
+        let Active { command, base, count } = *active;
+        let asked = window.asked(command.what, count)?;
+        let ready = match command.what {
+            What::Write => asked != count,
+            What::Read => count.wrapping_sub(asked) < 2,
+        };
+        if !ready {
+            return Ok(Step::Nothing);
+        }
+        let (offset, bytes) = command.chunk(count);
+        let copied = match command.what {
+            What::Write => own.copy(&window.bytes(count, bytes), &own_room(base + offset, bytes)),
+            What::Read => own.copy(&own_bytes(base + offset, bytes), &window.room(count, bytes)),
+        };
+        match copied {
+            Ok(copied) if copied == bytes => {}
+            Ok(copied) => return Ok(Step::Ended(failed(Code::AddrNotAvail, offset + copied as u64))),
+            Err(Errno::FAULT) => return Ok(Step::Ended(failed(Code::AddrNotAvail, offset))),
+            Err(_) => return Ok(Step::Ended(failed(Code::NoMem, offset))),
+        }
+        active.count = count.wrapping_add(1);
+        let count = active.count;
+        if u64::from(count) == command.chunks() {
+            // The last chunk and the end of it are seen together.
+            window.advance(count);
+            return Ok(Step::Ended(Outcome { code: None, bytes: command.bytes }));
+        }
+        window.advance(count);
+        Ok(Step::Copied)
+    }
+
+    /// The party goes: whoever still copies with it is told.
+    pub(super) fn drop_command(&mut self) {
+        if let Some(index) = self.copies.active {
+            self.end_command(index, failed(Code::ProcSts, 0));
+        }
+    }
+
+    /// The links that a party sleeps on besides the one it waits for.
+    pub(in crate::endpoint) fn served_links(&self) -> &[u32] {
+        &self.copies.served
+    }
+}
+
+fn failed(code: Code, bytes: u64) -> Outcome {
+    Outcome { code: Some(code.number()), bytes }
+}
+
+/// This process's memory at an address that was allowed; where nothing is, the kernel says so.
+fn own_bytes<'a>(address: u64, bytes: usize) -> Bytes<'a> {
+    m3_sys::lent_bytes(address, bytes)
+}
+
+fn own_room<'a>(address: u64, bytes: usize) -> Room<'a> {
+    m3_sys::lent_room(address, bytes)
+}
+
+impl From<Broken> for Fail {
+    fn from(_broken: Broken) -> Self {
+        Code::PeerBroke.into()
+    }
+}
