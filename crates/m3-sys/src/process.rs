@@ -72,12 +72,17 @@ pub fn thread_id() -> i32 {
 /// number and start together are unique.
 ///
 /// # Errors
-/// `SRCH` where there is no such process or /proc hides it.
+/// `SRCH` where there is no such process or /proc hides it; `MFILE`, `NFILE`, `NOMEM`.
 ///
 /// # Source
 /// proc_pid_stat(5), field 22
 pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
-    let stat = std::fs::read_to_string(format!("/proc/{number}/stat")).map_err(|_gone| Errno::SRCH)?;
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
+    let stat = stat.map_err(|cause| match Errno::from_io_error(&cause) {
+        // Of the system's, not of the process's: it may well live.
+        Some(full @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => full,
+        _ => Errno::SRCH,
+    })?;
     // The command in parentheses may hold anything; the fields after it do not.
     let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
     fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)

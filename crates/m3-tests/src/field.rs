@@ -34,8 +34,19 @@ impl Role {
     /// Where it cannot be started.
     #[must_use]
     pub fn start(user: u32, role: &str, arguments: &[&str]) -> Self {
-        let mut command = Command::new(program("m3-tests-hostile"));
-        command.arg(user.to_string()).arg(role).args(arguments);
+        Self::start_by(&[], user, role, arguments)
+    }
+
+    /// The same through another program that becomes it (`nsenter ...`).
+    ///
+    /// # Panics
+    /// Where it cannot be started.
+    #[must_use]
+    pub fn start_by(starter: &[&str], user: u32, role: &str, arguments: &[&str]) -> Self {
+        let ours = program("m3-tests-hostile");
+        let mut words = starter.iter().map(std::ffi::OsStr::new).chain([ours.as_os_str()]);
+        let mut command = Command::new(words.next().expect("a program"));
+        command.args(words).arg(user.to_string()).arg(role).args(arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut child = command.spawn().expect("the hostile program is built");
         let input = child.stdin.take();

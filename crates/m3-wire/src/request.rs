@@ -171,4 +171,7 @@ pub enum Request {
         /// Its thread, where it is one of a process's further threads.
         tid: Option<i32>,
     },
+    /// As `Contact`, where the link of before never reached this endpoint (it had
+    /// no descriptor or no memory for it): made anew, for both.
+    Renew(i32),
 }

@@ -17,6 +17,8 @@ pub(crate) struct Pages {
     pub(crate) desk: DeskView,
     pub(crate) status: Rc<OwnedFd>,
     pub(crate) hints: Rc<OwnedFd>,
+    /// The endpoint was there before them: its owner takes it up, or takes it up again.
+    pub(crate) is_return: bool,
     /// The owner has mapped them, and nobody else can write the status page any more.
     pub(crate) sealed: bool,
     /// Waiters to tell of the bind once it is sealed.

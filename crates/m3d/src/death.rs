@@ -9,6 +9,9 @@ use std::os::fd::OwnedFd;
 
 use crate::connection::Deferred;
 
+/// How long until a process that could not be watched is tried again.
+const WATCH_AGAIN_NS: u64 = 100_000_000;
+
 /// A process or thread that is watched.
 #[derive(Debug)]
 pub(crate) struct Watch {
@@ -99,12 +102,7 @@ impl Server {
         for vm in vms {
             let members: Vec<_> = self.node.endpoints(vm).map(|endpoint| endpoint.member).collect();
             for member in members {
-                let watched = m3_sys::open_process(member.pid).ok().filter(|_fd| {
-                    // Checked after opening: the number cannot have passed to another meanwhile.
-                    m3_sys::process_start_ticks(member.pid) == Ok(member.token)
-                });
-                let lives = watched.is_some_and(|fd| self.watch_process(member.pid, fd).is_ok());
-                if !lives {
+                if !self.watch_again_if_alive(member.pid, member.token) {
                     let deaths = self.node.exit(member.pid);
                     self.bury(&deaths);
                 } else if let Some(tid) = member.tid {
@@ -118,6 +116,38 @@ impl Server {
             {
                 self.end_members(vm, None);
             }
+        }
+    }
+
+    /// Watches a process that a predecessor watched; `false` where it has gone.
+    fn watch_again_if_alive(&mut self, pid: i32, started: u64) -> bool {
+        let fd = m3_sys::open_process(pid);
+        // Checked after opening: the number cannot have passed to another meanwhile.
+        let watched = match m3_sys::process_start_ticks(pid) {
+            Ok(ticks) if ticks != started => return false,
+            Ok(_) => fd.and_then(|fd| self.watch_process(pid, fd)),
+            Err(errno) => Err(errno),
+        };
+        match watched {
+            Ok(()) => true,
+            Err(Errno::SRCH) => false,
+            // The system has no descriptor for that: it is no reason to call anybody dead.
+            Err(errno) => {
+                tracing::warn!(pid, %errno, "a member cannot be watched yet");
+                self.set_alarm(WATCH_AGAIN_NS, Alarm::Watch(pid));
+                true
+            }
+        }
+    }
+
+    /// Watches a process that could not be watched before.
+    pub(crate) fn watch_again(&mut self, pid: i32) {
+        let Some(endpoint) = self.node.place_of(pid).and_then(|place| self.node.endpoint(place)) else {
+            return;
+        };
+        let started = endpoint.member.token;
+        if !self.processes.contains_key(&pid) && !self.watch_again_if_alive(pid, started) {
+            self.process_died(pid);
         }
     }
 

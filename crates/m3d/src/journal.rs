@@ -6,6 +6,8 @@
 //! the middle of a write) is cut off, since nobody was told of it.
 
 use m3_model::tables::Record;
+use m3_sys::Errno;
+use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,12 +19,20 @@ const RECORD_MAX_BYTES: usize = 1 << 20;
 /// Grown by this much since it was last shortened, it is shortened again.
 const SHORTEN_BYTES: u64 = 4 << 20;
 
+/// Room that is kept for records of what cannot be refused.
+const ROOM_BYTES: u64 = 4096;
+
 /// The journal, open for appending.
 #[derive(Debug)]
 pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     grown_bytes: u64,
+    /// How long it is, and how long it may grow without asking for room.
+    end_bytes: u64,
+    reserved_bytes: u64,
+    /// A record did not fit: what lies there is of before it.
+    is_behind: bool,
 }
 
 impl Journal {
@@ -38,18 +48,59 @@ impl Journal {
     /// Begins a journal with these records, in place of what is there.
     pub(crate) fn begin(path: &Path, records: &[Record]) -> std::io::Result<Self> {
         let fresh = path.with_extension("new");
-        let _ = std::fs::remove_file(&fresh);
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&fresh)?;
-        file.write_all(&format(records))?;
-        std::fs::rename(&fresh, path)?;
-        Ok(Self { path: path.to_owned(), file, grown_bytes: 0 })
+        let begun = Self::begin_at(&fresh, records).and_then(|file| {
+            std::fs::rename(&fresh, path)?;
+            Ok(file)
+        });
+        let file = begun.inspect_err(|_cause| drop(std::fs::remove_file(&fresh)))?;
+        let end_bytes = file.metadata()?.len();
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            grown_bytes: 0,
+            end_bytes,
+            reserved_bytes: end_bytes,
+            is_behind: false,
+        })
     }
 
-    /// Appends records.
+    fn begin_at(fresh: &Path, records: &[Record]) -> std::io::Result<File> {
+        let _ = std::fs::remove_file(fresh);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
+        file.write_all(&format(records))?;
+        Ok(file)
+    }
+
+    /// Makes sure that a few records will find room, before what they tell is done.
+    pub(crate) fn reserve(&mut self) -> std::io::Result<()> {
+        if self.is_behind {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
+        if self.end_bytes + ROOM_BYTES <= self.reserved_bytes {
+            return Ok(());
+        }
+        let flags = FallocateFlags::KEEP_SIZE;
+        match fallocate(&self.file, flags, self.end_bytes, 2 * ROOM_BYTES) {
+            // A file system that cannot reserve: the write will tell.
+            Ok(()) | Err(Errno::OPNOTSUPP) => {
+                self.reserved_bytes = self.end_bytes + 2 * ROOM_BYTES;
+                Ok(())
+            }
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Appends records. Where that fails, nothing is appended any more until it is [begun anew](Self::shorten).
     pub(crate) fn append(&mut self, records: &[Record]) -> std::io::Result<()> {
+        if self.is_behind {
+            return Err(std::io::ErrorKind::StorageFull.into());
+        }
         let bytes = format(records);
         self.grown_bytes += bytes.len() as u64;
-        self.file.write_all(&bytes)
+        self.end_bytes += bytes.len() as u64;
+        let written = self.file.write_all(&bytes);
+        self.is_behind = written.is_err();
+        written
     }
 
     /// Whether it is time to begin it anew from a snapshot.
@@ -59,6 +110,8 @@ impl Journal {
 
     /// Begins anew with a snapshot.
     pub(crate) fn shorten(&mut self, snapshot: &[Record]) -> std::io::Result<()> {
+        // Until it is done: what has changed is not in the one that lies there.
+        self.is_behind = true;
         *self = Self::begin(&self.path, snapshot)?;
         Ok(())
     }

@@ -17,9 +17,11 @@ mod death;
 mod home;
 mod journal;
 mod log;
+mod record;
 mod serve;
 mod server;
 mod settings;
+mod spare;
 
 pub use settings::{Args, Settings, SettingsError};
 

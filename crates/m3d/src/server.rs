@@ -5,6 +5,7 @@ use crate::death::Watch;
 use crate::home::Home;
 use crate::journal::Journal;
 use crate::settings::{self, Settings};
+use crate::spare::Spare;
 use m3_model::tables::{Cred, Death, Node, Place, Quota};
 use m3_sys::{Errno, Poll, Ready};
 use m3_wire::{FromDaemon, News, Refusal, Reply, Request};
@@ -40,6 +41,10 @@ pub(crate) enum Alarm {
     Flush(u64),
     /// Listen again, after the system had no descriptor for a newcomer.
     Listen,
+    /// Watch this process, after the system had no descriptor for that.
+    Watch(i32),
+    /// Begin the journal anew, after a record did not fit into the runtime directory.
+    Journal,
 }
 
 /// All that the daemon has.
@@ -65,7 +70,8 @@ pub(crate) struct Server {
     pub(crate) tickets: HashMap<u64, u64>,
     pub(crate) grace_ms: HashMap<i32, u32>,
     pub(crate) leaving: bool,
-    journal: Journal,
+    pub(crate) spare: Spare,
+    pub(crate) journal: Journal,
     alarms: BTreeMap<(u64, u64), Alarm>,
     next_token: u64,
 }
@@ -115,6 +121,7 @@ impl Server {
             tickets: HashMap::new(),
             grace_ms: HashMap::new(),
             leaving: false,
+            spare: Spare::new(),
             journal,
             alarms: BTreeMap::new(),
             next_token: 1,
@@ -176,6 +183,8 @@ impl Server {
             match m3_sys::accept(&self.home.listener) {
                 Ok(socket) => self.welcome(socket),
                 Err(Errno::AGAIN) => return,
+                // The newcomer is told, with the one descriptor that is kept for that.
+                Err(Errno::MFILE | Errno::NFILE) if self.spare.refuse_newcomer(&self.home.listener) => {}
                 Err(errno) => {
                     tracing::warn!(%errno, "cannot accept a connection");
                     // The newcomer still waits: without a pause we would do nothing else.
@@ -189,7 +198,11 @@ impl Server {
 
     fn welcome(&mut self, socket: OwnedFd) {
         let Ok(identity) = m3_sys::peer_identity(&socket) else { return };
-        let Ok(started) = m3_sys::process_start_ticks(identity.pid) else { return };
+        let started = match m3_sys::process_start_ticks(identity.pid) {
+            Ok(started) => started,
+            Err(Errno::SRCH) => return,
+            Err(errno) => return crate::spare::refuse(&socket, errno),
+        };
         let uid = identity.uid;
         let same = self.connections.values().filter(|other| other.cred.uid == uid).count();
         if uid != 0 && same >= CONNECTIONS_PER_USER {
@@ -199,8 +212,8 @@ impl Server {
         let groups = m3_sys::peer_groups(&socket).unwrap_or_default();
         let cred = Cred { uid, gid: identity.gid, groups, pid: identity.pid };
         let token = self.new_token();
-        if self.poll.add(&socket, token).is_err() {
-            return;
+        if let Err(errno) = self.poll.add(&socket, token) {
+            return crate::spare::refuse(&socket, errno);
         }
         self.sources.insert(token, Source::Connection);
         self.connections.insert(token, Connection::new(socket, cred, started));
@@ -239,22 +252,6 @@ impl Server {
                     return self.close(event.token);
                 }
             }
-        }
-    }
-
-    /// Writes down what has changed; before anybody is told of it.
-    pub(crate) fn record(&mut self) {
-        let records = self.node.drain_records();
-        if records.is_empty() {
-            return;
-        }
-        let written = self.journal.append(&records);
-        let written = match written {
-            Ok(()) if self.journal.is_long() => self.journal.shorten(&self.node.snapshot()),
-            other => other,
-        };
-        if let Err(cause) = written {
-            tracing::error!(%cause, "the journal cannot be written: a successor would know less");
         }
     }
 
@@ -334,7 +331,10 @@ impl Server {
         }
         if let Some(place) = connection.place.filter(|place| self.present.get(place) == Some(&token)) {
             self.present.remove(&place);
-            if let Ok(deaths) = self.node.unbind(place) {
+            // It was there before, and its owner had no room for the pages: it may come again.
+            if let Some(pages) = connection.pages.as_ref().filter(|pages| pages.is_return && !pages.sealed) {
+                self.tell_tickets(&pages.told, place.address.0);
+            } else if let Ok(deaths) = self.node.unbind(place) {
                 self.bury(&deaths);
             }
         }
@@ -432,6 +432,8 @@ impl Server {
                 Alarm::Idle => self.leave_if_idle(),
                 Alarm::Flush(token) => self.flush(token),
                 Alarm::Listen => drop(self.poll.add(&self.home.listener, LISTENER)),
+                Alarm::Watch(pid) => self.watch_again(pid),
+                Alarm::Journal => self.begin_journal(),
             }
         }
     }
@@ -455,15 +457,6 @@ impl Server {
         if self.connections.is_empty() && self.has_no_vms() {
             tracing::info!("idle");
             self.leaving = true;
-        }
-    }
-}
-
-impl Server {
-    /// Begins the journal anew: the tables are others now.
-    pub(crate) fn begin_journal(&mut self) {
-        if let Err(cause) = self.journal.shorten(&self.node.snapshot()) {
-            tracing::error!(%cause, "the journal cannot be written: a successor would know less");
         }
     }
 }

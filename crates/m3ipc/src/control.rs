@@ -17,6 +17,9 @@ const START_LIMIT_NS: u64 = 5_000_000_000;
 /// How long a daemon may take for what it can answer at once.
 const SOON_NS: u64 = 200_000_000;
 
+/// How long a daemon may take to greet: it may be stopped, or overrun by newcomers.
+const GREET_NS: u64 = 10_000_000_000;
+
 /// How often, and how long, a daemon that leaves is waited for.
 const LEAVING_TRIES: u32 = 50;
 const LEAVING_PAUSE: Duration = Duration::from_millis(2);
@@ -75,9 +78,26 @@ impl Control {
             late: 0,
             buffer,
         };
-        match control.request(&Request::Hello { version: VERSION })? {
-            (Reply::Welcome { .. }, _) => Ok(control),
+        match control.hello()? {
+            Reply::Welcome { .. } => Ok(control),
             _ => Err(unexpected()),
+        }
+    }
+
+    fn hello(&mut self) -> Result<Reply, Fail> {
+        self.send(&Request::Hello { version: VERSION })?;
+        let deadline_ns = m3_sys::monotonic_ns() + GREET_NS;
+        loop {
+            if let Some(answer) = self.read(false)? {
+                return answered(answer).map(|(reply, _)| reply);
+            }
+            let left_ns = deadline_ns.saturating_sub(m3_sys::monotonic_ns());
+            // A signal is for the call that comes after; the clock decides here.
+            if m3_sys::wait_readable(&[self.socket.as_fd()], left_ns) == Ok(false) {
+                let why = "the node daemon takes the connection and does not answer; it may be stopped (its \
+                           pid is in the file `lock` of the runtime directory), or see its log";
+                return Err(Fail::new(Code::DrvsInit, why));
+            }
         }
     }
 
@@ -154,13 +174,12 @@ impl Control {
         if packet.bytes == 0 {
             return Err(gone());
         }
-        if packet.truncated {
-            return Err(Fail::new(
-                Code::NoMem,
-                "descriptors of the daemon did not fit; raise the limit of open files (ulimit -n)",
-            ));
+        let frame = m3_wire::decode(&self.buffer[..packet.bytes]);
+        // Of news what can be told is told; the descriptors are missed where they are needed.
+        if packet.truncated && self.late == 0 && matches!(frame, Ok(FromDaemon::Reply(_))) {
+            return Err(no_descriptors());
         }
-        match m3_wire::decode(&self.buffer[..packet.bytes]) {
+        match frame {
             Ok(FromDaemon::News(news)) => {
                 self.news.push_back((news, packet.fds, Side::One));
                 Ok(None)
@@ -196,6 +215,11 @@ impl Control {
     /// The next news that were read already: with an answer, those before it.
     pub(crate) fn next_read_news(&mut self) -> Option<NewsFrame> {
         self.news.pop_front()
+    }
+
+    /// Keeps an answer to be heard as the latest news.
+    pub(crate) fn keep(&mut self, news: NewsFrame) {
+        self.news.push_back(news);
     }
 
     /// Takes over what a former daemon said and nobody has heard: it comes first.
@@ -248,6 +272,13 @@ fn answered((reply, fds): (Reply, Vec<OwnedFd>)) -> Result<(Reply, Vec<OwnedFd>)
     }
 }
 
+/// What came with an answer did not fit into this process.
+fn no_descriptors() -> Fail {
+    let why = "this process has no descriptor left for what the node daemon gives it; close some, or raise \
+               the limit of open files (ulimit -n)";
+    Fail::new(Code::NoMem, why)
+}
+
 /// The daemon has gone while we talked to it.
 fn gone() -> Fail {
     Fail::new(Code::NotConn, "the node daemon has gone; the next call will find or start another")
@@ -279,6 +310,12 @@ fn reach(directory: &Path, absent: Absent) -> Result<OwnedFd, Fail> {
 }
 
 fn unreachable(path: &Path, errno: Errno) -> Fail {
+    if matches!(errno, Errno::MFILE | Errno::NFILE) {
+        return Fail::new(
+            Code::NoMem,
+            format!("no descriptor for a connection to the node daemon: {errno}; raise `ulimit -n`"),
+        );
+    }
     let why = format!("no node daemon answers at {}: {errno}; start one with `m3 up`", path.display());
     let code = if errno == Errno::ACCESS { Code::Privileges } else { Code::DrvsInit };
     Fail::new(code, why)

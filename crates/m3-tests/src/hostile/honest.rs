@@ -112,6 +112,29 @@ pub fn client(directory: &str, name: &str, server: &str, plant: &str) {
     println!("{tally}");
 }
 
+/// Calls whom it is told to, one a line, and says how that ended: `0`, or the code and why.
+pub fn caller(directory: &str, name: &str) {
+    let mut me = vm(directory, name).bind_any().expect("a slot for the caller");
+    println!("at {}", me.address().0);
+    for line in lines() {
+        let ended = match line.parse() {
+            Ok(address) => {
+                let limit = Duration::from_secs(20);
+                let answered = me.sendrec_timeout(Address(address), &Message::new(1), limit);
+                answered.map(drop).map_err(|error| (error.code(), error.to_string()))
+            }
+            // Not a call: a new connection to the node.
+            Err(_) => {
+                Node::find(Path::new(directory)).map(drop).map_err(|error| (error.code, error.to_string()))
+            }
+        };
+        match ended {
+            Ok(()) => println!("0"),
+            Err((code, why)) => println!("{} {why}", code.number()),
+        }
+    }
+}
+
 fn call(me: &mut Endpoint, server: Address, message: &Message, long: &[u8], tally: &mut Tally) {
     let began_ns = m3_sys::monotonic_ns();
     let limit = Timeout::from(Duration::from_secs(20));

@@ -33,6 +33,7 @@ fn main() -> ExitCode {
         ("named", [directory, vm, number]) => honest::named(directory, vm, number),
         ("server", [directory, vm]) => honest::server(directory, vm),
         ("client", [directory, vm, server, plant]) => honest::client(directory, vm, server, plant),
+        ("caller", [directory, vm]) => honest::caller(directory, vm),
         ("sitter" | "sitter-hidden", [directory, vm]) => honest::sitter(directory, vm),
         ("listener" | "listener-hidden", [directory, vm]) => honest::listener(directory, vm),
         ("attacker", [directory, vm, victim, round_ms]) => attack::run(directory, vm, victim, round_ms),

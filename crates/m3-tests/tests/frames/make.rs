@@ -151,6 +151,7 @@ pub fn requests() -> impl Strategy<Value = Request> {
         (vms(), pids(), -40..300).prop_map(|(vm, pid, slot)| Request::BindOther { vm, pid, slot }),
         (vms(), addresses()).prop_map(|(vm, address)| Request::Unbind { vm, address }),
         addresses().prop_map(Request::Contact),
+        addresses().prop_map(Request::Renew),
         any::<i32>().prop_map(Request::GetEndpoint),
         waits().prop_map(Request::Await),
         any::<u64>().prop_map(Request::Forget),

@@ -19,8 +19,8 @@ fn make_pages() -> Result<(Pages, Rc<OwnedFd>), Errno> {
     let status = m3_sys::create_memory("m3-status", STATUS_BYTES as u64)?;
     let hints = m3_sys::create_memory("m3-hints", HINTS_BYTES as u64)?;
     let view = DeskView::map(&desk)?;
-    let pages =
-        Pages { desk: view, status: Rc::new(status), hints: Rc::new(hints), sealed: false, told: Vec::new() };
+    let (status, hints) = (Rc::new(status), Rc::new(hints));
+    let pages = Pages { desk: view, status, hints, is_return: false, sealed: false, told: Vec::new() };
     Ok((pages, Rc::new(desk)))
 }
 
@@ -44,7 +44,7 @@ impl Server {
             return self.refuse(token, Code::NoMem, format_args!("the process cannot be watched: {errno}"));
         }
         if let Some(place) = self.bound_before(token, vm, slot, tid) {
-            return self.give_pages(token, place, Vec::new());
+            return self.give_pages(token, place, Vec::new(), false);
         }
         let bound = match slot {
             Some(slot) => self.node.bind(vm, slot, member, cred, kind),
@@ -57,7 +57,7 @@ impl Server {
                 if let Some(tid) = tid {
                     self.watch_thread(cred.pid, tid);
                 }
-                self.give_pages(token, Place::new(vm, bound.address), bound.told);
+                self.give_pages(token, Place::new(vm, bound.address), bound.told, false);
             }
             Err(error) => {
                 // Watched for nothing: whoever is refused again and again must not cost a descriptor.
@@ -89,17 +89,17 @@ impl Server {
     }
 
     /// Makes the pages of an endpoint and gives them to its owner.
-    fn give_pages(&mut self, token: u64, place: Place, told: Vec<u64>) {
+    fn give_pages(&mut self, token: u64, place: Place, told: Vec<u64>, is_return: bool) {
         let (mut pages, desk) = match make_pages() {
             Ok(made) => made,
             Err(errno) => {
-                if let Ok(deaths) = self.node.unbind(place) {
+                if !is_return && let Ok(deaths) = self.node.unbind(place) {
                     self.bury(&deaths);
                 }
                 return self.refuse(token, Code::NoMem, format_args!("no memory for an endpoint: {errno}"));
             }
         };
-        pages.told = told;
+        (pages.told, pages.is_return) = (told, is_return);
         let fds = vec![desk, Rc::clone(&pages.status), Rc::clone(&pages.hints)];
         let (vm_name, copy_granted) = self
             .node
@@ -186,7 +186,7 @@ impl Server {
         if connection.place.is_some() || self.present.contains_key(&place) {
             return self.refuse(token, Code::SlotUsed, "this endpoint is attached already");
         }
-        self.give_pages(token, place, Vec::new());
+        self.give_pages(token, place, Vec::new(), true);
     }
 
     pub(super) fn unbind(&mut self, token: u64, cred: &Cred, vm: i32, address: i32) {

@@ -39,6 +39,14 @@ impl Server {
         }
     }
 
+    /// A contact of one whom the former link never reached.
+    pub(super) fn renew(&mut self, token: u64, peer: Address) {
+        if let Some(here) = self.connections.get(&token).and_then(|connection| connection.place) {
+            self.held.remove(&(here, Place::new(here.vm, peer)));
+        }
+        self.contact(token, peer);
+    }
+
     fn make_link(&mut self, token: u64, here: Place, other: u64, there: Place, link: Link) {
         let memory = match m3_sys::create_memory("m3-link", LINK_BYTES as u64) {
             Ok(memory) => Rc::new(memory),

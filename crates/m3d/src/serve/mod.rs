@@ -51,7 +51,9 @@ impl Server {
         {
             return self.refuse(token, Code::DrvsInit, "the node is not initialised; call drvs_init first");
         }
-        self.dispatch(token, &cred, request);
+        if self.has_room(token, &request) {
+            self.dispatch(token, &cred, request);
+        }
     }
 
     fn dispatch(&mut self, token: u64, cred: &Cred, request: Request) {
@@ -73,6 +75,7 @@ impl Server {
             Request::Unbind { vm, address } => self.unbind(token, cred, vm, address),
             Request::Left => self.leave(token),
             Request::Contact(address) => self.contact(token, Address(address)),
+            Request::Renew(address) => self.renew(token, Address(address)),
             Request::Recall(peers) => self.recall(token, &peers),
             Request::GetEndpoint(pid) => self.get_endpoint(token, cred, pid),
             Request::Await(what) => self.wait_for(token, cred, &what),

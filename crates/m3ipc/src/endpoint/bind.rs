@@ -108,6 +108,7 @@ fn attach(
         latest_note: i32::MIN,
         turn_note: i32::MIN,
         dead: Vec::new(),
+        missed: Vec::new(),
         ready: Vec::new(),
         latest: None,
         copies: Copies::new(*copy_granted),
@@ -135,7 +136,7 @@ impl Endpoint {
     #[cold]
     fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         for _ in 0..CONTACT_TRIES {
-            let request = Request::Contact(peer.0);
+            let request = self.request_for(peer);
             m3_sys::pause_point("client.before_contact");
             let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
             match self.control.request_until(&request, until_ns) {
@@ -145,17 +146,23 @@ impl Endpoint {
                     while let Some((news, fds, side)) = self.control.next_read_news() {
                         self.take_note(news, fds, side);
                     }
-                    let index = self.peers.adopt(&info, fds, Side::Zero)?;
+                    let index = self.adopt(&info, fds, Side::Zero)?;
                     m3_sys::pause_point("client.link_mapped");
                     return Ok(index);
                 }
                 Ok((Reply::Known, _)) => {
                     self.hear_all();
-                    return self.peers.find(peer).ok_or_else(unexpected);
+                    match self.peers.find(peer) {
+                        Some(index) => return Ok(index),
+                        None => self.missed.push(peer.0),
+                    }
                 }
                 Ok(_) => return Err(unexpected()),
                 Err(fail) if fail.code == Code::NotConn => self.reattach_if_cut(),
                 Err(fail) => {
+                    if fail.code == Code::NoMem {
+                        self.missed.push(peer.0);
+                    }
                     self.hear()?;
                     return Err(fail);
                 }

@@ -98,6 +98,7 @@ impl Endpoint {
                 bells.bell.silence();
             }
             self.reattach_if_cut();
+            self.take_up_missed();
             // Not all news at once: a request in pieces may look at one that has died.
             let _ = self.hear();
         }

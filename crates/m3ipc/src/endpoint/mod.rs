@@ -17,6 +17,7 @@ mod bind;
 mod copy;
 mod fd;
 mod inbox;
+mod missed;
 mod news;
 mod notify;
 mod peers;
@@ -116,6 +117,8 @@ pub struct Endpoint {
     turn_note: i32,
     /// Peers that died and whose links are still held, until no call looks at them.
     dead: Vec<u32>,
+    /// Peers whose links could not be taken up.
+    missed: Vec<i32>,
     /// Tickets of waits that are over, with the endpoint they were about.
     ready: Vec<(u64, i32)>,
     /// Who sent what was taken last.
@@ -189,6 +192,7 @@ impl Endpoint {
         self.calls = self.calls.wrapping_add(1);
         if self.calls.is_multiple_of(CALLS_PER_CHECK) {
             self.reattach_if_cut();
+            self.take_up_missed();
         }
         if self.traps & (1 << trap as u8) == 0 {
             return Err(Code::TrapDenied.into());

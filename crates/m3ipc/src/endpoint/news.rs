@@ -53,8 +53,8 @@ impl Endpoint {
     pub(super) fn take_note(&mut self, news: News, fds: Vec<OwnedFd>, side: Side) {
         match news {
             News::Contact(info) => {
-                // Where it cannot be mapped the peer finds nobody answering, until one of us goes.
-                if let Ok(index) = self.peers.adopt(&info, fds, side) {
+                // Where it cannot be mapped the peer waits until it can.
+                if let Ok(index) = self.adopt(&info, fds, side) {
                     self.inbox.look_at(&mut self.peers, index);
                 }
             }

@@ -265,6 +265,7 @@ impl Endpoint {
 
     fn look_after_all(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
         self.reattach_if_cut();
+        self.take_up_missed();
         if may_lock && nap.want.verb != Verb::Await {
             // Circles that were not whole yet are found a little later.
             nap.ask_after_ns = (nap.ask_after_ns * 10).min(SLOW_CHECK_NS);
