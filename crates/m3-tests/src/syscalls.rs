@@ -28,6 +28,41 @@ pub fn become_user(user: u32, dumpable: bool) -> Result<(), Errno> {
     rustix::process::set_dumpable_behavior(behavior)
 }
 
+/// Moves into a user and a PID namespace of one's own: a child goes on there, and
+/// this process says its number, waits for its end, and ends as it did. To be called
+/// while the process has one thread.
+///
+/// # Errors
+/// `PERM`, `NOSPC` where no namespace may be made.
+pub fn move_apart() -> Result<(), Errno> {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let flags = rustix::thread::UnshareFlags::NEWUSER | rustix::thread::UnshareFlags::NEWPID;
+    // SAFETY: one thread; neither flag changes what descriptors or memory mean.
+    unsafe { rustix::thread::unshare_unsafe(flags) }?;
+    // Itself as itself: no other user is known there.
+    let maps = [
+        ("setgroups", "deny".into()),
+        ("uid_map", format!("{uid} {uid} 1")),
+        ("gid_map", format!("{gid} {gid} 1")),
+    ];
+    for (file, text) in maps {
+        std::fs::write(format!("/proc/self/{file}"), text).map_err(|_refused| Errno::PERM)?;
+    }
+    // SAFETY: one thread, so the child may go on as if it had been started so.
+    let child = unsafe { libc::fork() };
+    match child {
+        0 => Ok(()),
+        child if child > 0 => {
+            println!("inner {child}");
+            let mut status = 0;
+            // SAFETY: a child of ours, and a live local.
+            unsafe { libc::waitpid(child, &raw mut status, 0) };
+            std::process::exit(if status == 0 { 0 } else { 1 });
+        }
+        _ => Err(Errno::AGAIN),
+    }
+}
+
 /// Moves whoever sleeps on one word to another; how many.
 pub fn requeue(from: &AtomicU32, to: &AtomicU32) -> usize {
     let value = from.load(core::sync::atomic::Ordering::SeqCst);

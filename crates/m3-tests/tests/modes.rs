@@ -20,37 +20,72 @@ fn promised(mode: &str) -> Vec<String> {
     cells.map(|cell| cell.trim().to_owned()).collect()
 }
 
+/// Who the three are.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Members {
+    /// As programs usually run.
+    Plain,
+    /// With "dumpable" off.
+    Hidden,
+    /// Each in a user and a PID namespace of its own.
+    Apart,
+}
+
 /// Two that talk and one that intrudes.
 struct Scene {
     node: UsersNode,
     sitter: Role,
     listener: Role,
     intruder: Role,
+    /// The victim's process, as the test sees it.
+    victim_pid: i32,
     to: String,
     from: String,
 }
 
 /// The address a role tells, and the whole as the intruder wants it.
 fn introduced(role: &mut Role) -> (String, String) {
+    let pid = role.pid();
+    introduced_as(role, pid)
+}
+
+/// The process that a role has become.
+fn pid_of(role: &mut Role, members: Members) -> i32 {
+    if members != Members::Apart {
+        return role.pid();
+    }
+    let line = role.hear();
+    line.strip_prefix("inner ").and_then(|pid| pid.parse().ok()).expect("namespaces of its own")
+}
+
+fn introduced_as(role: &mut Role, pid: i32) -> (String, String) {
     let line = role.hear();
     let (address, secret) = line.strip_prefix("at ").and_then(|rest| rest.split_once(' ')).expect("bound");
-    (address.to_owned(), format!("{}:{address}:{secret}", role.pid()))
+    (address.to_owned(), format!("{pid}:{address}:{secret}"))
 }
 
 impl Scene {
-    fn new(mode: &str, system: bool, daemon: u32, users: [u32; 3], hidden: bool) -> Self {
+    fn new(mode: &str, system: bool, daemon: u32, users: [u32; 3], members: Members) -> Self {
         let node = UsersNode::start(mode, daemon, system);
         node.node().vm_init(&VmConfig::new("modes").mode(0o755)).expect("a VM");
-        let suffix = if hidden { "-hidden" } else { "" };
-        let mut sitter = Role::start(users[0], &format!("sitter{suffix}"), &[node.path(), "modes"]);
-        let mut listener = Role::start(users[1], &format!("listener{suffix}"), &[node.path(), "modes"]);
-        let (from, victim) = introduced(&mut sitter);
-        let (to, other) = introduced(&mut listener);
+        let name = |role: &str| match members {
+            Members::Plain => role.to_owned(),
+            Members::Hidden => format!("{role}-hidden"),
+            Members::Apart => format!("apart-{role}"),
+        };
+        let mut sitter = Role::start(users[0], &name("sitter"), &[node.path(), "modes"]);
+        let mut listener = Role::start(users[1], &name("listener"), &[node.path(), "modes"]);
+        let victim_pid = pid_of(&mut sitter, members);
+        let other_pid = pid_of(&mut listener, members);
+        let (from, victim) = introduced_as(&mut sitter, victim_pid);
+        let (to, other) = introduced_as(&mut listener, other_pid);
         let daemon = node.daemon_pid().to_string();
         let words = [node.path(), "modes", &victim, &other, &daemon];
-        let mut intruder = Role::start(users[2], "intruder", &words);
+        let role = if members == Members::Apart { "apart-intruder" } else { "intruder" };
+        let mut intruder = Role::start(users[2], role, &words);
+        pid_of(&mut intruder, members);
         assert_eq!(intruder.hear(), "ready");
-        let mut scene = Self { node, sitter, listener, intruder, to, from };
+        let mut scene = Self { node, sitter, listener, intruder, victim_pid, to, from };
         assert_eq!(scene.talk(|_| {}), format!("{} 77", scene.from), "the two talk");
         scene
     }
@@ -93,9 +128,9 @@ impl Scene {
 
     /// Whether the victim is stopped; it is made to go on.
     fn does_not_answer(&mut self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.sitter.pid())).unwrap_or_default();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.victim_pid)).unwrap_or_default();
         let stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
-        let pidfd = m3_sys::open_process(self.sitter.pid()).expect("it lives");
+        let pidfd = m3_sys::open_process(self.victim_pid).expect("it lives");
         m3_sys::signal(pidfd, m3_sys::Signal::CONT).expect("it may go on");
         stopped
     }
@@ -108,13 +143,14 @@ fn t11_modes() {
     }
     let [one, two, three, ..] = USERS;
     let modes = [
-        ("different users", true, 0, [one, two, three], false),
-        ("one user", false, one, [one; 3], true),
-        ("open", false, one, [one; 3], false),
+        ("different users", true, 0, [one, two, three], Members::Plain),
+        ("namespaces", true, 0, [one; 3], Members::Apart),
+        ("one user", false, one, [one; 3], Members::Hidden),
+        ("open", false, one, [one; 3], Members::Plain),
     ];
     let mut shown = Vec::new();
-    for (mode, system, daemon, users, hidden) in modes {
-        let measure = || Scene::new(&mode.replace(' ', "-"), system, daemon, users, hidden).measure();
+    for (mode, system, daemon, users, members) in modes {
+        let measure = || Scene::new(&mode.replace(' ', "-"), system, daemon, users, members).measure();
         let mut measured = measure();
         // An attack that is promised to nobody may miss its moment; one that is refused never may succeed.
         for _ in 0..3 {
@@ -174,7 +210,9 @@ fn t11_a_planted_fault_is_noticed() {
     let (lines, _) = Role::start(USERS[5], "stranger", &[node.path(), &vm, &victim]).finish();
     assert!(lines.iter().any(|line| line == "Bind any served"), "{lines:?}");
     // Members that can be looked into are no row of `one user`.
-    let open = Scene::new("planted-open", false, USERS[0], [USERS[0]; 3], false).measure();
+    let open = Scene::new("planted-open", false, USERS[0], [USERS[0]; 3], Members::Plain).measure();
     assert_ne!(open, promised("one user"));
-    println!("T11 modes: planted faults noticed 2/2");
+    // Nor are those of one user who share their namespaces a row of `namespaces`.
+    assert_ne!(open, promised("namespaces"));
+    println!("T11 modes: planted faults noticed 3/3");
 }

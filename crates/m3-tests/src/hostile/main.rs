@@ -1,6 +1,6 @@
 //! The processes of the hostile tests: `m3-tests-hostile USER ROLE ...`.
 //!
-//! USER 0 stays who it is. Each role speaks by lines on its output and ends
+//! USER 0 stays who it is; a role `apart-...` gets a user and a PID namespace of its own. Each role speaks by lines on its output and ends
 //! with its input or its parent.
 
 mod attack;
@@ -18,13 +18,21 @@ fn main() -> ExitCode {
     let [user, role, rest @ ..] = &words[..] else { return usage() };
     let Ok(user) = user.parse() else { return usage() };
     let dumpable = !role.ends_with("-hidden");
+    let (role, apart) = role.strip_prefix("apart-").map_or((role.as_str(), false), |role| (role, true));
     if let Err(errno) = m3_tests::syscalls::become_user(user, dumpable) {
         eprintln!("m3-tests-hostile: cannot become user {user}: {errno}");
         return ExitCode::FAILURE;
     }
     let _ = m3_sys::die_with_parent();
+    if apart {
+        if let Err(errno) = m3_tests::syscalls::move_apart() {
+            eprintln!("m3-tests-hostile: no namespaces of its own: {errno}");
+            return ExitCode::FAILURE;
+        }
+        let _ = m3_sys::die_with_parent();
+    }
     let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
-    match (role.as_str(), &rest[..]) {
+    match (role, &rest[..]) {
         ("daemon", settings) => {
             let words = ["m3d"].iter().chain(settings);
             return m3d::run(&m3d::Args::parse_from(words));
