@@ -9,6 +9,8 @@ pub enum Suite {
     Ipc,
     /// Blocks of data from one process into another
     Copy,
+    /// Memory that is shared: mapped, taken, handed over, fallen to pieces
+    Area,
     /// All of them
     All,
 }

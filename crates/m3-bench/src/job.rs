@@ -7,8 +7,8 @@ use std::os::fd::RawFd;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::copy;
 use crate::stats::Samples;
+use crate::{area, copy};
 
 /// The kinds of round trip of the source paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -120,6 +120,8 @@ pub enum Task {
     },
     /// Copies blocks, each a trip of the client's.
     Copy(copy::Shape),
+    /// Maps, takes or hands over memory.
+    Area(area::Shape),
     /// Keeps the node of a run until the supervisor's end.
     Keeper,
     /// Waits for the supervisor's end and then removes the System V queue that is named.
@@ -133,6 +135,7 @@ impl Task {
         match *self {
             Self::Trips { pace_ns, span_ns, limit } => Some((pace_ns, span_ns, limit)),
             Self::Copy(shape) => Some((None, shape.span_ns, None)),
+            Self::Area(shape) => Some((None, shape.span_ns, None)),
             _ => None,
         }
     }

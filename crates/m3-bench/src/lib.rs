@@ -16,6 +16,7 @@
 //! and it neither sets a governor nor raises a priority: a figure should be
 //! what a user of this machine gets.
 
+pub mod area;
 mod args;
 pub mod clock;
 pub mod copy;
@@ -86,14 +87,17 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let ipc = args.wants(Suite::Ipc);
     let tests = if ipc { plan::tests(args, &bench.cpus, &all) } else { vec![] };
     let copies = if args.wants(Suite::Copy) { copy::tests(args, &bench.cpus) } else { vec![] };
+    let areas = if args.wants(Suite::Area) { area::tables(args, &bench.cpus) } else { vec![] };
+    let studied = args.wants(Suite::Area) && args.lets(&["fragmentation"]);
     let counted = ipc && counts::wanted(&args.only);
-    if tests.is_empty() && copies.is_empty() && !counted {
+    if tests.is_empty() && copies.is_empty() && areas.is_empty() && !studied && !counted {
         return Err(nothing_matches(&all));
     }
     let rounds = args.rounds();
     let cells: usize = tests.iter().map(|test| test.cells.len()).sum();
     let copied: usize = copies.iter().flat_map(|table| &table.sizes).map(Vec::len).sum();
-    let mut progress = Progress::new((cells + copied) * usize::try_from(rounds).unwrap_or(1));
+    let mapped: usize = areas.iter().flat_map(|table| &table.sizes).map(Vec::len).sum();
+    let mut progress = Progress::new((cells + copied + mapped) * usize::try_from(rounds).unwrap_or(1));
     let mut results = Results { cpus: bench.cpus.allowed, ..Results::default() };
     if bench.cpus.second.is_none() {
         results.skipped.push(report::missing(Placement::TwoCpus));
@@ -111,6 +115,19 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
         let text = copy::run(&bench, table, rounds, &mut progress, &mut results);
         progress.clear();
         print!("{text}");
+    }
+    for table in &areas {
+        let text = area::run(&bench, table, rounds, &mut progress, &mut results);
+        progress.clear();
+        print!("{text}");
+    }
+    if studied {
+        let operations =
+            if args.quick { area::study::LIFE.operations / 10 } else { area::study::LIFE.operations };
+        print!(
+            "{}",
+            area::fragmentation(&area::study::Life { operations, ..area::study::LIFE }, &mut results)
+        );
     }
     if counted {
         counts::run(&bench, &args.only, &mut results);
@@ -136,7 +153,7 @@ fn nothing_matches(all: &[&dyn mechanism::Mechanism]) -> Error {
     Error::Usage(format!(
         "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, contact, \
          instructions, memory, its mechanisms {}; tests of copy are copy1, copy2, stream, misaligned, its \
-         mechanisms {}",
+         mechanisms {}; tests of area are attach, pool, fragmentation",
         names.join(", "),
         ways.join(", ")
     ))

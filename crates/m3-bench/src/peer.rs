@@ -22,7 +22,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use crate::error::Error;
 use crate::job::{Job, Line, Report, Side, Task};
 use crate::mechanism::{self, ClientEnd, Inherited, ServerEnd};
-use crate::{copy, place, raw};
+use crate::{area, copy, place, raw};
 
 /// The argument that makes a process a peer.
 pub const PEER_ARGUMENT: &str = "__peer";
@@ -145,6 +145,9 @@ fn run(job: Job) -> Result<Option<Report>, Error> {
     let inherited = Inherited { fds, names: job.names.clone() };
     if let Task::Copy(shape) = job.task {
         return copy::peer(&Run { job }, inherited, &shape).map(Some);
+    }
+    if let Task::Area(shape) = job.task {
+        return area::peer(&Run { job }, inherited, &shape).map(Some);
     }
     let mechanism = mechanism::by_name(&job.mechanism)
         .ok_or_else(|| Error::Usage(format!("there is no mechanism {:?}", job.mechanism)))?;

@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 pub mod blocks;
+pub mod mapping;
 pub mod queues;
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};

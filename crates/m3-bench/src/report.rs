@@ -148,7 +148,11 @@ switches (voluntary) count both sides. n: pairs at once, or bound clients.\n";
 #[must_use]
 pub fn counts(results: &Results) -> String {
     let mut table = Table::new(&["test", "what", "figure", ""]);
-    for count in results.counts.iter().filter(|count| !count.what.starts_with("block ")) {
+    for count in results
+        .counts
+        .iter()
+        .filter(|count| !count.what.starts_with("block ") && count.test != crate::area::FRAGMENTATION)
+    {
         table.row(vec![
             count.test.clone(),
             count.what.clone(),

@@ -149,6 +149,14 @@ pub const LADDER: &[Rung] = &[
         ..PLAIN
     },
     Rung {
+        name: "bench area",
+        command: &["{target}/release/m3", "bench", "area", "--quick", "--rounds", "1", "--millis", "2"],
+        needs: &[Need::Built("m3")],
+        limit_s: 300,
+        next: "run it alone on a quiet machine",
+        ..PLAIN
+    },
+    Rung {
         name: "bench copy",
         command: &["{target}/release/m3", "bench", "copy", "--quick", "--rounds", "1", "--millis", "2"],
         needs: &[Need::Built("m3")],
