@@ -21,7 +21,7 @@ pub struct BenchArgs {
     /// What to measure [default: ipc; all with --promises]
     #[arg(value_enum)]
     pub suite: Option<Suite>,
-    /// Fewer and shorter rounds: under 20 seconds in all, for a first look
+    /// Fewer and shorter rounds: about 20 seconds a suite, for a first look
     #[arg(long)]
     pub quick: bool,
     /// Measure only what matches: a part of a test's, mechanism's, placement's or wait mode's name;

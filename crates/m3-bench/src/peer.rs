@@ -81,6 +81,14 @@ impl Run {
         line.trim().parse().map_err(|_| Error::PeerGone)
     }
 
+    /// Says that this peer is ready and goes on at once: for one that must be reachable before the start.
+    ///
+    /// # Errors
+    /// Where the supervisor has gone.
+    pub fn ready(&self) -> Result<(), Error> {
+        say(&Line::Ready)
+    }
+
     /// Keeps still until the supervisor lets go. For idle clients.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 //! A figure comes from results of one run only. A row without results says
 //! "not measured"; that is no failure, and no success either.
 
+mod blocks;
 mod figures;
 mod table;
 
@@ -104,7 +105,16 @@ macro_rules! promise {
     };
 }
 
-/// All promises. Those about blocks and areas (P8 to P11) are measured elsewhere and judged there.
+/// All promises, in order of their ids.
+#[must_use]
+pub fn all() -> Vec<&'static Promise> {
+    let number = |promise: &&Promise| promise.id.trim_start_matches('P').parse().unwrap_or(u32::MAX);
+    let mut all: Vec<&Promise> = PROMISES.iter().chain(&blocks::PROMISES).collect();
+    all.sort_by_key(number);
+    all
+}
+
+/// The promises about messages. Those about blocks and areas (P8 to P11) are in `blocks`.
 pub const PROMISES: [Promise; 18] = [
     promise!("P1", "IPC2, two CPUs, spin, / bounce", AtMost(1.5), Some(1.2), Times, |r| f::to_bounce(
         r, "ipc2"

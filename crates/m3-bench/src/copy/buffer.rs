@@ -48,6 +48,12 @@ impl Buffer {
         self.bytes().as_ptr() as usize
     }
 
+    /// Its memory, at which byte of that it begins, and its length.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<u8>, usize, usize) {
+        (self.memory, self.start, self.bytes)
+    }
+
     /// Its contents.
     #[inline]
     #[must_use]

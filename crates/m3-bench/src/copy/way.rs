@@ -13,6 +13,7 @@ use super::{Copies, Kind, Shape};
 use crate::error::Error;
 use crate::job::{Report, Side, Wait};
 use crate::mechanism::{Family, Inherited, Site};
+use crate::ours::blocks;
 use crate::peer::Run;
 
 /// The processes of one measurement and what each of them gets; the requester comes last.
@@ -95,7 +96,8 @@ pub trait Way: Sync {
 /// All ways that are measured.
 #[must_use]
 pub fn all() -> Vec<&'static dyn Way> {
-    let mut all: Vec<&'static dyn Way> = vec![&memcpy::Memcpy, &process_vm::ProcessVm];
+    let mut all: Vec<&'static dyn Way> = blocks::ALL.iter().map(|way| way as &dyn Way).collect();
+    all.extend([&memcpy::Memcpy as &dyn Way, &process_vm::ProcessVm]);
     all.extend(carriers::ALL.iter().map(|way| way as &dyn Way));
     all
 }

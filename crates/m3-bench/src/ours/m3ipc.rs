@@ -50,9 +50,7 @@ impl Mechanism for M3ipc {
     fn open_many(&self, site: &Site, pairs: usize) -> Result<Vec<Transport>, Error> {
         let directory = keeper::directory(site)?;
         let open = OpenVm::new(&directory)?;
-        let names = |pair: usize| {
-            vec![directory.to_string_lossy().into_owned(), open.vm.id().to_string(), format!("server-{pair}")]
-        };
+        let names = |pair: usize| open.names(&format!("server-{pair}"));
         let mut transports: Vec<Transport> =
             (0..pairs).map(|pair| Transport { names: names(pair), ..Transport::default() }).collect();
         if let Some(last) = transports.last_mut() {
@@ -131,18 +129,29 @@ fn strategy(wait: Wait) -> Strategy {
 }
 
 /// A VM for one measurement; it ends with it.
-struct OpenVm {
+pub struct OpenVm {
     node: Node,
     vm: Vm,
+    directory: std::path::PathBuf,
 }
 
 impl OpenVm {
+    /// One in the node of this run.
+    pub fn at(site: &Site) -> Result<Self, Error> {
+        Self::new(&keeper::directory(site)?)
+    }
+
+    /// What a peer is told that is, or looks for, a server of this name.
+    pub fn names(&self, server: &str) -> Vec<String> {
+        vec![self.directory.to_string_lossy().into_owned(), self.vm.id().to_string(), server.into()]
+    }
+
     fn new(directory: &std::path::Path) -> Result<Self, Error> {
         let mut node = Node::find(directory).map_err(told("reach the node of this run"))?;
         let number = keeper::next_number();
         let config = VmConfig::new(&format!("bench-{number}")).procs(keeper::PROCS).grace_ms(0);
         let vm = node.vm_init(&config).map_err(told("make a VM"))?;
-        Ok(Self { node, vm })
+        Ok(Self { node, vm, directory: directory.into() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! The promises for a person.
 
-use super::{Bound, PROMISES, Unit, Verdict};
+use super::{Bound, Unit, Verdict, all};
 use crate::record::Results;
 use crate::report::{Table, time};
 
@@ -9,7 +9,8 @@ use crate::report::{Table, time};
 pub fn print(results: &Results) -> (String, usize) {
     let mut table = Table::new(&["", "promise", "figure", "bound", "stretch", ""]);
     let (mut short, mut unmeasured) = (0, 0);
-    for promise in &PROMISES {
+    let promises = all();
+    for promise in &promises {
         let (figure, verdict) = promise.judge(results);
         let show = |value: f64| amount(value, promise.unit);
         let (sign, limit) = match promise.bound {
@@ -38,8 +39,8 @@ pub fn print(results: &Results) -> (String, usize) {
     let text = format!(
         "\npromises\n{}{} of {} measured, {short} fall short\n",
         table.text(),
-        PROMISES.len() - unmeasured,
-        PROMISES.len()
+        promises.len() - unmeasured,
+        promises.len()
     );
     (text, short)
 }
