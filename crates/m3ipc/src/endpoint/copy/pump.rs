@@ -12,7 +12,7 @@ use m3_link::{Command, HALF_BYTES, Mode, Outcome, What, berth};
 use m3_sys::{Bytes, Errno, Room, Waiting};
 
 /// How long the requester looks for the party's next chunk before it sleeps, in nanoseconds.
-const LOOK_NS: u64 = 20_000;
+const LOOK_NS: u64 = 100_000;
 /// How long it sleeps before it looks whether the party lives.
 const SLEEP_NS: u64 = 50_000_000;
 /// No process has memory beyond.
@@ -325,8 +325,7 @@ impl Endpoint {
             }
             let now_ns = m3_sys::monotonic_ns();
             since_ns = if since_ns == 0 { now_ns } else { since_ns };
-            let shares_cpu = self.peers.get(index).status.cpu() == m3_sys::current_cpu();
-            if now_ns - since_ns < LOOK_NS && !shares_cpu {
+            if now_ns - since_ns < LOOK_NS && !self.shares_cpu_with(index) {
                 continue;
             }
             if let Some(found) = self.await_sleeping(index, (since_ns, now_ns), deadline, role, &look)? {

@@ -8,8 +8,11 @@ use m3_abi::Code;
 use m3_link::{Broken, Command, Outcome, ServedWindow, What};
 use m3_sys::{Bytes, Errno, Room};
 
-/// Looks for the requester's next chunk before the party looks elsewhere: about as long as a chunk takes.
-const LOOKS: u32 = 1_000;
+/// How long the party looks for the requester's next chunk before it looks elsewhere: as long as a
+/// chunk may take, in nanoseconds.
+const LOOK_NS: u64 = 50_000;
+/// Looks between two readings of the clock.
+const LOOKS_PER_CLOCK: u32 = 32;
 /// No process has memory beyond.
 const ADDRESSES_END: u64 = 1 << 56;
 
@@ -95,12 +98,19 @@ impl Endpoint {
     }
 
     fn serve_active(&mut self, index: u32) {
-        let mut looks = 0;
-        while looks < LOOKS {
+        let (mut looks, mut since_ns) = (0_u32, 0);
+        loop {
             match self.step(index) {
-                Ok(Step::Copied) => looks = 0,
+                Ok(Step::Copied) => (looks, since_ns) = (0, 0),
                 Ok(Step::Nothing) => {
                     looks += 1;
+                    if looks.is_multiple_of(LOOKS_PER_CLOCK) {
+                        let now_ns = m3_sys::monotonic_ns();
+                        since_ns = if since_ns == 0 { now_ns } else { since_ns };
+                        if now_ns - since_ns > LOOK_NS || self.shares_cpu_with(index) {
+                            return;
+                        }
+                    }
                     m3_sys::relax();
                 }
                 Ok(Step::Ended(outcome)) => return self.end_command(index, outcome),
@@ -122,6 +132,11 @@ impl Endpoint {
             serving.active = None;
             serving.window.finish(outcome);
         }
+    }
+
+    /// Whether a peer was last seen on this very CPU: it cannot move while this endpoint looks.
+    pub(super) fn shares_cpu_with(&self, index: u32) -> bool {
+        self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == m3_sys::current_cpu())
     }
 
     /// Copies one chunk, if the requester is ready for it.
