@@ -26,6 +26,7 @@ done
 
 # A function of the header: a line that begins with its type.
 sed -n -e 's/^int  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
+       -e 's/^long  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
        -e 's/^const char \*\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' "$header" | sort >"$work/header"
 sed -n -e 's/^ *\(m[a-z0-9]*_[A-Za-z0-9_]*\);$/\1/p' "$map" | sort >"$work/map"
 for page in "$man"/man3/*.3; do basename "$page" .3; done | sort >"$work/pages"

@@ -6,6 +6,7 @@
  * Starts its own node in a folder of its own (M3_RUNTIME_DIR, made if not set) and
  * ends it. TAP on standard output; ends with 0 when every case passed.
  */
+#include "copies.h"
 #include "endpoints.h"
 #include "harness.h"
 #include "messages.h"
@@ -164,10 +165,8 @@ static void order_of_checks(void) {
 
 static void not_yet(void) {
   node_usr_t info;
-  char byte = 0;
 
   group("not in this release");
-  is(mnx_vcopy(SELF, &byte, server_nr, &byte, 1), EMOLNOSYS, "vcopy");
   is(mnx_add_node(VM, 1), EMOLNOSYS, "add_node");
   is(mnx_del_node(VM, 1), EMOLNOSYS, "del_node");
   is(mnx_node_up("n", 1, 1), EMOLNOSYS, "node_up");
@@ -216,6 +215,7 @@ int main(void) {
   requests();
   notifications();
   longs();
+  copies();
   plain_forms();
   order_of_checks();
   not_yet();

@@ -80,6 +80,7 @@ enum op {
   SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, WAKEUP,
   NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
   SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
+  FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
   PEER, POLL, SETPRIV, VM_END, GETVMINFO,
   SEND_BAD, RECEIVE_BAD, IGNORE_SIGPIPE, TBIND, TBIND_SEND, TWO_THREADS, FORKED, EXEC, EXIT
 };
@@ -107,6 +108,12 @@ struct peer {
   int orders, results;
   int vm, ep;
 };
+
+/* Every peer's, at the same address: the front is copied from, the back to. */
+#define REGION_BYTES 300000
+#define REGION_FRONT (region)
+#define REGION_BACK  (region + REGION_BYTES)
+static unsigned char region[2 * REGION_BYTES];
 
 static unsigned int sum_of(const unsigned char *bytes, size_t len) {
   unsigned int sum = 0;
@@ -227,6 +234,31 @@ static void obey(struct order *o, struct result *r) {
                       : m3_rcvrqst_long_T(&o->m, bytes, o->len, &r->len, o->ms);
     r->sum = sum_of(bytes, r->len < o->len ? r->len : o->len);
     break;
+  case FILL: pattern(region, o->len); r->sum = sum_of(region, o->len); break;
+  case SUM: r->sum = sum_of(REGION_BACK, o->len); break;
+  case VCOPY:
+    r->code = plain ? mnx_vcopy(o->ep, REGION_FRONT, o->nr, REGION_BACK, (long)o->len)
+                    : mnx_vcopy_T(o->ep, REGION_FRONT, o->nr, REGION_BACK, (long)o->len, o->ms);
+    r->sum = sum_of(REGION_BACK, o->len < REGION_BYTES ? o->len : 0);
+    break;
+  case LENT: {
+    struct m3_loan loans[2] = {{REGION_FRONT, o->len, M3_READ}, {REGION_BACK, o->len, M3_WRITE}};
+    r->code = plain ? m3_sendrec_lent(o->ep, &o->m, loans, 2)
+                    : m3_sendrec_lent_T(o->ep, &o->m, loans, 2, o->ms);
+    break;
+  }
+  case GRANT: {
+    m3_grant_t grant = 0;
+    r->code = m3_grant(o->ep, REGION_FRONT, o->len, (unsigned int)o->nr, &grant);
+    r->len = (size_t)grant;
+    break;
+  }
+  case REVOKE: r->code = m3_revoke((m3_grant_t)o->len); break;
+  case FROM_GRANT:
+    r->code = m3_copy_granted(o->ep, (m3_grant_t)o->len, 100, REGION_BACK, (size_t)o->nr, M3_READ);
+    r->sum = sum_of(REGION_BACK, (size_t)o->nr);
+    break;
+  case COPIED: r->len = (size_t)m3_copied(); break;
   case PEER: r->code = m3_peer(&r->who); break;
   case POLL:
     readable.fd = m3_fd();

@@ -108,7 +108,7 @@ step "link with symbol versions" $cc -shared -o "$work/versioned/libm3ipc.so.0" 
     -Wl,--whole-archive "$work/static/libm3ipc.a" -Wl,--no-whole-archive $needs
 step "check_symbols.sh --versions" sh "$here/check_symbols.sh" --versions "$work/versioned/libm3ipc.so.0" "$root"
 
-for name in paper_style dvs_style; do
+for name in paper_style dvs_style copy_between; do
     run "$name" 60 "$work/$name"
 done
 run "conformance" 300 "$work/conformance"

@@ -309,6 +309,53 @@ int m3_sendrec_long(int dst, message *m, const void *out, size_t out_len,
 int m3_sendrec_long_T(int dst, message *m, const void *out, size_t out_len,
                       void *in, size_t cap, size_t *len, long timeout_ms);
 
+/* ---- Copies ------------------------------------------------------------ */
+
+/*
+ * Copies bytes from saddr of src to daddr of dst. SELF, or the caller's endpoint, is
+ * the caller; each party that is not the caller must be blocked in receive or sendrec.
+ * Among members of one user all memory can be copied, unless the VM says otherwise
+ * (vm_copy); among users, what was lent or granted. With _T the whole has a limit; a
+ * party that makes no progress for a second ends a copy in any case.
+ * Returns 0, EMOLDRVSINIT, EMOLNOTBIND, EMOLRANGE (bytes is negative, or no such slot),
+ * EMOLENDPOINT (the same endpoint twice, ANY, NONE, another generation), EMOLSRCDIED,
+ * EMOLDSTDIED, EMOLPROCSTS (a party is not blocked so), EMOLBUSY (it is in another
+ * copy), EMOLADDRNOTAVAIL (no memory there), EMOLPERM (not lent or granted),
+ * EMOLTIMEDOUT, EMOLINTR, or EMOLPEERBROKE. After an error m3_copied tells how much was copied.
+ */
+int mnx_vcopy(int src, void *saddr, int dst, void *daddr, long bytes);
+int mnx_vcopy_T(int src, void *saddr, int dst, void *daddr, long bytes, long timeout_ms);
+
+/* Bytes that the last copy of the caller's endpoint has copied, or a code. */
+long m3_copied(void);
+
+/*
+ * As sendrec, and lends count pieces of memory, at most M3_LOANS_MAX, to whoever
+ * answers: dst, and after a relay who it was relayed to. They can be copied with
+ * vcopy, by the addresses that the message tells, as long as the call lasts.
+ * Returns what sendrec returns; EMOLRANGE (count), EMOLINVAL (rights).
+ */
+int m3_sendrec_lent(int dst, message *m, const struct m3_loan *loans, int count);
+int m3_sendrec_lent_T(int dst, message *m, const struct m3_loan *loans, int count, long timeout_ms);
+
+/*
+ * Grants memory to ep, or with ANY to every member of the VM, until it is revoked:
+ * M3_READ, M3_WRITE or both. It is copied while the caller is blocked in receive or
+ * sendrec, by its addresses or by *grant and an offset; once m3_revoke has returned
+ * nobody copies it any more.
+ * Return 0, EMOLDRVSINIT, EMOLNOTBIND, EMOLINVAL (rights), EMOLNOMEM (65,536 grants),
+ * EMOLADDRNOTAVAIL (grant), or for revoke EMOLBADVALUE (no such grant any more).
+ */
+int m3_grant(int ep, void *base, size_t bytes, unsigned int rights, m3_grant_t *grant);
+int m3_revoke(m3_grant_t grant);
+
+/*
+ * Copies out of what ep has granted to own (M3_READ), or from own into it (M3_WRITE).
+ * Returns what vcopy returns; EMOLRANGE too where the grant ends before.
+ */
+int m3_copy_granted(int ep, m3_grant_t grant, uint64_t offset, void *own, size_t bytes,
+                    unsigned int what);
+
 /* ---- Names ------------------------------------------------------------- */
 
 /*
@@ -352,9 +399,6 @@ const char *m3_strerror(int code);
 const char *m3_version(void);
 
 /* ---- Not in this release: each returns EMOLNOSYS ----------------------- */
-
-/* Copies bytes from saddr of src to daddr of dst; SELF is the caller. */
-int mnx_vcopy(int src, void *saddr, int dst, void *daddr, long bytes);
 
 /* Notify a process of any VM as HARDWARE; notify with an argument. */
 int mnx_hdw_notify(int vmid, int dst);

@@ -6,8 +6,8 @@
 
 use core::ffi::{c_int, c_long};
 use m3ipc::{
-    BindError, CallError, Code, NodeError, NotifyError, ReceiveError, ReplyError, SendError, SendRecError,
-    Timeout,
+    BindError, CallError, Code, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError,
+    SendError, SendRecError, Timeout,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -35,7 +35,7 @@ macro_rules! refused {
     )*};
 }
 
-refused! { BindError CallError NotifyError ReceiveError ReplyError SendError SendRecError }
+refused! { BindError CallError CopyError GrantError NotifyError ReceiveError ReplyError SendError SendRecError }
 
 impl From<NodeError> for Refused {
     fn from(error: NodeError) -> Self {

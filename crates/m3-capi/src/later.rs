@@ -4,7 +4,7 @@
 //! No pointer that is taken is followed; the lift is for the names that C knows the functions by.
 #![allow(unsafe_code)]
 
-use core::ffi::{c_char, c_int, c_long, c_void};
+use core::ffi::{c_char, c_int, c_void};
 use m3ipc::Code;
 
 /// Declares calls that are not there yet.
@@ -20,8 +20,6 @@ macro_rules! not_there {
 }
 
 not_there! {
-    /// `mnx_vcopy`: copies a block between two endpoints.
-    mnx_vcopy(src: c_int, saddr: *mut c_void, dst: c_int, daddr: *mut c_void, bytes: c_long);
     /// `mnx_hdw_notify`: notifies as HARDWARE.
     mnx_hdw_notify(vmid: c_int, dst: c_int);
     /// `mnx_ntfy_value`: notifies with an argument.

@@ -16,6 +16,7 @@
 #![allow(rustdoc::private_intra_doc_links)]
 
 pub mod bind;
+pub mod copy;
 mod current;
 mod guard;
 pub mod info;

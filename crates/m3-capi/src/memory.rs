@@ -38,6 +38,8 @@ pub(crate) unsafe trait Plain: Copy {}
 unsafe impl Plain for Message {}
 // SAFETY: a number.
 unsafe impl Plain for usize {}
+// SAFETY: a number.
+unsafe impl Plain for u64 {}
 
 /// Copies a value in.
 #[inline]

@@ -62,7 +62,8 @@ pub struct VmUsr {
     pub vm_uid: c_uint,
     pub vm_gid: c_uint,
     pub vm_members: c_uint,
-    pub vm_reserved: [c_uint; 3],
+    pub vm_copy: c_uint,
+    pub vm_reserved: [c_uint; 2],
 }
 
 /// `struct proc_usr`: a slot.

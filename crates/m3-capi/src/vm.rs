@@ -9,13 +9,16 @@ use crate::memory;
 use crate::node::{self, SERVERS};
 use crate::records::{VmUsr, bytes_of, name_of};
 use crate::{current, records};
-use core::ffi::{c_int, c_ulong};
+use core::ffi::{c_int, c_uint, c_ulong};
 use m3ipc::{Code, NONE, NodeInfo, VmConfig, VmInfo};
 
 /// `PROC_NO_PID`: no process; as a VM, the caller's.
 pub(crate) const PROC_NO_PID: c_int = -1;
 /// `VM_FREE`.
 const VM_FREE: c_int = 1 << 1;
+/// `M3_COPY_OPEN` and `M3_COPY_GRANTED`.
+const COPY_OPEN: c_uint = 0;
+const COPY_GRANTED: c_uint = 1;
 const DEFAULT_MODE: u32 = 0o750;
 const DEFAULT_GRACE_MS: u32 = 1_000;
 
@@ -122,6 +125,11 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> Result<VmConfig, Refused> {
     let grace_ms = u32::try_from(wanted.vm_grace_ms).map_err(|_negative| Code::BadValue)?;
     let grace_ms = if grace_ms == 0 { DEFAULT_GRACE_MS } else { grace_ms };
     let mut config = VmConfig::new(&name).id(wanted.vm_vmid).mode(mode).grace_ms(grace_ms);
+    config = match wanted.vm_copy {
+        COPY_OPEN => config,
+        COPY_GRANTED => config.copy_granted(true),
+        _ => return Err(Code::BadValue.into()),
+    };
     if procs != 0 {
         config = config.procs(procs);
     }
@@ -151,7 +159,8 @@ fn shown(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
         vm_uid: vm.uid,
         vm_gid: vm.gid,
         vm_members: vm.endpoints,
-        vm_reserved: [0; 3],
+        vm_copy: c_uint::from(vm.copy_granted),
+        vm_reserved: [0; 2],
     }
 }
 

@@ -102,6 +102,10 @@ static inline int dvk_wakeup(int dcid, int ep) { return mnx_wakeup(dcid, ep); }
 static inline int dvk_vcopy(int src, void *saddr, int dst, void *daddr, long bytes) {
   return mnx_vcopy(src, saddr, dst, daddr, bytes);
 }
+static inline int dvk_vcopy_T(int src, void *saddr, int dst, void *daddr, long bytes,
+                              long timeout_ms) {
+  return mnx_vcopy_T(src, saddr, dst, daddr, bytes, timeout_ms);
+}
 static inline int dvk_hdw_notify(int dcid, int dst) { return mnx_hdw_notify(dcid, dst); }
 static inline int dvk_ntfy_value(int src_nr, int dst, int value) {
   return mnx_ntfy_value(src_nr, dst, value);

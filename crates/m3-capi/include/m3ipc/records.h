@@ -10,6 +10,9 @@
 #include "message.h"
 #include "numbers.h"
 
+#include <stddef.h>
+#include <stdint.h>
+
 #if defined(__GNUC__)
 #define M3_EXTENSION __extension__ /* unnamed unions in C99 */
 #else
@@ -86,6 +89,10 @@ typedef struct dvs_usr dvs_usr_t;
 
 /* ---- A VM -------------------------------------------------------------- */
 
+/* What vcopy may copy among members of one user; among users it is always what was granted. */
+#define M3_COPY_OPEN    0 /* all memory of a party */
+#define M3_COPY_GRANTED 1 /* what the party has lent or granted */
+
 /*
  * Parameters of a VM, for vm_init and from getvminfo. In vm_init a 0 in a limit
  * stands for the node's. The fields from vm_grace_ms on are ours; all bytes zero
@@ -109,7 +116,8 @@ struct VM_usr {
   unsigned int vm_uid;    /* out: owner */
   unsigned int vm_gid;    /* out: group of the owner */
   unsigned int vm_members; /* out: endpoints bound */
-  unsigned int vm_reserved[3]; /* zero */
+  unsigned int vm_copy;   /* M3_COPY_OPEN or M3_COPY_GRANTED */
+  unsigned int vm_reserved[2]; /* zero */
 };
 typedef struct VM_usr VM_usr_t;
 typedef struct VM_usr vm_usr_t;
@@ -132,7 +140,8 @@ struct dc_usr {
   unsigned int dc_uid;
   unsigned int dc_gid;
   unsigned int dc_members;
-  unsigned int dc_reserved[3];
+  unsigned int dc_copy;
+  unsigned int dc_reserved[2];
 };
 typedef struct dc_usr dc_usr_t;
 
@@ -288,6 +297,25 @@ typedef struct node_usr node_usr_t;
 #define NODE_TIME_FIELDS(p) (p)->n_nodeid, (p)->n_name, \
   (long)(p)->n_stimestamp.tv_sec, (long)(p)->n_stimestamp.tv_nsec, \
   (long)(p)->n_rtimestamp.tv_sec, (long)(p)->n_rtimestamp.tv_nsec
+
+/* ---- What is lent ------------------------------------------------------ */
+
+/* What may be done with memory that is lent or granted. */
+#define M3_READ  1u
+#define M3_WRITE 2u
+
+/* Most loans of one call. */
+#define M3_LOANS_MAX 16
+
+/* Memory that is lent with a request, for m3_sendrec_lent. */
+struct m3_loan {
+  void *base;
+  size_t bytes;
+  unsigned int rights; /* M3_READ, M3_WRITE or both */
+};
+
+/* A grant of memory: goes in a message as any number. Never 0. */
+typedef uint64_t m3_grant_t;
 
 /* ---- A peer ------------------------------------------------------------ */
 

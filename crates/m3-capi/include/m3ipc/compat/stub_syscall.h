@@ -22,6 +22,7 @@
 #define mnx_reply_T(d, m, ms)            (mnx_reply_T)((d), M3_MSG(m), (ms))
 #define mnx_relay(d, m)                  (mnx_relay)((d), M3_MSG(m))
 #define mnx_vcopy(s, sa, d, da, n)       (mnx_vcopy)((s), (void *)(intptr_t)(sa), (d), (void *)(intptr_t)(da), (n))
+#define mnx_vcopy_T(s, sa, d, da, n, ms) (mnx_vcopy_T)((s), (void *)(intptr_t)(sa), (d), (void *)(intptr_t)(da), (n), (ms))
 #define mnx_drvs_init(node, p)           (mnx_drvs_init)((node), (drvs_usr_t *)(intptr_t)(p))
 #define mnx_dvs_init(node, p)            (mnx_dvs_init)((node), (dvs_usr_t *)(intptr_t)(p))
 #define mnx_getdrvsinfo(p)               (mnx_getdrvsinfo)((drvs_usr_t *)(intptr_t)(p))

@@ -1,0 +1,89 @@
+/*
+ * A third party copies a block between two others: neither sends it, none sees it.
+ *
+ *     cc -o copy_between copy_between.c $(pkg-config --cflags --libs m3ipc) && ./copy_between
+ *
+ * The parent is the third party. The reader lends its block with a request, to be read;
+ * the writer lends room for it, to be written. Both wait until the parent answers.
+ */
+#include <m3ipc.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define VM_ID     9
+#define PARENT_NR 1
+#define SOURCE_NR FIRST_USER_NR
+#define DEST_NR   (FIRST_USER_NR + 1)
+#define BYTES     (8 * 1024 * 1024)
+
+static void check(const char *who, const char *what, int code) {
+  if (code >= 0) return;
+  fprintf(stderr, "%s: %s: %s (%d)\n", who, what, m3_strerror(code), code);
+  exit(EXIT_FAILURE);
+}
+
+static unsigned char byte_at(size_t at) { return (unsigned char)(at * 31 + at / 251); }
+
+/* Lends its block with a request, and waits. */
+static int party(int nr) {
+  const char *who = nr == SOURCE_NR ? "source" : "destination";
+  unsigned char *block = calloc(1, BYTES);
+  struct m3_loan loan = {block, BYTES, nr == SOURCE_NR ? M3_READ : M3_WRITE};
+  message m;
+
+  if (block == NULL) return EXIT_FAILURE;
+  for (size_t at = 0; nr == SOURCE_NR && at < BYTES; at++) block[at] = byte_at(at);
+  int self = mnx_bind(VM_ID, nr);
+  if (!M3_BOUND(self, nr)) check(who, "bind", self);
+  memset(&m, 0, sizeof m);
+  m.m_type = nr;
+  m.m1_p1 = (char *)block;
+  check(who, "sendrec_lent", m3_sendrec_lent_T(PARENT_NR, &m, &loan, 1, 20000));
+  for (size_t at = 0; at < BYTES; at++) {
+    if (block[at] != byte_at(at)) {
+      fprintf(stderr, "%s: byte %lu is wrong\n", who, (unsigned long)at);
+      return EXIT_FAILURE;
+    }
+  }
+  free(block);
+  return EXIT_SUCCESS;
+}
+
+int main(void) {
+  VM_usr_t vm;
+  message asked[2];
+  int ended = EXIT_SUCCESS;
+
+  int code = mnx_drvs_init(LOCALNODE, NULL);
+  if (code != EMOLDRVSBUSY) check("parent", "drvs_init", code);
+  memset(&vm, 0, sizeof vm);
+  vm.vm_vmid = VM_ID;
+  vm.vm_copy = M3_COPY_GRANTED; /* nothing is copied but what is lent */
+  strcpy(vm.vm_name, "between");
+  check("parent", "vm_init", mnx_vm_init(&vm));
+  int self = mnx_bind(VM_ID, PARENT_NR);
+  if (!M3_BOUND(self, PARENT_NR)) check("parent", "bind", self);
+
+  for (int nr = SOURCE_NR; nr <= DEST_NR; nr++) {
+    if (fork() == 0) _exit(party(nr));
+  }
+  for (int i = 0; i < 2; i++) {
+    message m;
+    check("parent", "receive", mnx_receive_T(ANY, &m, 20000));
+    asked[m.m_type - SOURCE_NR] = m;
+  }
+  check("parent", "vcopy", mnx_vcopy(asked[0].m_source, asked[0].m1_p1, asked[1].m_source, asked[1].m1_p1, BYTES));
+  printf("parent: %ld bytes from endpoint %d to endpoint %d\n", m3_copied(), asked[0].m_source, asked[1].m_source);
+  for (int i = 0; i < 2; i++) check("parent", "reply", mnx_reply(asked[i].m_source, &asked[i]));
+  for (int i = 0; i < 2; i++) {
+    int status = 0;
+    wait(&status);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != EXIT_SUCCESS) ended = EXIT_FAILURE;
+  }
+  check("parent", "unbind", mnx_unbind(VM_ID, self));
+  check("parent", "vm_end", mnx_vm_end(VM_ID));
+  return ended;
+}
