@@ -6,6 +6,7 @@
 mod place;
 mod plan;
 mod template;
+mod versioned;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -60,7 +61,8 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     let values = Values::new(&args.prefix, &args.libdir, version);
     let root = destination(args);
     let mut placer = Placer::new(&root);
-    plan::place(workspace, &values, &mut placer)?;
+    let shared = versioned::link(workspace, plan::built(workspace), &values.soname())?;
+    plan::place(workspace, &shared, &values, &mut placer)?;
     println!("{} files installed below {}", placer.count(), root.join(relative(&args.prefix)).display());
     if args.destdir.is_none() {
         println!("Next, as root: ldconfig && systemd-sysusers && systemctl daemon-reload");

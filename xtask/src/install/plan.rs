@@ -37,18 +37,26 @@ const UNITS: &[(&str, &str)] = &[
     ("dist/sysusers.d", "lib/sysusers.d"),
 ];
 
-/// Places everything.
+/// The name that cargo gives the libraries: it forbids the crate to bear the library's own, which the Rust API has.
+pub fn built(workspace: &Workspace) -> &str {
+    workspace.targets("m3-capi", "cdylib").next().unwrap_or("m3ipc")
+}
+
+/// Places everything; `shared` is the library for programs to load.
 ///
 /// # Errors
 /// Where a part that must be there is not, or a file cannot be written.
-pub fn place(workspace: &Workspace, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+pub fn place(
+    workspace: &Workspace,
+    shared: &Path,
+    values: &Values,
+    placer: &mut Placer,
+) -> Result<(), Error> {
     let release = workspace.target_dir.join("release");
     for name in ["m3", "m3d"] {
         placer.copy(&release.join(name), &values.prefix.join("bin").join(name), PROGRAM)?;
     }
-    // Cargo forbids the crate to bear the library's name, which the Rust API has; so it is renamed here.
-    let built = workspace.targets("m3-capi", "cdylib").next().unwrap_or("m3ipc");
-    libraries(&release, built, values, placer)?;
+    libraries(&release.join(format!("lib{}.a", built(workspace))), shared, values, placer)?;
     development(&workspace.root, values, placer)?;
     pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;
@@ -56,23 +64,22 @@ pub fn place(workspace: &Workspace, values: &Values, placer: &mut Placer) -> Res
     completions(&release.join("m3"), values, placer)
 }
 
-/// Places the libraries that cargo built under the name `built`.
-fn libraries(release: &Path, built: &str, values: &Values, placer: &mut Placer) -> Result<(), Error> {
-    let shared = release.join(format!("lib{built}.so"));
-    let content = fs::read(&shared).map_err(|e| Error::read(&shared, e))?;
-    let soname = format!("libm3ipc.so.{}", values.soversion);
+/// Places the libraries.
+fn libraries(archive: &Path, shared: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let content = fs::read(shared).map_err(|e| Error::read(shared, e))?;
+    let soname = values.soname();
     // Without it, a program linked today would load whatever version lies there tomorrow.
     if !contains(&content, format!("\0{soname}\0").as_bytes()) {
         return Err(Error::Unfit {
-            what: format!("lib{built}.so does not carry the SONAME {soname}"),
-            next: format!("Let m3-capi's build.rs print cargo::rustc-cdylib-link-arg=-Wl,-soname,{soname}"),
+            what: format!("{} does not carry the SONAME {soname}", shared.display()),
+            next: "See how install/versioned.rs links it.".into(),
         });
     }
     let real = format!("libm3ipc.so.{}", values.version);
     placer.file(&values.libdir.join(&real), &content, PROGRAM)?;
     placer.link(&values.libdir.join(&soname), &real)?;
     placer.link(&values.libdir.join("libm3ipc.so"), &soname)?;
-    placer.copy(&release.join(format!("lib{built}.a")), &values.libdir.join("libm3ipc.a"), TEXT)
+    placer.copy(archive, &values.libdir.join("libm3ipc.a"), TEXT)
 }
 
 /// Headers, pkg-config, CMake.

@@ -34,6 +34,11 @@ impl Values {
         }
     }
 
+    /// The name that programs look the shared library up by.
+    pub fn soname(&self) -> String {
+        format!("libm3ipc.so.{}", self.soversion)
+    }
+
     /// Fills in a template.
     ///
     /// # Errors

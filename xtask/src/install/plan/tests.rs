@@ -55,15 +55,19 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     Workspace { root: folder.0.clone(), target_dir: folder.0.join("target"), packages: vec![capi] }
 }
 
+fn shared(workspace: &Workspace) -> PathBuf {
+    workspace.target_dir.join("release/libm3ipc_c.so")
+}
+
 #[test]
 fn everything_lands_in_its_place() {
     let folder = Folder::new("plan");
     let workspace = tree_with(&folder, "ELF\0libm3ipc.so.0\0");
     let values = Values::new(Path::new("/usr"), Path::new("lib/multi"), "0.1.0");
     let mut placer = Placer::new(&folder.0.join("out"));
-    place(&workspace, &values, &mut placer).expect("the made-up tree is whole");
+    place(&workspace, &shared(&workspace), &values, &mut placer).expect("the made-up tree is whole");
     // A second time over the first must do as well.
-    place(&workspace, &values, &mut placer).expect("it may be installed over");
+    place(&workspace, &shared(&workspace), &values, &mut placer).expect("it may be installed over");
 
     assert_eq!(folder.read("out/usr/bin/m3d"), "daemon");
     assert_eq!(folder.read("out/usr/lib/multi/libm3ipc.so"), "ELF\0libm3ipc.so.0\0");
@@ -86,6 +90,7 @@ fn a_library_without_a_soname_is_refused() {
     let folder = Folder::new("soname");
     let workspace = tree_with(&folder, "ELF without a name");
     let values = Values::new(Path::new("/usr"), Path::new("lib"), "0.1.0");
-    let error = place(&workspace, &values, &mut Placer::new(&folder.0.join("out"))).expect_err("no SONAME");
+    let error = place(&workspace, &shared(&workspace), &values, &mut Placer::new(&folder.0.join("out")))
+        .expect_err("no SONAME");
     assert!(error.to_string().contains("SONAME"), "{error}");
 }
