@@ -19,6 +19,7 @@ pub fn directory(common: &Common) -> PathBuf {
 pub fn node(common: &Common) -> Result<Node> {
     let directory = directory(common);
     match Node::find(&directory) {
+        Err(error) if error.code == Code::Version => Err(error.into()),
         Err(_) if directory.join("journal").exists() => node_or_new(common),
         other => Ok(other?),
     }
@@ -27,8 +28,11 @@ pub fn node(common: &Common) -> Result<Node> {
 /// The node; started where it does not run.
 pub fn node_or_new(common: &Common) -> Result<Node> {
     let directory = directory(common);
-    if let Ok(node) = Node::find(&directory) {
-        return Ok(node);
+    match Node::find(&directory) {
+        Ok(node) => return Ok(node),
+        // One that runs and does not match is no reason to start another beside it.
+        Err(error) if error.code == Code::Version => return Err(error.into()),
+        Err(_) => {}
     }
     if std::env::var_os("M3_DAEMON").is_some_and(|named| !named.is_empty()) {
         return Ok(Node::attach_at(&directory)?);

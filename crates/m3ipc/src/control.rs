@@ -1,7 +1,7 @@
 //! The control connection: requests to the node daemon, and its news.
 
 use crate::error::Fail;
-use crate::{runtime, spawn};
+use crate::{daemon, runtime, spawn};
 use m3_abi::Code;
 use m3_link::Side;
 use m3_sys::{Errno, NotForChildren};
@@ -57,13 +57,21 @@ pub(crate) struct Control {
 impl Control {
     /// Connects to the daemon of this directory.
     pub(crate) fn connect(directory: &Path, absent: Absent) -> Result<Self, Fail> {
+        let mut daemon = String::new();
         for _ in 0..LEAVING_TRIES {
             match Self::greet(directory, absent) {
-                Err(fail) if fail.code == Code::NotConn => std::thread::sleep(LEAVING_PAUSE),
+                Err(fail) if fail.code == Code::NotConn => {
+                    daemon = fail.why;
+                    std::thread::sleep(LEAVING_PAUSE);
+                }
                 other => return other,
             }
         }
-        Err(Fail::new(Code::DrvsInit, "the node daemon is leaving; try again, or see its log"))
+        let why = format!(
+            "the node daemon ({daemon}) closes every connection: it is leaving, or of a version that this \
+             program (version {VERSION}) cannot talk to; try again, or see its log"
+        );
+        Err(Fail::new(Code::DrvsInit, why))
     }
 
     /// A daemon that was just leaving takes connections without serving them.
@@ -78,9 +86,21 @@ impl Control {
             late: 0,
             buffer,
         };
-        match control.hello()? {
-            Reply::Welcome { .. } => Ok(control),
-            _ => Err(unexpected()),
+        let daemon = |control: &Self| daemon::describe(directory, &control.socket);
+        match control.hello() {
+            Ok(Reply::Welcome { .. }) => Ok(control),
+            Ok(_) => Err(unexpected()),
+            Err(fail) if fail.code == Code::NotConn => Err(Fail::new(Code::NotConn, daemon(&control))),
+            Err(fail) if fail.code == Code::Version => {
+                let why = format!(
+                    "the node daemon ({}) does not match this program, which speaks version {VERSION}: {}; end \
+                     it by its own `m3 down` or by its pid, or name the right one with M3_DAEMON",
+                    daemon(&control),
+                    fail.why,
+                );
+                Err(Fail::new(Code::Version, why))
+            }
+            Err(fail) => Err(fail),
         }
     }
 

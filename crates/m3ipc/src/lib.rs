@@ -21,6 +21,7 @@
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
 mod control;
+mod daemon;
 mod endpoint;
 mod error;
 mod node;

@@ -15,7 +15,12 @@ fn program() -> Result<(PathBuf, &'static [&'static str]), Fail> {
         let prefix = prefix_of(&named);
         return Ok((named, prefix));
     }
-    let beside = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned));
+    let own = std::env::current_exe().ok();
+    // The command line tool is a daemon as well, and surely of its own version.
+    if let Some(own) = own.as_ref().filter(|own| own.file_name().is_some_and(|name| name == "m3")) {
+        return Ok((own.clone(), prefix_of(own)));
+    }
+    let beside = own.and_then(|exe| exe.parent().map(Path::to_owned));
     // Programs under target/debug/deps or target/debug/examples have the tools one level up.
     let above = beside.as_deref().and_then(Path::parent).map(Path::to_owned);
     let path = std::env::var_os("PATH").unwrap_or_default();
