@@ -41,9 +41,14 @@ pub enum News {
         /// Whether a window came with this.
         window: bool,
     },
-    /// A notification in another's name (src_notify).
+    /// A notification that came through the daemon: in another's name (src_notify), or
+    /// given while this endpoint had not come (back) to this daemon yet.
     Notified {
         /// In whose name.
         source: i32,
+        /// Its pending bits.
+        bits: u64,
+        /// Its process, user and group; none where nobody stands behind it.
+        by: Option<(i32, u32, u32)>,
     },
 }

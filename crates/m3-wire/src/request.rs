@@ -174,4 +174,15 @@ pub enum Request {
     /// As `Contact`, where the link of before never reached this endpoint (it had
     /// no descriptor or no memory for it): made anew, for both.
     Renew(i32),
+    /// As `Contact`, for a call that does not wait: refused with -11 where the
+    /// other has not come (back) to this daemon yet.
+    ContactNow(i32),
+    /// A notification for one who has not come (back) to this daemon yet: the daemon
+    /// keeps it until then. Answer: `Done`; refused with -11 where the other is there.
+    Notify {
+        /// To whom.
+        destination: i32,
+        /// The pending bits, for HARDWARE and SYSTEM.
+        bits: u64,
+    },
 }

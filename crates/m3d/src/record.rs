@@ -21,6 +21,7 @@ fn changes(request: &Request) -> bool {
             | Request::Bind { .. }
             | Request::BindOther { .. }
             | Request::Contact(_)
+            | Request::ContactNow(_)
             | Request::Renew(_)
             | Request::NameAttach(_)
             | Request::SetPrivileges { .. }

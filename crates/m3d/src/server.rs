@@ -4,6 +4,7 @@ use crate::connection::{Connection, Deferred, Sent};
 use crate::death::Watch;
 use crate::home::Home;
 use crate::journal::Journal;
+use crate::serve::Notes;
 use crate::settings::{self, Settings};
 use crate::spare::Spare;
 use m3_model::tables::{Cred, Death, Node, Place, Quota};
@@ -60,6 +61,8 @@ pub(crate) struct Server {
     pub(crate) held: BTreeSet<(Place, Place)>,
     /// Windows made so far: for whom, and through which peer's memory.
     pub(crate) windows: BTreeMap<(Place, Place), u32>,
+    /// Notifications for those who have not come (back) yet.
+    pub(crate) notes: Notes,
     pub(crate) poll: Poll,
     pub(crate) sources: HashMap<u64, Source>,
     pub(crate) connections: HashMap<u64, Connection>,
@@ -111,6 +114,7 @@ impl Server {
             node,
             takeovers,
             held: BTreeSet::new(),
+            notes: Notes::new(),
             windows: BTreeMap::new(),
             poll,
             sources: HashMap::new(),
@@ -349,6 +353,7 @@ impl Server {
         for death in deaths {
             let address = death.place.address.0;
             self.forget_links(death.place, &death.peers);
+            self.forget_notes(death.place);
             for peer in &death.peers {
                 let there = Place::new(death.place.vm, peer.address);
                 if let Some(token) = self.present.get(&there).copied() {

@@ -134,6 +134,7 @@ impl Server {
         let told = std::mem::take(&mut pages.told);
         self.tell_tickets(&told, place.address.0);
         self.done(token);
+        self.tell_notes(place);
         for waiting in self.waiting_for(Deferred::Contact(place)) {
             self.contact(waiting, place.address);
         }

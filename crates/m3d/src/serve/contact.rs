@@ -39,6 +39,21 @@ impl Server {
         }
     }
 
+    /// A contact of one who does not wait for the other to come (back).
+    pub(super) fn contact_now(&mut self, token: u64, peer: Address) {
+        let Some(here) = self.own_place(token) else { return };
+        let there = Place::new(here.vm, peer);
+        let lives = self.node.lookup(here.vm, Some(here.address), peer).is_ok();
+        if lives && !self.held.contains(&(here, there)) && !self.has_come(there) {
+            let why = format_args!(
+                "endpoint {peer} has not come to this daemon yet; it will within a second of \
+                                    sleep, or at one of its next calls"
+            );
+            return self.refuse(token, Code::Again, why);
+        }
+        self.contact(token, peer);
+    }
+
     /// A contact of one whom the former link never reached.
     pub(super) fn renew(&mut self, token: u64, peer: Address) {
         if let Some(here) = self.connections.get(&token).and_then(|connection| connection.place) {

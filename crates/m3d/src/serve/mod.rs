@@ -6,9 +6,12 @@ mod berth;
 mod bind;
 mod contact;
 mod node;
+mod notes;
 mod rights;
 mod vm;
 mod waits;
+
+pub(crate) use notes::Notes;
 
 use crate::server::Server;
 use m3_abi::{Address, Code};
@@ -29,10 +32,7 @@ impl Server {
                     self.refuse(
                         token,
                         Code::Version,
-                        format_args!(
-                            "this daemon speaks version {VERSION}, the library {version}; \
-                             end it with `m3 down` and start the one that came with the library"
-                        ),
+                        format_args!("this daemon speaks version {VERSION}, the library {version}"),
                     );
                     self.close(token);
                 }
@@ -75,6 +75,8 @@ impl Server {
             Request::Unbind { vm, address } => self.unbind(token, cred, vm, address),
             Request::Left => self.leave(token),
             Request::Contact(address) => self.contact(token, Address(address)),
+            Request::ContactNow(address) => self.contact_now(token, Address(address)),
+            Request::Notify { destination, bits } => self.notify(token, Address(destination), bits),
             Request::Renew(address) => self.renew(token, Address(address)),
             Request::Recall(peers) => self.recall(token, &peers),
             Request::GetEndpoint(pid) => self.get_endpoint(token, cred, pid),

@@ -119,9 +119,7 @@ impl Server {
                 return self.refuse(token, error.code(died), error);
             }
         }
-        if let Some(other) = self.present.get(&Place::new(own.vm, destination)).copied() {
-            self.tell(other, News::Notified { source: source.0 }, Vec::new());
-        }
+        self.note(Place::new(own.vm, destination), source, 0, None);
         self.done(token);
     }
 

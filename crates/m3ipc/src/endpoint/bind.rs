@@ -136,7 +136,7 @@ impl Endpoint {
     #[cold]
     fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         for _ in 0..CONTACT_TRIES {
-            let request = self.request_for(peer);
+            let request = self.request_for(peer, deadline);
             m3_sys::pause_point("client.before_contact");
             let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
             match self.control.request_until(&request, until_ns) {

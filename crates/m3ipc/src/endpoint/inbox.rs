@@ -8,10 +8,18 @@
 use super::peers::{Peer, Peers};
 use m3_link::{Hints, Status, WATCH_MAX};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// No link.
 const NOBODY: u32 = u32::MAX;
+
+/// A notification that no link brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Foreign {
+    pub(super) bits: u64,
+    /// Process, user and group of its source; none where nobody stands behind it.
+    pub(super) by: Option<(i32, u32, u32)>,
+}
 
 /// What has been found and not been taken.
 #[derive(Debug)]
@@ -21,8 +29,8 @@ pub(super) struct Inbox {
     messages: BinaryHeap<Reverse<(u64, u32, u64)>>,
     /// Notifications: slot and index, so the lowest slot comes first.
     notifications: BTreeSet<(i32, u32)>,
-    /// Notifications in another's name (src_notify), by the source's address.
-    pub(super) foreign: BTreeSet<i32>,
+    /// Notifications that came through the daemon, by the source's address.
+    pub(super) foreign: BTreeMap<i32, Foreign>,
     watch: [u32; WATCH_MAX],
     next_place: usize,
     recent: [u32; WATCH_MAX],
@@ -34,7 +42,7 @@ impl Default for Inbox {
         Self {
             messages: BinaryHeap::new(),
             notifications: BTreeSet::new(),
-            foreign: BTreeSet::new(),
+            foreign: BTreeMap::new(),
             watch: [NOBODY; WATCH_MAX],
             next_place: 0,
             recent: [NOBODY; WATCH_MAX],

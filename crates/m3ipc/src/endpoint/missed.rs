@@ -7,6 +7,7 @@
 
 use super::Endpoint;
 use crate::error::Fail;
+use crate::timeout::Deadline;
 use m3_abi::{Address, Code};
 use m3_link::Side;
 use m3_wire::{News, PeerInfo, Reply, Request};
@@ -14,8 +15,12 @@ use std::os::fd::OwnedFd;
 
 impl Endpoint {
     /// The request for a link: made anew where the former one was missed.
-    pub(super) fn request_for(&self, peer: Address) -> Request {
-        if self.missed.contains(&peer.0) { Request::Renew(peer.0) } else { Request::Contact(peer.0) }
+    pub(super) fn request_for(&self, peer: Address, deadline: Deadline) -> Request {
+        match peer.0 {
+            missed if self.missed.contains(&missed) => Request::Renew(missed),
+            peer if deadline.no_wait => Request::ContactNow(peer),
+            peer => Request::Contact(peer),
+        }
     }
 
     /// Takes up a link, or remembers that it was missed.

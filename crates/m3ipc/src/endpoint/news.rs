@@ -1,5 +1,6 @@
 //! News of the daemon: links that peers made, deaths, ends; and its takeovers.
 
+use super::inbox::Foreign;
 use super::{Endpoint, Face};
 use crate::control::{Absent, Control};
 use crate::error::Fail;
@@ -78,7 +79,10 @@ impl Endpoint {
             }
             News::Traps(traps) => self.traps = traps,
             News::Berth { peer, .. } => self.lie_still_for(Address(peer), fds),
-            News::Notified { source } => drop(self.inbox.foreign.insert(source)),
+            News::Notified { source, bits, by } => {
+                let noted = self.inbox.foreign.entry(source).or_insert(Foreign { bits: 0, by });
+                *noted = Foreign { bits: noted.bits | bits, by };
+            }
         }
     }
 

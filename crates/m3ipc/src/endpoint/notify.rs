@@ -27,7 +27,18 @@ impl Endpoint {
 
     fn notify_bits(&mut self, to: Address, bits: u64) -> Result<(), Fail> {
         self.enter(Trap::Notify)?;
-        let index = self.contact(to, Timeout::Never.deadline())?;
+        let index = loop {
+            match self.contact(to, Timeout::Now.deadline()) {
+                Err(fail) if fail.code == Code::Again => {}
+                other => break other?,
+            }
+            // It has not come to this daemon yet, which remembers for it.
+            let request = Request::Notify { destination: to.0, bits };
+            match self.ask_daemon(&request) {
+                Err(fail) if fail.code == Code::Again => {}
+                other => return other.map(|_| self.desk.count(Counter::Notified)),
+            }
+        };
         let peer = self.peers.get(index);
         peer.check(Code::DstDied)?;
         if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {

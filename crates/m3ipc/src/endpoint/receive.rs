@@ -1,5 +1,6 @@
 //! receive: notifications first, then messages in order of arrival.
 
+use super::inbox::Foreign;
 use super::wait::Want;
 use super::{Endpoint, Identity, Trap};
 use crate::error::{Fail, ReceiveError};
@@ -192,9 +193,8 @@ impl Endpoint {
 
     /// The next notification: of the lowest slot, or (`in_turn`) of the one after the latest let through so.
     fn next_notification(&mut self, in_turn: bool) -> Option<Long> {
-        let foreign = self.inbox.foreign.pop_first();
-        if let Some(source) = foreign {
-            return Some(self.foreign_note(Address(source)));
+        if let Some((source, foreign)) = self.inbox.foreign.pop_first() {
+            return Some(self.foreign_note(Address(source), foreign));
         }
         let after = if in_turn { self.turn_note } else { i32::MIN };
         let index = self.inbox.next_notification(&mut self.peers, after)?;
@@ -229,11 +229,15 @@ impl Endpoint {
             Code::DstDied => Code::SrcDied.into(),
             _ => fail,
         };
-        if self.inbox.foreign.remove(&source.0) {
-            return Ok(self.foreign_note(source));
+        if let Some(foreign) = self.inbox.foreign.remove(&source.0) {
+            return Ok(self.foreign_note(source, foreign));
         }
         loop {
-            let index = self.contact(source, deadline).map_err(src_died)?;
+            let index = match self.contact(source, deadline) {
+                // It is not there yet; when it comes, it rings.
+                Err(fail) if fail.code == Code::Again && self.arm(source) => return Err(fail),
+                other => other.map_err(src_died)?,
+            };
             let want = Want { verb: Verb::Receive, peer: source, index: Some(index), posted: None };
             let received = self.wait(want, deadline, |endpoint| endpoint.look_for_one(index, &mut *room));
             match received {
@@ -262,17 +266,19 @@ impl Endpoint {
             return Ok(Some(self.delivered(index, &incoming)));
         }
         self.hear()?;
-        if self.inbox.foreign.remove(&address.0) {
-            return Ok(Some(self.foreign_note(address)));
+        if let Some(foreign) = self.inbox.foreign.remove(&address.0) {
+            return Ok(Some(self.foreign_note(address, foreign)));
         }
         self.peers.get(index).check(Code::SrcDied)?;
         Ok(None)
     }
 
-    /// A notification in another's name: nobody stands behind it.
-    fn foreign_note(&mut self, source: Address) -> Long {
-        self.latest = Some(Identity { address: source, pid: -1, uid: u32::MAX, gid: u32::MAX });
-        note(source, 0)
+    /// A notification that came through the daemon.
+    fn foreign_note(&mut self, source: Address, foreign: Foreign) -> Long {
+        let (pid, uid, gid) = foreign.by.unwrap_or((-1, u32::MAX, u32::MAX));
+        self.latest = Some(Identity { address: source, pid, uid, gid });
+        let has_argument = source == HARDWARE || source == SYSTEM;
+        note(source, if has_argument { foreign.bits } else { 0 })
     }
 
     fn delivered(&self, index: u32, incoming: &Incoming) -> Long {

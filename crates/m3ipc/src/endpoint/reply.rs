@@ -31,7 +31,7 @@ impl Endpoint {
     }
 
     fn reply_message(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
-        let index = self.contact(to, Timeout::Never.deadline())?;
+        let index = self.contact_client(to)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Reply)?;
         m3_sys::pause_point("server.before_answer");
@@ -69,15 +69,19 @@ impl Endpoint {
 
     fn relay_request(&mut self, client: Address, to: Address, said: &[u8]) -> Result<(), Fail> {
         self.enter(Trap::Relay)?;
-        for party in [client, to] {
-            let index = self.contact(party, Timeout::Never.deadline())?;
-            self.peers.get(index).check(Code::DstDied)?;
+        let index = self.contact_client(client)?;
+        self.peers.get(index).check(Code::DstDied)?;
+        match self.contact(to, Timeout::Now.deadline()) {
+            Ok(index) => self.peers.get(index).check(Code::DstDied)?,
+            // It has not come to this daemon yet: for that the client waits, not this one.
+            Err(fail) if fail.code == Code::Again => {}
+            Err(fail) => return Err(fail),
         }
         if client == to {
             return Err(Code::Endpoint.into());
         }
         // Found once more: the other's contact may have let go of a client that died meanwhile.
-        let index = self.contact(client, Timeout::Never.deadline())?;
+        let index = self.contact_client(client)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Relay)?;
         let mut payload = [0; PAYLOAD_BYTES];
@@ -87,6 +91,14 @@ impl Endpoint {
             Answer::Posted => Ok(()),
             Answer::NotAwaited => Err(Code::ProcSts.into()),
         }
+    }
+
+    /// The link with one who waits for an answer: it has made that link itself.
+    fn contact_client(&mut self, client: Address) -> Result<u32, Fail> {
+        self.contact(client, Timeout::Now.deadline()).map_err(|fail| match fail.code {
+            Code::Again => Code::ProcSts.into(),
+            _ => fail,
+        })
     }
 
     /// Answers the request taken from this peer, if it still waits.
