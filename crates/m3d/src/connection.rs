@@ -41,6 +41,8 @@ pub(crate) struct Connection {
     pub(crate) cred: Cred,
     /// When the process started: with its number, its identity.
     pub(crate) started: u64,
+    /// The turn of the loop in which it was last served.
+    pub(crate) served_in: u64,
     /// The version has been agreed upon.
     pub(crate) greeted: bool,
     /// The endpoint that this connection is for.
@@ -92,6 +94,7 @@ impl Connection {
             socket,
             cred,
             started,
+            served_in: 0,
             greeted: false,
             place: None,
             pages: None,

@@ -9,6 +9,7 @@
 //! server ─ loop, sources, time limits      serve/* ─ a request in, a reply out
 //!   ├ connection ─ one member's socket       ├ node vm bind contact waits ask rights
 //!   ├ death ─ processes and threads watched  └ (all through `Server`)
+//!   ├ turn ─ who is served when, and how much
 //!   └ journal, home ─ what outlives a kill
 //! ```
 
@@ -22,6 +23,7 @@ mod serve;
 mod server;
 mod settings;
 mod spare;
+mod turn;
 
 pub use settings::{Args, Settings, SettingsError};
 

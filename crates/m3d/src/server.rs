@@ -7,6 +7,7 @@ use crate::journal::Journal;
 use crate::serve::Notes;
 use crate::settings::{self, Settings};
 use crate::spare::Spare;
+use crate::turn::Turn;
 use m3_model::tables::{Cred, Death, Node, Place, Quota};
 use m3_sys::{Errno, Poll, Ready};
 use m3_wire::{FromDaemon, News, Refusal, Reply, Request};
@@ -74,6 +75,7 @@ pub(crate) struct Server {
     pub(crate) grace_ms: HashMap<i32, u32>,
     pub(crate) leaving: bool,
     pub(crate) spare: Spare,
+    pub(crate) turn: Turn,
     pub(crate) journal: Journal,
     alarms: BTreeMap<(u64, u64), Alarm>,
     next_token: u64,
@@ -126,6 +128,7 @@ impl Server {
             grace_ms: HashMap::new(),
             leaving: false,
             spare: Spare::new(),
+            turn: Turn::default(),
             journal,
             alarms: BTreeMap::new(),
             next_token: 1,
@@ -151,8 +154,7 @@ impl Server {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(system("waiting")(errno)),
             }
-            // Deaths first: whoever waits for a dead one waits no longer than he must.
-            ready.sort_by_key(|event| matches!(self.sources.get(&event.token), Some(Source::Connection)));
+            self.begin_turn(&mut ready);
             for event in &ready {
                 self.serve_event(*event);
             }
@@ -232,9 +234,11 @@ impl Server {
             return;
         }
         let mut buffer = [0; m3_wire::REQUEST_MAX_BYTES];
-        // A few at a time, so that nobody keeps the others waiting.
-        for _ in 0..16 {
-            let Some(connection) = self.connections.get(&event.token) else { return };
+        while self.turn.takes_another(event.token) {
+            let Some(connection) = self.connections.get_mut(&event.token) else { return };
+            if !self.turn.takes_of(connection) {
+                return;
+            }
             // Who does not read gets no more to read: its requests wait in its own socket.
             if connection.is_full {
                 return;
