@@ -4,7 +4,7 @@
 //! mapped pages and in a model checker (`tests/loom`), which brings its own words.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use m3_shm::{Observed, Shared};
+use m3_shm::{ObservedPage, Shared, SharedPage};
 
 /// A 64-bit atomic word.
 pub trait Word64 {
@@ -138,31 +138,39 @@ pub trait Page {
     fn wake(&self, word: &Self::Word32);
 }
 
-impl Page for Shared {
-    type Word64 = AtomicU64;
-    type Word32 = AtomicU32;
+/// A mapped region is such memory.
+macro_rules! page {
+    ($region:ty) => {
+        impl Page for $region {
+            type Word64 = AtomicU64;
+            type Word32 = AtomicU32;
 
-    #[inline]
-    fn word64(&self, offset: usize) -> &AtomicU64 {
-        Self::word64(self, offset)
-    }
-    #[inline]
-    fn word32(&self, offset: usize) -> &AtomicU32 {
-        Self::word32(self, offset)
-    }
-    #[inline]
-    fn write(&self, offset: usize, bytes: &[u8]) {
-        Self::write(self, offset, bytes);
-    }
-    #[inline]
-    fn read(&self, offset: usize, bytes: &mut [u8]) {
-        Self::read(self, offset, bytes);
-    }
-    #[inline]
-    fn wake(&self, word: &AtomicU32) {
-        m3_sys::wake(word);
-    }
+            #[inline]
+            fn word64(&self, offset: usize) -> &AtomicU64 {
+                Self::word64(self, offset)
+            }
+            #[inline]
+            fn word32(&self, offset: usize) -> &AtomicU32 {
+                Self::word32(self, offset)
+            }
+            #[inline]
+            fn write(&self, offset: usize, bytes: &[u8]) {
+                Self::write(self, offset, bytes);
+            }
+            #[inline]
+            fn read(&self, offset: usize, bytes: &mut [u8]) {
+                Self::read(self, offset, bytes);
+            }
+            #[inline]
+            fn wake(&self, word: &AtomicU32) {
+                m3_sys::wake(word);
+            }
+        }
+    };
 }
+
+page!(SharedPage);
+page!(Shared);
 
 /// Memory that can only be looked at.
 pub trait View {
@@ -174,7 +182,7 @@ pub trait View {
     fn load64(&self, offset: usize, order: Ordering) -> u64;
 }
 
-impl View for Observed {
+impl View for ObservedPage {
     #[inline]
     fn load32(&self, offset: usize, order: Ordering) -> u32 {
         Self::load32(self, offset, order)

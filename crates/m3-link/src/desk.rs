@@ -6,12 +6,12 @@
 use crate::atom::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3_abi::Address;
-use m3_shm::Shared;
+use m3_shm::SharedPage;
 use m3_sys::Errno;
 use std::os::fd::AsFd;
 
 /// Size of a desk in bytes.
-pub const DESK_BYTES: usize = 4096;
+pub const DESK_BYTES: usize = m3_shm::PAGE_BYTES;
 
 /// A wakeup that no receive(ANY) has consumed yet.
 pub const FLAG_WOKEN: u32 = 1;
@@ -105,15 +105,15 @@ pub enum Counter {
 
 /// The owner's side of a desk.
 #[derive(Debug)]
-pub struct Desk<P = Shared>(P);
+pub struct Desk<P = SharedPage>(P);
 
 impl Desk {
     /// Maps a desk.
     ///
     /// # Errors
-    /// Of [`Shared::map`].
+    /// Of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Shared::map(memory, DESK_BYTES).map(Self)
+        SharedPage::map(memory).map(Self)
     }
 }
 
@@ -178,15 +178,15 @@ impl<P: Page> Desk<P> {
 
 /// The daemon's side of a desk.
 #[derive(Debug)]
-pub struct DeskView<P = Shared>(P);
+pub struct DeskView<P = SharedPage>(P);
 
 impl DeskView {
     /// Maps a desk.
     ///
     /// # Errors
-    /// Of [`Shared::map`].
+    /// Of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Shared::map(memory, DESK_BYTES).map(Self)
+        SharedPage::map(memory).map(Self)
     }
 }
 

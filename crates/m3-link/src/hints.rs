@@ -5,12 +5,12 @@
 
 use crate::atom::{Page, Word64};
 use core::sync::atomic::Ordering;
-use m3_shm::Shared;
+use m3_shm::SharedPage;
 use m3_sys::Errno;
 use std::os::fd::AsFd;
 
 /// Size of the hints in bytes.
-pub const HINTS_BYTES: usize = 4096;
+pub const HINTS_BYTES: usize = m3_shm::PAGE_BYTES;
 const TOP_WORDS: usize = 7;
 const LEAF_WORDS: usize = TOP_WORDS * 64;
 const LEAVES: usize = 64;
@@ -19,15 +19,15 @@ pub const HINTS_MAX: u32 = 64 * 448;
 
 /// The hints of one endpoint: its own, or a peer's.
 #[derive(Debug)]
-pub struct Hints<P = Shared>(P);
+pub struct Hints<P = SharedPage>(P);
 
 impl Hints {
     /// Maps a page of hints.
     ///
     /// # Errors
-    /// Of [`Shared::map`].
+    /// Of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Shared::map(memory, HINTS_BYTES).map(Self)
+        SharedPage::map(memory).map(Self)
     }
 }
 

@@ -17,12 +17,12 @@ use crate::atom::{Page, Word32, Word64};
 use crate::slot::{self, Broken, Kind, Phase, State};
 use core::sync::atomic::Ordering;
 use m3_abi::{LONG_MAX_BYTES, PAYLOAD_BYTES};
-use m3_shm::Shared;
+use m3_shm::SharedPage;
 use m3_sys::Errno;
 use std::os::fd::AsFd;
 
 /// Size of a link in bytes.
-pub const LINK_BYTES: usize = 4096;
+pub const LINK_BYTES: usize = m3_shm::PAGE_BYTES;
 
 const CELL: usize = 0x000;
 const CELL_BYTES: usize = 0x40;
@@ -103,7 +103,7 @@ pub enum Answer {
 
 /// One party's side of a link.
 #[derive(Debug)]
-pub struct Link<P = Shared> {
+pub struct Link<P = SharedPage> {
     page: P,
     side: Side,
     /// The last message posted here, as it was posted.
@@ -116,9 +116,9 @@ impl Link {
     /// Maps a link as one of its parties.
     ///
     /// # Errors
-    /// Of [`Shared::map`].
+    /// Of [`SharedPage::map`].
     pub fn map(memory: impl AsFd, side: Side) -> Result<Self, Errno> {
-        Ok(Self::over(Shared::map(memory, LINK_BYTES)?, side))
+        Ok(Self::over(SharedPage::map(memory)?, side))
     }
 }
 
@@ -222,6 +222,13 @@ impl<P: Page> Link<P> {
         let Some(state) = slot::look(self.peer_word())? else { return Ok(None) };
         let stamp = self.page.word64(self.peer_cell() + STAMP).load(Ordering::Relaxed);
         Ok(Some(Arrival { state, stamp }))
+    }
+
+    /// Whether the peer has surely posted nothing that was not taken: cheaper than [`look`](Self::look).
+    #[must_use]
+    #[inline]
+    pub fn is_quiet(&self) -> bool {
+        slot::is_quiet(self.peer_word())
     }
 
     /// What lies there for one who awaits the answer to `request`: an answer

@@ -3,7 +3,8 @@
 //! A wake-up costs more than anything else here, a lost CPU comes second. So
 //! an adaptive waiter looks for as long as a wake-up would cost while its peer
 //! runs on another CPU, hands the CPU over where both share one, and
-//! remembers whether looking has paid lately.
+//! remembers how long its waits have lasted lately: looking for longer than
+//! that would cost more than it saves.
 
 use m3_sys::{monotonic_ns, relax, yield_cpu};
 
@@ -30,27 +31,32 @@ pub enum Step {
 
 /// Looks between two readings of the clock.
 const LOOKS_PER_CLOCK: u32 = 32;
-/// How long looking may last: about what a sleep and a wake-up cost.
-const LOOK_NS: u64 = 20_000;
-/// How long it may last where it has not paid lately.
+/// How long looking may last at least, where it may pay: a sleep and a wake-up cost so much anywhere.
+const LOOK_MIN_NS: u64 = 20_000;
+/// How long it may last at most: what they cost on a virtual machine whose other CPU has gone idle.
+const LOOK_MAX_NS: u64 = 100_000;
+/// How long it may last where waits have been longer than that lately.
 const SHORT_LOOK_NS: u64 = 1_000;
 /// How often the CPU is handed over before the waiter sleeps.
 const YIELDS: u32 = 24;
-/// How many waits in a row must have ended asleep before looking is cut short.
-const PATIENT: u32 = 4;
+/// What is taken for the length of a wait that ended before the clock was read.
+const BRIEF_NS: u64 = 500;
+/// The newest wait counts for one in so many.
+const WEIGHT: u64 = 4;
 
 /// The memory of an endpoint's waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pace {
     strategy: Strategy,
-    slept_in_a_row: u32,
+    /// How long waits last lately.
+    typical_ns: u64,
 }
 
 impl Pace {
     /// A pace of this strategy.
     #[must_use]
     pub fn new(strategy: Strategy) -> Self {
-        Self { strategy, slept_in_a_row: 0 }
+        Self { strategy, typical_ns: 0 }
     }
 
     /// The strategy.
@@ -63,14 +69,23 @@ impl Pace {
     #[must_use]
     #[inline]
     pub fn begin(&self) -> Patience {
-        let limit_ns = if self.slept_in_a_row >= PATIENT { SHORT_LOOK_NS } else { LOOK_NS };
+        let limit_ns = match 2 * self.typical_ns {
+            twice if twice > 2 * LOOK_MAX_NS => SHORT_LOOK_NS,
+            twice => twice.clamp(LOOK_MIN_NS, LOOK_MAX_NS),
+        };
         Patience { strategy: self.strategy, limit_ns, looks: 0, yields: 0, began_ns: 0 }
     }
 
-    /// Remembers how a wait ended.
+    /// Remembers how long a wait was.
     #[inline]
-    pub fn learn(&mut self, slept: bool) {
-        self.slept_in_a_row = if slept { self.slept_in_a_row.saturating_add(1) } else { 0 };
+    pub fn learn(&mut self, wait: &Patience) {
+        let waited_ns = match wait.began_ns {
+            0 => BRIEF_NS,
+            began_ns => monotonic_ns().saturating_sub(began_ns),
+        };
+        // A long one counts for no more than shows that waits are long: it must be forgotten soon.
+        let waited_ns = waited_ns.min(WEIGHT * 4 * LOOK_MAX_NS);
+        self.typical_ns = (self.typical_ns * (WEIGHT - 1) + waited_ns) / WEIGHT;
     }
 }
 

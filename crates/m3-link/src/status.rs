@@ -7,12 +7,12 @@
 use crate::atom::{Page, View, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3_abi::Address;
-use m3_shm::{Observed, Shared};
+use m3_shm::{ObservedPage, SharedPage};
 use m3_sys::Errno;
 use std::os::fd::AsFd;
 
 /// Size of a status page in bytes.
-pub const STATUS_BYTES: usize = 4096;
+pub const STATUS_BYTES: usize = m3_shm::PAGE_BYTES;
 /// The most links that an endpoint looks at without being hinted.
 pub const WATCH_MAX: usize = 6;
 
@@ -60,7 +60,7 @@ pub fn publish_mode(word: &impl Word64, mode: Mode) {
 
 /// The owner's side.
 #[derive(Debug)]
-pub struct Status<P = Shared> {
+pub struct Status<P = SharedPage> {
     page: P,
     cpu: u32,
 }
@@ -69,9 +69,9 @@ impl Status {
     /// Maps one's own status page, before the daemon seals it.
     ///
     /// # Errors
-    /// Of [`Shared::map`].
+    /// Of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Shared::map(memory, STATUS_BYTES).map(Self::over)
+        SharedPage::map(memory).map(Self::over)
     }
 }
 
@@ -110,15 +110,15 @@ impl<P: Page> Status<P> {
 
 /// A peer's side: what one may see.
 #[derive(Debug)]
-pub struct PeerStatus<V = Observed>(V);
+pub struct PeerStatus<V = ObservedPage>(V);
 
 impl PeerStatus {
     /// Maps a peer's status page.
     ///
     /// # Errors
-    /// Of [`Observed::map`].
+    /// Of [`ObservedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Observed::map(memory, STATUS_BYTES).map(Self)
+        ObservedPage::map(memory).map(Self)
     }
 }
 

@@ -4,8 +4,9 @@
 //! [`Observed`] (others write, this process looks). Neither ever gives a
 //! reference to the memory but to an atomic word; every access is checked
 //! against the region's own length, which is sealed and known from its maker.
+//! [`SharedPage`] and [`ObservedPage`] are the same for exactly one page.
 
 mod copy;
 mod region;
 
-pub use region::{Observed, Shared};
+pub use region::{Observed, ObservedPage, PAGE_BYTES, Shared, SharedPage};

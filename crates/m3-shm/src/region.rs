@@ -101,7 +101,7 @@ impl Shared {
     /// Where they do not fit, or `offset` is not a multiple of eight.
     #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        crate::copy::write(&self.0, offset, bytes);
+        crate::copy::write(|at| word(&self.0, at), |at| word(&self.0, at), offset, bytes);
     }
 
     /// Copies bytes out; what a peer writes meanwhile may be in them or not.
@@ -110,7 +110,91 @@ impl Shared {
     /// Where they do not lie inside, or `offset` is not a multiple of eight.
     #[inline]
     pub fn read(&self, offset: usize, bytes: &mut [u8]) {
-        crate::copy::read(&self.0, offset, bytes);
+        crate::copy::read(|at| word(&self.0, at), |at| word(&self.0, at), offset, bytes);
+    }
+}
+
+/// Size of a page in bytes.
+pub const PAGE_BYTES: usize = 4096;
+
+/// The word at `offset` of a page: no branch, since the offset is cut to the page.
+#[inline]
+fn page_word<T: Word>(mapping: &Mapping, offset: usize) -> &T {
+    debug_assert!(offset + size_of::<T>() <= PAGE_BYTES && offset.is_multiple_of(align_of::<T>()));
+    let inside = offset & (PAGE_BYTES - align_of::<T>());
+    // SAFETY: every word's size is its alignment, so a multiple of it below the page's
+    // size is inside and aligned; pages are mapped with exactly that size; valid for
+    // any bits; lives as long as the borrow of the mapping.
+    unsafe { &*mapping.start().as_ptr().add(inside).cast::<T>() }
+}
+
+/// One page that this process and its peers write: [`Shared`] for hot paths.
+/// An offset outside is a mistake of ours; debug builds panic, others read another word of the page.
+#[derive(Debug)]
+pub struct SharedPage(Mapping);
+
+impl SharedPage {
+    /// Maps memory of exactly one page for reading and writing.
+    ///
+    /// # Errors
+    /// Of [`Mapping::new`].
+    pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
+        Mapping::new(memory, PAGE_BYTES, true).map(Self)
+    }
+
+    /// The 32-bit word at `offset`.
+    #[must_use]
+    #[inline]
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        page_word(&self.0, offset)
+    }
+
+    /// The 64-bit word at `offset`.
+    #[must_use]
+    #[inline]
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        page_word(&self.0, offset)
+    }
+
+    /// Copies bytes in. A reader may see them in any order until a word is
+    /// published with release order afterwards.
+    #[inline]
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        crate::copy::write(|at| page_word(&self.0, at), |at| page_word(&self.0, at), offset, bytes);
+    }
+
+    /// Copies bytes out; what a peer writes meanwhile may be in them or not.
+    #[inline]
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) {
+        crate::copy::read(|at| page_word(&self.0, at), |at| page_word(&self.0, at), offset, bytes);
+    }
+}
+
+/// One page that another process writes and this one only sees.
+#[derive(Debug)]
+pub struct ObservedPage(Mapping);
+
+impl ObservedPage {
+    /// Maps memory of exactly one page for reading.
+    ///
+    /// # Errors
+    /// Of [`Mapping::new`].
+    pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
+        Mapping::new(memory, PAGE_BYTES, false).map(Self)
+    }
+
+    /// The 32-bit word at `offset`, now.
+    #[must_use]
+    #[inline]
+    pub fn load32(&self, offset: usize, order: Ordering) -> u32 {
+        page_word::<AtomicU32>(&self.0, offset).load(order)
+    }
+
+    /// The 64-bit word at `offset`, now.
+    #[must_use]
+    #[inline]
+    pub fn load64(&self, offset: usize, order: Ordering) -> u64 {
+        page_word::<AtomicU64>(&self.0, offset).load(order)
     }
 }
 
@@ -191,6 +275,20 @@ mod tests {
         assert_eq!(Shared::map(&memory, 4096).unwrap_err(), Errno::PERM);
         assert!(Observed::map(&memory, 4096).is_ok());
         writer.word32(0).store(1, Ordering::Relaxed);
+    }
+
+    #[test]
+    fn a_page_holds_what_a_region_holds() {
+        let memory = memory();
+        let (page, region) = (SharedPage::map(&memory).unwrap(), Shared::map(&memory, 4096).unwrap());
+        let sent: Vec<u8> = (0..77).collect();
+        page.write(4016, &sent);
+        let mut got = vec![0; sent.len()];
+        region.read(4016, &mut got);
+        assert_eq!(got, sent);
+        region.word32(4092).store(9, Ordering::Release);
+        assert_eq!(ObservedPage::map(&memory).unwrap().load32(4092, Ordering::Acquire), 9);
+        assert_eq!(page.word64(4016).load(Ordering::Relaxed), region.word64(4016).load(Ordering::Relaxed));
     }
 
     #[test]
