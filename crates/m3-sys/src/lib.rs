@@ -21,7 +21,7 @@ mod ranges;
 pub use bell::{Bell, Clapper};
 pub use clock::{monotonic_ns, ticks};
 pub use copy::{Bytes, OwnCopy, Room, copy_from_process, copy_to_process, lent_bytes, lent_room};
-pub use cpu::{current_cpu, pin_to, relax, yield_cpu};
+pub use cpu::{ask_for_short_turns, current_cpu, pin_to, relax, yield_cpu};
 pub use fork::{ForkGuard, NotForChildren};
 pub use futex::{WAIT_WORDS_MAX, Waiting, wait, wait_any, wake};
 pub use identity::{Identity, peer_groups, peer_identity, peer_pidfd};

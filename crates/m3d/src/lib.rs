@@ -36,6 +36,9 @@ pub const EXIT_BUSY: u8 = 3;
 /// Exit code: the system does not give what is needed.
 pub const EXIT_SYSTEM: u8 = 4;
 
+/// The daemon's turns on a CPU: the shortest there are.
+const TURN_NS: u64 = 100_000;
+
 /// Tells a daemon that it was started in the background.
 const DETACHED: &str = "M3_DETACHED";
 
@@ -79,6 +82,10 @@ pub fn run(args: &Args) -> ExitCode {
     log::begin(&settings);
     // It holds what it gives to members: another process of its user must not trace it for that.
     let _ = m3_sys::no_core();
+    // Members wait for its news of deaths, also where busy ones have all CPUs.
+    if let Err(errno) = m3_sys::ask_for_short_turns(TURN_NS) {
+        tracing::debug!(%errno, "the scheduler gives no short turns");
+    }
     let home = match home::Home::open(&settings) {
         Ok(home) => home,
         Err(error) => {
