@@ -9,6 +9,7 @@ use m3_wire::{FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// How long a daemon that was just started may take until it answers.
@@ -51,7 +52,6 @@ pub(crate) struct Control {
     news: VecDeque<NewsFrame>,
     /// Answers to requests that were given up: they come before the next one's.
     late: u32,
-    buffer: Box<[u8]>,
 }
 
 impl Control {
@@ -61,7 +61,7 @@ impl Control {
         for _ in 0..LEAVING_TRIES {
             match Self::greet(directory, absent) {
                 Err(fail) if fail.code == Code::NotConn => {
-                    daemon = fail.why;
+                    daemon = fail.why();
                     std::thread::sleep(LEAVING_PAUSE);
                 }
                 other => return other,
@@ -77,14 +77,12 @@ impl Control {
     /// A daemon that was just leaving takes connections without serving them.
     fn greet(directory: &Path, absent: Absent) -> Result<Self, Fail> {
         let socket = reach(directory, absent)?;
-        let buffer = vec![0; REPLY_MAX_BYTES].into_boxed_slice();
         let mut control = Self {
             _not_for_children: NotForChildren::new(&socket),
             socket,
             directory: directory.to_owned(),
             news: VecDeque::new(),
             late: 0,
-            buffer,
         };
         let daemon = |control: &Self| daemon::describe(directory, &control.socket);
         match control.hello() {
@@ -96,7 +94,7 @@ impl Control {
                     "the node daemon ({}) does not match this program, which speaks version {VERSION}: {}; end \
                      it by its own `m3 down` or by its pid, or name the right one with M3_DAEMON",
                     daemon(&control),
-                    fail.why,
+                    fail.why(),
                 );
                 Err(Fail::new(Code::Version, why))
             }
@@ -181,10 +179,18 @@ impl Control {
         }
     }
 
+    /// Tells the daemon something whose answer says nothing new: it is passed over when it comes.
+    pub(crate) fn tell(&mut self, request: &Request) -> Result<(), Fail> {
+        self.send(request)?;
+        self.late += 1;
+        Ok(())
+    }
+
     /// Reads one frame: an answer is returned, news are kept.
     fn read(&mut self, wait: bool) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
+        let mut room = Room::take();
         let packet = loop {
-            match m3_sys::receive_packet(&self.socket, &mut self.buffer, wait, true) {
+            match m3_sys::receive_packet(&self.socket, &mut room.0, wait, true) {
                 Ok(packet) => break packet,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
@@ -194,7 +200,7 @@ impl Control {
         if packet.bytes == 0 {
             return Err(gone());
         }
-        let frame = m3_wire::decode(&self.buffer[..packet.bytes]);
+        let frame = m3_wire::decode(&room.0[..packet.bytes]);
         // Of news what can be told is told; the descriptors are missed where they are needed.
         if packet.truncated && self.late == 0 && matches!(frame, Ok(FromDaemon::Reply(_))) {
             return Err(no_descriptors());
@@ -273,6 +279,27 @@ impl Control {
             }
         }
         false
+    }
+}
+
+/// Room for one frame: lent by the process, so that sleeping endpoints hold none.
+struct Room(Box<[u8]>);
+
+static SPARE: Mutex<Option<Box<[u8]>>> = Mutex::new(None);
+
+impl Room {
+    fn take() -> Self {
+        // Never waited for: a child by fork may find the lock held by a thread that it has not.
+        let spare = SPARE.try_lock().ok().and_then(|mut spare| spare.take());
+        Self(spare.unwrap_or_else(|| vec![0; REPLY_MAX_BYTES].into_boxed_slice()))
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Ok(mut spare) = SPARE.try_lock() {
+            *spare = Some(std::mem::take(&mut self.0));
+        }
     }
 }
 

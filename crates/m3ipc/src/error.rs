@@ -6,18 +6,24 @@ use m3_abi::{Address, Code};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fail {
     pub(crate) code: Code,
-    pub(crate) why: String,
+    /// What happened, where the code does not say it all; boxed, since results pass through hot paths.
+    pub(crate) why: Option<Box<str>>,
 }
 
 impl Fail {
     pub(crate) fn new(code: Code, why: impl Into<String>) -> Self {
-        Self { code, why: why.into() }
+        Self { code, why: Some(why.into().into_boxed_str()) }
+    }
+
+    /// What happened; the code's own words where there are no others.
+    pub(crate) fn why(self) -> String {
+        self.why.map_or_else(|| self.code.text().to_owned(), String::from)
     }
 }
 
 impl From<Code> for Fail {
     fn from(code: Code) -> Self {
-        Self { code, why: String::new() }
+        Self { code, why: None }
     }
 }
 
@@ -28,7 +34,7 @@ impl From<m3_sys::Errno> for Fail {
             m3_sys::Errno::PERM | m3_sys::Errno::ACCESS => Code::Perm,
             _ => Code::NoMem,
         };
-        Self { code, why: errno.to_string() }
+        Self::new(code, errno.to_string())
     }
 }
 
@@ -69,7 +75,7 @@ macro_rules! operation_errors {
                     Code::NotBind | Code::Shutdown | Code::VmNotRun => Self::Unbound(fail.code),
                     code => Self::System {
                         code,
-                        why: if fail.why.is_empty() { code.text().to_owned() } else { fail.why },
+                        why: fail.why(),
                     },
                 }
             }
@@ -285,7 +291,6 @@ pub struct NodeError {
 
 impl From<Fail> for NodeError {
     fn from(fail: Fail) -> Self {
-        let why = if fail.why.is_empty() { fail.code.text().to_owned() } else { fail.why };
-        Self { code: fail.code, why }
+        Self { code: fail.code, why: fail.why() }
     }
 }

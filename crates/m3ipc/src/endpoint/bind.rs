@@ -81,7 +81,7 @@ fn attach(
     let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else { return Err(unexpected()) };
     let (desk, face) = map_pages(fds)?;
     m3_sys::pause_point("client.pages_mapped");
-    control.request(&Request::Mapped)?;
+    control.tell(&Request::Mapped)?;
     Ok(Endpoint {
         control,
         vm: *vm,
@@ -104,6 +104,7 @@ fn attach(
         calls: 0,
         taken_ticks: 0,
         looked_ticks: 0,
+        quick: 0,
         notes_again: 0,
         latest_note: i32::MIN,
         turn_note: i32::MIN,

@@ -91,17 +91,22 @@ impl Endpoint {
     #[inline]
     pub(super) fn disarm(&mut self) {
         if self.armed {
-            self.armed = false;
-            self.set_mode(Mode::Awake);
-            self.last_look_ns = 0;
-            if let Some(bells) = &self.bell {
-                bells.bell.silence();
-            }
-            self.reattach_if_cut();
-            self.take_up_missed();
-            // Not all news at once: a request in pieces may look at one that has died.
-            let _ = self.hear();
+            self.disarm_now();
         }
+    }
+
+    #[cold]
+    fn disarm_now(&mut self) {
+        self.armed = false;
+        self.set_mode(Mode::Awake);
+        self.last_look_ns = 0;
+        if let Some(bells) = &self.bell {
+            bells.bell.silence();
+        }
+        self.reattach_if_cut();
+        self.take_up_missed();
+        // Not all news at once: a request in pieces may look at one that has died.
+        let _ = self.hear();
     }
 
     /// Sleeps at the bell: for endpoints with more links than a futex wait takes.

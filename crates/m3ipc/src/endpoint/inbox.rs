@@ -85,6 +85,44 @@ impl Inbox {
         }
     }
 
+    /// Whether nothing that was found waits to be taken.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.messages.is_empty() && self.notifications.is_empty() && self.foreign.is_empty()
+    }
+
+    /// Whether the watched links surely have nothing new.
+    #[inline]
+    pub(super) fn is_quiet(&self, peers: &Peers) -> bool {
+        self.watched().all(|index| {
+            peers.find_index(index).is_none_or(|peer| peer.link.is_quiet() && !peer.has_notification())
+        })
+    }
+
+    /// What the watched links have, where that is one message at most; `Err` where it is more.
+    #[inline]
+    pub(super) fn only_message(&self, peers: &mut Peers) -> Result<Option<(u32, m3_link::Arrival)>, ()> {
+        let mut found = None;
+        for index in self.watched() {
+            let Some(peer) = peers.claimed(index) else { continue };
+            if peer.has_notification() {
+                return Err(());
+            }
+            if let Some(arrival) = peer.look()
+                && found.replace((index, arrival)).is_some()
+            {
+                return Err(());
+            }
+        }
+        Ok(found)
+    }
+
+    #[inline]
+    fn watched(&self) -> impl Iterator<Item = u32> + '_ {
+        // Places are filled from the first one on.
+        self.watch.iter().copied().take_while(|index| *index != NOBODY)
+    }
+
     /// Looks where hints say.
     #[inline]
     pub(super) fn look_hinted(&mut self, peers: &mut Peers, hints: &Hints) {

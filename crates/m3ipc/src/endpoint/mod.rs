@@ -110,6 +110,8 @@ pub struct Endpoint {
     /// When something was taken last, and when all links were looked at because of that.
     taken_ticks: u64,
     looked_ticks: u64,
+    /// Messages taken without a look at the clock since the last one with it.
+    quick: u32,
     /// Notifications delivered out of turn since the last message.
     notes_again: u32,
     latest_note: i32,
@@ -198,7 +200,6 @@ impl Endpoint {
             return Err(Code::TrapDenied.into());
         }
         self.disarm();
-        self.publish_cpu();
         Ok(())
     }
 

@@ -130,7 +130,7 @@ impl Endpoint {
         let posted = peer.link.post(Kind::Reply, UNASKED, m_type, payload, long);
         let address = peer.address();
         self.alert(index, false);
-        let want = Want { verb: Verb::None, peer: address, index: Some(index), posted: None };
+        let want = Want { verb: Verb::None, peer: address, index: Some(index), posted: None, own_cell: true };
         let waited = self.wait(want, grace, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))

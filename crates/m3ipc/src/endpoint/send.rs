@@ -144,7 +144,7 @@ impl Endpoint {
             return Ok(());
         }
         let peer = self.peers.get(index).address();
-        let want = Want { verb: Verb::Send, peer, index: Some(index), posted: None };
+        let want = Want { verb: Verb::Send, peer, index: Some(index), posted: None, own_cell: true };
         self.wait(want, deadline, |endpoint| {
             let free = endpoint.peers.get(index).link.is_free();
             if free.map_err(|broken| endpoint.poison(index, broken))? {
@@ -168,7 +168,7 @@ impl Endpoint {
         let peer = self.peers.get(index).address();
         // Who only gives the peer time to wake is not blocked, and in no circle.
         let verb = if deadline.no_wait { Verb::None } else { verb };
-        let want = Want { verb, peer, index: Some(index), posted: Some(posted) };
+        let want = Want { verb, peer, index: Some(index), posted: Some(posted), own_cell: true };
         let taken = self.wait(want, graced, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             if taken.map_err(|broken| endpoint.poison(index, broken))? {

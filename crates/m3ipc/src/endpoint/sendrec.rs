@@ -137,7 +137,8 @@ impl Endpoint {
             return self.settle_request(index, posted, room, fail);
         }
         let peer = self.peers.get(index).address();
-        let want = Want { verb: Verb::SendRec, peer, index: Some(index), posted: Some(posted) };
+        let want =
+            Want { verb: Verb::SendRec, peer, index: Some(index), posted: Some(posted), own_cell: false };
         let waited = self.wait(want, deadline, |endpoint| {
             if let Some(end) = endpoint.take_answer(index, posted, room)? {
                 return Ok(Some(end));
@@ -168,7 +169,11 @@ impl Endpoint {
             Some(arrival) if arrival.state.kind == Kind::Relay => self.take_relay(index, arrival),
             Some(arrival) => {
                 m3_sys::pause_point("client.answer_seen");
-                let incoming = self.take(index, arrival, room)?;
+                // An answer has no place in an order.
+                let incoming = match arrival.state.kind {
+                    Kind::Reply => self.take_untimed(index, arrival, room)?,
+                    _ => self.take(index, arrival, room)?,
+                };
                 Ok(incoming.map(|incoming| self.answered(index, &incoming)))
             }
             None => Ok(None),
@@ -187,9 +192,24 @@ impl Endpoint {
         Ok(Some(End::Relayed(next, (incoming.long_bytes == MESSAGE_BYTES).then_some(message))))
     }
 
-    /// Copies and takes a message; `None` where its sender withdrew it.
-    #[inline]
+    /// Copies and takes a message, and remembers when; `None` where its sender withdrew it.
     pub(super) fn take(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        room: &mut [u8],
+    ) -> Result<Option<Incoming>, Fail> {
+        let taken = self.take_untimed(index, arrival, room)?;
+        if taken.is_some() {
+            self.taken_ticks = m3_sys::ticks();
+            self.peers.get_mut(index).floor = self.taken_ticks;
+        }
+        Ok(taken)
+    }
+
+    /// The same, and the time is not looked at.
+    #[inline]
+    pub(super) fn take_untimed(
         &mut self,
         index: u32,
         arrival: Arrival,
@@ -199,8 +219,6 @@ impl Endpoint {
         match peer.link.take(arrival, room) {
             Ok(None) => Ok(None),
             Ok(Some(incoming)) => {
-                peer.floor = m3_sys::ticks();
-                self.taken_ticks = peer.floor;
                 self.latest = Some(peer.identity);
                 match incoming.kind {
                     // Its sender may sleep until now.
@@ -250,7 +268,7 @@ impl Endpoint {
     /// The request was an answer itself: what comes back is a message of the peer.
     fn wait_message_of(&mut self, index: u32, room: &mut [u8], deadline: Deadline) -> Result<End, Fail> {
         let peer = self.peers.get(index).address();
-        let want = Want { verb: Verb::Receive, peer, index: Some(index), posted: None };
+        let want = Want { verb: Verb::Receive, peer, index: Some(index), posted: None, own_cell: false };
         let incoming = self.wait(want, deadline, |endpoint| {
             if let Some(arrival) = endpoint.peers.get_mut(index).look()
                 && let Some(incoming) = endpoint.take(index, arrival, room)?

@@ -25,6 +25,10 @@ const FULL_LOOK_NS: u64 = 50_000_000;
 const NO_THREAD: u32 = 0;
 /// Looks between two readings of the clock, where a wait has a limit and never sleeps.
 const LOOKS_PER_CLOCK: u32 = 256;
+/// Cheap looks between two thorough ones.
+const CHEAP_LOOKS: u32 = 32;
+/// Looks between two at all links and at the daemon, where a wait never sleeps.
+const LOOKS_PER_FULL_LOOK: u32 = 1 << 20;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +40,8 @@ pub(super) struct Want {
     pub(super) index: Option<u32>,
     /// The message that the peer is to take.
     pub(super) posted: Option<State>,
+    /// Whether it is the own cell that is to change.
+    pub(super) own_cell: bool,
 }
 
 /// One wait, while it lasts.
@@ -94,29 +100,56 @@ impl Endpoint {
         let mut patience = self.pace.begin();
         let mut nap = Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut looks = 0_u32;
+        let mut shares_cpu = self.shares_cpu(want.index);
         loop {
-            let slept = nap.since_ns != 0;
-            match patience.next(self.shares_cpu(want.index)) {
+            match patience.next(shares_cpu) {
                 Step::Look => {
                     looks = looks.wrapping_add(1);
+                    if !shares_cpu && !looks.is_multiple_of(CHEAP_LOOKS) && self.is_quiet(&want) {
+                        continue;
+                    }
+                    shares_cpu = self.shares_cpu(want.index);
                     let clock = looks.is_multiple_of(LOOKS_PER_CLOCK) && deadline.is_finite();
                     if clock && m3_sys::monotonic_ns() >= deadline.at_ns {
                         return Err(Code::TimedOut.into());
                     }
-                    if looks.is_multiple_of(1 << 22) && self.pace.strategy() == Strategy::Spin {
+                    if looks.is_multiple_of(LOOKS_PER_FULL_LOOK) && self.pace.strategy() == Strategy::Spin {
                         self.reattach_if_cut();
+                        self.inbox.look_everywhere(&mut self.peers);
                     }
                 }
                 Step::Sleep => {
                     if let Some(found) = self.sleep(&mut nap, &mut look)? {
-                        self.pace.learn(true);
+                        self.pace.learn(&patience);
                         return Ok(found);
                     }
                 }
             }
             if let Some(found) = look(self)? {
-                self.pace.learn(slept);
+                self.pace.learn(&patience);
                 return Ok(found);
+            }
+        }
+    }
+
+    /// Whether there is surely nothing new: a few loads, where a look is a walk. Who is wrong
+    /// here is late by a few looks; thorough ones come in between.
+    #[inline]
+    fn is_quiet(&self, want: &Want) -> bool {
+        if self.desk.news().load(Ordering::Relaxed) != self.news_seen {
+            return false;
+        }
+        match want.index {
+            Some(index) => self.peers.find_index(index).is_some_and(|peer| {
+                peer.link.is_quiet()
+                    && !(want.own_cell && peer.link.is_free() != Ok(false))
+                    && !(want.verb == Verb::Receive && peer.has_notification())
+            }),
+            None => {
+                self.inbox.is_empty()
+                    && self.inbox.is_quiet(&self.peers)
+                    && !self.faces.iter().any(|face| face.hints.any())
+                    && self.desk.flags() == 0
             }
         }
     }
