@@ -15,6 +15,8 @@
 //! ```
 #![cfg(loom)]
 
+#[path = "loom/copies.rs"]
+mod copies;
 #[path = "loom/delivery.rs"]
 mod delivery;
 #[path = "loom/finding.rs"]
@@ -69,6 +71,8 @@ const MODELS: &[Model] = &[
     model("hint left", None, 0, finding::hint_left),
     model("two hints", Some(3), 0, finding::two_hints),
     model("watch", Some(6), 0, finding::watch),
+    model("lie still", None, 2, copies::lie_still),
+    model("lie still for two", Some(4), 3, copies::lie_still_for_two),
 ];
 
 thread_local! {
@@ -159,6 +163,9 @@ const TWISTS: &[(Twist, &str)] = &[
     (Twist::BothYield, "cross"),
     (Twist::AnswerTakenInSilence, "cell of an answer"),
     (Twist::FlagsBeforeNews, "wakeup"),
+    (Twist::GetUpBlindly, "lie still"),
+    (Twist::CopyUnasked, "lie still"),
+    (Twist::EndInSilence, "lie still"),
 ];
 
 /// Weakenings are noticed with few preemptions, or not at all.

@@ -5,6 +5,7 @@
 
 pub mod crash;
 pub mod field;
+pub mod memory;
 pub mod raw;
 pub mod signals;
 pub mod syscalls;
@@ -122,6 +123,25 @@ fn start_daemon(directory: &Path) -> Child {
     let _ = child.kill();
     let _ = child.wait();
     panic!("the daemon does not answer");
+}
+
+/// Bytes that differ from place to place, and from seed to seed.
+#[must_use]
+pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let step = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()[3]
+    };
+    std::iter::repeat_with(step).take(bytes).collect()
+}
+
+/// A sum that tells bytes in another order apart.
+#[must_use]
+pub fn sum(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(7, |sum: u64, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte))
 }
 
 /// Ends the test with an error where it takes longer than that.

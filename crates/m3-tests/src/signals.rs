@@ -24,3 +24,35 @@ pub fn send(pid: i32, tid: i32) {
     // SAFETY: three integers.
     let _ = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, SIGNAL) };
 }
+
+fn signal(pid: i32, signal: libc::c_int) {
+    // SAFETY: two integers.
+    let _ = unsafe { libc::kill(pid, signal) };
+}
+
+/// Stops a process; returns once it has stopped.
+pub fn stop(pid: i32) {
+    signal(pid, libc::SIGSTOP);
+    until_stopped(pid);
+}
+
+/// Lets a stopped process go on.
+pub fn resume(pid: i32) {
+    signal(pid, libc::SIGCONT);
+}
+
+/// Kills a process.
+pub fn kill(pid: i32) {
+    signal(pid, libc::SIGKILL);
+}
+
+/// Waits until a process has stopped, or is gone.
+pub fn until_stopped(pid: i32) {
+    let state = || {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").map_or(' ', |(_, fields)| fields.chars().next().unwrap_or(' '))
+    };
+    while !matches!(state(), 'T' | 't' | 'Z' | ' ') {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}

@@ -132,6 +132,10 @@ pub struct EndpointInfo {
     pub received: u64,
     /// Times it slept.
     pub slept: u64,
+    /// Copies it asked for that the kernel made.
+    pub copies_direct: u64,
+    /// Copies it asked for that went through windows or a buffer.
+    pub copies_served: u64,
     /// Whether it is connected to this daemon.
     pub connected: bool,
 }

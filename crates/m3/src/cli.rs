@@ -55,6 +55,9 @@ pub enum Command {
     Send(command::send::Send),
     /// Send a request and print the answer.
     Call(command::call::Call),
+    /// Copy memory of an endpoint that waits: out, in, or to a second one.
+    #[command(about = "Copy memory of an endpoint that waits: out, in, or to a second one")]
+    Copy(command::copy::Copy),
     /// Notify an endpoint.
     Notify(command::notify::Notify),
     /// Print what arrives.
@@ -95,6 +98,7 @@ impl Cli {
             Command::Ps(args) => args.common.format.json,
             Command::Send(args) => args.to.common.format.json,
             Command::Call(args) => args.to.common.format.json,
+            Command::Copy(args) => args.to.common.format.json,
             Command::Notify(args) => args.to.common.format.json,
             Command::Listen(args) => args.common.format.json,
             Command::Echo(args) => args.common.format.json,

@@ -4,6 +4,7 @@ pub mod bench;
 pub mod call;
 pub mod chain;
 pub mod completions;
+pub mod copy;
 pub mod daemon;
 pub mod demo;
 pub mod doctor;
@@ -39,6 +40,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Ps(args) => ps::run(&args, out),
         Command::Send(args) => send::run(&args, out),
         Command::Call(args) => call::run(&args, out),
+        Command::Copy(args) => copy::run(&args, out),
         Command::Notify(args) => notify::run(&args, out),
         Command::Listen(args) => listen::run(&args, out),
         Command::Echo(args) => echo::run(&args, out),

@@ -1,5 +1,6 @@
 //! What this machine gives: looked at by trying, wherever trying is possible.
 
+mod copies;
 mod kernel;
 mod limits;
 mod node;
@@ -64,6 +65,7 @@ pub fn examine(directory: &Path) -> Vec<Group> {
         ("self-test of the seals", seals::examine()),
         ("limits", limits::examine()),
         ("walls between processes", walls::examine()),
+        ("copies", copies::examine()),
         ("node", node::examine(directory)),
     ]
 }

@@ -159,7 +159,17 @@ macro_rules! from_errors {
         }
     )*};
 }
-from_errors!(BindError, CallError, NotifyError, ReceiveError, ReplyError, SendError, SendRecError);
+from_errors!(
+    BindError,
+    CallError,
+    CopyError,
+    GrantError,
+    NotifyError,
+    ReceiveError,
+    ReplyError,
+    SendError,
+    SendRecError
+);
 
 /// What helps against a code.
 fn advice(code: Code) -> Option<&'static str> {
@@ -171,6 +181,7 @@ fn advice(code: Code) -> Option<&'static str> {
             "`m3 ps` shows who lives, with address and names"
         }
         Code::TimedOut | Code::Again => "`m3 ps` shows what it does; give it longer with --timeout",
+        Code::ProcSts => "`m3 ps` shows in which call it is; who is copied with, or answered, must wait",
         Code::Locked => "`m3 ps` shows who waits for whom",
         Code::SlotUsed => "`m3 ps` shows who has it; take another slot or name with --as",
         Code::RscBusy => "`m3 vm ls` shows ids and names in use, `m3 ps VM` those of endpoints",

@@ -20,9 +20,9 @@ fn help_tells_of_every_command_and_of_the_exit_codes() {
     let rig = Rig::new();
     let help = rig.run(&["--help"]);
     assert_eq!(help.code, OK);
-    for word in
-        ["demo", "up", "down", "vm", "ps", "send", "call", "notify", "listen", "echo", "run", "doctor"]
-    {
+    for word in [
+        "demo", "up", "down", "vm", "ps", "send", "call", "copy", "notify", "listen", "echo", "run", "doctor",
+    ] {
         assert!(help.out.contains(&format!("  {word} ")), "{word} is missing:\n{}", help.out);
         let of_word = rig.run(&[word, "--help"]);
         let takes_json = of_word.out.contains("--json") || word == "vm";

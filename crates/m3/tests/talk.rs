@@ -53,6 +53,36 @@ fn what_arrives_is_printed() {
     assert!(lines[1].ends_with("type 4  i32:1 str:one") && lines[2].contains("i32:2"), "{lines:?}");
 }
 
+/// The number of the first grant of an endpoint.
+const FIRST_GRANT: &str = "4294967296";
+
+#[test]
+fn memory_of_who_waits_is_copied_in_and_out() {
+    for rule in ["open", "granted"] {
+        let rig = Rig::new();
+        assert_eq!(rig.run(&["vm", "create", "shop", "--copy", rule]).code, OK);
+        let ear = rig.start(&["listen", "shop", "--as", "ear", "--hold", "100", "--count", "1"]);
+        rig.until("the ear listens", || rig.run(&["ps", "shop"]).out.contains("receive"));
+        let copy = |words: &[&'static str]| [&["copy", "shop/ear", "--grant", FIRST_GRANT], words].concat();
+        let put = rig.run_fed(&copy(&["10", "--stdin"]), "hello");
+        assert_eq!(put.code, OK, "{}", put.err);
+        assert!(put.out.starts_with("5 bytes copied in "), "{}", put.out);
+        assert_eq!(rig.run(&copy(&["10", "5"])).out, "hello");
+        assert_eq!(rig.run(&copy(&["9", "7", "--json"])).json()["hex"], "0068656c6c6f00");
+        let beyond = rig.run(&copy(&["99", "2"]));
+        assert_eq!(beyond.code, FAILED);
+        assert!(beyond.err.contains("granted is shorter"), "{}", beyond.err);
+        assert_eq!(rig.run(&["copy", "shop/ear", "0x10", "4"]).code, FAILED);
+        assert_eq!(rig.run(&["send", "shop/ear", "--timeout", "10000"]).code, OK);
+        assert_eq!(ear.wait().code, OK);
+        let info = rig.run(&["vm", "info", "shop"]).out;
+        assert!(
+            info.contains(if rule == "open" { "copies open" } else { "copies of what was granted" }),
+            "{info}"
+        );
+    }
+}
+
 #[test]
 fn wrong_targets_say_what_to_do() {
     let rig = Rig::with_vm("shop");

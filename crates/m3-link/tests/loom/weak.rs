@@ -74,6 +74,12 @@ pub enum Twist {
     AnswerTakenInSilence,
     /// The flags are looked at before the news that announce them.
     FlagsBeforeNews,
+    /// The party of a copy gets up without looking whether somebody copies.
+    GetUpBlindly,
+    /// The requester copies without asking whether the party lies still.
+    CopyUnasked,
+    /// A copy ends and the party that sleeps until then is not woken.
+    EndInSilence,
 }
 
 /// One weakening.

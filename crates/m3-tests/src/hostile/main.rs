@@ -7,6 +7,7 @@ mod attack;
 mod frames;
 mod honest;
 mod intruder;
+mod party;
 mod scripts;
 mod seals;
 
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         }
         ("pair", [directory, vm]) => honest::pair(directory, vm),
         ("named", [directory, vm, number]) => honest::named(directory, vm, number),
+        ("party", [directory, vm, slot, bytes]) => party::run(directory, vm, slot, bytes),
         ("server", [directory, vm]) => honest::server(directory, vm),
         ("client", [directory, vm, server, plant]) => honest::client(directory, vm, server, plant),
         ("caller", [directory, vm]) => honest::caller(directory, vm),

@@ -3,5 +3,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod codes;
+mod processes;
 mod ways;
 mod world;

@@ -1,5 +1,6 @@
 //! What the cases share: a VM, parties in threads, and bytes that tell where they belong.
 
+pub use m3_tests::pattern;
 use m3_tests::{Field, watchdog};
 use m3ipc::{Address, Endpoint, Message, Slot, Source, Timeout, Vm, VmConfig};
 use std::sync::mpsc;
@@ -89,18 +90,6 @@ impl Party {
     pub fn join(self) -> Vec<u8> {
         self.thread.join().unwrap()
     }
-}
-
-/// Bytes that differ from place to place, and from seed to seed.
-pub fn pattern(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let step = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state.to_le_bytes()[3]
-    };
-    std::iter::repeat_with(step).take(bytes).collect()
 }
 
 /// A request from anybody, answered after `work`.

@@ -80,6 +80,8 @@ mod tests {
             sent: 0,
             received: 0,
             slept: 0,
+            copies_direct: 0,
+            copies_served: 0,
             connected: true,
         }
     }

@@ -7,7 +7,7 @@ use crate::fail::Result;
 use crate::out::Out;
 use crate::reach;
 use clap::Args;
-use m3ipc::{LONG_MAX_BYTES, Source};
+use m3ipc::{Audience, LONG_MAX_BYTES, Rights, Source};
 
 /// Print what arrives; requests stay unanswered and get their error when this ends.
 #[derive(Args, Debug)]
@@ -26,6 +26,9 @@ pub struct Listen {
     /// How long to wait for each message, -1 for ever.
     #[arg(long, value_name = "MS", default_value_t = -1, allow_negative_numbers = true)]
     timeout: i64,
+    /// Hold so many bytes of memory meanwhile, that all members may copy out and in: see m3 copy.
+    #[arg(long, value_name = "BYTES")]
+    hold: Option<usize>,
     /// Show payloads as fields of these kinds: i32, i64, str, hex.
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
     show: Vec<Shape>,
@@ -39,6 +42,14 @@ pub fn run(args: &Listen, out: Out) -> Result<()> {
     let mut room = vec![0; LONG_MAX_BYTES];
     if !out.is_json() {
         eprintln!("listening as {} (slot {}) in VM {}", own.address(), own.address().slot(), vm.name());
+    }
+    if let Some(bytes) = args.hold {
+        let memory = vec![0_u8; bytes];
+        let at = memory.as_ptr().addr();
+        let grant = own.grant(Audience::Vm, memory, Rights::Both)?.to_u64();
+        if !out.is_json() {
+            eprintln!("holding {bytes} bytes at {at:#x}, grant {grant}");
+        }
     }
     let mut seen = 0;
     while args.count.is_none_or(|count| seen < count) {

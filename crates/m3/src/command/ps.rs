@@ -18,8 +18,10 @@ pub struct Ps {
     vm: Option<String>,
 }
 
-const HEAD: [&str; 12] =
-    ["VM", "ENDPOINT", "SLOT", "NAME", "PID", "USER", "CALL", "PARTNER", "FOR", "SENT", "RECEIVED", "SLEPT"];
+const HEAD: [&str; 13] = [
+    "VM", "ENDPOINT", "SLOT", "NAME", "PID", "USER", "CALL", "PARTNER", "FOR", "SENT", "RECEIVED", "SLEPT",
+    "COPIES",
+];
 
 /// Shows them.
 pub fn run(args: &Ps, out: Out) -> Result<()> {
@@ -71,7 +73,18 @@ fn row(vm: &VmInfo, member: &EndpointInfo, members: &[EndpointInfo]) -> Vec<Stri
         member.sent.to_string(),
         member.received.to_string(),
         member.slept.to_string(),
+        copies(member),
     ]
+}
+
+/// The copies it has asked for, by their way: made by the kernel, or through windows and buffers.
+fn copies(member: &EndpointInfo) -> String {
+    match (member.copies_direct, member.copies_served) {
+        (0, 0) => "-".to_owned(),
+        (direct, 0) => format!("{direct} direct"),
+        (0, served) => format!("{served} served"),
+        (direct, served) => format!("{direct} direct, {served} served"),
+    }
 }
 
 fn partner(address: i32, members: &[EndpointInfo]) -> String {

@@ -42,9 +42,21 @@ pub struct Create {
     /// Its group, by name or id [default: the creator's].
     #[arg(long, value_name = "GROUP", value_parser = group)]
     group: Option<u32>,
+    /// What members of one user may copy: all of a waiting member's memory, or what it lent or granted.
+    #[arg(long, value_name = "RULE", value_enum, default_value_t = CopyRule::Open)]
+    copy: CopyRule,
     /// How long members have between SIGPIPE and SIGKILL when it ends.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     grace: u32,
+}
+
+/// What may be copied within one user; among users it is always what was granted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum CopyRule {
+    /// All memory of a member that waits.
+    Open,
+    /// What it has lent or granted.
+    Granted,
 }
 
 /// One VM.
@@ -89,6 +101,7 @@ pub fn run(args: &Vm, out: Out) -> Result<()> {
 
 fn create(args: &Create, out: Out) -> Result<()> {
     let mut config = VmConfig::new(&args.name).mode(args.mode).grace_ms(args.grace);
+    config = config.copy_granted(args.copy == CopyRule::Granted);
     if let Some(id) = args.id {
         config = config.id(id);
     }
@@ -165,6 +178,10 @@ fn info(args: &Named, out: Out) -> Result<()> {
         format!("    group  {} may {}", info.gid, allowed(3)),
         format!("    others may {}", allowed(0)),
         format!("    slots  {} to {}, user slots from 29", -info.tasks, info.procs - 1),
+        format!(
+            "    copies {} among members of one user",
+            if info.copy_granted { "of what was granted" } else { "open" }
+        ),
         format!("    grace  {} ms between SIGPIPE and SIGKILL at its end", info.grace_ms),
         format!(
             "    members {}{}",

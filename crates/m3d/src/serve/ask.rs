@@ -61,6 +61,8 @@ impl Server {
             sent: count(Counter::Sent),
             received: count(Counter::Received),
             slept: count(Counter::Slept),
+            copies_direct: count(Counter::CopiedDirect),
+            copies_served: count(Counter::CopiedServed),
             connected: desk.is_some(),
         }
     }

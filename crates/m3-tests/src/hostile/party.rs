@@ -1,0 +1,72 @@
+//! A party of copies, in a process of its own: `party DIRECTORY VM SLOT BYTES`.
+//!
+//! Its memory holds a pattern. Says `ready ADDRESS AT`, then for each line what came of it:
+//!
+//! | line | what it does |
+//! |---|---|
+//! | `receive N` | a receive from N; its code |
+//! | `lend N` | a request to N that lends all memory both ways; its code |
+//! | `grant N` | grants all memory to N both ways; the grant |
+//! | `send N` | a message to N; its code |
+//! | `copy N AT BYTES` | copies so much of N's memory to the front of its own; its code and what was copied |
+//! | `sum` | the sum of its memory |
+//! | `filter` | from now on the kernel refuses it process_vm_readv and writev |
+//! | `unmap` | from the middle on its memory is gone |
+//! | `never` | its memory is a page that nobody ever fills (userfaultfd) |
+
+use m3_tests::memory::{self, Memory};
+use m3ipc::{Address, Audience, Code, Endpoint, Loan, Location, Message, Rights, Room, Timeout};
+use std::io::BufRead;
+use std::path::Path;
+
+/// Does what it is told, line by line.
+pub fn run(directory: &str, vm: &str, slot: &str, bytes: &str) {
+    let mut node = m3ipc::Node::find(Path::new(directory)).expect("the node runs");
+    let vm = node.vm_named(vm).expect("the VM is there");
+    let mut me = vm.bind(slot.parse().expect("a slot")).expect("the slot is free");
+    let mut memory = Memory::new(bytes.parse().expect("a number of bytes"));
+    memory.write(&m3_tests::pattern(1, memory.bytes()));
+    println!("ready {} {}", me.address().0, memory.address());
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        println!("{}", step(&mut me, &mut memory, &line));
+    }
+}
+
+fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
+    let mut words = line.split(' ');
+    let step = words.next().unwrap_or_default();
+    let mut number = || words.next().and_then(|word| word.parse::<u64>().ok()).unwrap_or_default();
+    let address = |number: u64| Address(i32::try_from(number).unwrap_or_default());
+    match step {
+        "receive" => said(me.receive(address(number())).map(drop).map_err(|error| error.code())),
+        "send" => said(me.send(address(number()), &Message::new(1)).map_err(|error| error.code())),
+        "lend" => {
+            let loan = Loan::of_room(&memory.room(), true);
+            let answered = me.sendrec_lent(address(number()), &Message::new(1), &[loan], Timeout::Never);
+            said(answered.map(drop).map_err(|error| error.code()))
+        }
+        "grant" => {
+            let granted = me.grant_room(Audience::Only(address(number())), &memory.room(), Rights::Both);
+            granted.map_or_else(|error| error.to_string(), |grant| grant.to_u64().to_string())
+        }
+        "copy" => {
+            let (from, at, bytes) = (address(number()), number(), number());
+            let mut room: Room<'static> = memory.room();
+            let mut room = room.part(0, usize::try_from(bytes).unwrap_or_default());
+            let copied = me.copy_into_room(from, Location::At(at), &mut room, Timeout::Never);
+            format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
+        }
+        "sum" => m3_tests::sum(&memory.read()).to_string(),
+        "filter" => said(memory::refuse_copies().map_err(|_errno| Code::Perm)),
+        "unmap" => {
+            memory.unmap_half();
+            "0".to_owned()
+        }
+        "never" => said(memory.never_fill().map_err(|_errno| Code::Perm)),
+        _ => "no such step".to_owned(),
+    }
+}
+
+fn said(result: Result<(), Code>) -> String {
+    result.map_or_else(|code| code.number(), |()| 0).to_string()
+}
