@@ -25,7 +25,7 @@ pub struct BenchArgs {
     #[arg(long)]
     pub quick: bool,
     /// Measure only what matches: a part of a test's, mechanism's, placement's or wait mode's name;
-    /// several narrow it down (--only ipc2 --only pipe)
+    /// several narrow it down (--only ipc2 --only pipe), commas widen it (--only vcopy,process-vm)
     #[arg(long, value_name = "WORD")]
     pub only: Vec<String>,
     /// Interleaved rounds of each measurement [default: 7; 3 with --quick]
@@ -53,12 +53,40 @@ impl BenchArgs {
     /// Whether a measurement with these names is among what `--only` leaves.
     #[must_use]
     pub fn lets(&self, names: &[&str]) -> bool {
-        self.only.iter().all(|word| names.iter().any(|name| name.contains(word.as_str())))
+        let any = |words: &String| words.split(',').any(|word| names.iter().any(|name| name.contains(word)));
+        self.only.iter().all(any)
     }
 
     /// How many rounds.
     #[must_use]
     pub fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_narrows_down_and_commas_widen() {
+        let lets = |only: &[&str], names: &[&str]| {
+            let only = only.iter().map(|&word| word.into()).collect();
+            BenchArgs { only, ..BenchArgs::default() }.lets(names)
+        };
+        assert!(lets(&[], &["copy1", "pipe"]));
+        assert!(lets(&["copy", "pipe"], &["copy1", "pipe"]) && !lets(&["copy", "tcp"], &["copy1", "pipe"]));
+        assert!(lets(&["tcp,pipe"], &["copy1", "pipe"]) && !lets(&["tcp,unix"], &["copy1", "pipe"]));
+    }
+
+    #[test]
+    fn promises_are_of_all_suites() {
+        let of = |suite, promises| BenchArgs { suite, promises, ..BenchArgs::default() };
+        assert!(of(None, false).wants(Suite::Ipc) && !of(None, false).wants(Suite::Copy));
+        assert!(of(None, true).wants(Suite::Ipc) && of(None, true).wants(Suite::Copy));
+        assert!(
+            of(Some(Suite::Copy), true).wants(Suite::Copy) && !of(Some(Suite::Copy), true).wants(Suite::Ipc)
+        );
+        assert!(of(Some(Suite::All), false).wants(Suite::Area));
     }
 }

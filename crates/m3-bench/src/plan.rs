@@ -51,7 +51,7 @@ pub fn tests(args: &BenchArgs, cpus: &Cpus, all: &[&'static dyn Mechanism]) -> V
     for test in &mut tests {
         test.cells.retain(|cell| {
             let names = [test.name, cell.mechanism.name(), cell.placement.name(), cell.wait.name()];
-            args.only.iter().all(|word| names.iter().any(|name| name.contains(word.as_str())))
+            args.lets(&names)
         });
     }
     tests.retain(|test| !test.cells.is_empty());
