@@ -111,22 +111,19 @@ fn temporary() -> Result<File, Error> {
     Ok(file)
 }
 
-/// Writes a one at the beginning of each page.
+/// Writes a one at the beginning of each page. Each page by itself: what is written at once the kernel may keep
+/// in larger pieces, and the comparison is with pages of 4 KB.
 fn fill(mut file: File, bytes: usize) -> Result<OwnedFd, Error> {
     let mut page = [0; PAGE_BYTES];
     page[0] = 1;
-    let chunk = page.repeat(16);
-    let mut left = bytes;
-    while left > 0 {
-        let length = left.min(chunk.len());
-        file.write_all(&chunk[..length]).map_err(|source| match source.kind() {
+    for _ in 0..bytes / PAGE_BYTES {
+        file.write_all(&page).map_err(|source| match source.kind() {
             std::io::ErrorKind::StorageFull => Error::Unavailable {
                 why: format!("no room for a file of {bytes} bytes"),
                 next: "free some, or point TMPDIR elsewhere",
             },
             _ => Error::Os { what: "fill a temporary file", source },
         })?;
-        left -= length;
     }
     Ok(file.into())
 }
