@@ -12,6 +12,9 @@
 //! | COPYING | party: [`leave`], which then sleeps on the word | AWAITED |
 //! | AWAITED | requester: [`end`], which then wakes the party | RUNNING |
 //!
+//! A party that takes its memory back from one who has died or holds it too long
+//! writes EVICTED: that one has to ask for a berth anew, and the daemon asks the party.
+//!
 //! Between PARKED and RUNNING the party touches nothing that it does not own
 //! by the call it is in; between COPYING and what follows it its memory is the
 //! requester's to copy. One compare-and-swap decides who is first.
@@ -25,6 +28,7 @@ const PARKED: u32 = 1;
 const COPYING: u32 = 2;
 /// The party has something to do and sleeps on the word until the copy has ended.
 pub const AWAITED: u32 = 3;
+const EVICTED: u32 = 4;
 
 /// Why a copy cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,7 +96,7 @@ pub fn leave(word: &impl Word32) -> Leave {
         // It has ended just now: the next try leaves.
         Err(COPYING) => Leave::Wait,
         Err(AWAITED) => Leave::Wait,
-        Ok(_) | Err(RUNNING) => Leave::Left,
+        Ok(_) | Err(RUNNING | EVICTED) => Leave::Left,
         Err(_) => {
             leave_by_force(word);
             Leave::Left
@@ -102,5 +106,12 @@ pub fn leave(word: &impl Word32) -> Leave {
 
 /// The party takes its memory back from a requester that has died or broken the rules.
 pub fn leave_by_force(word: &impl Word32) {
-    word.store(RUNNING, Ordering::Release); // pairs with the exchange in `begin`
+    word.store(EVICTED, Ordering::Release); // pairs with the exchange in `begin`
+}
+
+/// Whether the party has taken its memory back by force: the requester has no berth any more.
+#[inline]
+#[must_use]
+pub fn is_evicted(word: &impl Word32) -> bool {
+    word.load(Ordering::Relaxed) == EVICTED
 }

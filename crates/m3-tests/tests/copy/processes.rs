@@ -191,6 +191,32 @@ fn a_requester_that_dies_holds_nobody() {
     }
 }
 
+/// A requester of another user that stops in the middle of a copy holds the party for a moment only.
+#[test]
+fn a_stranger_that_stops_in_the_middle_holds_nobody_for_long() {
+    if !is_root("stopped strangers") || !m3_sys::HAS_PAUSE_POINTS {
+        return;
+    }
+    let (users, mut node) = node("stop", false);
+    let pause = ["env", "M3_PAUSE=requester.boarded"];
+    let mut stranger = process_by(&pause, &users, USERS[0], "party", "1");
+    let mut friend = process(&users, USERS[1], "party", "2");
+    let mut party = process(&users, USERS[1], "party", "30");
+    party.role.ask(&format!("grant {}", stranger.place.address));
+    party.receive_from(&friend, &mut node);
+    stranger.role.tell(&format!("copy {} {} 4096", party.place.address, party.place.at));
+    signals::until_stopped(stranger.pid);
+    let began = Instant::now();
+    assert_eq!(friend.release(&mut party), "0");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    signals::resume(stranger.pid);
+    assert_eq!(stranger.role.hear(), "-324 0");
+    // It may try again.
+    party.receive_from(&friend, &mut node);
+    assert_eq!(stranger.copy(&party.place, 4096), (0, 4096));
+    assert_eq!(friend.release(&mut party), "0");
+}
+
 /// Two copies at once into one party: each is whole, or refused as busy.
 #[test]
 fn two_requesters_of_one_party_both_end() {

@@ -37,6 +37,8 @@ pub(super) struct Peer {
     pub(super) poisoned: bool,
     /// It may copy with this endpoint.
     pub(super) berthed: bool,
+    /// How often it has held this endpoint longer than it may.
+    pub(super) evictions: u8,
     /// Its window into this endpoint.
     pub(super) serving: Option<Box<Serving>>,
     /// How this endpoint copies with it.
@@ -71,6 +73,7 @@ impl Peer {
             dead: false,
             poisoned: false,
             berthed: false,
+            evictions: 0,
             serving: None,
             copying: Box::default(),
             replaced: false,

@@ -16,6 +16,8 @@ use std::os::fd::OwnedFd;
 pub(super) const STALL_NS: u64 = 1_000_000_000;
 /// How long a requester that may not copy by itself can hold a party that wants to go.
 const HELD_MAX_NS: u64 = 100_000_000;
+/// How often it may do so.
+const EVICTIONS_MAX: u8 = 8;
 /// How long the party sleeps before it looks whether the requester still lives.
 const LOOK_NS: u64 = 50_000_000;
 /// The same while it serves the requester's copy.
@@ -99,6 +101,7 @@ impl Endpoint {
             berth::leave_by_force(peer.link.own_berth());
             peer.berthed = false;
             peer.serving = None;
+            peer.evictions = peer.evictions.saturating_add(1);
         }
     }
 
@@ -111,6 +114,9 @@ impl Endpoint {
     #[cold]
     pub(in crate::endpoint) fn lie_still_for(&mut self, peer: Address, fds: Vec<OwnedFd>) {
         let Some(index) = self.peers.find(peer) else { return };
+        if self.peers.get(index).evictions > EVICTIONS_MAX {
+            return;
+        }
         let window = fds.into_iter().next().and_then(|memory| ServedWindow::map(memory).ok());
         if let Some(window) = window {
             self.peers.get_mut(index).serving = Some(Box::new(Serving::new(window)));

@@ -28,6 +28,7 @@ use super::Endpoint;
 use crate::error::{CopyError, Fail};
 use crate::timeout::{Deadline, Timeout};
 use m3_abi::{ANY, Address, Code, NONE, SELF};
+use m3_link::berth as words;
 use m3_sys::{Bytes, Room};
 use pump::Leg;
 
@@ -199,7 +200,11 @@ impl Endpoint {
             _ => fail,
         };
         let index = self.contact(party, deadline).map_err(died)?;
-        self.peers.get(index).check(role.died())?;
+        let peer = self.peers.get_mut(index);
+        peer.check(role.died())?;
+        if words::is_evicted(peer.link.peer_berth()) {
+            *peer.copying = Copying::default();
+        }
         Ok(index)
     }
 
