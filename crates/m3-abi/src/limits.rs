@@ -28,6 +28,12 @@ pub const NAME_MAX_BYTES: usize = 63;
 /// Longest payload of a long message, in bytes: what a link holds inline.
 pub const LONG_MAX_BYTES: usize = 1792;
 
+/// Size of a block's name, which a message can carry in place of a long payload, in bytes.
+pub const BLOCK_NAME_BYTES: usize = 32;
+
+/// Longest payload of a message altogether, in bytes: beyond [`LONG_MAX_BYTES`] it travels as a block.
+pub const LARGE_MAX_BYTES: usize = 1 << 32;
+
 /// Limits of a node, set once by `drvs_init`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeLimits {

@@ -25,21 +25,13 @@ const BINS: usize = 64;
 pub struct Allocator {
     free: BTreeMap<u64, u64>,
     bins: Vec<BTreeSet<u64>>,
-    /// Beginnings of extents: ranges do not grow together across them.
-    starts: BTreeSet<u64>,
     free_bytes: u64,
     total_bytes: u64,
 }
 
 impl Default for Allocator {
     fn default() -> Self {
-        Self {
-            free: BTreeMap::new(),
-            bins: vec![BTreeSet::new(); BINS],
-            starts: BTreeSet::new(),
-            free_bytes: 0,
-            total_bytes: 0,
-        }
+        Self { free: BTreeMap::new(), bins: vec![BTreeSet::new(); BINS], free_bytes: 0, total_bytes: 0 }
     }
 }
 
@@ -50,12 +42,8 @@ fn bin_of(bytes: u64) -> usize {
 impl Allocator {
     /// Adds an extent.
     pub fn add(&mut self, offset: u64, bytes: u64) {
-        self.starts.insert(offset);
-        // The one behind it is not to grow into it either.
-        self.starts.insert(offset + bytes);
         self.total_bytes += bytes;
-        self.free_bytes += bytes;
-        self.insert(offset, bytes);
+        self.give(offset, bytes);
     }
 
     /// Takes a range of `bytes`, beginning at a multiple of `align` (a power of two).
@@ -82,17 +70,14 @@ impl Allocator {
     pub fn give(&mut self, offset: u64, bytes: u64) {
         self.free_bytes += bytes;
         let (mut start, mut length) = (offset, bytes);
-        if !self.starts.contains(&offset)
-            && let Some((before, size)) = self.free.range(..offset).next_back().map(|(at, size)| (*at, *size))
+        if let Some((before, size)) = self.free.range(..offset).next_back().map(|(at, size)| (*at, *size))
             && before + size == offset
         {
             self.remove(before);
             (start, length) = (before, length + size);
         }
         let end = offset + bytes;
-        if !self.starts.contains(&end)
-            && let Some(size) = self.free.get(&end).copied()
-        {
+        if let Some(size) = self.free.get(&end).copied() {
             self.remove(end);
             length += size;
         }

@@ -51,13 +51,21 @@ impl Plan {
         (number - extent.first_number < extent.numbers).then_some(extent.home)
     }
 
-    /// Whether a place lies whole in one extent of this home.
+    /// Whether a place lies whole in extents of this home.
     #[must_use]
     pub fn contains(&self, home: u16, place: Place) -> bool {
         let offset = u64::from(place.offset) * UNIT_BYTES;
         let bytes = u64::from(place.units) * UNIT_BYTES;
-        let Some((_, extent)) = self.by_offset.range(..=offset).next_back() else { return false };
-        extent.home == home && bytes > 0 && offset + bytes <= extent.offset + extent.bytes
+        let Some((first, _)) = self.by_offset.range(..=offset).next_back() else { return false };
+        // Over neighbouring extents of the same home, as far as they go.
+        let mut end = *first;
+        for (_, extent) in self.by_offset.range(first..) {
+            if extent.offset != end || extent.home != home || end >= offset + bytes {
+                break;
+            }
+            end += extent.bytes;
+        }
+        bytes > 0 && end >= offset + bytes
     }
 
     /// All extents, by offset.
@@ -84,6 +92,12 @@ mod tests {
         assert!(!plan.contains(2, Place { offset: 64, units: 1 }));
         assert!(!plan.contains(3, Place { offset: u32::MAX, units: u32::MAX }));
         assert!(!plan.contains(3, Place { offset: 64, units: 0 }));
+        plan.add(Extent { offset: 8192, first_number: 128, ..extent });
+        assert!(plan.contains(3, Place { offset: 64, units: 128 }));
+        assert!(!plan.contains(3, Place { offset: 64, units: 129 }));
+        plan.add(Extent { offset: 12288, first_number: 192, home: 4, ..extent });
+        assert!(!plan.contains(3, Place { offset: 64, units: 129 }));
+        assert!(plan.contains(4, Place { offset: 192, units: 64 }));
         plan.remove(4096);
         assert_eq!(plan.home_of(64), None);
     }

@@ -114,8 +114,15 @@ pub struct Full {
 struct Peer<P> {
     index: u16,
     address: Address,
-    ledger: P,
+    /// None until it has joined.
+    ledger: Option<P>,
     lives: bool,
+}
+
+impl<P: Words> Peer<P> {
+    fn load(&self, at: usize) -> u64 {
+        self.ledger.as_ref().map_or(0, |ledger| ledger.load(at))
+    }
 }
 
 /// What the home knows of one of its numbers.
@@ -126,8 +133,8 @@ enum Own {
     Here,
     /// Given to another, or gone on from there.
     Out,
-    /// Void, but somebody still claimed it when it was last looked at.
-    Void,
+    /// Void since this turn: free when nobody claims it whom one has heard of in a later turn.
+    Void(u64),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -158,6 +165,8 @@ pub struct Side<O, P> {
     free_numbers: Vec<u32>,
     /// Own blocks that are out or void, to be looked at in turn.
     out: VecDeque<u32>,
+    /// How often the news were heard.
+    turn: u64,
 }
 
 impl<O: OwnWords, P: Words> Side<O, P> {
@@ -174,7 +183,16 @@ impl<O: OwnWords, P: Words> Side<O, P> {
             extents: Vec::new(),
             free_numbers: Vec::new(),
             out: VecDeque::new(),
+            turn: 0,
         }
+    }
+
+    /// All news of members have been heard up to now: what was made void before may be free.
+    ///
+    /// Whoever claims a block has joined before, and the daemon tells of that before he can; so whoever
+    /// claimed it before it was made void is known after the next hearing.
+    pub fn heard(&mut self) {
+        self.turn += 1;
     }
 
     /// This member's index.
@@ -183,10 +201,18 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         self.me
     }
 
+    /// Another member may join: blocks can be given to it already.
+    pub fn expect_member(&mut self, index: u16, address: Address) {
+        if index != self.me && self.peer(index).is_none() {
+            self.peers.push(Peer { index, address, ledger: None, lives: true });
+        }
+    }
+
     /// Another member has joined.
     pub fn learn_member(&mut self, index: u16, address: Address, ledger: P) {
-        if index != self.me && self.peer(index).is_none() {
-            self.peers.push(Peer { index, address, ledger, lives: true });
+        self.expect_member(index, address);
+        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.index == index && peer.ledger.is_none()) {
+            peer.ledger = Some(ledger);
         }
     }
 
@@ -336,14 +362,14 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         if member == self.me {
             return Some(self.own.load(at));
         }
-        self.peer(member).map(|peer| peer.ledger.load(at))
+        self.peer(member).map(|peer| peer.load(at))
     }
 
     /// Another living member that says that it holds or reads the block of this generation.
     fn claimer(&self, number: u32, generation: u32) -> Option<Address> {
         let claims = |peer: &&Peer<P>| {
-            let claim = peer.ledger.load(word_of(number, CLAIM));
-            let reading = peer.ledger.load(word_of(number, READING));
+            let claim = peer.load(word_of(number, CLAIM));
+            let reading = peer.load(word_of(number, READING));
             peer.lives && crate::walk::is_claimed(claim, reading, generation)
         };
         self.peers.iter().find(claims).map(|peer| peer.address)

@@ -44,7 +44,7 @@ pub trait Words {
 pub trait OwnWords: Words {
     /// Stores a word after all that was written before (release).
     fn store(&self, at: usize, value: u64);
-    /// Orders the store before every later load of others' words.
+    /// Orders the stores before every later load of others' words.
     fn fence(&self);
 }
 

@@ -120,6 +120,7 @@ fn freed(fenced: bool) {
         let mut one = member(1, &papers);
         let reader = loom::thread::spawn(move || one.accept_shared(0, &claimed(name)).is_ok());
         home.release(held);
+        home.heard();
         let again = home.allocate(64, 64, Kind::Short).is_ok();
         assert!(!(reader.join().unwrap() && again), "a block is allocated that another reads");
     });

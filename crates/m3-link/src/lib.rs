@@ -22,7 +22,7 @@ mod window;
 pub use atom::{Page, View, Word32, Word64};
 pub use desk::{Blocked, Counter, DESK_BYTES, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, Verb};
 pub use hints::{HINTS_BYTES, HINTS_MAX, Hints};
-pub use link::{Answer, Arrival, Incoming, LINK_BYTES, Link, Side};
+pub use link::{Answer, Arrival, Cargo, Incoming, LINK_BYTES, Link, Side};
 pub use pace::{Pace, Patience, Step, Strategy};
 pub use slot::{Broken, Kind, State};
 pub use status::{Mode, PeerStatus, STATUS_BYTES, Status, WATCH_MAX};

@@ -16,7 +16,7 @@
 use crate::atom::{Page, Word32, Word64};
 use crate::slot::{self, Broken, Kind, Phase, State};
 use core::sync::atomic::Ordering;
-use m3_abi::{LONG_MAX_BYTES, PAYLOAD_BYTES};
+use m3_abi::{BLOCK_NAME_BYTES, LONG_MAX_BYTES, PAYLOAD_BYTES};
 use m3_shm::SharedPage;
 use m3_sys::Errno;
 use std::os::fd::AsFd;
@@ -30,6 +30,8 @@ const STAMP: usize = 8;
 const TYPE: usize = 16;
 const LONG_BYTES: usize = 20;
 const PAYLOAD: usize = 24;
+/// Beside the length: what is there is the name of a block.
+const IS_BLOCK: u32 = 1 << 31;
 const NOTIFY: usize = 0x080;
 const NOTIFY_BYTES: usize = 0x40;
 const ARGUMENT: usize = 8;
@@ -70,6 +72,39 @@ impl Side {
     }
 }
 
+/// What goes beside a message: a long payload, or the name of a block.
+#[derive(Clone, Copy, Debug)]
+pub struct Cargo<'a> {
+    bytes: &'a [u8],
+    is_block: bool,
+}
+
+impl<'a> Cargo<'a> {
+    /// The name of a block.
+    #[must_use]
+    pub fn block(name: &'a [u8; BLOCK_NAME_BYTES]) -> Self {
+        Self { bytes: name, is_block: true }
+    }
+}
+
+impl<'a> From<&'a [u8]> for Cargo<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        Self { bytes, is_block: false }
+    }
+}
+
+impl<'a> From<&'a Vec<u8>> for Cargo<'a> {
+    fn from(bytes: &'a Vec<u8>) -> Self {
+        Self { bytes, is_block: false }
+    }
+}
+
+impl<'a, const N: usize> From<&'a [u8; N]> for Cargo<'a> {
+    fn from(bytes: &'a [u8; N]) -> Self {
+        Self { bytes, is_block: false }
+    }
+}
+
 /// A message that lies in the peer's cell, not yet taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
@@ -90,6 +125,8 @@ pub struct Incoming {
     pub payload: [u8; PAYLOAD_BYTES],
     /// Length of the long payload that was copied beside, in bytes.
     pub long_bytes: usize,
+    /// The name of a block came instead: see [`Link::block_name`].
+    pub has_block: bool,
 }
 
 /// What became of an answer.
@@ -110,6 +147,8 @@ pub struct Link<P = SharedPage> {
     last: State,
     /// The request taken from the peer and not yet answered.
     owed: Option<State>,
+    /// The name of the block that came with the message taken last.
+    block_name: [u8; BLOCK_NAME_BYTES],
 }
 
 impl Link {
@@ -125,7 +164,7 @@ impl Link {
 impl<P: Page> Link<P> {
     /// The link in this memory, as one of its parties.
     pub fn over(page: P, side: Side) -> Self {
-        Self { page, side, last: State::NEW, owed: None }
+        Self { page, side, last: State::NEW, owed: None, block_name: [0; BLOCK_NAME_BYTES] }
     }
 
     fn own_cell(&self) -> usize {
@@ -168,15 +207,16 @@ impl<P: Page> Link<P> {
 
     /// Writes and publishes a message. The caller has seen that the cell [is free](Self::is_free).
     #[inline]
-    pub fn post(
+    pub fn post<'a>(
         &mut self,
         kind: Kind,
         stamp: u64,
         m_type: i32,
         payload: &[u8; PAYLOAD_BYTES],
-        long: &[u8],
+        long: impl Into<Cargo<'a>>,
     ) -> State {
         let cell = self.own_cell();
+        let Cargo { bytes: long, is_block } = long.into();
         debug_assert!(long.len() <= LONG_MAX_BYTES);
         let long = &long[..long.len().min(LONG_MAX_BYTES)];
         if !long.is_empty() {
@@ -185,7 +225,8 @@ impl<P: Page> Link<P> {
         self.page.word64(cell + STAMP).store(stamp, Ordering::Relaxed);
         self.page.word32(cell + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
         let long_bytes = u32::try_from(long.len()).expect("no longer than LONG_MAX_BYTES");
-        self.page.word32(cell + LONG_BYTES).store(long_bytes, Ordering::Relaxed);
+        let flag = if is_block { IS_BLOCK } else { 0 };
+        self.page.word32(cell + LONG_BYTES).store(long_bytes | flag, Ordering::Relaxed);
         self.page.write(cell + PAYLOAD, payload);
         self.last = slot::post(self.own_word(), self.last, kind);
         self.last
@@ -254,29 +295,41 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn take(&mut self, arrival: Arrival, long: &mut [u8]) -> Result<Option<Incoming>, Broken> {
         let cell = self.peer_cell();
-        let claimed = self.page.word32(cell + LONG_BYTES).load(Ordering::Relaxed) as usize;
-        let long_bytes = claimed.min(LONG_MAX_BYTES);
+        let word = self.page.word32(cell + LONG_BYTES).load(Ordering::Relaxed);
+        let has_block = word & IS_BLOCK != 0;
+        let claimed = (word & !IS_BLOCK) as usize;
+        let long_bytes = if has_block { 0 } else { claimed.min(LONG_MAX_BYTES) };
         let mut incoming = Incoming {
             kind: arrival.state.kind,
             m_type: self.page.word32(cell + TYPE).load(Ordering::Relaxed).cast_signed(),
             payload: [0; PAYLOAD_BYTES],
             long_bytes,
+            has_block,
         };
         self.page.read(cell + PAYLOAD, &mut incoming.payload);
         if long_bytes > 0 {
             let room = long_bytes.min(long.len());
             self.page.read(LONG + self.side.other().times(LONG_MAX_BYTES), &mut long[..room]);
         }
+        if has_block {
+            self.page.read(LONG + self.side.other().times(LONG_MAX_BYTES), &mut self.block_name);
+        }
         if !slot::take(self.peer_word(), arrival.state) {
             return Ok(None);
         }
-        if claimed > LONG_MAX_BYTES {
+        if claimed > LONG_MAX_BYTES || has_block && claimed != BLOCK_NAME_BYTES {
             return Err(Broken);
         }
         if incoming.kind == Kind::Request {
             self.owed = Some(arrival.state);
         }
         Ok(Some(incoming))
+    }
+
+    /// The name of the block that came with the message taken last, if one did: the peer's claim.
+    #[must_use]
+    pub fn block_name(&self) -> &[u8; BLOCK_NAME_BYTES] {
+        &self.block_name
     }
 
     /// Whether the peer awaits an answer from here, as far as one can tell before answering.
@@ -291,12 +344,12 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`Broken`] where the peer wrote what no rule allows.
     #[inline]
-    pub fn answer(
+    pub fn answer<'a>(
         &mut self,
         kind: Kind,
         m_type: i32,
         payload: &[u8; PAYLOAD_BYTES],
-        long: &[u8],
+        long: impl Into<Cargo<'a>>,
     ) -> Result<Answer, Broken> {
         if !self.owes_answer() || !self.is_free()? {
             self.owed = None;

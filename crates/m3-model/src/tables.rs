@@ -19,6 +19,7 @@
 //! the token is handed back), serialise (records derive serde, the daemon writes).
 //! Waits and quotas are not journalled: who waits must ask again, and the quota is configuration.
 
+mod areas;
 mod bind;
 mod dense;
 mod error;
@@ -39,10 +40,14 @@ mod waits;
 #[cfg(test)]
 mod tests;
 
+pub use areas::{
+    AREA_ALIGN_BYTES, AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaExtent, AreaMember, AreaSpec,
+    Audience, Standing,
+};
 pub use bind::Bound;
 pub use error::{
-    BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError, UnbindError, VmError,
-    WaitError,
+    AreaError, BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError, UnbindError,
+    VmError, WaitError,
 };
 pub use identity::{Cred, Kind, Member, Mode, Place, Want};
 pub use journal::Record;

@@ -7,6 +7,8 @@
 //! [`SharedPage`] and [`ObservedPage`] are the same for exactly one page.
 
 mod copy;
+mod ground;
 mod region;
 
+pub use ground::{Ground, Tract};
 pub use region::{Observed, ObservedPage, PAGE_BYTES, Shared, SharedPage};

@@ -46,6 +46,14 @@ impl Shared {
         Mapping::new(memory, bytes, true).map(Self)
     }
 
+    /// The same, with pages mapped when they are touched.
+    ///
+    /// # Errors
+    /// Of [`Mapping::new`].
+    pub fn map_sparse(memory: impl AsFd, bytes: usize) -> Result<Self, Errno> {
+        Mapping::new_sparse(memory, bytes, true).map(Self)
+    }
+
     /// The 32-bit word at `offset`.
     ///
     /// # Panics
@@ -209,6 +217,14 @@ impl Observed {
     /// Of [`Mapping::new`].
     pub fn map(memory: impl AsFd, bytes: usize) -> Result<Self, Errno> {
         Mapping::new(memory, bytes, false).map(Self)
+    }
+
+    /// The same, with pages mapped when they are touched.
+    ///
+    /// # Errors
+    /// Of [`Mapping::new`].
+    pub fn map_sparse(memory: impl AsFd, bytes: usize) -> Result<Self, Errno> {
+        Mapping::new_sparse(memory, bytes, false).map(Self)
     }
 
     /// The 32-bit word at `offset`, now.

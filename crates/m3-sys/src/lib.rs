@@ -3,6 +3,7 @@
 //! Unsafe code is lifted in the files that need it and nowhere else; each of
 //! them states its obligations in a `# Safety` section.
 
+mod area;
 mod bell;
 mod clock;
 mod copy;
@@ -18,6 +19,10 @@ mod poll;
 mod process;
 mod ranges;
 
+pub use area::{
+    Access, FixedMapping, create_sparse, give_back, grow, is_sealed_against_writing, memory_id,
+    seal_against_writing, seal_seals,
+};
 pub use bell::{Bell, Clapper};
 pub use clock::{monotonic_ns, ticks};
 pub use copy::{Bytes, OwnCopy, Room, copy_from_process, copy_to_process, lent_bytes, lent_room};

@@ -32,11 +32,23 @@ impl Mapping {
     /// `PERM` where its size is not sealed, `INVAL` where it is not exactly
     /// `bytes` long (or is no memory of this kind), `NOMEM`, `ACCES`.
     pub fn new(memory: impl AsFd, bytes: usize, writable: bool) -> Result<Self, Errno> {
+        Self::map(memory, bytes, writable, MapFlags::POPULATE)
+    }
+
+    /// The same, with pages mapped when they are touched.
+    ///
+    /// # Errors
+    /// Of [`new`](Self::new).
+    pub fn new_sparse(memory: impl AsFd, bytes: usize, writable: bool) -> Result<Self, Errno> {
+        Self::map(memory, bytes, writable, MapFlags::empty())
+    }
+
+    fn map(memory: impl AsFd, bytes: usize, writable: bool, how: MapFlags) -> Result<Self, Errno> {
         if crate::memory_bytes(&memory)? != bytes as u64 || bytes == 0 {
             return Err(Errno::INVAL);
         }
         let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        let flags = MapFlags::SHARED | how;
         // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, flags, memory, 0)? };
         let mapping = Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes, writable };

@@ -5,12 +5,14 @@
 //! frames are flat: no nesting that a stranger could deepen, no length that is
 //! not bounded by the packet.
 
+mod area;
 mod codec;
 mod info;
 mod news;
 mod reply;
 mod request;
 
+pub use area::{AreaAudience, AreaExtent, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest};
 pub use codec::{Malformed, decode, encode};
 pub use info::{
     BellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, VmInfo, VmParams, WaitInfo,

@@ -1,5 +1,6 @@
 //! What the daemon tells unasked.
 
+use crate::area::AreaNews;
 use crate::info::PeerInfo;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,8 @@ pub enum News {
     },
     /// What this endpoint may do has changed: a bit per verb.
     Traps(u32),
+    /// About areas.
+    Area(AreaNews),
     /// A peer wants to copy with this endpoint; a descriptor of the window, where it needs one.
     Berth {
         /// The peer.

@@ -1,5 +1,6 @@
 //! What the daemon answers.
 
+use crate::area::AreaReply;
 use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, VmInfo};
 use crate::news::News;
 use serde::{Deserialize, Serialize};
@@ -66,6 +67,8 @@ pub enum Reply {
         /// The next slot, or none.
         next: Option<i32>,
     },
+    /// About areas.
+    Area(AreaReply),
     /// Not done.
     Refused(Refusal),
 }

@@ -1,5 +1,6 @@
 //! What members ask of the daemon.
 
+use crate::area::AreaRequest;
 use crate::info::{NodeParams, Privileges, VmParams};
 use serde::{Deserialize, Serialize};
 
@@ -161,6 +162,8 @@ pub enum Request {
         /// What lies there.
         probe: [u64; 2],
     },
+    /// About areas.
+    Area(AreaRequest),
     /// A member of a daemon that was killed is back. Answer: `Bound`, with new
     /// desk, status page and hints for links to come.
     Reattach {

@@ -109,6 +109,7 @@ impl Server {
                     self.watch_thread(member.pid, tid);
                 }
             }
+            self.leave_areas_of_the_dead(vm);
             if self
                 .node
                 .vm_info(vm, &m3_model::tables::Cred::new(0, 0, 0))
@@ -215,6 +216,7 @@ impl Server {
             return;
         }
         self.record();
+        self.areas.retain(|(of, _), _| *of != vm);
         self.grace_ms.remove(&vm);
         // The next VM of this id is not to be killed for it.
         self.cancel_alarm(Alarm::VmGrace(vm));

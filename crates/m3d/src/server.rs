@@ -5,6 +5,7 @@ use crate::death::Watch;
 use crate::home::Home;
 use crate::journal::Journal;
 use crate::serve::Notes;
+use crate::serve::area::AreaMemory;
 use crate::settings::{self, Settings};
 use crate::spare::Spare;
 use crate::turn::Turn;
@@ -73,6 +74,8 @@ pub(crate) struct Server {
     /// Tickets: which connection waits.
     pub(crate) tickets: HashMap<u64, u64>,
     pub(crate) grace_ms: HashMap<i32, u32>,
+    /// The memory of areas that this daemon made, by VM and number.
+    pub(crate) areas: BTreeMap<(i32, u32), AreaMemory>,
     pub(crate) leaving: bool,
     pub(crate) spare: Spare,
     pub(crate) turn: Turn,
@@ -126,6 +129,7 @@ impl Server {
             threads: HashMap::new(),
             tickets: HashMap::new(),
             grace_ms: HashMap::new(),
+            areas: BTreeMap::new(),
             leaving: false,
             spare: Spare::new(),
             turn: Turn::default(),
@@ -365,6 +369,7 @@ impl Server {
                     m3_sys::pause_point("daemon.death_told_one");
                 }
             }
+            self.leave_areas(death.place);
             self.tell_tickets(&death.told, address);
             self.forget_place(death.place);
             tracing::debug!(vm = death.place.vm, address, pid = death.member.pid, "endpoint gone");

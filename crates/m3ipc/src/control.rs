@@ -5,7 +5,7 @@ use crate::{daemon, runtime, spawn};
 use m3_abi::Code;
 use m3_link::Side;
 use m3_sys::{Errno, NotForChildren};
-use m3_wire::{FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
+use m3_wire::{AreaNews, FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -236,6 +236,19 @@ impl Control {
                 false => return Ok(None),
             }
         }
+    }
+
+    /// What there is of news of areas, ahead of the others; never waits.
+    pub(crate) fn take_area_news(&mut self) -> Vec<(AreaNews, Vec<OwnedFd>)> {
+        while let Ok(true) = self.read_nothing_but_news() {}
+        let mut taken = Vec::new();
+        for (news, fds, side) in std::mem::take(&mut self.news) {
+            match news {
+                News::Area(news) => taken.push((news, fds)),
+                other => self.news.push_back((other, fds, side)),
+            }
+        }
+        taken
     }
 
     /// The next news that were read already: with an answer, those before it.

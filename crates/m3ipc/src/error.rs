@@ -106,8 +106,8 @@ operation_errors! {
         CallDenied = TrapDenied: "privileges do not allow the caller to send (to {0})",
         /// It broke the link's rules; nothing more can be said over it.
         PeerBroke = PeerBroke: "endpoint {0} broke the rules of the link; the link is closed",
-        /// The long payload does not fit into a link.
-        TooLong = MsgSize: "the payload for endpoint {0} is longer than a link holds (1,792 bytes)",
+        /// The long payload is longer than any can be.
+        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (4 GiB)",
     }
 
     /// Why nothing was received.
@@ -158,8 +158,8 @@ operation_errors! {
         CallDenied = TrapDenied: "privileges do not allow the caller to sendrec (to {0})",
         /// It broke the link's rules; nothing more can be said over it.
         PeerBroke = PeerBroke: "endpoint {0} broke the rules of the link; the link is closed",
-        /// The long payload does not fit into a link.
-        TooLong = MsgSize: "the payload for endpoint {0} is longer than a link holds (1,792 bytes)",
+        /// The long payload is longer than any can be.
+        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (4 GiB)",
     }
 
     /// Why an answer was not given.
@@ -178,8 +178,8 @@ operation_errors! {
         CallDenied = TrapDenied: "privileges do not allow the caller to answer (to {0})",
         /// It broke the link's rules; nothing more can be said over it.
         PeerBroke = PeerBroke: "endpoint {0} broke the rules of the link; the link is closed",
-        /// The long payload does not fit into a link.
-        TooLong = MsgSize: "the payload for endpoint {0} is longer than a link holds (1,792 bytes)",
+        /// The long payload is longer than any can be.
+        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (4 GiB)",
     }
 
     /// Why a notification was not given.

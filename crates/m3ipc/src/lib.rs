@@ -18,6 +18,7 @@
 //! # }
 //! ```
 
+mod area;
 #[cfg(feature = "tokio")]
 pub mod asynchronous;
 mod control;
@@ -29,16 +30,18 @@ pub mod runtime;
 mod spawn;
 mod timeout;
 
+pub use area::{Area, AreaConfig, AreaError, Block, Pages, Plain, Unsent};
 pub use endpoint::{
-    Audience, Endpoint, Grant, Identity, Loan, Location, Long, PendingRequest, Rights, Source,
+    Audience, Endpoint, Grant, Hold, Identity, Loan, Location, Long, PendingRequest, Rights, Source,
 };
 pub use error::{
     BindError, CallError, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError, SendError,
     SendRecError,
 };
 pub use m3_abi::{ANY, Address, CLOCK, Code, HARDWARE, LONG_MAX_BYTES, Message, NONE, SELF, SYSTEM, Slot};
+pub use m3_area::Kind;
 pub use m3_link::Strategy;
 pub use m3_sys::{Bytes, Room};
-pub use m3_wire::{EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo};
+pub use m3_wire::{AreaAudience, AreaInfo, EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo};
 pub use node::{Node, Vm, VmConfig};
 pub use timeout::Timeout;

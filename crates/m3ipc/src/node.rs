@@ -223,6 +223,27 @@ impl Node {
         }
     }
 
+    /// The areas of a VM.
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn areas(&mut self, vm: i32) -> Result<Vec<m3_wire::AreaInfo>, NodeError> {
+        let (mut all, mut after) = (Vec::new(), 0);
+        loop {
+            let request = Request::Area(m3_wire::AreaRequest::List { vm, after });
+            let (Reply::Area(m3_wire::AreaReply::Areas { list, next }), _) =
+                self.control.request(&request)?
+            else {
+                return Err(unexpected().into());
+            };
+            all.extend(list);
+            match next {
+                Some(next) => after = next,
+                None => return Ok(all),
+            }
+        }
+    }
+
     /// Binds another process (lclbind).
     ///
     /// # Errors

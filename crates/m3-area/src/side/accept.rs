@@ -88,11 +88,11 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         if elsewhere.is_some() {
             self.claim(number, State::Free, 0, 0, next);
         }
-        let home = self.me;
+        let (home, turn) = (self.me, self.turn);
         let block = self.own_block(number).ok_or(Refused::Outside(number))?;
         block.generation = next;
         if let Some(by) = elsewhere {
-            block.state = Own::Void;
+            block.state = Own::Void(turn);
             return Err(Refused::Elsewhere { number, by });
         }
         block.state = Own::Here;

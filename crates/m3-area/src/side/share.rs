@@ -49,7 +49,7 @@ impl<O: OwnWords, P: Words> Side<O, P> {
             Claim { state: State::Done, other: 0, hop: held.hop, generation: held.generation }.encode();
         let reads = |reader: &&u16| {
             self.peer(**reader)
-                .is_some_and(|peer| peer.lives && peer.ledger.load(word_of(held.number, READING)) != done)
+                .is_some_and(|peer| peer.lives && peer.load(word_of(held.number, READING)) != done)
         };
         readers.iter().filter(reads).count()
     }

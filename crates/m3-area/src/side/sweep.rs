@@ -29,9 +29,11 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         match block.state {
             Own::Out if self.is_over(number, block.generation) => {
                 self.void(number, block.generation, true);
+                self.out.push_back(number);
             }
             // The generation of a void block is the next one already.
-            Own::Void => self.settle(number, block.generation),
+            Own::Void(turn) if turn < self.turn => self.settle(number, block.generation),
+            Own::Void(_) => self.out.push_back(number),
             Own::Out => self.out.push_back(number),
             Own::Free | Own::Here => {}
         }
@@ -43,26 +45,29 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         match self.standing(number, generation) {
             Standing::Returned { .. } => true,
             Standing::Held { by, .. } | Standing::Shared { by, .. } => dead(by),
-            // Who was never heard of may have joined just now.
-            Standing::Pending { to, from, .. } => {
-                dead(to) || to != self.me && self.peer(to).is_none() && dead(from)
-            }
+            // Nobody takes a message of a dead one.
+            Standing::Pending { to, from, .. } => dead(to) || dead(from),
             Standing::Gone => false,
         }
     }
 
-    /// Makes a generation void; the number and its room are free when nobody claims it any more.
+    /// Makes a generation void; the number and its room are free at once where nobody can claim it,
+    /// else the block is to be looked at in a later turn.
     pub(super) fn void(&mut self, number: u32, generation: u32, was_out: bool) {
         let shared =
             crate::claim::Claim::decode(self.own.load(word_of(number, CLAIM))).state == State::Shared;
-        let next = next_generation(generation);
+        let (next, turn) = (next_generation(generation), self.turn);
         self.claim(number, State::Free, 0, 0, next);
         if let Some(block) = self.own_block(number) {
             block.generation = next;
-            block.state = Own::Void;
+            block.state = Own::Void(turn);
         }
-        if was_out || shared {
-            self.settle(number, next);
+        self.own.fence(); // pairs with that of `accept` and `accept_shared`
+        if was_out {
+            return;
+        }
+        if shared {
+            self.out.push_back(number);
         } else {
             // It never left, or came home under this generation: nobody can claim it.
             self.free(number);
@@ -71,7 +76,6 @@ impl<O: OwnWords, P: Words> Side<O, P> {
 
     /// Frees a void block, unless somebody claims its former generation.
     fn settle(&mut self, number: u32, generation: u32) {
-        self.own.fence(); // pairs with that of `accept` and `accept_shared`
         let former = generation.wrapping_sub(1) & 0xff_ffff;
         if self.claimer(number, former).is_some() {
             self.out.push_back(number);

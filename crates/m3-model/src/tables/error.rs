@@ -362,3 +362,59 @@ pub struct ReplayError {
     /// Its index.
     pub at: usize,
 }
+
+/// Why an area is not what was asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AreaError {
+    /// The VM's state.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// An endpoint's state.
+    #[error(transparent)]
+    Endpoint(#[from] LookupError),
+    /// The VM has no such area.
+    #[error("the VM has no area {0} (any more)")]
+    Unknown(u32),
+    /// The limit is no size of an area.
+    #[error("an area of {0} bytes cannot be: 1 to 274,877,906,944, in steps of 4,096")]
+    Limit(u64),
+    /// It has as many members as an area may have.
+    #[error("the area has as many members as an area may have (256 at a time, 4,096 in its life)")]
+    Crowded,
+    /// The VM has as many areas as it may have.
+    #[error("the VM has 4,096 areas already; detach from some")]
+    TooMany,
+    /// The VM's window of addresses is used up.
+    #[error("no addresses are left for an area of {0} bytes in this VM; ask for less, or detach from others")]
+    NoAddresses(u64),
+    /// The endpoint is not of the area's audience, or the area is closed.
+    #[error("endpoint {0} is not in the audience of the area, or the area is closed")]
+    NotInAudience(Address),
+    /// Only its maker may do this.
+    #[error("endpoint {0} did not make the area; only its maker may do this")]
+    NotOwner(Address),
+    /// There is no room.
+    #[error("the area is full: no {bytes} bytes in a row are left of {limit}")]
+    Full {
+        /// What was asked for, in bytes.
+        bytes: u64,
+        /// The area's limit in bytes.
+        limit: u64,
+    },
+}
+
+impl AreaError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Endpoint(error) => error.code(Code::NotBind),
+            Self::Unknown(_) => Code::NoNode,
+            Self::Limit(_) => Code::BadRange,
+            Self::Crowded | Self::TooMany | Self::NoAddresses(_) => Code::NoMem,
+            Self::NotInAudience(_) | Self::NotOwner(_) => Code::Privileges,
+            Self::Full { .. } => Code::AllocMem,
+        }
+    }
+}

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use m3_abi::{Address, NodeLimits};
 use serde::{Deserialize, Serialize};
 
+use super::areas::Area;
 use super::foreign;
 use super::identity::{Kind, Member, Place};
 use super::links::Links;
@@ -78,6 +79,20 @@ pub enum Record {
         peer: Address,
         /// Its index at the other party.
         peer_index: u32,
+    },
+    /// An area began or changed: this is what it is now.
+    Area {
+        /// Its VM.
+        vm: i32,
+        /// All of it.
+        area: Area,
+    },
+    /// An area is gone with its last member.
+    AreaEnd {
+        /// Its VM.
+        vm: i32,
+        /// Its number.
+        id: u32,
     },
     /// A link was given back before either party died.
     Unlink {
@@ -161,6 +176,11 @@ impl Tables {
                 self.apply_link(*asker, *asker_index, *peer, *peer_index)
             }
             Record::Unlink { place, peer } => self.apply_unlink(*place, *peer),
+            Record::Area { vm, area } => {
+                self.vms.get_mut(vm)?.areas.insert(area.id, area.clone());
+                Some(())
+            }
+            Record::AreaEnd { vm, id } => self.vms.get_mut(vm)?.areas.remove(id).map(drop),
         }
     }
 

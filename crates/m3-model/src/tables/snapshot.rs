@@ -27,6 +27,7 @@ fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
         snapshot_endpoint(vm, endpoint, records);
     }
     records.extend(vm.slots.values().flat_map(|endpoint| links_asked_for(vm, endpoint)));
+    records.extend(vm.areas.values().map(|area| Record::Area { vm: vm.id, area: area.clone() }));
     if vm.state == VmState::Ending {
         records.push(Record::VmEnding(vm.id));
     }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use m3_abi::{ANY, Address, FIRST_USER_SLOT, NONE, SELF, Slot, VmLimits};
 use serde::{Deserialize, Serialize};
 
+use super::areas::Area;
 use super::dense::Dense;
 use super::error::LookupError;
 use super::foreign;
@@ -112,6 +113,7 @@ pub(super) struct Vm {
     /// The address of the latest life of each slot that was ever bound.
     pub(super) latest: BTreeMap<Slot, Address>,
     pub(super) names: BTreeMap<String, Address>,
+    pub(super) areas: BTreeMap<u32, Area>,
     /// User slots that are taken or never to be given, counted from the first user slot.
     pub(super) user_slots: Dense,
 }
@@ -134,6 +136,7 @@ impl Vm {
             slots: BTreeMap::new(),
             latest: BTreeMap::new(),
             names: BTreeMap::new(),
+            areas: BTreeMap::new(),
             user_slots,
         }
     }

@@ -1,5 +1,6 @@
 //! Requests: each is checked, done in the tables, written down, then answered.
 
+pub(crate) mod area;
 mod ask;
 mod bell;
 mod berth;
@@ -95,6 +96,7 @@ impl Server {
             Request::Endpoints { vm, from } => self.endpoints(token, cred, vm, from),
             Request::HangBell => self.hang_bell(token),
             Request::Clapper(address) => self.clapper(token, Address(address)),
+            Request::Area(request) => self.serve_area(token, cred, request),
             Request::IsDeadlock => self.is_deadlock(token),
             Request::Berth { peer, surely, window } => self.berth(token, Address(peer), surely, window),
             Request::Berthed { peer, address, probe } => self.berthed(token, Address(peer), address, probe),

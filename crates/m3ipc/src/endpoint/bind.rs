@@ -113,6 +113,7 @@ fn attach(
         ready: Vec::new(),
         latest: None,
         copies: Copies::new(*copy_granted),
+        areas: super::areas::Areas::default(),
         left: None,
     })
 }

@@ -12,8 +12,10 @@
 //! the thing has happened, the peer has died, the time is over or a signal
 //! came. A message that is on its way then is withdrawn or known delivered.
 
+mod areas;
 mod ask;
 mod bind;
+mod blocks;
 mod copy;
 mod fd;
 mod inbox;
@@ -28,6 +30,7 @@ mod send;
 mod sendrec;
 mod wait;
 
+pub use blocks::Hold;
 pub use copy::{Audience, Grant, Loan, Location, Rights};
 pub use receive::{Long, Source};
 pub use request::PendingRequest;
@@ -126,6 +129,7 @@ pub struct Endpoint {
     /// Who sent what was taken last.
     latest: Option<Identity>,
     copies: copy::Copies,
+    areas: areas::Areas,
     /// Why nothing can be done with this endpoint any more.
     left: Option<Code>,
 }

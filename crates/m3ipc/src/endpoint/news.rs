@@ -77,6 +77,7 @@ impl Endpoint {
                     self.inbox.look_at(&mut self.peers, index);
                 }
             }
+            News::Area(news) => self.area_news(&news, fds),
             News::Traps(traps) => self.traps = traps,
             News::Berth { peer, .. } => self.lie_still_for(Address(peer), fds),
             News::Notified { source, bits, by } => {
@@ -149,7 +150,7 @@ impl Endpoint {
         for part in peers.chunks(RECALL_PEERS) {
             self.control.request(&Request::Recall(part.to_vec()))?;
         }
-        Ok(())
+        self.recall_areas()
     }
 }
 

@@ -1,5 +1,6 @@
 //! reply and relay: answers, which never wait.
 
+use super::blocks::is_large;
 use super::peers::UNASKED;
 use super::send::Outgoing;
 use super::wait::Want;
@@ -18,16 +19,18 @@ impl Endpoint {
         self.reply_long(to, message, &[])
     }
 
-    /// The same with a long payload, of at most 1,792 bytes.
+    /// The same with a long payload; beyond 1,792 bytes it travels as a block.
     ///
     /// # Errors
     /// [`ReplyError::TooLong`], and the others.
     pub fn reply_long(&mut self, to: Address, message: &Message, long: &[u8]) -> Result<(), ReplyError> {
-        let replied = Outgoing::new(message, long).and_then(|outgoing| {
-            self.enter(Trap::Reply)?;
-            self.reply_message(to, outgoing)
-        });
+        let replied = Outgoing::new(message, long).and_then(|outgoing| self.reply_outgoing(to, outgoing));
         replied.map_err(|fail| ReplyError::of(fail, to))
+    }
+
+    pub(super) fn reply_outgoing(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
+        self.enter(Trap::Reply)?;
+        self.reply_message(to, outgoing)
     }
 
     fn reply_message(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
@@ -35,6 +38,18 @@ impl Endpoint {
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Reply)?;
         m3_sys::pause_point("server.before_answer");
+        if is_large(outgoing.long.len()) {
+            let wrapped = self.wrap(index, outgoing.long)?;
+            let name = wrapped.bytes;
+            let answered = self.answer_over(index, outgoing.carrying(&name));
+            self.unwrap_if_failed(Some(wrapped), &answered);
+            return answered;
+        }
+        self.answer_over(index, outgoing)
+    }
+
+    #[inline]
+    fn answer_over(&mut self, index: u32, outgoing: Outgoing<'_>) -> Result<(), Fail> {
         match self.answer(index, Kind::Reply, outgoing)? {
             Answer::Posted => Ok(()),
             Answer::NotAwaited => self.reply_unasked(index, outgoing),
@@ -86,7 +101,7 @@ impl Endpoint {
         self.peers.get(index).allow(Kind::Relay)?;
         let mut payload = [0; PAYLOAD_BYTES];
         payload[..4].copy_from_slice(&to.0.to_ne_bytes());
-        let outgoing = Outgoing { m_type: 0, payload: &payload, long: said };
+        let outgoing = Outgoing { m_type: 0, payload: &payload, long: said, block: None };
         match self.answer(index, Kind::Relay, outgoing)? {
             Answer::Posted => Ok(()),
             Answer::NotAwaited => Err(Code::ProcSts.into()),
@@ -104,12 +119,14 @@ impl Endpoint {
     /// Answers the request taken from this peer, if it still waits.
     #[inline]
     pub(super) fn answer(&mut self, index: u32, kind: Kind, outgoing: Outgoing<'_>) -> Result<Answer, Fail> {
-        let Outgoing { m_type, payload, long } = outgoing;
+        let Outgoing { m_type, payload, .. } = outgoing;
         let link = &mut self.peers.get_mut(index).link;
         if !link.owes_answer() {
             return Ok(Answer::NotAwaited);
         }
-        let answer = link.answer(kind, m_type, payload, long).map_err(|broken| self.poison(index, broken))?;
+        let answer = link
+            .answer(kind, m_type, payload, outgoing.cargo())
+            .map_err(|broken| self.poison(index, broken))?;
         if answer == Answer::Posted {
             m3_sys::pause_point("server.answered");
             self.alert(index, false);
@@ -126,8 +143,8 @@ impl Endpoint {
         if !peer.link.is_free().unwrap_or(false) {
             return Err(Code::ProcSts.into());
         }
-        let Outgoing { m_type, payload, long } = outgoing;
-        let posted = peer.link.post(Kind::Reply, UNASKED, m_type, payload, long);
+        let Outgoing { m_type, payload, .. } = outgoing;
+        let posted = peer.link.post(Kind::Reply, UNASKED, m_type, payload, outgoing.cargo());
         let address = peer.address();
         self.alert(index, false);
         let want = Want { verb: Verb::None, peer: address, index: Some(index), posted: None, own_cell: true };

@@ -1,11 +1,12 @@
 //! send: post, wake, wait until it is taken; or take it back.
 
+use super::blocks::{is_large, is_too_long};
 use super::wait::Want;
 use super::{Endpoint, Trap};
 use crate::error::{Fail, SendError};
 use crate::timeout::{Deadline, Timeout};
-use m3_abi::{ANY, Address, Code, LONG_MAX_BYTES, Message, PAYLOAD_BYTES};
-use m3_link::{Answer, Broken, Counter, Kind, Mode, State, Verb};
+use m3_abi::{ANY, Address, BLOCK_NAME_BYTES, Code, Message, PAYLOAD_BYTES};
+use m3_link::{Answer, Broken, Cargo, Counter, Kind, Mode, State, Verb};
 
 /// How long a peer that looks may take until it finds a message.
 const LOOKING_GRACE_NS: u64 = 20_000;
@@ -18,14 +19,43 @@ pub(super) struct Outgoing<'a> {
     pub(super) m_type: i32,
     pub(super) payload: &'a [u8; PAYLOAD_BYTES],
     pub(super) long: &'a [u8],
+    /// The name of a block, in place of a long payload.
+    pub(super) block: Option<&'a [u8; BLOCK_NAME_BYTES]>,
 }
 
 impl<'a> Outgoing<'a> {
     pub(super) fn new(message: &'a Message, long: &'a [u8]) -> Result<Self, Fail> {
-        if long.len() > LONG_MAX_BYTES {
+        if is_too_long(long.len()) {
             return Err(Code::MsgSize.into());
         }
-        Ok(Self { m_type: message.m_type, payload: &message.payload, long })
+        Ok(Self { m_type: message.m_type, payload: &message.payload, long, block: None })
+    }
+
+    /// A message with the name of a block.
+    pub(super) fn with_block(message: &'a Message, name: &'a [u8; BLOCK_NAME_BYTES]) -> Self {
+        Self { m_type: message.m_type, payload: &message.payload, long: &[], block: Some(name) }
+    }
+
+    /// What goes beside the message in the link.
+    #[inline]
+    pub(super) fn cargo(self) -> Cargo<'a> {
+        match self.block {
+            Some(name) => Cargo::block(name),
+            None => self.long.into(),
+        }
+    }
+
+    /// The same without the block, which has been given with it already.
+    pub(super) fn without_block(self) -> Self {
+        Self { block: None, ..self }
+    }
+
+    /// The same message with a block in place of its long payload.
+    pub(super) fn carrying<'b>(self, name: &'b [u8; BLOCK_NAME_BYTES]) -> Outgoing<'b>
+    where
+        'a: 'b,
+    {
+        Outgoing { long: &[], block: Some(name), ..self }
     }
 
     /// The same with another message before the long payload.
@@ -33,7 +63,7 @@ impl<'a> Outgoing<'a> {
     where
         'a: 'b,
     {
-        Outgoing { m_type: message.m_type, payload: &message.payload, long: self.long }
+        Outgoing { m_type: message.m_type, payload: &message.payload, ..self }
     }
 }
 
@@ -67,7 +97,7 @@ impl Endpoint {
         self.send_long(to, message, &[], limit.into())
     }
 
-    /// Sends a message with a long payload, of at most 1,792 bytes.
+    /// Sends a message with a long payload: up to 1,792 bytes in the link, more as a block by itself (at most 4 GiB).
     ///
     /// # Errors
     /// [`SendError::TooLong`], and the others.
@@ -83,7 +113,12 @@ impl Endpoint {
         sent.map_err(|fail| SendError::of(fail, to))
     }
 
-    fn send_message(&mut self, to: Address, outgoing: Outgoing<'_>, deadline: Deadline) -> Result<(), Fail> {
+    pub(super) fn send_message(
+        &mut self,
+        to: Address,
+        outgoing: Outgoing<'_>,
+        deadline: Deadline,
+    ) -> Result<(), Fail> {
         self.enter(Trap::Send)?;
         loop {
             match self.send_once(to, outgoing, deadline) {
@@ -98,6 +133,18 @@ impl Endpoint {
         let index = self.contact(to, deadline)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Send)?;
+        if is_large(outgoing.long.len()) {
+            let wrapped = self.wrap(index, outgoing.long)?;
+            let name = wrapped.bytes;
+            let sent = self.send_over(index, outgoing.carrying(&name), deadline);
+            self.unwrap_if_failed(Some(wrapped), &sent);
+            return sent;
+        }
+        self.send_over(index, outgoing, deadline)
+    }
+
+    #[inline]
+    fn send_over(&mut self, index: u32, outgoing: Outgoing<'_>, deadline: Deadline) -> Result<(), Fail> {
         // Who awaits an answer from here takes any message for one.
         if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
             return Ok(());
@@ -123,8 +170,8 @@ impl Endpoint {
             return Err(Code::Locked.into());
         }
         let peer = self.peers.get_mut(index);
-        let Outgoing { m_type, payload, long } = outgoing;
-        let posted = peer.link.post(kind, m3_sys::ticks(), m_type, payload, long);
+        let Outgoing { m_type, payload, .. } = outgoing;
+        let posted = peer.link.post(kind, m3_sys::ticks(), m_type, payload, outgoing.cargo());
         m3_sys::pause_point("client.posted");
         self.alert(index, true);
         m3_sys::pause_point("client.woken");

@@ -1,5 +1,6 @@
 //! sendrec: a request and its answer, in one wait and one time limit.
 
+use super::blocks::is_large;
 use super::send::Outgoing;
 use super::wait::Want;
 use super::{Endpoint, Trap};
@@ -57,7 +58,7 @@ impl Endpoint {
         answered.map_err(|fail| SendRecError::of(fail, to))
     }
 
-    fn call(
+    pub(super) fn call(
         &mut self,
         to: Address,
         outgoing: Outgoing<'_>,
@@ -87,10 +88,12 @@ impl Endpoint {
     ) -> Result<(Message, usize), Fail> {
         let mut to = self.peers.get(index).address();
         let mut said = None;
+        let mut relayed = false;
         loop {
             self.copies.lent_to(index);
             let outgoing = said.as_ref().map_or(outgoing, |message| outgoing.saying(message));
-            match self.call_one(index, outgoing, room, deadline) {
+            let outgoing = if relayed { outgoing.without_block() } else { outgoing };
+            match self.call_with(index, outgoing, room, deadline) {
                 // The peer never got that link, and there is another now.
                 Err(fail) if fail.code == Code::Unknown => {
                     index = self.contact(to, deadline)?;
@@ -104,9 +107,30 @@ impl Endpoint {
                     index = self.contact(next, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
                     said = other.or(said);
+                    // It stays with who was given it.
+                    relayed = true;
                 }
             }
         }
+    }
+
+    /// A long payload that no link holds goes as a block.
+    #[inline]
+    fn call_with(
+        &mut self,
+        index: u32,
+        outgoing: Outgoing<'_>,
+        room: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<End, Fail> {
+        if !is_large(outgoing.long.len()) {
+            return self.call_one(index, outgoing, room, deadline);
+        }
+        let wrapped = self.wrap(index, outgoing.long)?;
+        let name = wrapped.bytes;
+        let answered = self.call_one(index, outgoing.carrying(&name), room, deadline);
+        self.unwrap_if_failed(Some(wrapped), &answered);
+        answered
     }
 
     fn call_one(
@@ -218,7 +242,7 @@ impl Endpoint {
         let peer = self.peers.get_mut(index);
         match peer.link.take(arrival, room) {
             Ok(None) => Ok(None),
-            Ok(Some(incoming)) => {
+            Ok(Some(mut incoming)) => {
                 self.latest = Some(peer.identity);
                 match incoming.kind {
                     // Its sender may sleep until now.
@@ -228,6 +252,12 @@ impl Endpoint {
                     Kind::Request => {}
                 }
                 self.desk.count(Counter::Received);
+                if self.areas.came.is_some() {
+                    self.areas.came = None;
+                }
+                if incoming.has_block {
+                    incoming.long_bytes = self.carry(index, room)?;
+                }
                 Ok(Some(incoming))
             }
             Err(broken) => Err(self.poison(index, broken)),

@@ -1,0 +1,346 @@
+//! Areas between processes: hand-over, sharing, large payloads, deaths.
+
+use m3_tests::{Field, program, watchdog};
+use m3ipc::{Address, AreaConfig, Code, Endpoint, Hold, Kind, Message, Source, Timeout, Vm};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
+
+/// A process is in one VM at a time, and its areas lie where they lie: one test after the other.
+fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    static ALL: Once = Once::new();
+    ALL.call_once(|| watchdog(280));
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A member in a process of its own; killed when it is dropped.
+struct Member {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Member {
+    fn start(field: &Field, vm: &Vm, slot: i32, role: &[&str]) -> Self {
+        let mut command = Command::new(program("m3-tests-area"));
+        command.arg(field.directory()).arg(vm.name()).arg(slot.to_string()).args(role);
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut member = Self { child, output };
+        assert_eq!(member.hear(), "ready");
+        member
+    }
+
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line.trim().to_owned()
+    }
+
+    fn kill(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn asked(me: &mut Endpoint, of: Address, area: &m3ipc::Area, bytes: u64) -> Message {
+    let mut block = me.allocate(area, bytes, Kind::Short).unwrap();
+    block.write().unwrap().fill(1);
+    me.sendrec_block(of, &Message::new(1), block, Timeout::Never).unwrap()
+}
+
+#[test]
+fn a_block_passes_three_processes_in_place() {
+    let _alone = alone();
+    let field = Field::new("pipeline");
+    let vm = field.vm("pipeline");
+    let mut me = vm.bind(1).unwrap();
+    let _three = Member::start(&field, &vm, 4, &["pass", "1"]);
+    let _two = Member::start(&field, &vm, 3, &["pass", "4"]);
+    let _one = Member::start(&field, &vm, 2, &["pass", "3"]);
+    let area = me.create_area(&AreaConfig::vm(64 << 20)).unwrap();
+    for bytes in [64_u64, 4096, 100_000, 16 << 20] {
+        let mut block = me.allocate(&area, bytes, Kind::Short).unwrap();
+        block.write().unwrap().fill(7);
+        let (address, number) = (block.address(), block.number());
+        me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
+        let back = me.receive(Source::From(Address(4))).unwrap();
+        let block = me.take_block().unwrap().unwrap();
+        assert_eq!((back.source, block.address(), block.number()), (Address(4), address, number));
+        assert_eq!(block.len() as u64, bytes);
+        assert!(block.iter().step_by(64).all(|byte| *byte == 10), "each of the three adds one");
+        assert!(block.iter().enumerate().all(|(at, byte)| at % 64 == 0 || *byte == 7));
+    }
+    drop(me);
+}
+
+#[test]
+fn what_the_receiver_drops_is_room_again() {
+    let _alone = alone();
+    let field = Field::new("room");
+    let vm = field.vm("room");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = Member::start(&field, &vm, 2, &["sum"]);
+    let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
+    for _ in 0..5000 {
+        assert_eq!(asked(&mut me, Address(2), &area, 300_000).long(0), 300_000);
+    }
+    assert_eq!(me.allocate(&area, 2 << 20, Kind::Short).unwrap_err().code, Code::AllocMem);
+}
+
+#[test]
+fn pointers_are_valid_everywhere() {
+    let _alone = alone();
+    let field = Field::new("pointers");
+    let vm = field.vm("pointers");
+    let mut me = vm.bind(1).unwrap();
+    let _walk = Member::start(&field, &vm, 2, &["walk"]);
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let mut block = me.allocate(&area, 8192, Kind::Long).unwrap().cast::<u64>().unwrap();
+    let base = block.address();
+    // A list through the block in an order of its own, by plain addresses.
+    let places: Vec<u64> = (0..500).map(|at| (at * 7 % 500) * 2).collect();
+    let words = block.write().unwrap();
+    for (pair, value) in places.windows(2).zip(1..) {
+        words[usize::try_from(pair[0]).unwrap()] = base + 8 * pair[1];
+        words[usize::try_from(pair[0]).unwrap() + 1] = value;
+    }
+    let last = usize::try_from(places[499]).unwrap();
+    (words[last], words[last + 1]) = (0, 500);
+    let mut request = Message::new(1);
+    request.set_long(0, (base + 8 * places[0]).cast_signed());
+    let answer = me.sendrec_block(Address(2), &request, block, Timeout::Never).unwrap();
+    assert_eq!(answer.long(0), 500 * 501 / 2);
+}
+
+#[test]
+fn large_payloads_travel_by_themselves() {
+    let _alone = alone();
+    let field = Field::new("large");
+    let vm = field.vm("large");
+    let mut me = vm.bind(1).unwrap();
+    let _echo = Member::start(&field, &vm, 2, &["echo"]);
+    let mut room = vec![0; 40 << 20];
+    for bytes in [0_usize, 1792, 1793, 4096, 1 << 20, 40 << 20, 5000] {
+        let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let message = Message::new(9);
+        let (_, got) = me.sendrec_long(Address(2), &message, &sent, &mut room, Timeout::Never).unwrap();
+        assert_eq!(got, bytes);
+        assert!(room[..got] == sent[..], "{bytes} bytes came back changed");
+    }
+    // Too little room: the full length is told, and nothing is left over.
+    let sent = vec![3; 100_000];
+    for _ in 0..2000 {
+        let (_, got) =
+            me.sendrec_long(Address(2), &Message::new(9), &sent, &mut room[..10], Timeout::Never).unwrap();
+        assert_eq!((got, room[9]), (100_000, 3));
+    }
+}
+
+#[test]
+fn a_message_that_is_not_taken_leaves_the_block_here() {
+    let _alone = alone();
+    let field = Field::new("withdrawn");
+    let vm = field.vm("withdrawn");
+    let mut me = vm.bind(1).unwrap();
+    let hold = Member::start(&field, &vm, 2, &["hold"]);
+    let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
+    m3_sys::signal(m3_sys::open_process(hold.child.id().cast_signed()).unwrap(), m3_sys::Signal::STOP)
+        .unwrap();
+    let mut block = me.allocate(&area, 1000, Kind::Short).unwrap();
+    block.write().unwrap().fill(5);
+    let number = block.number();
+    let unsent = me.send_block(Address(2), &Message::new(1), block, Timeout::from_ms(20)).unwrap_err();
+    assert_eq!(unsent.error.code(), Code::TimedOut);
+    let mut block = unsent.block.unwrap();
+    assert_eq!((block.number(), block[999]), (number, 5));
+    block.write().unwrap()[0] = 6;
+    let gone = me.send_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap_err();
+    assert!(gone.block.is_some());
+}
+
+#[test]
+fn the_blocks_of_a_killed_holder_come_home() {
+    let _alone = alone();
+    let field = Field::new("killed");
+    let vm = field.vm("killed");
+    let mut me = vm.bind(1).unwrap();
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    for _ in 0..20 {
+        let mut hold = Member::start(&field, &vm, 2, &["hold"]);
+        for _ in 0..3 {
+            let block = me.allocate(&area, 200_000, Kind::Short).unwrap();
+            let number = block.number();
+            me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
+            assert_eq!(hold.hear(), number.to_string());
+        }
+        hold.kill();
+        me.wait_unbind(Address(2), Timeout::Never).unwrap();
+    }
+    // All of them are room again.
+    let mut all = Vec::new();
+    for _ in 0..4 {
+        all.push(me.allocate(&area, 200_000, Kind::Short).unwrap());
+    }
+}
+
+#[test]
+fn a_killed_home_leaves_its_extent_when_nobody_uses_it() {
+    let _alone = alone();
+    let field = Field::new("home");
+    let vm = field.vm("home");
+    let mut me = vm.bind(1).unwrap();
+    let area = me.create_area(&AreaConfig::vm(8 << 20)).unwrap();
+    let id = area.id();
+    let mut homes = Vec::new();
+    for slot in 2..6 {
+        homes.push(Member::start(&field, &vm, slot, &["churn", &id.to_string()]));
+    }
+    for home in &mut homes {
+        assert_ne!(home.hear(), "");
+    }
+    let extents = |field: &Field| field.node().areas(vm.id()).unwrap()[0].extent_bytes;
+    assert!(extents(&field) > 0);
+    drop(homes);
+    for slot in 2..6 {
+        me.wait_unbind(Address(slot), Timeout::Never).unwrap();
+    }
+    // What those had sent to this endpoint was never taken: nobody has anything of them.
+    assert_eq!(extents(&field), 0);
+    assert!(me.allocate(&area, 7 << 20, Kind::Short).is_ok());
+}
+
+#[test]
+fn a_shared_block_is_read_by_all_and_comes_back() {
+    let _alone = alone();
+    let field = Field::new("shared");
+    let vm = field.vm("shared");
+    let mut me = vm.bind(1).unwrap();
+    let readers: Vec<Member> = (2..5).map(|slot| Member::start(&field, &vm, slot, &["sum"])).collect();
+    let config = AreaConfig::set(1 << 20, &[Address(2), Address(3), Address(4)]).owner_writes();
+    let area = me.create_area(&config).unwrap();
+    for round in 1..50_u8 {
+        let mut block = me.allocate(&area, 1000, Kind::Short).unwrap();
+        block.write().unwrap().fill(round);
+        for slot in 2..5 {
+            me.share_block(Address(slot), &Message::new(1), &mut block, Timeout::Never).unwrap();
+        }
+        assert_eq!(block.write().unwrap_err().code, Code::Perm);
+        while !me.reclaim_block(&mut block) {
+            std::thread::yield_now();
+        }
+        assert_eq!(block.readers_left(), 0);
+        block.write().unwrap()[0] = 0;
+    }
+    drop(readers);
+}
+
+#[test]
+fn the_giver_can_lose_the_memory_and_get_it_back() {
+    let _alone = alone();
+    let field = Field::new("taken");
+    let vm = field.vm("taken");
+    let mut me = vm.bind(1).unwrap();
+    let _echo = Member::start(&field, &vm, 2, &["pass", "1"]);
+    let area = me.create_area(&AreaConfig::pair(4 << 20, Address(2))).unwrap();
+    let mut block = me.allocate_pages(&area, 10_000, Kind::Short).unwrap();
+    block.write().unwrap().fill(1);
+    let address = block.address();
+    me.send_block_as(Address(2), &Message::new(1), block, Hold::Taken, Timeout::Never).unwrap();
+    // The kernel refuses even to read it for this process.
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let line = maps.lines().find(|line| line.starts_with(&format!("{address:x}-"))).unwrap();
+    assert!(line.contains("---s"), "{line}");
+    me.receive(Source::From(Address(2))).unwrap();
+    let mut block = me.take_block().unwrap().unwrap();
+    assert_eq!(block[0], 2);
+    block.write().unwrap()[0] = 3;
+    let odd = me.allocate(&area, 100, Kind::Short).unwrap();
+    let unsent =
+        me.send_block_as(Address(2), &Message::new(1), odd, Hold::Taken, Timeout::Never).unwrap_err();
+    assert_eq!(unsent.error.code(), Code::Align);
+}
+
+#[test]
+fn only_the_audience_attaches() {
+    let _alone = alone();
+    let field = Field::new("audience");
+    let vm = field.vm("audience");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = Member::start(&field, &vm, 2, &["sum"]);
+    let _other = Member::start(&field, &vm, 3, &["sum"]);
+    let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
+    assert_eq!(asked(&mut me, Address(2), &area, 10).long(0), 10);
+    let block = me.allocate(&area, 10, Kind::Short).unwrap();
+    let unsent = me.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap_err();
+    assert_eq!(unsent.error.code(), Code::Privileges);
+    assert!(unsent.block.is_some());
+    assert_eq!(me.attach_area(99).unwrap_err().code, Code::NoNode);
+    me.detach_area(&area).unwrap();
+    let id = area.id();
+    drop(area);
+    let again = me.attach_area(id).unwrap();
+    assert_eq!(asked(&mut me, Address(2), &again, 10).long(0), 10, "who comes back is another member");
+}
+
+#[test]
+fn members_go_on_without_their_daemon_and_with_the_next() {
+    let _alone = alone();
+    let mut field = Field::new("takeover");
+    let vm = field.vm("takeover");
+    let mut me = vm.bind(1).unwrap();
+    let mut sum = Member::start(&field, &vm, 2, &["sum"]);
+    let area = me.create_area(&AreaConfig::vm(8 << 20)).unwrap();
+    assert_eq!(asked(&mut me, Address(2), &area, 1000).long(0), 1000);
+    field.kill_daemon();
+    assert_eq!(asked(&mut me, Address(2), &area, 1000).long(0), 1000);
+    field.restart_daemon();
+    // More room, from the next daemon.
+    assert_eq!(asked(&mut me, Address(2), &area, 6 << 20).long(0), 6 << 20);
+    let block = me.allocate(&area, 1 << 20, Kind::Short).unwrap();
+    drop(block);
+    sum.kill();
+    me.wait_unbind(Address(2), Timeout::Never).unwrap();
+    assert!(me.allocate(&area, 7 << 20, Kind::Long).is_ok());
+    let _late = Member::start(&field, &vm, 3, &["sum"]);
+    let block = me.allocate(&area, 10, Kind::Short).unwrap();
+    let answer = me.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap();
+    assert_eq!(answer.m_type, Code::NotReady.number(), "no newcomer in an area of a killed daemon");
+    // A new area is whole again.
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    assert_eq!(asked(&mut me, Address(3), &area, 1000).long(0), 1000);
+}
+
+#[test]
+fn random_use_and_random_kills_leave_no_block_in_two_hands() {
+    let _alone = alone();
+    let field = Field::new("churn");
+    let vm = field.vm("churn");
+    let mut me = vm.bind(20).unwrap();
+    let area = me.create_area(&AreaConfig::vm(32 << 20)).unwrap();
+    let id = area.id().to_string();
+    let start = |slot: i32| Member::start(&field, &vm, slot, &["churn", &id]);
+    let mut members: Vec<Member> = (1..=6).map(start).collect();
+    for round in 0..40_usize {
+        let slot = round % 6;
+        for member in &mut members {
+            let line = member.hear();
+            assert!(line.parse::<u64>().is_ok(), "{line}");
+        }
+        members[slot].kill();
+        let address = Address(i32::try_from(slot).unwrap() + 1);
+        me.wait_unbind(address, Timeout::Never).unwrap();
+        members[slot] = start(address.0);
+    }
+    drop(members);
+    for slot in 1..=6 {
+        me.wait_unbind(Address(slot), Timeout::Never).unwrap();
+    }
+    assert_eq!(field.node().areas(vm.id()).unwrap()[0].extent_bytes, 0, "something is lost");
+}
