@@ -32,7 +32,7 @@ pub const LONG_MAX_BYTES: usize = 1792;
 pub const BLOCK_NAME_BYTES: usize = 32;
 
 /// Longest payload of a message altogether, in bytes: beyond [`LONG_MAX_BYTES`] it travels as a block.
-pub const LARGE_MAX_BYTES: usize = 1 << 32;
+pub const LARGE_MAX_BYTES: usize = 1 << 30;
 
 /// Limits of a node, set once by `drvs_init`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

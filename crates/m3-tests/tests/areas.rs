@@ -24,8 +24,9 @@ impl Member {
     fn start(field: &Field, vm: &Vm, slot: i32, role: &[&str]) -> Self {
         let mut command = Command::new(program("m3-tests-area"));
         command.arg(field.directory()).arg(vm.name()).arg(slot.to_string()).args(role);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is built");
+        let output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut member = Self { child, output };
         assert_eq!(member.hear(), "ready");
         member
@@ -33,7 +34,7 @@ impl Member {
 
     fn hear(&mut self) -> String {
         let mut line = String::new();
-        self.output.read_line(&mut line).unwrap();
+        self.output.read_line(&mut line).expect("lines");
         line.trim().to_owned()
     }
 
@@ -50,9 +51,9 @@ impl Drop for Member {
 }
 
 fn asked(me: &mut Endpoint, of: Address, area: &m3ipc::Area, bytes: u64) -> Message {
-    let mut block = me.allocate(area, bytes, Kind::Short).unwrap();
-    block.write().unwrap().fill(1);
-    me.sendrec_block(of, &Message::new(1), block, Timeout::Never).unwrap()
+    let mut block = me.allocate(area, bytes, Kind::Short).expect("room");
+    block.write().expect("its own").fill(1);
+    me.sendrec_block(of, &Message::new(1), block, Timeout::Never).expect("an answer")
 }
 
 #[test]
@@ -128,7 +129,7 @@ fn large_payloads_travel_by_themselves() {
     let _echo = Member::start(&field, &vm, 2, &["echo"]);
     let mut room = vec![0; 40 << 20];
     for bytes in [0_usize, 1792, 1793, 4096, 1 << 20, 40 << 20, 5000] {
-        let sent: Vec<u8> = (0..bytes).map(|at| (at * 31 % 251) as u8).collect();
+        let sent: Vec<u8> = (0..bytes).map(|at| u8::try_from(at * 31 % 251).unwrap_or(0)).collect();
         let message = Message::new(9);
         let (_, got) = me.sendrec_long(Address(2), &message, &sent, &mut room, Timeout::Never).unwrap();
         assert_eq!(got, bytes);

@@ -107,7 +107,7 @@ operation_errors! {
         /// It broke the link's rules; nothing more can be said over it.
         PeerBroke = PeerBroke: "endpoint {0} broke the rules of the link; the link is closed",
         /// The long payload is longer than any can be.
-        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (4 GiB)",
+        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (1 GiB)",
     }
 
     /// Why nothing was received.
@@ -159,7 +159,7 @@ operation_errors! {
         /// It broke the link's rules; nothing more can be said over it.
         PeerBroke = PeerBroke: "endpoint {0} broke the rules of the link; the link is closed",
         /// The long payload is longer than any can be.
-        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (4 GiB)",
+        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (1 GiB)",
     }
 
     /// Why an answer was not given.
@@ -179,7 +179,7 @@ operation_errors! {
         /// It broke the link's rules; nothing more can be said over it.
         PeerBroke = PeerBroke: "endpoint {0} broke the rules of the link; the link is closed",
         /// The long payload is longer than any can be.
-        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (4 GiB)",
+        TooLong = MsgSize: "the payload for endpoint {0} is longer than a message can be (1 GiB)",
     }
 
     /// Why a notification was not given.

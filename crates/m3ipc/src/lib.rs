@@ -38,7 +38,9 @@ pub use error::{
     BindError, CallError, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError, SendError,
     SendRecError,
 };
-pub use m3_abi::{ANY, Address, CLOCK, Code, HARDWARE, LONG_MAX_BYTES, Message, NONE, SELF, SYSTEM, Slot};
+pub use m3_abi::{
+    ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NONE, SELF, SYSTEM, Slot,
+};
 pub use m3_area::Kind;
 pub use m3_link::Strategy;
 pub use m3_sys::{Bytes, Room};

@@ -2,7 +2,7 @@
 
 use crate::rows;
 use crate::world::World;
-use m3_abi::{GENERATION_SIZE, LONG_MAX_BYTES, SYSTEM_SLOTS};
+use m3_abi::{GENERATION_SIZE, LARGE_MAX_BYTES, SYSTEM_SLOTS};
 use m3ipc::{ANY, Address, CLOCK, Code, HARDWARE, Message, NONE, SELF, SYSTEM, Timeout};
 
 rows! {
@@ -45,10 +45,10 @@ rows! {
         assert_eq!(Timeout::from_ms(5), Timeout::After(std::time::Duration::from_millis(5)));
     }
 
-    fn a_payload_that_fits_no_link_is_refused_with_73() {
+    fn a_payload_that_is_longer_than_any_is_refused_with_73() {
         let mut world = World::new();
         let peer = world.dead(30);
-        let long = [0; LONG_MAX_BYTES + 1];
+        let long = vec![0; LARGE_MAX_BYTES + 1];
         let error = world.me.send_long(peer, &Message::new(0), &long, Timeout::Now).unwrap_err();
         assert_eq!(error.code(), Code::MsgSize);
     }

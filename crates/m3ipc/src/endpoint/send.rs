@@ -97,7 +97,7 @@ impl Endpoint {
         self.send_long(to, message, &[], limit.into())
     }
 
-    /// Sends a message with a long payload: up to 1,792 bytes in the link, more as a block by itself (at most 4 GiB).
+    /// Sends a message with a long payload: up to 1,792 bytes in the link, more as a block by itself (at most 1 GiB).
     ///
     /// # Errors
     /// [`SendError::TooLong`], and the others.
