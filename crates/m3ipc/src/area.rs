@@ -30,8 +30,7 @@ pub struct AreaError {
 
 impl From<Fail> for AreaError {
     fn from(fail: Fail) -> Self {
-        let why = if fail.why.is_empty() { fail.code.text().to_owned() } else { fail.why };
-        Self { code: fail.code, why }
+        Self { code: fail.code, why: fail.why() }
     }
 }
 

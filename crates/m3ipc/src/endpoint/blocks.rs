@@ -204,7 +204,7 @@ impl Endpoint {
             Some(area) => Arc::clone(area),
             None => {
                 let attached = self.attach_area(name.area());
-                attached.map_err(|error| Fail { code: error.code, why: error.why })?.inner
+                attached.map_err(|error| Fail::new(error.code, error.why))?.inner
             }
         };
         self.hear_areas_if_any();
@@ -255,7 +255,7 @@ impl Endpoint {
         let length = long.len() as u64;
         let area = self.pair_area(to, length)?;
         let mut block = self.allocate_in(&area, length, 64, Kind::Short)?;
-        block.write().map_err(|error| Fail { code: error.code, why: error.why })?.copy_from_slice(long);
+        block.write().map_err(|error| Fail::new(error.code, error.why))?.copy_from_slice(long);
         let there = self.member_index(&area, to)?;
         let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
         name.payload = true;
@@ -276,7 +276,7 @@ impl Endpoint {
         }
         let limit = PAIR_LEAST_BYTES.max(bytes.saturating_mul(4));
         let area = self.create_area(&AreaConfig::pair(limit, to));
-        let area = area.map_err(|error| Fail { code: error.code, why: error.why })?;
+        let area = area.map_err(|error| Fail::new(error.code, error.why))?;
         self.areas.pairs.insert(to.0, area.id());
         Ok(area.inner)
     }
