@@ -80,3 +80,18 @@ fn a_daemon_that_hangs_up_at_every_hello_is_named() {
     assert_eq!(error.code, Code::DrvsInit, "{error}");
     assert!(names_this_process(&error.why) && error.why.contains("version"), "{error}");
 }
+
+#[test]
+fn what_a_daemon_says_before_it_hangs_up_is_heard() {
+    let folder = Folder::new("hasty");
+    // Without reading the hello, which may not have come yet, and then comes too late.
+    listen(&folder, |socket| {
+        let refusal = Refusal { code: Code::NoMem.number(), why: "no room".to_owned() };
+        let frame = m3_wire::encode(&FromDaemon::Reply(Reply::Refused(refusal)));
+        let _ = m3_sys::send_packet(&socket, &frame, &[], false);
+    });
+    for _ in 0..500 {
+        let error = Node::find(&folder.0).expect_err("no room");
+        assert_eq!((error.code, error.why.as_str()), (Code::NoMem, "no room"));
+    }
+}

@@ -33,13 +33,17 @@ impl Server {
     }
 
     /// Watches a thread; on kernels before 6.9 only its process is watched.
-    pub(crate) fn watch_thread(&mut self, pid: i32, tid: i32) {
-        let Ok(fd) = m3_sys::open_thread(tid) else { return };
+    pub(crate) fn watch_thread(&mut self, pid: i32, tid: i32) -> Result<(), Errno> {
+        let fd = match m3_sys::open_thread(tid) {
+            Ok(fd) => fd,
+            Err(Errno::INVAL) => return Ok(()),
+            Err(errno) => return Err(errno),
+        };
         let token = self.new_token();
-        if self.poll.add(&fd, token).is_ok() {
-            self.sources.insert(token, Source::Thread(pid, tid));
-            self.threads.insert((pid, tid), Watch { fd, token });
-        }
+        self.poll.add(&fd, token)?;
+        self.sources.insert(token, Source::Thread(pid, tid));
+        self.threads.insert((pid, tid), Watch { fd, token });
+        Ok(())
     }
 
     fn unwatch(&mut self, watch: Option<Watch>) {
@@ -106,7 +110,7 @@ impl Server {
                     let deaths = self.node.exit(member.pid);
                     self.bury(&deaths);
                 } else if let Some(tid) = member.tid {
-                    self.watch_thread(member.pid, tid);
+                    self.watch_thread_again(member.pid, tid);
                 }
             }
             self.leave_areas_of_the_dead(vm);
@@ -137,6 +141,19 @@ impl Server {
                 tracing::warn!(pid, %errno, "a member cannot be watched yet");
                 self.set_alarm(WATCH_AGAIN_NS, Alarm::Watch(pid));
                 true
+            }
+        }
+    }
+
+    /// Watches a thread that a predecessor watched, now or when there is a descriptor for that.
+    pub(crate) fn watch_thread_again(&mut self, pid: i32, tid: i32) {
+        let waits = self.node.place_of_thread(pid, tid).is_some() && !self.threads.contains_key(&(pid, tid));
+        match waits.then(|| self.watch_thread(pid, tid)) {
+            None | Some(Ok(())) => {}
+            Some(Err(Errno::SRCH)) => self.thread_died(pid, tid),
+            Some(Err(errno)) => {
+                tracing::warn!(pid, tid, %errno, "a member's thread cannot be watched yet");
+                self.set_alarm(WATCH_AGAIN_NS, Alarm::WatchThread(pid, tid));
             }
         }
     }

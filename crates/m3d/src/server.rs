@@ -46,6 +46,8 @@ pub(crate) enum Alarm {
     Listen,
     /// Watch this process, after the system had no descriptor for that.
     Watch(i32),
+    /// The same for a thread of a process.
+    WatchThread(i32, i32),
     /// Begin the journal anew, after a record did not fit into the runtime directory.
     Journal,
 }
@@ -447,6 +449,7 @@ impl Server {
                 Alarm::Flush(token) => self.flush(token),
                 Alarm::Listen => drop(self.poll.add(&self.home.listener, LISTENER)),
                 Alarm::Watch(pid) => self.watch_again(pid),
+                Alarm::WatchThread(pid, tid) => self.watch_thread_again(pid, tid),
                 Alarm::Journal => self.begin_journal(),
             }
         }

@@ -21,6 +21,9 @@ const SOON_NS: u64 = 200_000_000;
 /// How long a daemon may take to greet: it may be stopped, or overrun by newcomers.
 const GREET_NS: u64 = 10_000_000_000;
 
+/// How often a closed connection is read for what was said before.
+const CLOSED_TRIES: u32 = 3;
+
 /// How often, and how long, a daemon that leaves is waited for.
 const LEAVING_TRIES: u32 = 50;
 const LEAVING_PAUSE: Duration = Duration::from_millis(2);
@@ -103,11 +106,20 @@ impl Control {
     }
 
     fn hello(&mut self) -> Result<Reply, Fail> {
-        self.send(&Request::Hello { version: VERSION })?;
+        // Where the daemon has closed, it may have said why: that is read all the same. The
+        // kernel tells of the close first, once, and then gives what was said before it.
+        let sent = self.send(&Request::Hello { version: VERSION });
+        let mut closed = u32::from(sent.is_err());
         let deadline_ns = m3_sys::monotonic_ns() + GREET_NS;
         loop {
-            if let Some(answer) = self.read(false)? {
-                return answered(answer).map(|(reply, _)| reply);
+            match self.read(false) {
+                Ok(Some(answer)) => return answered(answer).map(|(reply, _)| reply),
+                Ok(None) => {}
+                Err(fail) if fail.code == Code::NotConn && closed < CLOSED_TRIES => {
+                    closed += 1;
+                    continue;
+                }
+                Err(fail) => return Err(fail),
             }
             let left_ns = deadline_ns.saturating_sub(m3_sys::monotonic_ns());
             // A signal is for the call that comes after; the clock decides here.

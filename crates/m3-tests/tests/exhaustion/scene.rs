@@ -30,6 +30,8 @@ impl Pair {
 
     /// Ends them, and those who joined: how many messages were exchanged; none may be lost or altered.
     pub fn finish(self, joined: Vec<Role>) -> u64 {
+        // Long enough for each to have been served when all works again.
+        std::thread::sleep(std::time::Duration::from_millis(200));
         let clients = std::iter::once(self.client).chain(joined);
         let asked: Vec<Tally> = clients.map(tally).collect();
         let served = tally(self.server);

@@ -54,8 +54,10 @@ impl Server {
             Ok(bound) => {
                 self.record();
                 m3_sys::pause_point("daemon.bind_recorded");
-                if let Some(tid) = tid {
-                    self.watch_thread(cred.pid, tid);
+                if let Some(Err(errno)) = tid.map(|tid| self.watch_thread(cred.pid, tid)) {
+                    self.force_unbind(Place::new(vm, bound.address));
+                    let why = format_args!("the thread cannot be watched: {errno}");
+                    return self.refuse(token, Code::NoMem, why);
                 }
                 self.give_pages(token, Place::new(vm, bound.address), bound.told, false);
             }
