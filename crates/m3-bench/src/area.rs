@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! attach         an area, or a file, comes into a process: all its pages are there afterwards
+//! handover       a block goes to another process and comes back, which is two hand-overs
 //! pool           one block is given back, another one taken, among a thousand that stay
 //! fragmentation  10 million of these with random lifetimes: the largest free run against all that is free
 //! ```
@@ -26,12 +27,15 @@ use way::Way;
 
 pub use plan::{Table, tables};
 pub use report::{FRAGMENTATION, fragmentation, run};
+pub use way::pool::Turnover;
 
 /// What is measured of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Test {
     /// It comes into a process.
     Attach,
+    /// A block goes to another process and comes back.
+    HandOver,
     /// A block is given back and another one taken.
     Pool,
 }
@@ -42,6 +46,7 @@ impl Test {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Attach => "attach",
+            Self::HandOver => "handover",
             Self::Pool => "pool",
         }
     }
@@ -114,31 +119,34 @@ pub fn peer(run: &Run, inherited: Inherited, shape: &Shape) -> Result<Report, Er
     }
 }
 
-/// Times single attaches for the span of the job: `attach` does one and gives what keeps it, which is dropped
-/// outside of the time.
+/// Times single attaches for the span of the job: `attach` does one, `detach` ends it outside of the time; both
+/// work with `on`.
 ///
 /// # Errors
-/// What `attach` says.
-pub fn time_attaches<T>(
+/// What these two say.
+pub fn time_attaches<S, T>(
     run: &Run,
     shape: &Shape,
-    mut attach: impl FnMut() -> Result<T, Error>,
+    on: &mut S,
+    mut attach: impl FnMut(&mut S) -> Result<T, Error>,
+    mut detach: impl FnMut(&mut S, T) -> Result<(), Error>,
 ) -> Result<Report, Error> {
     let start_ns = run.at_the_start()?;
     let clock = run.job().clock;
     let mut report = Report::default();
     // The first ones find cold tables of the kernel's.
     while report.trips < 2 || monotonic_ns() < start_ns {
-        drop(attach()?);
+        let attached = attach(on)?;
+        detach(on, attached)?;
         report.trips += 1;
     }
     let before = crate::raw::usage();
     let window_ns = monotonic_ns();
     while report.window_trips < 2 || monotonic_ns() < window_ns + shape.span_ns {
         let begin = clock.now();
-        let attached = attach()?;
+        let attached = attach(on)?;
         report.samples.record(clock.ns(clock.now() - begin));
-        drop(attached);
+        detach(on, attached)?;
         report.window_trips += 1;
     }
     let used = crate::raw::usage();

@@ -153,7 +153,7 @@ fn nothing_matches(all: &[&dyn mechanism::Mechanism]) -> Error {
     Error::Usage(format!(
         "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, contact, \
          instructions, memory, its mechanisms {}; tests of copy are copy1, copy2, stream, misaligned, its \
-         mechanisms {}; tests of area are attach, pool, fragmentation",
+         mechanisms {}; tests of area are attach, handover, pool, fragmentation",
         names.join(", "),
         ways.join(", ")
     ))

@@ -5,9 +5,10 @@
 //! m3ipc    Mechanism and Ours; the two ends    keeper    the node of a run and its end
 //! idle     many endpoints of one process       contact   binds and first contacts
 //! straight both halves in one process          memory    what a node costs
-//! blocks   vcopy, for the bench of copies
+//! blocks   vcopy, for the bench of copies       areas     attach, hand-over, allocation
 //! ```
 
+pub mod areas;
 pub mod blocks;
 mod contact;
 mod idle;

@@ -24,6 +24,11 @@ pub const WARM_NS: u64 = 2 * MS;
 pub fn tables(args: &BenchArgs, cpus: &Cpus) -> Vec<Table> {
     let attach: &[usize] =
         if args.quick { &[1 << 20, 16 << 20] } else { &[64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20] };
+    let hand: &[usize] = if args.quick {
+        &[4 << 10, 1 << 20]
+    } else {
+        &[4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20, 1 << 30]
+    };
     let pool: &[usize] = if args.quick { &[4 << 10] } else { &[64, 4 << 10, 64 << 10, 1 << 20] };
     let mut tables = vec![
         table(
@@ -32,6 +37,13 @@ pub fn tables(args: &BenchArgs, cpus: &Cpus) -> Vec<Table> {
             Test::Attach,
             attach,
             "attach: memory of others comes into a process, all its pages",
+        ),
+        table(
+            args,
+            cpus,
+            Test::HandOver,
+            hand,
+            "hand-over: a block to another process and back, which is two of them",
         ),
         table(
             args,

@@ -1,13 +1,14 @@
 //! What areas are measured beside, and areas themselves, behind one trait.
 
 mod file;
-mod pool;
+pub mod pool;
 
 use super::{Shape, Test};
 use crate::copy::way::Opened;
 use crate::error::Error;
 use crate::job::{Report, Wait};
 use crate::mechanism::{Family, Inherited, Site};
+use crate::ours::areas;
 use crate::peer::Run;
 
 /// Something that has memory to map, to take, or to hand over.
@@ -52,7 +53,7 @@ pub trait Way: Sync {
 /// All that is measured.
 #[must_use]
 pub fn all() -> Vec<&'static dyn Way> {
-    let mut all: Vec<&'static dyn Way> = vec![];
+    let mut all: Vec<&'static dyn Way> = areas::ALL.to_vec();
     all.extend(file::ALL.iter().map(|way| way as &dyn Way));
     all.extend([&pool::Private as &dyn Way, &pool::Malloc]);
     all

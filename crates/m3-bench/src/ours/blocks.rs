@@ -1,15 +1,17 @@
-//! vcopy among the ways to copy a block: between private memories, by the kernel or through a window.
+//! vcopy among the ways to copy a block: between private memories, by the kernel or through a window, and
+//! between areas that the requester has attached.
 //!
 //! ```text
 //! requester                          destination, and source of copy2
-//!   <-- wait for its name ------------  takes its name, grants its block
-//!   --- sendrec(WHERE) -------------->  answers with address and grant, waits in receive
+//!   <-- wait for its name ------------  takes its name; its block is granted, or of an area
+//!   --- sendrec(WHERE) -------------->  answers with address, grant, area; waits in receive
 //!   === copy_to, copy_between =======>  (blocked in that receive all the time)
 //!   --- sendrec(REFILL or CHECK) ---->  fills its block anew, or checks it; answers
 //! ```
 
 use m3ipc::{
-    Address, Audience, CopyError, Endpoint, Grant, Location, Message, Rights, Source, Strategy, Timeout,
+    Address, Area, AreaConfig, Audience, Block, CopyError, Endpoint, Grant, Kind as Lasts, Location, Message,
+    Rights, Source, Strategy, Timeout,
 };
 
 use super::m3ipc::{OpenVm, Place, told};
@@ -30,22 +32,75 @@ const BYE: i32 = 4;
 /// Names of the parties in their VM.
 const DESTINATION: &str = "destination";
 const SOURCE: &str = "source";
+/// Room of an area beside its blocks, in bytes.
+const AREA_ROOM_BYTES: u64 = 1 << 20;
 /// Tries of the first copy: the party may not wait yet.
 const TRIES: u32 = 10_000;
+
+/// How a party's block is named, which decides how it is copied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    /// By its address: the kernel copies.
+    Address,
+    /// By a grant: it goes through a window.
+    Grant,
+    /// By its address in an area: the requester copies by itself.
+    Area,
+}
 
 /// vcopy by one of its ways.
 pub struct Vcopy {
     name: &'static str,
-    /// By grant, and so through a window; by address, and so by the kernel, elsewhere.
-    is_granted: bool,
+    by: By,
     wait: Wait,
 }
 
 /// Those that are measured.
-pub const ALL: [Vcopy; 2] = [
-    Vcopy { name: "vcopy", is_granted: false, wait: Wait::Block },
-    Vcopy { name: "vcopy-window", is_granted: true, wait: Wait::Adaptive },
+pub const ALL: [Vcopy; 3] = [
+    Vcopy { name: "vcopy", by: By::Address, wait: Wait::Block },
+    Vcopy { name: "vcopy-window", by: By::Grant, wait: Wait::Adaptive },
+    Vcopy { name: "vcopy-areas", by: By::Area, wait: Wait::Block },
 ];
+
+/// A block that this process writes and others copy.
+enum Memory {
+    /// Of its own memory, granted.
+    Granted(Grant, std::ops::Range<usize>),
+    /// Of its own memory.
+    Private(Buffer),
+    /// Of an area.
+    Shared(Block, std::ops::Range<usize>),
+}
+
+impl Memory {
+    /// A block in a new area that every member of the VM may attach; also the area's number.
+    fn shared(endpoint: &mut Endpoint, bytes: usize, skew: usize) -> Result<(Self, u32), Error> {
+        // Room for the requester's block, too.
+        let limit_bytes = 2 * bytes as u64 + AREA_ROOM_BYTES;
+        let area = endpoint.create_area(&AreaConfig::vm(limit_bytes)).map_err(told("make an area"))?;
+        Ok((Self::within(endpoint, &area, bytes, skew)?, area.id()))
+    }
+
+    fn within(endpoint: &mut Endpoint, area: &Area, bytes: usize, skew: usize) -> Result<Self, Error> {
+        let whole = (bytes + skew) as u64;
+        let block = endpoint.allocate_pages(area, whole, Lasts::Short).map_err(told("allocate"))?;
+        Ok(Self::Shared(block, skew..skew + bytes))
+    }
+
+    /// Its content, to be written.
+    #[inline]
+    fn content<'a>(&'a mut self, endpoint: &'a mut Endpoint) -> Result<&'a mut [u8], Error> {
+        match self {
+            Self::Granted(grant, range) => {
+                Ok(&mut endpoint.granted(*grant).map_err(told("look at a grant"))?[range.clone()])
+            }
+            Self::Private(buffer) => Ok(buffer.bytes_mut()),
+            Self::Shared(block, range) => {
+                Ok(&mut block.write().map_err(told("write a block"))?[range.clone()])
+            }
+        }
+    }
+}
 
 impl Way for Vcopy {
     fn name(&self) -> &'static str {
@@ -78,56 +133,73 @@ impl Way for Vcopy {
     fn requester(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
         let place = Place::new(&inherited)?;
         let mut endpoint = place.vm.bind_any().map_err(told("bind"))?;
-        let to = Party::meet(&mut endpoint, DESTINATION, self.is_granted)?;
+        let (to, area) = Party::meet(&mut endpoint, DESTINATION, self.by)?;
         if shape.kind == Kind::Copy2 {
-            let from = Party::meet(&mut endpoint, SOURCE, self.is_granted)?;
+            let (from, _) = Party::meet(&mut endpoint, SOURCE, self.by)?;
             let mut third = Third { endpoint, from, to, bytes: shape.bytes as u64 };
             at_first(|| third.once())?;
             return drive(run, third);
         }
-        let mut from = Buffer::new(shape.bytes, shape.source_skew())?;
-        buffer::fill(from.bytes_mut());
+        let mut from = match area {
+            Some(area) => Memory::within(&mut endpoint, &area, shape.bytes, shape.source_skew())?,
+            None => Memory::Private(Buffer::new(shape.bytes, shape.source_skew())?),
+        };
+        buffer::fill(from.content(&mut endpoint)?);
         let mut sender = Sender { endpoint, from, to };
         at_first(|| sender.once())?;
         drive(run, sender)
     }
 
     fn destination(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
-        self.party(&inherited, run, Buffer::new(shape.bytes, shape.destination_skew())?)
+        self.party(&inherited, run, shape.bytes, shape.destination_skew())
     }
 
     fn source(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
-        let mut block = Buffer::new(shape.bytes, shape.source_skew())?;
-        buffer::fill(block.bytes_mut());
-        self.party(&inherited, run, block)
+        self.party(&inherited, run, shape.bytes, shape.source_skew())
     }
 }
 
 impl Vcopy {
+    /// This party's block, and what others are told of it: address (not yet), grant, offset there, area.
+    fn memory(
+        &self,
+        endpoint: &mut Endpoint,
+        bytes: usize,
+        skew: usize,
+    ) -> Result<(Memory, [u64; 4]), Error> {
+        if self.by == By::Area {
+            let (memory, area) = Memory::shared(endpoint, bytes, skew)?;
+            return Ok((memory, [0, 0, 0, area.into()]));
+        }
+        let (memory, start, bytes) = Buffer::new(bytes, skew)?.into_parts();
+        let grant = endpoint.grant(Audience::Vm, memory, Rights::Both).map_err(told("grant"))?;
+        Ok((Memory::Granted(grant, start..start + bytes), [0, grant.to_u64(), start as u64, 0]))
+    }
+
     /// Waits in receive for as long as others copy, and does what they ask for.
-    fn party(&self, inherited: &Inherited, run: &Run, block: Buffer) -> Result<Report, Error> {
+    fn party(&self, inherited: &Inherited, run: &Run, bytes: usize, skew: usize) -> Result<Report, Error> {
         let place = Place::new(inherited)?;
         let mut endpoint = place.vm.bind_any().map_err(told("bind"))?;
         endpoint.set_strategy(if self.wait == Wait::Block { Strategy::Block } else { Strategy::Adaptive });
-        let address = block.address() as u64;
-        let (memory, start, bytes) = block.into_parts();
-        let grant = endpoint.grant(Audience::Vm, memory, Rights::Both).map_err(told("grant"))?;
+        let (mut memory, mut place_of) = self.memory(&mut endpoint, bytes, skew)?;
+        let content = memory.content(&mut endpoint)?;
+        buffer::fill(content);
+        place_of[0] = content.as_ptr() as u64;
         endpoint.name_attach(&place.name).map_err(told("take a party's name"))?;
         // In the wait for the start it could not be copied with, and the requester's first copy comes before that.
         run.ready()?;
         let before = raw::usage();
         loop {
             let request = endpoint.receive(Source::Any).map_err(told("receive"))?;
-            let memory = endpoint.granted(grant).map_err(told("look at a grant"))?;
-            let block = &mut memory[start..start + bytes];
+            let block = memory.content(&mut endpoint)?;
             let mut answer = Message::new(request.m_type);
             let mut done = Ok(());
             match request.m_type {
-                WHERE => answer = words([address, grant.to_u64(), start as u64]),
+                WHERE => answer = words(place_of),
                 REFILL => buffer::fill_last(block),
                 CHECK => {
                     done = buffer::check_last(block);
-                    answer = words([if done.is_ok() { LAST } else { 0 }, 0, 0]);
+                    answer = words([if done.is_ok() { LAST } else { 0 }, 0, 0, 0]);
                 }
                 _ => {}
             }
@@ -146,15 +218,15 @@ impl Vcopy {
     }
 }
 
-fn words(words: [u64; 3]) -> Message {
+fn words(words: [u64; 4]) -> Message {
     let mut message = Message::new(0);
-    message.payload[..24].copy_from_slice(bytemuck::bytes_of(&words));
+    message.payload[..32].copy_from_slice(bytemuck::bytes_of(&words));
     message
 }
 
-fn words_of(message: &Message) -> [u64; 3] {
-    let mut words = [0; 3];
-    bytemuck::bytes_of_mut(&mut words).copy_from_slice(&message.payload[..24]);
+fn words_of(message: &Message) -> [u64; 4] {
+    let mut words = [0; 4];
+    bytemuck::bytes_of_mut(&mut words).copy_from_slice(&message.payload[..32]);
     words
 }
 
@@ -176,13 +248,19 @@ struct Party {
 }
 
 impl Party {
-    fn meet(endpoint: &mut Endpoint, name: &str, is_granted: bool) -> Result<Self, Error> {
+    /// A party, and the area that its block is of, attached here.
+    fn meet(endpoint: &mut Endpoint, name: &str, by: By) -> Result<(Self, Option<Area>), Error> {
         let address = endpoint.wait_name(name, Timeout::Never).map_err(told("wait for a party"))?;
         let answer = endpoint.sendrec(address, &Message::new(WHERE)).map_err(told("ask a party"))?;
-        let [at, grant, offset] = words_of(&answer);
-        let location =
-            if is_granted { Location::Granted(Grant::from_u64(grant), offset) } else { Location::At(at) };
-        Ok(Self { address, location })
+        let [at, grant, offset, area] = words_of(&answer);
+        let location = match by {
+            By::Grant => Location::Granted(Grant::from_u64(grant), offset),
+            By::Address | By::Area => Location::At(at),
+        };
+        let id = u32::try_from(area).map_err(|_| Error::PeerGone)?;
+        let attach = || endpoint.attach_area(id).map_err(told("attach"));
+        let area = (by == By::Area).then(attach).transpose()?;
+        Ok((Self { address, location }, area))
     }
 
     fn ask(&self, endpoint: &mut Endpoint, what: i32) -> Result<Message, Error> {
@@ -198,26 +276,31 @@ impl Party {
 
 struct Sender {
     endpoint: Endpoint,
-    from: Buffer,
+    from: Memory,
     to: Party,
 }
 
 impl Sender {
     #[inline]
     fn once(&mut self) -> Result<(), CopyError> {
-        self.endpoint.copy_to(self.to.address, self.to.location, self.from.bytes())
+        let from = match &self.from {
+            Memory::Private(buffer) => buffer.bytes(),
+            Memory::Shared(block, range) => &block[range.clone()],
+            Memory::Granted(..) => &[],
+        };
+        self.endpoint.copy_to(self.to.address, self.to.location, from)
     }
 }
 
 impl Requester for Sender {
     #[inline]
     fn copy(&mut self, trip: u64) -> Result<(), Error> {
-        buffer::stamp(self.from.bytes_mut(), trip);
+        buffer::stamp(self.from.content(&mut self.endpoint)?, trip);
         self.once().map_err(told("vcopy"))
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        buffer::fill_last(self.from.bytes_mut());
+        buffer::fill_last(self.from.content(&mut self.endpoint)?);
         self.once().map_err(told("vcopy"))?;
         self.to.check(&mut self.endpoint)
     }

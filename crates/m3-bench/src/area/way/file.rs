@@ -86,13 +86,17 @@ impl Way for FilePages {
     }
 
     fn client(&self, mut inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
-        let file = inherited.take()?;
+        let mut file = inherited.take()?;
         let pages = (shape.bytes / PAGE_BYTES) as u64;
         let seen = Mapping::new(&file, shape.bytes, self.manner)?.sum();
         if seen != pages {
             return Err(Error::Payload { trip: 0, word: 0, got: seen, wanted: pages });
         }
-        time_attaches(run, shape, || Mapping::new(&file, shape.bytes, self.manner))
+        let attach = |file: &mut OwnedFd| Mapping::new(file, shape.bytes, self.manner);
+        time_attaches(run, shape, &mut file, attach, |_, mapping| {
+            drop(mapping);
+            Ok(())
+        })
     }
 }
 

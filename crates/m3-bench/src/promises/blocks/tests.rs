@@ -61,3 +61,40 @@ fn the_faster_of_pipe_and_socket_counts_from_512_bytes_on() {
     assert_eq!(judged(1, &rows), (Some(2.5), Verdict::Holds));
     assert_eq!(judged(1, &rows[..2]), (None, Verdict::NotMeasured));
 }
+
+#[test]
+fn areas_are_compared_at_4_kb() {
+    let rows = [
+        row("copy1", "memcpy", 4_096, 95_000),
+        row("copy1", "vcopy-areas", 4_096, 100_000),
+        row("copy1", "memcpy", 64, 1),
+    ];
+    assert_eq!(judged(2, &rows), (Some(0.95), Verdict::Holds));
+    assert_eq!(judged(2, &rows[1..]), (None, Verdict::NotMeasured));
+}
+
+#[test]
+fn hand_over_is_flat_over_two_sizes_at_least() {
+    let rows = [
+        row("handover", "block", 4_096, 1_000),
+        row("handover", "block", 1 << 30, 1_200),
+        row("handover", "sendrec", 4_096, 500),
+        row("handover", "sendrec", 1 << 30, 500),
+    ];
+    assert_eq!(judged(3, &rows), (Some(1.2), Verdict::FallsShort));
+    assert_eq!(judged(3, &rows[..1]), (None, Verdict::NotMeasured));
+    assert_eq!(judged(4, &rows), (Some(1.2), Verdict::Stated));
+}
+
+#[test]
+fn an_attach_is_judged_by_what_each_page_adds() {
+    let rows = [
+        row("attach", "area", 4_096, 300_000),
+        row("attach", "area", 101 * 4_096, 340_000),
+        row("attach", "file-write", 4_096, 10_000),
+        row("attach", "file-write", 101 * 4_096, 110_000),
+    ];
+    assert_eq!(judged(5, &rows), (Some(0.4), Verdict::Holds));
+    assert_eq!(judged(5, &rows[..3]), (None, Verdict::NotMeasured));
+    assert_eq!(judged(6, &rows), (None, Verdict::NotMeasured));
+}
