@@ -5,7 +5,7 @@
 //! 0x0040 requester's progress: number and chunks; it sleeps   requester writes
 //! 0x0080 party's progress: number and chunks; outcome, bytes  party writes
 //! 0x00c0 knock of the requester (it sleeps there)
-//! 0x1000 first half, 64 KiB       0x11000 second half
+//! 0x1400 first half, 64 KiB       0x12400 second half
 //! ```
 //!
 //! A copy goes through in chunks of a half: chunk n in half n modulo 2, filled
@@ -24,7 +24,7 @@ use std::os::fd::AsFd;
 /// Bytes of one half: the most that goes through at once.
 pub const HALF_BYTES: usize = 64 * 1024;
 /// Size of a window in bytes.
-pub const WINDOW_BYTES: usize = HALVES + 2 * HALF_BYTES;
+pub const WINDOW_BYTES: usize = HALVES + 2 * HALF_STEP_BYTES;
 
 const NUMBER: usize = 0x00;
 const WHAT: usize = 0x04;
@@ -38,6 +38,12 @@ const OUTCOME: usize = 0x88;
 const DONE: usize = 0x90;
 const KNOCK: usize = 0xc0;
 const HALVES: usize = 0x1000;
+/// From one half to the next.
+const HALF_STEP_BYTES: usize = HALF_BYTES + 0x1000;
+/// Where in its first page a half begins. Blocks of programs begin at a page or a few bytes behind one; a
+/// copy whose destination lies a few bytes behind its source, counted within a page, takes four times as
+/// long, since the CPU takes its loads for those of stores just made.
+const HALF_SHIFT: usize = 0x400;
 /// Chunks that one side may be ahead of the other.
 const AHEAD_MAX: u32 = 2;
 /// The outcome of a copy that went well; codes are negative.
@@ -99,7 +105,7 @@ fn count_of(word: u64, number: u32) -> u32 {
 }
 
 fn half(at: u32) -> usize {
-    HALVES + (at as usize % 2) * HALF_BYTES
+    HALVES + (at as usize % 2) * HALF_STEP_BYTES + HALF_SHIFT
 }
 
 /// The requester's side.

@@ -225,8 +225,8 @@ impl Endpoint {
         };
         *failed = Role::Destination;
         match (found, destination) {
-            (Ok(from), End::Room(into)) => own.copy(&from, &into.part(at, bytes)),
-            (Ok(from), End::Served { index, .. }) => own.copy(&from, &window(*index)?.room(chunk, bytes)),
+            (Ok(from), End::Room(into)) => own.copy_in(&from, &into.part(at, bytes)),
+            (Ok(from), End::Served { index, .. }) => own.copy_out(&from, &window(*index)?.room(chunk, bytes)),
             (Ok(from), End::Direct { index, address }) => {
                 m3_sys::copy_to_process(peers.get(*index).identity.pid, address.wrapping_add(offset), &from)
             }

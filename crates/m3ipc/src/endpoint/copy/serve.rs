@@ -155,8 +155,8 @@ impl Endpoint {
         }
         let (offset, bytes) = command.chunk(count);
         let copied = match command.what {
-            What::Write => own.copy(&window.bytes(count, bytes), &own_room(base + offset, bytes)),
-            What::Read => own.copy(&own_bytes(base + offset, bytes), &window.room(count, bytes)),
+            What::Write => own.copy_in(&window.bytes(count, bytes), &own_room(base + offset, bytes)),
+            What::Read => own.copy_out(&own_bytes(base + offset, bytes), &window.room(count, bytes)),
         };
         match copied {
             Ok(copied) if copied == bytes => {}
