@@ -60,9 +60,24 @@ pub(crate) struct Control {
 impl Control {
     /// Connects to the daemon of this directory.
     pub(crate) fn connect(directory: &Path, absent: Absent) -> Result<Self, Fail> {
+        Self::connect_saying(directory, absent, None)
+    }
+
+    /// Connects and asks in one go: greeting and request travel together.
+    pub(crate) fn connect_asking(
+        directory: &Path,
+        absent: Absent,
+        request: &Request,
+    ) -> Result<(Self, Reply, Vec<OwnedFd>), Fail> {
+        let mut control = Self::connect_saying(directory, absent, Some(request))?;
+        let (reply, fds) = control.answer()?;
+        Ok((control, reply, fds))
+    }
+
+    fn connect_saying(directory: &Path, absent: Absent, more: Option<&Request>) -> Result<Self, Fail> {
         let mut daemon = String::new();
         for _ in 0..LEAVING_TRIES {
-            match Self::greet(directory, absent) {
+            match Self::greet(directory, absent, more) {
                 Err(fail) if fail.code == Code::NotConn => {
                     daemon = fail.why();
                     std::thread::sleep(LEAVING_PAUSE);
@@ -77,8 +92,9 @@ impl Control {
         Err(Fail::new(Code::DrvsInit, why))
     }
 
-    /// A daemon that was just leaving takes connections without serving them.
-    fn greet(directory: &Path, absent: Absent) -> Result<Self, Fail> {
+    /// A daemon that was just leaving takes connections without serving them: what
+    /// follows a greeting that was not answered was not heard either.
+    fn greet(directory: &Path, absent: Absent, more: Option<&Request>) -> Result<Self, Fail> {
         let socket = reach(directory, absent)?;
         let mut control = Self {
             _not_for_children: NotForChildren::new(&socket),
@@ -88,7 +104,7 @@ impl Control {
             late: 0,
         };
         let daemon = |control: &Self| daemon::describe(directory, &control.socket);
-        match control.hello() {
+        match control.hello(more) {
             Ok(Reply::Welcome { .. }) => Ok(control),
             Ok(_) => Err(unexpected()),
             Err(fail) if fail.code == Code::NotConn => Err(Fail::new(Code::NotConn, daemon(&control))),
@@ -105,10 +121,11 @@ impl Control {
         }
     }
 
-    fn hello(&mut self) -> Result<Reply, Fail> {
+    fn hello(&mut self, more: Option<&Request>) -> Result<Reply, Fail> {
         // Where the daemon has closed, it may have said why: that is read all the same. The
         // kernel tells of the close first, once, and then gives what was said before it.
         let sent = self.send(&Request::Hello { version: VERSION });
+        let sent = sent.and_then(|()| more.map_or(Ok(()), |request| self.send(request)));
         let mut closed = u32::from(sent.is_err());
         let deadline_ns = m3_sys::monotonic_ns() + GREET_NS;
         loop {
@@ -139,6 +156,10 @@ impl Control {
     /// Asks and waits for the answer.
     pub(crate) fn request(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         loop {
             if let Some(answer) = self.read(true)? {
                 return answered(answer);

@@ -23,8 +23,8 @@ pub(crate) fn bind(directory: &Path, vm: i32, slot: Option<i32>, kind: BindKind)
         BindKind::Thread(tid) => Some(tid),
     };
     despite_kills(|| {
-        let mut control = Control::connect(directory, Absent::Revive)?;
-        let (reply, fds) = control.request(&Request::Bind { vm, slot, kind })?;
+        let request = Request::Bind { vm, slot, kind };
+        let (control, reply, fds) = Control::connect_asking(directory, Absent::Revive, &request)?;
         attach(control, &reply, fds, tid)
     })
 }
