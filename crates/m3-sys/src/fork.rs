@@ -1,28 +1,44 @@
 //! Noticing a fork: a page that reads zero in a child.
 //!
 //! # Safety
-//! The page is private to this object, mapped for its whole life and only
-//! read through an atomic.
+//! The page is the process's own, mapped for its whole life and only
+//! touched through an atomic.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use std::os::fd::AsRawFd;
-use std::sync::Once;
+use std::sync::{Once, OnceLock};
 
 const PAGE_BYTES: usize = 4096;
+
+/// The one page of the process, and of its children by fork, where the kernel wipes it.
+static PAGE: OnceLock<Page> = OnceLock::new();
+/// Processes that have made guards, counted along the line of forks.
+static GENERATIONS: AtomicU32 = AtomicU32::new(0);
+
+#[derive(Debug)]
+struct Page(*mut AtomicU32);
+
+// SAFETY: the page is only touched atomically.
+unsafe impl Send for Page {}
+// SAFETY: as above.
+unsafe impl Sync for Page {}
+
+impl Page {
+    fn word(&self) -> &AtomicU32 {
+        // SAFETY: mapped, aligned, never unmapped.
+        unsafe { &*self.0 }
+    }
+}
 
 /// Knows whether the process that made it still runs, or a child by fork.
 #[derive(Debug)]
 pub struct ForkGuard {
-    page: *mut core::ffi::c_void,
+    word: &'static AtomicU32,
+    generation: u32,
 }
-
-// SAFETY: the page is only read after creation, atomically.
-unsafe impl Send for ForkGuard {}
-// SAFETY: as above.
-unsafe impl Sync for ForkGuard {}
 
 impl ForkGuard {
     /// A guard for the calling process.
@@ -30,6 +46,22 @@ impl ForkGuard {
     /// # Errors
     /// Of mmap(2) and madvise(2) (`MADV_WIPEONFORK`, Linux 4.14).
     pub fn new() -> Result<Self, Errno> {
+        let page = match PAGE.get() {
+            Some(page) => page,
+            None => {
+                let page = Self::map()?;
+                PAGE.get_or_init(|| page)
+            }
+        };
+        // In a child the page reads zero until its first guard.
+        let next = GENERATIONS.load(Ordering::Relaxed) + 1;
+        if page.word().compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            GENERATIONS.store(next, Ordering::Relaxed);
+        }
+        Ok(Self { word: page.word(), generation: page.word().load(Ordering::Relaxed) })
+    }
+
+    fn map() -> Result<Page, Errno> {
         // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
         let page = unsafe {
             mmap_anonymous(
@@ -39,30 +71,16 @@ impl ForkGuard {
                 MapFlags::PRIVATE,
             )?
         };
-        let guard = Self { page };
         // SAFETY: the range is exactly our page.
         unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork)? };
-        guard.word().store(1, Ordering::Relaxed);
-        Ok(guard)
+        Ok(Page(page.cast()))
     }
 
     /// Whether this is still the process that made the guard: one load.
     #[must_use]
     #[inline]
     pub fn is_original(&self) -> bool {
-        self.word().load(Ordering::Relaxed) == 1
-    }
-
-    fn word(&self) -> &AtomicU32 {
-        // SAFETY: the page is mapped, aligned, and lives as long as self.
-        unsafe { &*self.page.cast::<AtomicU32>() }
-    }
-}
-
-impl Drop for ForkGuard {
-    fn drop(&mut self) {
-        // SAFETY: our own mapping, unmapped once; nothing borrows from it any more.
-        let _ = unsafe { munmap(self.page, PAGE_BYTES) };
+        self.word.load(Ordering::Relaxed) == self.generation
     }
 }
 

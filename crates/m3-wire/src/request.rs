@@ -51,7 +51,7 @@ pub enum Request {
     /// Answer: `Vms`.
     VmList,
     /// Binds this connection's process or thread. Answer: `Bound`, with desk,
-    /// status page and hints; it counts when the daemon has read `Mapped`.
+    /// status page and hints; it counts when `Mapped` has been answered.
     Bind {
         /// The VM.
         vm: i32,

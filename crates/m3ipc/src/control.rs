@@ -10,6 +10,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a daemon that was just started may take until it answers.
@@ -212,15 +213,12 @@ impl Control {
         }
     }
 
-    /// Tells the daemon something whose answer says nothing new: it is passed over when it comes.
-    pub(crate) fn tell(&mut self, request: &Request) -> Result<(), Fail> {
-        self.send(request)?;
-        self.late += 1;
-        Ok(())
-    }
-
     /// Reads one frame: an answer is returned, news are kept.
     fn read(&mut self, wait: bool) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
+        if wait {
+            // Without room, which others may need meanwhile; the read tells what is wrong, if anything.
+            let _ = m3_sys::wait_readable(&[self.socket.as_fd()], u64::MAX);
+        }
         let mut room = Room::take();
         let packet = loop {
             match m3_sys::receive_packet(&self.socket, &mut room.0, wait, true) {
@@ -332,12 +330,25 @@ impl Control {
 struct Room(Box<[u8]>);
 
 static SPARE: Mutex<Option<Box<[u8]>>> = Mutex::new(None);
+/// Whether the process has made room before: then it comes back soon.
+static LENT: AtomicBool = AtomicBool::new(false);
+/// How often one looks after it, giving way in between.
+const ROOM_TRIES: u32 = 1000;
 
 impl Room {
     fn take() -> Self {
-        // Never waited for: a child by fork may find the lock held by a thread that it has not.
-        let spare = SPARE.try_lock().ok().and_then(|mut spare| spare.take());
-        Self(spare.unwrap_or_else(|| vec![0; REPLY_MAX_BYTES].into_boxed_slice()))
+        // Lent for no longer than a frame takes to be read. Not waited for without end: a child
+        // by fork may find it lent to a thread that it has not.
+        for _ in 0..ROOM_TRIES {
+            if let Some(spare) = SPARE.try_lock().ok().and_then(|mut spare| spare.take()) {
+                return Self(spare);
+            }
+            if !LENT.swap(true, Ordering::Relaxed) {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        Self(vec![0; REPLY_MAX_BYTES].into_boxed_slice())
     }
 }
 

@@ -81,7 +81,8 @@ fn attach(
     let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else { return Err(unexpected()) };
     let (desk, face) = map_pages(fds)?;
     m3_sys::pause_point("client.pages_mapped");
-    control.tell(&Request::Mapped)?;
+    // Answered before bind returns: whoever hears of us from now on finds us ready.
+    control.request(&Request::Mapped)?;
     Ok(Endpoint {
         control,
         vm: *vm,
