@@ -219,7 +219,7 @@ impl Control {
             // Without room, which others may need meanwhile; the read tells what is wrong, if anything.
             let _ = m3_sys::wait_readable(&[self.socket.as_fd()], u64::MAX);
         }
-        let mut room = Room::take();
+        let mut room = Room::take()?;
         let packet = loop {
             match m3_sys::receive_packet(&self.socket, &mut room.0, wait, true) {
                 Ok(packet) => break packet,
@@ -336,19 +336,22 @@ static LENT: AtomicBool = AtomicBool::new(false);
 const ROOM_TRIES: u32 = 1000;
 
 impl Room {
-    fn take() -> Self {
+    fn take() -> Result<Self, Fail> {
         // Lent for no longer than a frame takes to be read. Not waited for without end: a child
         // by fork may find it lent to a thread that it has not.
         for _ in 0..ROOM_TRIES {
             if let Some(spare) = SPARE.try_lock().ok().and_then(|mut spare| spare.take()) {
-                return Self(spare);
+                return Ok(Self(spare));
             }
             if !LENT.swap(true, Ordering::Relaxed) {
                 break;
             }
             std::thread::yield_now();
         }
-        Self(vec![0; REPLY_MAX_BYTES].into_boxed_slice())
+        let mut room = Vec::new();
+        room.try_reserve_exact(REPLY_MAX_BYTES).map_err(|_| no_memory())?;
+        room.resize(REPLY_MAX_BYTES, 0);
+        Ok(Self(room.into_boxed_slice()))
     }
 }
 
@@ -380,6 +383,12 @@ fn answered((reply, fds): (Reply, Vec<OwnedFd>)) -> Result<(Reply, Vec<OwnedFd>)
 fn no_descriptors() -> Fail {
     let why = "this process has no descriptor left for what the node daemon gives it; close some, or raise \
                the limit of open files (ulimit -n)";
+    Fail::new(Code::NoMem, why)
+}
+
+/// There is no room for a frame of the daemon's.
+fn no_memory() -> Fail {
+    let why = "this process has no memory left to hear the node daemon; free some, or raise its limit (ulimit -v)";
     Fail::new(Code::NoMem, why)
 }
 

@@ -21,12 +21,16 @@ fn lines() -> impl Iterator<Item = String> {
 
 static ENDING: AtomicBool = AtomicBool::new(false);
 
-/// Tells the role to end when its input does.
+/// Tells the role to end when its input does. Its thread runs when this returns: one that starts later
+/// could find no memory for its stack of signals, where a test has taken the memory away meanwhile.
 fn end_with_input() {
-    std::thread::spawn(|| {
+    let (tell, runs) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let _ = tell.send(());
         lines().for_each(drop);
         ENDING.store(true, Ordering::Release);
     });
+    runs.recv().expect("the thread runs");
 }
 
 /// Two endpoints of one process that talk when told: so many calls a line.
