@@ -388,7 +388,8 @@ fn no_descriptors() -> Fail {
 
 /// There is no room for a frame of the daemon's.
 fn no_memory() -> Fail {
-    let why = "this process has no memory left to hear the node daemon; free some, or raise its limit (ulimit -v)";
+    let why =
+        "this process has no memory left to hear the node daemon; free some, or raise its limit (ulimit -v)";
     Fail::new(Code::NoMem, why)
 }
 
