@@ -15,6 +15,25 @@ pub enum Suite {
     All,
 }
 
+/// The command line of `m3 bench` and of `m3-bench`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct Bench {
+    /// What else can be done with measurements.
+    #[command(subcommand)]
+    pub further: Option<Further>,
+    /// A measurement.
+    #[command(flatten)]
+    pub measure: BenchArgs,
+}
+
+/// What else can be done with measurements.
+#[derive(Clone, Debug, clap::Subcommand)]
+pub enum Further {
+    /// Is one run slower than another? Rank test over rounds; exits with 1 on a slow-down beyond --part
+    Compare(crate::compare::CompareArgs),
+}
+
 /// Measures m3ipc and what the kernel offers, in one run.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct BenchArgs {

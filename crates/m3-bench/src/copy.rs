@@ -32,7 +32,7 @@ use crate::supervise::Crew;
 use way::{Opened, Requester, Way};
 
 pub use plan::tests;
-pub use report::{copy_ns, run};
+pub use report::{copy_ns, is_of_blocks, run};
 
 /// Who asks for a copy, and whether it is awaited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

@@ -74,6 +74,22 @@ pub enum Error {
         /// Where it went wrong.
         source: serde_json::Error,
     },
+    /// A file cannot be read or written.
+    #[error("{path}: {source}; check that its directory exists and that you may write there")]
+    File {
+        /// The file.
+        path: std::path::PathBuf,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A file is no run of this benchmark.
+    #[error("{path} is no run of m3 bench: {source}; m3 bench ipc --json FILE writes one")]
+    Foreign {
+        /// The file.
+        path: std::path::PathBuf,
+        /// Where it went wrong.
+        source: serde_json::Error,
+    },
     /// The caller asked for something that does not exist.
     #[error("{0}")]
     Usage(String),

@@ -19,6 +19,7 @@
 pub mod area;
 mod args;
 pub mod clock;
+pub mod compare;
 pub mod copy;
 pub mod counts;
 mod error;
@@ -41,7 +42,7 @@ mod rounds;
 pub mod stats;
 mod supervise;
 
-pub use args::{BenchArgs, Suite};
+pub use args::{Bench as Arguments, BenchArgs, Further, Suite};
 pub use error::Error;
 
 use job::Placement;
@@ -71,6 +72,17 @@ impl Outcome {
             Self::FallsShort => 1,
             Self::Failed => 2,
         }
+    }
+}
+
+/// Does what the whole command line asks for.
+///
+/// # Errors
+/// What [`run`] says, or the further command.
+pub fn start(arguments: &Arguments) -> Result<Outcome, Error> {
+    match &arguments.further {
+        None => run(&arguments.measure),
+        Some(Further::Compare(args)) => compare::run(args),
     }
 }
 

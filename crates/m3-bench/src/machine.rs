@@ -1,12 +1,12 @@
 //! The machine card: what a figure must be read with.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::place::Cpus;
 
 /// What the measurements ran on.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Machine {
     /// Model of the CPU.
     pub cpu: String,
@@ -25,7 +25,7 @@ pub struct Machine {
     /// The kernel's clock source.
     pub clocksource: Option<String>,
     /// Ours: `counter` or `monotonic`.
-    pub clock: &'static str,
+    pub clock: String,
     /// Load averages at the start.
     pub loadavg_start: String,
     /// Load averages at the end; our own work is in it.
@@ -51,7 +51,8 @@ impl Machine {
             clock: match clock {
                 Clock::Counter { .. } => "counter",
                 Clock::Monotonic => "monotonic",
-            },
+            }
+            .into(),
             loadavg_start: loadavg(),
             loadavg_end: String::new(),
         }

@@ -8,14 +8,14 @@ use clap::Parser;
 #[command(version, about = "Measures m3ipc and what the kernel offers, in one run")]
 struct Arguments {
     #[command(flatten)]
-    bench: m3_bench::BenchArgs,
+    bench: m3_bench::Arguments,
 }
 
 fn main() -> ExitCode {
     if let Some(code) = m3_bench::peer::if_asked() {
         return code;
     }
-    match m3_bench::run(&Arguments::parse().bench) {
+    match m3_bench::start(&Arguments::parse().bench) {
         Ok(outcome) => ExitCode::from(outcome.exit_code()),
         Err(error) => {
             eprintln!("m3-bench: {error}");

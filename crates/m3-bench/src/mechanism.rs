@@ -25,6 +25,8 @@ use std::path::PathBuf;
 
 pub use sysv_mq::remove_queue;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::Error;
 use crate::job::{Report, Wait, Work};
 use crate::ours::{self, Ours};
@@ -32,7 +34,8 @@ use crate::payload::{MESSAGE_BYTES, Message};
 use crate::peer::Run;
 
 /// What a mechanism stands for in a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Family {
     /// m3ipc.
     Ours,
@@ -40,6 +43,21 @@ pub enum Family {
     Kernel,
     /// The least that any mechanism of this shape can cost here.
     Floor,
+    /// A library of others.
+    Peer,
+}
+
+impl Family {
+    /// What the last column of a table says.
+    #[must_use]
+    pub const fn mark(self) -> &'static str {
+        match self {
+            Self::Ours => "<- ours",
+            Self::Floor => "floor",
+            Self::Kernel => "",
+            Self::Peer => "library",
+        }
+    }
 }
 
 /// Where peers come from.

@@ -54,6 +54,8 @@ pub struct Row {
     pub block_ns: Option<f64>,
     /// Voluntary context switches per trip.
     pub switches_per_op: f64,
+    /// The rounds it sums up.
+    pub rounds: Vec<Round>,
 }
 
 /// What a row is about.
@@ -119,6 +121,7 @@ impl Row {
             spread_ns: (medians().min().unwrap_or(0), medians().max().unwrap_or(0)),
             block_ns: median(rounds.iter().filter_map(|round| round.block_ns)),
             switches_per_op: middle(&|round| round.switches_per_op),
+            rounds: rounds.to_vec(),
         }
     }
 

@@ -122,12 +122,7 @@ pub fn table(test: &Test, rows: &[Row]) -> String {
             whole_or_none(format!("{:.2}", row.switches_per_op)),
             ratio(row.trip_ns(), ours),
             ratio(row.trip_ns(), floor),
-            match row.family {
-                Family::Ours => "<- ours",
-                Family::Floor => "floor",
-                Family::Kernel => "",
-            }
-            .into(),
+            row.family.mark().into(),
         ]);
     }
     format!("\n{} (medians of {rounds} rounds in turn)\n{}", test.title, table.text())

@@ -69,3 +69,48 @@ fn what_matches_nothing_is_told_what_there_is() {
     let said = text(&output.stderr);
     assert!(said.contains("nothing matches") && said.contains("unix-seqpacket"), "{said}");
 }
+
+#[test]
+fn a_run_is_not_slower_than_itself_and_one_that_is_slower_is_told() {
+    let file = std::env::temp_dir().join(format!("m3-bench-compare-{}.json", std::process::id()));
+    let slow = file.with_extension("slow.json");
+    let path = file.to_string_lossy().into_owned();
+    let words = ["--quick", "--rounds", "7", "--millis", "2", "--only", "ipc2", "--only", "pipe,sched-yield"];
+    let measured = bench(&[&words[..], &["--json", &path]].concat());
+    assert!(measured.status.success(), "{}", text(&measured.stderr));
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&file).expect("the file was written")).expect("it is JSON");
+    for row in json["samples"].as_array_mut().expect("samples are a list") {
+        let rounds = row["rounds"].as_array().expect("rounds are a list").len();
+        assert_eq!(rounds, 7, "raw samples of every round");
+        if row["mechanism"] == "pipe" {
+            for round in row["rounds"].as_array_mut().expect("rounds are a list") {
+                for pair in round["samples"].as_array_mut().expect("samples are pairs") {
+                    pair[0] = (pair[0].as_u64().expect("a time") * 3).into();
+                }
+            }
+        }
+    }
+    std::fs::write(&slow, json.to_string()).expect("the file can be written");
+    let compare = |a: &std::path::Path, b: &std::path::Path| {
+        let [a, b] = [a, b].map(|path| path.to_string_lossy().into_owned());
+        bench(&["compare", &a, &b, "--all", "--absolute"])
+    };
+    let (same, slower) = (compare(&file, &file), compare(&file, &slow));
+    std::fs::remove_file(&file).expect("the file can be removed");
+    std::fs::remove_file(&slow).expect("the file can be removed");
+    assert_eq!(same.status.code(), Some(0), "{}{}", text(&same.stdout), text(&same.stderr));
+    assert_eq!(slower.status.code(), Some(1), "{}{}", text(&slower.stdout), text(&slower.stderr));
+    assert!(text(&slower.stdout).contains("SLOWER"), "{}", text(&slower.stdout));
+}
+
+#[test]
+fn what_is_no_run_is_named() {
+    let file = std::env::temp_dir().join(format!("m3-bench-foreign-{}.json", std::process::id()));
+    std::fs::write(&file, "{\"a\": 1}").expect("the file can be written");
+    let path = file.to_string_lossy().into_owned();
+    let output = bench(&["compare", &path, &path]);
+    std::fs::remove_file(&file).expect("the file can be removed");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("is no run of m3 bench"), "{}", text(&output.stderr));
+}

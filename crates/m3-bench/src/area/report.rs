@@ -83,12 +83,7 @@ fn show(table: &mut Table, test: Test, rows: &[Row]) {
             time(record.max_ns as f64),
             rate(1e9 / row.trip_ns()),
             ours.map_or_else(|| "-".into(), |ours| format!("{:.2}", row.trip_ns() / ours)),
-            match row.family {
-                Family::Ours => "<- ours",
-                Family::Floor => "floor",
-                Family::Kernel => "",
-            }
-            .into(),
+            row.family.mark().into(),
         ]);
     }
 }

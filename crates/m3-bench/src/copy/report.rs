@@ -69,6 +69,12 @@ pub fn copy_ns(row: &Row) -> f64 {
     if row.record.test == "stream" { 1e9 / row.record.per_s.max(f64::MIN_POSITIVE) } else { row.trip_ns() }
 }
 
+/// Whether the rows of a test differ in the size of their block, so that one size compares with the same.
+#[must_use]
+pub fn is_of_blocks(test: &str) -> bool {
+    test.starts_with("copy") || ["stream", "attach", "handover", "pool"].contains(&test)
+}
+
 /// Adds the rows of one size, the fastest first.
 fn show(table: &mut Table, rows: &[Row]) {
     let named = |name: &str| rows.iter().find(|row| row.record.mechanism == name).map(copy_ns);
@@ -90,12 +96,7 @@ fn show(table: &mut Table, rows: &[Row]) {
             time(record.cpu_ns_per_op),
             ratio(copy_ns(row), named("memcpy")),
             ratio(copy_ns(row), ours),
-            match row.family {
-                Family::Ours => "<- ours",
-                Family::Floor => "floor",
-                Family::Kernel => "",
-            }
-            .into(),
+            row.family.mark().into(),
         ]);
     }
 }

@@ -19,7 +19,7 @@ fn row(test: &str, mechanism: &str, family: Family, placement: Placement, wait: 
         cpu_ns_per_op: 1.0,
         rounds: 7,
     };
-    Row { record, family, spread_ns: (p50_ns, p50_ns), block_ns: None, switches_per_op: 0.0 }
+    Row { record, family, spread_ns: (p50_ns, p50_ns), block_ns: None, switches_per_op: 0.0, rounds: vec![] }
 }
 
 fn two_cpus(test: &str, mechanism: &str, family: Family, wait: Wait, p50_ns: u64) -> Row {

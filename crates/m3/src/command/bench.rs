@@ -10,15 +10,15 @@ use std::process::ExitCode;
 #[derive(Args, Debug)]
 pub struct Bench {
     #[command(flatten)]
-    args: m3_bench::BenchArgs,
+    args: m3_bench::Arguments,
 }
 
 /// Measures.
 pub fn run(args: &Bench, out: Out) -> Result<ExitCode> {
-    if out.is_json() && args.args.json.is_none() {
+    if out.is_json() && args.args.further.is_none() && args.args.measure.json.is_none() {
         return Err(Fail::usage("the benchmark writes its JSON to a file: m3 bench ipc --json FILE"));
     }
-    match m3_bench::run(&args.args) {
+    match m3_bench::start(&args.args) {
         Ok(Outcome::Fine) => Ok(ExitCode::SUCCESS),
         Ok(Outcome::FallsShort) => Ok(ExitCode::from(1)),
         Ok(Outcome::Failed) => Err(Fail::system("a measurement failed", "its reason stands above")),

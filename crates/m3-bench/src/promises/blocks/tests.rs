@@ -20,7 +20,14 @@ fn row(test: &str, mechanism: &str, bytes: usize, p50_ns: u64) -> Row {
         cpu_ns_per_op: 1.0,
         rounds: 7,
     };
-    Row { record, family: Family::Kernel, spread_ns: (p50_ns, p50_ns), block_ns: None, switches_per_op: 0.0 }
+    Row {
+        record,
+        family: Family::Kernel,
+        spread_ns: (p50_ns, p50_ns),
+        block_ns: None,
+        switches_per_op: 0.0,
+        rounds: vec![],
+    }
 }
 
 fn judged(number: usize, rows: &[Row]) -> (Option<f64>, Verdict) {
