@@ -1,6 +1,6 @@
 #!/bin/sh
-# Compares three lists that must be one: the functions of m3ipc.h, the symbols of
-# libm3ipc.map, and the pages of docs/man/man3. Says each difference, and fails on any.
+# Compares three lists that must be one: the functions of m3ipc.h and of m3ipc/ica.h, the
+# symbols of libm3ipc.map, and the pages of docs/man/man3. Says each difference, and fails on any.
 #
 #   check_pages.sh [root of the tree]
 set -eu
@@ -9,6 +9,7 @@ export LC_ALL
 
 root=${1:-$(dirname "$0")/../..}
 header=$root/crates/m3-capi/include/m3ipc.h
+ica=$root/crates/m3-capi/include/m3ipc/ica.h
 map=$root/crates/m3-capi/libm3ipc.map
 man=$root/docs/man
 work=$(mktemp -d)
@@ -20,15 +21,17 @@ fail() {
     failed=1
 }
 
-for file in "$header" "$map" "$man/man7/m3ipc.7"; do
+for file in "$header" "$ica" "$map" "$man/man7/m3ipc.7"; do
     [ -s "$file" ] || { echo "FAIL $file is not there"; exit 1; }
 done
 
 # A function of the header: a line that begins with its type.
 sed -n -e 's/^int  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
        -e 's/^long  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
-       -e 's/^const char \*\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' "$header" | sort >"$work/header"
-sed -n -e 's/^ *\(m[a-z0-9]*_[A-Za-z0-9_]*\);$/\1/p' "$map" | sort >"$work/map"
+       -e 's/^const char \*\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' "$header" >"$work/unsorted"
+sed -n -e 's/^int  *\([a-z]*\)(.*/\1/p' -e 's/^void \*\([a-z]*\)(.*/\1/p' "$ica" >>"$work/unsorted"
+sort "$work/unsorted" >"$work/header"
+sed -n -e 's/^ *\([a-z][A-Za-z0-9_]*\);$/\1/p' "$map" | sort >"$work/map"
 for page in "$man"/man3/*.3; do basename "$page" .3; done | sort >"$work/pages"
 
 [ -s "$work/header" ] || fail "$header declares no function"
@@ -43,10 +46,10 @@ compare() {
     comm -23 "$work/$1" "$work/$2" >"$work/only"
     while read -r name; do fail "$name $3"; done <"$work/only"
 }
-compare header map "is in m3ipc.h and not in libm3ipc.map"
-compare map header "is in libm3ipc.map and not in m3ipc.h"
+compare header map "is in a header and not in libm3ipc.map"
+compare map header "is in libm3ipc.map and in no header"
 compare header pages "has no page in docs/man/man3"
-compare pages header "has a page and is not in m3ipc.h"
+compare pages header "has a page and is in no header"
 
 # Each page names its function and shows it, or leads to one that does.
 while read -r name; do
@@ -62,7 +65,7 @@ while read -r name; do
 done <"$work/header"
 
 # Each reference to one of our pages leads somewhere.
-sed -n 's/^\.Xr \(m[a-z0-9]*_[A-Za-z0-9_]*\) 3.*/\1/p' "$man"/man3/*.3 "$man"/man7/m3ipc.7 |
+sed -n -e 's/^\.Xr \(m[a-z0-9]*_[A-Za-z0-9_]*\) 3.*/\1/p' -e 's/^\.Xr \([a-z]*ica\) 3.*/\1/p' "$man"/man3/*.3 "$man"/man7/m3ipc.7 |
     sort -u >"$work/references"
 compare references pages "is referred to and has no page"
 

@@ -17,7 +17,7 @@ trap 'rm -rf "$work"' EXIT
 failed=0
 
 # name@@version, where the version is the block that the name stands in.
-awk '/^M3IPC_[0-9.]* *\{/ { block = $1 } /^ +m[a-z0-9]*_[A-Za-z0-9_]*;/ { sub(";", ""); print $1 "@@" block }' \
+awk '/^M3IPC_[0-9.]* *\{/ { block = $1 } /^ +[a-z][A-Za-z0-9_]*;/ { sub(";", ""); print $1 "@@" block }' \
     "$root/crates/m3-capi/libm3ipc.map" | sort >"$work/map"
 nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/exported"
 if [ $versions = no ]; then

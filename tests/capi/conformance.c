@@ -6,6 +6,7 @@
  * Starts its own node in a folder of its own (M3_RUNTIME_DIR, made if not set) and
  * ends it. TAP on standard output; ends with 0 when every case passed.
  */
+#include "areas.h"
 #include "copies.h"
 #include "endpoints.h"
 #include "harness.h"
@@ -216,6 +217,7 @@ int main(void) {
   notifications();
   longs();
   copies();
+  blocks();
   plain_forms();
   order_of_checks();
   not_yet();

@@ -11,6 +11,7 @@
 
 #define _GNU_SOURCE
 #include <m3ipc.h>
+#include <m3ipc/ica.h>
 
 #include <errno.h>
 #include <fcntl.h>
@@ -81,6 +82,9 @@ enum op {
   NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
   SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
   FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
+  AREA, AREA_SET, ATTACH, DETACH, RENOUNCE, SEAL, ALLOC, FREE, TAKE, WRITE, READ,
+  SEND_BLOCK, SENDREC_BLOCK, REPLY_BLOCK, SHARE_BLOCK, RECLAIM,
+  CREATEICA, DELETEICA, ATTACHICA, DETACHICA, GETMEM, FREEMEM,
   PEER, POLL, SETPRIV, VM_END, GETVMINFO,
   SEND_BAD, RECEIVE_BAD, IGNORE_SIGPIPE, TBIND, TBIND_SEND, TWO_THREADS, FORKED, EXEC, EXIT
 };
@@ -183,8 +187,55 @@ static int forked(void) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+/* Areas and blocks: a block goes to and fro as the number of its address, in len. */
+static void obey_area(struct order *o, struct result *r) {
+  int plain = o->ms == TIMEOUT_FOREVER;
+  int set[2] = {o->ep, o->vm};
+  unsigned int flags = (unsigned int)o->nr;
+  void *block = (void *)o->len;
+
+  r->len = o->len;
+  switch (o->op) {
+  case AREA: r->code = m3_area_create((uint64_t)o->len, o->ep, flags); return;
+  case AREA_SET: r->code = m3_area_create_set((uint64_t)o->len, set, 2, flags); return;
+  case ATTACH: r->code = m3_area_attach(o->nr); return;
+  case DETACH: r->code = m3_area_detach(o->nr); return;
+  case RENOUNCE: r->code = m3_area_renounce(o->nr); return;
+  case SEAL: r->code = m3_area_seal(o->nr); return;
+  case ALLOC: r->code = m3_block_alloc(o->ep, o->len, flags, &block); break;
+  case FREE: r->code = m3_block_free(block); return;
+  case TAKE: {
+    size_t bytes = 0;
+    r->code = m3_block_take(&block, &bytes);
+    r->sum = (unsigned int)bytes;
+    break;
+  }
+  case WRITE: memset(block, o->nr, 100); return;
+  case READ: r->code = ((unsigned char *)block)[99]; return;
+  case SEND_BLOCK:
+    r->code = plain ? m3_send_block(o->ep, &o->m, block) : m3_send_block_T(o->ep, &o->m, block, o->ms);
+    return;
+  case SENDREC_BLOCK:
+    r->code = plain ? m3_sendrec_block(o->ep, &o->m, block) : m3_sendrec_block_T(o->ep, &o->m, block, o->ms);
+    return;
+  case REPLY_BLOCK: r->code = m3_reply_block(o->ep, &o->m, block); return;
+  case SHARE_BLOCK:
+    r->code = plain ? m3_share_block(o->ep, &o->m, block) : m3_share_block_T(o->ep, &o->m, block, o->ms);
+    return;
+  case RECLAIM: r->code = m3_block_reclaim(block); return;
+  case CREATEICA: block = createica(o->len, o->nr); break;
+  case DELETEICA: r->code = deleteica(block); return;
+  case ATTACHICA: r->code = attachica(o->vm, block, o->nr); return;
+  case DETACHICA: r->code = detachica(o->vm, block); return;
+  case GETMEM: block = getmem(o->ep, o->len, o->nr); break;
+  case FREEMEM: r->code = freemem(block); return;
+  default: r->code = EMOLBADCALL; return;
+  }
+  r->len = (size_t)block;
+}
+
 static void obey(struct order *o, struct result *r) {
-  static unsigned char bytes[8192];
+  static unsigned char bytes[300000];
   struct pollfd readable = {-1, POLLIN, 0};
   message *bad = (message *)8;
   int plain = o->ms == TIMEOUT_FOREVER; /* the form without a limit */
@@ -212,7 +263,7 @@ static void obey(struct order *o, struct result *r) {
   case SEND_LONG:
   case REPLY_LONG:
   case SENDREC_LONG:
-    pattern(bytes, o->len);
+    if (o->len <= sizeof bytes) pattern(bytes, o->len);
     if (o->op == SEND_LONG)
       r->code = plain ? m3_send_long(o->ep, &o->m, bytes, o->len)
                       : m3_send_long_T(o->ep, &o->m, bytes, o->len, o->ms);
@@ -260,6 +311,10 @@ static void obey(struct order *o, struct result *r) {
     break;
   case COPIED: r->len = (size_t)m3_copied(); break;
   case PEER: r->code = m3_peer(&r->who); break;
+  case AREA: case AREA_SET: case ATTACH: case DETACH: case RENOUNCE: case SEAL: case ALLOC: case FREE:
+  case TAKE: case WRITE: case READ: case SEND_BLOCK: case SENDREC_BLOCK: case REPLY_BLOCK:
+  case SHARE_BLOCK: case RECLAIM: case CREATEICA: case DELETEICA: case ATTACHICA: case DETACHICA:
+  case GETMEM: case FREEMEM: obey_area(o, r); break;
   case POLL:
     readable.fd = m3_fd();
     r->code = readable.fd < 0 ? readable.fd : poll(&readable, 1, (int)o->ms);

@@ -322,8 +322,8 @@ static void longs(void) {
   is(hear(&p).code, OK, "its sender");
   o = order(SEND_LONG);
   o.ep = q.ep;
-  o.len = M3_LONG_MAX + 1;
-  is(call_order(&p, o).code, EMOLMSGSIZE, "one byte more");
+  o.len = (size_t)M3_LARGE_MAX + 1;
+  is(call_order(&p, o).code, EMOLMSGSIZE, "more than any can have");
   o.len = 100;
   tell_order(&p, o);
   o = order(RECEIVE_LONG);
@@ -343,6 +343,25 @@ static void longs(void) {
   tell_order(&p, o);
   is(call(&q, RECEIVE, ANY, 0, LONG_MS).code, EMOLMSGSIZE, "a plain receive of a long message");
   hear(&p);
+
+  static const size_t large[] = {M3_LONG_MAX + 1, 4096, 100001, 300000};
+  for (size_t i = 0; i < sizeof large / sizeof large[0]; i++) {
+    o = order(SENDREC_LONG);
+    o.ep = q.ep;
+    o.len = large[i];
+    tell_order(&p, o);
+    o = order(RCVRQST_LONG);
+    o.len = 300000;
+    r = call_order(&q, o);
+    is((int)r.len, (int)large[i], "a large request");
+    unsigned int sum = r.sum;
+    o = order(REPLY_LONG);
+    o.ep = p.ep;
+    o.len = large[i];
+    is(call_order(&q, o).code, OK, "a large answer");
+    r = hear(&p);
+    ok(r.code == OK && r.len == large[i] && r.sum == sum, "with the same bytes");
+  }
 
   o = order(SENDREC_LONG);
   o.ep = q.ep;

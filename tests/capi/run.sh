@@ -114,6 +114,9 @@ say $? "a program says which version of a function it means"
 for name in paper_style dvs_style copy_between; do
     run "$name" 60 "$work/$name"
 done
+run "pipeline" 60 "$work/pipeline" 16
+grep -q '^bytes copied: 0;' "$work/log"
+say $? "pipeline copies nothing" "$work/log"
 run "conformance" 300 "$work/conformance"
 run "conformance, static" 300 "$work/conformance.static"
 # A program that was linked without versions runs with a library that has them.

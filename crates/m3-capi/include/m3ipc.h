@@ -282,8 +282,9 @@ int mnx_wakeup(int vmid, int ep);
 /* ---- Long messages ----------------------------------------------------- */
 
 /*
- * As the call without _long, with len bytes at buf besides the 48: at most
- * M3_LONG_MAX, else EMOLMSGSIZE and nothing is sent. A len of 0 is the plain call.
+ * As the call without _long, with len bytes at buf besides the 48: at most M3_LARGE_MAX,
+ * else EMOLMSGSIZE and nothing is sent. Up to M3_LONG_MAX lie in the link itself; more
+ * travel as a block of an area that the two get by themselves. A len of 0 is the plain call.
  */
 int m3_send_long(int dst, message *m, const void *buf, size_t len);
 int m3_send_long_T(int dst, message *m, const void *buf, size_t len, long timeout_ms);
@@ -326,8 +327,12 @@ int m3_sendrec_long_T(int dst, message *m, const void *out, size_t out_len,
 int mnx_vcopy(int src, void *saddr, int dst, void *daddr, long bytes);
 int mnx_vcopy_T(int src, void *saddr, int dst, void *daddr, long bytes, long timeout_ms);
 
-/* Bytes that the last copy of the caller's endpoint has copied, or a code. */
+/*
+ * Bytes that the last copy of the caller's endpoint has copied; what it has copied in all: its
+ * copies, and long messages of more than M3_LONG_MAX both ways. Or a code.
+ */
 long m3_copied(void);
+long m3_copied_total(void);
 
 /*
  * As sendrec, and lends count pieces of memory, at most M3_LOANS_MAX, to whoever
@@ -355,6 +360,73 @@ int m3_revoke(m3_grant_t grant);
  */
 int m3_copy_granted(int ep, m3_grant_t grant, uint64_t offset, void *own, size_t bytes,
                     unsigned int what);
+
+/* ---- Areas and blocks -------------------------------------------------- */
+
+/*
+ * Make an area of at most limit bytes and attach it: for every member of the VM
+ * (audience ANY), for the caller and one other endpoint, or for the caller and a set of
+ * up to M3_AREA_SET_MAX. flags: M3_AREA_OWNER_WRITES (others only read), M3_AREA_HUGE (huge
+ * pages of the system's pool), M3_AREA_TRANSPARENT (huge pages where the kernel makes them),
+ * M3_AREA_PREFAULT, or 0. Return its number, above 0, by which others attach it;
+ * EMOLDRVSINIT, EMOLNOTBIND, EMOLINVAL (flags, count), EMOLBADRANGE (limit), EMOLNOMEM,
+ * EMOLNOSYS (no huge pages), EMOLRSCBUSY (its addresses are in use here).
+ */
+int m3_area_create(uint64_t limit, int audience, unsigned int flags);
+int m3_area_create_set(uint64_t limit, const int *others, int count, unsigned int flags);
+
+/*
+ * Attach an area; a block that comes with a message attaches its area by itself. Leave
+ * it: the caller's blocks in it are freed. Return 0, EMOLDRVSINIT, EMOLNOTBIND, EMOLNONODE (no such
+ * area, or not attached), EMOLPRIVILEGES (not of its audience), EMOLNOTREADY (its daemon was killed), EMOLRSCBUSY.
+ */
+int m3_area_attach(int area);
+int m3_area_detach(int area);
+
+/*
+ * For an area of a pair. Gives up writing in it, for ever; makes sure, by the kernel's word,
+ * that nobody writes in it ever again, which needs both to have given up. Return 0,
+ * EMOLNONODE, EMOLBUSY (a block is being written here; somebody can still write), EMOLPERM (no such area).
+ */
+int m3_area_renounce(int area);
+int m3_area_seal(int area);
+
+/*
+ * Allocates bytes in an attached area, from its front or (M3_BLOCK_LONG) its back; *block is
+ * their address, the same in every process. Frees a block that the caller has,
+ * whoever allocated it. Return 0, EMOLDRVSINIT, EMOLNOTBIND, EMOLNONODE, EMOLINVAL (flags), EMOLALLOCMEM
+ * (the area is full), EMOLPRIVILEGES (only its owner allocates), EMOLNOMEM, EMOLADDRNOTAVAIL (no block there).
+ */
+int m3_block_alloc(int area, size_t bytes, unsigned int flags, void **block);
+int m3_block_free(void *block);
+
+/*
+ * The block that came with the message taken last, and the length of its content;
+ * one that is not taken is freed with the next message. Returns 0, EMOLDRVSINIT, EMOLNOTBIND,
+ * EMOLADDRNOTAVAIL, EMOLNOMSG (none came), EMOLPEERBROKE (it was not the sender's to give).
+ */
+int m3_block_take(void **block, size_t *bytes);
+
+/*
+ * As send, sendrec and reply, with a block, which is the receiver's from then on; the
+ * time it takes does not depend on its size. Where the call fails and the receiver has
+ * not got the block it is the caller's still. Return what the plain calls return; EMOLADDRNOTAVAIL (no
+ * block of the caller's there), EMOLPRIVILEGES (the receiver is not of the area's audience).
+ */
+int m3_send_block(int dst, message *m, void *block);
+int m3_send_block_T(int dst, message *m, void *block, long timeout_ms);
+int m3_sendrec_block(int dst, message *m, void *block);
+int m3_sendrec_block_T(int dst, message *m, void *block, long timeout_ms);
+int m3_reply_block(int dst, message *m, void *block);
+
+/*
+ * As send, with a block to read: it stays the caller's, who must not write in it until
+ * m3_block_reclaim says 0. That says EMOLBUSY while one of those to whom it was sent
+ * lives and has not freed it.
+ */
+int m3_share_block(int dst, message *m, void *block);
+int m3_share_block_T(int dst, message *m, void *block, long timeout_ms);
+int m3_block_reclaim(void *block);
 
 /* ---- Names ------------------------------------------------------------- */
 

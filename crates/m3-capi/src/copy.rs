@@ -9,7 +9,9 @@ use crate::current;
 use crate::guard::{Answer, FOREVER, Refused, call, limit};
 use crate::memory::{self, Plain};
 use core::ffi::{c_int, c_long, c_uint, c_void};
-use m3ipc::{ANY, Address, Audience, Bytes, Code, Grant, Loan, Location, Message, Rights, Room, SELF};
+use m3ipc::{
+    ANY, Address, Audience, Bytes, Code, Endpoint, Grant, Loan, Location, Message, Rights, Room, SELF,
+};
 
 /// `M3_READ` and `M3_WRITE`.
 const READ: c_uint = 1;
@@ -101,14 +103,24 @@ fn vcopy(
 /// `m3_copied`: bytes that the last copy of the caller's endpoint has copied.
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_copied() -> c_long {
-    let mut copied = 0;
+    count(Endpoint::copied)
+}
+
+/// `m3_copied_total`: bytes that the caller's endpoint has copied in all.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_copied_total() -> c_long {
+    count(Endpoint::copied_total)
+}
+
+fn count(of: impl FnOnce(&Endpoint) -> u64) -> c_long {
+    let mut bytes = 0;
     let answer = call(|| {
         current::with(|member| {
-            copied = c_long::try_from(member.endpoint.copied()).unwrap_or(c_long::MAX);
+            bytes = c_long::try_from(of(&member.endpoint)).unwrap_or(c_long::MAX);
             Ok(0)
         })
     });
-    if answer < 0 { c_long::from(answer) } else { copied }
+    if answer < 0 { c_long::from(answer) } else { bytes }
 }
 
 /// `m3_sendrec_lent`: sendrec that lends memory to whoever answers, as long as it lasts.

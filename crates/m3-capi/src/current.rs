@@ -43,6 +43,18 @@ pub(crate) struct Member {
     pub(crate) held: Option<Address>,
     /// The node's id, once it was asked for.
     pub(crate) nodeid: Option<i32>,
+    /// What C knows of areas and blocks.
+    pub(crate) blocks: crate::area::Blocks,
+}
+
+impl Member {
+    /// A request of this client is held no longer.
+    #[inline]
+    pub(crate) fn answered(&mut self, client: i32) {
+        if self.held == Some(Address(client)) {
+            self.held = None;
+        }
+    }
 }
 
 /// What reads zero in a child by fork.
@@ -224,7 +236,7 @@ fn claim() -> Result<Seat, Refused> {
 pub(crate) fn settle(endpoint: Endpoint) -> Result<(), Refused> {
     let page = make_page()?;
     let (vm, address) = (endpoint.vm(), endpoint.address());
-    let member = Member { endpoint, held: None, nodeid: None };
+    let member = Member { endpoint, held: None, nodeid: None, blocks: crate::area::Blocks::default() };
     for _ in 0..FILL_TRIES {
         // One that is IDLE has ended: the node has just given out another.
         drop(take_process());
@@ -247,7 +259,7 @@ pub(crate) fn settle_own(endpoint: Endpoint) -> Result<(), Refused> {
     // Known before it is there: the page tells a child from its parent.
     make_page()?;
     drop(take_own());
-    let member = Member { endpoint, held: None, nodeid: None };
+    let member = Member { endpoint, held: None, nodeid: None, blocks: crate::area::Blocks::default() };
     let own = Box::into_raw(Box::new(Own { life: life(), busy: false, member }));
     THREADS.store(true, Ordering::Relaxed);
     match OWN.try_with(|place| place.0.replace(own)) {

@@ -15,10 +15,13 @@
 // A C library has no public Rust API: its documentation is for who works on it.
 #![allow(rustdoc::private_intra_doc_links)]
 
+pub mod area;
 pub mod bind;
+pub mod block;
 pub mod copy;
 mod current;
 mod guard;
+pub mod ica;
 pub mod info;
 pub mod later;
 pub mod long;

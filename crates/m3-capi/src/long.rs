@@ -1,6 +1,6 @@
-//! Long messages: up to 1,792 bytes beside the 48.
+//! Long messages: up to 1,792 bytes beside the 48 in the link, up to 1 GiB as a block.
 //!
-//! The bytes go through a buffer of the library on the stack, in both
+//! The bytes go through a buffer of the library, up to 1,792 of them on the stack, in both
 //! directions: memory of C is then touched by a copy only, and `out` and `in` of one
 //! call may be the same.
 //!
@@ -12,7 +12,7 @@ use crate::guard::{Answer, FOREVER, Refused, call};
 use crate::{memory, message};
 use core::ffi::{c_int, c_long, c_void};
 use core::ptr::{null, null_mut};
-use m3ipc::{Code, LONG_MAX_BYTES, Message};
+use m3ipc::{Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
 
 /// Bytes of C that go out with a message.
 #[derive(Clone, Copy)]
@@ -31,11 +31,21 @@ impl Outgoing {
     }
 
     fn with_copy<T>(self, body: impl FnOnce(&[u8]) -> Result<T, Refused>) -> Result<T, Refused> {
-        let mut room = [0; LONG_MAX_BYTES];
-        let room = room.get_mut(..self.bytes).ok_or(Code::MsgSize)?;
-        memory::read_bytes(self.from, room)?;
-        body(room)
+        with_room(self.bytes, |room| {
+            let room = room.get_mut(..self.bytes).ok_or(Code::MsgSize)?;
+            memory::read_bytes(self.from, room)?;
+            body(room)
+        })
     }
+}
+
+/// Does something with a buffer of so many bytes, or of as many as a message can have.
+fn with_room<T>(bytes: usize, body: impl FnOnce(&mut [u8]) -> T) -> T {
+    if bytes > LONG_MAX_BYTES {
+        return body(&mut vec![0; bytes.min(LARGE_MAX_BYTES)]);
+    }
+    let mut room = [0; LONG_MAX_BYTES];
+    body(&mut room[..bytes])
 }
 
 /// Where bytes that come with a message go to.
@@ -73,16 +83,17 @@ fn deliver_long(
     into: Incoming,
     take: impl FnOnce(&mut [u8]) -> Result<(Message, usize), Refused>,
 ) -> Answer {
-    let mut room = [0; LONG_MAX_BYTES];
-    let room = &mut room[..into.capacity.min(LONG_MAX_BYTES)];
-    memory::check_room(into.to, room.len())?;
+    // What a link holds; to look at each page of more would cost every call more than it saves.
+    memory::check_room(into.to, into.capacity.min(LONG_MAX_BYTES))?;
     let tell = |bytes| if into.len.is_null() { Ok(()) } else { memory::write(into.len, bytes) };
     tell(0)?;
-    let (message, bytes) = take(room)?;
-    memory::write(m, message)?;
-    memory::write_bytes(into.to, &room[..bytes.min(room.len())])?;
-    tell(bytes)?;
-    if bytes <= into.capacity { Ok(0) } else { Err(Code::MsgSize.into()) }
+    with_room(into.capacity, |room| {
+        let (message, bytes) = take(room)?;
+        memory::write(m, message)?;
+        memory::write_bytes(into.to, &room[..bytes.min(room.len())])?;
+        tell(bytes)?;
+        if bytes <= into.capacity { Ok(0) } else { Err(Code::MsgSize.into()) }
+    })
 }
 
 /// `m3_send_long`: send with `len` bytes beside the message.

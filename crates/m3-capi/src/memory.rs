@@ -34,8 +34,13 @@ thread_local! {
 /// Every bit pattern must be a value of the type.
 pub(crate) unsafe trait Plain: Copy {}
 
+// SAFETY: an address that is not followed here.
+unsafe impl Plain for *mut c_void {}
+
 // SAFETY: two numbers and bytes.
 unsafe impl Plain for Message {}
+// SAFETY: a number.
+unsafe impl Plain for i32 {}
 // SAFETY: a number.
 unsafe impl Plain for usize {}
 // SAFETY: a number.

@@ -43,7 +43,14 @@
 
 #define MAXCOPYBUF   65536             /* bytes of a block copied in one piece */
 #define MAXCOPYLEN   (64 * MAXCOPYBUF) /* bytes of one copy: 4 MiB by default */
-#define M3_LONG_MAX  1792              /* bytes of a long message besides its 48 */
+#define M3_LONG_MAX  1792              /* bytes of a long message that a link holds besides its 48 */
+#define M3_LARGE_MAX (1u << 30)        /* bytes of any long message besides its 48 */
+#define M3_AREA_OWNER_WRITES 1u        /* flags of an area */
+#define M3_AREA_HUGE         2u
+#define M3_AREA_PREFAULT     4u
+#define M3_AREA_TRANSPARENT  8u
+#define M3_AREA_SET_MAX      255
+#define M3_BLOCK_LONG        1u        /* flag of a block: it lives long */
 #define M3_NAME_MAX  63                /* bytes of an endpoint's name */
 
 /* Names of VMs, processes and nodes: 15 bytes and a zero. */

@@ -163,8 +163,9 @@ fn info(args: &Named, out: Out) -> Result<()> {
     let vm = reach::vm(&mut node, &args.vm)?;
     let info = vm.info();
     let members = node.endpoints(info.id)?;
+    let areas = node.areas(info.id)?;
     if out.is_json() {
-        return out.json(&serde_json::json!({ "vm": json(info), "endpoints": members }));
+        return out.json(&serde_json::json!({ "vm": json(info), "endpoints": members, "areas": areas }));
     }
     let allowed = |shift: u16| {
         let bits = info.mode >> shift & 7;
@@ -189,7 +190,23 @@ fn info(args: &Named, out: Out) -> Result<()> {
             if members.is_empty() { "" } else { "; m3 ps shows them" }
         ),
     ];
-    lines.iter().try_for_each(|line| out.line(line))
+    lines.iter().try_for_each(|line| out.line(line))?;
+    areas.iter().map(shown_area).try_for_each(|line| out.line(&line))
+}
+
+fn shown_area(area: &m3ipc::AreaInfo) -> String {
+    let mode = if area.owner_writes { "its owner writes" } else { "blocks move" };
+    let pages = if area.huge { ", huge pages" } else { "" };
+    let members: Vec<String> = area.members.iter().map(i32::to_string).collect();
+    format!(
+        "    area {} of endpoint {} at {:#x}: {} of {} bytes given out, {mode}{pages}; members {}",
+        area.area,
+        area.owner,
+        area.base,
+        area.extent_bytes,
+        area.limit_bytes,
+        members.join(", ")
+    )
 }
 
 #[cfg(test)]

@@ -106,6 +106,12 @@ impl Endpoint {
         Ok(())
     }
 
+    /// The area of this number, if it is attached, by oneself or with a block that came.
+    #[must_use]
+    pub fn attached(&self, id: u32) -> Option<Area> {
+        self.areas.list.get(&id).map(|inner| Area { inner: Arc::clone(inner) })
+    }
+
     /// The area that this address of memory lies in, if it is an attached one.
     #[must_use]
     pub fn area_at(&self, address: u64) -> Option<Area> {

@@ -195,6 +195,7 @@ impl Endpoint {
         };
         let fits = block.len().min(room.len());
         room[..fits].copy_from_slice(&block[..fits]);
+        self.copies.payload_copied(fits);
         self.areas.pairs.entry(from.0).or_insert(block.area());
         Ok(block.len())
     }
@@ -256,6 +257,7 @@ impl Endpoint {
         let area = self.pair_area(to, length)?;
         let mut block = self.allocate_in(&area, length, 64, Kind::Short)?;
         block.write().map_err(|error| Fail::new(error.code, error.why))?.copy_from_slice(long);
+        self.copies.payload_copied(long.len());
         let there = self.member_index(&area, to)?;
         let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
         name.payload = true;

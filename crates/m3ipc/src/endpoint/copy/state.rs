@@ -24,6 +24,8 @@ pub(in crate::endpoint) struct Copies {
     pub(super) granted_only: bool,
     /// Bytes that the last copy of this endpoint has copied.
     pub(super) copied: u64,
+    /// Bytes that were copied before, by copies and as large payloads.
+    earlier: u64,
     pub(super) lent: Lent,
     pub(super) grants: Vec<Entry>,
     pub(super) own: OwnCopy,
@@ -34,6 +36,23 @@ pub(in crate::endpoint) struct Copies {
 impl Copies {
     pub(in crate::endpoint) fn new(granted_only: bool) -> Self {
         Self { granted_only, ..Self::default() }
+    }
+
+    /// A copy begins.
+    #[inline]
+    pub(super) fn begin(&mut self) {
+        self.earlier += self.copied;
+        self.copied = 0;
+    }
+
+    /// A payload was copied into a block, or out of one.
+    pub(in crate::endpoint) fn payload_copied(&mut self, bytes: usize) {
+        self.earlier += bytes as u64;
+    }
+
+    /// Bytes of all copies up to now.
+    pub(super) fn total(&self) -> u64 {
+        self.earlier + self.copied
     }
 
     /// What is lent in the present call is lent to the peer of this link from now on.
