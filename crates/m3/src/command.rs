@@ -1,5 +1,6 @@
 //! The subcommands, one a file.
 
+pub mod areas;
 pub mod bench;
 pub mod call;
 pub mod chain;

@@ -26,6 +26,8 @@ const VM: &str = "demo";
 const SERVER: &str = "server";
 /// Bytes of a message in every comparison: a slot of a link.
 pub const BYTES: usize = 64;
+/// Bytes of the block that changes hands.
+pub const BLOCK_BYTES: usize = 64 << 20;
 
 /// Message types of the demo.
 mod types {
@@ -35,6 +37,8 @@ mod types {
     pub const KEEP: i32 = 2;
     /// Wait by sleeping at once (word 0 is 1) or as endpoints do (0) from now on.
     pub const WAIT: i32 = 3;
+    /// Answer with the block that comes.
+    pub const BLOCK: i32 = 4;
 }
 
 /// What the client is told to do.
@@ -46,6 +50,8 @@ pub enum Order {
     Calls(u32),
     /// Measure m3ipc beside the others.
     Measure,
+    /// Hand a block over, beside copying it.
+    Block,
     /// Make a call that is not answered.
     Hang,
     /// Leave.
@@ -61,6 +67,8 @@ pub enum Told {
     Called(Vec<u64>),
     /// What was measured.
     Measured(Vec<Measured>),
+    /// What a block takes.
+    Handed(Handed),
     /// How the call ended, and when by CLOCK_MONOTONIC.
     Died { error: String, code: i32, at_ns: u64 },
     /// Something went wrong.
@@ -78,6 +86,21 @@ pub struct Measured {
     pub median_ns: u64,
     /// How many trips were taken.
     pub trips: usize,
+}
+
+/// A block that changes hands, beside the same bytes through a Unix socket.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Handed {
+    /// Its bytes.
+    pub bytes: usize,
+    /// Median of a hand-over, half of there and back, in nanoseconds.
+    pub hand_over_ns: u64,
+    /// How many hand-overs were made.
+    pub hand_overs: usize,
+    /// Median until the other side has all bytes and has said so, in nanoseconds.
+    pub socket_ns: u64,
+    /// How often they were sent.
+    pub sendings: usize,
 }
 
 /// The middle one of some times.

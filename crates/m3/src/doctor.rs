@@ -1,5 +1,6 @@
 //! What this machine gives: looked at by trying, wherever trying is possible.
 
+mod areas;
 mod copies;
 mod kernel;
 mod limits;
@@ -66,6 +67,7 @@ pub fn examine(directory: &Path) -> Vec<Group> {
         ("limits", limits::examine()),
         ("walls between processes", walls::examine()),
         ("copies", copies::examine()),
+        ("areas", areas::examine()),
         ("node", node::examine(directory)),
     ]
 }

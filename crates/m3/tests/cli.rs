@@ -138,6 +138,9 @@ fn the_demo_passes_and_leaves_nothing() {
     assert_eq!(result["code"], -108);
     assert_eq!(result["calls_after_restart"], 1_000);
     assert_eq!(result["round_trips"].as_array().map(Vec::len), Some(4));
+    assert_eq!(result["block"]["bytes"], 64 << 20);
+    assert!(result["block"]["hand_over_ns"].as_i64().unwrap() > 0, "the block did not change hands");
+    assert!(result["block"]["socket_ns"].as_i64().unwrap() > 0, "nothing went through the socket");
     for what in ["processes", "descriptors", "mappings", "shared_files"] {
         assert_eq!(result["left"][what], 0, "{what}");
     }

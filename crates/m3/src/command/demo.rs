@@ -4,7 +4,7 @@ use crate::cli::Format;
 use crate::demo::acts::{self, Death};
 use crate::demo::remains::{Before, Left};
 use crate::demo::scene::Scene;
-use crate::demo::{BYTES, Measured, median};
+use crate::demo::{BYTES, Handed, Measured, median};
 use crate::fail::{Fail, Result};
 use crate::out::{Out, time};
 use clap::Args;
@@ -60,6 +60,7 @@ pub fn run(args: &Demo, out: Out) -> Result<ExitCode> {
     let started = begin(&mut scene, &mut teller)?;
     let calls = live_calls(&mut scene, &mut teller)?;
     let measured = beside(&mut scene, &mut teller)?;
+    let handed = block(&mut scene, &mut teller)?;
     before.note(&scene.pids);
     let deaths = deaths(&mut scene, &mut before, started, args.kills, &mut teller)?;
     let again = go_on(&mut scene, &mut before, &mut teller)?;
@@ -76,7 +77,7 @@ pub fn run(args: &Demo, out: Out) -> Result<ExitCode> {
     let good = left.is_nothing() && middle_ns <= DEATH_BOUND_NS;
     if out.is_json() {
         out.json(&serde_json::json!({
-            "calls_ns": calls, "round_trips": measured, "calls_after_restart": again,
+            "calls_ns": calls, "round_trips": measured, "block": handed, "calls_after_restart": again,
             "deaths_ns": times, "death_median_ns": middle_ns, "death_worst_ns": worst_ns,
             "error": deaths.first().map(|death| &death.error), "code": deaths.first().map(|death| death.code),
             "left": left, "good": good,
@@ -137,6 +138,25 @@ fn beside(scene: &mut Scene, teller: &mut Teller) -> Result<Vec<Measured>> {
         teller.more(&line)?;
     }
     Ok(measured)
+}
+
+fn block(scene: &mut Scene, teller: &mut Teller) -> Result<Handed> {
+    let handed = acts::hand_over(scene)?;
+    let megabytes = handed.bytes >> 20;
+    let text = format!(
+        "{megabytes} MB change hands in {} (median of {}): the server writes in them where they lie",
+        time(handed.hand_over_ns),
+        handed.hand_overs
+    );
+    teller.act("block", &text)?;
+    // Lossy on purpose: what is shown is rounded.
+    let ratio = handed.socket_ns as f64 / handed.hand_over_ns.max(1) as f64;
+    teller.more(&format!(
+        "the same {megabytes} MB copied through a Unix socket take {} (median of {}), {ratio:.0} times as long",
+        time(handed.socket_ns),
+        handed.sendings
+    ))?;
+    Ok(handed)
 }
 
 fn deaths(

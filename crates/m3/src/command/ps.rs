@@ -32,6 +32,7 @@ pub fn run(args: &Ps, out: Out) -> Result<()> {
     };
     let mut rows = Vec::new();
     let mut drawn = Vec::new();
+    let mut shared = Vec::new();
     let mut all = Vec::new();
     for vm in &vms {
         // One that ends meanwhile, or may not be looked into, has nobody to show.
@@ -39,7 +40,11 @@ pub fn run(args: &Ps, out: Out) -> Result<()> {
         rows.extend(members.iter().map(|member| row(vm, member, &members)));
         let of_vm = chains(&members);
         drawn.extend(of_vm.iter().map(|chain| format!("{}: {chain}", vm.name)));
-        all.push(serde_json::json!({ "vm": super::vm::json(vm), "endpoints": members, "chains": of_vm }));
+        let areas = node.areas(vm.id).unwrap_or_default();
+        shared.extend(areas.iter().map(|area| format!("{}: {}", vm.name, super::areas::shown(area))));
+        all.push(serde_json::json!({
+            "vm": super::vm::json(vm), "endpoints": members, "chains": of_vm, "areas": areas,
+        }));
     }
     if out.is_json() {
         return out.json(&all);
@@ -51,7 +56,11 @@ pub fn run(args: &Ps, out: Out) -> Result<()> {
     if !drawn.is_empty() {
         out.line(format!("\n{}", out.bold("chains of waiting (by slot)")))?;
     }
-    drawn.iter().try_for_each(|chain| out.line(format!("    {chain}")))
+    drawn.iter().try_for_each(|chain| out.line(format!("    {chain}")))?;
+    if !shared.is_empty() {
+        out.line(format!("\n{}", out.bold("areas")))?;
+    }
+    shared.iter().try_for_each(|area| out.line(format!("    {area}")))
 }
 
 fn row(vm: &VmInfo, member: &EndpointInfo, members: &[EndpointInfo]) -> Vec<String> {

@@ -191,22 +191,7 @@ fn info(args: &Named, out: Out) -> Result<()> {
         ),
     ];
     lines.iter().try_for_each(|line| out.line(line))?;
-    areas.iter().map(shown_area).try_for_each(|line| out.line(&line))
-}
-
-fn shown_area(area: &m3ipc::AreaInfo) -> String {
-    let mode = if area.owner_writes { "its owner writes" } else { "blocks move" };
-    let pages = if area.huge { ", huge pages" } else { "" };
-    let members: Vec<String> = area.members.iter().map(i32::to_string).collect();
-    format!(
-        "    area {} of endpoint {} at {:#x}: {} of {} bytes given out, {mode}{pages}; members {}",
-        area.area,
-        area.owner,
-        area.base,
-        area.extent_bytes,
-        area.limit_bytes,
-        members.join(", ")
-    )
+    areas.iter().try_for_each(|area| out.line(format!("    {}", super::areas::shown(area))))
 }
 
 #[cfg(test)]

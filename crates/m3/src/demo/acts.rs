@@ -1,7 +1,7 @@
 //! What happens on the scene.
 
 use super::scene::Scene;
-use super::{Measured, Order, SERVER, Told};
+use super::{Handed, Measured, Order, SERVER, Told};
 use crate::fail::{Fail, Result};
 use std::time::Duration;
 
@@ -46,6 +46,15 @@ pub fn measure(scene: &mut Scene) -> Result<Vec<Measured>> {
     scene.order(Order::Measure)?;
     match scene.told()? {
         Told::Measured(measured) => Ok(measured),
+        told => Err(strange(&told)),
+    }
+}
+
+/// Lets it hand a block over, beside copying it.
+pub fn hand_over(scene: &mut Scene) -> Result<Handed> {
+    scene.order(Order::Block)?;
+    match scene.told()? {
+        Told::Handed(handed) => Ok(handed),
         told => Err(strange(&told)),
     }
 }

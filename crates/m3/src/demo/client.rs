@@ -1,5 +1,7 @@
 //! The client of the demo: does what it is told, a line in and a line out.
 
+mod block;
+
 use super::raw::Raw;
 use super::{Measured, Order, SERVER, Told, VM, median, request, types};
 use crate::fail::{Fail, Result};
@@ -50,6 +52,7 @@ impl Client<'_> {
             }
             Order::Calls(count) => self.calls(count),
             Order::Measure => self.measure(),
+            Order::Block => block::hand_over(self),
             Order::Hang => {
                 let ended = self.own.sendrec(self.server, &request(types::KEEP, 0));
                 let at_ns = m3_sys::monotonic_ns();

@@ -34,6 +34,8 @@ pub enum Role {
     Client,
     /// Gives back on standard output what comes on standard input.
     Echo,
+    /// Takes blocks on standard input, and says so.
+    Sink,
 }
 
 impl Role {
@@ -44,6 +46,7 @@ impl Role {
             Self::Server => "server",
             Self::Client => "client",
             Self::Echo => "echo",
+            Self::Sink => "sink",
         }
     }
 }
@@ -68,6 +71,7 @@ pub fn run(part: &Part) -> Result<ExitCode> {
         Role::Server => server::run(&node)?,
         Role::Client => client::run(&node, &part.directory, part.other_cpu)?,
         Role::Echo => raw::echo()?,
+        Role::Sink => raw::sink()?,
     }
     Ok(ExitCode::SUCCESS)
 }

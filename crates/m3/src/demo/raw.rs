@@ -1,7 +1,7 @@
 //! What m3ipc is shown beside: a pipe and a Unix socket, between two processes likewise.
 
 use super::part::Role;
-use super::{BYTES, scene};
+use super::{BLOCK_BYTES, BYTES, scene};
 use crate::fail::{Fail, Result};
 use std::io::{ErrorKind, Read, Write};
 use std::os::fd::OwnedFd;
@@ -22,6 +22,24 @@ pub fn echo() -> Result<()> {
             }
             Err(errno) => return Err(Fail::system("echo", errno)),
         }
+    }
+}
+
+/// The other side of the block: reads [`BLOCK_BYTES`], and says so with one byte.
+pub fn sink() -> Result<()> {
+    let (input, output) = (rustix::stdio::stdin(), rustix::stdio::stdout());
+    // Where the bytes end is as large as what was sent, as it is with every copy.
+    let mut bytes = vec![0; BLOCK_BYTES];
+    loop {
+        let mut got = 0;
+        while got < bytes.len() {
+            match rustix::io::read(input, &mut bytes[got..]) {
+                Ok(0) | Err(rustix::io::Errno::CONNRESET) => return Ok(()),
+                Ok(count) => got += count,
+                Err(errno) => return Err(Fail::system("sink", errno)),
+            }
+        }
+        rustix::io::write(output, &bytes[..1]).map_err(|errno| Fail::system("sink", errno))?;
     }
 }
 
@@ -47,10 +65,19 @@ impl Raw {
 
     /// Over a Unix stream socket.
     pub fn socket(directory: &Path, cpu: Option<usize>) -> Result<Self> {
+        Self::over_socket(Role::Echo, directory, cpu)
+    }
+
+    /// Over a Unix stream socket, to one that takes a block and says so.
+    pub fn sink(directory: &Path, cpu: Option<usize>) -> Result<Self> {
+        Self::over_socket(Role::Sink, directory, cpu)
+    }
+
+    fn over_socket(role: Role, directory: &Path, cpu: Option<usize>) -> Result<Self> {
         let cause = |cause| Fail::system("cannot make a socket pair", cause);
         let (here, there) = UnixStream::pair().map_err(cause)?;
         let again = there.try_clone().map_err(cause)?;
-        let mut command = scene::part(Role::Echo, directory, cpu, None)?;
+        let mut command = scene::part(role, directory, cpu, None)?;
         let other = spawn(
             command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::from(OwnedFd::from(again))),
         )?;
@@ -63,6 +90,12 @@ impl Raw {
         let mut bytes = [7; BYTES];
         let trip = self.output.write_all(&bytes).and_then(|()| self.input.read_exact(&mut bytes));
         trip.map_err(|cause| Fail::system("a round trip failed", cause))
+    }
+
+    /// A block there, and one byte back.
+    pub fn fill(&mut self, block: &[u8]) -> Result<()> {
+        let filled = self.output.write_all(block).and_then(|()| self.input.read_exact(&mut [0]));
+        filled.map_err(|cause| Fail::system("a block cannot be sent", cause))
     }
 
     /// Lets the other side end.

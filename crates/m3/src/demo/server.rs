@@ -3,7 +3,7 @@
 use super::{SERVER, VM, types};
 use crate::fail::Result;
 use m3_abi::Code;
-use m3ipc::{Node, Source, Strategy};
+use m3ipc::{Block, Node, Source, Strategy};
 use std::path::Path;
 
 /// Answers until its VM ends.
@@ -21,9 +21,23 @@ pub fn run(node: &Path) -> Result<()> {
             types::KEEP => continue,
             types::WAIT if request.word(0) == 1 => own.set_strategy(Strategy::Block),
             types::WAIT => own.set_strategy(Strategy::Adaptive),
+            types::BLOCK => {
+                if let Ok(Some(mut block)) = own.take_block() {
+                    add_one(&mut block);
+                    let _ = own.reply_block(request.source, &request, block);
+                }
+                continue;
+            }
             _ => {}
         }
         // A client that has gone meanwhile is no reason to stop.
         let _ = own.reply(request.source, &request);
+    }
+}
+
+/// Shows that this process has the block: its first and its last byte are one more than they were.
+fn add_one(block: &mut Block) {
+    if let Ok([first, .., last]) = block.write() {
+        (*first, *last) = (first.wrapping_add(1), last.wrapping_add(1));
     }
 }
