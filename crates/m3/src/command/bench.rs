@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 /// Measure.
 #[derive(Args, Debug)]
+// Its group would have the name of the arguments' own.
+#[group(skip)]
 pub struct Bench {
     #[command(flatten)]
     args: m3_bench::Arguments,
