@@ -80,7 +80,8 @@ pub const LADDER: &[Rung] = &[
     },
     Rung {
         name: "build",
-        command: &["cargo", "build", "--workspace", "--release"],
+        command: &["cargo", "build", "--release"],
+        limit_s: 900,
         figure: Figure::Fixed("release build"),
         next: "correct the error above",
         ..PLAIN
