@@ -68,6 +68,29 @@ impl Plan {
         bytes > 0 && end >= offset + bytes
     }
 
+    /// Beginning and end of the extents, whosever they are, that lie around this offset without a gap.
+    #[must_use]
+    pub fn span(&self, offset: u64) -> Option<(u64, u64)> {
+        let (_, at) = self.by_offset.range(..=offset).next_back()?;
+        let (mut start, mut end) = (at.offset, at.offset + at.bytes);
+        if offset >= end {
+            return None;
+        }
+        for extent in self.by_offset.range(..start).rev().map(|(_, extent)| extent) {
+            if extent.offset + extent.bytes != start {
+                break;
+            }
+            start = extent.offset;
+        }
+        for extent in self.by_offset.range(end..).map(|(_, extent)| extent) {
+            if extent.offset != end {
+                break;
+            }
+            end += extent.bytes;
+        }
+        Some((start, end))
+    }
+
     /// All extents, by offset.
     pub fn extents(&self) -> impl Iterator<Item = &Extent> {
         self.by_offset.values()
@@ -98,6 +121,17 @@ mod tests {
         plan.add(Extent { offset: 12288, first_number: 192, home: 4, ..extent });
         assert!(!plan.contains(3, Place { offset: 64, units: 129 }));
         assert!(plan.contains(4, Place { offset: 192, units: 64 }));
+        plan.add(Extent { offset: 20480, first_number: 256, home: 4, ..extent });
+        for (offset, span) in [
+            (4095, None),
+            (4096, Some((4096, 16384))),
+            (16383, Some((4096, 16384))),
+            (16384, None),
+            (20480, Some((20480, 24576))),
+            (u64::MAX, None),
+        ] {
+            assert_eq!(plan.span(offset), span, "{offset}");
+        }
         plan.remove(4096);
         assert_eq!(plan.home_of(64), None);
     }

@@ -255,6 +255,12 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         self.free_numbers.extend(numbers.rev());
     }
 
+    /// Beginning and end of the memory without a gap around this offset, as far as it has been given out.
+    #[must_use]
+    pub fn span(&self, offset: u64) -> Option<(u64, u64)> {
+        self.plan.span(offset)
+    }
+
     /// The daemon has taken the extent of a dead member back.
     pub fn forget_extent(&mut self, offset: u64) {
         self.plan.remove(offset);

@@ -101,6 +101,8 @@ pub enum Counter {
     CopiedDirect = 6,
     /// Copies that went through a window or a buffer.
     CopiedServed = 7,
+    /// Copies between areas, which the requester made.
+    CopiedShared = 8,
 }
 
 /// The owner's side of a desk.

@@ -11,6 +11,8 @@
 //! exist: the size is sealed, and a hole in the memory is filled when it is touched.
 #![allow(unsafe_code)]
 
+mod passage;
+
 use core::sync::atomic::{AtomicBool, Ordering};
 use m3_sys::{Access, Errno, FixedMapping};
 use std::collections::{BTreeMap, HashMap};

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 pub struct Bytes<'a> {
     start: *const u8,
     bytes: usize,
+    sure: bool,
     _of: PhantomData<&'a [u8]>,
 }
 
@@ -26,18 +27,19 @@ pub struct Bytes<'a> {
 pub struct Room<'a> {
     start: *mut u8,
     bytes: usize,
+    sure: bool,
     _of: PhantomData<&'a mut [u8]>,
 }
 
 impl<'a> From<&'a [u8]> for Bytes<'a> {
     fn from(slice: &'a [u8]) -> Self {
-        Self { start: slice.as_ptr(), bytes: slice.len(), _of: PhantomData }
+        Self { start: slice.as_ptr(), bytes: slice.len(), sure: true, _of: PhantomData }
     }
 }
 
 impl<'a> From<&'a mut [u8]> for Room<'a> {
     fn from(slice: &'a mut [u8]) -> Self {
-        Self { start: slice.as_mut_ptr(), bytes: slice.len(), _of: PhantomData }
+        Self { start: slice.as_mut_ptr(), bytes: slice.len(), sure: true, _of: PhantomData }
     }
 }
 
@@ -49,13 +51,34 @@ impl Bytes<'_> {
     /// the caller's to vouch for; an address where nothing is mapped is allowed.
     #[must_use]
     pub unsafe fn from_raw(start: *const u8, bytes: usize) -> Self {
-        Self { start, bytes, _of: PhantomData }
+        Self { start, bytes, sure: false, _of: PhantomData }
     }
 
     /// How many.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Where; to be followed only where [`is_sure`](Self::is_sure).
+    #[must_use]
+    pub fn start(&self) -> *const u8 {
+        self.start
+    }
+
+    /// Whether all of it is surely there to be read, also without the kernel's help.
+    #[must_use]
+    pub fn is_sure(&self) -> bool {
+        self.sure
+    }
+
+    /// The same, vouched for.
+    ///
+    /// # Safety
+    /// All of it is mapped to be read as long as it is used.
+    #[must_use]
+    pub unsafe fn assured(self) -> Self {
+        Self { sure: true, ..self }
     }
 
     /// Where.
@@ -71,6 +94,7 @@ impl Bytes<'_> {
         Self {
             start: self.start.wrapping_add(offset),
             bytes: bytes.min(self.bytes - offset),
+            sure: self.sure,
             _of: PhantomData,
         }
     }
@@ -88,13 +112,34 @@ impl Room<'_> {
     /// the caller's to vouch for; an address where nothing is mapped is allowed.
     #[must_use]
     pub unsafe fn from_raw(start: *mut u8, bytes: usize) -> Self {
-        Self { start, bytes, _of: PhantomData }
+        Self { start, bytes, sure: false, _of: PhantomData }
     }
 
     /// How many bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Where; to be followed only where [`is_sure`](Self::is_sure).
+    #[must_use]
+    pub fn start(&self) -> *mut u8 {
+        self.start
+    }
+
+    /// Whether all of it is surely there to be written, also without the kernel's help.
+    #[must_use]
+    pub fn is_sure(&self) -> bool {
+        self.sure
+    }
+
+    /// The same, vouched for.
+    ///
+    /// # Safety
+    /// All of it is mapped to be written as long as it is used.
+    #[must_use]
+    pub unsafe fn assured(self) -> Self {
+        Self { sure: true, ..self }
     }
 
     /// Where.
@@ -110,6 +155,7 @@ impl Room<'_> {
         Room {
             start: self.start.wrapping_add(offset),
             bytes: bytes.min(self.bytes - offset),
+            sure: self.sure,
             _of: PhantomData,
         }
     }
@@ -124,14 +170,14 @@ impl Room<'_> {
 #[must_use]
 pub fn lent_bytes<'a>(address: u64, bytes: usize) -> Bytes<'a> {
     let start = usize::try_from(address).unwrap_or(0);
-    Bytes { start: core::ptr::with_exposed_provenance(start), bytes, _of: PhantomData }
+    Bytes { start: core::ptr::with_exposed_provenance(start), bytes, sure: false, _of: PhantomData }
 }
 
 /// Room of this process at an address that came from elsewhere and was allowed.
 #[must_use]
 pub fn lent_room<'a>(address: u64, bytes: usize) -> Room<'a> {
     let start = usize::try_from(address).unwrap_or(0);
-    Room { start: core::ptr::with_exposed_provenance_mut(start), bytes, _of: PhantomData }
+    Room { start: core::ptr::with_exposed_provenance_mut(start), bytes, sure: false, _of: PhantomData }
 }
 
 fn remote(address: u64, bytes: usize) -> Result<libc::iovec, Errno> {

@@ -5,7 +5,7 @@
 //! made here, which lives as long as the process.
 #![allow(unsafe_code)]
 
-use m3_sys::{Errno, Room};
+use m3_sys::{Bytes, Errno, Room};
 
 const USERFAULTFD_API: libc::c_ulong = 0xc018_aa3f;
 const USERFAULTFD_REGISTER: libc::c_ulong = 0xc020_aa00;
@@ -49,6 +49,13 @@ impl Memory {
     pub fn room(&self) -> Room<'static> {
         // SAFETY: it lives as long as the process; what was unmapped the kernel tells.
         unsafe { Room::from_raw(self.start, self.bytes) }
+    }
+
+    /// So many bytes of it, also where they are gone, to be copied.
+    #[must_use]
+    pub fn bytes_of(&self, bytes: usize) -> Bytes<'static> {
+        // SAFETY: as above.
+        unsafe { Bytes::from_raw(self.start, bytes) }
     }
 
     /// Puts bytes at its front.

@@ -134,6 +134,8 @@ pub struct EndpointInfo {
     pub slept: u64,
     /// Copies it asked for that the kernel made.
     pub copies_direct: u64,
+    /// Copies between areas, which it made itself.
+    pub copies_shared: u64,
     /// Copies it asked for that went through windows or a buffer.
     pub copies_served: u64,
     /// Whether it is connected to this daemon.

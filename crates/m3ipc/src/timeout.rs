@@ -32,7 +32,7 @@ impl Timeout {
                 let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
                 Deadline { at_ns: m3_sys::monotonic_ns().saturating_add(limit_ns), no_wait: false }
             }
-            Self::Never => Deadline { at_ns: u64::MAX, no_wait: false },
+            Self::Never => Deadline::NEVER,
         }
     }
 }
@@ -51,6 +51,9 @@ pub(crate) struct Deadline {
 }
 
 impl Deadline {
+    /// None.
+    pub(crate) const NEVER: Self = Self { at_ns: u64::MAX, no_wait: false };
+
     pub(crate) fn is_finite(self) -> bool {
         self.at_ns != u64::MAX
     }

@@ -9,13 +9,23 @@
 //! | `grant N` | grants all memory to N both ways; the grant |
 //! | `send N` | a message to N; its code |
 //! | `copy N AT BYTES` | copies so much of N's memory to the front of its own; its code and what was copied |
+//! | `put N AT BYTES` | copies so much from the front of its own memory to N's; the same |
+//! | `between N AT M AT BYTES` | copies so much of N's memory to M's; the same |
 //! | `sum` | the sum of its memory |
 //! | `filter` | from now on the kernel refuses it process_vm_readv and writev |
+//! | `clear` | its memory is all zeroes |
 //! | `unmap` | from the middle on its memory is gone |
+//! | `area BYTES` | makes an area for all with a block of so much, which holds the pattern; the area and its address |
+//! | `attach A` | attaches area A; its code |
+//! | `block` | the sum of its block |
+//! | `pass N` | a message to N with its block, which it keeps naming; its code |
 //! | `never` | its memory is a page that nobody ever fills (userfaultfd) |
 
 use m3_tests::memory::{self, Memory};
-use m3ipc::{Address, Audience, Code, Endpoint, Loan, Location, Message, Rights, Room, Timeout};
+use m3ipc::{
+    Address, AreaConfig, Audience, Block, Code, Endpoint, Kind, Loan, Location, Message, Rights, Room,
+    Timeout,
+};
 use std::io::BufRead;
 use std::path::Path;
 
@@ -27,9 +37,39 @@ pub fn run(directory: &str, vm: &str, slot: &str, bytes: &str) {
     let mut memory = Memory::new(bytes.parse().expect("a number of bytes"));
     memory.write(&m3_tests::pattern(1, memory.bytes()));
     println!("ready {} {}", me.address().0, memory.address());
+    let mut block = None;
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
-        println!("{}", step(&mut me, &mut memory, &line));
+        println!(
+            "{}",
+            in_area(&mut me, &mut block, &line).unwrap_or_else(|| step(&mut me, &mut memory, &line))
+        );
     }
+}
+
+/// The steps about areas.
+fn in_area(me: &mut Endpoint, block: &mut Option<Block>, line: &str) -> Option<String> {
+    let (step, number) = line.split_once(' ').unwrap_or((line, "0"));
+    let number: u64 = number.parse().unwrap_or_default();
+    let small = || u32::try_from(number).unwrap_or_default();
+    Some(match step {
+        "area" => {
+            let area = me.create_area(&AreaConfig::vm(4 * number + (1 << 20))).expect("an area");
+            let mut made = me.allocate_pages(&area, number, Kind::Short).expect("a block");
+            let content = m3_tests::pattern(1, made.len());
+            made.write().expect("its own").copy_from_slice(&content);
+            let said = format!("{} {}", area.id(), made.address());
+            *block = Some(made);
+            said
+        }
+        "attach" => said(me.attach_area(small()).map(drop).map_err(|error| error.code)),
+        "block" => m3_tests::sum(block.as_ref().map_or(&[], |block| block)).to_string(),
+        "pass" => {
+            let (to, message) = (Address(small().cast_signed()), Message::new(1));
+            let given = block.take().expect("a block");
+            said(me.send_block(to, &message, given, Timeout::Never).map_err(|unsent| unsent.error.code()))
+        }
+        _ => return None,
+    })
 }
 
 fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
@@ -56,8 +96,24 @@ fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
             let copied = me.copy_into_room(from, Location::At(at), &mut room, Timeout::Never);
             format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
         }
+        "put" => {
+            let (to, at, bytes) = (address(number()), number(), number());
+            let sent = memory.bytes_of(usize::try_from(bytes).unwrap_or_default());
+            let copied = me.copy_bytes_to(to, Location::At(at), &sent, Timeout::Never);
+            format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
+        }
+        "between" => {
+            let (from, to) =
+                ((address(number()), Location::At(number())), (address(number()), Location::At(number())));
+            let copied = me.copy_between(from, to, number(), Timeout::Never);
+            format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
+        }
         "sum" => m3_tests::sum(&memory.read()).to_string(),
         "filter" => said(memory::refuse_copies().map_err(|_errno| Code::Perm)),
+        "clear" => {
+            memory.write(&vec![0; memory.bytes()]);
+            "0".to_owned()
+        }
         "unmap" => {
             memory.unmap_half();
             "0".to_owned()

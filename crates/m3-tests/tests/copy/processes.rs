@@ -246,3 +246,64 @@ fn two_requesters_of_one_party_both_end() {
         assert_eq!(requesters[0].release(&mut party), "0");
     }
 }
+
+/// The kernel comes to refuse what it allowed: the next copy goes through a window, and says nothing of it.
+#[test]
+fn a_way_that_closes_is_left() {
+    if !is_root("a way that closes") {
+        return;
+    }
+    let (users, mut node) = node("closes", false);
+    let [mut requester, mut party, mut other] =
+        ["1", "30", "31"].map(|slot| process(&users, 0, "party", slot));
+    for party in [&mut party, &mut other] {
+        party.receive_from(&requester, &mut node);
+    }
+    let (here, there) = (party.place.clone(), other.place.clone());
+    let between = format!("between {} {} {} {} {BYTES}", here.address, here.at, there.address, there.at);
+    assert_eq!(requester.role.ask(&between), format!("0 {BYTES}"));
+    assert_eq!(requester.copy(&party.place, BYTES), (0, BYTES));
+    assert_eq!(requester.role.ask("filter"), "0");
+    assert_eq!(requester.role.ask(&between), format!("0 {BYTES}"));
+    assert_eq!(requester.copy(&party.place, BYTES), (0, BYTES));
+    let vm = node.vm_named("copy").unwrap().id();
+    let ways: Vec<_> =
+        node.endpoints(vm).unwrap().iter().map(|one| (one.copies_direct, one.copies_served)).collect();
+    assert!(ways.contains(&(1, 3)), "{ways:?}");
+    for party in [&mut party, &mut other] {
+        assert_eq!(requester.release(party), "0");
+    }
+    assert_eq!(other.role.ask("sum"), sum(&pattern(1, usize::try_from(BYTES).unwrap())).to_string());
+}
+
+/// So many bytes as are told have been copied, and the rest is untouched: at either end, by each way.
+#[test]
+fn what_was_copied_before_a_failure_is_told_exactly() {
+    if !is_root("exact bytes") {
+        return;
+    }
+    for granted in [false, true] {
+        let (users, mut node) = node(if granted { "exactg" } else { "exact" }, granted);
+        let [mut requester, mut party] = ["1", "30"].map(|slot| process(&users, 0, "party", slot));
+        party.role.ask(&format!("grant {}", requester.place.address));
+        party.role.ask("clear");
+        requester.role.ask("unmap");
+        party.receive_from(&requester, &mut node);
+        let put = format!("put {} {} {BYTES}", party.place.address, party.place.at);
+        // Its own half is gone: through a window what was filled is emptied before that is told.
+        assert_eq!(requester.role.ask(&put), format!("-71 {}", BYTES / 2), "granted: {granted}");
+        assert_eq!(requester.release(&mut party), "0");
+        let half = usize::try_from(BYTES / 2).unwrap();
+        let mut expected = pattern(1, half);
+        expected.resize(2 * half, 0);
+        assert_eq!(party.role.ask("sum"), sum(&expected).to_string());
+        // The destination's half is gone.
+        let mut whole = process(&users, 0, "party", "2");
+        party.role.ask(&format!("grant {}", whole.place.address));
+        party.role.ask("unmap");
+        party.receive_from(&requester, &mut node);
+        assert_eq!(whole.role.ask(&put), format!("-71 {}", BYTES / 2));
+        assert_eq!(requester.release(&mut party), "0");
+        assert_eq!(party.role.ask("sum"), sum(&pattern(1, half)).to_string());
+    }
+}

@@ -60,9 +60,14 @@ impl World {
 
     /// Waits until a party sleeps in this call.
     pub fn until_blocked(&mut self, party: &Party, verb: &str) {
+        self.until_slot_blocked(party.address.slot(), verb);
+    }
+
+    /// Waits until who lives in this slot sleeps in this call.
+    pub fn until_slot_blocked(&mut self, slot: Slot, verb: &str) {
         let mut node = self.field.node();
         loop {
-            let found = node.endpoint(self.vm.id(), party.address.slot()).unwrap();
+            let found = node.endpoint(self.vm.id(), slot).unwrap();
             if found.is_some_and(|found| found.wait.verb == verb && found.wait.for_ns > 0) {
                 return;
             }

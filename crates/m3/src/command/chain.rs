@@ -81,6 +81,7 @@ mod tests {
             received: 0,
             slept: 0,
             copies_direct: 0,
+            copies_shared: 0,
             copies_served: 0,
             connected: true,
         }

@@ -86,14 +86,16 @@ fn row(vm: &VmInfo, member: &EndpointInfo, members: &[EndpointInfo]) -> Vec<Stri
     ]
 }
 
-/// The copies it has asked for, by their way: made by the kernel, or through windows and buffers.
+/// The copies it has asked for, by their way: between areas, by the kernel, or through windows and buffers.
 fn copies(member: &EndpointInfo) -> String {
-    match (member.copies_direct, member.copies_served) {
-        (0, 0) => "-".to_owned(),
-        (direct, 0) => format!("{direct} direct"),
-        (0, served) => format!("{served} served"),
-        (direct, served) => format!("{direct} direct, {served} served"),
-    }
+    let ways = [
+        (member.copies_shared, "in areas"),
+        (member.copies_direct, "direct"),
+        (member.copies_served, "served"),
+    ];
+    let made: Vec<String> =
+        ways.iter().filter(|(count, _)| *count > 0).map(|(count, way)| format!("{count} {way}")).collect();
+    if made.is_empty() { "-".to_owned() } else { made.join(", ") }
 }
 
 fn partner(address: i32, members: &[EndpointInfo]) -> String {

@@ -62,6 +62,7 @@ impl Server {
             received: count(Counter::Received),
             slept: count(Counter::Slept),
             copies_direct: count(Counter::CopiedDirect),
+            copies_shared: count(Counter::CopiedShared),
             copies_served: count(Counter::CopiedServed),
             connected: desk.is_some(),
         }

@@ -20,6 +20,8 @@ const EXTENT_LEAST_BYTES: u64 = 1 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Areas {
     pub(super) list: HashMap<u32, Arc<Inner>>,
+    /// Counts what has changed in areas and their members.
+    pub(super) changes: u32,
     /// Areas that large payloads travel in, by peer.
     pub(super) pairs: HashMap<i32, u32>,
     /// The block that came with the message taken last.
@@ -75,6 +77,7 @@ impl Endpoint {
         };
         m3_sys::pause_point("client.area_mapped");
         self.areas.list.insert(id, Arc::clone(&inner));
+        self.areas.changes = self.areas.changes.wrapping_add(1);
         let told = self.control.request(&Request::Area(AreaRequest::Mapped(id)));
         self.hear_areas();
         if let Err(fail) = told {
@@ -91,6 +94,7 @@ impl Endpoint {
     pub fn detach_area(&mut self, area: &Area) -> Result<(), AreaError> {
         self.stand()?;
         self.areas.list.remove(&area.id());
+        self.forget_common();
         self.areas.pairs.retain(|_, id| *id != area.id());
         self.control.request(&Request::Area(AreaRequest::Detach(area.id())))?;
         Ok(())
@@ -255,6 +259,7 @@ impl Endpoint {
         | AreaNews::Extent { area, .. }
         | AreaNews::ExtentGone { area, .. }) = news;
         let Some(inner) = self.areas.list.get(area) else { return };
+        self.areas.changes = self.areas.changes.wrapping_add(1);
         let mut side = inner.side();
         match news {
             AreaNews::Member { index, address, .. } => {

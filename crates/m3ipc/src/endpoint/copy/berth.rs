@@ -1,13 +1,14 @@
 //! Lying still: the party's side of the berth, and how a requester gets one.
 
 use super::serve::Serving;
+use super::state::Probe;
 use super::{Copying, Endpoint, Fail, Role};
 use crate::endpoint::peers::Peer;
 use crate::timeout::Deadline;
 use m3_abi::{Address, Code};
 use m3_link::berth::{self, Leave, NotParked};
 use m3_link::{ServedWindow, Window};
-use m3_sys::Room;
+use m3_sys::{Errno, Room};
 use m3_wire::{Reply, Request};
 use std::os::fd::OwnedFd;
 
@@ -174,10 +175,12 @@ impl Endpoint {
         }
         .map_err(|fail| if fail.code == Code::DstDied { role.died().into() } else { fail })?;
         let Reply::Berth { address, probe } = reply else { return Err(crate::control::unexpected()) };
+        let probe = Probe { address, value: probe };
         let window = fds.into_iter().next().map(Window::map).transpose()?;
         let copying = &mut self.peers.get_mut(index).copying;
         if copying.direct.is_none() {
-            copying.direct = Some(may_be_direct && is_process(pid, address, probe));
+            copying.direct = Some(may_be_direct && is_process(pid, probe) == Ok(true));
+            (copying.probe, copying.known_ticks) = (probe, m3_sys::ticks());
         }
         if window.is_some() {
             copying.window = window;
@@ -238,9 +241,9 @@ impl Copying {
 }
 
 /// Whether the number is the peer's process also here, and the kernel lets us copy.
-fn is_process(pid: i32, address: u64, probe: [u64; 2]) -> bool {
+pub(super) fn is_process(pid: i32, probe: Probe) -> Result<bool, Errno> {
     let mut found = [0; 16];
-    let read = m3_sys::copy_from_process(pid, address, &Room::from(&mut found[..]));
+    let read = m3_sys::copy_from_process(pid, probe.address, &Room::from(&mut found[..]))?;
     let (first, second) = found.split_at(8);
-    read == Ok(16) && first == probe[0].to_ne_bytes() && second == probe[1].to_ne_bytes()
+    Ok(read == 16 && first == probe.value[0].to_ne_bytes() && second == probe.value[1].to_ne_bytes())
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! requester  copy_to, copy_from, copy_between
+//!    ├ areas:   the requester copies by itself           memory of areas that it has attached
 //!    ├ direct:  the kernel copies, one system call       same user, VM's copies `open`
 //!    └ window:  the party copies for itself, from its     everywhere else
 //!               wait loop, through memory of the two
@@ -17,6 +18,7 @@ mod grants;
 mod lend;
 mod pump;
 mod serve;
+mod shared;
 mod state;
 
 pub use grants::{Audience, Grant, Rights};
@@ -64,6 +66,15 @@ enum Own<'a> {
     Into(&'a mut Room<'a>),
 }
 
+impl Own<'_> {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::From(bytes) => bytes.bytes(),
+            Self::Into(room) => room.bytes(),
+        }
+    }
+}
+
 /// What a party is in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -108,7 +119,9 @@ impl Endpoint {
     }
 
     /// Copies between the memories of two other endpoints, both blocked in receive or sendrec.
-    /// It takes two passes, through a buffer of the caller that stays in the cache.
+    ///
+    /// One pass over the bytes where a side lies in an area that the caller has attached; else two, through a
+    /// buffer of the caller that stays in the cache, and one more for each party that copies for itself.
     ///
     /// # Errors
     /// [`CopyError`]; [`copied`](Self::copied) tells how many bytes had been copied.
@@ -229,16 +242,35 @@ impl Endpoint {
             Own::From(_) => Role::Destination,
             Own::Into(_) => Role::Source,
         };
-        if let Some(address) = self.direct_address(index, location, bytes as u64, role, deadline)? {
-            return self.copy_directly(index, address, own, role);
+        if let Some(address) = self.common_address(index, location, bytes as u64)
+            && self.copy_in_common(index, address, own, role, deadline)?
+        {
+            return Ok(());
         }
-        let party = Leg::Party { index, location };
-        let (source, destination) = match own {
-            Own::From(bytes) => (Leg::Bytes(bytes.part(0, usize::MAX)), party),
-            Own::Into(room) => (party, Leg::Room(room.part(0, usize::MAX))),
-        };
+        if let Some(address) = self.direct_address(index, location, bytes as u64, role, deadline)? {
+            match self.copy_directly(index, address, own, role) {
+                Err(_refused) if self.is_refused(index) => {}
+                done => return done,
+            }
+        }
         let mut failed = role;
-        self.pump(source, destination, bytes as u64, deadline, &mut failed)
+        loop {
+            let party = Leg::Party { index, location };
+            let (source, destination) = match own {
+                Own::From(bytes) => (Leg::Bytes(bytes.part(0, usize::MAX)), party),
+                Own::Into(room) => (party, Leg::Room(room.part(0, usize::MAX))),
+            };
+            let was_refused = self.is_refused(index);
+            let result = self.pump(source, destination, bytes as u64, deadline, &mut failed);
+            if result.is_ok() || was_refused == self.is_refused(index) {
+                return result;
+            }
+        }
+    }
+
+    /// Whether the kernel has come to refuse copies of a peer's memory.
+    fn is_refused(&self, index: u32) -> bool {
+        self.peers.find_index(index).is_some_and(|peer| peer.copying.refused)
     }
 
     fn copy_third(
@@ -265,13 +297,20 @@ impl Endpoint {
         if bytes == 0 {
             return Ok(());
         }
-        let legs = [
-            Leg::Party { index: from, location: source.1 },
-            Leg::Party { index: to, location: destination.1 },
-        ];
-        let [source_leg, destination_leg] = legs;
         let mut role = Role::Source;
-        let result = self.pump(source_leg, destination_leg, bytes, deadline, &mut role);
+        let result = loop {
+            match self.copy_across_common((from, source.1), (to, destination.1), bytes, deadline, &mut role) {
+                Ok(false) => {}
+                other => break other.map(drop),
+            }
+            let were_refused = [from, to].map(|index| self.is_refused(index));
+            let source_leg = Leg::Party { index: from, location: source.1 };
+            let destination_leg = Leg::Party { index: to, location: destination.1 };
+            let result = self.pump(source_leg, destination_leg, bytes, deadline, &mut role);
+            if result.is_ok() || were_refused == [from, to].map(|index| self.is_refused(index)) {
+                break result;
+            }
+        };
         if role == Role::Destination {
             *failed = destination.0;
         }

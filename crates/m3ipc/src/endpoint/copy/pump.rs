@@ -8,7 +8,7 @@ use super::berth::STALL_NS;
 use super::{Endpoint, Fail, Location, Role};
 use crate::timeout::Deadline;
 use m3_abi::Code;
-use m3_link::{Command, HALF_BYTES, Mode, Outcome, What, berth};
+use m3_link::{Command, HALF_BYTES, Mode, Outcome, What, Window, berth};
 use m3_sys::{Bytes, Errno, Room, Waiting};
 
 /// How long the requester looks for the party's next chunk before it sleeps, in nanoseconds.
@@ -39,14 +39,27 @@ pub(super) enum Leg<'a> {
 enum End<'a> {
     Bytes(Bytes<'a>),
     Room(Room<'a>),
-    Direct { index: u32, address: u64 },
-    Served { index: u32, command: Command },
+    Direct {
+        index: u32,
+        address: u64,
+    },
+    /// In an area: at the same address here.
+    Common {
+        index: u32,
+        address: u64,
+    },
+    Served {
+        index: u32,
+        command: Command,
+    },
 }
 
 impl End<'_> {
     fn index(&self) -> Option<u32> {
         match self {
-            Self::Direct { index, .. } | Self::Served { index, .. } => Some(*index),
+            Self::Direct { index, .. } | Self::Common { index, .. } | Self::Served { index, .. } => {
+                Some(*index)
+            }
             Self::Bytes(_) | Self::Room(_) => None,
         }
     }
@@ -88,8 +101,33 @@ impl Endpoint {
         for end in [&source, &destination] {
             self.release(end, result.is_ok());
         }
-        self.desk.count(m3_link::Counter::CopiedServed);
+        if result.is_ok() {
+            self.desk.count(m3_link::Counter::CopiedServed);
+        }
         result
+    }
+
+    /// What a party has copied for itself, where the copy failed; it empties what was filled, if there is time.
+    #[cold]
+    fn count_emptied(&mut self, destination: &End<'_>, filled: u32, may_wait: bool) {
+        let End::Served { index, command } = destination else { return };
+        let (bytes, what) = (command.bytes, command.what);
+        let count = |window: &Window, wait: bool| match (window.outcome(), window.served(what, filled)) {
+            (Some(Outcome { code: Some(_), bytes: told }), _) => Some(told.min(bytes)),
+            (_, Ok(emptied)) if emptied == filled || !wait => {
+                Some((u64::from(emptied) * HALF_BYTES as u64).min(bytes))
+            }
+            (_, Ok(_)) => None,
+            (_, Err(_broken)) => Some(0),
+        };
+        let waited = match may_wait {
+            true => self
+                .await_served(*index, Deadline::NEVER, Role::Destination, |window| Ok(count(window, true))),
+            false => Err(Code::TimedOut.into()),
+        };
+        let window = || self.peers.find_index(*index).and_then(|peer| peer.copying.window.as_ref());
+        self.copies.copied =
+            waited.ok().or_else(|| window().and_then(|window| count(window, false))).unwrap_or(0);
     }
 
     /// Finds out how a side is copied.
@@ -105,6 +143,10 @@ impl Endpoint {
             Leg::Room(room) => return Ok(End::Room(room)),
             Leg::Party { index, location } => (index, location),
         };
+        if let Some(address) = self.common_address(index, location, bytes) {
+            self.meet(index, role, deadline)?;
+            return Ok(End::Common { index, address });
+        }
         if let Some(address) = self.direct_address(index, location, bytes, role, deadline)? {
             return Ok(End::Direct { index, address });
         }
@@ -131,7 +173,11 @@ impl Endpoint {
         let mut chunk = 0;
         while done < bytes {
             let part = usize::try_from((bytes - done).min(HALF_BYTES as u64)).unwrap_or(HALF_BYTES);
-            self.pump_chunk(source, destination, (chunk, done, part), deadline, failed)?;
+            if let Err(fail) = self.pump_chunk(source, destination, (chunk, done, part), deadline, failed) {
+                let may_wait = *failed == Role::Source && fail.code != Code::TimedOut;
+                self.count_emptied(destination, chunk, may_wait);
+                return Err(fail);
+            }
             chunk += 1;
             done += part as u64;
             if !matches!(destination, End::Served { .. }) {
@@ -141,13 +187,14 @@ impl Endpoint {
                 self.advance(end, chunk);
             }
             if deadline.is_finite() && !deadline.no_wait && m3_sys::monotonic_ns() >= deadline.at_ns {
+                self.count_emptied(destination, chunk, false);
                 return Err(Code::TimedOut.into());
             }
         }
         if let End::Served { index, .. } = destination {
             *failed = Role::Destination;
-            let ended =
-                self.await_served(*index, deadline, Role::Destination, |window| Ok(window.outcome()))?;
+            let ended = self.await_served(*index, deadline, Role::Destination, |window| Ok(window.outcome()));
+            let ended = ended.inspect_err(|_fail| self.count_emptied(destination, chunk, false))?;
             self.copies.copied = ended.bytes.min(bytes);
             return ended.code.map_or(Ok(()), |code| Err(told(code)));
         }
@@ -163,6 +210,14 @@ impl Endpoint {
         deadline: Deadline,
         failed: &mut Role,
     ) -> Result<(), Fail> {
+        for (end, role) in [(&*source, Role::Source), (&*destination, Role::Destination)] {
+            *failed = role;
+            if let End::Direct { index, .. } = end
+                && let Err(errno) = self.recognize(*index)
+            {
+                return Err(self.direct_failure(*index, errno, role));
+            }
+        }
         *failed = Role::Source;
         if let End::Served { index, command } = source {
             let what = command.what;
@@ -180,14 +235,13 @@ impl Endpoint {
             *failed = Role::Destination;
             let what = command.what;
             let room = self.await_served(*index, deadline, Role::Destination, |window| {
-                if let Some(Outcome { code: Some(code), bytes }) = window.outcome() {
-                    return Ok(Some(Err((code, bytes))));
+                if let Some(Outcome { code: Some(code), .. }) = window.outcome() {
+                    return Ok(Some(Err(code)));
                 }
                 let served = window.served(what, chunk)?;
                 Ok((chunk.wrapping_sub(served) < 2).then_some(Ok(())))
             })?;
-            if let Err((code, bytes)) = room {
-                self.copies.copied = bytes.min(command.bytes);
+            if let Err(code) = room {
                 return Err(told(code));
             }
         }
@@ -218,6 +272,7 @@ impl Endpoint {
         let found = match source {
             End::Bytes(from) => Ok(from.part(at, bytes)),
             End::Served { index, .. } => Ok(window(*index)?.bytes(chunk, bytes)),
+            End::Common { address, .. } => Ok(m3_sys::lent_bytes(address.wrapping_add(offset), bytes)),
             End::Direct { index, address } => {
                 Err((peers.get(*index).identity.pid, address.wrapping_add(offset)))
             }
@@ -226,13 +281,25 @@ impl Endpoint {
         *failed = Role::Destination;
         match (found, destination) {
             (Ok(from), End::Room(into)) => own.copy_in(&from, &into.part(at, bytes)),
-            (Ok(from), End::Served { index, .. }) => own.copy_out(&from, &window(*index)?.room(chunk, bytes)),
+            (Ok(from), End::Common { address, .. }) => {
+                own.copy_in(&from, &m3_sys::lent_room(address.wrapping_add(offset), bytes))
+            }
+            (Ok(from), End::Served { index, .. }) => {
+                // A window is always there.
+                *failed = Role::Source;
+                own.copy_out(&from, &window(*index)?.room(chunk, bytes))
+            }
             (Ok(from), End::Direct { index, address }) => {
                 m3_sys::copy_to_process(peers.get(*index).identity.pid, address.wrapping_add(offset), &from)
             }
             (Err((pid, there)), End::Room(into)) => {
                 *failed = Role::Source;
                 m3_sys::copy_from_process(pid, there, &into.part(at, bytes))
+            }
+            (Err((pid, there)), End::Common { address, .. }) => {
+                *failed = Role::Source;
+                let room = m3_sys::lent_room(address.wrapping_add(offset), bytes);
+                m3_sys::copy_from_process(pid, there, &room)
             }
             (Err((pid, there)), End::Served { index, .. }) => {
                 *failed = Role::Source;
@@ -309,7 +376,7 @@ impl Endpoint {
         index: u32,
         deadline: Deadline,
         role: Role,
-        look: impl Fn(&m3_link::Window) -> Result<Option<T>, Fail>,
+        look: impl Fn(&Window) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut since_ns = 0;
         let mut looks = 0_u32;
@@ -340,7 +407,7 @@ impl Endpoint {
         (since_ns, now_ns): (u64, u64),
         deadline: Deadline,
         role: Role,
-        look: &impl Fn(&m3_link::Window) -> Result<Option<T>, Fail>,
+        look: &impl Fn(&Window) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
         self.hear()?;
         let peer = self.peers.find_index(index).ok_or(Fail::from(role.died()))?;

@@ -2,6 +2,7 @@
 
 use super::grants::Entry;
 use super::lend::Lent;
+use super::shared::Common;
 use m3_link::Window;
 use m3_sys::{OwnCopy, Range};
 
@@ -62,14 +63,29 @@ impl Copies {
     }
 }
 
+/// What a process is known by: its number is another's, once it has ended.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Probe {
+    pub(super) address: u64,
+    pub(super) value: [u64; 2],
+}
+
 /// What a requester remembers of one peer.
 #[derive(Debug, Default)]
 pub(in crate::endpoint) struct Copying {
     /// Whether the kernel lets this process copy the peer's memory; unknown before the first copy.
     pub(super) direct: Option<bool>,
+    /// The kernel allowed it first and refused it later.
+    pub(super) refused: bool,
+    /// What the peer's process is known by.
+    pub(super) probe: Probe,
+    /// When it was last known by it.
+    pub(super) known_ticks: u64,
     /// Ranges of the peer's memory whose pages answer by themselves.
     pub(super) ranges: Vec<Range>,
     pub(super) window: Option<Window>,
+    /// Memory of an area that both have.
+    pub(super) common: Option<Common>,
 }
 
 impl Copying {
