@@ -14,7 +14,8 @@ pub mod tally;
 use m3ipc::{Node, Vm, VmConfig};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 static SERIAL: AtomicU32 = AtomicU32::new(0);
 
@@ -144,11 +145,23 @@ pub fn sum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(7, |sum: u64, byte| sum.wrapping_mul(0x100_0000_01b3) ^ u64::from(*byte))
 }
 
-/// Ends the test with an error where it takes longer than that.
+/// Ends the tests of this process with an error where nothing has called this for so long: at least five minutes.
 pub fn watchdog(seconds: u64) {
-    std::thread::spawn(move || {
-        std::thread::sleep(std::time::Duration::from_secs(seconds));
-        eprintln!("watchdog: the test hangs since {seconds} s");
-        std::process::exit(99);
+    static DEADLINE_NS: AtomicU64 = AtomicU64::new(0);
+    static STARTED: Once = Once::new();
+    // A machine under load is slow, and its disk may stand still for many seconds: what hangs, hangs for minutes too.
+    let seconds = seconds.max(300);
+    DEADLINE_NS.fetch_max(m3_sys::monotonic_ns() + seconds * 1_000_000_000, Ordering::Relaxed);
+    STARTED.call_once(|| {
+        std::thread::spawn(move || {
+            loop {
+                let left_ns = DEADLINE_NS.load(Ordering::Relaxed).saturating_sub(m3_sys::monotonic_ns());
+                if left_ns == 0 {
+                    eprintln!("watchdog: a test hangs since {seconds} s");
+                    std::process::exit(99);
+                }
+                std::thread::sleep(std::time::Duration::from_nanos(left_ns));
+            }
+        });
     });
 }

@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 /// How long a peer may say nothing, before the test gives it up as hung.
-const SILENCE: Duration = Duration::from_secs(20);
+const SILENCE: Duration = Duration::from_secs(90);
 
 /// A peer. Killed when it is dropped.
 #[derive(Debug)]

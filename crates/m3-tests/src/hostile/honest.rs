@@ -123,7 +123,7 @@ pub fn caller(directory: &str, name: &str) {
     for line in lines() {
         let ended = match line.parse() {
             Ok(address) => {
-                let limit = Duration::from_secs(20);
+                let limit = Duration::from_secs(60);
                 let answered = me.sendrec_timeout(Address(address), &Message::new(1), limit);
                 answered.map(drop).map_err(|error| (error.code(), error.to_string()))
             }
@@ -141,7 +141,7 @@ pub fn caller(directory: &str, name: &str) {
 
 fn call(me: &mut Endpoint, server: Address, message: &Message, long: &[u8], tally: &mut Tally) {
     let began_ns = m3_sys::monotonic_ns();
-    let limit = Timeout::from(Duration::from_secs(20));
+    let limit = Timeout::from(Duration::from_secs(60));
     match me.sendrec_long(server, message, long, &mut [], limit) {
         Ok((answer, _)) => tally.answered(message, &answer, server, began_ns),
         Err(error) => tally.failed(&error.to_string()),

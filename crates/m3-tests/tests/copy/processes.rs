@@ -139,7 +139,7 @@ fn a_party_that_fails_is_told_in_time() {
         let began = Instant::now();
         let stopped = requester.copy(&party.place, 1 << 20);
         assert_eq!(stopped, if granted { (-61, 0) } else { (0, 1 << 20) }, "the party is stopped");
-        assert!(began.elapsed() < Duration::from_secs(20));
+        assert!(began.elapsed() < Duration::from_secs(60));
         signals::resume(party.pid);
         while requester.copy(&party.place, 1 << 20) != (0, 1 << 20) {}
         let place = party.place.clone();
@@ -168,7 +168,7 @@ fn memory_that_never_answers_is_an_error() {
     party.receive_from(&requester, &mut node);
     let began = Instant::now();
     assert_eq!(requester.copy(&party.place, 4096), (-61, 0));
-    assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 /// A requester that is killed in the middle of a copy holds nobody.
@@ -208,7 +208,7 @@ fn a_stranger_that_stops_in_the_middle_holds_nobody_for_long() {
     signals::until_stopped(stranger.pid);
     let began = Instant::now();
     assert_eq!(friend.release(&mut party), "0");
-    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     signals::resume(stranger.pid);
     assert_eq!(stranger.role.hear(), "-324 0");
     // It may try again.
