@@ -11,7 +11,9 @@ pub enum Suite {
     Copy,
     /// Memory that is shared: mapped, taken, handed over, fallen to pieces
     Area,
-    /// All of them
+    /// Where the time of one round trip goes, phase by phase
+    Phases,
+    /// All of them but the phases
     All,
 }
 
@@ -56,6 +58,9 @@ pub struct BenchArgs {
     /// Write machine and results to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
+    /// Of the phases: this experiment alone
+    #[arg(long, value_enum)]
+    pub experiment: Option<crate::phases::Experiment>,
     /// Print each promise with its figure, its bound and whether it holds; exit with 1 if one falls short
     #[arg(long)]
     pub promises: bool,

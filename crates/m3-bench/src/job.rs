@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::stats::Samples;
-use crate::{area, copy};
+use crate::{area, copy, phases};
 
 /// The kinds of round trip of the source paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -122,6 +122,8 @@ pub enum Task {
     Copy(copy::Shape),
     /// Maps, takes or hands over memory.
     Area(area::Shape),
+    /// Round trips that are cut into phases.
+    Phases(phases::Shape),
     /// Keeps the node of a run until the supervisor's end.
     Keeper,
     /// Waits for the supervisor's end and then removes the System V queue that is named.
@@ -189,6 +191,9 @@ pub struct Report {
     pub bytes: u64,
     /// CLOCK_MONOTONIC when the awaited error came.
     pub error_at_ns: u64,
+    /// Stamps of single trips, of those who stamp for themselves.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stamps: Vec<[u64; 8]>,
 }
 
 /// One line that a peer writes.

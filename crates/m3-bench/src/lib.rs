@@ -31,6 +31,7 @@ pub mod ours;
 mod output;
 pub mod payload;
 pub mod peer;
+pub mod phases;
 pub mod place;
 mod plan;
 mod progress;
@@ -102,20 +103,25 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let areas = if args.wants(Suite::Area) { area::tables(args, &bench.cpus) } else { vec![] };
     let studied = args.wants(Suite::Area) && args.lets(&["fragmentation"]);
     let counted = ipc && counts::wanted(&args.only);
-    if tests.is_empty() && copies.is_empty() && areas.is_empty() && !studied && !counted {
+    let cut = if args.suite == Some(Suite::Phases) { phases::cells(args, &bench.cpus) } else { vec![] };
+    if tests.is_empty() && copies.is_empty() && areas.is_empty() && cut.is_empty() && !studied && !counted {
         return Err(nothing_matches(&all));
     }
     let rounds = args.rounds();
     let cells: usize = tests.iter().map(|test| test.cells.len()).sum();
     let copied: usize = copies.iter().flat_map(|table| &table.sizes).map(Vec::len).sum();
     let mapped: usize = areas.iter().flat_map(|table| &table.sizes).map(Vec::len).sum();
-    let mut progress = Progress::new((cells + copied + mapped) * usize::try_from(rounds).unwrap_or(1));
+    let mut progress =
+        Progress::new((cells + copied + mapped + cut.len()) * usize::try_from(rounds).unwrap_or(1));
     let mut results = Results { cpus: bench.cpus.allowed, ..Results::default() };
     if bench.cpus.second.is_none() {
         results.skipped.push(report::missing(Placement::TwoCpus));
     }
 
-    print!("{}{}", machine.card(), report::LEGEND);
+    print!("{}", machine.card());
+    if cut.is_empty() {
+        print!("{}", report::LEGEND);
+    }
     for test in &tests {
         let rows = rounds::run(&bench, test, rounds, &mut progress, &mut results);
         progress.clear();
@@ -130,6 +136,11 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     }
     for table in &areas {
         let text = area::run(&bench, table, rounds, &mut progress, &mut results);
+        progress.clear();
+        print!("{text}");
+    }
+    if !cut.is_empty() {
+        let text = phases::run(&bench, args, &cut, &mut progress, &mut results)?;
         progress.clear();
         print!("{text}");
     }
@@ -165,7 +176,8 @@ fn nothing_matches(all: &[&dyn mechanism::Mechanism]) -> Error {
     Error::Usage(format!(
         "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, contact, \
          instructions, memory, its mechanisms {}; tests of copy are copy1, copy2, stream, misaligned, its \
-         mechanisms {}; tests of area are attach, handover, pool, fragmentation",
+         mechanisms {}; tests of area are attach, handover, pool, fragmentation; phases are of short, long, block, vcopy messages, of \
+         pipe, unix-stream and futex",
         names.join(", "),
         ways.join(", ")
     ))

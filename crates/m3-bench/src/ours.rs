@@ -15,6 +15,7 @@ mod idle;
 mod keeper;
 mod m3ipc;
 mod memory;
+pub mod phases;
 mod straight;
 
 pub use keeper::end;

@@ -1,7 +1,7 @@
 //! The JSON of a run, written and read.
 //!
 //! `machine` and `results` always; `samples` (each round of each result, with every time that was taken) where
-//! something was measured; `counts`, `skipped` and `failed` where there are any. Whoever reads it computes the
+//! something was measured; `counts`, `phases`, `skipped` and `failed` where there are any. Whoever reads it computes the
 //! results anew from the samples: they are the run, the results its summary.
 
 use std::io::Write;
@@ -14,6 +14,7 @@ use crate::job::{Placement, Wait};
 use crate::machine::Machine;
 use crate::measure::Round;
 use crate::mechanism::Family;
+use crate::phases::record::PhaseRecord;
 use crate::record::{Count, Record, Results, Row, Subject};
 use crate::stats::Samples;
 
@@ -124,6 +125,9 @@ pub struct Output {
     /// Figures of other kinds.
     #[serde(default)]
     pub counts: Vec<Count>,
+    /// Round trips cut into phases.
+    #[serde(default)]
+    pub phases: Vec<PhaseRecord>,
     /// What this machine cannot do, with why.
     #[serde(default)]
     pub skipped: Vec<String>,
@@ -141,6 +145,7 @@ impl Output {
             results: results.rows.iter().map(|row| row.record.clone()).collect(),
             samples: results.rows.iter().map(Raw::of).collect(),
             counts: results.counts.clone(),
+            phases: results.phases.clone(),
             skipped: results.skipped.clone(),
             failed: results.failed.clone(),
         }
@@ -152,6 +157,7 @@ impl Output {
         Results {
             rows: self.samples.iter().map(Raw::row).collect(),
             counts: self.counts.clone(),
+            phases: self.phases.clone(),
             skipped: self.skipped.clone(),
             failed: self.failed.clone(),
             cpus: self.machine.cpus,

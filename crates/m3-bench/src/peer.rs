@@ -22,7 +22,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use crate::error::Error;
 use crate::job::{Job, Line, Report, Side, Task};
 use crate::mechanism::{self, ClientEnd, Inherited, ServerEnd};
-use crate::{area, copy, place, raw};
+use crate::{area, copy, phases, place, raw};
 
 /// The argument that makes a process a peer.
 pub const PEER_ARGUMENT: &str = "__peer";
@@ -156,6 +156,9 @@ fn run(job: Job) -> Result<Option<Report>, Error> {
     }
     if let Task::Area(shape) = job.task {
         return area::peer(&Run { job }, inherited, &shape).map(Some);
+    }
+    if let Task::Phases(shape) = job.task {
+        return phases::peer(&Run { job }, inherited, &shape).map(Some);
     }
     let mechanism = mechanism::by_name(&job.mechanism)
         .ok_or_else(|| Error::Usage(format!("there is no mechanism {:?}", job.mechanism)))?;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::job::{Placement, Wait};
 use crate::measure::{Cell, Round};
 use crate::mechanism::Family;
+use crate::phases::record::PhaseRecord;
 use crate::stats::{median, whole};
 
 /// Below this a median of single trips shows the steps of the clock; the blocks' median is the figure then.
@@ -158,6 +159,8 @@ pub struct Results {
     pub rows: Vec<Row>,
     /// Figures of other kinds.
     pub counts: Vec<Count>,
+    /// Round trips cut into phases.
+    pub phases: Vec<PhaseRecord>,
     /// What this machine cannot do, with why.
     pub skipped: Vec<String>,
     /// What went wrong.

@@ -38,6 +38,21 @@ impl Samples {
         self.0.value_at_quantile(share)
     }
 
+    /// The mean of the middle half: what a typical one is, to a part of a step of the clock.
+    #[must_use]
+    pub fn middle_mean(&self) -> f64 {
+        let (from, to) = (self.0.len() / 4, self.0.len() - self.0.len() / 4);
+        let (mut passed, mut sum) = (0, 0.0);
+        for value in self.0.iter_recorded() {
+            let next = passed + value.count_at_value();
+            let inside = next.min(to).saturating_sub(passed.max(from));
+            let middle = self.0.median_equivalent(value.value_iterated_to());
+            sum += inside as f64 * middle as f64;
+            passed = next;
+        }
+        sum / to.saturating_sub(from).max(1) as f64
+    }
+
     /// The longest time.
     #[must_use]
     pub fn max(&self) -> u64 {
@@ -116,6 +131,14 @@ mod tests {
         assert_eq!((back.quantile(0.5), back.quantile(0.99), back.max()), (500, 990, 1_000));
         back.merge(&samples);
         assert_eq!((back.count(), back.quantile(0.5)), (2_000, 500));
+    }
+
+    #[test]
+    fn the_middle_half_has_a_mean() {
+        let mut samples = Samples::default();
+        [1, 10, 12, 9_000].map(|ns| samples.record(ns));
+        assert!((samples.middle_mean() - 11.0).abs() < 1e-9);
+        assert!(Samples::default().middle_mean().abs() < 1e-9);
     }
 
     #[test]

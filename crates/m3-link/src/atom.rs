@@ -4,7 +4,7 @@
 //! mapped pages and in a model checker (`tests/loom`), which brings its own words.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use m3_shm::{ObservedPage, Shared, SharedPage};
+use m3_shm::{Observed, ObservedPage, Shared, SharedPage};
 
 /// A 64-bit atomic word.
 pub trait Word64 {
@@ -182,16 +182,24 @@ pub trait View {
     fn load64(&self, offset: usize, order: Ordering) -> u64;
 }
 
-impl View for ObservedPage {
-    #[inline]
-    fn load32(&self, offset: usize, order: Ordering) -> u32 {
-        Self::load32(self, offset, order)
-    }
-    #[inline]
-    fn load64(&self, offset: usize, order: Ordering) -> u64 {
-        Self::load64(self, offset, order)
-    }
+/// A mapped region that others write is such memory.
+macro_rules! view {
+    ($region:ty) => {
+        impl View for $region {
+            #[inline]
+            fn load32(&self, offset: usize, order: Ordering) -> u32 {
+                Self::load32(self, offset, order)
+            }
+            #[inline]
+            fn load64(&self, offset: usize, order: Ordering) -> u64 {
+                Self::load64(self, offset, order)
+            }
+        }
+    };
 }
+
+view!(ObservedPage);
+view!(Observed);
 
 /// Orders an atomic update (a locked instruction) before every later load.
 ///

@@ -17,6 +17,7 @@ mod link;
 mod pace;
 pub mod slot;
 mod status;
+mod trace;
 mod window;
 
 pub use atom::{Page, View, Word32, Word64};
@@ -26,4 +27,5 @@ pub use link::{Answer, Arrival, Cargo, Incoming, LINK_BYTES, Link, Side};
 pub use pace::{Pace, Patience, Step, Strategy};
 pub use slot::{Broken, Kind, State};
 pub use status::{Mode, PeerStatus, STATUS_BYTES, Status, WATCH_MAX};
+pub use trace::{TRACE_SLOTS, TraceHalf, TraceRecord, TraceRing, TraceView, TraceWhat, trace_bytes};
 pub use window::{Command, HALF_BYTES, Outcome, ServedWindow, WINDOW_BYTES, What, Window};

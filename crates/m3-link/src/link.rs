@@ -332,6 +332,18 @@ impl<P: Page> Link<P> {
         &self.block_name
     }
 
+    /// The last message posted here, as it was posted.
+    #[must_use]
+    pub fn posted(&self) -> State {
+        self.last
+    }
+
+    /// The request taken from the peer and not yet answered.
+    #[must_use]
+    pub fn owed(&self) -> Option<State> {
+        self.owed
+    }
+
     /// Whether the peer awaits an answer from here, as far as one can tell before answering.
     #[must_use]
     #[inline]

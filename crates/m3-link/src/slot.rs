@@ -25,7 +25,7 @@ use core::sync::atomic::Ordering;
 pub struct Broken;
 
 /// What a message is to its receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Kind {
     /// A message whose sender waits until it is taken.
@@ -39,7 +39,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    const fn from_bits(bits: u64) -> Option<Self> {
+    pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match bits {
             1 => Some(Self::Send),
             2 => Some(Self::Request),

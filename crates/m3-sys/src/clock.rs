@@ -1,7 +1,7 @@
 //! Time: the CPU's counter for stamps, the monotonic clock for limits.
 //!
 //! # Safety
-//! Reading the counter touches no memory.
+//! Reading a counter touches no memory but a local of our own.
 #![allow(unsafe_code)]
 
 use rustix::time::{ClockId, clock_gettime};
@@ -29,4 +29,158 @@ pub fn ticks() -> u64 {
 #[inline]
 pub fn ticks() -> u64 {
     monotonic_ns()
+}
+
+/// A stamp that waits until all before it has been done, so that two of them enclose the work
+/// between them: in the unit of [`stamp_soon`], not of [`ticks`].
+///
+/// # Source
+/// Intel SDM, RDTSCP: it waits for earlier instructions and loads, not for stores.
+#[cfg(target_arch = "x86_64")]
+#[must_use]
+#[inline]
+pub fn stamp() -> u64 {
+    let mut cpu = 0;
+    // SAFETY: rdtscp writes the number of the CPU into the local, and touches nothing else.
+    unsafe { core::arch::x86_64::__rdtscp(&raw mut cpu) }
+}
+
+/// A stamp that may be taken a few instructions early or late: half as dear.
+#[cfg(target_arch = "x86_64")]
+#[must_use]
+#[inline]
+pub fn stamp_soon() -> u64 {
+    ticks()
+}
+
+/// A stamp that waits until all before it has been done.
+///
+/// # Source
+/// Arm ARM, CNTVCT_EL0: an ISB keeps it from being read early.
+#[cfg(target_arch = "aarch64")]
+#[must_use]
+#[inline]
+pub fn stamp() -> u64 {
+    let ticks: u64;
+    // SAFETY: reads a register that Linux lets every process read.
+    unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem)) };
+    ticks
+}
+
+/// A stamp that may be taken a few instructions early or late.
+#[cfg(target_arch = "aarch64")]
+#[must_use]
+#[inline]
+pub fn stamp_soon() -> u64 {
+    let ticks: u64;
+    // SAFETY: as above.
+    unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem)) };
+    ticks
+}
+
+/// A stamp: no counter is read on this architecture, so a nanosecond.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[must_use]
+#[inline]
+pub fn stamp() -> u64 {
+    monotonic_ns()
+}
+
+/// The same.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+#[must_use]
+#[inline]
+pub fn stamp_soon() -> u64 {
+    monotonic_ns()
+}
+
+/// What relates stamps to the monotonic clock: two readings of both, some time apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StampScale {
+    stamp: u64,
+    ns: u64,
+    /// Nanoseconds per tick, in units of 2^-32.
+    factor: u64,
+}
+
+impl StampScale {
+    /// Looks at both clocks for this long, in nanoseconds; 20 ms give five digits.
+    #[must_use]
+    pub fn calibrate(for_ns: u64) -> Self {
+        let (stamp_at, ns_at) = Self::read();
+        std::thread::sleep(std::time::Duration::from_nanos(for_ns));
+        let (stamp, ns) = Self::read();
+        Self { stamp: stamp_at, ns: ns_at, factor: 1 << 32 }.with(stamp, ns)
+    }
+
+    /// The same scale over a longer time: from where it began until now.
+    #[must_use]
+    pub fn refined(self) -> Self {
+        let (stamp, ns) = Self::read();
+        self.with(stamp, ns)
+    }
+
+    fn with(self, stamp: u64, ns: u64) -> Self {
+        let (ticks, ns) = (stamp.saturating_sub(self.stamp), ns.saturating_sub(self.ns));
+        let factor = (u128::from(ns) << 32) / u128::from(ticks.max(1));
+        let factor = u64::try_from(factor).unwrap_or(u64::MAX).max(1);
+        Self { factor, ..self }
+    }
+
+    /// Both clocks at one moment: of a few tries the one that took least.
+    fn read() -> (u64, u64) {
+        let tries = (0..8).map(|_| {
+            let before = stamp();
+            let ns = monotonic_ns();
+            let after = stamp();
+            (after.saturating_sub(before), before + after.saturating_sub(before) / 2, ns)
+        });
+        tries.min().map_or((0, 0), |(_, stamp, ns)| (stamp, ns))
+    }
+
+    /// The time between two stamps of this many ticks, in nanoseconds.
+    #[must_use]
+    #[inline]
+    pub fn ns(&self, ticks: u64) -> f64 {
+        ticks as f64 * self.factor as f64 / 4_294_967_296.0
+    }
+
+    /// When a stamp was taken, in nanoseconds of `CLOCK_MONOTONIC`; 0 for one of before the clock began.
+    #[must_use]
+    pub fn monotonic_ns(&self, stamp: u64) -> u64 {
+        let scaled = |ticks: u64| {
+            u64::try_from((u128::from(ticks) * u128::from(self.factor)) >> 32).unwrap_or(u64::MAX)
+        };
+        match stamp.checked_sub(self.stamp) {
+            Some(after) => self.ns.saturating_add(scaled(after)),
+            None => self.ns.saturating_sub(scaled(self.stamp - stamp)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_rise_and_scale_to_the_monotonic_clock() {
+        let scale = StampScale::calibrate(5_000_000);
+        let (before_ns, first) = (monotonic_ns(), stamp());
+        std::thread::sleep(std::time::Duration::from_millis(5));
+        let (second, after_ns) = (stamp(), monotonic_ns());
+        assert!(second > first && scale.ns(second - first) >= 4_900_000.0);
+        // A hundredth of what has passed, and what a reading takes on a busy machine.
+        let slack_ns = 20_000_000;
+        let refined = scale.refined();
+        assert!(refined.monotonic_ns(first) + slack_ns >= before_ns);
+        assert!(refined.monotonic_ns(second) <= after_ns + slack_ns);
+    }
+
+    #[test]
+    fn a_scale_counts_both_ways_from_where_it_began() {
+        let scale = StampScale { stamp: 1_000, ns: 5_000, factor: 1 << 31 };
+        assert_eq!([1_000, 1_200, 800].map(|stamp| scale.monotonic_ns(stamp)), [5_000, 5_100, 4_900]);
+        assert_eq!(scale.monotonic_ns(u64::MAX), 5_000 + (u64::MAX - 1_000) / 2);
+        assert!((scale.ns(10) - 5.0).abs() < 1e-9);
+    }
 }

@@ -11,6 +11,7 @@ mod cpu;
 mod fork;
 mod futex;
 mod identity;
+mod interrupt;
 mod mapping;
 mod memfd;
 mod packet;
@@ -24,12 +25,13 @@ pub use area::{
     seal_against_writing, seal_seals,
 };
 pub use bell::{Bell, Clapper};
-pub use clock::{monotonic_ns, ticks};
+pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
 pub use copy::{Bytes, OwnCopy, Room, copy_from_process, copy_to_process, lent_bytes, lent_room};
 pub use cpu::{ask_for_short_turns, current_cpu, pin_to, relax, yield_cpu};
 pub use fork::{ForkGuard, NotForChildren};
 pub use futex::{WAIT_WORDS_MAX, Waiting, wait, wait_any, wake};
 pub use identity::{Identity, peer_groups, peer_identity, peer_pidfd};
+pub use interrupt::interrupts;
 pub use mapping::Mapping;
 pub use memfd::{create_memory, memory_bytes, seal_against_new_writers, seal_size};
 pub use packet::{

@@ -11,6 +11,7 @@ mod info;
 mod news;
 mod reply;
 mod request;
+mod trace;
 
 pub use area::{AreaAudience, AreaExtent, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest};
 pub use codec::{Malformed, decode, encode};
@@ -20,6 +21,7 @@ pub use info::{
 pub use news::News;
 pub use reply::{FromDaemon, Refusal, Reply};
 pub use request::{Await, BindKind, Request};
+pub use trace::{TraceNews, TraceRequest};
 
 /// Version of the frames; daemon and library must have the same.
 pub const VERSION: u32 = 1;

@@ -2,6 +2,7 @@
 
 use crate::area::AreaNews;
 use crate::info::PeerInfo;
+use crate::trace::TraceNews;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened.
@@ -54,4 +55,6 @@ pub enum News {
         /// Its process, user and group; none where nobody stands behind it.
         by: Option<(i32, u32, u32)>,
     },
+    /// About tracing.
+    Trace(TraceNews),
 }

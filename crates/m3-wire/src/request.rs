@@ -2,6 +2,7 @@
 
 use crate::area::AreaRequest;
 use crate::info::{NodeParams, Privileges, VmParams};
+use crate::trace::TraceRequest;
 use serde::{Deserialize, Serialize};
 
 /// What kind of endpoint a bind makes.
@@ -188,4 +189,6 @@ pub enum Request {
         /// The pending bits, for HARDWARE and SYSTEM.
         bits: u64,
     },
+    /// About tracing.
+    Trace(TraceRequest),
 }

@@ -51,6 +51,9 @@ pub enum Command {
     Vm(command::vm::Vm),
     /// Who is there, and who waits for whom, how long, in which call.
     Ps(command::ps::Ps),
+    /// Watch the calls of a VM, phase by phase.
+    #[command(about = "Watch the calls of a VM, phase by phase")]
+    Trace(command::trace::Trace),
     /// Send a message; returns when it has been taken.
     Send(command::send::Send),
     /// Send a request and print the answer.
@@ -96,6 +99,7 @@ impl Cli {
             Command::Vm(Vm::End(args) | Vm::Info(args)) => args.common.format.json,
             Command::Vm(Vm::Ls(common)) => common.format.json,
             Command::Ps(args) => args.common.format.json,
+            Command::Trace(args) => args.common.format.json,
             Command::Send(args) => args.to.common.format.json,
             Command::Call(args) => args.to.common.format.json,
             Command::Copy(args) => args.to.common.format.json,

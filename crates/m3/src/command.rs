@@ -18,6 +18,7 @@ pub mod ps;
 pub mod run;
 pub mod send;
 pub mod shown;
+pub mod trace;
 pub mod up;
 pub mod vm;
 
@@ -39,6 +40,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Down(args) => down::run(&args, out),
         Command::Vm(args) => vm::run(&args, out),
         Command::Ps(args) => ps::run(&args, out),
+        Command::Trace(args) => trace::run(&args, out),
         Command::Send(args) => send::run(&args, out),
         Command::Call(args) => call::run(&args, out),
         Command::Copy(args) => copy::run(&args, out),

@@ -4,8 +4,8 @@ use crate::connection::{Connection, Deferred, Sent};
 use crate::death::Watch;
 use crate::home::Home;
 use crate::journal::Journal;
-use crate::serve::Notes;
 use crate::serve::area::AreaMemory;
+use crate::serve::{Notes, Traces};
 use crate::settings::{self, Settings};
 use crate::spare::Spare;
 use crate::turn::Turn;
@@ -78,6 +78,7 @@ pub(crate) struct Server {
     pub(crate) grace_ms: HashMap<i32, u32>,
     /// The memory of areas that this daemon made, by VM and number.
     pub(crate) areas: BTreeMap<(i32, u32), AreaMemory>,
+    pub(crate) traces: Traces,
     pub(crate) leaving: bool,
     pub(crate) spare: Spare,
     pub(crate) turn: Turn,
@@ -132,6 +133,7 @@ impl Server {
             tickets: HashMap::new(),
             grace_ms: HashMap::new(),
             areas: BTreeMap::new(),
+            traces: Traces::default(),
             leaving: false,
             spare: Spare::new(),
             turn: Turn::default(),
@@ -343,6 +345,7 @@ impl Server {
             self.tickets.remove(ticket);
             self.node.cancel_wait(*ticket);
         }
+        self.end_traces_of(token);
         if let Some(place) = connection.place.filter(|place| self.present.get(place) == Some(&token)) {
             self.present.remove(&place);
             // It was there before, and its owner had no room for the pages: it may come again.
@@ -372,6 +375,7 @@ impl Server {
                 }
             }
             self.leave_areas(death.place);
+            self.trace_gone(death.place);
             self.tell_tickets(&death.told, address);
             self.forget_place(death.place);
             tracing::debug!(vm = death.place.vm, address, pid = death.member.pid, "endpoint gone");

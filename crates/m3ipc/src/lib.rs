@@ -29,6 +29,7 @@ mod node;
 pub mod runtime;
 mod spawn;
 mod timeout;
+pub mod trace;
 
 pub use area::{Area, AreaConfig, AreaError, Block, Pages, Plain, Unsent};
 pub use endpoint::{

@@ -146,6 +146,11 @@ impl OpenVm {
         vec![self.directory.to_string_lossy().into_owned(), self.vm.id().to_string(), server.into()]
     }
 
+    /// Where it is: the runtime directory, and its id.
+    pub fn place(&self) -> (&std::path::Path, i32) {
+        (&self.directory, self.vm.id())
+    }
+
     fn new(directory: &std::path::Path) -> Result<Self, Error> {
         let mut node = Node::find(directory).map_err(told("reach the node of this run"))?;
         let number = keeper::next_number();

@@ -125,7 +125,8 @@ impl Server {
         let (Some(place), Some(pages)) = (connection.place, connection.pages.as_mut()) else {
             return self.refuse(token, Code::NotBind, "there is nothing to map");
         };
-        if !pages.sealed {
+        let newly = !pages.sealed;
+        if newly {
             if let Err(errno) = m3_sys::seal_against_new_writers(&pages.status) {
                 tracing::error!(%errno, "a status page cannot be sealed");
                 return self.close(token);
@@ -137,6 +138,9 @@ impl Server {
         self.tell_tickets(&told, place.address.0);
         self.done(token);
         self.tell_notes(place);
+        if newly {
+            self.trace_newcomer(place);
+        }
         for waiting in self.waiting_for(Deferred::Contact(place)) {
             self.contact(waiting, place.address);
         }

@@ -9,15 +9,17 @@ mod contact;
 mod node;
 mod notes;
 mod rights;
+mod trace;
 mod vm;
 mod waits;
 
 pub(crate) use notes::Notes;
+pub(crate) use trace::Traces;
 
 use crate::server::Server;
 use m3_abi::{Address, Code};
 use m3_model::tables::{Cred, Place};
-use m3_wire::{Reply, Request, VERSION};
+use m3_wire::{Reply, Request, TraceRequest, VERSION};
 
 impl Server {
     /// Serves one request of a connection.
@@ -43,7 +45,13 @@ impl Server {
         let cred = connection.cred.clone();
         // Who asks again has given up the former request; answers come in the order of requests.
         if connection.waits_for.is_some()
-            && !matches!(request, Request::Left | Request::Forget(_) | Request::Berthed { .. })
+            && !matches!(
+                request,
+                Request::Left
+                    | Request::Forget(_)
+                    | Request::Berthed { .. }
+                    | Request::Trace(TraceRequest::Mapped)
+            )
         {
             self.refuse(token, Code::TimedOut, "given up for another request");
         }
@@ -100,6 +108,7 @@ impl Server {
             Request::IsDeadlock => self.is_deadlock(token),
             Request::Berth { peer, surely, window } => self.berth(token, Address(peer), surely, window),
             Request::Berthed { peer, address, probe } => self.berthed(token, Address(peer), address, probe),
+            Request::Trace(request) => self.trace(token, cred, request),
         }
     }
 

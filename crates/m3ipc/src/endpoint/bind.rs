@@ -106,6 +106,7 @@ fn attach(
         taken_ticks: 0,
         looked_ticks: 0,
         quick: 0,
+        quick_max: super::receive::QUICK_MAX,
         notes_again: 0,
         latest_note: i32::MIN,
         turn_note: i32::MIN,
@@ -115,6 +116,7 @@ fn attach(
         latest: None,
         copies: Copies::new(*copy_granted),
         areas: super::areas::Areas::default(),
+        tracing: None,
         left: None,
     })
 }

@@ -28,12 +28,14 @@ mod reply;
 mod request;
 mod send;
 mod sendrec;
+mod trace;
 mod wait;
 
 pub use blocks::Hold;
 pub use copy::{Audience, Grant, Loan, Location, Rights};
 pub use receive::{Long, Source};
 pub use request::PendingRequest;
+pub use trace::{StampCost, cost};
 
 use crate::control::{Absent, Control};
 use crate::error::Fail;
@@ -42,6 +44,7 @@ use m3_abi::{Address, Code};
 use m3_link::{Desk, Hints, Pace, Status, Strategy};
 use m3_sys::ForkGuard;
 use peers::Peers;
+use trace::{At, Tracing};
 
 pub(crate) use bind::{bind, claim};
 
@@ -115,6 +118,8 @@ pub struct Endpoint {
     looked_ticks: u64,
     /// Messages taken without a look at the clock since the last one with it.
     quick: u32,
+    /// How many of them there may be.
+    quick_max: u32,
     /// Notifications delivered out of turn since the last message.
     notes_again: u32,
     latest_note: i32,
@@ -130,6 +135,8 @@ pub struct Endpoint {
     latest: Option<Identity>,
     copies: copy::Copies,
     areas: areas::Areas,
+    /// Where somebody traces this VM.
+    tracing: Option<Box<Tracing>>,
     /// Why nothing can be done with this endpoint any more.
     left: Option<Code>,
 }
@@ -190,6 +197,7 @@ impl Endpoint {
     #[inline]
     fn enter(&mut self, trap: Trap) -> Result<(), Fail> {
         if self.guard.is_original() {
+            self.stamp(At::Begun);
             // An end or other privileges may be in the news; the former is told below.
             let _ = self.hear();
         }

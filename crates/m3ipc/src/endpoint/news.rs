@@ -79,6 +79,7 @@ impl Endpoint {
             }
             News::Area(news) => self.area_news(&news, fds),
             News::Traps(traps) => self.traps = traps,
+            News::Trace(news) => self.trace_news(news, fds),
             News::Berth { peer, .. } => self.lie_still_for(Address(peer), fds),
             News::Notified { source, bits, by } => {
                 let noted = self.inbox.foreign.entry(source).or_insert(Foreign { bits: 0, by });
@@ -132,6 +133,8 @@ impl Endpoint {
             desk.set_since(since_ns, m3_sys::thread_id().cast_unsigned());
         }
         self.traps = traps;
+        // It knows of no tracing; who traces asks it anew.
+        self.tracing = None;
         // What the former one said still counts, and is heard death by death as ever.
         control.inherit(&mut self.control);
         self.control = control;

@@ -1,10 +1,10 @@
 //! notify: one bit per source; never waits, repeats coalesce.
 
-use super::{Endpoint, Trap};
+use super::{At, Endpoint, Trap};
 use crate::error::{Fail, NotifyError};
 use crate::timeout::Timeout;
 use m3_abi::{Address, Code};
-use m3_link::Counter;
+use m3_link::{Counter, TraceWhat};
 use m3_wire::{PeerInfo, Request};
 
 impl Endpoint {
@@ -44,8 +44,11 @@ impl Endpoint {
         if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {
             return Err(Code::CallDenied.into());
         }
-        peer.link.notify(bits);
+        self.stamp(At::Ready);
+        self.peers.get(index).link.notify(bits);
+        self.stamp(At::Published);
         self.alert(index, true);
+        self.trace_unnumbered(index, TraceWhat::Notify, 0);
         self.desk.count(Counter::Notified);
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use super::inbox::Foreign;
 use super::wait::Want;
-use super::{Endpoint, Identity, Trap};
+use super::{At, Endpoint, Identity, Trap};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::{Deadline, Timeout};
 use m3_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
@@ -16,7 +16,7 @@ const TICKS_PER_FULL_LOOK: u64 = 100_000_000;
 /// gets only so many of them in before one message of another.
 const NOTES_AGAIN_MAX: u32 = 32;
 /// So many messages of one who speaks alone are taken before the clock and all links are looked at.
-const QUICK_MAX: u32 = 64;
+pub(super) const QUICK_MAX: u32 = 64;
 /// How often a message may slip away while it is taken before the call looks up.
 const SLIPS_MAX: u32 = 32;
 
@@ -92,6 +92,7 @@ impl Endpoint {
             Source::From(address) => address,
         };
         let received = self.receive_from(source, room, limit.deadline());
+        self.trace_done();
         received.map_err(|fail| ReceiveError::of(fail, peer))
     }
 
@@ -105,7 +106,14 @@ impl Endpoint {
                 arrival.state.kind == Kind::Request
             })
         });
+        self.trace_done();
         received.map_err(|fail| ReceiveError::of(fail, ANY))
+    }
+
+    /// Whether messages always go through the queue that orders senders by time, also where one speaks
+    /// alone: for measurements of what that queue costs.
+    pub fn order_always(&mut self, always: bool) {
+        self.quick_max = if always { 0 } else { QUICK_MAX };
     }
 
     fn receive_from(&mut self, source: Source, room: &mut [u8], deadline: Deadline) -> Result<Long, Fail> {
@@ -165,7 +173,7 @@ impl Endpoint {
         room: &mut [u8],
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Option<Result<Option<Long>, Fail>> {
-        let ordinary = self.quick < QUICK_MAX
+        let ordinary = self.quick < self.quick_max
             && self.notes_again == 0
             && self.inbox.is_empty()
             && !self.faces.iter().any(|face| face.hints.any());
@@ -255,10 +263,12 @@ impl Endpoint {
     }
 
     fn take_notification(&mut self, index: u32) -> Option<Long> {
+        self.stamp(At::Found);
         let peer = self.peers.get_mut(index);
         let identity = peer.identity;
         let source = identity.address;
         let bits = peer.link.take_notification()?;
+        self.trace_noted(index);
         self.taken_ticks = m3_sys::ticks();
         self.desk.count(Counter::Received);
         self.latest = Some(identity);

@@ -4,7 +4,7 @@ use super::blocks::is_large;
 use super::peers::UNASKED;
 use super::send::Outgoing;
 use super::wait::Want;
-use super::{Endpoint, Trap};
+use super::{At, Endpoint, Trap};
 use crate::error::{Fail, ReplyError};
 use crate::timeout::Timeout;
 use m3_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
@@ -124,13 +124,18 @@ impl Endpoint {
         if !link.owes_answer() {
             return Ok(Answer::NotAwaited);
         }
+        if let Some(tracing) = &mut self.tracing {
+            tracing.ready(link.owed());
+        }
         let answer = link
             .answer(kind, m_type, payload, outgoing.cargo())
             .map_err(|broken| self.poison(index, broken))?;
         if answer == Answer::Posted {
+            self.stamp(At::Published);
             m3_sys::pause_point("server.answered");
             self.alert(index, false);
             m3_sys::pause_point("server.woken");
+            self.trace_gave(index, m_type, outgoing.long.len());
             self.desk.count(Counter::Sent);
         }
         Ok(answer)
@@ -143,10 +148,14 @@ impl Endpoint {
         if !peer.link.is_free().unwrap_or(false) {
             return Err(Code::ProcSts.into());
         }
-        let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = peer.link.post(Kind::Reply, UNASKED, m_type, payload, outgoing.cargo());
         let address = peer.address();
+        self.stamp(At::Ready);
+        let Outgoing { m_type, payload, .. } = outgoing;
+        let link = &mut self.peers.get_mut(index).link;
+        let posted = link.post(Kind::Reply, UNASKED, m_type, payload, outgoing.cargo());
+        self.stamp(At::Published);
         self.alert(index, false);
+        self.trace_gave(index, m_type, outgoing.long.len());
         let want = Want { verb: Verb::None, peer: address, index: Some(index), posted: None, own_cell: true };
         let waited = self.wait(want, grace, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);

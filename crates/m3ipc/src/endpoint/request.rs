@@ -2,7 +2,7 @@
 
 use super::send::Outgoing;
 use super::sendrec::End;
-use super::{Endpoint, Trap};
+use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::Timeout;
 use m3_abi::{Address, Code, Message};
@@ -54,12 +54,14 @@ impl Endpoint {
             Ok(None) if self.arm(pending.to) => self.look_for_answer(pending),
             other => other,
         };
+        self.trace_done();
         polled.map_err(|fail| SendRecError::of(fail, to))
     }
 
     fn poll_answer(&mut self, pending: &mut PendingRequest) -> Result<Option<Message>, Fail> {
         self.stand()?;
         self.disarm();
+        self.stamp(At::Looked);
         self.look_for_answer(pending)
     }
 

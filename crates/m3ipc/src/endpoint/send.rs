@@ -2,7 +2,7 @@
 
 use super::blocks::{is_large, is_too_long};
 use super::wait::Want;
-use super::{Endpoint, Trap};
+use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendError};
 use crate::timeout::{Deadline, Timeout};
 use m3_abi::{ANY, Address, BLOCK_NAME_BYTES, Code, Message, PAYLOAD_BYTES};
@@ -169,12 +169,17 @@ impl Endpoint {
         if !deadline.no_wait && self.peer_sends_here(index) {
             return Err(Code::Locked.into());
         }
-        let peer = self.peers.get_mut(index);
+        let link = &mut self.peers.get_mut(index).link;
+        if let Some(tracing) = &mut self.tracing {
+            tracing.ready(None);
+        }
         let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = peer.link.post(kind, m3_sys::ticks(), m_type, payload, outgoing.cargo());
+        let posted = link.post(kind, m3_sys::ticks(), m_type, payload, outgoing.cargo());
+        self.stamp(At::Published);
         m3_sys::pause_point("client.posted");
         self.alert(index, true);
         m3_sys::pause_point("client.woken");
+        self.trace_gave(index, m_type, outgoing.long.len());
         Ok(posted)
     }
 
@@ -299,11 +304,15 @@ impl Endpoint {
         match peer.status.mode() {
             Mode::Awake => {}
             Mode::OnLinks(source) if source == ANY || source == self.address => {
-                peer.link.knock();
+                self.stamp(At::Waking);
+                self.peers.get(index).link.knock();
+                self.stamp(At::Woken);
                 self.desk.count(Counter::Woke);
             }
             Mode::AtBell(source) if source == ANY || source == self.address => {
+                self.stamp(At::Waking);
                 self.ring(index);
+                self.stamp(At::Woken);
                 self.desk.count(Counter::Woke);
             }
             Mode::OnLinks(_) | Mode::AtBell(_) => {}

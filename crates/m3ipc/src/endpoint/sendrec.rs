@@ -3,7 +3,7 @@
 use super::blocks::is_large;
 use super::send::Outgoing;
 use super::wait::Want;
-use super::{Endpoint, Trap};
+use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::{Deadline, Timeout};
 use m3_abi::{Address, Code, MESSAGE_BYTES, Message};
@@ -76,6 +76,7 @@ impl Endpoint {
         self.park();
         let answered = self.call_until_answered(index, outgoing, room, deadline);
         self.unpark();
+        self.trace_done();
         answered
     }
 
@@ -239,11 +240,13 @@ impl Endpoint {
         arrival: Arrival,
         room: &mut [u8],
     ) -> Result<Option<Incoming>, Fail> {
+        self.stamp(At::Found);
         let peer = self.peers.get_mut(index);
         match peer.link.take(arrival, room) {
             Ok(None) => Ok(None),
             Ok(Some(mut incoming)) => {
                 self.latest = Some(peer.identity);
+                self.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
                 match incoming.kind {
                     // Its sender may sleep until now.
                     Kind::Send => self.alert(index, false),

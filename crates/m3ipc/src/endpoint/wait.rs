@@ -4,7 +4,7 @@
 //! so whoever publishes afterwards wakes us. It ends by itself about once a
 //! second: to see whether the daemon lives, since only it tells of deaths.
 
-use super::Endpoint;
+use super::{At, Endpoint};
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -66,6 +66,7 @@ impl Endpoint {
         mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut look = |endpoint: &mut Self| {
+            endpoint.stamp(At::Looked);
             let found = look(endpoint)?;
             if found.is_none() {
                 endpoint.serve_copies();
@@ -203,6 +204,7 @@ impl Endpoint {
         let until_ns = nap.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
         let ended =
             if at_bell { self.sleep_at_bell(news, until_ns) } else { self.sleep_on(&words, news, until_ns) };
+        self.stamp(At::Ran);
         let checked = ended.and_then(|ended| match ended {
             // Neither a peer that wakes us without end nor much to do must keep us from
             // looking after the daemon: newcomers wait until its successor knows us.

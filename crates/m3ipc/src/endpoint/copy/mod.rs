@@ -26,11 +26,11 @@ pub use lend::Loan;
 pub(super) use serve::Serving;
 pub(super) use state::{Copies, Copying};
 
-use super::Endpoint;
+use super::{At, Endpoint};
 use crate::error::{CopyError, Fail};
 use crate::timeout::{Deadline, Timeout};
 use m3_abi::{ANY, Address, Code, NONE, SELF};
-use m3_link::berth as words;
+use m3_link::{TraceWhat, berth as words};
 use m3_sys::{Bytes, Room};
 use pump::Leg;
 
@@ -151,7 +151,7 @@ impl Endpoint {
         let bytes = from.bytes();
         let copied = self.begin_copy(to, bytes as u64, Role::Destination, limit).and_then(|begun| {
             begun.map_or(Ok(()), |(index, deadline)| {
-                self.copy_one(index, location, &mut Own::From(from), bytes, deadline)
+                self.copy_traced(index, location, &mut Own::From(from), bytes, deadline)
             })
         });
         copied.map_err(|fail| CopyError::of(fail, to))
@@ -171,7 +171,7 @@ impl Endpoint {
         let bytes = into.bytes();
         let copied = match self.begin_copy(from, bytes as u64, Role::Source, limit) {
             Ok(Some((index, deadline))) => {
-                self.copy_one(index, location, &mut Own::Into(into), bytes, deadline)
+                self.copy_traced(index, location, &mut Own::Into(into), bytes, deadline)
             }
             Ok(None) => Ok(()),
             Err(fail) => Err(fail),
@@ -203,6 +203,7 @@ impl Endpoint {
     ) -> Result<Option<(u32, Deadline)>, Fail> {
         self.copies.begin();
         self.stand()?;
+        self.stamp(At::Begun);
         self.disarm();
         if party == ANY || party == NONE || party == SELF || party == self.address {
             return Err(Code::Endpoint.into());
@@ -226,6 +227,23 @@ impl Endpoint {
             *peer.copying = Copying::default();
         }
         Ok(index)
+    }
+
+    /// The same, stamped where this endpoint is traced.
+    #[inline]
+    fn copy_traced(
+        &mut self,
+        index: u32,
+        location: Location,
+        own: &mut Own<'_>,
+        bytes: usize,
+        deadline: Deadline,
+    ) -> Result<(), Fail> {
+        self.stamp(At::Ready);
+        let copied = self.copy_one(index, location, own, bytes, deadline);
+        self.stamp(At::Published);
+        self.trace_unnumbered(index, TraceWhat::Copy, bytes);
+        copied
     }
 
     /// Copies between one's own memory and that of one party.

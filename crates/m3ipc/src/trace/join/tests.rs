@@ -1,0 +1,98 @@
+use super::*;
+
+const CLIENT: Address = Address(29);
+const SERVER: Address = Address(30);
+
+fn gave(kind: Kind, sequence: u64, answers: u64, peer: Address, begun: u64) -> TraceRecord {
+    TraceRecord {
+        what: TraceWhat::Message(kind),
+        sequence,
+        answers,
+        peer,
+        m_type: 7,
+        bytes: 0,
+        half: TraceHalf::Gave { begun, ready: begun + 10, published: begun + 15, wake: None },
+    }
+}
+
+fn took(kind: Kind, sequence: u64, answers: u64, peer: Address, looked: u64) -> TraceRecord {
+    TraceRecord {
+        half: TraceHalf::Took { ran: None, looked, found: looked + 5, taken: looked + 8, done: looked + 11 },
+        ..gave(kind, sequence, answers, peer, 0)
+    }
+}
+
+/// The four halves of one call.
+fn halves() -> [(Address, TraceRecord); 4] {
+    [
+        (CLIENT, gave(Kind::Request, 4, 0, SERVER, 100)),
+        (SERVER, took(Kind::Request, 4, 0, CLIENT, 140)),
+        (SERVER, gave(Kind::Reply, 9, 4, CLIENT, 160)),
+        (CLIENT, took(Kind::Reply, 9, 4, SERVER, 200)),
+    ]
+}
+
+#[test]
+fn halves_make_a_call_in_whatever_order_rings_are_read() {
+    // Each endpoint's own halves come in order; those of the two in any.
+    for order in [[0, 1, 2, 3], [0, 3, 1, 2], [1, 2, 0, 3]] {
+        let mut join = Join::new(10);
+        for at in order {
+            let (endpoint, record) = halves()[at];
+            join.add(endpoint, &record);
+        }
+        assert_eq!(join.take_transfers().len(), 2, "{order:?}");
+        let calls = join.take_calls();
+        let Some(call) = calls.first() else { panic!("no call from {order:?}") };
+        assert_eq!((call.request.from, call.request.to, call.answer.from), (CLIENT, SERVER, SERVER));
+        assert_eq!(call.ticks(), 111);
+        assert_eq!(call.phases().total(), 111);
+        assert_eq!(call.phases().server, 9);
+        assert_eq!(join.single(), 0);
+    }
+}
+
+#[test]
+fn an_answer_to_another_request_is_no_end_of_this_one() {
+    let mut join = Join::new(10);
+    let [request, taken, ..] = halves();
+    join.add(request.0, &request.1);
+    join.add(taken.0, &taken.1);
+    join.add(SERVER, &gave(Kind::Reply, 9, 3, CLIENT, 160));
+    join.add(CLIENT, &took(Kind::Reply, 9, 3, SERVER, 200));
+    assert!(join.take_calls().is_empty());
+}
+
+#[test]
+fn what_never_finds_its_other_half_is_bounded_and_counted() {
+    let mut join = Join::new(10);
+    for sequence in 0..1_000 {
+        join.add(CLIENT, &gave(Kind::Send, sequence, 0, SERVER, 1));
+    }
+    // The same half again and again, as a liar may say it.
+    for _ in 0..1_000 {
+        join.add(CLIENT, &gave(Kind::Send, 5, 0, SERVER, 1));
+    }
+    assert!(join.halves.len() <= 11 && join.order.len() <= 11, "{} {}", join.halves.len(), join.order.len());
+    assert!(join.single() > 1_900);
+    // Requests that are never answered.
+    for sequence in 0..1_000 {
+        join.add(CLIENT, &gave(Kind::Request, sequence, 0, SERVER, 1));
+        join.add(SERVER, &took(Kind::Request, sequence, 0, CLIENT, 1));
+    }
+    assert!(join.requests.len() <= 10 && join.requested.len() <= 10);
+}
+
+#[test]
+fn a_copy_is_whole_by_itself() {
+    let mut join = Join::new(10);
+    let copied = TraceRecord {
+        what: TraceWhat::Copy,
+        sequence: 0,
+        bytes: 4_096,
+        ..gave(Kind::Send, 0, 0, SERVER, 100)
+    };
+    join.add(CLIENT, &copied);
+    let transfers = join.take_transfers();
+    assert_eq!((transfers.len(), transfers[0].bytes, transfers[0].done), (1, 4_096, 115));
+}
