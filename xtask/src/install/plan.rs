@@ -10,6 +10,7 @@
 //! PREFIX/share/...              completions for bash, zsh and fish
 //! PREFIX/lib/systemd/...        system and user units
 //! PREFIX/lib/sysusers.d         the user m3
+//! PREFIX/share/m3ipc/wireshark   what takes captures apart
 //! ```
 
 use std::fs;
@@ -35,6 +36,7 @@ const UNITS: &[(&str, &str)] = &[
     ("dist/systemd", "lib/systemd/system"),
     ("dist/systemd/user", "lib/systemd/user"),
     ("dist/sysusers.d", "lib/sysusers.d"),
+    ("dist/wireshark", "share/m3ipc/wireshark"),
 ];
 
 /// The name that cargo gives the libraries: it forbids the crate to bear the library's own, which the Rust API has.
@@ -120,7 +122,7 @@ fn units(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error>
     for (from, to) in UNITS {
         let folder = root.join(from);
         // Not `user/` from within its parent: that has its own row.
-        let units = tree::sources(&folder, &["service", "socket", "conf"])?;
+        let units = tree::sources(&folder, &["service", "socket", "conf", "lua"])?;
         for unit in units.iter().filter(|unit| !unit.path.contains('/')) {
             let text = values.relocate(&unit.text);
             placer.file(&values.prefix.join(to).join(&unit.path), text.as_bytes(), TEXT)?;

@@ -61,6 +61,18 @@ pub fn pair(directory: &str, name: &str) {
     }
 }
 
+/// Traces a VM, if it may, until its input ends.
+pub fn tracer(directory: &str, name: &str) {
+    let vm = vm(directory, name).id();
+    let mut node = Node::find(Path::new(directory)).expect("the node runs");
+    let traced = node.trace(vm, m3ipc::trace::TraceConfig::default());
+    match &traced {
+        Ok(_) => println!("traces"),
+        Err(error) => println!("refused {}", error.code.number()),
+    }
+    lines().for_each(drop);
+}
+
 /// Takes as many names as one may, each as long as it may be.
 pub fn named(directory: &str, name: &str, number: &str) {
     let mut me = vm(directory, name).bind_any().expect("a slot");

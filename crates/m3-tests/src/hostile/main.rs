@@ -51,6 +51,7 @@ fn main() -> ExitCode {
             intruder::run(directory, vm, victim, listener, daemon);
         }
         ("stranger", [directory, vm, victim]) => intruder::stranger(directory, vm, victim),
+        ("tracer", [directory, vm]) => honest::tracer(directory, vm),
         ("seals", [directory, vm, victim, foreign @ ..]) => seals::run(directory, vm, victim, foreign),
         _ => return usage(),
     }

@@ -1,6 +1,6 @@
 //! Scripts of wrong frames: any bytes, requests with any numbers, and those bent.
 
-use m3_wire::{Await, BindKind, NodeParams, Privileges, Request, VmParams, decode, encode};
+use m3_wire::{Await, BindKind, NodeParams, Privileges, Request, TraceRequest, VmParams, decode, encode};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::path::Path;
@@ -146,7 +146,11 @@ pub fn requests() -> impl Strategy<Value = Request> {
             Just(Request::Mapped),
             Just(Request::Claim),
             Just(Request::Left),
-            Just(Request::HangBell)
+            Just(Request::HangBell),
+            Just(Request::Trace(TraceRequest::End)),
+            Just(Request::Trace(TraceRequest::Mapped)),
+            (vms(), 0..200_u32, any::<bool>())
+                .prop_map(|(vm, slots, sharp)| Request::Trace(TraceRequest::Begin { vm, slots, sharp })),
         ],
         (vms(), pids(), -40..300).prop_map(|(vm, pid, slot)| Request::BindOther { vm, pid, slot }),
         (vms(), addresses()).prop_map(|(vm, address)| Request::Unbind { vm, address }),

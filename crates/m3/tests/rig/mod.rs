@@ -151,6 +151,14 @@ impl Running {
         child.wait().unwrap();
     }
 
+    /// How it ended, if it has; itself, if not.
+    pub fn if_ended(mut self) -> Result<Ended, Self> {
+        match self.child.as_mut().unwrap().try_wait().unwrap() {
+            Some(_) => Ok(self.wait()),
+            None => Err(self),
+        }
+    }
+
     /// Waits until it ends by itself.
     pub fn wait(mut self) -> Ended {
         let begun = Instant::now();
