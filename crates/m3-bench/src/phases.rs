@@ -4,8 +4,7 @@
 //! T1 prepare   T2 deliver to the receiver   T3 find the message   T4 handle it: copy, sender
 //! T5 the two switches: publish to wake, wake to run, run to read     server: its own work in between
 //! ```
-//! Each row is measured twice in turn, round by round: once without stamps, for the total, and once with them, for
-//! the parts. The stamps of m3ipc are those of `m3 trace`, written by the library's own path; those of the
+//! In each row trips without stamps, for the total, and trips with them, for the parts, take turns block by block. The stamps of m3ipc are those of `m3 trace`, written by the library's own path; those of the
 //! kernel's mechanisms stand around their system calls, so what the kernel does inside (T3, T4, the switch) is one.
 //! The sum of the parts must be the total plus the stated cost of the stamps, within 5 %: that is printed.
 //!
@@ -104,8 +103,6 @@ pub struct Shape {
     pub bytes: usize,
     /// For how long it is measured.
     pub span_ns: u64,
-    /// Whether peers that stamp for themselves do so.
-    pub stamped: bool,
     /// Whether the server goes through the queue of senders also where one speaks alone.
     pub queued: bool,
 }

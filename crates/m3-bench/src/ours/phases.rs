@@ -33,22 +33,14 @@ const SLOTS: u32 = 16_384;
 const BLOCK: usize = 16;
 const WARM_TRIPS: u64 = 8;
 
-/// A VM for one pair, traced or not.
+/// A VM for one pair, which is traced.
 pub struct OpenTrace {
     open: OpenVm,
-    trace: Option<Trace>,
+    trace: Trace,
 }
 
 impl OpenTrace {
-    /// One that is not.
-    ///
-    /// # Errors
-    /// Where no VM can be made.
-    pub fn untraced(site: &Site) -> Result<Self, Error> {
-        Ok(Self { open: OpenVm::at(site)?, trace: None })
-    }
-
-    /// One that is, with sharp stamps.
+    /// One with sharp stamps.
     ///
     /// # Errors
     /// Where the VM cannot be traced.
@@ -58,7 +50,7 @@ impl OpenTrace {
         let mut node = Node::find(directory).map_err(told("reach the node of this run"))?;
         let config = TraceConfig { slots: SLOTS, sharp: true };
         let trace = node.trace(vm, config).map_err(told("trace a VM"))?;
-        Ok(Self { open, trace: Some(trace) })
+        Ok(Self { open, trace })
     }
 
     /// What both sides are told.
@@ -72,8 +64,7 @@ impl OpenTrace {
     /// # Errors
     /// Where the daemon has gone.
     pub fn read(&mut self, take: impl FnMut(Address, TraceRecord)) -> Result<(), Error> {
-        let Some(trace) = &mut self.trace else { return Ok(()) };
-        trace.poll(take).map(drop).map_err(told("read the rings"))
+        self.trace.poll(take).map(drop).map_err(told("read the rings"))
     }
 }
 
@@ -97,6 +88,11 @@ fn with_number(kind: i32, number: u64) -> Message {
 fn number_in(message: &Message) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = message.payload;
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
+}
+
+/// Whether this trip is one of a block with stamps.
+fn is_stamped(trip: u64) -> bool {
+    (trip / BLOCK as u64) % 2 == 1
 }
 
 /// The client's end: one trip after the other.
@@ -196,6 +192,9 @@ pub fn client(inherited: &Inherited, run: &Run, shape: &Shape) -> Result<Report,
     let (mut trips, mut until_ns) = (0_u64, u64::MAX);
     loop {
         let mut ticks = [0; BLOCK];
+        // Every second block is stamped, on both sides: they have the same machine.
+        let stamped = is_stamped(trips);
+        client.endpoint.stamp_now(stamped);
         for place in &mut ticks {
             *place = client.call(trips, || clock.now())?;
             trips += 1;
@@ -207,7 +206,9 @@ pub fn client(inherited: &Inherited, run: &Run, shape: &Shape) -> Result<Report,
             }
             continue;
         }
-        ticks.iter().for_each(|&ticks| report.samples.record(clock.ns(ticks).saturating_sub(cost_ns)));
+        // The first trip of a block is not like the others.
+        let plain = ticks.iter().skip(if stamped { BLOCK } else { 1 });
+        plain.for_each(|&ticks| report.samples.record(clock.ns(ticks).saturating_sub(cost_ns)));
         if now_ns >= until_ns {
             break;
         }
@@ -270,5 +271,6 @@ pub fn server(inherited: &Inherited, run: &Run, shape: &Shape) -> Result<Report,
             }
         }
         trips += 1;
+        endpoint.stamp_now(is_stamped(trips));
     }
 }

@@ -156,18 +156,18 @@ impl Kept {
     }
 }
 
+/// Whether this trip is one of a block with stamps: the blocks take turns, on both sides.
+fn is_stamped(trip: u64) -> bool {
+    (trip / BLOCK) % 2 == 1
+}
+
 /// Is one side, in a peer process.
 pub fn peer(run: &Run, inherited: Inherited, shape: &Shape) -> Result<Report, Error> {
     let end = End::new(run, inherited)?;
-    match (run.job().side, shape.stamped) {
-        (Side::Client, true) => client(run, end, shape, stamp),
-        (Side::Client, false) => client(run, end, shape, || 0),
-        (_, true) => server(run, end, stamp),
-        (_, false) => server(run, end, || 0),
-    }
+    if run.job().side == Side::Client { client(run, end, shape) } else { server(run, end) }
 }
 
-fn client(run: &Run, mut end: End, shape: &Shape, now: impl Fn() -> u64 + Copy) -> Result<Report, Error> {
+fn client(run: &Run, mut end: End, shape: &Shape) -> Result<Report, Error> {
     let start_ns = run.at_the_start()?;
     let clock = run.job().clock;
     let cost_ns = clock.cost_ns();
@@ -177,7 +177,9 @@ fn client(run: &Run, mut end: End, shape: &Shape, now: impl Fn() -> u64 + Copy) 
     let mut answer = Message::default();
     let mut until_ns = u64::MAX;
     loop {
-        for _ in 0..BLOCK {
+        let stamped = is_stamped(trips);
+        for first in (0..BLOCK).map(|at| at == 0) {
+            let now = || if stamped { stamp() } else { 0 };
             let mut at = [0; 8];
             let from = clock.now();
             at[1] = now();
@@ -190,9 +192,12 @@ fn client(run: &Run, mut end: End, shape: &Shape, now: impl Fn() -> u64 + Copy) 
             }
             at[7] = now();
             let ticks = clock.now() - from;
-            if until_ns != u64::MAX {
-                report.samples.record(clock.ns(ticks).saturating_sub(cost_ns));
-                kept.keep(trips, at);
+            // The first trip of a block is not like the others.
+            if until_ns != u64::MAX && !first {
+                match stamped {
+                    true => kept.keep(trips, at),
+                    false => report.samples.record(clock.ns(ticks).saturating_sub(cost_ns)),
+                }
             }
             trips += 1;
         }
@@ -207,12 +212,14 @@ fn client(run: &Run, mut end: End, shape: &Shape, now: impl Fn() -> u64 + Copy) 
     Ok(kept.report(Report { trips, ..report }))
 }
 
-fn server(run: &Run, mut end: End, now: impl Fn() -> u64 + Copy) -> Result<Report, Error> {
+fn server(run: &Run, mut end: End) -> Result<Report, Error> {
     run.at_the_start()?;
     let mut kept = Kept(vec![]);
     let mut trips = 0_u64;
     let mut request = Message::default();
     loop {
+        let stamped = is_stamped(trips);
+        let now = || if stamped { stamp() } else { 0 };
         let mut at = [0; 8];
         end.take(&mut request, now, &mut at)?;
         if request.is_stop() {
@@ -227,7 +234,7 @@ fn server(run: &Run, mut end: End, now: impl Fn() -> u64 + Copy) -> Result<Repor
         let answer = if end.carries() { request.answer() } else { request };
         at[2] = now();
         end.give(&answer, now, &mut at)?;
-        if at[6] != 0 {
+        if stamped {
             kept.keep(trips, at);
         }
         trips += 1;

@@ -1,10 +1,10 @@
-//! Rounds of a row: without stamps for the total, with them for the parts.
+//! Rounds of a row: trips without stamps for the total, in turn with trips that have them for the parts.
 
 use m3ipc::trace::{Call, Join, Phases, StampScale, TraceWhat, Transfer};
 
 use super::cut::{self, Cost, Cut, Load, TOLERANCE, tenth};
 use super::record::{PARTS, Part, PhaseRecord};
-use super::{Cell, OURS, Shape, kernel};
+use super::{Cell, OURS, kernel};
 use crate::clock::monotonic_ns;
 use crate::error::Error;
 use crate::job::{Job, Placement, Side, Task, Wait, Work};
@@ -92,7 +92,7 @@ pub fn rounds(
             }
             let name = name(cell);
             progress.next("phases", &name, round, rounds);
-            match one_round(bench, cell, scale, round) {
+            match one_round(bench, cell, scale) {
                 Ok(taken) => found[number].taken.push(taken),
                 Err(error) => {
                     given_up[number] = true;
@@ -117,44 +117,14 @@ pub fn name(cell: &Cell) -> String {
     format!("{mechanism} {} ({placement}, {wait}{variant})", shape.carries.name())
 }
 
-/// Both measurements of a round; which comes first changes, so that a machine that slows down or speeds up
-/// favours neither.
-fn one_round(bench: &Bench, cell: &Cell, scale: StampScale, round: u32) -> Result<Taken, Error> {
-    if round.is_multiple_of(2) {
-        let plain = plain(bench, cell)?;
-        Ok(Taken::new(&plain, stamped(bench, cell, scale)?))
-    } else {
-        let cuts = stamped(bench, cell, scale)?;
-        Ok(Taken::new(&plain(bench, cell)?, cuts))
-    }
-}
-
-fn plain(bench: &Bench, cell: &Cell) -> Result<Samples, Error> {
-    if cell.mechanism == OURS { ours(bench, cell, None) } else { Ok(kernel(bench, cell, false)?.0) }
-}
-
-fn stamped(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Vec<Cut>, Error> {
-    let cuts: Vec<Cut> = if cell.mechanism == OURS {
-        traced(bench, cell, scale)?
-    } else {
-        let (_, cuts) = kernel(bench, cell, true)?;
-        cuts.into_iter().map(|cut| cut.map(|ticks| scale.ns(ticks))).collect()
-    };
-    if cuts.len() < TRIPS_LEAST {
+/// One run of both sides, in which blocks of trips with stamps and without take turns.
+fn one_round(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Taken, Error> {
+    let (plain, cuts) =
+        if cell.mechanism == OURS { ours(bench, cell, scale)? } else { kernel(bench, cell, scale)? };
+    if cuts.len() < TRIPS_LEAST || plain.count() == 0 {
         return Err(Error::Usage(format!("only {} trips were stamped; run with --millis 100", cuts.len())));
     }
-    Ok(cuts)
-}
-
-fn traced(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Vec<Cut>, Error> {
-    let mut open = OpenTrace::begin(&bench.site)?;
-    ours(bench, cell, Some(&open))?;
-    let mut join = Join::new(HALVES);
-    open.read(|endpoint, record| join.add(endpoint, &record))?;
-    let is_copy = |transfer: &Transfer| transfer.what == TraceWhat::Copy;
-    let mut copies: Vec<Transfer> = join.take_transfers().into_iter().filter(is_copy).collect();
-    copies.sort_by_key(|copy| copy.begun);
-    Ok(join.take_calls().iter().map(|call| of_call(call, &copies, scale)).collect())
+    Ok(Taken::new(&plain, cuts))
 }
 
 /// One call of m3ipc in its parts; a copy that the server made meanwhile is part of its handling.
@@ -185,48 +155,54 @@ fn of_call(call: &Call, copies: &[Transfer], scale: StampScale) -> Cut {
     cut.map(|ticks| scale.ns(ticks))
 }
 
-fn job(bench: &Bench, cell: &Cell, side: Side, shape: Shape, names: &[String]) -> Job {
+fn job(bench: &Bench, cell: &Cell, side: Side, names: &[String]) -> Job {
     Job {
         mechanism: cell.mechanism.into(),
         side,
         work: Work::Ipc2,
         wait: cell.wait,
-        bytes: shape.bytes,
+        bytes: cell.shape.bytes,
         cpu: bench.cpus.of(cell.placement, side),
         fds: vec![],
         names: names.to_vec(),
         clock: bench.clock,
-        task: Task::Phases(shape),
+        task: Task::Phases(cell.shape),
     }
 }
 
-/// Runs a pair of m3ipc, in the VM of a trace where there is one; gives the client's times.
-fn ours(bench: &Bench, cell: &Cell, traced: Option<&OpenTrace>) -> Result<Samples, Error> {
-    let alone = traced.is_none().then(|| OpenTrace::untraced(&bench.site)).transpose()?;
-    let open = traced.or(alone.as_ref()).ok_or(Error::PeerGone)?;
+/// Runs a pair of m3ipc in a traced VM; gives the times of trips without stamps, and the parts of those with.
+fn ours(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<(Samples, Vec<Cut>), Error> {
+    let mut open = OpenTrace::begin(&bench.site)?;
     let names = open.names();
     let mut crew = Crew::new(bench.grace_ns);
     for side in [Side::Server, Side::Client] {
-        crew.start(&bench.site, job(bench, cell, side, cell.shape, &names), vec![])?;
+        crew.start(&bench.site, job(bench, cell, side, &names), vec![])?;
     }
     crew.ready()?;
     crew.go(0, monotonic_ns() + WARM_NS)?;
     crew.finish(WARM_NS + cell.shape.span_ns, &[0, 1])?;
-    Ok(crew.report(1).ok_or(Error::PeerGone)?.samples.clone())
+    let plain = crew.report(1).ok_or(Error::PeerGone)?.samples.clone();
+    let mut join = Join::new(HALVES);
+    open.read(|endpoint, record| join.add(endpoint, &record))?;
+    let is_copy = |transfer: &Transfer| transfer.what == TraceWhat::Copy;
+    let mut copies: Vec<Transfer> = join.take_transfers().into_iter().filter(is_copy).collect();
+    copies.sort_by_key(|copy| copy.begun);
+    Ok((plain, join.take_calls().iter().map(|call| of_call(call, &copies, scale)).collect()))
 }
 
-/// Runs a pair of a kernel mechanism; gives the client's times, and the parts of the trips that both stamped.
-fn kernel(bench: &Bench, cell: &Cell, stamped: bool) -> Result<(Samples, Vec<[u64; PARTS]>), Error> {
-    let shape = Shape { stamped, ..cell.shape };
+/// Runs a pair of a kernel mechanism; gives the same.
+fn kernel(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<(Samples, Vec<Cut>), Error> {
     let Transport { client, server, names, keep: _keep } = kernel::open(cell.mechanism)?;
     let mut crew = Crew::new(bench.grace_ns);
-    crew.start(&bench.site, job(bench, cell, Side::Server, shape, &names), server)?;
-    crew.start(&bench.site, job(bench, cell, Side::Client, shape, &names), client)?;
+    crew.start(&bench.site, job(bench, cell, Side::Server, &names), server)?;
+    crew.start(&bench.site, job(bench, cell, Side::Client, &names), client)?;
     crew.ready()?;
     crew.go(0, monotonic_ns() + WARM_NS)?;
-    crew.finish(WARM_NS + shape.span_ns, &[0, 1])?;
+    crew.finish(WARM_NS + cell.shape.span_ns, &[0, 1])?;
     let (server, client) = (crew.report(0).ok_or(Error::PeerGone)?, crew.report(1).ok_or(Error::PeerGone)?);
-    Ok((client.samples.clone(), kernel::cuts(&client.stamps, &server.stamps)))
+    let cuts = kernel::cuts(&client.stamps, &server.stamps);
+    let scaled = cuts.into_iter().map(|cut| cut.map(|ticks| scale.ns(ticks)));
+    Ok((client.samples.clone(), scaled.collect()))
 }
 
 /// What stamping adds to each part, request and answer together: stamps, and records.

@@ -16,8 +16,8 @@ const INLINE_BYTES: usize = 40;
 /// All trips that the arguments ask for.
 #[must_use]
 pub fn cells(args: &BenchArgs, cpus: &Cpus) -> Vec<Cell> {
-    let span_ns = args.millis.unwrap_or(if args.quick { 20 } else { 60 }) * MS;
-    let shape = |carries, bytes| Shape { carries, bytes, span_ns, stamped: false, queued: false };
+    let span_ns = args.millis.unwrap_or(if args.quick { 40 } else { 120 }) * MS;
+    let shape = |carries, bytes| Shape { carries, bytes, span_ns, queued: false };
     let ours = |shape, placement, wait| Cell { mechanism: OURS, shape, placement, wait, experiment: None };
     let mut cells = vec![];
     if args.experiment.is_none() {

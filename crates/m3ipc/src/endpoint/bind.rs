@@ -117,6 +117,7 @@ fn attach(
         copies: Copies::new(*copy_granted),
         areas: super::areas::Areas::default(),
         tracing: None,
+        set_aside: None,
         left: None,
     })
 }

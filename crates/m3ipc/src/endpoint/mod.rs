@@ -137,6 +137,8 @@ pub struct Endpoint {
     areas: areas::Areas,
     /// Where somebody traces this VM.
     tracing: Option<Box<Tracing>>,
+    /// The same while no stamps are wanted.
+    set_aside: Option<Box<Tracing>>,
     /// Why nothing can be done with this endpoint any more.
     left: Option<Code>,
 }

@@ -134,7 +134,7 @@ impl Endpoint {
         }
         self.traps = traps;
         // It knows of no tracing; who traces asks it anew.
-        self.tracing = None;
+        (self.tracing, self.set_aside) = (None, None);
         // What the former one said still counts, and is heard death by death as ever.
         control.inherit(&mut self.control);
         self.control = control;
