@@ -3,8 +3,9 @@
  *
  *     cc -o copy_between copy_between.c $(pkg-config --cflags --libs m3ipc) && ./copy_between
  *
- * The parent is the third party. The reader lends its block with a request, to be read;
- * the writer lends room for it, to be written. Both wait until the parent answers.
+ * The parent is the third party. The source lends its block with a request, to be read: for
+ * that call and no longer. The destination grants room for it, to be written, until it takes
+ * the grant back. Both wait until the parent answers.
  */
 #include <m3ipc.h>
 #include <stdio.h>
@@ -27,11 +28,10 @@ static void check(const char *who, const char *what, int code) {
 
 static unsigned char byte_at(size_t at) { return (unsigned char)(at * 31 + at / 251); }
 
-/* Lends its block with a request, and waits. */
+/* Tells the parent with a request where its block lies, and waits. */
 static int party(int nr) {
   const char *who = nr == SOURCE_NR ? "source" : "destination";
   unsigned char *block = calloc(1, BYTES);
-  struct m3_loan loan = {block, BYTES, nr == SOURCE_NR ? M3_READ : M3_WRITE};
   message m;
 
   if (block == NULL) return EXIT_FAILURE;
@@ -41,7 +41,15 @@ static int party(int nr) {
   memset(&m, 0, sizeof m);
   m.m_type = nr;
   m.m1_p1 = (char *)block;
-  check(who, "sendrec_lent", m3_sendrec_lent_T(PARENT_NR, &m, &loan, 1, 20000));
+  if (nr == SOURCE_NR) {
+    struct m3_loan loan = {block, BYTES, M3_READ};
+    check(who, "sendrec_lent", m3_sendrec_lent_T(PARENT_NR, &m, &loan, 1, 20000));
+  } else {
+    m3_grant_t grant = 0;
+    check(who, "grant", m3_grant(PARENT_NR, block, BYTES, M3_WRITE, &grant));
+    check(who, "sendrec", mnx_sendrec_T(PARENT_NR, &m, 20000));
+    check(who, "revoke", m3_revoke(grant));
+  }
   for (size_t at = 0; at < BYTES; at++) {
     if (block[at] != byte_at(at)) {
       fprintf(stderr, "%s: byte %lu is wrong\n", who, (unsigned long)at);

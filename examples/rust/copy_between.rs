@@ -4,10 +4,12 @@
 //! cargo run --release -p m3ipc --example copy_between
 //! ```
 //!
-//! The source lends its block with a request, to be read; the destination
-//! lends room for it, to be written. Both wait until the third answers.
+//! The source lends its block with a request, to be read: for that call and no longer. The destination
+//! grants room for it, to be written, until it takes the grant back. Both wait until the third answers.
 
-use m3ipc::{Address, Endpoint, Loan, Location, Message, Node, Source, Timeout, Vm, VmConfig};
+use m3ipc::{
+    Address, Audience, Endpoint, Grant, Loan, Location, Message, Node, Rights, Source, Timeout, Vm, VmConfig,
+};
 use std::error::Error;
 use std::time::Instant;
 
@@ -34,18 +36,28 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Lends a block with a request, and waits.
 fn party(vm: &Vm, role: i32) -> Result<(), Box<dyn Error>> {
     let mut me = vm.bind_thread(None)?;
-    let mut block = vec![0_u8; BYTES];
-    if role == SOURCE {
-        block.iter_mut().enumerate().for_each(|(at, byte)| *byte = byte_at(at));
-    }
-    let loan = if role == SOURCE { Loan::read(&block) } else { Loan::write(&mut block) };
-    let request = Message::new(role).with_bytes(&loan.address().to_ne_bytes());
-    me.sendrec_lent(THIRD, &request, &[loan], Timeout::Never)?;
+    let block = if role == SOURCE { lend(&mut me)? } else { grant(&mut me)? };
     let right = block.iter().enumerate().all(|(at, byte)| *byte == byte_at(at));
     if right { Ok(()) } else { Err("the block is not what it should be".into()) }
+}
+
+/// Lends a block with a request, and waits.
+fn lend(me: &mut Endpoint) -> Result<Vec<u8>, Box<dyn Error>> {
+    let block: Vec<u8> = (0..BYTES).map(byte_at).collect();
+    let loan = Loan::read(&block);
+    let request = Message::new(SOURCE).with_bytes(&loan.address().to_ne_bytes());
+    me.sendrec_lent(THIRD, &request, &[loan], Timeout::Never)?;
+    Ok(block)
+}
+
+/// Grants room for a block, tells the grant's name with a request, and waits.
+fn grant(me: &mut Endpoint) -> Result<Vec<u8>, Box<dyn Error>> {
+    let grant = me.grant(Audience::Only(THIRD), vec![0; BYTES], Rights::Write)?;
+    let request = Message::new(DESTINATION).with_bytes(&grant.to_u64().to_ne_bytes());
+    me.sendrec(THIRD, &request)?;
+    me.revoke(grant)?.ok_or_else(|| "the memory is the endpoint's".into())
 }
 
 fn byte_at(at: usize) -> u8 {
@@ -57,9 +69,11 @@ fn serve(third: &mut Endpoint) -> Result<(), Box<dyn Error>> {
     let mut asked = [(Address(0), Location::At(0)); 2];
     for _ in 0..2 {
         let request = third.receive(Source::Any)?;
-        let place = if request.m_type == SOURCE { 0 } else { 1 };
-        let address = request.payload.first_chunk().copied().map_or(0, u64::from_ne_bytes);
-        asked[place] = (request.source, Location::At(address));
+        let named = request.payload.first_chunk().copied().map_or(0, u64::from_ne_bytes);
+        match request.m_type {
+            SOURCE => asked[0] = (request.source, Location::At(named)),
+            _ => asked[1] = (request.source, Location::Granted(Grant::from_u64(named), 0)),
+        }
     }
     let began = Instant::now();
     third.copy_between(asked[0], asked[1], BYTES as u64, Timeout::Never)?;

@@ -221,6 +221,18 @@ pub fn copy_from_process(pid: i32, address: u64, into: &Room<'_>) -> Result<usiz
     copied(unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) })
 }
 
+/// Whether a process has memory still: one that ends has none from some point on, and copies no more.
+/// `true` where the kernel does not say.
+///
+/// # Source
+/// process_vm_readv(2): ESRCH
+#[must_use]
+pub fn has_memory(pid: i32) -> bool {
+    let mut byte = [0];
+    // Nothing is ever mapped there.
+    copy_from_process(pid, 8, &Room::from(&mut byte[..])) != Err(Errno::SRCH)
+}
+
 /// Copies within this process, from bytes to room that may not be there. The kernel does it,
 /// by a pipe where a filter forbids the process to copy its own memory.
 #[derive(Debug, Default)]
@@ -348,6 +360,19 @@ mod tests {
             assert_eq!(own.copy_out(&Bytes::from(&sent[..10]), &Room::from(&mut got[..])), Ok(10));
             assert_eq!(got, sent[..10]);
         }
+    }
+
+    #[test]
+    fn who_lives_has_memory() {
+        assert!(has_memory(crate::process_id()));
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        // Not waited for, it is a process without memory in the end.
+        while has_memory(pid) {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        child.wait().unwrap();
+        assert!(!has_memory(i32::MAX));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use area::{
 };
 pub use bell::{Bell, Clapper};
 pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
-pub use copy::{Bytes, OwnCopy, Room, copy_from_process, copy_to_process, lent_bytes, lent_room};
+pub use copy::{Bytes, OwnCopy, Room, copy_from_process, copy_to_process, has_memory, lent_bytes, lent_room};
 pub use cpu::{ask_for_short_turns, current_cpu, pin_to, relax, yield_cpu};
 pub use fork::{ForkGuard, NotForChildren};
 pub use futex::{WAIT_WORDS_MAX, Waiting, wait, wait_any, wake};

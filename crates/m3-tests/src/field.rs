@@ -167,6 +167,20 @@ impl UsersNode {
         Node::find(&self.directory).expect("the daemon of the test runs")
     }
 
+    /// Kills the daemon, and starts no other.
+    pub fn kill_daemon(&mut self) {
+        crate::signals::kill(self.daemon_pid());
+        while !self.daemon.has_ended() {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+
+    /// Starts a daemon of one's own for all users in place of a killed one.
+    pub fn restart_daemon(&mut self) {
+        let arguments = ["--runtime-dir", self.path(), "--log-level", "error", "--system"];
+        self.daemon = Role::start(0, "daemon", &arguments);
+    }
+
     /// Descriptors that the daemon holds now.
     #[must_use]
     pub fn daemon_fds(&self) -> usize {

@@ -5,6 +5,7 @@
 
 pub mod crash;
 pub mod field;
+pub mod fuse;
 pub mod memory;
 pub mod raw;
 pub mod signals;

@@ -6,6 +6,7 @@
 #![allow(unsafe_code)]
 
 use m3_sys::{Bytes, Errno, Room};
+use std::os::fd::AsRawFd;
 
 const USERFAULTFD_API: libc::c_ulong = 0xc018_aa3f;
 const USERFAULTFD_REGISTER: libc::c_ulong = 0xc020_aa00;
@@ -101,6 +102,82 @@ impl Memory {
         if agreed == 0 && registered == 0 { Ok(()) } else { Err(Errno::PERM) }
     }
 }
+
+/// What another thread does to the second half of a party's memory, again and again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unrest {
+    /// It may not be accessed, and may again.
+    Protect,
+    /// Other memory comes in its place.
+    Replace,
+    /// The file behind it is cut, and grows again.
+    Shrink,
+}
+
+impl Memory {
+    /// A file's pages in place of its own.
+    ///
+    /// # Errors
+    /// Of open(2) and mmap(2).
+    pub fn map_file(&mut self, path: &std::path::Path) -> Result<(), Errno> {
+        use rustix::fs::{Mode, OFlags, open};
+        let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let (flags, protection) = (libc::MAP_PRIVATE | libc::MAP_FIXED, libc::PROT_READ | libc::PROT_WRITE);
+        self.replace(0, flags, protection, file.as_raw_fd())
+    }
+
+    /// From now on its second half is never at rest.
+    ///
+    /// # Panics
+    /// Where the system has no memory for that.
+    pub fn unsettle(&mut self, unrest: Unrest) {
+        let half = self.bytes / 2;
+        let whole = self.bytes as u64;
+        let file =
+            rustix::fs::memfd_create("m3-tests", rustix::fs::MemfdFlags::CLOEXEC).expect("a file in memory");
+        if unrest == Unrest::Shrink {
+            let protection = libc::PROT_READ | libc::PROT_WRITE;
+            rustix::fs::ftruncate(&file, whole).expect("it grows");
+            let flags = libc::MAP_SHARED | libc::MAP_FIXED;
+            self.replace(0, flags, protection, file.as_raw_fd()).expect("mapped");
+        }
+        let memory = Self { start: self.start, bytes: self.bytes };
+        std::thread::spawn(move || {
+            for round in 0_u64.. {
+                match unrest {
+                    Unrest::Protect => memory.protect_half(round.is_multiple_of(2)),
+                    Unrest::Replace => {
+                        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+                        let _ = memory.replace(half, flags, libc::PROT_READ | libc::PROT_WRITE, -1);
+                    }
+                    Unrest::Shrink => {
+                        let bytes = if round.is_multiple_of(2) { half as u64 } else { whole };
+                        let _ = rustix::fs::ftruncate(&file, bytes);
+                    }
+                }
+                std::thread::sleep(std::time::Duration::from_micros(50));
+            }
+        });
+    }
+
+    /// Puts another mapping in the place of this one from an offset on.
+    fn replace(&self, from: usize, flags: i32, protection: i32, fd: i32) -> Result<(), Errno> {
+        let start = self.start.wrapping_add(from).cast();
+        // SAFETY: our own mapping, which nobody holds a reference into; only the kernel looks at it.
+        let mapped = unsafe { libc::mmap(start, self.bytes - from, protection, flags, fd, 0) };
+        if mapped == libc::MAP_FAILED { Err(Errno::NOMEM) } else { Ok(()) }
+    }
+
+    fn protect_half(&self, forbid: bool) {
+        let half = self.bytes / 2;
+        let protection = if forbid { libc::PROT_NONE } else { libc::PROT_READ | libc::PROT_WRITE };
+        // SAFETY: our own mapping; only the kernel looks at that half.
+        unsafe { libc::mprotect(self.start.wrapping_add(half).cast(), self.bytes - half, protection) };
+    }
+}
+
+// SAFETY: an address and a length; what lies there is only reached by system calls from other threads.
+unsafe impl Send for Memory {}
 
 /// From now on the kernel refuses this process process_vm_readv and writev.
 ///

@@ -19,9 +19,11 @@
 //! | `attach A` | attaches area A; its code |
 //! | `block` | the sum of its block |
 //! | `pass N` | a message to N with its block, which it keeps naming; its code |
+//! | `unrest HOW` | another thread does this to its second half for ever: `protect`, `replace`, `shrink` |
+//! | `map PATH` | its memory is this file |
 //! | `never` | its memory is a page that nobody ever fills (userfaultfd) |
 
-use m3_tests::memory::{self, Memory};
+use m3_tests::memory::{self, Memory, Unrest};
 use m3ipc::{
     Address, AreaConfig, Audience, Block, Code, Endpoint, Kind, Loan, Location, Message, Rights, Room,
     Timeout,
@@ -117,6 +119,18 @@ fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
         "unmap" => {
             memory.unmap_half();
             "0".to_owned()
+        }
+        "unrest" => {
+            memory.unsettle(match line {
+                "unrest protect" => Unrest::Protect,
+                "unrest replace" => Unrest::Replace,
+                _ => Unrest::Shrink,
+            });
+            "0".to_owned()
+        }
+        "map" => {
+            let path = line.strip_prefix("map ").unwrap_or_default();
+            said(memory.map_file(Path::new(path)).map_err(|_errno| Code::Perm))
         }
         "never" => said(memory.never_fill().map_err(|_errno| Code::Perm)),
         _ => "no such step".to_owned(),

@@ -7,6 +7,7 @@
 
 mod binding;
 mod checks;
+mod copies;
 mod death;
 mod messages;
 mod names;
@@ -39,6 +40,7 @@ pub(crate) use rows;
 
 const ROWS: usize = binding::ROWS
     + checks::ROWS
+    + copies::ROWS
     + death::ROWS
     + messages::ROWS
     + names::ROWS

@@ -4,6 +4,7 @@
 
 mod areas;
 mod codes;
+mod middle;
 mod processes;
 mod ways;
 mod world;

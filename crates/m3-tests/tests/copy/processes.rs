@@ -5,35 +5,35 @@ use m3_tests::{pattern, signals, sum};
 use m3ipc::{Node, VmConfig};
 use std::time::{Duration, Instant};
 
-const BYTES: u64 = 5 << 20;
+pub const BYTES: u64 = 5 << 20;
 
 /// One process of a copy.
-struct Process {
-    role: Role,
-    place: Place,
-    pid: i32,
+pub struct Process {
+    pub role: Role,
+    pub place: Place,
+    pub pid: i32,
 }
 
 /// Where its memory lies: its address in the VM, and that of its memory.
 #[derive(Clone)]
-struct Place {
-    address: String,
-    at: String,
+pub struct Place {
+    pub address: String,
+    pub at: String,
 }
 
 /// A node for all users with one VM that all may join.
-fn node(name: &str, granted: bool) -> (UsersNode, Node) {
+pub fn node(name: &str, granted: bool) -> (UsersNode, Node) {
     let users = UsersNode::start(name, 0, true);
     let mut node = users.node();
     node.vm_init(&VmConfig::new("copy").mode(0o777).copy_granted(granted).grace_ms(100)).unwrap();
     (users, node)
 }
 
-fn process(users: &UsersNode, user: u32, kind: &str, slot: &str) -> Process {
+pub fn process(users: &UsersNode, user: u32, kind: &str, slot: &str) -> Process {
     process_by(&[], users, user, kind, slot)
 }
 
-fn process_by(starter: &[&str], users: &UsersNode, user: u32, kind: &str, slot: &str) -> Process {
+pub fn process_by(starter: &[&str], users: &UsersNode, user: u32, kind: &str, slot: &str) -> Process {
     let mut role = Role::start_by(starter, user, kind, &[users.path(), "copy", slot, &BYTES.to_string()]);
     let mut pid = role.pid();
     let mut line = role.hear();
@@ -48,13 +48,13 @@ fn process_by(starter: &[&str], users: &UsersNode, user: u32, kind: &str, slot: 
 
 impl Process {
     /// Asks for so much of the other's memory: the code, and what was copied.
-    fn copy(&mut self, other: &Place, bytes: u64) -> (i32, u64) {
+    pub fn copy(&mut self, other: &Place, bytes: u64) -> (i32, u64) {
         let said = self.role.ask(&format!("copy {} {} {bytes}", other.address, other.at));
         let (code, copied) = said.split_once(' ').unwrap();
         (code.parse().unwrap(), copied.parse().unwrap())
     }
 
-    fn receive_from(&mut self, other: &Process, node: &mut Node) {
+    pub fn receive_from(&mut self, other: &Process, node: &mut Node) {
         self.role.tell(&format!("receive {}", other.place.address));
         let vm = node.vm_named("copy").unwrap().id();
         loop {
@@ -68,7 +68,7 @@ impl Process {
     }
 
     /// Lets one that receives from here go on; its code.
-    fn release(&mut self, other: &mut Process) -> String {
+    pub fn release(&mut self, other: &mut Process) -> String {
         assert_eq!(self.role.ask(&format!("send {}", other.place.address)), "0");
         other.role.hear()
     }

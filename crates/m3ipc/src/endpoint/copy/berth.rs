@@ -81,9 +81,20 @@ impl Endpoint {
     fn waits_on_for(&mut self, index: u32, held_ns: u64) -> bool {
         // Its death is news; whatever else they bring is for the next call.
         let _ = self.hear();
-        let Some(peer) = self.peers.find_index(index).filter(|peer| !peer.dead) else { return false };
-        let serves = self.copies.active == Some(index);
+        if held_ns > STALL_NS {
+            // No daemon may be left to tell of it.
+            self.reattach_if_cut();
+        }
+        let Some(peer) = self.peers.find_index(index) else { return false };
         let trusted = self.trusts(peer);
+        if peer.dead {
+            // One that was unbound is told of as dead, and may be in the kernel, copying.
+            let may_copy = trusted && m3_sys::has_memory(peer.identity.pid);
+            if !may_copy || held_ns > STALL_NS {
+                return false;
+            }
+        }
+        let serves = self.copies.active == Some(index);
         if !trusted && held_ns > HELD_MAX_NS {
             return false;
         }
@@ -177,11 +188,15 @@ impl Endpoint {
         let Reply::Berth { address, probe } = reply else { return Err(crate::control::unexpected()) };
         let probe = Probe { address, value: probe };
         let window = fds.into_iter().next().map(Window::map).transpose()?;
-        let copying = &mut self.peers.get_mut(index).copying;
-        if copying.direct.is_none() {
-            copying.direct = Some(may_be_direct && is_process(pid, probe) == Ok(true));
+        if self.peers.get(index).copying.direct.is_none() {
+            // What a party calls its probe must not hold the requester either.
+            let may_be_read =
+                may_be_direct && self.answers(index, probe.address, size_of_val(&probe.value) as u64);
+            let copying = &mut self.peers.get_mut(index).copying;
+            copying.direct = Some(may_be_read && is_process(pid, probe) == Ok(true));
             (copying.probe, copying.known_ticks) = (probe, m3_sys::ticks());
         }
+        let copying = &mut self.peers.get_mut(index).copying;
         if window.is_some() {
             copying.window = window;
         }
@@ -217,6 +232,11 @@ impl Endpoint {
         }
         let vouched = copying.vouches(address, bytes) || self.look_up(index, address, bytes);
         Ok(vouched.then_some(address))
+    }
+
+    /// Whether all of this memory of a peer is there and answers by itself, by a new look.
+    fn answers(&mut self, index: u32, address: u64, bytes: u64) -> bool {
+        self.look_up(index, address, bytes) && self.peers.get(index).copying.vouches(address, bytes)
     }
 
     /// Looks at the peer's memory anew; `false` where touching it may never end.

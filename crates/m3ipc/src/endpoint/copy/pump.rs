@@ -178,6 +178,7 @@ impl Endpoint {
                 self.count_emptied(destination, chunk, may_wait);
                 return Err(fail);
             }
+            m3_sys::pause_point("requester.chunk");
             chunk += 1;
             done += part as u64;
             if !matches!(destination, End::Served { .. }) {

@@ -3,6 +3,7 @@
 //! One command at a time, a chunk at a time: between two chunks it may find
 //! what it waits for, and then has to go. Everything read from the window is a claim.
 
+use super::berth::STALL_NS;
 use super::{Endpoint, Fail};
 use m3_abi::Code;
 use m3_link::{Broken, Command, Outcome, ServedWindow, What};
@@ -31,6 +32,8 @@ struct Active {
     base: u64,
     /// Chunks that were copied.
     count: u32,
+    /// When the last one was, or the command came.
+    since_ns: u64,
 }
 
 /// What one step has come to.
@@ -73,7 +76,7 @@ impl Endpoint {
 
     /// Takes up a command, or says why not.
     fn accept(&mut self, index: u32) {
-        let busy = self.copies.active.is_some_and(|active| active != index);
+        let busy = self.is_busy_for_other(index);
         if self.copies.active == Some(index) {
             self.copies.active = None;
         }
@@ -90,11 +93,25 @@ impl Endpoint {
         let Some(serving) = self.serving(index) else { return };
         match resolved {
             Ok(base) => {
-                serving.active = Some(Active { command, base, count: 0 });
+                serving.active = Some(Active { command, base, count: 0, since_ns: m3_sys::monotonic_ns() });
                 self.copies.active = Some(index);
             }
             Err(code) => serving.window.finish(Outcome { code: Some(code.number()), bytes: 0 }),
         }
+    }
+
+    /// Whether another's command is at work. One whose requester has gone, or has done nothing for
+    /// as long as it would wait itself, gives way.
+    fn is_busy_for_other(&mut self, index: u32) -> bool {
+        let Some(other) = self.copies.active.filter(|active| *active != index) else { return false };
+        let lives = self.peers.find_index(other).is_some_and(|peer| !peer.dead);
+        let since_ns = self.serving(other).and_then(|serving| serving.active).map(|active| active.since_ns);
+        let goes_on =
+            since_ns.is_some_and(|since_ns| m3_sys::monotonic_ns().saturating_sub(since_ns) < STALL_NS);
+        if !(lives && goes_on) {
+            self.end_command(other, failed(Code::ProcSts, 0));
+        }
+        lives && goes_on
     }
 
     fn serve_active(&mut self, index: u32) {
@@ -144,7 +161,7 @@ impl Endpoint {
         let own = &mut self.copies.own;
         let serving = self.peers.claimed(index).and_then(|peer| peer.serving.as_deref_mut());
         let Some(Serving { window, active: Some(active) }) = serving else { return Ok(Step::Nothing) };
-        let Active { command, base, count } = *active;
+        let Active { command, base, count, .. } = *active;
         let asked = window.asked(command.what, count)?;
         let ready = match command.what {
             What::Write => asked != count,
@@ -154,6 +171,7 @@ impl Endpoint {
             return Ok(Step::Nothing);
         }
         let (offset, bytes) = command.chunk(count);
+        m3_sys::pause_point("party.chunk");
         let copied = match command.what {
             What::Write => own.copy_in(&window.bytes(count, bytes), &own_room(base + offset, bytes)),
             What::Read => own.copy_out(&own_bytes(base + offset, bytes), &window.room(count, bytes)),
@@ -165,6 +183,7 @@ impl Endpoint {
             Err(_) => return Ok(Step::Ended(failed(Code::NoMem, offset))),
         }
         active.count = count.wrapping_add(1);
+        active.since_ns = m3_sys::monotonic_ns();
         let count = active.count;
         if u64::from(count) == command.chunks() {
             // The last chunk and the end of it are seen together.
