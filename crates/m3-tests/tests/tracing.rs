@@ -57,7 +57,7 @@ fn calls_are_seen_whole_and_in_order_and_it_ends_with_its_tracer() {
     for call in &calls {
         assert_eq!(call.answer.m_type, call.request.m_type + 1);
         assert_eq!((call.request.from, call.request.to), (call.answer.to, call.answer.from));
-        assert!(call.request.taken >= call.request.published, "{call:?}");
+        assert!(call.request.found >= call.request.ready, "{call:?}");
         // All of its time is in some phase.
         assert_eq!(call.phases().total(), call.ticks(), "{call:?}");
     }

@@ -240,25 +240,13 @@ impl Endpoint {
         arrival: Arrival,
         room: &mut [u8],
     ) -> Result<Option<Incoming>, Fail> {
-        if self.tracing.is_some() {
-            return self.take_traced(index, arrival, room);
-        }
-        self.take_now(index, arrival, room)
-    }
-
-    #[inline(always)]
-    pub(super) fn take_now(
-        &mut self,
-        index: u32,
-        arrival: Arrival,
-        room: &mut [u8],
-    ) -> Result<Option<Incoming>, Fail> {
+        self.stamp(At::Found);
         let peer = self.peers.get_mut(index);
         match peer.link.take(arrival, room) {
             Ok(None) => Ok(None),
             Ok(Some(mut incoming)) => {
                 self.latest = Some(peer.identity);
-                self.stamp(At::Taken);
+                self.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
                 match incoming.kind {
                     // Its sender may sleep until now.
                     Kind::Send => self.alert(index, false),

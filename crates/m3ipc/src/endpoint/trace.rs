@@ -9,8 +9,7 @@
 //! when nobody waits for that any more: of who gives after the peer was woken, of who takes at the call's end.
 
 use super::Endpoint;
-use crate::error::Fail;
-use m3_link::{Arrival, Incoming, Kind, State, TraceHalf, TraceRecord, TraceRing, TraceWhat};
+use m3_link::{Arrival, Kind, State, TraceHalf, TraceRecord, TraceRing, TraceWhat};
 use m3_wire::{Request, TraceNews, TraceRequest};
 use std::os::fd::OwnedFd;
 
@@ -91,6 +90,7 @@ impl Tracing {
     }
 
     fn take(&mut self, record: TraceRecord) {
+        self.at[At::Taken as usize] = self.now();
         let ran = self.of(At::Ran);
         let half = TraceHalf::Took {
             ran: (ran != 0).then_some(ran),
@@ -172,27 +172,17 @@ impl Endpoint {
         tracing.ring.write(&record);
     }
 
-    /// Takes a message with stamps; it is written down when the [call ends](Self::trace_done).
-    #[cold]
-    #[inline(never)]
-    pub(super) fn take_traced(
-        &mut self,
-        index: u32,
-        arrival: Arrival,
-        room: &mut [u8],
-    ) -> Result<Option<Incoming>, Fail> {
-        self.stamp(At::Found);
-        let taken = self.take_now(index, arrival, room);
-        if let Ok(Some(incoming)) = &taken {
-            self.keep_taken(index, Some(arrival), incoming.m_type, incoming.long_bytes);
+    /// Stamps that a message is taken; it is written down when the [call ends](Self::trace_done).
+    #[inline]
+    pub(super) fn trace_taken(&mut self, index: u32, arrival: Arrival, m_type: i32, bytes: usize) {
+        if self.tracing.is_some() {
+            self.keep_taken(index, Some(arrival), m_type, bytes);
         }
-        taken
     }
 
     /// Keeps a notification until the call ends.
     #[inline]
     pub(super) fn trace_noted(&mut self, index: u32) {
-        self.stamp(At::Taken);
         if self.tracing.is_some() {
             self.keep_taken(index, None, 0, 0);
         }

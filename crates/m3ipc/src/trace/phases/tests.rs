@@ -55,6 +55,12 @@ fn a_look_that_began_before_the_message_came_counts_from_then() {
     assert_eq!((phases.to_read, phases.find, phases.total()), (0, 42, 70));
 }
 
+#[test]
+fn a_stamp_that_came_late_takes_no_time_from_who_was_quicker() {
+    let phases = Phases::of(&Transfer { published: 400, ..transfer() });
+    assert_eq!((phases.deliver, phases.switch(), phases.total()), (45, 0, 70));
+}
+
 proptest! {
     /// Stamps that rise as they must add up to the whole.
     #[test]
