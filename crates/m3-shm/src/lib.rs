@@ -6,6 +6,7 @@
 //! against the region's own length, which is sealed and known from its maker.
 //! [`SharedPage`] and [`ObservedPage`] are the same for exactly one page.
 
+mod bytes;
 mod copy;
 mod ground;
 mod region;

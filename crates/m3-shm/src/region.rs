@@ -38,6 +38,14 @@ pub(crate) fn word<T: Word>(mapping: &Mapping, offset: usize) -> &T {
 pub struct Shared(Mapping);
 
 impl Shared {
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.0.start().as_ptr()
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.0.bytes()
+    }
+
     /// Maps memory of exactly this size for reading and writing.
     ///
     /// # Errors
@@ -211,6 +219,14 @@ impl ObservedPage {
 pub struct Observed(Mapping);
 
 impl Observed {
+    pub(crate) fn first(&self) -> *mut u8 {
+        self.0.start().as_ptr()
+    }
+
+    pub(crate) fn length(&self) -> usize {
+        self.0.bytes()
+    }
+
     /// Maps memory of exactly this size for reading.
     ///
     /// # Errors

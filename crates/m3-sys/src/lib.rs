@@ -19,6 +19,7 @@ mod pause;
 mod poll;
 mod process;
 mod ranges;
+mod stream;
 
 pub use area::{
     Access, FixedMapping, create_sparse, give_back, grow, is_sealed_against_writing, memory_id,
@@ -45,3 +46,7 @@ pub use process::{
 };
 pub use ranges::{Range, ranges_of};
 pub use rustix::io::Errno;
+pub use stream::{
+    Datagram, Taking, Way, bound_path, datagrams_at, datagrams_to, end_way, has_hung_up, packet_pair,
+    receive_bytes, receive_datagram, send_bytes, set_nonblocking, stream_pair,
+};

@@ -11,6 +11,7 @@ mod info;
 mod news;
 mod reply;
 mod request;
+pub mod sock;
 mod trace;
 
 pub use area::{AreaAudience, AreaExtent, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest};
@@ -21,6 +22,7 @@ pub use info::{
 pub use news::News;
 pub use reply::{FromDaemon, Refusal, Reply};
 pub use request::{Await, BindKind, Request};
+pub use sock::{SockArrival, SockInfo, SockKind, SockReply, SockRequest, SockSeat};
 pub use trace::{TraceNews, TraceRequest};
 
 /// Version of the frames; daemon and library must have the same.

@@ -3,6 +3,7 @@
 use crate::area::AreaReply;
 use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, VmInfo};
 use crate::news::News;
+use crate::sock::SockReply;
 use serde::{Deserialize, Serialize};
 
 /// Why the daemon does not do what it was asked.
@@ -71,6 +72,8 @@ pub enum Reply {
     Area(AreaReply),
     /// Not done.
     Refused(Refusal),
+    /// About com-sockets.
+    Sock(SockReply),
 }
 
 /// A frame from the daemon.

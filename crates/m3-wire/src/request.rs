@@ -2,6 +2,7 @@
 
 use crate::area::AreaRequest;
 use crate::info::{NodeParams, Privileges, VmParams};
+use crate::sock::SockRequest;
 use crate::trace::TraceRequest;
 use serde::{Deserialize, Serialize};
 
@@ -191,4 +192,6 @@ pub enum Request {
     },
     /// About tracing.
     Trace(TraceRequest),
+    /// About com-sockets.
+    Sock(SockRequest),
 }

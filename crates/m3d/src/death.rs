@@ -235,6 +235,7 @@ impl Server {
         self.record();
         self.areas.retain(|(of, _), _| *of != vm);
         self.forget_trace(vm);
+        self.end_socks(vm);
         self.grace_ms.remove(&vm);
         // The next VM of this id is not to be killed for it.
         self.cancel_alarm(Alarm::VmGrace(vm));

@@ -4,7 +4,7 @@
 //! ```text
 //! lock      held while a daemon lives (the kernel lets go at any death)
 //! m3d.sock  where members knock          bells/  where bells hang (0700)
-//! journal   what a successor must know
+//! journal   what a successor must know         socks/  datagram sockets, domains (0700)
 //! ```
 
 use crate::settings::Settings;
@@ -48,6 +48,7 @@ impl Home {
         let made = made || path.join("journal").exists();
         let bells = path.join("bells");
         runtime::make(&bells, 0o700)?;
+        runtime::make(&path.join("socks"), 0o700)?;
         let (listener, socket_is_ours) = match m3_sys::inherited_listener() {
             Some(listener) => (listener, false),
             None => (own_listener(&path, settings.system)?, true),
@@ -65,9 +66,30 @@ impl Home {
         self.path.join("bells").join(format!("{vm}.{address}"))
     }
 
+    /// Where datagram sockets are bound and domains are remembered.
+    pub(crate) fn socks(&self) -> PathBuf {
+        self.path.join("socks")
+    }
+
+    /// The file that says whose a domain is.
+    pub(crate) fn domain(&self, (vm, domain): (i32, u32), uid: u32) -> PathBuf {
+        self.socks().join(format!("domain.{vm}.{domain}.{uid}"))
+    }
+
+    /// Where the datagram socket of a port is bound.
+    pub(crate) fn datagrams(&self, (vm, domain): (i32, u32), port: u16) -> PathBuf {
+        self.socks().join(format!("{vm}.{domain}.{port}"))
+    }
+
+    /// The name under which a way from a port sends: domain and port can be read from it.
+    pub(crate) fn datagrams_from(&self, (_, domain): (i32, u32), port: u16, way: u64) -> PathBuf {
+        self.socks().join(format!("from.{domain}.{port}.{way}"))
+    }
+
     /// Leaves nothing behind.
     pub(crate) fn leave(self) {
         let _ = std::fs::remove_dir_all(self.path.join("bells"));
+        let _ = std::fs::remove_dir_all(self.socks());
         let _ = std::fs::remove_file(self.journal());
         if self.socket_is_ours {
             let _ = std::fs::remove_file(runtime::socket(&self.path));

@@ -25,6 +25,7 @@ mod settings;
 mod spare;
 mod turn;
 
+pub use serve::sock::Network;
 pub use settings::{Args, Settings, SettingsError};
 
 use std::process::ExitCode;

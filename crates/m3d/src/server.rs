@@ -5,6 +5,7 @@ use crate::death::Watch;
 use crate::home::Home;
 use crate::journal::Journal;
 use crate::serve::area::AreaMemory;
+use crate::serve::sock::Socks;
 use crate::serve::{Notes, Traces};
 use crate::settings::{self, Settings};
 use crate::spare::Spare;
@@ -79,6 +80,7 @@ pub(crate) struct Server {
     /// The memory of areas that this daemon made, by VM and number.
     pub(crate) areas: BTreeMap<(i32, u32), AreaMemory>,
     pub(crate) traces: Traces,
+    pub(crate) socks: Socks,
     pub(crate) leaving: bool,
     pub(crate) spare: Spare,
     pub(crate) turn: Turn,
@@ -115,6 +117,7 @@ impl Server {
         let journal = Journal::begin(&home.journal(), &node.snapshot()).map_err(system("the journal"))?;
         let poll = Poll::new().map_err(system("a poll"))?;
         poll.add(&home.listener, LISTENER).map_err(system("a poll"))?;
+        let socks = Socks::new(&home.socks());
         let mut server = Self {
             initialised: takeovers > 0 || !settings.uninitialised,
             settings,
@@ -134,6 +137,7 @@ impl Server {
             grace_ms: HashMap::new(),
             areas: BTreeMap::new(),
             traces: Traces::default(),
+            socks,
             leaving: false,
             spare: Spare::new(),
             turn: Turn::default(),
@@ -341,6 +345,7 @@ impl Server {
         let Some(connection) = self.connections.remove(&token) else { return };
         let _ = self.poll.remove(&connection.socket);
         self.sources.remove(&token);
+        self.leave_socks(token);
         for ticket in &connection.tickets {
             self.tickets.remove(ticket);
             self.node.cancel_wait(*ticket);

@@ -1,6 +1,7 @@
 //! Settings: flags, then the file, then the environment, then the program that
 //! calls `drvs_init`; each value is checked wherever it comes from.
 
+use crate::serve::sock::Network;
 use clap::{Parser, ValueEnum};
 use m3_abi::NodeLimits;
 use m3_wire::NodeParams;
@@ -43,6 +44,9 @@ pub struct Args {
     /// Task slots that a VM may have.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub tasks: Option<i32>,
+    /// The network of com-sockets, as A.B.C.D/BITS [default: 192.168.0.0/24].
+    #[arg(long, value_name = "NETWORK")]
+    pub sock_network: Option<String>,
     /// Leave after this many seconds without VMs and members, or `never`.
     #[arg(long, value_name = "SECONDS")]
     pub idle_exit: Option<String>,
@@ -80,6 +84,7 @@ struct File {
     nodes: Option<i32>,
     procs: Option<i32>,
     tasks: Option<i32>,
+    sock_network: Option<String>,
     idle_exit: Option<String>,
     log_level: Option<String>,
     log_format: Option<LogFormat>,
@@ -123,6 +128,9 @@ pub enum SettingsError {
         /// The number of nodes.
         nodes: i32,
     },
+    /// `--sock-network` is no network.
+    #[error("sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and no host, as 192.168.0.0/24")]
+    SockNetwork(String),
     /// `--idle-exit` is neither a number nor `never`.
     #[error("idle-exit is {0:?}; give a number of seconds or `never`")]
     IdleExit(String),
@@ -137,6 +145,8 @@ pub struct Settings {
     pub system: bool,
     /// What flags, file and environment say of the node; the program fills the gaps.
     pub node: NodeParams,
+    /// The network of com-sockets.
+    pub sock_network: Network,
     /// Leave after this long without VMs and members.
     pub idle_exit_ns: Option<u64>,
     /// Wait for drvs_init.
@@ -177,6 +187,7 @@ impl Settings {
             }),
             system: args.system,
             node,
+            sock_network: parse_network(args.sock_network.clone().or(file.sock_network))?,
             idle_exit_ns: parse_idle(&idle)?,
             uninitialised: args.uninitialised,
             log_level: args.log_level.clone().or(file.log_level).unwrap_or_else(|| "info".to_owned()),
@@ -202,6 +213,13 @@ fn env_number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option
     let Some(value) = env(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     let number = value.trim().parse();
     number.map(Some).map_err(|_cause| SettingsError::NotANumber { name: name.to_owned(), value })
+}
+
+fn parse_network(text: Option<String>) -> Result<Network, SettingsError> {
+    match text {
+        None => Ok(Network::DEFAULT),
+        Some(text) => Network::parse(&text).ok_or(SettingsError::SockNetwork(text)),
+    }
 }
 
 fn parse_idle(text: &str) -> Result<Option<u64>, SettingsError> {

@@ -133,8 +133,20 @@ impl Node {
     /// # Errors
     /// Id -302; not there -303; mode -335.
     pub fn check_see(&self, id: i32, cred: &Cred) -> Result<(), VmError> {
+        self.check_want(id, cred, Want::See)
+    }
+
+    /// Whether the caller may be a member of a VM.
+    ///
+    /// # Errors
+    /// Id -302; not there -303; mode -335.
+    pub fn check_join(&self, id: i32, cred: &Cred) -> Result<(), VmError> {
+        self.check_want(id, cred, Want::Join)
+    }
+
+    fn check_want(&self, id: i32, cred: &Cred, want: Want) -> Result<(), VmError> {
         let spec = &self.vm(id)?.spec;
-        if spec.mode.allows(spec.owner_uid, spec.owner_gid, cred, Want::See) {
+        if spec.mode.allows(spec.owner_uid, spec.owner_gid, cred, want) {
             Ok(())
         } else {
             Err(VmError::NotAllowed { vm: id, uid: cred.uid })

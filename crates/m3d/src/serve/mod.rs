@@ -9,6 +9,7 @@ mod contact;
 mod node;
 mod notes;
 mod rights;
+pub(crate) mod sock;
 mod trace;
 mod vm;
 mod waits;
@@ -105,6 +106,7 @@ impl Server {
             Request::HangBell => self.hang_bell(token),
             Request::Clapper(address) => self.clapper(token, Address(address)),
             Request::Area(request) => self.serve_area(token, cred, request),
+            Request::Sock(request) => self.serve_sock(token, cred, request),
             Request::IsDeadlock => self.is_deadlock(token),
             Request::Berth { peer, surely, window } => self.berth(token, Address(peer), surely, window),
             Request::Berthed { peer, address, probe } => self.berthed(token, Address(peer), address, probe),
