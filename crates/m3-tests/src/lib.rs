@@ -166,3 +166,31 @@ pub fn watchdog(seconds: u64) {
         });
     });
 }
+
+/// What poll(2) says of a descriptor right now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Readiness {
+    /// There is something to read, or an end.
+    pub readable: bool,
+    /// There is room.
+    pub writable: bool,
+    /// The other side has gone.
+    pub hung_up: bool,
+}
+
+/// Asks poll(2).
+///
+/// # Panics
+/// Where the descriptor cannot be polled.
+#[must_use]
+pub fn readiness(fd: &impl std::os::fd::AsFd) -> Readiness {
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    let mut fds = [PollFd::new(fd, PollFlags::IN | PollFlags::OUT)];
+    poll(&mut fds, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).expect("it polls");
+    let seen = fds[0].revents();
+    Readiness {
+        readable: seen.contains(PollFlags::IN),
+        writable: seen.contains(PollFlags::OUT),
+        hung_up: seen.intersects(PollFlags::HUP | PollFlags::ERR),
+    }
+}

@@ -173,3 +173,20 @@ pub fn add_seal(page: impl AsFd, seal: i32) -> bool {
     // SAFETY: integers only.
     unsafe { libc::fcntl(page.as_fd().as_raw_fd(), libc::F_ADD_SEALS, seal) == 0 }
 }
+
+/// Whether something is so in a child by fork, which ends after it. The caller is a process of one thread.
+///
+/// # Panics
+/// Where the system has no child to give.
+pub fn in_child(so: impl FnOnce() -> bool) -> bool {
+    // SAFETY: one thread, so the child may do what it may.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "no child");
+    if child == 0 {
+        std::process::exit(i32::from(!so()));
+    }
+    let mut status = 1;
+    // SAFETY: a child of ours, and a live local.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    status == 0
+}

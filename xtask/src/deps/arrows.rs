@@ -43,12 +43,12 @@ const TABLE: &[Row] = &[
     listed("m3-wire", &["m3-abi"]),
     listed("m3ipc", &["m3-area", "m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"]),
     edge("m3d", &[]),
-    edge("m3-capi", &[]),
+    edge("m3-capi", &["m3-sock"]),
     edge("m3-sock", &[]),
     edge("m3-py", &[]),
-    edge("m3-bench", &[]),
-    edge("m3", &["m3d", "m3-bench"]),
-    edge("m3-tests", &["m3d", "m3-bench", "m3-capi", "m3"]),
+    edge("m3-bench", &["m3-sock"]),
+    edge("m3", &["m3d", "m3-bench", "m3-sock"]),
+    edge("m3-tests", &["m3d", "m3-bench", "m3-capi", "m3-sock", "m3"]),
     listed("xtask", &[]),
 ];
 

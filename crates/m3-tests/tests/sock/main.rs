@@ -1,0 +1,9 @@
+//! Com-sockets between processes.
+
+mod datagram;
+mod death;
+mod hostile;
+mod party;
+mod ready;
+mod stream;
+mod tasks;
