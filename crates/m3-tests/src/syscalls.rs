@@ -48,12 +48,19 @@ pub fn move_apart() -> Result<(), Errno> {
     for (file, text) in maps {
         std::fs::write(format!("/proc/self/{file}"), text).map_err(|_refused| Errno::PERM)?;
     }
+    // The child says nothing before its number is told.
+    let (told, tell) = rustix::pipe::pipe()?;
     // SAFETY: one thread, so the child may go on as if it had been started so.
     let child = unsafe { libc::fork() };
     match child {
-        0 => Ok(()),
+        0 => {
+            drop(tell);
+            rustix::io::read(&told, &mut [0; 1])?;
+            Ok(())
+        }
         child if child > 0 => {
             println!("inner {child}");
+            drop(tell);
             let mut status = 0;
             // SAFETY: a child of ours, and a live local.
             unsafe { libc::waitpid(child, &raw mut status, 0) };

@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a daemon that was just started may take until it answers.
-const START_LIMIT_NS: u64 = 5_000_000_000;
+const START_LIMIT_NS: u64 = 10_000_000_000;
+/// How long one that was started may keep silent before another is.
+const START_AGAIN_NS: u64 = 200_000_000;
 
 /// How long a daemon may take for what it can answer at once.
 const SOON_NS: u64 = 200_000_000;
@@ -412,13 +414,18 @@ fn reach(directory: &Path, absent: Absent) -> Result<OwnedFd, Fail> {
         Err(Errno::NOENT) if !matches!(absent, Absent::Fail | Absent::Revive) => {}
         Err(errno) => return Err(unreachable(&path, errno)),
     }
-    spawn::daemon(directory, absent == Absent::StartUninitialised)?;
     let deadline_ns = m3_sys::monotonic_ns() + START_LIMIT_NS;
     loop {
-        match m3_sys::connect(&path) {
-            Ok(socket) => return Ok(socket),
-            Err(errno) if m3_sys::monotonic_ns() > deadline_ns => return Err(unreachable(&path, errno)),
-            Err(_) => std::thread::sleep(Duration::from_millis(1)),
+        // Again and again: a daemon that is dying may still hold its lock, and who starts then gives way to it.
+        spawn::daemon(directory, absent == Absent::StartUninitialised)?;
+        let again_ns = deadline_ns.min(m3_sys::monotonic_ns() + START_AGAIN_NS);
+        loop {
+            match m3_sys::connect(&path) {
+                Ok(socket) => return Ok(socket),
+                Err(errno) if m3_sys::monotonic_ns() > deadline_ns => return Err(unreachable(&path, errno)),
+                Err(_) if m3_sys::monotonic_ns() > again_ns => break,
+                Err(_) => std::thread::sleep(Duration::from_millis(1)),
+            }
         }
     }
 }
