@@ -1,5 +1,5 @@
 #!/bin/sh
-# Compares three lists that must be one: the functions of m3ipc.h and of m3ipc/ica.h, the
+# Compares three lists that must be one: the functions of m3ipc.h, m3ipc/ica.h and m3ipc/sock.h, the
 # symbols of libm3ipc.map, and the pages of docs/man/man3. Says each difference, and fails on any.
 #
 #   check_pages.sh [root of the tree]
@@ -10,6 +10,7 @@ export LC_ALL
 root=${1:-$(dirname "$0")/../..}
 header=$root/crates/m3-capi/include/m3ipc.h
 ica=$root/crates/m3-capi/include/m3ipc/ica.h
+sock=$root/crates/m3-capi/include/m3ipc/sock.h
 map=$root/crates/m3-capi/libm3ipc.map
 man=$root/docs/man
 work=$(mktemp -d)
@@ -21,7 +22,7 @@ fail() {
     failed=1
 }
 
-for file in "$header" "$ica" "$map" "$man/man7/m3ipc.7"; do
+for file in "$header" "$ica" "$sock" "$map" "$man/man7/m3ipc.7"; do
     [ -s "$file" ] || { echo "FAIL $file is not there"; exit 1; }
 done
 
@@ -30,6 +31,7 @@ sed -n -e 's/^int  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
        -e 's/^long  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
        -e 's/^const char \*\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' "$header" >"$work/unsorted"
 sed -n -e 's/^int  *\([a-z]*\)(.*/\1/p' -e 's/^void \*\([a-z]*\)(.*/\1/p' "$ica" >>"$work/unsorted"
+sed -n -e 's/^int  *\(m3_[a-z0-9]*\)(.*/\1/p' -e 's/^ssize_t  *\(m3_[a-z0-9]*\)(.*/\1/p' "$sock" >>"$work/unsorted"
 sort "$work/unsorted" >"$work/header"
 sed -n -e 's/^ *\([a-z][A-Za-z0-9_]*\);$/\1/p' "$map" | sort >"$work/map"
 for page in "$man"/man3/*.3; do basename "$page" .3; done | sort >"$work/pages"

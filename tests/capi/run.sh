@@ -102,6 +102,12 @@ step "compile conformance" $cc -std=c11 $warnings -I"$include" -o "$work/conform
     -L"$work/lib" -lm3ipc -lpthread
 step "compile conformance, static" $cc -std=c11 $warnings -I"$include" -o "$work/conformance.static" \
     "$here/conformance.c" "$work/static/libm3ipc.a" $needs
+for build in kernel com; do
+    define=-DKERNEL
+    [ $build = kernel ] || define=-DCOM
+    step "compile sockets, $build" $cc -std=c11 $warnings $define -I"$include" -o "$work/sockets.$build" "$here/sockets.c" \
+        -L"$work/lib" -lm3ipc -lpthread
+done
 old="-I$compat -I$compat/src -I$compat/src/sub -I$compat/src/sub/dir"
 step "compile old_paths" $cc $warnings $old -c -o "$work/old_paths.o" "$here/old_paths.c"
 step "compile old_paths as C++" $cc -x c++ $warnings $old -c -o "$work/old_paths.o" "$here/old_paths.c"
@@ -119,6 +125,12 @@ grep -q '^bytes copied: 0;' "$work/log"
 say $? "pipeline copies nothing" "$work/log"
 run "conformance" 300 "$work/conformance"
 run "conformance, static" 300 "$work/conformance.static"
+# The same program over the kernel's sockets and over com-sockets: the same results, call by call.
+run "sockets, kernel" 120 "$work/sockets.kernel"
+cp "$work/log" "$work/sockets.expected"
+run "sockets, com" 120 "$work/sockets.com"
+diff "$work/sockets.expected" "$work/log" >"$work/differences"
+say $? "com-sockets answer as the kernel's ($(grep -c : "$work/log") results)" "$work/differences"
 # A program that was linked without versions runs with a library that has them.
 run "paper_style, linked without symbol versions" 60 "$work/paper_style.plain"
 

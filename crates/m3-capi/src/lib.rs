@@ -31,5 +31,6 @@ pub mod names;
 pub mod node;
 pub mod privileges;
 pub mod records;
+pub mod sock;
 pub mod vm;
 pub mod waits;

@@ -45,6 +45,8 @@ unsafe impl Plain for i32 {}
 unsafe impl Plain for usize {}
 // SAFETY: a number.
 unsafe impl Plain for u64 {}
+// SAFETY: a number.
+unsafe impl Plain for u32 {}
 
 /// Copies a value in.
 #[inline]
@@ -86,6 +88,11 @@ pub(crate) fn write_bytes(to: *mut c_void, bytes: &[u8]) -> Result<(), Refused> 
     // SAFETY: `to` can be written that far; `bytes` is ours and does not overlap what C owns.
     unsafe { to.cast::<u8>().copy_from_nonoverlapping(bytes.as_ptr(), bytes.len()) };
     Ok(())
+}
+
+/// Whether so many bytes can be copied in from there.
+pub(crate) fn check_bytes(from: *const c_void, bytes: usize) -> Result<(), Refused> {
+    if bytes == 0 { Ok(()) } else { check(from, bytes, false) }
 }
 
 /// Whether so many bytes can be copied out there.
