@@ -67,6 +67,9 @@ pub enum Command {
     Listen(command::listen::Listen),
     /// Answer each request with its own content.
     Echo(command::echo::Echo),
+    /// Com-sockets: who is connected with whom, and which way their bytes go.
+    #[command(subcommand)]
+    Sock(command::sock::Sock),
     /// Run a program that is bound in a VM before it starts.
     Run(command::run::Run),
     /// What this machine gives, what is off, and which fallback serves.
@@ -106,6 +109,7 @@ impl Cli {
             Command::Notify(args) => args.to.common.format.json,
             Command::Listen(args) => args.common.format.json,
             Command::Echo(args) => args.common.format.json,
+            Command::Sock(command::sock::Sock::Stat(args)) => args.common.format.json,
             Command::Run(args) => args.common.format.json,
             Command::Doctor(args) => args.common.format.json,
             Command::Bench(_)

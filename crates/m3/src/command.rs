@@ -18,6 +18,7 @@ pub mod ps;
 pub mod run;
 pub mod send;
 pub mod shown;
+pub mod sock;
 pub mod trace;
 pub mod up;
 pub mod vm;
@@ -47,6 +48,7 @@ pub fn run(cli: Cli) -> Result<ExitCode> {
         Command::Notify(args) => notify::run(&args, out),
         Command::Listen(args) => listen::run(&args, out),
         Command::Echo(args) => echo::run(&args, out),
+        Command::Sock(args) => sock::run(&args, out),
         Command::Run(args) => run::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
