@@ -23,6 +23,7 @@ nm -D --defined-only "$library" | awk '$2 != "A" { print $3 }' | sort >"$work/ex
 if [ $versions = no ]; then
     for list in map exported; do
         sed -i 's/@.*//' "$work/$list"
+        sort -o "$work/$list" "$work/$list"
     done
 fi
 

@@ -98,6 +98,10 @@ impl Datagrams {
     /// # Errors
     /// `HOSTUNREACH` where nobody is in that domain; `ACCES` for the broadcast address without leave.
     pub fn connect(&self, to: Option<SocketAddrV4>) -> Result<(), SockError> {
+        let own = |to: SocketAddrV4| {
+            if to.ip().is_unspecified() { SocketAddrV4::new(self.party.address(), to.port()) } else { to }
+        };
+        let to = to.map(own);
         if let Some(to) = to {
             match self.reach(to) {
                 // As of UDP: it may be bound later.

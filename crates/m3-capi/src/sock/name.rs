@@ -11,6 +11,9 @@ const NAME_BYTES: usize = size_of::<sockaddr_in>();
 
 /// Copies an address in.
 pub(super) fn read(address: *const sockaddr, length: socklen_t) -> Answer<SocketAddrV4> {
+    if usize::try_from(length).unwrap_or(0) < NAME_BYTES {
+        return Err(Errno::INVAL);
+    }
     read_or_none(address, length)?.ok_or(Errno::AFNOSUPPORT)
 }
 

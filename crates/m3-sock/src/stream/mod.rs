@@ -38,11 +38,20 @@ pub(crate) struct Connection {
     seat: SockSeat,
     nonblocking: AtomicBool,
     asked_ticks: AtomicU64,
+    /// This side sends no more.
+    ended: AtomicBool,
+    /// The other side has ended a way, or the connection: senders ask the kernel each time.
+    suspect: AtomicBool,
 }
 
 impl Connection {
     pub(crate) fn is_nonblocking(&self) -> bool {
         self.nonblocking.load(Ordering::Relaxed)
+    }
+
+    /// Whether senders are to ask the kernel each time.
+    pub(crate) fn is_suspect(&self) -> bool {
+        self.suspect.load(Ordering::Relaxed)
     }
 
     /// Gets the other side's pool, where it can be had and is not mapped yet.
@@ -87,6 +96,8 @@ impl Stream {
             seat,
             nonblocking: AtomicBool::new(false),
             asked_ticks: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+            suspect: AtomicBool::new(false),
         };
         connection.join_pool();
         Ok(Self {
@@ -146,6 +157,9 @@ impl Stream {
         let how = How { wait: how.wait && !self.is_nonblocking(), ..how };
         let mut receiving = own(&self.receiving, how.wait)?;
         let done = receiving.take(&self.connection, bytes, how);
+        if matches!(done, Ok(0) | Err(Errno::CONNRESET | Errno::PIPE)) {
+            self.connection.suspect.store(true, Ordering::Relaxed);
+        }
         self.judge(done)
     }
 
@@ -159,6 +173,9 @@ impl Stream {
     /// send(2)
     pub fn send(&self, bytes: &[u8], wait: bool) -> Result<usize, Errno> {
         self.check_here()?;
+        if self.connection.ended.load(Ordering::Acquire) {
+            return Err(Errno::PIPE);
+        }
         let wait = wait && !self.is_nonblocking();
         let done = own(&self.sending, wait)?.put(&self.connection, bytes, wait);
         self.judge(done)
@@ -192,7 +209,11 @@ impl Stream {
     /// # Source
     /// shutdown(2)
     pub fn end(&self, way: Way) -> Result<(), Errno> {
-        end_way(&self.connection.socket, way)
+        end_way(&self.connection.socket, way)?;
+        if way != Way::Receive {
+            self.connection.ended.store(true, Ordering::Release);
+        }
+        Ok(())
     }
 
     fn check_here(&self) -> Result<(), Errno> {

@@ -123,7 +123,7 @@ impl Sending {
     #[inline]
     fn check(&mut self, connection: &Connection) -> Result<(), Errno> {
         let now = m3_sys::ticks();
-        if now.wrapping_sub(self.checked_ticks) < CHECK_TICKS {
+        if now.wrapping_sub(self.checked_ticks) < CHECK_TICKS && !connection.is_suspect() {
             return Ok(());
         }
         self.checked_ticks = now;

@@ -73,6 +73,20 @@ fn what_was_sent_before_the_end_is_read_before_it() {
 }
 
 #[test]
+fn who_ended_its_sending_sends_no_more() {
+    let scene = Scene::new("ended");
+    let _echo = scene.party(1, "echo", 80);
+    let mut stream = scene.domain.connect(scene.at(1, 80)).unwrap();
+    for _ in 0..10 {
+        stream.write_all(b"x").unwrap();
+        stream.read_exact(&mut [0; 1]).unwrap();
+    }
+    stream.end(Way::Send).unwrap();
+    assert_eq!(stream.send(b"y", true), Err(Errno::PIPE));
+    assert_eq!(stream.read(&mut [0; 4]).unwrap(), 0);
+}
+
+#[test]
 fn closing_with_bytes_unread_resets() {
     let scene = Scene::new("reset");
     let listener = scene.domain.listen(5, 4).unwrap();
@@ -92,6 +106,7 @@ fn closing_with_bytes_unread_resets() {
     assert_eq!(one.read(&mut bytes).unwrap(), 7, "what came before is read first");
     assert_eq!(one.receive(&mut bytes, How { wait: true, peek: false }), Err(Errno::CONNRESET));
     assert_eq!(one.read(&mut bytes).unwrap(), 0, "and after it the end");
+    assert_eq!(one.send(b"too late", true), Err(Errno::PIPE));
 }
 
 #[test]
