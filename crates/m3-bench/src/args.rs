@@ -34,6 +34,8 @@ pub struct Bench {
 pub enum Further {
     /// Is one run slower than another? Rank test over rounds; exits with 1 on a slow-down beyond --part
     Compare(crate::compare::CompareArgs),
+    /// Measure everything and write one page about it: index.html, bench.json beside it
+    Report(crate::book::ReportArgs),
 }
 
 /// Measures m3ipc and what the kernel offers, in one run.
@@ -49,6 +51,9 @@ pub struct BenchArgs {
     /// several narrow it down (--only ipc2 --only pipe), commas widen it (--only vcopy,process-vm)
     #[arg(long, value_name = "WORD")]
     pub only: Vec<String>,
+    /// Measure libraries of others in the same run, by the program m3-peers: iceoryx2, zeromq, nng, ipc-channel, zenoh
+    #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
+    pub with: Vec<String>,
     /// Interleaved rounds of each measurement [default: 7; 3 with --quick]
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rounds: Option<u32>,

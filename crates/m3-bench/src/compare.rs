@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use crate::error::Error;
 use crate::mechanism::Family;
 use crate::output::Output;
-use crate::record::{Results, Row};
+use crate::record::{RawRound, Results, Row};
 use crate::{Outcome, stats};
 
 /// Compares two runs.
@@ -171,10 +171,10 @@ fn figures(a: &Row, b: &Row) -> (Vec<f64>, Vec<f64>) {
         a.trip_ns() < 1_000.0 && [a, b].iter().all(|row| row.rounds.iter().all(|r| r.block_ns.is_some()));
     let stream = a.record.test == "stream";
     let of = |row: &Row| {
-        let figure = |round: &crate::measure::Round| match round.block_ns {
+        let figure = |round: &RawRound| match round.block_ns {
             _ if stream => 1e9 / round.per_s.max(f64::MIN_POSITIVE),
             Some(block_ns) if blocks => block_ns,
-            _ => round.samples.quantile(0.5) as f64,
+            _ => round.p50_ns() as f64,
         };
         row.rounds.iter().map(figure).collect::<Vec<f64>>()
     };

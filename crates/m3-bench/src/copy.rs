@@ -31,7 +31,7 @@ use crate::peer::Run;
 use crate::supervise::Crew;
 use way::{Opened, Requester, Way};
 
-pub use plan::tests;
+pub use plan::{Table, tests};
 pub use report::{copy_ns, is_of_blocks, run};
 
 /// Who asks for a copy, and whether it is awaited.

@@ -18,6 +18,7 @@
 
 pub mod area;
 mod args;
+pub mod book;
 pub mod clock;
 pub mod compare;
 pub mod copy;
@@ -28,7 +29,7 @@ mod machine;
 pub mod measure;
 pub mod mechanism;
 pub mod ours;
-mod output;
+pub mod output;
 pub mod payload;
 pub mod peer;
 pub mod phases;
@@ -38,9 +39,11 @@ mod progress;
 pub mod promises;
 mod raw;
 pub mod record;
+mod remains;
 mod report;
 mod rounds;
 pub mod stats;
+mod suite;
 mod supervise;
 
 pub use args::{Bench as Arguments, BenchArgs, Further, Suite};
@@ -52,6 +55,7 @@ use measure::Bench;
 use output::Output;
 use progress::Progress;
 use record::Results;
+use suite::{Step, Suites};
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +88,7 @@ pub fn start(arguments: &Arguments) -> Result<Outcome, Error> {
     match &arguments.further {
         None => run(&arguments.measure),
         Some(Further::Compare(args)) => compare::run(args),
+        Some(Further::Report(args)) => book::run(args),
     }
 }
 
@@ -96,65 +101,29 @@ pub fn start(arguments: &Arguments) -> Result<Outcome, Error> {
 pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let bench = Bench::new()?;
     let mut machine = Machine::find(&bench.cpus, bench.clock);
-    let all = mechanism::all();
-    let ipc = args.wants(Suite::Ipc);
-    let tests = if ipc { plan::tests(args, &bench.cpus, &all) } else { vec![] };
-    let copies = if args.wants(Suite::Copy) { copy::tests(args, &bench.cpus) } else { vec![] };
-    let areas = if args.wants(Suite::Area) { area::tables(args, &bench.cpus) } else { vec![] };
-    let studied = args.wants(Suite::Area) && args.lets(&["fragmentation"]);
-    let counted = ipc && counts::wanted(&args.only);
-    let cut = if args.suite == Some(Suite::Phases) { phases::cells(args, &bench.cpus) } else { vec![] };
-    if tests.is_empty() && copies.is_empty() && areas.is_empty() && cut.is_empty() && !studied && !counted {
+    let found = mechanism::outside::find(&args.with)?;
+    let all: Vec<_> = mechanism::all().into_iter().chain(found.mechanisms).collect();
+    let suites = Suites::plan(args, &bench, &all, args.suite == Some(Suite::Phases));
+    let steps = suites.steps();
+    if steps.is_empty() {
         return Err(nothing_matches(&all));
     }
-    let rounds = args.rounds();
-    let cells: usize = tests.iter().map(|test| test.cells.len()).sum();
-    let copied: usize = copies.iter().flat_map(|table| &table.sizes).map(Vec::len).sum();
-    let mapped: usize = areas.iter().flat_map(|table| &table.sizes).map(Vec::len).sum();
-    let mut progress =
-        Progress::new((cells + copied + mapped + cut.len()) * usize::try_from(rounds).unwrap_or(1));
-    let mut results = Results { cpus: bench.cpus.allowed, ..Results::default() };
+    let cells: usize = steps.iter().map(Step::cells).sum();
+    let mut progress = Progress::new(cells * usize::try_from(args.rounds()).unwrap_or(1));
+    let (libraries, skipped) = (found.versions, found.skipped);
+    let mut results = Results { cpus: bench.cpus.allowed, libraries, skipped, ..Results::default() };
     if bench.cpus.second.is_none() {
         results.skipped.push(report::missing(Placement::TwoCpus));
     }
 
-    print!("{}", machine.card());
-    if cut.is_empty() {
+    print!("{}{}", machine.card(), report::libraries(&results));
+    if !steps.iter().all(|step| matches!(step, Step::Phases(_))) {
         print!("{}", report::LEGEND);
     }
-    for test in &tests {
-        let rows = rounds::run(&bench, test, rounds, &mut progress, &mut results);
-        progress.clear();
-        if !rows.is_empty() {
-            print!("{}", report::table(test, &rows));
-        }
-    }
-    for table in &copies {
-        let text = copy::run(&bench, table, rounds, &mut progress, &mut results);
+    for step in &steps {
+        let text = step.run(&bench, args, &mut progress, &mut results);
         progress.clear();
         print!("{text}");
-    }
-    for table in &areas {
-        let text = area::run(&bench, table, rounds, &mut progress, &mut results);
-        progress.clear();
-        print!("{text}");
-    }
-    if !cut.is_empty() {
-        let text = phases::run(&bench, args, &cut, &mut progress, &mut results)?;
-        progress.clear();
-        print!("{text}");
-    }
-    if studied {
-        let operations =
-            if args.quick { area::study::LIFE.operations / 10 } else { area::study::LIFE.operations };
-        print!(
-            "{}",
-            area::fragmentation(&area::study::Life { operations, ..area::study::LIFE }, &mut results)
-        );
-    }
-    if counted {
-        counts::run(&bench, &args.only, &mut results);
-        print!("{}", report::counts(&results));
     }
     ours::end();
     machine.end();

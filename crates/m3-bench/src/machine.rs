@@ -26,6 +26,12 @@ pub struct Machine {
     pub clocksource: Option<String>,
     /// Ours: `counter` or `monotonic`.
     pub clock: String,
+    /// Caches of the first CPU, from the nearest on.
+    #[serde(default)]
+    pub caches: Vec<String>,
+    /// Memory in bytes.
+    #[serde(default)]
+    pub memory_bytes: u64,
     /// Load averages at the start.
     pub loadavg_start: String,
     /// Load averages at the end; our own work is in it.
@@ -53,6 +59,8 @@ impl Machine {
                 Clock::Monotonic => "monotonic",
             }
             .into(),
+            caches: caches(cpus.first),
+            memory_bytes: memory_bytes(&read("/proc/meminfo").unwrap_or_default()),
             loadavg_start: loadavg(),
             loadavg_end: String::new(),
         }
@@ -89,6 +97,25 @@ fn read(path: &str) -> Option<String> {
 fn loadavg() -> String {
     let text = read("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+fn caches(cpu: usize) -> Vec<String> {
+    let one = |index: u32| {
+        let of = |what| read(&format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}/{what}"));
+        let kind = match of("type")?.as_str() {
+            "Data" => " data",
+            "Instruction" => " instructions",
+            _ => "",
+        };
+        Some(format!("L{}{kind} {}", of("level")?, of("size")?))
+    };
+    (0..8).map_while(one).collect()
+}
+
+fn memory_bytes(info: &str) -> u64 {
+    let total = info.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kilobytes = total.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
 }
 
 fn cpu_model(info: &str) -> String {

@@ -90,11 +90,11 @@ impl Bench {
         for transport in cell.mechanism.open_many(&self.site, pairs)? {
             let Transport { client, server, names, keep: kept } = transport;
             keep.push(kept);
-            crew.start(&self.site, self.job(cell, Side::Server, task, &names), server)?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
             clients.push((client, names));
         }
         for (fds, names) in clients {
-            crew.start(&self.site, self.job(cell, Side::Client, task, &names), fds)?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), fds)?;
         }
         crew.ready()?;
         crew.go(0, monotonic_ns() + warm_ns)?;
@@ -111,17 +111,17 @@ impl Bench {
     pub fn one_of_many(&self, cell: &Cell, task: Task, warm_ns: u64) -> Result<Round, Error> {
         let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
         let mut crew = Crew::new(self.grace_ns);
-        crew.start(&self.site, self.job(cell, Side::Server, task, &names), server)?;
+        crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
         crew.ready()?;
         crew.go(0, monotonic_ns())?;
         if cell.pairs > 1 {
             let idle = Task::Idle { clients: cell.pairs - 1 };
-            crew.start(&self.site, self.job(cell, Side::Idle, idle, &names), vec![])?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Idle, idle, &names), vec![])?;
             crew.ready()?;
             crew.go(1, monotonic_ns())?;
         }
         let active = crew.size();
-        crew.start(&self.site, self.job(cell, Side::Client, task, &names), client)?;
+        crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), client)?;
         crew.ready()?;
         crew.go(active, monotonic_ns() + warm_ns)?;
         crew.finish(warm_ns + span_ns(task), &[0, active])?;
@@ -137,8 +137,8 @@ impl Bench {
         for _ in 0..times {
             let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
             let mut crew = Crew::new(self.grace_ns);
-            crew.start(&self.site, self.job(cell, Side::Server, Task::Death, &names), server)?;
-            crew.start(&self.site, self.job(cell, Side::Client, Task::Death, &names), client)?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Server, Task::Death, &names), server)?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Client, Task::Death, &names), client)?;
             crew.ready()?;
             crew.go(0, monotonic_ns())?;
             crew.finish(0, &[0, 1])?;
@@ -157,13 +157,18 @@ impl Bench {
         let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
         let task = Task::Contact { times };
         let mut crew = Crew::new(self.grace_ns);
-        crew.start(&self.site, self.job(cell, Side::Server, task, &names), server)?;
-        crew.start(&self.site, self.job(cell, Side::Client, task, &names), client)?;
+        crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
+        crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), client)?;
         crew.ready()?;
         crew.go(0, monotonic_ns())?;
         crew.finish(0, &[0, 1])?;
         let report = crew.report(1).ok_or(Error::PeerGone)?;
         Ok(Round { samples: report.samples.clone(), binds: report.binds.clone(), ..Round::default() })
+    }
+
+    /// Where the peers of a cell come from.
+    fn site_of(&self, cell: &Cell) -> Site {
+        cell.mechanism.exe().map_or_else(|| self.site.clone(), |exe| Site { exe: exe.into() })
     }
 
     /// The job of one side of a cell.

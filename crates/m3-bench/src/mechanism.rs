@@ -11,6 +11,7 @@ mod bytes;
 mod eventfd;
 mod fifo;
 mod futex;
+pub mod outside;
 mod pipe;
 mod planted;
 mod posix_mq;
@@ -21,7 +22,7 @@ mod unix;
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use sysv_mq::remove_queue;
 
@@ -194,6 +195,11 @@ pub trait Mechanism: Sync {
     /// # Errors
     /// As for [`Mechanism::client`].
     fn server(&self, inherited: Inherited, run: &Run) -> Result<Report, Error>;
+
+    /// The binary that its peers are, where it is not the one that measures.
+    fn exe(&self) -> Option<&Path> {
+        None
+    }
 
     /// The further measurements that only m3ipc has.
     fn ours(&self) -> Option<&dyn Ours> {

@@ -9,14 +9,14 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::book::{RunCard, StepCard};
 use crate::error::Error;
 use crate::job::{Placement, Wait};
 use crate::machine::Machine;
 use crate::measure::Round;
 use crate::mechanism::Family;
 use crate::phases::record::PhaseRecord;
-use crate::record::{Count, Record, Results, Row, Subject};
-use crate::stats::Samples;
+use crate::record::{Count, RawRound, Record, Results, Row, Subject};
 
 /// The rounds of one result.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -39,22 +39,6 @@ pub struct Raw {
     pub rounds: Vec<RawRound>,
 }
 
-/// What one round measured.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RawRound {
-    /// Median of the means of blocks timed as a whole, in nanoseconds per trip.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub block_ns: Option<f64>,
-    /// Trips per second of all pairs together.
-    pub per_s: f64,
-    /// CPU time of all measured processes per trip, in nanoseconds.
-    pub cpu_ns_per_op: f64,
-    /// Their voluntary context switches per trip.
-    pub switches_per_op: f64,
-    /// Every time taken, as pairs of nanoseconds (to three digits) and how often.
-    pub samples: Samples,
-}
-
 impl Raw {
     /// The rounds of a row.
     #[must_use]
@@ -68,7 +52,7 @@ impl Raw {
             wait: record.wait,
             bytes: record.bytes,
             pairs: record.pairs,
-            rounds: rounds.iter().map(RawRound::of).collect(),
+            rounds: rounds.clone(),
         }
     }
 
@@ -89,34 +73,20 @@ impl Raw {
     }
 }
 
-impl RawRound {
-    fn of(round: &Round) -> Self {
-        Self {
-            block_ns: round.block_ns,
-            per_s: round.per_s,
-            cpu_ns_per_op: round.cpu_ns_per_op,
-            switches_per_op: round.switches_per_op,
-            samples: round.samples.clone(),
-        }
-    }
-
-    fn round(&self) -> Round {
-        Round {
-            samples: self.samples.clone(),
-            block_ns: self.block_ns,
-            per_s: self.per_s,
-            cpu_ns_per_op: self.cpu_ns_per_op,
-            switches_per_op: self.switches_per_op,
-            ..Round::default()
-        }
-    }
-}
-
 /// One run as JSON shows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Output {
+    /// How it was made, where it is a report's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunCard>,
     /// Where it ran.
     pub machine: Machine,
+    /// Libraries of others with their versions, where any were measured.
+    #[serde(default)]
+    pub libraries: Vec<(String, String)>,
+    /// What went on beside its steps, where they were watched.
+    #[serde(default)]
+    pub steps: Vec<StepCard>,
     /// What was found, summed up.
     pub results: Vec<Record>,
     /// What was found, round by round. A file of before there were any has none.
@@ -141,7 +111,10 @@ impl Output {
     #[must_use]
     pub fn new(machine: &Machine, results: &Results) -> Self {
         Self {
+            run: None,
             machine: machine.clone(),
+            libraries: results.libraries.clone(),
+            steps: vec![],
             results: results.rows.iter().map(|row| row.record.clone()).collect(),
             samples: results.rows.iter().map(Raw::of).collect(),
             counts: results.counts.clone(),
@@ -160,6 +133,7 @@ impl Output {
             phases: self.phases.clone(),
             skipped: self.skipped.clone(),
             failed: self.failed.clone(),
+            libraries: self.libraries.clone(),
             cpus: self.machine.cpus,
         }
     }

@@ -21,7 +21,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 
 use crate::error::Error;
 use crate::job::{Job, Line, Report, Side, Task};
-use crate::mechanism::{self, ClientEnd, Inherited, ServerEnd};
+use crate::mechanism::{self, ClientEnd, Inherited, Mechanism, ServerEnd};
 use crate::{area, copy, phases, place, raw};
 
 /// The argument that makes a process a peer.
@@ -115,12 +115,20 @@ fn wait_for_eof() -> Result<(), Error> {
 /// whose binary is a [`crate::mechanism::Site`].
 #[must_use]
 pub fn if_asked() -> Option<ExitCode> {
+    if_asked_of(&[])
+}
+
+/// The same for a binary that has mechanisms of its own beside those of this crate.
+#[must_use]
+pub fn if_asked_of(further: &[&'static dyn Mechanism]) -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != PEER_ARGUMENT {
         return None;
     }
     let job = arguments.next().unwrap_or_default();
-    let line = match serde_json::from_str(&job.to_string_lossy()).map_err(Error::json("a job")).and_then(run)
+    let line = match serde_json::from_str(&job.to_string_lossy())
+        .map_err(Error::json("a job"))
+        .and_then(|job| run(job, further))
     {
         Ok(Some(report)) => Line::Report(Box::new(report)),
         Ok(None) => return Some(ExitCode::SUCCESS),
@@ -134,7 +142,7 @@ pub fn if_asked() -> Option<ExitCode> {
     Some(ExitCode::from(u8::from(failed || !told)))
 }
 
-fn run(job: Job) -> Result<Option<Report>, Error> {
+fn run(job: Job, further: &[&'static dyn Mechanism]) -> Result<Option<Report>, Error> {
     if matches!(job.task, Task::Janitor) {
         wait_for_eof()?;
         job.names.iter().try_for_each(|name| mechanism::remove_queue(name))?;
@@ -160,7 +168,11 @@ fn run(job: Job) -> Result<Option<Report>, Error> {
     if let Task::Phases(shape) = job.task {
         return phases::peer(&Run { job }, inherited, &shape).map(Some);
     }
-    let mechanism = mechanism::by_name(&job.mechanism)
+    let mechanism = further
+        .iter()
+        .copied()
+        .find(|mechanism| mechanism.name() == job.mechanism)
+        .or_else(|| mechanism::by_name(&job.mechanism))
         .ok_or_else(|| Error::Usage(format!("there is no mechanism {:?}", job.mechanism)))?;
     let (side, task) = (job.side, job.task);
     let run = &Run { job };

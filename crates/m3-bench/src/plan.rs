@@ -5,6 +5,7 @@ use crate::job::{Placement, Task, Wait, Work};
 use crate::measure::Cell;
 use crate::mechanism::{Family, Mechanism, Paces};
 use crate::place::Cpus;
+use crate::rounds::UNTOLD;
 
 /// The shape of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +16,8 @@ pub enum Shape {
     OneOfMany,
     /// kill -9 of the server, so many times a round.
     Death(u32),
+    /// kill -9 of the server, once: who is told, and what is left.
+    Untold,
     /// First contacts and binds, so many a round.
     Contact(u32),
 }
@@ -47,6 +50,7 @@ pub fn tests(args: &BenchArgs, cpus: &Cpus, all: &[&'static dyn Mechanism]) -> V
     tests.extend(plan.pairs());
     tests.push(plan.clients());
     tests.push(plan.death());
+    tests.push(plan.untold());
     tests.push(plan.contact());
     for test in &mut tests {
         test.cells.retain(|cell| {
@@ -164,8 +168,9 @@ impl Plan<'_> {
             shape: Shape::Trips,
             task: Self::trips(self.span(30, 200), None),
             warm_ns: self.span(5, 20),
-            cells: self
-                .cells(Work::Ipc2, Placement::Any, pairs, |mechanism, _| mechanism.family() != Family::Floor),
+            cells: self.cells(Work::Ipc2, Placement::Any, pairs, |mechanism, _| {
+                ![Family::Floor, Family::Peer].contains(&mechanism.family())
+            }),
         };
         numbers.iter().map(test).collect()
     }
@@ -199,8 +204,23 @@ impl Plan<'_> {
             task: Task::Death,
             warm_ns: 0,
             cells: self.cells(Work::Ipc2, placement, 1, |mechanism, _| {
-                mechanism.tells_death()
-                    && (!self.quick || ["m3ipc", "unix-stream"].contains(&mechanism.name()))
+                let brief = ["m3ipc", "unix-stream"].contains(&mechanism.name());
+                mechanism.tells_death() && (!self.quick || brief || mechanism.family() == Family::Peer)
+            }),
+        }
+    }
+
+    /// kill -9 of the server, once for each mechanism: is its client told at all, and what is left of the two.
+    fn untold(&self) -> Test {
+        let placement = if self.has_two() { Placement::TwoCpus } else { Placement::Any };
+        Test {
+            name: UNTOLD,
+            title: format!("kill -9 of the server: is its client told, and what is left behind; {placement}"),
+            shape: Shape::Untold,
+            task: Task::Death,
+            warm_ns: 0,
+            cells: self.cells(Work::Ipc2, placement, 1, |mechanism, wait| {
+                wait == Wait::Block && mechanism.family() != Family::Floor
             }),
         }
     }

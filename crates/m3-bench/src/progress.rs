@@ -1,11 +1,15 @@
-//! What is being measured, on standard error: one line that changes on a
-//! terminal, one line per test elsewhere.
+//! What is being measured, on standard error: a bar on a terminal, one line per test elsewhere.
+//!
+//! It is drawn between two measurements and never while one runs.
 
 use std::io::{IsTerminal, Write};
 
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
 /// How far a run is.
 pub struct Progress {
-    terminal: bool,
+    bar: ProgressBar,
+    is_terminal: bool,
     done: usize,
     total: usize,
     test: String,
@@ -15,19 +19,24 @@ impl Progress {
     /// A run of so many measurements.
     #[must_use]
     pub fn new(total: usize) -> Self {
-        Self { terminal: std::io::stderr().is_terminal(), done: 0, total, test: String::new() }
+        let is_terminal = std::io::stderr().is_terminal();
+        let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(u64::try_from(total).ok(), target);
+        if let Ok(style) =
+            ProgressStyle::with_template("{bar:24} {pos}/{len}  {elapsed} of about {duration}  {wide_msg}")
+        {
+            bar.set_style(style);
+        }
+        Self { bar, is_terminal, done: 0, total, test: String::new() }
     }
 
     /// This is measured next.
     pub fn next(&mut self, test: &str, what: &str, round: u32, rounds: u32) {
         self.done += 1;
-        let (done, total) = (self.done, self.total);
-        if self.terminal {
-            let line = format!("[{done}/{total}] {test}: {what}, round {} of {rounds}", round + 1);
-            // Progress that cannot be shown is no reason to end a measurement.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{line}");
-        } else if self.test != test {
-            let _ = writeln!(std::io::stderr(), "[{done}/{total}] {test}, {rounds} rounds");
+        self.bar.set_message(format!("{test}: {what}, round {} of {rounds}", round + 1));
+        self.bar.inc(1);
+        if !self.is_terminal && self.test != test {
+            let _ = writeln!(std::io::stderr(), "[{}/{}] {test}, {rounds} rounds", self.done, self.total);
             test.clone_into(&mut self.test);
         }
     }
@@ -35,18 +44,27 @@ impl Progress {
     /// So many measurements will not be made.
     pub fn skip(&mut self, number: usize) {
         self.total -= number.min(self.total);
+        self.bar.set_length(u64::try_from(self.total).unwrap_or(0));
     }
 
     /// Something for a person to read while the run goes on.
     pub fn note(&self, text: &str) {
-        self.clear();
-        let _ = writeln!(std::io::stderr(), "{text}");
+        self.bar.suspend(|| {
+            let _ = writeln!(std::io::stderr(), "{text}");
+        });
     }
 
-    /// Removes the line that changes.
+    /// Removes the bar until the next measurement.
     pub fn clear(&self) {
-        if self.terminal {
+        self.bar.suspend(|| ());
+        if self.is_terminal {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
     }
 }

@@ -8,7 +8,7 @@ mod figures;
 mod table;
 
 use figures as f;
-pub use table::print;
+pub use table::{amount, print};
 
 use crate::record::Results;
 
@@ -67,6 +67,20 @@ pub enum Verdict {
     Stated,
     /// There are no results for it.
     NotMeasured,
+}
+
+impl Verdict {
+    /// What a table says.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Stretch => "holds, stretch too",
+            Self::Holds => "holds",
+            Self::FallsShort => "FALLS SHORT",
+            Self::Stated => "stated",
+            Self::NotMeasured => "not measured",
+        }
+    }
 }
 
 impl Promise {

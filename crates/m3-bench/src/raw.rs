@@ -140,10 +140,20 @@ pub fn resident_bytes() -> u64 {
 /// getrusage(2), RUSAGE_SELF.
 #[must_use]
 pub fn usage() -> Usage {
+    usage_of(libc::RUSAGE_SELF)
+}
+
+/// getrusage(2), RUSAGE_CHILDREN: of all that have ended and were waited for.
+#[must_use]
+pub fn usage_of_children() -> Usage {
+    usage_of(libc::RUSAGE_CHILDREN)
+}
+
+fn usage_of(whose: libc::c_int) -> Usage {
     // SAFETY: rusage is integers only, for which all zeroes is a value.
     let mut record: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: `record` is a valid place for one rusage; RUSAGE_SELF cannot fail with it.
-    unsafe { libc::getrusage(libc::RUSAGE_SELF, &raw mut record) };
+    // SAFETY: `record` is a valid place for one rusage; with the two values of `whose` it cannot fail.
+    unsafe { libc::getrusage(whose, &raw mut record) };
     let ns = |time: libc::timeval| {
         u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
             + u64::try_from(time.tv_usec).unwrap_or(0) * 1_000

@@ -6,7 +6,7 @@ use crate::job::{Placement, Wait};
 use crate::measure::{Cell, Round};
 use crate::mechanism::Family;
 use crate::phases::record::PhaseRecord;
-use crate::stats::{median, whole};
+use crate::stats::{Samples, median, whole};
 
 /// Below this a median of single trips shows the steps of the clock; the blocks' median is the figure then.
 const FINE_NS: u64 = 1_000;
@@ -56,7 +56,62 @@ pub struct Row {
     /// Voluntary context switches per trip.
     pub switches_per_op: f64,
     /// The rounds it sums up.
-    pub rounds: Vec<Round>,
+    pub rounds: Vec<RawRound>,
+}
+
+/// What one round measured, in little room: a histogram that can be added to takes half a megabyte.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RawRound {
+    /// Median of the means of blocks timed as a whole, in nanoseconds per trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_ns: Option<f64>,
+    /// Trips per second of all pairs together.
+    pub per_s: f64,
+    /// CPU time of all measured processes per trip, in nanoseconds.
+    pub cpu_ns_per_op: f64,
+    /// Their voluntary context switches per trip.
+    pub switches_per_op: f64,
+    /// Every time taken, in order: nanoseconds (to three digits), and how often.
+    pub samples: Vec<(u64, u64)>,
+}
+
+impl RawRound {
+    /// The round in little room.
+    #[must_use]
+    pub fn of(round: &Round) -> Self {
+        Self {
+            block_ns: round.block_ns,
+            per_s: round.per_s,
+            cpu_ns_per_op: round.cpu_ns_per_op,
+            switches_per_op: round.switches_per_op,
+            samples: round.samples.pairs(),
+        }
+    }
+
+    /// The round again.
+    #[must_use]
+    pub fn round(&self) -> Round {
+        Round {
+            samples: Samples::of_pairs(&self.samples),
+            block_ns: self.block_ns,
+            per_s: self.per_s,
+            cpu_ns_per_op: self.cpu_ns_per_op,
+            switches_per_op: self.switches_per_op,
+            ..Round::default()
+        }
+    }
+
+    /// The median of its times; 0 where there are none.
+    #[must_use]
+    pub fn p50_ns(&self) -> u64 {
+        let half = self.samples.iter().map(|(_, number)| number).sum::<u64>().div_ceil(2).max(1);
+        let mut seen = 0;
+        let is_middle = |(_, number): &&(u64, u64)| {
+            seen += number;
+            seen >= half
+        };
+        self.samples.iter().find(is_middle).map_or(0, |(ns, _)| *ns)
+    }
 }
 
 /// What a row is about.
@@ -122,7 +177,7 @@ impl Row {
             spread_ns: (medians().min().unwrap_or(0), medians().max().unwrap_or(0)),
             block_ns: median(rounds.iter().filter_map(|round| round.block_ns)),
             switches_per_op: middle(&|round| round.switches_per_op),
-            rounds: rounds.to_vec(),
+            rounds: rounds.iter().map(RawRound::of).collect(),
         }
     }
 
@@ -165,6 +220,8 @@ pub struct Results {
     pub skipped: Vec<String>,
     /// What went wrong.
     pub failed: Vec<String>,
+    /// Libraries of others with their versions.
+    pub libraries: Vec<(String, String)>,
     /// CPUs that the measured processes could use.
     pub cpus: usize,
 }
@@ -174,5 +231,22 @@ impl Results {
     #[must_use]
     pub fn count(&self, test: &str, what: &str) -> Option<f64> {
         self.counts.iter().find(|count| count.test == test && count.what == what).map(|count| count.value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_in_little_room_has_the_same_median() {
+        for times in [&[7_u64][..], &[1, 2, 3, 4], &[5, 5, 5, 900], &[10, 20_000, 30_000_000]] {
+            let mut round = Round::default();
+            times.iter().for_each(|&ns| round.samples.record(ns));
+            let raw = RawRound::of(&round);
+            assert_eq!(raw.p50_ns(), round.samples.quantile(0.5), "{times:?}");
+            assert_eq!(raw.round().samples.quantile(0.99), round.samples.quantile(0.99), "{times:?}");
+        }
+        assert_eq!(RawRound::of(&Round::default()).p50_ns(), 0);
     }
 }

@@ -139,14 +139,22 @@ times are of one round trip; p50 is of single trips less the clock's own cost, \
 in a round, \"block\" the median of blocks timed as a whole; ratios are of p50, below 1 us of block. cpu/trip and\n\
 switches (voluntary) count both sides. n: pairs at once, or bound clients.\n";
 
+/// The libraries of others, with their versions.
+#[must_use]
+pub fn libraries(results: &Results) -> String {
+    if results.libraries.is_empty() {
+        return String::new();
+    }
+    let one = |(name, version): &(String, String)| format!("{name} {version}");
+    format!("libraries {}\n", results.libraries.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
 /// What was counted and not timed.
 #[must_use]
 pub fn counts(results: &Results) -> String {
     let mut table = Table::new(&["test", "what", "figure", ""]);
-    for count in results
-        .counts
-        .iter()
-        .filter(|count| !count.what.starts_with("block ") && count.test != crate::area::FRAGMENTATION)
+    for count in
+        results.counts.iter().filter(|count| ["instructions", "memory"].contains(&count.test.as_str()))
     {
         table.row(vec![
             count.test.clone(),

@@ -7,6 +7,10 @@ use crate::measure::{Bench, Cell, Round};
 use crate::plan::{Shape, Test};
 use crate::progress::Progress;
 use crate::record::{Count, Results, Row};
+use crate::remains;
+
+/// How long one waits for news that may never come.
+const UNTOLD_NS: u64 = 3_000_000_000;
 
 /// Measures all cells of a test and adds their rows, counts, skips and failures; gives the rows.
 pub fn run(
@@ -16,6 +20,9 @@ pub fn run(
     progress: &mut Progress,
     results: &mut Results,
 ) -> Vec<Row> {
+    if test.shape == Shape::Untold {
+        return untold(bench, test, progress, results);
+    }
     let turns = Turns {
         title: &test.title,
         name: &|cell: &Cell| format!("{} ({})", cell.mechanism.name(), cell.wait),
@@ -31,6 +38,49 @@ pub fn run(
     results.rows.extend_from_slice(&rows);
     rows
 }
+
+/// Kills the server of each cell once, and looks what is left of the pair: a count for each. Waits for news of the
+/// death where none is known to come; who was told all the same has a row, who was not a count.
+fn untold(bench: &Bench, test: &Test, progress: &mut Progress, results: &mut Results) -> Vec<Row> {
+    let patient = Bench { grace_ns: UNTOLD_NS, site: bench.site.clone(), ..*bench };
+    let mut rows = vec![];
+    for cell in &test.cells {
+        let name = cell.mechanism.name();
+        progress.next(&test.title, name, 0, 1);
+        let knows = cell.mechanism.tells_death();
+        let before = remains::look();
+        let count = |test: &str, what: String, value: f64, unit: &str| Count {
+            test: test.into(),
+            mechanism: name.into(),
+            what,
+            value,
+            unit: unit.into(),
+        };
+        match (if knows { bench } else { &patient }).deaths(cell, 1) {
+            Ok(round) if !knows => rows.push(Row::new("death", cell, &[round])),
+            Ok(_) => {}
+            Err(Error::Stuck { .. }) if !knows => {
+                results.counts.push(count(UNTOLD, "waited".into(), UNTOLD_NS as f64 / 1e9, "s"));
+            }
+            Err(error) => {
+                let text = format!("{}: {name}: {error}", test.name);
+                let skipped = matches!(error, Error::Unavailable { .. });
+                if skipped { &mut results.skipped } else { &mut results.failed }.push(text);
+                continue;
+            }
+        }
+        let left = remains::since(&before);
+        let what = if left.is_empty() { "nothing".into() } else { left.join(", ") };
+        results.counts.push(count(LEFT, what, left.len() as f64, "with a name"));
+    }
+    results.rows.extend_from_slice(&rows);
+    rows
+}
+
+/// Name of the test of those who are not told, and of the counts of them.
+pub const UNTOLD: &str = "untold";
+/// Name of the counts of what is left behind.
+pub const LEFT: &str = "left";
 
 /// Cells of any kind that are measured in turn.
 pub struct Turns<'a, C> {
@@ -95,6 +145,7 @@ fn measure(bench: &Bench, test: &Test, cell: &Cell) -> Result<Round, Error> {
         Shape::Trips => bench.trips(cell, test.task, test.warm_ns),
         Shape::OneOfMany => bench.one_of_many(cell, test.task, test.warm_ns),
         Shape::Death(times) => bench.deaths(cell, times),
+        Shape::Untold => bench.deaths(cell, 1),
         Shape::Contact(times) => bench.contacts(cell, times),
     }
 }

@@ -65,6 +65,20 @@ impl Samples {
         self.0.len()
     }
 
+    /// All times in order, each with how often.
+    #[must_use]
+    pub fn pairs(&self) -> Vec<(u64, u64)> {
+        self.0.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
+    }
+
+    /// The histogram of such pairs.
+    #[must_use]
+    pub fn of_pairs(pairs: &[(u64, u64)]) -> Self {
+        let mut samples = Self::default();
+        pairs.iter().for_each(|&(ns, count)| samples.add(ns, count));
+        samples
+    }
+
     fn add(&mut self, ns: u64, count: u64) {
         self.0.saturating_record_n(ns, count);
     }
@@ -72,17 +86,13 @@ impl Samples {
 
 impl Serialize for Samples {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter_recorded().map(|v| (v.value_iterated_to(), v.count_at_value())))
+        serializer.collect_seq(self.pairs())
     }
 }
 
 impl<'de> Deserialize<'de> for Samples {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut samples = Self::default();
-        for (ns, count) in Vec::<(u64, u64)>::deserialize(deserializer)? {
-            samples.add(ns, count);
-        }
-        Ok(samples)
+        Ok(Self::of_pairs(&Vec::deserialize(deserializer)?))
     }
 }
 

@@ -26,14 +26,7 @@ pub fn print(results: &Results) -> (String, usize) {
             figure.map_or_else(|| "-".into(), show),
             limit.map_or_else(|| "-".into(), |limit| format!("{sign} {}", show(limit))),
             promise.stretch.map_or_else(|| "-".into(), show),
-            match verdict {
-                Verdict::Stretch => "holds, stretch too",
-                Verdict::Holds => "holds",
-                Verdict::FallsShort => "FALLS SHORT",
-                Verdict::Stated => "stated",
-                Verdict::NotMeasured => "not measured",
-            }
-            .into(),
+            verdict.name().into(),
         ]);
     }
     let text = format!(
@@ -45,7 +38,9 @@ pub fn print(results: &Results) -> (String, usize) {
     (text, short)
 }
 
-fn amount(value: f64, unit: Unit) -> String {
+/// A figure with its unit.
+#[must_use]
+pub fn amount(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Times if value >= 1_000.0 => format!("{value:.0}"),
         Unit::Times => format!("{value:.2} x"),
