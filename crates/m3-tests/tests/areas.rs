@@ -345,3 +345,132 @@ fn random_use_and_random_kills_leave_no_block_in_two_hands() {
     }
     assert_eq!(field.node().areas(vm.id()).unwrap()[0].extent_bytes, 0, "something is lost");
 }
+
+/// Everything that a member of the audience can do against the rules: refused with -500, or harmless.
+#[test]
+fn a_liar_gets_nothing_accepted_that_is_not_so() {
+    let _alone = alone();
+    let field = Field::new("liar");
+    let vm = field.vm("liar");
+    let mut me = vm.bind(1).unwrap();
+    let mut keeper = Member::start(&field, &vm, 2, &["hold"]);
+    let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
+    // The keeper has attached it, and this endpoint holds one block that the liar knows of.
+    let first = me.allocate(&area, 64, Kind::Short).unwrap();
+    me.send_block(Address(2), &Message::new(0), first, Timeout::Never).unwrap();
+    keeper.hear();
+    let mut own = me.allocate(&area, 4096, Kind::Short).unwrap();
+    own.write().unwrap().fill(77);
+    let mut liar = Member::start(&field, &vm, 3, &["liar", &area.id().to_string(), "1", "2"]);
+    let (mut refused, mut accepted_at_random, mut first) = (Vec::new(), 0, None);
+    loop {
+        let message = me.receive(Source::Any).unwrap();
+        match (message.m_type, me.take_block()) {
+            // A block as it should be.
+            (1, Ok(Some(block))) => first = Some(block),
+            (100, _) => break,
+            // By chance a name can be a right one: of an own extent of the liar's, then, and of nobody else's.
+            (10, Ok(Some(block))) => {
+                accepted_at_random += 1;
+                let (begin, end) = (block.address(), block.address() + block.capacity_bytes());
+                assert!(begin >= area.base() && end <= area.base() + area.limit_bytes());
+                assert!(end <= own.address() || begin >= own.address() + 4096);
+            }
+            (10, Err(_)) => {}
+            (act, Err(error)) => refused.push((act, error.code)),
+            (act, other) => panic!("act {act} was believed: {other:?}"),
+        }
+    }
+    let broke = Code::PeerBroke;
+    let expected: Vec<(i32, Code)> = (2..=8).map(|act| (act, broke)).chain([(9, Code::NoNode)]).collect();
+    assert_eq!(refused, expected, "and {accepted_at_random} at random");
+    // Mode moves: the giver can write what it gave. It cannot have it back, and touches nothing else.
+    let first = first.unwrap();
+    while first[4095] != 9 {
+        std::thread::yield_now();
+    }
+    assert!(own.iter().all(|byte| *byte == 77));
+    drop(own);
+    // What of it died with the liar is room again, and nobody is the worse for it.
+    liar.kill();
+    me.wait_unbind(Address(3), Timeout::Never).unwrap();
+    drop(first);
+    keeper.kill();
+    me.wait_unbind(Address(2), Timeout::Never).unwrap();
+    let all = me.allocate(&area, 3 << 20, Kind::Short);
+    assert!(all.is_ok(), "{:?}", all.err());
+}
+
+#[test]
+fn only_the_owner_writes_by_the_kernels_word() {
+    let _alone = alone();
+    let field = Field::new("forge");
+    let vm = field.vm("forge");
+    let mut me = vm.bind(1).unwrap();
+    let area = me.create_area(&AreaConfig::vm(4 << 20).owner_writes()).unwrap();
+    let mut block = me.allocate(&area, 4096, Kind::Short).unwrap();
+    block.write().unwrap().fill(5);
+    let mut forger = Member::start(&field, &vm, 2, &["forge", &area.id().to_string()]);
+    assert_eq!(forger.hear(), "0 ways to write, reads: true");
+    assert!(block.iter().all(|byte| *byte == 5));
+}
+
+#[test]
+fn a_seal_is_refused_while_the_other_can_write_and_kept_afterwards() {
+    let _alone = alone();
+    let field = Field::new("seal");
+    let vm = field.vm("seal");
+    let mut me = vm.bind(1).unwrap();
+    let mut other = Member::start(&field, &vm, 2, &["hold"]);
+    let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
+    let block = me.allocate(&area, 4096, Kind::Short).unwrap();
+    me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
+    other.hear();
+    area.renounce_writing().unwrap();
+    // The other has a writable mapping, whatever it says: the receiver's demand is refused.
+    assert_eq!(area.seal().unwrap_err().code, Code::Busy);
+    assert!(!area.is_sealed());
+    other.kill();
+    me.wait_unbind(Address(2), Timeout::Never).unwrap();
+    area.seal().unwrap();
+    assert!(area.is_sealed());
+    // In an area of many nobody can demand it.
+    let open = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    open.renounce_writing().unwrap();
+    assert_eq!(open.seal().unwrap_err().code, Code::Perm);
+}
+
+#[test]
+fn a_full_area_and_missing_huge_pages_are_errors() {
+    let _alone = alone();
+    let field = Field::new("full");
+    let vm = field.vm("full");
+    let mut me = vm.bind(1).unwrap();
+    let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
+    let mut blocks = Vec::new();
+    let full = loop {
+        match me.allocate(&area, 100_000, if blocks.len() % 2 == 0 { Kind::Short } else { Kind::Long }) {
+            Ok(mut block) => {
+                block.write().unwrap().fill(1);
+                blocks.push(block);
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(full.code, Code::AllocMem, "{full}");
+    assert!(blocks.len() >= 30, "{} blocks of 100,000 bytes in 4 MiB", blocks.len());
+    blocks.pop();
+    assert!(me.allocate(&area, 50_000, Kind::Short).is_ok(), "room that came free is room");
+    // Huge pages of a pool that may be empty: blocks, or an error that says why.
+    let huge = me.create_area(&AreaConfig::vm(4 << 20).pages(m3ipc::Pages::Huge));
+    match huge.and_then(|area| me.allocate(&area, 1 << 20, Kind::Short)) {
+        Ok(mut block) => block.write().unwrap().fill(1),
+        Err(error) => {
+            assert!([Code::NoMem, Code::NoSys].contains(&error.code), "{error}");
+            assert!(error.why.contains("no memory for"), "{error}");
+        }
+    }
+    let transparent = AreaConfig::vm(4 << 20).pages(m3ipc::Pages::Transparent).prefault();
+    let area = me.create_area(&transparent).unwrap();
+    me.allocate_pages(&area, 3 << 20, Kind::Long).unwrap().write().unwrap().fill(2);
+}

@@ -37,6 +37,63 @@ fn neighbouring_extents_are_one_range() {
     assert_eq!(allocator.take(12288, 64, Kind::Long), Some(0));
 }
 
+/// Steps of the long run; the variable asks for more: `M3_AREA_STEPS=10000000 cargo test -p m3-area --release`.
+fn steps() -> u64 {
+    std::env::var("M3_AREA_STEPS").ok().and_then(|text| text.parse().ok()).unwrap_or(200_000)
+}
+
+/// Takes and gives at random for a long time: what a short sequence cannot bring about, an area that has
+/// been full and in pieces many times over.
+#[test]
+fn a_long_random_life_agrees_with_a_flag_per_unit() {
+    const LARGE: u64 = 512 * 1024;
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut roll = |sides: u64| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 11) % sides
+    };
+    let mut allocator = Allocator::default();
+    allocator.add(0, LARGE);
+    let mut units = Units(vec![false; usize::try_from(LARGE / UNIT_BYTES).unwrap()]);
+    let (mut taken, mut used, mut refusals) = (Vec::new(), 0, 0_u64);
+    for step in 0..steps() {
+        // By turns it fills up and empties.
+        let takes = if (step / 5_000) % 2 == 0 { 60 } else { 40 };
+        if !taken.is_empty() && roll(100) >= takes {
+            let which = usize::try_from(roll(taken.len() as u64)).unwrap();
+            let (offset, bytes) = taken.swap_remove(which);
+            units.mark(offset, bytes, false);
+            allocator.give(offset, bytes);
+            used -= bytes;
+        } else {
+            let most = 2 << roll(7);
+            let bytes = (1 + roll(most)) * UNIT_BYTES;
+            let align = UNIT_BYTES << roll(4);
+            let kind = if roll(3) == 0 { Kind::Long } else { Kind::Short };
+            match allocator.take(bytes, align, kind) {
+                Some(offset) => {
+                    assert_eq!(offset % align, 0);
+                    units.mark(offset, bytes, true);
+                    taken.push((offset, bytes));
+                    used += bytes;
+                }
+                None => {
+                    refusals += 1;
+                    assert!(!units.has_room(bytes, align), "step {step}: {bytes} bytes by {align} would fit");
+                }
+            }
+        }
+        assert_eq!(allocator.free_bytes(), LARGE - used);
+    }
+    assert!(refusals > 0, "it was never full");
+    for (offset, bytes) in taken {
+        allocator.give(offset, bytes);
+    }
+    assert_eq!((allocator.largest_free(), allocator.free_bytes()), (LARGE, LARGE));
+}
+
 /// The model: a flag per unit.
 #[derive(Debug)]
 struct Units(Vec<bool>);

@@ -9,9 +9,12 @@
 //! | `sum` | answers with the sum of the bytes of its block, which it drops |
 //! | `hold` | keeps its block, and says its number |
 //! | `walk` | follows pointers in the area from the address in the message, and answers with their sum |
-//! | `churn SEED` | allocates, gives, accepts and frees at random with the members of its area, until it is killed |
+//! | `liar AREA VICTIM KEEPER` | breaks every rule of areas, without the library: see `liar.rs` |
+//! | `forge AREA` | says how many ways there are to write where only the owner may |
+//! | `churn AREA` | allocates, gives, accepts and frees at random with the members of its area, until it is killed |
 
 mod churn;
+mod liar;
 
 use m3_tests::watchdog;
 use m3ipc::{Address, Endpoint, Message, Node, Source, Timeout};
@@ -25,11 +28,18 @@ fn main() {
         eprintln!("usage: m3-tests-area DIRECTORY VM SLOT ROLE [ARGUMENT]");
         std::process::exit(2);
     };
-    let mut node = Node::find(Path::new(directory)).expect("the daemon of the test runs");
+    let number = |at: usize| -> i32 { rest.get(at).and_then(|text| text.parse().ok()).unwrap_or(0) };
+    let (path, own) = (Path::new(directory), slot.parse().expect("a slot"));
+    match role.as_str() {
+        "liar" => return liar::run(path, vm, own, number(0).cast_unsigned(), number(1), number(2)),
+        "forge" => return liar::forge(path, vm, own, number(0).cast_unsigned()),
+        _ => {}
+    }
+    let mut node = Node::find(path).expect("the daemon of the test runs");
     let vm = node.vm_named(vm).expect("the VM of the test");
-    let mut me = vm.bind(slot.parse().expect("a slot")).expect("a free slot");
+    let mut me = vm.bind(own).expect("a free slot");
     println!("ready");
-    let argument: i32 = rest.first().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let argument = number(0);
     match role.as_str() {
         "pass" => pass(&mut me, Address(argument)),
         "echo" => echo(&mut me),
