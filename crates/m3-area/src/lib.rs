@@ -21,6 +21,7 @@
 
 mod allocator;
 mod claim;
+mod desert;
 mod name;
 mod plan;
 mod side;
@@ -29,6 +30,7 @@ mod words;
 
 pub use allocator::{Allocator, Kind};
 pub use claim::{Claim, Place, State};
+pub use desert::{Ledgers, is_in_use};
 pub use name::{ClaimedName, NAME_BYTES, Name};
 pub use plan::{Extent, Plan};
 pub use side::{Full, Held, Reading, Refused, Side};

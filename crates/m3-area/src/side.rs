@@ -351,6 +351,24 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         })
     }
 
+    /// The dead members whose extents nobody living uses any more, as this one sees it.
+    #[must_use]
+    pub fn deserted(&self) -> Vec<u16> {
+        let dead = |home: u16| self.peer(home).is_some_and(|peer| !peer.lives);
+        let mut homes: Vec<u16> =
+            self.plan.extents().map(|extent| extent.home).filter(|home| dead(*home)).collect();
+        homes.sort_unstable();
+        homes.dedup();
+        let used = |home: u16| {
+            self.plan.extents().filter(|extent| extent.home == home).any(|extent| {
+                let last = extent.first_number.saturating_add(extent.numbers).min(self.numbers);
+                crate::desert::is_in_use(self, home, extent.first_number..last)
+            })
+        };
+        homes.retain(|home| !used(*home));
+        homes
+    }
+
     fn name(&self, held: &Held, hop: u32, shared: bool) -> Name {
         let (number, generation, bytes) = (held.number, held.generation, held.bytes);
         Name { area: self.area, number, generation, hop, bytes, shared, payload: false }
@@ -387,6 +405,25 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         })?;
         let at = (number - extent.first_number) as usize;
         extent.blocks.get_mut(at)
+    }
+}
+
+impl<O: OwnWords, P: Words> crate::desert::Ledgers for Side<O, P> {
+    fn word(&self, member: u16, number: u32, word: usize) -> Option<u64> {
+        Self::word(self, member, word_of(number, word))
+    }
+
+    fn lives(&self, member: u16) -> bool {
+        member == self.me || self.peer(member).is_some_and(|peer| peer.lives)
+    }
+
+    fn living(&self) -> impl Iterator<Item = u16> {
+        let others = self.peers.iter().filter(|peer| peer.lives && peer.ledger.is_some());
+        others.map(|peer| peer.index).chain([self.me])
+    }
+
+    fn count(&self) -> usize {
+        self.peers.len() + 1
     }
 }
 

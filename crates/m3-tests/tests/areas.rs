@@ -22,7 +22,13 @@ struct Member {
 
 impl Member {
     fn start(field: &Field, vm: &Vm, slot: i32, role: &[&str]) -> Self {
+        Self::start_paused(field, vm, slot, role, "")
+    }
+
+    /// One that stops itself at this point.
+    fn start_paused(field: &Field, vm: &Vm, slot: i32, role: &[&str], point: &str) -> Self {
         let mut command = Command::new(program("m3-tests-area"));
+        command.env("M3_PAUSE", point);
         command.arg(field.directory()).arg(vm.name()).arg(slot.to_string()).args(role);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is built");
@@ -38,6 +44,15 @@ impl Member {
         line.trim().to_owned()
     }
 
+    /// Until it has stopped itself.
+    fn until_paused(&self) {
+        let stat = format!("/proc/{}/stat", self.child.id());
+        until("it stops itself", || {
+            let text = std::fs::read_to_string(&stat).unwrap_or_default();
+            text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+        });
+    }
+
     fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -48,6 +63,17 @@ impl Drop for Member {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Waits for what comes about by itself.
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    for _ in 0..20_000 {
+        if holds() {
+            return;
+        }
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    panic!("waited in vain: {what}");
 }
 
 fn asked(me: &mut Endpoint, of: Address, area: &m3ipc::Area, bytes: u64) -> Message {
@@ -386,9 +412,7 @@ fn a_liar_gets_nothing_accepted_that_is_not_so() {
     assert_eq!(refused, expected, "and {accepted_at_random} at random");
     // Mode moves: the giver can write what it gave. It cannot have it back, and touches nothing else.
     let first = first.unwrap();
-    while first[4095] != 9 {
-        std::thread::yield_now();
-    }
+    until("the giver's writing is seen", || std::hint::black_box(&first)[4095] == 9);
     assert!(own.iter().all(|byte| *byte == 77));
     drop(own);
     // What of it died with the liar is room again, and nobody is the worse for it.
@@ -473,4 +497,87 @@ fn a_full_area_and_missing_huge_pages_are_errors() {
     let transparent = AreaConfig::vm(4 << 20).pages(m3ipc::Pages::Transparent).prefault();
     let area = me.create_area(&transparent).unwrap();
     me.allocate_pages(&area, 3 << 20, Kind::Long).unwrap().write().unwrap().fill(2);
+}
+
+/// Killed in the middle of each operation: nothing is lost, and nothing in two hands.
+#[test]
+fn each_step_of_a_hand_over_can_be_somebodys_last() {
+    if !m3_sys::HAS_PAUSE_POINTS {
+        eprintln!("SKIP: this build has no pause points");
+        return;
+    }
+    let _alone = alone();
+    let field = Field::new("steps");
+    let vm = field.vm("steps");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = Member::start(&field, &vm, 3, &["sum"]);
+    let cases = [
+        ("client.area_mapped", "hold"),
+        ("server.block_claimed", "hold"),
+        ("server.block_accepted", "hold"),
+        ("client.block_given", "pass"),
+        ("client.area_mapped", "give"),
+        ("client.extent_given", "give"),
+        ("client.block_given", "give"),
+    ];
+    for (point, name) in cases {
+        let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
+        // To whom one that passes on does so, or where one that gives allocates.
+        let argument = if name == "give" { area.id().to_string() } else { "1".to_owned() };
+        let role = [name, &argument];
+        let what = format!("{point} of {name}");
+        let mut member = Member::start_paused(&field, &vm, 2, &role, point);
+        let allocates = name == "give";
+        if point == "client.area_mapped" && allocates {
+            member.until_paused();
+        } else if allocates {
+            // Its answer never comes: the request is withdrawn by its death.
+            let (to, limit) = (Address(2), std::time::Duration::from_millis(1));
+            until(&what, || {
+                let _ = me.sendrec_timeout(to, &Message::new(1), limit);
+                let text = std::fs::read_to_string(format!("/proc/{}/stat", member.child.id()));
+                text.is_ok_and(|text| text.contains(") T "))
+            });
+        } else {
+            let block = me.allocate(&area, 300_000, Kind::Short).unwrap();
+            me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
+            member.until_paused();
+        }
+        member.kill();
+        me.wait_unbind(Address(2), Timeout::Never).unwrap();
+        let mut block = None;
+        until(&what, || {
+            // What the dead had in hand is found by those who look for room.
+            block = me.allocate(&area, 3 << 20, Kind::Long).ok();
+            block.is_some()
+        });
+        drop(block);
+        assert_eq!(asked(&mut me, Address(3), &area, 1000).long(0), 1000, "after {what}");
+        me.detach_area(&area).unwrap();
+    }
+}
+
+#[test]
+fn extents_of_the_dead_come_back_after_a_takeover() {
+    let _alone = alone();
+    let mut field = Field::new("deserted");
+    let vm = field.vm("deserted");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = Member::start(&field, &vm, 3, &["sum"]);
+    let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
+    assert_eq!(asked(&mut me, Address(3), &area, 1000).long(0), 1000);
+    let mut home = Member::start(&field, &vm, 2, &["give", &area.id().to_string()]);
+    me.sendrec(Address(2), &Message::new(1)).unwrap();
+    let block = me.take_block().unwrap().unwrap();
+    field.kill_daemon();
+    home.kill();
+    field.restart_daemon();
+    me.wait_unbind(Address(2), Timeout::Never).unwrap();
+    // Its home is dead, the block is not: nobody gets its room.
+    let full = me.allocate(&area, 5 << 19, Kind::Short).unwrap_err();
+    assert_eq!(full.code, Code::AllocMem);
+    assert!(block.iter().all(|byte| *byte == 3));
+    drop(block);
+    until("the room of the dead is given out again", || me.allocate(&area, 5 << 19, Kind::Short).is_ok());
+    assert_eq!(asked(&mut me, Address(3), &area, 1000).long(0), 1000);
 }

@@ -103,6 +103,13 @@ pub enum AreaRequest {
     Close(u32),
     /// After a takeover: what a predecessor may not have told of this area, as news. Answer: `Done`.
     Recall(u32),
+    /// Nobody living uses what this dead member allocated, as the caller sees it. No answer.
+    Deserted {
+        /// The area.
+        area: u32,
+        /// The dead member's index.
+        index: u16,
+    },
     /// The areas of a VM. Answer: `Areas`.
     List {
         /// The VM.
@@ -167,6 +174,11 @@ pub enum AreaNews {
         area: u32,
         /// The extent.
         extent: AreaExtent,
+    },
+    /// The daemon has not made the area and cannot look: which extents of the dead are deserted?
+    Look {
+        /// The area.
+        area: u32,
     },
     /// The extent of a dead member is free again.
     ExtentGone {

@@ -236,6 +236,7 @@ impl Server {
         self.areas.retain(|(of, _), _| *of != vm);
         self.forget_trace(vm);
         self.end_socks(vm);
+        self.deserted.retain(|(of, ..), _| *of != vm);
         self.grace_ms.remove(&vm);
         // The next VM of this id is not to be killed for it.
         self.cancel_alarm(Alarm::VmGrace(vm));

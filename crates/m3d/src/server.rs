@@ -81,6 +81,8 @@ pub(crate) struct Server {
     pub(crate) areas: BTreeMap<(i32, u32), AreaMemory>,
     pub(crate) traces: Traces,
     pub(crate) socks: Socks,
+    /// Of areas that a predecessor made, by VM, number and dead member: who says that its extents are deserted.
+    pub(crate) deserted: BTreeMap<(i32, u32, u16), BTreeSet<u16>>,
     pub(crate) leaving: bool,
     pub(crate) spare: Spare,
     pub(crate) turn: Turn,
@@ -138,6 +140,7 @@ impl Server {
             areas: BTreeMap::new(),
             traces: Traces::default(),
             socks,
+            deserted: BTreeMap::new(),
             leaving: false,
             spare: Spare::new(),
             turn: Turn::default(),

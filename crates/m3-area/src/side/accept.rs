@@ -60,6 +60,7 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         }
         let before = self.own.load(word_of(number, CLAIM));
         self.claim(number, State::Held, 0, hop, generation);
+        m3_sys::pause_point("server.block_claimed");
         self.own.fence(); // pairs with that of another who accepts it, of its home's sweep, of `take_back`
         let stands = self.standing(number, generation) == Standing::Held { by: self.me, hop };
         let elsewhere = self.claimer(number, generation);

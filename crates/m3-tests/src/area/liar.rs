@@ -222,7 +222,7 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
         let number = u32::try_from(roll() % u64::from(liar.info.numbers)).expect("a number");
         for which in 0..RECORD_WORDS {
             // Near what could be true, and far from it.
-            let garbage = if roll() % 2 == 0 { roll() } else { roll() % 64 | (roll() % 4) << 40 };
+            let garbage = if roll() % 2 == 0 { roll() } else { (roll() % 64) | ((roll() % 4) << 40) };
             liar.ledger.store(word(number, which), garbage);
         }
         let name = Name {

@@ -7,6 +7,7 @@
 //! | `pass NEXT` | adds 1 to each 64th byte of its block, and sends the block on |
 //! | `echo` | answers a request with its block, or with its large payload |
 //! | `sum` | answers with the sum of the bytes of its block, which it drops |
+//! | `give AREA` | answers with a new block of 200,000 bytes |
 //! | `hold` | keeps its block, and says its number |
 //! | `walk` | follows pointers in the area from the address in the message, and answers with their sum |
 //! | `liar AREA VICTIM KEEPER` | breaks every rule of areas, without the library: see `liar.rs` |
@@ -44,6 +45,7 @@ fn main() {
         "pass" => pass(&mut me, Address(argument)),
         "echo" => echo(&mut me),
         "sum" => sum(&mut me),
+        "give" => give(&mut me, argument.cast_unsigned()),
         "hold" => hold(&mut me),
         "walk" => walk(&mut me),
         "churn" => churn::run(&mut me, argument),
@@ -82,6 +84,15 @@ fn sum(me: &mut Endpoint) {
             Err(error) => answer.m_type = error.code.number(),
         }
         let _ = me.reply(request.source, &answer);
+    }
+}
+
+fn give(me: &mut Endpoint, area: u32) {
+    let area = me.attach_area(area).expect("an area of the VM");
+    while let Ok(request) = me.receive(Source::Any) {
+        let mut block = me.allocate(&area, 200_000, m3ipc::Kind::Short).expect("room");
+        block.write().expect("its own").fill(3);
+        me.reply_block(request.source, &request, block).expect("the client waits");
     }
 }
 

@@ -15,6 +15,9 @@ pub struct Part {
     role: Role,
     /// The directory of the demo; the node's lies in it.
     directory: PathBuf,
+    /// The process that starts it, and without which it is nothing.
+    #[arg(long)]
+    parent: Option<u32>,
     /// The CPU to stay on.
     #[arg(long)]
     cpu: Option<usize>,
@@ -62,6 +65,10 @@ pub fn run(part: &Part) -> Result<ExitCode> {
         return Ok(daemon(&part.directory));
     }
     m3_sys::die_with_parent().map_err(|errno| Fail::system("cannot die with the parent", errno))?;
+    // One that died before is not noticed by that.
+    if part.parent.is_some_and(|parent| parent != std::os::unix::process::parent_id()) {
+        return Ok(ExitCode::FAILURE);
+    }
     if let Some(cpu) = part.cpu {
         m3_sys::pin_to(cpu).map_err(|errno| Fail::system(format!("cannot run on CPU {cpu}"), errno))?;
     }

@@ -20,6 +20,7 @@ pub fn part(role: Role, directory: &Path, cpu: Option<usize>, other_cpu: Option<
     let program = std::env::current_exe().map_err(|cause| Fail::system("cannot find m3 itself", cause))?;
     let mut command = Command::new(program);
     command.arg("__demo").arg(role.name()).arg(directory).env("M3_RUNTIME_DIR", node_directory(directory));
+    command.arg("--parent").arg(std::process::id().to_string());
     for (flag, cpu) in [("--cpu", cpu), ("--other-cpu", other_cpu)] {
         if let Some(cpu) = cpu {
             command.arg(flag).arg(cpu.to_string());

@@ -4,11 +4,12 @@
 //! in which area and who has which extent. It writes into neither. A ledger is sealed when its owner
 //! has mapped it, and only then shown to the others, who hear of a member before he can act.
 //!
-//! After a takeover members go on as before; the memory of older areas is theirs alone, so nobody new can join those.
+//! After a takeover members go on as before; the memory of older areas is theirs alone, so nobody new can join
+//! those, and the daemon asks them what of a dead member's extents is used.
 
 use crate::server::Server;
 use m3_abi::{Address, Code};
-use m3_area::{Claim, State, ledger_bytes, numbers_of};
+use m3_area::{ledger_bytes, numbers_of};
 use m3_model::tables::{Area, AreaExtent, AreaSpec, Audience, Cred, Place, Standing};
 use m3_shm::Observed;
 use m3_sys::Errno;
@@ -46,6 +47,7 @@ impl Server {
                 self.done(token);
             }
             AreaRequest::Recall(id) => self.recall_area(token, place, id),
+            AreaRequest::Deserted { area, index } => self.area_deserted(place, area, index),
             AreaRequest::Close(id) => match self.node.close_area(place, id) {
                 Ok(()) => self.done(token),
                 Err(error) => self.refuse(token, error.code(), error),
@@ -176,6 +178,8 @@ impl Server {
         let (owner_writes, is_owner) = (area.spec.owner_writes, area.owner == place.address);
         let memory = self.areas.get(&(place.vm, id));
         let (Some(index), Some(memory)) = (index, memory) else {
+            // Joined under a predecessor, who was killed before the others knew: it is not in it.
+            self.leave_area(place, id);
             return self.refuse(token, Code::NotReady, "there is nothing to map");
         };
         let Some((ledger, _)) = memory.ledgers.get(&index) else { return };
@@ -248,6 +252,7 @@ impl Server {
             {
                 self.tell(token, News::Area(AreaNews::Left { area: id, index }), Vec::new());
             }
+            self.reclaim(place.vm, id);
         }
         self.done(token);
     }
@@ -292,11 +297,26 @@ impl Server {
         // After the members were told of the death: who accepts a block of the dead sees that news, or is seen here.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         // A block may have its number from one extent of its home and lie in another: all of a home's, or none.
-        let in_use = |extent: &&AreaExtent| self.is_in_use(vm, &area, extent);
+        let Some(memory) = self.areas.get(&(vm, id)) else {
+            // Made by a predecessor: only its members can look.
+            if area.extents.iter().any(|extent| dead(&extent)) {
+                self.tell_area(vm, id, None, &AreaNews::Look { area: id }, None);
+            }
+            return;
+        };
+        let ledgers = Ledgers { memory, area: &area };
+        let in_use = |extent: &&AreaExtent| {
+            let numbers = extent.first_number..extent.first_number + extent.numbers;
+            m3_area::is_in_use(&ledgers, extent.home, numbers)
+        };
         let used: BTreeSet<u16> =
             area.extents.iter().filter(dead).filter(in_use).map(|extent| extent.home).collect();
         let over = area.extents.iter().filter(dead).filter(|extent| !used.contains(&extent.home));
         let over: Vec<AreaExtent> = over.copied().collect();
+        self.free_extents(vm, id, &over);
+    }
+
+    fn free_extents(&mut self, vm: i32, id: u32, over: &[AreaExtent]) {
         for extent in over {
             self.node.free_extent(vm, id, extent.offset);
             self.record();
@@ -308,35 +328,23 @@ impl Server {
         }
     }
 
-    fn is_in_use(&self, vm: i32, area: &Area, extent: &AreaExtent) -> bool {
-        use m3_area::Standing as Stands;
-        let Some(memory) = self.areas.get(&(vm, area.id)) else { return true };
-        let word = |index: u16, number: u32, which: usize| {
-            use m3_area::Words;
-            let (_, ledger) = memory.ledgers.get(&index)?;
-            Some(ledger.load(number as usize * m3_area::RECORD_WORDS + which))
-        };
-        let lives = |index: u16| {
-            area.members.get(usize::from(index)).is_some_and(|member| member.standing != Standing::Gone)
-        };
-        (extent.first_number..extent.first_number + extent.numbers).any(|number| {
-            let claims = |index: u16| word(index, number, m3_area::CLAIM).map(Claim::decode);
-            let claimed = area.present().any(|(index, _)| {
-                let reading = word(index, number, m3_area::READING).map(Claim::decode);
-                claims(index).is_some_and(|claim| matches!(claim.state, State::Held | State::Shared))
-                    || reading.is_some_and(|reading| reading.state == State::Reading)
-            });
-            let Some(own) = claims(extent.home).filter(|own| own.state == State::Given) else {
-                return claimed;
-            };
-            claimed
-                || match m3_area::walk(extent.home, own.generation, area.members.len(), claims) {
-                    // Nobody takes a message of a dead one.
-                    Stands::Pending { to, from, .. } => lives(to) && lives(from),
-                    Stands::Held { by, .. } | Stands::Shared { by, .. } => lives(by),
-                    Stands::Returned { .. } | Stands::Gone => false,
-                }
-        })
+    /// A member says that nobody uses what a dead one allocated. That is so when all say it: whoever has a
+    /// block of it does not, and what is deserted once stays so.
+    fn area_deserted(&mut self, place: Place, id: u32, index: u16) {
+        let Ok(area) = self.node.area(place.vm, id).cloned() else { return };
+        let is_dead =
+            area.members.get(usize::from(index)).is_some_and(|home| home.standing == Standing::Gone);
+        let Some(by) = area.index_of(place.address) else { return };
+        if !is_dead || self.areas.contains_key(&(place.vm, id)) {
+            return;
+        }
+        let said = self.deserted.entry((place.vm, id, index)).or_default();
+        said.insert(by);
+        if area.present().all(|(member, _)| said.contains(&member)) {
+            self.deserted.remove(&(place.vm, id, index));
+            let over = area.extents.iter().filter(|extent| extent.home == index).copied();
+            self.free_extents(place.vm, id, &over.collect::<Vec<_>>());
+        }
     }
 
     fn ledger_of(&self, vm: i32, id: u32, index: u16) -> Option<Rc<OwnedFd>> {
@@ -364,6 +372,31 @@ impl Server {
             self.node.areas(vm).filter(|area| area.id > after).take(PAGE).map(shown_area).collect();
         let next = list.last().filter(|_| list.len() == PAGE).map(|area| area.area);
         self.reply(token, Reply::Area(AreaReply::Areas { list, next }), Vec::new());
+    }
+}
+
+/// The ledgers of an area that this daemon made.
+struct Ledgers<'a> {
+    memory: &'a AreaMemory,
+    area: &'a Area,
+}
+
+impl m3_area::Ledgers for Ledgers<'_> {
+    fn word(&self, member: u16, number: u32, word: usize) -> Option<u64> {
+        let (_, ledger) = self.memory.ledgers.get(&member)?;
+        Some(m3_area::Words::load(ledger, number as usize * m3_area::RECORD_WORDS + word))
+    }
+
+    fn lives(&self, member: u16) -> bool {
+        self.area.members.get(usize::from(member)).is_some_and(|member| member.standing != Standing::Gone)
+    }
+
+    fn living(&self) -> impl Iterator<Item = u16> {
+        self.area.present().map(|(index, _)| index)
+    }
+
+    fn count(&self) -> usize {
+        self.area.members.len()
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use trace::Traces;
 use crate::server::Server;
 use m3_abi::{Address, Code};
 use m3_model::tables::{Cred, Place};
-use m3_wire::{Reply, Request, TraceRequest, VERSION};
+use m3_wire::{AreaRequest, Reply, Request, TraceRequest, VERSION};
 
 impl Server {
     /// Serves one request of a connection.
@@ -45,15 +45,15 @@ impl Server {
         }
         let cred = connection.cred.clone();
         // Who asks again has given up the former request; answers come in the order of requests.
-        if connection.waits_for.is_some()
-            && !matches!(
-                request,
-                Request::Left
-                    | Request::Forget(_)
-                    | Request::Berthed { .. }
-                    | Request::Trace(TraceRequest::Mapped)
-            )
-        {
+        let is_word = matches!(
+            request,
+            Request::Left
+                | Request::Forget(_)
+                | Request::Berthed { .. }
+                | Request::Trace(TraceRequest::Mapped)
+                | Request::Area(AreaRequest::Deserted { .. })
+        );
+        if connection.waits_for.is_some() && !is_word {
             self.refuse(token, Code::TimedOut, "given up for another request");
         }
         if !self.initialised

@@ -82,6 +82,8 @@ impl Endpoint {
         self.hear_areas();
         if let Err(fail) = told {
             self.areas.list.remove(&id);
+            self.reattach_if_cut();
+            let _ = self.control.request(&Request::Area(AreaRequest::Detach(id)));
             return Err(fail);
         }
         Ok(Area { inner })
@@ -188,6 +190,7 @@ impl Endpoint {
         let request =
             AreaRequest::Extent { area: area.info.area, needed, wanted, from_back: kind == Kind::Long };
         let AreaReply::Extent(extent) = self.ask_area(&request)?.0 else { return Err(unexpected()) };
+        m3_sys::pause_point("client.extent_given");
         m3_sys::grow(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
             Fail::new(Code::NoMem, format!("no memory for {} bytes of area: {errno}", extent.bytes))
         })?;
@@ -257,6 +260,7 @@ impl Endpoint {
         | AreaNews::Expected { area, .. }
         | AreaNews::Left { area, .. }
         | AreaNews::Extent { area, .. }
+        | AreaNews::Look { area }
         | AreaNews::ExtentGone { area, .. }) = news;
         let Some(inner) = self.areas.list.get(area) else { return };
         self.areas.changes = self.areas.changes.wrapping_add(1);
@@ -276,6 +280,13 @@ impl Endpoint {
             AreaNews::Left { index, .. } => side.member_left(*index),
             AreaNews::Extent { extent, .. } => side.learn_extent(of_wire(extent)),
             AreaNews::ExtentGone { offset, .. } => side.forget_extent(*offset),
+            AreaNews::Look { area } => {
+                for index in side.deserted() {
+                    let deserted = AreaRequest::Deserted { area: *area, index };
+                    // Where the daemon has gone the next one asks again.
+                    let _ = self.control.send(&Request::Area(deserted));
+                }
+            }
         }
     }
 
