@@ -129,7 +129,7 @@ mod tests {
         let (writer, reader) = (Shared::map(&memory, 8192).unwrap(), Observed::map(&memory, 8192).unwrap());
         for length in (0..70).chain([255, 256, 257, 1000, 4096]) {
             for offset in [0, 1, 7, 8, 4090] {
-                let sent: Vec<u8> = (0..length).map(|at| (at * 7 % 251) as u8 + 1).collect();
+                let sent: Vec<u8> = (1..=251).cycle().step_by(7).take(length).collect();
                 writer.put(offset, &[0; 4100]);
                 writer.put(offset, &sent);
                 let mut got = vec![0; length + 1];

@@ -57,7 +57,7 @@ fn wanted(from: &str, json: &Value) -> Option<f64> {
         "ns" => ns(row),
         "p99_ns" => over_rounds(row, 0.99),
         "p999_ns" => over_rounds(row, 0.999),
-        "max_ns" => rounds(row).iter().flat_map(|round| pairs(round)).map(|pair| pair.0).fold(0.0, f64::max),
+        "max_ns" => rounds(row).iter().flat_map(pairs).map(|pair| pair.0).fold(0.0, f64::max),
         "per_s" => middle(row, "per_s"),
         "cpu_ns_per_op" => middle(row, "cpu_ns_per_op"),
         "switches" => middle(row, "switches_per_op"),
@@ -69,13 +69,14 @@ fn wanted(from: &str, json: &Value) -> Option<f64> {
 fn row<'a>(key: &str, json: &'a Value) -> Option<&'a Value> {
     let [test, mechanism, placement, wait, bytes, pairs]: [&str; 6] =
         key.split('/').collect::<Vec<_>>().try_into().ok()?;
+    let (bytes, pairs): (u64, u64) = (bytes.parse().ok()?, pairs.parse().ok()?);
     json["samples"].as_array()?.iter().find(|row| {
         row["test"] == test
             && row["mechanism"] == mechanism
             && row["placement"] == placement
             && row["wait"] == wait
-            && row["bytes"].to_string() == bytes
-            && row["pairs"].to_string() == pairs
+            && row["bytes"] == bytes
+            && row["pairs"] == pairs
     })
 }
 
@@ -126,12 +127,12 @@ fn median(mut values: Vec<f64>) -> f64 {
 
 /// A figure with its unit, in nanoseconds, per second, or gigabytes a second; and one step of its last digit.
 fn value(shown: &str) -> (f64, f64) {
-    let mut parts = shown.split('\u{a0}');
-    let digits = parts.next().unwrap_or_default();
+    let end = shown.find(|it: char| !it.is_ascii_digit() && it != '.').unwrap_or(shown.len());
+    let (digits, unit) = shown.split_at(end);
     let number: f64 = digits.parse().unwrap_or_else(|_| panic!("no figure: {shown:?}"));
     let decimals = digits.split_once('.').map_or(0, |(_, after)| after.len());
     let step = 0.1_f64.powi(i32::try_from(decimals).unwrap_or(0));
-    let scale = match parts.next().unwrap_or_default() {
+    let scale = match unit.trim_start_matches('\u{a0}') {
         "ns" | "" | "/s" | "GB/s" => 1.0,
         "\u{b5}s" | "k/s" => 1e3,
         "ms" | "M/s" => 1e6,
