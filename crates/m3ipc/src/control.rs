@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// How long a daemon that was just started may take until it answers.
-const START_LIMIT_NS: u64 = 10_000_000_000;
+const START_LIMIT_NS: u64 = 5_000_000_000;
 /// How long one that was started may keep silent before another is.
 const START_AGAIN_NS: u64 = 200_000_000;
 
