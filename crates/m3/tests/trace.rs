@@ -54,6 +54,7 @@ fn a_trace_names_calls_and_cuts_them_into_phases() {
     let (sum, seen) = lines.split_last().expect("a sum");
     let called: Vec<_> = seen.iter().filter(|line| line["verb"] == "call").collect();
     assert!(called.len() >= 3, "{seen:?}");
+    let mut switched = false;
     for line in &called {
         assert_eq!((line["to"].as_str(), line["type"].as_i64()), (Some("parrot"), Some(7)), "{line}");
         let phases =
@@ -61,8 +62,11 @@ fn a_trace_names_calls_and_cuts_them_into_phases() {
         let total = line["total_ns"].as_u64().expect("a time");
         // Each is rounded to a nanosecond by itself.
         assert!(phases.iter().sum::<u64>().abs_diff(total) <= 8, "{line}");
-        assert!(phases[4] > 0, "somebody switched: {line}");
+        // T5 may be nothing: a half that comes late takes no time from who was quicker.
+        switched |= phases[4] > 0;
     }
+    // Each call is a process of its own that waits for an answer, so of three one at least has switched.
+    assert!(switched, "nobody switched: {called:?}");
     assert!(sum["calls"].as_u64() >= Some(3) && sum["broken"] == 0, "{sum}");
     assert!(sum["verbs"]["call"]["p50_ns"].as_u64() > Some(0), "{sum}");
     assert_eq!(sum["pairs"][0]["to"], "parrot", "{sum}");
