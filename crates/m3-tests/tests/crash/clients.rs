@@ -2,6 +2,7 @@
 
 use crate::field::{Case, Score, ledger_at_rest, links_of};
 use m3_tests::crash::{Ground, Ledger, Peer};
+use m3_tests::signals;
 
 /// States of a client, and how long its server thinks about a request, in milliseconds.
 const STATES: [(&str, &str); 10] = [
@@ -50,7 +51,16 @@ fn served_by_any(ground: &Ground, rest: &Ledger, state: &str, verb: &str, delay_
     if state != "client.pages_mapped" {
         let bound = client.bound();
         watcher = Some(case.watcher("40", bound));
+        // A send sleeps only where its receiver does not come at once.
+        let held = state == "sleeping" && verb == "send";
+        if held {
+            signals::stop(server.pid());
+        }
         client.go();
+        if held {
+            client.await_paused();
+            signals::resume(server.pid());
+        }
     }
     client.await_paused();
     let dead = client.pid();
