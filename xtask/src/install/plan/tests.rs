@@ -48,6 +48,7 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("dist/systemd/m3d.service", "ExecStart=/usr/local/bin/m3d --system");
     folder.write("dist/systemd/user/m3d.service", "ExecStart=/usr/local/bin/m3d");
     folder.write("dist/sysusers.d/m3.conf", "u m3");
+    folder.write("dist/wireshark/m3ipc.lua", "takes apart");
     folder.write("docs/man/m3.1", "page");
     folder.write("docs/man/man3/mnx_send.3", "page");
     let targets = vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into(), "staticlib".into()] }];
@@ -82,7 +83,8 @@ fn everything_lands_in_its_place() {
     assert_eq!(folder.read("out/usr/lib/systemd/user/m3d.service"), "ExecStart=/usr/bin/m3d");
     assert_eq!(folder.read("out/usr/share/zsh/site-functions/_m3"), "completes zsh\n");
     assert!(!folder.0.join("out/usr/share/fish").exists(), "a shell the program does not know is skipped");
-    assert_eq!(placer.count(), 2 * 17);
+    assert_eq!(folder.read("out/usr/share/m3ipc/wireshark/m3ipc.lua"), "takes apart");
+    assert_eq!(placer.count(), 2 * 18);
 }
 
 #[test]
