@@ -1,7 +1,7 @@
 //! Sockets: `m3_socket` and its kin, as `m3ipc/sock.h` declares them.
 //!
 //! They return and set errno as POSIX says of the calls whose names they bear. A number is a descriptor of the kernel's, which
-//! polls; what it stands for is in a [table](table).
+//! polls; what it stands for is in a [`table`].
 //!
 //! # Safety
 //! Pointers of C are checked by [`memory`](crate::memory) before they are followed.
