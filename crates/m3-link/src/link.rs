@@ -398,6 +398,12 @@ impl<P: Page> Link<P> {
         pending.fence_after_update(); // pairs with the sleeper's look after `Status::sleep`
     }
 
+    /// Whether the peer has taken what this side notified.
+    #[must_use]
+    pub fn is_notification_taken(&self) -> bool {
+        self.page.word32(NOTIFY + self.side.times(NOTIFY_BYTES)).load(Ordering::SeqCst) == 0
+    }
+
     /// Whether the peer has notified.
     #[must_use]
     #[inline]

@@ -39,11 +39,10 @@ fn what_arrives_is_printed() {
     let rig = Rig::with_vm("shop");
     let ear = rig.start(&["listen", "shop", "--as", "ear", "--count", "3", "--show", "i32,str"]);
     rig.until("the ear is there", || rig.run(&["ps", "shop"]).out.contains(" ear "));
-    assert_eq!(rig.run(&["notify", "shop/ear", "--timeout", "10000"]).code, OK);
-    assert_eq!(
-        rig.run(&["send", "shop/ear", "--type", "4", "i32:1", "str:one", "--timeout", "10000"]).code,
-        OK
-    );
+    let told = rig.run(&["notify", "shop/ear", "--timeout", "10000"]);
+    assert_eq!(told.code, OK, "{}", told.err);
+    let sent = rig.run(&["send", "shop/ear", "--type", "4", "i32:1", "str:one", "--timeout", "10000"]);
+    assert_eq!(sent.code, OK, "{}", sent.err);
     let slot = rig.run(&["ps", "shop", "--json"]).json()[0]["endpoints"][0]["slot"].to_string();
     assert_eq!(rig.run(&["send", &format!("shop/{slot}"), "i32:2", "--timeout", "10000"]).code, OK);
     let heard = ear.wait();

@@ -32,7 +32,9 @@ pub fn run(args: &Notify, out: Out) -> Result<()> {
     let notified_ns = m3_sys::monotonic_ns();
     let limit_ms = u64::try_from(args.to.timeout).unwrap_or(LINGER_MS.cast_unsigned());
     let deadline_ns = notified_ns + limit_ms * 1_000_000;
-    while !has_taken(&mut talk.node, talk.vm.id(), talk.to, notified_ns)? {
+    while !talk.own.is_notification_taken(talk.to)
+        && !has_taken(&mut talk.node, talk.vm.id(), talk.to, notified_ns)?
+    {
         if m3_sys::monotonic_ns() > deadline_ns {
             let what = format!("endpoint {} has not taken the notification; it is withdrawn", talk.to);
             return Err(Fail::code(Code::TimedOut, what));

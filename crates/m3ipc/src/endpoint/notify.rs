@@ -53,6 +53,13 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Whether an endpoint has taken what this one notified it of; false where the node daemon keeps it, because the other has not come back to
+    /// it yet, and where it was never notified.
+    #[must_use]
+    pub fn is_notification_taken(&self, by: Address) -> bool {
+        self.peers.find(by).is_some_and(|index| self.peers.get(index).link.is_notification_taken())
+    }
+
     /// Notifies in another's name (src_notify): for the VM's owner.
     ///
     /// # Errors
