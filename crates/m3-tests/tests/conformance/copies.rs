@@ -4,8 +4,8 @@ use crate::rows;
 use crate::world::{SHORT, World};
 use m3_tests::signals;
 use m3ipc::{
-    ANY, Address, Audience, Bytes, Code, Endpoint, Grant, Loan, Location, Message, NONE, Rights, SELF,
-    Source, Timeout, VmConfig,
+    ANY, Address, Audience, Bytes, Code, CopyError, Endpoint, Grant, Loan, Location, Message, NONE, Rights,
+    SELF, Source, Timeout, VmConfig,
 };
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -44,6 +44,17 @@ fn go_on(world: &mut World, (place, thread): (Place, JoinHandle<Vec<u8>>)) -> Ve
 
 fn put(world: &mut World, (to, at): Place, bytes: &[u8]) -> i32 {
     world.me.copy_to(to, at, bytes).map_or_else(|error| error.code().number(), |()| 0)
+}
+
+/// Copies with a party that may be up for a moment, or with another just then.
+fn patient(mut copy: impl FnMut() -> Result<(), CopyError>) {
+    loop {
+        match copy() {
+            Ok(()) => return,
+            Err(error) => assert!([-324, -16].contains(&error.code().number()), "{error}"),
+        }
+        std::thread::yield_now();
+    }
 }
 
 /// A VM in which only what is lent or granted is copied, in place of the world's.
@@ -230,9 +241,9 @@ rows! {
             peer.send(Address(1), &Message::new(0)).unwrap();
             let request = peer.receive(Source::Any).unwrap();
             let mut got = [0; 8];
-            peer.copy_from(request.source, client.1, &mut got).unwrap();
+            patient(|| peer.copy_from(request.source, client.1, &mut got));
             got.iter_mut().for_each(|byte| *byte += 1);
-            peer.copy_to(request.source, client.1, &got).unwrap();
+            patient(|| peer.copy_to(request.source, client.1, &got));
             gone.recv().unwrap();
             peer.reply(request.source, &Message::new(0)).unwrap();
             early
