@@ -45,6 +45,7 @@ const TABLE: &[Row] = &[
     edge("m3d", &[]),
     edge("m3-capi", &["m3-sock"]),
     edge("m3-sock", &[]),
+    edge("m3-preload", &["m3-sock"]),
     edge("m3-py", &[]),
     edge("m3-bench", &["m3-sock"]),
     edge("m3", &["m3d", "m3-bench", "m3-sock"]),
