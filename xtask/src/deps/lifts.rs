@@ -13,6 +13,7 @@ const MAY_LIFT: &[&str] = &[
     "crates/m3-capi/",
     "crates/m3-sock/",
     "crates/m3-preload/",
+    "crates/m3-interpose/",
     "crates/m3-bench/src/raw",
     // What only attackers and tests of signals do; the product has none of it.
     "crates/m3-tests/src/",
