@@ -36,6 +36,8 @@ pub enum Further {
     Compare(crate::compare::CompareArgs),
     /// Measure everything and write one page about it: index.html, bench.json beside it
     Report(crate::book::ReportArgs),
+    /// What m3 trace costs those it watches, and what it loses; exits with 1 where it costs more than 15 % of the throughput
+    Tracing(crate::tracing::TracingArgs),
 }
 
 /// Measures m3ipc and what the kernel offers, in one run.

@@ -18,6 +18,7 @@
 
 pub mod area;
 mod args;
+pub mod beside;
 pub mod book;
 pub mod clock;
 pub mod compare;
@@ -45,6 +46,7 @@ mod rounds;
 pub mod stats;
 mod suite;
 mod supervise;
+pub mod tracing;
 
 pub use args::{Bench as Arguments, BenchArgs, Further, Suite};
 pub use error::Error;
@@ -89,6 +91,7 @@ pub fn start(arguments: &Arguments) -> Result<Outcome, Error> {
         None => run(&arguments.measure),
         Some(Further::Compare(args)) => compare::run(args),
         Some(Further::Report(args)) => book::run(args),
+        Some(Further::Tracing(args)) => tracing::run(args),
     }
 }
 
@@ -128,7 +131,7 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     ours::end();
     machine.end();
     let short = if args.promises { promises::print(&results) } else { (String::new(), 0) };
-    print!("{}{}", short.0, report::left_out(&results));
+    print!("{}{}{}", beside::text(&results), short.0, report::left_out(&results));
     if let Some(path) = &args.json {
         Output::new(&machine, &results).write(path)?;
     }

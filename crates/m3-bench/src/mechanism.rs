@@ -201,6 +201,9 @@ pub trait Mechanism: Sync {
         None
     }
 
+    /// Removes what its killed processes have left behind.
+    fn tidy(&self) {}
+
     /// The further measurements that only m3ipc has.
     fn ours(&self) -> Option<&dyn Ours> {
         None

@@ -168,8 +168,11 @@ impl Plan<'_> {
             shape: Shape::Trips,
             task: Self::trips(self.span(30, 200), None),
             warm_ns: self.span(5, 20),
-            cells: self.cells(Work::Ipc2, Placement::Any, pairs, |mechanism, _| {
-                ![Family::Floor, Family::Peer].contains(&mechanism.family())
+            // Libraries with threads of their own are at their best where nobody pins them.
+            cells: self.cells(Work::Ipc2, Placement::Any, pairs, |mechanism, _| match mechanism.family() {
+                Family::Floor => false,
+                Family::Peer => pairs == 1,
+                Family::Ours | Family::Kernel => true,
             }),
         };
         numbers.iter().map(test).collect()

@@ -29,6 +29,9 @@ pub fn run(
         measure: &|cell: &Cell| measure(bench, test, cell),
     };
     let found = turns.take(test.name, &test.cells, rounds, progress, results);
+    if matches!(test.shape, Shape::Death(_)) {
+        test.cells.iter().for_each(|cell| cell.mechanism.tidy());
+    }
     let measured = || test.cells.iter().zip(&found).filter(|(_, rounds)| !rounds.is_empty());
     let mut rows: Vec<Row> = measured().map(|(cell, rounds)| Row::new(test.name, cell, rounds)).collect();
     if matches!(test.shape, Shape::Contact(_)) {
@@ -66,15 +69,26 @@ fn untold(bench: &Bench, test: &Test, progress: &mut Progress, results: &mut Res
                 let text = format!("{}: {name}: {error}", test.name);
                 let skipped = matches!(error, Error::Unavailable { .. });
                 if skipped { &mut results.skipped } else { &mut results.failed }.push(text);
+                cell.mechanism.tidy();
                 continue;
             }
         }
         let left = remains::since(&before);
-        let what = if left.is_empty() { "nothing".into() } else { left.join(", ") };
-        results.counts.push(count(LEFT, what, left.len() as f64, "with a name"));
+        cell.mechanism.tidy();
+        results.counts.push(count(LEFT, in_short(&left), left.len() as f64, "with a name"));
     }
     results.rows.extend_from_slice(&rows);
     rows
+}
+
+/// The first of these, and how many more there are.
+fn in_short(left: &[String]) -> String {
+    const SHOWN: usize = 2;
+    match left.len() {
+        0 => "nothing".into(),
+        1..=SHOWN => left.join(", "),
+        all => format!("{} and {} more", left[..SHOWN].join(", "), all - SHOWN),
+    }
 }
 
 /// Name of the test of those who are not told, and of the counts of them.
@@ -170,7 +184,15 @@ fn block_count(row: &Row) -> Option<Count> {
 
 #[cfg(test)]
 mod tests {
-    use super::order;
+    use super::{in_short, order};
+
+    #[test]
+    fn a_long_list_is_shown_in_short() {
+        let names = ["a", "b", "c", "d"].map(String::from);
+        assert_eq!(in_short(&[]), "nothing");
+        assert_eq!(in_short(&names[..2]), "a, b");
+        assert_eq!(in_short(&names), "a, b and 2 more");
+    }
 
     #[test]
     fn every_round_has_every_cell_in_another_order() {

@@ -63,6 +63,20 @@ fn a_table_names_placement_wait_and_floor() {
 }
 
 #[test]
+fn a_library_that_is_not_there_is_a_skip_with_its_name_and_what_to_do() {
+    let words = [&SHORT[..], &["sched-yield", "--with", "zeromq,zenoh"]].concat();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_m3-bench"));
+    let output =
+        command.args(words).env("M3_PEERS", "/nowhere/m3-peers").output().expect("the program starts");
+    let said = text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
+    for library in ["zeromq", "zenoh"] {
+        assert!(said.contains(&format!("skipped: {library}: there is no program m3-peers")), "{said}");
+    }
+    assert!(said.contains("bench/peers/Cargo.toml"), "{said}");
+}
+
+#[test]
 fn what_matches_nothing_is_told_what_there_is() {
     let output = bench(&["--only", "carrier-pigeon"]);
     assert_eq!(output.status.code(), Some(2));

@@ -3,6 +3,7 @@
 mod blocks;
 mod costs;
 mod death;
+mod libraries;
 mod machine;
 mod memory;
 mod messages;
@@ -43,6 +44,7 @@ pub fn all(output: &Output, results: &Results) -> Vec<Chapter> {
         memory::handover(results),
         memory::pieces(results),
         death::chapter(results),
+        libraries::chapter(results),
         costs::chapter(results),
         phases::chapter(results),
         tables::promises(results),

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! m3 bench --with zeromq ──> m3-peers --list         what it has, which versions, what is missing
-//!                        └─> m3-peers __peer JOB     both sides of each measurement, with the same loops
+//!                        ├─> m3-peers __peer JOB     both sides of each measurement, with the same loops
+//!                        └─> m3-peers --tidy         removes what killed processes left behind
 //! ```
 //! The driver is built on this crate, so time is kept and payloads are checked by the same lines as everywhere.
 //! What a library cannot do here is skipped and named.
@@ -24,9 +25,11 @@ const DRIVER: &str = "m3-peers";
 const NAMED: &str = "M3_PEERS";
 /// What the driver answers with [`Offer`]s to, as a list.
 pub const LIST_ARGUMENT: &str = "--list";
+/// What makes the driver remove what its libraries left behind when they were killed for a measurement.
+pub const TIDY_ARGUMENT: &str = "--tidy";
 /// How to get it.
-const BUILD: &str = "cargo build --release --manifest-path bench/peers/Cargo.toml builds it; put m3-peers beside m3, \
-                     on PATH, or name it with M3_PEERS";
+const BUILD: &str = "cargo build --release --manifest-path bench/peers/Cargo.toml builds it (bench/peers/README.md); put \
+                     m3-peers beside m3, on PATH, or name it with M3_PEERS";
 
 /// The libraries that can be asked for.
 pub const LIBRARIES: [&str; 5] = ["iceoryx2", "zeromq", "nng", "ipc-channel", "zenoh"];
@@ -161,6 +164,17 @@ impl Mechanism for Outside {
 
     fn exe(&self) -> Option<&Path> {
         Some(&self.exe)
+    }
+
+    fn tidy(&self) {
+        // What cannot be removed stays, as it would for any user of the library.
+        let _ = Command::new(&self.exe).arg(TIDY_ARGUMENT).status();
+        let mark = format!("m3-bench-{}-", std::process::id());
+        for entry in std::fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(&mark) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
     }
 
     /// A name that no other pair has: what its sides meet under.

@@ -80,7 +80,10 @@ pub fn run() -> Value {
     }
     add("death", "m3ipc", "ours", "two-cpus", "adaptive", (48, 1), 250_000.0);
     add("death", "unix-stream", "kernel", "two-cpus", "block", (48, 1), 290_000.0);
+    add("ipc2", "iceoryx2", "peer", "two-cpus", "spin", (48, 1), 300.0);
+    add("ipc2", "zeromq", "peer", "two-cpus", "block", (48, 1), 60_000.0);
     json!({
+        "libraries": [["iceoryx2", "0.10.0"], ["zeromq", "4.3.4"]],
         "machine": {
             "cpu": "a CPU that was made up for a test", "cpus": 2, "placed_on": [0, 1], "kernel": "Linux 6.18", "virtual": true,
             "governor": null, "mitigations": ["meltdown: PTI"], "clocksource": "tsc", "clock": "counter",

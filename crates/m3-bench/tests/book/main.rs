@@ -64,9 +64,18 @@ fn the_page_needs_nothing_else_and_has_its_chapters() {
     for far in ["src=\"", "http://", "https://", "@import", "url("] {
         assert!(!page.contains(far), "the page asks for something: {far}");
     }
-    for chapter in
-        ["messages", "asleep", "pairs", "clients", "blocks", "attach", "handover", "death", "costs"]
-    {
+    for chapter in [
+        "messages",
+        "asleep",
+        "pairs",
+        "clients",
+        "blocks",
+        "attach",
+        "handover",
+        "death",
+        "libraries",
+        "costs",
+    ] {
         assert!(page.contains(&format!("<section id=\"{chapter}\">")), "no chapter {chapter}");
     }
     for quoted in ["1,460,000", "16.7 GB/s", "0.058", "0.124", "21, 71, 210", "817, 300, 967, 1593, 982"] {
@@ -95,6 +104,17 @@ fn where_ours_is_not_the_first_the_page_says_so() {
     let (_, after) = page.split_once("<section id=\"messages\">").expect("the chapter is there");
     let (title, _) = after.split_once("</h2>").expect("it has a title");
     assert!(title.contains("slower than pipe"), "{title}");
+}
+
+#[test]
+fn beside_a_faster_library_the_row_and_the_title_say_so() {
+    let place = Place::new("libraries");
+    let (page, _) = page(&place);
+    let (_, after) = page.split_once("<section id=\"libraries\">").expect("the chapter is there");
+    let (chapter, _) = after.split_once("</section>").expect("it ends");
+    for words in ["is first in", "; not in 1", "iceoryx2; m3ipc is not", "zeromq 4.3.4"] {
+        assert!(chapter.contains(words), "{words}: {chapter}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::record::{Results, Row};
 
 /// IPC2 of many pairs.
 pub fn pairs(results: &Results) -> Option<Chapter> {
-    let all = || rows::of_test(results, "pairs");
+    let all = || rows::of_test(results, "pairs").filter(|row| row.family != Family::Peer);
     let numbers = rows::distinct(all(), |row| usize::try_from(row.record.pairs).unwrap_or(0));
     let with = |number: usize| all().filter(move |row| usize::try_from(row.record.pairs) == Ok(number));
     let best = |number: usize, family: Family| {
