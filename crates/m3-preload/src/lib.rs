@@ -13,4 +13,5 @@
 
 pub mod count;
 pub mod engine;
+pub mod policy;
 pub mod real;

@@ -1,0 +1,33 @@
+//! The exported functions, by family.
+
+mod data;
+mod files;
+mod life;
+#[cfg(target_arch = "x86_64")]
+mod list;
+mod many;
+mod option;
+pub mod process;
+mod ready;
+mod spawn;
+mod stdio;
+#[cfg(target_arch = "x86_64")]
+mod syscall;
+mod target;
+mod uring;
+
+use core::cell::Cell;
+
+thread_local! {
+    static VFORK: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this is the child of a vfork: its memory is its parent's, its descriptors are not.
+pub fn in_vfork() -> bool {
+    VFORK.get()
+}
+
+/// What the assembly needs, looked up before the program starts.
+pub fn look_up() {
+    stdio::look_up();
+}

@@ -1,0 +1,391 @@
+//! Waiting for many: the kernel says who is ready; before it puts the caller to sleep, the rings are looked at.
+//!
+//! While one looks, signals are held back, and come in with the real wait, which takes them as it would have taken
+//! them at once: so a handler never runs between the look and the sleep, unseen by the wait.
+
+use crate::look;
+use crate::table::{self, Entry};
+use crate::watch::{self, Mood, now_ns};
+use crate::{errno, next, policy, set_errno};
+use core::ffi::{c_int, c_long};
+use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+
+/// After a look that found bytes their token is a moment away: for so long the kernel is asked again.
+const TOKEN_NS: u64 = 30_000;
+
+/// Bytes of the kernel's signal sets.
+const MASK_BYTES: usize = 8;
+
+/// Holds back signals, all but the C library's own; gives the mask before.
+unsafe fn hold() -> sigset_t {
+    // 32 and 33 cancel threads and change users of all threads.
+    let all = !(0b11_u64 << 31);
+    let mut before: sigset_t = core::mem::zeroed();
+    let words =
+        [libc::SIG_BLOCK as usize, &raw const all as usize, &raw mut before as usize, MASK_BYTES, 0, 0];
+    let _ = crate::raw(libc::SYS_rt_sigprocmask, words);
+    before
+}
+
+unsafe fn release(before: &sigset_t) {
+    let words = [libc::SIG_SETMASK as usize, core::ptr::from_ref(before) as usize, 0, MASK_BYTES, 0, 0];
+    let _ = crate::raw(libc::SYS_rt_sigprocmask, words);
+}
+
+/// A wait: asks the kernel, looks at rings, asks again, and then sleeps (`real`, with the mask to sleep with).
+///
+/// `now` asks the kernel without waiting; 0 is nothing.
+unsafe fn wait(
+    mood: &Mood,
+    look: impl Fn() -> bool,
+    now: impl Fn() -> Result<usize, c_int>,
+    real: impl FnOnce(&sigset_t) -> c_int,
+) -> c_int {
+    match now() {
+        Ok(0) => {}
+        Ok(ready) => return ready as c_int,
+        Err(code) => {
+            set_errno(code);
+            return -1;
+        }
+    }
+    let before = hold();
+    if watch::spin(mood, look) {
+        let end = now_ns() + TOKEN_NS;
+        while now_ns() < end {
+            if let Ok(ready) = now()
+                && ready > 0
+            {
+                release(&before);
+                return ready as c_int;
+            }
+        }
+    }
+    let result = real(&before);
+    let code = errno();
+    release(&before);
+    set_errno(code);
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
+    set_born(next::epoll_create(size))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
+    set_born(next::epoll_create1(flags))
+}
+
+fn set_born(fd: c_int) -> c_int {
+    if fd >= 0 {
+        table::set(fd, if policy::on() && !super::in_vfork() { watch::open() } else { Entry::Plain });
+    }
+    fd
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn epoll_ctl(
+    set: c_int,
+    what: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    let result = next::epoll_ctl(set, what, fd, event);
+    if result != 0 || event.is_null() && what != libc::EPOLL_CTL_DEL || !policy::on() {
+        return result;
+    }
+    let events = if what == libc::EPOLL_CTL_DEL { 0 } else { (*event).events };
+    if events & libc::EPOLLET as u32 != 0 {
+        match table::get(fd) {
+            Entry::Talk(talk) => talk.edge_triggered(true),
+            entry @ Entry::Born { how, .. } => {
+                table::learn(fd, entry, Entry::Born { how, edges: true });
+            }
+            _ => {}
+        }
+    }
+    if let Entry::Set(index) = table::get(set) {
+        let bytes = events & libc::EPOLLIN as u32 != 0;
+        let ours = matches!(table::get(fd), Entry::Talk(_) | Entry::Born { .. });
+        if !super::in_vfork() {
+            watch::watch(index, fd, bytes && ours);
+        }
+    }
+    result
+}
+
+unsafe fn ask_set(set: c_int, events: *mut epoll_event, count: c_int) -> Result<usize, c_int> {
+    crate::raw(libc::SYS_epoll_pwait, [set as usize, events as usize, count as usize, 0, 0, MASK_BYTES])
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn epoll_wait(
+    set: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: c_int,
+) -> c_int {
+    match watch::of_set(set).filter(|_look| timeout != 0 && count > 0) {
+        None => next::epoll_wait(set, events, count, timeout),
+        Some((mood, look)) => wait(
+            mood,
+            look,
+            || ask_set(set, events, count),
+            |before| next::epoll_pwait(set, events, count, timeout, before),
+        ),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn epoll_pwait(
+    set: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    match watch::of_set(set).filter(|_look| timeout != 0 && count > 0) {
+        None => next::epoll_pwait(set, events, count, timeout, mask),
+        Some((mood, look)) => wait(
+            mood,
+            look,
+            || ask_set(set, events, count),
+            |before| {
+                next::epoll_pwait(set, events, count, timeout, if mask.is_null() { before } else { mask })
+            },
+        ),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn epoll_pwait2(
+    set: c_int,
+    events: *mut epoll_event,
+    count: c_int,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    match watch::of_set(set).filter(|_look| !is_zero(timeout) && count > 0) {
+        None => next::epoll_pwait2(set, events, count, timeout, mask),
+        Some((mood, look)) => wait(
+            mood,
+            look,
+            || ask_set(set, events, count),
+            |before| {
+                next::epoll_pwait2(set, events, count, timeout, if mask.is_null() { before } else { mask })
+            },
+        ),
+    }
+}
+
+unsafe fn is_zero(timeout: *const timespec) -> bool {
+    !timeout.is_null() && (*timeout).tv_sec == 0 && (*timeout).tv_nsec == 0
+}
+
+/// Descriptors that poll and select look at; those with more sleep at once.
+const LOOKED_AT: usize = 64;
+static MOOD: Mood = Mood::new();
+
+unsafe fn polled(fds: *mut pollfd, count: nfds_t) -> Option<&'static [pollfd]> {
+    if policy::spin_ns() == 0 || fds.is_null() || count == 0 || count as usize > LOOKED_AT {
+        return None;
+    }
+    let fds = core::slice::from_raw_parts(fds.cast_const(), count as usize);
+    (fds.iter().any(|one| one.events & libc::POLLIN != 0 && look::known(one.fd).is_some()) && MOOD.wants())
+        .then_some(fds)
+}
+
+unsafe fn look_at_polled(fds: &[pollfd]) -> bool {
+    fds.iter()
+        .any(|one| one.events & libc::POLLIN != 0 && look::known(one.fd).is_some_and(|talk| talk.has_bytes()))
+}
+
+unsafe fn ask_poll(fds: *mut pollfd, count: nfds_t) -> Result<usize, c_int> {
+    let mut zero = timespec { tv_sec: 0, tv_nsec: 0 };
+    crate::raw(libc::SYS_ppoll, [fds as usize, count as usize, &raw mut zero as usize, 0, MASK_BYTES, 0])
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    match polled(fds, count).filter(|_fds| timeout != 0) {
+        None => next::poll(fds, count, timeout),
+        Some(looked) => {
+            let time = timespec {
+                tv_sec: i64::from(timeout / 1000),
+                tv_nsec: i64::from(timeout % 1000) * 1_000_000,
+            };
+            let time = if timeout < 0 { core::ptr::null() } else { &raw const time };
+            wait(
+                &MOOD,
+                || look_at_polled(looked),
+                || ask_poll(fds, count),
+                |before| next::ppoll(fds, count, time, before),
+            )
+        }
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    poll(fds, count, timeout)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn ppoll(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    match polled(fds, count).filter(|_fds| !is_zero(timeout)) {
+        None => next::ppoll(fds, count, timeout, mask),
+        Some(looked) => wait(
+            &MOOD,
+            || look_at_polled(looked),
+            || ask_poll(fds, count),
+            |before| next::ppoll(fds, count, timeout, if mask.is_null() { before } else { mask }),
+        ),
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __poll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: c_int,
+    room: usize,
+) -> c_int {
+    if room / size_of::<pollfd>() < count as usize {
+        next::__chk_fail();
+    }
+    poll(fds, count, timeout)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: nfds_t,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+    room: usize,
+) -> c_int {
+    if room / size_of::<pollfd>() < count as usize {
+        next::__chk_fail();
+    }
+    ppoll(fds, count, timeout, mask)
+}
+
+/// The sets of a select, to be asked for again.
+#[derive(Clone, Copy)]
+struct Sets {
+    count: c_int,
+    sets: [*mut fd_set; 3],
+}
+
+impl Sets {
+    /// Those with sockets of ours to be read, and not too many.
+    unsafe fn looked_at(self) -> Option<Self> {
+        let fits = self.count > 0 && self.count as usize <= libc::FD_SETSIZE && !self.sets[0].is_null();
+        (policy::spin_ns() > 0 && fits && self.ours().next().is_some() && MOOD.wants()).then_some(self)
+    }
+
+    unsafe fn ours(self) -> impl Iterator<Item = &'static m3_preload::engine::Talk> {
+        (0..self.count).filter(move |fd| libc::FD_ISSET(*fd, self.sets[0])).filter_map(look::known)
+    }
+
+    /// Asks the kernel without waiting; the sets change only where something is ready.
+    unsafe fn ask(self) -> Result<usize, c_int> {
+        let mut copies: [fd_set; 3] = [core::mem::zeroed(); 3];
+        let mut pointers = [0_usize; 3];
+        for ((copy, pointer), set) in copies.iter_mut().zip(&mut pointers).zip(self.sets) {
+            if !set.is_null() {
+                *copy = set.read();
+                *pointer = core::ptr::from_mut(copy) as usize;
+            }
+        }
+        let mut zero = timespec { tv_sec: 0, tv_nsec: 0 };
+        let words = [self.count as usize, pointers[0], pointers[1], pointers[2], &raw mut zero as usize, 0];
+        let ready = crate::raw(libc::SYS_pselect6, words)?;
+        if ready > 0 {
+            for (copy, set) in copies.iter().zip(self.sets).filter(|(_copy, set)| !set.is_null()) {
+                set.write(*copy);
+            }
+        }
+        Ok(ready)
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    let zero = !timeout.is_null() && (*timeout).tv_sec == 0 && (*timeout).tv_usec == 0;
+    // Other times are the kernel's to refuse, or to bring into shape.
+    let plain = timeout.is_null() || ((*timeout).tv_sec >= 0 && (0..1_000_000).contains(&(*timeout).tv_usec));
+    let Some(sets) = (Sets { count, sets: [read, write, except] }).looked_at().filter(|_sets| !zero && plain)
+    else {
+        return next::select(count, read, write, except, timeout);
+    };
+    let start = now_ns();
+    let time = if timeout.is_null() {
+        timespec { tv_sec: 0, tv_nsec: 0 }
+    } else {
+        timespec { tv_sec: (*timeout).tv_sec, tv_nsec: c_long::from((*timeout).tv_usec) * 1000 }
+    };
+    let time_at = if timeout.is_null() { core::ptr::null() } else { &raw const time };
+    let result = wait(
+        &MOOD,
+        || sets.ours().any(|talk| talk.has_bytes()),
+        || sets.ask(),
+        |before| next::pselect(count, read, write, except, time_at, before),
+    );
+    if !timeout.is_null() {
+        // Linux tells what is left.
+        let all = time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64;
+        let left = if result == 0 { 0 } else { all.saturating_sub(now_ns() - start) };
+        (*timeout).tv_sec = (left / 1_000_000_000) as i64;
+        (*timeout).tv_usec = (left % 1_000_000_000 / 1000) as i64;
+    }
+    result
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __select(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *mut timeval,
+) -> c_int {
+    select(count, read, write, except, timeout)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pselect(
+    count: c_int,
+    read: *mut fd_set,
+    write: *mut fd_set,
+    except: *mut fd_set,
+    timeout: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let Some(sets) =
+        (Sets { count, sets: [read, write, except] }).looked_at().filter(|_sets| !is_zero(timeout))
+    else {
+        return next::pselect(count, read, write, except, timeout, mask);
+    };
+    wait(
+        &MOOD,
+        || sets.ours().any(|talk| talk.has_bytes()),
+        || sets.ask(),
+        |before| {
+            next::pselect(count, read, write, except, timeout, if mask.is_null() { before } else { mask })
+        },
+    )
+}

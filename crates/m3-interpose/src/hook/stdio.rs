@@ -1,0 +1,96 @@
+//! The C library's files over sockets: their reads, writes and closes are inside of it, where nothing can be seen.
+
+use crate::look;
+use crate::next;
+use crate::table::{self, Entry};
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use libc::FILE;
+use m3_preload::engine::Pin;
+
+/// From here on the C library moves the bytes.
+extern "C-unwind" fn to_stdio(fd: c_int) {
+    let code = crate::errno();
+    look::pin(fd, Pin::Stdio, true);
+    crate::set_errno(code);
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    let file = next::fdopen(fd, mode);
+    if !file.is_null() {
+        to_stdio(fd);
+        // `fclose` closes it unseen, and its number may come back as anything.
+        if !matches!(table::get(fd), Entry::Unknown | Entry::Plain) {
+            table::set_without_forgetting(fd, Entry::Pinned);
+        }
+    }
+    file
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
+    if look::talk(fd).is_some() {
+        to_stdio(fd);
+    }
+    next::vdprintf(fd, format, arguments)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __vdprintf_chk(
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
+    if look::talk(fd).is_some() {
+        to_stdio(fd);
+    }
+    next::__vdprintf_chk(fd, flag, format, arguments)
+}
+
+static DPRINTF: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static DPRINTF_CHK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Keeps where the functions are that assembly goes on to.
+pub fn look_up() {
+    let (plain, checked) = next::dprintf_at();
+    DPRINTF.store(plain, Ordering::Relaxed);
+    DPRINTF_CHK.store(checked, Ordering::Relaxed);
+}
+
+extern "C-unwind" fn before_dprintf(fd: c_int) {
+    if look::talk(fd).is_some() {
+        to_stdio(fd);
+    }
+}
+
+// The arguments, in registers of both kinds, go on untouched to the C library's function.
+#[cfg(target_arch = "x86_64")]
+macro_rules! printing {
+    ($name:ident, $at:ident) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() -> c_int {
+            core::arch::naked_asm!(
+                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                "sub rsp, 128",
+                "movups [rsp], xmm0", "movups [rsp + 16], xmm1", "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
+                "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5", "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
+                "call {before}",
+                "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]", "movups xmm2, [rsp + 32]", "movups xmm3, [rsp + 48]",
+                "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]", "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
+                "add rsp, 128",
+                "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                "mov r11, [rip + {at}]",
+                "jmp r11",
+                before = sym before_dprintf,
+                at = sym $at,
+            )
+        }
+    };
+}
+#[cfg(target_arch = "x86_64")]
+printing!(dprintf, DPRINTF);
+#[cfg(target_arch = "x86_64")]
+printing!(__dprintf_chk, DPRINTF_CHK);

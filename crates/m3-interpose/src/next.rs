@@ -1,0 +1,179 @@
+//! The C library's own functions: the next ones of each name behind ours.
+//!
+//! The constructor looks up all of them, so that nothing has to be looked up in a signal handler or a forked
+//! child (the loader's lock could be held there for ever). Who calls before the constructor ran looks up alone.
+//! Calls that may sleep go through these and not through bare system calls: the C library's are cancellation points.
+
+use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use libc::{
+    FILE, epoll_event, fd_set, iovec, mmsghdr, mode_t, msghdr, nfds_t, off_t, pid_t, pollfd, sigset_t,
+    size_t, sockaddr, socklen_t, ssize_t, timespec, timeval,
+};
+
+/// Where a function lies.
+pub struct Next {
+    name: &'static CStr,
+    at: AtomicPtr<c_void>,
+}
+
+impl Next {
+    const fn new(name: &'static CStr) -> Self {
+        Self { name, at: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// Its address; null where this C library has none of that name.
+    fn get(&self) -> *mut c_void {
+        let at = self.at.load(Ordering::Relaxed);
+        if !at.is_null() {
+            return at;
+        }
+        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
+        self.at.store(found, Ordering::Relaxed);
+        found
+    }
+}
+
+macro_rules! functions {
+    ($($name:ident ($($argument:ident : $type:ty),*) -> $result:ty;)*) => {
+        mod at {
+            use super::Next;
+            $(#[allow(non_upper_case_globals)]
+            pub static $name: Next = Next::new(match core::ffi::CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
+                Ok(name) => name,
+                Err(_) => c"",
+            });)*
+        }
+
+        /// Looks up all of them.
+        pub fn look_up_all() {
+            $(at::$name.get();)*
+        }
+
+        $(#[doc = concat!("The C library's `", stringify!($name), "`; ENOSYS where it has none.")]
+        #[allow(clippy::too_many_arguments, dead_code, non_snake_case)]
+        pub unsafe fn $name($($argument: $type),*) -> $result {
+            let at = at::$name.get();
+            if at.is_null() {
+                crate::set_errno(libc::ENOSYS);
+                return Failure::FAILURE;
+            }
+            let function: unsafe extern "C-unwind" fn($($type),*) -> $result = core::mem::transmute(at);
+            function($($argument),*)
+        })*
+    };
+}
+
+/// What a function gives that fails.
+trait Failure {
+    const FAILURE: Self;
+}
+impl Failure for c_int {
+    const FAILURE: Self = -1;
+}
+impl Failure for isize {
+    const FAILURE: Self = -1;
+}
+impl<T> Failure for *mut T {
+    const FAILURE: Self = core::ptr::null_mut();
+}
+impl Failure for () {
+    const FAILURE: Self = ();
+}
+
+type Envp = *const *const c_char;
+
+functions! {
+    read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t;
+    write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t;
+    readv(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    writev(fd: c_int, parts: *const iovec, count: c_int) -> ssize_t;
+    preadv2(fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    pwritev2(fd: c_int, parts: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t;
+    recv(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: c_int) -> ssize_t;
+    recvfrom(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: c_int, from: *mut sockaddr, length: *mut socklen_t) -> ssize_t;
+    recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t;
+    recvmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int, timeout: *mut timespec) -> c_int;
+    send(fd: c_int, buffer: *const c_void, bytes: size_t, flags: c_int) -> ssize_t;
+    sendto(fd: c_int, buffer: *const c_void, bytes: size_t, flags: c_int, to: *const sockaddr, length: socklen_t) -> ssize_t;
+    sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t;
+    sendmmsg(fd: c_int, messages: *mut mmsghdr, count: c_uint, flags: c_int) -> c_int;
+    sendfile(out: c_int, from: c_int, offset: *mut off_t, count: size_t) -> ssize_t;
+    splice(from: c_int, from_offset: *mut i64, to: c_int, to_offset: *mut i64, bytes: size_t, flags: c_uint) -> ssize_t;
+    socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int;
+    socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
+    accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
+    accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
+    connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
+    shutdown(fd: c_int, how: c_int) -> c_int;
+    close(fd: c_int) -> c_int;
+    dup(fd: c_int) -> c_int;
+    dup2(fd: c_int, to: c_int) -> c_int;
+    dup3(fd: c_int, to: c_int, flags: c_int) -> c_int;
+    fcntl(fd: c_int, command: c_int, argument: usize) -> c_int;
+    fcntl64(fd: c_int, command: c_int, argument: usize) -> c_int;
+    ioctl(fd: c_int, request: usize, argument: usize) -> c_int;
+    close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int;
+    closefrom(first: c_int) -> ();
+    setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int;
+    getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int;
+    pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int;
+    poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int;
+    ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    select(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *mut timeval) -> c_int;
+    pselect(count: c_int, read: *mut fd_set, write: *mut fd_set, except: *mut fd_set, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    epoll_create(size: c_int) -> c_int;
+    epoll_create1(flags: c_int) -> c_int;
+    epoll_ctl(set: c_int, what: c_int, fd: c_int, event: *mut epoll_event) -> c_int;
+    epoll_wait(set: c_int, events: *mut epoll_event, count: c_int, timeout: c_int) -> c_int;
+    epoll_pwait(set: c_int, events: *mut epoll_event, count: c_int, timeout: c_int, mask: *const sigset_t) -> c_int;
+    epoll_pwait2(set: c_int, events: *mut epoll_event, count: c_int, timeout: *const timespec, mask: *const sigset_t) -> c_int;
+    fork() -> pid_t;
+    _Fork() -> pid_t;
+    execve(path: *const c_char, argv: Envp, envp: Envp) -> c_int;
+    execvpe(file: *const c_char, argv: Envp, envp: Envp) -> c_int;
+    fexecve(fd: c_int, argv: Envp, envp: Envp) -> c_int;
+    execveat(folder: c_int, path: *const c_char, argv: Envp, envp: Envp, flags: c_int) -> c_int;
+    posix_spawn(pid: *mut pid_t, path: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Envp, envp: Envp) -> c_int;
+    posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Envp, envp: Envp) -> c_int;
+    posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, to: c_int) -> c_int;
+    fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
+    freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
+    freopen64(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;
+    open(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    open64(path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t) -> c_int;
+    creat(path: *const c_char, mode: mode_t) -> c_int;
+    creat64(path: *const c_char, mode: mode_t) -> c_int;
+    pipe(pair: *mut c_int) -> c_int;
+    pipe2(pair: *mut c_int, flags: c_int) -> c_int;
+    eventfd(first: c_uint, flags: c_int) -> c_int;
+    timerfd_create(clock: c_int, flags: c_int) -> c_int;
+    signalfd(fd: c_int, mask: *const sigset_t, flags: c_int) -> c_int;
+    inotify_init() -> c_int;
+    inotify_init1(flags: c_int) -> c_int;
+    memfd_create(name: *const c_char, flags: c_uint) -> c_int;
+    aio_read(block: *mut c_void) -> c_int;
+    aio_read64(block: *mut c_void) -> c_int;
+    aio_write(block: *mut c_void) -> c_int;
+    aio_write64(block: *mut c_void) -> c_int;
+    lio_listio(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    lio_listio64(mode: c_int, list: *const *mut c_void, count: c_int, event: *mut c_void) -> c_int;
+    vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    __vdprintf_chk(fd: c_int, flag: c_int, format: *const c_char, arguments: *mut c_void) -> c_int;
+    dprintf(fd: c_int) -> c_int;
+    __dprintf_chk(fd: c_int) -> c_int;
+    __chk_fail() -> ();
+    io_uring_setup(entries: c_uint, parameters: *mut c_void) -> c_int;
+    io_uring_queue_init(entries: c_uint, ring: *mut c_void, flags: c_uint) -> c_int;
+    io_uring_queue_init_params(entries: c_uint, ring: *mut c_void, parameters: *mut c_void) -> c_int;
+    io_uring_queue_init_mem(entries: c_uint, ring: *mut c_void, parameters: *mut c_void, memory: *mut c_void, bytes: size_t) -> c_int;
+}
+
+/// Where `dprintf` and `__dprintf_chk` lie: their arguments are passed on as they stand, in assembly.
+pub fn dprintf_at() -> (*mut c_void, *mut c_void) {
+    (at::dprintf.get(), at::__dprintf_chk.get())
+}

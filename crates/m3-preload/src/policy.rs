@@ -1,0 +1,169 @@
+//! What the user allows: which programs, ports, paths and users, and how the engine works.
+//!
+//! A policy is written as one line of words, which `m3 sock run` makes of a file and passes in the environment
+//! (`M3SOCK_POLICY`), and which the library reads in its constructor without allocating: in the words' own place.
+//!
+//! | word | means |
+//! |---|---|
+//! | `on=0` | nothing is upgraded |
+//! | `programs=A,B`, `!programs=A` | only these programs (names of their files); not these |
+//! | `ports=6379,8000-8999`, `!ports=22` | only TCP connections with one end at these; not these |
+//! | `paths=/run/,@x`, `!paths=/run/dbus/` | only Unix connections whose name begins so; not these |
+//! | `users=0,1000`, `!users=0` | only where the process's effective user is one of these; not these |
+//! | `after=N` | data calls before a socket looks for its peer |
+//! | `ring=BYTES` | size of each ring: a power of two from 64 to 4 MiB |
+//! | `spin=NS` | the longest look before a call sleeps, in nanoseconds |
+//! | `token=always` | a token for each publish (for tests) |
+//! | `same=1` | both ends may lie in one process (for tests) |
+//! | `uring=pass` | io_uring is let through: the user knows that the program does no socket calls with it; else it fails with ENOSYS |
+
+use crate::engine::Settings;
+
+/// The variable that a policy is passed in.
+pub const VARIABLE: &str = "M3SOCK_POLICY";
+/// The variable that names a file of counters, which must exist.
+pub const COUNTS_VARIABLE: &str = "M3SOCK_COUNTS";
+/// The variable that names the directory where rings and counters lie.
+pub const DIRECTORY_VARIABLE: &str = "M3SOCK_DIR";
+
+/// A policy, over the line that it was read from.
+#[derive(Clone, Copy, Debug)]
+pub struct Policy<'a> {
+    /// How the engine works.
+    pub settings: Settings,
+    /// Whether io_uring is refused.
+    pub refuse_uring: bool,
+    line: &'a str,
+}
+
+/// A word that a policy does not have, or a value that it cannot take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadWord<'a>(pub &'a str);
+
+impl<'a> Policy<'a> {
+    /// Reads a line.
+    ///
+    /// # Errors
+    /// The first word that is not known. A library in front of a program does nothing then, as if it were off.
+    pub fn read(line: &'a str) -> Result<Self, BadWord<'a>> {
+        let mut policy = Self { settings: Settings::default(), refuse_uring: true, line };
+        for word in line.split_ascii_whitespace() {
+            let (name, value) = word.split_once('=').ok_or(BadWord(word))?;
+            policy.take(name, value).ok_or(BadWord(word))?;
+        }
+        Ok(policy)
+    }
+
+    fn take(&mut self, name: &str, value: &str) -> Option<()> {
+        let settings = &mut self.settings;
+        match name {
+            "on" => settings.on = switch(value)?,
+            "same" => settings.same_process = switch(value)?,
+            "after" => settings.upgrade_after_calls = value.parse().ok()?,
+            "spin" => settings.spin_ns = value.parse().ok().filter(|ns| *ns <= 10_000_000)?,
+            "token" => {
+                settings.always_token = match value {
+                    "always" => true,
+                    "needed" => false,
+                    _ => return None,
+                }
+            }
+            "uring" => {
+                self.refuse_uring = match value {
+                    "refuse" => true,
+                    "pass" => false,
+                    _ => return None,
+                }
+            }
+            "ring" => {
+                let bytes: u32 = value.parse().ok()?;
+                if !bytes.is_power_of_two() || !(64..=4 << 20).contains(&bytes) {
+                    return None;
+                }
+                settings.ring_bytes = bytes;
+            }
+            "ports" | "!ports" => return items(value).all(|item| range(item).is_some()).then_some(()),
+            "users" | "!users" => return items(value).all(|item| item.parse::<u32>().is_ok()).then_some(()),
+            "programs" | "!programs" | "paths" | "!paths" => {}
+            _ => return None,
+        }
+        Some(())
+    }
+
+    /// Whether a program of this name, run by this user, may have sockets of ours at all.
+    #[must_use]
+    pub fn allows_program(&self, name: &str, user: u32) -> bool {
+        let named = |item: &str| item == name;
+        let of_user = |item: &str| item.parse() == Ok(user);
+        self.settings.on
+            && self.passes("programs", "!programs", named)
+            && self.passes("users", "!users", of_user)
+    }
+
+    /// Whether a TCP connection with these two ports may be upgraded.
+    #[must_use]
+    pub fn allows_ports(&self, one: u16, other: u16) -> bool {
+        let within =
+            |item: &str| range(item).is_some_and(|range| range.contains(&one) || range.contains(&other));
+        self.passes("ports", "!ports", within)
+    }
+
+    /// Whether a Unix connection may be upgraded of which one end, or none, has a name.
+    #[must_use]
+    pub fn allows_path(&self, path: Option<&[u8]>) -> bool {
+        let begins = |item: &str| path.is_some_and(|path| path.starts_with(item.as_bytes()));
+        self.passes("paths", "!paths", begins)
+    }
+
+    /// Whether there are rules that need a socket's names.
+    #[must_use]
+    pub fn asks_for_names(&self) -> bool {
+        ["ports", "!ports", "paths", "!paths"].iter().any(|name| self.values(name).next().is_some())
+    }
+
+    fn values<'b>(&'b self, name: &'b str) -> impl Iterator<Item = &'a str> + 'b {
+        self.line.split_ascii_whitespace().filter_map(move |word| {
+            let (own, value) = word.split_once('=')?;
+            (own == name).then_some(value)
+        })
+    }
+
+    fn passes(&self, allow: &str, deny: &str, fits: impl Fn(&str) -> bool) -> bool {
+        if self.values(deny).flat_map(items).any(&fits) {
+            return false;
+        }
+        let mut any = false;
+        for value in self.values(allow) {
+            any = true;
+            if items(value).any(&fits) {
+                return true;
+            }
+        }
+        !any
+    }
+}
+
+fn items(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').filter(|item| !item.is_empty())
+}
+
+fn range(item: &str) -> Option<core::ops::RangeInclusive<u16>> {
+    match item.split_once('-') {
+        None => item.parse().ok().map(|port| port..=port),
+        Some((from, to)) => {
+            let (from, to) = (from.parse().ok()?, to.parse().ok()?);
+            (from <= to).then_some(from..=to)
+        }
+    }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "0" => Some(false),
+        "1" => Some(true),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;
