@@ -11,6 +11,8 @@ pub enum Suite {
     Copy,
     /// Memory that is shared: mapped, taken, handed over, fallen to pieces
     Area,
+    /// Sockets: throughput, request and answer, connect
+    Sock,
     /// Where the time of one round trip goes, phase by phase
     Phases,
     /// All of them but the phases

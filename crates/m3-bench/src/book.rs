@@ -155,7 +155,8 @@ fn measured(args: &ReportArgs) -> Result<Output, Error> {
         ));
     }
     let mut state = State::open(args, &bench)?;
-    state.note(found.versions, &found.skipped);
+    let skipped: Vec<String> = found.skipped.into_iter().chain(suites.left_out()).collect();
+    state.note(found.versions, &skipped);
     let left: Vec<&Step<'_>> = steps.iter().filter(|step| !state.is_done(step.title())).collect();
     if left.len() < steps.len() {
         eprintln!("{} of {} steps are done already; going on", steps.len() - left.len(), steps.len());

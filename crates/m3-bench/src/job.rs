@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
 use crate::stats::Samples;
-use crate::{area, copy, phases};
+use crate::{area, copy, phases, sock};
 
 /// The kinds of round trip of the source paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -124,6 +124,8 @@ pub enum Task {
     Area(area::Shape),
     /// Round trips that are cut into phases.
     Phases(phases::Shape),
+    /// Is one side of a socket.
+    Sock(sock::Shape),
     /// Keeps the node of a run until the supervisor's end.
     Keeper,
     /// Waits for the supervisor's end and then removes the System V queue that is named.
@@ -133,11 +135,12 @@ pub enum Task {
 impl Task {
     /// Pace, span and limit of the trips that a client makes, where it makes any.
     #[must_use]
-    pub const fn window(&self) -> Option<(Option<u64>, u64, Option<u64>)> {
+    pub fn window(&self) -> Option<(Option<u64>, u64, Option<u64>)> {
         match *self {
             Self::Trips { pace_ns, span_ns, limit } => Some((pace_ns, span_ns, limit)),
             Self::Copy(shape) => Some((None, shape.span_ns, None)),
             Self::Area(shape) => Some((None, shape.span_ns, None)),
+            Self::Sock(shape) => Some(shape.window()),
             _ => None,
         }
     }
@@ -191,6 +194,9 @@ pub struct Report {
     pub bytes: u64,
     /// CLOCK_MONOTONIC when the awaited error came.
     pub error_at_ns: u64,
+    /// Bells that this side of a com-socket rang.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bells: Option<u64>,
     /// Stamps of single trips, of those who stamp for themselves.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stamps: Vec<[u64; 8]>,

@@ -1,7 +1,7 @@
 //! Measures m3ipc against what the kernel offers and against the floors, in one run.
 //!
 //! ```text
-//! args -> plan, copy (tests of cells) -> rounds (cells in turn) -> measure (one cell, one round)
+//! args -> plan, copy, sock (tests of cells) -> rounds (cells in turn) -> measure (one cell, one round)
 //!                                                              | supervise: two peers or more
 //!                                                              v
 //!                                      mechanism <- peer (the loops that keep time and check)
@@ -43,6 +43,7 @@ pub mod record;
 mod remains;
 mod report;
 mod rounds;
+pub mod sock;
 pub mod stats;
 mod suite;
 mod supervise;
@@ -113,7 +114,8 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     }
     let cells: usize = steps.iter().map(Step::cells).sum();
     let mut progress = Progress::new(cells * usize::try_from(args.rounds()).unwrap_or(1));
-    let (libraries, skipped) = (found.versions, found.skipped);
+    let (libraries, mut skipped) = (found.versions, found.skipped);
+    skipped.extend(suites.left_out());
     let mut results = Results { cpus: bench.cpus.allowed, libraries, skipped, ..Results::default() };
     if bench.cpus.second.is_none() {
         results.skipped.push(report::missing(Placement::TwoCpus));
@@ -148,7 +150,7 @@ fn nothing_matches(all: &[&dyn mechanism::Mechanism]) -> Error {
     Error::Usage(format!(
         "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, contact, \
          instructions, memory, its mechanisms {}; tests of copy are copy1, copy2, stream, misaligned, its \
-         mechanisms {}; tests of area are attach, handover, pool, fragmentation; phases are of short, long, block, vcopy messages, of \
+         mechanisms {}; tests of area are attach, handover, pool, fragmentation; tests of sock are sock-stream, sock-trip, sock-asleep, sock-epoll, sock-connect; phases are of short, long, block, vcopy messages, of \
          pipe, unix-stream and futex",
         names.join(", "),
         ways.join(", ")

@@ -41,8 +41,10 @@ pub struct Round {
     pub cpu_ns_per_op: f64,
     /// Their voluntary context switches per trip.
     pub switches_per_op: f64,
-    /// Times of binds, in the test of contacts.
+    /// Times of binds, in the test of contacts; to the first answer, in that of connections.
     pub binds: Samples,
+    /// Bells that com-sockets rang, both sides, per message or trip.
+    pub bells_per_op: Option<f64>,
 }
 
 /// What all measurements of one run share.

@@ -19,6 +19,7 @@ pub mod phases;
 mod straight;
 
 pub use keeper::end;
+pub use m3ipc::{OpenVm, Place, told};
 
 use crate::error::Error;
 use crate::job::Report;

@@ -22,7 +22,7 @@ use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use crate::error::Error;
 use crate::job::{Job, Line, Report, Side, Task};
 use crate::mechanism::{self, ClientEnd, Inherited, Mechanism, ServerEnd};
-use crate::{area, copy, phases, place, raw};
+use crate::{area, copy, phases, place, raw, sock};
 
 /// The argument that makes a process a peer.
 pub const PEER_ARGUMENT: &str = "__peer";
@@ -164,6 +164,9 @@ fn run(job: Job, further: &[&'static dyn Mechanism]) -> Result<Option<Report>, E
     }
     if let Task::Area(shape) = job.task {
         return area::peer(&Run { job }, inherited, &shape).map(Some);
+    }
+    if let Task::Sock(shape) = job.task {
+        return sock::peer(&Run { job }, inherited, &shape).map(Some);
     }
     if let Task::Phases(shape) = job.task {
         return phases::peer(&Run { job }, inherited, &shape).map(Some);

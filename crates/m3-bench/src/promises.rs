@@ -5,6 +5,7 @@
 
 mod blocks;
 mod figures;
+mod socks;
 mod table;
 
 use figures as f;
@@ -119,16 +120,17 @@ macro_rules! promise {
     };
 }
 
-/// All promises, in order of their ids.
+/// All promises, in order of their ids; those about sockets last.
 #[must_use]
 pub fn all() -> Vec<&'static Promise> {
     let number = |promise: &&Promise| promise.id.trim_start_matches('P').parse().unwrap_or(u32::MAX);
     let mut all: Vec<&Promise> = PROMISES.iter().chain(&blocks::PROMISES).collect();
     all.sort_by_key(number);
+    all.extend(&socks::PROMISES);
     all
 }
 
-/// The promises about messages. Those about blocks and areas (P8 to P11) are in `blocks`.
+/// The promises about messages. Those about blocks and areas (P8 to P11) are in `blocks`, those about sockets in `socks`.
 pub const PROMISES: [Promise; 18] = [
     promise!("P1", "IPC2, two CPUs, spin, / bounce", AtMost(1.5), Some(1.2), Times, |r| f::to_bounce(
         r, "ipc2"

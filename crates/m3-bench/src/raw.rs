@@ -1,5 +1,5 @@
 //! The few calls that have no safe form: shared pages, inherited descriptors,
-//! the cycle counter, resource usage. The message queues are in [`queues`], copies between processes in [`blocks`].
+//! the cycle counter, resource usage. The message queues are in [`queues`], copies between processes in [`blocks`], epoll in [`ready`].
 //!
 //! # Safety
 //! Everything unsafe of this crate is in this file and in `raw/`.
@@ -11,6 +11,7 @@
 pub mod blocks;
 pub mod mapping;
 pub mod queues;
+pub mod ready;
 
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;

@@ -55,6 +55,8 @@ pub struct Row {
     pub block_ns: Option<f64>,
     /// Voluntary context switches per trip.
     pub switches_per_op: f64,
+    /// Bells of com-sockets per message or trip.
+    pub bells_per_op: Option<f64>,
     /// The rounds it sums up.
     pub rounds: Vec<RawRound>,
 }
@@ -71,6 +73,9 @@ pub struct RawRound {
     pub cpu_ns_per_op: f64,
     /// Their voluntary context switches per trip.
     pub switches_per_op: f64,
+    /// Bells of com-sockets per message or trip.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bells_per_op: Option<f64>,
     /// Every time taken, in order: nanoseconds (to three digits), and how often.
     pub samples: Vec<(u64, u64)>,
 }
@@ -84,6 +89,7 @@ impl RawRound {
             per_s: round.per_s,
             cpu_ns_per_op: round.cpu_ns_per_op,
             switches_per_op: round.switches_per_op,
+            bells_per_op: round.bells_per_op,
             samples: round.samples.pairs(),
         }
     }
@@ -97,6 +103,7 @@ impl RawRound {
             per_s: self.per_s,
             cpu_ns_per_op: self.cpu_ns_per_op,
             switches_per_op: self.switches_per_op,
+            bells_per_op: self.bells_per_op,
             ..Round::default()
         }
     }
@@ -177,6 +184,7 @@ impl Row {
             spread_ns: (medians().min().unwrap_or(0), medians().max().unwrap_or(0)),
             block_ns: median(rounds.iter().filter_map(|round| round.block_ns)),
             switches_per_op: middle(&|round| round.switches_per_op),
+            bells_per_op: median(rounds.iter().filter_map(|round| round.bells_per_op)),
             rounds: rounds.iter().map(RawRound::of).collect(),
         }
     }

@@ -7,13 +7,14 @@ use crate::plan::{self, Test};
 use crate::progress::Progress;
 use crate::record::Results;
 use crate::rounds::{LEFT, UNTOLD};
-use crate::{area, copy, counts, phases, report, rounds};
+use crate::{area, copy, counts, phases, report, rounds, sock};
 
 /// What a run measures.
 pub struct Suites {
     tests: Vec<Test>,
     copies: Vec<copy::Table>,
     areas: Vec<area::Table>,
+    socks: Vec<sock::Table>,
     cut: Vec<phases::Cell>,
     is_studied: bool,
     is_counted: bool,
@@ -28,6 +29,8 @@ pub enum Step<'a> {
     Copies(&'a copy::Table),
     /// Memory that is shared.
     Areas(&'a area::Table),
+    /// Sockets.
+    Socks(&'a sock::Table),
     /// Round trips cut into their phases.
     Phases(&'a [phases::Cell]),
     /// How free memory falls to pieces.
@@ -46,10 +49,17 @@ impl Suites {
             tests: if ipc { plan::tests(args, &bench.cpus, all) } else { vec![] },
             copies: if args.wants(Suite::Copy) { copy::tests(args, &bench.cpus) } else { vec![] },
             areas: if areas { area::tables(args, &bench.cpus) } else { vec![] },
+            socks: if args.wants(Suite::Sock) { sock::tables(args, &bench.cpus) } else { vec![] },
             is_studied: areas && args.lets(&["fragmentation"]),
             cut: if has_phases { phases::cells(args, &bench.cpus) } else { vec![] },
             is_counted: ipc && counts::wanted(&args.only),
         }
+    }
+
+    /// What of it this machine cannot measure, as far as that is known before.
+    #[must_use]
+    pub fn left_out(&self) -> Option<String> {
+        if self.socks.is_empty() { None } else { sock::way::left_out() }
     }
 
     /// Its steps, in the order of their taking.
@@ -58,6 +68,7 @@ impl Suites {
         let mut steps: Vec<Step<'_>> = self.tests.iter().map(Step::Trips).collect();
         steps.extend(self.copies.iter().map(Step::Copies));
         steps.extend(self.areas.iter().map(Step::Areas));
+        steps.extend(self.socks.iter().map(Step::Socks));
         steps.extend((!self.cut.is_empty()).then_some(Step::Phases(&self.cut)));
         steps.extend(self.is_studied.then_some(Step::Pieces));
         steps.extend(self.is_counted.then_some(Step::Counts));
@@ -73,6 +84,7 @@ impl Step<'_> {
             Self::Trips(test) => &test.title,
             Self::Copies(table) => &table.title,
             Self::Areas(table) => &table.title,
+            Self::Socks(table) => &table.title,
             Self::Phases(_) => "phases of a round trip",
             Self::Pieces => "fragmentation of areas",
             Self::Counts => "instructions and memory",
@@ -86,6 +98,7 @@ impl Step<'_> {
             Self::Trips(test) => test.cells.len(),
             Self::Copies(table) => table.sizes.iter().map(Vec::len).sum(),
             Self::Areas(table) => table.sizes.iter().map(Vec::len).sum(),
+            Self::Socks(table) => table.sizes.iter().map(Vec::len).sum(),
             Self::Phases(cells) => cells.len(),
             Self::Pieces | Self::Counts => 0,
         }
@@ -118,6 +131,7 @@ impl Step<'_> {
             }
             Self::Copies(table) => copy::run(bench, table, number, progress, results),
             Self::Areas(table) => area::run(bench, table, number, progress, results),
+            Self::Socks(table) => sock::run(bench, table, number, progress, results),
             Self::Phases(cells) => match phases::run(bench, args, cells, progress, results) {
                 Ok(text) => text,
                 Err(error) => {

@@ -1,6 +1,7 @@
 //! Starts peers, lets them go at one moment, collects what they say, and ends
 //! them, in time or by the watchdog. It sleeps in poll(2) while they measure.
 
+use std::ffi::OsString;
 use std::io::Write;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -59,11 +60,25 @@ impl Crew {
     ///
     /// # Errors
     /// Where no process can be started.
-    pub fn start(&mut self, site: &Site, mut job: Job, fds: Vec<OwnedFd>) -> Result<(), Error> {
+    pub fn start(&mut self, site: &Site, job: Job, fds: Vec<OwnedFd>) -> Result<(), Error> {
+        self.start_with(site, job, fds, &[])
+    }
+
+    /// The same, with variables of its environment.
+    ///
+    /// # Errors
+    /// As of [`start`](Self::start).
+    pub fn start_with(
+        &mut self,
+        site: &Site,
+        mut job: Job,
+        fds: Vec<OwnedFd>,
+        environment: &[(OsString, OsString)],
+    ) -> Result<(), Error> {
         job.fds = fds.iter().map(AsRawFd::as_raw_fd).collect();
         let text = serde_json::to_string(&job).map_err(Error::json("a job"))?;
         let mut command = Command::new(&site.exe);
-        command.args([PEER_ARGUMENT, &text]);
+        command.args([PEER_ARGUMENT, &text]).envs(environment.iter().cloned());
         self.spawn(command, format!("the {:?} of {}", job.side, job.mechanism).to_lowercase(), fds)
     }
 

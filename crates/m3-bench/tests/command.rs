@@ -77,6 +77,19 @@ fn a_library_that_is_not_there_is_a_skip_with_its_name_and_what_to_do() {
 }
 
 #[test]
+fn sockets_are_measured_beside_their_floors() {
+    let words =
+        ["sock", "--quick", "--rounds", "1", "--millis", "2", "--only", "sock-trip,sock-stream,sock-connect"];
+    for (way, floor) in [("unix-stream", "tcp"), ("tcp", "pipe"), ("memcpy", "unix-stream")] {
+        let only = format!("{way},{floor}");
+        let output = bench(&[&words[..], &["--only", &only]].concat());
+        let said = text(&output.stdout);
+        assert!(output.status.success(), "{said}{}", text(&output.stderr));
+        assert!(said.contains("sock-stream") && said.contains(way) && said.contains(floor), "{said}");
+    }
+}
+
+#[test]
 fn what_matches_nothing_is_told_what_there_is() {
     let output = bench(&["--only", "carrier-pigeon"]);
     assert_eq!(output.status.code(), Some(2));

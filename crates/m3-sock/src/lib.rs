@@ -52,4 +52,4 @@ pub use error::SockError;
 pub use listener::Listener;
 pub use m3_sys::{Errno, Way};
 pub use m3_wire::{SockInfo, SockKind};
-pub use stream::{How, Stream};
+pub use stream::{Bells, How, Stream};

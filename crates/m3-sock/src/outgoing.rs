@@ -51,6 +51,10 @@ impl Outgoing {
         self.tail
     }
 
+    pub(crate) fn spared(&self) -> u64 {
+        self.spared
+    }
+
     fn held(&self) -> usize {
         place_count(self.next - self.first)
     }

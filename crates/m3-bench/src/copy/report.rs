@@ -66,13 +66,19 @@ fn subject(cell: &Cell) -> Subject<'_> {
 /// one took its sender says nothing of when it came.
 #[must_use]
 pub fn copy_ns(row: &Row) -> f64 {
-    if row.record.test == "stream" { 1e9 / row.record.per_s.max(f64::MIN_POSITIVE) } else { row.trip_ns() }
+    if ["stream", "sock-stream"].contains(&row.record.test.as_str()) {
+        1e9 / row.record.per_s.max(f64::MIN_POSITIVE)
+    } else {
+        row.trip_ns()
+    }
 }
 
 /// Whether the rows of a test differ in the size of their block, so that one size compares with the same.
 #[must_use]
 pub fn is_of_blocks(test: &str) -> bool {
-    test.starts_with("copy") || ["stream", "attach", "handover", "pool"].contains(&test)
+    test.starts_with("copy")
+        || crate::sock::is_of_messages(test)
+        || ["stream", "attach", "handover", "pool"].contains(&test)
 }
 
 /// Adds the rows of one size, the fastest first.

@@ -3,7 +3,14 @@ use crate::job::{Placement, Wait};
 use crate::mechanism::Family;
 use crate::record::{Count, Record, Row};
 
-fn row(test: &str, mechanism: &str, family: Family, placement: Placement, wait: Wait, p50_ns: u64) -> Row {
+pub fn row(
+    test: &str,
+    mechanism: &str,
+    family: Family,
+    placement: Placement,
+    wait: Wait,
+    p50_ns: u64,
+) -> Row {
     let record = Record {
         test: test.into(),
         mechanism: mechanism.into(),
@@ -19,7 +26,15 @@ fn row(test: &str, mechanism: &str, family: Family, placement: Placement, wait: 
         cpu_ns_per_op: 1.0,
         rounds: 7,
     };
-    Row { record, family, spread_ns: (p50_ns, p50_ns), block_ns: None, switches_per_op: 0.0, rounds: vec![] }
+    Row {
+        record,
+        family,
+        spread_ns: (p50_ns, p50_ns),
+        block_ns: None,
+        switches_per_op: 0.0,
+        bells_per_op: None,
+        rounds: vec![],
+    }
 }
 
 fn two_cpus(test: &str, mechanism: &str, family: Family, wait: Wait, p50_ns: u64) -> Row {

@@ -29,6 +29,15 @@ const ASK_AGAIN_TICKS: u64 = 20_000_000;
 /// How often the CPU is given to another thread that is in the same direction, by a call that does not wait.
 const TURNS: u32 = 100;
 
+/// How often a receiver was called, and how often that was not needed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bells {
+    /// Bells that were rung.
+    pub rung: u64,
+    /// Times that something was sent and no bell was needed.
+    pub spared: u64,
+}
+
 /// What both directions use.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -189,6 +198,12 @@ impl Stream {
         self.check_here()?;
         let there = own(&self.receiving, true)?.available();
         self.judge(there)
+    }
+
+    /// The bells of what this side sends: those that were rung, and those that nobody needed.
+    #[must_use]
+    pub fn bells(&self) -> Bells {
+        self.sending.lock().unwrap_or_else(PoisonError::into_inner).bells()
     }
 
     /// Whether the other side has taken everything that was sent.

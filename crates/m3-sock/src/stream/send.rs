@@ -169,6 +169,10 @@ impl Sending {
         Ok(sent)
     }
 
+    pub(super) fn bells(&self) -> super::Bells {
+        super::Bells { rung: self.rung, spared: self.ring.spared() }
+    }
+
     /// Whether the other side has taken everything.
     pub(super) fn is_empty(&mut self) -> Result<bool, Errno> {
         Ok(self.is_drained()? && self.ring.is_empty()?)

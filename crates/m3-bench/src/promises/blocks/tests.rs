@@ -26,6 +26,7 @@ fn row(test: &str, mechanism: &str, bytes: usize, p50_ns: u64) -> Row {
         spread_ns: (p50_ns, p50_ns),
         block_ns: None,
         switches_per_op: 0.0,
+        bells_per_op: None,
         rounds: vec![],
     }
 }
