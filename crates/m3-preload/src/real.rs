@@ -26,7 +26,7 @@ pub unsafe fn call(number: c_long, words: [usize; 6]) -> isize {
     unsafe {
         core::arch::asm!(
             "syscall",
-            inlateout("rax") number as isize => result,
+            inlateout("rax") isize::try_from(number).unwrap_or(-1) => result,
             in("rdi") words[0],
             in("rsi") words[1],
             in("rdx") words[2],

@@ -1,7 +1,31 @@
 //! The engine: what becomes of the bytes of one connection. The hooks call this module and nothing below it.
+//!
+//! ```text
+//!   Talk ── pairs ── arena       this process's end; who shares memory with whom; the memory
+//!    │        └ diag             who is at the other end
+//!    ├ send ┐
+//!    ├ receive ── way            bytes through a ring, tokens and overflow through the kernel
+//!    └ spin   lock               looking before sleeping; locks that outlive their holders
+//! ```
 
+mod arena;
+mod copy;
+mod diag;
+mod lock;
+mod pairs;
+mod raw;
+mod receive;
+mod send;
+mod spin;
+mod talk;
+mod way;
+mod words;
+
+use crate::count;
+use core::sync::atomic::{AtomicU32, Ordering};
 use libc::iovec;
 use std::os::fd::RawFd;
+pub use talk::{Talk, candidate};
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +77,14 @@ pub enum Pin {
     Refused,
     /// No memory, or no room in a table.
     Room,
+    /// It ended its sending.
+    Ended,
 }
 
 /// What tests and the policy may change; set once, before the first socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Size of each ring in bytes: a power of two, from 64 to 4 MiB.
+    /// Size of each ring in bytes: a power of two, from 64 to 64 KiB.
     pub ring_bytes: u32,
     /// Data calls on a socket before it looks for its peer; 0 is at once.
     pub upgrade_after_calls: u32,
@@ -75,7 +101,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            ring_bytes: 256 * 1024,
+            ring_bytes: 64 * 1024,
             upgrade_after_calls: 2,
             always_token: false,
             spin_ns: 50_000,
@@ -85,68 +111,210 @@ impl Default for Settings {
     }
 }
 
-/// Settles how the engine works in this process. Before the first [`candidate`].
+static RING_BYTES: AtomicU32 = AtomicU32::new(0);
+static CALLS: AtomicU32 = AtomicU32::new(0);
+static SPIN_NS: AtomicU32 = AtomicU32::new(0);
+static SWITCHES: AtomicU32 = AtomicU32::new(0);
+
+/// Settles how the engine works in this process. Before the first [`candidate`]; without it nothing is upgraded.
 pub fn settle(settings: Settings) {
-    let _ = settings;
+    arena::settle();
+    lock::begin();
+    let (least, most) = (words::RING_MIN as u64, words::RING_MAX as u64);
+    let bytes = u64::from(settings.ring_bytes).clamp(least, most).next_power_of_two();
+    RING_BYTES.store(u32::try_from(bytes).unwrap_or(64), Ordering::Relaxed);
+    CALLS.store(settings.upgrade_after_calls, Ordering::Relaxed);
+    SPIN_NS.store(settings.spin_ns, Ordering::Relaxed);
+    let switches = u32::from(settings.always_token)
+        | u32::from(settings.same_process) << 1
+        | u32::from(settings.on) << 2;
+    SWITCHES.store(switches, Ordering::Release);
 }
 
-/// One open socket that may become ours. It is this process's; what forks share lies in shared memory.
-#[derive(Debug)]
-pub struct Talk {
-    _private: (),
+/// What was settled.
+fn settings() -> Settings {
+    let switches = SWITCHES.load(Ordering::Acquire);
+    Settings {
+        ring_bytes: RING_BYTES.load(Ordering::Relaxed),
+        upgrade_after_calls: CALLS.load(Ordering::Relaxed),
+        always_token: switches & 1 != 0,
+        spin_ns: SPIN_NS.load(Ordering::Relaxed),
+        same_process: switches & 2 != 0,
+        on: switches & 4 != 0,
+    }
 }
 
-/// The talk of a stream socket; `None` where it can never be ours.
-pub fn candidate(fd: RawFd, how: Birth) -> Option<&'static Talk> {
-    let _ = (fd, how);
-    None
-}
+/// Flags of a send that a ring can obey.
+const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+/// Flags of a receive that a ring can obey.
+const RECEIVE_FLAGS: i32 = libc::MSG_DONTWAIT
+    | libc::MSG_PEEK
+    | libc::MSG_WAITALL
+    | libc::MSG_TRUNC
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CMSG_CLOEXEC;
 
 impl Talk {
     /// `send`, `write`, `writev`, `sendmsg` without ancillary data.
     pub fn send(&self, fd: RawFd, parts: &[iovec], flags: i32) -> Outcome {
-        let _ = (fd, parts, flags);
-        Outcome::Kernel
+        if flags & !SEND_FLAGS != 0 {
+            self.pin(fd, Pin::Flag);
+            return Outcome::Kernel;
+        }
+        match self.phase.load(Ordering::Acquire) {
+            talk::JOINED => {}
+            talk::FRESH if self.try_join(fd) => {}
+            talk::FRESH => return self.plain(0, || raw::send(fd, parts, flags)),
+            _ => return Outcome::Kernel,
+        }
+        let Some((arena, place)) = self.place() else { return Outcome::Kernel };
+        let (way, now) = (self.way(arena, place, true), settings());
+        let sender = send::Sender {
+            fd,
+            spin: &self.spins[0],
+            spin_ns: u64::from(now.spin_ns),
+            always_token: now.always_token,
+            is_unix: self.is_unix(),
+            last: &self.last,
+        };
+        send::send(&way, &sender, parts, flags, |way| self.turn(fd, arena, place, way, &now))
     }
 
-    /// `recv`, `read`, `readv`, `recvmsg`.
+    /// `recv`, `read`, `readv`, `recvmsg`. `MSG_PEEK` with `MSG_WAITALL` gives what is there.
     pub fn receive(&self, fd: RawFd, parts: &[iovec], flags: i32) -> Outcome {
-        let _ = (fd, parts, flags);
-        Outcome::Kernel
+        if flags & !RECEIVE_FLAGS != 0 {
+            self.pin(fd, Pin::Flag);
+            return Outcome::Kernel;
+        }
+        match self.phase.load(Ordering::Acquire) {
+            talk::JOINED => {}
+            talk::FRESH if self.try_join(fd) => {}
+            talk::FRESH => return self.plain(1, || raw::receive(fd, parts, flags)),
+            _ => return Outcome::Kernel,
+        }
+        let Some((arena, place)) = self.place() else { return Outcome::Kernel };
+        let way = self.way(arena, place, false);
+        self.attach(arena, place, &way);
+        if way.load(words::way::ATTACHED) != 1 && !way.has_ring() {
+            return self.plain(1, || raw::receive(fd, parts, flags));
+        }
+        let receiver = receive::Receiver {
+            fd,
+            spin: &self.spins[1],
+            spin_ns: u64::from(settings().spin_ns),
+            pending: &self.pending,
+        };
+        // What is discarded is discarded on TCP alone.
+        let flags = if self.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
+        receive::receive(&way, &receiver, parts, flags)
+    }
+
+    /// The kernel's call, made here so that it is known to be under way: 0 is a send, 1 a receive.
+    fn plain(&self, kind: usize, call: impl FnOnce() -> Result<usize, i32>) -> Outcome {
+        let inside = &self.inside[kind & 1];
+        inside.fetch_add(1, Ordering::AcqRel);
+        let result = call();
+        inside.fetch_sub(1, Ordering::AcqRel);
+        result.map_or_else(Outcome::Failed, Outcome::Done)
+    }
+
+    /// The way that is received on, where it has a ring.
+    fn receiving(&self) -> Option<way::Way> {
+        if self.phase.load(Ordering::Acquire) != talk::JOINED {
+            return None;
+        }
+        let (arena, place) = self.place()?;
+        Some(self.way(arena, place, false)).filter(way::Way::has_ring)
     }
 
     /// Whether bytes lie in the ring now: to look before sleeping, never instead of the kernel's answer.
     #[must_use]
     pub fn has_bytes(&self) -> bool {
-        false
+        self.receiving().is_some_and(|way| way.look().is_ok_and(|seen| seen.filled > 0))
     }
 
     /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.
     pub fn waiting(&self, fd: RawFd) -> Option<usize> {
-        let _ = fd;
-        None
+        receive::waiting(&self.receiving()?, fd)
     }
 
-    /// Stays in, or returns to, the kernel. `false` where bytes could not be brought back.
+    /// Stays in, or returns to, the kernel. `false` where bytes lie in the ring: they can still be received through
+    /// this talk, but not by a program without it.
     pub fn pin(&self, fd: RawFd, reason: Pin) -> bool {
-        let _ = (fd, reason);
-        true
+        match self.phase.load(Ordering::Acquire) {
+            talk::JOINED => {}
+            talk::FRESH => {
+                let (from, to) = (talk::FRESH, talk::KERNEL);
+                let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+                count::pinned(reason);
+                return true;
+            }
+            _ => return true,
+        }
+        let Some((arena, place)) = self.place() else { return true };
+        count::pinned(reason);
+        let sending = self.way(arena, place, true);
+        talk::pin_sending(&sending, reason);
+        if sending.has_ring() && !self.is_unix() && sending.load(words::way::LATENCY[0]) == 0 {
+            let _ = raw::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
+        }
+        talk::pin_receiving(&self.way(arena, place, false), fd)
+    }
+
+    /// The program is about to shut down its sending: what it sends afterwards must fail as the kernel has it.
+    pub fn end_sending(&self) {
+        if self.phase.load(Ordering::Acquire) == talk::JOINED
+            && let Some((arena, place)) = self.place()
+        {
+            talk::pin_sending(&self.way(arena, place, true), Pin::Ended);
+        }
     }
 
     /// An epoll set has it edge-triggered: each publish is to be an edge.
     pub fn edge_triggered(&self, on: bool) {
-        let _ = on;
+        if self.phase.load(Ordering::Acquire) == talk::JOINED
+            && let Some((arena, place)) = self.place()
+        {
+            self.way(arena, place, false).store(words::way::EDGES, u64::from(on));
+        }
     }
 
-    /// This process is about to close its last descriptor of it: called before the real `close`.
+    /// This process is about to close its last descriptor of it: called before the real `close`. The talk may be given to
+    /// another socket afterwards.
     pub fn forget(&self, fd: RawFd) {
-        let _ = fd;
+        if self.phase.load(Ordering::Acquire) == talk::JOINED
+            && let Some((arena, place)) = self.place()
+        {
+            let way = self.way(arena, place, false);
+            // Tokens that nobody took would turn an orderly end into a reset.
+            if way.has_ring()
+                && let Some(_held) = lock::try_take(way.word(words::way::RECEIVE_LOCK))
+                && way.look().is_ok_and(|seen| seen.filled == 0)
+            {
+                let _ = receive::settle(&way, fd);
+            }
+            pairs::closed(arena, place);
+        }
+        self.free();
     }
 
     /// `TCP_NODELAY` and `TCP_CORK` of a socket whose bytes pass through a ring: set it where `set` is given; what `getsockopt` is
     /// to say. `None` where the kernel is to be asked.
     pub fn latency_option(&self, fd: RawFd, option: i32, set: Option<i32>) -> Option<i32> {
-        let _ = (fd, option, set);
-        None
+        let _ = fd;
+        let which = [libc::TCP_NODELAY, libc::TCP_CORK].iter().position(|known| *known == option)?;
+        if self.phase.load(Ordering::Acquire) != talk::JOINED || self.is_unix() {
+            return None;
+        }
+        let (arena, place) = self.place()?;
+        let way = self.way(arena, place, true);
+        if !way.has_ring() || way.load(words::way::PINNED) != 0 {
+            return None;
+        }
+        let word = words::way::LATENCY[which];
+        if let Some(value) = set {
+            way.store(word, u64::from(value != 0));
+        }
+        Some(i32::from(way.load(word) != 0))
     }
 }

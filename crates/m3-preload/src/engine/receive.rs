@@ -1,0 +1,316 @@
+//! Receiving: the ring first, then the kernel; a look, then sleep in the kernel.
+//!
+//! Outside of a call the rule holds: the ring has bytes if and only if a token lies in the kernel (or bytes do). So a call that leaves
+//! the ring empty takes every token that was sent for what it took, and one that leaves bytes leaves a token.
+
+use super::Outcome;
+use super::copy::{PARTS_AT_ONCE, Place};
+use super::lock::{self, Grip};
+use super::raw::{self, Errno};
+use super::send::{broken, interrupted};
+use super::spin::Spin;
+use super::way::{Nonsense, Way};
+use super::words::way;
+use core::sync::atomic::{AtomicU64, Ordering};
+use libc::iovec;
+use m3_sock::door;
+use std::os::fd::RawFd;
+
+/// Tokens that may lie in the kernel at once: more is nonsense.
+const TOKENS_MAX: u64 = 1 << 22;
+/// Looks at a word that a sender is about to change, then hand-overs of the CPU.
+const LOOKS: u32 = 400;
+const YIELDS: u32 = 200;
+/// Looks of one call that found something, before it sleeps all the same.
+const WATCHES: u32 = 4096;
+/// Rounds of a call that bring nothing, before the peer is taken for one that plays with us.
+const ROUNDS: u32 = 10_000;
+
+/// What a receiver knows of its end, beside the way.
+pub(super) struct Receiver<'a> {
+    pub fd: RawFd,
+    pub spin: &'a Spin,
+    pub spin_ns: u64,
+    /// An error that the kernel told once, behind bytes that came before it.
+    pub pending: &'a AtomicU64,
+}
+
+/// What one look at everything brought.
+enum Pulled {
+    /// Bytes were copied, or the program's buffer is full.
+    Some,
+    Nothing,
+    End,
+    Error(Errno),
+}
+
+/// What one turn under the lock came to.
+enum Step {
+    Return(Outcome),
+    /// Nothing, or not enough: sleep, where the call may.
+    Wait,
+}
+
+/// Receives.
+pub(super) fn receive(way: &Way, own: &Receiver<'_>, parts: &[iovec], flags: i32) -> Outcome {
+    let mut place = Place::new(parts);
+    let total = place.left();
+    if total == 0 {
+        return Outcome::Kernel;
+    }
+    let (mut rounds, mut left) = (0_u32, total);
+    loop {
+        match under_lock(way, own, &mut place, total, flags) {
+            Step::Return(outcome) => return outcome,
+            Step::Wait => {}
+        }
+        // Many small arrivals for one call are no fault.
+        rounds = if place.left() == left { rounds + 1 } else { 0 };
+        left = place.left();
+        if rounds > ROUNDS {
+            return broken(own.fd);
+        }
+        // The kernel knows of limits, signals, ends and errors.
+        match raw::receive_bytes(own.fd, &mut [0], libc::MSG_PEEK) {
+            Ok(_) => {}
+            Err(errno @ (libc::EINTR | libc::EAGAIN)) => {
+                return done_or(total - left, Outcome::Failed(errno));
+            }
+            Err(errno) => own.pending.store(u64::from(errno.unsigned_abs()), Ordering::Relaxed),
+        }
+    }
+}
+
+/// Takes what there is, and looks for more where that may pay; all under one hold of the lock, since what came
+/// while we looked has no token.
+fn under_lock(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, total: usize, flags: i32) -> Step {
+    let held = match lock::take(way.word(way::RECEIVE_LOCK)) {
+        Grip::Held(held) => held,
+        Grip::Own => return Step::Return(done_or(total - place.left(), interrupted(own.fd, flags))),
+        Grip::Stuck => return Step::Return(broken(own.fd)),
+    };
+    if held.recovered {
+        // Who died may have said that he looks.
+        way.word(way::DOOR).swap(0, Ordering::SeqCst);
+    }
+    let peek = flags & libc::MSG_PEEK != 0;
+    let all = flags & libc::MSG_WAITALL != 0 && !peek;
+    let mut waits = None;
+    for _ in 0..WATCHES {
+        let pulled = match pull(way, own, place, flags) {
+            Ok(pulled) => pulled,
+            Err(Nonsense) => return Step::Return(broken(own.fd)),
+        };
+        let got = total - place.left();
+        match pulled {
+            Pulled::Some if !all || place.left() == 0 => return Step::Return(Outcome::Done(got)),
+            Pulled::End => return Step::Return(Outcome::Done(got)),
+            Pulled::Error(errno) if got > 0 => {
+                own.pending.store(u64::from(errno.unsigned_abs()), Ordering::Relaxed);
+                return Step::Return(Outcome::Done(got));
+            }
+            Pulled::Error(errno) => return Step::Return(Outcome::Failed(errno)),
+            Pulled::Some | Pulled::Nothing => {}
+        }
+        let waits =
+            *waits.get_or_insert_with(|| flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(own.fd));
+        if !waits {
+            return Step::Return(done_or(got, Outcome::Failed(libc::EAGAIN)));
+        }
+        let want = if peek { 0 } else { place.left() as u64 };
+        if own.spin_ns == 0 || !way.in_ring() || !own.spin.pays() || !watch(way, own, want) {
+            return Step::Wait;
+        }
+    }
+    Step::Wait
+}
+
+fn done_or(got: usize, other: Outcome) -> Outcome {
+    if got > 0 { Outcome::Done(got) } else { other }
+}
+
+/// Takes what there is; under the receiver's lock.
+fn pull(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, flags: i32) -> Result<Pulled, Nonsense> {
+    let (peek, discard) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_TRUNC != 0);
+    let before = place.left();
+    for round in 0..ROUNDS {
+        let turn = way.load(way::TURN);
+        if way.has_ring() {
+            let seen = way.look()?;
+            let bytes = way.read(seen, place, discard);
+            if bytes > 0 && !peek {
+                // Release: the bytes were copied before the sender may write over them.
+                way.store(way::HEAD, seen.head.wrapping_add(bytes as u64));
+            }
+            if bytes < seen.filled || (peek && bytes > 0) {
+                if !peek {
+                    owe_an_edge(way, own.fd, flags);
+                }
+                return Ok(Pulled::Some);
+            }
+            match settle(way, own.fd)? {
+                Settled::More => continue,
+                Settled::Error(errno) => return Ok(Pulled::Error(errno)),
+                Settled::Empty => {}
+            }
+        }
+        if place.left() == 0 {
+            return Ok(Pulled::Some);
+        }
+        if turn & 1 == 1 {
+            if place.left() < before {
+                return Ok(Pulled::Some);
+            }
+            match ask(way, own, turn)? {
+                Some(pulled) => return Ok(pulled),
+                None => pause(round),
+            }
+            continue;
+        }
+        return Ok(from_kernel(way, own, place, flags, before));
+    }
+    Err(Nonsense)
+}
+
+fn pause(round: u32) {
+    if round < LOOKS {
+        m3_sys::relax();
+    } else {
+        m3_sys::yield_cpu();
+    }
+}
+
+/// Asks the kernel where the ring is empty and no byte was taken: the end, an error, or nothing. None: look again.
+fn ask(way: &Way, own: &Receiver<'_>, turn: u64) -> Result<Option<Pulled>, Nonsense> {
+    let pending = own.pending.swap(0, Ordering::Relaxed);
+    if pending != 0 {
+        return Ok(Some(Pulled::Error(i32::try_from(pending).unwrap_or(libc::EIO))));
+    }
+    let answer = raw::receive_bytes(own.fd, &mut [0], libc::MSG_PEEK | libc::MSG_DONTWAIT);
+    // Who ended may have published before, or turned.
+    let moved = way.look()?.filled > 0 || way.load(way::TURN) != turn;
+    Ok(match answer {
+        Ok(0) if !moved => Some(Pulled::End),
+        Err(libc::EAGAIN) if !moved => Some(Pulled::Nothing),
+        Err(libc::EINTR | libc::EAGAIN) | Ok(_) => None,
+        Err(errno) if moved => {
+            own.pending.store(u64::from(errno.unsigned_abs()), Ordering::Relaxed);
+            None
+        }
+        Err(errno) => Some(Pulled::Error(errno)),
+    })
+}
+
+/// Takes bytes from the kernel, where everything before them was taken.
+fn from_kernel(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, flags: i32, before: usize) -> Pulled {
+    let got_some = |place: &Place<'_>| place.left() < before;
+    let pending = own.pending.swap(0, Ordering::Relaxed);
+    if pending != 0 {
+        return Pulled::Error(i32::try_from(pending).unwrap_or(libc::EIO));
+    }
+    let mut room = [iovec { iov_base: core::ptr::null_mut(), iov_len: 0 }; PARTS_AT_ONCE];
+    let kept = flags & (libc::MSG_PEEK | libc::MSG_TRUNC);
+    let now = place.clone();
+    match raw::receive(own.fd, now.runs(&mut room), kept | libc::MSG_DONTWAIT) {
+        Ok(0) if got_some(place) => Pulled::Some,
+        Ok(0) => Pulled::End,
+        Ok(bytes) => {
+            place.skip(bytes);
+            if kept & libc::MSG_PEEK == 0 {
+                way.add(way::KERNEL_TAKEN, bytes as u64);
+            }
+            Pulled::Some
+        }
+        Err(libc::EAGAIN | libc::EINTR) if got_some(place) => Pulled::Some,
+        Err(libc::EAGAIN | libc::EINTR) => Pulled::Nothing,
+        Err(errno) => Pulled::Error(errno),
+    }
+}
+
+/// What is left of tokens where the ring was found empty.
+pub(super) enum Settled {
+    /// Nothing: the ring is empty, and no token lies in the kernel.
+    Empty,
+    /// Bytes came meanwhile.
+    More,
+    Error(Errno),
+}
+
+/// Where the ring was found empty: turns the door back, and takes the tokens of what was taken.
+pub(super) fn settle(way: &Way, fd: RawFd) -> Result<Settled, Nonsense> {
+    let rung = door::answer(way.word(way::DOOR));
+    if rung {
+        // The token may be on its way: it is counted, and sent, before the sender lets go of its lock.
+        let holder = way.load(way::SEND_LOCK);
+        let moved = || way.load(way::SEND_LOCK) != holder || way.load(way::TAIL) != way.load(way::HEAD);
+        let mut round = 0;
+        while holder != 0 && round < LOOKS + YIELDS && !moved() {
+            pause(round);
+            round += 1;
+        }
+    }
+    // Read before the ring is looked at again: all that these were sent for was taken, if that is empty.
+    let sent = way.word(way::TOKENS).load(Ordering::SeqCst);
+    if way.look()?.filled > 0 {
+        return Ok(Settled::More);
+    }
+    let mut owed = sent.wrapping_sub(way.load(way::TOKENS_TAKEN));
+    if owed > TOKENS_MAX {
+        return Err(Nonsense);
+    }
+    let mut round = 0;
+    while owed > 0 && round < LOOKS + YIELDS {
+        let mut bytes = [0_u8; 256];
+        let most = usize::try_from(owed).unwrap_or(0).min(bytes.len());
+        match raw::receive_bytes(fd, bytes.get_mut(..most).unwrap_or(&mut []), libc::MSG_DONTWAIT) {
+            Ok(0) => break,
+            Ok(taken) => {
+                way.add(way::TOKENS_TAKEN, taken as u64);
+                owed = owed.saturating_sub(taken as u64);
+            }
+            Err(libc::EAGAIN | libc::EINTR) => {
+                // Taken back by its sender, or between the two sockets.
+                if way.load(way::TOKENS) == way.load(way::TOKENS_TAKEN) {
+                    break;
+                }
+                pause(round);
+                round += 1;
+            }
+            Err(errno) => return Ok(Settled::Error(errno)),
+        }
+    }
+    Ok(Settled::Empty)
+}
+
+/// Bytes were left: whoever waits for edges is owed one at the next arrival. The token that lies there stays.
+fn owe_an_edge(way: &Way, fd: RawFd, flags: i32) {
+    if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(fd) {
+        door::answer(way.word(way::DOOR));
+    }
+}
+
+/// Looks at the ring for a while, telling the sender so: what comes now needs no token, up to what this call takes.
+fn watch(way: &Way, own: &Receiver<'_>, want: u64) -> bool {
+    let (head, turn) = (way.load(way::HEAD), way.load(way::TURN));
+    let until = head.wrapping_add(want);
+    if !door::watch(way.word(way::DOOR), until) {
+        return true;
+    }
+    let here = u64::from(m3_sys::current_cpu());
+    let found = own.spin.look(
+        own.spin_ns,
+        || way.word(way::SENDER_CPU).load(Ordering::Relaxed) == here,
+        || way.word(way::TAIL).load(Ordering::Acquire) != head || way.load(way::TURN) != turn,
+    );
+    door::rest(way.word(way::DOOR), until);
+    // Pairs with the door's fence in `rest`.
+    found || way.word(way::TAIL).load(Ordering::SeqCst) != head
+}
+
+/// Bytes in the kernel's queue that are no tokens, and those of the ring.
+pub(super) fn waiting(way: &Way, fd: RawFd) -> Option<usize> {
+    let ring = way.look().ok()?.filled;
+    let owed = way.load(way::TOKENS).wrapping_sub(way.load(way::TOKENS_TAKEN));
+    let kernel = usize::try_from(raw::ask(fd, libc::FIONREAD).ok()?).ok()?;
+    Some(ring + kernel.saturating_sub(usize::try_from(owed).unwrap_or(0)))
+}
