@@ -35,7 +35,7 @@ pub struct Args {
 }
 
 /// The crates that an installation is made of.
-const CRATES: &[&str] = &["m3", "m3d", "m3-capi"];
+const CRATES: &[&str] = &["m3", "m3d", "m3-capi", "m3-interpose"];
 
 /// Builds and installs.
 ///

@@ -91,7 +91,7 @@ fn first(fd: c_int) -> Option<&'static Talk> {
         table::learn(fd, entry, Entry::Plain);
         return None;
     };
-    crate::start::show_counters();
+    crate::start::join_counters();
     if edges {
         talk.edge_triggered(true);
     }

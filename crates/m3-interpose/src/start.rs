@@ -2,7 +2,7 @@
 
 use crate::{next, policy, table};
 use core::ffi::{CStr, c_char, c_int};
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use m3_preload::count;
 use m3_preload::policy::{COUNTS_VARIABLE, VARIABLE};
 
@@ -28,6 +28,7 @@ unsafe extern "C" fn start(_argc: c_int, argv: *const *const c_char, envp: *cons
     }
     if let Some(policy) = policy::take(line, name, user) {
         table::open();
+        show_counters();
         m3_preload::engine::settle(policy.settings);
     }
 }
@@ -80,23 +81,16 @@ fn keep_path(path: &[u8]) {
     }
 }
 
-/// Moves the counters to where others can read them, once there is something to count.
-pub fn show_counters() {
+/// Moves the counters to where others can read them. At once: a program may give up the rights to it later.
+fn show_counters() {
     let length = PATH_BYTES.load(Ordering::Acquire);
     if length == 0 || count::is_shared() {
         return;
     }
     let path = PATH.as_ptr() as usize;
-    let open = [
-        libc::AT_FDCWD as usize,
-        path,
-        (libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW) as usize,
-        0,
-        0,
-        0,
-    ];
-    let Ok(fd) = (unsafe { crate::raw(libc::SYS_openat, open) }) else {
-        PATH_BYTES.store(0, Ordering::Release);
+    let flags = (libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK) as usize;
+    let Ok(fd) = (unsafe { crate::raw(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]) })
+    else {
         return;
     };
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -109,4 +103,31 @@ pub fn show_counters() {
         unsafe { count::share(at as *mut count::Page) };
     }
     let _ = unsafe { crate::raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
+}
+
+static JOINED: AtomicU32 = AtomicU32::new(0);
+
+/// Says that this process has sockets, once in each process that has.
+pub fn join_counters() {
+    let pid = unsafe { crate::raw(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32;
+    if !count::is_shared() || JOINED.swap(pid, Ordering::Relaxed) == pid {
+        return;
+    }
+    let own = count::process_word(pid, started());
+    let lives = |word| unsafe { crate::raw(libc::SYS_kill, [count::process_of(word).0 as usize, 0, 0, 0, 0, 0]) } != Err(libc::ESRCH);
+    count::join(own, lives);
+}
+
+/// When this process started, in clock ticks after boot; 0 where nobody says so.
+fn started() -> u64 {
+    let mut text = [0_u8; 512];
+    let path = c"/proc/self/stat".as_ptr() as usize;
+    let open = [libc::AT_FDCWD as usize, path, (libc::O_RDONLY | libc::O_CLOEXEC) as usize, 0, 0, 0];
+    let Ok(fd) = (unsafe { crate::raw(libc::SYS_openat, open) }) else { return 0 };
+    let read = unsafe { crate::raw(libc::SYS_read, [fd, text.as_mut_ptr() as usize, text.len(), 0, 0, 0]) };
+    let _ = unsafe { crate::raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
+    let text = core::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or("");
+    // The name in brackets may hold anything; twenty words after it comes the start.
+    let after = text.rsplit_once(')').map_or("", |(_name, after)| after);
+    after.split_ascii_whitespace().nth(19).and_then(|word| word.parse().ok()).unwrap_or(0)
 }

@@ -6,6 +6,7 @@
 //! # Safety
 //! The page is mapped for good: a reference into it is valid for ever. Everything in it is atomic, and any bits are valid.
 #![allow(unsafe_code)]
+#![allow(clippy::cast_possible_truncation, reason = "22 bits are fewer than 32")]
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
@@ -67,14 +68,27 @@ pub const REASONS: usize = 16;
 pub struct Page {
     /// [`MAGIC`] once the rest is there.
     pub magic: AtomicU64,
-    /// The process that made it, and when that started (clock ticks after boot).
-    pub pid: AtomicU64,
-    /// See `pid`.
-    pub started: AtomicU64,
+    /// Processes that count here: number and start, as [`process_word`] puts them together; 0 is a free place.
+    pub processes: [AtomicU64; PROCESSES],
     /// What is counted.
     pub counts: [AtomicU64; COUNTS],
     /// Pins by reason.
     pub pins: [AtomicU64; REASONS],
+}
+
+/// Processes of one page that are known; more count without being named.
+pub const PROCESSES: usize = 64;
+
+/// A process in one word: its number, and when it started, in clock ticks after boot.
+#[must_use]
+pub const fn process_word(pid: u32, started: u64) -> u64 {
+    (pid as u64) << 42 | (started & ((1 << 42) - 1))
+}
+
+/// The process of a word.
+#[must_use]
+pub const fn process_of(word: u64) -> (u32, u64) {
+    ((word >> 42) as u32, word & ((1 << 42) - 1))
 }
 
 /// What a page begins with; its last digit is its version.
@@ -87,8 +101,7 @@ const _: () = assert!(size_of::<Page>() <= PAGE_BYTES);
 const fn empty() -> Page {
     Page {
         magic: AtomicU64::new(0),
-        pid: AtomicU64::new(0),
-        started: AtomicU64::new(0),
+        processes: [const { AtomicU64::new(0) }; PROCESSES],
         counts: [const { AtomicU64::new(0) }; COUNTS],
         pins: [const { AtomicU64::new(0) }; REASONS],
     }
@@ -105,6 +118,66 @@ pub fn page() -> &'static Page {
     }
     // SAFETY: set by `share` alone, whose caller promises a page that stays.
     unsafe { &*shared }
+}
+
+/// What a page's file said when it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Words of [`process_word`].
+    pub processes: Vec<u64>,
+    /// By [`NAMES`].
+    pub counts: [u64; COUNTS],
+    /// By [`crate::engine::Pin`].
+    pub pins: [u64; REASONS],
+}
+
+impl Snapshot {
+    /// Reads the bytes of a page's file; `None` where they are none.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let mut words =
+            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or([0; 8])));
+        if words.next()? != MAGIC || bytes.len() < size_of::<Page>() {
+            return None;
+        }
+        let processes = words.by_ref().take(PROCESSES).filter(|word| *word != 0).collect();
+        let mut snapshot = Self { processes, counts: [0; COUNTS], pins: [0; REASONS] };
+        for place in snapshot.counts.iter_mut().chain(&mut snapshot.pins) {
+            *place = words.next()?;
+        }
+        Some(snapshot)
+    }
+
+    /// The bytes of a new page's file, in which this process counts.
+    #[must_use]
+    pub fn empty_page(process: u64) -> Vec<u8> {
+        let mut bytes = vec![0; PAGE_BYTES];
+        for (place, word) in bytes.chunks_exact_mut(8).zip([MAGIC, process]) {
+            place.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// What a counter said.
+    #[must_use]
+    pub fn read(&self, what: Count) -> u64 {
+        self.counts[what as usize]
+    }
+}
+
+/// Says that this process counts in the page; `lives` says of others whether they still do.
+pub fn join(process: u64, lives: impl Fn(u64) -> bool) {
+    let page = page();
+    if page.processes.iter().any(|place| place.load(Ordering::Relaxed) == process) {
+        return;
+    }
+    for place in &page.processes {
+        let old = place.load(Ordering::Relaxed);
+        let free = old == 0 || !lives(old);
+        if free && place.compare_exchange(old, process, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            return;
+        }
+    }
 }
 
 /// Goes on in this page, to which what was counted so far is added.
@@ -142,4 +215,22 @@ pub fn pinned(reason: crate::engine::Pin) {
 #[must_use]
 pub fn read(what: Count) -> u64 {
     page().counts[what as usize].load(Ordering::Relaxed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_back_as_it_was_written() {
+        let word = process_word(4_194_303, 1 << 41);
+        assert_eq!(process_of(word), (4_194_303, 1 << 41));
+        let mut bytes = Snapshot::empty_page(word);
+        let at = core::mem::offset_of!(Page, counts) + 8 * Count::Overflows as usize;
+        bytes[at] = 7;
+        let read = Snapshot::of(&bytes).unwrap();
+        assert_eq!((read.processes.clone(), read.read(Count::Overflows)), (vec![word], 7));
+        assert_eq!(Snapshot::of(&bytes[..100]), None);
+        assert_eq!(Snapshot::of(&[0; PAGE_BYTES]), None);
+    }
 }

@@ -67,7 +67,7 @@ pub enum Command {
     Listen(command::listen::Listen),
     /// Answer each request with its own content.
     Echo(command::echo::Echo),
-    /// Com-sockets: who is connected with whom, and which way their bytes go.
+    /// Sockets over shared memory: those of VMs, and those of unmodified programs.
     #[command(subcommand)]
     Sock(command::sock::Sock),
     /// Run a program that is bound in a VM before it starts.
@@ -110,6 +110,7 @@ impl Cli {
             Command::Listen(args) => args.common.format.json,
             Command::Echo(args) => args.common.format.json,
             Command::Sock(command::sock::Sock::Stat(args)) => args.common.format.json,
+            Command::Sock(command::sock::Sock::Run(args)) => args.common.format.json,
             Command::Run(args) => args.common.format.json,
             Command::Doctor(args) => args.common.format.json,
             Command::Bench(_)

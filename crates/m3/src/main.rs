@@ -4,6 +4,7 @@
 //! main ── cli: what can be asked            reach: node, VM, endpoint by what a person writes
 //!   │                                       content: messages as written and as shown
 //!   └ command/* ─ one file a subcommand     out: lines or JSON;  fail: errors, exit codes
+//!       ├ sock/* ─ programs whose sockets use shared memory
 //!       ├ trace/* ─ what is seen of a VM's calls
 //!       ├ doctor/* ─ what this machine gives
 //!       └ demo/* ─ the show, in processes of its own
@@ -17,6 +18,7 @@ mod doctor;
 mod fail;
 mod out;
 mod reach;
+mod sock;
 mod start;
 mod trace;
 

@@ -3,6 +3,7 @@
 //! ```text
 //! PREFIX/bin                    m3, m3d
 //! PREFIX/LIBDIR                 libm3ipc.so.0.1.0, its two links, libm3ipc.a
+//! PREFIX/LIBDIR/m3ipc           libm3sock.so, which `m3 sock run` puts in front of programs
 //! PREFIX/LIBDIR/pkgconfig       m3ipc.pc
 //! PREFIX/LIBDIR/cmake/m3ipc     m3ipc-config.cmake, m3ipc-config-version.cmake
 //! PREFIX/include                the headers
@@ -59,6 +60,7 @@ pub fn place(
         placer.copy(&release.join(name), &values.prefix.join("bin").join(name), PROGRAM)?;
     }
     libraries(&release.join(format!("lib{}.a", built(workspace))), shared, values, placer)?;
+    placer.copy(&release.join("libm3sock.so"), &values.libdir.join("m3ipc/libm3sock.so"), PROGRAM)?;
     development(&workspace.root, values, placer)?;
     pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;

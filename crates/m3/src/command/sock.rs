@@ -1,4 +1,7 @@
-//! `m3 sock`: com-sockets from the shell.
+//! `m3 sock`: com-sockets, and programs whose sockets use shared memory, from the shell.
+
+pub mod run;
+pub mod shim;
 
 use crate::cli::Common;
 use crate::fail::Result;
@@ -9,14 +12,16 @@ use m3_sock::{SockInfo, SockKind};
 use m3ipc::VmInfo;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Com-sockets.
+/// Com-sockets, and sockets of unmodified programs over shared memory.
 #[derive(Subcommand, Debug)]
 pub enum Sock {
-    /// Show the sockets of VMs: who is connected with whom, and which way their bytes go.
+    /// Run an unmodified program whose local stream sockets use shared memory.
+    Run(run::Run),
+    /// Show the sockets of VMs, and the programs under `m3 sock run`: which way their bytes go.
     Stat(Stat),
 }
 
-/// Show the sockets of VMs.
+/// Show the sockets of VMs, and, where no VM is named, the programs under `m3 sock run`.
 #[derive(Args, Debug)]
 pub struct Stat {
     #[command(flatten)]
@@ -31,8 +36,16 @@ const HEAD: [&str; 11] =
 
 /// Does what was asked.
 pub fn run(args: &Sock, out: Out) -> Result<()> {
-    let Sock::Stat(args) = args;
-    let mut node = reach::node(&args.common)?;
+    let args = match args {
+        Sock::Run(args) => return run::run(args),
+        Sock::Stat(args) => args,
+    };
+    let programs = if args.vm.is_none() { shim::programs(&args.common) } else { Vec::new() };
+    let mut node = match reach::node(&args.common) {
+        // Programs under `m3 sock run` need no node.
+        Err(_) if !programs.is_empty() => return shim::show(&programs, out),
+        other => other?,
+    };
     let vms: Vec<VmInfo> = match &args.vm {
         Some(written) => vec![reach::vm(&mut node, written)?.info().clone()],
         None => node.vms()?,
@@ -45,10 +58,14 @@ pub fn run(args: &Sock, out: Out) -> Result<()> {
         all.extend(sockets.iter().map(|socket| json(vm, socket)));
     }
     if out.is_json() {
+        all.extend(programs.iter().map(shim::json));
         return out.json(&all);
     }
+    if !programs.is_empty() {
+        shim::show(&programs, out)?;
+    }
     if rows.is_empty() {
-        return out.line("nobody has a com-socket");
+        return if programs.is_empty() { out.line("nobody has a com-socket") } else { Ok(()) };
     }
     out.line(table(&HEAD, &rows))
 }

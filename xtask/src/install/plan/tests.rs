@@ -41,6 +41,7 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("target/release/m3d", "daemon");
     folder.write("target/release/libm3ipc_c.so", shared);
     folder.write("target/release/libm3ipc_c.a", "archive");
+    folder.write("target/release/libm3sock.so", "in front");
     folder.write("crates/m3-capi/include/m3ipc/mnx.h", "int x;");
     folder.write("crates/m3-capi/m3ipc.pc.in", "prefix=@PREFIX@");
     folder.write("dist/cmake/m3ipc-config.cmake.in", "@SOVERSION@");
@@ -75,6 +76,7 @@ fn everything_lands_in_its_place() {
     let link = |name: &str| fs::read_link(folder.0.join("out/usr/lib/multi").join(name)).expect("a link");
     assert_eq!(link("libm3ipc.so"), Path::new("libm3ipc.so.0"));
     assert_eq!(link("libm3ipc.so.0"), Path::new("libm3ipc.so.0.1.0"));
+    assert_eq!(folder.read("out/usr/lib/multi/m3ipc/libm3sock.so"), "in front");
     assert_eq!(folder.read("out/usr/include/m3ipc/mnx.h"), "int x;");
     assert_eq!(folder.read("out/usr/lib/multi/pkgconfig/m3ipc.pc"), "prefix=/usr");
     assert_eq!(folder.read("out/usr/lib/multi/cmake/m3ipc/m3ipc-config-version.cmake"), "0.1.0");
@@ -84,7 +86,7 @@ fn everything_lands_in_its_place() {
     assert_eq!(folder.read("out/usr/share/zsh/site-functions/_m3"), "completes zsh\n");
     assert!(!folder.0.join("out/usr/share/fish").exists(), "a shell the program does not know is skipped");
     assert_eq!(folder.read("out/usr/share/m3ipc/wireshark/m3ipc.lua"), "takes apart");
-    assert_eq!(placer.count(), 2 * 18);
+    assert_eq!(placer.count(), 2 * 19);
 }
 
 #[test]

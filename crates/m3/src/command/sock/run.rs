@@ -1,0 +1,75 @@
+//! `m3 sock run`: runs an unmodified program with `libm3sock.so` in front of the C library.
+//!
+//! This process says where the library, the policy and the counters are, in the environment, and becomes the
+//! program: its number, its exit code, its terminal and its signals are the program's own.
+
+use crate::cli::Common;
+use crate::fail::{Fail, Result};
+use crate::reach;
+use crate::sock::{counters, library, policy, target};
+use clap::Args;
+use m3_preload::policy as words;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// Run an unmodified program whose local stream sockets use shared memory.
+///
+/// TCP connections on this machine and Unix stream connections between two such programs of one user move their bytes
+/// through shared memory; everything else stays as it is. `m3 sock stat` shows what happens.
+#[derive(Args, Debug)]
+pub struct Run {
+    #[command(flatten)]
+    pub common: Common,
+    /// What may use shared memory, and how: a file in TOML, see m3-sock-run(1).
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+    /// Refuse to run a program that cannot have the library, instead of running it as it is.
+    #[arg(long)]
+    strict: bool,
+    /// Count into this file, which stays (by default the counters end with the program).
+    #[arg(long, value_name = "FILE")]
+    counters: Option<PathBuf>,
+    /// The program and its arguments.
+    #[arg(required = true, last = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Becomes the program; comes back only where that fails.
+pub fn run(args: &Run) -> Result<()> {
+    let (name, arguments) = args.program.split_first().ok_or_else(|| Fail::usage("no program is named"))?;
+    let line = policy::line(args.policy.as_deref())?;
+    let path = target::find(name)?;
+    let mut command = Command::new(name);
+    command.args(arguments);
+    if let Some(directory) = &args.common.runtime_dir {
+        command.env("M3_RUNTIME_DIR", directory);
+    }
+    match target::look(&path)? {
+        target::Fit::Ours => {
+            let library = library::find()?;
+            command.env("LD_PRELOAD", library::appended(std::env::var_os("LD_PRELOAD"), &library));
+            command.env(words::VARIABLE, line);
+            let counters = match &args.counters {
+                Some(path) => counters::begin(path).map(|()| path.clone()),
+                None => counters::begin_own(&reach::directory(&args.common)),
+            };
+            match counters {
+                Ok(path) => command.env(words::COUNTS_VARIABLE, path),
+                Err(cause) if args.counters.is_some() => return Err(Fail::system("cannot count", cause)),
+                // Not to be seen is no reason not to run.
+                Err(_) => command.env_remove(words::COUNTS_VARIABLE),
+            };
+        }
+        target::Fit::Not(why) if args.strict => {
+            return Err(Fail::plain(format!("{} is not run: {why}", path.display()))
+                .next("without --strict it runs as it is, with the kernel's sockets"));
+        }
+        target::Fit::Not(why) => {
+            eprintln!("m3: {} runs with the kernel's sockets: {why}", path.display());
+        }
+    }
+    let failed = command.exec();
+    Err(Fail::system(format!("cannot run {}", name.display()), failed).next("is the program executable?"))
+}
