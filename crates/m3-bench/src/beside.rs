@@ -60,7 +60,7 @@ const SPIN: (Wait, Wait) = (Wait::Spin, Wait::Spin);
 const BLOCK: (Wait, Wait) = (Wait::Block, Wait::Block);
 const DEFAULT: (Wait, Wait) = (Wait::Adaptive, Wait::Block);
 
-const SUBJECTS: [Subject; 11] = {
+const SUBJECTS: [Subject; 12] = {
     use Figure::{Cpu, Switches, Time};
     use Placement::{Any, SameCpu, TwoCpus};
     [
@@ -75,6 +75,7 @@ const SUBJECTS: [Subject; 11] = {
         subject("CPU time a trip, two CPUs, both block", "ipc2", TwoCpus, BLOCK, Cpu),
         subject("switches a trip, two CPUs, both block", "ipc2", TwoCpus, BLOCK, Switches),
         subject("kill -9 of the server to its client's error", "death", TwoCpus, DEFAULT, Time),
+        subject("both sides started anew, to the first answer", "restart", TwoCpus, DEFAULT, Time),
     ]
 };
 
@@ -124,8 +125,8 @@ pub fn lines(results: &Results) -> Vec<Line<'_>> {
     let names: Vec<&str> = results.libraries.iter().map(|(name, _)| name.as_str()).collect();
     let placed = |subject: &Subject, row: &Row| {
         let it = &row.record;
-        // A machine of one CPU measures deaths anywhere.
-        let place = it.placement == subject.placement || subject.test == "death";
+        // A machine of one CPU measures deaths and restarts anywhere.
+        let place = it.placement == subject.placement || ["death", "restart"].contains(&subject.test);
         it.test == subject.test && place && it.pairs == 1
     };
     SUBJECTS

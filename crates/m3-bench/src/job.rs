@@ -98,6 +98,8 @@ pub enum Task {
     },
     /// The server takes one request and kills itself; the client waits for its error.
     Death,
+    /// One trip, by sides that were started for it.
+    First,
     /// The client binds and makes first contact so many times.
     Contact {
         /// How often.
@@ -188,11 +190,14 @@ pub struct Report {
     pub samples: Samples,
     /// Mean time per trip of each block that was timed as a whole, in nanoseconds.
     pub blocks_ns: Vec<f64>,
+    /// Times of the trips that were stamped, of those who stamp for themselves.
+    #[serde(default)]
+    pub stamped: Samples,
     /// Times of binds, in nanoseconds.
     pub binds: Samples,
     /// Memory that an idle client's endpoint took, in bytes.
     pub bytes: u64,
-    /// CLOCK_MONOTONIC when the awaited error came.
+    /// CLOCK_MONOTONIC when the awaited error came, or the first answer.
     pub error_at_ns: u64,
     /// Bells that this side of a com-socket rang.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -151,6 +151,27 @@ impl Bench {
         Ok(round)
     }
 
+    /// Starts both sides, `times` times: from before the first is started to the client's first answer.
+    ///
+    /// # Errors
+    /// What went wrong, and where.
+    pub fn restarts(&self, cell: &Cell, times: u32) -> Result<Round, Error> {
+        let mut round = Round::default();
+        for _ in 0..times {
+            let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
+            let began_ns = monotonic_ns();
+            let mut crew = Crew::new(self.grace_ns);
+            crew.start(&self.site_of(cell), self.job(cell, Side::Server, Task::First, &names), server)?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Client, Task::First, &names), client)?;
+            crew.ready()?;
+            crew.go(0, monotonic_ns())?;
+            crew.finish(0, &[0, 1])?;
+            let answered_ns = crew.report(1).ok_or(Error::PeerGone)?.error_at_ns;
+            round.samples.record(answered_ns.saturating_sub(began_ns));
+        }
+        Ok(round)
+    }
+
     /// First contacts and binds.
     ///
     /// # Errors

@@ -54,6 +54,9 @@ impl Run {
         if matches!(self.job.task, Task::Death) {
             return client::await_death(end);
         }
+        if matches!(self.job.task, Task::First) {
+            return client::first(end);
+        }
         client::drive(&self.job, end, start_ns)
     }
 

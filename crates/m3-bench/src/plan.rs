@@ -18,6 +18,8 @@ pub enum Shape {
     Death(u32),
     /// kill -9 of the server, once: who is told, and what is left.
     Untold,
+    /// Both sides started anew, so many times a round.
+    Restart(u32),
     /// First contacts and binds, so many a round.
     Contact(u32),
 }
@@ -51,6 +53,7 @@ pub fn tests(args: &BenchArgs, cpus: &Cpus, all: &[&'static dyn Mechanism]) -> V
     tests.push(plan.clients());
     tests.push(plan.death());
     tests.push(plan.untold());
+    tests.push(plan.restart());
     tests.push(plan.contact());
     for test in &mut tests {
         test.cells.retain(|cell| {
@@ -224,6 +227,23 @@ impl Plan<'_> {
             warm_ns: 0,
             cells: self.cells(Work::Ipc2, placement, 1, |mechanism, wait| {
                 wait == Wait::Block && mechanism.family() != Family::Floor
+            }),
+        }
+    }
+
+    /// Both sides are started anew, as after a death: when the client has its first answer.
+    fn restart(&self) -> Test {
+        let placement = if self.has_two() { Placement::TwoCpus } else { Placement::Any };
+        Test {
+            name: "restart",
+            title: format!("both sides started anew, to the client's first answer; {placement}"),
+            shape: Shape::Restart(if self.quick { 2 } else { 5 }),
+            task: Task::First,
+            warm_ns: 0,
+            cells: self.cells(Work::Ipc2, placement, 1, |mechanism, wait| {
+                let wanted = if mechanism.ours().is_some() { Wait::Adaptive } else { Wait::Block };
+                let brief = mechanism.name() == "unix-stream" || mechanism.family() != Family::Kernel;
+                wait == wanted && mechanism.family() != Family::Floor && (!self.quick || brief)
             }),
         }
     }

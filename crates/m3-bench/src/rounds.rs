@@ -160,6 +160,7 @@ fn measure(bench: &Bench, test: &Test, cell: &Cell) -> Result<Round, Error> {
         Shape::OneOfMany => bench.one_of_many(cell, test.task, test.warm_ns),
         Shape::Death(times) => bench.deaths(cell, times),
         Shape::Untold => bench.deaths(cell, 1),
+        Shape::Restart(times) => bench.restarts(cell, times),
         Shape::Contact(times) => bench.contacts(cell, times),
     }
 }

@@ -1,15 +1,17 @@
 //! What `m3 trace` costs those it watches: `m3 bench tracing`.
 //!
 //! ```text
-//! round   so many pairs (IPC2, any CPU) in a VM of their own     nobody looks
-//!         the same                                               m3 trace VM beside them, as a person starts it
+//! round   so many pairs (IPC2) in a VM of their own, each on one CPU, shared out over two     nobody looks
+//!         the same                                                          m3 trace VM beside them, as a person starts it
 //! ```
+//! A pair stays on its CPU: where the kernel puts the sides decides more than anything that is measured here, and it decides anew each time.
 //! Both take turns, round by round, and each round of the second is divided by its round of the first. The tracer is the very program: its
 //! reading takes CPU time from the pairs, and its rings' stamps lengthen their calls; both are in the figure. With a pace, what is looked at is not speed but
 //! loss: so many calls a second, and how many records the tracer could not read in time.
 
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 use serde::Deserialize;
 
@@ -28,8 +30,8 @@ use crate::{Outcome, ours};
 const TRACER: &str = "m3";
 /// Where it is, if not beside this program.
 const NAMED: &str = "M3_TRACER";
-/// How long both sides warm up: a tracer takes part of it to calibrate its clock and to give everybody a ring.
-const WARM_NS: u64 = 400_000_000;
+/// How long pairs that are not paced warm up.
+const WARM_NS: u64 = 50_000_000;
 /// What is promised: throughput that tracing may take.
 const BOUND: f64 = 0.15;
 
@@ -126,53 +128,71 @@ fn measure(bench: &Bench, cell: &Cell, task: Task, tracer: Option<&PathBuf>) -> 
     let mut crew = Crew::new(bench.grace_ns);
     let mut clients = vec![];
     let mut place = None;
-    for transport in cell.mechanism.open_many(&bench.site, pairs)? {
+    let warm_ns = if task.window().is_some_and(|(pace, ..)| pace.is_some()) { 0 } else { WARM_NS };
+    let job = |number: usize, side, names: &[String]| {
+        let mut job = bench.job(cell, side, task, names);
+        // Paced clients look at the clock all the time, so their servers are elsewhere.
+        let is_second = (number + usize::from(warm_ns == 0 && side == Side::Server)) % 2 == 1;
+        job.cpu =
+            Some(if is_second { bench.cpus.second.unwrap_or(bench.cpus.first) } else { bench.cpus.first });
+        job
+    };
+    for (number, transport) in cell.mechanism.open_many(&bench.site, pairs)?.into_iter().enumerate() {
         let Transport { client, server, names, keep: kept } = transport;
         keep.push(kept);
         // Names of ours begin with the runtime directory and the VM.
         place = place.or_else(|| names.first().cloned().zip(names.get(1).cloned()));
-        crew.start(&bench.site, bench.job(cell, Side::Server, task, &names), server)?;
+        crew.start(&bench.site, job(number, Side::Server, &names), server)?;
         clients.push((client, names));
     }
-    for (fds, names) in clients {
-        crew.start(&bench.site, bench.job(cell, Side::Client, task, &names), fds)?;
+    for (number, (fds, names)) in clients.into_iter().enumerate() {
+        crew.start(&bench.site, job(number, Side::Client, &names), fds)?;
     }
     crew.ready()?;
     let looking = match (tracer, place) {
         (Some(tracer), Some((directory, vm))) => Some(Looking::start(tracer, Path::new(&directory), &vm)?),
         _ => None,
     };
-    crew.go(0, monotonic_ns() + WARM_NS)?;
+    crew.go(0, monotonic_ns() + warm_ns)?;
     let span_ns = task.window().map_or(0, |(_, span_ns, _)| span_ns);
-    crew.finish(WARM_NS + span_ns, &(0..crew.size()).collect::<Vec<_>>())?;
+    crew.finish(warm_ns + span_ns, &(0..crew.size()).collect::<Vec<_>>())?;
     let said = looking.map_or_else(|| Ok(Said::default()), Looking::end)?;
     let reports = |range: std::ops::Range<usize>| range.filter_map(|number| crew.report(number));
     Ok((Round::of(reports(pairs..2 * pairs), reports(0..pairs)), said))
 }
 
 /// A tracer that runs; killed where it is dropped.
-struct Looking(Child);
+struct Looking {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
 
 impl Looking {
     fn start(tracer: &Path, directory: &Path, vm: &str) -> Result<Self, Error> {
         let mut command = Command::new(tracer);
         command.args(["trace", vm, "--json", "--lines", "0"]).env("M3_RUNTIME_DIR", directory);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
-        child.map(Self).map_err(Error::os("start m3 trace"))
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(Error::os("start m3 trace"))?;
+        let output = child.stdout.take().ok_or(Error::PeerGone)?;
+        let mut looking = Self { child, output: BufReader::new(output) };
+        // Its first line says that it has begun.
+        let mut line = String::new();
+        looking.output.read_line(&mut line).map_err(Error::os("read what m3 trace says"))?;
+        if line.is_empty() { Err(Error::PeerGone) } else { Ok(looking) }
     }
 
     /// Ends it as ^C does, and takes its sums.
     fn end(mut self) -> Result<Said, Error> {
-        use std::io::Read as _;
-        let pid = i32::try_from(self.0.id()).ok().and_then(rustix::process::Pid::from_raw);
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         let pid = pid.ok_or(Error::PeerGone)?;
         rustix::process::kill_process(pid, rustix::process::Signal::INT)
             .map_err(Error::os("end m3 trace"))?;
         let mut text = String::new();
-        if let Some(output) = &mut self.0.stdout {
-            output.read_to_string(&mut text).map_err(Error::os("read what m3 trace says"))?;
-        }
-        self.0.wait().map_err(Error::os("wait for m3 trace"))?;
+        self.output.read_to_string(&mut text).map_err(Error::os("read what m3 trace says"))?;
+        self.child.wait().map_err(Error::os("wait for m3 trace"))?;
         let last = text.lines().last().unwrap_or_default();
         serde_json::from_str(last).map_err(Error::json("what m3 trace says"))
     }
@@ -181,8 +201,8 @@ impl Looking {
 impl Drop for Looking {
     fn drop(&mut self) {
         // Only fails for one that has ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -217,7 +237,7 @@ fn table(args: &TracingArgs, pairs: &[Pair]) -> (String, f64) {
         None => format!("; ABOVE the {:.0} % that are allowed", BOUND * 100.0),
     };
     let text = format!(
-        "m3 trace beside {} pairs, IPC2, any CPU, {pace}; {} rounds, each without and with it\n{}\
+        "m3 trace beside {} pairs, IPC2, {pace}; {} rounds, each without and with it\n{}\
          tracing takes {:.1} % of the throughput (rounds {:.1} to {:.1} %){verdict}\n\
          its reading used {:.1} % of a CPU, its stamps about {} of CPU a call; {calls} calls seen whole, {lost} records lost, {broken} broken\n",
         args.pairs,

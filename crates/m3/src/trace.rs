@@ -1,7 +1,7 @@
 //! What `m3 trace` makes of the calls it sees: lines as they come, sums at the end, files for other tools.
 //!
 //! ```text
-//! command/trace ── seen: one poll in order of time
+//! command/trace ── heap: what one poll has put together, in order of time
 //!    ├ live: a line a call        ├ tally: histograms, the slowest
 //!    └ out ─ perfetto (JSON), pcapng
 //! ```
@@ -14,7 +14,6 @@ mod perfetto;
 pub mod tally;
 
 use m3ipc::trace::{Call, Join, Kind, Phases, StampScale, TraceWhat, Transfer};
-use std::collections::HashSet;
 
 /// One message as it is shown: an answer with its call.
 #[derive(Clone, Copy, Debug)]
@@ -25,19 +24,37 @@ pub struct Seen {
     pub call: Option<Call>,
 }
 
-/// What a poll has put together, in order of time.
-pub fn seen(join: &mut Join) -> Vec<Seen> {
-    let calls = join.take_calls();
-    let mut all: Vec<Seen> =
-        calls.iter().map(|call| Seen { transfer: call.answer, call: Some(*call) }).collect();
-    let key = |transfer: &Transfer| (transfer.from.0, transfer.to.0, transfer.sequence);
-    let ended: HashSet<_> = calls.iter().map(|call| key(&call.answer)).collect();
-    all.extend(join.take_transfers().into_iter().filter_map(|transfer| {
-        let ends = transfer.what == TraceWhat::Message(Kind::Reply) && ended.contains(&key(&transfer));
-        (!ends).then_some(Seen { transfer, call: None })
-    }));
-    all.sort_by_key(|seen| seen.transfer.taken);
-    all
+/// What one poll has put together. Its room is used again: memory that comes and goes costs more than all else here.
+#[derive(Debug, Default)]
+pub struct Heap {
+    all: Vec<Seen>,
+    calls: Vec<Call>,
+    /// When each came, and its place in `all`.
+    order: Vec<(u64, usize)>,
+}
+
+impl Heap {
+    /// Takes what a poll has put together.
+    pub fn fill(&mut self, join: &mut Join) {
+        self.calls.clear();
+        self.calls.extend(join.drain_calls());
+        // Calls come in the order of their answers.
+        let mut calls = self.calls.iter().peekable();
+        self.all.clear();
+        self.all.extend(join.drain_transfers().map(|transfer| {
+            let is_answer = transfer.what == TraceWhat::Message(Kind::Reply);
+            let call = calls.next_if(|call| is_answer && call.answer == transfer).copied();
+            Seen { transfer, call }
+        }));
+        self.order.clear();
+        self.order.extend(self.all.iter().enumerate().map(|(at, seen)| (seen.transfer.taken, at)));
+        self.order.sort_unstable();
+    }
+
+    /// All of it, in order of time.
+    pub fn in_order(&self) -> impl Iterator<Item = &Seen> + '_ {
+        self.order.iter().map(|(_, at)| &self.all[*at])
+    }
 }
 
 /// How a message is called.

@@ -18,6 +18,7 @@ use crate::job::{Report, Wait};
 use crate::mechanism::{Inherited, Site};
 use crate::payload::{self, MESSAGE_BYTES};
 use crate::peer::Run;
+use crate::phases::window::{BLOCK, Window, is_stamped};
 use crate::phases::{Carries, Shape};
 
 /// Kinds of messages beside those of the trips, which are not negative.
@@ -27,10 +28,9 @@ const BYE: i32 = -2;
 const SERVER: &str = "server";
 /// Room of an area beside its block, in bytes.
 const ROOM_BYTES: u64 = 1 << 20;
-/// Records of a ring: the last 8,192 trips.
+/// Records of a ring: the last 8,192 trips, 5,461 of those that copy.
 const SLOTS: u32 = 16_384;
-/// Trips between two looks at the clock, and before anything is measured.
-const BLOCK: usize = 16;
+/// Trips before anything is measured.
 const WARM_TRIPS: u64 = 8;
 
 /// A VM for one pair, which is traced.
@@ -88,11 +88,6 @@ fn with_number(kind: i32, number: u64) -> Message {
 fn number_in(message: &Message) -> u64 {
     let [a, b, c, d, e, f, g, h, ..] = message.payload;
     u64::from_ne_bytes([a, b, c, d, e, f, g, h])
-}
-
-/// Whether this trip is one of a block with stamps.
-fn is_stamped(trip: u64) -> bool {
-    (trip / BLOCK as u64) % 2 == 1
 }
 
 /// The client's end: one trip after the other.
@@ -187,8 +182,7 @@ pub fn client(inherited: &Inherited, run: &Run, shape: &Shape) -> Result<Report,
     let mut client = Client::new(endpoint, server, shape)?;
     let start_ns = run.at_the_start()?;
     let clock = run.job().clock;
-    let cost_ns = clock.cost_ns();
-    let mut report = Report::default();
+    let mut window = Window::new();
     let (mut trips, mut until_ns) = (0_u64, u64::MAX);
     loop {
         let mut ticks = [0; BLOCK];
@@ -206,16 +200,16 @@ pub fn client(inherited: &Inherited, run: &Run, shape: &Shape) -> Result<Report,
             }
             continue;
         }
-        // The first trip of a block is not like the others.
-        let plain = ticks.iter().skip(if stamped { BLOCK } else { 1 });
-        plain.for_each(|&ticks| report.samples.record(clock.ns(ticks).saturating_sub(cost_ns)));
+        window.keep(stamped, ticks);
         if now_ns >= until_ns {
             break;
         }
     }
     drop(client.block.take());
     client.endpoint.sendrec(server, &Message::new(BYE)).map_err(told("end the server"))?;
-    Ok(Report { trips, ..report })
+    let mut report = Report { trips, ..Report::default() };
+    window.report(clock, &mut report);
+    Ok(report)
 }
 
 /// Is the server, until it is told to end.

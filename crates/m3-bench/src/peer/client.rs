@@ -67,6 +67,14 @@ pub fn await_death(mut end: impl ClientEnd) -> Result<Report, Error> {
     }
 }
 
+/// One trip, and the end; notes when its answer came.
+pub fn first(mut end: impl ClientEnd) -> Result<Report, Error> {
+    end.trip(&Message::request(1), &mut Message::default())?;
+    let error_at_ns = monotonic_ns();
+    end.stop()?;
+    Ok(Report { error_at_ns, trips: 1, ..Report::default() })
+}
+
 struct Window {
     start_ns: u64,
     span_ns: u64,

@@ -25,6 +25,12 @@ impl Cost {
         stamps * self.stamp_ns + records * self.record_ns
     }
 
+    /// So many times as much.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        Self { stamp_ns: self.stamp_ns * factor, record_ns: self.record_ns * factor }
+    }
+
     /// What all of it adds to a trip.
     #[must_use]
     pub fn total(self, load: &Load) -> f64 {

@@ -16,6 +16,7 @@ use rustix::thread::futex::{Flags, wait, wake};
 
 use super::Shape;
 use super::record::{PARTS, Part};
+use super::window::{BLOCK, Window, is_stamped};
 use crate::clock::monotonic_ns;
 use crate::error::Error;
 use crate::job::{Report, Side};
@@ -26,8 +27,6 @@ use crate::raw::Page;
 
 /// Trips whose stamps are kept.
 const KEPT: usize = 4_096;
-/// Trips between two looks at the clock.
-const BLOCK: u64 = 16;
 /// Trips before anything is measured.
 const WARM_TRIPS: u64 = 8;
 /// Halves of the futex's page, and what ends it: as the futex of the other tests.
@@ -156,11 +155,6 @@ impl Kept {
     }
 }
 
-/// Whether this trip is one of a block with stamps: the blocks take turns, on both sides.
-fn is_stamped(trip: u64) -> bool {
-    (trip / BLOCK) % 2 == 1
-}
-
 /// Is one side, in a peer process.
 pub fn peer(run: &Run, inherited: Inherited, shape: &Shape) -> Result<Report, Error> {
     let end = End::new(run, inherited)?;
@@ -170,15 +164,15 @@ pub fn peer(run: &Run, inherited: Inherited, shape: &Shape) -> Result<Report, Er
 fn client(run: &Run, mut end: End, shape: &Shape) -> Result<Report, Error> {
     let start_ns = run.at_the_start()?;
     let clock = run.job().clock;
-    let cost_ns = clock.cost_ns();
-    let mut report = Report::default();
+    let mut window = Window::new();
     let mut kept = Kept(vec![]);
     let mut trips = 0_u64;
     let mut answer = Message::default();
     let mut until_ns = u64::MAX;
     loop {
         let stamped = is_stamped(trips);
-        for first in (0..BLOCK).map(|at| at == 0) {
+        let mut ticks = [0; BLOCK];
+        for (number, ticks) in ticks.iter_mut().enumerate() {
             let now = || if stamped { stamp() } else { 0 };
             let mut at = [0; 8];
             let from = clock.now();
@@ -191,17 +185,17 @@ fn client(run: &Run, mut end: End, shape: &Shape) -> Result<Report, Error> {
                 answer.check_answer(&request, shape.bytes)?;
             }
             at[7] = now();
-            let ticks = clock.now() - from;
+            *ticks = clock.now() - from;
             // The first trip of a block is not like the others.
-            if until_ns != u64::MAX && !first {
-                match stamped {
-                    true => kept.keep(trips, at),
-                    false => report.samples.record(clock.ns(ticks).saturating_sub(cost_ns)),
-                }
+            if until_ns != u64::MAX && stamped && number > 0 {
+                kept.keep(trips, at);
             }
             trips += 1;
         }
         let now_ns = monotonic_ns();
+        if until_ns != u64::MAX {
+            window.keep(stamped, ticks);
+        }
         if until_ns == u64::MAX && now_ns >= start_ns && trips >= WARM_TRIPS {
             until_ns = now_ns + shape.span_ns;
         } else if now_ns >= until_ns {
@@ -209,7 +203,9 @@ fn client(run: &Run, mut end: End, shape: &Shape) -> Result<Report, Error> {
         }
     }
     end.give(&Message::stop(), || 0, &mut [0; 8])?;
-    Ok(kept.report(Report { trips, ..report }))
+    let mut report = Report { trips, ..Report::default() };
+    window.report(clock, &mut report);
+    Ok(kept.report(report))
 }
 
 fn server(run: &Run, mut end: End) -> Result<Report, Error> {

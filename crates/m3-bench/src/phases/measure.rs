@@ -4,6 +4,7 @@ use m3ipc::trace::{Call, Join, Phases, StampScale, TraceWhat, Transfer};
 
 use super::cut::{self, Cost, Cut, Load, TOLERANCE, tenth};
 use super::record::{PARTS, Part, PhaseRecord};
+use super::window::STAMPED;
 use super::{Cell, OURS, kernel};
 use crate::clock::monotonic_ns;
 use crate::error::Error;
@@ -61,16 +62,35 @@ pub struct Found {
 /// What was found in one round.
 #[derive(Debug)]
 struct Taken {
-    /// The trip without stamps.
+    /// The trip without stamps, by the client's clock.
     total_ns: f64,
-    /// The same with them.
+    /// The same with them, by the same clock.
+    stamped_ns: f64,
+    /// The sum of its parts, by the stamps of both sides.
     sum_ns: f64,
     cuts: Vec<Cut>,
 }
 
+/// The trips of one run, in nanoseconds.
+struct Trips {
+    plain: Samples,
+    stamped: Samples,
+    cuts: Vec<Cut>,
+}
+
 impl Taken {
-    fn new(plain: &Samples, cuts: Vec<Cut>) -> Self {
-        Self { total_ns: plain.middle_mean(), sum_ns: cut::middle(&cuts).iter().sum(), cuts }
+    fn new(trips: Trips) -> Self {
+        Self {
+            total_ns: trips.plain.middle_mean(),
+            stamped_ns: trips.stamped.middle_mean(),
+            sum_ns: cut::middle(&trips.cuts).iter().sum(),
+            cuts: trips.cuts,
+        }
+    }
+
+    /// What the stamps cost in place; their records are written beside.
+    fn cost_ns(&self) -> f64 {
+        self.stamped_ns - self.total_ns
     }
 }
 
@@ -119,12 +139,16 @@ pub fn name(cell: &Cell) -> String {
 
 /// One run of both sides, in which blocks of trips with stamps and without take turns.
 fn one_round(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Taken, Error> {
-    let (plain, cuts) =
+    let mut trips =
         if cell.mechanism == OURS { ours(bench, cell, scale)? } else { kernel(bench, cell, scale)? };
-    if cuts.len() < TRIPS_LEAST || plain.count() == 0 {
-        return Err(Error::Usage(format!("only {} trips were stamped; run with --millis 100", cuts.len())));
+    // Those of earlier moments have nothing to be compared with.
+    let earlier = trips.cuts.len().saturating_sub(STAMPED);
+    trips.cuts.drain(..earlier);
+    if trips.cuts.len() < TRIPS_LEAST || trips.plain.count() == 0 || trips.stamped.count() == 0 {
+        let number = trips.cuts.len();
+        return Err(Error::Usage(format!("only {number} trips were stamped; run with --millis 100")));
     }
-    Ok(Taken::new(&plain, cuts))
+    Ok(Taken::new(trips))
 }
 
 /// One call of m3ipc in its parts; a copy that the server made meanwhile is part of its handling.
@@ -170,8 +194,8 @@ fn job(bench: &Bench, cell: &Cell, side: Side, names: &[String]) -> Job {
     }
 }
 
-/// Runs a pair of m3ipc in a traced VM; gives the times of trips without stamps, and the parts of those with.
-fn ours(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<(Samples, Vec<Cut>), Error> {
+/// Runs a pair of m3ipc in a traced VM; gives the times of trips without stamps and with, and the parts of those with.
+fn ours(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Trips, Error> {
     let mut open = OpenTrace::begin(&bench.site)?;
     let names = open.names();
     let mut crew = Crew::new(bench.grace_ns);
@@ -181,17 +205,18 @@ fn ours(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<(Samples, Vec<C
     crew.ready()?;
     crew.go(0, monotonic_ns() + WARM_NS)?;
     crew.finish(WARM_NS + cell.shape.span_ns, &[0, 1])?;
-    let plain = crew.report(1).ok_or(Error::PeerGone)?.samples.clone();
+    let client = crew.report(1).ok_or(Error::PeerGone)?;
     let mut join = Join::new(HALVES);
     open.read(|endpoint, record| join.add(endpoint, &record))?;
     let is_copy = |transfer: &Transfer| transfer.what == TraceWhat::Copy;
     let mut copies: Vec<Transfer> = join.take_transfers().into_iter().filter(is_copy).collect();
     copies.sort_by_key(|copy| copy.begun);
-    Ok((plain, join.take_calls().iter().map(|call| of_call(call, &copies, scale)).collect()))
+    let cuts = join.take_calls().iter().map(|call| of_call(call, &copies, scale)).collect();
+    Ok(Trips { plain: client.samples.clone(), stamped: client.stamped.clone(), cuts })
 }
 
 /// Runs a pair of a kernel mechanism; gives the same.
-fn kernel(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<(Samples, Vec<Cut>), Error> {
+fn kernel(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Trips, Error> {
     let Transport { client, server, names, keep: _keep } = kernel::open(cell.mechanism)?;
     let mut crew = Crew::new(bench.grace_ns);
     crew.start(&bench.site, job(bench, cell, Side::Server, &names), server)?;
@@ -201,8 +226,8 @@ fn kernel(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<(Samples, Vec
     crew.finish(WARM_NS + cell.shape.span_ns, &[0, 1])?;
     let (server, client) = (crew.report(0).ok_or(Error::PeerGone)?, crew.report(1).ok_or(Error::PeerGone)?);
     let cuts = kernel::cuts(&client.stamps, &server.stamps);
-    let scaled = cuts.into_iter().map(|cut| cut.map(|ticks| scale.ns(ticks)));
-    Ok((client.samples.clone(), scaled.collect()))
+    let cuts = cuts.into_iter().map(|cut| cut.map(|ticks| scale.ns(ticks))).collect();
+    Ok(Trips { plain: client.samples.clone(), stamped: client.stamped.clone(), cuts })
 }
 
 /// What stamping adds to each part, request and answer together: stamps, and records.
@@ -243,15 +268,18 @@ impl Found {
     /// The row.
     pub fn record(&self, cell: &Cell, costs: &Costs) -> PhaseRecord {
         let load = load(cell);
-        let cost = if cell.mechanism == OURS {
+        let alone = if cell.mechanism == OURS {
             costs.ours
         } else {
             Cost { stamp_ns: costs.bare_ns, record_ns: 0.0 }
         };
-        let cost_ns = cost.total(&load);
+        let alone_ns = alone.total(&load);
+        let cost_ns = median(self.taken.iter().map(Taken::cost_ns)).unwrap_or(alone_ns).max(0.0);
+        // In place stamps are dearer or cheaper than by themselves; all alike, as far as can be told.
+        let cost = alone.times(cost_ns / alone_ns.max(f64::MIN_POSITIVE));
         // Each round is compared with itself: a machine is not the same in the next one.
-        let off_of = |taken: &Taken| cut::off(taken.sum_ns, taken.total_ns + cost_ns);
-        let off = median(self.taken.iter().map(off_of)).unwrap_or(f64::INFINITY).abs();
+        let off_of = |taken: &Taken| cut::off(taken.sum_ns, taken.total_ns + taken.cost_ns());
+        let off = median(self.taken.iter().map(off_of)).unwrap_or(f64::INFINITY);
         let total_ns = median(self.taken.iter().map(|taken| taken.total_ns)).unwrap_or(0.0);
         let mut by_sum: Vec<&Taken> = self.taken.iter().collect();
         by_sum.sort_by(|a, b| a.sum_ns.total_cmp(&b.sum_ns));
@@ -274,8 +302,9 @@ impl Found {
             stamp_ns: tenth(cost.stamp_ns),
             stamps: load.iter().map(|(stamps, _)| stamps).sum(),
             cost_ns: tenth(cost_ns),
+            alone_ns: tenth(alone_ns),
             off: (off * 1e4).round() / 1e4,
-            holds: off <= TOLERANCE,
+            holds: off.abs() <= TOLERANCE,
             phases: cut::times(middle, &load, cost, |part| can_cut(cell, part)),
         }
     }

@@ -119,13 +119,16 @@ pub struct PhaseRecord {
     pub total_ns: f64,
     /// The sum of the phases as they were stamped.
     pub sum_ns: f64,
-    /// What one stamp costs here, measured apart.
+    /// What one stamp costs here, in place.
     pub stamp_ns: f64,
     /// Stamps that the trip waits for.
     pub stamps: f64,
-    /// What all that stamping adds to the trip, as stated: stamps, and records that are written.
+    /// What all that stamping adds to the trip, measured in place by the client's clock: trips with stamps against those without, in turn.
     pub cost_ns: f64,
-    /// How far the sum is from the total and the stated cost, as a part of both.
+    /// What as many stamps and records cost in a loop by themselves.
+    #[serde(default)]
+    pub alone_ns: f64,
+    /// How far the sum is from the total and the stated cost (below: negative), as a part of both.
     pub off: f64,
     /// Whether that is within 5 %.
     pub holds: bool,

@@ -4,7 +4,7 @@ use super::measure::Costs;
 use super::record::PhaseRecord;
 use crate::report::{Table, size, time};
 
-const HEADS: [&str; 17] = [
+const HEADS: [&str; 19] = [
     "mechanism",
     "message",
     "bytes",
@@ -20,6 +20,8 @@ const HEADS: [&str; 17] = [
     "to read",
     "server",
     "total",
+    "stamps",
+    "alone",
     "off",
     "",
 ];
@@ -61,15 +63,18 @@ fn row(record: &PhaseRecord) -> Vec<String> {
         part("run to read"),
         shown("server"),
         time(record.total_ns),
-        format!("{:.1} %", record.off * 100.0),
+        time(record.cost_ns),
+        time(record.alone_ns),
+        format!("{:+.1} %", record.off * 100.0),
         if record.holds { "" } else { "<- beyond 5 %" }.into(),
     ]
 }
 
 const LEGEND: &str = "\
 T1 prepare, T2 deliver, T3 find, T4 copy and sender, T5 both switches (to wake, to run, to read), server its own work;\n\
-means of the middle half of the trips, less the stamps' cost. total is measured without stamps; off is how far the\n\
-stamped sum is from it and the stated cost of the stamps. \"in T5\": inside the kernel, where no stamp of ours stands.\n";
+means of the middle half of the trips, less the stamps' cost. total is measured without stamps, in turn with trips that have them; stamps is how\n\
+much longer those take by the client's clock, alone what as many stamps take in a loop by themselves; off is how far the sum of the stamped\n\
+phases is from total and stamps. \"in T5\": inside the kernel, where no stamp of ours stands.\n";
 
 /// What each experiment found: the phase it is about and the whole.
 fn experiments(records: &[PhaseRecord]) -> String {
@@ -101,7 +106,7 @@ fn experiments(records: &[PhaseRecord]) -> String {
 
 fn verdict(records: &[PhaseRecord], costs: &Costs) -> String {
     let holds = records.iter().filter(|record| record.holds).count();
-    let worst = records.iter().max_by(|a, b| a.off.total_cmp(&b.off));
+    let worst = records.iter().max_by(|a, b| a.off.abs().total_cmp(&b.off.abs()));
     let worst = worst.map_or_else(String::new, |record| {
         format!(
             "; furthest: {} {} {} {}, {:.1} %: {} stamped, {} without and {} stated for {:.0} stamps",

@@ -80,6 +80,8 @@ pub fn run() -> Value {
     }
     add("death", "m3ipc", "ours", "two-cpus", "adaptive", (48, 1), 250_000.0);
     add("death", "unix-stream", "kernel", "two-cpus", "block", (48, 1), 290_000.0);
+    add("restart", "m3ipc", "ours", "two-cpus", "adaptive", (48, 1), 9_000_000.0);
+    add("restart", "unix-stream", "kernel", "two-cpus", "block", (48, 1), 8_000_000.0);
     add("ipc2", "iceoryx2", "peer", "two-cpus", "spin", (48, 1), 300.0);
     add("ipc2", "zeromq", "peer", "two-cpus", "block", (48, 1), 60_000.0);
     json!({

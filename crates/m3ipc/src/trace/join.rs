@@ -7,7 +7,7 @@
 use super::phases::{CallPhases, Phases};
 use m3_abi::Address;
 use m3_link::{Kind, TraceHalf, TraceRecord, TraceWhat};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 /// Which half.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,34 +82,81 @@ impl Call {
     }
 }
 
-/// What the two halves of a message have in common.
-type Key = (Address, Address, TraceWhat, u64);
+/// A direction of a link; what has no number there waits apart from what has one.
+type Way = (i32, i32, bool);
+
+/// Requests of one direction that may await their answers: a client waits for one, and may have given others up.
+const REQUESTS: usize = 64;
+
+/// What waits in one direction: who gives and who takes each say it in the order of their numbers.
+#[derive(Debug, Default)]
+struct Waiting {
+    gave: VecDeque<TraceRecord>,
+    took: VecDeque<TraceRecord>,
+    requests: VecDeque<Transfer>,
+}
+
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.gave.is_empty() && self.took.is_empty() && self.requests.is_empty()
+    }
+
+    fn of(&mut self, side: Side) -> &mut VecDeque<TraceRecord> {
+        if side == Side::Giver { &mut self.gave } else { &mut self.took }
+    }
+
+    /// The other half of this, which `side` says; and how many were passed by that will never find theirs.
+    fn other_half(&mut self, side: Side, record: &TraceRecord) -> (Option<TraceRecord>, u64) {
+        let others = self.of(if side == Side::Giver { Side::Taker } else { Side::Giver });
+        let mut passed = 0;
+        while let Some(other) = others.front() {
+            if other.sequence > record.sequence {
+                break;
+            }
+            let found = others
+                .pop_front()
+                .filter(|other| (other.sequence, other.what) == (record.sequence, record.what));
+            if found.is_some() {
+                return (found, passed);
+            }
+            passed += 1;
+        }
+        (None, passed)
+    }
+
+    /// Lets a half wait; gives how many of its side will never find theirs: numbers that begin anew, or are said again.
+    fn wait(&mut self, side: Side, record: TraceRecord) -> u64 {
+        let queue = self.of(side);
+        let mut former = 0;
+        if queue.back().is_some_and(|last| last.sequence >= record.sequence) {
+            former = queue.len() as u64;
+            queue.clear();
+        }
+        queue.push_back(record);
+        former
+    }
+}
 
 /// Puts halves together.
 #[derive(Debug)]
 pub struct Join {
     limit: usize,
-    halves: HashMap<Key, (Side, TraceRecord)>,
-    /// Keys in the order in which they came, to forget the oldest.
-    order: VecDeque<Key>,
-    /// Requests that await their answers, by client, server and number.
-    requests: HashMap<(Address, Address, u64), Transfer>,
-    requested: VecDeque<(Address, Address, u64)>,
+    waiting: BTreeMap<Way, Waiting>,
+    /// Halves in the order in which they began to wait, to forget the oldest.
+    order: VecDeque<(Way, Side, u64)>,
     transfers: Vec<Transfer>,
     calls: Vec<Call>,
     single: u64,
 }
 
 impl Join {
-    /// One that keeps at most so many halves, and so many requests, that wait for the rest of them.
+    /// One that keeps at most so many halves that wait for the rest of them.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
             limit: limit.max(1),
-            halves: HashMap::new(),
+            waiting: BTreeMap::new(),
             order: VecDeque::new(),
-            requests: HashMap::new(),
-            requested: VecDeque::new(),
             transfers: Vec::new(),
             calls: Vec::new(),
             single: 0,
@@ -122,36 +169,40 @@ impl Join {
             TraceHalf::Gave { .. } => (Side::Giver, endpoint, record.peer),
             TraceHalf::Took { .. } => (Side::Taker, record.peer, endpoint),
         };
-        if record.what == TraceWhat::Copy {
-            // Its requester alone knows of it.
-            self.transfers.push(transfer(from, to, record, record));
-            return;
-        }
-        let key = (from, to, record.what, record.sequence);
-        match self.halves.remove(&key) {
-            Some((other, half)) if other != side => {
-                let (gave, took) = if side == Side::Giver { (record, &half) } else { (&half, record) };
-                self.joined(transfer(from, to, gave, took));
+        let has_number = match record.what {
+            TraceWhat::Copy => {
+                // Its requester alone knows of it.
+                self.transfers.push(transfer(from, to, record, record));
+                return;
             }
-            // The same half again: the former one will never find its other.
-            former => {
-                self.single += u64::from(former.is_some());
-                if former.is_none() {
-                    self.order.push_back(key);
-                }
-                self.halves.insert(key, (side, *record));
-                self.forget_oldest();
-            }
+            TraceWhat::Notify => false,
+            TraceWhat::Message(_) => true,
+        };
+        let way = (from.0, to.0, has_number);
+        let waiting = self.waiting.entry(way).or_default();
+        let (other, passed) = waiting.other_half(side, record);
+        self.single += passed;
+        if let Some(other) = other {
+            let (gave, took) = if side == Side::Giver { (record, &other) } else { (&other, record) };
+            return self.joined(transfer(from, to, gave, took));
         }
+        self.single += waiting.wait(side, *record);
+        self.order.push_back((way, side, record.sequence));
+        self.forget_oldest();
     }
 
     fn forget_oldest(&mut self) {
         while self.order.len() > self.limit {
+            let Some((way, side, sequence)) = self.order.pop_front() else { return };
+            let Some(waiting) = self.waiting.get_mut(&way) else { continue };
+            let queue = waiting.of(side);
             // It may have found its other half long ago.
-            if let Some(key) = self.order.pop_front()
-                && self.halves.remove(&key).is_some()
-            {
+            if queue.front().is_some_and(|oldest| oldest.sequence == sequence) {
+                queue.pop_front();
                 self.single += 1;
+            }
+            if waiting.is_empty() {
+                self.waiting.remove(&way);
             }
         }
     }
@@ -160,21 +211,24 @@ impl Join {
         self.transfers.push(transfer);
         match transfer.what {
             TraceWhat::Message(Kind::Request) => {
-                let key = (transfer.from, transfer.to, transfer.sequence);
-                if self.requests.insert(key, transfer).is_none() {
-                    self.requested.push_back(key);
+                let waiting = self.waiting.entry((transfer.from.0, transfer.to.0, true)).or_default();
+                if waiting.requests.len() == REQUESTS {
+                    waiting.requests.pop_front();
                 }
-                while self.requested.len() > self.limit {
-                    if let Some(oldest) = self.requested.pop_front() {
-                        self.requests.remove(&oldest);
-                    }
-                }
+                waiting.requests.push_back(transfer);
             }
             TraceWhat::Message(Kind::Reply) => {
                 // What comes back goes the other way.
-                let key = (transfer.to, transfer.from, transfer.answers);
-                if let Some(request) = self.requests.remove(&key) {
-                    self.calls.push(Call { request, answer: transfer });
+                let Some(waiting) = self.waiting.get_mut(&(transfer.to.0, transfer.from.0, true)) else {
+                    return;
+                };
+                let is_it = |request: &Transfer| request.sequence == transfer.answers;
+                if let Some(at) = waiting.requests.iter().position(is_it) {
+                    // Those before it were given up.
+                    waiting.requests.drain(..at);
+                    if let Some(request) = waiting.requests.pop_front() {
+                        self.calls.push(Call { request, answer: transfer });
+                    }
                 }
             }
             _ => {}
@@ -186,9 +240,19 @@ impl Join {
         std::mem::take(&mut self.transfers)
     }
 
-    /// The calls that were answered since the last time; their messages are among the transfers too.
+    /// The calls that were answered since the last time; their messages are among the transfers too, in this order.
     pub fn take_calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
+    }
+
+    /// As [`Join::take_transfers`], for who asks often: the room for the next ones stays.
+    pub fn drain_transfers(&mut self) -> impl Iterator<Item = Transfer> + '_ {
+        self.transfers.drain(..)
+    }
+
+    /// As [`Join::take_calls`], likewise.
+    pub fn drain_calls(&mut self) -> impl Iterator<Item = Call> + '_ {
+        self.calls.drain(..)
     }
 
     /// Halves that were forgotten without their other.

@@ -33,8 +33,14 @@ pub fn chapter(results: &Results) -> Option<Chapter> {
                     @if number > 0 { ", " } (count.mechanism) " (" (format!("{:.0} {}", count.value, count.unit)) ")"
                 } "." }
         }
+        @if let Some(restart) = rows::ours(rows::of_test(results, "restart")) {
+            h3 { "Started anew, the first answer is there after " (rows::time(restart)) }
+            p { "Both sides are started again as processes of their own, find each other, and one call is made: from before the first is started to its answer. \
+                Most of it is the start of two programs, which is the same for all." }
+            (bars("Both sides started anew, to the client\u{2019}s first answer", rows::of_test(results, "restart").collect(), false))
+        }
         @if !left.is_empty() {
-            h3 { "What is left behind with a name, once the server was killed and its client has ended" }
+            h3 { "What is left behind with a name, once the server was killed and its client has ended (or, not being told, was killed)" }
             div.scroll { table {
                 thead { tr { th { "mechanism" } th { "left" } th { "what" } } }
                 tbody { @for count in &left {

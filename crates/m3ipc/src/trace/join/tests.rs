@@ -73,14 +73,58 @@ fn what_never_finds_its_other_half_is_bounded_and_counted() {
     for _ in 0..1_000 {
         join.add(CLIENT, &gave(Kind::Send, 5, 0, SERVER, 1));
     }
-    assert!(join.halves.len() <= 11 && join.order.len() <= 11, "{} {}", join.halves.len(), join.order.len());
+    let halves =
+        |join: &Join| join.waiting.values().map(|ways| ways.gave.len() + ways.took.len()).sum::<usize>();
+    assert!(halves(&join) <= 11 && join.order.len() <= 11, "{} {}", halves(&join), join.order.len());
     assert!(join.single() > 1_900);
     // Requests that are never answered.
     for sequence in 0..1_000 {
         join.add(CLIENT, &gave(Kind::Request, sequence, 0, SERVER, 1));
         join.add(SERVER, &took(Kind::Request, sequence, 0, CLIENT, 1));
     }
-    assert!(join.requests.len() <= 10 && join.requested.len() <= 10);
+    assert!(join.waiting.values().all(|ways| ways.requests.len() <= REQUESTS));
+    // A liar that talks to everybody, none of whom is there.
+    for peer in 0..1_000 {
+        join.add(CLIENT, &gave(Kind::Send, 1, 0, Address(1_000 + peer), 1));
+    }
+    assert!(join.waiting.len() <= 12, "{}", join.waiting.len());
+}
+
+#[test]
+fn what_was_lost_on_one_side_keeps_nobody_from_its_other_half() {
+    let mut join = Join::new(100);
+    for sequence in 1..=6 {
+        join.add(CLIENT, &gave(Kind::Send, sequence, 0, SERVER, 100 * sequence));
+    }
+    // 1 to 3 were overwritten before they could be read.
+    for sequence in 4..=6 {
+        join.add(SERVER, &took(Kind::Send, sequence, 0, CLIENT, 100 * sequence + 50));
+    }
+    let joined: Vec<u64> = join.take_transfers().iter().map(|transfer| transfer.sequence).collect();
+    assert_eq!((joined, join.single()), (vec![4, 5, 6], 3));
+}
+
+#[test]
+fn numbers_that_begin_anew_are_those_of_a_new_link() {
+    let mut join = Join::new(100);
+    join.add(SERVER, &took(Kind::Send, 900, 0, CLIENT, 50));
+    for sequence in 1..=3 {
+        join.add(CLIENT, &gave(Kind::Send, sequence, 0, SERVER, 100));
+        join.add(SERVER, &took(Kind::Send, sequence, 0, CLIENT, 150));
+    }
+    assert_eq!(join.take_transfers().len(), 3);
+}
+
+#[test]
+fn of_notifications_that_became_one_the_last_counts() {
+    let mut join = Join::new(100);
+    let note = |half: TraceRecord| TraceRecord { what: TraceWhat::Notify, sequence: 0, ..half };
+    for begun in [100, 200, 300] {
+        join.add(CLIENT, &note(gave(Kind::Send, 0, 0, SERVER, begun)));
+    }
+    join.add(SERVER, &note(took(Kind::Send, 0, 0, CLIENT, 400)));
+    let transfers = join.take_transfers();
+    assert_eq!((transfers.len(), transfers[0].begun, join.single()), (1, 300, 2));
 }
 
 #[test]
