@@ -29,8 +29,20 @@ unsafe extern "C" fn start(_argc: c_int, argv: *const *const c_char, envp: *cons
     if let Some(policy) = policy::take(line, name, user) {
         table::open();
         show_counters();
+        m3_preload::real::wait_with(m3_preload::real::Waiting {
+            recvmsg: wait_recvmsg,
+            sendmsg: wait_sendmsg,
+        });
         m3_preload::engine::settle(policy.settings);
     }
+}
+
+unsafe extern "C-unwind" fn wait_recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {
+    next::recvmsg(fd, message, flags)
+}
+
+unsafe extern "C-unwind" fn wait_sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize {
+    next::sendmsg(fd, message, flags)
 }
 
 /// The value of a variable in an environment.

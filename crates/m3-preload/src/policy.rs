@@ -11,7 +11,7 @@
 //! | `paths=/run/,@x`, `!paths=/run/dbus/` | only Unix connections whose name begins so; not these |
 //! | `users=0,1000`, `!users=0` | only where the process's effective user is one of these; not these |
 //! | `after=N` | data calls before a socket looks for its peer |
-//! | `ring=BYTES` | size of each ring: a power of two from 64 to 4 MiB |
+//! | `ring=BYTES` | size of each ring: a power of two from 64 to 64 KiB |
 //! | `spin=NS` | the longest look before a call sleeps, in nanoseconds |
 //! | `token=always` | a token for each publish (for tests) |
 //! | `same=1` | both ends may lie in one process (for tests) |
@@ -77,7 +77,7 @@ impl<'a> Policy<'a> {
             }
             "ring" => {
                 let bytes: u32 = value.parse().ok()?;
-                if !bytes.is_power_of_two() || !(64..=4 << 20).contains(&bytes) {
+                if !bytes.is_power_of_two() || !(64..=64 << 10).contains(&bytes) {
                     return None;
                 }
                 settings.ring_bytes = bytes;

@@ -9,7 +9,7 @@
 #![allow(unsafe_code)]
 #![allow(clippy::cast_possible_truncation, reason = "a system call's words are those of the machine")]
 
-use core::ffi::c_long;
+use core::ffi::{c_int, c_long};
 
 /// A system call; `-errno` where it fails. `errno` itself is left alone, and no cancellation point is passed.
 ///
@@ -67,4 +67,31 @@ pub unsafe fn call(number: c_long, words: [usize; 6]) -> isize {
         );
     }
     result
+}
+
+/// The C library's own calls that may sleep, and in which a thread may be cancelled.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// recvmsg(2)
+    pub recvmsg: unsafe extern "C-unwind" fn(c_int, *mut libc::msghdr, c_int) -> isize,
+    /// sendmsg(2)
+    pub sendmsg: unsafe extern "C-unwind" fn(c_int, *const libc::msghdr, c_int) -> isize,
+}
+
+static WAITING: std::sync::OnceLock<Waiting> = std::sync::OnceLock::new();
+
+/// Says what to sleep in; by the constructor, once. Without it bare system calls are made.
+pub fn wait_with(waiting: Waiting) {
+    let _ = WAITING.set(waiting);
+}
+
+/// What to sleep in.
+pub(crate) fn waiting() -> Option<&'static Waiting> {
+    WAITING.get()
+}
+
+/// What a function of the C library gave; its `errno` where it failed.
+pub(crate) fn told(result: isize) -> Result<usize, i32> {
+    // SAFETY: always valid for the calling thread.
+    usize::try_from(result).map_err(|_negative| unsafe { *libc::__errno_location() })
 }

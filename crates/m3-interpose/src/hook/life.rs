@@ -220,6 +220,11 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
+        && let Some(talk) = look::known(fd)
+    {
+        talk.end_sending();
+    }
     next::shutdown(fd, how)
 }
 

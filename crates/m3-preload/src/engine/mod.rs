@@ -164,7 +164,7 @@ impl Talk {
         match self.phase.load(Ordering::Acquire) {
             talk::JOINED => {}
             talk::FRESH if self.try_join(fd) => {}
-            talk::FRESH => return self.plain(0, || raw::send(fd, parts, flags)),
+            talk::FRESH => return self.plain(0, || raw::send_waiting(fd, parts, flags)),
             _ => return Outcome::Kernel,
         }
         let Some((arena, place)) = self.place() else { return Outcome::Kernel };
@@ -189,14 +189,14 @@ impl Talk {
         match self.phase.load(Ordering::Acquire) {
             talk::JOINED => {}
             talk::FRESH if self.try_join(fd) => {}
-            talk::FRESH => return self.plain(1, || raw::receive(fd, parts, flags)),
+            talk::FRESH => return self.plain(1, || raw::receive_waiting(fd, parts, flags)),
             _ => return Outcome::Kernel,
         }
         let Some((arena, place)) = self.place() else { return Outcome::Kernel };
         let way = self.way(arena, place, false);
         self.attach(arena, place, &way);
         if way.load(words::way::ATTACHED) != 1 && !way.has_ring() {
-            return self.plain(1, || raw::receive(fd, parts, flags));
+            return self.plain(1, || raw::receive_waiting(fd, parts, flags));
         }
         let receiver = receive::Receiver {
             fd,
@@ -272,6 +272,8 @@ impl Talk {
 
     /// An epoll set has it edge-triggered: each publish is to be an edge.
     pub fn edge_triggered(&self, on: bool) {
+        // Before the pair is there `join` tells it.
+        self.edges.store(u32::from(on), Ordering::Release);
         if self.phase.load(Ordering::Acquire) == talk::JOINED
             && let Some((arena, place)) = self.place()
         {

@@ -61,6 +61,22 @@ pub(crate) fn send(fd: RawFd, parts: &[iovec], flags: i32) -> Result<usize, Errn
     unsafe { call(libc::SYS_sendmsg, [reg(fd), at, reg(flags), 0, 0, 0]) }
 }
 
+/// A receive that may sleep: through the C library where that is in front of us, as a thread may be cancelled in it.
+pub(crate) fn receive_waiting(fd: RawFd, parts: &[iovec], flags: i32) -> Result<usize, Errno> {
+    let Some(waiting) = crate::real::waiting() else { return receive(fd, parts, flags) };
+    let mut header = header(parts);
+    // SAFETY: the header is live; the program's buffers are checked by the kernel.
+    crate::real::told(unsafe { (waiting.recvmsg)(fd, &raw mut header, flags) })
+}
+
+/// A send that may sleep.
+pub(crate) fn send_waiting(fd: RawFd, parts: &[iovec], flags: i32) -> Result<usize, Errno> {
+    let Some(waiting) = crate::real::waiting() else { return send(fd, parts, flags) };
+    let header = header(parts);
+    // SAFETY: the header is live; the program's buffers are checked by the kernel.
+    crate::real::told(unsafe { (waiting.sendmsg)(fd, &raw const header, flags) })
+}
+
 /// A run of bytes of ours.
 pub(crate) fn part(bytes: &mut [u8]) -> iovec {
     iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }

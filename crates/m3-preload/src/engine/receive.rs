@@ -71,7 +71,7 @@ pub(super) fn receive(way: &Way, own: &Receiver<'_>, parts: &[iovec], flags: i32
             return broken(own.fd);
         }
         // The kernel knows of limits, signals, ends and errors.
-        match raw::receive_bytes(own.fd, &mut [0], libc::MSG_PEEK) {
+        match raw::receive_waiting(own.fd, &[raw::part(&mut [0])], libc::MSG_PEEK) {
             Ok(_) => {}
             Err(errno @ (libc::EINTR | libc::EAGAIN)) => {
                 return done_or(total - left, Outcome::Failed(errno));

@@ -220,7 +220,7 @@ fn through_kernel(way: &Way, fd: RawFd, place: &Place<'_>, flags: i32, sent: usi
         let runs = now.runs(&mut room);
         let asked = Place::new(runs).left();
         let quiet = if sent > 0 { libc::MSG_NOSIGNAL } else { 0 };
-        match raw::send(fd, runs, flags | quiet) {
+        match raw::send_waiting(fd, runs, flags | quiet) {
             Ok(bytes) => {
                 place.skip(bytes);
                 sent += bytes;

@@ -50,6 +50,8 @@ pub struct Talk {
     pair: AtomicU32,
     side: AtomicU32,
     state: AtomicU64,
+    /// Whether an epoll set has it edge-triggered.
+    pub(super) edges: AtomicU32,
     /// The line of forks in which this end was last said to be this process's.
     line: AtomicU32,
     /// Sends until the first turn is tried again, and the gap after that.
@@ -71,6 +73,7 @@ const fn empty() -> Talk {
         pair: AtomicU32::new(0),
         side: AtomicU32::new(0),
         state: AtomicU64::new(0),
+        edges: AtomicU32::new(0),
         line: AtomicU32::new(0),
         gap: [const { AtomicU32::new(0) }; 2],
         spins: [const { Spin::new() }; 2],
@@ -116,8 +119,15 @@ fn take() -> Option<&'static Talk> {
 impl Talk {
     fn begin(&self, is_unix: bool) {
         self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
-        for word in [&self.calls, &self.searches, &self.line, &self.inside[0], &self.inside[1], &self.gap[0]]
-        {
+        for word in [
+            &self.calls,
+            &self.searches,
+            &self.edges,
+            &self.line,
+            &self.inside[0],
+            &self.inside[1],
+            &self.gap[0],
+        ] {
             word.store(0, Ordering::Relaxed);
         }
         self.gap[1].store(1, Ordering::Relaxed);
@@ -200,6 +210,9 @@ impl Talk {
         self.side.store(u32::try_from(place.side).unwrap_or(0), Ordering::Relaxed);
         self.state.store(place.state, Ordering::Relaxed);
         self.arena.store(core::ptr::from_ref(arena).cast_mut(), Ordering::Release);
+        if self.edges.load(Ordering::Acquire) != 0 {
+            self.way(arena, place, false).store(way::EDGES, 1);
+        }
         let _ = self.phase.compare_exchange(FRESH, JOINED, Ordering::AcqRel, Ordering::Relaxed);
         Ok(())
     }
