@@ -167,6 +167,8 @@ pub struct Side<O, P> {
     out: VecDeque<u32>,
     /// How often the news were heard.
     turn: u64,
+    /// What the block that was accepted last was before: its number, this member's claim, and its generation.
+    former: Option<(u32, u64, u32)>,
 }
 
 impl<O: OwnWords, P: Words> Side<O, P> {
@@ -184,6 +186,7 @@ impl<O: OwnWords, P: Words> Side<O, P> {
             free_numbers: Vec::new(),
             out: VecDeque::new(),
             turn: 0,
+            former: None,
         }
     }
 

@@ -326,6 +326,22 @@ impl<P: Page> Link<P> {
         Ok(Some(incoming))
     }
 
+    /// Whether the message in the peer's cell carries the name of a block, by the peer's claim: to be accepted before
+    /// the message is taken, since a sender may end as soon as it is.
+    #[must_use]
+    #[inline]
+    pub fn brings_block(&self) -> bool {
+        self.page.word32(self.peer_cell() + LONG_BYTES).load(Ordering::Relaxed) & IS_BLOCK != 0
+    }
+
+    /// That name: a claim, and of no meaning where the message is withdrawn meanwhile.
+    #[must_use]
+    pub fn brought_name(&self) -> [u8; BLOCK_NAME_BYTES] {
+        let mut name = [0; BLOCK_NAME_BYTES];
+        self.page.read(LONG + self.side.other().times(LONG_MAX_BYTES), &mut name);
+        name
+    }
+
     /// The name of the block that came with the message taken last, if one did: the peer's claim.
     #[must_use]
     pub fn block_name(&self) -> &[u8; BLOCK_NAME_BYTES] {

@@ -46,11 +46,17 @@ impl Member {
 
     /// Until it has stopped itself.
     fn until_paused(&self) {
-        let stat = format!("/proc/{}/stat", self.child.id());
-        until("it stops itself", || {
-            let text = std::fs::read_to_string(&stat).unwrap_or_default();
-            text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-        });
+        until("it stops itself", || self.is_paused());
+    }
+
+    fn is_paused(&self) -> bool {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+    }
+
+    fn go_on(&self) {
+        let pid = rustix::process::Pid::from_raw(self.child.id().cast_signed()).expect("a number");
+        rustix::process::kill_process(pid, rustix::process::Signal::CONT).expect("it lives");
     }
 
     fn kill(&mut self) {
@@ -190,6 +196,56 @@ fn a_message_that_is_not_taken_leaves_the_block_here() {
     block.write().unwrap()[0] = 6;
     let gone = me.send_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap_err();
     assert!(gone.block.is_some());
+}
+
+#[test]
+fn what_a_giver_has_sent_is_the_receivers_though_the_giver_leaves_at_once() {
+    let _alone = alone();
+    let field = Field::new("leaver");
+    let vm = field.vm("leaver");
+    let mut me = vm.bind(1).unwrap();
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    for _ in 0..12 {
+        let mut two = Member::start(&field, &vm, 3, &["pass_and_leave", "1"]);
+        let mut one = Member::start(&field, &vm, 2, &["pass_and_leave", "3"]);
+        let mut block = me.allocate(&area, 600_000, Kind::Short).unwrap();
+        block.write().unwrap().fill(7);
+        me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
+        me.receive(Source::From(Address(3))).unwrap();
+        let block = me.take_block().unwrap().expect("a block that was sent");
+        assert!(block.iter().step_by(64).all(|byte| *byte == 9), "each of the two adds one");
+        drop(block);
+        assert!(one.child.wait().unwrap().success() && two.child.wait().unwrap().success());
+    }
+}
+
+#[test]
+fn a_block_whose_message_is_withdrawn_from_one_who_hesitates_comes_home() {
+    if !m3_sys::HAS_PAUSE_POINTS {
+        eprintln!("SKIP: this build has no pause points");
+        return;
+    }
+    let _alone = alone();
+    let field = Field::new("hesitant");
+    let vm = field.vm("hesitant");
+    let mut me = vm.bind(1).unwrap();
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let sum = Member::start_paused(&field, &vm, 2, &["sum"], "server.block_accepted");
+    let block = me.allocate(&area, 600_000, Kind::Short).unwrap();
+    let limit = Timeout::After(std::time::Duration::from_millis(500));
+    let unsent = me.send_block(Address(2), &Message::new(1), block, limit).unwrap_err();
+    assert_eq!(unsent.error.code(), Code::TimedOut);
+    assert!(unsent.block.is_none(), "it was accepted already");
+    sum.until_paused();
+    assert!(me.allocate(&area, 600_000, Kind::Short).is_err(), "somebody living claims it");
+    sum.go_on();
+    let mut again = None;
+    until("its room is free again", || {
+        again = me.allocate(&area, 600_000, Kind::Short).ok();
+        again.is_some()
+    });
+    let answer = me.sendrec_block(Address(2), &Message::new(1), again.unwrap(), Timeout::Never);
+    assert_eq!(answer.unwrap().m_type, 0);
 }
 
 #[test]
@@ -535,13 +591,16 @@ fn each_step_of_a_hand_over_can_be_somebodys_last() {
             let (to, limit) = (Address(2), std::time::Duration::from_millis(1));
             until(&what, || {
                 let _ = me.sendrec_timeout(to, &Message::new(1), limit);
-                let text = std::fs::read_to_string(format!("/proc/{}/stat", member.child.id()));
-                text.is_ok_and(|text| text.contains(") T "))
+                member.is_paused()
             });
         } else {
-            let block = me.allocate(&area, 300_000, Kind::Short).unwrap();
-            me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
-            member.until_paused();
+            // Taken only when it has been accepted: who stops itself before that does not take it.
+            let limit = Timeout::After(std::time::Duration::from_millis(100));
+            until(&what, || {
+                let block = me.allocate(&area, 300_000, Kind::Short).unwrap();
+                let _ = me.send_block(Address(2), &Message::new(1), block, limit);
+                member.is_paused()
+            });
         }
         member.kill();
         me.wait_unbind(Address(2), Timeout::Never).unwrap();

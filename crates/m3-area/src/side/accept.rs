@@ -55,10 +55,11 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         if self.standing(number, generation) != given {
             return Err(Refused::NotGiven(number));
         }
+        let before = self.own.load(word_of(number, CLAIM));
+        self.former = Some((number, before, generation));
         if home == self.me {
             return self.come_home(number, generation, bytes);
         }
-        let before = self.own.load(word_of(number, CLAIM));
         self.claim(number, State::Held, 0, hop, generation);
         m3_sys::pause_point("server.block_claimed");
         self.own.fence(); // pairs with that of another who accepts it, of its home's sweep, of `take_back`
@@ -78,6 +79,23 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         let stands = self.standing(held.number, held.generation);
         stands == Standing::Held { by: self.me, hop: held.hop }
             && self.claimer(held.number, held.generation).is_none()
+    }
+
+    /// Undoes the acceptance of the block that was accepted last: its message was withdrawn before it was taken,
+    /// so it is its giver's, who looks for it. Any other block is [released](Self::release).
+    pub fn refuse(&mut self, held: Held) {
+        let Some((_, before, generation)) = self.former.take().filter(|former| former.0 == held.number)
+        else {
+            return self.release(held);
+        };
+        if held.home == self.me
+            && let Some(block) = self.own_block(held.number)
+        {
+            block.generation = generation;
+            block.state = Own::Out;
+            self.out.push_back(held.number);
+        }
+        self.own.store(word_of(held.number, CLAIM), before);
     }
 
     /// A block of this home is back: under a new generation all claims of the way are void.

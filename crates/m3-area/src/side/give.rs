@@ -55,4 +55,20 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         self.out.retain(|out| *out != number || !is_home);
         Some(Held { number, generation, hop, home, place, bytes: name.bytes })
     }
+
+    /// Gives up what was given under this name and could not be taken back: its home's it is, as soon as nobody
+    /// living claims it any more.
+    pub fn abandon(&mut self, name: &Name) {
+        let (number, generation) = (name.number, name.generation);
+        if self.plan.home_of(number) != Some(self.me) {
+            let hop = name.hop.saturating_sub(1);
+            return self.claim(number, State::Returned, 0, hop, generation);
+        }
+        if self
+            .own_block(number)
+            .is_some_and(|block| block.state == Own::Out && block.generation == generation)
+        {
+            self.void(number, generation, true);
+        }
+    }
 }

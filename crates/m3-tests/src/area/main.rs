@@ -43,6 +43,7 @@ fn main() {
     let argument = number(0);
     match role.as_str() {
         "pass" => pass(&mut me, Address(argument)),
+        "pass_and_leave" => drop(pass_once(&mut me, Address(argument))),
         "echo" => echo(&mut me),
         "sum" => sum(&mut me),
         "give" => give(&mut me, argument.cast_unsigned()),
@@ -54,13 +55,17 @@ fn main() {
 }
 
 fn pass(me: &mut Endpoint, next: Address) {
-    while let Ok(message) = me.receive(Source::Any) {
-        let Some(mut block) = me.take_block().expect("a block that was given") else { continue };
-        for byte in block.write().expect("a block of one's own").iter_mut().step_by(64) {
-            *byte = byte.wrapping_add(1);
-        }
-        me.send_block(next, &message, block, Timeout::Never).expect("the next one receives");
+    while pass_once(me, next) {}
+}
+
+fn pass_once(me: &mut Endpoint, next: Address) -> bool {
+    let Ok(message) = me.receive(Source::Any) else { return false };
+    let Some(mut block) = me.take_block().expect("a block that was given") else { return true };
+    for byte in block.write().expect("a block of one's own").iter_mut().step_by(64) {
+        *byte = byte.wrapping_add(1);
     }
+    me.send_block(next, &message, block, Timeout::Never).expect("the next one receives");
+    true
 }
 
 fn echo(me: &mut Endpoint) {

@@ -227,6 +227,14 @@ impl<T: Plain> Block<T> {
         })
     }
 
+    /// Lets go of what was accepted with a message that was withdrawn before it was taken.
+    pub(crate) fn refuse(mut self) {
+        self.tract = None;
+        if let Some(Hold::Held(held)) = self.hold.take_if(|hold| matches!(hold, Hold::Held(_))) {
+            self.area.side().refuse(held);
+        }
+    }
+
     /// Lets one more read it.
     pub(crate) fn share(&mut self, reader: u16) -> Result<Name, Fail> {
         let Some(Hold::Held(held)) = &self.hold else {

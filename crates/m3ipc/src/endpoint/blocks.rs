@@ -10,10 +10,14 @@ use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
 use m3_area::{ClaimedName, Held, Kind, Name};
+use m3_link::{Arrival, Incoming};
 use std::sync::Arc;
 
 /// The least that an area for large payloads is made for, in bytes.
 const PAIR_LEAST_BYTES: u64 = 64 << 20;
+/// How often a giver looks for a block whose message was withdrawn, and the pause between.
+const TAKE_BACK_TRIES: u32 = 50;
+const TAKE_BACK_AGAIN: std::time::Duration = std::time::Duration::from_micros(200);
 
 /// What becomes of the giver's own view of a block that it gives away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -164,40 +168,69 @@ impl Endpoint {
     /// What was given with a message that was not taken.
     #[cold]
     fn take_back(&mut self, area: &Arc<Inner>, name: &Name) -> Option<Block> {
-        self.hear_areas();
-        let held = area.side().take_back(name)?;
+        let mut tries = TAKE_BACK_TRIES;
+        let held = loop {
+            self.hear_areas();
+            if let Some(held) = area.side().take_back(name) {
+                break held;
+            }
+            // Who was about to take the message has accepted the block, and lets go of it again.
+            let Some(left) = tries.checked_sub(1) else {
+                area.side().abandon(name);
+                return None;
+            };
+            tries = left;
+            std::thread::sleep(TAKE_BACK_AGAIN);
+        };
         let held = self.confirmed(area, held, None).ok()?;
         Block::of_held(area, held).ok()
     }
 
-    /// A message was taken with the name of a block: what it names is accepted, or told why not.
-    /// Of a large payload the length is returned; it goes to the front of `room` as far as it fits.
+    /// Takes a message with the name of a block. What it names is accepted first, while the sender still waits: from
+    /// the taking on the sender may end, and its home may look for what a dead one had given and nobody has.
+    /// Why it was not accepted is told by [`take_block`](Self::take_block).
+    /// Of a large payload the length is told; it goes to the front of `room` as far as it fits.
     #[cold]
-    pub(super) fn carry(&mut self, index: u32, room: &mut [u8]) -> Result<usize, Fail> {
+    pub(super) fn take_with_block(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        room: &mut [u8],
+    ) -> Result<Option<Incoming>, Fail> {
         let peer = self.peers.get(index);
-        let from = peer.address();
-        let Some(name) = ClaimedName::decode(peer.link.block_name()) else {
-            return Err(self.poison(index, m3_link::Broken));
-        };
-        let came = self.accept_block(from, &name);
+        let (from, brought) = (peer.address(), peer.link.brought_name());
+        let came =
+            ClaimedName::decode(&brought).map(|name| (name.is_payload(), self.accept_block(from, &name)));
         m3_sys::pause_point("server.block_accepted");
-        if !name.is_payload() {
-            self.areas.came = Some(came.map_err(AreaError::from));
-            return Ok(0);
-        }
-        let block = match came {
-            Ok(block) => block,
-            Err(fail) => {
-                // The message is delivered all the same, and `take_block` tells why nothing is beside it.
-                self.areas.came = Some(Err(fail.into()));
-                return Ok(0);
+        let taken = self.take_now(index, arrival, room);
+        let is_whole = matches!(&taken, Ok(Some(incoming)) if incoming.has_block)
+            && *self.peers.get(index).link.block_name() == brought;
+        let (is_payload, came) = match came {
+            Some(came) if is_whole => came,
+            other => {
+                if let Some((_, Ok(block))) = other {
+                    block.refuse();
+                }
+                return match taken {
+                    // What lay there when it was taken was not what was looked at before.
+                    Ok(Some(_)) => Err(self.poison(index, m3_link::Broken)),
+                    withdrawn => withdrawn,
+                };
             }
         };
-        let fits = block.len().min(room.len());
-        room[..fits].copy_from_slice(&block[..fits]);
-        self.copies.payload_copied(fits);
-        self.areas.pairs.entry(from.0).or_insert(block.area());
-        Ok(block.len())
+        let mut incoming = taken?;
+        match came {
+            Ok(block) if is_payload => {
+                let fits = block.len().min(room.len());
+                room[..fits].copy_from_slice(&block[..fits]);
+                self.copies.payload_copied(fits);
+                self.areas.pairs.entry(from.0).or_insert(block.area());
+                incoming.iter_mut().for_each(|incoming| incoming.long_bytes = block.len());
+            }
+            // The message is delivered all the same, and `take_block` tells why nothing is beside it.
+            other => self.areas.came = Some(other.map_err(AreaError::from)),
+        }
+        Ok(incoming)
     }
 
     fn accept_block(&mut self, from: Address, name: &ClaimedName) -> Result<Block, Fail> {

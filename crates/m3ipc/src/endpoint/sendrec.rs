@@ -240,11 +240,25 @@ impl Endpoint {
         arrival: Arrival,
         room: &mut [u8],
     ) -> Result<Option<Incoming>, Fail> {
+        if self.peers.get(index).link.brings_block() {
+            return self.take_with_block(index, arrival, room);
+        }
+        self.take_now(index, arrival, room)
+    }
+
+    /// The same; what a block is beside has been looked at.
+    #[inline]
+    pub(super) fn take_now(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        room: &mut [u8],
+    ) -> Result<Option<Incoming>, Fail> {
         self.stamp(At::Found);
         let peer = self.peers.get_mut(index);
         match peer.link.take(arrival, room) {
             Ok(None) => Ok(None),
-            Ok(Some(mut incoming)) => {
+            Ok(Some(incoming)) => {
                 self.latest = Some(peer.identity);
                 self.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
                 match incoming.kind {
@@ -257,9 +271,6 @@ impl Endpoint {
                 self.desk.count(Counter::Received);
                 if self.areas.came.is_some() {
                     self.areas.came = None;
-                }
-                if incoming.has_block {
-                    incoming.long_bytes = self.carry(index, room)?;
                 }
                 Ok(Some(incoming))
             }
