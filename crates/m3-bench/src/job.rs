@@ -97,7 +97,10 @@ pub enum Task {
         limit: Option<u64>,
     },
     /// The server takes one request and kills itself; the client waits for its error.
-    Death,
+    Death {
+        /// Memory of its own that the server has touched, in MB.
+        own_mb: u32,
+    },
     /// One trip, by sides that were started for it.
     First,
     /// The client binds and makes first contact so many times.

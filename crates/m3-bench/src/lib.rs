@@ -148,7 +148,7 @@ fn nothing_matches(all: &[&dyn mechanism::Mechanism]) -> Error {
     let names: Vec<&str> = all.iter().map(|mechanism| mechanism.name()).collect();
     let ways: Vec<&str> = copy::way::all().iter().map(|way| way.name()).collect();
     Error::Usage(format!(
-        "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, restart, contact, \
+        "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, death-heavy, restart, contact, \
          instructions, memory, its mechanisms {}; tests of copy are copy1, copy2, stream, misaligned, its \
          mechanisms {}; tests of area are attach, handover, pool, fragmentation; tests of sock are sock-stream, sock-trip, sock-asleep, sock-epoll, sock-connect; phases are of short, long, block, vcopy messages, of \
          pipe, unix-stream and futex",

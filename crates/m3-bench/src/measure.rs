@@ -134,13 +134,13 @@ impl Bench {
     ///
     /// # Errors
     /// What went wrong, and where; [`Error::Stuck`] where the client was never told.
-    pub fn deaths(&self, cell: &Cell, times: u32) -> Result<Round, Error> {
+    pub fn deaths(&self, cell: &Cell, task: Task, times: u32) -> Result<Round, Error> {
         let mut round = Round::default();
         for _ in 0..times {
             let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
             let mut crew = Crew::new(self.grace_ns);
-            crew.start(&self.site_of(cell), self.job(cell, Side::Server, Task::Death, &names), server)?;
-            crew.start(&self.site_of(cell), self.job(cell, Side::Client, Task::Death, &names), client)?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
+            crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), client)?;
             crew.ready()?;
             crew.go(0, monotonic_ns())?;
             crew.finish(0, &[0, 1])?;

@@ -51,7 +51,7 @@ impl Run {
     /// Where the transport fails or a payload is wrong.
     pub fn drive(&self, end: impl ClientEnd) -> Result<Report, Error> {
         let start_ns = self.at_the_start()?;
-        if matches!(self.job.task, Task::Death) {
+        if matches!(self.job.task, Task::Death { .. }) {
             return client::await_death(end);
         }
         if matches!(self.job.task, Task::First) {
@@ -65,10 +65,12 @@ impl Run {
     /// # Errors
     /// Where the transport fails or a payload is wrong.
     pub fn serve(&self, end: impl ServerEnd) -> Result<Report, Error> {
-        self.at_the_start()?;
-        if matches!(self.job.task, Task::Death) {
-            return server::die_with_request(end);
+        if let Task::Death { own_mb } = self.job.task {
+            let own = server::own_memory(own_mb);
+            self.at_the_start()?;
+            return server::die_with_request(end, &own);
         }
+        self.at_the_start()?;
         server::serve(self.job.bytes, end)
     }
 

@@ -42,6 +42,10 @@ pub struct Test {
 
 const MS: u64 = 1_000_000;
 const PACE_NS: u64 = MS;
+/// The test of deaths whose server has memory of its own.
+pub const HEAVY_DEATH: &str = "death-heavy";
+/// How much it has.
+const HEAVY_MB: u32 = 256;
 
 /// All tests that the arguments ask for.
 #[must_use]
@@ -51,7 +55,7 @@ pub fn tests(args: &BenchArgs, cpus: &Cpus, all: &[&'static dyn Mechanism]) -> V
     tests.push(plan.asleep());
     tests.extend(plan.pairs());
     tests.push(plan.clients());
-    tests.push(plan.death());
+    tests.extend(plan.deaths());
     tests.push(plan.untold());
     tests.push(plan.restart());
     tests.push(plan.contact());
@@ -200,14 +204,22 @@ impl Plan<'_> {
         }
     }
 
-    /// kill -9 of the server.
-    fn death(&self) -> Test {
+    /// kill -9 of a small server, and of one with memory of its own.
+    fn deaths(&self) -> [Test; 2] {
+        let placement = if self.has_two() { Placement::TwoCpus } else { Placement::Any };
+        let small = format!("kill -9 of the server to its client's error; {placement}");
+        let large =
+            format!("kill -9 of a server with {HEAVY_MB} MB of its own to its client's error; {placement}");
+        [self.death("death", small, 0, 30), self.death(HEAVY_DEATH, large, HEAVY_MB, 10)]
+    }
+
+    fn death(&self, name: &'static str, title: String, own_mb: u32, times: u32) -> Test {
         let placement = if self.has_two() { Placement::TwoCpus } else { Placement::Any };
         Test {
-            name: "death",
-            title: format!("kill -9 of the server to its client's error; {placement}"),
-            shape: Shape::Death(if self.quick { 4 } else { 30 }),
-            task: Task::Death,
+            name,
+            title,
+            shape: Shape::Death(if self.quick { 4 } else { times }),
+            task: Task::Death { own_mb },
             warm_ns: 0,
             cells: self.cells(Work::Ipc2, placement, 1, |mechanism, _| {
                 let brief = ["m3ipc", "unix-stream"].contains(&mechanism.name());
@@ -223,7 +235,7 @@ impl Plan<'_> {
             name: UNTOLD,
             title: format!("kill -9 of the server: is its client told, and what is left behind; {placement}"),
             shape: Shape::Untold,
-            task: Task::Death,
+            task: Task::Death { own_mb: 0 },
             warm_ns: 0,
             cells: self.cells(Work::Ipc2, placement, 1, |mechanism, wait| {
                 wait == Wait::Block && mechanism.family() != Family::Floor

@@ -131,7 +131,7 @@ pub fn all() -> Vec<&'static Promise> {
 }
 
 /// The promises about messages. Those about blocks and areas (P8 to P11) are in `blocks`, those about sockets in `socks`.
-pub const PROMISES: [Promise; 18] = [
+pub const PROMISES: [Promise; 19] = [
     promise!("P1", "IPC2, two CPUs, spin, / bounce", AtMost(1.5), Some(1.2), Times, |r| f::to_bounce(
         r, "ipc2"
     )),
@@ -158,7 +158,13 @@ pub const PROMISES: [Promise; 18] = [
         f::pairs(r, false)
     }),
     promise!("P7", "IPC2 among the most clients / with 1", AtMost(1.5), Some(1.1), Times, f::clients),
-    promise!("P12", "kill -9 to the client's error, p99", AtMost(1e6), Some(1e5), Ns, f::death),
+    promise!("P12", "kill -9 to the client's error, p99", AtMost(1e6), Some(1e5), Ns, |r| f::death(
+        r, "death"
+    )),
+    promise!("P12", "the same, a server with 256 MB of its own", AtMost(1e6), Some(1e5), Ns, |r| f::death(
+        r,
+        crate::plan::HEAVY_DEATH
+    )),
     promise!("P13", "first contact", AtMost(300e3), Some(100e3), Ns, |r| f::median_of(r, "contact")),
     promise!("P13", "bind", AtMost(200e3), Some(100e3), Ns, |r| f::median_of(r, "bind")),
     promise!("P14", "instructions per IPC2, both sides", Stated, None, Instructions, |r| r

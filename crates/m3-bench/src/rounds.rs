@@ -59,7 +59,7 @@ fn untold(bench: &Bench, test: &Test, progress: &mut Progress, results: &mut Res
             value,
             unit: unit.into(),
         };
-        match (if knows { bench } else { &patient }).deaths(cell, 1) {
+        match (if knows { bench } else { &patient }).deaths(cell, test.task, 1) {
             Ok(round) if !knows => rows.push(Row::new("death", cell, &[round])),
             Ok(_) => {}
             Err(Error::Stuck { .. }) if !knows => {
@@ -158,8 +158,8 @@ fn measure(bench: &Bench, test: &Test, cell: &Cell) -> Result<Round, Error> {
     match test.shape {
         Shape::Trips => bench.trips(cell, test.task, test.warm_ns),
         Shape::OneOfMany => bench.one_of_many(cell, test.task, test.warm_ns),
-        Shape::Death(times) => bench.deaths(cell, times),
-        Shape::Untold => bench.deaths(cell, 1),
+        Shape::Death(times) => bench.deaths(cell, test.task, times),
+        Shape::Untold => bench.deaths(cell, test.task, 1),
         Shape::Restart(times) => bench.restarts(cell, times),
         Shape::Contact(times) => bench.contacts(cell, times),
     }

@@ -81,7 +81,7 @@ fn a_client_is_told_of_its_servers_death() {
     for mechanism in mechanism::all().into_iter().filter(|mechanism| mechanism.tells_death()) {
         let wait = mechanism.waits()[0];
         let round = bench
-            .deaths(&cell(mechanism, Work::Ipc2, wait), 1)
+            .deaths(&cell(mechanism, Work::Ipc2, wait), Task::Death { own_mb: 0 }, 1)
             .unwrap_or_else(|error| panic!("{}: {error}", mechanism.name()));
         assert_eq!(round.samples.count(), 1, "{}", mechanism.name());
     }
@@ -92,7 +92,7 @@ fn a_measurement_that_hangs_is_ended_and_named() {
     // Nobody tells the client of a message queue that its server has died.
     let (bench, _turn) = bench();
     let bench = Bench { grace_ns: 300_000_000, ..bench };
-    match bench.deaths(&cell(named("posix-mq"), Work::Ipc2, Wait::Block), 1) {
+    match bench.deaths(&cell(named("posix-mq"), Work::Ipc2, Wait::Block), Task::Death { own_mb: 0 }, 1) {
         Err(error @ Error::Stuck { .. }) => {
             assert!(error.to_string().contains("the client of posix-mq (pid "))
         }

@@ -4,7 +4,7 @@
 //! the control socket, and raises flags; the owner tells what it waits for and counts.
 
 use crate::atom::{Page, Word32, Word64};
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicU32, Ordering};
 use m3_abi::Address;
 use m3_shm::SharedPage;
 use m3_sys::Errno;
@@ -26,6 +26,8 @@ const BLOCKED: usize = 64;
 const SINCE: usize = 72;
 const THREAD: usize = 80;
 const COUNTERS: usize = 128;
+/// Where in the page the owner's pulse lies, in bytes.
+pub const DESK_PULSE: usize = DESK_BYTES - m3_sys::PULSE_BYTES;
 
 /// The calls an endpoint can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -189,6 +191,12 @@ impl DeskView {
     /// Of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         SharedPage::map(memory).map(Self)
+    }
+
+    /// The word of the owner's pulse: what it holds is the owner's claim.
+    #[must_use]
+    pub fn pulse(&self) -> &AtomicU32 {
+        self.0.word32(DESK_PULSE)
     }
 }
 

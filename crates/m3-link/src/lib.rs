@@ -21,7 +21,9 @@ mod trace;
 mod window;
 
 pub use atom::{Page, View, Word32, Word64};
-pub use desk::{Blocked, Counter, DESK_BYTES, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, Verb};
+pub use desk::{
+    Blocked, Counter, DESK_BYTES, DESK_PULSE, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, Verb,
+};
 pub use hints::{HINTS_BYTES, HINTS_MAX, Hints};
 pub use link::{Answer, Arrival, Cargo, Incoming, LINK_BYTES, Link, Side};
 pub use pace::{Pace, Patience, Step, Strategy};

@@ -18,6 +18,7 @@ mod packet;
 mod pause;
 mod poll;
 mod process;
+mod pulse;
 mod ranges;
 mod stream;
 
@@ -41,9 +42,10 @@ pub use packet::{
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Poll, Ready, wait_readable};
 pub use process::{
-    Signal, die_with_parent, no_core, open_process, open_thread, process_id, process_of_thread,
+    Signal, die_with_parent, is_ending, no_core, open_process, open_thread, process_id, process_of_thread,
     process_start_ticks, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
 };
+pub use pulse::{PULSE_BYTES, PULSE_HOLDER, PULSE_STOPPED, PULSE_WATCHED, Pulse};
 pub use ranges::{Range, ranges_of};
 pub use rustix::io::Errno;
 pub use stream::{

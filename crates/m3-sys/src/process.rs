@@ -103,6 +103,40 @@ pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
     Ok(fields.starts_with('S'))
 }
 
+/// Whether a process (or only this thread of it) has begun to end: whoever is in that state never runs a program's
+/// code again. A process ends when each of its threads does; its memory and descriptors may last for long after.
+///
+/// # Errors
+/// `SRCH` where there is no such process or thread, or /proc hides it.
+///
+/// # Source
+/// proc_pid_stat(5), field 9: `PF_EXITING`
+pub fn is_ending(process: i32, thread: Option<i32>) -> Result<bool, Errno> {
+    let gone = |_cause: std::io::Error| Errno::SRCH;
+    if let Some(thread) = thread {
+        return has_begun_to_end(&format!("/proc/{process}/task/{thread}/stat")).ok_or(Errno::SRCH);
+    }
+    let mut threads = 0;
+    for entry in std::fs::read_dir(format!("/proc/{process}/task")).map_err(gone)? {
+        let entry = entry.map_err(gone)?;
+        // A thread that has gone since is no thread of the process.
+        if has_begun_to_end(&entry.path().join("stat").to_string_lossy()) == Some(false) {
+            return Ok(false);
+        }
+        threads += 1;
+    }
+    if threads > 0 { Ok(true) } else { Err(Errno::SRCH) }
+}
+
+/// `None` where there is nothing to read.
+fn has_begun_to_end(stat: &str) -> Option<bool> {
+    const PF_EXITING: u64 = 4;
+    let stat = std::fs::read_to_string(stat).ok()?;
+    let (_, fields) = stat.rsplit_once(") ")?;
+    let flags: u64 = fields.split(' ').nth(6)?.parse().ok()?;
+    Some(flags & PF_EXITING != 0)
+}
+
 /// The process that a thread (or its only thread, the process itself) belongs to.
 ///
 /// # Errors

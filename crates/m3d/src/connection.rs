@@ -7,6 +7,7 @@ use m3_wire::{FromDaemon, News};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Frames that may wait for a member that does not read; beyond that it is hopeless.
 const WAITING_FRAMES_MAX: usize = 65_536;
@@ -14,7 +15,7 @@ const WAITING_FRAMES_MAX: usize = 65_536;
 /// The memory of an endpoint that the daemon made.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    pub(crate) desk: DeskView,
+    pub(crate) desk: Arc<DeskView>,
     pub(crate) status: Rc<OwnedFd>,
     pub(crate) hints: Rc<OwnedFd>,
     /// The endpoint was there before them: its owner takes it up, or takes it up again.

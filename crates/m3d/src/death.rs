@@ -2,7 +2,7 @@
 
 use crate::server::{Alarm, Server, Source};
 use m3_link::{FLAG_ENDED, FLAG_UNBOUND};
-use m3_model::tables::{Death, Kind, Place};
+use m3_model::tables::{Death, Kind, Member, Place};
 use m3_sys::{Errno, Signal};
 use m3_wire::{News, Reply};
 use std::os::fd::OwnedFd;
@@ -78,6 +78,17 @@ impl Server {
         self.bury(&deaths);
         let watch = self.threads.remove(&(pid, tid));
         self.unwatch(watch);
+    }
+
+    /// The endpoint of this connection ends with its process or thread, as the ward has seen.
+    pub(crate) fn pulse_stopped(&mut self, token: u64) {
+        let Some(connection) = self.connections.get(&token) else { return };
+        let place = connection.place.and_then(|place| self.node.endpoint(place));
+        match place.map(|endpoint| endpoint.member) {
+            Some(Member { pid, tid: Some(tid), .. }) => self.thread_died(pid, tid),
+            Some(Member { pid, tid: None, .. }) => self.process_died(pid),
+            None => {}
+        }
     }
 
     /// Stops watching whom nothing is left of.

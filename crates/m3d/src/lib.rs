@@ -24,6 +24,7 @@ mod server;
 mod settings;
 mod spare;
 mod turn;
+mod ward;
 
 pub use serve::sock::Network;
 pub use settings::{Args, Settings, SettingsError};

@@ -10,6 +10,7 @@ use crate::serve::{Notes, Traces};
 use crate::settings::{self, Settings};
 use crate::spare::Spare;
 use crate::turn::Turn;
+use crate::ward::Ward;
 use m3_model::tables::{Cred, Death, Node, Place, Quota};
 use m3_sys::{Errno, Poll, Ready};
 use m3_wire::{FromDaemon, News, Refusal, Reply, Request};
@@ -22,6 +23,7 @@ pub(crate) const HELLO_LIMIT_NS: u64 = 5_000_000_000;
 /// How many connections one user may have.
 const CONNECTIONS_PER_USER: usize = 8_192;
 const LISTENER: u64 = 0;
+const WARD: u64 = 1;
 /// How long to wait where the system is out of something that others will give back.
 const CROWDED_NS: u64 = 10_000_000;
 
@@ -74,6 +76,7 @@ pub(crate) struct Server {
     pub(crate) present: BTreeMap<Place, u64>,
     pub(crate) processes: HashMap<i32, Watch>,
     pub(crate) threads: HashMap<(i32, i32), Watch>,
+    pub(crate) ward: Ward,
     /// Tickets: which connection waits.
     pub(crate) tickets: HashMap<u64, u64>,
     pub(crate) grace_ms: HashMap<i32, u32>,
@@ -119,6 +122,8 @@ impl Server {
         let journal = Journal::begin(&home.journal(), &node.snapshot()).map_err(system("the journal"))?;
         let poll = Poll::new().map_err(system("a poll"))?;
         poll.add(&home.listener, LISTENER).map_err(system("a poll"))?;
+        let ward = Ward::new().map_err(system("a pipe"))?;
+        poll.add(ward.endings(), WARD).map_err(system("a poll"))?;
         let socks = Socks::new(&home.socks());
         let mut server = Self {
             initialised: takeovers > 0 || !settings.uninitialised,
@@ -135,6 +140,7 @@ impl Server {
             present: BTreeMap::new(),
             processes: HashMap::new(),
             threads: HashMap::new(),
+            ward,
             tickets: HashMap::new(),
             grace_ms: HashMap::new(),
             areas: BTreeMap::new(),
@@ -183,6 +189,9 @@ impl Server {
     fn serve_event(&mut self, event: Ready) {
         if event.token == LISTENER {
             return self.accept_all();
+        }
+        if event.token == WARD {
+            return self.ward.take().into_iter().for_each(|token| self.pulse_stopped(token));
         }
         match self.sources.get(&event.token).copied() {
             Some(Source::Connection) => self.serve_connection(event),
@@ -348,6 +357,7 @@ impl Server {
         let Some(connection) = self.connections.remove(&token) else { return };
         let _ = self.poll.remove(&connection.socket);
         self.sources.remove(&token);
+        self.ward.forget(token);
         self.leave_socks(token);
         for ticket in &connection.tickets {
             self.tickets.remove(ticket);
@@ -402,6 +412,7 @@ impl Server {
             if let Some(connection) = self.connections.get_mut(&token) {
                 connection.place = None;
                 connection.pages = None;
+                self.ward.forget(token);
             }
         }
         let waiting = [Deferred::Contact(place), Deferred::Berth(place)].map(|what| self.waiting_for(what));

@@ -40,11 +40,16 @@ pub fn serve(bytes: usize, mut end: impl ServerEnd) -> Result<Report, Error> {
     })
 }
 
+/// Memory of the server's own, each page touched: the kernel gives it back before it closes descriptors.
+pub fn own_memory(megabytes: u32) -> Vec<u8> {
+    vec![1; megabytes as usize * 1_048_576]
+}
+
 /// Takes one request, says when it will die, and does so by kill -9.
 ///
 /// The time is told beforehand: telling it at the moment itself would wake the
 /// supervisor just when the client's error is being timed.
-pub fn die_with_request(mut end: impl ServerEnd) -> Result<Report, Error> {
+pub fn die_with_request(mut end: impl ServerEnd, own: &[u8]) -> Result<Report, Error> {
     let mut request = Message::default();
     end.receive(&mut request)?;
     let dies_at = monotonic_ns() + HOLD_NS;
@@ -53,6 +58,7 @@ pub fn die_with_request(mut end: impl ServerEnd) -> Result<Report, Error> {
     while monotonic_ns() < dies_at {
         std::hint::spin_loop();
     }
+    std::hint::black_box(own);
     kill_process(getpid(), Signal::KILL).map_err(Error::os("kill -9 of myself"))?;
     Err(Error::Usage("a process outlived its own kill -9".into()))
 }

@@ -71,8 +71,8 @@ pub fn clients(results: &Results) -> Option<f64> {
 }
 
 /// The worst 99th percentile of ours from kill -9 to the error, over its ways of waiting.
-pub fn death(results: &Results) -> Option<f64> {
-    let ours = results.rows.iter().filter(|row| row.record.test == "death" && row.family == Family::Ours);
+pub fn death(results: &Results, test: &str) -> Option<f64> {
+    let ours = results.rows.iter().filter(|row| row.record.test == test && row.family == Family::Ours);
     ours.map(|row| row.record.p99_ns as f64).max_by(f64::total_cmp)
 }
 

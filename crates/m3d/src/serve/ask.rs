@@ -35,7 +35,7 @@ impl Server {
         let connection = self.present.get(&place).and_then(|token| self.connections.get(token));
         let desk = connection.and_then(|connection| connection.pages.as_ref()).map(|pages| &pages.desk);
         let count = |counter| desk.map_or(0, |desk| desk.counter(counter));
-        let blocked = desk.map(m3_link::DeskView::blocked);
+        let blocked = desk.map(|desk| desk.blocked());
         let wait = match blocked {
             Some(blocked) => WaitInfo {
                 verb: verb_name(blocked.verb).to_owned(),

@@ -13,12 +13,13 @@ use m3_sys::Errno;
 use m3_wire::{BindKind, Reply};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
+use std::sync::Arc;
 
 fn make_pages() -> Result<(Pages, Rc<OwnedFd>), Errno> {
     let desk = m3_sys::create_memory("m3-desk", DESK_BYTES as u64)?;
     let status = m3_sys::create_memory("m3-status", STATUS_BYTES as u64)?;
     let hints = m3_sys::create_memory("m3-hints", HINTS_BYTES as u64)?;
-    let view = DeskView::map(&desk)?;
+    let view = Arc::new(DeskView::map(&desk)?);
     let (status, hints) = (Rc::new(status), Rc::new(hints));
     let pages = Pages { desk: view, status, hints, is_return: false, sealed: false, told: Vec::new() };
     Ok((pages, Rc::new(desk)))
@@ -135,6 +136,9 @@ impl Server {
             m3_sys::pause_point("daemon.sealed");
         }
         let told = std::mem::take(&mut pages.told);
+        if newly && let Some(member) = self.node.endpoint(place).map(|endpoint| endpoint.member) {
+            self.ward.watch(token, member.pid, member.tid, &pages.desk);
+        }
         self.tell_tickets(&told, place.address.0);
         self.done(token);
         self.tell_notes(place);

@@ -79,7 +79,7 @@ fn attach(
     tid: Option<i32>,
 ) -> Result<Endpoint, Fail> {
     let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else { return Err(unexpected()) };
-    let (desk, face) = map_pages(fds)?;
+    let (desk, face, pulse) = map_pages(fds)?;
     m3_sys::pause_point("client.pages_mapped");
     // Answered before bind returns: whoever hears of us from now on finds us ready.
     control.request(&Request::Mapped)?;
@@ -92,6 +92,7 @@ fn attach(
         traps: *traps,
         guard: ForkGuard::new()?,
         desk,
+        pulse,
         news_seen: 0,
         faces: vec![face],
         peers: Peers::default(),

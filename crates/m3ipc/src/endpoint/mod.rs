@@ -99,6 +99,8 @@ pub struct Endpoint {
     traps: u32,
     guard: ForkGuard,
     desk: Desk,
+    /// Held for the daemon to see when this process or thread ends.
+    pulse: Option<m3_sys::Pulse>,
     news_seen: u32,
     faces: Vec<Face>,
     peers: Peers,

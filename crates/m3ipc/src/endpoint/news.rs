@@ -6,7 +6,8 @@ use crate::control::{Absent, Control};
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
 use m3_abi::{Address, Code};
-use m3_link::{Desk, Hints, Side, Status};
+use m3_link::{DESK_BYTES, DESK_PULSE, Desk, Hints, Side, Status};
+use m3_sys::Pulse;
 use m3_wire::{News, Reply, Request};
 use std::os::fd::OwnedFd;
 
@@ -126,7 +127,7 @@ impl Endpoint {
         let (Reply::Bound { traps, .. }, fds) = control.request(&request)? else {
             return Err(crate::control::unexpected());
         };
-        let (desk, face) = map_pages(fds)?;
+        let (desk, face, pulse) = map_pages(fds)?;
         control.request(&Request::Mapped)?;
         if let Some((verb, peer, since_ns)) = self.blocked {
             desk.block(verb, peer);
@@ -139,7 +140,7 @@ impl Endpoint {
         control.inherit(&mut self.control);
         self.control = control;
         self.news_seen = desk.news().load(Ordering::Acquire).wrapping_sub(1);
-        self.desk = desk;
+        (self.desk, self.pulse) = (desk, pulse);
         self.faces.push(face);
         self.recall()?;
         self.reopen_bell()
@@ -158,10 +159,12 @@ impl Endpoint {
 }
 
 /// Maps what the daemon gives with a bind: desk, status page, hints.
-pub(super) fn map_pages(fds: Vec<OwnedFd>) -> Result<(Desk, Face), Fail> {
+pub(super) fn map_pages(fds: Vec<OwnedFd>) -> Result<(Desk, Face, Option<Pulse>), Fail> {
     let Ok([desk, status, hints]) = <[OwnedFd; 3]>::try_from(fds) else {
         return Err(crate::control::unexpected());
     };
     let face = Face { status: Status::map(status)?, hints: Hints::map(hints)? };
-    Ok((Desk::map(desk)?, face))
+    // Without a pulse the daemon learns of a death somewhat later.
+    let pulse = Pulse::take(&desk, DESK_BYTES, DESK_PULSE).ok();
+    Ok((Desk::map(desk)?, face, pulse))
 }

@@ -6,6 +6,7 @@ use super::Chapter;
 use crate::book::bars::bars;
 use crate::book::{format, rows};
 use crate::mechanism::Family;
+use crate::plan::HEAVY_DEATH;
 use crate::record::{Count, Results};
 use crate::rounds::{LEFT, UNTOLD};
 
@@ -13,6 +14,7 @@ use crate::rounds::{LEFT, UNTOLD};
 pub fn chapter(results: &Results) -> Option<Chapter> {
     let all = rows::of_test(results, "death");
     let ours = rows::ours(all.clone())?;
+    let heavy: Vec<_> = rows::of_test(results, HEAVY_DEATH).collect();
     let kernel = rows::fastest(all.clone(), Family::Kernel);
     let counts = |test| -> Vec<&Count> { results.counts.iter().filter(|count| count.test == test).collect() };
     let (untold, left) = (counts(UNTOLD), counts(LEFT));
@@ -27,6 +29,13 @@ pub fn chapter(results: &Results) -> Option<Chapter> {
             "99th percentile of m3ipc: " (rows::shown(ours, "p99_ns", &format::time(ours.record.p99_ns as f64))) "."
         }
         (bars("kill -9 of the server to its client\u{2019}s error", all.collect(), false))
+        @if !heavy.is_empty() {
+            p {
+                "The same with a server that has 256 MB of its own. The kernel gives a dead process\u{2019}s memory back before it closes its "
+                "descriptors; m3ipc is told before either."
+            }
+            (bars("kill -9 of a server with 256 MB to its client\u{2019}s error", heavy, false))
+        }
         @if !untold.is_empty() {
             p { "Not told at all, as long as was waited: "
                 @for (number, count) in untold.iter().enumerate() {
