@@ -109,22 +109,25 @@ fn pinned_before(fd: c_int, entry: Entry, reason: Pin) -> Option<&'static Talk> 
     None
 }
 
-/// Stays in, or returns to, the kernel. Where bytes could not be brought back, `drop` says that the connection is to
-/// end rather than that somebody reads what was never meant for them.
-pub fn pin(fd: c_int, reason: Pin, drop: bool) {
+/// Stays in, or returns to, the kernel; `false` where bytes of the ring could not be brought back. Then `drop` says
+/// that the connection is to end rather than that somebody reads what was never meant for them.
+pub fn pin(fd: c_int, reason: Pin, drop: bool) -> bool {
     match table::get(fd) {
-        Entry::Talk(talk) if talk.pin(fd, reason) || !drop => {}
-        Entry::Talk(_talk) => {
-            let _ = unsafe {
-                crate::raw(libc::SYS_shutdown, [fd as usize, libc::SHUT_RDWR as usize, 0, 0, 0, 0])
-            };
+        Entry::Talk(talk) => {
+            let clean = talk.pin(fd, reason);
+            if !clean && drop {
+                let words = [fd as usize, libc::SHUT_RDWR as usize, 0, 0, 0, 0];
+                let _ = unsafe { crate::raw(libc::SYS_shutdown, words) };
+            }
+            clean
         }
         entry @ (Entry::Unknown | Entry::Born { .. })
             if option(fd, libc::SOL_SOCKET, libc::SO_TYPE).is_ok_and(|kind| kind == libc::SOCK_STREAM) =>
         {
             pinned_before(fd, entry, reason);
+            true
         }
-        _ => {}
+        _ => true,
     }
 }
 

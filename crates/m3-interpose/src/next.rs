@@ -138,6 +138,7 @@ functions! {
     posix_spawnp(pid: *mut pid_t, file: *const c_char, actions: *const c_void, attributes: *const c_void, argv: Envp, envp: Envp) -> c_int;
     posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, to: c_int) -> c_int;
     fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
+    fopencookie(cookie: *mut c_void, mode: *const c_char, functions: crate::hook::Functions) -> *mut FILE;
     fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;
     fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE;
     freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE;

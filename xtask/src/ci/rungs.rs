@@ -128,6 +128,19 @@ pub const LADDER: &[Rung] = &[
         ..PLAIN
     },
     Rung {
+        name: "sock",
+        command: &["bash", "tests/sock/run.sh"],
+        env: TARGET,
+        needs: &[
+            Need::File("tests/sock/run.sh"),
+            Need::Program("cc"),
+            Need::Built("m3"),
+            Need::Built("libm3sock.so"),
+        ],
+        next: "run the script with the name of the case after cargo build --release; `matrix tcp CASE` is one case",
+        ..PLAIN
+    },
+    Rung {
         name: "python",
         command: &["bash", "tests/python/run.sh"],
         env: TARGET,

@@ -250,8 +250,21 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     if message.is_null() || receiver(fd, flags).is_none() {
         return from_kernel(fd, message, flags);
     }
-    let (at, count) = ((*message).msg_iov, (*message).msg_iovlen);
+    let (mut at, mut count) = ((*message).msg_iov, (*message).msg_iovlen);
     let mut kernel = false;
+    let byte;
+    if !(*message).msg_control.is_null() && (*message).msg_controllen > 0 && look::domain(fd) == libc::AF_UNIX
+    {
+        // Descriptors may come: only the kernel can hand them over, and they come behind what the ring holds.
+        if look::pin(fd, Pin::Ancillary, false) {
+            return from_kernel(fd, message, flags);
+        }
+        let Some(first) = parts(at, count).and_then(|all| all.iter().find(|part| part.iov_len > 0)) else {
+            return from_kernel(fd, message, flags);
+        };
+        byte = iovec { iov_base: first.iov_base, iov_len: 1 };
+        (at, count) = ((&raw const byte).cast_mut(), 1);
+    }
     let got = receive_parts(fd, count, at, flags, || {
         kernel = true;
         from_kernel(fd, message, flags)

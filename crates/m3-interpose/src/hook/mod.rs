@@ -17,6 +17,7 @@ mod target;
 mod uring;
 
 use core::cell::Cell;
+pub use stdio::Functions;
 
 thread_local! {
     static VFORK: Cell<bool> = const { Cell::new(false) };

@@ -1,5 +1,6 @@
 //! The C library's files over sockets: their reads, writes and closes are inside of it, where nothing can be seen.
 
+use super::data;
 use crate::look;
 use crate::next;
 use crate::table::{self, Entry};
@@ -8,24 +9,65 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::FILE;
 use m3_preload::engine::Pin;
 
-/// From here on the C library moves the bytes.
+/// From here on the C library writes by itself.
 extern "C-unwind" fn to_stdio(fd: c_int) {
     let code = crate::errno();
-    look::pin(fd, Pin::Stdio, true);
+    look::pin(fd, Pin::Stdio, false);
     crate::set_errno(code);
 }
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if look::talk(fd).is_some() && !look::pin(fd, Pin::Stdio, false) {
+        return over_hooks(fd, mode);
+    }
     let file = next::fdopen(fd, mode);
-    if !file.is_null() {
-        to_stdio(fd);
-        // `fclose` closes it unseen, and its number may come back as anything.
-        if !matches!(table::get(fd), Entry::Unknown | Entry::Plain) {
-            table::set_without_forgetting(fd, Entry::Pinned);
-        }
+    // `fclose` closes it unseen, and its number may come back as anything.
+    if !file.is_null() && !matches!(table::get(fd), Entry::Unknown | Entry::Plain) {
+        table::set_without_forgetting(fd, Entry::Pinned);
     }
     file
+}
+
+/// Bytes lie in the ring that only our functions can read: a file over those.
+unsafe fn over_hooks(fd: c_int, mode: *const c_char) -> *mut FILE {
+    let functions = Functions { read: read_hook, write: write_hook, seek: no_seek, close: close_hook };
+    let file = next::fopencookie(fd as usize as *mut c_void, mode, functions);
+    if !file.is_null() {
+        // What `fileno` says; the C library keeps no descriptor for such files, and uses it for nothing else.
+        file.cast::<u8>().add(FILENO).cast::<c_int>().write(fd);
+    }
+    file
+}
+
+/// Where `_fileno` lies in the C library's `FILE`, in bytes: part of its interface since 2.1.
+const FILENO: usize = 112;
+
+/// `cookie_io_functions_t`.
+#[repr(C)]
+pub struct Functions {
+    read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, usize) -> isize,
+    write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, usize) -> isize,
+    seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
+    close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
+}
+
+unsafe extern "C-unwind" fn read_hook(fd: *mut c_void, buffer: *mut c_char, bytes: usize) -> isize {
+    data::read(fd as usize as c_int, buffer.cast(), bytes)
+}
+
+unsafe extern "C-unwind" fn write_hook(fd: *mut c_void, buffer: *const c_char, bytes: usize) -> isize {
+    // 0 is an error for such a file.
+    data::write(fd as usize as c_int, buffer.cast(), bytes).max(0)
+}
+
+unsafe extern "C-unwind" fn no_seek(_fd: *mut c_void, _offset: *mut i64, _whence: c_int) -> c_int {
+    crate::set_errno(libc::ESPIPE);
+    -1
+}
+
+unsafe extern "C-unwind" fn close_hook(fd: *mut c_void) -> c_int {
+    super::life::close(fd as usize as c_int)
 }
 
 #[unsafe(no_mangle)]

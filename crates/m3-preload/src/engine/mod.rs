@@ -206,7 +206,14 @@ impl Talk {
         };
         // What is discarded is discarded on TCP alone.
         let flags = if self.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
-        receive::receive(&way, &receiver, parts, flags)
+        let outcome = receive::receive(&way, &receiver, parts, flags);
+        if matches!(outcome, Outcome::Done(0))
+            || matches!(outcome, Outcome::Failed(errno) if !matches!(errno, libc::EAGAIN | libc::EINTR))
+        {
+            // The program knows of an end: what it sends now has to fail as the kernel has it.
+            self.last[1].store(send::SUSPECT, Ordering::Relaxed);
+        }
+        outcome
     }
 
     /// The kernel's call, made here so that it is known to be under way: 0 is a send, 1 a receive.

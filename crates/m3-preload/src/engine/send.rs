@@ -18,6 +18,9 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// Sends that found the receiver where it was, before the kernel is asked whether it lives.
 const STALE: u64 = 8;
 
+/// In place of a count: the peer was seen to end something, so that the kernel is asked at each send.
+pub(super) const SUSPECT: u64 = u64::MAX;
+
 /// What a sender knows of its end, beside the way.
 pub(super) struct Sender<'a> {
     pub fd: RawFd,
@@ -130,15 +133,21 @@ enum Peer {
 fn peer_state(way: &Way, own: &Sender<'_>) -> Peer {
     let head = way.load(way::HEAD);
     let [last, stale] = own.last;
-    if last.swap(head, Ordering::Relaxed) != head {
+    if last.swap(head, Ordering::Relaxed) != head && stale.load(Ordering::Relaxed) != SUSPECT {
         stale.store(0, Ordering::Relaxed);
         return Peer::Lives;
     }
-    let seen = stale.fetch_add(1, Ordering::Relaxed);
-    if !own.is_unix && !seen.is_multiple_of(STALE) {
-        return Peer::Lives;
+    let seen = stale.load(Ordering::Relaxed);
+    if seen != SUSPECT {
+        stale.store(seen + 1, Ordering::Relaxed);
+        if !own.is_unix && !seen.is_multiple_of(STALE) {
+            return Peer::Lives;
+        }
     }
     let events = raw::poll_now(own.fd, libc::POLLRDHUP);
+    if events & (libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP) != 0 {
+        stale.store(SUSPECT, Ordering::Relaxed);
+    }
     if events & (libc::POLLHUP | libc::POLLERR) != 0 {
         Peer::Gone
     } else if events & libc::POLLRDHUP != 0 {

@@ -36,6 +36,7 @@ const REASONS: &[(Pin, &str)] = &[
     (Pin::Asynchronous, "asynchronous"),
     (Pin::Refused, "refused"),
     (Pin::Room, "room"),
+    (Pin::Ended, "ended"),
 ];
 
 /// All that live.

@@ -1,0 +1,276 @@
+/* Cases: waiting for many. */
+#include "matrix.h"
+
+static struct epoll_event list[8];
+
+static void add(int set, int what, int stream, unsigned wanted, unsigned mark)
+{
+    struct epoll_event event = { .events = wanted, .data.u32 = mark };
+    DO(epoll_ctl(set, what, stream, &event));
+}
+
+#define WAIT(set, time) events("epoll_wait(" #set ", " #time ")", epoll_wait(set, list, 8, time), list)
+
+void one_level(void)
+{
+    hear();
+    DO(write(fd, "0123456789", 10));
+    hear();
+    DO(write(fd, "abc", 3));
+    DO(shutdown(fd, SHUT_WR));
+    hear();
+    DO(close(fd));
+}
+
+void two_level(void)
+{
+    int set = epoll_create1(0);
+    add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLRDHUP, 1);
+    add(set, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
+    WAIT(set, 0);
+    tell();
+    WAIT(set, 30000);
+    GET(read(fd, bytes, 4));
+    WAIT(set, 0);
+    GET(read(fd, bytes, 6));
+    WAIT(set, 0);
+    tell();
+    until_ready(fd, POLLRDHUP);
+    WAIT(set, 30000);
+    GET(read(fd, bytes, 100));
+    WAIT(set, 0);
+    DO(read(fd, bytes, 100));
+    add(set, EPOLL_CTL_MOD, fd, EPOLLOUT, 2);
+    WAIT(set, 0);
+    add(set, EPOLL_CTL_DEL, fd, 0, 0);
+    WAIT(set, 0);
+    tell();
+}
+
+void one_edge(void)
+{
+    for (int i = 0; i < 5; i++) {
+        hear();
+        DO(write(fd, "0123456789", 10));
+    }
+    hear();
+    DO(close(fd));
+}
+
+void two_edge(void)
+{
+    int set = epoll_create1(0);
+    DO(fcntl(fd, F_SETFL, O_NONBLOCK));
+    add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET | EPOLLRDHUP, 1);
+    WAIT(set, 0);
+    tell();
+    WAIT(set, 30000);
+    WAIT(set, 0);
+    GET(read(fd, bytes, 4));
+    WAIT(set, 0);
+    /* An edge for each arrival, also where bytes are left. */
+    tell();
+    WAIT(set, 30000);
+    until_bytes(fd, 16);
+    GET(read(fd, bytes, 100));
+    DO(read(fd, bytes, 100));
+    WAIT(set, 0);
+    tell();
+    WAIT(set, 30000);
+    GET(read(fd, bytes, 10));
+    DO(read(fd, bytes, 10));
+    tell();
+    WAIT(set, 30000);
+    tell();
+    WAIT(set, 30000);
+    until_bytes(fd, 20);
+    GET(read(fd, bytes, 100));
+    WAIT(set, 0);
+    tell();
+    WAIT(set, 30000);
+    DO(read(fd, bytes, 100));
+}
+
+void one_edge_late(void)
+{
+    hear();
+    DO(write(fd, "there before", 12));
+    tell();
+    hear();
+    DO(write(fd, "and after", 9));
+    hear();
+}
+
+void two_edge_late(void)
+{
+    int set = epoll_create1(0);
+    tell();
+    hear();
+    until_bytes(fd, 12);
+    add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, 1);
+    WAIT(set, 30000);
+    WAIT(set, 0);
+    add(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLET, 2);
+    WAIT(set, 30000);
+    GET(read(fd, bytes, 5));
+    tell();
+    WAIT(set, 30000);
+    until_bytes(fd, 16);
+    GET(read(fd, bytes, 100));
+    WAIT(set, 0);
+    tell();
+}
+
+void one_oneshot(void)
+{
+    hear();
+    DO(write(fd, "first", 5));
+    hear();
+    DO(write(fd, "second", 6));
+    tell();
+    hear();
+}
+
+void two_oneshot(void)
+{
+    int set = epoll_create1(0);
+    add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, 1);
+    tell();
+    WAIT(set, 30000);
+    WAIT(set, 0);
+    tell();
+    hear();
+    until_bytes(fd, 11);
+    WAIT(set, 0);
+    add(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT, 2);
+    WAIT(set, 30000);
+    GET(read(fd, bytes, 100));
+    add(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT, 3);
+    WAIT(set, 0);
+    tell();
+}
+
+void two_nested(void)
+{
+    int inner = epoll_create1(0), outer = epoll_create1(0);
+    add(inner, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLEXCLUSIVE, 1);
+    add(outer, EPOLL_CTL_ADD, inner, EPOLLIN, 2);
+    WAIT(outer, 0);
+    tell();
+    WAIT(outer, 30000);
+    WAIT(inner, 0);
+    struct pollfd one = { inner, POLLIN, 0 };
+    DO(poll(&one, 1, 0));
+    GET(read(fd, bytes, 100));
+    WAIT(inner, 0);
+    WAIT(outer, 0);
+    tell();
+    hear();
+    until_bytes(fd, 6);
+    WAIT(outer, 30000);
+    GET(read(fd, bytes, 100));
+    tell();
+}
+
+static void masks(const char *what, int count, struct pollfd *one)
+{
+    say("%s: %d, %#x", what, count, one->revents);
+}
+
+void one_poll(void)
+{
+    for (int i = 0; i < 4; i++) {
+        hear();
+        DO(write(fd, "bytes", 5));
+    }
+    hear();
+    DO(close(fd));
+    tell();
+}
+
+void two_poll(void)
+{
+    struct pollfd one = { fd, POLLIN | POLLOUT, 0 };
+    struct timespec long_time = { 30, 0 }, none = { 0, 0 };
+    struct timeval seconds = { 30, 0 };
+    fd_set reads, writes;
+    masks("poll", poll(&one, 1, -1), &one);
+    one.events = POLLIN | POLLRDHUP;
+    masks("poll", poll(&one, 1, 0), &one);
+    masks("poll", poll(&one, 1, 1), &one);
+    tell();
+    masks("poll", poll(&one, 1, 30000), &one);
+    GET(read(fd, bytes, 2));
+    masks("poll", poll(&one, 1, -1), &one);
+    GET(read(fd, bytes, 3));
+    masks("ppoll", ppoll(&one, 1, &none, NULL), &one);
+    tell();
+    masks("ppoll", ppoll(&one, 1, &long_time, NULL), &one);
+    GET(read(fd, bytes, 5));
+    FD_ZERO(&reads);
+    FD_ZERO(&writes);
+    FD_SET(fd, &reads);
+    FD_SET(fd, &writes);
+    DO(select(fd + 1, &reads, &writes, NULL, NULL));
+    say("reads %d, writes %d", !!FD_ISSET(fd, &reads), !!FD_ISSET(fd, &writes));
+    tell();
+    FD_SET(fd, &reads);
+    DO(select(fd + 1, &reads, NULL, NULL, &seconds));
+    say("reads %d, time left: %d", !!FD_ISSET(fd, &reads), seconds.tv_sec >= 1);
+    GET(read(fd, bytes, 5));
+    seconds.tv_sec = 0;
+    seconds.tv_usec = 2000;
+    FD_SET(fd, &reads);
+    DO(select(fd + 1, &reads, NULL, NULL, &seconds));
+    say("reads %d, time left: %d", !!FD_ISSET(fd, &reads), seconds.tv_sec || seconds.tv_usec);
+    tell();
+    FD_SET(fd, &reads);
+    DO(pselect(fd + 1, &reads, NULL, NULL, &long_time, NULL));
+    GET(read(fd, bytes, 5));
+    tell();
+    hear();
+    until_ready(fd, POLLRDHUP);
+    masks("poll", poll(&one, 1, 30000), &one);
+    DO(read(fd, bytes, 5));
+}
+
+/* Requests and answers by epoll on both sides, as servers do it. */
+static void serve(int asks)
+{
+    int set = epoll_create1(0);
+    long all = 0, rounds = 0;
+    add(set, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
+    fcntl(fd, F_SETFL, O_NONBLOCK);
+    if (asks && write(fd, "0", 1) != 1)
+        quit("serve");
+    while (rounds < 2000) {
+        if (epoll_wait(set, list, 8, 30000) != 1)
+            quit("a round never came");
+        long now = read(fd, bytes, 3000);
+        if (now < 0 && errno == EAGAIN) {
+            say("woken for nothing");
+            continue;
+        }
+        if (now <= 0)
+            quit("serve");
+        all += now;
+        rounds++;
+        if ((!asks || rounds < 2000) && write(fd, bytes, 1) != 1)
+            quit("serve");
+    }
+    say("%ld rounds, %ld bytes", rounds, all);
+    if (!asks)
+        tell();
+    else
+        hear();
+}
+
+void one_serve(void)
+{
+    serve(1);
+}
+
+void two_serve(void)
+{
+    serve(0);
+}

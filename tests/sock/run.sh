@@ -1,0 +1,91 @@
+#!/bin/sh
+# The matrix: each case of matrix.c over TCP and over Unix sockets, with the kernel's sockets and
+# under `m3 sock run` in three settings, compared line by line. A case counts only where bytes went through a ring.
+#
+#   tests/sock/run.sh [CASE...]        the last line is: N passed, N failed
+#
+# Needs `cargo build --release` (or what CARGO_TARGET_DIR and PROFILE name), and CC (else cc).
+# Leaves nothing behind, neither files nor processes.
+set -u
+LC_ALL=C
+export LC_ALL
+
+here=$(cd "$(dirname "$0")" && pwd)
+root=$(cd "$here/../.." && pwd)
+built=${CARGO_TARGET_DIR:-$root/target}/${PROFILE:-release}
+limit=${LIMIT:-100}
+passed=0
+failed=0
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/m3-matrix.XXXXXX") || exit 3
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+M3_RUNTIME_DIR=$work/run
+TMPDIR=$work
+export M3_RUNTIME_DIR TMPDIR
+mkdir -m 700 "$work/run"
+
+for file in m3 libm3sock.so; do
+    if [ ! -f "$built/$file" ]; then
+        echo "error: there is no $built/$file; run cargo build --release first" >&2
+        exit 3
+    fi
+done
+${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
+    "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" -lpthread || exit 3
+
+common='upgrade-after = 0'
+echo "$common" >"$work/default"
+printf '%s\nring-bytes = 64\n' "$common" >"$work/tiny"
+printf '%s\nring-bytes = 256\n[test]\nalways-token = true\n' "$common" >"$work/token"
+
+# A number of a file of counters, by its place.
+counter() {
+    od -An -t u8 -j $((520 + 8 * $2)) -N 8 "$1" | tr -d ' '
+}
+
+fail() {
+    failed=$((failed + 1))
+    echo "FAIL $1"
+    [ -z "${2-}" ] || sed 's/^/  | /' "$2" | head -40
+}
+
+one() {
+    kind=$1
+    case=$2
+    ring=$3
+    if ! timeout -k 2 "$limit" "$work/matrix" "$kind" "$case" >"$work/native" 2>"$work/error" </dev/null; then
+        fail "$kind $case natively" "$work/error"
+        return
+    fi
+    for setting in default tiny token; do
+        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$setting" --counters "$work/counters" -- \
+            "$work/matrix" "$kind" "$case" >"$work/shared" 2>"$work/error" </dev/null
+        code=$?
+        diff "$work/native" "$work/shared" >"$work/difference"
+        if [ $code -ne 0 ]; then
+            echo "ended with $code" >>"$work/error"
+            cat "$work/difference" >>"$work/error"
+            fail "$kind $case $setting" "$work/error"
+        elif [ -s "$work/difference" ]; then
+            fail "$kind $case $setting: < native, > shared" "$work/difference"
+        elif [ "$ring" = yes ] && [ "$(counter "$work/counters" 0)" -eq 0 ]; then
+            fail "$kind $case $setting: no byte went through a ring"
+        else
+            passed=$((passed + 1))
+        fi
+    done
+}
+
+for case in ${*:-$("$work/matrix" --list)}; do
+    ring=yes
+    case $case in
+    -*) ring=no case=${case#-} ;;
+    esac
+    one tcp "$case" $ring
+    # Unix sockets have no urgent bytes of this kind.
+    [ "$case" = urgent ] || one unix "$case" $ring
+done
+rm -f "$M3_RUNTIME_DIR"/*
+echo "$passed passed, $failed failed"
+[ $failed -eq 0 ]
