@@ -12,10 +12,10 @@ use m3_preload::count::{self, Count};
 const SETS: usize = 128;
 /// A set that watches more is not looked at: the look would cost more than it saves.
 pub const WATCHED: usize = 64;
-/// A look that is in vain so often in a row is left out,
+/// A look that is in vain so often in a row is left out, but for one now and then: at doubling distances,
 const TIRED: u32 = 4;
-/// but for one of so many waits.
-const RETRY: u32 = 16;
+/// and at least once in so many waits.
+const RETRY: u32 = 1024;
 
 struct Set {
     /// Descriptors that refer to it; 0 is a free place.
@@ -43,7 +43,7 @@ impl Mood {
             return true;
         }
         self.vain.store(vain.wrapping_add(1).max(TIRED), Ordering::Relaxed);
-        vain.is_multiple_of(RETRY)
+        vain.is_power_of_two() || vain.is_multiple_of(RETRY)
     }
 
     fn learn(&self, hit: bool) {

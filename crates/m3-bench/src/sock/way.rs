@@ -177,8 +177,9 @@ fn library() -> Option<PathBuf> {
     }
     let exe = std::env::current_exe().ok()?;
     let beside = exe.parent()?;
-    [beside.join(LIBRARY_NAME), beside.join("../lib").join(LIBRARY_NAME)]
+    ["", "../lib/m3ipc", "../lib"]
         .into_iter()
+        .map(|place| beside.join(place).join(LIBRARY_NAME))
         .find(|path| path.is_file())
 }
 

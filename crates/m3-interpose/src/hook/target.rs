@@ -12,9 +12,9 @@ const PATH: usize = 4096;
 struct File(usize);
 
 impl File {
-    unsafe fn open(folder: c_int, path: *const c_char) -> Option<Self> {
+    unsafe fn open(folder: c_int, path: *const c_char) -> Result<Self, c_int> {
         let flags = (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK) as usize;
-        crate::raw(libc::SYS_openat, [folder as usize, path as usize, flags, 0, 0, 0]).ok().map(Self)
+        crate::raw(libc::SYS_openat, [folder as usize, path as usize, flags, 0, 0, 0]).map(Self)
     }
 
     unsafe fn read(&self, bytes: &mut [u8], offset: u64) -> usize {
@@ -56,7 +56,7 @@ unsafe fn loads(file: &File, depth: u32) -> bool {
         let Some(path) = words.next() else { return false };
         let mut room = [0_u8; 256];
         room[..path.len()].copy_from_slice(path);
-        return File::open(libc::AT_FDCWD, room.as_ptr().cast()).is_some_and(|file| loads(&file, depth - 1));
+        return File::open(libc::AT_FDCWD, room.as_ptr().cast()).is_ok_and(|file| loads(&file, depth - 1));
     }
     // A binary of our own kind: 64 bits, little end first, this machine.
     let machine = if cfg!(target_arch = "x86_64") { 62_u16 } else { 183 };
@@ -82,9 +82,15 @@ unsafe fn loads(file: &File, depth: u32) -> bool {
     })
 }
 
-/// Whether this program will have the library; one that cannot be read will not.
+/// Whether this program will have the library; one that cannot be read will not. Where there is none, nothing comes of
+/// the exec (who looks for a program tries many names), and nothing is to be given up for it.
 pub unsafe fn is_ours(folder: c_int, path: *const c_char) -> bool {
-    File::open(folder, path).is_some_and(|file| loads(&file, DEPTH))
+    match File::open(folder, path) {
+        Ok(file) => loads(&file, DEPTH),
+        Err(code) => {
+            matches!(code, libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG | libc::ELOOP | libc::EFAULT)
+        }
+    }
 }
 
 /// The same for a descriptor.
@@ -111,9 +117,10 @@ pub unsafe fn is_ours_in_path(name: *const c_char) -> bool {
         room[..folder.len()].copy_from_slice(folder);
         room[folder.len()] = b'/';
         room[folder.len() + 1..end].copy_from_slice(bytes);
-        if let Some(file) = File::open(libc::AT_FDCWD, room.as_ptr().cast()) {
+        if let Ok(file) = File::open(libc::AT_FDCWD, room.as_ptr().cast()) {
             return loads(&file, DEPTH);
         }
     }
-    false
+    // There is none.
+    true
 }

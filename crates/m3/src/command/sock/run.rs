@@ -14,11 +14,33 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
+/// A policy file, as the page shows it.
+const POLICY: &str = "\
+A policy, with what holds where nothing is said; any of it may be left out:
+  on = true
+  upgrade-after = 2      # data calls before a socket looks for its peer
+  ring-bytes = 65536     # each way; a power of two from 64 to 65536
+  spin-us = 50           # the longest look for bytes before a call sleeps; 0 is none
+  io-uring = \"refuse\"    # or \"pass\": the program moves no socket's bytes through it
+  [programs]             # names of files; deny comes before allow, no allow is all
+  deny = [\"sshd\"]
+  [users]                # numbers
+  allow = [0, 1000]
+  [ports]                # of either end of a TCP connection
+  allow = [6379, \"8000-8999\"]
+  [paths]                # beginnings of Unix sockets' names, @ for abstract ones
+  deny = [\"/run/dbus/\"]
+
+M3_SOCK_LIBRARY names libm3sock.so where it lies neither beside m3 nor in lib/m3ipc. Its policy and
+counters are passed in M3SOCK_POLICY and M3SOCK_COUNTS; M3_RUNTIME_DIR says where rings lie (else /dev/shm).
+What works and what stays in the kernel: docs/sockets.md.";
+
 /// Run an unmodified program whose local stream sockets use shared memory.
 ///
 /// TCP connections on this machine and Unix stream connections between two such programs of one user move their bytes
 /// through shared memory; everything else stays as it is. `m3 sock stat` shows what happens.
 #[derive(Args, Debug)]
+#[command(after_long_help = POLICY)]
 pub struct Run {
     #[command(flatten)]
     pub common: Common,
