@@ -116,11 +116,11 @@ fn line(row: &Row, scale: &Scale, ticks: &[f64], floor: Option<&Row>, with_rate:
 
 /// What the marks mean; once above the first figure.
 #[must_use]
-pub fn legend() -> Markup {
+pub fn legend(has_libraries: bool) -> Markup {
     html! {
         p.legend {
             span.ours { "\u{25cf} m3ipc" } " " span.floor { "\u{25cf} floor: the least that this work can cost here" }
-            " " span.k0 { "\u{25cf} the kernel\u{2019}s mechanisms" } br; "Dot: median of rounds. Thick: least to greatest round. \
+            " " span.k0 { "\u{25cf} the kernel\u{2019}s mechanisms" } " " @if has_libraries { span.p0 { "\u{25cf} libraries of others" } } br; "Dot: median of rounds. Thick: least to greatest round. \
             Thin: to the 99th percentile. Dashed line: the fastest floor. All scales are logarithmic."
         }
     }

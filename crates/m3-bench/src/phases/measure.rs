@@ -88,7 +88,7 @@ impl Taken {
         }
     }
 
-    /// What the stamps cost in place; their records are written beside.
+    /// What the stamps and their records cost in place.
     fn cost_ns(&self) -> f64 {
         self.stamped_ns - self.total_ns
     }
@@ -274,11 +274,14 @@ impl Found {
             Cost { stamp_ns: costs.bare_ns, record_ns: 0.0 }
         };
         let alone_ns = alone.total(&load);
-        let cost_ns = median(self.taken.iter().map(Taken::cost_ns)).unwrap_or(alone_ns).max(0.0);
+        // A stamp and a record of the client lie half before its first moment and half after its last: in no phase.
+        let outside_ns = if cell.mechanism == OURS { alone.stamp_ns + alone.record_ns } else { 0.0 };
+        let cost_of = |taken: &Taken| taken.cost_ns() - outside_ns;
+        let cost_ns = median(self.taken.iter().map(cost_of)).unwrap_or(alone_ns).max(0.0);
         // In place stamps are dearer or cheaper than by themselves; all alike, as far as can be told.
         let cost = alone.times(cost_ns / alone_ns.max(f64::MIN_POSITIVE));
         // Each round is compared with itself: a machine is not the same in the next one.
-        let off_of = |taken: &Taken| cut::off(taken.sum_ns, taken.total_ns + taken.cost_ns());
+        let off_of = |taken: &Taken| cut::off(taken.sum_ns, taken.total_ns + cost_of(taken));
         let off = median(self.taken.iter().map(off_of)).unwrap_or(f64::INFINITY);
         let total_ns = median(self.taken.iter().map(|taken| taken.total_ns)).unwrap_or(0.0);
         let mut by_sum: Vec<&Taken> = self.taken.iter().collect();

@@ -123,7 +123,8 @@ pub struct PhaseRecord {
     pub stamp_ns: f64,
     /// Stamps that the trip waits for.
     pub stamps: f64,
-    /// What all that stamping adds to the trip, measured in place by the client's clock: trips with stamps against those without, in turn.
+    /// What all that stamping adds to the phases, measured in place by the client's clock: trips with stamps against those without, in turn;
+    /// less the stamp and the record that lie before the first moment and after the last.
     pub cost_ns: f64,
     /// What as many stamps and records cost in a loop by themselves.
     #[serde(default)]
@@ -137,6 +138,18 @@ pub struct PhaseRecord {
 }
 
 impl PhaseRecord {
+    /// Why the sum is away from the trip by more than is allowed, as far as can be told.
+    #[must_use]
+    pub fn why(&self) -> &'static str {
+        match (self.off < 0.0, self.message.as_str()) {
+            (true, "block") => {
+                "giving the block up before the call and taking it back after it is in no phase"
+            }
+            (true, _) => "the caller's own work before the first stamp and after the last is in no phase",
+            (false, _) => "trips with stamps and without were not of the same machine; run it again",
+        }
+    }
+
     /// The time of one of T1 to T5 or of the server, less what the stamps cost.
     #[must_use]
     pub fn phase_ns(&self, phase: &str) -> f64 {

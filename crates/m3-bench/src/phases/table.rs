@@ -66,7 +66,7 @@ fn row(record: &PhaseRecord) -> Vec<String> {
         time(record.cost_ns),
         time(record.alone_ns),
         format!("{:+.1} %", record.off * 100.0),
-        if record.holds { "" } else { "<- beyond 5 %" }.into(),
+        if record.holds { String::new() } else { format!("<- beyond 5 %: {}", record.why()) },
     ]
 }
 

@@ -32,7 +32,7 @@ pub fn chapter(results: &Results) -> Option<Chapter> {
             }
             ". \u{2013}: the library has no such way of waiting, or it was not measured."
         }
-        div.scroll { table {
+        div.scroll { table.beside {
             thead { tr {
                 th { "work" } th { "m3ipc" }
                 @for (name, _) in &results.libraries { th { (name) } }

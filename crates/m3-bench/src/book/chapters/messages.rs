@@ -30,7 +30,7 @@ pub fn awake(results: &Results) -> Option<Chapter> {
             IPC3 carries one byte where something must be carried."
         }
         @if let Some(other) = second(results) { p.also { (other) "." } }
-        (legend())
+        (legend(results.rows.iter().any(|row| row.family == Family::Peer)))
         @for (test, what) in WORKS {
             h3 { (what) }
             div.pair {

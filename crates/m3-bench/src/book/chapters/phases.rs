@@ -88,7 +88,10 @@ fn stack(what: &str, records: &[&PhaseRecord]) -> Markup {
                 } }
             } }
             @if records.iter().any(|record| !record.holds) {
-                p.small { "* The sum of the phases is more than 5\u{a0}% away from the whole trip without stamps and their stated cost." }
+                p.small { "* The sum of the phases is more than 5\u{a0}% away from the whole trip without stamps and their stated cost: "
+                    @for (number, record) in records.iter().filter(|record| !record.holds).enumerate() {
+                        @if number > 0 { "; " } (record.mechanism) " " (record.message) " by " (format!("{:+.1}", record.off * 100.0)) "\u{a0}% (" (record.why()) ")"
+                    } "." }
             }
         }
     }
