@@ -115,11 +115,15 @@ pub fn watch(index: usize, fd: c_int, wanted: bool) {
 pub fn of_set(fd: c_int) -> Option<(&'static Mood, impl Fn() -> bool)> {
     let Entry::Set(index) = table::get(fd) else { return None };
     let set = ALL.get(index)?;
-    if policy::spin_ns() == 0 || set.full.load(Ordering::Relaxed) != 0 || !set.mood.wants() {
+    if policy::spin_ns() == 0 || set.full.load(Ordering::Relaxed) != 0 {
         return None;
     }
     let talks = || set.fds.iter().filter_map(|cell| crate::look::known(cell.load(Ordering::Relaxed) - 1));
     talks().next()?;
+    // Asked last: waits that have nothing to look at say nothing about looking.
+    if !set.mood.wants() {
+        return None;
+    }
     Some((&set.mood, move || talks().any(|talk| talk.has_bytes())))
 }
 
