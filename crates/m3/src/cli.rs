@@ -110,6 +110,7 @@ impl Cli {
             Command::Listen(args) => args.common.format.json,
             Command::Echo(args) => args.common.format.json,
             Command::Sock(command::sock::Sock::Stat(args)) => args.common.format.json,
+            Command::Sock(command::sock::Sock::Check(args)) => args.format.json,
             Command::Sock(command::sock::Sock::Run(args)) => args.common.format.json,
             Command::Run(args) => args.common.format.json,
             Command::Doctor(args) => args.common.format.json,

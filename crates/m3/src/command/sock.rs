@@ -1,5 +1,6 @@
 //! `m3 sock`: com-sockets, and programs whose sockets use shared memory, from the shell.
 
+pub mod check;
 pub mod run;
 pub mod shim;
 
@@ -17,6 +18,8 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 pub enum Sock {
     /// Run an unmodified program whose local stream sockets use shared memory.
     Run(run::Run),
+    /// Compare installed programs with the kernel's sockets and under `m3 sock run`.
+    Check(check::Check),
     /// Show the sockets of VMs, and the programs under `m3 sock run`: which way their bytes go.
     Stat(Stat),
 }
@@ -38,6 +41,7 @@ const HEAD: [&str; 11] =
 pub fn run(args: &Sock, out: Out) -> Result<()> {
     let args = match args {
         Sock::Run(args) => return run::run(args),
+        Sock::Check(args) => return check::run(args, out),
         Sock::Stat(args) => args,
     };
     let programs = if args.vm.is_none() { shim::programs(&args.common) } else { Vec::new() };

@@ -1,0 +1,154 @@
+//! What clients report, read from their output.
+
+/// Throughput in the unit of the case, for each second, and latency.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Figure {
+    pub rate: Option<f64>,
+    pub latency_us: Option<f64>,
+}
+
+impl Figure {
+    const fn rate(rate: f64) -> Self {
+        Self { rate: Some(rate), latency_us: None }
+    }
+}
+
+/// A number with a prefix of thousands.
+pub fn short(value: f64, unit: &str) -> String {
+    let steps = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
+    let (step, prefix) = steps.into_iter().find(|(step, _)| value >= *step).unwrap_or((1e-9, "n"));
+    format!("{:.1} {prefix}{unit}", value / step)
+}
+
+/// The first number in a text.
+fn number(text: &str) -> Option<f64> {
+    let start = text.find(|letter: char| letter.is_ascii_digit())?;
+    let rest = &text[start..];
+    let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+    rest[..end].trim_end_matches('.').parse().ok()
+}
+
+fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
+    text.split_once(word).map(|(_, rest)| rest)
+}
+
+/// A time with a unit right behind it, in microseconds.
+fn time_us(text: &str) -> Option<f64> {
+    let value = number(text)?;
+    let unit = text.trim_start().trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let scale = match unit.trim_start() {
+        unit if unit.starts_with("us") => 1.0,
+        unit if unit.starts_with("ms") => 1e3,
+        unit if unit.starts_with('s') => 1e6,
+        _ => return None,
+    };
+    Some(value * scale)
+}
+
+/// `redis-benchmark --csv`: the line of GET, requests for each second and the median in ms.
+pub fn redis(output: &str) -> Option<Figure> {
+    let line = output.lines().find(|line| line.starts_with("\"GET\""))?;
+    let cells: Vec<f64> =
+        line.split(',').skip(1).filter_map(|cell| cell.trim_matches('"').parse().ok()).collect();
+    // rps, avg, min, p50, p95, p99, max
+    Some(Figure { rate: Some(*cells.first()?), latency_us: cells.get(3).map(|ms| ms * 1e3) })
+}
+
+/// `wrk --latency`.
+pub fn wrk(output: &str) -> Option<Figure> {
+    let errors = ["Socket errors", "Non-2xx"].iter().any(|word| output.contains(word));
+    let rate = number(after(output, "Requests/sec:")?)?;
+    let latency_us = after(output, "50%").and_then(time_us);
+    (!errors && rate > 0.0).then_some(Figure { rate: Some(rate), latency_us })
+}
+
+/// `memaslap`.
+pub fn memaslap(output: &str) -> Option<Figure> {
+    Some(Figure::rate(number(after(output, "TPS:")?)?))
+}
+
+/// `iperf3 -J`.
+pub fn iperf3(output: &str) -> Option<Figure> {
+    let value: serde_json::Value = serde_json::from_str(output).ok()?;
+    let bits = value["end"]["sum_received"]["bits_per_second"].as_f64()?;
+    (bits > 0.0).then(|| Figure::rate(bits / 8.0))
+}
+
+/// `sockperf ping-pong`: half a round trip.
+pub fn sockperf(output: &str) -> Option<Figure> {
+    let latency_us = number(after(output, "percentile 50.000 =").or_else(|| after(output, "avg-latency="))?)?;
+    Some(Figure { rate: Some(1e6 / (2.0 * latency_us)), latency_us: Some(latency_us) })
+}
+
+/// `NPtcp`: the greatest rate of all sizes in megabits, and half a round trip of one byte.
+pub fn netpipe(output: &str) -> Option<Figure> {
+    let mut rates = Vec::new();
+    let mut latency_us = None;
+    for line in output.lines().filter(|line| line.contains("Mbps in")) {
+        let rate = number(after(line, "-->")?)?;
+        latency_us = latency_us.or_else(|| number(after(line, "Mbps in")?));
+        rates.push(rate);
+    }
+    let best = rates.into_iter().max_by(f64::total_cmp)?;
+    Some(Figure { rate: Some(best * 1e6 / 8.0), latency_us })
+}
+
+/// `pgbench`.
+pub fn pgbench(output: &str) -> Option<Figure> {
+    let rate = number(after(output, "tps =")?)?;
+    let latency_us = after(output, "latency average =").and_then(time_us);
+    Some(Figure { rate: Some(rate), latency_us })
+}
+
+/// `hey`.
+pub fn hey(output: &str) -> Option<Figure> {
+    let rate = number(after(output, "Requests/sec:")?)?;
+    let failed = output.contains("Error distribution");
+    (!failed && rate > 0.0).then(|| Figure::rate(rate))
+}
+
+/// A client that only has to end well and print the word.
+pub fn same(output: &str) -> Option<Figure> {
+    output.contains("same").then(Figure::default)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_clients_print_is_read() {
+        let csv = "\"test\",\"rps\",\"avg_latency_ms\",\"min_latency_ms\",\"p50_latency_ms\"\n\
+                   \"SET\",\"1.0\",\"1\",\"1\",\"1\"\n\"GET\",\"25000.50\",\"0.039\",\"0.016\",\"0.031\",\"0.1\"\n";
+        assert_eq!(redis(csv), Some(Figure { rate: Some(25000.5), latency_us: Some(31.0) }));
+        let text = "  Latency Distribution\n     50%  123.00us\n     75%  1.10ms\nRequests/sec:  45678.90\n";
+        assert_eq!(wrk(text), Some(Figure { rate: Some(45678.9), latency_us: Some(123.0) }));
+        assert_eq!(wrk(&format!("{text}  Non-2xx or 3xx responses: 3\n")), None);
+        assert_eq!(memaslap("Run time: 2.0s Ops: 9 TPS: 4321 Net_rate: 1M/s"), Some(Figure::rate(4321.0)));
+        let json = r#"{"end":{"sum_received":{"bits_per_second":8e9}}}"#;
+        assert_eq!(iperf3(json), Some(Figure::rate(1e9)));
+        let text = "sockperf: ---> percentile 50.000 =    8.000\n";
+        assert_eq!(sockperf(text).and_then(|figure| figure.latency_us), Some(8.0));
+        let text = "  0:       1 bytes  1000 times -->      0.50 Mbps in      15.10 usec\n";
+        assert_eq!(netpipe(text), Some(Figure { rate: Some(62_500.0), latency_us: Some(15.1) }));
+        let text = "latency average = 1.250 ms\ntps = 800.5 (without initial connection time)\n";
+        assert_eq!(pgbench(text), Some(Figure { rate: Some(800.5), latency_us: Some(1250.0) }));
+        assert_eq!(hey("  Requests/sec:\t1234.5\n"), Some(Figure::rate(1234.5)));
+        assert_eq!(same("other"), None);
+    }
+
+    #[test]
+    fn nothing_is_read_from_nothing() {
+        for read in [redis, wrk, memaslap, iperf3, sockperf, netpipe, pgbench, hey, same] {
+            assert_eq!(read(""), None);
+            assert_eq!(read("error: connection refused"), None);
+        }
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!(short(45_678.9, "req"), "45.7 kreq");
+        assert_eq!(short(31e-6, "s"), "31.0 us");
+        assert_eq!(short(0.0, "s"), "0.0 ns");
+    }
+}
