@@ -62,9 +62,10 @@ pub fn wrk(output: &str) -> Option<Figure> {
     (!errors && rate > 0.0).then_some(Figure { rate: Some(rate), latency_us })
 }
 
-/// `memaslap`.
-pub fn memaslap(output: &str) -> Option<Figure> {
-    Some(Figure::rate(number(after(output, "TPS:")?)?))
+/// `memcslap`: whole runs in a second.
+pub fn memcslap(output: &str) -> Option<Figure> {
+    let seconds = number(after(output, "Took")?)?;
+    (seconds > 0.0).then(|| Figure::rate(1.0 / seconds))
 }
 
 /// `iperf3 -J`.
@@ -124,7 +125,7 @@ mod tests {
         let text = "  Latency Distribution\n     50%  123.00us\n     75%  1.10ms\nRequests/sec:  45678.90\n";
         assert_eq!(wrk(text), Some(Figure { rate: Some(45678.9), latency_us: Some(123.0) }));
         assert_eq!(wrk(&format!("{text}  Non-2xx or 3xx responses: 3\n")), None);
-        assert_eq!(memaslap("Run time: 2.0s Ops: 9 TPS: 4321 Net_rate: 1M/s"), Some(Figure::rate(4321.0)));
+        assert_eq!(memcslap("\tTook 0.500 seconds to load data\n"), Some(Figure::rate(2.0)));
         let json = r#"{"end":{"sum_received":{"bits_per_second":8e9}}}"#;
         assert_eq!(iperf3(json), Some(Figure::rate(1e9)));
         let text = "sockperf: ---> percentile 50.000 =    8.000\n";
@@ -139,7 +140,7 @@ mod tests {
 
     #[test]
     fn nothing_is_read_from_nothing() {
-        for read in [redis, wrk, memaslap, iperf3, sockperf, netpipe, pgbench, hey, same] {
+        for read in [redis, wrk, memcslap, iperf3, sockperf, netpipe, pgbench, hey, same] {
             assert_eq!(read(""), None);
             assert_eq!(read("error: connection refused"), None);
         }

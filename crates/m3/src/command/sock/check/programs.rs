@@ -208,11 +208,18 @@ pub const CASES: &[Case] = &[
         ..PLAIN
     },
     Case {
-        name: "memcached, memaslap",
+        name: "memcached, memcslap",
         package: "memcached, libmemcached-tools",
+        unit: "runs",
         servers: &[&["memcached", "-l", "127.0.0.1", "-p", "{port}", "-u", "nobody"]],
-        client: &["memaslap", "-s", "127.0.0.1:{port}", "-t", "{seconds}s", "-c", "16", "-T", "1"],
-        read: figure::memaslap,
+        client: &[
+            "memcslap",
+            "--servers=127.0.0.1:{port}",
+            "--concurrency=4",
+            "--execute-number={seconds}0000",
+            "--test=set",
+        ],
+        read: figure::memcslap,
         ..PLAIN
     },
     Case {
