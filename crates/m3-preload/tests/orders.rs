@@ -15,11 +15,30 @@ use std::time::{Duration, Instant};
 
 #[derive(Clone, Debug)]
 enum Step {
-    Send { end: usize, bytes: usize, pieces: usize },
-    Receive { end: usize, bytes: usize, peek: bool },
-    Discard { end: usize, bytes: usize },
-    Ask { end: usize },
-    Pin { end: usize },
+    Send {
+        end: usize,
+        bytes: usize,
+        pieces: usize,
+    },
+    Receive {
+        end: usize,
+        bytes: usize,
+        peek: bool,
+    },
+    Discard {
+        end: usize,
+        bytes: usize,
+    },
+    Ask {
+        end: usize,
+    },
+    Pin {
+        end: usize,
+    },
+    /// As after `exec`, or in a process that received the descriptor: nothing is remembered but the descriptor.
+    Reopen {
+        end: usize,
+    },
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -35,7 +54,8 @@ fn step() -> impl Strategy<Value = Step> {
         }),
         1 => (end.clone(), size).prop_map(|(end, bytes)| Step::Discard { end, bytes }),
         1 => end.clone().prop_map(|end| Step::Ask { end }),
-        1 => end.prop_map(|end| Step::Pin { end }),
+        1 => end.clone().prop_map(|end| Step::Pin { end }),
+        1 => end.prop_map(|end| Step::Reopen { end }),
     ]
 }
 
@@ -153,6 +173,9 @@ fn play(fds: [OwnedFd; 2], steps: &[Step]) -> Result<(), TestCaseError> {
                     prop_assert_eq!(waiting == 0, end.queue.is_empty());
                 }
                 prop_assert!(!end.talk.has_bytes() || !end.queue.is_empty());
+            }
+            Step::Reopen { end } => {
+                ends[end].talk = candidate(ends[end].fd.as_raw_fd(), Birth::Found).expect("a stream socket");
             }
             Step::Pin { end } => {
                 if steps.len().is_multiple_of(4) {

@@ -194,7 +194,9 @@ impl Talk {
         }
         let Some((arena, place)) = self.place() else { return Outcome::Kernel };
         let way = self.way(arena, place, false);
-        self.attach(arena, place, &way);
+        if self.has_company(arena, place) {
+            self.attach(arena, place, &way);
+        }
         if way.load(words::way::ATTACHED) != 1 && !way.has_ring() {
             return self.plain(1, || raw::receive_waiting(fd, parts, flags));
         }
@@ -202,6 +204,7 @@ impl Talk {
             fd,
             spin: &self.spins[1],
             spin_ns: u64::from(settings().spin_ns),
+            sleeps: &self.sleeps,
             pending: &self.pending,
         };
         // What is discarded is discarded on TCP alone.
@@ -250,6 +253,8 @@ impl Talk {
     pub fn pin(&self, fd: RawFd, reason: Pin) -> bool {
         match self.phase.load(Ordering::Acquire) {
             talk::JOINED => {}
+            // After `exec` it may be in its rings.
+            talk::FRESH if self.is_known(fd) => {}
             talk::FRESH => {
                 let (from, to) = (talk::FRESH, talk::KERNEL);
                 let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);

@@ -11,26 +11,32 @@ use super::send::{broken, interrupted};
 use super::spin::Spin;
 use super::way::{Nonsense, Way};
 use super::words::way;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use libc::iovec;
 use m3_sock::door;
 use std::os::fd::RawFd;
 
 /// Tokens that may lie in the kernel at once: more is nonsense.
 const TOKENS_MAX: u64 = 1 << 22;
+/// Tokens that may lie there while bytes do.
+const SURPLUS: u64 = 32;
 /// Looks at a word that a sender is about to change, then hand-overs of the CPU.
 const LOOKS: u32 = 400;
 const YIELDS: u32 = 200;
 /// Looks of one call that found something, before it sleeps all the same.
-const WATCHES: u32 = 4096;
-/// Rounds of a call that bring nothing, before the peer is taken for one that plays with us.
-const ROUNDS: u32 = 10_000;
+const WATCHES: u32 = 64;
+/// Sleeps of a call that end with nothing, before the same: others may take what woke us.
+const SLEEPS: u32 = 10_000_000;
+/// Rounds of a look that bring nothing, before the peer is taken for one that plays with us.
+const ROUNDS: u32 = 4_000;
 
 /// What a receiver knows of its end, beside the way.
 pub(super) struct Receiver<'a> {
     pub fd: RawFd,
     pub spin: &'a Spin,
     pub spin_ns: u64,
+    /// Not 0 where the descriptor was last found to sleep in its calls: it may look before it asks.
+    pub sleeps: &'a AtomicU32,
     /// An error that the kernel told once, behind bytes that came before it.
     pub pending: &'a AtomicU64,
 }
@@ -67,7 +73,7 @@ pub(super) fn receive(way: &Way, own: &Receiver<'_>, parts: &[iovec], flags: i32
         // Many small arrivals for one call are no fault.
         rounds = if place.left() == left { rounds + 1 } else { 0 };
         left = place.left();
-        if rounds > ROUNDS {
+        if rounds > SLEEPS {
             return broken(own.fd);
         }
         // The kernel knows of limits, signals, ends and errors.
@@ -95,9 +101,10 @@ fn under_lock(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, total: usize
     }
     let peek = flags & libc::MSG_PEEK != 0;
     let all = flags & libc::MSG_WAITALL != 0 && !peek;
-    let mut waits = None;
+    let may_wait = flags & libc::MSG_DONTWAIT == 0;
+    let mut looks = own.spin_ns > 0 && may_wait && own.sleeps.load(Ordering::Relaxed) != 0 && own.spin.pays();
     for _ in 0..WATCHES {
-        let pulled = match pull(way, own, place, flags) {
+        let pulled = match pull(way, own, place, flags, !looks) {
             Ok(pulled) => pulled,
             Err(Nonsense) => return Step::Return(broken(own.fd)),
         };
@@ -112,25 +119,39 @@ fn under_lock(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, total: usize
             Pulled::Error(errno) => return Step::Return(Outcome::Failed(errno)),
             Pulled::Some | Pulled::Nothing => {}
         }
-        let waits =
-            *waits.get_or_insert_with(|| flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(own.fd));
-        if !waits {
+        let want = if peek { 0 } else { place.left() as u64 };
+        if looks {
+            // Where it brings nothing, the kernel is asked.
+            looks = way.in_ring() && watch(way, own, want);
+            continue;
+        }
+        if !may_wait || !sleeps(own) {
             return Step::Return(done_or(got, Outcome::Failed(libc::EAGAIN)));
         }
-        let want = if peek { 0 } else { place.left() as u64 };
-        if own.spin_ns == 0 || !way.in_ring() || !own.spin.pays() || !watch(way, own, want) {
-            return Step::Wait;
-        }
+        return Step::Wait;
     }
     Step::Wait
+}
+
+/// Whether calls on the descriptor sleep, as far as the descriptor has a say.
+fn sleeps(own: &Receiver<'_>) -> bool {
+    let sleeps = !raw::is_nonblocking(own.fd);
+    own.sleeps.store(u32::from(sleeps), Ordering::Relaxed);
+    sleeps
 }
 
 fn done_or(got: usize, other: Outcome) -> Outcome {
     if got > 0 { Outcome::Done(got) } else { other }
 }
 
-/// Takes what there is; under the receiver's lock.
-fn pull(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, flags: i32) -> Result<Pulled, Nonsense> {
+/// Takes what there is; under the receiver's lock. Where the ring is empty the kernel is asked why, if `asks`.
+fn pull(
+    way: &Way,
+    own: &Receiver<'_>,
+    place: &mut Place<'_>,
+    flags: i32,
+    asks: bool,
+) -> Result<Pulled, Nonsense> {
     let (peek, discard) = (flags & libc::MSG_PEEK != 0, flags & libc::MSG_TRUNC != 0);
     let before = place.left();
     for round in 0..ROUNDS {
@@ -144,7 +165,7 @@ fn pull(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, flags: i32) -> Res
             }
             if bytes < seen.filled || (peek && bytes > 0) {
                 if !peek {
-                    owe_an_edge(way, own.fd, flags);
+                    owe_an_edge(way, own, flags);
                 }
                 return Ok(Pulled::Some);
             }
@@ -160,6 +181,9 @@ fn pull(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, flags: i32) -> Res
         if turn & 1 == 1 {
             if place.left() < before {
                 return Ok(Pulled::Some);
+            }
+            if !asks {
+                return Ok(Pulled::Nothing);
             }
             match ask(way, own, turn)? {
                 Some(pulled) => return Ok(pulled),
@@ -236,28 +260,37 @@ pub(super) enum Settled {
     Error(Errno),
 }
 
+/// Whoever publishes this moment may have made bytes visible whose token is not counted yet: that is a few instructions, without a
+/// system call among them.
+fn wait_for_publisher(way: &Way) {
+    let step = way.load(way::PUBLISHING);
+    let mut round = 0;
+    while step & 1 == 1 && round < LOOKS + YIELDS && way.load(way::PUBLISHING) == step {
+        pause(round);
+        round += 1;
+    }
+}
+
 /// Where the ring was found empty: turns the door back, and takes the tokens of what was taken.
 pub(super) fn settle(way: &Way, fd: RawFd) -> Result<Settled, Nonsense> {
-    let rung = door::answer(way.word(way::DOOR));
-    if rung {
-        // The token may be on its way: it is counted, and sent, before the sender lets go of its lock.
-        let holder = way.load(way::SEND_LOCK);
-        let moved = || way.load(way::SEND_LOCK) != holder || way.load(way::TAIL) != way.load(way::HEAD);
-        let mut round = 0;
-        while holder != 0 && round < LOOKS + YIELDS && !moved() {
-            pause(round);
-            round += 1;
-        }
-    }
+    // First, so that the door is found rung for every token that was counted: one that is taken of a door that
+    // stays rung would leave the next bytes without any.
+    wait_for_publisher(way);
+    door::answer(way.word(way::DOOR));
     // Read before the ring is looked at again: all that these were sent for was taken, if that is empty.
     let sent = way.word(way::TOKENS).load(Ordering::SeqCst);
     if way.look()?.filled > 0 {
         return Ok(Settled::More);
     }
-    let mut owed = sent.wrapping_sub(way.load(way::TOKENS_TAKEN));
+    let owed = sent.wrapping_sub(way.load(way::TOKENS_TAKEN));
     if owed > TOKENS_MAX {
         return Err(Nonsense);
     }
+    Ok(take_tokens(way, fd, owed).map_or_else(Settled::Error, |()| Settled::Empty))
+}
+
+/// Takes so many tokens of those that were counted.
+fn take_tokens(way: &Way, fd: RawFd, mut owed: u64) -> Result<(), Errno> {
     let mut round = 0;
     while owed > 0 && round < LOOKS + YIELDS {
         let mut bytes = [0_u8; 256];
@@ -276,16 +309,25 @@ pub(super) fn settle(way: &Way, fd: RawFd) -> Result<Settled, Nonsense> {
                 pause(round);
                 round += 1;
             }
-            Err(errno) => return Ok(Settled::Error(errno)),
+            Err(errno) => return Err(errno),
         }
     }
-    Ok(Settled::Empty)
+    Ok(())
 }
 
-/// Bytes were left: whoever waits for edges is owed one at the next arrival. The token that lies there stays.
-fn owe_an_edge(way: &Way, fd: RawFd, flags: i32) {
-    if flags & libc::MSG_DONTWAIT != 0 || raw::is_nonblocking(fd) {
-        door::answer(way.word(way::DOOR));
+/// Bytes were left: whoever waits for edges is owed one at the next arrival. One token stays; where many lie there by now
+/// the others are taken, so that the kernel's queue never fills with them.
+fn owe_an_edge(way: &Way, own: &Receiver<'_>, flags: i32) {
+    if flags & libc::MSG_DONTWAIT == 0 && !raw::is_nonblocking(own.fd) {
+        return;
+    }
+    wait_for_publisher(way);
+    door::answer(way.word(way::DOOR));
+    let lying = way.word(way::TOKENS).load(Ordering::SeqCst).wrapping_sub(way.load(way::TOKENS_TAKEN));
+    if (SURPLUS..TOKENS_MAX).contains(&lying)
+        && let Err(errno) = take_tokens(way, own.fd, lying - 1)
+    {
+        own.pending.store(u64::from(errno.unsigned_abs()), Ordering::Relaxed);
     }
 }
 

@@ -18,6 +18,9 @@ const CHUNK_BYTES: usize = 16 * 1024;
 /// Sends that found the receiver where it was, before the kernel is asked whether it lives.
 const STALE: u64 = 8;
 
+/// Tokens that lie there, at which one that the door does not ask for is not sent.
+const UNASKED: u64 = 16;
+
 /// In place of a count: the peer was seen to end something, so that the kernel is asked at each send.
 pub(super) const SUSPECT: u64 = u64::MAX;
 
@@ -60,6 +63,9 @@ pub(super) fn send(
         Grip::Own => return interrupted(own.fd, flags),
         Grip::Stuck => return broken(own.fd),
     };
+    if held.recovered && way.load(way::PUBLISHING) & 1 == 1 {
+        way.add(way::PUBLISHING, 1);
+    }
     let total = place.left();
     if !way.in_ring() && !turn(way) {
         way.add(way::SENDING, 1);
@@ -104,7 +110,7 @@ pub(super) fn send(
 pub(super) fn to_kernel(way: &Way) {
     let turn = way.load(way::TURN);
     if turn & 1 == 1 {
-        way.word(way::TURN).store(turn + 1, Ordering::SeqCst);
+        way.word(way::TURN).store(turn.wrapping_add(1), Ordering::SeqCst);
     }
 }
 
@@ -185,18 +191,26 @@ fn put(way: &Way, own: &Sender<'_>, place: &mut Place<'_>, flags: i32, force: bo
 #[inline]
 fn publish(way: &Way, own: &Sender<'_>, seen: Seen, bytes: usize, force: bool) -> Result<(), Errno> {
     let tail = seen.tail.wrapping_add(bytes as u64);
+    let step = way.load(way::PUBLISHING) | 1;
+    way.store(way::PUBLISHING, step);
     let asked = door::publish(way.word(way::TAIL), way.word(way::DOOR), tail);
-    if !(asked || force || way.load(way::EDGES) != 0) {
-        way.add(way::SPARED, 1);
-        count::add(Count::TokensSpared, 1);
-        return Ok(());
+    let lying = way.load(way::TOKENS).wrapping_sub(way.load(way::TOKENS_TAKEN));
+    let rings = asked || ((force || way.load(way::EDGES) != 0) && lying < UNASKED);
+    if rings {
+        // Counted before it can be seen, and before the receiver stops waiting for us.
+        way.add(way::TOKENS, 1);
     }
-    token(way, own.fd)
+    way.store(way::PUBLISHING, step.wrapping_add(1));
+    if rings {
+        return token(way, own.fd);
+    }
+    way.add(way::SPARED, 1);
+    count::add(Count::TokensSpared, 1);
+    Ok(())
 }
 
-/// Sends a token. It is counted before it can be seen.
+/// Sends a token that was counted.
 fn token(way: &Way, fd: RawFd) -> Result<(), Errno> {
-    way.add(way::TOKENS, 1);
     loop {
         match raw::send_bytes(fd, &[0], libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL) {
             Err(libc::EINTR) => {}

@@ -46,6 +46,8 @@ pub struct Talk {
     searches: AtomicU32,
     /// Calls of this process that are in the kernel without the engine: sends, receives.
     pub(super) inside: [AtomicU32; 2],
+    /// 0 where the kernel was not asked yet.
+    cookie: AtomicU64,
     arena: AtomicPtr<Arena>,
     pair: AtomicU32,
     side: AtomicU32,
@@ -58,6 +60,8 @@ pub struct Talk {
     gap: [AtomicU32; 2],
     pub(super) spins: [Spin; 2],
     pub(super) pending: AtomicU64,
+    /// Not 0 where its calls were last found to sleep.
+    pub(super) sleeps: AtomicU32,
     pub(super) last: [AtomicU64; 2],
 }
 
@@ -69,6 +73,7 @@ const fn empty() -> Talk {
         next: AtomicU32::new(0),
         searches: AtomicU32::new(0),
         inside: [const { AtomicU32::new(0) }; 2],
+        cookie: AtomicU64::new(0),
         arena: AtomicPtr::new(core::ptr::null_mut()),
         pair: AtomicU32::new(0),
         side: AtomicU32::new(0),
@@ -78,6 +83,7 @@ const fn empty() -> Talk {
         gap: [const { AtomicU32::new(0) }; 2],
         spins: [const { Spin::new() }; 2],
         pending: AtomicU64::new(0),
+        sleeps: AtomicU32::new(0),
         last: [const { AtomicU64::new(0) }; 2],
     }
 }
@@ -133,6 +139,8 @@ impl Talk {
         self.gap[1].store(1, Ordering::Relaxed);
         self.next.store(settings().upgrade_after_calls, Ordering::Relaxed);
         self.pending.store(0, Ordering::Relaxed);
+        self.sleeps.store(0, Ordering::Relaxed);
+        self.cookie.store(0, Ordering::Relaxed);
         self.last[0].store(u64::MAX, Ordering::Relaxed);
         self.last[1].store(0, Ordering::Relaxed);
         self.spins.iter().for_each(Spin::reset);
@@ -176,22 +184,48 @@ impl Talk {
         way_of(arena, place.pair, number)
     }
 
-    /// A data call of a socket that has no pair yet: whether it has one now.
+    /// A data call of a socket that has no pair yet, as far as this process knows: whether it has one now.
+    ///
+    /// One that others know of (the peer, a process that shares this end) is taken at once: its ways may be in their rings.
     pub(super) fn try_join(&self, fd: RawFd) -> bool {
+        let Some(arena) = Arena::current() else { return self.give_up() };
+        if self.is_known(fd) {
+            return true;
+        }
+        let cookie = self.cookie.load(Ordering::Relaxed);
         let calls = self.calls.fetch_add(1, Ordering::Relaxed);
         if calls < self.next.load(Ordering::Relaxed) {
             return false;
         }
-        match self.join(fd) {
-            Ok(()) => true,
+        match self.search(fd, arena, cookie) {
+            Ok(place) => {
+                self.adopt(arena, place);
+                true
+            }
             Err(NoPair::Foreign) => self.give_up(),
-            Err(NoPair::Nobody | NoPair::Room) => {
+            Err(cause) => {
                 let searches = self.searches.fetch_add(1, Ordering::Relaxed);
                 self.next.store(calls.saturating_add(1 << searches.min(16)), Ordering::Relaxed);
                 // Of TCP either end is known to the kernel before the other can use it.
-                searches >= SEARCHES && self.give_up()
+                let most = if cause == NoPair::Nobody && !self.is_unix() { 1 } else { SEARCHES };
+                searches >= most && self.give_up()
             }
         }
+    }
+
+    /// Whether others know of a pair with this end, which is this process's, too, from then on.
+    pub(super) fn is_known(&self, fd: RawFd) -> bool {
+        let Some(arena) = Arena::current() else { return false };
+        let cookie = match self.cookie.load(Ordering::Relaxed) {
+            0 => diag::cookie(fd).unwrap_or(0),
+            known => known,
+        };
+        self.cookie.store(cookie, Ordering::Relaxed);
+        let place = pairs::find(arena, cookie);
+        if let Some(place) = place {
+            self.adopt(arena, place);
+        }
+        place.is_some()
     }
 
     fn give_up(&self) -> bool {
@@ -200,12 +234,14 @@ impl Talk {
     }
 
     #[cold]
-    fn join(&self, fd: RawFd) -> Result<(), NoPair> {
-        let arena = Arena::current().ok_or(NoPair::Foreign)?;
+    fn search(&self, fd: RawFd, arena: &'static Arena, cookie: u64) -> Result<Place, NoPair> {
         let family = if self.is_unix() { libc::AF_UNIX } else { libc::AF_INET };
-        let cookie = diag::cookie(fd).map_err(|_| NoPair::Foreign)?;
-        let address = Address::of(fd, family).map_err(|_| NoPair::Nobody)?;
-        let place = pairs::join(arena, cookie, &address)?;
+        // Perhaps it is not connected yet.
+        let address = Address::of(fd, family).map_err(|_| NoPair::Room)?;
+        pairs::join(arena, cookie, &address)
+    }
+
+    fn adopt(&self, arena: &'static Arena, place: Place) {
         self.pair.store(u32::try_from(place.pair).unwrap_or(0), Ordering::Relaxed);
         self.side.store(u32::try_from(place.side).unwrap_or(0), Ordering::Relaxed);
         self.state.store(place.state, Ordering::Relaxed);
@@ -213,8 +249,13 @@ impl Talk {
         if self.edges.load(Ordering::Acquire) != 0 {
             self.way(arena, place, false).store(way::EDGES, 1);
         }
+        arena.word(Arena::pair_offset(place.pair) + pair::JOINED[place.side]).store(1, Ordering::Release);
         let _ = self.phase.compare_exchange(FRESH, JOINED, Ordering::AcqRel, Ordering::Relaxed);
-        Ok(())
+    }
+
+    /// Whether a process of the other end knows of the pair: else everything is the kernel's, in one call.
+    pub(super) fn has_company(&self, arena: &'static Arena, place: Place) -> bool {
+        arena.word(Arena::pair_offset(place.pair) + pair::JOINED[1 - place.side]).load(Ordering::Acquire) != 0
     }
 
     /// Says that every receive of this end goes through the engine, where none is in the kernel without it.

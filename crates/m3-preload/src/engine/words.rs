@@ -56,6 +56,8 @@ pub(super) mod pair {
     pub(crate) const PROCESSES: [usize; 2] = [128, 136];
     /// Not 0 where a process closed its last descriptor of this end.
     pub(crate) const CLOSED: [usize; 2] = [144, 152];
+    /// Not 0 where a process of this end knows of the pair.
+    pub(crate) const JOINED: [usize; 2] = [160, 168];
     /// The way whose sender is the lesser end, and the other.
     pub(crate) const WAYS: [usize; 2] = [512, 1024];
 }
@@ -80,6 +82,8 @@ pub(super) mod way {
     /// Not 0: never again through the ring.
     pub(crate) const PINNED: usize = 56;
     // The door's line.
+    /// Odd while bytes are published and the token for them, if any, is not counted.
+    pub(crate) const PUBLISHING: usize = 80;
     /// See `m3_sock::door`.
     pub(crate) const DOOR: usize = 64;
     /// The CPU that the sender was last seen on.

@@ -247,10 +247,20 @@ fn speed() {
                     end.receive_all(&mut message).unwrap();
                 };
                 (0..1000).for_each(|_| trip());
+                let counts = [Count::Tokens, Count::SpinHits, Count::SpinMisses, Count::SpinNs];
+                let before = counts.map(count::read);
                 let began = Instant::now();
                 (0..rounds).for_each(|_| trip());
-                line +=
-                    &format!("  {name} {:.2} us", began.elapsed().as_secs_f64() * 1e6 / f64::from(rounds));
+                let [tokens, hits, misses, spin_ns] =
+                    [0, 1, 2, 3].map(|at| count::read(counts[at]) - before[at]);
+                let took = began.elapsed();
+                if engine {
+                    println!(
+                        "    {name}: {tokens} tokens, {hits} looks paid, {misses} not, {} us each",
+                        spin_ns / 1000 / (hits + misses).max(1)
+                    );
+                }
+                line += &format!("  {name} {:.2} us", took.as_secs_f64() * 1e6 / f64::from(rounds));
             }
             println!("{line}");
         }
