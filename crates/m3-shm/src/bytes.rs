@@ -2,15 +2,18 @@
 //!
 //! # Safety
 //! The range is checked against the mapping before anything is touched. Short runs move by relaxed atomics; long ones by
-//! one string instruction, which is no access of the language: a peer that writes meanwhile makes
+//! machine code, which is no access of the language: a peer that writes meanwhile makes
 //! the copy mixed, never undefined. Order comes from the word that is published before or after.
 #![allow(unsafe_code)]
 
 use crate::region::{Observed, Shared};
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-/// Below this the string instruction takes longer to begin than atomics to end, in bytes.
-const LONG_BYTES: usize = 256;
+/// Below this relaxed atomics are as fast as machine code, in bytes; at least a line of [`copy_long`].
+const LONG_BYTES: usize = 128;
+/// What one turn of [`copy_long`] copies, in bytes.
+#[cfg(target_arch = "x86_64")]
+const LINE_BYTES: usize = 64;
 const WORD_BYTES: usize = 8;
 
 /// Checks that a run lies inside.
@@ -89,19 +92,39 @@ fn get_short(mut from: *mut u8, bytes: &mut [u8]) {
     }
 }
 
-/// Copies by one instruction.
+/// Copies by lines of 64 bytes in four registers, the last of them up to the end, over what was copied before. Not by the string
+/// instruction: where the destination lies a few bytes behind the source, modulo a page, that copies 2.7 GB/s instead
+/// of 50 on CPUs of today, and a page that is read into a buffer from malloc(3) is just that.
 ///
 /// # Safety
-/// `count` bytes from `from` can be read, as many from `to` written; the two do not overlap.
+/// `count` bytes from `from` can be read, as many from `to` written, at least a line; the two do not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize) {
-    // SAFETY: by the caller; the direction flag is clear by the calling convention. Without `nomem` it is a barrier for the compiler.
+    debug_assert!(count >= LINE_BYTES);
+    let last = count - LINE_BYTES;
+    // SAFETY: by the caller: the lines at 0, 64 and so on below `last`, and the one at `last`, lie within the `count` bytes.
+    // SSE2 is of every x86-64. Without `nomem` it is a barrier for the compiler.
     unsafe {
         core::arch::asm!(
-            "rep movsb",
-            inout("rcx") count => _, inout("rdi") to => _, inout("rsi") from => _,
-            options(nostack, preserves_flags)
+            "2:",
+            "cmp {at}, {last}",
+            "cmovae {at}, {last}",
+            "movups {a}, [{from} + {at}]",
+            "movups {b}, [{from} + {at} + 16]",
+            "movups {c}, [{from} + {at} + 32]",
+            "movups {d}, [{from} + {at} + 48]",
+            "movups [{to} + {at}], {a}",
+            "movups [{to} + {at} + 16], {b}",
+            "movups [{to} + {at} + 32], {c}",
+            "movups [{to} + {at} + 48], {d}",
+            "add {at}, 64",
+            "cmp {at}, {count}",
+            "jb 2b",
+            at = inout(reg) 0_usize => _, last = in(reg) last, count = in(reg) count,
+            from = in(reg) from, to = in(reg) to,
+            a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
+            options(nostack)
         );
     }
 }
@@ -127,7 +150,7 @@ mod tests {
     fn runs_of_any_length_at_any_offset_come_out_as_they_went_in() {
         let memory = m3_sys::create_memory("m3-test", 8192).unwrap();
         let (writer, reader) = (Shared::map(&memory, 8192).unwrap(), Observed::map(&memory, 8192).unwrap());
-        for length in (0..70).chain([255, 256, 257, 1000, 4096]) {
+        for length in (0..70).chain(126..200).chain([255, 256, 257, 1000, 4096]) {
             for offset in [0, 1, 7, 8, 4090] {
                 let sent: Vec<u8> = (1..=251).cycle().step_by(7).take(length).collect();
                 writer.put(offset, &[0; 4100]);

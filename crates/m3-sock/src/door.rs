@@ -32,13 +32,37 @@ fn watching(until: u64) -> u64 {
 /// Publishes that bytes up to `tail` are there; `true` where a bell must be rung for them.
 #[inline]
 pub fn publish(tail_word: &impl Word64, door: &impl Word64, tail: u64) -> bool {
+    announce(tail_word, tail);
+    call(door, tail)
+}
+
+/// The first half of [`publish`]: bytes up to `tail` are there. Whoever says so [calls](call) before he leaves, unless the
+/// receiver has come by itself.
+#[inline]
+pub fn announce(tail_word: &impl Word64, tail: u64) {
     tail_word.swap(tail, Ordering::SeqCst);
     tail_word.fence_after_update(); // pairs with `answer`, `watch` and `rest`, after which the tail is read
+}
+
+/// Whether the receiver must be called for the bytes up to `tail`, as the door stands now.
+#[inline]
+pub fn needs_call(door: &impl Word64, tail: u64) -> bool {
+    let seen = door.load(Ordering::SeqCst);
+    match seen & STATE {
+        RUNG => false,
+        // Positions are below 2^62: a stream of a terabyte a second would take months to get there.
+        WATCHING => seen >> SHIFT < tail,
+        _ => true,
+    }
+}
+
+/// The second half: `true` where a bell must be rung.
+#[inline]
+pub fn call(door: &impl Word64, tail: u64) -> bool {
     for _ in 0..TRIES {
         let seen = door.load(Ordering::SeqCst);
         match seen & STATE {
             RUNG => return false,
-            // Positions are below 2^62: a stream of a terabyte a second would take months to get there.
             WATCHING if seen >> SHIFT >= tail => return false,
             _ => {}
         }

@@ -10,6 +10,11 @@ use m3_sys::Errno;
 use m3_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, way};
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
+/// How long a receiver is given to come by itself before a bell is rung for it, in ticks: less than a bell costs, which is a call of
+/// the system's on both sides.
+const GRACE_TICKS: u64 = 1_200;
+/// Sends after which one that did not come is given that again: the first time, and at most.
+const SKIPS: (u32, u32) = (2, 128);
 
 /// The sender's side of a way. All numbers are its own; the shared ones are told, never believed.
 #[derive(Debug)]
@@ -24,6 +29,9 @@ pub(crate) struct Outgoing {
     next: u64,
     blocks: [u32; SOCK_CREDITS],
     spared: u64,
+    /// Sends for which the bell is rung at once, and how many those are the next time that a receiver does not come.
+    at_once: u32,
+    skips: u32,
     cpu: u32,
 }
 
@@ -44,7 +52,18 @@ impl Outgoing {
     pub(crate) fn new(way: Way) -> Self {
         way.pair.pool.open();
         let blocks = [0; SOCK_CREDITS];
-        Self { way, tail: 0, head: 0, first: 0, next: 0, blocks, spared: 0, cpu: u32::MAX }
+        Self {
+            way,
+            tail: 0,
+            head: 0,
+            first: 0,
+            next: 0,
+            blocks,
+            spared: 0,
+            at_once: 0,
+            skips: SKIPS.0,
+            cpu: u32::MAX,
+        }
     }
 
     pub(crate) fn tail(&self) -> u64 {
@@ -106,7 +125,7 @@ impl Outgoing {
     /// Puts as much as there is room for into blocks: how much, and whether the bell must be rung.
     #[inline]
     pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), Errno> {
-        let (mut done, mut ring) = (0, false);
+        let (mut done, mut ring, mut unheard) = (0, false, false);
         while done < bytes.len() && self.has_room()? {
             let offset = below(self.tail, SOCK_BLOCK_BYTES);
             let count = (SOCK_BLOCK_BYTES - offset).min(bytes.len() - done);
@@ -115,15 +134,42 @@ impl Outgoing {
             self.tail += count as u64;
             done += count;
             // Each block at once: the receiver copies one while we fill the next.
-            let rings = door::publish(self.way.word(way::TAIL), self.way.word(way::DOOR), self.tail);
-            if rings {
-                ring = true;
-            } else {
-                self.spared += 1;
-                self.way.word(way::SPARED).store(self.spared, Ordering::Relaxed);
+            door::announce(self.way.word(way::TAIL), self.tail);
+            unheard = door::needs_call(self.way.word(way::DOOR), self.tail);
+            if unheard && self.at_once > 0 {
+                ring |= door::call(self.way.word(way::DOOR), self.tail);
+                unheard = false;
             }
         }
+        if unheard && !self.comes() {
+            ring |= door::call(self.way.word(way::DOOR), self.tail);
+        }
+        self.at_once = self.at_once.saturating_sub(1);
+        if !ring && done > 0 {
+            self.spared += 1;
+            self.way.word(way::SPARED).store(self.spared, Ordering::Relaxed);
+        }
         Ok((done, ring))
+    }
+
+    /// Whether the receiver, who does not look just now, comes by itself within the time that a bell would cost: one that takes
+    /// bytes as fast as they are sent is between two calls most of the time that it is not in one.
+    fn comes(&mut self) -> bool {
+        let began = m3_sys::ticks();
+        loop {
+            let unheard = door::needs_call(self.way.word(way::DOOR), self.tail);
+            // What it says it has taken decides whether it is called, and nothing else.
+            if !unheard || self.way.word(way::HEAD).load(Ordering::Acquire) >= self.tail {
+                self.skips = SKIPS.0;
+                return true;
+            }
+            if m3_sys::ticks().wrapping_sub(began) > GRACE_TICKS {
+                self.at_once = self.skips;
+                self.skips = (2 * self.skips).min(SKIPS.1);
+                return false;
+            }
+            m3_sys::relax();
+        }
     }
 
     /// Tells, where that has changed, on which CPU the sender runs.

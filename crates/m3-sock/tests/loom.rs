@@ -47,6 +47,8 @@ impl Word64 for Word {
 struct Shared {
     tail: Word,
     door: Word,
+    /// How far the receiver has taken.
+    head: Word,
     /// Bells that lie in the socket.
     bells: AtomicU64,
 }
@@ -54,11 +56,16 @@ struct Shared {
 impl Shared {
     fn new(fenced: bool) -> Arc<Self> {
         let word = || Word(AtomicU64::new(0), fenced);
-        Arc::new(Self { tail: word(), door: word(), bells: AtomicU64::new(0) })
+        Arc::new(Self { tail: word(), door: word(), head: word(), bells: AtomicU64::new(0) })
     }
 
     fn publish(&self, tail: u64) {
-        if door::publish(&self.tail, &self.door, tail) {
+        door::announce(&self.tail, tail);
+        // As `Outgoing::comes`: once is enough, the checker stops the thread in between wherever it can.
+        if !door::needs_call(&self.door, tail) || self.head.load(Ordering::Acquire) >= tail {
+            return;
+        }
+        if door::call(&self.door, tail) {
             self.bells.fetch_add(1, Ordering::SeqCst);
         }
     }
@@ -74,6 +81,7 @@ fn receive(shared: &Shared, head: &mut u64, stale: &mut u64, want: u64) {
     let take = |head: &mut u64, left: &mut u64| {
         let count = (shared.tail() - *head).min(*left);
         *head += count;
+        shared.head.store(*head, Ordering::Release);
         *left -= count;
         count > 0
     };

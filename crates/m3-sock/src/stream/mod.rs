@@ -16,6 +16,7 @@ use crate::party::Party;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use m3_sys::{Errno, Way, end_way};
 use m3_wire::SockSeat;
+use m3_wire::sock::way;
 use receive::Receiving;
 use send::Sending;
 use std::io::{self, Read, Write};
@@ -45,6 +46,8 @@ pub(crate) struct Connection {
     pub(crate) pair: Arc<Pair>,
     party: Arc<Party>,
     seat: SockSeat,
+    /// What this side sends on.
+    out: crate::pair::Way,
     nonblocking: AtomicBool,
     asked_ticks: AtomicU64,
     /// This side sends no more.
@@ -61,6 +64,12 @@ impl Connection {
     /// Whether senders are to ask the kernel each time.
     pub(crate) fn is_suspect(&self) -> bool {
         self.suspect.load(Ordering::Relaxed)
+    }
+
+    /// Whether the other side says that it has taken everything that this one sent: what it left in its socket then were bells.
+    pub(crate) fn is_all_taken(&self) -> bool {
+        let word = |at| self.out.word(at).load(Ordering::Acquire);
+        word(way::HEAD) == word(way::TAIL) && word(way::TAKEN) == word(way::GIVEN)
     }
 
     /// Gets the other side's pool, where it can be had and is not mapped yet.
@@ -103,6 +112,7 @@ impl Stream {
             pair,
             party,
             seat,
+            out: out.clone(),
             nonblocking: AtomicBool::new(false),
             asked_ticks: AtomicU64::new(0),
             ended: AtomicBool::new(false),

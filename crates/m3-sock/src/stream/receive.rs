@@ -12,6 +12,9 @@ use m3_link::{Pace, Step, Strategy};
 use m3_sys::{Errno, Taking, receive_bytes};
 use m3_wire::sock::way;
 
+/// Looks for a bell that is on its way, where the connection ends.
+const LAST_LOOKS: u32 = 64;
+
 /// Records that a call which does not wait reads at most before it says that there is nothing.
 const TRIES: u32 = 64;
 
@@ -81,8 +84,11 @@ impl Receiving {
                 }
                 return Ok(got);
             }
-            if let Some(errno) = self.pending.take() {
-                return Err(errno);
+            match self.pending.take() {
+                // A bell that was on its way when the other side ended is nothing that it did not read.
+                Some(Errno::CONNRESET) if connection.is_all_taken() => {}
+                Some(errno) => return Err(errno),
+                None => {}
             }
             if bytes.is_empty() {
                 return Ok(0);
@@ -288,6 +294,12 @@ impl Receiving {
 
     /// The connection ends here: bells without bytes must not look like bytes that were never read.
     pub(super) fn end(&mut self, connection: &Connection) {
-        let _ = self.try_settle(connection);
+        for _ in 0..LAST_LOOKS {
+            if self.try_settle(connection).is_err() || self.stale == 0 || self.due.is_some() {
+                return;
+            }
+            // Its door has been turned and it is not in the socket yet.
+            std::thread::yield_now();
+        }
     }
 }
