@@ -4,6 +4,7 @@ use crate::control::{Belonging, unexpected};
 use crate::error::SockError;
 use crate::listener::Listener;
 use crate::party::Party;
+use crate::spare::Spare;
 use crate::stream::Stream;
 use m3_sys::Errno;
 use m3_wire::{Reply, SockInfo, SockKind, SockReply, SockRequest};
@@ -130,12 +131,21 @@ impl Domain {
     pub fn connect_from(&self, to: SocketAddrV4, from: u16, wait: bool) -> Result<Stream, SockError> {
         // As everywhere, no address means this very host.
         let address = if to.ip().is_unspecified() { self.address() } else { *to.ip() };
-        let request = SockRequest::Connect { address: u32::from(address), port: to.port(), from };
+        let target = (u32::from(address), to.port());
+        if from == 0
+            && let Some((spare, pair)) = self.party.open_spare(target)
+        {
+            return Ok(Stream::new(Arc::clone(&self.party), pair, spare.socket, spare.seat)?);
+        }
         loop {
-            match self.party.ask(request.clone()) {
-                Ok((Reply::Sock(SockReply::Connected(seat)), mut fds)) if !fds.is_empty() => {
+            let spares = if from == 0 { self.party.wish(target) } else { 0 };
+            let request = SockRequest::Connect { address: target.0, port: target.1, from, spares };
+            match self.party.ask(request) {
+                Ok((Reply::Sock(SockReply::Connected(seat, spares)), mut fds)) if !fds.is_empty() => {
                     let socket = fds.remove(0);
+                    let sockets = fds.split_off(if seat.with_pair { fds.len().min(2) } else { 0 });
                     let pair = self.party.pair(&seat, &fds)?;
+                    self.party.keep_spares(target, Spare::all(spares, sockets));
                     return Ok(Stream::new(Arc::clone(&self.party), pair, socket, seat)?);
                 }
                 Ok(_) => return Err(unexpected()),

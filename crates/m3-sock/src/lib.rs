@@ -42,6 +42,7 @@ mod pair;
 mod party;
 mod pool;
 mod record;
+mod spare;
 mod stream;
 
 #[cfg(feature = "tokio")]

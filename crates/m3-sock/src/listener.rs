@@ -2,34 +2,43 @@
 //!
 //! Each arrives as one packet of the daemon's with its descriptors, so the queue is the kernel's. What a program polls
 //! is an epoll that holds the socket they come through: a successor of a killed daemon brings another socket,
-//! and the descriptor stays the same.
+//! and the descriptor stays the same. The same epoll holds the sockets of connections that were prepared (see `spare`).
 
 use crate::error::SockError;
+use crate::pair::Pair;
 use crate::party::Party;
+use crate::spare::Spare;
 use crate::stream::Stream;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use m3_sys::{Errno, Poll};
 use m3_wire::{SockArrival, SockKind};
+use std::collections::HashMap;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Longest frame of an arrival, in bytes.
-const FRAME_BYTES: usize = 256;
+const FRAME_BYTES: usize = 1024;
+/// The token of the socket that connections come through; spares have others.
+const SOCKET: u64 = 0;
 
 /// What connections come through.
 #[derive(Debug)]
 pub(crate) struct Intake {
     poll: Poll,
     socket: Mutex<Arc<OwnedFd>>,
+    /// Connections that were prepared, by their tokens.
+    spares: Mutex<HashMap<u64, (Spare, Arc<Pair>)>>,
+    next: AtomicU64,
 }
 
 impl Intake {
     pub(crate) fn new(socket: OwnedFd) -> Result<Self, Errno> {
         let poll = Poll::new()?;
-        poll.add(&socket, 0)?;
-        Ok(Self { poll, socket: Mutex::new(Arc::new(socket)) })
+        poll.add(&socket, SOCKET)?;
+        let socket = Mutex::new(Arc::new(socket));
+        Ok(Self { poll, socket, spares: Mutex::default(), next: AtomicU64::new(SOCKET + 1) })
     }
 
     fn socket(&self) -> Arc<OwnedFd> {
@@ -41,9 +50,46 @@ impl Intake {
         let socket = socket.try_clone().map_err(|_cause| Errno::MFILE)?;
         let mut current = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.poll.remove(&*current);
-        self.poll.add(&socket, 0)?;
+        self.poll.add(&socket, SOCKET)?;
         *current = Arc::new(socket);
         Ok(())
+    }
+
+    fn spares(&self) -> MutexGuard<'_, HashMap<u64, (Spare, Arc<Pair>)>> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for a connection that was prepared to be opened.
+    fn expect(&self, spare: Spare, pair: Arc<Pair>) -> Result<(), Errno> {
+        let token = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut spares = self.spares();
+        self.poll.add(&spare.socket, token)?;
+        spares.insert(token, (spare, pair));
+        Ok(())
+    }
+
+    /// One that was opened; those whose other side has gone are told of to `gone`.
+    fn opened(&self, gone: impl Fn(&Spare)) -> Result<Option<(Spare, Arc<Pair>)>, Errno> {
+        if self.spares().is_empty() {
+            return Ok(None);
+        }
+        let mut ready = Vec::new();
+        self.poll.wait(&mut ready, Some(0))?;
+        for event in ready {
+            let mut spares = self.spares();
+            let Some((spare, _)) = spares.get(&event.token) else { continue };
+            let is_opened = spare.is_opened();
+            if is_opened == Ok(false) {
+                continue;
+            }
+            let _ = self.poll.remove(&spare.socket);
+            let found = spares.remove(&event.token);
+            match is_opened {
+                Ok(_) => return Ok(found),
+                Err(_ended) => found.iter().for_each(|(spare, _)| gone(spare)),
+            }
+        }
+        Ok(None)
     }
 }
 
@@ -93,6 +139,9 @@ impl Listener {
     pub fn take(&self, wait: bool, limit_ns: u64) -> Result<Stream, SockError> {
         let mut frame = [0; FRAME_BYTES];
         loop {
+            if let Some((spare, pair)) = self.intake.opened(|spare| self.party.closed(&spare.seat))? {
+                return Ok(Stream::new(Arc::clone(&self.party), pair, spare.socket, spare.seat)?);
+            }
             let socket = self.intake.socket();
             match m3_sys::receive_packet(&*socket, &mut frame, false, true) {
                 // Nothing ever comes through this socket again.
@@ -126,17 +175,28 @@ impl Listener {
 
     fn arrival(&self, frame: &[u8], mut fds: Vec<OwnedFd>) -> Result<Stream, SockError> {
         let arrival = m3_wire::decode::<SockArrival>(frame);
-        let (Ok(SockArrival(seat)), false) = (arrival, fds.is_empty()) else {
+        let (Ok(SockArrival(seat, spares)), false) = (arrival, fds.is_empty()) else {
             return Err(SockError::new(Errno::CONNABORTED, "an arrival that is none"));
         };
         let socket = fds.remove(0);
+        let sockets = fds.split_off(if seat.with_pair { fds.len().min(2) } else { 0 });
         let pair = self.party.pair(&seat, &fds)?;
+        for spare in Spare::all(spares, sockets) {
+            let seat = spare.seat;
+            // Without memory for it the connecting side finds it closed, and asks.
+            if self.intake.expect(spare, Arc::clone(&pair)).is_err() {
+                self.party.closed(&seat);
+            }
+        }
         Ok(Stream::new(Arc::clone(&self.party), pair, socket, seat)?)
     }
 }
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        if self.party.is_here() {
+            self.intake.spares().drain().for_each(|(_, (spare, _))| self.party.closed(&spare.seat));
+        }
         self.party.release(SockKind::Stream, self.port);
     }
 }

@@ -16,7 +16,9 @@ use crate::pool::Pool;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3_shm::{Observed, Shared};
 use m3_sys::{Errno, ForkGuard};
-use m3_wire::sock::{SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS, way};
+use m3_wire::sock::{
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS, way,
+};
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -64,6 +66,19 @@ impl Pair {
     #[inline]
     pub(crate) fn is_here(&self) -> bool {
         self.guard.is_original()
+    }
+
+    /// Whether the daemon says that the two are not in one VM any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.control.word64(SOCK_OVER).load(Ordering::Acquire) != 0
+    }
+
+    /// Says that a connection that was prepared is open: for whoever lists connections.
+    pub(crate) fn open(&self, slot: usize) {
+        if slot < SOCK_SLOTS {
+            let word = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + way::OPENED;
+            self.control.word64(word).store(1, Ordering::Release);
+        }
     }
 
     /// Says that our pool can be had.

@@ -4,6 +4,7 @@ use crate::control::{Answer, Belonging, Control, Failed, Joined, unexpected};
 use crate::error::SockError;
 use crate::listener::Intake;
 use crate::pair::Pair;
+use crate::spare::{Spare, Spares, Target};
 use m3_sys::{Errno, ForkGuard};
 use m3_wire::{Reply, Request, SockKind, SockReply, SockRequest, SockSeat};
 use std::collections::{BTreeMap, HashMap};
@@ -30,6 +31,7 @@ pub(crate) struct Party {
     control: Mutex<Control>,
     held: Mutex<BTreeMap<(SockKind, u16), Held>>,
     pairs: Mutex<HashMap<(u64, usize), Arc<Pair>>>,
+    spares: Mutex<Spares>,
     guard: ForkGuard,
 }
 
@@ -47,6 +49,7 @@ impl Party {
             control: Mutex::new(control),
             held: Mutex::default(),
             pairs: Mutex::default(),
+            spares: Mutex::default(),
             guard,
         })
     }
@@ -92,6 +95,8 @@ impl Party {
 
     /// Joins again at a successor, and tells it of the ports.
     fn revive(&self, control: &mut Control) -> Result<(), SockError> {
+        // It knows of none of them.
+        drop(lock(&self.spares).clear());
         let (mut fresh, _) = self.belonging.join(Some(self.joined.domain))?;
         for ((kind, port), held) in lock(&self.held).iter() {
             let (kind, port) = (*kind, *port);
@@ -146,6 +151,39 @@ impl Party {
         }
     }
 
+    /// A connection to there that was prepared, opened now.
+    pub(crate) fn open_spare(&self, to: Target) -> Option<(Spare, Arc<Pair>)> {
+        while self.guard.is_original() {
+            let spare = lock(&self.spares).take(to)?;
+            let key = (spare.seat.pair, usize::from(spare.seat.side));
+            let pair = lock(&self.pairs).get(&key).map(Arc::clone).filter(|pair| !pair.is_over());
+            if let Some(pair) = pair {
+                pair.open(usize::from(spare.seat.slot));
+                if spare.knock() {
+                    return Some((spare, pair));
+                }
+            }
+            self.closed(&spare.seat);
+        }
+        None
+    }
+
+    /// How many connections to have prepared with the next one to there.
+    pub(crate) fn wish(&self, to: Target) -> u8 {
+        lock(&self.spares).wish(to)
+    }
+
+    /// Keeps what was prepared.
+    pub(crate) fn keep_spares(&self, to: Target, spares: Vec<Spare>) {
+        let dropped = lock(&self.spares).put(to, spares);
+        dropped.iter().for_each(|spare| self.closed(&spare.seat));
+    }
+
+    /// Whether this is the process that joined, not a child by fork.
+    pub(crate) fn is_here(&self) -> bool {
+        self.guard.is_original()
+    }
+
     /// The pair of a connection, mapped where it is new.
     pub(crate) fn pair(&self, seat: &SockSeat, fds: &[OwnedFd]) -> Result<Arc<Pair>, SockError> {
         let (id, side) = (seat.pair, usize::from(seat.side));
@@ -159,6 +197,7 @@ impl Party {
         pair.offer();
         // Those without connections serve the next one of the two; of peers that have gone they are of no use.
         if pairs.len() >= IDLE_PAIRS_MAX {
+            lock(&self.spares).clear().iter().for_each(|spare| self.closed(&spare.seat));
             pairs.retain(|_, pair| Arc::strong_count(pair) > 1 || !self.forget(pair));
         }
         pairs.insert((id, side), Arc::clone(&pair));

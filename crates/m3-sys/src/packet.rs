@@ -16,7 +16,7 @@ use rustix::net::{
 use std::path::Path;
 
 /// The most descriptors that travel with one packet.
-pub const PACKET_FDS_MAX: usize = 4;
+pub const PACKET_FDS_MAX: usize = 8;
 
 /// What came with one packet.
 #[derive(Debug)]

@@ -22,6 +22,10 @@ pub const SOCK_HEAD_BYTES: usize = 4096;
 pub const SOCK_SLOT_BYTES: usize = 1024;
 /// Size of a control region, in bytes.
 pub const SOCK_CONTROL_BYTES: usize = SOCK_HEAD_BYTES + SOCK_SLOTS * SOCK_SLOT_BYTES;
+/// Connections that are prepared beside one that is asked for, at most: as many descriptors go with one packet.
+pub const SOCK_SPARES_MAX: usize = 7;
+/// Where the daemon says, in the head of a control region, that its parties are no longer in one VM.
+pub const SOCK_OVER: usize = 128;
 /// The highest number of a domain in the default network.
 pub const SOCK_DOMAIN_MAX: u32 = 65_532;
 
@@ -54,6 +58,8 @@ pub mod way {
     pub const SPARED: usize = 136;
     /// Records that carried bytes.
     pub const OVERFLOWS: usize = 144;
+    /// Of side 0: a connection that was prepared is open.
+    pub const OPENED: usize = 152;
     /// Numbers of the blocks, 32 bits each.
     pub const BLOCKS: usize = 192;
     /// Size of a way, in bytes.
@@ -119,7 +125,8 @@ pub enum SockRequest {
         /// The port.
         port: u16,
     },
-    /// A connection. Answer: `Connected`, with the socket, and the pair where it is new.
+    /// A connection, and as many that are prepared. Answer: `Connected`, with the socket, the pair where it is new, and the sockets of
+    /// those that were prepared.
     Connect {
         /// To this address.
         address: u32,
@@ -127,6 +134,8 @@ pub enum SockRequest {
         port: u16,
         /// From this port; any free one for 0.
         from: u16,
+        /// Further ones, to be opened without asking; at most [`SOCK_SPARES_MAX`] are given, perhaps none.
+        spares: u8,
     },
     /// The pair is mapped. No answer.
     Mapped {
@@ -200,8 +209,8 @@ pub enum SockReply {
     },
     /// A port.
     Port(u16),
-    /// A connection.
-    Connected(SockSeat),
+    /// A connection, and those that were prepared beside it.
+    Connected(SockSeat, Vec<SockSeat>),
     /// Addresses.
     Addresses(Vec<u32>),
     /// Sockets, and where to ask on from.
@@ -246,6 +255,6 @@ pub struct SockInfo {
 }
 
 /// What comes through a listener: one connection, with the socket, and the pair where the party has not
-/// said yet that it mapped it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SockArrival(pub SockSeat);
+/// said yet that it mapped it. Then those that were prepared, with their sockets: each is one once a bell comes through it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SockArrival(pub SockSeat, pub Vec<SockSeat>);

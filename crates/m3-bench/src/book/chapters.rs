@@ -10,6 +10,7 @@ mod messages;
 mod pairs;
 mod papers;
 mod phases;
+mod sockets;
 mod tables;
 
 use maud::Markup;
@@ -43,6 +44,7 @@ pub fn all(output: &Output, results: &Results) -> Vec<Chapter> {
         memory::attach(results),
         memory::handover(results),
         memory::pieces(results),
+        sockets::chapter(results),
         death::chapter(results),
         libraries::chapter(results),
         costs::chapter(results),

@@ -60,6 +60,8 @@ fn wanted(from: &str, json: &Value) -> Option<f64> {
         "max_ns" => rounds(row).iter().flat_map(pairs).map(|pair| pair.0).fold(0.0, f64::max),
         "per_s" => middle(row, "per_s"),
         "cpu_ns_per_op" => middle(row, "cpu_ns_per_op"),
+        "cpu_per_byte" => middle(row, "cpu_ns_per_op") / row["bytes"].as_f64()?,
+        "bells" => middle(row, "bells_per_op"),
         "switches" => middle(row, "switches_per_op"),
         "gb" => row["bytes"].as_f64()? / ns(row),
         _ => return None,
@@ -91,7 +93,7 @@ fn pairs(round: &Value) -> Vec<(f64, f64)> {
 
 /// The time of a row: of a stream between two blocks; below a microsecond that of blocks timed as a whole.
 fn ns(row: &Value) -> f64 {
-    if row["test"] == "stream" {
+    if row["test"] == "stream" || row["test"] == "sock-stream" {
         return 1e9 / middle(row, "per_s");
     }
     let p50 = over_rounds(row, 0.5);

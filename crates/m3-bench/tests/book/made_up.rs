@@ -78,6 +78,24 @@ pub fn run() -> Value {
         add("attach", "area", "ours", "two-cpus", "spin", (bytes, 1), 9_000.0 + each / 4_096.0 * 6.0);
         add("attach", "file", "kernel", "two-cpus", "spin", (bytes, 1), 5_000.0 + each / 4_096.0 * 120.0);
     }
+    for bytes in [1, 4_096, 65_536, 512 << 10] {
+        let each = bytes as f64;
+        add("sock-stream", "com-socket", "ours", "two-cpus", "adaptive", (bytes, 1), 300.0 + each / 8.0);
+        add("sock-stream", "unix-stream", "kernel", "two-cpus", "block", (bytes, 1), 1_600.0 + each / 3.0);
+        add("sock-stream", "memcpy", "floor", "any", "spin", (bytes, 1), 4.0 + each / 30.0);
+        add("sock-trip", "com-socket", "ours", "two-cpus", "adaptive", (bytes, 1), 960.0 + each / 4.0);
+        add("sock-trip", "tcp", "kernel", "two-cpus", "block", (bytes, 1), 80_000.0 + each);
+    }
+    add("sock-trip", "ipc2", "floor", "two-cpus", "adaptive", (48, 1), 500.0);
+    for connections in [1, 64, 1_000] {
+        add("sock-epoll", "com-socket", "ours", "two-cpus", "block", (48, connections), 29_000.0);
+        add("sock-epoll", "unix-stream", "kernel", "two-cpus", "block", (48, connections), 56_000.0);
+    }
+    for (test, scale) in [("sock-connect", 1.0), ("sock-first", 8.0)] {
+        add(test, "com-socket", "ours", "two-cpus", "adaptive", (1, 1), 9_000.0 * scale);
+        add(test, "unix-stream", "kernel", "two-cpus", "block", (1, 1), 8_000.0 * scale);
+        add(test, "tcp", "kernel", "two-cpus", "block", (1, 1), 33_000.0 * scale);
+    }
     add("death", "m3ipc", "ours", "two-cpus", "adaptive", (48, 1), 250_000.0);
     add("death", "unix-stream", "kernel", "two-cpus", "block", (48, 1), 290_000.0);
     add("restart", "m3ipc", "ours", "two-cpus", "adaptive", (48, 1), 9_000_000.0);
@@ -114,7 +132,8 @@ fn row(dice: &mut Dice, names: [&str; 5], (bytes, pairs): (usize, u32), ns: f64)
             let pairs: Vec<(u64, u64)> = times.iter().map(|&time| (time, 5)).collect();
             json!({
                 "block_ns": if family == "ours" || family == "floor" { Some(middle) } else { None },
-                "per_s": 1e9 / middle, "cpu_ns_per_op": middle * 2.0, "switches_per_op": 2.0, "samples": pairs
+                "per_s": 1e9 / middle, "cpu_ns_per_op": middle * 2.0, "switches_per_op": 2.0, "samples": pairs,
+                "bells_per_op": if mechanism == "com-socket" { Some(middle / 1e5) } else { None }
             })
         })
         .collect();

@@ -55,6 +55,7 @@ fn every_figure_of_the_page_is_computed_from_the_raw_json() {
     let (page, json) = page(&place);
     let checked = figures::check(&page, &json);
     assert!(checked > 500, "only {checked} figures were found");
+    assert!(page.contains("id=\"sockets\"") && page.contains("#bells\""), "the chapter of sockets is there");
 }
 
 #[test]

@@ -49,8 +49,8 @@ pub fn spoil(directory: &Path, vm: i32, domain: u32, victim: SocketAddrV4) {
     println!("ready");
     loop {
         let (address, port) = (u32::from(*victim.ip()), victim.port());
-        let connect = Request::Sock(SockRequest::Connect { address, port, from: 0 });
-        let (Reply::Sock(SockReply::Connected(seat)), fds) = ask(&control, &connect) else {
+        let connect = Request::Sock(SockRequest::Connect { address, port, from: 0, spares: 7 });
+        let (Reply::Sock(SockReply::Connected(seat, _)), fds) = ask(&control, &connect) else {
             std::thread::sleep(std::time::Duration::from_millis(1));
             continue;
         };

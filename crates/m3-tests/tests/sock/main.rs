@@ -1,5 +1,6 @@
 //! Com-sockets between processes.
 
+mod connect;
 mod datagram;
 mod death;
 mod hostile;

@@ -122,7 +122,9 @@ impl Server {
             _ if !self.socks.homes.contains_key(&token) => fail(Errno::NETDOWN, "the caller is in no domain"),
             SockRequest::Bind { kind, port } => self.bind_port(token, kind, port),
             SockRequest::Listen { port, backlog } => self.listen_at(token, port, backlog),
-            SockRequest::Connect { address, port, from } => self.connect_to(token, address, port, from),
+            SockRequest::Connect { address, port, from, spares } => {
+                self.connect_to(token, (address, port), from, spares)
+            }
             SockRequest::PeerPool { pair, side } => self.peer_pool(token, pair, side),
             SockRequest::Forget { pair, side } => self.forget_pair(token, pair, side),
             SockRequest::Reach { from, address, port } => self.reach(token, from, address, port),

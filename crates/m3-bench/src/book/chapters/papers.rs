@@ -56,14 +56,17 @@ const QUOTES: [Quote; 9] = [
         what: "connect of a com-socket",
         figure: "50 \u{b5}s",
         machine: "Dell T605, 2 Opterons",
-        here: |_| None,
+        here: |results| connect(results, "com-socket"),
     },
     Quote {
         paper: "com-socket",
         what: "connect of a Unix socket, of TCP over loopback, of Xen\u{2019}s",
         figure: "21, 71, 210 \u{b5}s",
         machine: "Dell T605; Xen as quoted there",
-        here: |_| None,
+        here: |results| {
+            let (unix, tcp) = (connect(results, "unix-stream")?, connect(results, "tcp")?);
+            Some(html! { (unix) ", " (tcp) })
+        },
     },
     Quote {
         paper: "M3K and Fiasco",
@@ -90,6 +93,10 @@ const QUOTES: [Quote; 9] = [
         here: |_| None,
     },
 ];
+
+fn connect(results: &Results, mechanism: &str) -> Option<Markup> {
+    rows::of_test(results, "sock-connect").find(|row| row.record.mechanism == mechanism).map(rows::time)
+}
 
 fn of_4k(results: &Results, mechanism: &str) -> Option<Markup> {
     let row: &Row = rows::of_test(results, "copy1")

@@ -4,13 +4,20 @@ use super::port::Answer;
 use super::{Failure, fail};
 use crate::server::Server;
 use m3_sys::Errno;
+use m3_wire::sock::SOCK_SPARES_MAX;
 use m3_wire::{Reply, SockArrival, SockKind, SockReply, SockSeat};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
 impl Server {
-    pub(super) fn connect_to(&mut self, token: u64, address: u32, port: u16, from: u16) -> Answer {
+    pub(super) fn connect_to(
+        &mut self,
+        token: u64,
+        (address, port): (u32, u16),
+        from: u16,
+        spares: u8,
+    ) -> Answer {
         let home = self.sock_home(token)?;
         let network = self.settings.sock_network;
         if address == network.broadcast() {
@@ -24,6 +31,8 @@ impl Server {
         if !bound.has_room() {
             return fail(Errno::AGAIN, "as many connections wait there as its backlog allows");
         }
+        // Who does not take what waits already gets nothing in advance.
+        let spares = if bound.waits() { 0 } else { usize::from(spares).min(SOCK_SPARES_MAX) };
         let other = bound.token;
         let from = if from == 0 { self.free_port(home, SockKind::Stream)? } else { from };
         let names = [(network.address_of(home.1), from), (address, port)];
@@ -38,15 +47,51 @@ impl Server {
                 return fail(errno, format!("no descriptors for a connection: {errno}"));
             }
         };
-        if let Err(failure) = self.arrive(key, (id, slot), [token, other], ends.1) {
-            self.give_slot_back(id, slot);
+        let spares = self.prepare(id, home, (address, port), spares);
+        let (mut ours, mut theirs) = (vec![], vec![]);
+        let mut slots = vec![slot];
+        for (slot, (here, there)) in spares {
+            slots.push(slot);
+            ours.push(here);
+            theirs.push(there);
+        }
+        theirs.insert(0, ends.1);
+        if let Err(failure) = self.arrive(key, (id, &slots), [token, other], &theirs) {
+            slots.iter().for_each(|slot| self.give_slot_back(id, *slot));
             return Err(failure);
         }
         let Some((seat, mut fds)) = self.seat(id, slot, 0, other) else {
             return fail(Errno::CONNREFUSED, "the other side has just gone");
         };
         fds.insert(0, Rc::new(ends.0));
-        Ok((Reply::Sock(SockReply::Connected(seat)), fds))
+        fds.extend(ours.into_iter().map(Rc::new));
+        let spares = slots[1..].iter().filter_map(|slot| Some(self.seat(id, *slot, 0, other)?.0)).collect();
+        Ok((Reply::Sock(SockReply::Connected(seat, spares)), fds))
+    }
+
+    /// Connections that may be opened later, by their slots: as many as there is room for in a pair that both sides have mapped.
+    fn prepare(
+        &mut self,
+        id: u64,
+        home: super::Home,
+        to: (u32, u16),
+        count: usize,
+    ) -> Vec<(usize, (OwnedFd, OwnedFd))> {
+        let mut all = vec![];
+        let own = self.settings.sock_network.address_of(home.1);
+        for _ in 0..count {
+            let Ok(from) = self.free_port(home, SockKind::Stream) else { break };
+            let Some(pair) = self.socks.pairs.get_mut(&id) else { break };
+            let Some(slot) = pair.prepare_slot([(own, from), to]) else { break };
+            match m3_sys::stream_pair() {
+                Ok(ends) => all.push((slot, ends)),
+                Err(_none) => {
+                    pair.leave_slot(slot);
+                    break;
+                }
+            }
+        }
+        all
     }
 
     /// The domain of an address, if anybody is there.
@@ -58,20 +103,22 @@ impl Server {
         }
     }
 
-    /// Puts the accepting side's end where its listener takes it from.
+    /// Puts the accepting side's ends where its listener takes them from: of a connection, and of those that were prepared.
     fn arrive(
         &mut self,
         key: (super::Home, SockKind, u16),
-        (id, slot): (u64, usize),
+        (id, slots): (u64, &[usize]),
         [token, other]: [u64; 2],
-        end: OwnedFd,
+        ends: &[OwnedFd],
     ) -> Result<(), Failure> {
-        let Some((seat, pair)) = self.seat(id, slot, 1, token) else {
+        let mut seats = slots.iter().filter_map(|slot| self.seat(id, *slot, 1, token));
+        let (Some((seat, pair)), [end, spares @ ..]) = (seats.next(), ends) else {
             return fail(Errno::CONNREFUSED, "the other side has just gone");
         };
         let mut fds = vec![end.as_fd()];
         fds.extend(pair.iter().map(|fd| fd.as_fd()));
-        let frame = m3_wire::encode(&SockArrival(seat));
+        fds.extend(spares.iter().map(|fd| fd.as_fd()));
+        let frame = m3_wire::encode(&SockArrival(seat, seats.map(|(seat, _)| seat).collect()));
         let Some(bound) = self.socks.ports.get_mut(&key).filter(|bound| bound.token == other) else {
             return fail(Errno::CONNREFUSED, "the other side has just gone");
         };

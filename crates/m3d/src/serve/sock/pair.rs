@@ -6,10 +6,13 @@
 use super::fail;
 use super::port::Answer;
 use crate::server::Server;
+use core::sync::atomic::Ordering;
 use m3_shm::Shared;
 use m3_sys::Errno;
 use m3_wire::Reply;
-use m3_wire::sock::{SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS};
+use m3_wire::sock::{
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS, way,
+};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
@@ -24,6 +27,8 @@ pub(crate) type Name = (u32, u16);
 pub(crate) struct Slot {
     pub(crate) used: bool,
     closed: [bool; 2],
+    /// It was prepared: the connecting side says when it is open.
+    spare: bool,
     pub(crate) names: [Name; 2],
 }
 
@@ -62,10 +67,24 @@ impl Pair {
     /// A slot for a connection, all zeros.
     fn take_slot(&mut self, names: [Name; 2]) -> Option<usize> {
         let at = self.slots.iter().position(|slot| !slot.used)?;
-        self.slots[at] = Slot { used: true, closed: [false; 2], names };
+        self.slots[at] = Slot { used: true, closed: [false; 2], spare: false, names };
         let zeros = [0; SOCK_SLOT_BYTES];
         self.view.write(SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES, &zeros);
         Some(at)
+    }
+
+    /// A slot for a connection that may be opened later; none where a side has not mapped the pair yet.
+    pub(crate) fn prepare_slot(&mut self, names: [Name; 2]) -> Option<usize> {
+        let at = if self.sealed == [true; 2] { self.take_slot(names)? } else { return None };
+        self.slots[at].spare = true;
+        Some(at)
+    }
+
+    /// Whether a slot is one of a connection, and not of one that was prepared and never opened.
+    pub(crate) fn is_open(&self, at: usize) -> bool {
+        let word = SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES + way::OPENED;
+        let slot = &self.slots[at];
+        slot.used && (!slot.spare || self.view.word64(word).load(Ordering::Relaxed) != 0)
     }
 
     pub(crate) fn leave_slot(&mut self, at: usize) {
@@ -156,6 +175,10 @@ impl Server {
 
     /// Both may go on with what they have mapped; nothing new comes to it.
     pub(super) fn drop_pairs(&mut self, token: u64) {
+        for pair in self.socks.pairs.values().filter(|pair| pair.parties.contains(&token)) {
+            // What was prepared is not opened any more.
+            pair.view.word64(SOCK_OVER).store(1, Ordering::Release);
+        }
         self.socks.pairs.retain(|_, pair| !pair.parties.contains(&token));
         self.socks.between.retain(|(one, other), _| *one != token && *other != token);
     }

@@ -43,6 +43,11 @@ impl Bound {
         self.waiting <= self.backlog
     }
 
+    /// Whether connections wait there, as far as is known.
+    pub(crate) fn waits(&self) -> bool {
+        self.waiting > 0
+    }
+
     pub(crate) fn one_more(&mut self) {
         self.waiting += 1;
     }

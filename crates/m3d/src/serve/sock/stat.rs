@@ -52,7 +52,7 @@ impl Server {
         let pairs = self.socks.pairs.values();
         let pairs = pairs.filter(move |pair| homes.get(&pair.parties[0]).is_some_and(|home| home.0 == vm));
         pairs.flat_map(move |pair| {
-            let slots = pair.slots.iter().enumerate().filter(|(_, slot)| slot.used);
+            let slots = pair.slots.iter().enumerate().filter(|(at, _)| pair.is_open(*at));
             slots.flat_map(move |(at, slot)| {
                 [0, 1].map(|side: usize| {
                     let base = SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES + side * way::BYTES;
