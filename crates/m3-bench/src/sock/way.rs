@@ -44,9 +44,11 @@ use Way::{ComSocket, Ipc2, Memcpy, Pipe, ShimTcp, ShimUnix, Tcp, Unix};
 /// All of them, ours first.
 pub const ALL: [Way; 8] = [ComSocket, ShimUnix, ShimTcp, Unix, Tcp, Pipe, Memcpy, Ipc2];
 
-/// Where the preload library is, for one that is neither beside this program nor in `../lib`.
+/// Where the preload library is, for one that is neither beside this program nor in `../lib/m3ipc`.
 const LIBRARY: &str = "M3_SOCK_LIBRARY";
 const LIBRARY_NAME: &str = "libm3sock.so";
+/// From the folder of this program.
+const PLACES: [&str; 3] = ["", "../lib/m3ipc", "../lib64/m3ipc"];
 /// Connections that may wait at a listener of ours.
 pub const BACKLOG: u32 = 4_096;
 
@@ -170,24 +172,21 @@ impl Way {
     }
 }
 
-/// The preload library: where the variable says, beside this program, or in `../lib` of it.
+/// The preload library: where the variable says, beside this program, or where it is installed.
 fn library() -> Option<PathBuf> {
     if let Some(path) = std::env::var_os(LIBRARY) {
         return Some(PathBuf::from(path)).filter(|path| path.is_file());
     }
     let exe = std::env::current_exe().ok()?;
     let beside = exe.parent()?;
-    ["", "../lib/m3ipc", "../lib"]
-        .into_iter()
-        .map(|place| beside.join(place).join(LIBRARY_NAME))
-        .find(|path| path.is_file())
+    PLACES.iter().map(|place| beside.join(place).join(LIBRARY_NAME)).find(|path| path.is_file())
 }
 
 /// Why there are no rows of sockets under the preload library, where there are none.
 #[must_use]
 pub fn left_out() -> Option<String> {
     let why = format!(
-        "shim-unix, shim-tcp: {LIBRARY_NAME} is neither beside this program nor in ../lib; name it with {LIBRARY}"
+        "shim-unix, shim-tcp: {LIBRARY_NAME} is neither beside this program nor in ../lib/m3ipc; name it with {LIBRARY}"
     );
     library().is_none().then_some(why)
 }

@@ -9,14 +9,14 @@ const MANY: usize = 40;
 
 /// Both ends of a connection, checked for being those of one.
 fn meet(from: &Domain, listener: &Listener) -> (Stream, Stream) {
-    let mut here = from.connect(listener.local_addr()).unwrap();
-    here.write_all(b"who").unwrap();
-    let (mut there, peer) = listener.accept().unwrap();
+    let mut here = from.connect(listener.local_addr()).expect("it connects");
+    here.write_all(b"who").expect("it sends");
+    let (mut there, peer) = listener.accept().expect("one waits");
     assert_eq!((peer, here.peer_addr()), (here.local_addr(), listener.local_addr()));
     let mut bytes = [0; 3];
-    there.read_exact(&mut bytes).unwrap();
-    there.write_all(b"me!").unwrap();
-    here.read_exact(&mut bytes).unwrap();
+    there.read_exact(&mut bytes).expect("bytes come");
+    there.write_all(b"me!").expect("it sends");
+    here.read_exact(&mut bytes).expect("bytes come");
     assert_eq!(&bytes, b"me!");
     (here, there)
 }
@@ -65,7 +65,6 @@ fn nothing_is_opened_to_who_does_not_listen_any_more() {
     for _ in 0..MANY {
         meet(&other, &next);
     }
-    drop(scene.vm.clone());
     let id = scene.vm.id();
     drop(m3ipc::Node::attach_at(scene.field.directory()).unwrap().vm_end(id));
     until("nobody is reached in a VM that has ended", || other.connect(to).is_err());
