@@ -12,9 +12,9 @@ use m3_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, way};
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
 /// How long a receiver is given to come by itself before a bell is rung for it, in ticks: less than a bell costs, which is a call of
 /// the system's on both sides.
-const GRACE_TICKS: u64 = 4_000;
+const GRACE_TICKS: u64 = 1_200;
 /// Sends after which one that did not come is given that again: the first time, and at most.
-const SKIPS: (u32, u32) = (0, 128);
+const SKIPS: (u32, u32) = (2, 128);
 
 /// The sender's side of a way. All numbers are its own; the shared ones are told, never believed.
 #[derive(Debug)]
