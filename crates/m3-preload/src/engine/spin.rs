@@ -14,7 +14,7 @@ const LOOKS: u32 = 32;
 /// Where looking does not pay, every so many-th wait looks all the same.
 const PROBE: u32 = 32;
 /// Times that the CPU is handed over to a peer that was seen on this one.
-const YIELDS: u32 = 8;
+const YIELDS: u32 = 24;
 
 /// What one end thinks of looking.
 #[derive(Debug)]
@@ -47,6 +47,19 @@ impl Spin {
             if found() {
                 break true;
             }
+            if same_cpu() {
+                // It cannot move while we look.
+                let now_ns = monotonic_ns();
+                if began_ns == 0 {
+                    began_ns = now_ns;
+                }
+                if yields >= YIELDS || (yields > 0 && now_ns.saturating_sub(began_ns) >= limit_ns) {
+                    break false;
+                }
+                yields += 1;
+                yield_cpu();
+                continue;
+            }
             relax();
             looks += 1;
             if !looks.is_multiple_of(LOOKS) {
@@ -58,13 +71,6 @@ impl Spin {
             }
             if now_ns.saturating_sub(began_ns) >= limit_ns {
                 break false;
-            }
-            if same_cpu() {
-                if yields >= YIELDS {
-                    break false;
-                }
-                yields += 1;
-                yield_cpu();
             }
         };
         self.learn(hit);
