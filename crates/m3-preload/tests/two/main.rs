@@ -202,6 +202,7 @@ fn streams_of_random_pieces_arrive_as_they_were_sent() {
     }
     assert_eq!(count::read(Count::Nonsense), 0);
     deaths();
+    let _ = std::fs::remove_dir_all(home());
 }
 
 /// Kills a partner that sends and receives at any moment: what came before its end is right, then there is an end or an error.
