@@ -64,7 +64,7 @@ pub fn wrk(output: &str) -> Option<Figure> {
 
 /// `memcslap`: whole runs in a second.
 pub fn memcslap(output: &str) -> Option<Figure> {
-    let seconds = number(after(output, "Took")?)?;
+    let seconds = number(after(output, "Took").or_else(|| after(output, "Time total:"))?)?;
     (seconds > 0.0).then(|| Figure::rate(1.0 / seconds))
 }
 

@@ -99,7 +99,10 @@ impl<'a> Field<'a> {
         self.until_ready(&mut servers)?;
         let mut client = self.start(self.case.client, self.form == Form::Ours, "client")?;
         self.wait(&mut client.0, "client")?;
-        let output = std::fs::read_to_string(self.folder.join("client.out")).unwrap_or_default();
+        // Some report on standard error.
+        let texts = ["client.out", "client.err"]
+            .map(|name| std::fs::read(self.folder.join(name)).unwrap_or_default());
+        let output = texts.map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
         (self.case.read)(&output).ok_or_else(|| format!("no figure: {}", self.last_words("client")))
     }
 

@@ -73,13 +73,13 @@ const REDIS: &[&str] = &[
     "{dir}",
 ];
 
-const NGINX_CONF: &str = "worker_processes 2; daemon off; pid {dir}/pid; error_log {dir}/errors;
+const NGINX_CONF: &str = "user root root; worker_processes 2; daemon off; pid {dir}/pid; error_log {dir}/errors;
 events { worker_connections 512; }
 http { access_log off; keepalive_requests 1000000; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy;
 fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
 server { listen 127.0.0.1:{port2}; listen 127.0.0.1:{port}; root {dir}; } }
 ";
-const BEHIND_CONF: &str = "worker_processes 1; daemon off; pid {dir}/pid; error_log {dir}/errors;
+const BEHIND_CONF: &str = "user root root; worker_processes 1; daemon off; pid {dir}/pid; error_log {dir}/errors;
 events { worker_connections 512; }
 http { access_log off; keepalive_requests 1000000; client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy;
 fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
@@ -254,6 +254,7 @@ pub const CASES: &[Case] = &[
         package: "iperf3",
         unit: "B",
         servers: &[&["iperf3", "-s", "-B", "127.0.0.1", "-p", "{port}"]],
+        ready: Ready::Soon,
         client: &["iperf3", "-c", "127.0.0.1", "-p", "{port}", "-t", "{seconds}", "-J"],
         read: figure::iperf3,
         ..PLAIN
