@@ -142,6 +142,8 @@ pub fn spin(mood: &Mood, look: impl Fn() -> bool) -> bool {
         if hit || took >= limit {
             break;
         }
+        // Whom we look for may wait for this very CPU: it costs little where nobody does.
+        let _ = unsafe { crate::raw(libc::SYS_sched_yield, [0; 6]) };
     }
     mood.learn(hit);
     count::add(Count::SpinNs, took);
