@@ -135,6 +135,8 @@ impl<'a> Field<'a> {
             command.args(["sock", "run", "--counters"]).arg(self.folder.join(format!("{role}.counters")));
             command.args(self.policy.iter().flat_map(|path| [Path::new("--policy"), path]));
             command.arg("--").args(&words);
+            // What they share goes with the folder.
+            command.env("M3_RUNTIME_DIR", &self.folder);
             command
         } else {
             let mut command = Command::new(&words[0]);
