@@ -67,7 +67,7 @@ run() {
     tail -n 1 "$work/log" | grep '^[0-9]* passed, [0-9]* failed$' | sed "s/^/  $name: /"
 }
 
-${CARGO:-cargo} build --manifest-path "$root/Cargo.toml" --release -p m3 -p m3d -p m3-capi -p m3-interpose \
+${CARGO:-cargo} build --manifest-path "$root/Cargo.toml" --release \
     ${CARGOFLAGS-} || {
     echo "FAIL build"
     echo "0 passed, 1 failed"

@@ -3,7 +3,7 @@
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$top/target}
-cargo build --quiet --release -p m3-capi -p m3d --manifest-path "$top/Cargo.toml" || exit 1
+cargo build --quiet --release --manifest-path "$top/Cargo.toml" || exit 1
 home=$(mktemp -d)
 trap 'rm -rf "$home"' EXIT
 export M3_RUNTIME_DIR="$home/m3" M3_DAEMON="$target/release/m3d"

@@ -89,8 +89,9 @@ pub const LADDER: &[Rung] = &[
     Rung {
         name: "test",
         command: &["cargo", "test", "--workspace", "--no-fail-fast"],
+        env: &[("M3_SOAK_SECONDS", "25")],
         fast: true,
-        limit_s: 900,
+        limit_s: 1_200,
         figure: Figure::TestTotals,
         next: "run the failed test alone: cargo test -p CRATE NAME -- --nocapture",
         ..PLAIN

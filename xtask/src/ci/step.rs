@@ -39,6 +39,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long to wait for the rest of the output once the process has ended.
 const REST_OF_OUTPUT: Duration = Duration::from_secs(2);
 
+/// Each rung is built once and run once: neither whole-program optimisation nor what makes the next build quicker pays.
+const QUICK_BUILDS: [(&str, &str); 2] = [("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_INCREMENTAL", "0")];
+
 /// Runs the rung from the root of the workspace.
 ///
 /// # Errors
@@ -48,6 +51,7 @@ pub fn run(workspace: &Workspace, rung: &Rung) -> Result<Report, Error> {
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).current_dir(&workspace.root);
     command.envs(rung.env.iter().map(|(key, value)| (key, in_target(value, &workspace.target_dir))));
+    command.envs(QUICK_BUILDS.into_iter().filter(|(key, _)| std::env::var_os(key).is_none()));
     if let Some(path) = library_path(&workspace.target_dir) {
         command.env("LD_LIBRARY_PATH", path);
     }
