@@ -127,15 +127,7 @@ pub unsafe extern "C-unwind" fn epoll_wait(
     count: c_int,
     timeout: c_int,
 ) -> c_int {
-    match watch::of_set(set).filter(|_look| timeout != 0 && count > 0) {
-        None => next::epoll_wait(set, events, count, timeout),
-        Some((mood, look)) => wait(
-            mood,
-            look,
-            || ask_set(set, events, count),
-            |before| next::epoll_pwait(set, events, count, timeout, before),
-        ),
-    }
+    epoll_pwait(set, events, count, timeout, core::ptr::null())
 }
 
 #[unsafe(no_mangle)]
