@@ -142,11 +142,10 @@ fn take_slow(word: &AtomicU64) -> Grip<'_> {
         if seen == own {
             return Grip::Own;
         }
-        if seen == 0 {
-            if let Some(held) = try_take(word) {
-                return Grip::Held(held);
-            }
-            continue;
+        if seen == 0
+            && let Some(held) = try_take(word)
+        {
+            return Grip::Held(held);
         }
         looks += 1;
         if looks < LOOKS {
@@ -155,6 +154,7 @@ fn take_slow(word: &AtomicU64) -> Grip<'_> {
             m3_sys::yield_cpu();
         } else {
             if naps.is_multiple_of(NAPS_PER_CHECK)
+                && seen != 0
                 && !u32::try_from(seen).is_ok_and(raw::thread_runs)
                 && word.compare_exchange(seen, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
             {
