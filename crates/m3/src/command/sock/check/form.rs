@@ -69,10 +69,10 @@ impl<'a> Field<'a> {
         static RUNS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("m3-sock-check-{}-{run}", std::process::id()));
-        std::fs::create_dir(&folder)?;
         // Both are held until both are known: two different ones.
         let held = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
         let ports = [held[0].local_addr()?.port(), held[1].local_addr()?.port()];
+        std::fs::create_dir(&folder)?;
         let is_root = rustix::process::geteuid().is_root();
         let uid = (case.no_root && is_root).then_some(NOBODY);
         let field = Self { case, form, seconds, policy, folder, ports, uid };
