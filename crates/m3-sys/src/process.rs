@@ -107,34 +107,47 @@ pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
 /// code again. A process ends when each of its threads does; its memory and descriptors may last for long after.
 ///
 /// # Errors
-/// `SRCH` where there is no such process or thread, or /proc hides it.
+/// `SRCH` where there is no such process or thread, or /proc hides it; `MFILE`, `NFILE`, `NOMEM` and the like where it
+/// cannot be looked at: that says nothing of it.
 ///
 /// # Source
 /// proc_pid_stat(5), field 9: `PF_EXITING`
 pub fn is_ending(process: i32, thread: Option<i32>) -> Result<bool, Errno> {
-    let gone = |_cause: std::io::Error| Errno::SRCH;
     if let Some(thread) = thread {
-        return has_begun_to_end(&format!("/proc/{process}/task/{thread}/stat")).ok_or(Errno::SRCH);
+        return has_begun_to_end(&format!("/proc/{process}/task/{thread}/stat"))?.ok_or(Errno::SRCH);
     }
-    let mut threads = 0;
-    for entry in std::fs::read_dir(format!("/proc/{process}/task")).map_err(gone)? {
-        let entry = entry.map_err(gone)?;
-        // A thread that has gone since is no thread of the process.
-        if has_begun_to_end(&entry.path().join("stat").to_string_lossy()) == Some(false) {
-            return Ok(false);
-        }
-        threads += 1;
-    }
-    if threads > 0 { Ok(true) } else { Err(Errno::SRCH) }
+    // Twice: a thread that was made after the list was read, by one that has ended since, is in the second.
+    Ok(all_have_begun_to_end(process)? && all_have_begun_to_end(process)?)
 }
 
-/// `None` where there is nothing to read.
-fn has_begun_to_end(stat: &str) -> Option<bool> {
+fn all_have_begun_to_end(process: i32) -> Result<bool, Errno> {
+    let unseen = |cause: std::io::Error| Errno::from_io_error(&cause).unwrap_or(Errno::SRCH);
+    for entry in std::fs::read_dir(format!("/proc/{process}/task")).map_err(unseen)? {
+        let stat = entry.map_err(unseen)?.path().join("stat");
+        // A thread that has gone since is no thread of the process.
+        if has_begun_to_end(&stat.to_string_lossy())? == Some(false) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// `None` where it has gone: only the kernel's word for that counts.
+fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
     const PF_EXITING: u64 = 4;
-    let stat = std::fs::read_to_string(stat).ok()?;
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let flags: u64 = fields.split(' ').nth(6)?.parse().ok()?;
-    Some(flags & PF_EXITING != 0)
+    let stat = match std::fs::read_to_string(stat) {
+        Ok(stat) => stat,
+        Err(cause) => {
+            return match Errno::from_io_error(&cause) {
+                Some(Errno::NOENT | Errno::SRCH) => Ok(None),
+                Some(other) => Err(other),
+                None => Err(Errno::IO),
+            };
+        }
+    };
+    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::IO)?;
+    let flags: u64 = fields.split(' ').nth(6).and_then(|flags| flags.parse().ok()).ok_or(Errno::IO)?;
+    Ok(Some(flags & PF_EXITING != 0))
 }
 
 /// The process that a thread (or its only thread, the process itself) belongs to.
@@ -179,4 +192,33 @@ pub fn raise_fd_limit() -> u64 {
 #[must_use]
 pub fn user_id() -> u32 {
     rustix::process::geteuid().as_raw()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_runs_is_not_ending_and_who_was_killed_is() {
+        assert_eq!(is_ending(process_id(), None), Ok(false));
+        assert_eq!(is_ending(process_id(), Some(thread_id())), Ok(false));
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert_eq!(is_ending(pid, None), Ok(false));
+        child.kill().unwrap();
+        let ending = (0..10_000).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(1));
+            is_ending(pid, None) == Ok(true)
+        });
+        child.wait().unwrap();
+        assert!(ending);
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_not_called_gone() {
+        assert_eq!(has_begun_to_end("/proc/self/task/none/stat"), Ok(None));
+        // As with no descriptor left: there is something, and it cannot be read.
+        assert!(has_begun_to_end("/proc/self").is_err());
+        assert_eq!(has_begun_to_end("/proc/self/comm"), Err(Errno::IO));
+    }
 }

@@ -16,7 +16,7 @@ use crate::{ForkGuard, Mapping};
 use core::sync::atomic::{AtomicU32, Ordering};
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use std::sync::Mutex;
+use std::sync::{Mutex, TryLockError};
 
 /// Room that a pulse takes in its page, in bytes.
 pub const PULSE_BYTES: usize = 64;
@@ -29,6 +29,8 @@ pub const PULSE_HOLDER: u32 = 0x3fff_ffff;
 
 const _: () = assert!(size_of::<libc::pthread_mutex_t>() <= PULSE_BYTES);
 
+/// How often a thread looks whether the list below is free.
+const LEAVE_TRIES: u32 = 10_000;
 /// Pulses dropped by others than their holders.
 static LEFT: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
@@ -69,10 +71,8 @@ impl Pulse {
 impl Drop for Pulse {
     fn drop(&mut self) {
         let Some(held) = self.0.take() else { return };
-        if let Some(kept) = held.release()
-            && let Ok(mut left) = LEFT.lock()
-        {
-            left.push(kept);
+        if let Some(kept) = held.release() {
+            leave(kept);
         }
         release_left();
     }
@@ -104,6 +104,19 @@ impl Held {
         // An ended thread has no list any more.
         (!self.has_stopped()).then_some(self)
     }
+}
+
+/// Leaves a pulse to its holder. Where the list stays in use (a thread of the parent had it when this child was forked)
+/// the page stays mapped as long as the process: its holder's list leads through it.
+fn leave(held: Held) {
+    for _ in 0..LEAVE_TRIES {
+        match LEFT.try_lock() {
+            Ok(mut left) => return left.push(held),
+            Err(TryLockError::Poisoned(left)) => return left.into_inner().push(held),
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
+        }
+    }
+    core::mem::forget(held);
 }
 
 /// Lets go of what others have left for this thread, and of what ended threads have left.

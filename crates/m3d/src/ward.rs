@@ -31,7 +31,7 @@ struct Bed {
     /// Where the endpoint is a thread's.
     tid: Option<i32>,
     desk: Arc<DeskView>,
-    /// What the word must still be: a change of any other kind is the member's, and ends the watch.
+    /// What the word was when it was looked at last, and must still be: a change of any other kind is the member's, and ends the watch.
     word: u32,
 }
 
@@ -164,8 +164,11 @@ fn keep(room: &Room, mut writer: &PipeWriter, is_kept: bool) {
 
 /// Takes out all beds whose word is not what it was; gives back those whose pulse has stopped.
 fn take_changed(beds: &mut Vec<Bed>) -> Vec<Bed> {
-    let changed = beds.extract_if(.., |bed| bed.desk.pulse().load(Ordering::Acquire) != bed.word);
-    changed.filter(|bed| bed.desk.pulse().load(Ordering::Acquire) & PULSE_STOPPED != 0).collect()
+    let changed = beds.extract_if(.., |bed| {
+        let found = bed.desk.pulse().load(Ordering::Acquire);
+        found != std::mem::replace(&mut bed.word, found)
+    });
+    changed.filter(|bed| bed.word & PULSE_STOPPED != 0).collect()
 }
 
 /// Whether it ends for good. The threads of a killed process come to know of it one by one.
