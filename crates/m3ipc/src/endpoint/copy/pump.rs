@@ -223,8 +223,9 @@ impl Endpoint {
         if let End::Served { index, command } = source {
             let what = command.what;
             self.await_served(*index, deadline, Role::Source, |window| {
-                let served = window.served(what, chunk)?;
+                // Read first: chunks that were served before the end are seen with it.
                 let ended = window.outcome().filter(|outcome| outcome.code.is_some());
+                let served = window.served(what, chunk)?;
                 match ended {
                     _ if served != chunk => Ok(Some(())),
                     Some(Outcome { code: Some(code), .. }) => Err(told(code)),
