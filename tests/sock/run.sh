@@ -1,6 +1,7 @@
 #!/bin/sh
 # The matrix: each case of matrix.c over TCP and over Unix sockets, with the kernel's sockets and
 # under `m3 sock run` in three settings, compared line by line. A case counts only where bytes went through a ring.
+# At the end, where no case is named, what `m3 sock stat` says of a connection (sight.sh).
 #
 #   tests/sock/run.sh [CASE...]        the last line is: N passed, N failed
 #
@@ -33,6 +34,7 @@ for file in m3 libm3sock.so; do
 done
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" -lpthread || exit 3
+${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/sight" "$here/sight.c" || exit 3
 
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
@@ -77,6 +79,7 @@ one() {
     done
 }
 
+. "$here/sight.sh"
 for case in ${*:-$("$work/matrix" --list)}; do
     ring=yes
     case $case in
@@ -86,6 +89,7 @@ for case in ${*:-$("$work/matrix" --list)}; do
     # Unix sockets have no urgent bytes of this kind.
     [ "$case" = urgent ] || one unix "$case" $ring
 done
+[ $# -gt 0 ] || for kind in tcp unix; do sight $kind; done
 rm -f "$M3_RUNTIME_DIR"/*
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -39,6 +39,8 @@ pub(super) struct Found {
     pub unread: u32,
     /// The inode of its peer, of a Unix socket.
     pub peer: u32,
+    /// Its state, as tcp(7) numbers them: 1 is established.
+    pub state: u8,
 }
 
 impl Address {
@@ -238,11 +240,13 @@ fn inet_answer(answer: &[u8]) -> Option<Found> {
         unread: number(answer, EXPIRES + 4)?,
         user: number(answer, EXPIRES + 12)?,
         peer: 0,
+        state: *answer.get(17)?,
     })
 }
 
 fn unix_answer(answer: &[u8]) -> Option<Found> {
-    let mut found = Found { cookie: cookie_at(answer, 24)?, user: u32::MAX, ..Found::default() };
+    let (cookie, state) = (cookie_at(answer, 24)?, *answer.get(18)?);
+    let mut found = Found { cookie, state, user: u32::MAX, ..Found::default() };
     let mut at = 32;
     while let Some(head) = number(answer, at) {
         let (length, kind) = (head.to_le_bytes(), (head >> 16).to_le_bytes());

@@ -6,6 +6,7 @@
 //!    ├ send ┐
 //!    ├ receive ── way            bytes through a ring, tokens and overflow through the kernel
 //!    └ spin   lock               looking before sleeping; locks that outlive their holders
+//!          sight               what others may read of all this
 //! ```
 
 mod arena;
@@ -16,6 +17,7 @@ mod pairs;
 mod raw;
 mod receive;
 mod send;
+pub mod sight;
 mod spin;
 mod talk;
 mod way;

@@ -14,7 +14,7 @@ use super::words::{BUCKET_WORDS, BUCKETS, HAND, INDEX, MAKING, PAGE, PAIRS, STAT
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A bit of a state: the pair is in use. The rest counts how often it was.
-const LIVE: u64 = 1;
+pub(super) const LIVE: u64 = 1;
 /// Words of a page that are zero in a new pair.
 const USED_WORDS: usize = 1536 / 8;
 /// Pairs in use that each maker of one looks at, to free what is dead.

@@ -1,10 +1,10 @@
 //! Programs under `m3 sock run`, as their counters tell.
 
 use crate::cli::Common;
-use crate::fail::Result;
-use crate::out::{Out, table};
+use crate::out::table;
 use crate::reach;
-use crate::sock::counters::{self, Program};
+use crate::sock::counters;
+pub use crate::sock::counters::Program;
 use m3_preload::count::{Count, NAMES};
 use m3_preload::engine::Pin;
 
@@ -23,38 +23,19 @@ const HEAD: [&str; 12] = [
     "HITS",
 ];
 
-/// Why a socket stays in the kernel, as people read it.
-const REASONS: &[(Pin, &str)] = &[
-    (Pin::Policy, "policy"),
-    (Pin::Option, "option"),
-    (Pin::Flag, "flag"),
-    (Pin::Ancillary, "ancillary"),
-    (Pin::Stdio, "stdio"),
-    (Pin::Passed, "passed"),
-    (Pin::Exec, "exec"),
-    (Pin::Splice, "splice"),
-    (Pin::Asynchronous, "asynchronous"),
-    (Pin::Refused, "refused"),
-    (Pin::Room, "room"),
-    (Pin::Ended, "ended"),
-];
-
 /// All that live.
 pub fn programs(common: &Common) -> Vec<Program> {
     counters::programs(&reach::directory(common))
 }
 
-/// Shows them.
-pub fn show(programs: &[Program], out: Out) -> Result<()> {
-    if out.is_json() {
-        return out.json(&programs.iter().map(json).collect::<Vec<_>>());
-    }
+/// Their table.
+pub fn shown(programs: &[Program]) -> String {
     let rows: Vec<Vec<String>> = programs.iter().map(row).collect();
-    out.line(table(&HEAD, &rows))
+    table(&HEAD, &rows)
 }
 
 fn pins(program: &Program) -> impl Iterator<Item = (&'static str, u64)> {
-    REASONS
+    Pin::ALL
         .iter()
         .filter_map(|(pin, name)| Some((*name, *program.snapshot.pins.get(*pin as usize)?)))
         .filter(|(_name, count)| *count > 0)
