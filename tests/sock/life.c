@@ -1,5 +1,5 @@
 /* Cases: descriptors, processes, threads, signals, death. */
-#include "matrix.h"
+#include "sets.h"
 #include <spawn.h>
 
 void one_dup(void)
@@ -62,7 +62,7 @@ void two_fork(void)
 
 static char number[16], log_number[16], kind[4];
 
-static char **resume(const char *what, int stream)
+char **resume(const char *what, int stream)
 {
     static char *words[7];
     static char name[PATH_MAX];
@@ -80,6 +80,8 @@ static char **resume(const char *what, int stream)
 void resumed(const char *what, int stream)
 {
     char word[16];
+    if (strcmp(what, "watch") == 0)
+        watched_after_exec(stream);
     if (strcmp(what, "talk") == 0) {
         if (write(stream, "after exec", 10) != 10 || recv(stream, word, 5, MSG_WAITALL) != 5)
             _exit(9);
@@ -138,7 +140,7 @@ void two_exec(void)
     DO(read(fd, bytes, 10));
 }
 
-static void pass(int over, int stream)
+void pass(int over, int stream)
 {
     char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 'x';
     struct iovec part = { &byte, 1 };
@@ -151,7 +153,7 @@ static void pass(int over, int stream)
     DO(sendmsg(over, &message, 0));
 }
 
-static int take(int over)
+int take(int over)
 {
     char room[CMSG_SPACE(sizeof(int))], byte;
     struct iovec part = { &byte, 1 };

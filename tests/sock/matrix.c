@@ -9,7 +9,7 @@ char bytes[MOST];
 pid_t other;
 
 static FILE *book;
-static int to_other[2], from_other[2];
+int to_other[2], from_other[2];
 static char place[108];
 
 void quit(const char *why)
@@ -161,13 +161,12 @@ int connected(const struct sockaddr_storage *at, socklen_t length)
     return made;
 }
 
-/* Both ways move to shared memory here, if they ever do: each side finds the other idle. */
-static void warm(int first)
+void warm(int stream, int first)
 {
     char word[8];
     for (int turn = 0; turn < 12; turn++) {
-        if (first ? (write(fd, "warm up!", 8) != 8 || recv(fd, word, 8, MSG_WAITALL) != 8)
-                  : (recv(fd, word, 8, MSG_WAITALL) != 8 || write(fd, "warm up!", 8) != 8))
+        if (first ? (write(stream, "warm up!", 8) != 8 || recv(stream, word, 8, MSG_WAITALL) != 8)
+                  : (recv(stream, word, 8, MSG_WAITALL) != 8 || write(stream, "warm up!", 8) != 8))
             quit("cannot warm up");
     }
 }
@@ -225,7 +224,7 @@ int main(int count, char **words)
             if (fd < 0)
                 quit("cannot accept");
             if (!made->plain)
-                warm(0);
+                warm(fd, 0);
         }
         other = getppid();
         made->two();
@@ -236,7 +235,7 @@ int main(int count, char **words)
         fd = connected(&at, length);
         close(listening);
         if (!made->plain)
-            warm(1);
+            warm(fd, 1);
     }
     made->one();
     while (waitpid(other, &outcome, 0) < 0 && errno == EINTR)

@@ -53,6 +53,7 @@ long got(const char *what, long count);
 /* A step of the other side: `tell` lets it go on past `hear`. Both go through pipes. */
 void tell(void);
 void hear(void);
+extern int to_other[2], from_other[2];
 /* Waits until so many bytes can be received, or until poll says one of these. */
 void until_bytes(int stream, int count);
 short until_ready(int stream, short events);
@@ -70,6 +71,12 @@ extern const struct made cases[];
 /* A listener and an address to connect to, without a stream. */
 int listener(struct sockaddr_storage *at, socklen_t *length, int backlog);
 int connected(const struct sockaddr_storage *at, socklen_t length);
-/* What a program that was started by exec does. */
+/* Round trips on a stream, so that both ways move to shared memory, if they ever do: each side finds the other idle. */
+void warm(int stream, int first);
+/* A descriptor in a message. */
+void pass(int over, int stream);
+int take(int over);
+/* The words of a program that goes on with a stream, for exec; and what it does. */
+char **resume(const char *what, int stream);
 void resumed(const char *what, int stream);
 #endif
