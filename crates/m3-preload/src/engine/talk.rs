@@ -335,6 +335,8 @@ impl Talk {
             way.store(way::PINNED, 1);
             return false;
         }
+        // Calls of before were counted on one side alone, or on none; all that was sent has been read, so here both are even.
+        way.store(way::KERNEL_TAKEN, way.load(way::KERNEL));
         way.store(way::RING_BYTES, u64::from(now.ring_bytes));
         count::add(Count::Upgrades, 1);
         to_ring(way)
