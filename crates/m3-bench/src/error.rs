@@ -36,6 +36,12 @@ pub enum Error {
         /// What was sent.
         wanted: u64,
     },
+    /// Under the preload library nothing was shared.
+    #[error(
+        "no byte went through a ring, so the figure would be the kernel's own and is not given; `m3 sock stat` tells of \
+         pins, and M3SOCK_POLICY may leave this program out"
+    )]
+    NoRing,
     /// The other side of a conversation has gone.
     #[error("the other side has gone")]
     PeerGone,

@@ -43,8 +43,10 @@ pub struct Round {
     pub switches_per_op: f64,
     /// Times of binds, in the test of contacts; to the first answer, in that of connections.
     pub binds: Samples,
-    /// Bells that com-sockets rang, both sides, per message or trip.
+    /// Bells that com-sockets rang, or tokens that the preload library sent, both sides, per message or trip.
     pub bells_per_op: Option<f64>,
+    /// Under the preload library: the part of the bytes of moved connections that went through rings.
+    pub ring_share: Option<f64>,
 }
 
 /// What all measurements of one run share.

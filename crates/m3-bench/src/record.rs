@@ -55,8 +55,10 @@ pub struct Row {
     pub block_ns: Option<f64>,
     /// Voluntary context switches per trip.
     pub switches_per_op: f64,
-    /// Bells of com-sockets per message or trip.
+    /// Bells of com-sockets, or tokens of the preload library, per message or trip.
     pub bells_per_op: Option<f64>,
+    /// Under the preload library: the part of the bytes that went through rings.
+    pub ring_share: Option<f64>,
     /// The rounds it sums up.
     pub rounds: Vec<RawRound>,
 }
@@ -76,6 +78,9 @@ pub struct RawRound {
     /// Bells of com-sockets per message or trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bells_per_op: Option<f64>,
+    /// Under the preload library: the part of the bytes that went through rings.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ring_share: Option<f64>,
     /// Every time taken, in order: nanoseconds (to three digits), and how often.
     pub samples: Vec<(u64, u64)>,
 }
@@ -90,6 +95,7 @@ impl RawRound {
             cpu_ns_per_op: round.cpu_ns_per_op,
             switches_per_op: round.switches_per_op,
             bells_per_op: round.bells_per_op,
+            ring_share: round.ring_share,
             samples: round.samples.pairs(),
         }
     }
@@ -104,6 +110,7 @@ impl RawRound {
             cpu_ns_per_op: self.cpu_ns_per_op,
             switches_per_op: self.switches_per_op,
             bells_per_op: self.bells_per_op,
+            ring_share: self.ring_share,
             ..Round::default()
         }
     }
@@ -185,6 +192,7 @@ impl Row {
             block_ns: median(rounds.iter().filter_map(|round| round.block_ns)),
             switches_per_op: middle(&|round| round.switches_per_op),
             bells_per_op: median(rounds.iter().filter_map(|round| round.bells_per_op)),
+            ring_share: median(rounds.iter().filter_map(|round| round.ring_share)),
             rounds: rounds.iter().map(RawRound::of).collect(),
         }
     }

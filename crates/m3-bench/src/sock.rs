@@ -10,6 +10,7 @@
 //! the clock starts as a whole, what comes after by its numbers, and by how much came.
 
 mod connects;
+mod counters;
 mod flow;
 mod line;
 mod plan;
@@ -27,6 +28,7 @@ use crate::measure::{Bench, Round};
 use crate::mechanism::Inherited;
 use crate::peer::Run;
 use crate::supervise::Crew;
+use counters::Counters;
 use way::{Opened, Way};
 
 pub use plan::{Table, tables};
@@ -117,7 +119,9 @@ impl Cell {
 /// # Errors
 /// What went wrong, and where.
 pub fn measure(bench: &Bench, cell: &Cell, warm_ns: u64) -> Result<Round, Error> {
-    let Opened { client, server, keep: _keep, environment } = cell.way.open(&bench.site)?;
+    let Opened { client, server, keep: _keep, mut environment } = cell.way.open(&bench.site)?;
+    let counters = cell.way.is_shim().then(Counters::begin).transpose()?;
+    environment.extend(counters.iter().map(Counters::variable));
     let mut crew = Crew::new(bench.grace_ns);
     let start = |crew: &mut Crew, side, inherited: Inherited| {
         let job = Job {
@@ -151,6 +155,9 @@ pub fn measure(bench: &Bench, cell: &Cell, warm_ns: u64) -> Result<Round, Error>
     let bells: Vec<u64> = all().filter_map(|report| report.bells).collect();
     let trips = crew.report(number).map_or(1, |report| report.trips).max(1);
     round.bells_per_op = (!bells.is_empty()).then(|| bells.iter().sum::<u64>() as f64 / trips as f64);
+    if let Some(counters) = &counters {
+        counters.add_to(&mut round, cell.shape.test, trips)?;
+    }
     round.binds = crew.report(number).map(|report| report.binds.clone()).unwrap_or_default();
     Ok(round)
 }

@@ -48,7 +48,7 @@ const TABLE: &[Row] = &[
     edge("m3-preload", &["m3-sock"]),
     listed("m3-interpose", &["m3-preload"]),
     edge("m3-py", &[]),
-    edge("m3-bench", &["m3-sock"]),
+    edge("m3-bench", &["m3-sock", "m3-preload"]),
     edge("m3", &["m3d", "m3-bench", "m3-sock", "m3-preload"]),
     edge("m3-tests", &["m3d", "m3-bench", "m3-capi", "m3-sock", "m3-preload", "m3"]),
     listed("xtask", &[]),

@@ -33,6 +33,7 @@ pub fn row(
         block_ns: None,
         switches_per_op: 0.0,
         bells_per_op: None,
+        ring_share: None,
         rounds: vec![],
     }
 }

@@ -27,6 +27,7 @@ fn row(test: &str, mechanism: &str, bytes: usize, p50_ns: u64) -> Row {
         block_ns: None,
         switches_per_op: 0.0,
         bells_per_op: None,
+        ring_share: None,
         rounds: vec![],
     }
 }
