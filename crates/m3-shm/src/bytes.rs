@@ -14,6 +14,11 @@ const LONG_BYTES: usize = 128;
 /// What one turn of [`copy_long`] copies, in bytes.
 #[cfg(target_arch = "x86_64")]
 const LINE_BYTES: usize = 64;
+/// How far ahead a copy into a region asks for the lines that it will write, in bytes: a reader on another CPU has them in its cache.
+/// Measured between 2 CPUs: 16 KB took 1.05 to 1.3 us, without it 2.1 us; asking for lines that are read changed nothing.
+const AHEAD_BYTES: usize = 768;
+/// Nothing is asked for: what is written to is the caller's own.
+const NOT_AHEAD: usize = usize::MAX / 2;
 const WORD_BYTES: usize = 8;
 
 /// Checks that a run lies inside.
@@ -39,7 +44,7 @@ impl Shared {
             return put_short(to, bytes);
         }
         // SAFETY: `to` and what follows lie inside the mapping (just checked), which is writable and lives; `bytes` is ours.
-        unsafe { copy_long(to, bytes.as_ptr(), bytes.len()) };
+        unsafe { copy_long(to, bytes.as_ptr(), bytes.len(), AHEAD_BYTES) };
     }
 }
 
@@ -55,7 +60,7 @@ impl Observed {
             return get_short(from, bytes);
         }
         // SAFETY: `from` and what follows lie inside the mapping (just checked), which lives; `bytes` is ours alone.
-        unsafe { copy_long(bytes.as_mut_ptr(), from, bytes.len()) };
+        unsafe { copy_long(bytes.as_mut_ptr(), from, bytes.len(), NOT_AHEAD) };
     }
 }
 
@@ -96,20 +101,27 @@ fn get_short(mut from: *mut u8, bytes: &mut [u8]) {
 /// instruction: where the destination lies a few bytes behind the source, modulo a page, that copies 2.7 GB/s instead
 /// of 50 on CPUs of today, and a page that is read into a buffer from malloc(3) is just that.
 ///
+/// Lines of the destination are asked for, to be written, so many bytes ahead, and none beyond the end: those are another's.
+///
 /// # Safety
 /// `count` bytes from `from` can be read, as many from `to` written, at least a line; the two do not overlap.
 #[cfg(target_arch = "x86_64")]
 #[inline]
-unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize) {
+unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
     debug_assert!(count >= LINE_BYTES);
     let last = count - LINE_BYTES;
     // SAFETY: by the caller: the lines at 0, 64 and so on below `last`, and the one at `last`, lie within the `count` bytes.
-    // SSE2 is of every x86-64. Without `nomem` it is a barrier for the compiler.
+    // SSE2 is of every x86-64, and `prefetchw` asks or does nothing. Without `nomem` it is a barrier for the compiler.
     unsafe {
         core::arch::asm!(
             "2:",
             "cmp {at}, {last}",
             "cmovae {at}, {last}",
+            "lea {next}, [{at} + {ahead}]",
+            "cmp {next}, {count}",
+            "jae 3f",
+            "prefetchw [{to} + {next}]",
+            "3:",
             "movups {a}, [{from} + {at}]",
             "movups {b}, [{from} + {at} + 16]",
             "movups {c}, [{from} + {at} + 32]",
@@ -122,7 +134,7 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize) {
             "cmp {at}, {count}",
             "jb 2b",
             at = inout(reg) 0_usize => _, last = in(reg) last, count = in(reg) count,
-            from = in(reg) from, to = in(reg) to,
+            from = in(reg) from, to = in(reg) to, ahead = in(reg) ahead, next = out(reg) _,
             a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
             options(nostack)
         );
@@ -135,7 +147,7 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize) {
 /// As on x86-64.
 #[cfg(not(target_arch = "x86_64"))]
 #[inline]
-unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize) {
+unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, _ahead: usize) {
     for at in 0..count {
         // SAFETY: by the caller.
         unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) };

@@ -1,5 +1,6 @@
 //! What is received from blocks: one way of a connection, as its receiver has it.
 
+use crate::door;
 use crate::outgoing::{below, place};
 use crate::pair::Way;
 use core::sync::atomic::Ordering;
@@ -50,6 +51,30 @@ impl Incoming {
         }
         self.tail = tail;
         Ok(tail - self.head)
+    }
+
+    /// Takes what blocks hold, and what comes there meanwhile, until they are empty or `bytes` is full: the sender is told that it
+    /// will be, and need not call. At most what one way can hold, so that a sender without end does not keep the caller.
+    #[inline]
+    pub(crate) fn take(&mut self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        let most = bytes.len().min(SOCK_CREDITS * SOCK_BLOCK_BYTES);
+        let until = self.head + most as u64;
+        let mut done = 0;
+        while done < most && self.available()? > 0 {
+            let watches = door::watch(self.way.word(way::DOOR), until);
+            loop {
+                let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
+                done += count;
+                if count == 0 {
+                    break;
+                }
+            }
+            if watches {
+                // After it the tail is read once more.
+                door::rest(self.way.word(way::DOOR), until);
+            }
+        }
+        Ok(done)
     }
 
     /// Copies up to `limit` bytes out of blocks, and takes them unless it is only a peek.

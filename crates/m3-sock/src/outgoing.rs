@@ -10,11 +10,13 @@ use m3_sys::Errno;
 use m3_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, way};
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
-/// How long a receiver is given to come by itself before a bell is rung for it, in ticks: less than a bell costs, which is a call of
-/// the system's on both sides.
-const GRACE_TICKS: u64 = 1_200;
+/// How long a receiver is given to come by itself, or to take something more, before a bell is rung for it, in ticks: what a bell
+/// costs, which is a call of the system's on both sides.
+const GRACE_TICKS: u64 = 2_400;
+/// How long one that goes on taking is given at most.
+const GRACE_MOST_TICKS: u64 = 20_000;
 /// Sends after which one that did not come is given that again: the first time, and at most.
-const SKIPS: (u32, u32) = (2, 128);
+const SKIPS: (u32, u32) = (2, 16);
 
 /// The sender's side of a way. All numbers are its own; the shared ones are told, never believed.
 #[derive(Debug)]
@@ -153,17 +155,24 @@ impl Outgoing {
     }
 
     /// Whether the receiver, who does not look just now, comes by itself within the time that a bell would cost: one that takes
-    /// bytes as fast as they are sent is between two calls most of the time that it is not in one.
+    /// bytes as fast as they are sent is between two calls most of the time that it is not in one. The time begins anew, up to a
+    /// limit, when it has taken something.
     fn comes(&mut self) -> bool {
         let began = m3_sys::ticks();
+        let (mut seen, mut moved) = (self.head, began);
         loop {
             let unheard = door::needs_call(self.way.word(way::DOOR), self.tail);
             // What it says it has taken decides whether it is called, and nothing else.
-            if !unheard || self.way.word(way::HEAD).load(Ordering::Acquire) >= self.tail {
+            let head = self.way.word(way::HEAD).load(Ordering::Acquire);
+            if !unheard || head >= self.tail {
                 self.skips = SKIPS.0;
                 return true;
             }
-            if m3_sys::ticks().wrapping_sub(began) > GRACE_TICKS {
+            let now = m3_sys::ticks();
+            if head != seen && now.wrapping_sub(began) < GRACE_MOST_TICKS {
+                (seen, moved) = (head, now);
+            }
+            if now.wrapping_sub(moved) > GRACE_TICKS {
                 self.at_once = self.skips;
                 self.skips = (2 * self.skips + 1).min(SKIPS.1);
                 return false;

@@ -78,12 +78,24 @@ impl Shared {
 /// One call of the receiver that wants `want` bytes: as `Receiving` does it, without sleep.
 fn receive(shared: &Shared, head: &mut u64, stale: &mut u64, want: u64) {
     let mut left = want;
-    let take = |head: &mut u64, left: &mut u64| {
+    let pull = |head: &mut u64, left: &mut u64| {
         let count = (shared.tail() - *head).min(*left);
         *head += count;
         shared.head.store(*head, Ordering::Release);
         *left -= count;
         count > 0
+    };
+    // `Incoming::take`
+    let take = |head: &mut u64, left: &mut u64| {
+        let (before, until) = (*head, *head + *left);
+        while *left > 0 && shared.tail() != *head {
+            let watches = door::watch(&shared.door, until);
+            while pull(head, left) {}
+            if watches {
+                door::rest(&shared.door, until);
+            }
+        }
+        *head > before
     };
     if !take(head, &mut left) {
         let until = *head + left;

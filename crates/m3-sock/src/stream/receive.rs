@@ -116,7 +116,11 @@ impl Receiving {
 
     #[inline]
     fn at_hand(&mut self, connection: &Connection, bytes: &mut [u8], peek: bool) -> Result<usize, Errno> {
-        let Some(due) = self.due else { return self.ring.pull(bytes, u64::MAX, peek) };
+        let due = match self.due {
+            Some(due) => due,
+            None if peek => return self.ring.pull(bytes, u64::MAX, true),
+            None => return self.ring.take(bytes),
+        };
         let before = self.ring.pull(bytes, due.behind - self.ring.head(), peek)?;
         if before > 0 || bytes.is_empty() || due.behind > self.ring.head() {
             return Ok(before);
