@@ -13,7 +13,8 @@ WATCHES(hands_rouse); WATCHES(hands_elsewhere); WATCHES(hands_pool); WATCHES(han
 WATCHES(hands_cancelled); WATCHES(hands_jump); WATCHES(hands_mask); WATCHES(hands_ignored);
 WATCHES(kin_fork); WATCHES(kin_prefork); WATCHES(kin_passed); WATCHES(kin_exec); WATCHES(kin_killed); WATCHES(kin_left);
 WATCHES(crowd_level); WATCHES(crowd_edge); WATCHES(crowd_once); WATCHES(crowd_many); WATCHES(crowd_bulk);
-WATCHES(crowd_churn);
+WATCHES(crowd_churn); WATCHES(crowd_delayed);
+WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(foe_scribbles); WATCHES(foe_static);
 void one_servant(void), two_servant(void), one_kin_peer(void), one_kin_peer_left(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void), one_pair(void);
 
@@ -46,6 +47,7 @@ const struct made cases[] = {
     { "kin_peer", one_kin_peer, two_servant, 0 },
     { "kin_peer_left", one_kin_peer_left, two_servant, 0 },
     WATCH(crowd_level), WATCH(crowd_edge), WATCH(crowd_once), WATCH(crowd_many), WATCH(crowd_bulk),
-    WATCH(crowd_churn),
+    WATCH(crowd_churn), WATCH(crowd_delayed),
+    WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(foe_scribbles), WATCH(foe_static),
     { NULL, NULL, NULL, 0 },
 };

@@ -11,7 +11,7 @@ static void word_of(char *to, int stream, int number)
 }
 
 /* Asks on each connection, the next when the last is answered; `window` asks ahead. */
-static void ask(int window)
+static long ask(int window)
 {
     static int sent[ENDS], come[ENDS];
     char word[WORD], wanted[WORD];
@@ -27,12 +27,12 @@ static void ask(int window)
     }
     while (left > 0) {
         struct epoll_event some[16];
-        int count = epoll_wait(set, some, 16, 30000);
+        int count = waited(set, some, 16);
         if (count < 1)
             quit("an answer never came");
         for (int at = 0; at < count; at++) {
             int i = some[at].data.u32;
-            if (recv(ends[i], word, WORD, MSG_WAITALL) != WORD)
+            if (whole(ends[i], word, WORD) != WORD)
                 quit("no whole answer");
             word_of(wanted, i, come[i]++);
             if (memcmp(word, wanted, WORD) != 0)
@@ -46,13 +46,11 @@ static void ask(int window)
         }
     }
     close(set);
+    return 0;
 }
 
-static void bulk(int unused);
-static void churn(int unused);
-static void asleep(int with_bytes);
-static void some(int seed);
-void (*const parts[])(int) = { ask, bulk, churn, asleep, some };
+static long bulk(int unused), churn(int unused), asleep(int with_bytes), some(int seed);
+long (*const parts[])(int) = { ask, bulk, churn, asleep, some, drain, pour, ping, hostile };
 
 static int answers_left;
 
@@ -81,7 +79,7 @@ static void serve_all(unsigned how)
     }
     while (__atomic_load_n(&answers_left, __ATOMIC_SEQ_CST) > 0) {
         struct epoll_event some[7];
-        int count = epoll_wait(set, some, 7, 30000);
+        int count = waited(set, some, 7);
         if (count < 1)
             quit("a request never came");
         for (int at = 0; at < count; at++)
@@ -113,6 +111,28 @@ void two_crowd_edge(void)
     crowd(EPOLLIN | EPOLLET | EPOLLOUT | EPOLLRDHUP, 2);
 }
 
+/* Both sides are stopped and go on at moments that nobody chose. */
+void two_crowd_delayed(void)
+{
+    mesh(CONNECTIONS);
+    pid_t self = getpid(), child = fork();
+    if (child == 0) {
+        unsigned next = seed_of(0);
+        for (int i = 0; i < 60; i++) {
+            next = next * 1103515245 + 12345;
+            pid_t chosen = (next >> 16) & 1 ? self : other;
+            kill(chosen, SIGSTOP);
+            usleep((next >> 8) % 2500);
+            kill(chosen, SIGCONT);
+            usleep((next >> 4) % 500);
+        }
+        _exit(0);
+    }
+    for (int turn = 0; turn < 2; turn++)
+        crowd(turn ? EPOLLIN | EPOLLET : EPOLLIN, 1 + turn);
+    ended(child);
+}
+
 /* Some threads on one set, each socket by one of them at a time. */
 static int once_set, once_gate;
 
@@ -121,7 +141,7 @@ static void *once(void *unused)
     (void)unused;
     for (;;) {
         struct epoll_event one;
-        int count = epoll_wait(once_set, &one, 1, 30000);
+        int count = waited(once_set, &one, 1);
         if (count != 1)
             quit("a request never came");
         if (one.data.u32 == 0)
@@ -160,7 +180,7 @@ void two_crowd_once(void)
 /* Many that are watched, few that have something to say. */
 enum { MANY = 200, CHOSEN = 25 };
 
-static void some(int seed)
+static long some(int seed)
 {
     unsigned next = seed;
     for (int i = 0; i < CHOSEN; i++) {
@@ -168,6 +188,7 @@ static void some(int seed)
         if (write(ends[1 + (next >> 8) % MANY], "eight by", 8) != 8)
             quit("cannot write");
     }
+    return 0;
 }
 
 void two_crowd_many(void)
@@ -216,7 +237,7 @@ void two_crowd_many(void)
 }
 
 /* Both ways at once, each until it would block, as edges have it. */
-static void bulk(int seed)
+static long bulk(int seed)
 {
     enum { TOTAL = 3 << 20 };
     static char out[30000], in[30000];
@@ -259,6 +280,7 @@ static void bulk(int seed)
     }
     fcntl(fd, F_SETFL, 0);
     close(set);
+    return 0;
 }
 
 void two_crowd_bulk(void)
@@ -272,7 +294,7 @@ void two_crowd_bulk(void)
 /* Connections that come and go while a set watches them and their listener. */
 enum { COMERS = 60 };
 
-static void churn(int unused)
+static long churn(int unused)
 {
     (void)unused;
     char word[8];
@@ -287,6 +309,7 @@ static void churn(int unused)
         close(i & 1 ? set : stream);
         close(i & 1 ? stream : set);
     }
+    return 0;
 }
 
 void two_crowd_churn(void)
@@ -329,7 +352,7 @@ void two_crowd_churn(void)
 }
 
 /* Waits in a set until it is killed; with bytes, those that it was told of lie unread. */
-static void asleep(int with_bytes)
+static long asleep(int with_bytes)
 {
     struct epoll_event one = { .events = EPOLLIN };
     int set = epoll_create1(0);
@@ -341,4 +364,5 @@ static void asleep(int with_bytes)
             pause();
         else
             epoll_wait(set, &one, 1, 30000);
+    return 0;
 }

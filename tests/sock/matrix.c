@@ -117,6 +117,18 @@ void until_taken(int stream)
     }
 }
 
+unsigned seed_of(unsigned which)
+{
+    const char *text = getenv("SEED");
+    return (text ? (unsigned)atoi(text) : 1) * 2654435761u + which * 40503u + 1;
+}
+
+int tries(int usual)
+{
+    const char *text = getenv("TRIES");
+    return text ? atoi(text) : usual;
+}
+
 void events(const char *what, int count, const struct epoll_event *list)
 {
     if (count < 0) {

@@ -62,6 +62,9 @@ void until_taken(int stream);
 /* Bytes that differ from place to place. */
 void fill(char *to, size_t count, unsigned seed);
 unsigned long sum(const char *from, size_t count);
+/* What a random case begins with, and how often it tries: SEED and TRIES in the environment. */
+unsigned seed_of(unsigned which);
+int tries(int usual);
 void events(const char *what, int count, const struct epoll_event *list);
 void quit(const char *why) __attribute__((noreturn));
 

@@ -34,7 +34,13 @@ for file in m3 libm3sock.so; do
 done
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
-    "$here/sets.c" "$here/held.c" "$here/marks.c" "$here/hands.c" "$here/kin.c" "$here/crowd.c" -lpthread || exit 3
+    "$here/sets.c" "$here/held.c" "$here/marks.c" "$here/hands.c" "$here/kin.c" "$here/crowd.c" \
+    "$here/steps.c" "$here/foes.c" -lpthread || exit 3
+# Needs no C library, so it can be made wherever there is a compiler for this machine.
+if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie -o "$work/static" "$here/static.c"; then
+    M3_MATRIX_STATIC=$work/static
+    export M3_MATRIX_STATIC
+fi
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/sight" "$here/sight.c" || exit 3
 
 common='upgrade-after = 0'
@@ -60,11 +66,35 @@ left_out() {
     esac
 }
 
+# What connections leave behind is freed by later ones: 600 that come and go take no more room than a few.
+# (TCP sockets that wait for their last packets keep their pairs for a minute, so this is said of Unix ones alone.)
+leaves_nothing() {
+    rm -f "$M3_RUNTIME_DIR"/*
+    for turn in 1 2 3 4 5 6 7 8 9 10; do
+        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" -- "$work/matrix" unix crowd_churn \
+            >"$work/shared" 2>"$work/error" </dev/null || fail "coming and going, turn $turn" "$work/error"
+    done
+    left_kb=$(du -k "$M3_RUNTIME_DIR" | cut -f 1)
+    if [ "$left_kb" -gt 16384 ] || [ "$(ls "$M3_RUNTIME_DIR" | grep -c ^sock-)" -ne 1 ]; then
+        ls -ls "$M3_RUNTIME_DIR" >"$work/error"
+        fail "what connections leave behind: $left_kb KiB" "$work/error"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 one() {
     kind=$1
     case=$2
     ring=$3
-    if ! timeout -k 2 "$limit" "$work/matrix" "$kind" "$case" >"$work/native" 2>"$work/error" </dev/null; then
+    rm -f "$M3_RUNTIME_DIR"/*
+    timeout -k 2 "$limit" "$work/matrix" "$kind" "$case" >"$work/native" 2>"$work/error" </dev/null
+    code=$?
+    if [ $code -eq 77 ]; then
+        echo "left out: $kind $case: $(cat "$work/error")"
+        return
+    fi
+    if [ $code -ne 0 ]; then
         fail "$kind $case natively" "$work/error"
         return
     fi
@@ -102,6 +132,7 @@ for case in ${*:-$("$work/matrix" --list)}; do
     [ "$case" = urgent ] || one unix "$case" $ring
 done
 [ $# -gt 0 ] || for kind in tcp unix; do sight $kind; done
+[ $# -gt 0 ] || leaves_nothing
 rm -f "$M3_RUNTIME_DIR"/*
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

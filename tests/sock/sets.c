@@ -118,7 +118,7 @@ static void servant(void)
         if (write(to_other[1], &outcome, sizeof outcome) != sizeof outcome)
             quit("nobody is there to be answered");
         if (order.what == 'p') {
-            parts[order.stream](order.value);
+            outcome.value = parts[order.stream](order.value);
             if (write(to_other[1], &outcome, sizeof outcome) != sizeof outcome)
                 quit("nobody is there to be answered");
         } else if (order.what == 'l') {
@@ -246,7 +246,7 @@ void until_asleep(int thread)
 {
     char name[64], line[512];
     snprintf(name, sizeof name, "/proc/%d/stat", thread);
-    for (int turn = 0, seen = 0; turn < 10000 && seen < 3; turn++) {
+    for (int turn = 0, seen = 0; turn < 20000 && seen < 2; turn++) {
         FILE *from = fopen(name, "r");
         const char *after = from && fgets(line, sizeof line, from) ? strrchr(line, ')') : NULL;
         if (from)
@@ -254,7 +254,7 @@ void until_asleep(int thread)
         if (!after)
             return;
         seen = after[2] == 'S' ? seen + 1 : 0;
-        usleep(500);
+        usleep(200);
     }
 }
 
@@ -332,4 +332,34 @@ pid_t ended(pid_t child)
         ;
     say("a child ended with %#x", outcome);
     return -1;
+}
+
+int waited(int set, struct epoll_event *in, int room)
+{
+    int count;
+    while ((count = epoll_wait(set, in, room, 30000)) < 0 && errno == EINTR)
+        ;
+    return count;
+}
+
+long whole(int stream, char *to, long count)
+{
+    long all = 0;
+    while (all < count) {
+        long now = recv(stream, to + all, count - all, MSG_WAITALL);
+        if (now < 0 && errno == EINTR)
+            continue;
+        if (now <= 0)
+            return all > 0 ? all : now;
+        all += now;
+    }
+    return all;
+}
+
+void leave_out(const char *why)
+{
+    fprintf(stderr, "%s\n", why);
+    if (other > 0)
+        kill(other, SIGKILL);
+    _exit(77);
 }

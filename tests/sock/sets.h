@@ -35,10 +35,16 @@ void far_shutdown(int stream);
 void far_read(int stream, int count);
 /* Lets the other side do one of the long parts, below; returns at once. */
 void far_part(int which, int value);
-/* How it ended: waits for it. */
+/* What came of it: waits for its end. */
 long far_ended(void);
-extern void (*const parts[])(int value);
-enum { PART_CROWD, PART_BULK, PART_CHURN, PART_ASLEEP, PART_SOME };
+extern long (*const parts[])(int value);
+enum { PART_CROWD, PART_BULK, PART_CHURN, PART_ASLEEP, PART_SOME, PART_DRAIN, PART_POUR, PART_PING, PART_HOSTILE };
+long drain(int stream), pour(int stream), ping(int stream), hostile(int seed);
+/* epoll_wait that goes on after a stop, and recv of all of so many bytes. */
+int waited(int set, struct epoll_event *in, int room);
+long whole(int stream, char *to, long count);
+/* This case cannot be run here. */
+void leave_out(const char *why) __attribute__((noreturn));
 /* So many more streams to the other side. */
 void mesh(int count);
 /* Where the other side's connections go that are not made by `mesh`. */
