@@ -1,6 +1,7 @@
 //! `m3 sock`: com-sockets, and programs whose sockets use shared memory, from the shell.
 
 pub mod check;
+mod explain;
 pub mod run;
 pub mod shim;
 pub mod stat;
@@ -24,7 +25,7 @@ pub enum Sock {
 /// Does what was asked.
 pub fn run(args: &Sock, out: Out) -> Result<()> {
     match args {
-        Sock::Run(args) => run::run(args),
+        Sock::Run(args) => run::run(args, out),
         Sock::Check(args) => check::run(args, out),
         Sock::Stat(args) => stat::run(args, out),
     }

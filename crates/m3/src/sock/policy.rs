@@ -1,5 +1,6 @@
 //! Policies as people write them, and the line that the library reads.
 
+use super::known::{self, Known};
 use crate::fail::{Fail, Result};
 use m3_preload::policy::{BadWord, Policy};
 use serde::Deserialize;
@@ -11,6 +12,7 @@ use std::path::Path;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct File {
     on: Option<bool>,
+    defaults: Option<bool>,
     upgrade_after: Option<u32>,
     ring_bytes: Option<u32>,
     spin_us: Option<u32>,
@@ -51,19 +53,58 @@ struct Test {
     same_process: bool,
 }
 
-/// The line of a file's policy; without a file, that of the environment, or an empty one.
-pub fn line(path: Option<&Path>) -> Result<String> {
-    let Some(path) = path else {
-        let line = std::env::var(m3_preload::policy::VARIABLE).unwrap_or_default();
-        return checked(line, m3_preload::policy::VARIABLE);
+/// What holds for a program.
+pub struct Chosen {
+    /// The line that the library reads.
+    pub line: String,
+    /// Where it comes from, as people read it.
+    pub from: String,
+    /// Programs that stay in the kernel because they are known to lose.
+    pub known: Vec<&'static Known>,
+}
+
+/// The policy of a file; without one, that of the environment, or the default one. What is known of programs is added, unless the
+/// policy, or `defaults`, says otherwise; who set the variable said all that is to hold.
+pub fn choose(path: Option<&Path>, defaults: bool) -> Result<Chosen> {
+    let variable = m3_preload::policy::VARIABLE;
+    let named = std::env::var(variable).ok().filter(|line| !line.is_empty());
+    let (line, from, defaults, allowed) = match (path, named) {
+        (Some(path), _) => {
+            let file = read(path)?;
+            let line = line(&file, path)?;
+            let defaults = defaults && file.defaults.unwrap_or(true);
+            (line, path.display().to_string(), defaults, file.programs.allow)
+        }
+        (None, Some(line)) => (checked(line, variable)?, variable.to_owned(), false, Vec::new()),
+        (None, None) => (String::new(), "the default".to_owned(), defaults, Vec::new()),
     };
+    let is_allowed =
+        |known: &&Known| allowed.iter().any(|item| matches!(item, Item::Text(name) if name == known.program));
+    let known: Vec<&Known> = known::ALL.iter().filter(|known| defaults && !is_allowed(known)).collect();
+    Ok(Chosen { line: with(line, &known), from, known })
+}
+
+fn with(mut line: String, known: &[&Known]) -> String {
+    let names: Vec<&str> = known.iter().map(|known| known.program).collect();
+    if !names.is_empty() {
+        // Into a string: cannot fail.
+        let _ = write!(line, "{}!programs={}", if line.is_empty() { "" } else { " " }, names.join(","));
+    }
+    line
+}
+
+fn read(path: &Path) -> Result<File> {
     let name = path.display().to_string();
     let text =
         std::fs::read_to_string(path).map_err(|cause| Fail::system(format!("cannot read {name}"), cause))?;
-    let file: File = toml::from_str(&text).map_err(|cause| {
+    toml::from_str(&text).map_err(|cause| {
         Fail::usage(format!("{name} is no policy: {cause}")).next("m3-sock-run(1) shows one")
-    })?;
-    checked(written(&file).map_err(|item| bad(&name, &item))?, &name)
+    })
+}
+
+fn line(file: &File, path: &Path) -> Result<String> {
+    let name = path.display().to_string();
+    checked(written(file).map_err(|item| bad(&name, &item))?, &name)
 }
 
 fn bad(name: &str, item: &str) -> Fail {
@@ -137,6 +178,23 @@ mod tests {
         let wanted = "after=0 ring=64 spin=20000 uring=pass token=always !programs=sshd ports=6379,8000-8999 !ports=22 paths=/run/";
         assert_eq!(line, wanted);
         assert!(Policy::read(&line).is_ok());
+    }
+
+    #[test]
+    fn who_is_known_to_lose_stays_in_the_kernel_unless_the_policy_says_otherwise() {
+        let path = std::env::temp_dir().join(format!("m3-policy-{}", std::process::id()));
+        let lets = |text: &str, defaults: bool| {
+            std::fs::write(&path, text).unwrap();
+            let chosen = choose(Some(&path), defaults).unwrap();
+            Policy::read(&chosen.line).unwrap().allows_program("iperf3", 0)
+        };
+        assert!(
+            !lets("", true) && !lets("upgrade-after = 0", true) && !lets("[programs]\ndeny = [\"x\"]", true)
+        );
+        assert!(lets("", false) && lets("defaults = false", true));
+        assert!(lets("[programs]\nallow = [\"iperf3\", \"x\"]", true));
+        assert!(!lets("defaults = false\n[programs]\ndeny = [\"iperf3\"]", true));
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -6,20 +6,24 @@
 mod figure;
 mod form;
 mod programs;
+mod verdict;
 
 use crate::cli::Format;
 use crate::fail::{Fail, Result};
 use crate::out::{Out, table};
 use clap::Args;
 use figure::Figure;
-use form::{Field, Form};
+use form::{Field, Form, Policy};
 use programs::{CASES, Case};
+use verdict::{Verdict, Word};
 
 /// Compare installed programs with the kernel's sockets and under `m3 sock run`.
 ///
 /// Runs those that are installed of redis, nginx, memcached, PostgreSQL, iperf3, sockperf, NetPIPE, HAProxy, curl, rsync, Python's
 /// web server and a client in Go, on loopback, each natively, under `m3 sock run`, and with only the server under it.
-/// Ends with 1 where a program works natively and not under `m3 sock run`.
+/// Each round runs all forms one after the other, another one first each time; SPREAD is the least and the greatest ratio of a round. The
+/// verdict: `holds` (not slower by more than 5 %), `unclear` (the median is, the best round is not), `slower` with what the counters
+/// say, or `pinned`: it stays in the kernel by default, and why. Ends with 1 where a program works natively and not under `m3 sock run`.
 #[derive(Args, Debug)]
 pub struct Check {
     #[command(flatten)]
@@ -36,6 +40,12 @@ pub struct Check {
     /// A policy for `m3 sock run`.
     #[arg(long, value_name = "FILE")]
     policy: Option<std::path::PathBuf>,
+    /// Move programs too that stay in the kernel by default.
+    #[arg(long)]
+    no_defaults: bool,
+    /// End with 1 as well where one is slower by more than 5 % and not pinned by default.
+    #[arg(long)]
+    strict: bool,
 }
 
 /// What became of one case.
@@ -44,9 +54,28 @@ struct Row {
     native: Side,
     ours: Side,
     mixed: Side,
-    /// Of the bytes of streams that were moved, how many went through rings.
-    ring_bytes: u64,
-    kernel_bytes: u64,
+    counts: Counts,
+}
+
+/// What was counted under `m3 sock run`, of streams that were moved.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Bytes that went through rings, and those that did not.
+    pub ring: u64,
+    pub kernel: u64,
+    pub tokens: u64,
+    pub spared: u64,
+    pub overflows: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: &Self) {
+        self.ring += other.ring;
+        self.kernel += other.kernel;
+        self.tokens += other.tokens;
+        self.spared += other.spared;
+        self.overflows += other.overflows;
+    }
 }
 
 /// The runs of one form.
@@ -83,8 +112,18 @@ impl Side {
     }
 }
 
-const HEAD: [&str; 8] =
-    ["PROGRAM", "WORKS", "THROUGHPUT", "RATIO", "LATENCY", "RATIO", "RING", "WITH A PLAIN CLIENT"];
+const HEAD: [&str; 10] = [
+    "PROGRAM",
+    "WORKS",
+    "THROUGHPUT",
+    "RATIO",
+    "SPREAD",
+    "LATENCY",
+    "RATIO",
+    "RING",
+    "WITH A PLAIN CLIENT",
+    "VERDICT",
+];
 
 /// Does what was asked.
 pub fn run(args: &Check, out: Out) -> Result<()> {
@@ -113,8 +152,16 @@ pub fn run(args: &Check, out: Out) -> Result<()> {
             Err(cause) => skipped.push(format!("{}: {cause}", case.name)),
         }
     }
-    show(&rows, &skipped, out)?;
+    let verdicts: Vec<Verdict> = rows.iter().map(|row| verdict::of(row, !args.no_defaults)).collect();
+    show(&rows, &verdicts, &skipped, out)?;
     let broken: Vec<&str> = rows.iter().filter(|row| row.is_broken()).map(|row| row.case.name).collect();
+    let is_slow = |(_, verdict): &(&Row, &Verdict)| verdict.word == Word::Slower;
+    let slow: Vec<&str> = rows.iter().zip(&verdicts).filter(is_slow).map(|(row, _)| row.case.name).collect();
+    if broken.is_empty() && args.strict && !slow.is_empty() {
+        return Err(Fail::plain(format!("slower than natively by more than 5 %: {}", slow.join(", "))).next(
+            "leave them out by a policy (see m3-sock-run(1)), or look at `m3 sock stat` while they run",
+        ));
+    }
     if broken.is_empty() {
         return Ok(());
     }
@@ -128,20 +175,18 @@ fn measure(case: &'static Case, args: &Check) -> std::io::Result<Row> {
         native: Side::default(),
         ours: Side::default(),
         mixed: Side::default(),
-        ring_bytes: 0,
-        kernel_bytes: 0,
+        counts: Counts::default(),
     };
     for round in 0..args.rounds {
         for form in Form::in_turn(round) {
-            let field = Field::new(case, form, args.seconds, args.policy.as_deref())?;
+            let policy = Policy { file: args.policy.as_deref(), no_defaults: args.no_defaults };
+            let field = Field::new(case, form, args.seconds, policy)?;
             let run = field.run();
-            let (ring, kernel) = field.bytes();
             match form {
                 Form::Native => row.native.note(run),
                 Form::Ours => {
                     row.ours.note(run);
-                    row.ring_bytes += ring;
-                    row.kernel_bytes += kernel;
+                    row.counts.add(&field.counts());
                 }
                 Form::Mixed => row.mixed.note(run),
             }
@@ -155,7 +200,7 @@ impl Row {
         self.native.failure.is_none() && (self.ours.failure.is_some() || self.mixed.failure.is_some())
     }
 
-    fn cells(&self) -> Vec<String> {
+    fn cells(&self, verdict: &Verdict) -> Vec<String> {
         let shown = |value: Option<f64>, unit: &str| {
             value.map_or_else(|| "-".to_owned(), |value| figure::short(value, unit))
         };
@@ -171,21 +216,25 @@ impl Row {
             self.case.name.to_owned(),
             works,
             shown(self.ours.rate(), self.case.unit),
-            ratio(self.ours.rate(), self.native.rate()),
+            verdict.ratios.map_or_else(|| "-".to_owned(), |[_, median, _]| format!("{median:.2}x")),
+            verdict
+                .ratios
+                .map_or_else(|| "-".to_owned(), |[least, _, most]| format!("{least:.2}..{most:.2}")),
             shown(self.ours.latency_us().map(|us| us / 1e6), "s"),
             ratio(self.ours.latency_us(), self.native.latency_us()),
             self.share().map_or_else(|| "0 %".to_owned(), |share| format!("{:.0} %", share * 100.0)),
             self.mixed.word(),
+            verdict.text(),
         ]
     }
 
     /// The part of the ring, where any stream was moved.
     fn share(&self) -> Option<f64> {
-        let all = self.ring_bytes + self.kernel_bytes;
-        (all > 0).then(|| self.ring_bytes as f64 / all as f64)
+        let all = self.counts.ring + self.counts.kernel;
+        (all > 0).then(|| self.counts.ring as f64 / all as f64)
     }
 
-    fn json(&self) -> serde_json::Value {
+    fn json(&self, verdict: &Verdict) -> serde_json::Value {
         let side = |side: &Side| {
             serde_json::json!({
                 "works": side.failure.is_none(), "failure": side.failure, "throughput": side.rate(),
@@ -194,18 +243,22 @@ impl Row {
         };
         serde_json::json!({
             "program": self.case.name, "unit": self.case.unit, "native": side(&self.native), "ours": side(&self.ours),
-            "plain_client": side(&self.mixed), "ring_bytes": self.ring_bytes, "kernel_bytes": self.kernel_bytes,
+            "plain_client": side(&self.mixed), "ring_bytes": self.counts.ring, "kernel_bytes": self.counts.kernel,
+            "tokens": self.counts.tokens, "tokens_spared": self.counts.spared, "overflows": self.counts.overflows,
+            "verdict": verdict.word.name(), "why": verdict.why, "ratio": verdict.ratios.map(|[_, median, _]| median),
+            "ratio_spread": verdict.ratios.map(|[least, _, most]| [least, most]),
         })
     }
 }
 
-fn show(rows: &[Row], skipped: &[String], out: Out) -> Result<()> {
+fn show(rows: &[Row], verdicts: &[Verdict], skipped: &[String], out: Out) -> Result<()> {
     if out.is_json() {
-        let programs: Vec<_> = rows.iter().map(Row::json).collect();
+        let programs: Vec<_> = rows.iter().zip(verdicts).map(|(row, verdict)| row.json(verdict)).collect();
         return out.json(&serde_json::json!({ "programs": programs, "skipped": skipped }));
     }
     if !rows.is_empty() {
-        out.line(table(&HEAD, &rows.iter().map(Row::cells).collect::<Vec<_>>()))?;
+        let cells = rows.iter().zip(verdicts).map(|(row, verdict)| row.cells(verdict));
+        out.line(table(&HEAD, &cells.collect::<Vec<_>>()))?;
     }
     for line in skipped {
         out.line(format!("skipped  {line}"))?;

@@ -108,9 +108,10 @@ pub fn hey(output: &str) -> Option<Figure> {
     (!failed && rate > 0.0).then(|| Figure::rate(rate))
 }
 
-/// A client that only has to end well and print the word.
+/// A client that has to end well and print the word, and perhaps bytes a second.
 pub fn same(output: &str) -> Option<Figure> {
-    output.contains("same").then(Figure::default)
+    let rate = after(output, "rate ").and_then(number);
+    output.contains("same").then_some(Figure { rate, latency_us: None })
 }
 
 #[cfg(test)]
@@ -136,6 +137,8 @@ mod tests {
         assert_eq!(pgbench(text), Some(Figure { rate: Some(800.5), latency_us: Some(1250.0) }));
         assert_eq!(hey("  Requests/sec:\t1234.5\n"), Some(Figure::rate(1234.5)));
         assert_eq!(same("other"), None);
+        assert_eq!(same("same\nrate 1500\n"), Some(Figure::rate(1500.0)));
+        assert_eq!(same("same\n"), Some(Figure::default()));
     }
 
     #[test]

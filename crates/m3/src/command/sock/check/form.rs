@@ -1,5 +1,6 @@
 //! One run of a case: its folder, its servers, its client; everything it started is ended.
 
+use super::Counts;
 use super::figure::Figure;
 use super::programs::{Case, Ready};
 use m3_preload::count::{Count, Snapshot};
@@ -37,12 +38,19 @@ const STEP: Duration = Duration::from_millis(20);
 /// Who runs what refuses to run as root.
 const NOBODY: u32 = 65_534;
 
+/// What `m3 sock run` is told.
+#[derive(Clone, Copy)]
+pub struct Policy<'a> {
+    pub file: Option<&'a Path>,
+    pub no_defaults: bool,
+}
+
 /// A folder with what a run needs.
 pub struct Field<'a> {
     case: &'static Case,
     form: Form,
     seconds: u32,
-    policy: Option<&'a Path>,
+    policy: Policy<'a>,
     folder: PathBuf,
     ports: [u16; 2],
     uid: Option<u32>,
@@ -65,7 +73,7 @@ impl Drop for Group {
 }
 
 impl<'a> Field<'a> {
-    pub fn new(case: &'static Case, form: Form, seconds: u32, policy: Option<&'a Path>) -> io::Result<Self> {
+    pub fn new(case: &'static Case, form: Form, seconds: u32, policy: Policy<'a>) -> io::Result<Self> {
         static RUNS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("m3-sock-check-{}-{run}", std::process::id()));
@@ -106,17 +114,25 @@ impl<'a> Field<'a> {
         (self.case.read)(&output).ok_or_else(|| format!("no figure: {}", self.last_words("client")))
     }
 
-    /// Bytes that went through rings, and those of moved streams that did not.
-    pub fn bytes(&self) -> (u64, u64) {
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
         let files = std::fs::read_dir(&self.folder)
             .into_iter()
             .flatten()
             .filter_map(|entry| Some(entry.ok()?.path()));
         let counters = files.filter(|path| path.extension().is_some_and(|end| end == "counters"));
         let snapshots = counters.filter_map(|path| Snapshot::of(&std::fs::read(path).ok()?));
-        snapshots.fold((0, 0), |(ring, kernel), snapshot| {
-            (ring + snapshot.read(Count::RingBytes), kernel + snapshot.read(Count::KernelBytes))
-        })
+        let mut all = Counts::default();
+        for snapshot in snapshots {
+            all.add(&Counts {
+                ring: snapshot.read(Count::RingBytes),
+                kernel: snapshot.read(Count::KernelBytes),
+                tokens: snapshot.read(Count::Tokens),
+                spared: snapshot.read(Count::TokensSpared),
+                overflows: snapshot.read(Count::Overflows),
+            });
+        }
+        all
     }
 
     fn filled(&self, text: &str) -> String {
@@ -133,7 +149,8 @@ impl<'a> Field<'a> {
         let mut command = if ours {
             let mut command = Command::new(std::env::current_exe().map_err(fail)?);
             command.args(["sock", "run", "--counters"]).arg(self.folder.join(format!("{role}.counters")));
-            command.args(self.policy.iter().flat_map(|path| [Path::new("--policy"), path]));
+            command.args(self.policy.file.iter().flat_map(|path| [Path::new("--policy"), path]));
+            command.args(self.policy.no_defaults.then_some("--no-defaults"));
             command.arg("--").args(&words);
             // What they share goes with the folder.
             command.env("M3_RUNTIME_DIR", &self.folder);

@@ -34,6 +34,11 @@ pub struct Case {
 }
 
 impl Case {
+    /// Names of the programs that are compared.
+    pub fn programs(&self) -> impl Iterator<Item = &'static str> {
+        self.servers.iter().chain([&self.client]).filter_map(|words| words.first().copied())
+    }
+
     /// Its programs that are not installed.
     pub fn missing(&self) -> Vec<&'static str> {
         let all = self.first.iter().chain(self.servers).chain([&self.client]);
@@ -104,9 +109,10 @@ read only = yes
 ";
 const PAGE: (&str, &str) = ("index.html", "a page of a few bytes, as many servers send it\n");
 const NGINX: &[&str] = &["nginx", "-c", "{dir}/nginx.conf", "-e", "{dir}/errors", "-p", "{dir}"];
-/// Makes 32 MB, fetches them, and compares.
-const FETCH: &str =
-    "curl -sS --max-time 60 -o {dir}/got http://127.0.0.1:{port}/big && cmp {dir}/big {dir}/got && echo same";
+/// Fetches 32 MB several times, compares, and says how many bytes came in a second.
+const FETCH: &str = "from=$(date +%s%N) && for n in 1 2 3 4; do \
+    curl -sS --max-time 60 -o {dir}/got http://127.0.0.1:{port}/big || exit 1; done && to=$(date +%s%N) && \
+    cmp {dir}/big {dir}/got && echo same && echo rate $((4 * 33554432 * 1000 / ((to - from) / 1000000 + 1)))";
 const BIG: &[&[&str]] = &[&["sh", "-c", "head -c 33554432 /dev/urandom > {dir}/big"]];
 
 /// All of them.
@@ -280,6 +286,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "nginx, curl",
+        unit: "B",
         package: "nginx-light, curl",
         files: &[("nginx.conf", NGINX_CONF)],
         first: BIG,
@@ -289,6 +296,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "python3 -m http.server, curl",
+        unit: "B",
         package: "python3, curl",
         first: BIG,
         servers: &[&["python3", "-m", "http.server", "--bind", "127.0.0.1", "-d", "{dir}", "{port}"]],
@@ -297,6 +305,7 @@ pub const CASES: &[Case] = &[
     },
     Case {
         name: "rsync",
+        unit: "B",
         package: "rsync",
         files: &[("rsyncd.conf", RSYNC_CONF)],
         first: &[&[
@@ -318,7 +327,9 @@ pub const CASES: &[Case] = &[
         client: &[
             "sh",
             "-c",
-            "rsync -a rsync://127.0.0.1:{port}/files/ {dir}/to/ && diff -r {dir}/from {dir}/to && echo same",
+            "from=$(date +%s%N) && for n in 1 2 3; do rm -rf {dir}/to; mkdir {dir}/to && \
+             rsync -a rsync://127.0.0.1:{port}/files/ {dir}/to/ || exit 1; done && to=$(date +%s%N) && \
+             diff -r {dir}/from {dir}/to && echo same && echo rate $((3 * 33554432 * 1000 / ((to - from) / 1000000 + 1)))",
         ],
         ..PLAIN
     },
