@@ -82,6 +82,8 @@ void resumed(const char *what, int stream)
     char word[16];
     if (strcmp(what, "watch") == 0)
         watched_after_exec(stream);
+    if (strcmp(what, "inherit") == 0)
+        inherited_after_exec(stream);
     if (strcmp(what, "talk") == 0) {
         if (write(stream, "after exec", 10) != 10 || recv(stream, word, 5, MSG_WAITALL) != 5)
             _exit(9);

@@ -72,5 +72,5 @@ long act_wait(struct sleeper *self), act_poll(struct sleeper *self), act_select(
 /* A child by fork; logs its outcome when it ends. */
 #define CHILD for (pid_t child_ = fork(); child_ >= 0; child_ = ended(child_)) if (child_ == 0)
 pid_t ended(pid_t child);
-void watched_after_exec(int stream);
+void watched_after_exec(int stream), inherited_after_exec(int stream);
 #endif
