@@ -2,6 +2,7 @@
 
 use crate::look;
 use crate::table::{self, Entry};
+use crate::watch;
 use libc::{c_int, cmsghdr, msghdr};
 use m3_preload::engine::Pin;
 
@@ -31,6 +32,9 @@ pub unsafe fn leaving(message: *const msghdr) {
     each(message, |fd| {
         if look::known(fd).is_some() {
             look::pin(fd, Pin::Passed, false);
+        }
+        if let Entry::Set(index) = table::get(fd) {
+            watch::wait_for_set(index, fd);
         }
     });
 }

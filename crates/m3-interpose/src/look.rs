@@ -48,6 +48,7 @@ const PLAIN_OPTIONS: &[(c_int, c_int, c_int)] = &[
 #[cold]
 fn first(fd: c_int) -> Option<&'static Talk> {
     let entry = table::get(fd);
+    let is_new = matches!(entry, Entry::Born { .. });
     let (how, edges) = match entry {
         Entry::Born { how, edges } => (how, edges),
         // Who registered it where with which events is not known: each publish is to be an edge.
@@ -96,6 +97,7 @@ fn first(fd: c_int) -> Option<&'static Talk> {
         talk.edge_triggered(true);
     }
     if table::learn(fd, entry, Entry::Talk(talk)) {
+        crate::watch::found(fd, talk, is_new);
         return Some(talk);
     }
     // Another thread was quicker, or this is the child of a vfork: the engine gives one socket one talk.

@@ -124,6 +124,7 @@ pub fn set(fd: c_int, entry: Entry) {
         return;
     }
     reach(fd);
+    crate::watch::forget(fd);
     let before = Entry::of(cell.swap(word, Ordering::AcqRel));
     // What its number stood for is gone already.
     drop_entry(fd, -1, before);
@@ -152,6 +153,7 @@ pub fn closing(fd: c_int) -> bool {
     if matches!(Entry::of(cell.load(Ordering::Relaxed)), Entry::Unknown) {
         return false;
     }
+    crate::watch::forget(fd);
     drop_entry(fd, fd, Entry::of(cell.swap(Entry::Closing.word(), Ordering::AcqRel)));
     true
 }
@@ -172,12 +174,16 @@ pub fn copy(fd: c_int, to: c_int) {
     }
     if let Entry::Talk(_) = entry {
         ANY_SHARED.store(true, Ordering::Relaxed);
+        crate::watch::need_tokens(fd);
     }
     if let Entry::Set(index) = entry {
         crate::watch::keep(index);
     }
     // What is being closed under our hands is nobody's knowledge.
     set(to, if let Entry::Closing = entry { Entry::Unknown } else { entry });
+    if let Entry::Talk(_) = entry {
+        crate::watch::doubled(to);
+    }
 }
 
 /// Forgets a range of descriptors that is closed at once.

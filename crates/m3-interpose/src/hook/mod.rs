@@ -1,6 +1,7 @@
 //! The exported functions, by family.
 
 mod data;
+mod epoll;
 mod files;
 mod life;
 #[cfg(target_arch = "x86_64")]

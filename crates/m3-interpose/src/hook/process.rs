@@ -26,6 +26,7 @@ unsafe extern "C" {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fork() -> pid_t {
+    crate::watch::before_fork();
     born(next::fork())
 }
 
@@ -36,6 +37,7 @@ pub unsafe extern "C-unwind" fn __fork() -> pid_t {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn _Fork() -> pid_t {
+    crate::watch::before_fork();
     born(next::_Fork())
 }
 
@@ -44,6 +46,7 @@ fn born(pid: pid_t) -> pid_t {
         // The child of a child of a vfork has memory of its own.
         VFORK.set(false);
     }
+    crate::watch::after_fork(pid);
     pid
 }
 
@@ -256,6 +259,7 @@ pub unsafe fn with(envp: Envp, ours: impl FnOnce() -> bool, call: impl FnOnce(En
         return call(envp);
     }
     let code = crate::errno();
+    crate::watch::before_exec();
     if !ours() {
         give_up_inherited();
     }

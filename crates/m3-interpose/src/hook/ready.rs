@@ -1,4 +1,4 @@
-//! Waiting for many: the kernel says who is ready; before it puts the caller to sleep, the rings are looked at.
+//! poll and select: the kernel says who is ready; before it puts the caller to sleep, the rings are looked at.
 //!
 //! While one looks, signals are held back, and come in with the real wait, which takes them as it would have taken
 //! them at once: so a handler never runs between the look and the sleep, unseen by the wait.
@@ -7,17 +7,18 @@ use crate::look;
 use crate::table::{self, Entry};
 use crate::watch::{self, Mood, now_ns};
 use crate::{errno, next, policy, set_errno};
-use core::ffi::{c_int, c_long};
-use libc::{epoll_event, fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use core::ffi::{c_int, c_long, c_short};
+use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use m3_preload::engine::Talk;
 
 /// After a look that found bytes their token is a moment away: for so long the kernel is asked again.
-const TOKEN_NS: u64 = 30_000;
+pub(super) const TOKEN_NS: u64 = 30_000;
 
 /// Bytes of the kernel's signal sets.
 const MASK_BYTES: usize = 8;
 
 /// Holds back signals, all but the C library's own; gives the mask before.
-unsafe fn hold() -> sigset_t {
+pub(super) unsafe fn hold() -> sigset_t {
     // 32 and 33 cancel threads and change users of all threads.
     let all = !(0b11_u64 << 31);
     let mut before: sigset_t = core::mem::zeroed();
@@ -27,7 +28,8 @@ unsafe fn hold() -> sigset_t {
     before
 }
 
-unsafe fn release(before: &sigset_t) {
+/// The mask of before.
+pub(super) unsafe fn release(before: &sigset_t) {
     let words = [libc::SIG_SETMASK as usize, core::ptr::from_ref(before) as usize, 0, MASK_BYTES, 0, 0];
     let _ = crate::raw(libc::SYS_rt_sigprocmask, words);
 }
@@ -68,111 +70,8 @@ unsafe fn wait(
     result
 }
 
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_create(size: c_int) -> c_int {
-    set_born(next::epoll_create(size))
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
-    set_born(next::epoll_create1(flags))
-}
-
-fn set_born(fd: c_int) -> c_int {
-    if fd >= 0 {
-        table::set(fd, if policy::on() && !super::in_vfork() { watch::open() } else { Entry::Plain });
-    }
-    fd
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_ctl(
-    set: c_int,
-    what: c_int,
-    fd: c_int,
-    event: *mut epoll_event,
-) -> c_int {
-    let result = next::epoll_ctl(set, what, fd, event);
-    if result != 0 || event.is_null() && what != libc::EPOLL_CTL_DEL || !policy::on() {
-        return result;
-    }
-    let events = if what == libc::EPOLL_CTL_DEL { 0 } else { (*event).events };
-    if events & libc::EPOLLET as u32 != 0 {
-        match table::get(fd) {
-            Entry::Talk(talk) => talk.edge_triggered(true),
-            entry @ Entry::Born { how, .. } => {
-                table::learn(fd, entry, Entry::Born { how, edges: true });
-            }
-            _ => {}
-        }
-    }
-    if let Entry::Set(index) = table::get(set) {
-        let bytes = events & libc::EPOLLIN as u32 != 0;
-        let ours = matches!(table::get(fd), Entry::Talk(_) | Entry::Born { .. });
-        if !super::in_vfork() {
-            watch::watch(index, fd, bytes && ours);
-        }
-    }
-    result
-}
-
-unsafe fn ask_set(set: c_int, events: *mut epoll_event, count: c_int) -> Result<usize, c_int> {
-    crate::raw(libc::SYS_epoll_pwait, [set as usize, events as usize, count as usize, 0, 0, MASK_BYTES])
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_wait(
-    set: c_int,
-    events: *mut epoll_event,
-    count: c_int,
-    timeout: c_int,
-) -> c_int {
-    epoll_pwait(set, events, count, timeout, core::ptr::null())
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_pwait(
-    set: c_int,
-    events: *mut epoll_event,
-    count: c_int,
-    timeout: c_int,
-    mask: *const sigset_t,
-) -> c_int {
-    match watch::of_set(set).filter(|_look| timeout != 0 && count > 0) {
-        None => next::epoll_pwait(set, events, count, timeout, mask),
-        Some((mood, look)) => wait(
-            mood,
-            look,
-            || ask_set(set, events, count),
-            |before| {
-                next::epoll_pwait(set, events, count, timeout, if mask.is_null() { before } else { mask })
-            },
-        ),
-    }
-}
-
-#[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn epoll_pwait2(
-    set: c_int,
-    events: *mut epoll_event,
-    count: c_int,
-    timeout: *const timespec,
-    mask: *const sigset_t,
-) -> c_int {
-    match watch::of_set(set).filter(|_look| !is_zero(timeout) && count > 0) {
-        None => next::epoll_pwait2(set, events, count, timeout, mask),
-        Some((mood, look)) => wait(
-            mood,
-            look,
-            || ask_set(set, events, count),
-            |before| {
-                next::epoll_pwait2(set, events, count, timeout, if mask.is_null() { before } else { mask })
-            },
-        ),
-    }
-}
-
-unsafe fn is_zero(timeout: *const timespec) -> bool {
+/// Whether a wait may not sleep.
+pub(super) unsafe fn is_zero(timeout: *const timespec) -> bool {
     !timeout.is_null() && (*timeout).tv_sec == 0 && (*timeout).tv_nsec == 0
 }
 
@@ -199,8 +98,47 @@ unsafe fn ask_poll(fds: *mut pollfd, count: nfds_t) -> Result<usize, c_int> {
     crate::raw(libc::SYS_ppoll, [fds as usize, count as usize, &raw mut zero as usize, 0, MASK_BYTES, 0])
 }
 
+const IN: c_short = libc::POLLIN | libc::POLLRDNORM;
+
+/// A descriptor is waited for other than by epoll: its bytes, or those of its set, have tokens from now on. Its talk, where its ring
+/// has bytes that have none.
+unsafe fn without_token(fd: c_int) -> Option<&'static Talk> {
+    if let Entry::Set(index) = table::get(fd) {
+        watch::wait_for_set(index, fd);
+        return None;
+    }
+    watch::waited_for(fd).filter(|talk| talk.has_bytes())
+}
+
+/// What a poll gives where rings have bytes that the kernel knows nothing of; `None` where there are none.
+unsafe fn poll_rings(fds: *mut pollfd, count: nfds_t) -> Option<c_int> {
+    if !policy::on() || fds.is_null() || super::in_vfork() {
+        return None;
+    }
+    let each = || (0..count as usize).map(|at| fds.add(at)).filter(|one| (**one).events & IN != 0);
+    // All of them: each has tokens from now on.
+    if each().filter(|one| without_token((**one).fd).is_some()).count() == 0 {
+        return None;
+    }
+    let mut ready = match ask_poll(fds, count) {
+        Ok(ready) => ready as c_int,
+        Err(code) => {
+            set_errno(code);
+            return Some(-1);
+        }
+    };
+    for one in each().filter(|one| without_token((**one).fd).is_some()) {
+        ready += c_int::from((*one).revents == 0);
+        (*one).revents |= (*one).events & IN;
+    }
+    Some(ready)
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int {
+    if let Some(ready) = poll_rings(fds, count) {
+        return ready;
+    }
     match polled(fds, count).filter(|_fds| timeout != 0) {
         None => next::poll(fds, count, timeout),
         Some(looked) => {
@@ -231,6 +169,9 @@ pub unsafe extern "C-unwind" fn ppoll(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    if let Some(ready) = poll_rings(fds, count) {
+        return ready;
+    }
     match polled(fds, count).filter(|_fds| !is_zero(timeout)) {
         None => next::ppoll(fds, count, timeout, mask),
         Some(looked) => wait(
@@ -287,6 +228,38 @@ impl Sets {
         (0..self.count).filter(move |fd| libc::FD_ISSET(*fd, self.sets[0])).filter_map(look::known)
     }
 
+    /// What a select gives where rings have bytes that the kernel knows nothing of; `None` where there are none.
+    unsafe fn rings(self) -> Option<c_int> {
+        let fits = self.count > 0 && self.count as usize <= libc::FD_SETSIZE && !self.sets[0].is_null();
+        if !policy::on() || !fits || super::in_vfork() {
+            return None;
+        }
+        let asked: fd_set = self.sets[0].read();
+        let each = || (0..self.count).filter(|fd| libc::FD_ISSET(*fd, &raw const asked));
+        if each().filter(|fd| without_token(*fd).is_some()).count() == 0 {
+            return None;
+        }
+        let mut ready = match self.ask() {
+            Ok(ready) => ready as c_int,
+            Err(code) => {
+                set_errno(code);
+                return Some(-1);
+            }
+        };
+        if ready == 0 {
+            for set in self.sets.into_iter().filter(|set| !set.is_null()) {
+                set.write(core::mem::zeroed());
+            }
+        }
+        for fd in each().filter(|fd| without_token(*fd).is_some()) {
+            if !libc::FD_ISSET(fd, self.sets[0]) {
+                libc::FD_SET(fd, self.sets[0]);
+                ready += 1;
+            }
+        }
+        Some(ready)
+    }
+
     /// Asks the kernel without waiting; the sets change only where something is ready.
     unsafe fn ask(self) -> Result<usize, c_int> {
         let mut copies: [fd_set; 3] = [core::mem::zeroed(); 3];
@@ -317,6 +290,9 @@ pub unsafe extern "C-unwind" fn select(
     except: *mut fd_set,
     timeout: *mut timeval,
 ) -> c_int {
+    if let Some(ready) = (Sets { count, sets: [read, write, except] }).rings() {
+        return ready;
+    }
     let zero = !timeout.is_null() && (*timeout).tv_sec == 0 && (*timeout).tv_usec == 0;
     // Other times are the kernel's to refuse, or to bring into shape.
     let plain = timeout.is_null() || ((*timeout).tv_sec >= 0 && (0..1_000_000).contains(&(*timeout).tv_usec));
@@ -367,6 +343,9 @@ pub unsafe extern "C-unwind" fn pselect(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    if let Some(ready) = (Sets { count, sets: [read, write, except] }).rings() {
+        return ready;
+    }
     let Some(sets) =
         (Sets { count, sets: [read, write, except] }).looked_at().filter(|_sets| !is_zero(timeout))
     else {

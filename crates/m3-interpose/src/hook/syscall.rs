@@ -2,7 +2,7 @@
 
 #![allow(non_upper_case_globals, reason = "the numbers' own names")]
 
-use super::{data, life, many, process, ready};
+use super::{data, epoll, life, many, process, ready};
 use crate::{policy, set_errno};
 use core::ffi::{c_int, c_long, c_uint};
 use libc::{
@@ -92,10 +92,10 @@ unsafe extern "C-unwind" fn by_name(
         SYS_accept4 => small(life::accept4(fd, b as _, c as _, d as c_int)),
         SYS_connect => small(life::connect(fd, b as _, c as c_uint)),
         SYS_setsockopt => small(super::option::setsockopt(fd, second, c as c_int, d as _, e as c_uint)),
-        SYS_epoll_create1 => small(ready::epoll_create1(fd)),
-        SYS_epoll_ctl => small(ready::epoll_ctl(fd, second, c as c_int, d as _)),
-        SYS_epoll_wait => small(ready::epoll_wait(fd, b as _, c as c_int, d as c_int)),
-        SYS_epoll_pwait => small(ready::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _)),
+        SYS_epoll_create1 => small(epoll::epoll_create1(fd)),
+        SYS_epoll_ctl => small(epoll::epoll_ctl(fd, second, c as c_int, d as _)),
+        SYS_epoll_wait => small(epoll::epoll_wait(fd, b as _, c as c_int, d as c_int)),
+        SYS_epoll_pwait => small(epoll::epoll_pwait(fd, b as _, c as c_int, d as c_int, e as _)),
         SYS_poll => small(ready::poll(a as _, b as libc::nfds_t, c as c_int)),
         SYS_execve => small(process::execve(a as _, b as _, c as _)),
         SYS_pidfd_getfd => small(life::pidfd_getfd(fd, second, c as c_uint)),

@@ -57,6 +57,7 @@ impl Arena {
                 .compare_exchange(core::ptr::null_mut(), base, Ordering::AcqRel, Ordering::Relaxed)
                 .is_ok()
             {
+                super::lookout::disown(arena);
                 arena.user.store(user, Ordering::Release);
                 return Some(arena);
             }
@@ -66,6 +67,16 @@ impl Arena {
             }
         }
         None
+    }
+
+    /// Which of this process's arenas it is.
+    pub(super) fn index(&self) -> usize {
+        ARENAS.iter().position(|arena| core::ptr::eq(arena, self)).unwrap_or(0)
+    }
+
+    /// The arena of such a number.
+    pub(super) fn of_index(index: usize) -> Option<&'static Self> {
+        ARENAS.get(index).filter(|arena| !arena.base.load(Ordering::Acquire).is_null())
     }
 
     fn at(&self, offset: usize) -> *mut u8 {

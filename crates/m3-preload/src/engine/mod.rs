@@ -5,7 +5,7 @@
 //!    │        └ diag             who is at the other end
 //!    ├ send ┐
 //!    ├ receive ── way            bytes through a ring, tokens and overflow through the kernel
-//!    └ spin   lock               looking before sleeping; locks that outlive their holders
+//!    └ spin   lock   lookout     looking before sleeping; locks that outlive their holders; event loops that come by themselves
 //!          sight               what others may read of all this
 //! ```
 
@@ -13,6 +13,7 @@ mod arena;
 mod copy;
 mod diag;
 mod lock;
+mod lookout;
 mod pairs;
 mod raw;
 mod receive;
@@ -26,6 +27,9 @@ mod words;
 use crate::count;
 use core::sync::atomic::{AtomicU32, Ordering};
 use libc::iovec;
+pub use lookout::{BIT_WORDS, Lookout};
+#[doc(hidden)]
+pub use lookout::{get_up, lie_down, tell};
 use std::os::fd::RawFd;
 pub use talk::{Talk, candidate};
 
@@ -133,6 +137,12 @@ pub fn settle(settings: Settings) {
     SWITCHES.store(switches, Ordering::Release);
 }
 
+/// A number that differs between a process and its children by fork; 0 where the kernel does not help.
+#[must_use]
+pub fn line() -> u32 {
+    lock::line()
+}
+
 /// What was settled.
 fn settings() -> Settings {
     let switches = SWITCHES.load(Ordering::Acquire);
@@ -173,6 +183,7 @@ impl Talk {
         let (way, now) = (self.way(arena, place, true), settings());
         let sender = send::Sender {
             fd,
+            arena,
             spin: &self.spins[0],
             spin_ns: u64::from(now.spin_ns),
             always_token: now.always_token,
@@ -208,6 +219,7 @@ impl Talk {
             spin_ns: u64::from(settings().spin_ns),
             sleeps: &self.sleeps,
             pending: &self.pending,
+            wish: &self.wish,
         };
         // What is discarded is discarded on TCP alone.
         let flags = if self.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
@@ -245,6 +257,57 @@ impl Talk {
         self.receiving().is_some_and(|way| way.look().is_ok_and(|seen| seen.filled > 0))
     }
 
+    /// Its bytes are looked for from this place of an epoll set of this process, whenever no thread of it sleeps: its sender sends
+    /// no tokens then. Only where this process alone has the socket, and nobody waits for it in another way.
+    pub fn look_out(&self, from: Lookout, place: usize) {
+        let wish = from.cover(place);
+        if self.wish.swap(wish, Ordering::SeqCst) == wish {
+            return;
+        }
+        // Else the next receive covers it.
+        if let Some(way) = self.receiving()
+            && let Some(_held) = lock::try_take(way.word(words::way::RECEIVE_LOCK))
+        {
+            receive::cover(&way, &self.wish);
+        }
+    }
+
+    /// Nobody looks for its bytes any more: what comes from now on has tokens. What came before may have none: whether there is
+    /// any, [`has_bytes`](Self::has_bytes) says. Whether it was looked for.
+    pub fn uncover(&self) -> bool {
+        if self.wish.swap(0, Ordering::SeqCst) == 0 {
+            return false;
+        }
+        if let Some(way) = self.receiving() {
+            // Under the lock: no receive covers it anew. A handler that interrupted one cannot wait for it.
+            let held = lock::take(way.word(words::way::RECEIVE_LOCK));
+            receive::uncover(&way);
+            drop(held);
+        }
+        true
+    }
+
+    /// Whether an epoll set looks for its bytes, or is about to.
+    #[must_use]
+    pub fn is_looked_for(&self) -> bool {
+        self.wish.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether its sends are copies into the ring, so that it is writable.
+    #[must_use]
+    pub fn sends_in_ring(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == talk::JOINED
+            && self.place().is_some_and(|(arena, place)| self.way(arena, place, true).in_ring())
+    }
+
+    /// Joins the pair that others know of, where there is one: of a descriptor that was there before this program, or came in a
+    /// message.
+    pub fn meet(&self, fd: RawFd) {
+        if self.phase.load(Ordering::Acquire) == talk::FRESH {
+            let _ = self.is_known(fd);
+        }
+    }
+
     /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.
     pub fn waiting(&self, fd: RawFd) -> Option<usize> {
         receive::waiting(&self.receiving()?, fd)
@@ -266,6 +329,7 @@ impl Talk {
             _ => return true,
         }
         let Some((arena, place)) = self.place() else { return true };
+        self.uncover();
         count::pinned(reason);
         let sending = self.way(arena, place, true);
         talk::pin_sending(&sending, reason);
@@ -301,6 +365,7 @@ impl Talk {
         if self.phase.load(Ordering::Acquire) == talk::JOINED
             && let Some((arena, place)) = self.place()
         {
+            self.uncover();
             let way = self.way(arena, place, false);
             // Tokens that nobody took would turn an orderly end into a reset.
             if way.has_ring()

@@ -39,6 +39,8 @@ pub(super) struct Receiver<'a> {
     pub sleeps: &'a AtomicU32,
     /// An error that the kernel told once, behind bytes that came before it.
     pub pending: &'a AtomicU64,
+    /// The cover that the way is to have; 0 is none.
+    pub wish: &'a AtomicU64,
 }
 
 /// What one look at everything brought.
@@ -70,6 +72,13 @@ pub(super) fn receive(way: &Way, own: &Receiver<'_>, parts: &[iovec], flags: i32
             Step::Return(outcome) => return outcome,
             Step::Wait => {}
         }
+        // Nobody looks for bytes while we sleep.
+        if way.load(way::COVER) != 0 {
+            own.wish.store(0, Ordering::SeqCst);
+            let _held = lock::take(way.word(way::RECEIVE_LOCK));
+            uncover(way);
+            continue;
+        }
         // Many small arrivals for one call are no fault.
         rounds = if place.left() == left { rounds + 1 } else { 0 };
         left = place.left();
@@ -99,6 +108,7 @@ fn under_lock(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, total: usize
         // Who died may have said that he looks.
         way.word(way::DOOR).swap(0, Ordering::SeqCst);
     }
+    cover(way, own.wish);
     let peek = flags & libc::MSG_PEEK != 0;
     let all = flags & libc::MSG_WAITALL != 0 && !peek;
     let may_wait = flags & libc::MSG_DONTWAIT == 0;
@@ -269,6 +279,20 @@ fn wait_for_publisher(way: &Way) {
         pause(round);
         round += 1;
     }
+}
+
+/// Gives the way the cover that it is to have; under the receiver's lock.
+pub(super) fn cover(way: &Way, wish: &AtomicU64) {
+    let wish = wish.load(Ordering::SeqCst);
+    if wish != 0 && way.load(way::COVER) != wish && way.in_ring() {
+        way.word(way::COVER).store(wish, Ordering::SeqCst);
+    }
+}
+
+/// Takes the cover away: whoever publishes after this sends tokens as the door has it; what was published before can be seen.
+pub(super) fn uncover(way: &Way) {
+    way.word(way::COVER).swap(0, Ordering::SeqCst);
+    wait_for_publisher(way);
 }
 
 /// Where the ring was found empty: turns the door back, and takes the tokens of what was taken.

@@ -1,8 +1,10 @@
 //! Sending: a copy into the ring and a token where the door asks for one; into the kernel where the ring is full, or not ours.
 
 use super::Outcome;
+use super::arena::Arena;
 use super::copy::{PARTS_AT_ONCE, Place};
 use super::lock::{self, Grip};
+use super::lookout;
 use super::raw::{self, Errno};
 use super::spin::Spin;
 use super::way::{Nonsense, Seen, Way};
@@ -27,6 +29,7 @@ pub(super) const SUSPECT: u64 = u64::MAX;
 /// What a sender knows of its end, beside the way.
 pub(super) struct Sender<'a> {
     pub fd: RawFd,
+    pub arena: &'static Arena,
     pub spin: &'a Spin,
     pub spin_ns: u64,
     pub always_token: bool,
@@ -193,7 +196,18 @@ fn publish(way: &Way, own: &Sender<'_>, seen: Seen, bytes: usize, force: bool) -
     let tail = seen.tail.wrapping_add(bytes as u64);
     let step = way.load(way::PUBLISHING) | 1;
     way.store(way::PUBLISHING, step);
-    let asked = door::publish(way.word(way::TAIL), way.word(way::DOOR), tail);
+    door::announce(way.word(way::TAIL), tail);
+    let cover = way.word(way::COVER).load(Ordering::SeqCst);
+    if cover != 0 && !own.always_token && lookout::comes(own.arena, cover) {
+        way.word(way::PUBLISHING).swap(step.wrapping_add(1), Ordering::SeqCst);
+        // Who took the cover away meanwhile, and did not wait for us, gets a token.
+        if way.word(way::COVER).load(Ordering::SeqCst) == cover {
+            spared(way);
+            return Ok(());
+        }
+        way.word(way::PUBLISHING).swap(step, Ordering::SeqCst);
+    }
+    let asked = door::call(way.word(way::DOOR), tail);
     let lying = way.load(way::TOKENS).wrapping_sub(way.load(way::TOKENS_TAKEN));
     let rings = asked || ((force || way.load(way::EDGES) != 0) && lying < UNASKED);
     if rings {
@@ -204,9 +218,13 @@ fn publish(way: &Way, own: &Sender<'_>, seen: Seen, bytes: usize, force: bool) -
     if rings {
         return token(way, own.fd);
     }
+    spared(way);
+    Ok(())
+}
+
+fn spared(way: &Way) {
     way.add(way::SPARED, 1);
     count::add(Count::TokensSpared, 1);
-    Ok(())
 }
 
 /// Sends a token that was counted.

@@ -63,6 +63,8 @@ pub struct Talk {
     /// Not 0 where its calls were last found to sleep.
     pub(super) sleeps: AtomicU32,
     pub(super) last: [AtomicU64; 2],
+    /// The cover that its way gets at the next receive; 0 is none.
+    pub(super) wish: AtomicU64,
 }
 
 const fn empty() -> Talk {
@@ -85,6 +87,7 @@ const fn empty() -> Talk {
         pending: AtomicU64::new(0),
         sleeps: AtomicU32::new(0),
         last: [const { AtomicU64::new(0) }; 2],
+        wish: AtomicU64::new(0),
     }
 }
 
@@ -141,6 +144,7 @@ impl Talk {
         self.pending.store(0, Ordering::Relaxed);
         self.sleeps.store(0, Ordering::Relaxed);
         self.cookie.store(0, Ordering::Relaxed);
+        self.wish.store(0, Ordering::Relaxed);
         self.last[0].store(u64::MAX, Ordering::Relaxed);
         self.last[1].store(0, Ordering::Relaxed);
         self.spins.iter().for_each(Spin::reset);

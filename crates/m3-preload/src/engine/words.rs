@@ -4,7 +4,8 @@
 //!   0          the lock of whoever makes or frees a pair, the hand of the sweeper
 //!   4096       a state for each pair: free or live, and how often it was made
 //!   24 KiB     the index: cookie -> pair, 512 buckets of 16 words
-//!   88 KiB     pairs: a page of words and two rings of at most 64 KiB each
+//!   88 KiB     lookouts of epoll sets: 256 bytes each, see `lookout`
+//!   152 KiB    pairs: a page of words and two rings of at most 64 KiB each
 //! ```
 //!
 //! A pair's page:
@@ -33,12 +34,20 @@ pub(super) const INDEX: usize = STATES + 8 * PAIRS + PAGE;
 pub(super) const BUCKETS: usize = 512;
 /// Words of a bucket.
 pub(super) const BUCKET_WORDS: usize = 16;
+/// Where lookouts begin.
+pub(super) const OUTLOOK: usize = INDEX + 8 * BUCKETS * BUCKET_WORDS;
+/// Lookouts at most.
+pub(super) const LOOKOUTS: usize = 256;
+/// Bytes of one.
+pub(super) const LOOKOUT_BYTES: usize = 256;
+/// Places of an epoll set that have a bit.
+pub(super) const PLACES: usize = 1024;
 /// Where pairs begin.
-pub(super) const FIRST: usize = INDEX + 8 * BUCKETS * BUCKET_WORDS;
+pub(super) const FIRST: usize = OUTLOOK + LOOKOUTS * LOOKOUT_BYTES;
 /// All of it.
 pub(super) const TOTAL: usize = FIRST + PAIRS * PAIR_BYTES;
 /// Who knows another layout uses another file.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 /// In the first page: the lock of whoever makes or frees a pair.
 pub(super) const MAKING: usize = 0;
 /// In the first page: the pair that the sweeper looks at next.
@@ -101,6 +110,8 @@ pub(super) mod way {
     pub(crate) const ATTACHED: usize = 160;
     /// Not 0: a token for each publish.
     pub(crate) const EDGES: usize = 168;
+    /// Not 0: the lookout and the place that the receiver looks out from, see `lookout`.
+    pub(crate) const COVER: usize = 176;
     // Counters.
     /// Tokens that were not needed.
     pub(crate) const SPARED: usize = 192;
