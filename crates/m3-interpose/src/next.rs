@@ -71,6 +71,9 @@ trait Failure {
 impl Failure for c_int {
     const FAILURE: Self = -1;
 }
+impl Failure for libc::sighandler_t {
+    const FAILURE: Self = libc::SIG_ERR;
+}
 impl Failure for isize {
     const FAILURE: Self = -1;
 }
@@ -117,6 +120,13 @@ functions! {
     closefrom(first: c_int) -> ();
     setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, length: socklen_t) -> c_int;
     getsockopt(fd: c_int, level: c_int, name: c_int, value: *mut c_void, length: *mut socklen_t) -> c_int;
+    sigaction(number: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int;
+    signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    bsd_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    ssignal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    __sysv_signal(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
+    sigset(number: c_int, handler: libc::sighandler_t) -> libc::sighandler_t;
     pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int;
     poll(fds: *mut pollfd, count: nfds_t, timeout: c_int) -> c_int;
     ppoll(fds: *mut pollfd, count: nfds_t, timeout: *const timespec, mask: *const sigset_t) -> c_int;

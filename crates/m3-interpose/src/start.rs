@@ -29,6 +29,7 @@ unsafe extern "C" fn start(_argc: c_int, argv: *const *const c_char, envp: *cons
     if let Some(policy) = policy::take(line, name, user) {
         table::open();
         crate::watch::settle();
+        crate::hook::signal::look_up();
         show_counters();
         m3_preload::real::wait_with(m3_preload::real::Waiting {
             recvmsg: wait_recvmsg,

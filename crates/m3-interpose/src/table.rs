@@ -124,10 +124,10 @@ pub fn set(fd: c_int, entry: Entry) {
         return;
     }
     reach(fd);
-    crate::watch::forget(fd);
     let before = Entry::of(cell.swap(word, Ordering::AcqRel));
     // What its number stood for is gone already.
     drop_entry(fd, -1, before);
+    crate::watch::forget(fd);
 }
 
 /// Says what an open descriptor is to be from now on; the engine keeps what it had of it.
@@ -153,8 +153,8 @@ pub fn closing(fd: c_int) -> bool {
     if matches!(Entry::of(cell.load(Ordering::Relaxed)), Entry::Unknown) {
         return false;
     }
-    crate::watch::forget(fd);
     drop_entry(fd, fd, Entry::of(cell.swap(Entry::Closing.word(), Ordering::AcqRel)));
+    crate::watch::forget(fd);
     true
 }
 

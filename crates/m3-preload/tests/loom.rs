@@ -13,6 +13,7 @@
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use m3_link::Word64;
+use m3_preload::engine::{get_up, lie_down, take, tell};
 use m3_sock::door;
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -217,5 +218,157 @@ fn bytes_and_tokens_are_never_taken_for_each_other() {
 #[test]
 fn without_fences_somebody_is_not_called() {
     let broken = catch_unwind(AssertUnwindSafe(|| model(false, 3, false)));
+    assert!(broken.is_err(), "the model does not need its fences: it proves nothing");
+}
+
+/// A way whose receiver is an event loop: the way, its cover, and the lookout's words.
+struct Covered {
+    way: Arc<Way>,
+    cover: AtomicU64,
+    bits: Word,
+    state: Word,
+}
+
+const BIT: u64 = 1;
+/// The lookout's own.
+const GENERATION: u64 = 5;
+const AWAKE: u64 = GENERATION << 32;
+
+impl Covered {
+    fn new(fenced: bool) -> Arc<Self> {
+        Arc::new(Self {
+            way: Way::new(fenced),
+            cover: AtomicU64::new(1),
+            bits: Word(AtomicU64::new(0), fenced),
+            state: Word(AtomicU64::new(AWAKE), fenced),
+        })
+    }
+
+    /// `send::publish` of a way that may be covered.
+    fn publish(&self, tail: u64) {
+        let way = &self.way;
+        let step = way.publishing.load(Ordering::Acquire);
+        way.publishing.store(step + 1, Ordering::Release);
+        door::announce(&way.tail, tail);
+        let cover = self.cover.load(Ordering::SeqCst);
+        if cover != 0 && tell(&self.bits, &self.state, BIT, GENERATION) {
+            way.publishing.swap(step + 2, Ordering::SeqCst);
+            if way.tail.1 {
+                fence(Ordering::SeqCst);
+            }
+            if self.cover.load(Ordering::SeqCst) == cover {
+                return;
+            }
+            way.publishing.swap(step + 1, Ordering::SeqCst);
+        }
+        let rings = door::call(&way.door, tail);
+        if rings {
+            way.tokens.fetch_add(1, Ordering::AcqRel);
+        }
+        way.publishing.store(step + 2, Ordering::Release);
+        if rings {
+            way.kernel.lock().unwrap().push_back(TOKEN);
+        }
+    }
+
+    /// What a wait finds: whether the descriptor is to be read.
+    fn gather(&self, receiver: &Receiver) -> bool {
+        let marked = take(&self.bits) != 0 && self.way.tail() != receiver.head;
+        marked || !self.way.kernel.lock().unwrap().is_empty()
+    }
+
+    /// The steps before a sleep: whether it sleeps.
+    fn sleeps(&self) -> bool {
+        lie_down(&self.state, GENERATION);
+        if self.bits.load(Ordering::SeqCst) & BIT == 0 {
+            return true;
+        }
+        get_up(&self.state, GENERATION);
+        false
+    }
+
+    /// `receive::uncover`, in its two halves; the wait for the sender is left out where it takes too long.
+    fn uncover(&self, waits: bool) {
+        self.cover.swap(0, Ordering::SeqCst);
+        if self.way.tail.1 {
+            fence(Ordering::SeqCst);
+        }
+        let step = self.way.publishing.load(Ordering::Acquire);
+        while waits && step & 1 == 1 && self.way.publishing.load(Ordering::Acquire) == step {
+            loom::thread::yield_now();
+        }
+    }
+}
+
+/// An event loop that looks, reads and sleeps, while two publishes come.
+fn event_loop(fenced: bool) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(PREEMPTIONS);
+    model.check(move || {
+        let all = Covered::new(fenced);
+        let sender = Arc::clone(&all);
+        let sends = loom::thread::spawn(move || {
+            sender.publish(1);
+            sender.publish(2);
+        });
+        let mut receiver = Receiver::default();
+        if all.gather(&receiver) {
+            receiver.call(&all.way, 9);
+        }
+        let mut asleep = all.sleeps();
+        if !asleep && all.gather(&receiver) {
+            receiver.call(&all.way, 9);
+            asleep = all.sleeps();
+        }
+        sends.join().unwrap();
+        let has_bytes = all.way.tail() != receiver.head;
+        let token = !all.way.kernel.lock().unwrap().is_empty();
+        let mark = all.bits.load(Ordering::SeqCst) != 0;
+        assert!(!has_bytes || token || (mark && !asleep), "bytes lie there, and who sleeps is not called");
+        if asleep {
+            get_up(&all.state, GENERATION);
+        }
+        if all.gather(&receiver) {
+            receiver.call(&all.way, 9);
+        }
+        assert_eq!(receiver.got, [1, 2]);
+        assert!(all.way.kernel.lock().unwrap().is_empty(), "it is readable, and nothing is there");
+    });
+}
+
+/// Another thread waits for the same socket in a way that needs tokens: it takes the cover away, looks, and sleeps.
+fn cover_taken_away(waits: bool) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(PREEMPTIONS);
+    model.check(move || {
+        let all = Covered::new(true);
+        let sender = Arc::clone(&all);
+        let sends = loom::thread::spawn(move || {
+            sender.publish(1);
+            sender.publish(2);
+        });
+        all.uncover(waits);
+        let seen = all.way.tail();
+        // It sleeps where it sees nothing, and has to be called then.
+        sends.join().unwrap();
+        let token = !all.way.kernel.lock().unwrap().is_empty();
+        assert!(seen > 0 || token, "bytes came after the look, and nobody was called");
+    });
+}
+
+#[test]
+fn who_sleeps_over_an_event_loop_is_called() {
+    event_loop(true);
+}
+
+#[test]
+fn who_takes_the_cover_away_is_called() {
+    cover_taken_away(true);
+    cover_taken_away(false);
+}
+
+#[test]
+fn without_fences_an_event_loop_sleeps_over_bytes() {
+    let broken = catch_unwind(AssertUnwindSafe(|| event_loop(false)));
     assert!(broken.is_err(), "the model does not need its fences: it proves nothing");
 }

@@ -3,7 +3,7 @@
 //! While one looks, signals are held back, and come in with the real wait, which takes them as it would have taken
 //! them at once: so a handler never runs between the look and the sleep, unseen by the wait.
 
-use super::ready::{TOKEN_NS, hold, is_zero, release};
+use super::ready::{TOKEN_NS, hold, is_zero, mask_of, release};
 use crate::table::{self, Entry};
 use crate::watch::{self, Set, Told, now_ns};
 use crate::{errno, next, policy, set_errno};
@@ -239,10 +239,10 @@ impl Wait {
         let result = if ready > 0 {
             ready as c_int
         } else {
-            self.sleep(if mask.is_null() { &raw const before } else { mask }, limit_ns, real)
+            self.sleep(if mask.is_null() { mask_of(before.as_ref()) } else { mask }, limit_ns, real)
         };
         let code = errno();
-        release(&before);
+        release(before.as_ref());
         set_errno(code);
         result
     }

@@ -10,6 +10,7 @@ mod many;
 mod option;
 pub mod process;
 mod ready;
+pub mod signal;
 mod spawn;
 mod stdio;
 #[cfg(target_arch = "x86_64")]

@@ -17,19 +17,27 @@ pub(super) const TOKEN_NS: u64 = 30_000;
 /// Bytes of the kernel's signal sets.
 const MASK_BYTES: usize = 8;
 
-/// Holds back signals, all but the C library's own; gives the mask before.
-pub(super) unsafe fn hold() -> sigset_t {
-    // 32 and 33 cancel threads and change users of all threads.
-    let all = !(0b11_u64 << 31);
+/// Holds back signals that have handlers; gives the mask before, or what it is where nothing had to be held.
+pub(super) unsafe fn hold() -> Option<sigset_t> {
+    let caught = super::signal::caught();
+    if caught == 0 {
+        return None;
+    }
     let mut before: sigset_t = core::mem::zeroed();
     let words =
-        [libc::SIG_BLOCK as usize, &raw const all as usize, &raw mut before as usize, MASK_BYTES, 0, 0];
+        [libc::SIG_BLOCK as usize, &raw const caught as usize, &raw mut before as usize, MASK_BYTES, 0, 0];
     let _ = crate::raw(libc::SYS_rt_sigprocmask, words);
-    before
+    Some(before)
+}
+
+/// Where the mask of before is, to sleep with.
+pub(super) fn mask_of(before: Option<&sigset_t>) -> *const sigset_t {
+    before.map_or(core::ptr::null(), core::ptr::from_ref)
 }
 
 /// The mask of before.
-pub(super) unsafe fn release(before: &sigset_t) {
+pub(super) unsafe fn release(before: Option<&sigset_t>) {
+    let Some(before) = before else { return };
     let words = [libc::SIG_SETMASK as usize, core::ptr::from_ref(before) as usize, 0, MASK_BYTES, 0, 0];
     let _ = crate::raw(libc::SYS_rt_sigprocmask, words);
 }
@@ -41,7 +49,7 @@ unsafe fn wait(
     mood: &Mood,
     look: impl Fn() -> bool,
     now: impl Fn() -> Result<usize, c_int>,
-    real: impl FnOnce(&sigset_t) -> c_int,
+    real: impl FnOnce(*const sigset_t) -> c_int,
 ) -> c_int {
     match now() {
         Ok(0) => {}
@@ -58,14 +66,14 @@ unsafe fn wait(
             if let Ok(ready) = now()
                 && ready > 0
             {
-                release(&before);
+                release(before.as_ref());
                 return ready as c_int;
             }
         }
     }
-    let result = real(&before);
+    let result = real(mask_of(before.as_ref()));
     let code = errno();
-    release(&before);
+    release(before.as_ref());
     set_errno(code);
     result
 }

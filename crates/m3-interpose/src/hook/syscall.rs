@@ -9,8 +9,8 @@ use libc::{
     SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup2, SYS_dup3,
     SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_execve, SYS_fcntl,
     SYS_io_uring_setup, SYS_ioctl, SYS_pidfd_getfd, SYS_poll, SYS_read, SYS_readv, SYS_recvfrom,
-    SYS_recvmmsg, SYS_recvmsg, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt,
-    SYS_socket, SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
+    SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigaction, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto,
+    SYS_setsockopt, SYS_socket, SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
 };
 
 /// Whether a call is one of those that have a hook.
@@ -51,6 +51,7 @@ extern "C" fn is_ours(number: c_long) -> bool {
                 | SYS_execve
                 | SYS_pidfd_getfd
                 | SYS_io_uring_setup
+                | SYS_rt_sigaction
         )
 }
 
@@ -99,7 +100,8 @@ unsafe extern "C-unwind" fn by_name(
         SYS_poll => small(ready::poll(a as _, b as libc::nfds_t, c as c_int)),
         SYS_execve => small(process::execve(a as _, b as _, c as _)),
         SYS_pidfd_getfd => small(life::pidfd_getfd(fd, second, c as c_uint)),
-        _ if policy::refuses_uring() => {
+        SYS_rt_sigaction => super::signal::changed(fd, [a, b, c, d, e, f]),
+        _ if number == SYS_io_uring_setup && policy::refuses_uring() => {
             set_errno(libc::ENOSYS);
             -1
         }

@@ -14,14 +14,15 @@ mod mood;
 mod note;
 mod set;
 
+use crate::policy;
 use crate::table::{self, Entry};
 use core::sync::atomic::Ordering;
-pub use family::{after_fork, before_exec, before_fork};
 use libc::{c_int, epoll_event};
+use m3_preload::engine::Talk;
 pub use mood::{Mood, now_ns, spin};
-use note::{PLACE_SHIFT, SET_MASK, TOKENS, add_note, note, noted, was_looked_for};
-pub use note::{doubled, forget, found, need_tokens, settle, waited_for};
-use set::{ALL, CHANGING};
+pub use note::settle;
+use note::{PLACE_MASK, PLACE_SHIFT, SET_MASK, SHARED, TOKENS, WAS, add_note, note, noted};
+use set::ALL;
 pub use set::{Set, Told, close, keep, kick_data, of, open};
 
 /// What epoll_ctl did to a set.
@@ -37,7 +38,7 @@ pub fn control(set_fd: c_int, what: c_int, fd: c_int, event: Option<epoll_event>
     let Some(event) = event else {
         // Its place is kept, and senders go on setting its bit: whoever waits for it otherwise comes through here, too.
         if let Some(place) = place {
-            set.places[place].events.store(0, Ordering::SeqCst);
+            set.unwatch(place);
         }
         return;
     };
@@ -45,54 +46,153 @@ pub fn control(set_fd: c_int, what: c_int, fd: c_int, event: Option<epoll_event>
     if matches!(table::get(fd), Entry::Plain | Entry::Pinned | Entry::Closing) {
         return;
     }
-    // Put into another set after it was taken out of this one: it moves.
-    let note_before = noted(fd);
-    let old = (note_before & SET_MASK) as usize;
-    if place.is_none()
-        && let Some(old) = old.checked_sub(1).and_then(|index| ALL.get(index))
-        && let Some(place) = old.place_of(fd)
-        && old.places[place].events.load(Ordering::SeqCst) == 0
-    {
-        old.leave(place);
-    }
-    let note_before = noted(fd);
-    let Some(place) = place.or_else(|| set.take_place(fd)) else {
-        add_note(fd, TOKENS);
-        return;
-    };
-    let cells = &set.places[place];
-    cells.events.store(CHANGING, Ordering::SeqCst);
-    cells.data.store(event.u64, Ordering::SeqCst);
-    // Errors and ends are always told, so it is never 0.
-    cells.events.store(event.events | (libc::EPOLLERR | libc::EPOLLHUP) as u32, Ordering::SeqCst);
-    let other = note_before & SET_MASK;
-    if other == 0 {
-        if let Some(note) = note(fd) {
-            note.fetch_or(set.index() as u32 + 1 | (place as u32) << PLACE_SHIFT, Ordering::Relaxed);
+    if let Some(place) = place.or_else(|| settle_in(set, fd)) {
+        set.change(place, event);
+        if let Some(talk) = talk {
+            talk.meet(fd);
+            set.wish(place, talk);
+            set.arrived(set_fd, place, talk);
         }
-    } else if other != set.index() as u32 + 1 {
-        add_note(fd, TOKENS);
+    } else {
+        need_tokens(fd);
     }
-    let Some(talk) = talk else { return };
-    talk.meet(fd);
-    set.wish(place, talk);
-    set.mark(place);
-    if set.sleepers.load(Ordering::SeqCst) > 0 && talk.has_bytes() {
-        set.wake(set_fd);
+}
+
+/// A place for a descriptor that has none in this set.
+fn settle_in(set: &Set, fd: c_int) -> Option<usize> {
+    if let Some((old, place)) = seat(fd) {
+        if old.is_watched(place) {
+            // Two sets watch it.
+            need_tokens(fd);
+        } else {
+            old.leave(place);
+        }
     }
+    let place = set.take_place(fd)?;
+    if noted(fd) & SET_MASK == 0
+        && let Some(note) = note(fd)
+    {
+        note.fetch_or((set.index() as u32 + 1) | ((place as u32) << PLACE_SHIFT), Ordering::Relaxed);
+    }
+    Some(place)
+}
+
+/// The set and the place that are noted of a descriptor.
+fn seat(fd: c_int) -> Option<(&'static Set, usize)> {
+    let note = noted(fd);
+    let set = ALL.get(((note & SET_MASK) as usize).checked_sub(1)?)?;
+    let place = (note >> PLACE_SHIFT & PLACE_MASK) as usize;
+    (place < set::PLACES && set.fd(place) == fd).then_some((set, place))
 }
 
 /// Somebody waits for a set itself: from then on all of its sockets have tokens, and what has none is told at once.
 pub fn wait_for_set(index: usize, fd: c_int) {
-    let Some(set) = ALL.get(index) else { return };
-    if set.spoiled.swap(1, Ordering::SeqCst) == 0 {
-        set.give_up();
-    }
-    let told = |place: usize| matches!(set.told(place), Told::Bytes { .. });
-    if set.kick.load(Ordering::SeqCst) == 0
-        && (0..set.top()).any(|place| was_looked_for(set.fd(place)) && told(place))
-    {
-        set.wake(fd);
+    if let Some(set) = ALL.get(index) {
+        set.spoil(fd);
     }
 }
 
+/// A descriptor was found to have a talk.
+pub fn found(fd: c_int, talk: &'static Talk, is_new: bool) {
+    if !is_new {
+        add_note(fd, TOKENS | WAS);
+    }
+    if let Some((set, place)) = seat(fd) {
+        set.wish(place, talk);
+    }
+}
+
+/// A descriptor is closed, or stands for something else from now on.
+pub fn forget(fd: c_int) {
+    let Some(cell) = note(fd) else { return };
+    let before = cell.load(Ordering::Relaxed);
+    if before == 0 {
+        return;
+    }
+    let many = before & TOKENS != 0;
+    for (index, set) in ALL.iter().enumerate() {
+        if set.is_used()
+            && (many || before & SET_MASK == index as u32 + 1)
+            && let Some(place) = set.place_of(fd)
+        {
+            set.leave(place);
+        }
+    }
+    cell.store(0, Ordering::Relaxed);
+}
+
+/// A new number for a socket that has one: whoever has two may wait with either.
+pub fn doubled(to: c_int) {
+    add_note(to, TOKENS | WAS);
+}
+
+/// Somebody waits for a socket, or has it, in a way that needs tokens: from now on it has them.
+pub fn need_tokens(fd: c_int) {
+    let Some(cell) = note(fd) else { return };
+    if cell.fetch_or(TOKENS, Ordering::Relaxed) & WAS == 0 {
+        return;
+    }
+    match seat(fd) {
+        Some((set, place)) => set.uncover(place),
+        None => {
+            let _ = crate::look::known(fd).map(Talk::uncover);
+        }
+    }
+}
+
+/// The talk of a descriptor whose ring may hold bytes that have no token; from now on its bytes have them.
+pub fn waited_for(fd: c_int) -> Option<&'static Talk> {
+    if let Entry::Unknown = table::get(fd) {
+        // Of a program before this one, or of a message.
+        let talk = crate::look::talk(fd)?;
+        talk.meet(fd);
+    }
+    let talk = crate::look::known(fd)?;
+    let note = noted(fd);
+    if note & WAS == 0 {
+        return None;
+    }
+    if talk.is_looked_for() {
+        need_tokens(fd);
+    }
+    Some(talk)
+}
+
+/// Before a fork: what both processes have from then on has tokens.
+pub fn before_fork() {
+    for set in ALL.iter().filter(|set| set.is_used()) {
+        for place in 0..set.top() {
+            set.uncover(place);
+        }
+    }
+}
+
+/// After it: in the child for ever, in the parent until the child is gone.
+pub fn after_fork(child: libc::pid_t) {
+    if child < 0 || !policy::on() {
+        return;
+    }
+    let flags = if child == 0 { TOKENS } else { SHARED };
+    for fd in 0..table::top() {
+        if matches!(table::get(fd), Entry::Talk(_) | Entry::Born { .. } | Entry::Unknown) {
+            add_note(fd, flags);
+        }
+    }
+    if child > 0 {
+        family::remember(child);
+        return;
+    }
+    for set in &ALL {
+        set.is_the_parents();
+    }
+    family::forget();
+}
+
+/// Before another program: what it inherits has tokens.
+pub fn before_exec() {
+    for (fd, talk) in table::talks() {
+        if talk.is_looked_for() && table::is_cloexec(fd) == Some(false) {
+            need_tokens(fd);
+        }
+    }
+}

@@ -1,15 +1,19 @@
 //! An epoll set of this process: places, marks, its lookout, and who sleeps in it.
 
+use super::family;
+use super::mood::Mood;
+use super::note::{
+    PLACE_MASK, PLACE_SHIFT, SET_MASK, SHARED, TOKENS, WAS, add_note, note, noted, was_looked_for,
+};
 use crate::policy;
 use crate::table::{self, Entry};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use libc::{c_int, epoll_event};
-use m3_preload::count::{self, Count};
 use m3_preload::engine::{self, BIT_WORDS, Lookout, Talk};
 
 const SETS: usize = 128;
 /// Places of a set; what is beyond has tokens.
-const PLACES: usize = BIT_WORDS * 64;
+pub(super) const PLACES: usize = BIT_WORDS * 64;
 /// Sockets without a lookout that are looked at before a wait sleeps: the look would cost more than it saves.
 const LOOKED_AT: usize = 64;
 /// In place of a socket's event: somebody sleeps in a set that has bytes without a token.
@@ -52,7 +56,8 @@ pub struct Set {
     places: [Place; PLACES],
 }
 
-static ALL: [Set; SETS] = [const {
+/// All of them.
+pub(super) static ALL: [Set; SETS] = [const {
     Set {
         users: AtomicU32::new(0),
         lookout: AtomicU64::new(0),
@@ -107,6 +112,11 @@ pub fn of(fd: c_int) -> Option<&'static Set> {
 }
 
 impl Set {
+    /// In a child by fork: the lookout is its parent's.
+    pub(super) fn is_the_parents(&self) {
+        self.lookout.store(0, Ordering::Relaxed);
+    }
+
     fn clear(&self) {
         for place in &self.places[..self.top()] {
             place.fd.store(0, Ordering::Relaxed);
@@ -119,11 +129,11 @@ impl Set {
         self.marks.iter().for_each(|word| word.store(0, Ordering::Relaxed));
     }
 
-    fn top(&self) -> usize {
+    pub(super) fn top(&self) -> usize {
         (self.top.load(Ordering::Acquire) as usize).min(PLACES)
     }
 
-    fn index(&self) -> usize {
+    pub(super) fn index(&self) -> usize {
         ALL.iter().position(|set| core::ptr::eq(set, self)).unwrap_or(0)
     }
 
@@ -143,7 +153,7 @@ impl Set {
         if self.is_empty() || self.spoiled.load(Ordering::Relaxed) != 0 || policy::spin_ns() == 0 {
             return;
         }
-        if ANY_SHARED.load(Ordering::Relaxed) && children_are_gone() {
+        if family::are_gone() {
             self.wish_all();
         }
         if self.lookout.load(Ordering::Acquire) != 0 || self.sleepers.load(Ordering::Relaxed) > 0 {
@@ -165,7 +175,7 @@ impl Set {
     }
 
     /// Looks for nothing any more.
-    fn give_up(&self) {
+    pub(super) fn give_up(&self) {
         for place in 0..self.top() {
             self.uncover(place);
         }
@@ -183,11 +193,11 @@ impl Set {
         }
     }
 
-    fn fd(&self, place: usize) -> c_int {
+    pub(super) fn fd(&self, place: usize) -> c_int {
         self.places[place].fd.load(Ordering::Acquire) - 1
     }
 
-    fn place_of(&self, fd: c_int) -> Option<usize> {
+    pub(super) fn place_of(&self, fd: c_int) -> Option<usize> {
         let note = noted(fd);
         let place = (note >> PLACE_SHIFT & PLACE_MASK) as usize;
         if note & SET_MASK == self.index() as u32 + 1 && place < PLACES && self.fd(place) == fd {
@@ -197,7 +207,7 @@ impl Set {
         (0..self.top()).find(|place| self.fd(*place) == fd)
     }
 
-    fn take_place(&self, fd: c_int) -> Option<usize> {
+    pub(super) fn take_place(&self, fd: c_int) -> Option<usize> {
         let free = (0..PLACES).find(|place| {
             let cell = &self.places[*place].fd;
             cell.load(Ordering::Relaxed) == 0
@@ -207,7 +217,7 @@ impl Set {
         Some(free)
     }
 
-    fn leave(&self, place: usize) {
+    pub(super) fn leave(&self, place: usize) {
         let fd = self.fd(place);
         if fd < 0 {
             return;
@@ -222,7 +232,7 @@ impl Set {
         }
     }
 
-    fn uncover(&self, place: usize) {
+    pub(super) fn uncover(&self, place: usize) {
         if let Some(talk) = crate::look::known(self.fd(place))
             && talk.uncover()
         {
@@ -230,8 +240,52 @@ impl Set {
         }
     }
 
+    /// What epoll_ctl says of a place from now on.
+    pub(super) fn change(&self, place: usize, event: epoll_event) {
+        let cells = &self.places[place];
+        cells.events.store(CHANGING, Ordering::SeqCst);
+        cells.data.store(event.u64, Ordering::SeqCst);
+        // Errors and ends are always told, so it is never 0.
+        cells.events.store(event.events | (libc::EPOLLERR | libc::EPOLLHUP) as u32, Ordering::SeqCst);
+    }
+
+    /// It is not watched at present.
+    pub(super) fn unwatch(&self, place: usize) {
+        self.places[place].events.store(0, Ordering::SeqCst);
+    }
+
+    /// Whether it is.
+    pub(super) fn is_watched(&self, place: usize) -> bool {
+        self.places[place].events.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether anybody uses the set.
+    pub(super) fn is_used(&self) -> bool {
+        self.users.load(Ordering::Relaxed) > 0
+    }
+
+    /// Bytes came to a place otherwise than from a sender: who sleeps here is woken.
+    pub(super) fn arrived(&'static self, fd: c_int, place: usize, talk: &Talk) {
+        self.mark(place);
+        if self.sleepers.load(Ordering::SeqCst) > 0 && talk.has_bytes() {
+            self.wake(fd);
+        }
+    }
+
+    /// Others wait for the set itself: it looks for nothing any more, and is readable where it has bytes without a token.
+    pub(super) fn spoil(&'static self, fd: c_int) {
+        if self.spoiled.swap(1, Ordering::SeqCst) == 0 {
+            self.give_up();
+        }
+        let has_some =
+            |place: usize| was_looked_for(self.fd(place)) && matches!(self.told(place), Told::Bytes { .. });
+        if self.kick.load(Ordering::SeqCst) == 0 && (0..self.top()).any(has_some) {
+            self.wake(fd);
+        }
+    }
+
     /// Looks for a socket from its place, where it may.
-    fn wish(&self, place: usize, talk: &'static Talk) {
+    pub(super) fn wish(&self, place: usize, talk: &'static Talk) {
         const ODD: u32 = (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE) as u32;
         let fd = self.fd(place);
         let free = noted(fd) & (TOKENS | SHARED) == 0;
@@ -383,4 +437,3 @@ pub enum Told {
         data: u64,
     },
 }
-

@@ -28,11 +28,12 @@ const GENERATION: u32 = 32;
 const PLACE: u32 = 12;
 const ARENA: u32 = 24;
 const MASK: u64 = 0xfff;
+/// The same, of places.
+const MOST: usize = 0xfff;
 /// Words of bits.
 pub const BIT_WORDS: usize = PLACES / 64;
 
-const _: () =
-    assert!(LOOKOUTS < MASK as usize && PLACES <= MASK as usize + 1 && BITS + PLACES / 8 <= LOOKOUT_BYTES);
+const _: () = assert!(LOOKOUTS < MOST && PLACES <= MOST + 1 && BITS + PLACES / 8 <= LOOKOUT_BYTES);
 
 /// What the word of sleepers is where none sleeps.
 fn awake(generation: u64) -> u64 {
@@ -48,6 +49,16 @@ pub fn tell(bits: &impl Word64, state: &impl Word64, bit: u64, generation: u64) 
         bits.fence_after_update(); // pairs with `lie_down`
     }
     state.load(Ordering::SeqCst) == awake(generation)
+}
+
+/// The bits of a word of places, which are taken. What they stand for is read afterwards.
+pub fn take(bits: &impl Word64) -> u64 {
+    if bits.load(Ordering::Relaxed) == 0 {
+        return 0;
+    }
+    let taken = bits.swap(0, Ordering::SeqCst);
+    bits.fence_after_update(); // pairs with the announcement that comes before `tell`
+    taken
 }
 
 /// The receiver's half: one more of its threads is about to sleep. The bits must be read once more afterwards.
@@ -151,8 +162,7 @@ impl Lookout {
     #[must_use]
     pub fn take(self, word: usize) -> u64 {
         let Some(arena) = self.arena() else { return 0 };
-        let bits = self.at(arena, BITS + 8 * (word % BIT_WORDS));
-        if bits.load(Ordering::Relaxed) == 0 { 0 } else { bits.swap(0, Ordering::SeqCst) }
+        take(self.at(arena, BITS + 8 * (word % BIT_WORDS)))
     }
 
     /// Whether any bit is set.

@@ -29,7 +29,7 @@ use core::sync::atomic::{AtomicU32, Ordering};
 use libc::iovec;
 pub use lookout::{BIT_WORDS, Lookout};
 #[doc(hidden)]
-pub use lookout::{get_up, lie_down, tell};
+pub use lookout::{get_up, lie_down, take, tell};
 use std::os::fd::RawFd;
 pub use talk::{Talk, candidate};
 
@@ -223,7 +223,15 @@ impl Talk {
         };
         // What is discarded is discarded on TCP alone.
         let flags = if self.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
-        let outcome = receive::receive(&way, &receiver, parts, flags);
+        let mut outcome = receive::receive(&way, &receiver, parts, flags);
+        if outcome == Outcome::Done(0)
+            && self.last[1].load(Ordering::Relaxed) != send::SUSPECT
+            && way.load(words::way::REASON) != Pin::Ended as u64
+            && receive::has_untold(&self.way(arena, place, true))
+        {
+            // It ended without having read what the kernel does not know of: that is no orderly end.
+            outcome = Outcome::Failed(libc::ECONNRESET);
+        }
         if matches!(outcome, Outcome::Done(0))
             || matches!(outcome, Outcome::Failed(errno) if !matches!(errno, libc::EAGAIN | libc::EINTR))
         {
@@ -365,7 +373,8 @@ impl Talk {
         if self.phase.load(Ordering::Acquire) == talk::JOINED
             && let Some((arena, place)) = self.place()
         {
-            self.uncover();
+            // Then no other process has it.
+            let alone = self.uncover();
             let way = self.way(arena, place, false);
             // Tokens that nobody took would turn an orderly end into a reset.
             if way.has_ring()
@@ -373,6 +382,14 @@ impl Talk {
                 && way.look().is_ok_and(|seen| seen.filled == 0)
             {
                 let _ = receive::settle(&way, fd);
+            } else if alone && fd >= 0 && !self.is_unix() && receive::has_untold(&way) {
+                // The kernel resets a connection that is closed with unread bytes; of these it does not know.
+                let _ = raw::set_option(
+                    fd,
+                    libc::SOL_SOCKET,
+                    libc::SO_LINGER,
+                    libc::linger { l_onoff: 1, l_linger: 0 },
+                );
             }
             pairs::closed(arena, place);
         }

@@ -129,10 +129,10 @@ pub(crate) fn option<T: Default + Copy>(fd: RawFd, level: i32, name: i32) -> Res
 }
 
 /// Sets an option that is a number.
-pub(crate) fn set_option(fd: RawFd, level: i32, name: i32, value: i32) -> Result<(), Errno> {
+pub(crate) fn set_option<T: Copy>(fd: RawFd, level: i32, name: i32, value: T) -> Result<(), Errno> {
     let at = (&raw const value) as usize;
-    // SAFETY: the value is live, and four bytes long.
-    unsafe { call(libc::SYS_setsockopt, [reg(fd), reg(level), reg(name), at, 4, 0]) }.map(drop)
+    // SAFETY: the value is live, and as long as is said.
+    unsafe { call(libc::SYS_setsockopt, [reg(fd), reg(level), reg(name), at, size_of::<T>(), 0]) }.map(drop)
 }
 
 /// An `ioctl` that answers a number.

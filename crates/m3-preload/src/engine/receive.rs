@@ -373,6 +373,13 @@ fn watch(way: &Way, own: &Receiver<'_>, want: u64) -> bool {
     found || way.word(way::TAIL).load(Ordering::SeqCst) != head
 }
 
+/// Whether the ring has bytes for which no token lies in the kernel.
+pub(super) fn has_untold(way: &Way) -> bool {
+    way.has_ring()
+        && way.load(way::TOKENS) == way.load(way::TOKENS_TAKEN)
+        && way.look().is_ok_and(|seen| seen.filled > 0)
+}
+
 /// Bytes in the kernel's queue that are no tokens, and those of the ring.
 pub(super) fn waiting(way: &Way, fd: RawFd) -> Option<usize> {
     let ring = way.look().ok()?.filled;
