@@ -389,6 +389,13 @@ int main(void)
         return 2;
     }
 #ifdef COM
+    struct in_addr there;
+    if (m3_domain_named(8, "nowhere") >= 0 || errno != EADDRNOTAVAIL || m3_domain_named(8, NULL) >= 0 || errno != EFAULT ||
+        m3_domain_named(8, "sixteen bytes is") >= 0 || errno != ENAMETOOLONG ||
+        m3_domain_address(8, "nowhere", &there) >= 0 || errno != EADDRNOTAVAIL) {
+        puts("a domain that has no name is joined by one");
+        return 2;
+    }
     if (m3_close(m3_socket(AF_INET, SOCK_STREAM, 0)) < 0 || m3_domain(8, 40) >= 0 || errno != EISCONN) {
         puts("the first socket does not join a domain");
         return 2;

@@ -13,9 +13,10 @@ mod name;
 mod option;
 mod table;
 
-use answer::{Answer, posix};
-use core::ffi::{c_int, c_long, c_ulong, c_void};
-use libc::{msghdr, size_t, sockaddr, socklen_t, ssize_t};
+use crate::memory;
+use answer::{Answer, fault, posix};
+use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
+use libc::{in_addr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
 use m3_sock::{Errno, SockKind, Way};
 use message::{Bytes, Flags};
 use std::sync::Arc;
@@ -25,6 +26,28 @@ use table::State;
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_domain(vmid: c_int, domain: c_int) -> c_int {
     posix(|| table::join(vmid, domain))
+}
+
+/// Joins the domain that the VM's configuration gives this name.
+///
+/// # Safety
+/// `name` is checked to be memory, up to its end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_domain_named(vmid: c_int, name: *const c_char) -> c_int {
+    posix(|| table::join_named(vmid, &name::read_text(name)?))
+}
+
+/// The address of the domain that the VM's configuration gives this name.
+///
+/// # Safety
+/// `name` is checked to be memory, up to its end, `address` to be memory of an address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_domain_address(vmid: c_int, name: *const c_char, address: *mut in_addr) -> c_int {
+    posix(|| {
+        let found = table::address_named(vmid, &name::read_text(name)?)?;
+        memory::write_bytes(address.cast(), &found.octets()).map_err(fault)?;
+        Ok(0)
+    })
 }
 
 /// A socket: stream or datagrams.

@@ -42,6 +42,15 @@ impl Domain {
         Self::enter(directory, vm.id(), Some(domain))
     }
 
+    /// Joins the domain that the VM's configuration gives this name, alone or with other processes of this user.
+    ///
+    /// # Errors
+    /// `ADDRNOTAVAIL` where it gives it to none; as [`join_numbered`](Self::join_numbered).
+    pub fn join_named(directory: &Path, vm: &Vm, name: &str) -> Result<Self, SockError> {
+        let Some(domain) = vm.domain(name) else { return Err(unknown(vm, name)) };
+        Self::join_numbered(directory, vm, domain)
+    }
+
     /// Joins a domain of a VM that is known by its id.
     ///
     /// # Errors
@@ -67,6 +76,14 @@ impl Domain {
     #[must_use]
     pub fn address_of(&self, domain: u32) -> Ipv4Addr {
         self.party.address_of(domain)
+    }
+
+    /// The address of the domain that the VM's configuration gives this name.
+    ///
+    /// # Errors
+    /// `ADDRNOTAVAIL` where it gives it to none.
+    pub fn address_named(&self, vm: &Vm, name: &str) -> Result<Ipv4Addr, SockError> {
+        vm.domain(name).map(|domain| self.address_of(domain)).ok_or_else(|| unknown(vm, name))
     }
 
     /// The address of all domains, for datagrams.
@@ -164,6 +181,16 @@ impl Domain {
     pub(crate) fn party(&self) -> &Arc<Party> {
         &self.party
     }
+}
+
+fn unknown(vm: &Vm, name: &str) -> SockError {
+    let all: Vec<&str> = vm.info().domains.keys().map(String::as_str).collect();
+    let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+    let why = format!(
+        "VM {} has no domain named {name:?}, but {has}; `m3 vm create --domain NAME=NUMBER` names them",
+        vm.name()
+    );
+    SockError::new(Errno::ADDRNOTAVAIL, why)
 }
 
 /// The sockets of a VM, with their counters, for who may see the VM.

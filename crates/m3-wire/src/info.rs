@@ -1,6 +1,7 @@
 //! Records that several frames carry.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What a node is started with; what is not given is the daemon's own setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,9 @@ pub struct NodeInfo {
     pub takeovers: u32,
 }
 
+/// Domains of one VM that have names, at most.
+pub const VM_DOMAINS_MAX: usize = 32;
+
 /// What a VM is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmParams {
@@ -63,6 +67,8 @@ pub struct VmParams {
     pub grace_ms: u32,
     /// Whether copies need a lease or a grant also within one user.
     pub copy_granted: bool,
+    /// Domains of com-sockets that have names, and their numbers; at most [`VM_DOMAINS_MAX`].
+    pub domains: BTreeMap<String, u32>,
 }
 
 /// A VM as it is.
@@ -90,6 +96,8 @@ pub struct VmInfo {
     pub endpoints: u32,
     /// Whether it is ending.
     pub ending: bool,
+    /// Domains of com-sockets that have names, and their numbers; not told in a list of VMs.
+    pub domains: BTreeMap<String, u32>,
 }
 
 /// What an endpoint waits for, as it says itself.

@@ -6,6 +6,7 @@ use crate::error::{BindError, Fail, NodeError};
 use crate::timeout::Timeout;
 use m3_abi::{Address, Code};
 use m3_wire::{BindKind, EndpointInfo, NodeInfo, NodeParams, Privileges, Reply, Request, VmInfo, VmParams};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// A connection to the node.
@@ -34,6 +35,7 @@ impl VmConfig {
                 gid: None,
                 grace_ms: 1_000,
                 copy_granted: false,
+                domains: BTreeMap::new(),
             },
         }
     }
@@ -84,6 +86,14 @@ impl VmConfig {
     #[must_use]
     pub fn copy_granted(mut self, granted: bool) -> Self {
         self.params.copy_granted = granted;
+        self
+    }
+
+    /// With a name for a domain of com-sockets: of 1 to 15 bytes, and no number. Only who asks for it, by name or number, gets
+    /// that domain. The daemon refuses more than 32, a number beyond its network, and two names for one.
+    #[must_use]
+    pub fn domain(mut self, name: &str, number: u32) -> Self {
+        self.params.domains.insert(name.to_owned(), number);
         self
     }
 }
@@ -360,6 +370,12 @@ impl Vm {
     #[must_use]
     pub fn info(&self) -> &VmInfo {
         &self.info
+    }
+
+    /// The number of the domain of com-sockets that its configuration gives this name.
+    #[must_use]
+    pub fn domain(&self, name: &str) -> Option<u32> {
+        self.info.domains.get(name).copied()
     }
 
     /// Binds the calling process to this slot.

@@ -27,10 +27,19 @@ extern "C" {
 
 /*
  * Joins a domain of a VM with this process, -1: any that is free. Without it the first
- * socket joins one of the VM that the process is bound in, or that M3_VM names.
+ * socket joins one of the VM that the process is bound in, or that M3_VM names: the one
+ * that M3_DOMAIN names or numbers, else one of its own.
  * Returns the domain, or -1: EISCONN (in one already), EACCES, ENETDOWN, EADDRNOTAVAIL.
  */
 int m3_domain(int vmid, int domain);
+
+/*
+ * The same for the domain that the VM's configuration (m3 vm create --domain) gives this name;
+ * its address, to connect there. A vmid of -1: the VM that the process is bound in, or that
+ * M3_VM names. -1 and EADDRNOTAVAIL where the VM has no such name.
+ */
+int m3_domain_named(int vmid, const char *name);
+int m3_domain_address(int vmid, const char *name, struct in_addr *address);
 
 int m3_socket(int domain, int type, int protocol);
 int m3_bind(int fd, const struct sockaddr *address, socklen_t length);

@@ -2,7 +2,9 @@
 
 use super::answer::{Answer, fault};
 use crate::memory;
+use core::ffi::c_char;
 use libc::{sockaddr, sockaddr_in, socklen_t};
+use m3_abi::VM_NAME_MAX_BYTES;
 use m3_sock::Errno;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
@@ -45,6 +47,13 @@ pub(super) fn write(address: *mut sockaddr, length: *mut socklen_t, name: Socket
     bytes[4..8].copy_from_slice(&name.ip().octets());
     memory::write_bytes(address.cast(), &bytes[..room]).map_err(fault)?;
     memory::write(length, socklen_t::try_from(NAME_BYTES).unwrap_or(16)).map_err(fault)
+}
+
+/// Copies a name of a domain in.
+pub(super) fn read_text(name: *const c_char) -> Answer<String> {
+    let name = memory::read_text(name, VM_NAME_MAX_BYTES).map_err(fault)?;
+    let name = name.map_err(|_too_long| Errno::NAMETOOLONG)?;
+    String::from_utf8(name).map_err(|_no_text| Errno::INVAL)
 }
 
 /// There is no address to tell of.

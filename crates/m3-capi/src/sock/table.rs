@@ -15,12 +15,15 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use libc::socklen_t;
 use m3_sock::{Datagrams, Domain, Errno, Listener, SockKind, Stream};
 use std::collections::BTreeMap;
-use std::net::SocketAddrV4;
+use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 /// Names the VM of a process that is bound in none.
 const VM_VARIABLE: &str = "M3_VM";
+/// Names, or numbers, the domain that the first socket joins.
+const DOMAIN_VARIABLE: &str = "M3_DOMAIN";
 /// The VM of its own that `m3_domain` is told by -1.
 const ANY: c_int = -1;
 
@@ -57,11 +60,34 @@ pub(super) fn join(vm: c_int, domain: c_int) -> Answer {
         ANY => None,
         domain => Some(u32::try_from(domain).map_err(|_negative| Errno::INVAL)?),
     };
+    join_as(|directory| Ok(Domain::enter(directory, vm, wanted)?))
+}
+
+/// Joins a domain by its name.
+pub(super) fn join_named(vm: c_int, name: &str) -> Answer {
+    join_as(|directory| Ok(Domain::join_named(directory, &find_vm(directory, vm)?, name)?))
+}
+
+/// The address of a domain by its name.
+pub(super) fn address_named(vm: c_int, name: &str) -> Answer<Ipv4Addr> {
+    let vm = find_vm(&m3ipc::runtime::directory(), vm)?;
+    let number = vm.domain(name).ok_or(Errno::ADDRNOTAVAIL)?;
+    Ok(domain()?.address_of(number))
+}
+
+/// A VM by its id, or for -1 the one of this process.
+fn find_vm(directory: &Path, vm: c_int) -> Answer<m3ipc::Vm> {
+    let id = if vm == ANY { own_vm(directory)? } else { vm };
+    let mut node = m3ipc::Node::find(directory).map_err(|_absent| Errno::NETDOWN)?;
+    node.vm(id).map_err(|_unknown| Errno::NETDOWN)
+}
+
+fn join_as(join: impl FnOnce(&Path) -> Answer<Domain>) -> Answer {
     let mut place = DOMAIN.lock().unwrap_or_else(PoisonError::into_inner);
     if place.as_ref().is_some_and(|(pid, _)| *pid == std::process::id()) {
         return Err(Errno::ISCONN);
     }
-    let joined = Domain::enter(&m3ipc::runtime::directory(), vm, wanted)?;
+    let joined = join(&m3ipc::runtime::directory())?;
     let number = joined.number();
     set(&mut place, joined);
     c_int::try_from(number).map_err(|_| Errno::RANGE)
@@ -79,18 +105,27 @@ pub(super) fn domain() -> Answer<Domain> {
         return Ok(domain.clone());
     }
     let directory = m3ipc::runtime::directory();
-    let vm = match current::place() {
-        Some((vm, _)) => vm,
-        None => {
-            let name = std::env::var(VM_VARIABLE).map_err(|_unset| Errno::NETDOWN)?;
-            let mut node = m3ipc::Node::find(&directory).map_err(|_absent| Errno::NETDOWN)?;
-            let by_name = node.vm_named(&name).map(|vm| vm.id());
-            by_name.or_else(|unknown| name.parse().map_err(|_| unknown)).map_err(|_| Errno::NETDOWN)?
-        }
+    let vm = own_vm(&directory)?;
+    let joined = match std::env::var(DOMAIN_VARIABLE) {
+        Err(_unset) => Domain::enter(&directory, vm, None)?,
+        Ok(wanted) => match wanted.parse() {
+            Ok(number) => Domain::enter(&directory, vm, Some(number))?,
+            Err(_name) => Domain::join_named(&directory, &find_vm(&directory, vm)?, &wanted)?,
+        },
     };
-    let joined = Domain::enter(&directory, vm, None)?;
     set(&mut place, joined.clone());
     Ok(joined)
+}
+
+/// The VM that this process is bound in, else the one that it is told of.
+fn own_vm(directory: &Path) -> Answer<i32> {
+    if let Some((vm, _)) = current::place() {
+        return Ok(vm);
+    }
+    let name = std::env::var(VM_VARIABLE).map_err(|_unset| Errno::NETDOWN)?;
+    let mut node = m3ipc::Node::find(directory).map_err(|_absent| Errno::NETDOWN)?;
+    let by_name = node.vm_named(&name).map(|vm| vm.id());
+    by_name.or_else(|unknown| name.parse().map_err(|_| unknown)).map_err(|_| Errno::NETDOWN)
 }
 
 /// A new socket.

@@ -41,6 +41,8 @@ pub struct VmSpec {
     /// What each endpoint may do when it is bound. A hostile member can always
     /// unbind and bind anew, so restrictions that must last belong here.
     pub privileges: Privileges,
+    /// Domains of com-sockets that have names, and their numbers. Who names no domain gets none of them.
+    pub domains: BTreeMap<String, u32>,
 }
 
 impl VmSpec {
@@ -58,6 +60,7 @@ impl VmSpec {
             open_slots: false,
             copy_granted: false,
             privileges: Privileges::default(),
+            domains: BTreeMap::new(),
         }
     }
 }

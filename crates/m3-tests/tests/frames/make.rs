@@ -48,6 +48,10 @@ fn vm_params(name: String, mode: u16) -> VmParams {
         gid: None,
         grace_ms: 600_000,
         copy_granted: false,
+        domains: [("front".to_owned(), 1), (String::new(), u32::from(mode))]
+            .into_iter()
+            .take(usize::from(mode & 3))
+            .collect(),
     }
 }
 

@@ -4,6 +4,7 @@ mod connect;
 mod datagram;
 mod death;
 mod hostile;
+mod names;
 mod party;
 mod ready;
 mod stream;

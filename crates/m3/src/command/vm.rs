@@ -48,6 +48,9 @@ pub struct Create {
     /// How long members have between SIGPIPE and SIGKILL when it ends.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     grace: u32,
+    /// A name for a domain of com-sockets, which only those get who ask for it; can be given again.
+    #[arg(long, value_name = "NAME=NUMBER", value_parser = domain)]
+    domain: Vec<(String, u32)>,
 }
 
 /// What may be copied within one user; among users it is always what was granted.
@@ -89,6 +92,13 @@ fn group(written: &str) -> std::result::Result<u32, String> {
         .ok_or_else(|| format!("there is no group {written:?}; give its number"))
 }
 
+/// A domain's name and its number.
+fn domain(written: &str) -> std::result::Result<(String, u32), String> {
+    let parts =
+        written.rsplit_once('=').and_then(|(name, number)| Some((name.to_owned(), number.parse().ok()?)));
+    parts.ok_or_else(|| "a domain is written NAME=NUMBER, as in front=0".to_owned())
+}
+
 /// Does one of them.
 pub fn run(args: &Vm, out: Out) -> Result<()> {
     match args {
@@ -102,6 +112,13 @@ pub fn run(args: &Vm, out: Out) -> Result<()> {
 fn create(args: &Create, out: Out) -> Result<()> {
     let mut config = VmConfig::new(&args.name).mode(args.mode).grace_ms(args.grace);
     config = config.copy_granted(args.copy == CopyRule::Granted);
+    let mut names = std::collections::BTreeSet::new();
+    for (name, number) in &args.domain {
+        if !names.insert(name) {
+            return Err(crate::fail::Fail::usage(format!("two domains are named {name:?}")));
+        }
+        config = config.domain(name, *number);
+    }
     if let Some(id) = args.id {
         config = config.id(id);
     }
@@ -191,6 +208,9 @@ fn info(args: &Named, out: Out) -> Result<()> {
         ),
     ];
     lines.iter().try_for_each(|line| out.line(line))?;
+    let mut domains = info.domains.iter();
+    domains
+        .try_for_each(|(name, number)| out.line(format!("    domain {number} of com-sockets is {name}")))?;
     areas.iter().try_for_each(|area| out.line(format!("    {}", super::areas::shown(area))))
 }
 
@@ -204,5 +224,7 @@ mod tests {
         assert!(octal("888").is_err() && octal("1777").is_err());
         assert_eq!((group("12"), group("root")), (Ok(12), Ok(0)));
         assert!(group("no such group").is_err());
+        assert_eq!(domain("a=b=7"), Ok(("a=b".to_owned(), 7)));
+        assert!(domain("front").is_err() && domain("front=-1").is_err());
     }
 }

@@ -47,7 +47,7 @@ impl Network {
     }
 
     /// The highest domain.
-    fn last(self) -> u32 {
+    pub(crate) fn last(self) -> u32 {
         self.hosts() - 3
     }
 
@@ -192,14 +192,19 @@ impl Server {
         self.reply(token, Reply::Sock(joined), Vec::new());
     }
 
-    /// The domain of a process that names none: its own already, that of its slot, or the first that is free.
+    /// The domain of a process that names none: its own already, that of its slot, or the first that is free. None that the
+    /// VM's configuration names: those are for who asks for them.
     /// After a takeover the last ones first: the first are those of members that have not come back yet.
     fn own_domain(&self, vm: i32, cred: &Cred) -> Option<u32> {
         let mine = |token: &u64| self.connections.get(token).is_some_and(|other| other.cred.pid == cred.pid);
         let own = self.socks.domains.range((vm, 0)..=(vm, u32::MAX));
         let own = own.into_iter().find(|(_, there)| there.uid == cred.uid && there.parties.iter().any(mine));
+        let named =
+            self.node.vm_info(vm, &Cred::new(0, 0, 0)).map(|info| info.spec.domains).unwrap_or_default();
         let free = |domain: &u32| {
-            !self.socks.domains.contains_key(&(vm, *domain)) && !self.socks.kept.contains_key(&(vm, *domain))
+            !named.values().any(|number| number == domain)
+                && !self.socks.domains.contains_key(&(vm, *domain))
+                && !self.socks.kept.contains_key(&(vm, *domain))
         };
         let last = self.settings.sock_network.last();
         let slot = self.node.place_of(cred.pid).filter(|place| place.vm == vm);

@@ -2,9 +2,10 @@
 
 use crate::connection::Deferred;
 use crate::server::Server;
-use m3_abi::{Code, VmLimits};
+use m3_abi::{Code, VM_NAME_MAX_BYTES, VmLimits};
 use m3_model::tables::{Cred, Mode, VmInfo as Info, VmSpec, VmState};
-use m3_wire::{Reply, VmInfo, VmParams};
+use m3_wire::{Reply, VM_DOMAINS_MAX, VmInfo, VmParams};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The grace time of a VM of before a takeover, in milliseconds.
 const GRACE_DEFAULT_MS: u32 = 1_000;
@@ -22,7 +23,11 @@ impl Server {
             let why = "the mode has nine bits, the grace time is at most 600,000 ms";
             return self.refuse(token, Code::BadValue, why);
         }
+        if let Err(why) = self.check_domains(&params.domains) {
+            return self.refuse(token, Code::BadValue, why);
+        }
         let mut spec = VmSpec::new(params.name, limits, cred);
+        spec.domains = params.domains;
         spec.id = params.id;
         spec.mode = Mode(params.mode);
         spec.copy_granted = params.copy_granted;
@@ -74,8 +79,34 @@ impl Server {
     }
 
     pub(super) fn vm_list(&mut self, token: u64, cred: &Cred) {
-        let list = self.node.list(cred).iter().map(|info| self.shown_vm(info)).collect();
+        // Without the names of domains: a thousand VMs fit into one packet.
+        let shown = |info: &Info| VmInfo { domains: BTreeMap::new(), ..self.shown_vm(info) };
+        let list = self.node.list(cred).iter().map(shown).collect();
         self.reply(token, Reply::Vms(list), Vec::new());
+    }
+
+    /// Whether domains can have these names: each one to [`VM_NAME_MAX_BYTES`] bytes, and a number of its own within the network.
+    fn check_domains(&self, domains: &BTreeMap<String, u32>) -> Result<(), String> {
+        if domains.len() > VM_DOMAINS_MAX {
+            return Err(format!("a VM has {VM_DOMAINS_MAX} domains with names at most"));
+        }
+        let last = self.settings.sock_network.last();
+        let mut numbers = BTreeSet::new();
+        for (name, number) in domains {
+            let sound = !name.chars().any(char::is_control) && name.parse::<u32>().is_err();
+            if name.is_empty() || name.len() > VM_NAME_MAX_BYTES || !sound {
+                return Err(format!(
+                    "no domain can be named {name:?}: give 1 to {VM_NAME_MAX_BYTES} bytes, and no number"
+                ));
+            }
+            if *number > last {
+                return Err(format!("domain {name:?} is {number}, beyond {last}, the last of the network"));
+            }
+            if !numbers.insert(*number) {
+                return Err(format!("two domains are number {number}; one of them is {name:?}"));
+            }
+        }
+        Ok(())
     }
 
     fn shown_vm(&self, info: &Info) -> VmInfo {
@@ -91,6 +122,7 @@ impl Server {
             copy_granted: info.spec.copy_granted,
             endpoints: u32::try_from(info.bound).unwrap_or(u32::MAX),
             ending: info.state == VmState::Ending,
+            domains: info.spec.domains.clone(),
         }
     }
 }
