@@ -33,7 +33,7 @@ pub mod trace;
 
 pub use area::{Area, AreaConfig, AreaError, Block, Pages, Plain, Unsent};
 pub use endpoint::{
-    Audience, Endpoint, Grant, Hold, Identity, Loan, Location, Long, PendingRequest, Rights, Source,
+    Audience, Endpoint, Given, Grant, Hold, Identity, Loan, Location, Long, PendingRequest, Rights, Source,
 };
 pub use error::{
     BindError, CallError, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError, SendError,

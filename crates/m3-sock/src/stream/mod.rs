@@ -4,6 +4,7 @@
 //! and death, sleeps and wakes, and makes poll, select and epoll work; the bytes pass through blocks of
 //! shared memory, and through the socket only where blocks are short.
 
+mod block;
 mod receive;
 mod send;
 
@@ -13,7 +14,7 @@ use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
 use crate::pair::Pair;
 use crate::party::Party;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use m3_sys::{Errno, Way, end_way};
 use m3_wire::SockSeat;
 use m3_wire::sock::way;
@@ -54,6 +55,8 @@ pub(crate) struct Connection {
     ended: AtomicBool,
     /// The other side has ended a way, or the connection: senders ask the kernel each time.
     suspect: AtomicBool,
+    /// The endpoint of the process at the other end, once that is known.
+    there: AtomicI32,
 }
 
 impl Connection {
@@ -117,6 +120,7 @@ impl Stream {
             asked_ticks: AtomicU64::new(0),
             ended: AtomicBool::new(false),
             suspect: AtomicBool::new(false),
+            there: AtomicI32::new(m3ipc::NONE.0),
         };
         connection.join_pool();
         Ok(Self {
@@ -191,10 +195,7 @@ impl Stream {
     /// # Source
     /// send(2)
     pub fn send(&self, bytes: &[u8], wait: bool) -> Result<usize, Errno> {
-        self.check_here()?;
-        if self.connection.ended.load(Ordering::Acquire) {
-            return Err(Errno::PIPE);
-        }
+        self.check_sends()?;
         let wait = wait && !self.is_nonblocking();
         let done = own(&self.sending, wait)?.put(&self.connection, bytes, wait);
         self.judge(done)
@@ -243,6 +244,11 @@ impl Stream {
 
     fn check_here(&self) -> Result<(), Errno> {
         if self.connection.pair.is_here() { Ok(()) } else { Err(Errno::NOTCONN) }
+    }
+
+    fn check_sends(&self) -> Result<(), Errno> {
+        self.check_here()?;
+        if self.connection.ended.load(Ordering::Acquire) { Err(Errno::PIPE) } else { Ok(()) }
     }
 
     /// Whoever broke the rules is not listened to any more.

@@ -8,6 +8,7 @@
 //! | `deaf PORT` | takes connections and never reads |
 //! | `mute ADDRESS` | connects, sends five bytes, then sits |
 //! | `fork ADDRESS` | connects, and looks what a child by fork is told; says `ready` where it is right |
+//! | `blocks PORT` | is bound; adds 1 to each byte of a block that comes, and sends it back; closes where something else comes |
 //! | `garbage ADDRESS` | connects again and again, and writes chance into all that it may write |
 //!
 //! Says `ready` when it is; leaves when its input ends.
@@ -53,6 +54,7 @@ fn main() {
             println!("ready");
             let _ = std::io::stdin().read_to_end(&mut Vec::new());
         }
+        "blocks" => blocks(&vm, &domain, port()),
         "fork" => fork(&domain, argument.parse().expect("an address")),
         other => panic!("no role {other}"),
     }
@@ -76,6 +78,25 @@ fn echo(mut stream: Stream) {
     while let Ok(length @ 1..) = stream.read(&mut bytes) {
         if stream.write_all(&bytes[..length]).is_err() {
             break;
+        }
+    }
+}
+
+fn blocks(vm: &m3ipc::Vm, domain: &Domain, port: u16) {
+    let mut me = vm.bind_any().expect("a slot");
+    let listener = domain.listen(port, 128).expect("a port");
+    println!("ready");
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    loop {
+        let Ok((stream, _)) = listener.accept() else { continue };
+        while let Ok(Some(mut block)) = stream.receive_block(&mut me) {
+            block.write().expect("it is held").iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+            if stream.send_block(&mut me, block).is_err() {
+                break;
+            }
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Com-sockets between processes.
 
+mod blocks;
 mod connect;
 mod datagram;
 mod death;

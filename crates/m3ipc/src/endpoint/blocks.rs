@@ -233,7 +233,7 @@ impl Endpoint {
         Ok(incoming)
     }
 
-    fn accept_block(&mut self, from: Address, name: &ClaimedName) -> Result<Block, Fail> {
+    pub(super) fn accept_block(&mut self, from: Address, name: &ClaimedName) -> Result<Block, Fail> {
         let area = match self.areas.list.get(&name.area()) {
             Some(area) => Arc::clone(area),
             None => {
@@ -264,7 +264,12 @@ impl Endpoint {
 
     /// Looks once more where members were heard of while a block was accepted: one may claim it as well.
     /// And whether its giver died meanwhile: the block is its home's then.
-    fn confirmed(&mut self, area: &Arc<Inner>, held: Held, from: Option<Address>) -> Result<Held, Fail> {
+    pub(super) fn confirmed(
+        &mut self,
+        area: &Arc<Inner>,
+        held: Held,
+        from: Option<Address>,
+    ) -> Result<Held, Fail> {
         // After the claim and its fence: whoever claimed it unseen was announced before.
         if self.desk.news().load(Ordering::SeqCst) == self.news_seen {
             return Ok(held);

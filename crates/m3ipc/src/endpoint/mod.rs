@@ -18,6 +18,7 @@ mod bind;
 mod blocks;
 mod copy;
 mod fd;
+mod given;
 mod inbox;
 mod missed;
 mod news;
@@ -33,6 +34,7 @@ mod wait;
 
 pub use blocks::Hold;
 pub use copy::{Audience, Grant, Loan, Location, Rights};
+pub use given::Given;
 pub use receive::{Long, Source};
 pub use request::PendingRequest;
 pub use trace::{StampCost, cost};
