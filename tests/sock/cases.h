@@ -15,6 +15,7 @@ WATCHES(kin_fork); WATCHES(kin_prefork); WATCHES(kin_passed); WATCHES(kin_exec);
 WATCHES(crowd_level); WATCHES(crowd_edge); WATCHES(crowd_once); WATCHES(crowd_many); WATCHES(crowd_bulk);
 WATCHES(crowd_churn); WATCHES(crowd_delayed);
 WATCHES(slots_sets); WATCHES(slots_cycles); WATCHES(slots_names); WATCHES(slots_shared); WATCHES(slots_exec); WATCHES(slots_polls);
+WATCHES(sharp_half); WATCHES(sharp_room); WATCHES(sharp_edge); WATCHES(sharp_once); WATCHES(sharp_grandchild);
 WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(foe_scribbles); WATCHES(foe_static);
 void one_servant(void), two_servant(void), one_kin_peer(void), one_kin_peer_left(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void), one_pair(void);
@@ -50,6 +51,7 @@ const struct made cases[] = {
     WATCH(crowd_level), WATCH(crowd_edge), WATCH(crowd_once), WATCH(crowd_many), WATCH(crowd_bulk),
     WATCH(crowd_churn), WATCH(crowd_delayed),
     WATCH(slots_sets), WATCH(slots_cycles), WATCH(slots_names), WATCH(slots_shared), WATCH(slots_exec), WATCH(slots_polls),
+    WATCH(sharp_half), WATCH(sharp_room), WATCH(sharp_edge), WATCH(sharp_once), WATCH(sharp_grandchild),
     WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(foe_scribbles), WATCH(foe_static),
     { NULL, NULL, NULL, 0 },
 };

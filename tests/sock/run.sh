@@ -35,7 +35,7 @@ done
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
     "$here/sets.c" "$here/held.c" "$here/marks.c" "$here/hands.c" "$here/kin.c" "$here/crowd.c" \
-    "$here/slots.c" "$here/steps.c" "$here/foes.c" -lpthread || exit 3
+    "$here/slots.c" "$here/sharp.c" "$here/steps.c" "$here/foes.c" -lpthread || exit 3
 # Needs no C library, so it can be made wherever there is a compiler for this machine.
 if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie -o "$work/static" "$here/static.c"; then
     M3_MATRIX_STATIC=$work/static
