@@ -170,7 +170,7 @@ const _: () = {
 pub(crate) fn name_of(text: &str) -> Name {
     let mut name = [0; NAME_BYTES];
     for (place, byte) in name.iter_mut().zip(text.bytes()).take(NAME_BYTES - 1) {
-        *place = byte.cast_signed();
+        *place = c_char::from_ne_bytes([byte]);
     }
     name
 }
@@ -178,7 +178,7 @@ pub(crate) fn name_of(text: &str) -> Name {
 /// The bytes before a name's zero; `None` where it has none.
 pub(crate) fn bytes_of(name: &Name) -> Option<Vec<u8>> {
     let end = name.iter().position(|byte| *byte == 0)?;
-    Some(name[..end].iter().map(|byte| byte.cast_unsigned()).collect())
+    Some(name[..end].iter().flat_map(|byte| byte.to_ne_bytes()).collect())
 }
 
 #[cfg(test)]
@@ -189,7 +189,7 @@ mod tests {
     fn a_name_is_cut_and_ends_with_zero() {
         let name = name_of("a name that is too long");
         assert_eq!(bytes_of(&name), Some(b"a name that is ".to_vec()));
-        assert_eq!(bytes_of(&[b'x'.cast_signed(); NAME_BYTES]), None);
+        assert_eq!(bytes_of(&[c_char::from_ne_bytes([b'x']); NAME_BYTES]), None);
         assert_eq!(bytes_of(&name_of("")), Some(Vec::new()));
     }
 }

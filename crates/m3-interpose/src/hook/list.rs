@@ -8,6 +8,12 @@ type Envp = *const *const c_char;
 /// Arguments that a call with a list of them may have.
 const ARGUMENTS: usize = 1024;
 
+/// Arguments after the first that come in registers.
+#[cfg(target_arch = "x86_64")]
+const REGISTERS: usize = 5;
+#[cfg(target_arch = "aarch64")]
+const REGISTERS: usize = 7;
+
 /// Which of the calls with a list of arguments it is: assembly says so by number.
 const EXECL: u32 = 0;
 const EXECLP: u32 = 1;
@@ -15,12 +21,13 @@ const EXECLP: u32 = 1;
 /// `first` are the arguments in registers from the second on, `rest` those on the stack.
 unsafe extern "C-unwind" fn exec_list(
     file: *const c_char,
-    first: *const [*const c_char; 5],
+    first: *const [*const c_char; REGISTERS],
     rest: Envp,
     how: u32,
 ) -> c_int {
     let mut argv = [core::ptr::null::<c_char>(); ARGUMENTS + 1];
-    let argument = |index: usize| if index < 5 { (*first)[index] } else { *rest.add(index - 5) };
+    let argument =
+        |index: usize| if index < REGISTERS { (*first)[index] } else { *rest.add(index - REGISTERS) };
     let mut count = 0;
     while !argument(count).is_null() {
         if count == ARGUMENTS {
@@ -37,8 +44,9 @@ unsafe extern "C-unwind" fn exec_list(
     }
 }
 
-// Functions with lists of arguments, which Rust cannot define: the five in registers are put into memory, where those
+// Functions with lists of arguments, which Rust cannot define: those in registers are put into memory, where those
 // on the stack lie already.
+#[cfg(target_arch = "x86_64")]
 macro_rules! list {
     ($name:ident, $how:literal) => {
         #[unsafe(no_mangle)]
@@ -55,6 +63,29 @@ macro_rules! list {
                 concat!("mov ecx, ", $how),
                 "call {rest}",
                 "add rsp, 40",
+                "ret",
+                rest = sym exec_list,
+            )
+        }
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! list {
+    ($name:ident, $how:literal) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() -> c_int {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-80]!",
+                "stp x1, x2, [sp, #16]",
+                "stp x3, x4, [sp, #32]",
+                "stp x5, x6, [sp, #48]",
+                "str x7, [sp, #64]",
+                "add x1, sp, #16",
+                "add x2, sp, #80",
+                concat!("mov w3, #", $how),
+                "bl {rest}",
+                "ldp x29, x30, [sp], #80",
                 "ret",
                 rest = sym exec_list,
             )

@@ -4,7 +4,6 @@ mod data;
 mod epoll;
 mod files;
 mod life;
-#[cfg(target_arch = "x86_64")]
 mod list;
 mod many;
 mod option;
@@ -13,7 +12,6 @@ mod ready;
 pub mod signal;
 mod spawn;
 mod stdio;
-#[cfg(target_arch = "x86_64")]
 mod syscall;
 mod target;
 mod uring;

@@ -80,9 +80,38 @@ macro_rules! vfork {
         }
     };
 }
-#[cfg(target_arch = "x86_64")]
+// There is no vfork here but clone(CLONE_VM | CLONE_VFORK | SIGCHLD) on the same stack. The link register, which the kernel keeps for
+// each of both, holds the address over the call.
+#[cfg(target_arch = "aarch64")]
+macro_rules! vfork {
+    ($name:ident) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() -> pid_t {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-16]!",
+                "bl {enter}",
+                "ldp x29, x30, [sp], #16",
+                "mov x0, #0x4111",
+                "mov x1, sp",
+                "mov x2, xzr",
+                "mov x3, xzr",
+                "mov x4, xzr",
+                "mov x8, #220",
+                "svc #0",
+                "cbz x0, 2f",
+                "stp x29, x30, [sp, #-16]!",
+                "bl {leave}",
+                "ldp x29, x30, [sp], #16",
+                "2:",
+                "ret",
+                enter = sym enter_vfork,
+                leave = sym leave_vfork,
+            )
+        }
+    };
+}
 vfork!(vfork);
-#[cfg(target_arch = "x86_64")]
 vfork!(__vfork);
 
 extern "C" fn enter_vfork() {

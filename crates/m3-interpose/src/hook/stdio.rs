@@ -132,7 +132,28 @@ macro_rules! printing {
         }
     };
 }
-#[cfg(target_arch = "x86_64")]
+#[cfg(target_arch = "aarch64")]
+macro_rules! printing {
+    ($name:ident, $at:ident) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() -> c_int {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-208]!",
+                "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+                "stp q0, q1, [sp, #80]", "stp q2, q3, [sp, #112]", "stp q4, q5, [sp, #144]", "stp q6, q7, [sp, #176]",
+                "bl {before}",
+                "ldp q0, q1, [sp, #80]", "ldp q2, q3, [sp, #112]", "ldp q4, q5, [sp, #144]", "ldp q6, q7, [sp, #176]",
+                "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
+                "ldp x29, x30, [sp], #208",
+                "adrp x16, {at}",
+                "ldr x16, [x16, #:lo12:{at}]",
+                "br x16",
+                before = sym before_dprintf,
+                at = sym $at,
+            )
+        }
+    };
+}
 printing!(dprintf, DPRINTF);
-#[cfg(target_arch = "x86_64")]
 printing!(__dprintf_chk, DPRINTF_CHK);

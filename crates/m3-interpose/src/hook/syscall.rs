@@ -6,12 +6,23 @@ use super::{data, epoll, life, many, process, ready};
 use crate::{policy, set_errno};
 use core::ffi::{c_int, c_long, c_uint};
 use libc::{
-    SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup2, SYS_dup3,
-    SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_epoll_wait, SYS_execve, SYS_fcntl,
-    SYS_io_uring_setup, SYS_ioctl, SYS_pidfd_getfd, SYS_poll, SYS_read, SYS_readv, SYS_recvfrom,
-    SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigaction, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto,
-    SYS_setsockopt, SYS_socket, SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
+    SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup3, SYS_epoll_create1,
+    SYS_epoll_ctl, SYS_epoll_pwait, SYS_execve, SYS_fcntl, SYS_io_uring_setup, SYS_ioctl, SYS_pidfd_getfd,
+    SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigaction, SYS_sendfile,
+    SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_socket, SYS_socketpair, SYS_splice, SYS_write,
+    SYS_writev,
 };
+
+#[cfg(target_arch = "x86_64")]
+use libc::{SYS_dup2, SYS_epoll_wait, SYS_poll};
+
+/// Calls that this machine does not have: numbers of none.
+#[cfg(target_arch = "aarch64")]
+const SYS_dup2: c_long = c_long::MIN;
+#[cfg(target_arch = "aarch64")]
+const SYS_epoll_wait: c_long = c_long::MIN + 1;
+#[cfg(target_arch = "aarch64")]
+const SYS_poll: c_long = c_long::MIN + 2;
 
 /// Whether a call is one of those that have a hook.
 extern "C" fn is_ours(number: c_long) -> bool {
@@ -122,6 +133,7 @@ extern "C" fn failed(code: c_int) -> c_long {
 
 // What has no hook goes to the kernel as the C library's own `syscall` sends it: from assembly, so that a call that
 // returns twice, or on another stack, finds its way back as it does there.
+#[cfg(target_arch = "x86_64")]
 #[unsafe(no_mangle)]
 #[unsafe(naked)]
 pub unsafe extern "C-unwind" fn syscall() -> c_long {
@@ -148,6 +160,40 @@ pub unsafe extern "C-unwind" fn syscall() -> c_long {
         "neg eax",
         "mov edi, eax",
         "jmp {failed}",
+        is_ours = sym is_ours,
+        by_name = sym by_name,
+        failed = sym failed,
+    )
+}
+
+#[cfg(target_arch = "aarch64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C-unwind" fn syscall() -> c_long {
+    core::arch::naked_asm!(
+        "stp x29, x30, [sp, #-80]!",
+        "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]", "stp x4, x5, [sp, #48]", "str x6, [sp, #64]",
+        "bl {is_ours}",
+        "mov w16, w0",
+        "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]", "ldp x4, x5, [sp, #48]", "ldr x6, [sp, #64]",
+        "ldp x29, x30, [sp], #80",
+        "tbz w16, #0, 2f",
+        "b {by_name}",
+        "2:",
+        "mov x8, x0",
+        "mov x0, x1",
+        "mov x1, x2",
+        "mov x2, x3",
+        "mov x3, x4",
+        "mov x4, x5",
+        "mov x5, x6",
+        "svc #0",
+        "cmn x0, #4095",
+        "b.cs 3f",
+        "ret",
+        "3:",
+        "neg w0, w0",
+        "b {failed}",
         is_ours = sym is_ours,
         by_name = sym by_name,
         failed = sym failed,
