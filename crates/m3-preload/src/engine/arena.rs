@@ -33,6 +33,10 @@ pub(super) struct Arena {
 static ARENAS: [Arena; USERS] =
     [const { Arena { base: AtomicPtr::new(core::ptr::null_mut()), user: AtomicU32::new(u32::MAX) } }; USERS];
 
+/// Users who may not have the memory: who gave up his rights before his first socket.
+static REFUSED: [AtomicU32; USERS] = [const { AtomicU32::new(u32::MAX) }; USERS];
+static NEXT_REFUSED: AtomicU32 = AtomicU32::new(0);
+
 /// The directory that the constructor found in the environment.
 static HOME: OnceLock<Vec<u8>> = OnceLock::new();
 
@@ -50,7 +54,19 @@ impl Arena {
         if let Some(known) = ARENAS.iter().find(|arena| arena.user.load(Ordering::Acquire) == user) {
             return (!known.base.load(Ordering::Acquire).is_null()).then_some(known);
         }
-        let base = map(user).ok()?;
+        if REFUSED.iter().any(|refused| refused.load(Ordering::Relaxed) == user) {
+            return None;
+        }
+        let base = match map(user) {
+            Ok(base) => base,
+            // It will not be let in later either: each wait and each call would ask again.
+            Err(libc::EACCES | libc::EPERM) => {
+                let next = NEXT_REFUSED.fetch_add(1, Ordering::Relaxed) as usize % USERS;
+                REFUSED[next].store(user, Ordering::Relaxed);
+                return None;
+            }
+            Err(_) => return None,
+        };
         for arena in &ARENAS {
             if arena
                 .base
