@@ -8,6 +8,8 @@ use m3_sys::Errno;
 use m3_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, SOCK_POOL_BLOCKS, way};
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
+/// Fewer are taken before a sender has looked at the door: two updates of a word that both use would cost more.
+const WATCHED_BYTES: u64 = 256;
 /// Bytes that can be between head and tail at most.
 const SPAN_MAX: u64 = (SOCK_CREDITS * SOCK_BLOCK_BYTES) as u64;
 
@@ -60,8 +62,12 @@ impl Incoming {
         let most = bytes.len().min(SOCK_CREDITS * SOCK_BLOCK_BYTES);
         let until = self.head + most as u64;
         let mut done = 0;
-        while done < most && self.available()? > 0 {
-            let watches = door::watch(self.way.word(way::DOOR), until);
+        while done < most {
+            let there = self.available()?;
+            if there == 0 {
+                break;
+            }
+            let watches = there >= WATCHED_BYTES && door::watch(self.way.word(way::DOOR), until);
             loop {
                 let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
                 done += count;
