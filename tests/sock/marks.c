@@ -110,12 +110,14 @@ void two_marks_data(void)
     event.data.ptr = &event;
     DO(epoll_ctl(set, EPOLL_CTL_MOD, ends[1], &event));
     held(1, "pointer");
-    say("%d, the pointer: %d", epoll_wait(set, list, 64, 0), list[0].data.ptr == &event);
+    int count = epoll_wait(set, list, 64, 0);
+    say("%d, the pointer: %d", count, list[0].data.ptr == &event);
     /* Two descriptors of one socket: two events. */
     copy = dup(ends[1]);
     event.data.u64 = 77;
     DO(epoll_ctl(set, EPOLL_CTL_ADD, copy, &event));
-    say("%d, both: %d", epoll_wait(set, list, 64, 0), list[0].data.u64 != list[1].data.u64);
+    count = epoll_wait(set, list, 64, 0);
+    say("%d, both: %d", count, list[0].data.u64 != list[1].data.u64);
     say("%d with room for one", epoll_wait(set, list, 1, 0));
     DO(epoll_ctl(set, EPOLL_CTL_DEL, ends[1], &event));
     WAIT(set, 0);

@@ -62,10 +62,6 @@ fail() {
 # Why a case is left out for now; it runs where it is named.
 left_out() {
     case $1 in
-    sharp_room) echo "an edge is told twice where there is room for one event alone" ;;
-    sharp_edge) echo "an arrival is told to two threads where one sleeps in an edge-triggered set and one looks in" ;;
-    sharp_grandchild) echo "a grandchild whose parent has ended sleeps over bytes that its grandparent is told of" ;;
-    slots_shared) echo "what a child removes from a set that it shares with its parent is told of in the parent" ;;
     slots_exec) echo "a program that comes by exec is not told of bytes of before by a set that it inherits" ;;
     esac
 }

@@ -126,8 +126,8 @@ pub fn set(fd: c_int, entry: Entry) {
     reach(fd);
     let before = Entry::of(cell.swap(word, Ordering::AcqRel));
     // What its number stood for is gone already.
-    drop_entry(fd, -1, before);
-    crate::watch::forget(fd);
+    let heir = drop_entry(fd, -1, before);
+    crate::watch::forget(fd, heir);
 }
 
 /// Says what an open descriptor is to be from now on; the engine keeps what it had of it.
@@ -153,8 +153,8 @@ pub fn closing(fd: c_int) -> bool {
     if matches!(Entry::of(cell.load(Ordering::Relaxed)), Entry::Unknown) {
         return false;
     }
-    drop_entry(fd, fd, Entry::of(cell.swap(Entry::Closing.word(), Ordering::AcqRel)));
-    crate::watch::forget(fd);
+    let heir = drop_entry(fd, fd, Entry::of(cell.swap(Entry::Closing.word(), Ordering::AcqRel)));
+    crate::watch::forget(fd, heir);
     true
 }
 
@@ -201,20 +201,22 @@ pub fn talks() -> impl Iterator<Item = (c_int, &'static Talk)> {
     (0..top()).filter_map(|fd| if let Entry::Talk(talk) = get(fd) { Some((fd, talk)) } else { None })
 }
 
-/// `fd` no longer stands for this; `open` is the descriptor where it is still open.
-fn drop_entry(fd: c_int, open: c_int, before: Entry) {
+/// `fd` no longer stands for this; `open` is the descriptor where it is still open. Another one that stands for the same.
+fn drop_entry(fd: c_int, open: c_int, before: Entry) -> Option<c_int> {
     match before {
         Entry::Talk(talk) => {
+            let same = |(other, one): &(c_int, &Talk)| *other != fd && core::ptr::eq(*one, talk);
             if ANY_SHARED.load(Ordering::Relaxed)
-                && talks().any(|(other, one)| other != fd && core::ptr::eq(one, talk))
+                && let Some((heir, _talk)) = talks().find(same)
             {
-                return;
+                return Some(heir);
             }
             talk.forget(open);
         }
         Entry::Set(index) => crate::watch::close(index),
         _ => {}
     }
+    None
 }
 
 /// Whether a descriptor is closed on exec; not where there is none.

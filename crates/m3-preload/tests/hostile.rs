@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Where pairs begin in the file, and how far they are apart; the words of both ways of a pair.
-const FIRST: usize = 88 * 1024;
+const FIRST: usize = 152 * 1024;
 const APART: usize = 4096 + 2 * 64 * 1024;
 const WAYS: std::ops::Range<usize> = 64..192;
 const LOCKS: [usize; 2] = [40, 152];

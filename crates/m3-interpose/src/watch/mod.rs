@@ -103,7 +103,9 @@ pub fn found(fd: c_int, talk: &'static Talk, is_new: bool) {
 }
 
 /// A descriptor is closed, or stands for something else from now on.
-pub fn forget(fd: c_int) {
+///
+/// What an epoll set watches is the socket, not its number: where another one stands for it, the set goes on telling of it.
+pub fn forget(fd: c_int, heir: Option<c_int>) {
     let Some(cell) = note(fd) else { return };
     let before = cell.load(Ordering::Relaxed);
     if before == 0 {
@@ -115,7 +117,10 @@ pub fn forget(fd: c_int) {
             && (many || before & SET_MASK == index as u32 + 1)
             && let Some(place) = set.place_of(fd)
         {
-            set.leave(place);
+            match heir {
+                Some(heir) if set.is_watched(place) => set.inherit(place, heir),
+                _ => set.leave(place),
+            }
         }
     }
     cell.store(0, Ordering::Relaxed);

@@ -217,6 +217,11 @@ impl Set {
         Some(free)
     }
 
+    /// The place of a number that was closed is from now on another's, which stands for the same socket.
+    pub(super) fn inherit(&self, place: usize, heir: c_int) {
+        self.places[place].fd.store(heir + 1, Ordering::Release);
+    }
+
     pub(super) fn leave(&self, place: usize) {
         let fd = self.fd(place);
         if fd < 0 {

@@ -41,6 +41,8 @@ pub(super) struct Found {
     pub peer: u32,
     /// Its state, as tcp(7) numbers them: 1 is established.
     pub state: u8,
+    /// Whether any process has it: not so in TIME_WAIT, nor before it is accepted.
+    pub is_held: bool,
 }
 
 impl Address {
@@ -241,12 +243,13 @@ fn inet_answer(answer: &[u8]) -> Option<Found> {
         user: number(answer, EXPIRES + 12)?,
         peer: 0,
         state: *answer.get(17)?,
+        is_held: number(answer, EXPIRES + 16)? != 0,
     })
 }
 
 fn unix_answer(answer: &[u8]) -> Option<Found> {
     let (cookie, state) = (cookie_at(answer, 24)?, *answer.get(18)?);
-    let mut found = Found { cookie, state, user: u32::MAX, ..Found::default() };
+    let mut found = Found { cookie, state, user: u32::MAX, is_held: true, ..Found::default() };
     let mut at = 32;
     while let Some(head) = number(answer, at) {
         let (length, kind) = (head.to_le_bytes(), (head >> 16).to_le_bytes());
@@ -278,8 +281,14 @@ mod tests {
         assert_eq!(there, Address::of(other.as_raw_fd(), libc::AF_INET).unwrap());
         std::io::Write::write_all(&mut &one, b"seven b").unwrap();
         assert_eq!(look_up(&there).unwrap().unread, 7);
+        assert!(look_up(&there).unwrap().is_held);
         assert_eq!(Address::decode(there.encode()), there);
+        // Who closes first keeps the kernel busy for a minute, and nobody has it.
+        let mut all = Vec::new();
+        drop(one);
+        std::io::Read::read_to_end(&mut &other, &mut all).unwrap();
         drop(other);
+        assert!(look_up(&address).map_or(true, |left| !left.is_held));
         drop(listener);
     }
 

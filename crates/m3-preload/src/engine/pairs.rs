@@ -10,7 +10,7 @@ use super::arena::Arena;
 use super::diag::{self, Address};
 use super::lock::{self, Grip};
 use super::raw;
-use super::words::{BUCKET_WORDS, BUCKETS, HAND, INDEX, MAKING, PAGE, PAIRS, STATES, pair};
+use super::words::{BUCKET_WORDS, BUCKETS, HAND, INDEX, MAKING, PAGE, PAIRS, STATES, SWEPT_AT, pair};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A bit of a state: the pair is in use. The rest counts how often it was.
@@ -21,6 +21,8 @@ const USED_WORDS: usize = 1536 / 8;
 const SWEPT: usize = 2;
 /// States it passes over at most.
 const PASSED: usize = 128;
+/// Nanoseconds between two looks at all of them.
+const SWEEP_NS: u64 = 1_000_000_000;
 /// Pairs whose memory is kept for the next.
 const KEPT: usize = 32;
 
@@ -115,11 +117,22 @@ pub(super) fn join(arena: &'static Arena, cookie: u64, address: &Address) -> Res
             return make(arena, pair, &ends, usize::from(!own_is_lesser)).ok_or(NoPair::Room);
         }
         drop(_held);
+        if try_after_sweep && !may_sweep(arena) {
+            break;
+        }
         if try_after_sweep {
             sweep(arena, PAIRS, PAIRS);
         }
     }
     Err(NoPair::Room)
+}
+
+/// Whether all pairs may be looked at: that takes long, so it is done once in a second at most.
+fn may_sweep(arena: &Arena) -> bool {
+    let last = arena.word(SWEPT_AT);
+    let (seen, now) = (last.load(Ordering::Relaxed), m3_sys::monotonic_ns());
+    now.wrapping_sub(seen) > SWEEP_NS
+        && last.compare_exchange(seen, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
 }
 
 fn free_pair(arena: &Arena) -> Option<usize> {
@@ -217,7 +230,8 @@ fn is_dead(arena: &'static Arena, at: usize) -> bool {
             *part = word(pair::ADDRESSES[end] + 8 * number).load(Ordering::Relaxed);
         }
         match diag::look_up(&Address::decode(parts)) {
-            Ok(found) => found.cookie != cookie,
+            // Of TCP the kernel keeps what nobody has any more, for a minute or longer.
+            Ok(found) => found.cookie != cookie || !found.is_held,
             Err(errno) => errno == libc::ENOENT,
         }
     })

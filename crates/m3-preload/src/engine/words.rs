@@ -52,6 +52,8 @@ pub(super) const VERSION: u64 = 2;
 pub(super) const MAKING: usize = 0;
 /// In the first page: the pair that the sweeper looks at next.
 pub(super) const HAND: usize = 8;
+/// In the first page: when all pairs were last looked at.
+pub(super) const SWEPT_AT: usize = 16;
 
 const _: () = assert!(INDEX.is_multiple_of(PAGE) && FIRST.is_multiple_of(PAGE));
 
