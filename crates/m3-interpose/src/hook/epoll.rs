@@ -160,6 +160,8 @@ impl Wait {
                 match set.told(place) {
                     Told::Nothing => {}
                     Told::Changing => kept |= 1 << bit,
+                    Told::Bytes { fd, events, data, .. }
+                        if !set.is_still_there(self.fd, fd, events, data) => {}
                     Told::Bytes { fd, talk, events, data } => {
                         let told = events & IN
                             | if talk.sends_in_ring() { events & OUT } else { can_send(fd, events) };
@@ -214,6 +216,18 @@ impl Wait {
 
     /// Looks, and sleeps where there is nothing. `real` is the program's own wait.
     unsafe fn wait(
+        &self,
+        mask: *const sigset_t,
+        limit_ns: Option<u64>,
+        real: impl FnOnce(*const sigset_t) -> c_int,
+    ) -> c_int {
+        self.set.enter();
+        let result = self.wait_inside(mask, limit_ns, real);
+        self.set.exit();
+        result
+    }
+
+    unsafe fn wait_inside(
         &self,
         mask: *const sigset_t,
         limit_ns: Option<u64>,

@@ -88,7 +88,8 @@ fn seat(fd: c_int) -> Option<(&'static Set, usize)> {
 /// Somebody waits for a set itself: from then on all of its sockets have tokens, and what has none is told at once.
 pub fn wait_for_set(index: usize, fd: c_int) {
     if let Some(set) = ALL.get(index) {
-        set.spoil(fd);
+        set.spoil();
+        set.show(fd);
     }
 }
 
@@ -165,10 +166,9 @@ pub fn waited_for(fd: c_int) -> Option<&'static Talk> {
 
 /// Before a fork: what both processes have from then on has tokens.
 pub fn before_fork() {
+    family::hand_on();
     for set in ALL.iter().filter(|set| set.is_used()) {
-        for place in 0..set.top() {
-            set.uncover(place);
-        }
+        set.uncover_all();
     }
 }
 
@@ -183,18 +183,20 @@ pub fn after_fork(child: libc::pid_t) {
             add_note(fd, flags);
         }
     }
+    let used = || ALL.iter().filter(|set| set.is_used());
+    used().for_each(Set::share);
     if child > 0 {
+        // What another thread looked for meanwhile.
+        used().for_each(Set::uncover_all);
         family::remember(child);
-        return;
+    } else {
+        family::begin(used().filter_map(Set::give_back));
     }
-    for set in &ALL {
-        set.is_the_parents();
-    }
-    family::forget();
 }
 
 /// Before another program: what it inherits has tokens.
 pub fn before_exec() {
+    family::hand_on();
     for (fd, talk) in table::talks() {
         if talk.is_looked_for() && table::is_cloexec(fd) == Some(false) {
             need_tokens(fd);

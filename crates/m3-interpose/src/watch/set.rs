@@ -43,6 +43,10 @@ pub struct Set {
     spoiled: AtomicU32,
     /// Threads that sleep in it.
     sleepers: AtomicU32,
+    /// Threads that wait in it, asleep or awake.
+    waiting: AtomicU32,
+    /// Not 0: another process may change it, by fork.
+    shared: AtomicU32,
     /// A descriptor that wakes them; 0 is none.
     kick: AtomicI32,
     /// One more than the highest place in use.
@@ -64,6 +68,8 @@ pub(super) static ALL: [Set; SETS] = [const {
         owner: AtomicU32::new(0),
         spoiled: AtomicU32::new(0),
         sleepers: AtomicU32::new(0),
+        waiting: AtomicU32::new(0),
+        shared: AtomicU32::new(0),
         kick: AtomicI32::new(0),
         top: AtomicU32::new(0),
         first: AtomicU32::new(0),
@@ -112,16 +118,16 @@ pub fn of(fd: c_int) -> Option<&'static Set> {
 }
 
 impl Set {
-    /// In a child by fork: the lookout is its parent's.
-    pub(super) fn is_the_parents(&self) {
-        self.lookout.store(0, Ordering::Relaxed);
+    /// In a child by fork: the lookout is its parent's, which it gives.
+    pub(super) fn give_back(&self) -> Option<Lookout> {
+        Lookout::of(self.lookout.swap(0, Ordering::Relaxed))
     }
 
     fn clear(&self) {
         for place in &self.places[..self.top()] {
             place.fd.store(0, Ordering::Relaxed);
         }
-        for word in [&self.top, &self.first, &self.spoiled, &self.sleepers] {
+        for word in [&self.top, &self.first, &self.spoiled, &self.sleepers, &self.waiting, &self.shared] {
             word.store(0, Ordering::Relaxed);
         }
         self.kick.store(0, Ordering::Relaxed);
@@ -153,8 +159,11 @@ impl Set {
         if self.is_empty() || self.spoiled.load(Ordering::Relaxed) != 0 || policy::spin_ns() == 0 {
             return;
         }
-        if family::are_gone() {
-            self.wish_all();
+        if family::are_gone(self.lookout()) {
+            for set in ALL.iter().filter(|set| set.is_used()) {
+                set.shared.store(0, Ordering::Relaxed);
+                set.wish_all();
+            }
         }
         if self.lookout.load(Ordering::Acquire) != 0 || self.sleepers.load(Ordering::Relaxed) > 0 {
             return;
@@ -176,9 +185,7 @@ impl Set {
 
     /// Looks for nothing any more.
     pub(super) fn give_up(&self) {
-        for place in 0..self.top() {
-            self.uncover(place);
-        }
+        self.uncover_all();
         let lookout = self.lookout();
         self.lookout.store(0, Ordering::Release);
         if let Some(lookout) = lookout {
@@ -237,6 +244,13 @@ impl Set {
         }
     }
 
+    /// None of its sockets is looked for.
+    pub(super) fn uncover_all(&self) {
+        for place in 0..self.top() {
+            self.uncover(place);
+        }
+    }
+
     pub(super) fn uncover(&self, place: usize) {
         if let Some(talk) = crate::look::known(self.fd(place))
             && talk.uncover()
@@ -271,22 +285,56 @@ impl Set {
 
     /// Bytes came to a place otherwise than from a sender: who sleeps here is woken.
     pub(super) fn arrived(&'static self, fd: c_int, place: usize, talk: &Talk) {
-        self.mark(place);
-        if self.sleepers.load(Ordering::SeqCst) > 0 && talk.has_bytes() {
-            self.wake(fd);
+        if talk.has_untold() {
+            self.mark(place);
+            if self.sleepers.load(Ordering::SeqCst) > 0 {
+                self.wake(fd);
+            }
         }
     }
 
-    /// Others wait for the set itself: it looks for nothing any more, and is readable where it has bytes without a token.
-    pub(super) fn spoil(&'static self, fd: c_int) {
+    /// Others wait for the set itself, or in it at the same time: it looks for nothing any more.
+    pub(super) fn spoil(&self) {
         if self.spoiled.swap(1, Ordering::SeqCst) == 0 {
             self.give_up();
         }
+    }
+
+    /// It is to be readable where it has bytes without a token.
+    pub(super) fn show(&'static self, fd: c_int) {
         let has_some =
             |place: usize| was_looked_for(self.fd(place)) && matches!(self.told(place), Told::Bytes { .. });
         if self.kick.load(Ordering::SeqCst) == 0 && (0..self.top()).any(has_some) {
             self.wake(fd);
         }
+    }
+
+    /// A thread begins to wait. With two of them one arrival would be told to both: to one by its mark, to the other by a token.
+    pub fn enter(&self) {
+        if self.waiting.fetch_add(1, Ordering::SeqCst) > 0 {
+            self.spoil();
+        }
+    }
+
+    /// It waits no longer.
+    pub fn exit(&self) {
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// From a fork on, what stands here may be wrong.
+    pub(super) fn share(&self) {
+        self.shared.store(1, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel still has a place: asked where another process may have taken it out.
+    pub fn is_still_there(&self, set: c_int, fd: c_int, events: u32, data: u64) -> bool {
+        if self.shared.load(Ordering::Relaxed) == 0 || events & libc::EPOLLET as u32 != 0 {
+            return true;
+        }
+        let mut event = epoll_event { events, u64: data };
+        let event = core::ptr::from_mut(&mut event) as usize;
+        let words = [set as usize, libc::EPOLL_CTL_MOD as usize, fd as usize, event, 0, 0];
+        unsafe { crate::raw(libc::SYS_epoll_ctl, words) }.is_ok()
     }
 
     /// Looks for a socket from its place, where it may.
@@ -357,7 +405,10 @@ impl Set {
         if events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32 == 0 {
             return Told::Nothing;
         }
-        crate::look::known(fd).filter(|talk| talk.has_bytes()).map_or(Told::Nothing, |talk| Told::Bytes {
+        // Each arrival is an edge; else what has a token the kernel tells.
+        let is_edge = events & libc::EPOLLET as u32 != 0;
+        let has = |talk: &&'static Talk| if is_edge { talk.has_bytes() } else { talk.has_untold() };
+        crate::look::known(fd).filter(has).map_or(Told::Nothing, |talk| Told::Bytes {
             fd,
             talk,
             events,

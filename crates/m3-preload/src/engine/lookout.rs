@@ -22,6 +22,8 @@ use m3_link::Word64;
 const STATE: usize = 0;
 /// The process that owns it; 0 is nobody.
 const OWNER: usize = 8;
+/// Not 0: a child of its process has handed on what it inherited.
+const HANDED_ON: usize = 16;
 /// The bits, on lines of their own.
 const BITS: usize = 64;
 const GENERATION: u32 = 32;
@@ -44,11 +46,26 @@ fn awake(generation: u64) -> u64 {
 #[inline]
 pub fn tell(bits: &impl Word64, state: &impl Word64, bit: u64, generation: u64) -> bool {
     // What is set already has not been taken yet: whoever takes it reads the tail after that.
-    if bits.load(Ordering::SeqCst) & bit == 0 {
+    let sets = bits.load(Ordering::SeqCst) & bit == 0;
+    if sets {
         bits.fetch_or(bit, Ordering::SeqCst);
         bits.fence_after_update(); // pairs with `lie_down`
     }
-    state.load(Ordering::SeqCst) == awake(generation)
+    let comes = state.load(Ordering::SeqCst) == awake(generation);
+    if sets && !comes {
+        // It will have a token, and is not to be told twice.
+        forget(bits, bit);
+    }
+    comes
+}
+
+fn forget(bits: &impl Word64, bit: u64) {
+    let mut seen = bits.load(Ordering::SeqCst);
+    while seen & bit != 0
+        && let Err(now) = bits.compare_exchange(seen, seen & !bit)
+    {
+        seen = now;
+    }
 }
 
 /// The bits of a word of places, which are taken. What they stand for is read afterwards.
@@ -113,6 +130,7 @@ impl Lookout {
             // Whoever still names the one of before finds another generation.
             let generation =
                 (word(STATE).load(Ordering::Relaxed) >> GENERATION).wrapping_add(1) & 0xffff_ffff;
+            word(HANDED_ON).store(0, Ordering::Relaxed);
             word(STATE).store(awake(generation), Ordering::SeqCst);
             let index = arena.index() as u64 + 1;
             return Some(Self(generation << GENERATION | index << ARENA | (slot as u64 + 1)));
@@ -148,6 +166,19 @@ impl Lookout {
     fn at(self, arena: &'static Arena, at: usize) -> &'static core::sync::atomic::AtomicU64 {
         let slot = ((self.0 & MASK) as usize).saturating_sub(1).min(LOOKOUTS - 1);
         arena.word(OUTLOOK + slot * LOOKOUT_BYTES + at)
+    }
+
+    /// Said by a child of its process: what it inherited others have by now, too, who may outlive it.
+    pub fn hand_on(self) {
+        if let Some(arena) = self.arena() {
+            self.at(arena, HANDED_ON).store(1, Ordering::Release);
+        }
+    }
+
+    /// Whether a child has said so.
+    #[must_use]
+    pub fn is_handed_on(self) -> bool {
+        self.arena().is_some_and(|arena| self.at(arena, HANDED_ON).load(Ordering::Acquire) != 0)
     }
 
     /// Nobody is to rely on it from now on.

@@ -316,6 +316,12 @@ impl Talk {
         }
     }
 
+    /// Whether bytes lie in the ring that the kernel knows nothing of.
+    #[must_use]
+    pub fn has_untold(&self) -> bool {
+        self.receiving().is_some_and(|way| receive::has_untold(&way))
+    }
+
     /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.
     pub fn waiting(&self, fd: RawFd) -> Option<usize> {
         receive::waiting(&self.receiving()?, fd)
