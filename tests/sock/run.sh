@@ -59,13 +59,6 @@ fail() {
     [ -z "${2-}" ] || sed 's/^/  | /' "$2" | head -40
 }
 
-# Why a case is left out for now; it runs where it is named.
-left_out() {
-    case $1 in
-    slots_exec) echo "a program that comes by exec is not told of bytes of before by a set that it inherits" ;;
-    esac
-}
-
 # What connections leave behind is freed by later ones: 600 that come and go take no more room than a few.
 # (TCP sockets that wait for their last packets keep their pairs for a minute, so this is said of Unix ones alone.)
 leaves_nothing() {
@@ -123,10 +116,6 @@ for case in ${*:-$("$work/matrix" --list)}; do
     case $case in
     -*) ring=no case=${case#-} ;;
     esac
-    if [ $# -eq 0 ] && [ -n "$(left_out "$case")" ]; then
-        echo "left out: $case: $(left_out "$case")"
-        continue
-    fi
     one tcp "$case" $ring
     # Unix sockets have no urgent bytes of this kind.
     [ "$case" = urgent ] || one unix "$case" $ring

@@ -10,6 +10,7 @@ use crate::{errno, next, policy, set_errno};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering;
 use libc::{epoll_event, sigset_t, timespec};
+use m3_preload::engine;
 
 /// Bytes of the kernel's signal sets.
 const MASK_BYTES: usize = 8;
@@ -74,7 +75,7 @@ struct Wait {
 impl Wait {
     /// The wait on a set of ours, where there is anything that the kernel might not say.
     unsafe fn new(fd: c_int, events: *mut epoll_event, count: c_int) -> Option<Self> {
-        let set = watch::of(fd)?;
+        let set = watch::waited_on(fd)?;
         let room = usize::try_from(count).ok().filter(|room| *room > 0 && !events.is_null())?;
         set.look_out();
         Some(Self { set, fd, events, room })
@@ -233,7 +234,7 @@ impl Wait {
         limit_ns: Option<u64>,
         real: impl FnOnce(*const sigset_t) -> c_int,
     ) -> c_int {
-        if self.set.is_empty() {
+        if self.set.is_empty() || !engine::any_pairs() {
             return self.sleep(mask, limit_ns, real);
         }
         match self.gather() {

@@ -9,7 +9,7 @@ use crate::watch::{self, Mood, now_ns};
 use crate::{errno, next, policy, set_errno};
 use core::ffi::{c_int, c_long, c_short};
 use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
-use m3_preload::engine::Talk;
+use m3_preload::engine::{self, Talk};
 
 /// After a look that found bytes their token is a moment away: for so long the kernel is asked again.
 pub(super) const TOKEN_NS: u64 = 30_000;
@@ -88,7 +88,12 @@ const LOOKED_AT: usize = 64;
 static MOOD: Mood = Mood::new();
 
 unsafe fn polled(fds: *mut pollfd, count: nfds_t) -> Option<&'static [pollfd]> {
-    if policy::spin_ns() == 0 || fds.is_null() || count == 0 || count as usize > LOOKED_AT {
+    if policy::spin_ns() == 0
+        || !engine::any_pairs()
+        || fds.is_null()
+        || count == 0
+        || count as usize > LOOKED_AT
+    {
         return None;
     }
     let fds = core::slice::from_raw_parts(fds.cast_const(), count as usize);
@@ -111,6 +116,9 @@ const IN: c_short = libc::POLLIN | libc::POLLRDNORM;
 /// A descriptor is waited for other than by epoll: its bytes, or those of its set, have tokens from now on. Its talk, where its ring
 /// has bytes that have none.
 unsafe fn without_token(fd: c_int) -> Option<&'static Talk> {
+    if let Entry::Unknown = table::get(fd) {
+        let _ = watch::waited_on(fd);
+    }
     if let Entry::Set(index) = table::get(fd) {
         watch::wait_for_set(index, fd);
         return None;
@@ -229,7 +237,8 @@ impl Sets {
     /// Those with sockets of ours to be read, and not too many.
     unsafe fn looked_at(self) -> Option<Self> {
         let fits = self.count > 0 && self.count as usize <= libc::FD_SETSIZE && !self.sets[0].is_null();
-        (policy::spin_ns() > 0 && fits && self.ours().next().is_some() && MOOD.wants()).then_some(self)
+        (policy::spin_ns() > 0 && engine::any_pairs() && fits && self.ours().next().is_some() && MOOD.wants())
+            .then_some(self)
     }
 
     unsafe fn ours(self) -> impl Iterator<Item = &'static m3_preload::engine::Talk> {

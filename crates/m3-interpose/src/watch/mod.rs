@@ -9,6 +9,7 @@
 //! What the kernel says is right in any case; what stands here adds bytes of rings to it. Where it is missing (a set that was
 //! passed on, registered unseen, too large) tokens are sent as ever.
 
+mod adopt;
 mod family;
 mod mood;
 mod note;
@@ -55,6 +56,25 @@ pub fn control(set_fd: c_int, what: c_int, fd: c_int, event: Option<epoll_event>
         }
     } else {
         need_tokens(fd);
+    }
+}
+
+/// The set that a wait is on, also where nothing is known of it yet.
+pub fn waited_on(fd: c_int) -> Option<&'static Set> {
+    if let Entry::Unknown = table::get(fd) {
+        return if policy::on() && !crate::hook::in_vfork() { adopt::adopt(fd) } else { None };
+    }
+    of(fd)
+}
+
+/// What a set watches that was there before.
+fn inherited(set: &'static Set, set_fd: c_int, fd: c_int, event: epoll_event) {
+    let Some(talk) = crate::look::talk(fd) else { return };
+    add_note(fd, TOKENS | WAS);
+    if let Some(place) = settle_in(set, fd) {
+        set.change(place, event);
+        talk.meet(fd);
+        set.arrived(set_fd, place, talk);
     }
 }
 

@@ -31,7 +31,7 @@ pub use lookout::{BIT_WORDS, Lookout};
 #[doc(hidden)]
 pub use lookout::{get_up, lie_down, take, tell};
 use std::os::fd::RawFd;
-pub use talk::{Talk, candidate};
+pub use talk::{Talk, any_pairs, candidate};
 
 /// What came of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

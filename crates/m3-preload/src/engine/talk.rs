@@ -19,7 +19,7 @@ use super::way::Way;
 use super::words::{PAGE, RING_MAX, pair, way};
 use super::{Birth, Pin, Settings, settings};
 use crate::count::{self, Count};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::os::fd::RawFd;
 
 pub(super) const FREE: u32 = 0;
@@ -92,6 +92,8 @@ const fn empty() -> Talk {
 }
 
 static ALL: [Talk; TALKS] = [const { empty() }; TALKS];
+/// Whether any socket of this process ever had a pair.
+static PAIRED: AtomicBool = AtomicBool::new(false);
 static HINT: AtomicU32 = AtomicU32::new(0);
 
 /// The talk of a stream socket; `None` where it can never be ours.
@@ -111,6 +113,12 @@ pub fn candidate(fd: RawFd, how: Birth) -> Option<&'static Talk> {
     let talk = take()?;
     talk.begin(is_unix);
     Some(talk)
+}
+
+/// Whether any socket of this process ever had a pair: until then there is nothing to look for.
+#[must_use]
+pub fn any_pairs() -> bool {
+    PAIRED.load(Ordering::Relaxed)
 }
 
 fn take() -> Option<&'static Talk> {
@@ -246,6 +254,7 @@ impl Talk {
     }
 
     fn adopt(&self, arena: &'static Arena, place: Place) {
+        PAIRED.store(true, Ordering::Relaxed);
         self.pair.store(u32::try_from(place.pair).unwrap_or(0), Ordering::Relaxed);
         self.side.store(u32::try_from(place.side).unwrap_or(0), Ordering::Relaxed);
         self.state.store(place.state, Ordering::Relaxed);
