@@ -106,32 +106,3 @@ fn watched(line: &str) -> Option<(c_int, epoll_event)> {
     unsafe { crate::raw(libc::SYS_fstat, words) }.ok()?;
     (stat.st_ino == inode).then_some((target, epoll_event { events, u64: data }))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_of_sets_are_read() {
-        let mut ends = [0; 2];
-        assert_eq!(unsafe { libc::socketpair(libc::AF_UNIX, libc::SOCK_STREAM, 0, ends.as_mut_ptr()) }, 0);
-        let set = unsafe { libc::epoll_create1(0) };
-        let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: 0xfedc_ba98_7654_3210 };
-        assert_eq!(unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, ends[0], &raw mut event) }, 0);
-        let mut found = Vec::new();
-        read(set, |line| found.extend(watched(line)));
-        let [(target, event)] = found[..] else { panic!("{} lines", found.len()) };
-        let (events, data) = (event.events, event.u64);
-        // Ends and errors are always told.
-        assert_eq!(
-            (target, events & !(libc::EPOLLERR | libc::EPOLLHUP) as u32),
-            (ends[0], libc::EPOLLIN as u32)
-        );
-        assert_eq!(data, 0xfedc_ba98_7654_3210);
-        assert!(watched("tfd: 3 events: zz data: 1").is_none());
-        assert!(watched("pos:\t0").is_none());
-        for fd in [ends[0], ends[1], set] {
-            assert_eq!(unsafe { libc::close(fd) }, 0);
-        }
-    }
-}
