@@ -108,6 +108,7 @@ for build in kernel com; do
     step "compile sockets, $build" $cc -std=c11 $warnings $define -I"$include" -o "$work/sockets.$build" "$here/sockets.c" \
         -L"$work/lib" -lm3ipc -lpthread
 done
+step "compile blocks" $cc -std=c11 $warnings -I"$include" -o "$work/blocks" "$here/blocks.c" -L"$work/lib" -lm3ipc
 old="-I$compat -I$compat/src -I$compat/src/sub -I$compat/src/sub/dir"
 step "compile old_paths" $cc $warnings $old -c -o "$work/old_paths.o" "$here/old_paths.c"
 step "compile old_paths as C++" $cc -x c++ $warnings $old -c -o "$work/old_paths.o" "$here/old_paths.c"
@@ -131,6 +132,7 @@ cp "$work/log" "$work/sockets.expected"
 run "sockets, com" 120 "$work/sockets.com"
 diff "$work/sockets.expected" "$work/log" >"$work/differences"
 say $? "com-sockets answer as the kernel's ($(grep -c : "$work/log") results)" "$work/differences"
+run "blocks through com-sockets" 60 "$work/blocks"
 # A program that was linked without versions runs with a library that has them.
 run "paper_style, linked without symbol versions" 60 "$work/paper_style.plain"
 

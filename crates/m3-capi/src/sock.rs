@@ -8,6 +8,7 @@
 #![allow(unsafe_code)]
 
 mod answer;
+mod block;
 mod message;
 mod name;
 mod option;
@@ -113,6 +114,21 @@ pub extern "C" fn m3_listen(fd: c_int, backlog: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn m3_accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
     posix(|| accept(fd, address, length, 0))
+}
+
+/// Sends a block of an area through a stream: nothing of it is copied.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_stream_send_block(fd: c_int, block: *mut c_void) -> c_int {
+    posix(|| block::send(fd, block))
+}
+
+/// Receives a block of an area from a stream: its bytes, 0 at the end of the stream.
+///
+/// # Safety
+/// `block` is checked to be memory of an address.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_stream_receive_block(fd: c_int, block: *mut *mut c_void) -> ssize_t {
+    answer::long(|| block::receive(fd, block))
 }
 
 /// Takes one connection, and sets flags of it.

@@ -57,6 +57,17 @@ ssize_t m3_recvfrom(int fd, void *bytes, size_t length, int flags, struct sockad
 ssize_t m3_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t m3_read(int fd, void *bytes, size_t length);
 
+/*
+ * A block of an area (m3_block_alloc) through a stream, behind all bytes that were sent before: it
+ * changes its owner and lies where it lay; nothing of it is copied. Both processes are bound in the VM of the
+ * area, and the sender lives until the block is received. send_block: 0. receive_block: the bytes
+ * of the block, whose address it stores; 0 at the end of the stream. -1: EBADF (no socket, or one side is not
+ * bound, or not of the area), EFAULT (no block of the caller's), ENOTCONN, EINVAL (a socket that does not wait), EPROTO
+ * (something else came), EPIPE. What was not sent is the caller's still.
+ */
+int m3_stream_send_block(int fd, void *block);
+ssize_t m3_stream_receive_block(int fd, void **block);
+
 int m3_shutdown(int fd, int how);
 int m3_close(int fd);
 

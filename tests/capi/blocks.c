@@ -1,0 +1,97 @@
+/*
+ * Blocks of an area through a com-socket: between two processes, at the same address, with nothing copied.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <m3ipc.h>
+#include <m3ipc/sock.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BYTES (1 << 20)
+
+static void must(int good, const char *what)
+{
+    if (!good) {
+        printf("%s (errno %d)\n", what, errno);
+        exit(1);
+    }
+}
+
+/* Adds one to each byte of what comes, and sends it back, until there is no more. */
+static int child(int vmid, struct in_addr there, int port)
+{
+    struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons((unsigned short)port), .sin_addr = there };
+    void *block;
+    long count;
+    must(mnx_bind(vmid, 2) >= 0, "the child binds");
+    int fd = m3_socket(AF_INET, SOCK_STREAM, 0);
+    must(m3_connect(fd, (struct sockaddr *)&name, sizeof name) == 0, "the child connects");
+    while ((count = m3_stream_receive_block(fd, &block)) > 0) {
+        for (long at = 0; at < count; at++)
+            ((unsigned char *)block)[at]++;
+        must(m3_stream_send_block(fd, block) == 0, "the child sends back");
+        char go;
+        must(m3_recv(fd, &go, 1, MSG_WAITALL) == 1, "the child waits until it was received");
+    }
+    must(count == 0, "the child sees the end");
+    return 0;
+}
+
+int main(void)
+{
+    VM_usr_t vm;
+    struct sockaddr_in name = { .sin_family = AF_INET };
+    socklen_t length = sizeof name;
+    int vmid = 9, status, area;
+    void *block, *back;
+
+    int code = mnx_drvs_init(LOCALNODE, NULL);
+    must(code >= 0 || code == EMOLDRVSBUSY, "a node");
+    memset(&vm, 0, sizeof vm);
+    vm.vm_vmid = vmid;
+    strcpy(vm.vm_name, "c-blocks");
+    must(mnx_vm_init(&vm) >= 0, "a VM");
+    must(mnx_bind(vmid, 1) >= 0, "the parent binds");
+    int listener = m3_socket(AF_INET, SOCK_STREAM, 0);
+    must(m3_bind(listener, (struct sockaddr *)&name, sizeof name) == 0, "a port");
+    must(m3_listen(listener, 1) == 0, "listens");
+    must(m3_getsockname(listener, (struct sockaddr *)&name, &length) == 0, "a name");
+
+    pid_t other = fork();
+    if (other == 0)
+        _exit(child(vmid, name.sin_addr, ntohs(name.sin_port)));
+    int fd = m3_accept(listener, NULL, NULL);
+    must(fd >= 0, "accepts");
+    area = m3_area_create(8 * BYTES, ANY, 0);
+    must(area >= 0, "an area");
+    must(m3_block_alloc(area, BYTES, M3_BLOCK_LONG, &block) >= 0, "a block");
+    for (int at = 0; at < BYTES; at++)
+        ((unsigned char *)block)[at] = (unsigned char)at;
+    void *first = block;
+    for (int turn = 1; turn <= 20; turn++) {
+        must(m3_stream_send_block(fd, block) == 0, "sends");
+        must(m3_stream_send_block(fd, block) < 0 && errno == EFAULT, "what was sent is no more one's own");
+        must(m3_stream_receive_block(fd, &back) == BYTES, "receives");
+        must(back == first, "at the same address");
+        for (int at = 0; at < BYTES; at++)
+            must(((unsigned char *)back)[at] == (unsigned char)(at + turn), "the bytes are right");
+        must(m3_send(fd, "g", 1, 0) == 1, "says so");
+        block = back;
+    }
+    must(m3_copied_total() == 0, "nothing was copied");
+    must(m3_stream_send_block(listener, block) < 0 && errno == ENOTCONN, "a listener is no stream");
+    must(m3_stream_receive_block(-1, &back) < 0 && errno == EBADF, "no socket");
+    must(m3_stream_receive_block(fd, (void **)8) < 0 && errno == EFAULT, "no memory");
+    must(m3_fcntl(fd, F_SETFL, O_NONBLOCK) == 0 && m3_stream_send_block(fd, block) < 0 && errno == EINVAL,
+         "a stream that does not wait");
+    must(m3_block_free(block) >= 0, "what was not sent is still one's own");
+    m3_close(fd);
+    must(waitpid(other, &status, 0) == other && status == 0, "the child ends well");
+    must(mnx_unbind(vmid, 1) >= 0 && mnx_vm_end(vmid) >= 0 && mnx_drvs_end() >= 0, "the end");
+    puts("20 blocks of 1 MB there and back, nothing copied");
+    return 0;
+}
