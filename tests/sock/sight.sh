@@ -64,6 +64,7 @@ sight() {
     await [ -e "$place/pinned" ]
     shows "$kind pin" "pinned: stdio" $only
 
+    : >"$work/watched"
     "$built/m3" sock stat --json --watch=1 $only >"$work/watched" 2>&1 </dev/null &
     watching=$!
     await has_lines 2 "$work/watched"

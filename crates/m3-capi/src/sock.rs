@@ -4,7 +4,7 @@
 //! polls; what it stands for is in a [`table`].
 //!
 //! # Safety
-//! Pointers of C are checked by [`memory`](crate::memory) before they are followed.
+//! Pointers of C are checked by [`memory`] before they are followed.
 #![allow(unsafe_code)]
 
 mod answer;

@@ -254,6 +254,7 @@ impl Set {
     pub(super) fn uncover(&self, place: usize) {
         if let Some(talk) = crate::look::known(self.fd(place))
             && talk.uncover()
+            && talk.has_untold() != Some(false)
         {
             self.mark(place);
         }
@@ -285,7 +286,7 @@ impl Set {
 
     /// Bytes came to a place otherwise than from a sender: who sleeps here is woken.
     pub(super) fn arrived(&'static self, fd: c_int, place: usize, talk: &Talk) {
-        if talk.has_untold() {
+        if talk.has_untold() != Some(false) {
             self.mark(place);
             if self.sleepers.load(Ordering::SeqCst) > 0 {
                 self.wake(fd);
@@ -405,15 +406,14 @@ impl Set {
         if events & (libc::EPOLLIN | libc::EPOLLRDNORM) as u32 == 0 {
             return Told::Nothing;
         }
-        // Each arrival is an edge; else what has a token the kernel tells.
-        let is_edge = events & libc::EPOLLET as u32 != 0;
-        let has = |talk: &&'static Talk| if is_edge { talk.has_bytes() } else { talk.has_untold() };
-        crate::look::known(fd).filter(has).map_or(Told::Nothing, |talk| Told::Bytes {
-            fd,
-            talk,
-            events,
-            data,
-        })
+        let Some(talk) = crate::look::known(fd) else { return Told::Nothing };
+        // Each arrival that a sender marked is an edge; else what has a token the kernel tells.
+        let is_edge = events & libc::EPOLLET as u32 != 0 && self.spoiled.load(Ordering::SeqCst) == 0;
+        match if is_edge { Some(talk.has_bytes()) } else { talk.has_untold() } {
+            Some(true) => Told::Bytes { fd, talk, events, data },
+            Some(false) => Told::Nothing,
+            None => Told::Changing,
+        }
     }
 
     /// Whether a socket that is not looked for has bytes: its token is on its way.
@@ -484,7 +484,7 @@ impl Set {
 /// What there is to tell of a place.
 pub enum Told {
     Nothing,
-    /// Its events are being changed this moment: later.
+    /// It is being changed, or written to, this moment: later.
     Changing,
     Bytes {
         fd: c_int,

@@ -316,10 +316,10 @@ impl Talk {
         }
     }
 
-    /// Whether bytes lie in the ring that the kernel knows nothing of.
+    /// Whether bytes lie in the ring that the kernel knows nothing of; `None` where somebody is about to say so.
     #[must_use]
-    pub fn has_untold(&self) -> bool {
-        self.receiving().is_some_and(|way| receive::has_untold(&way))
+    pub fn has_untold(&self) -> Option<bool> {
+        self.receiving().map_or(Some(false), |way| receive::has_untold_now(&way))
     }
 
     /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.

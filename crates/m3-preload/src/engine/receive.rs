@@ -380,6 +380,19 @@ pub(super) fn has_untold(way: &Way) -> bool {
         && way.look().is_ok_and(|seen| seen.filled > 0)
 }
 
+/// The same, where nobody publishes at this moment: his token is not counted yet.
+pub(super) fn has_untold_now(way: &Way) -> Option<bool> {
+    for _ in 0..4 {
+        wait_for_publisher(way);
+        let step = way.load(way::PUBLISHING);
+        let untold = has_untold(way);
+        if step & 1 == 0 && way.word(way::PUBLISHING).load(Ordering::SeqCst) == step {
+            return Some(untold);
+        }
+    }
+    None
+}
+
 /// Bytes in the kernel's queue that are no tokens, and those of the ring.
 pub(super) fn waiting(way: &Way, fd: RawFd) -> Option<usize> {
     let ring = way.look().ok()?.filled;
