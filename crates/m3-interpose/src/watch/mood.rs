@@ -4,6 +4,10 @@ use crate::policy;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3_preload::count::{self, Count};
 
+/// Nanoseconds in which an answer comes that is on its way: looked for without rest.
+const SOON_NS: u64 = 2_000;
+/// Pauses of the CPU between two looks after that.
+const RESTS: u32 = 8;
 /// A look that is in vain so often in a row is left out, but for one now and then: at doubling distances,
 const TIRED: u32 = 4;
 /// and at least once in so many waits.
@@ -43,10 +47,12 @@ pub fn spin(mood: &Mood, look: impl Fn() -> bool) -> bool {
     let start = now_ns();
     let limit = policy::spin_ns();
     let mut hit;
-    let mut took;
+    let mut took = 0;
     loop {
-        hit = (0..64).any(|_turn| {
-            core::hint::spin_loop();
+        // The other CPU may be a thread of the same core: who looks leaves it most of that.
+        let rests = if took < SOON_NS { 1 } else { RESTS };
+        hit = (0..64 / rests).any(|_turn| {
+            (0..rests).for_each(|_rest| core::hint::spin_loop());
             look()
         });
         took = now_ns().saturating_sub(start);

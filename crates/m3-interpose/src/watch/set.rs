@@ -383,7 +383,9 @@ impl Set {
 
     /// Whether any place is to be looked at.
     pub fn has_marks(&self, lookout: Option<Lookout>) -> bool {
-        self.marks.iter().any(|word| word.load(Ordering::SeqCst) != 0) || lookout.is_some_and(Lookout::any)
+        let words = self.words();
+        self.marks[..words].iter().any(|word| word.load(Ordering::SeqCst) != 0)
+            || lookout.is_some_and(|lookout| lookout.any(words))
     }
 
     /// Words of marks that may be set.

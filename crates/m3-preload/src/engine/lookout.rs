@@ -196,11 +196,11 @@ impl Lookout {
         take(self.at(arena, BITS + 8 * (word % BIT_WORDS)))
     }
 
-    /// Whether any bit is set.
+    /// Whether any bit of the first so many words is set.
     #[must_use]
-    pub fn any(self) -> bool {
+    pub fn any(self, words: usize) -> bool {
         self.arena().is_some_and(|arena| {
-            (0..BIT_WORDS).any(|word| self.at(arena, BITS + 8 * word).load(Ordering::SeqCst) != 0)
+            (0..words.min(BIT_WORDS)).any(|word| self.at(arena, BITS + 8 * word).load(Ordering::SeqCst) != 0)
         })
     }
 
