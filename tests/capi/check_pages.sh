@@ -31,7 +31,7 @@ sed -n -e 's/^int  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
        -e 's/^long  *\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' \
        -e 's/^const char \*\(m[a-z0-9]*_[A-Za-z0-9_]*\)(.*/\1/p' "$header" >"$work/unsorted"
 sed -n -e 's/^int  *\([a-z]*\)(.*/\1/p' -e 's/^void \*\([a-z]*\)(.*/\1/p' "$ica" >>"$work/unsorted"
-sed -n -e 's/^int  *\(m3_[a-z0-9_]*\)(.*/\1/p' -e 's/^ssize_t  *\(m3_[a-z0-9]*\)(.*/\1/p' "$sock" >>"$work/unsorted"
+sed -n -e 's/^int  *\(m3_[a-z0-9_]*\)(.*/\1/p' -e 's/^ssize_t  *\(m3_[a-z0-9_]*\)(.*/\1/p' "$sock" >>"$work/unsorted"
 sort "$work/unsorted" >"$work/header"
 sed -n -e 's/^ *\([a-z][A-Za-z0-9_]*\);$/\1/p' "$map" | sort >"$work/map"
 for page in "$man"/man3/*.3; do basename "$page" .3; done | sort >"$work/pages"
