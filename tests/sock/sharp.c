@@ -66,6 +66,7 @@ void two_sharp_room(void)
 /* Threads that sleep, that look in, and that wait a little, on one set: an arrival is told to one of them. */
 enum { WORKERS = 4, STREAMS = 3, ARRIVALS = 400 };
 static int all_set, over, busy[STREAMS + 1], told, doubled_up, arms;
+static pthread_barrier_t together;
 
 static void *works(void *which)
 {
@@ -73,6 +74,10 @@ static void *works(void *which)
     struct epoll_event one;
     char word[16];
     long me = (long)which;
+    /* At the moment at which a second thread begins to wait an arrival may be told to both (docs/sockets.md): before the first. */
+    pthread_barrier_wait(&together);
+    epoll_wait(all_set, &one, 1, 500);
+    pthread_barrier_wait(&together);
     while (!__atomic_load_n(&over, __ATOMIC_SEQ_CST)) {
         if (epoll_wait(all_set, &one, 1, times[me % 4]) != 1) {
             if (times[me % 4] == 0)
@@ -105,8 +110,11 @@ static void to_one(unsigned how)
     memset(busy, 0, sizeof busy);
     for (int i = 1; i <= STREAMS; i++)
         watch(all_set, EPOLL_CTL_ADD, ends[i], how, i);
+    pthread_barrier_init(&together, NULL, WORKERS + 1);
     for (long i = 0; i < WORKERS; i++)
         pthread_create(&all[i], NULL, works, (void *)i);
+    pthread_barrier_wait(&together);
+    pthread_barrier_wait(&together);
     for (int i = 1; i <= ARRIVALS; i++) {
         time_t last = time(NULL) + 30;
         far_write(1 + i % STREAMS, "arrival");
