@@ -2,7 +2,7 @@
 --
 -- Use: tshark -X lua_script:m3ipc.lua -r FILE.pcapng
 -- or copy it to the folder of personal Lua plugins (Help, About Wireshark, Folders).
--- The packets' layout is told in crates/m3/src/trace/pcapng.rs.
+-- The packets' layout is told in crates/cli/src/trace/pcapng.rs.
 
 local m3ipc = Proto("m3ipc", "m3ipc message")
 

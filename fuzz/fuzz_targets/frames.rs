@@ -3,9 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use m3_abi::NodeLimits;
-use m3_model::tables::{Node, Quota, Record};
-use m3_wire::{FromDaemon, Request, decode, encode};
+use m3ipc_abi::NodeLimits;
+use m3ipc_model::tables::{Node, Quota, Record};
+use m3ipc_wire::{FromDaemon, Request, decode, encode};
 
 fuzz_target!(|bytes: &[u8]| {
     if let Ok(request) = decode::<Request>(bytes) {

@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use m3_abi::{LONG_MAX_BYTES, PAYLOAD_BYTES};
-use m3_link::{Incoming, Kind, LINK_BYTES, Link, Side};
+use m3ipc_abi::{LONG_MAX_BYTES, PAYLOAD_BYTES};
+use m3ipc_link::{Incoming, Kind, LINK_BYTES, Link, Side};
 use std::os::unix::fs::FileExt;
 
 /// What was taken lies within what one may be given.
@@ -16,7 +16,7 @@ fn check(incoming: Option<Incoming>, room: &[u8; 300]) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let memory = m3_sys::create_memory("m3-fuzz", LINK_BYTES as u64).expect("memory");
+    let memory = m3ipc_sys::create_memory("m3-fuzz", LINK_BYTES as u64).expect("memory");
     let page = std::fs::File::from(memory);
     let (first, second) = bytes.split_at(bytes.len() / 2);
     let write =

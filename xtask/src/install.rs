@@ -35,7 +35,7 @@ pub struct Args {
 }
 
 /// The crates that an installation is made of.
-const CRATES: &[&str] = &["m3", "m3d", "m3-capi", "m3-interpose"];
+const CRATES: &[&str] = &["m3", "m3d", "m3ipc-capi", "m3ipc-shim-preload"];
 
 /// Builds and installs.
 ///
@@ -57,7 +57,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     if !args.no_build {
         build(&workspace.root)?;
     }
-    let version = workspace.package("m3-capi").map_or("0", |package| package.version.as_str());
+    let version = workspace.package("m3ipc-capi").map_or("0", |package| package.version.as_str());
     let values = Values::new(&args.prefix, &args.libdir, version);
     let root = destination(args);
     let mut placer = Placer::new(&root);

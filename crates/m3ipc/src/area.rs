@@ -11,10 +11,10 @@ mod block;
 pub use block::{Block, Plain, Unsent};
 
 use crate::error::Fail;
-use m3_abi::{Address, Code};
-use m3_area::{Side, ledger_bytes};
-use m3_shm::{Ground, Observed, Shared};
-use m3_wire::{AreaAudience, AreaInfo, AreaParams};
+use m3ipc_abi::{Address, Code};
+use m3ipc_area::{Side, ledger_bytes};
+use m3ipc_shm::{Ground, Observed, Shared};
+use m3ipc_wire::{AreaAudience, AreaInfo, AreaParams};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -134,7 +134,7 @@ impl Inner {
         let bytes = usize::try_from(info.limit_bytes).map_err(|_| Fail::from(Code::NoMem))?;
         let ground = Ground::at(&memory, info.base, bytes, writable).map_err(|errno| {
             let why = format!("area {} cannot be mapped at {:#x}: {errno}", info.area, info.base);
-            let code = if errno == m3_sys::Errno::EXIST { Code::RscBusy } else { Code::NoMem };
+            let code = if errno == m3ipc_sys::Errno::EXIST { Code::RscBusy } else { Code::NoMem };
             Fail::new(code, why)
         })?;
         let own = Shared::map_sparse(&ledger, ledger_bytes(info.numbers))?;
@@ -231,8 +231,8 @@ impl Area {
     /// [`AreaError`] with -16 where somebody has it mapped for writing still, -1 where the area
     /// is none of a pair, or is one in which only its owner writes.
     pub fn seal(&self) -> Result<(), AreaError> {
-        match m3_sys::seal_against_writing(&self.inner.memory) {
-            Err(m3_sys::Errno::BUSY) => {
+        match m3ipc_sys::seal_against_writing(&self.inner.memory) {
+            Err(m3ipc_sys::Errno::BUSY) => {
                 let why = "somebody can still write in the area: it has not renounced writing";
                 Err(Fail::new(Code::Busy, why).into())
             }
@@ -245,7 +245,7 @@ impl Area {
     /// Whether nobody can write in the area any more, by the kernel's word.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        m3_sys::is_sealed_against_writing(&self.inner.memory) == Ok(true)
+        m3ipc_sys::is_sealed_against_writing(&self.inner.memory) == Ok(true)
     }
 }
 

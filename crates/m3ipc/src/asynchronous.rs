@@ -6,7 +6,7 @@
 
 use crate::endpoint::{Endpoint, PendingRequest, Source};
 use crate::error::{NodeError, ReceiveError, SendRecError};
-use m3_abi::{Address, Code, Message};
+use m3ipc_abi::{Address, Code, Message};
 use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 

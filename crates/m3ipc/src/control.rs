@@ -2,10 +2,10 @@
 
 use crate::error::Fail;
 use crate::{daemon, runtime, spawn};
-use m3_abi::Code;
-use m3_link::Side;
-use m3_sys::{Errno, NotForChildren};
-use m3_wire::{AreaNews, FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
+use m3ipc_abi::Code;
+use m3ipc_link::Side;
+use m3ipc_sys::{Errno, NotForChildren};
+use m3ipc_wire::{AreaNews, FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ impl Control {
         let sent = self.send(&Request::Hello { version: VERSION });
         let sent = sent.and_then(|()| more.map_or(Ok(()), |request| self.send(request)));
         let mut closed = u32::from(sent.is_err());
-        let deadline_ns = m3_sys::monotonic_ns() + GREET_NS;
+        let deadline_ns = m3ipc_sys::monotonic_ns() + GREET_NS;
         loop {
             match self.read(false) {
                 Ok(Some(answer)) => return answered(answer).map(|(reply, _)| reply),
@@ -141,9 +141,9 @@ impl Control {
                 }
                 Err(fail) => return Err(fail),
             }
-            let left_ns = deadline_ns.saturating_sub(m3_sys::monotonic_ns());
+            let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
             // A signal is for the call that comes after; the clock decides here.
-            if m3_sys::wait_readable(&[self.socket.as_fd()], left_ns) == Ok(false) {
+            if m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) == Ok(false) {
                 let why = "the node daemon takes the connection and does not answer; it may be stopped (its \
                            pid is in the file `lock` of the runtime directory), or see its log";
                 return Err(Fail::new(Code::DrvsInit, why));
@@ -178,13 +178,13 @@ impl Control {
         deadline_ns: u64,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
-        m3_sys::pause_point("client.contact_requested");
+        m3ipc_sys::pause_point("client.contact_requested");
         loop {
             if let Some(answer) = self.read(false)? {
                 return answered(answer);
             }
-            let left_ns = deadline_ns.saturating_sub(m3_sys::monotonic_ns());
-            match m3_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
+            let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
+            match m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
                 Ok(true) => {}
                 Ok(false) => {
                     self.late += 1;
@@ -201,13 +201,13 @@ impl Control {
     /// Asks, and does not wait for a daemon that is stopped: for questions in
     /// the middle of calls that have limits of their own.
     pub(crate) fn request_soon(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.request_until(request, m3_sys::monotonic_ns() + SOON_NS)
+        self.request_until(request, m3ipc_sys::monotonic_ns() + SOON_NS)
     }
 
     /// Tells the daemon something that has no answer.
     pub(crate) fn send(&self, request: &Request) -> Result<(), Fail> {
         loop {
-            match m3_sys::send_packet(&self.socket, &m3_wire::encode(request), &[], true) {
+            match m3ipc_sys::send_packet(&self.socket, &m3ipc_wire::encode(request), &[], true) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
                 Err(_) => return Err(gone()),
@@ -219,11 +219,11 @@ impl Control {
     fn read(&mut self, wait: bool) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
         if wait {
             // Without room, which others may need meanwhile; the read tells what is wrong, if anything.
-            let _ = m3_sys::wait_readable(&[self.socket.as_fd()], u64::MAX);
+            let _ = m3ipc_sys::wait_readable(&[self.socket.as_fd()], u64::MAX);
         }
         let mut room = Room::take()?;
         let packet = loop {
-            match m3_sys::receive_packet(&self.socket, &mut room.0, wait, true) {
+            match m3ipc_sys::receive_packet(&self.socket, &mut room.0, wait, true) {
                 Ok(packet) => break packet,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
@@ -233,7 +233,7 @@ impl Control {
         if packet.bytes == 0 {
             return Err(gone());
         }
-        let frame = m3_wire::decode(&room.0[..packet.bytes]);
+        let frame = m3ipc_wire::decode(&room.0[..packet.bytes]);
         // Of news what can be told is told; the descriptors are missed where they are needed.
         if packet.truncated && self.late == 0 && matches!(frame, Ok(FromDaemon::Reply(_))) {
             return Err(no_descriptors());
@@ -319,7 +319,7 @@ impl Control {
     /// Whether the daemon is gone: its end of the socket is closed.
     pub(crate) fn is_cut(&mut self) -> bool {
         // What it said before it went comes first.
-        while let Ok(true) = m3_sys::wait_readable(&[self.socket.as_fd()], 0) {
+        while let Ok(true) = m3ipc_sys::wait_readable(&[self.socket.as_fd()], 0) {
             if let Err(fail) = self.read(false) {
                 return fail.code == Code::NotConn;
             }
@@ -407,23 +407,23 @@ pub(crate) fn unexpected() -> Fail {
 
 fn reach(directory: &Path, absent: Absent) -> Result<OwnedFd, Fail> {
     let path = runtime::socket(directory);
-    match m3_sys::connect(&path) {
+    match m3ipc_sys::connect(&path) {
         Ok(socket) => return Ok(socket),
         // A socket where nobody listens is what a killed daemon leaves.
         Err(Errno::CONNREFUSED) if absent != Absent::Fail => {}
         Err(Errno::NOENT) if !matches!(absent, Absent::Fail | Absent::Revive) => {}
         Err(errno) => return Err(unreachable(&path, errno)),
     }
-    let deadline_ns = m3_sys::monotonic_ns() + START_LIMIT_NS;
+    let deadline_ns = m3ipc_sys::monotonic_ns() + START_LIMIT_NS;
     loop {
         // Again and again: a daemon that is dying may still hold its lock, and who starts then gives way to it.
         spawn::daemon(directory, absent == Absent::StartUninitialised)?;
-        let again_ns = deadline_ns.min(m3_sys::monotonic_ns() + START_AGAIN_NS);
+        let again_ns = deadline_ns.min(m3ipc_sys::monotonic_ns() + START_AGAIN_NS);
         loop {
-            match m3_sys::connect(&path) {
+            match m3ipc_sys::connect(&path) {
                 Ok(socket) => return Ok(socket),
-                Err(errno) if m3_sys::monotonic_ns() > deadline_ns => return Err(unreachable(&path, errno)),
-                Err(_) if m3_sys::monotonic_ns() > again_ns => break,
+                Err(errno) if m3ipc_sys::monotonic_ns() > deadline_ns => return Err(unreachable(&path, errno)),
+                Err(_) if m3ipc_sys::monotonic_ns() > again_ns => break,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
         }

@@ -1,6 +1,6 @@
 //! Errors: one small enum per operation; what each means in the contract is [`code`](SendError::code).
 
-use m3_abi::{Address, Code};
+use m3ipc_abi::{Address, Code};
 
 /// Why an operation failed, before it is told as the operation's own error.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,11 +27,11 @@ impl From<Code> for Fail {
     }
 }
 
-impl From<m3_sys::Errno> for Fail {
-    fn from(errno: m3_sys::Errno) -> Self {
+impl From<m3ipc_sys::Errno> for Fail {
+    fn from(errno: m3ipc_sys::Errno) -> Self {
         let code = match errno {
-            m3_sys::Errno::INTR => Code::Intr,
-            m3_sys::Errno::PERM | m3_sys::Errno::ACCESS => Code::Perm,
+            m3ipc_sys::Errno::INTR => Code::Intr,
+            m3ipc_sys::Errno::PERM | m3ipc_sys::Errno::ACCESS => Code::Perm,
             _ => Code::NoMem,
         };
         Self::new(code, errno.to_string())

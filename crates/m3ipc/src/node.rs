@@ -4,8 +4,8 @@ use crate::control::{Absent, Control, unexpected};
 use crate::endpoint::{self, Endpoint};
 use crate::error::{BindError, Fail, NodeError};
 use crate::timeout::Timeout;
-use m3_abi::{Address, Code};
-use m3_wire::{BindKind, EndpointInfo, NodeInfo, NodeParams, Privileges, Reply, Request, VmInfo, VmParams};
+use m3ipc_abi::{Address, Code};
+use m3ipc_wire::{BindKind, EndpointInfo, NodeInfo, NodeParams, Privileges, Reply, Request, VmInfo, VmParams};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -237,11 +237,11 @@ impl Node {
     ///
     /// # Errors
     /// [`NodeError`].
-    pub fn areas(&mut self, vm: i32) -> Result<Vec<m3_wire::AreaInfo>, NodeError> {
+    pub fn areas(&mut self, vm: i32) -> Result<Vec<m3ipc_wire::AreaInfo>, NodeError> {
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
-            let request = Request::Area(m3_wire::AreaRequest::List { vm, after });
-            let (Reply::Area(m3_wire::AreaReply::Areas { list, next }), _) =
+            let request = Request::Area(m3ipc_wire::AreaRequest::List { vm, after });
+            let (Reply::Area(m3ipc_wire::AreaReply::Areas { list, next }), _) =
                 self.control.request(&request)?
             else {
                 return Err(unexpected().into());
@@ -399,12 +399,12 @@ impl Vm {
     /// # Errors
     /// [`BindError`].
     pub fn bind_thread(&self, slot: Option<i32>) -> Result<Endpoint, BindError> {
-        self.bind_as(slot, BindKind::Thread(m3_sys::thread_id()))
+        self.bind_as(slot, BindKind::Thread(m3ipc_sys::thread_id()))
     }
 
     fn bind_as(&self, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, BindError> {
         let bound = endpoint::bind(&self.directory, self.info.id, slot, kind);
-        bound.map_err(|fail| BindError::of(fail, Address(slot.unwrap_or(m3_abi::NONE.0))))
+        bound.map_err(|fail| BindError::of(fail, Address(slot.unwrap_or(m3ipc_abi::NONE.0))))
     }
 }
 
@@ -423,7 +423,7 @@ impl Endpoint {
     /// # Errors
     /// [`BindError`].
     pub fn bind_thread(vm: i32, slot: i32) -> Result<Self, BindError> {
-        let kind = BindKind::Thread(m3_sys::thread_id());
+        let kind = BindKind::Thread(m3ipc_sys::thread_id());
         let bound = endpoint::bind(&crate::runtime::directory(), vm, Some(slot), kind);
         bound.map_err(|fail| BindError::of(fail, Address(slot)))
     }

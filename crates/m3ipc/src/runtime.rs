@@ -40,7 +40,7 @@ pub fn directory() -> PathBuf {
         return PathBuf::from(named);
     }
     let system = PathBuf::from(SYSTEM_DIRECTORY);
-    if system.join(m3_wire::SOCKET_NAME).exists() {
+    if system.join(m3ipc_wire::SOCKET_NAME).exists() {
         return system;
     }
     user_directory()
@@ -51,14 +51,14 @@ pub fn directory() -> PathBuf {
 pub fn user_directory() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|named| !named.is_empty()) {
         Some(base) => PathBuf::from(base).join("m3"),
-        None => PathBuf::from(format!("/tmp/m3-{}", m3_sys::user_id())),
+        None => PathBuf::from(format!("/tmp/m3-{}", m3ipc_sys::user_id())),
     }
 }
 
 /// The daemon's socket in a runtime directory.
 #[must_use]
 pub fn socket(directory: &Path) -> PathBuf {
-    directory.join(m3_wire::SOCKET_NAME)
+    directory.join(m3ipc_wire::SOCKET_NAME)
 }
 
 /// Makes a runtime directory of one's own, or checks that it is: nobody else
@@ -75,7 +75,7 @@ pub fn make(path: &Path, mode: u32) -> Result<bool, DirectoryError> {
     };
     // Not through a link: in /tmp anybody could have put one there.
     let found = std::fs::symlink_metadata(path).map_err(unusable)?;
-    if !found.is_dir() || found.uid() != m3_sys::user_id() || found.mode() & 0o022 != 0 {
+    if !found.is_dir() || found.uid() != m3ipc_sys::user_id() || found.mode() & 0o022 != 0 {
         return Err(DirectoryError::NotOurs {
             path: path.to_owned(),
             uid: found.uid(),

@@ -1,7 +1,7 @@
 //! Starting a node daemon where none runs.
 
 use crate::error::Fail;
-use m3_abi::Code;
+use m3ipc_abi::Code;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 

@@ -24,17 +24,17 @@ mod join;
 mod phases;
 
 pub use join::{Call, Join, Side, Transfer};
-pub use m3_link::{Kind, TRACE_SLOTS, TraceHalf, TraceRecord, TraceWhat};
-pub use m3_sys::{StampScale, stamp};
+pub use m3ipc_link::{Kind, TRACE_SLOTS, TraceHalf, TraceRecord, TraceWhat};
+pub use m3ipc_sys::{StampScale, stamp};
 pub use phases::{CallPhases, Phases};
 
 pub use crate::endpoint::{StampCost, cost};
 
 use crate::control::{Absent, Control};
 use crate::error::{Fail, NodeError};
-use m3_abi::{Address, Code};
-use m3_link::TraceView;
-use m3_wire::{News, Request, TraceNews, TraceRequest};
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::TraceView;
+use m3ipc_wire::{News, Request, TraceNews, TraceRequest};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 

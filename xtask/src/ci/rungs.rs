@@ -102,13 +102,13 @@ pub const LADDER: &[Rung] = &[
             "cargo",
             "test",
             "-p",
-            "m3-link",
+            "m3ipc-link",
             "-p",
-            "m3-area",
+            "m3ipc-area",
             "-p",
-            "m3-sock",
+            "m3ipc-sockets",
             "-p",
-            "m3-preload",
+            "m3ipc-shim",
             "--release",
             "--test",
             "loom",
@@ -117,10 +117,10 @@ pub const LADDER: &[Rung] = &[
         ],
         env: &[("RUSTFLAGS", "--cfg loom")],
         needs: &[
-            Need::Test("m3-link", "loom"),
-            Need::Test("m3-area", "loom"),
-            Need::Test("m3-sock", "loom"),
-            Need::Test("m3-preload", "loom"),
+            Need::Test("m3ipc-link", "loom"),
+            Need::Test("m3ipc-area", "loom"),
+            Need::Test("m3ipc-sockets", "loom"),
+            Need::Test("m3ipc-shim", "loom"),
         ],
         limit_s: 900,
         figure: Figure::TestTotals,
@@ -129,18 +129,18 @@ pub const LADDER: &[Rung] = &[
     },
     Rung {
         name: "capi",
-        command: &["bash", "tests/capi/run.sh"],
+        command: &["bash", "tests/c/run.sh"],
         env: TARGET,
-        needs: &[Need::File("tests/capi/run.sh"), Need::Program("cc")],
+        needs: &[Need::File("tests/c/run.sh"), Need::Program("cc")],
         next: "run the script by itself after cargo build --release",
         ..PLAIN
     },
     Rung {
         name: "sock",
-        command: &["bash", "tests/sock/run.sh"],
+        command: &["bash", "tests/sockets/run.sh"],
         env: TARGET,
         needs: &[
-            Need::File("tests/sock/run.sh"),
+            Need::File("tests/sockets/run.sh"),
             Need::Program("cc"),
             Need::Built("m3"),
             Need::Built("libm3sock.so"),
@@ -158,9 +158,9 @@ pub const LADDER: &[Rung] = &[
     },
     Rung {
         name: "pages",
-        command: &["bash", "tests/capi/check_pages.sh"],
+        command: &["bash", "tests/c/check_pages.sh"],
         env: TARGET,
-        needs: &[Need::File("tests/capi/check_pages.sh")],
+        needs: &[Need::File("tests/c/check_pages.sh")],
         next: "write or correct the man page named above, in docs/man",
         ..PLAIN
     },
@@ -247,7 +247,7 @@ mod tests {
     fn a_command_line_can_be_typed_again() {
         let loom = LADDER.iter().find(|rung| rung.name == "loom").expect("the ladder has a loom rung");
         let line = loom.command_line();
-        assert!(line.starts_with("RUSTFLAGS='--cfg loom' cargo test -p m3-link"), "{line}");
+        assert!(line.starts_with("RUSTFLAGS='--cfg loom' cargo test -p m3ipc-link"), "{line}");
         assert!(line.ends_with("--target-dir target/loom"), "{line}");
     }
 
@@ -256,9 +256,9 @@ mod tests {
         let workspace =
             Workspace { root: "/nowhere".into(), target_dir: "/nowhere/target".into(), packages: Vec::new() };
         for need in [
-            Need::File("tests/capi/run.sh"),
+            Need::File("tests/c/run.sh"),
             Need::Program("no-such-program-anywhere"),
-            Need::Test("m3-link", "loom"),
+            Need::Test("m3ipc-link", "loom"),
             Need::Built("m3"),
         ] {
             assert!(need.missing(&workspace).is_some());

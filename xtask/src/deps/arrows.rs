@@ -8,7 +8,7 @@ use crate::workspace::{Dependency, Package};
 use super::Finding;
 
 /// What lies below the edges.
-const CORE: &[&str] = &["m3ipc", "m3-area", "m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"];
+const CORE: &[&str] = &["m3ipc", "m3ipc-area", "m3ipc-link", "m3ipc-model", "m3ipc-wire", "m3ipc-shm", "m3ipc-sys", "m3ipc-abi"];
 
 /// A crate, and what it may use beside what [`Below`] gives.
 struct Row {
@@ -34,23 +34,23 @@ const fn edge(name: &'static str, more: &'static [&'static str]) -> Row {
 
 /// Who may use whom. A new crate needs a row here and a decision record in `docs/adr/`.
 const TABLE: &[Row] = &[
-    listed("m3-abi", &[]),
-    listed("m3-sys", &["m3-abi"]),
-    listed("m3-shm", &["m3-sys", "m3-abi"]),
-    listed("m3-link", &["m3-shm", "m3-sys", "m3-abi"]),
-    listed("m3-area", &["m3-shm", "m3-sys", "m3-abi"]),
-    listed("m3-model", &["m3-abi"]),
-    listed("m3-wire", &["m3-abi"]),
-    listed("m3ipc", &["m3-area", "m3-link", "m3-model", "m3-wire", "m3-shm", "m3-sys", "m3-abi"]),
-    edge("m3d", &[]),
-    edge("m3-capi", &["m3-sock"]),
-    edge("m3-sock", &[]),
-    edge("m3-preload", &["m3-sock"]),
-    listed("m3-interpose", &["m3-preload"]),
+    listed("m3ipc-abi", &[]),
+    listed("m3ipc-sys", &["m3ipc-abi"]),
+    listed("m3ipc-shm", &["m3ipc-sys", "m3ipc-abi"]),
+    listed("m3ipc-link", &["m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
+    listed("m3ipc-area", &["m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
+    listed("m3ipc-model", &["m3ipc-abi"]),
+    listed("m3ipc-wire", &["m3ipc-abi"]),
+    listed("m3ipc", &["m3ipc-area", "m3ipc-link", "m3ipc-model", "m3ipc-wire", "m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
+    edge("m3ipc-daemon", &[]),
+    edge("m3ipc-capi", &["m3ipc-sockets"]),
+    edge("m3ipc-sockets", &[]),
+    edge("m3ipc-shim", &["m3ipc-sockets"]),
+    listed("m3ipc-shim-preload", &["m3ipc-shim"]),
     edge("m3-py", &[]),
-    edge("m3-bench", &["m3-sock", "m3-preload"]),
-    edge("m3", &["m3d", "m3-bench", "m3-sock", "m3-preload"]),
-    edge("m3-tests", &["m3d", "m3-bench", "m3-capi", "m3-sock", "m3-preload", "m3"]),
+    edge("m3ipc-bench", &["m3ipc-sockets", "m3ipc-shim"]),
+    edge("m3ipc-cli", &["m3ipc-daemon", "m3ipc-bench", "m3ipc-sockets", "m3ipc-shim"]),
+    edge("m3ipc-conformance", &["m3ipc-daemon", "m3ipc-bench", "m3ipc-capi", "m3ipc-sockets", "m3ipc-shim", "m3ipc-cli"]),
     listed("xtask", &[]),
 ];
 
@@ -112,7 +112,7 @@ fn cycle(packages: &[Package]) -> Option<Finding> {
             "dependencies (dev ones included) form a cycle among: {}",
             rest.iter().map(|package| package.name.as_str()).collect::<Vec<_>>().join(", ")
         ),
-        next: "Move the test that needs the upper crate into the upper crate, or into m3-tests.",
+        next: "Move the test that needs the upper crate into the upper crate, or into m3ipc-conformance.",
     })
 }
 
@@ -147,40 +147,40 @@ mod tests {
 
     #[test]
     fn a_planted_arrow_upwards_fails() {
-        let found = check(&[package("m3-shm", &[("m3-link", None)]), package("m3-link", &[])]);
+        let found = check(&[package("m3ipc-shm", &[("m3ipc-link", None)]), package("m3ipc-link", &[])]);
         assert_eq!(found.len(), 1);
-        assert_eq!(found[0].place, "m3-shm");
-        assert!(found[0].what.contains("m3-link"), "{}", found[0]);
+        assert_eq!(found[0].place, "m3ipc-shm");
+        assert!(found[0].what.contains("m3ipc-link"), "{}", found[0]);
     }
 
     #[test]
     fn a_planted_arrow_sideways_fails() {
-        assert_eq!(check(&[package("m3-model", &[("m3-wire", None)]), package("m3-wire", &[])]).len(), 1);
-        assert_eq!(check(&[package("m3-capi", &[("m3d", None)]), package("m3d", &[])]).len(), 1);
-        assert_eq!(check(&[package("xtask", &[("m3-abi", None)]), package("m3-abi", &[])]).len(), 1);
+        assert_eq!(check(&[package("m3ipc-model", &[("m3ipc-wire", None)]), package("m3ipc-wire", &[])]).len(), 1);
+        assert_eq!(check(&[package("m3ipc-capi", &[("m3ipc-daemon", None)]), package("m3ipc-daemon", &[])]).len(), 1);
+        assert_eq!(check(&[package("xtask", &[("m3ipc-abi", None)]), package("m3ipc-abi", &[])]).len(), 1);
     }
 
     #[test]
     fn a_build_dependency_counts_like_an_ordinary_one() {
         assert_eq!(
-            check(&[package("m3-abi", &[("m3-wire", Some("build"))]), package("m3-wire", &[])]).len(),
+            check(&[package("m3ipc-abi", &[("m3ipc-wire", Some("build"))]), package("m3ipc-wire", &[])]).len(),
             1
         );
     }
 
     #[test]
     fn the_command_line_may_use_daemon_and_bench() {
-        let m3 = package("m3", &[("m3d", None), ("m3-bench", None), ("m3ipc", None)]);
-        assert_eq!(check(&[m3, package("m3d", &[]), package("m3-bench", &[]), package("m3ipc", &[])]), []);
+        let m3 = package("m3", &[("m3ipc-daemon", None), ("m3ipc-bench", None), ("m3ipc", None)]);
+        assert_eq!(check(&[m3, package("m3ipc-daemon", &[]), package("m3ipc-bench", &[]), package("m3ipc", &[])]), []);
     }
 
     #[test]
     fn a_dev_dependency_is_free_unless_it_closes_a_cycle() {
         let dev = Some("dev");
-        let model = package("m3-model", &[]);
-        assert_eq!(check(&[package("m3-link", &[("m3-model", dev)]), model]), []);
+        let model = package("m3ipc-model", &[]);
+        assert_eq!(check(&[package("m3ipc-link", &[("m3ipc-model", dev)]), model]), []);
 
-        let found = check(&[package("m3-link", &[("m3ipc", dev)]), package("m3ipc", &[("m3-link", None)])]);
+        let found = check(&[package("m3ipc-link", &[("m3ipc", dev)]), package("m3ipc", &[("m3ipc-link", None)])]);
         assert_eq!(found.len(), 1);
         assert!(found[0].what.contains("cycle"), "{}", found[0]);
     }
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn crates_of_others_are_no_arrows() {
-        let mut abi = package("m3-abi", &[("libc", None)]);
+        let mut abi = package("m3ipc-abi", &[("libc", None)]);
         abi.dependencies[0].path = None;
         assert_eq!(check(&[abi]), []);
     }

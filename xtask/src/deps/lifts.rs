@@ -7,16 +7,16 @@ use super::named::Manifest;
 
 /// Where a file may lift `unsafe_code`: beginnings of paths.
 const MAY_LIFT: &[&str] = &[
-    "crates/m3-sys/",
-    "crates/m3-shm/",
-    "crates/m3-link/",
-    "crates/m3-capi/",
-    "crates/m3-sock/",
-    "crates/m3-preload/",
-    "crates/m3-interpose/",
-    "crates/m3-bench/src/raw",
+    "crates/sys/",
+    "crates/shm/",
+    "crates/link/",
+    "crates/capi/",
+    "crates/sockets/",
+    "crates/shim/",
+    "crates/shim-preload/",
+    "lab/bench/src/raw",
     // What only attackers and tests of signals do; the product has none of it.
-    "crates/m3-tests/src/",
+    "tests/conformance/src/",
 ];
 
 const LINT: &str = "unsafe_code";
@@ -30,7 +30,7 @@ pub fn check_files(sources: &[Source]) -> Vec<Finding> {
         .map(|source| Finding {
             place: source.path.clone(),
             what: format!("it lifts `{LINT}`"),
-            next: "Move the unsafe part into m3-sys, m3-shm or m3-link behind a safe call.",
+            next: "Move the unsafe part into m3ipc-sys, m3ipc-shm or m3ipc-link behind a safe call.",
         })
         .collect()
 }
@@ -100,10 +100,10 @@ mod tests {
     fn a_planted_lift_fails_outside_the_list() {
         for level in ["allow", "expect", "warn"] {
             let text = format!("//! Doc.\n#![{level}(dead_code,\n    {LINT})]\nfn f() {{}}\n");
-            assert_eq!(check_files(&[file("crates/m3-model/src/lib.rs", text.clone())]).len(), 1);
-            assert_eq!(check_files(&[file("crates/m3-bench/src/pairs.rs", text.clone())]).len(), 1);
-            assert_eq!(check_files(&[file("crates/m3-sys/src/futex.rs", text.clone())]), []);
-            assert_eq!(check_files(&[file("crates/m3-bench/src/raw/bounce.rs", text)]), []);
+            assert_eq!(check_files(&[file("tests/model/src/lib.rs", text.clone())]).len(), 1);
+            assert_eq!(check_files(&[file("lab/bench/src/pairs.rs", text.clone())]).len(), 1);
+            assert_eq!(check_files(&[file("crates/sys/src/futex.rs", text.clone())]), []);
+            assert_eq!(check_files(&[file("lab/bench/src/raw/bounce.rs", text)]), []);
         }
     }
 
@@ -123,10 +123,10 @@ mod tests {
             table: text.parse().expect("the test's own text is valid TOML"),
         };
         let loose = "[package]\nname = \"x\"";
-        assert_eq!(check_manifests(&[manifest("crates/m3-wire/Cargo.toml", loose)]).len(), 1);
-        assert_eq!(check_manifests(&[manifest("crates/m3-capi/Cargo.toml", loose)]), []);
+        assert_eq!(check_manifests(&[manifest("crates/wire/Cargo.toml", loose)]).len(), 1);
+        assert_eq!(check_manifests(&[manifest("crates/capi/Cargo.toml", loose)]), []);
         let tight = "[package]\nname = \"x\"\n[lints]\nworkspace = true";
-        assert_eq!(check_manifests(&[manifest("crates/m3-wire/Cargo.toml", tight)]), []);
+        assert_eq!(check_manifests(&[manifest("crates/wire/Cargo.toml", tight)]), []);
 
         let top = |level: &str| format!("[workspace.lints.rust]\n{LINT} = \"{level}\"");
         assert_eq!(check_manifests(&[manifest("Cargo.toml", &top("warn"))]).len(), 1);

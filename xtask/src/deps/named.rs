@@ -120,8 +120,8 @@ mod tests {
 
     #[test]
     fn ours_need_no_section() {
-        let top = manifest("[workspace.dependencies]\nm3-abi = { path = \"crates/m3-abi\" }");
-        let user = manifest("[package]\nname = \"m3-sys\"\n[dependencies]\nm3-abi.workspace = true");
+        let top = manifest("[workspace.dependencies]\nm3-abi = { path = \"crates/abi\" }");
+        let user = manifest("[package]\nname = \"m3ipc-sys\"\n[dependencies]\nm3-abi.workspace = true");
         assert_eq!(check(&[top, user], ADR_TEXT), []);
     }
 }

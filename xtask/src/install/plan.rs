@@ -42,7 +42,7 @@ const UNITS: &[(&str, &str)] = &[
 
 /// The name that cargo gives the libraries: it forbids the crate to bear the library's own, which the Rust API has.
 pub fn built(workspace: &Workspace) -> &str {
-    workspace.targets("m3-capi", "cdylib").next().unwrap_or("m3ipc")
+    workspace.targets("m3ipc-capi", "cdylib").next().unwrap_or("m3ipc")
 }
 
 /// Places everything; `shared` is the library for programs to load.
@@ -88,12 +88,12 @@ fn libraries(archive: &Path, shared: &Path, values: &Values, placer: &mut Placer
 
 /// Headers, pkg-config, CMake.
 fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
-    let include = root.join("crates/m3-capi/include");
+    let include = root.join("crates/capi/include");
     for header in tree::sources(&include, &["h"])? {
         placer.file(&values.prefix.join("include").join(&header.path), header.text.as_bytes(), TEXT)?;
     }
     let filled = [
-        ("crates/m3-capi/m3ipc.pc.in", "pkgconfig/m3ipc.pc"),
+        ("crates/capi/m3ipc.pc.in", "pkgconfig/m3ipc.pc"),
         ("dist/cmake/m3ipc-config.cmake.in", "cmake/m3ipc/m3ipc-config.cmake"),
         ("dist/cmake/m3ipc-config-version.cmake.in", "cmake/m3ipc/m3ipc-config-version.cmake"),
     ];

@@ -19,7 +19,7 @@ const NEEDS: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl"
 /// Where there is no C compiler, or it fails.
 pub fn link(workspace: &Workspace, built: &str, soname: &str) -> Result<PathBuf, Error> {
     let release = workspace.target_dir.join("release");
-    let map = workspace.root.join("crates/m3-capi/libm3ipc.map");
+    let map = workspace.root.join("crates/capi/libm3ipc.map");
     let shared = release.join(soname);
     link_with(&release.join(format!("lib{built}.a")), &map, soname, &shared)?;
     Ok(shared)

@@ -4,9 +4,9 @@
 
 use super::Inner;
 use crate::error::Fail;
-use m3_abi::Code;
-use m3_area::{Held, Name, Reading};
-use m3_shm::Tract;
+use m3ipc_abi::Code;
+use m3ipc_area::{Held, Name, Reading};
+use m3ipc_shm::Tract;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;

@@ -5,10 +5,10 @@ use crate::area::{Area, AreaConfig, AreaError, Block, Inner, Pages};
 use crate::control::unexpected;
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
-use m3_abi::{Address, Code};
-use m3_area::{Extent, Kind};
-use m3_shm::Observed;
-use m3_wire::{AreaExtent, AreaNews, AreaReply, AreaRequest, Reply, Request};
+use m3ipc_abi::{Address, Code};
+use m3ipc_area::{Extent, Kind};
+use m3ipc_shm::Observed;
+use m3ipc_wire::{AreaExtent, AreaNews, AreaReply, AreaRequest, Reply, Request};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -75,7 +75,7 @@ impl Endpoint {
                 return Err(fail);
             }
         };
-        m3_sys::pause_point("client.area_mapped");
+        m3ipc_sys::pause_point("client.area_mapped");
         self.areas.list.insert(id, Arc::clone(&inner));
         self.areas.changes = self.areas.changes.wrapping_add(1);
         let told = self.control.request(&Request::Area(AreaRequest::Mapped(id)));
@@ -172,7 +172,7 @@ impl Endpoint {
         area: &Arc<Inner>,
         (bytes, align, kind): (u64, u64, Kind),
         needed: u64,
-    ) -> Result<m3_area::Held, Fail> {
+    ) -> Result<m3ipc_area::Held, Fail> {
         self.stand()?;
         self.hear_areas();
         let mut side = area.side();
@@ -190,8 +190,8 @@ impl Endpoint {
         let request =
             AreaRequest::Extent { area: area.info.area, needed, wanted, from_back: kind == Kind::Long };
         let AreaReply::Extent(extent) = self.ask_area(&request)?.0 else { return Err(unexpected()) };
-        m3_sys::pause_point("client.extent_given");
-        m3_sys::grow(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
+        m3ipc_sys::pause_point("client.extent_given");
+        m3ipc_sys::grow(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
             Fail::new(Code::NoMem, format!("no memory for {} bytes of area: {errno}", extent.bytes))
         })?;
         if area.prefault {
@@ -268,7 +268,7 @@ impl Endpoint {
         match news {
             AreaNews::Member { index, address, .. } => {
                 let ledger = fds.into_iter().next();
-                let bytes = m3_area::ledger_bytes(inner.info.numbers);
+                let bytes = m3ipc_area::ledger_bytes(inner.info.numbers);
                 let ledger = ledger.and_then(|fd| Observed::map_sparse(fd, bytes).ok());
                 // One that cannot be mapped is one whose claims are never believed: nothing is accepted from it.
                 match ledger {

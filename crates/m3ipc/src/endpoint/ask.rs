@@ -4,9 +4,9 @@ use super::Endpoint;
 use crate::error::{CallError, Fail};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
-use m3_abi::{Address, Code};
-use m3_link::{Mode, Verb};
-use m3_wire::{Await, Reply, Request};
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{Mode, Verb};
+use m3ipc_wire::{Await, Reply, Request};
 
 impl Endpoint {
     /// Takes a name of up to 63 bytes, unique in the VM; freed with the endpoint.
@@ -30,7 +30,7 @@ impl Endpoint {
     /// # Errors
     /// [`CallError::TimedOut`], [`CallError::Interrupted`], and the others.
     pub fn wait_name(&mut self, name: &str, limit: Timeout) -> Result<Address, CallError> {
-        self.await_event(Await::Name(name.to_owned()), m3_abi::NONE, limit)
+        self.await_event(Await::Name(name.to_owned()), m3ipc_abi::NONE, limit)
     }
 
     /// Waits until an endpoint of this address is bound (wait4bindep).
@@ -104,7 +104,7 @@ impl Endpoint {
         let deadline = limit.deadline();
         self.disarm();
         self.desk.block(Verb::Wait, about);
-        self.desk.set_since(m3_sys::monotonic_ns(), m3_sys::thread_id().cast_unsigned());
+        self.desk.set_since(m3ipc_sys::monotonic_ns(), m3ipc_sys::thread_id().cast_unsigned());
         let result = self.await_ticket(&what, deadline);
         self.desk.run();
         result
@@ -135,24 +135,24 @@ impl Endpoint {
                 return told(self.ready.swap_remove(at).1);
             }
             self.hear()?;
-            let now_ns = m3_sys::monotonic_ns();
+            let now_ns = m3ipc_sys::monotonic_ns();
             if now_ns >= deadline.at_ns {
                 let _ = self.control.request(&Request::Forget(open));
                 return Err(Code::TimedOut.into());
             }
             let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
             self.set_mode(Mode::Awake);
-            match m3_sys::wait_any(&[(self.desk.news(), before)], until_ns)? {
-                m3_sys::Waiting::Changed => {}
-                m3_sys::Waiting::Signal => {
+            match m3ipc_sys::wait_any(&[(self.desk.news(), before)], until_ns)? {
+                m3ipc_sys::Waiting::Changed => {}
+                m3ipc_sys::Waiting::Signal => {
                     let _ = self.control.request(&Request::Forget(open));
                     return Err(Code::Intr.into());
                 }
-                m3_sys::Waiting::Limit if self.control.is_cut() => {
+                m3ipc_sys::Waiting::Limit if self.control.is_cut() => {
                     self.reattach_if_cut();
                     ticket = None;
                 }
-                m3_sys::Waiting::Limit => {}
+                m3ipc_sys::Waiting::Limit => {}
             }
         }
     }

@@ -6,10 +6,10 @@ use super::{Endpoint, Inbox, Peers};
 use crate::control::{Absent, Control, unexpected};
 use crate::error::Fail;
 use crate::timeout::{Deadline, Timeout};
-use m3_abi::{Address, Code};
-use m3_link::{Pace, Side, Strategy};
-use m3_sys::ForkGuard;
-use m3_wire::{Await, BindKind, Reply, Request};
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{Pace, Side, Strategy};
+use m3ipc_sys::ForkGuard;
+use m3ipc_wire::{Await, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -58,17 +58,17 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
     use std::os::fd::AsFd;
     loop {
         match control.next_news()? {
-            Some((m3_wire::News::Ready { ticket: ready, .. }, ..)) if ready == ticket => return Ok(()),
+            Some((m3ipc_wire::News::Ready { ticket: ready, .. }, ..)) if ready == ticket => return Ok(()),
             Some(_) => continue,
             None if deadline.no_wait => return Err(Code::TimedOut.into()),
             None => {}
         }
-        let left_ns = deadline.at_ns.saturating_sub(m3_sys::monotonic_ns());
+        let left_ns = deadline.at_ns.saturating_sub(m3ipc_sys::monotonic_ns());
         if left_ns == 0 {
             return Err(Code::TimedOut.into());
         }
         // A signal ends the waiting; the limit is looked at above.
-        m3_sys::wait_readable(&[control.as_fd()], left_ns.min(1_000_000_000))?;
+        m3ipc_sys::wait_readable(&[control.as_fd()], left_ns.min(1_000_000_000))?;
     }
 }
 
@@ -80,7 +80,7 @@ fn attach(
 ) -> Result<Endpoint, Fail> {
     let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else { return Err(unexpected()) };
     let (desk, face, pulse) = map_pages(fds)?;
-    m3_sys::pause_point("client.pages_mapped");
+    m3ipc_sys::pause_point("client.pages_mapped");
     // Answered before bind returns: whoever hears of us from now on finds us ready.
     control.request(&Request::Mapped)?;
     Ok(Endpoint {
@@ -102,7 +102,7 @@ fn attach(
         armed: false,
         blocked: None,
         last_look_ns: 0,
-        checked_ns: m3_sys::monotonic_ns(),
+        checked_ns: m3ipc_sys::monotonic_ns(),
         calls: 0,
         taken_ticks: 0,
         looked_ticks: 0,
@@ -144,7 +144,7 @@ impl Endpoint {
     fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         for _ in 0..CONTACT_TRIES {
             let request = self.request_for(peer, deadline);
-            m3_sys::pause_point("client.before_contact");
+            m3ipc_sys::pause_point("client.before_contact");
             let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
             match self.control.request_until(&request, until_ns) {
                 Ok((Reply::Contact(info), fds)) => {
@@ -154,7 +154,7 @@ impl Endpoint {
                         self.take_note(news, fds, side);
                     }
                     let index = self.adopt(&info, fds, Side::Zero)?;
-                    m3_sys::pause_point("client.link_mapped");
+                    m3ipc_sys::pause_point("client.link_mapped");
                     return Ok(index);
                 }
                 Ok((Reply::Known, _)) => {

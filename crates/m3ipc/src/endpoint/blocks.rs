@@ -8,9 +8,9 @@ use crate::area::{AreaConfig, AreaError, Block, Inner, Plain, Unsent};
 use crate::error::{Fail, ReplyError, SendError, SendRecError};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
-use m3_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
-use m3_area::{ClaimedName, Held, Kind, Name};
-use m3_link::{Arrival, Incoming};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
+use m3ipc_area::{ClaimedName, Held, Kind, Name};
+use m3ipc_link::{Arrival, Incoming};
 use std::sync::Arc;
 
 /// The least that an area for large payloads is made for, in bytes.
@@ -160,7 +160,7 @@ impl Endpoint {
             Ok(name) => name,
             Err((block, fail)) => return Err((fail, Some(block))),
         };
-        m3_sys::pause_point("client.block_given");
+        m3ipc_sys::pause_point("client.block_given");
         let sent = send(self, &name.encode());
         sent.map_err(|fail| (fail, self.take_back(&area, &name)))
     }
@@ -201,7 +201,7 @@ impl Endpoint {
         let (from, brought) = (peer.address(), peer.link.brought_name());
         let came =
             ClaimedName::decode(&brought).map(|name| (name.is_payload(), self.accept_block(from, &name)));
-        m3_sys::pause_point("server.block_accepted");
+        m3ipc_sys::pause_point("server.block_accepted");
         let taken = self.take_now(index, arrival, room);
         let is_whole = matches!(&taken, Ok(Some(incoming)) if incoming.has_block)
             && *self.peers.get(index).link.block_name() == brought;
@@ -213,7 +213,7 @@ impl Endpoint {
                 }
                 return match taken {
                     // What lay there when it was taken was not what was looked at before.
-                    Ok(Some(_)) => Err(self.poison(index, m3_link::Broken)),
+                    Ok(Some(_)) => Err(self.poison(index, m3ipc_link::Broken)),
                     withdrawn => withdrawn,
                 };
             }
@@ -325,7 +325,7 @@ impl Endpoint {
 #[derive(Debug)]
 enum Accepted {
     Held(Held),
-    Reading(m3_area::Reading),
+    Reading(m3ipc_area::Reading),
 }
 
 fn accept_once(area: &Arc<Inner>, from: Address, name: &ClaimedName) -> Result<Accepted, Fail> {

@@ -7,10 +7,10 @@
 use super::Endpoint;
 use crate::error::{Fail, NodeError};
 use core::sync::atomic::Ordering;
-use m3_abi::{Address, Code};
-use m3_link::Mode;
-use m3_sys::{Bell, Clapper, Poll, Waiting};
-use m3_wire::Request;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::Mode;
+use m3ipc_sys::{Bell, Clapper, Poll, Waiting};
+use m3ipc_wire::Request;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 const BELL: u64 = 0;
@@ -116,14 +116,14 @@ impl Endpoint {
         if self.desk.news().load(Ordering::Acquire) != seen {
             return Ok(Waiting::Changed);
         }
-        let left_ns = until_ns.saturating_sub(m3_sys::monotonic_ns());
+        let left_ns = until_ns.saturating_sub(m3ipc_sys::monotonic_ns());
         let fds = [bells.bell.as_fd(), self.control.as_fd()];
-        let waited = m3_sys::wait_readable(&fds, left_ns);
+        let waited = m3ipc_sys::wait_readable(&fds, left_ns);
         bells.bell.silence();
         match waited {
             Ok(true) => Ok(Waiting::Changed),
             Ok(false) => Ok(Waiting::Limit),
-            Err(m3_sys::Errno::INTR) => Ok(Waiting::Signal),
+            Err(m3ipc_sys::Errno::INTR) => Ok(Waiting::Signal),
             Err(errno) => Err(errno.into()),
         }
     }

@@ -6,8 +6,8 @@
 use super::Endpoint;
 use crate::area::{AreaError, Block, Inner, Plain, Unsent};
 use crate::error::Fail;
-use m3_abi::{Address, BLOCK_NAME_BYTES, Code};
-use m3_area::{ClaimedName, Name};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
+use m3ipc_area::{ClaimedName, Name};
 use std::sync::Arc;
 
 /// A block that was given and may not be accepted yet. Dropping this changes nothing.

@@ -6,7 +6,7 @@
 //! previous message was taken and now, so nobody can push himself forward.
 
 use super::peers::{Peer, Peers};
-use m3_link::{Hints, Status, WATCH_MAX};
+use m3ipc_link::{Hints, Status, WATCH_MAX};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -101,7 +101,7 @@ impl Inbox {
 
     /// What the watched links have, where that is one message at most; `Err` where it is more.
     #[inline]
-    pub(super) fn only_message(&self, peers: &mut Peers) -> Result<Option<(u32, m3_link::Arrival)>, ()> {
+    pub(super) fn only_message(&self, peers: &mut Peers) -> Result<Option<(u32, m3ipc_link::Arrival)>, ()> {
         let mut found = None;
         for index in self.watched() {
             let Some(peer) = peers.claimed(index) else { continue };
@@ -168,8 +168,8 @@ impl Inbox {
     pub(super) fn next_message(
         &mut self,
         peers: &mut Peers,
-        wanted: impl Fn(&m3_link::Arrival) -> bool,
-    ) -> Option<(u32, m3_link::Arrival)> {
+        wanted: impl Fn(&m3ipc_link::Arrival) -> bool,
+    ) -> Option<(u32, m3ipc_link::Arrival)> {
         let mut put_back = Vec::new();
         let mut found = None;
         // Whoever changes his message again and again gets no further look.
@@ -232,5 +232,5 @@ impl Inbox {
 /// The place of a message in the queue: by its stamp, between the time the
 /// sender's previous message was taken and now.
 fn entry(peer: &Peer, index: u32, given: u64) -> (u64, u32, u64) {
-    (given.clamp(peer.floor, m3_sys::ticks().max(peer.floor)), index, given)
+    (given.clamp(peer.floor, m3ipc_sys::ticks().max(peer.floor)), index, given)
 }

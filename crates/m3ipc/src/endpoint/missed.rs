@@ -8,9 +8,9 @@
 use super::Endpoint;
 use crate::error::Fail;
 use crate::timeout::Deadline;
-use m3_abi::{Address, Code};
-use m3_link::Side;
-use m3_wire::{News, PeerInfo, Reply, Request};
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::Side;
+use m3ipc_wire::{News, PeerInfo, Reply, Request};
 use std::os::fd::OwnedFd;
 
 impl Endpoint {

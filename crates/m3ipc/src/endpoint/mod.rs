@@ -42,9 +42,9 @@ pub use trace::{StampCost, cost};
 use crate::control::{Absent, Control};
 use crate::error::Fail;
 use inbox::Inbox;
-use m3_abi::{Address, Code};
-use m3_link::{Desk, Hints, Pace, Status, Strategy};
-use m3_sys::ForkGuard;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{Desk, Hints, Pace, Status, Strategy};
+use m3ipc_sys::ForkGuard;
 use peers::Peers;
 use trace::{At, Tracing};
 
@@ -102,7 +102,7 @@ pub struct Endpoint {
     guard: ForkGuard,
     desk: Desk,
     /// Held for the daemon to see when this process or thread ends.
-    pulse: Option<m3_sys::Pulse>,
+    pulse: Option<m3ipc_sys::Pulse>,
     news_seen: u32,
     faces: Vec<Face>,
     peers: Peers,
@@ -112,7 +112,7 @@ pub struct Endpoint {
     bell: Option<fd::Bells>,
     armed: bool,
     /// What the endpoint said last that it waits for, for the desk of the next daemon.
-    blocked: Option<(m3_link::Verb, Address, u64)>,
+    blocked: Option<(m3ipc_link::Verb, Address, u64)>,
     last_look_ns: u64,
     /// When the daemon was last looked after.
     checked_ns: u64,
@@ -224,7 +224,7 @@ impl Endpoint {
     /// Tells peers on which CPU this endpoint runs, where that has changed.
     #[inline]
     fn publish_cpu(&mut self) -> u32 {
-        let cpu = m3_sys::current_cpu();
+        let cpu = m3ipc_sys::current_cpu();
         for face in &mut self.faces {
             face.status.set_cpu(cpu);
         }
@@ -249,8 +249,8 @@ impl Drop for Endpoint {
     fn drop(&mut self) {
         // In a child by fork the pages are not even mapped, and the endpoint is the parent's.
         if self.guard.is_original() && self.left.is_none() {
-            m3_sys::pause_point("client.before_unbind");
-            let request = m3_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
+            m3ipc_sys::pause_point("client.before_unbind");
+            let request = m3ipc_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
             // A daemon that does not answer sees the closed connection when it can;
             // the successor of a killed one sees none, so it is told.
             let told = self.control.request_soon(&request);

@@ -5,10 +5,10 @@ use super::{Endpoint, Face};
 use crate::control::{Absent, Control};
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
-use m3_abi::{Address, Code};
-use m3_link::{DESK_BYTES, DESK_PULSE, Desk, Hints, Side, Status};
-use m3_sys::Pulse;
-use m3_wire::{News, Reply, Request};
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{DESK_BYTES, DESK_PULSE, Desk, Hints, Side, Status};
+use m3ipc_sys::Pulse;
+use m3ipc_wire::{News, Reply, Request};
 use std::os::fd::OwnedFd;
 
 /// Peers told of in one frame: what surely fits.
@@ -131,7 +131,7 @@ impl Endpoint {
         control.request(&Request::Mapped)?;
         if let Some((verb, peer, since_ns)) = self.blocked {
             desk.block(verb, peer);
-            desk.set_since(since_ns, m3_sys::thread_id().cast_unsigned());
+            desk.set_since(since_ns, m3ipc_sys::thread_id().cast_unsigned());
         }
         self.traps = traps;
         // It knows of no tracing; who traces asks it anew.

@@ -3,9 +3,9 @@
 use super::{At, Endpoint, Trap};
 use crate::error::{Fail, NotifyError};
 use crate::timeout::Timeout;
-use m3_abi::{Address, Code};
-use m3_link::{Counter, TraceWhat};
-use m3_wire::{PeerInfo, Request};
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{Counter, TraceWhat};
+use m3ipc_wire::{PeerInfo, Request};
 
 impl Endpoint {
     /// Notifies an endpoint: remembered there until it receives.

@@ -3,10 +3,10 @@
 use crate::endpoint::Identity;
 use crate::endpoint::copy::{Copying, Serving};
 use crate::error::Fail;
-use m3_abi::{Address, Code};
-use m3_link::{Arrival, Hints, Kind, Link, PeerStatus, Side};
-use m3_sys::Clapper;
-use m3_wire::PeerInfo;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{Arrival, Hints, Kind, Link, PeerStatus, Side};
+use m3ipc_sys::Clapper;
+use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 

@@ -5,8 +5,8 @@ use super::wait::Want;
 use super::{At, Endpoint, Identity, Trap};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::{Deadline, Timeout};
-use m3_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
-use m3_link::{Arrival, Counter, FLAG_WOKEN, Incoming, Kind, Verb};
+use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
+use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, Incoming, Kind, Verb};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Looks at everything, hinted or not, after so many ticks of work: 100 ms at most
@@ -186,9 +186,9 @@ impl Endpoint {
             Ok(None) => return Some(Ok(None)),
             _ => return None,
         };
-        m3_sys::pause_point("server.before_take");
+        m3ipc_sys::pause_point("server.before_take");
         let incoming = self.take_untimed(index, arrival, room).ok()??;
-        m3_sys::pause_point("server.taken");
+        m3ipc_sys::pause_point("server.taken");
         self.quick += 1;
         self.latest_note = i32::MIN;
         Some(Ok(Some(self.delivered(index, &incoming))))
@@ -209,9 +209,9 @@ impl Endpoint {
         while slips < SLIPS_MAX
             && let Some((index, arrival)) = self.inbox.next_message(&mut self.peers, wanted)
         {
-            m3_sys::pause_point("server.before_take");
+            m3ipc_sys::pause_point("server.before_take");
             if let Ok(Some(incoming)) = self.take(index, arrival, room) {
-                m3_sys::pause_point("server.taken");
+                m3ipc_sys::pause_point("server.taken");
                 self.notes_again = 0;
                 self.latest_note = i32::MIN;
                 let statuses = self.faces.iter().map(|face| &face.status);
@@ -220,7 +220,7 @@ impl Endpoint {
             }
             // Withdrawn, or the peer broke the rules: the others still wait, and come first.
             slips += 1;
-            self.peers.get_mut(index).floor = m3_sys::ticks();
+            self.peers.get_mut(index).floor = m3ipc_sys::ticks();
             self.inbox.look_at(&mut self.peers, index);
         }
         if self.notes_again < NOTES_AGAIN_MAX {
@@ -269,7 +269,7 @@ impl Endpoint {
         let source = identity.address;
         let bits = peer.link.take_notification()?;
         self.trace_noted(index);
-        self.taken_ticks = m3_sys::ticks();
+        self.taken_ticks = m3ipc_sys::ticks();
         self.desk.count(Counter::Received);
         self.latest = Some(identity);
         let statuses = self.faces.iter().map(|face| &face.status);

@@ -7,8 +7,8 @@ use super::wait::Want;
 use super::{At, Endpoint, Trap};
 use crate::error::{Fail, ReplyError};
 use crate::timeout::Timeout;
-use m3_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
-use m3_link::{Answer, Counter, Kind, Verb};
+use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
+use m3ipc_link::{Answer, Counter, Kind, Verb};
 
 impl Endpoint {
     /// Answers one who waits for exactly this endpoint. Never waits itself.
@@ -37,7 +37,7 @@ impl Endpoint {
         let index = self.contact_client(to)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Reply)?;
-        m3_sys::pause_point("server.before_answer");
+        m3ipc_sys::pause_point("server.before_answer");
         if is_large(outgoing.long.len()) {
             let wrapped = self.wrap(index, outgoing.long)?;
             let name = wrapped.bytes;
@@ -132,9 +132,9 @@ impl Endpoint {
             .map_err(|broken| self.poison(index, broken))?;
         if answer == Answer::Posted {
             self.stamp(At::Published);
-            m3_sys::pause_point("server.answered");
+            m3ipc_sys::pause_point("server.answered");
             self.alert(index, false);
-            m3_sys::pause_point("server.woken");
+            m3ipc_sys::pause_point("server.woken");
             self.trace_gave(index, m_type, outgoing.long.len());
             self.desk.count(Counter::Sent);
         }

@@ -5,8 +5,8 @@ use super::sendrec::End;
 use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::Timeout;
-use m3_abi::{Address, Code, Message};
-use m3_link::{Kind, State};
+use m3ipc_abi::{Address, Code, Message};
+use m3ipc_link::{Kind, State};
 
 /// A request that was posted and whose answer is to come. Not to be dropped
 /// silently: [`Endpoint::abandon`] takes it back.

@@ -5,8 +5,8 @@ use super::wait::Want;
 use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendError};
 use crate::timeout::{Deadline, Timeout};
-use m3_abi::{ANY, Address, BLOCK_NAME_BYTES, Code, Message, PAYLOAD_BYTES};
-use m3_link::{Answer, Broken, Cargo, Counter, Kind, Mode, State, Verb};
+use m3ipc_abi::{ANY, Address, BLOCK_NAME_BYTES, Code, Message, PAYLOAD_BYTES};
+use m3ipc_link::{Answer, Broken, Cargo, Counter, Kind, Mode, State, Verb};
 
 /// How long a peer that looks may take until it finds a message.
 const LOOKING_GRACE_NS: u64 = 20_000;
@@ -174,11 +174,11 @@ impl Endpoint {
             tracing.ready(None);
         }
         let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = link.post(kind, m3_sys::ticks(), m_type, payload, outgoing.cargo());
+        let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, outgoing.cargo());
         self.stamp(At::Published);
-        m3_sys::pause_point("client.posted");
+        m3ipc_sys::pause_point("client.posted");
         self.alert(index, true);
-        m3_sys::pause_point("client.woken");
+        m3ipc_sys::pause_point("client.woken");
         self.trace_gave(index, m_type, outgoing.long.len());
         Ok(posted)
     }
@@ -259,7 +259,7 @@ impl Endpoint {
             Mode::OnLinks(source) | Mode::AtBell(source) => source == ANY || source == self.address,
         };
         let grace_ns = if wakes { WAKING_GRACE_NS } else { LOOKING_GRACE_NS };
-        Deadline { at_ns: m3_sys::monotonic_ns() + grace_ns, no_wait: false }
+        Deadline { at_ns: m3ipc_sys::monotonic_ns() + grace_ns, no_wait: false }
     }
 
     /// Both may have posted at once, each not seeing the other: the later one

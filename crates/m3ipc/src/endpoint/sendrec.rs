@@ -6,8 +6,8 @@ use super::wait::Want;
 use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::{Deadline, Timeout};
-use m3_abi::{Address, Code, MESSAGE_BYTES, Message};
-use m3_link::{Answer, Arrival, Counter, Incoming, Kind, State, Verb};
+use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
+use m3ipc_link::{Answer, Arrival, Counter, Incoming, Kind, State, Verb};
 
 /// How a request to one server ended.
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Endpoint {
         match link.look_for_answer(posted).map_err(|broken| self.poison(index, broken))? {
             Some(arrival) if arrival.state.kind == Kind::Relay => self.take_relay(index, arrival),
             Some(arrival) => {
-                m3_sys::pause_point("client.answer_seen");
+                m3ipc_sys::pause_point("client.answer_seen");
                 // An answer has no place in an order.
                 let incoming = match arrival.state.kind {
                     Kind::Reply => self.take_untimed(index, arrival, room)?,
@@ -226,7 +226,7 @@ impl Endpoint {
     ) -> Result<Option<Incoming>, Fail> {
         let taken = self.take_untimed(index, arrival, room)?;
         if taken.is_some() {
-            self.taken_ticks = m3_sys::ticks();
+            self.taken_ticks = m3ipc_sys::ticks();
             self.peers.get_mut(index).floor = self.taken_ticks;
         }
         Ok(taken)

@@ -9,8 +9,8 @@
 //! when nobody waits for that any more: of who gives after the peer was woken, of who takes at the call's end.
 
 use super::Endpoint;
-use m3_link::{Arrival, Kind, State, TraceHalf, TraceRecord, TraceRing, TraceWhat};
-use m3_wire::{Request, TraceNews, TraceRequest};
+use m3ipc_link::{Arrival, Kind, State, TraceHalf, TraceRecord, TraceRing, TraceWhat};
+use m3ipc_wire::{Request, TraceNews, TraceRequest};
 use std::os::fd::OwnedFd;
 
 /// A moment of a call.
@@ -55,7 +55,7 @@ pub(super) struct Tracing {
 
 impl Tracing {
     fn now(&self) -> u64 {
-        if self.sharp { m3_sys::stamp() } else { m3_sys::stamp_soon() }
+        if self.sharp { m3ipc_sys::stamp() } else { m3ipc_sys::stamp_soon() }
     }
 
     #[cold]
@@ -268,14 +268,14 @@ const COST_BLOCKS: usize = 101;
 /// # Errors
 /// Where there is no memory for a ring.
 pub fn cost(sharp: bool) -> Result<StampCost, std::io::Error> {
-    let memory = m3_sys::create_memory("m3-trace", m3_link::trace_bytes(crate::trace::SLOTS_DEFAULT))?;
+    let memory = m3ipc_sys::create_memory("m3-trace", m3ipc_link::trace_bytes(crate::trace::SLOTS_DEFAULT))?;
     let ring = TraceRing::map(memory)?;
     let mut tracing = Some(Box::new(Tracing { ring, sharp, at: [0; MOMENTS], answers: 0, took: None }));
     let record = TraceRecord {
         what: TraceWhat::Message(Kind::Request),
         sequence: 1,
         answers: 0,
-        peer: m3_abi::Address(1),
+        peer: m3ipc_abi::Address(1),
         m_type: 0,
         bytes: 0,
         half: TraceHalf::Gave { begun: 1, ready: 2, published: 3, wake: None },
@@ -291,7 +291,7 @@ pub fn cost(sharp: bool) -> Result<StampCost, std::io::Error> {
         }
     });
     let bare = median_of(|| {
-        std::hint::black_box(m3_sys::stamp());
+        std::hint::black_box(m3ipc_sys::stamp());
     });
     Ok(StampCost { stamp, record, bare })
 }
@@ -299,9 +299,9 @@ pub fn cost(sharp: bool) -> Result<StampCost, std::io::Error> {
 fn median_of(mut once: impl FnMut()) -> f64 {
     let mut blocks: Vec<u64> = (0..COST_BLOCKS)
         .map(|_| {
-            let from = m3_sys::stamp();
+            let from = m3ipc_sys::stamp();
             (0..COST_TIMES).for_each(|_| once());
-            m3_sys::stamp().saturating_sub(from)
+            m3ipc_sys::stamp().saturating_sub(from)
         })
         .collect();
     blocks.sort_unstable();

@@ -1,6 +1,6 @@
 //! Waiting: look, give way, sleep; and what ends a wait besides its event.
 //!
-//! A sleep is announced before the last look ([`m3_link::Status::set_mode`]),
+//! A sleep is announced before the last look ([`m3ipc_link::Status::set_mode`]),
 //! so whoever publishes afterwards wakes us. It ends by itself about once a
 //! second: to see whether the daemon lives, since only it tells of deaths.
 
@@ -8,10 +8,10 @@ use super::{At, Endpoint};
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
-use m3_abi::{ANY, Address, Code};
-use m3_link::{Counter, Mode, State, Step, Strategy, Verb};
-use m3_sys::{WAIT_WORDS_MAX, Waiting};
-use m3_wire::{Reply, Request};
+use m3ipc_abi::{ANY, Address, Code};
+use m3ipc_link::{Counter, Mode, State, Step, Strategy, Verb};
+use m3ipc_sys::{WAIT_WORDS_MAX, Waiting};
+use m3ipc_wire::{Reply, Request};
 
 /// How long a sleep lasts at most, before the daemon is looked after.
 const SLOW_CHECK_NS: u64 = 1_000_000_000;
@@ -111,7 +111,7 @@ impl Endpoint {
                     }
                     shares_cpu = self.shares_cpu(want.index);
                     let clock = looks.is_multiple_of(LOOKS_PER_CLOCK) && deadline.is_finite();
-                    if clock && m3_sys::monotonic_ns() >= deadline.at_ns {
+                    if clock && m3ipc_sys::monotonic_ns() >= deadline.at_ns {
                         return Err(Code::TimedOut.into());
                     }
                     if looks.is_multiple_of(LOOKS_PER_FULL_LOOK) && self.pace.strategy() == Strategy::Spin {
@@ -170,7 +170,7 @@ impl Endpoint {
         nap: &mut Nap,
         look: &mut impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
-        let now_ns = m3_sys::monotonic_ns();
+        let now_ns = m3ipc_sys::monotonic_ns();
         if now_ns >= nap.deadline.at_ns {
             return Err(Code::TimedOut.into());
         }
@@ -200,7 +200,7 @@ impl Endpoint {
             return found;
         }
         self.desk.count(Counter::Slept);
-        m3_sys::pause_point("sleeping");
+        m3ipc_sys::pause_point("sleeping");
         let until_ns = nap.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
         let ended =
             if at_bell { self.sleep_at_bell(news, until_ns) } else { self.sleep_on(&words, news, until_ns) };
@@ -224,13 +224,13 @@ impl Endpoint {
     fn publish_wait(&mut self, nap: &mut Nap, now_ns: u64) {
         if nap.since_ns == 0 {
             nap.since_ns = now_ns;
-            nap.tid = m3_sys::thread_id().cast_unsigned();
+            nap.tid = m3ipc_sys::thread_id().cast_unsigned();
         }
         if let (Verb::SendRec, Some(index), Some(posted)) = (nap.want.verb, nap.want.index, nap.want.posted)
             && self.peers.get(index).link.is_taken(posted) == Ok(true)
         {
             nap.want.verb = Verb::Await;
-            m3_sys::pause_point("client.taken");
+            m3ipc_sys::pause_point("client.taken");
             self.desk.block(Verb::Await, nap.want.peer);
         }
         self.desk.set_since(nap.since_ns, nap.tid);
@@ -275,7 +275,7 @@ impl Endpoint {
             let Some(peer) = self.peers.find_index(*index) else { return Ok(Waiting::Changed) };
             *place = (peer.link.own_knock(), *value);
         }
-        Ok(m3_sys::wait_any(&expected[..=words.list().len()], until_ns)?)
+        Ok(m3ipc_sys::wait_any(&expected[..=words.list().len()], until_ns)?)
     }
 
     /// Looks at all links where that is cheap or long ago; `false` where it was neither.

@@ -5,8 +5,8 @@
 //! about their own halves, so all is bounded: what waits for its other half longest is forgotten first.
 
 use super::phases::{CallPhases, Phases};
-use m3_abi::Address;
-use m3_link::{Kind, TraceHalf, TraceRecord, TraceWhat};
+use m3ipc_abi::Address;
+use m3ipc_link::{Kind, TraceHalf, TraceRecord, TraceWhat};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Which half.

@@ -42,8 +42,8 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("target/release/libm3ipc_c.so", shared);
     folder.write("target/release/libm3ipc_c.a", "archive");
     folder.write("target/release/libm3sock.so", "in front");
-    folder.write("crates/m3-capi/include/m3ipc/mnx.h", "int x;");
-    folder.write("crates/m3-capi/m3ipc.pc.in", "prefix=@PREFIX@");
+    folder.write("crates/capi/include/m3ipc/mnx.h", "int x;");
+    folder.write("crates/capi/m3ipc.pc.in", "prefix=@PREFIX@");
     folder.write("dist/cmake/m3ipc-config.cmake.in", "@SOVERSION@");
     folder.write("dist/cmake/m3ipc-config-version.cmake.in", "@VERSION@");
     folder.write("dist/systemd/m3d.service", "ExecStart=/usr/local/bin/m3d --system");
@@ -53,7 +53,7 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("docs/man/m3.1", "page");
     folder.write("docs/man/man3/mnx_send.3", "page");
     let targets = vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into(), "staticlib".into()] }];
-    let capi = Package { name: "m3-capi".into(), version: "0.1.0".into(), targets, dependencies: Vec::new() };
+    let capi = Package { name: "m3ipc-capi".into(), version: "0.1.0".into(), targets, dependencies: Vec::new() };
     Workspace { root: folder.0.clone(), target_dir: folder.0.join("target"), packages: vec![capi] }
 }
 

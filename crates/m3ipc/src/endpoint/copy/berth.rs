@@ -5,11 +5,11 @@ use super::state::Probe;
 use super::{Copying, Endpoint, Fail, Role};
 use crate::endpoint::peers::Peer;
 use crate::timeout::Deadline;
-use m3_abi::{Address, Code};
-use m3_link::berth::{self, Leave, NotParked};
-use m3_link::{ServedWindow, Window};
-use m3_sys::{Errno, Room};
-use m3_wire::{Reply, Request};
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::berth::{self, Leave, NotParked};
+use m3ipc_link::{ServedWindow, Window};
+use m3ipc_sys::{Errno, Room};
+use m3ipc_wire::{Reply, Request};
 use std::os::fd::OwnedFd;
 
 /// How long a party that waits may take to lie still for the first time, and
@@ -61,7 +61,7 @@ impl Endpoint {
             let index = self.copies.berths[at];
             let mut since_ns = 0;
             while !self.has_left(index) {
-                let now_ns = m3_sys::monotonic_ns();
+                let now_ns = m3ipc_sys::monotonic_ns();
                 since_ns = if since_ns == 0 { now_ns } else { since_ns };
                 if !self.waits_on_for(index, now_ns - since_ns) {
                     self.evict(index);
@@ -89,7 +89,7 @@ impl Endpoint {
         let trusted = self.trusts(peer);
         if peer.dead {
             // One that was unbound is told of as dead, and may be in the kernel, copying.
-            let may_copy = trusted && m3_sys::has_memory(peer.identity.pid);
+            let may_copy = trusted && m3ipc_sys::has_memory(peer.identity.pid);
             if !may_copy || held_ns > STALL_NS {
                 return false;
             }
@@ -103,7 +103,7 @@ impl Endpoint {
         }
         let Some(peer) = self.peers.find_index(index) else { return false };
         let limit_ns = if serves { SERVE_LOOK_NS } else { LOOK_NS };
-        let _ = m3_sys::wait(peer.link.own_berth(), berth::AWAITED, limit_ns);
+        let _ = m3ipc_sys::wait(peer.link.own_berth(), berth::AWAITED, limit_ns);
         true
     }
 
@@ -119,7 +119,7 @@ impl Endpoint {
 
     /// Whether a peer may copy all of this endpoint's memory by itself.
     pub(super) fn trusts(&self, peer: &Peer) -> bool {
-        !self.copies.granted_only && peer.identity.uid == m3_sys::user_id()
+        !self.copies.granted_only && peer.identity.uid == m3ipc_sys::user_id()
     }
 
     /// A peer wants to copy with this endpoint.
@@ -151,8 +151,8 @@ impl Endpoint {
         let probe = self.copies.probe.get_or_insert_with(|| {
             // Not to be guessed by chance; that it is no secret does not matter.
             Box::new([
-                m3_sys::ticks(),
-                m3_sys::monotonic_ns() ^ u64::from(m3_sys::process_id().cast_unsigned()),
+                m3ipc_sys::ticks(),
+                m3ipc_sys::monotonic_ns() ^ u64::from(m3ipc_sys::process_id().cast_unsigned()),
             ])
         });
         let address = std::ptr::from_ref(&**probe).expose_provenance() as u64;
@@ -176,11 +176,11 @@ impl Endpoint {
         let request = Request::Berth { peer: address.0, surely: peer.link.owes_answer(), window };
         // A copy that would not wait still gets acquainted first.
         let limit_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
-        let until_ns = limit_ns.min(m3_sys::monotonic_ns() + STALL_NS);
+        let until_ns = limit_ns.min(m3ipc_sys::monotonic_ns() + STALL_NS);
         let (reply, fds) = match self.control.request_until(&request, until_ns) {
             Err(fail) if fail.code == Code::NotConn => {
                 self.reattach_if_cut();
-                self.control.request_until(&request, m3_sys::monotonic_ns() + STALL_NS)
+                self.control.request_until(&request, m3ipc_sys::monotonic_ns() + STALL_NS)
             }
             other => other,
         }
@@ -194,7 +194,7 @@ impl Endpoint {
                 may_be_direct && self.answers(index, probe.address, size_of_val(&probe.value) as u64);
             let copying = &mut self.peers.get_mut(index).copying;
             copying.direct = Some(may_be_read && is_process(pid, probe) == Ok(true));
-            (copying.probe, copying.known_ticks) = (probe, m3_sys::ticks());
+            (copying.probe, copying.known_ticks) = (probe, m3ipc_sys::ticks());
         }
         let copying = &mut self.peers.get_mut(index).copying;
         if window.is_some() {
@@ -243,7 +243,7 @@ impl Endpoint {
     #[cold]
     fn look_up(&mut self, index: u32, address: u64, bytes: u64) -> bool {
         let peer = self.peers.get_mut(index);
-        let Ok(ranges) = m3_sys::ranges_of(peer.identity.pid) else { return false };
+        let Ok(ranges) = m3ipc_sys::ranges_of(peer.identity.pid) else { return false };
         let end = address.saturating_add(bytes);
         let waits = ranges.iter().any(|range| range.start < end && address < range.end && !range.answers);
         peer.copying.ranges = ranges;
@@ -263,7 +263,7 @@ impl Copying {
 /// Whether the number is the peer's process also here, and the kernel lets us copy.
 pub(super) fn is_process(pid: i32, probe: Probe) -> Result<bool, Errno> {
     let mut found = [0; 16];
-    let read = m3_sys::copy_from_process(pid, probe.address, &Room::from(&mut found[..]))?;
+    let read = m3ipc_sys::copy_from_process(pid, probe.address, &Room::from(&mut found[..]))?;
     let (first, second) = found.split_at(8);
     Ok(read == 16 && first == probe.value[0].to_ne_bytes() && second == probe.value[1].to_ne_bytes())
 }

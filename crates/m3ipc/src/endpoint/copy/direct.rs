@@ -2,9 +2,9 @@
 
 use super::berth::is_process;
 use super::{Endpoint, Fail, Own, Role};
-use m3_abi::Code;
-use m3_link::berth;
-use m3_sys::Errno;
+use m3ipc_abi::Code;
+use m3ipc_link::berth;
+use m3ipc_sys::Errno;
 
 /// The most that one call copies: a party that has to go is held no longer than that takes.
 const CALL_MAX_BYTES: usize = 64 << 20;
@@ -23,7 +23,7 @@ impl Endpoint {
         role: Role,
     ) -> Result<(), Fail> {
         self.board(index)?;
-        m3_sys::pause_point("requester.boarded");
+        m3ipc_sys::pause_point("requester.boarded");
         let pid = self.peers.get(index).identity.pid;
         let mut done = 0;
         let result = loop {
@@ -33,15 +33,15 @@ impl Endpoint {
             let there = address.wrapping_add(done as u64);
             let (copied, all) = match own {
                 Own::From(bytes) if done == 0 && bytes.bytes() <= CALL_MAX_BYTES => {
-                    (m3_sys::copy_to_process(pid, there, bytes), bytes.bytes())
+                    (m3ipc_sys::copy_to_process(pid, there, bytes), bytes.bytes())
                 }
                 Own::From(bytes) => {
                     let part = bytes.part(done, CALL_MAX_BYTES);
-                    (m3_sys::copy_to_process(pid, there, &part), bytes.bytes())
+                    (m3ipc_sys::copy_to_process(pid, there, &part), bytes.bytes())
                 }
                 Own::Into(room) => {
                     let all = room.bytes();
-                    (m3_sys::copy_from_process(pid, there, &room.part(done, CALL_MAX_BYTES)), all)
+                    (m3ipc_sys::copy_from_process(pid, there, &room.part(done, CALL_MAX_BYTES)), all)
                 }
             };
             match copied {
@@ -59,7 +59,7 @@ impl Endpoint {
         self.peers.get(index).link.end_copy();
         self.copies.copied = done as u64;
         if result.is_ok() {
-            self.desk.count(m3_link::Counter::CopiedDirect);
+            self.desk.count(m3ipc_link::Counter::CopiedDirect);
         }
         result.map_err(|errno| self.direct_failure(index, errno, role))
     }
@@ -71,7 +71,7 @@ impl Endpoint {
     /// `SRCH` where it is not; what the kernel says where it refuses.
     #[inline]
     pub(super) fn recognize(&mut self, index: u32) -> Result<(), Errno> {
-        let now_ticks = m3_sys::ticks();
+        let now_ticks = m3ipc_sys::ticks();
         if now_ticks.wrapping_sub(self.peers.get(index).copying.known_ticks) < KNOWN_TICKS {
             return Ok(());
         }

@@ -6,9 +6,9 @@
 
 use super::Endpoint;
 use crate::error::GrantError;
-use m3_abi::{Address, Code};
-use m3_link::What;
-use m3_sys::Room;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::What;
+use m3ipc_sys::Room;
 
 /// Grants that one endpoint may have at a time.
 const GRANTS_MAX: usize = 65_536;
@@ -143,8 +143,8 @@ impl Endpoint {
     }
 
     /// Where in this endpoint's memory a peer's copy is to be made, if it may be.
-    pub(super) fn resolve(&self, index: u32, command: &m3_link::Command) -> Result<u64, Code> {
-        let m3_link::Command { what, space, address, bytes } = *command;
+    pub(super) fn resolve(&self, index: u32, command: &m3ipc_link::Command) -> Result<u64, Code> {
+        let m3ipc_link::Command { what, space, address, bytes } = *command;
         let peer = self.peers.find_index(index).ok_or(Code::Perm)?;
         let from = peer.address();
         if space != 0 {

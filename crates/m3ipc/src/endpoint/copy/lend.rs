@@ -5,9 +5,9 @@ use crate::endpoint::Endpoint;
 use crate::error::SendRecError;
 use crate::timeout::Timeout;
 use core::marker::PhantomData;
-use m3_abi::{Address, Message};
-use m3_link::What;
-use m3_sys::{Bytes, Room};
+use m3ipc_abi::{Address, Message};
+use m3ipc_link::What;
+use m3ipc_sys::{Bytes, Room};
 
 /// Memory that is lent for one call.
 #[derive(Clone, Copy, Debug)]

@@ -29,9 +29,9 @@ pub(super) use state::{Copies, Copying};
 use super::{At, Endpoint};
 use crate::error::{CopyError, Fail};
 use crate::timeout::{Deadline, Timeout};
-use m3_abi::{ANY, Address, Code, NONE, SELF};
-use m3_link::{TraceWhat, berth as words};
-use m3_sys::{Bytes, Room};
+use m3ipc_abi::{ANY, Address, Code, NONE, SELF};
+use m3ipc_link::{TraceWhat, berth as words};
+use m3ipc_sys::{Bytes, Room};
 use pump::Leg;
 
 /// Where in the memory of a party.

@@ -7,9 +7,9 @@
 use super::berth::STALL_NS;
 use super::{Endpoint, Fail, Location, Role};
 use crate::timeout::Deadline;
-use m3_abi::Code;
-use m3_link::{Command, HALF_BYTES, Mode, Outcome, What, Window, berth};
-use m3_sys::{Bytes, Errno, Room, Waiting};
+use m3ipc_abi::Code;
+use m3ipc_link::{Command, HALF_BYTES, Mode, Outcome, What, Window, berth};
+use m3ipc_sys::{Bytes, Errno, Room, Waiting};
 
 /// How long the requester looks for the party's next chunk before it sleeps, in nanoseconds.
 const LOOK_NS: u64 = 100_000;
@@ -96,13 +96,13 @@ impl Endpoint {
                 return Err(fail);
             }
         }
-        m3_sys::pause_point("requester.boarded");
+        m3ipc_sys::pause_point("requester.boarded");
         let result = self.pump_all(&mut source, &mut destination, bytes, deadline, failed);
         for end in [&source, &destination] {
             self.release(end, result.is_ok());
         }
         if result.is_ok() {
-            self.desk.count(m3_link::Counter::CopiedServed);
+            self.desk.count(m3ipc_link::Counter::CopiedServed);
         }
         result
     }
@@ -178,7 +178,7 @@ impl Endpoint {
                 self.count_emptied(destination, chunk, may_wait);
                 return Err(fail);
             }
-            m3_sys::pause_point("requester.chunk");
+            m3ipc_sys::pause_point("requester.chunk");
             chunk += 1;
             done += part as u64;
             if !matches!(destination, End::Served { .. }) {
@@ -187,7 +187,7 @@ impl Endpoint {
             for end in [&*source, &*destination] {
                 self.advance(end, chunk);
             }
-            if deadline.is_finite() && !deadline.no_wait && m3_sys::monotonic_ns() >= deadline.at_ns {
+            if deadline.is_finite() && !deadline.no_wait && m3ipc_sys::monotonic_ns() >= deadline.at_ns {
                 self.count_emptied(destination, chunk, false);
                 return Err(Code::TimedOut.into());
             }
@@ -274,7 +274,7 @@ impl Endpoint {
         let found = match source {
             End::Bytes(from) => Ok(from.part(at, bytes)),
             End::Served { index, .. } => Ok(window(*index)?.bytes(chunk, bytes)),
-            End::Common { address, .. } => Ok(m3_sys::lent_bytes(address.wrapping_add(offset), bytes)),
+            End::Common { address, .. } => Ok(m3ipc_sys::lent_bytes(address.wrapping_add(offset), bytes)),
             End::Direct { index, address } => {
                 Err((peers.get(*index).identity.pid, address.wrapping_add(offset)))
             }
@@ -284,7 +284,7 @@ impl Endpoint {
         match (found, destination) {
             (Ok(from), End::Room(into)) => own.copy_in(&from, &into.part(at, bytes)),
             (Ok(from), End::Common { address, .. }) => {
-                own.copy_in(&from, &m3_sys::lent_room(address.wrapping_add(offset), bytes))
+                own.copy_in(&from, &m3ipc_sys::lent_room(address.wrapping_add(offset), bytes))
             }
             (Ok(from), End::Served { index, .. }) => {
                 // A window is always there.
@@ -292,29 +292,29 @@ impl Endpoint {
                 own.copy_out(&from, &window(*index)?.room(chunk, bytes))
             }
             (Ok(from), End::Direct { index, address }) => {
-                m3_sys::copy_to_process(peers.get(*index).identity.pid, address.wrapping_add(offset), &from)
+                m3ipc_sys::copy_to_process(peers.get(*index).identity.pid, address.wrapping_add(offset), &from)
             }
             (Err((pid, there)), End::Room(into)) => {
                 *failed = Role::Source;
-                m3_sys::copy_from_process(pid, there, &into.part(at, bytes))
+                m3ipc_sys::copy_from_process(pid, there, &into.part(at, bytes))
             }
             (Err((pid, there)), End::Common { address, .. }) => {
                 *failed = Role::Source;
-                let room = m3_sys::lent_room(address.wrapping_add(offset), bytes);
-                m3_sys::copy_from_process(pid, there, &room)
+                let room = m3ipc_sys::lent_room(address.wrapping_add(offset), bytes);
+                m3ipc_sys::copy_from_process(pid, there, &room)
             }
             (Err((pid, there)), End::Served { index, .. }) => {
                 *failed = Role::Source;
-                m3_sys::copy_from_process(pid, there, &window(*index)?.room(chunk, bytes))
+                m3ipc_sys::copy_from_process(pid, there, &window(*index)?.room(chunk, bytes))
             }
             (Err((pid, there)), End::Direct { index, address }) => {
                 let bounce = self.copies.bounce.get_or_insert_with(|| vec![0; HALF_BYTES].into_boxed_slice());
                 *failed = Role::Source;
                 let bounce = &mut bounce[..bytes];
-                let read = m3_sys::copy_from_process(pid, there, &Room::from(&mut *bounce))?;
+                let read = m3ipc_sys::copy_from_process(pid, there, &Room::from(&mut *bounce))?;
                 let to = peers.get(*index).identity.pid;
                 let written =
-                    m3_sys::copy_to_process(to, address.wrapping_add(offset), &Bytes::from(&bounce[..read]));
+                    m3ipc_sys::copy_to_process(to, address.wrapping_add(offset), &Bytes::from(&bounce[..read]));
                 if written != Ok(bytes) && read == bytes {
                     *failed = Role::Destination;
                 }
@@ -389,10 +389,10 @@ impl Endpoint {
             }
             looks = looks.wrapping_add(1);
             if !looks.is_multiple_of(32) {
-                m3_sys::relax();
+                m3ipc_sys::relax();
                 continue;
             }
-            let now_ns = m3_sys::monotonic_ns();
+            let now_ns = m3ipc_sys::monotonic_ns();
             since_ns = if since_ns == 0 { now_ns } else { since_ns };
             if now_ns - since_ns < LOOK_NS && !self.shares_cpu_with(index) {
                 continue;
@@ -428,7 +428,7 @@ impl Endpoint {
         window.set_sleeping(true);
         let found = look(window);
         let waited = match found {
-            Ok(None) => m3_sys::wait(window.knock(), knock, SLEEP_NS.min(until_ns - now_ns)),
+            Ok(None) => m3ipc_sys::wait(window.knock(), knock, SLEEP_NS.min(until_ns - now_ns)),
             _ => Ok(Waiting::Changed),
         };
         window.set_sleeping(false);

@@ -5,9 +5,9 @@
 
 use super::berth::STALL_NS;
 use super::{Endpoint, Fail};
-use m3_abi::Code;
-use m3_link::{Broken, Command, Outcome, ServedWindow, What};
-use m3_sys::{Bytes, Errno, Room};
+use m3ipc_abi::Code;
+use m3ipc_link::{Broken, Command, Outcome, ServedWindow, What};
+use m3ipc_sys::{Bytes, Errno, Room};
 
 /// How long the party looks for the requester's next chunk before it looks elsewhere: as long as a
 /// chunk may take, in nanoseconds.
@@ -93,7 +93,7 @@ impl Endpoint {
         let Some(serving) = self.serving(index) else { return };
         match resolved {
             Ok(base) => {
-                serving.active = Some(Active { command, base, count: 0, since_ns: m3_sys::monotonic_ns() });
+                serving.active = Some(Active { command, base, count: 0, since_ns: m3ipc_sys::monotonic_ns() });
                 self.copies.active = Some(index);
             }
             Err(code) => serving.window.finish(Outcome { code: Some(code.number()), bytes: 0 }),
@@ -107,7 +107,7 @@ impl Endpoint {
         let lives = self.peers.find_index(other).is_some_and(|peer| !peer.dead);
         let since_ns = self.serving(other).and_then(|serving| serving.active).map(|active| active.since_ns);
         let goes_on =
-            since_ns.is_some_and(|since_ns| m3_sys::monotonic_ns().saturating_sub(since_ns) < STALL_NS);
+            since_ns.is_some_and(|since_ns| m3ipc_sys::monotonic_ns().saturating_sub(since_ns) < STALL_NS);
         if !(lives && goes_on) {
             self.end_command(other, failed(Code::ProcSts, 0));
         }
@@ -122,13 +122,13 @@ impl Endpoint {
                 Ok(Step::Nothing) => {
                     looks += 1;
                     if looks.is_multiple_of(LOOKS_PER_CLOCK) {
-                        let now_ns = m3_sys::monotonic_ns();
+                        let now_ns = m3ipc_sys::monotonic_ns();
                         since_ns = if since_ns == 0 { now_ns } else { since_ns };
                         if now_ns - since_ns > LOOK_NS || self.shares_cpu_with(index) {
                             return;
                         }
                     }
-                    m3_sys::relax();
+                    m3ipc_sys::relax();
                 }
                 Ok(Step::Ended(outcome)) => return self.end_command(index, outcome),
                 Err(Broken) => {
@@ -153,7 +153,7 @@ impl Endpoint {
 
     /// Whether a peer was last seen on this very CPU: it cannot move while this endpoint looks.
     pub(super) fn shares_cpu_with(&self, index: u32) -> bool {
-        self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == m3_sys::current_cpu())
+        self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == m3ipc_sys::current_cpu())
     }
 
     /// Copies one chunk, if the requester is ready for it.
@@ -171,7 +171,7 @@ impl Endpoint {
             return Ok(Step::Nothing);
         }
         let (offset, bytes) = command.chunk(count);
-        m3_sys::pause_point("party.chunk");
+        m3ipc_sys::pause_point("party.chunk");
         let copied = match command.what {
             What::Write => own.copy_in(&window.bytes(count, bytes), &own_room(base + offset, bytes)),
             What::Read => own.copy_out(&own_bytes(base + offset, bytes), &window.room(count, bytes)),
@@ -183,7 +183,7 @@ impl Endpoint {
             Err(_) => return Ok(Step::Ended(failed(Code::NoMem, offset))),
         }
         active.count = count.wrapping_add(1);
-        active.since_ns = m3_sys::monotonic_ns();
+        active.since_ns = m3ipc_sys::monotonic_ns();
         let count = active.count;
         if u64::from(count) == command.chunks() {
             // The last chunk and the end of it are seen together.
@@ -213,11 +213,11 @@ fn failed(code: Code, bytes: u64) -> Outcome {
 
 /// This process's memory at an address that was allowed; where nothing is, the kernel says so.
 fn own_bytes<'a>(address: u64, bytes: usize) -> Bytes<'a> {
-    m3_sys::lent_bytes(address, bytes)
+    m3ipc_sys::lent_bytes(address, bytes)
 }
 
 fn own_room<'a>(address: u64, bytes: usize) -> Room<'a> {
-    m3_sys::lent_room(address, bytes)
+    m3ipc_sys::lent_room(address, bytes)
 }
 
 impl From<Broken> for Fail {

@@ -6,10 +6,10 @@
 use super::{Endpoint, Fail, Location, Own, Role};
 use crate::area::Inner;
 use crate::timeout::Deadline;
-use m3_abi::Code;
-use m3_link::berth;
-use m3_shm::Ground;
-use m3_sys::{Bytes, Room};
+use m3ipc_abi::Code;
+use m3ipc_link::berth;
+use m3ipc_shm::Ground;
+use m3ipc_sys::{Bytes, Room};
 use std::sync::Arc;
 
 /// The most that is copied at once: as long as that takes, this process gets no blocks of the area.
@@ -78,7 +78,7 @@ impl Endpoint {
         }
         self.meet(index, role, deadline)?;
         self.board(index)?;
-        m3_sys::pause_point("requester.boarded");
+        m3ipc_sys::pause_point("requester.boarded");
         let peer = self.peers.get(index);
         let (mut done, all) = (0, own.bytes());
         let ended = loop {
@@ -113,7 +113,7 @@ impl Endpoint {
         peer.link.end_copy();
         self.copies.copied = done as u64;
         if ended == Ok(true) {
-            self.desk.count(m3_link::Counter::CopiedShared);
+            self.desk.count(m3ipc_link::Counter::CopiedShared);
         }
         ended
     }
@@ -142,7 +142,7 @@ impl Endpoint {
             source_peer.link.end_copy();
             return Err(fail);
         }
-        m3_sys::pause_point("requester.boarded");
+        m3ipc_sys::pause_point("requester.boarded");
         let mut done = 0;
         let ended = loop {
             let here = spot(source_peer.copying.common.as_ref(), source, done);
@@ -166,7 +166,7 @@ impl Endpoint {
         destination_peer.link.end_copy();
         self.copies.copied = done as u64;
         if ended == Ok(true) {
-            self.desk.count(m3_link::Counter::CopiedShared);
+            self.desk.count(m3ipc_link::Counter::CopiedShared);
         }
         ended
     }

@@ -3,8 +3,8 @@
 use super::grants::Entry;
 use super::lend::Lent;
 use super::shared::Common;
-use m3_link::Window;
-use m3_sys::{OwnCopy, Range};
+use m3ipc_link::Window;
+use m3ipc_sys::{OwnCopy, Range};
 
 /// What an endpoint remembers of copies, whoever the peers.
 #[derive(Debug, Default)]

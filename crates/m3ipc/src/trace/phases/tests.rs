@@ -1,6 +1,6 @@
 use super::*;
-use m3_abi::Address;
-use m3_link::{Kind, TraceWhat};
+use m3ipc_abi::Address;
+use m3ipc_link::{Kind, TraceWhat};
 use proptest::prelude::*;
 
 fn transfer() -> Transfer {

@@ -1,0 +1,73 @@
+//! Programs under `m3 sock run`, as their counters tell.
+
+use crate::cli::Common;
+use crate::out::table;
+use crate::reach;
+use crate::sock::counters;
+pub use crate::sock::counters::Program;
+use m3ipc_shim::count::{Count, NAMES};
+use m3ipc_shim::engine::Pin;
+
+const HEAD: [&str; 12] = [
+    "PROGRAM",
+    "PIDS",
+    "RING",
+    "KERNEL",
+    "TOKENS",
+    "SPARED",
+    "OVERFLOWS",
+    "UPGRADES",
+    "DOWNGRADES",
+    "PINS",
+    "SPUN",
+    "HITS",
+];
+
+/// All that live.
+pub fn programs(common: &Common) -> Vec<Program> {
+    counters::programs(&reach::directory(common))
+}
+
+/// Their table.
+pub fn shown(programs: &[Program]) -> String {
+    let rows: Vec<Vec<String>> = programs.iter().map(row).collect();
+    table(&HEAD, &rows)
+}
+
+fn pins(program: &Program) -> impl Iterator<Item = (&'static str, u64)> {
+    Pin::ALL
+        .iter()
+        .filter_map(|(pin, name)| Some((*name, *program.snapshot.pins.get(*pin as usize)?)))
+        .filter(|(_name, count)| *count > 0)
+}
+
+fn row(program: &Program) -> Vec<String> {
+    let count = |what| program.snapshot.read(what).to_string();
+    let pids: Vec<String> = program.pids.iter().map(ToString::to_string).collect();
+    let pinned: Vec<String> = pins(program).map(|(name, count)| format!("{name}:{count}")).collect();
+    vec![
+        program.name.clone(),
+        pids.join(","),
+        count(Count::RingBytes),
+        count(Count::KernelBytes),
+        count(Count::Tokens),
+        count(Count::TokensSpared),
+        count(Count::Overflows),
+        count(Count::Upgrades),
+        count(Count::Downgrades),
+        if pinned.is_empty() { "-".to_owned() } else { pinned.join(" ") },
+        format!("{} ms", program.snapshot.read(Count::SpinNs) / 1_000_000),
+        count(Count::SpinHits),
+    ]
+}
+
+/// One of them as JSON.
+pub fn json(program: &Program) -> serde_json::Value {
+    let mut value = serde_json::json!({ "program": program.name, "pids": program.pids });
+    for (name, count) in NAMES.iter().zip(program.snapshot.counts) {
+        value[*name] = count.into();
+    }
+    value["pinned"] =
+        pins(program).map(|(name, count)| (name.to_owned(), serde_json::Value::from(count))).collect();
+    value
+}

@@ -1,0 +1,138 @@
+//! What the kernel can.
+
+use super::Finding;
+use rustix::io::Errno;
+use std::os::fd::AsFd;
+use std::sync::atomic::AtomicU32;
+
+pub fn examine() -> Vec<Finding> {
+    let name = rustix::system::uname();
+    let release = name.release().to_string_lossy().into_owned();
+    vec![
+        version(&release),
+        sealing(),
+        futex_waitv(),
+        pidfd(),
+        pidfd_thread(),
+        peer_pidfd(&release),
+        pass_rights(),
+        cpus(),
+    ]
+}
+
+/// Major and minor number.
+fn numbers(release: &str) -> (u32, u32) {
+    let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
+    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
+}
+
+fn version(release: &str) -> Finding {
+    let is = format!("Linux {release}, {}", std::env::consts::ARCH);
+    if numbers(release) >= (5, 16) {
+        return Finding::ok("version", is);
+    }
+    Finding::missing("version", is, "m3ipc needs Linux 5.16 or later (futex_waitv)")
+}
+
+fn sealing() -> Finding {
+    match m3ipc_sys::create_memory("m3-doctor", 4096) {
+        Ok(_) => Finding::ok("memfd sealing", "memory without a name, of a size that cannot change"),
+        Err(errno) => {
+            Finding::missing("memfd sealing", errno.to_string(), "allow memfd_create in the seccomp filter")
+        }
+    }
+}
+
+fn futex_waitv() -> Finding {
+    // The word has another value than expected: the call returns at once.
+    match m3ipc_sys::wait_any(&[(&AtomicU32::new(0), 1)], m3ipc_sys::monotonic_ns()) {
+        Ok(_) => Finding::ok("futex_waitv", "a sleep on up to 128 links at once"),
+        Err(Errno::NOSYS) => Finding::missing("futex_waitv", "not in this kernel", "use Linux 5.16 or later"),
+        Err(errno) => {
+            Finding::missing("futex_waitv", errno.to_string(), "allow futex_waitv in the seccomp filter")
+        }
+    }
+}
+
+fn pidfd() -> Finding {
+    match m3ipc_sys::open_process(m3ipc_sys::process_id()) {
+        Ok(_) => Finding::ok("pidfd", "deaths are seen at once, and never of the wrong process"),
+        Err(errno) => Finding::missing("pidfd", errno.to_string(), "allow pidfd_open in the seccomp filter"),
+    }
+}
+
+fn pidfd_thread() -> Finding {
+    let tried = std::thread::spawn(|| m3ipc_sys::open_thread(m3ipc_sys::thread_id()).map(drop)).join();
+    match tried {
+        Ok(Ok(())) => Finding::ok("PIDFD_THREAD", "the end of a bound thread is seen at once"),
+        _ => Finding::off(
+            "PIDFD_THREAD",
+            "not before Linux 6.9",
+            "a thread's endpoint ends when it is dropped, or with its process",
+        ),
+    }
+}
+
+fn peer_pidfd(release: &str) -> Finding {
+    // Cannot be told from its fallback by trying.
+    if numbers(release) >= (6, 5) {
+        return Finding::ok(
+            "SO_PEERPIDFD",
+            "a member is known by a descriptor, not by a number (by version)",
+        );
+    }
+    Finding::off("SO_PEERPIDFD", "not before Linux 6.5", "pidfd_open by number, checked by the start time")
+}
+
+fn pass_rights() -> Finding {
+    let name = "SO_PASSRIGHTS";
+    match descriptors_arrive() {
+        Ok(false) => Finding::ok(name, "the kernel refuses descriptors that anybody sends to the daemon"),
+        Ok(true) => Finding::off(
+            name,
+            "not before Linux 6.16",
+            "the daemon receives without room for descriptors, so the kernel drops them",
+        ),
+        Err(errno) => Finding::note(name, format!("could not be tried: {errno}")),
+    }
+}
+
+/// Whether a descriptor comes through to a socket that refuses them.
+fn descriptors_arrive() -> Result<bool, Errno> {
+    let path = std::env::temp_dir().join(format!("m3-doctor-{}.sock", std::process::id()));
+    let tried = (|| {
+        let listener = m3ipc_sys::listen(&path)?;
+        let sender = m3ipc_sys::connect(&path)?;
+        let receiver = m3ipc_sys::accept(&listener)?;
+        match m3ipc_sys::send_packet(&sender, b"x", &[sender.as_fd()], false) {
+            // Told to the sender: nothing arrives.
+            Err(Errno::PERM) => return Ok(false),
+            other => other?,
+        }
+        let packet = m3ipc_sys::receive_packet(&receiver, &mut [0; 8], false, true)?;
+        Ok(!packet.fds.is_empty())
+    })();
+    let _ = std::fs::remove_file(&path);
+    tried
+}
+
+fn cpus() -> Finding {
+    let allowed = m3ipc_bench::place::Cpus::find().map_or(0, |cpus| cpus.allowed);
+    match allowed {
+        0 => Finding::note("CPUs", "the kernel does not say"),
+        1 => Finding::off("CPUs", "1", "waiters give the CPU away at once: nothing is gained by looking"),
+        many => Finding::ok("CPUs", format!("{many}: calls between two CPUs need no system call")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::numbers;
+
+    #[test]
+    fn releases_have_all_kinds_of_tails() {
+        assert_eq!(numbers("6.12-rc1+"), (6, 12));
+        assert_eq!(numbers("5.15.0-91-generic"), (5, 15));
+        assert_eq!(numbers("strange"), (0, 0));
+    }
+}

@@ -1,0 +1,286 @@
+//! Settings: flags, then the file, then the environment, then the program that
+//! calls `drvs_init`; each value is checked wherever it comes from.
+
+use crate::serve::sock::Network;
+use clap::{Parser, ValueEnum};
+use m3ipc_abi::NodeLimits;
+use m3ipc_wire::NodeParams;
+use serde::Deserialize;
+use std::path::PathBuf;
+
+/// The node daemon of m3ipc.
+///
+/// It keeps the tables of one node: VMs, endpoints, names and rights. Programs
+/// start it by themselves when they need it (mnx_drvs_init, the m3 command);
+/// running it by hand or by systemd is a choice.
+///
+/// Settings come from these flags, then from the file, then from the
+/// environment (M3_NODEID, M3_VMS, M3_NODES, M3_PROCS, M3_TASKS), then from the
+/// program that calls drvs_init.
+#[derive(Parser, Clone, Debug, Default)]
+#[command(name = "m3d", version)]
+pub struct Args {
+    /// Runtime directory (else M3_RUNTIME_DIR, $XDG_RUNTIME_DIR/m3 or /tmp/m3-UID).
+    #[arg(long, value_name = "DIR")]
+    pub runtime_dir: Option<PathBuf>,
+    /// Serve all users of the machine from /run/m3; VMs' modes decide who may join.
+    #[arg(long)]
+    pub system: bool,
+    /// Settings file (TOML).
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// This node's id, 0 or above and below the number of nodes.
+    #[arg(long, value_name = "ID", allow_negative_numbers = true)]
+    pub nodeid: Option<i32>,
+    /// VMs that the node may hold.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub vms: Option<i32>,
+    /// Nodes of the system.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub nodes: Option<i32>,
+    /// Process slots that a VM may have.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub procs: Option<i32>,
+    /// Task slots that a VM may have.
+    #[arg(long, value_name = "N", allow_negative_numbers = true)]
+    pub tasks: Option<i32>,
+    /// The network of com-sockets, as A.B.C.D/BITS [default: 192.168.0.0/24].
+    #[arg(long, value_name = "NETWORK")]
+    pub sock_network: Option<String>,
+    /// Leave after this many seconds without VMs and members, or `never`.
+    #[arg(long, value_name = "SECONDS")]
+    pub idle_exit: Option<String>,
+    /// Go on in the background and return at once.
+    #[arg(long)]
+    pub detach: bool,
+    /// Wait for drvs_init: until then every other call answers that the node is not initialised.
+    #[arg(long)]
+    pub uninitialised: bool,
+    /// How much to log: error, warn, info, debug, trace.
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// How to log.
+    #[arg(long, value_enum)]
+    pub log_format: Option<LogFormat>,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// Lines for people.
+    #[default]
+    Human,
+    /// One JSON object a line.
+    Json,
+}
+
+/// The settings file.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct File {
+    nodeid: Option<i32>,
+    vms: Option<i32>,
+    nodes: Option<i32>,
+    procs: Option<i32>,
+    tasks: Option<i32>,
+    sock_network: Option<String>,
+    idle_exit: Option<String>,
+    log_level: Option<String>,
+    log_format: Option<LogFormat>,
+}
+
+/// What is wrong with a setting.
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("the settings file {path} cannot be read: {cause}")]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: std::io::Error,
+    },
+    /// The file is no TOML, or names a setting that does not exist.
+    #[error("the settings file {path} is wrong: {cause}")]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        cause: toml::de::Error,
+    },
+    /// A value is no number.
+    #[error("{name} is {value:?}, which is no number; unset it or give a number")]
+    NotANumber {
+        /// Where it comes from.
+        name: String,
+        /// What it is.
+        value: String,
+    },
+    /// A limit lies out of bounds.
+    #[error("limits out of bounds: {0:?}; at most {max:?}", max = NodeLimits::MAX)]
+    Limits(NodeLimits),
+    /// The node id lies out of bounds.
+    #[error("node id {nodeid} is out of range: 0 to {last} with {nodes} nodes", last = nodes - 1)]
+    NodeId {
+        /// The id.
+        nodeid: i32,
+        /// The number of nodes.
+        nodes: i32,
+    },
+    /// `--sock-network` is no network.
+    #[error("sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and no host, as 192.168.0.0/24")]
+    SockNetwork(String),
+    /// `--idle-exit` is neither a number nor `never`.
+    #[error("idle-exit is {0:?}; give a number of seconds or `never`")]
+    IdleExit(String),
+}
+
+/// What the daemon runs with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The runtime directory.
+    pub runtime_dir: PathBuf,
+    /// Whether it serves all users.
+    pub system: bool,
+    /// What flags, file and environment say of the node; the program fills the gaps.
+    pub node: NodeParams,
+    /// The network of com-sockets.
+    pub sock_network: Network,
+    /// Leave after this long without VMs and members.
+    pub idle_exit_ns: Option<u64>,
+    /// Wait for drvs_init.
+    pub uninitialised: bool,
+    /// How much to log.
+    pub log_level: String,
+    /// How to log.
+    pub log_format: LogFormat,
+}
+
+impl Settings {
+    /// Joins flags, file and environment.
+    ///
+    /// # Errors
+    /// [`SettingsError`], for the first thing that is wrong.
+    pub fn resolve(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+        let file = read_file(args)?;
+        let number = |flag: Option<i32>, file: Option<i32>, name: &str| match flag.or(file) {
+            Some(value) => Ok(Some(value)),
+            None => env_number(env, name),
+        };
+        let node = NodeParams {
+            nodeid: number(args.nodeid, file.nodeid, "M3_NODEID")?,
+            vms: number(args.vms, file.vms, "M3_VMS")?,
+            nodes: number(args.nodes, file.nodes, "M3_NODES")?,
+            procs: number(args.procs, file.procs, "M3_PROCS")?,
+            tasks: number(args.tasks, file.tasks, "M3_TASKS")?,
+        };
+        join(&node, &NodeParams::default())?;
+        let idle = args.idle_exit.clone().or(file.idle_exit).unwrap_or_else(|| "never".to_owned());
+        Ok(Self {
+            runtime_dir: args.runtime_dir.clone().unwrap_or_else(|| {
+                if args.system {
+                    m3ipc::runtime::SYSTEM_DIRECTORY.into()
+                } else {
+                    named_or_user_directory(env)
+                }
+            }),
+            system: args.system,
+            node,
+            sock_network: parse_network(args.sock_network.clone().or(file.sock_network))?,
+            idle_exit_ns: parse_idle(&idle)?,
+            uninitialised: args.uninitialised,
+            log_level: args.log_level.clone().or(file.log_level).unwrap_or_else(|| "info".to_owned()),
+            log_format: args.log_format.or(file.log_format).unwrap_or_default(),
+        })
+    }
+}
+
+fn named_or_user_directory(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
+    env("M3_RUNTIME_DIR")
+        .filter(|named| !named.is_empty())
+        .map_or_else(m3ipc::runtime::user_directory, PathBuf::from)
+}
+
+fn read_file(args: &Args) -> Result<File, SettingsError> {
+    let Some(path) = &args.config else { return Ok(File::default()) };
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| SettingsError::Unreadable { path: path.clone(), cause })?;
+    toml::from_str(&text).map_err(|cause| SettingsError::Malformed { path: path.clone(), cause })
+}
+
+fn env_number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<i32>, SettingsError> {
+    let Some(value) = env(name).filter(|value| !value.is_empty()) else { return Ok(None) };
+    let number = value.trim().parse();
+    number.map(Some).map_err(|_cause| SettingsError::NotANumber { name: name.to_owned(), value })
+}
+
+fn parse_network(text: Option<String>) -> Result<Network, SettingsError> {
+    match text {
+        None => Ok(Network::DEFAULT),
+        Some(text) => Network::parse(&text).ok_or(SettingsError::SockNetwork(text)),
+    }
+}
+
+fn parse_idle(text: &str) -> Result<Option<u64>, SettingsError> {
+    if text == "never" {
+        return Ok(None);
+    }
+    let seconds: u64 = text.parse().map_err(|_cause| SettingsError::IdleExit(text.to_owned()))?;
+    Ok(Some(seconds.saturating_mul(1_000_000_000)))
+}
+
+/// The node that settings and program make together: the settings win.
+///
+/// # Errors
+/// [`SettingsError::Limits`] and [`SettingsError::NodeId`].
+pub(crate) fn join(settings: &NodeParams, program: &NodeParams) -> Result<(i32, NodeLimits), SettingsError> {
+    let default = NodeLimits::DEFAULT;
+    let limits = NodeLimits {
+        vms: settings.vms.or(program.vms).unwrap_or(default.vms),
+        nodes: settings.nodes.or(program.nodes).unwrap_or(default.nodes),
+        procs: settings.procs.or(program.procs).unwrap_or(default.procs),
+        tasks: settings.tasks.or(program.tasks).unwrap_or(default.tasks),
+    };
+    if !limits.in_bounds() {
+        return Err(SettingsError::Limits(limits));
+    }
+    let nodeid = settings.nodeid.or(program.nodeid).unwrap_or(0);
+    if !(0..limits.nodes).contains(&nodeid) {
+        return Err(SettingsError::NodeId { nodeid, nodes: limits.nodes });
+    }
+    Ok((nodeid, limits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(args: &Args, env: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        Settings::resolve(args, &|name| {
+            env.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn flags_beat_the_environment_and_the_environment_beats_the_program() {
+        let args = Args { nodeid: Some(3), ..Args::default() };
+        let settings = resolve(&args, &[("M3_NODEID", "4"), ("M3_PROCS", "100")]).unwrap();
+        let program = NodeParams { nodeid: Some(5), procs: Some(7), vms: Some(2), ..NodeParams::default() };
+        let (nodeid, limits) = join(&settings.node, &program).unwrap();
+        assert_eq!((nodeid, limits.procs, limits.vms), (3, 100, 2));
+    }
+
+    #[test]
+    fn each_value_is_checked_wherever_it_comes_from() {
+        let wrong = Args { nodeid: Some(32), ..Args::default() };
+        assert!(matches!(resolve(&wrong, &[]), Err(SettingsError::NodeId { nodeid: 32, nodes: 32 })));
+        assert!(matches!(
+            resolve(&Args::default(), &[("M3_VMS", "many")]),
+            Err(SettingsError::NotANumber { .. })
+        ));
+        assert!(matches!(resolve(&Args::default(), &[("M3_VMS", "0")]), Err(SettingsError::Limits(_))));
+        let idle = Args { idle_exit: Some("soon".to_owned()), ..Args::default() };
+        assert!(matches!(resolve(&idle, &[]), Err(SettingsError::IdleExit(_))));
+    }
+}

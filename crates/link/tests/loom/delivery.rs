@@ -1,0 +1,130 @@
+//! Models of one message: delivered, withdrawn, notified, crossed.
+
+use crate::party::{Detail, Party, contents, pair, value_of};
+use crate::weak::{Twist, note_end, twisted};
+use loom::thread;
+use m3ipc_link::{Incoming, Kind, Link, Side};
+
+const CONTENTS: Detail = Detail { contents: true, stamps: false, notes: false };
+
+/// Both sleep for each other: the message is taken, whole, and nobody sleeps on.
+pub fn deliver() {
+    deliver_each(&[1]);
+}
+
+/// The same with two messages, one after the other in the same cell.
+pub fn deliver_twice() {
+    deliver_each(&[1, 2]);
+}
+
+fn deliver_each(values: &'static [u8]) {
+    let (mut sender, mut receiver) = pair(CONTENTS);
+    let sending = thread::spawn(move || {
+        for value in values {
+            let posted = sender.post(Kind::Send, 0, *value);
+            sender.wait(|party| party.link.is_taken(posted).expect("no rule is broken").then_some(()));
+        }
+    });
+    for value in values {
+        let incoming = receiver.wait(Party::take_any);
+        assert_eq!(value_of(&incoming), *value);
+    }
+    sending.join().expect("the sender ends");
+}
+
+/// A sender withdraws while the receiver takes, and posts again: one of the
+/// two wins each time, and no copy has parts of two messages.
+pub fn withdraw() {
+    let (mut sender, mut receiver) = pair(CONTENTS);
+    let sending = thread::spawn(move || {
+        let (m_type, payload) = contents(1);
+        let first = sender.link.post(Kind::Send, 0, m_type, &payload, &[]);
+        let first_back = sender.link.withdraw(first).expect("no rule is broken");
+        assert_eq!(sender.link.is_free(), Ok(true));
+        if twisted(Twist::SameNumber) {
+            sender.link = Link::over(sender.page.clone(), Side::Zero);
+        }
+        let (m_type, payload) = contents(2);
+        let second = sender.link.post(Kind::Send, 0, m_type, &payload, &[]);
+        (first_back, sender.link.withdraw(second).expect("no rule is broken"))
+    });
+    let mut got = [0, 0, 0];
+    for _attempt in 0..2 {
+        if let Some(incoming) = look_and_take(&mut receiver) {
+            got[usize::from(value_of(&incoming))] += 1;
+        }
+    }
+    let (first_back, second_back) = sending.join().expect("the sender ends");
+    note_end((first_back, second_back));
+    assert_eq!(got[1], u32::from(!first_back), "the first was taken or went back");
+    assert_eq!(got[2], u32::from(!second_back), "the second was taken or went back");
+}
+
+fn look_and_take(receiver: &mut Party) -> Option<Incoming> {
+    let arrival = receiver.link.look().expect("no rule is broken")?;
+    receiver.link.take(arrival, &mut []).expect("no rule is broken")
+}
+
+/// Two notifications with arguments to a sleeper: it hears of both arguments, once each.
+pub fn notify() {
+    let (sender, mut receiver) = pair(Detail { notes: true, ..Detail::default() });
+    let sending = thread::spawn(move || {
+        for argument in [1, 2] {
+            sender.link.notify(argument);
+            sender.alert();
+        }
+    });
+    let mut heard = 0;
+    while heard != 3 {
+        let argument = receiver.wait(|party| party.link.take_notification());
+        assert_eq!(heard & argument, 0, "an argument is heard once");
+        heard |= argument;
+    }
+    sending.join().expect("the sender ends");
+}
+
+/// Both post to each other at once: the younger message goes back, its party
+/// receives, and the elder one is taken.
+pub fn cross() {
+    cross_with([5, 7], Side::One);
+}
+
+/// The same, where the party that made the link has the younger message.
+pub fn cross_back() {
+    cross_with([7, 5], Side::Zero);
+}
+
+/// The same at the same instant: the party that made the link is the elder.
+pub fn cross_at_once() {
+    cross_with([6, 6], Side::One);
+}
+
+fn cross_with(stamps: [u64; 2], younger: Side) {
+    let (mut zero, mut one) = pair(Detail { stamps: true, ..Detail::default() });
+    let sending = thread::spawn(move || send_or_yield(&mut zero, stamps[0]));
+    let one_yielded = send_or_yield(&mut one, stamps[1]);
+    let zero_yielded = sending.join().expect("the other party ends");
+    let expected = if younger == Side::Zero { (true, false) } else { (false, true) };
+    assert_eq!((zero_yielded, one_yielded), expected, "exactly the younger goes back");
+}
+
+/// Sends as `Endpoint::send` does once it has posted; then receives where it had to give way.
+fn send_or_yield(party: &mut Party, stamp: u64) -> bool {
+    let posted = party.post(Kind::Send, stamp, 1);
+    let yields = party.wait(|party| {
+        if party.link.is_taken(posted).expect("no rule is broken") {
+            return Some(false);
+        }
+        let arrival = party.link.look().expect("no rule is broken")?;
+        let is_younger = party.link.is_younger_than(arrival.stamp);
+        if twisted(Twist::NobodyYields) {
+            return None;
+        }
+        (is_younger || twisted(Twist::BothYield)).then_some(true)
+    });
+    if yields {
+        assert_eq!(party.link.withdraw(posted), Ok(true), "the elder waits and does not take");
+        party.wait(Party::take_any);
+    }
+    yields
+}

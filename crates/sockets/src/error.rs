@@ -1,0 +1,56 @@
+//! Why a socket is not made, bound or connected: the number of errno(3), and the cause in words.
+
+use m3ipc_sys::Errno;
+
+/// What failed, as POSIX numbers it, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SockError {
+    errno: Errno,
+    why: String,
+}
+
+impl SockError {
+    pub(crate) fn new(errno: Errno, why: impl Into<String>) -> Self {
+        Self { errno, why: why.into() }
+    }
+
+    /// The number.
+    #[must_use]
+    pub fn errno(&self) -> Errno {
+        self.errno
+    }
+
+    /// The number as an integer.
+    #[must_use]
+    pub fn number(&self) -> i32 {
+        self.errno.raw_os_error()
+    }
+}
+
+impl core::fmt::Display for SockError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{} ({})", self.why, self.errno)
+    }
+}
+
+impl std::error::Error for SockError {}
+
+impl From<Errno> for SockError {
+    fn from(errno: Errno) -> Self {
+        Self::new(errno, "the system refuses")
+    }
+}
+
+/// The number is kept; the words are lost, since an error of the system has none of its own.
+impl From<SockError> for std::io::Error {
+    fn from(error: SockError) -> Self {
+        error.errno.into()
+    }
+}
+
+/// The number alone, for who speaks in numbers.
+impl From<SockError> for Errno {
+    fn from(error: SockError) -> Self {
+        error.errno
+    }
+}

@@ -1,0 +1,53 @@
+//! What the attacker tells the daemon: one script for each way to trouble it.
+
+use crate::attack::Round;
+use m3ipc_conformance::raw::Raw;
+use m3ipc_wire::{Await, BindKind, Request};
+
+/// Comes, makes a link and goes, as fast as the daemon serves it.
+pub fn contact_flood(round: &mut Round<'_>) {
+    let leave = Request::Unbind { vm: round.vm, address: round.ground.address };
+    let _ = round.raw.request(&leave);
+    while round.lasts() {
+        let Some(ground) = round.raw.bind(round.vm, None) else { continue };
+        let _ = round.raw.contact(round.victim);
+        let _ = round.raw.request(&Request::Unbind { vm: round.vm, address: ground.address });
+    }
+}
+
+/// Frames out of order, twice, in others' names.
+pub fn replays(round: &mut Round<'_>) {
+    let bind = Request::Bind { vm: round.vm, slot: None, kind: BindKind::Process };
+    let reattach = |address| Request::Reattach { vm: round.vm, address, tid: None };
+    let frames = [
+        Request::Mapped,
+        bind.clone(),
+        Request::Contact(round.victim),
+        Request::Contact(round.victim),
+        Request::Recall(vec![round.victim; 500]),
+        Request::Contact(round.ground.address),
+        reattach(round.victim),
+        reattach(round.ground.address),
+        Request::Claim,
+        Request::Unbind { vm: round.vm, address: round.victim },
+        Request::Wakeup { vm: round.vm, address: round.victim },
+        Request::NotifyFor { source: round.victim, destination: round.victim },
+        Request::Await(Await::Bind(round.victim)),
+        Request::Await(Await::Unbind(round.victim)),
+        Request::Clapper(round.victim),
+        Request::HangBell,
+        Request::HangBell,
+        Request::IsDeadlock,
+        Request::Left,
+        Request::Mapped,
+        Request::Contact(round.victim),
+        Request::Hello { version: m3ipc_wire::VERSION },
+    ];
+    while round.lasts() {
+        let Some(raw) = Raw::greeted(round.directory) else { continue };
+        for _ in 0..40 {
+            let frame = &frames[round.dice.below(frames.len())];
+            let _ = raw.send_bytes(&m3ipc_wire::encode(frame), &[]);
+        }
+    }
+}

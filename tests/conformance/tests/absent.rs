@@ -1,0 +1,59 @@
+//! One who lives and has not come back to a new daemon: nobody's call that does not wait waits for it.
+
+use m3ipc_conformance::{Field, watchdog};
+use m3ipc::{Address, Message, ReceiveError, ReplyError, SendError, Source};
+use std::time::Duration;
+
+#[test]
+fn calls_that_do_not_wait_do_not_wait_for_one_who_has_not_come_back() {
+    watchdog(60);
+    let mut field = Field::new("absent");
+    let vm = field.vm("absent");
+    // It computes: it makes no call, and so does not notice that the daemon is another one.
+    let mut absent = vm.bind(1).expect("a slot");
+    let mut me = vm.bind_thread(Some(30)).expect("a slot");
+    field.restart_daemon();
+    let there = Address(1);
+    assert_eq!(me.try_send(there, &Message::new(1)), Err(SendError::WouldBlock(there)));
+    assert_eq!(me.reply(there, &Message::new(1)), Err(ReplyError::NotWaiting(there)));
+    assert_eq!(me.try_receive(there), Err(ReceiveError::WouldBlock(there)));
+    me.notify(there).expect("remembered");
+    me.notify(there).expect("coalesced");
+    // Back by itself, since it sleeps now; the daemon has kept what was for it.
+    let note = absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
+    assert!(note.is_notification());
+    assert_eq!(note.source, me.address());
+    assert_eq!(absent.latest_peer().map(|peer| peer.pid), Some(m3ipc_sys::process_id()));
+    assert_eq!(absent.try_receive(Source::Any), Err(ReceiveError::WouldBlock(m3ipc_abi::ANY)));
+    // From now on there is a link.
+    me.notify(there).expect("over the link");
+    assert_eq!(absent.receive(me.address()).expect("the notification").source, me.address());
+}
+
+#[test]
+fn what_was_kept_keeps_its_bits_and_goes_with_its_source() {
+    watchdog(60);
+    let mut field = Field::new("kept");
+    let vm = field.vm("kept");
+    let mut absent = vm.bind(1).expect("a slot");
+    let mut hardware = vm.bind_thread(Some(-1)).expect("a slot of a task");
+    let (restarted, wait) = std::sync::mpsc::channel::<()>();
+    let (bound, is_bound) = std::sync::mpsc::channel();
+    let brief = std::thread::spawn(move || {
+        let mut brief = vm.bind_thread(Some(31)).expect("a slot");
+        bound.send(()).expect("the test goes on");
+        wait.recv().expect("the test goes on");
+        brief.notify(Address(1)).expect("remembered");
+    });
+    is_bound.recv().expect("it is bound");
+    field.restart_daemon();
+    hardware.notify_set(Address(1), 0b100).expect("remembered");
+    hardware.notify_set(Address(1), 0b001).expect("joined");
+    // Pending notifications of one who has gone are erased.
+    restarted.send(()).expect("it waits");
+    brief.join().expect("it has notified and left");
+    let note = absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
+    assert_eq!(note.source, hardware.address());
+    assert_eq!(note.payload[4..8], 0b101_u32.to_ne_bytes());
+    assert_eq!(absent.try_receive(Source::Any), Err(ReceiveError::WouldBlock(m3ipc_abi::ANY)));
+}

@@ -1,0 +1,95 @@
+//! Waiting for the ends that the model tells, and for rest; what differs is told.
+
+use super::arena::Arena;
+use super::worker::Told;
+use m3ipc_model::rendezvous::{Completion, Op, State};
+use m3ipc_conformance::signals;
+use m3ipc::{Address, EndpointInfo, Slot};
+use std::collections::BTreeMap;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+/// How long everybody must sleep until what should have ended is called missing.
+const MISSING: Duration = Duration::from_millis(1_500);
+const RESTLESS: Duration = Duration::from_secs(120);
+
+impl Arena {
+    /// Waits until all that is expected has ended and everybody else rests.
+    pub fn compare(&mut self, op: Op, expected: Vec<Completion>) -> Result<(), String> {
+        let mut missing: BTreeMap<Slot, Completion> =
+            expected.into_iter().map(|completion| (completion.who, self.told_of(completion))).collect();
+        let mut bare = matches!(op, Op::Bind(_) | Op::Kill(_));
+        let mut asleep_since = None;
+        let began = Instant::now();
+        loop {
+            if let Op::Signal(slot) = op
+                && !missing.is_empty()
+            {
+                signals::send(m3ipc_sys::process_id(), self.workers[&slot].tid);
+            }
+            let done = missing.is_empty() && !bare;
+            let patience = if done { Duration::ZERO } else { Duration::from_millis(3) };
+            match self.reports.recv_timeout(patience) {
+                Ok((slot, Told::Ended(completion))) => match missing.remove(&slot) {
+                    Some(wanted) if wanted == completion => {}
+                    wanted => return Err(format!("the model says {wanted:?}, but {completion:?}")),
+                },
+                Ok((slot, Told::Bound(address))) => {
+                    let wanted = self.machine.address(slot);
+                    if address.ok() != wanted {
+                        return Err(format!("the model binds {wanted:?}, but {address:?}"));
+                    }
+                    bare = false;
+                }
+                Ok((_, Told::Left)) => bare = false,
+                Err(RecvTimeoutError::Disconnected) => return Err("the workers are gone".into()),
+                Err(RecvTimeoutError::Timeout) => {
+                    let at_rest = !bare && self.at_rest(&missing);
+                    if done && at_rest {
+                        return Ok(());
+                    }
+                    asleep_since = if at_rest { asleep_since.or_else(|| Some(Instant::now())) } else { None };
+                    if asleep_since.is_some_and(|since| since.elapsed() > MISSING) {
+                        let seen = self.seen_by_daemon();
+                        return Err(format!("all sleep, but the model ends {missing:?}\n{seen}"));
+                    }
+                    if began.elapsed() > RESTLESS {
+                        return Err(format!("no rest; the model ends {missing:?}"));
+                    }
+                    std::thread::yield_now();
+                }
+            }
+        }
+    }
+
+    /// Who waits for whom, for the report.
+    fn seen_by_daemon(&mut self) -> String {
+        let endpoints = self.node.endpoints(self.vm.id()).unwrap_or_default();
+        let line = |found: &EndpointInfo| {
+            let (address, wait) = (Address(found.address), &found.wait);
+            let (peer, ms) = (Address(wait.peer), wait.for_ns / 1_000_000);
+            format!("  {address:?}: {} {peer:?} since {ms} ms, connected {}\n", wait.verb, found.connected)
+        };
+        endpoints.iter().map(line).collect()
+    }
+
+    /// What can be seen of an end that the model tells.
+    fn told_of(&self, completion: Completion) -> Completion {
+        let fate = completion.fate.filter(|_| self.telling.contains(&completion.who));
+        Completion { fate, ..completion }
+    }
+
+    /// Whether all who are in a call sleep in it, those whose call should have ended included.
+    fn at_rest(&self, missing: &BTreeMap<Slot, Completion>) -> bool {
+        self.workers.iter().all(|(slot, worker)| match self.machine.state(*slot) {
+            None | Some(State::Running) if !missing.contains_key(slot) => true,
+            _ => sleeps_in_call(worker.tid),
+        })
+    }
+}
+
+fn sleeps_in_call(tid: i32) -> bool {
+    const FUTEX_WAITV: &str = "449 ";
+    let call = std::fs::read_to_string(format!("/proc/self/task/{tid}/syscall"));
+    call.is_ok_and(|call| call.starts_with(FUTEX_WAITV))
+}

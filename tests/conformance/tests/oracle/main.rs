@@ -1,0 +1,192 @@
+//! T2: random sequences of all verbs, the model beside real endpoints.
+//!
+//! `M3_ORACLE_CASES` sequences (10,000 by default) of at most
+//! `M3_ORACLE_STEPS` steps, from `M3_ORACLE_SEED` or a fresh seed. What fails
+//! is shrunk, printed step by step, and kept in `regressions.txt`, which is
+//! run first from then on.
+
+mod arena;
+mod compare;
+mod found;
+mod plan;
+mod worker;
+
+use arena::{Arena, Trouble};
+use m3ipc_model::rendezvous::{Fault, Op};
+use m3ipc_conformance::watchdog;
+use plan::{SLOTS, Sequence, Step};
+use proptest::test_runner::{
+    Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
+};
+use std::cell::RefCell;
+use std::fmt::Write;
+use std::time::Instant;
+
+const REGRESSIONS: &str = "tests/oracle/regressions.txt";
+/// After so many sequences there is a new VM: generations do not grow for ever.
+const SEQUENCES_PER_ARENA: u32 = 1_000;
+
+/// Runs side by side, each with a node of its own: calls mostly wait for each other.
+const LANES: u32 = 2;
+
+/// All sequences of one run.
+struct Run {
+    fault: Fault,
+    arena: Option<Arena>,
+    left: u32,
+    sequences: u64,
+    steps: u64,
+    stalled: u64,
+}
+
+impl Run {
+    fn new(fault: Fault) -> Self {
+        Self { fault, arena: None, left: 0, sequences: 0, steps: 0, stalled: 0 }
+    }
+
+    fn try_sequence(&mut self, sequence: &Sequence) -> Result<(), TestCaseError> {
+        if self.left == 0 {
+            self.arena = None;
+        }
+        let fault = self.fault;
+        let mut arena = self.arena.take().unwrap_or_else(|| {
+            self.left = SEQUENCES_PER_ARENA;
+            Arena::new(fault)
+        });
+        self.left -= 1;
+        let mut taken = Vec::new();
+        let result = play(&mut arena, sequence, &mut taken);
+        self.steps += taken.len() as u64;
+        match result {
+            Ok(()) => {
+                self.sequences += 1;
+                self.arena = Some(arena);
+                Ok(())
+            }
+            Err(Trouble::Stalled) => {
+                self.stalled += 1;
+                Err(TestCaseError::reject("the machine stalled"))
+            }
+            Err(Trouble::Differs(difference)) => {
+                Err(TestCaseError::fail(format!("{}=> {difference}", told(&taken))))
+            }
+        }
+    }
+}
+
+fn play(arena: &mut Arena, sequence: &Sequence, taken: &mut Vec<Step>) -> Result<(), Trouble> {
+    let mut step = |arena: &mut Arena, step: Step| {
+        taken.push(step);
+        arena.step(step)
+    };
+    for place in 0..sequence.endpoints {
+        let op = Op::Bind(SLOTS[(place + 1) % SLOTS.len()]);
+        step(arena, Step { op, expires: false })?;
+    }
+    for (number, plan) in (0..).zip(&sequence.plans) {
+        if let Some(next) = plan.step(arena.machine(), sequence.endpoints, number) {
+            step(arena, next)?;
+        }
+    }
+    arena.clear()
+}
+
+fn told(steps: &[Step]) -> String {
+    let mut text = String::from("\n");
+    for (number, step) in steps.iter().enumerate() {
+        let expires = if step.expires { ", expires" } else { "" };
+        let _ = writeln!(text, "  {number}: {}{expires}", short(&step.op));
+    }
+    text
+}
+
+/// The step without payloads, which are numbers of the steps.
+fn short(op: &Op) -> String {
+    let text = format!("{op:?}");
+    let Some((head, rest)) = text.split_once(", payload: [") else { return text };
+    rest.split_once("] }").map_or_else(String::new, |(_, tail)| format!("{head} }}{tail}"))
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |value| value.parse().expect("a number"))
+}
+
+fn runner(cases: u32, seed: u64, config: Config) -> TestRunner {
+    let mut bytes = [0; 32];
+    bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let config = Config { cases, max_global_rejects: cases.max(100) / 10, ..config };
+    TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes))
+}
+
+fn seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    number("M3_ORACLE_SEED", u64::from(now.unwrap_or_default().subsec_nanos()))
+}
+
+/// One run of `cases` sequences; where a sequence differs, why.
+fn lane(cases: u32, steps_max: usize, seed: u64) -> (Run, Option<String>) {
+    let config = Config {
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(REGRESSIONS))),
+        max_shrink_iters: 300,
+        max_shrink_time: 60_000,
+        ..Config::default()
+    };
+    let run = RefCell::new(Run::new(Fault::None));
+    let strategy = plan::sequence(steps_max);
+    let result =
+        runner(cases, seed, config).run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
+    (run.into_inner(), result.err().map(|error| error.to_string()))
+}
+
+#[test]
+fn real_endpoints_do_what_the_model_says() {
+    let began = Instant::now();
+    let cases = u32::try_from(number("M3_ORACLE_CASES", 10_000)).expect("a number of sequences");
+    let steps_max = usize::try_from(number("M3_ORACLE_STEPS", 30)).expect("a number of steps");
+    watchdog(600 + u64::from(cases) / 5);
+    let seed = seed();
+    let lanes: Vec<_> = (0..LANES)
+        .map(|lane_number| {
+            let seed = seed + u64::from(lane_number);
+            std::thread::spawn(move || lane(cases.div_ceil(LANES), steps_max, seed))
+        })
+        .collect();
+    let lanes: Vec<_> = lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect();
+    let sum = |of: fn(&Run) -> u64| lanes.iter().map(|(run, _)| of(run)).sum::<u64>();
+    let differences: Vec<&String> = lanes.iter().filter_map(|(_, difference)| difference.as_ref()).collect();
+    println!(
+        "T2 oracle: {} sequences, {} steps, {} differences, {} thrown away, seed {seed}, {:.1} s",
+        sum(|run| run.sequences),
+        sum(|run| run.steps),
+        differences.len(),
+        sum(|run| run.stalled),
+        began.elapsed().as_secs_f64()
+    );
+    for difference in &differences {
+        println!("{difference}");
+    }
+    assert!(differences.is_empty(), "model and endpoints differ");
+}
+
+#[test]
+fn each_planted_fault_is_caught() {
+    watchdog(300);
+    let faults = [
+        Fault::ReceiversForgotten,
+        Fault::DeliveredTwice,
+        Fault::WrongFate,
+        Fault::CycleLetIn,
+        Fault::GenerationKept,
+    ];
+    let missed: Vec<Fault> = faults.into_iter().filter(|fault| !is_caught(*fault)).collect();
+    println!("T2 oracle: planted {}/{} caught", faults.len() - missed.len(), faults.len());
+    assert!(missed.is_empty(), "{missed:?} not caught");
+}
+
+fn is_caught(fault: Fault) -> bool {
+    let config = Config { failure_persistence: None, max_shrink_iters: 0, ..Config::default() };
+    let run = RefCell::new(Run::new(fault));
+    let result = runner(2_000, 1, config)
+        .run(&plan::sequence(60), |sequence| run.borrow_mut().try_sequence(&sequence));
+    matches!(result, Err(TestError::Fail(..)))
+}

@@ -1,0 +1,124 @@
+//! Kills of either side, and of the daemon.
+
+use crate::party::{Scene, until};
+use m3ipc_sockets::Errno;
+use m3ipc_conformance::readiness;
+use std::io::{Read, Write};
+
+#[test]
+fn a_sleeping_reader_hears_of_a_kill_after_the_last_bytes() {
+    let scene = Scene::new("killed");
+    let listener = scene.domain.listen(5, 4).unwrap();
+    let mut mute = scene.party(1, "mute", scene.at(0, 5));
+    let (mut stream, _) = listener.accept().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).map(|_| said)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    mute.kill();
+    assert_eq!(reader.join().unwrap().unwrap(), b"hello");
+}
+
+#[test]
+fn a_sleeping_sender_hears_of_a_kill() {
+    let scene = Scene::new("deaf");
+    let mut deaf = scene.party(1, "deaf", 80);
+    let stream = scene.domain.connect(scene.at(1, 80)).unwrap();
+    let sender = std::thread::spawn(move || {
+        let bytes = vec![1; 1 << 20];
+        let failed = loop {
+            if let Err(errno) = stream.send(&bytes, true) {
+                break errno;
+            }
+        };
+        (failed, stream)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    deaf.kill();
+    let (failed, stream) = sender.join().unwrap();
+    // It died with bytes unread.
+    assert!(matches!(failed, Errno::CONNRESET | Errno::PIPE), "{failed}");
+    assert_eq!(stream.send(b"x", true), Err(Errno::PIPE));
+    assert!(readiness(&stream).hung_up);
+}
+
+#[test]
+fn who_only_sends_through_blocks_hears_of_a_kill_too() {
+    let scene = Scene::new("unread");
+    let mut echo = scene.party(1, "echo", 80);
+    let mut stream = scene.domain.connect(scene.at(1, 80)).unwrap();
+    for _ in 0..100 {
+        stream.write_all(&[5; 50]).unwrap();
+        stream.read_exact(&mut [0; 50]).unwrap();
+    }
+    echo.kill();
+    let mut failed = None;
+    until("the sender is told", || {
+        failed = stream.send(b"y", true).err();
+        failed.is_some()
+    });
+    assert!(matches!(failed, Some(Errno::CONNRESET | Errno::PIPE)), "{failed:?}");
+}
+
+#[test]
+fn kills_leave_no_domain_no_port_and_no_connection() {
+    let scene = Scene::new("remains");
+    let mut flood = None;
+    let mut sum = scene.party(1, "sum", 80);
+    for domain in 2..5 {
+        flood = Some(scene.party(domain, "flood", scene.at(1, 80)));
+    }
+    let mut flood = flood.unwrap();
+    until("they talk", || scene.counters().len() == 2);
+    flood.kill();
+    sum.kill();
+    let left = || m3ipc_sockets::sockets(scene.field.directory(), scene.vm.id()).unwrap();
+    until("nothing is left", || left().is_empty());
+    assert_eq!(scene.domain.connect(scene.at(1, 80)).unwrap_err().errno(), Errno::HOSTUNREACH);
+    let names = std::fs::read_dir(scene.field.directory().join("socks")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 1, "but for our own domain: {names:?}");
+}
+
+#[test]
+fn connections_outlive_the_daemon_and_listeners_find_its_successor() {
+    let mut scene = Scene::new("takeover");
+    let _echo = scene.party(1, "echo", 80);
+    let mut stream = scene.domain.connect(scene.at(1, 80)).unwrap();
+    let mut talk = |bytes: &[u8]| {
+        stream.write_all(bytes).unwrap();
+        let mut got = vec![0; bytes.len()];
+        stream.read_exact(&mut got).unwrap();
+        assert!(got == bytes);
+    };
+    talk(&[1; 50_000]);
+    scene.field.kill_daemon();
+    talk(&[2; 300_000]);
+    scene.field.restart_daemon();
+    talk(&[3; 5_000]);
+    let mut fresh = None;
+    until("a new connection", || {
+        fresh = scene.domain.connect(scene.at(1, 80)).ok();
+        fresh.is_some()
+    });
+    let mut fresh = fresh.unwrap();
+    fresh.write_all(b"again").unwrap();
+    let mut got = [0; 5];
+    fresh.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"again");
+    talk(&[4; 5_000]);
+    assert_eq!(scene.domain.number(), 0);
+}
+
+#[test]
+fn a_child_by_fork_is_told_that_the_connection_is_not_its_own() {
+    let scene = Scene::new("fork");
+    let listener = scene.domain.listen(5, 4).unwrap();
+    // It says `ready` only where its child was told so, and the connection works afterwards.
+    let _fork = scene.party(1, "fork", scene.at(0, 5));
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut said = [0; 5];
+    stream.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"still");
+}

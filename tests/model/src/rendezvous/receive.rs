@@ -1,0 +1,117 @@
+//! receive and rcvrqst: what is taken, and in which order.
+
+use m3ipc_abi::{Address, Code, Message, Slot};
+
+use super::machine::{Fault, Machine, State};
+use super::op::{Completion, Fate, Limit, Source};
+
+impl State {
+    /// Whether a message of `sender` ends this wait.
+    ///
+    /// The contract: any send or reply of dst ends a sendrec, third parties
+    /// queue; receive(specific) takes that source's alone; rcvrqst takes only
+    /// requests made with sendrec.
+    pub(super) fn takes_message(self, sender: Address, sendrec: bool) -> bool {
+        match self {
+            Self::Receiving { src, requests_only, .. } => src.fits(sender) && (sendrec || !requests_only),
+            Self::Awaiting { dst, .. } => dst == sender,
+            Self::Running | Self::Sending { .. } | Self::AwaitingUnbind { .. } => false,
+        }
+    }
+
+    /// Whether a notification of `source` ends this wait.
+    ///
+    /// The contract: a notification never ends a sendrec; receive(specific)
+    /// delivers only that source's; rcvrqst delivers them, too.
+    pub(super) fn takes_notification(self, source: Address) -> bool {
+        matches!(self, Self::Receiving { src, .. } if src.fits(source))
+    }
+}
+
+impl Source {
+    fn fits(self, source: Address) -> bool {
+        match self {
+            Self::Any => true,
+            Self::From(wanted) => wanted == source,
+        }
+    }
+}
+
+impl Machine {
+    /// The contract: a remembered wakeup (ANY only); notifications, lowest slot
+    /// first, one per call; messages in order of arrival; src gone at entry -108;
+    /// -11; -101.
+    pub(super) fn receive(&mut self, me: Address, src: Source, requests_only: bool) {
+        if let Source::From(source) = src
+            && let Err(code) = self.peer(me, source, Code::SrcDied)
+        {
+            return self.fail(me, code);
+        }
+        if src == Source::Any && core::mem::take(&mut self.living(me).woken) {
+            return self.fail(me, Code::WokenUp);
+        }
+        let waiting = State::Receiving { src, requests_only, stamp: self.now() };
+        if let Some(source) = self.first_notification(me, waiting) {
+            self.living(me).notified.remove(&source.slot());
+            return self.hand_over(me, notification(source));
+        }
+        if let Some(sender) = self.first_sender(me, waiting) {
+            return self.take(me, sender);
+        }
+        if self.limit_of(me) == Limit::NoWait {
+            return self.fail(me, Code::Again);
+        }
+        if self.closes_cycle(me, waiting).is_some() {
+            return self.fail(me, Code::Locked);
+        }
+        self.living(me).state = waiting;
+    }
+
+    /// Lowest slot first: tasks come before processes.
+    fn first_notification(&self, me: Address, waiting: State) -> Option<Address> {
+        let notified = &self.endpoints.get(&me.slot())?.notified;
+        notified
+            .iter()
+            .filter_map(|slot| self.address(*slot))
+            .find(|source| waiting.takes_notification(*source))
+    }
+
+    /// In order of arrival.
+    pub(super) fn first_sender(&self, me: Address, waiting: State) -> Option<Address> {
+        let arrival = |(slot, endpoint): (&Slot, &super::machine::Endpoint)| match endpoint.state {
+            State::Sending { dst, sendrec, stamp, .. }
+                if dst == me && waiting.takes_message(endpoint.address, sendrec) =>
+            {
+                Some((stamp, *slot))
+            }
+            _ => None,
+        };
+        let (_, slot) = self.endpoints.iter().filter_map(arrival).min()?;
+        self.address(slot)
+    }
+
+    /// Takes the queued message of `sender`: its send ends, its sendrec goes on to wait for the answer.
+    fn take(&mut self, me: Address, sender: Address) {
+        let State::Sending { message, sendrec, stamp, .. } = self.state_of(sender) else { return };
+        self.hand_over(me, message);
+        if sendrec {
+            self.living(sender).state = State::Awaiting { dst: me, request: message, stamp };
+        } else if self.fault != Fault::DeliveredTwice {
+            self.living(sender).state = State::Running;
+            self.end(Completion::done(sender.slot()).with(Fate::Delivered));
+        }
+    }
+
+    /// Ends the receive or sendrec of `who` with this message.
+    pub(super) fn hand_over(&mut self, who: Address, message: Message) {
+        let endpoint = self.living(who);
+        let fate = matches!(endpoint.state, State::Awaiting { .. }).then_some(Fate::Delivered);
+        endpoint.state = State::Running;
+        self.end(Completion { who: who.slot(), result: Ok(Some(message)), fate });
+    }
+}
+
+/// The notification of `source`; the model has no clock, so its time is 0.
+pub(super) fn notification(source: Address) -> Message {
+    Message::notification(source, 0, 0, 0)
+}
