@@ -22,7 +22,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = std::thread::spawn(move || {
         let mut me = client_vm.bind_thread(None).expect("a slot is free");
         (1..=REQUESTS).all(|number| {
-            me.sendrec(server_address, &Message::new(number)).is_ok_and(|answer| answer.m_type == -number)
+            me.sendrec(server_address, &Message::new(number))
+                .is_ok_and(|answer| answer.m_type == -number)
         })
     });
 

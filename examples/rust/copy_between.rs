@@ -8,7 +8,8 @@
 //! grants room for it, to be written, until it takes the grant back. Both wait until the third answers.
 
 use m3ipc::{
-    Address, Audience, Endpoint, Grant, Loan, Location, Message, Node, Rights, Source, Timeout, Vm, VmConfig,
+    Address, Audience, Endpoint, Grant, Loan, Location, Message, Node, Rights, Source, Timeout, Vm,
+    VmConfig,
 };
 use std::error::Error;
 use std::time::Instant;

@@ -47,7 +47,9 @@ fn work(vm: &str, role: i32) -> Result<(), Failure> {
         let pixels = block.write()?;
         match role {
             INVERT => pixels.iter_mut().for_each(|pixel| *pixel = !*pixel),
-            BLUR => (1..pixels.len()).for_each(|at| pixels[at] = pixels[at - 1] / 2 + pixels[at] / 2),
+            BLUR => {
+                (1..pixels.len()).for_each(|at| pixels[at] = pixels[at - 1] / 2 + pixels[at] / 2)
+            }
             _ => message.set_long(SUM, pixels.iter().map(|pixel| i64::from(*pixel)).sum()),
         }
         message.set_long(COPIED, message.long(COPIED) + i64::try_from(me.copied_total())?);
@@ -61,8 +63,9 @@ fn work(vm: &str, role: i32) -> Result<(), Failure> {
 fn private_kb() -> Result<i64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    let number =
-        line.and_then(|line| line.split_whitespace().next()).ok_or("the kernel does not count it")?;
+    let number = line
+        .and_then(|line| line.split_whitespace().next())
+        .ok_or("the kernel does not count it")?;
     Ok(number.parse()?)
 }
 
@@ -72,7 +75,8 @@ fn lead(bytes: u64) -> Result<(), Failure> {
     let vm = node.vm_init(&VmConfig::new(&name))?;
     let mut me = vm.bind(MAIN.0)?;
     let program = std::env::current_exe()?;
-    let start = |role: i32| Command::new(&program).args(["stage", &name, &role.to_string()]).spawn();
+    let start =
+        |role: i32| Command::new(&program).args(["stage", &name, &role.to_string()]).spawn();
     let mut stages = ROLES.map(start).into_iter().collect::<Result<Vec<Child>, _>>()?;
     for role in ROLES {
         me.wait_bind(Address(role), Timeout::Never)?;
@@ -91,11 +95,15 @@ fn lead(bytes: u64) -> Result<(), Failure> {
     let (copied, private) =
         (answer.long(COPIED) + i64::try_from(me.copied_total())?, answer.long(PRIVATE_KB));
     let same = image.address() == address;
-    println!("bytes copied: {copied}; private memory of a stage: at most {private} KB; same address: {same}");
+    println!(
+        "bytes copied: {copied}; private memory of a stage: at most {private} KB; same address: {same}"
+    );
     let right = image.iter().map(|pixel| i64::from(*pixel)).sum::<i64>() == sum;
     drop(image);
 
-    for size in [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20].into_iter().filter(|size| *size <= bytes) {
+    for size in
+        [4 << 10, 64 << 10, 1 << 20, 16 << 20, 256 << 20].into_iter().filter(|size| *size <= bytes)
+    {
         println!("hand-over of {size:>9} bytes: {:>6.0} ns", hand_over_ns(&mut me, &area, size)?);
     }
     // A message without a block ends a stage.
@@ -107,7 +115,11 @@ fn lead(bytes: u64) -> Result<(), Failure> {
     }
     drop(me);
     node.vm_end(vm.id())?;
-    if copied == 0 && same && right { Ok(()) } else { Err("the image was copied, moved or changed".into()) }
+    if copied == 0 && same && right {
+        Ok(())
+    } else {
+        Err("the image was copied, moved or changed".into())
+    }
 }
 
 /// The median time of one hand-over: half of there and back.

@@ -65,7 +65,13 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
         } else {
             rung.needs.iter().find_map(|need| need.missing(workspace))
         };
-        println!("\n== {}/{} {}: {}", index + 1, rungs::LADDER.len(), rung.name, rung.command_line());
+        println!(
+            "\n== {}/{} {}: {}",
+            index + 1,
+            rungs::LADDER.len(),
+            rung.name,
+            rung.command_line()
+        );
         let row = match reason {
             Some(reason) => {
                 println!("SKIP {reason}");
@@ -87,9 +93,13 @@ fn climb(workspace: &Workspace, rung: &Rung) -> Result<Row, Error> {
     let report = step::run(workspace, rung)?;
     let took = start.elapsed();
     let (outcome, figure) = match report.ended {
-        Ended::Exited(status) if status.success() => (Outcome::Passed, rung.figure.read(&report.lines)),
+        Ended::Exited(status) if status.success() => {
+            (Outcome::Passed, rung.figure.read(&report.lines))
+        }
         Ended::Exited(status) => (Outcome::Failed, rung.figure.of_failure(status, &report.lines)),
-        Ended::OutOfTime => (Outcome::Failed, format!("still running after {} s; ended", rung.limit_s)),
+        Ended::OutOfTime => {
+            (Outcome::Failed, format!("still running after {} s; ended", rung.limit_s))
+        }
     };
     match outcome {
         Outcome::Failed => {
@@ -114,7 +124,10 @@ fn close(rows: &[Row], took: Duration) -> Result<(), Error> {
     }
     println!("{:<12} {:<7} {:>8.1}", "all", "", took.as_secs_f64());
     let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
-    println!("\n{}", closing_line(count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Skipped)));
+    println!(
+        "\n{}",
+        closing_line(count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Skipped))
+    );
     if count(Outcome::Failed) > 0 { Err(Error::Reported) } else { Ok(()) }
 }
 

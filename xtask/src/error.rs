@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program could not be started.
-    #[error("cannot start `{program}`: {source}. Install it, or put it on PATH, and run this again.")]
+    #[error(
+        "cannot start `{program}`: {source}. Install it, or put it on PATH, and run this again."
+    )]
     Start {
         /// The program's name.
         program: String,

@@ -63,7 +63,11 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     let mut placer = Placer::new(&root);
     let shared = versioned::link(workspace, plan::built(workspace), &values.soname())?;
     plan::place(workspace, &shared, &values, &mut placer)?;
-    println!("{} files installed below {}", placer.count(), root.join(relative(&args.prefix)).display());
+    println!(
+        "{} files installed below {}",
+        placer.count(),
+        root.join(relative(&args.prefix)).display()
+    );
     if args.destdir.is_none() {
         println!("Next, as root: ldconfig && systemd-sysusers && systemctl daemon-reload");
         println!(
@@ -75,12 +79,19 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
 
 fn build(root: &Path) -> Result<(), Error> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["build", "--release"]).args(CRATES.iter().flat_map(|name| ["-p", name])).current_dir(root);
-    let status = cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
+    cargo
+        .args(["build", "--release"])
+        .args(CRATES.iter().flat_map(|name| ["-p", name]))
+        .current_dir(root);
+    let status =
+        cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
     if status.success() {
         return Ok(());
     }
-    Err(Error::Failed { command: format!("cargo build --release -p {}", CRATES.join(" -p ")), status })
+    Err(Error::Failed {
+        command: format!("cargo build --release -p {}", CRATES.join(" -p ")),
+        status,
+    })
 }
 
 fn destination(args: &Args) -> PathBuf {

@@ -35,7 +35,9 @@ pub fn sources(root: &Path, endings: &[&str]) -> Result<Vec<Source>, Error> {
             let name = entry.file_name().to_string_lossy().into_owned();
             if kind.is_dir() && !is_passed_over(&name) {
                 folders.push(entry.path());
-            } else if kind.is_file() && name.rsplit_once('.').is_some_and(|(_, end)| endings.contains(&end)) {
+            } else if kind.is_file()
+                && name.rsplit_once('.').is_some_and(|(_, end)| endings.contains(&end))
+            {
                 found.push(read(root, entry.path())?);
             }
         }

@@ -68,10 +68,14 @@ impl Workspace {
         if let Some(folder) = env::var_os("CARGO_MANIFEST_DIR") {
             cargo.current_dir(folder);
         }
-        let output = cargo.output().map_err(|source| Error::Start { program: "cargo".into(), source })?;
+        let output =
+            cargo.output().map_err(|source| Error::Start { program: "cargo".into(), source })?;
         if !output.status.success() {
             eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            return Err(Error::Failed { command: "cargo metadata --no-deps".into(), status: output.status });
+            return Err(Error::Failed {
+                command: "cargo metadata --no-deps".into(),
+                status: output.status,
+            });
         }
         Ok(serde_json::from_slice(&output.stdout)?)
     }
@@ -84,6 +88,8 @@ impl Workspace {
     /// The names of a package's targets of one kind; none where there is no such package.
     pub fn targets(&self, package: &str, kind: &str) -> impl Iterator<Item = &str> {
         let targets = self.package(package).into_iter().flat_map(|package| &package.targets);
-        targets.filter(move |target| target.kind.iter().any(|k| k == kind)).map(|target| target.name.as_str())
+        targets
+            .filter(move |target| target.kind.iter().any(|k| k == kind))
+            .map(|target| target.name.as_str())
     }
 }

@@ -31,7 +31,12 @@ pub struct Allocator {
 
 impl Default for Allocator {
     fn default() -> Self {
-        Self { free: BTreeMap::new(), bins: vec![BTreeSet::new(); BINS], free_bytes: 0, total_bytes: 0 }
+        Self {
+            free: BTreeMap::new(),
+            bins: vec![BTreeSet::new(); BINS],
+            free_bytes: 0,
+            total_bytes: 0,
+        }
     }
 }
 
@@ -70,7 +75,8 @@ impl Allocator {
     pub fn give(&mut self, offset: u64, bytes: u64) {
         self.free_bytes += bytes;
         let (mut start, mut length) = (offset, bytes);
-        if let Some((before, size)) = self.free.range(..offset).next_back().map(|(at, size)| (*at, *size))
+        if let Some((before, size)) =
+            self.free.range(..offset).next_back().map(|(at, size)| (*at, *size))
             && before + size == offset
         {
             self.remove(before);

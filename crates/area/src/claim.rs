@@ -119,7 +119,9 @@ mod tests {
     fn claims_and_places_survive_their_encoding() {
         use State::{Done, Free, Given, Held, Reading, Returned, Shared};
         for state in [Free, Held, Given, Returned, Shared, Reading, Done] {
-            for (other, hop, generation) in [(0, 0, 0), (1, 2, 3), (u16::MAX, HOP_MAX, GENERATION_MASK)] {
+            for (other, hop, generation) in
+                [(0, 0, 0), (1, 2, 3), (u16::MAX, HOP_MAX, GENERATION_MASK)]
+            {
                 let claim = Claim { state, other, hop, generation };
                 assert_eq!(Claim::decode(claim.encode()), claim);
             }

@@ -35,4 +35,6 @@ pub use name::{ClaimedName, NAME_BYTES, Name};
 pub use plan::{Extent, Plan};
 pub use side::{Full, Held, Reading, Refused, Side};
 pub use walk::{Standing, is_claimed, walk};
-pub use words::{CLAIM, OwnWords, PLACE, READING, RECORD_WORDS, UNIT_BYTES, Words, ledger_bytes, numbers_of};
+pub use words::{
+    CLAIM, OwnWords, PLACE, READING, RECORD_WORDS, UNIT_BYTES, Words, ledger_bytes, numbers_of,
+};

@@ -33,7 +33,8 @@ impl Name {
     /// The bytes of a name.
     #[must_use]
     pub fn encode(&self) -> [u8; NAME_BYTES] {
-        let flags = if self.shared { FLAG_SHARED } else { 0 } | if self.payload { FLAG_PAYLOAD } else { 0 };
+        let flags =
+            if self.shared { FLAG_SHARED } else { 0 } | if self.payload { FLAG_PAYLOAD } else { 0 };
         let mut bytes = [0; NAME_BYTES];
         let words = [self.area, self.number, self.generation, self.hop];
         for (place, word) in bytes.chunks_exact_mut(4).zip(words) {

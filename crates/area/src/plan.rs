@@ -104,10 +104,19 @@ mod tests {
     #[test]
     fn places_and_numbers_are_looked_up_and_bounded() {
         let mut plan = Plan::default();
-        let extent =
-            Extent { home: 3, offset: 4096, bytes: 4096, first_number: 64, numbers: 64, generation: 0 };
+        let extent = Extent {
+            home: 3,
+            offset: 4096,
+            bytes: 4096,
+            first_number: 64,
+            numbers: 64,
+            generation: 0,
+        };
         plan.add(extent);
-        assert_eq!((plan.home_of(63), plan.home_of(64), plan.home_of(127)), (None, Some(3), Some(3)));
+        assert_eq!(
+            (plan.home_of(63), plan.home_of(64), plan.home_of(127)),
+            (None, Some(3), Some(3))
+        );
         assert_eq!(plan.home_of(128), None);
         assert!(plan.contains(3, Place { offset: 64, units: 64 }));
         assert!(!plan.contains(3, Place { offset: 64, units: 65 }));

@@ -214,7 +214,9 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     /// Another member has joined.
     pub fn learn_member(&mut self, index: u16, address: Address, ledger: P) {
         self.expect_member(index, address);
-        if let Some(peer) = self.peers.iter_mut().find(|peer| peer.index == index && peer.ledger.is_none()) {
+        if let Some(peer) =
+            self.peers.iter_mut().find(|peer| peer.index == index && peer.ledger.is_none())
+        {
             peer.ledger = Some(ledger);
         }
     }
@@ -240,7 +242,9 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     /// The daemon has given an extent to somebody; where it is this member's, it allocates there from now on.
     pub fn learn_extent(&mut self, extent: Extent) {
         self.plan.add(extent);
-        if extent.home != self.me || self.extents.iter().any(|own| own.first_number == extent.first_number) {
+        if extent.home != self.me
+            || self.extents.iter().any(|own| own.first_number == extent.first_number)
+        {
             return;
         }
         let last = extent.first_number.saturating_add(extent.numbers).min(self.numbers);
@@ -294,7 +298,8 @@ impl<O: OwnWords, P: Words> Side<O, P> {
             return Err(full);
         };
         // Extents lie within the area, whose limit is below 2^32 units.
-        let place = Place { offset: u32::try_from(offset / UNIT_BYTES).unwrap_or(u32::MAX), units: count };
+        let place =
+            Place { offset: u32::try_from(offset / UNIT_BYTES).unwrap_or(u32::MAX), units: count };
         let generation = match self.own_block(number) {
             Some(block) => {
                 block.state = Own::Here;
@@ -404,7 +409,9 @@ impl<O: OwnWords, P: Words> Side<O, P> {
 
     fn own_block(&mut self, number: u32) -> Option<&mut OwnBlock> {
         let extent = self.extents.iter_mut().find(|extent| {
-            number.checked_sub(extent.first_number).is_some_and(|at| (at as usize) < extent.blocks.len())
+            number
+                .checked_sub(extent.first_number)
+                .is_some_and(|at| (at as usize) < extent.blocks.len())
         })?;
         let at = (number - extent.first_number) as usize;
         extent.blocks.get_mut(at)

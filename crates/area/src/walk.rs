@@ -53,10 +53,15 @@ pub fn walk(
 ) -> Standing {
     let (mut at, mut hop, mut from) = (home, 0, home);
     for step in 0..=members {
-        let claim = claim_of(at)
-            .filter(|claim| claim.generation == generation && claim.hop >= hop && claim.state != State::Free);
+        let claim = claim_of(at).filter(|claim| {
+            claim.generation == generation && claim.hop >= hop && claim.state != State::Free
+        });
         let Some(claim) = claim else {
-            return if step == 0 { Standing::Gone } else { Standing::Pending { to: at, hop, from } };
+            return if step == 0 {
+                Standing::Gone
+            } else {
+                Standing::Pending { to: at, hop, from }
+            };
         };
         match claim.state {
             State::Held => return Standing::Held { by: at, hop: claim.hop },

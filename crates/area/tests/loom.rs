@@ -12,7 +12,9 @@
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use m3ipc_abi::Address;
-use m3ipc_area::{CLAIM, Claim, ClaimedName, Extent, Kind, Name, OwnWords, RECORD_WORDS, Side, State, Words};
+use m3ipc_area::{
+    CLAIM, Claim, ClaimedName, Extent, Kind, Name, OwnWords, RECORD_WORDS, Side, State, Words,
+};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// One record: the models are about one block.
@@ -54,7 +56,14 @@ fn member(me: u16, papers: &[Paper]) -> Member {
     for (other, paper) in (0..).zip(papers) {
         side.learn_member(other, Address(i32::from(other)), paper.clone());
     }
-    side.learn_extent(Extent { home: 0, offset: 0, bytes: 64, first_number: 0, numbers: 1, generation: 0 });
+    side.learn_extent(Extent {
+        home: 0,
+        offset: 0,
+        bytes: 64,
+        first_number: 0,
+        numbers: 1,
+        generation: 0,
+    });
     side
 }
 
@@ -106,7 +115,10 @@ fn unshared(fenced: bool) {
         let mut one = member(1, &papers);
         let reader = loom::thread::spawn(move || one.accept_shared(0, &claimed(name)).is_ok());
         let alone = home.unshare(&held);
-        assert!(!(reader.join().unwrap() && alone), "a block is read that its holder has for itself");
+        assert!(
+            !(reader.join().unwrap() && alone),
+            "a block is read that its holder has for itself"
+        );
     });
 }
 

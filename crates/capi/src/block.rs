@@ -83,7 +83,11 @@ fn send(dst: c_int, m: *const Message, block: *mut c_void, timeout_ms: c_long) -
 /// # Safety
 /// As [`m3_send_block`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_sendrec_block(dst: c_int, m: *mut Message, block: *mut c_void) -> c_int {
+pub unsafe extern "C" fn m3_sendrec_block(
+    dst: c_int,
+    m: *mut Message,
+    block: *mut c_void,
+) -> c_int {
     call(|| sendrec(dst, m, block, FOREVER))
 }
 
@@ -179,7 +183,8 @@ fn share(dst: c_int, m: *const Message, block: *mut c_void, timeout_ms: c_long) 
 pub extern "C" fn m3_block_reclaim(block: *mut c_void) -> c_int {
     call(|| {
         current::with(|member| {
-            let block = member.blocks.by_address.get_mut(&address(block)).ok_or(Code::AddrNotAvail)?;
+            let block =
+                member.blocks.by_address.get_mut(&address(block)).ok_or(Code::AddrNotAvail)?;
             if member.endpoint.reclaim_block(block) { Ok(0) } else { Err(Code::Busy.into()) }
         })
     })

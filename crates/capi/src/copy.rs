@@ -10,7 +10,8 @@ use crate::guard::{Answer, FOREVER, Refused, call, limit};
 use crate::memory::{self, Plain};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use m3ipc::{
-    ANY, Address, Audience, Bytes, Code, Endpoint, Grant, Loan, Location, Message, Rights, Room, SELF,
+    ANY, Address, Audience, Bytes, Code, Endpoint, Grant, Loan, Location, Message, Rights, Room,
+    SELF,
 };
 
 /// `M3_READ` and `M3_WRITE`.

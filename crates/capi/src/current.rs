@@ -135,7 +135,9 @@ impl Drop for Seat {
     fn drop(&mut self) {
         match self.word {
             // Not in a child that was forked from within the call: the word is 0 there, and stays.
-            Some(word) => drop(word.compare_exchange(BUSY, IDLE, Ordering::Release, Ordering::Relaxed)),
+            Some(word) => {
+                drop(word.compare_exchange(BUSY, IDLE, Ordering::Release, Ordering::Relaxed))
+            }
             None => OWN
                 .try_with(|own| {
                     let own = own.0.get();
@@ -236,7 +238,8 @@ fn claim() -> Result<Seat, Refused> {
 pub(crate) fn settle(endpoint: Endpoint) -> Result<(), Refused> {
     let page = make_page()?;
     let (vm, address) = (endpoint.vm(), endpoint.address());
-    let member = Member { endpoint, held: None, nodeid: None, blocks: crate::area::Blocks::default() };
+    let member =
+        Member { endpoint, held: None, nodeid: None, blocks: crate::area::Blocks::default() };
     for _ in 0..FILL_TRIES {
         // One that is IDLE has ended: the node has just given out another.
         drop(take_process());
@@ -259,7 +262,8 @@ pub(crate) fn settle_own(endpoint: Endpoint) -> Result<(), Refused> {
     // Known before it is there: the page tells a child from its parent.
     make_page()?;
     drop(take_own());
-    let member = Member { endpoint, held: None, nodeid: None, blocks: crate::area::Blocks::default() };
+    let member =
+        Member { endpoint, held: None, nodeid: None, blocks: crate::area::Blocks::default() };
     let own = Box::into_raw(Box::new(Own { life: life(), busy: false, member }));
     THREADS.store(true, Ordering::Relaxed);
     match OWN.try_with(|place| place.0.replace(own)) {
@@ -335,7 +339,8 @@ fn make_page() -> Result<&'static Page, Refused> {
     if let Some(page) = page() {
         return Ok(page);
     }
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let (protection, flags) =
+        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
     let made = unsafe { libc::mmap(null_mut(), PAGE_BYTES, protection, flags, -1, 0) };
     if made == libc::MAP_FAILED {
@@ -344,8 +349,10 @@ fn make_page() -> Result<&'static Page, Refused> {
     // SAFETY: the range is exactly the new mapping.
     let wiped = unsafe { libc::madvise(made, PAGE_BYTES, libc::MADV_WIPEONFORK) } == 0;
     // Published with release: pairs with the load in `page`. Another thread may have been first.
-    let published =
-        wiped && PAGE.compare_exchange(null_mut(), made.cast(), Ordering::AcqRel, Ordering::Acquire).is_ok();
+    let published = wiped
+        && PAGE
+            .compare_exchange(null_mut(), made.cast(), Ordering::AcqRel, Ordering::Acquire)
+            .is_ok();
     if !published {
         // SAFETY: our own mapping, which nobody else has seen.
         unsafe { libc::munmap(made, PAGE_BYTES) };

@@ -6,8 +6,8 @@
 
 use core::ffi::{c_int, c_long};
 use m3ipc::{
-    BindError, CallError, Code, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError,
-    SendError, SendRecError, Timeout,
+    BindError, CallError, Code, CopyError, GrantError, NodeError, NotifyError, ReceiveError,
+    ReplyError, SendError, SendRecError, Timeout,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -63,7 +63,9 @@ pub extern "C" fn mnx_proc_dump(vmid: c_int) -> c_int {
             let EndpointInfo { slot, address, pid, wait, sent, received, names, .. } = endpoint;
             let WaitInfo { verb, peer, .. } = wait;
             let (peer, names) = (Address(peer), names.join(" "));
-            eprintln!("{slot:6} {address:10} {pid:8} {verb:15} {peer:9} {sent:8} {received:9} {names}");
+            eprintln!(
+                "{slot:6} {address:10} {pid:8} {verb:15} {peer:9} {sent:8} {received:9} {names}"
+            );
         }
         Ok(0)
     })
@@ -76,7 +78,12 @@ fn running(node: &mut Node, vmid: c_int) -> Result<VmInfo, Refused> {
 }
 
 fn free(vm: &VmInfo, nr: c_int, nodeid: c_int) -> ProcUsr {
-    ProcUsr { p_lpid: PROC_NO_PID, p_vpid: PROC_NO_PID, p_rts_flags: SLOT_FREE, ..blank(vm.id, nr, nodeid) }
+    ProcUsr {
+        p_lpid: PROC_NO_PID,
+        p_vpid: PROC_NO_PID,
+        p_rts_flags: SLOT_FREE,
+        ..blank(vm.id, nr, nodeid)
+    }
 }
 
 fn blank(vm: c_int, nr: c_int, nodeid: c_int) -> ProcUsr {
@@ -102,7 +109,9 @@ fn shown(endpoint: &EndpointInfo, nodeid: c_int, lives: impl FnOnce(Address) -> 
         p_lpid: pid,
         p_vpid: inner_pid(pid).unwrap_or(pid),
         p_lclsent: endpoint.sent,
-        p_name: name_of(std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end()),
+        p_name: name_of(
+            std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end(),
+        ),
         p_cpumask: cpus(pid),
         ..blank(endpoint.vm, endpoint.slot, nodeid)
     };
@@ -190,7 +199,9 @@ pub extern "C" fn m3_fd() -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_strerror(code: c_int) -> *const c_char {
     static TEXTS: OnceLock<HashMap<c_int, CString>> = OnceLock::new();
-    let all = || Code::ALL.iter().map(|code| (code.number(), CString::new(code.text()).unwrap_or_default()));
+    let all = || {
+        Code::ALL.iter().map(|code| (code.number(), CString::new(code.text()).unwrap_or_default()))
+    };
     let text = TEXTS.get_or_init(|| all().collect()).get(&code);
     let other: &CStr = if code == 0 { c"done" } else { c"no code of m3ipc" };
     text.map_or(other, CString::as_c_str).as_ptr()

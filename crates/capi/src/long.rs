@@ -26,7 +26,10 @@ impl Outgoing {
 
     /// Does something with a copy of the bytes.
     #[inline]
-    pub(crate) fn with<T>(self, body: impl FnOnce(&[u8]) -> Result<T, Refused>) -> Result<T, Refused> {
+    pub(crate) fn with<T>(
+        self,
+        body: impl FnOnce(&[u8]) -> Result<T, Refused>,
+    ) -> Result<T, Refused> {
         if self.bytes == 0 { body(&[]) } else { self.with_copy(body) }
     }
 
@@ -102,7 +105,12 @@ fn deliver_long(
 /// `m` is a message, `buf` memory of `len` bytes, that nobody else writes
 /// meanwhile; a bad address is -71.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_send_long(dst: c_int, m: *mut Message, buf: *const c_void, len: usize) -> c_int {
+pub unsafe extern "C" fn m3_send_long(
+    dst: c_int,
+    m: *mut Message,
+    buf: *const c_void,
+    len: usize,
+) -> c_int {
     call(|| message::send(dst, m, Outgoing { from: buf, bytes: len }, FOREVER))
 }
 
@@ -127,7 +135,12 @@ pub unsafe extern "C" fn m3_send_long_T(
 /// # Safety
 /// As [`m3_send_long`].
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_reply_long(dst: c_int, m: *mut Message, buf: *const c_void, len: usize) -> c_int {
+pub unsafe extern "C" fn m3_reply_long(
+    dst: c_int,
+    m: *mut Message,
+    buf: *const c_void,
+    len: usize,
+) -> c_int {
     call(|| message::reply(dst, m, Outgoing { from: buf, bytes: len }))
 }
 
@@ -208,7 +221,8 @@ pub unsafe extern "C" fn m3_sendrec_long(
     cap: usize,
     len: *mut usize,
 ) -> c_int {
-    let (out, into) = (Outgoing { from: out, bytes: out_len }, Incoming { to: into, capacity: cap, len });
+    let (out, into) =
+        (Outgoing { from: out, bytes: out_len }, Incoming { to: into, capacity: cap, len });
     call(|| message::sendrec(dst, m, out, into, FOREVER))
 }
 
@@ -229,6 +243,7 @@ pub unsafe extern "C" fn m3_sendrec_long_T(
     len: *mut usize,
     timeout_ms: c_long,
 ) -> c_int {
-    let (out, into) = (Outgoing { from: out, bytes: out_len }, Incoming { to: into, capacity: cap, len });
+    let (out, into) =
+        (Outgoing { from: out, bytes: out_len }, Incoming { to: into, capacity: cap, len });
     call(|| message::sendrec(dst, m, out, into, timeout_ms))
 }

@@ -101,7 +101,10 @@ pub(crate) fn check_room(to: *mut c_void, bytes: usize) -> Result<(), Refused> {
 }
 
 /// Copies a text in, without its zero, of at most `most` bytes.
-pub(crate) fn read_text(from: *const c_char, most: usize) -> Result<Result<Vec<u8>, TooLong>, Refused> {
+pub(crate) fn read_text(
+    from: *const c_char,
+    most: usize,
+) -> Result<Result<Vec<u8>, TooLong>, Refused> {
     let mut text = Vec::new();
     for at in 0..=most {
         let byte = from.wrapping_add(at);
@@ -150,8 +153,9 @@ fn look_at(page: usize, address: usize, write: bool) -> bool {
     let (local, remote) =
         (libc::iovec { iov_base: here, iov_len: 1 }, libc::iovec { iov_base: there, iov_len: 1 });
     // SAFETY: the kernel checks both addresses; the byte there keeps its value.
-    let copied =
-        unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+    let copied = unsafe {
+        libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+    };
     let bad = copied != 1 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EFAULT);
     // Where the kernel does not let a process copy (seccomp) pointers are believed.
     if !bad {

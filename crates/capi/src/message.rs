@@ -217,7 +217,8 @@ fn relay(dst: c_int, m: *const Message, timeout_ms: c_long) -> Answer {
 
 /// Whether an endpoint that lives is not receiving from this client now, as the node sees it.
 fn is_at_work(member: &Member, client: Address, to: Address) -> bool {
-    let found = node::reach().and_then(|mut node| Ok(node.endpoint(member.endpoint.vm(), to.slot())?));
+    let found =
+        node::reach().and_then(|mut node| Ok(node.endpoint(member.endpoint.vm(), to.slot())?));
     match found {
         Ok(Some(found)) if found.address == to.0 => {
             let receives = matches!(found.wait.verb.as_str(), "receive" | "rcvrqst");

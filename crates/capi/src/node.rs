@@ -110,7 +110,11 @@ fn params_of(nodeid: c_int, wanted: &DrvsUsr) -> Result<NodeParams, Refused> {
     }
     let (piece, whole) = (wanted.d_max_copybuf, wanted.d_max_copylen);
     let whole_given = if whole == 0 { COPY_BYTES.1 } else { whole };
-    if piece < 0 || whole < 0 || piece > whole_given || crate::records::bytes_of(&wanted.d_name).is_none() {
+    if piece < 0
+        || whole < 0
+        || piece > whole_given
+        || crate::records::bytes_of(&wanted.d_name).is_none()
+    {
         return Err(Code::BadValue.into());
     }
     Ok(params)
@@ -127,7 +131,10 @@ fn shown(info: &NodeInfo, given: &DrvsUsr) -> DrvsUsr {
         d_nr_procs: info.procs,
         d_nr_tasks: info.tasks,
         d_nr_sysprocs: info.tasks.saturating_add(SERVERS),
-        d_max_copybuf: or(given.d_max_copybuf, COPY_BYTES.0.min(or(given.d_max_copylen, COPY_BYTES.1))),
+        d_max_copybuf: or(
+            given.d_max_copybuf,
+            COPY_BYTES.0.min(or(given.d_max_copylen, COPY_BYTES.1)),
+        ),
         d_max_copylen: or(given.d_max_copylen, COPY_BYTES.1),
         d_dbglvl: 0,
         d_version: number(),

@@ -42,7 +42,8 @@ pub unsafe extern "C" fn mnx_setpriv(vmid: c_int, ep: c_int, privileges: *mut Pr
     call(|| {
         let mut node = node::reach()?;
         // What C has no bit for stays as it is.
-        let former = node.privileges(vmid, Address(ep)).map_err(|error| node::or_died(error.into()))?;
+        let former =
+            node.privileges(vmid, Address(ep)).map_err(|error| node::or_died(error.into()))?;
         let wanted = memory::read(privileges)?;
         if !(0..=LEVEL_MAX).contains(&wanted.s_level) {
             return Err(Code::BadValue.into());
@@ -66,7 +67,8 @@ pub unsafe extern "C" fn mnx_setpriv(vmid: c_int, ep: c_int, privileges: *mut Pr
 pub unsafe extern "C" fn mnx_getpriv(vmid: c_int, ep: c_int, privileges: *mut PrivUsr) -> c_int {
     call(|| {
         let mut node = node::reach()?;
-        let found = node.privileges(vmid, Address(ep)).map_err(|error| node::or_died(error.into()))?;
+        let found =
+            node.privileges(vmid, Address(ep)).map_err(|error| node::or_died(error.into()))?;
         let procs = node.vm(vmid)?.info().procs;
         let shown = PrivUsr {
             s_id: c_short::try_from(bit_of(Address(ep).slot())).unwrap_or(0),
@@ -93,9 +95,15 @@ fn traps_of(mask: c_short, former: u32) -> u32 {
 }
 
 fn mask_of(traps: u32) -> c_short {
-    let bits = TRAPS.iter().filter(|(ours, _)| traps & ours != 0).fold(0, |mask, (_, theirs)| mask | theirs);
+    let bits = TRAPS
+        .iter()
+        .filter(|(ours, _)| traps & ours != 0)
+        .fold(0, |mask, (_, theirs)| mask | theirs);
     // Reply and relay share a bit: it stands for both.
-    let half = TRAPS.iter().filter(|(ours, _)| traps & ours == 0).fold(0, |mask, (_, theirs)| mask | theirs);
+    let half = TRAPS
+        .iter()
+        .filter(|(ours, _)| traps & ours == 0)
+        .fold(0, |mask, (_, theirs)| mask | theirs);
     (bits & !half).cast_signed()
 }
 
@@ -154,7 +162,9 @@ mod tests {
         let mut map = map_of(None, 221);
         map[(5 + 35) / 16] &= !(1 << ((5 + 35) % 16));
         let list = list_of(&map, 221).unwrap_or_default().unwrap_or_default();
-        assert!(!list.contains(&5) && list.contains(&6) && list.contains(&-35) && list.contains(&220));
+        assert!(
+            !list.contains(&5) && list.contains(&6) && list.contains(&-35) && list.contains(&220)
+        );
         let back = map_of(Some(&list), 221);
         assert!((0..=USERS).all(|bit| has(&back, bit) == has(&map, bit)));
         let none = list_of(&SlotMap::default(), 221);

@@ -43,7 +43,11 @@ pub unsafe extern "C" fn m3_domain_named(vmid: c_int, name: *const c_char) -> c_
 /// # Safety
 /// `name` is checked to be memory, up to its end, `address` to be memory of an address.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_domain_address(vmid: c_int, name: *const c_char, address: *mut in_addr) -> c_int {
+pub unsafe extern "C" fn m3_domain_address(
+    vmid: c_int,
+    name: *const c_char,
+    address: *mut in_addr,
+) -> c_int {
     posix(|| {
         let found = table::address_named(vmid, &name::read_text(name)?)?;
         memory::write_bytes(address.cast(), &found.octets()).map_err(fault)?;
@@ -112,7 +116,11 @@ pub extern "C" fn m3_listen(fd: c_int, backlog: c_int) -> c_int {
 /// # Safety
 /// `address` and `length` are checked to be memory, or are NULL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+pub unsafe extern "C" fn m3_accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
     posix(|| accept(fd, address, length, 0))
 }
 
@@ -167,7 +175,11 @@ fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_in
 /// # Safety
 /// `address` is checked to be memory of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+pub unsafe extern "C" fn m3_connect(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
     posix(|| {
         let entry = table::find(fd)?;
         let mut state = entry.state();
@@ -198,7 +210,12 @@ pub unsafe extern "C" fn m3_connect(fd: c_int, address: *const sockaddr, length:
 /// # Safety
 /// `bytes` is checked to be memory of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_send(fd: c_int, bytes: *const c_void, length: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C" fn m3_send(
+    fd: c_int,
+    bytes: *const c_void,
+    length: size_t,
+    flags: c_int,
+) -> ssize_t {
     answer::long(|| message::send(fd, &[Bytes::at(bytes, length)], None, Flags(flags)))
 }
 
@@ -244,7 +261,12 @@ pub unsafe extern "C" fn m3_write(fd: c_int, bytes: *const c_void, length: size_
 /// # Safety
 /// `bytes` is checked to be memory of `length` bytes.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_recv(fd: c_int, bytes: *mut c_void, length: size_t, flags: c_int) -> ssize_t {
+pub unsafe extern "C" fn m3_recv(
+    fd: c_int,
+    bytes: *mut c_void,
+    length: size_t,
+    flags: c_int,
+) -> ssize_t {
     answer::long(|| Ok(message::receive(fd, &[Bytes::at(bytes, length)], Flags(flags))?.answer))
 }
 
@@ -316,7 +338,11 @@ pub extern "C" fn m3_close(fd: c_int) -> c_int {
 /// # Safety
 /// `address` and `length` are checked to be memory.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_getsockname(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+pub unsafe extern "C" fn m3_getsockname(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
     posix(|| {
         let own = table::find(fd)?.own_name()?;
         name::write(address, length, own)?;
@@ -329,7 +355,11 @@ pub unsafe extern "C" fn m3_getsockname(fd: c_int, address: *mut sockaddr, lengt
 /// # Safety
 /// `address` and `length` are checked to be memory.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_getpeername(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+pub unsafe extern "C" fn m3_getpeername(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
     posix(|| {
         let peer = table::find(fd)?.peer_name().ok_or(Errno::NOTCONN)?;
         name::write(address, length, peer)?;

@@ -54,7 +54,9 @@ fn wait_for_bind(limit: Timeout) -> Answer {
                 return Ok(address.0);
             }
             // Another thread has bound the process: its endpoint will be there at once.
-            Err(error) if error.code == Code::SlotUsed => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) if error.code == Code::SlotUsed => {
+                std::thread::sleep(Duration::from_millis(1))
+            }
             Err(error) => return Err(error.into()),
         }
     }

@@ -5,8 +5,8 @@
 
 use crate::fail::{Fail, Result};
 use clap::Args;
-use m3ipc_abi::PAYLOAD_BYTES;
 use m3ipc::{LONG_MAX_BYTES, Message};
+use m3ipc_abi::PAYLOAD_BYTES;
 use std::io::Read;
 
 /// A message as it is written.
@@ -43,7 +43,8 @@ impl std::str::FromStr for Field {
     type Err = String;
 
     fn from_str(written: &str) -> std::result::Result<Self, String> {
-        let wrong = || format!("{written:?} is no field; write i32:5, i64:7, str:hello or hex:0011");
+        let wrong =
+            || format!("{written:?} is no field; write i32:5, i64:7, str:hello or hex:0011");
         let (kind, value) = written.split_once(':').ok_or_else(wrong)?;
         match kind {
             "i32" => value.parse().map(Self::I32).map_err(|cause| format!("{written:?}: {cause}")),
@@ -87,7 +88,8 @@ impl Content {
             bytes.pop();
         }
         if bytes.len() > PAYLOAD_BYTES {
-            let what = format!("the payload has {} bytes, a message holds {PAYLOAD_BYTES}", bytes.len());
+            let what =
+                format!("the payload has {} bytes, a message holds {PAYLOAD_BYTES}", bytes.len());
             return Err(Fail::usage(what).next("give it by --stdin as a long payload"));
         }
         let mut long = Vec::new();
@@ -97,7 +99,9 @@ impl Content {
             let read = std::io::stdin().lock().take(most).read_to_end(&mut long);
             read.map_err(|cause| Fail::system("cannot read standard input", cause))?;
             if long.len() > LONG_MAX_BYTES {
-                return Err(Fail::usage(format!("standard input has more than {LONG_MAX_BYTES} bytes")));
+                return Err(Fail::usage(format!(
+                    "standard input has more than {LONG_MAX_BYTES} bytes"
+                )));
             }
         }
         Ok((Message::new(self.m_type).with_bytes(&bytes), long))
@@ -137,7 +141,9 @@ impl std::str::FromStr for Shape {
             ("i64", _) => Ok(Self::I64),
             ("str", _) => Ok(Self::Str),
             (_, Some("")) => Ok(Self::Hex(PAYLOAD_BYTES)),
-            (_, Some(bytes)) => bytes.parse().map(Self::Hex).map_err(|_no_number| written.to_owned()),
+            (_, Some(bytes)) => {
+                bytes.parse().map(Self::Hex).map_err(|_no_number| written.to_owned())
+            }
             _ => Err(format!("{written:?} is no kind of field; write i32, i64, str, hex or hex8")),
         }
     }
@@ -201,7 +207,8 @@ pub fn text_of(bytes: &[u8]) -> Option<String> {
     let end = bytes.iter().position(|byte| *byte == 0).unwrap_or(bytes.len());
     let (text, rest) = bytes.split_at(end);
     let text = str::from_utf8(text).ok()?;
-    let printable = text.chars().all(|letter| !letter.is_control() || letter == '\n' || letter == '\t');
+    let printable =
+        text.chars().all(|letter| !letter.is_control() || letter == '\n' || letter == '\t');
     (end > 0 && printable && rest.iter().all(|byte| *byte == 0)).then(|| text.to_owned())
 }
 
@@ -214,7 +221,9 @@ fn from_hex(digits: &str) -> std::result::Result<Vec<u8>, String> {
     let digits: Vec<u32> = digits
         .chars()
         .filter(|letter| !matches!(letter, ' ' | '_' | ':'))
-        .map(|letter| letter.to_digit(16).ok_or_else(|| format!("{letter:?} is no hexadecimal digit")))
+        .map(|letter| {
+            letter.to_digit(16).ok_or_else(|| format!("{letter:?} is no hexadecimal digit"))
+        })
         .collect::<std::result::Result<_, _>>()?;
     if !digits.len().is_multiple_of(2) {
         return Err(format!("{} hexadecimal digits make no whole bytes", digits.len()));

@@ -175,24 +175,32 @@ from_errors!(
 fn advice(code: Code) -> Option<&'static str> {
     Some(match code {
         Code::DrvsInit => "start a node with `m3 up`; `m3 doctor` shows where it is looked for",
-        Code::BadVmId | Code::VmNotRun => "`m3 vm ls` shows the VMs that run; `m3 vm create NAME` makes one",
+        Code::BadVmId | Code::VmNotRun => {
+            "`m3 vm ls` shows the VMs that run; `m3 vm create NAME` makes one"
+        }
         Code::NoNode => "`m3 vm ls` shows the VMs, `m3 ps VM` shows who is there under which name",
         Code::DstDied | Code::SrcDied | Code::DeadSrcDst | Code::Endpoint | Code::Range => {
             "`m3 ps` shows who lives, with address and names"
         }
         Code::TimedOut | Code::Again => "`m3 ps` shows what it does; give it longer with --timeout",
-        Code::ProcSts => "`m3 ps` shows in which call it is; who is copied with, or answered, must wait",
+        Code::ProcSts => {
+            "`m3 ps` shows in which call it is; who is copied with, or answered, must wait"
+        }
         Code::Locked => "`m3 ps` shows who waits for whom",
         Code::SlotUsed => "`m3 ps` shows who has it; take another slot or name with --as",
         Code::RscBusy => "`m3 vm ls` shows ids and names in use, `m3 ps VM` those of endpoints",
         Code::Privileges | Code::Perm | Code::CallDenied | Code::TrapDenied => {
             "`m3 vm info VM` shows owner, group and mode"
         }
-        Code::BadRange | Code::BadNodeId => "`m3 vm ls --json` and `m3 doctor` show the limits of the node",
+        Code::BadRange | Code::BadNodeId => {
+            "`m3 vm ls --json` and `m3 doctor` show the limits of the node"
+        }
         Code::NameSize => "names of VMs have at most 15 bytes, names of endpoints 63",
         Code::Version => "the running daemon is of another version: end it with `m3 down`",
         Code::NoMem => "`m3 doctor` shows the limits",
-        Code::Shutdown | Code::NotBind => "the endpoint was ended by another; start the command again",
+        Code::Shutdown | Code::NotBind => {
+            "the endpoint was ended by another; start the command again"
+        }
         _ => return None,
     })
 }

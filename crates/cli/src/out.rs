@@ -33,7 +33,8 @@ impl Out {
 
     /// Writes one value as JSON, in one line.
     pub fn json(self, value: &impl Serialize) -> Result<()> {
-        let text = serde_json::to_string(value).map_err(|cause| Fail::system("cannot make JSON", cause))?;
+        let text = serde_json::to_string(value)
+            .map_err(|cause| Fail::system("cannot make JSON", cause))?;
         self.line(text)
     }
 
@@ -118,7 +119,10 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let rows = vec![vec!["1".to_owned(), "long name".to_owned()], vec!["22".to_owned(), String::new()]];
+        let rows = vec![
+            vec!["1".to_owned(), "long name".to_owned()],
+            vec!["22".to_owned(), String::new()],
+        ];
         assert_eq!(table(&["id", "name"], &rows), "id  name\n1   long name\n22");
     }
 

@@ -3,8 +3,8 @@
 use crate::cli::Common;
 use crate::fail::{Fail, Result};
 use crate::start;
-use m3ipc_abi::Code;
 use m3ipc::{Address, Endpoint, Node, Timeout, Vm, runtime};
+use m3ipc_abi::Code;
 use std::path::PathBuf;
 
 /// How long a daemon that nobody asked for stays without VMs and members, in seconds.
@@ -37,7 +37,12 @@ pub fn node_or_new(common: &Common) -> Result<Node> {
     if std::env::var_os("M3_DAEMON").is_some_and(|named| !named.is_empty()) {
         return Ok(Node::attach_at(&directory)?);
     }
-    let words = ["--runtime-dir".into(), directory.clone().into(), "--idle-exit".into(), IDLE_SECONDS.into()];
+    let words = [
+        "--runtime-dir".into(),
+        directory.clone().into(),
+        "--idle-exit".into(),
+        IDLE_SECONDS.into(),
+    ];
     start::daemon(&directory, &words)
 }
 
@@ -130,12 +135,18 @@ fn by_name(own: &mut Endpoint, vm: &Vm, name: &str, wait: Option<Timeout>) -> Re
     located.map_err(|error| match error.code() {
         Code::NoNode => {
             let what = format!("nobody is named {name:?} in VM {:?} ({})", vm.name(), error.code());
-            Fail::code(Code::NoNode, what)
-                .next(format!("`m3 ps {}` shows who is there; --wait waits for the name", vm.name()))
+            Fail::code(Code::NoNode, what).next(format!(
+                "`m3 ps {}` shows who is there; --wait waits for the name",
+                vm.name()
+            ))
         }
         Code::TimedOut => Fail::code(
             Code::TimedOut,
-            format!("nobody took the name {name:?} in VM {:?} in time ({})", vm.name(), error.code()),
+            format!(
+                "nobody took the name {name:?} in VM {:?} in time ({})",
+                vm.name(),
+                error.code()
+            ),
         ),
         _ => error.into(),
     })

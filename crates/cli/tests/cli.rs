@@ -21,7 +21,8 @@ fn help_tells_of_every_command_and_of_the_exit_codes() {
     let help = rig.run(&["--help"]);
     assert_eq!(help.code, OK);
     for word in [
-        "demo", "up", "down", "vm", "ps", "send", "call", "copy", "notify", "listen", "echo", "run", "doctor",
+        "demo", "up", "down", "vm", "ps", "send", "call", "copy", "notify", "listen", "echo",
+        "run", "doctor",
     ] {
         assert!(help.out.contains(&format!("  {word} ")), "{word} is missing:\n{}", help.out);
         let of_word = rig.run(&[word, "--help"]);
@@ -75,8 +76,10 @@ fn the_library_starts_this_program_as_its_daemon() {
 #[test]
 fn vms_begin_are_listed_and_end() {
     let rig = Rig::new();
-    let words =
-        ["vm", "create", "shop", "--id", "5", "--procs", "100", "--mode", "700", "--grace", "50", "--json"];
+    let words = [
+        "vm", "create", "shop", "--id", "5", "--procs", "100", "--mode", "700", "--grace", "50",
+        "--json",
+    ];
     let made = rig.run(&words);
     assert_eq!(made.code, OK, "{}", made.err);
     assert_eq!((made.json()["id"].as_i64(), made.json()["mode"].as_str()), (Some(5), Some("700")));
@@ -109,9 +112,12 @@ fn the_doctor_finds_the_seals_in_order() {
     let rig = Rig::new();
     let looked = rig.run(&["doctor", "--json"]).json();
     let findings = looked["findings"].as_array().unwrap();
-    let state =
-        |name: &str| findings.iter().find(|finding| finding["name"] == name).map(|found| &found["state"]);
-    for name in ["second writer", "writer through /proc", "a reader maps", "memfd sealing", "futex_waitv"] {
+    let state = |name: &str| {
+        findings.iter().find(|finding| finding["name"] == name).map(|found| &found["state"])
+    };
+    for name in
+        ["second writer", "writer through /proc", "a reader maps", "memfd sealing", "futex_waitv"]
+    {
         assert_eq!(state(name), Some(&Value::from("ok")), "{name}");
     }
     assert_eq!(looked["missing"], 0);
@@ -139,7 +145,10 @@ fn the_demo_passes_and_leaves_nothing() {
     assert_eq!(result["calls_after_restart"], 1_000);
     assert_eq!(result["round_trips"].as_array().map(Vec::len), Some(4));
     assert_eq!(result["block"]["bytes"], 64 << 20);
-    assert!(result["block"]["hand_over_ns"].as_i64().unwrap() > 0, "the block did not change hands");
+    assert!(
+        result["block"]["hand_over_ns"].as_i64().unwrap() > 0,
+        "the block did not change hands"
+    );
     assert!(result["block"]["socket_ns"].as_i64().unwrap() > 0, "nothing went through the socket");
     for what in ["processes", "descriptors", "mappings", "shared_files"] {
         assert_eq!(result["left"][what], 0, "{what}");

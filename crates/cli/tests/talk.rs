@@ -41,7 +41,8 @@ fn what_arrives_is_printed() {
     rig.until("the ear is there", || rig.run(&["ps", "shop"]).out.contains(" ear "));
     let told = rig.run(&["notify", "shop/ear", "--timeout", "10000"]);
     assert_eq!(told.code, OK, "{}", told.err);
-    let sent = rig.run(&["send", "shop/ear", "--type", "4", "i32:1", "str:one", "--timeout", "10000"]);
+    let sent =
+        rig.run(&["send", "shop/ear", "--type", "4", "i32:1", "str:one", "--timeout", "10000"]);
     assert_eq!(sent.code, OK, "{}", sent.err);
     let slot = rig.run(&["ps", "shop", "--json"]).json()[0]["endpoints"][0]["slot"].to_string();
     assert_eq!(rig.run(&["send", &format!("shop/{slot}"), "i32:2", "--timeout", "10000"]).code, OK);
@@ -62,7 +63,9 @@ fn memory_of_who_waits_is_copied_in_and_out() {
         assert_eq!(rig.run(&["vm", "create", "shop", "--copy", rule]).code, OK);
         let ear = rig.start(&["listen", "shop", "--as", "ear", "--hold", "100", "--count", "1"]);
         rig.until("the ear listens", || rig.run(&["ps", "shop"]).out.contains("receive"));
-        let copy = |words: &[&'static str]| [&["copy", "shop/ear", "--grant", FIRST_GRANT], words].concat();
+        let copy = |words: &[&'static str]| {
+            [&["copy", "shop/ear", "--grant", FIRST_GRANT], words].concat()
+        };
         let put = rig.run_fed(&copy(&["10", "--stdin"]), "hello");
         assert_eq!(put.code, OK, "{}", put.err);
         assert!(put.out.starts_with("5 bytes copied in "), "{}", put.out);
@@ -76,7 +79,11 @@ fn memory_of_who_waits_is_copied_in_and_out() {
         assert_eq!(ear.wait().code, OK);
         let info = rig.run(&["vm", "info", "shop"]).out;
         assert!(
-            info.contains(if rule == "open" { "copies open" } else { "copies of what was granted" }),
+            info.contains(if rule == "open" {
+                "copies open"
+            } else {
+                "copies of what was granted"
+            }),
             "{info}"
         );
     }
@@ -123,7 +130,8 @@ fn who_waits_for_whom_is_drawn() {
 #[test]
 fn a_program_is_bound_before_it_runs_and_its_exit_code_is_ours() {
     let rig = Rig::with_vm("shop");
-    let bound = rig.run(&["run", "--vm", "shop", "--", "sh", "-c", "echo $M3_VM $M3_ENDPOINT; exit 7"]);
+    let bound =
+        rig.run(&["run", "--vm", "shop", "--", "sh", "-c", "echo $M3_VM $M3_ENDPOINT; exit 7"]);
     assert_eq!((bound.code, bound.out.as_str()), (7, "0 35599\n"), "{}", bound.err);
     assert_eq!(rig.run(&["run", "--vm", "shop", "--", "/no/such/program"]).code, SYSTEM);
     // It takes the endpoint that it was bound to.
@@ -145,6 +153,9 @@ fn a_program_is_bound_before_it_runs_and_its_exit_code_is_ours() {
     ]);
     let answer = rig.run(&["call", "shop/e", "--wait", "--timeout", "10000", "--json"]);
     assert_eq!(answer.code, OK, "{}", answer.err);
-    assert_eq!(m3ipc::Address(i32::try_from(answer.json()["source"].as_i64().unwrap()).unwrap()).slot(), 40);
+    assert_eq!(
+        m3ipc::Address(i32::try_from(answer.json()["source"].as_i64().unwrap()).unwrap()).slot(),
+        40
+    );
     assert_eq!(server.wait().code, OK);
 }

@@ -34,8 +34,10 @@ fn a_trace_names_calls_and_cuts_them_into_phases() {
     let (rig, _echo) = shop();
     let json = rig.base().join("calls.json").to_string_lossy().into_owned();
     let capture = rig.base().join("calls.pcapng").to_string_lossy().into_owned();
-    let words =
-        ["trace", "shop", "--json", "--count", "3", "--lines", "1000", "--out", &json, "--out", &capture];
+    let words = [
+        "trace", "shop", "--json", "--count", "3", "--lines", "1000", "--out", &json, "--out",
+        &capture,
+    ];
     let trace = rig.start(&words);
     // Calls until it has seen enough: those from before it began are none of its.
     let (mut trace, mut calls) = (Some(trace), 0);
@@ -56,9 +58,13 @@ fn a_trace_names_calls_and_cuts_them_into_phases() {
     assert!(called.len() >= 3, "{seen:?}");
     let mut switched = false;
     for line in &called {
-        assert_eq!((line["to"].as_str(), line["type"].as_i64()), (Some("parrot"), Some(7)), "{line}");
-        let phases =
-            ["T1", "T2", "T3", "T4", "T5", "server"].map(|phase| line[phase].as_u64().expect("a time"));
+        assert_eq!(
+            (line["to"].as_str(), line["type"].as_i64()),
+            (Some("parrot"), Some(7)),
+            "{line}"
+        );
+        let phases = ["T1", "T2", "T3", "T4", "T5", "server"]
+            .map(|phase| line[phase].as_u64().expect("a time"));
         let total = line["total_ns"].as_u64().expect("a time");
         // Each is rounded to a nanosecond by itself.
         assert!(phases.iter().sum::<u64>().abs_diff(total) <= 8, "{line}");
@@ -70,7 +76,10 @@ fn a_trace_names_calls_and_cuts_them_into_phases() {
     assert!(sum["calls"].as_u64() >= Some(3) && sum["broken"] == 0, "{sum}");
     assert!(sum["verbs"]["call"]["p50_ns"].as_u64() > Some(0), "{sum}");
     assert_eq!(sum["pairs"][0]["to"], "parrot", "{sum}");
-    assert!(sum["stamp_ns"].as_f64() > Some(0.0) && sum["call_cost_ns"].as_f64() > Some(0.0), "{sum}");
+    assert!(
+        sum["stamp_ns"].as_f64() > Some(0.0) && sum["call_cost_ns"].as_f64() > Some(0.0),
+        "{sum}"
+    );
 
     let events: Vec<serde_json::Value> =
         serde_json::from_slice(&std::fs::read(&json).expect("the file is there"))

@@ -112,7 +112,9 @@ impl Connection {
     pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Sent {
         let contact = match frame {
             FromDaemon::News(News::Contact(info)) => Some(info.address),
-            FromDaemon::News(News::Died(address)) if self.takes_back(*address) => return Sent::Waits,
+            FromDaemon::News(News::Died(address)) if self.takes_back(*address) => {
+                return Sent::Waits;
+            }
             _ => None,
         };
         let outgoing = Outgoing { contact, frame: m3ipc_wire::encode(frame), fds };

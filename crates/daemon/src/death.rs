@@ -112,8 +112,12 @@ impl Server {
 
     /// After a kill of the daemon: who of the journal still lives is watched, the others are buried.
     pub(crate) fn take_over(&mut self) {
-        let vms: Vec<i32> =
-            self.node.list(&m3ipc_model::tables::Cred::new(0, 0, 0)).iter().map(|vm| vm.id).collect();
+        let vms: Vec<i32> = self
+            .node
+            .list(&m3ipc_model::tables::Cred::new(0, 0, 0))
+            .iter()
+            .map(|vm| vm.id)
+            .collect();
         for vm in vms {
             let members: Vec<_> = self.node.endpoints(vm).map(|endpoint| endpoint.member).collect();
             for member in members {
@@ -158,7 +162,8 @@ impl Server {
 
     /// Watches a thread that a predecessor watched, now or when there is a descriptor for that.
     pub(crate) fn watch_thread_again(&mut self, pid: i32, tid: i32) {
-        let waits = self.node.place_of_thread(pid, tid).is_some() && !self.threads.contains_key(&(pid, tid));
+        let waits = self.node.place_of_thread(pid, tid).is_some()
+            && !self.threads.contains_key(&(pid, tid));
         match waits.then(|| self.watch_thread(pid, tid)) {
             None | Some(Ok(())) => {}
             Some(Err(Errno::SRCH)) => self.thread_died(pid, tid),
@@ -171,7 +176,8 @@ impl Server {
 
     /// Watches a process that could not be watched before.
     pub(crate) fn watch_again(&mut self, pid: i32) {
-        let Some(endpoint) = self.node.place_of(pid).and_then(|place| self.node.endpoint(place)) else {
+        let Some(endpoint) = self.node.place_of(pid).and_then(|place| self.node.endpoint(place))
+        else {
             return;
         };
         let started = endpoint.member.token;
@@ -239,7 +245,9 @@ impl Server {
 
     fn finish_vm_if_empty(&mut self, vm: i32) {
         let info = self.node.vm_info(vm, &m3ipc_model::tables::Cred::new(0, 0, 0));
-        let done = info.is_ok_and(|info| info.bound == 0 && info.state == m3ipc_model::tables::VmState::Ending);
+        let done = info.is_ok_and(|info| {
+            info.bound == 0 && info.state == m3ipc_model::tables::VmState::Ending
+        });
         if !done || self.node.finish_end(vm).is_err() {
             return;
         }
@@ -272,7 +280,8 @@ impl Server {
     /// Asks another's endpoint to leave.
     pub(crate) fn ask_to_leave(&mut self, place: Place) {
         if let Some(token) = self.present.get(&place).copied() {
-            if let Some(pages) = self.connections.get(&token).and_then(|connection| connection.pages.as_ref())
+            if let Some(pages) =
+                self.connections.get(&token).and_then(|connection| connection.pages.as_ref())
             {
                 pages.desk.raise(FLAG_UNBOUND);
             }

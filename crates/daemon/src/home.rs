@@ -8,8 +8,8 @@
 //! ```
 
 use crate::settings::Settings;
-use m3ipc_sys::Errno;
 use m3ipc::runtime::{self, DirectoryError};
+use m3ipc_sys::Errno;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions, Permissions};
 use std::os::fd::OwnedFd;
@@ -117,7 +117,10 @@ fn lock(directory: &Path) -> Result<File, HomeError> {
             Ok(()) => {}
             Err(Errno::AGAIN) => {
                 let pid = std::fs::read_to_string(&path).unwrap_or_default();
-                return Err(HomeError::Busy { path: directory.to_owned(), pid: pid.trim().to_owned() });
+                return Err(HomeError::Busy {
+                    path: directory.to_owned(),
+                    pid: pid.trim().to_owned(),
+                });
             }
             Err(errno) => return Err(system("cannot lock", &path)(errno.into())),
         }
@@ -125,7 +128,8 @@ fn lock(directory: &Path) -> Result<File, HomeError> {
         if is_same_file(&lock, &path) {
             let pid = format!("{}\n", std::process::id());
             lock.set_len(0).map_err(system("cannot write", &path))?;
-            std::io::Write::write_all(&mut &lock, pid.as_bytes()).map_err(system("cannot write", &path))?;
+            std::io::Write::write_all(&mut &lock, pid.as_bytes())
+                .map_err(system("cannot write", &path))?;
             return Ok(lock);
         }
     }
@@ -144,8 +148,8 @@ fn own_listener(directory: &Path, for_all: bool) -> Result<OwnedFd, HomeError> {
     let path = runtime::socket(directory);
     let fresh = directory.join("m3d.sock.new");
     let _ = std::fs::remove_file(&fresh);
-    let listener =
-        m3ipc_sys::listen(&fresh).map_err(|errno| system("cannot listen at", &fresh)(errno.into()))?;
+    let listener = m3ipc_sys::listen(&fresh)
+        .map_err(|errno| system("cannot listen at", &fresh)(errno.into()))?;
     let mode = if for_all { 0o666 } else { 0o600 };
     std::fs::set_permissions(&fresh, Permissions::from_mode(mode))
         .map_err(system("cannot set the mode of", &fresh))?;

@@ -36,8 +36,9 @@ impl Server {
         }
         let Err(cause) = self.journal.reserve() else { return true };
         let directory = self.home.path.display().to_string();
-        let why =
-            format!("the runtime directory {directory} has no room for the journal ({cause}); make some");
+        let why = format!(
+            "the runtime directory {directory} has no room for the journal ({cause}); make some"
+        );
         self.refuse(token, Code::NoMem, why);
         false
     }

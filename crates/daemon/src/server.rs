@@ -115,11 +115,13 @@ impl Server {
         let (node, takeovers) = match Node::replay(&records, Quota::default()) {
             Ok(node) => (node, 1),
             Err(_none) => {
-                let (nodeid, limits) = settings::join(&settings.node, &m3ipc_wire::NodeParams::default())?;
+                let (nodeid, limits) =
+                    settings::join(&settings.node, &m3ipc_wire::NodeParams::default())?;
                 (Node::new(nodeid, limits, Quota::default()), 0)
             }
         };
-        let journal = Journal::begin(&home.journal(), &node.snapshot()).map_err(system("the journal"))?;
+        let journal =
+            Journal::begin(&home.journal(), &node.snapshot()).map_err(system("the journal"))?;
         let poll = Poll::new().map_err(system("a poll"))?;
         poll.add(&home.listener, LISTENER).map_err(system("a poll"))?;
         let ward = Ward::new().map_err(system("a pipe"))?;
@@ -214,7 +216,8 @@ impl Server {
                 Ok(socket) => self.welcome(socket),
                 Err(Errno::AGAIN) => return,
                 // The newcomer is told, with the one descriptor that is kept for that.
-                Err(Errno::MFILE | Errno::NFILE) if self.spare.refuse_newcomer(&self.home.listener) => {}
+                Err(Errno::MFILE | Errno::NFILE)
+                    if self.spare.refuse_newcomer(&self.home.listener) => {}
                 Err(errno) => {
                     tracing::warn!(%errno, "cannot accept a connection");
                     // The newcomer still waits: without a pause we would do nothing else.
@@ -267,11 +270,12 @@ impl Server {
             if connection.is_full {
                 return;
             }
-            let packet = match m3ipc_sys::receive_packet(&connection.socket, &mut buffer, false, false) {
-                Ok(packet) => packet,
-                Err(Errno::AGAIN | Errno::INTR) => return,
-                Err(_) => return self.close(event.token),
-            };
+            let packet =
+                match m3ipc_sys::receive_packet(&connection.socket, &mut buffer, false, false) {
+                    Ok(packet) => packet,
+                    Err(Errno::AGAIN | Errno::INTR) => return,
+                    Err(_) => return self.close(event.token),
+                };
             // A child that inherited the socket must not speak for its parent.
             let stranger = packet.sender_pid != Some(connection.cred.pid);
             if packet.bytes == 0 || packet.truncated || stranger {
@@ -364,10 +368,14 @@ impl Server {
             self.node.cancel_wait(*ticket);
         }
         self.end_traces_of(token);
-        if let Some(place) = connection.place.filter(|place| self.present.get(place) == Some(&token)) {
+        if let Some(place) =
+            connection.place.filter(|place| self.present.get(place) == Some(&token))
+        {
             self.present.remove(&place);
             // It was there before, and its owner had no room for the pages: it may come again.
-            if let Some(pages) = connection.pages.as_ref().filter(|pages| pages.is_return && !pages.sealed) {
+            if let Some(pages) =
+                connection.pages.as_ref().filter(|pages| pages.is_return && !pages.sealed)
+            {
                 self.tell_tickets(&pages.told, place.address.0);
             } else if let Ok(deaths) = self.node.unbind(place) {
                 self.bury(&deaths);
@@ -415,9 +423,14 @@ impl Server {
                 self.ward.forget(token);
             }
         }
-        let waiting = [Deferred::Contact(place), Deferred::Berth(place)].map(|what| self.waiting_for(what));
+        let waiting =
+            [Deferred::Contact(place), Deferred::Berth(place)].map(|what| self.waiting_for(what));
         for token in waiting.into_iter().flatten() {
-            self.refuse(token, m3ipc_abi::Code::DstDied, format_args!("endpoint {} died", place.address));
+            self.refuse(
+                token,
+                m3ipc_abi::Code::DstDied,
+                format_args!("endpoint {} died", place.address),
+            );
         }
     }
 
@@ -464,7 +477,9 @@ impl Server {
                 }
                 Alarm::VmGrace(vm) => self.kill_members(vm),
                 // Not who came to the place since: a system slot's next holder has the same address.
-                Alarm::UnbindGrace(place, holder) if self.present.get(&place).copied() == holder => {
+                Alarm::UnbindGrace(place, holder)
+                    if self.present.get(&place).copied() == holder =>
+                {
                     self.force_unbind(place);
                 }
                 Alarm::UnbindGrace(..) => {}

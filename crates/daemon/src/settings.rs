@@ -129,7 +129,9 @@ pub enum SettingsError {
         nodes: i32,
     },
     /// `--sock-network` is no network.
-    #[error("sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and no host, as 192.168.0.0/24")]
+    #[error(
+        "sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and no host, as 192.168.0.0/24"
+    )]
     SockNetwork(String),
     /// `--idle-exit` is neither a number nor `never`.
     #[error("idle-exit is {0:?}; give a number of seconds or `never`")]
@@ -162,7 +164,10 @@ impl Settings {
     ///
     /// # Errors
     /// [`SettingsError`], for the first thing that is wrong.
-    pub fn resolve(args: &Args, env: &dyn Fn(&str) -> Option<String>) -> Result<Self, SettingsError> {
+    pub fn resolve(
+        args: &Args,
+        env: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, SettingsError> {
         let file = read_file(args)?;
         let number = |flag: Option<i32>, file: Option<i32>, name: &str| match flag.or(file) {
             Some(value) => Ok(Some(value)),
@@ -190,7 +195,11 @@ impl Settings {
             sock_network: parse_network(args.sock_network.clone().or(file.sock_network))?,
             idle_exit_ns: parse_idle(&idle)?,
             uninitialised: args.uninitialised,
-            log_level: args.log_level.clone().or(file.log_level).unwrap_or_else(|| "info".to_owned()),
+            log_level: args
+                .log_level
+                .clone()
+                .or(file.log_level)
+                .unwrap_or_else(|| "info".to_owned()),
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
         })
     }
@@ -209,7 +218,10 @@ fn read_file(args: &Args) -> Result<File, SettingsError> {
     toml::from_str(&text).map_err(|cause| SettingsError::Malformed { path: path.clone(), cause })
 }
 
-fn env_number(env: &dyn Fn(&str) -> Option<String>, name: &str) -> Result<Option<i32>, SettingsError> {
+fn env_number(
+    env: &dyn Fn(&str) -> Option<String>,
+    name: &str,
+) -> Result<Option<i32>, SettingsError> {
     let Some(value) = env(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     let number = value.trim().parse();
     number.map(Some).map_err(|_cause| SettingsError::NotANumber { name: name.to_owned(), value })
@@ -234,7 +246,10 @@ fn parse_idle(text: &str) -> Result<Option<u64>, SettingsError> {
 ///
 /// # Errors
 /// [`SettingsError::Limits`] and [`SettingsError::NodeId`].
-pub(crate) fn join(settings: &NodeParams, program: &NodeParams) -> Result<(i32, NodeLimits), SettingsError> {
+pub(crate) fn join(
+    settings: &NodeParams,
+    program: &NodeParams,
+) -> Result<(i32, NodeLimits), SettingsError> {
     let default = NodeLimits::DEFAULT;
     let limits = NodeLimits {
         vms: settings.vms.or(program.vms).unwrap_or(default.vms),
@@ -266,7 +281,8 @@ mod tests {
     fn flags_beat_the_environment_and_the_environment_beats_the_program() {
         let args = Args { nodeid: Some(3), ..Args::default() };
         let settings = resolve(&args, &[("M3_NODEID", "4"), ("M3_PROCS", "100")]).unwrap();
-        let program = NodeParams { nodeid: Some(5), procs: Some(7), vms: Some(2), ..NodeParams::default() };
+        let program =
+            NodeParams { nodeid: Some(5), procs: Some(7), vms: Some(2), ..NodeParams::default() };
         let (nodeid, limits) = join(&settings.node, &program).unwrap();
         assert_eq!((nodeid, limits.procs, limits.vms), (3, 100, 2));
     }
@@ -274,12 +290,18 @@ mod tests {
     #[test]
     fn each_value_is_checked_wherever_it_comes_from() {
         let wrong = Args { nodeid: Some(32), ..Args::default() };
-        assert!(matches!(resolve(&wrong, &[]), Err(SettingsError::NodeId { nodeid: 32, nodes: 32 })));
+        assert!(matches!(
+            resolve(&wrong, &[]),
+            Err(SettingsError::NodeId { nodeid: 32, nodes: 32 })
+        ));
         assert!(matches!(
             resolve(&Args::default(), &[("M3_VMS", "many")]),
             Err(SettingsError::NotANumber { .. })
         ));
-        assert!(matches!(resolve(&Args::default(), &[("M3_VMS", "0")]), Err(SettingsError::Limits(_))));
+        assert!(matches!(
+            resolve(&Args::default(), &[("M3_VMS", "0")]),
+            Err(SettingsError::Limits(_))
+        ));
         let idle = Args { idle_exit: Some("soon".to_owned()), ..Args::default() };
         assert!(matches!(resolve(&idle, &[]), Err(SettingsError::IdleExit(_))));
     }

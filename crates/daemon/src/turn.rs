@@ -59,7 +59,8 @@ impl Server {
             if let Some(Source::Connection) = self.sources.get(&event.token) {
                 connections += 1;
                 let connection = self.connections.get(&event.token);
-                served_in.insert(event.token, connection.map_or(0, |connection| connection.served_in));
+                served_in
+                    .insert(event.token, connection.map_or(0, |connection| connection.served_in));
             }
         }
         if ready.len() > 1 {

@@ -106,8 +106,9 @@ impl Ward {
 
     /// A room with a free bed; a new one where there is none.
     fn room(&mut self) -> Option<Arc<Room>> {
-        let has_room =
-            |room: &&Arc<Room>| room.beds().len() < BEDS_PER_ROOM && !room.closed.load(Ordering::Relaxed);
+        let has_room = |room: &&Arc<Room>| {
+            room.beds().len() < BEDS_PER_ROOM && !room.closed.load(Ordering::Relaxed)
+        };
         if let Some(room) = self.rooms.iter().find(has_room) {
             return Some(Arc::clone(room));
         }

@@ -22,12 +22,15 @@ mod window;
 
 pub use atom::{Page, View, Word32, Word64};
 pub use desk::{
-    Blocked, Counter, DESK_BYTES, DESK_PULSE, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN, Verb,
+    Blocked, Counter, DESK_BYTES, DESK_PULSE, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN,
+    Verb,
 };
 pub use hints::{HINTS_BYTES, HINTS_MAX, Hints};
 pub use link::{Answer, Arrival, Cargo, Incoming, LINK_BYTES, Link, Side};
 pub use pace::{Pace, Patience, Step, Strategy};
 pub use slot::{Broken, Kind, State};
 pub use status::{Mode, PeerStatus, STATUS_BYTES, Status, WATCH_MAX};
-pub use trace::{TRACE_SLOTS, TraceHalf, TraceRecord, TraceRing, TraceView, TraceWhat, trace_bytes};
+pub use trace::{
+    TRACE_SLOTS, TraceHalf, TraceRecord, TraceRing, TraceView, TraceWhat, trace_bytes,
+};
 pub use window::{Command, HALF_BYTES, Outcome, ServedWindow, WINDOW_BYTES, What, Window};

@@ -438,7 +438,11 @@ impl<P: Page> Link<P> {
         self.page.word32(line).swap(0, Ordering::SeqCst);
         let argument = self.page.word64(line + ARGUMENT);
         // A locked exchange only where there is something to exchange.
-        Some(if argument.load(Ordering::Relaxed) == 0 { 0 } else { argument.swap(0, Ordering::Relaxed) })
+        Some(if argument.load(Ordering::Relaxed) == 0 {
+            0
+        } else {
+            argument.swap(0, Ordering::Relaxed)
+        })
     }
 
     /// The word this side sleeps on.

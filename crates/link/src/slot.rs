@@ -164,7 +164,9 @@ pub fn is_taken(word: &impl Word64, full: State) -> Result<bool, Broken> {
 pub fn withdraw(word: &impl Word64, full: State) -> Result<bool, Broken> {
     match word.compare_exchange(full.encode(), full.in_phase(Phase::Empty).encode()) {
         Ok(_) => Ok(true),
-        Err(_) => is_taken(word, full).and_then(|taken| if taken { Ok(false) } else { Err(Broken) }),
+        Err(_) => {
+            is_taken(word, full).and_then(|taken| if taken { Ok(false) } else { Err(Broken) })
+        }
     }
 }
 

@@ -134,7 +134,8 @@ impl TraceRecord {
         let there = |distance: Option<u64>| distance.map_or(0, |ticks| ticks.max(1));
         let (took, base, distances) = match self.half {
             TraceHalf::Gave { begun, ready, published, wake } => {
-                let wake = wake.map(|(from, to)| (distance(published, from), distance(published, to)));
+                let wake =
+                    wake.map(|(from, to)| (distance(published, from), distance(published, to)));
                 let parts = [
                     distance(begun, published),
                     distance(ready, published),
@@ -304,7 +305,8 @@ impl<V: View> TraceView<V> {
         if !written(Ordering::Acquire) {
             return Found::Overwritten;
         }
-        let words = core::array::from_fn(|at| self.view.load64(slot + 8 + 8 * at, Ordering::Relaxed));
+        let words =
+            core::array::from_fn(|at| self.view.load64(slot + 8 + 8 * at, Ordering::Relaxed));
         fence(Ordering::Acquire); // pairs with the fence of `write`
         if written(Ordering::Relaxed) { Found::Record(words) } else { Found::Overwritten }
     }

@@ -103,9 +103,15 @@ fn explore(model: Model, weakness: Option<Weakness>) -> Outcome {
         }));
         let failure = checked.err().map(|panic| {
             let said = panic.downcast_ref::<String>().cloned();
-            said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
+            said.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()))
+                .unwrap_or_default()
         });
-        Outcome { interleavings: RUNS.get(), ends: weak::noted_ends(), sites: weak::noted_sites(), failure }
+        Outcome {
+            interleavings: RUNS.get(),
+            ends: weak::noted_ends(),
+            sites: weak::noted_sites(),
+            failure,
+        }
     });
     exploring.join().expect("panics are caught inside")
 }
@@ -119,10 +125,13 @@ fn say(line: &str) {
 fn models_hold() {
     let only = std::env::var("M3_LOOM_MODEL").ok();
     let mut failed = Vec::new();
-    for model in MODELS.iter().filter(|model| only.as_deref().is_none_or(|only| only == model.name)) {
+    for model in MODELS.iter().filter(|model| only.as_deref().is_none_or(|only| only == model.name))
+    {
         let began = Instant::now();
         let outcome = explore(*model, None);
-        let bound = model.bound.map_or("no bound".to_owned(), |bound| format!("at most {bound} preemptions"));
+        let bound = model
+            .bound
+            .map_or("no bound".to_owned(), |bound| format!("at most {bound} preemptions"));
         let ends = match outcome.ends.len() {
             0 => String::new(),
             ends => format!(", {ends} ends"),
@@ -178,9 +187,11 @@ const ORDERS_TOLD: usize = 3;
 #[test]
 fn weakenings_are_caught() {
     let began = Instant::now();
-    let seen: Vec<_> = MODELS.iter().map(|model| (*model, explore(bounded(*model, 1), None).sites)).collect();
+    let seen: Vec<_> =
+        MODELS.iter().map(|model| (*model, explore(bounded(*model, 1), None).sites)).collect();
     let sites: BTreeSet<Site> = seen.iter().flat_map(|(_, sites)| sites.iter().copied()).collect();
-    let (orders, lines): (Vec<Site>, Vec<Site>) = sites.into_iter().partition(|site| site.cut == Cut::Order);
+    let (orders, lines): (Vec<Site>, Vec<Site>) =
+        sites.into_iter().partition(|site| site.cut == Cut::Order);
     // A weakened model panics; that it does is all one wants to know.
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_panic| {}));
@@ -222,5 +233,6 @@ fn bounded(model: Model, bound: usize) -> Model {
 fn notice(model: Model, weakness: Weakness) -> Option<String> {
     let failure = explore(model, Some(weakness)).failure?;
     let reason = failure.split([';', '\n']).next().unwrap_or_default();
-    (!reason.contains("exceeded maximum number of branches")).then(|| format!("{}: {reason}", model.name))
+    (!reason.contains("exceeded maximum number of branches"))
+        .then(|| format!("{}: {reason}", model.name))
 }

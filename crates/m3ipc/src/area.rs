@@ -103,7 +103,8 @@ impl AreaConfig {
     /// The limit in whole pages.
     pub(crate) fn rounded(&self) -> AreaParams {
         let step = if self.params.huge { 2 << 20 } else { 4096 };
-        let limit_bytes = self.params.limit_bytes.checked_next_multiple_of(step).unwrap_or(u64::MAX);
+        let limit_bytes =
+            self.params.limit_bytes.checked_next_multiple_of(step).unwrap_or(u64::MAX);
         AreaParams { limit_bytes, ..self.params.clone() }
     }
 }
@@ -209,7 +210,8 @@ impl Area {
     pub fn prefault(&self, bytes: u64) -> Result<(), AreaError> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         self.inner.ground.mapping().prefault(0, bytes).map_err(|errno| {
-            Fail::new(Code::Inval, format!("{bytes} bytes cannot be mapped at once: {errno}")).into()
+            Fail::new(Code::Inval, format!("{bytes} bytes cannot be mapped at once: {errno}"))
+                .into()
         })
     }
 
@@ -219,7 +221,9 @@ impl Area {
     /// [`AreaError`] where a block is being written here.
     pub fn renounce_writing(&self) -> Result<(), AreaError> {
         self.inner.ground.renounce_writing(&self.inner.memory).map_err(|errno| {
-            let why = format!("writing cannot be renounced: {errno}; release the blocks that are held here");
+            let why = format!(
+                "writing cannot be renounced: {errno}; release the blocks that are held here"
+            );
             Fail::new(Code::Busy, why).into()
         })
     }
@@ -236,7 +240,9 @@ impl Area {
                 let why = "somebody can still write in the area: it has not renounced writing";
                 Err(Fail::new(Code::Busy, why).into())
             }
-            Err(errno) => Err(Fail::new(Code::Perm, format!("this area cannot be sealed: {errno}")).into()),
+            Err(errno) => {
+                Err(Fail::new(Code::Perm, format!("this area cannot be sealed: {errno}")).into())
+            }
             Ok(()) if self.is_sealed() => Ok(()),
             Ok(()) => Err(Fail::new(Code::Perm, "the kernel did not keep the seal").into()),
         }

@@ -26,7 +26,8 @@ impl AsyncEndpoint {
     /// # Panics
     /// Outside a tokio runtime with I/O enabled.
     pub fn new(mut endpoint: Endpoint) -> Result<Self, NodeError> {
-        let failed = |cause: std::io::Error| NodeError { code: Code::NoMem, why: cause.to_string() };
+        let failed =
+            |cause: std::io::Error| NodeError { code: Code::NoMem, why: cause.to_string() };
         let fd = endpoint.fd()?.as_fd().try_clone_to_owned().map_err(failed)?;
         // Deprecated for types whose descriptor can change under it; an OwnedFd's cannot.
         #[allow(deprecated)]
@@ -63,7 +64,11 @@ impl AsyncEndpoint {
     ///
     /// # Errors
     /// [`SendRecError`]
-    pub async fn sendrec(&mut self, to: Address, message: &Message) -> Result<Message, SendRecError> {
+    pub async fn sendrec(
+        &mut self,
+        to: Address,
+        message: &Message,
+    ) -> Result<Message, SendRecError> {
         let pending = self.endpoint.begin_request(to, message)?;
         let mut call = Call { owner: self, pending: Some(pending) };
         loop {

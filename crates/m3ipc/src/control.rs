@@ -77,7 +77,11 @@ impl Control {
         Ok((control, reply, fds))
     }
 
-    fn connect_saying(directory: &Path, absent: Absent, more: Option<&Request>) -> Result<Self, Fail> {
+    fn connect_saying(
+        directory: &Path,
+        absent: Absent,
+        more: Option<&Request>,
+    ) -> Result<Self, Fail> {
         let mut daemon = String::new();
         for _ in 0..LEAVING_TRIES {
             match Self::greet(directory, absent, more) {
@@ -110,7 +114,9 @@ impl Control {
         match control.hello(more) {
             Ok(Reply::Welcome { .. }) => Ok(control),
             Ok(_) => Err(unexpected()),
-            Err(fail) if fail.code == Code::NotConn => Err(Fail::new(Code::NotConn, daemon(&control))),
+            Err(fail) if fail.code == Code::NotConn => {
+                Err(Fail::new(Code::NotConn, daemon(&control)))
+            }
             Err(fail) if fail.code == Code::Version => {
                 let why = format!(
                     "the node daemon ({}) does not match this program, which speaks version {VERSION}: {}; end \
@@ -200,7 +206,10 @@ impl Control {
 
     /// Asks, and does not wait for a daemon that is stopped: for questions in
     /// the middle of calls that have limits of their own.
-    pub(crate) fn request_soon(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+    pub(crate) fn request_soon(
+        &mut self,
+        request: &Request,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.request_until(request, m3ipc_sys::monotonic_ns() + SOON_NS)
     }
 
@@ -390,8 +399,7 @@ fn no_descriptors() -> Fail {
 
 /// There is no room for a frame of the daemon's.
 fn no_memory() -> Fail {
-    let why =
-        "this process has no memory left to hear the node daemon; free some, or raise its limit (ulimit -v)";
+    let why = "this process has no memory left to hear the node daemon; free some, or raise its limit (ulimit -v)";
     Fail::new(Code::NoMem, why)
 }
 
@@ -422,7 +430,9 @@ fn reach(directory: &Path, absent: Absent) -> Result<OwnedFd, Fail> {
         loop {
             match m3ipc_sys::connect(&path) {
                 Ok(socket) => return Ok(socket),
-                Err(errno) if m3ipc_sys::monotonic_ns() > deadline_ns => return Err(unreachable(&path, errno)),
+                Err(errno) if m3ipc_sys::monotonic_ns() > deadline_ns => {
+                    return Err(unreachable(&path, errno));
+                }
                 Err(_) if m3ipc_sys::monotonic_ns() > again_ns => break,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),
             }
@@ -434,10 +444,13 @@ fn unreachable(path: &Path, errno: Errno) -> Fail {
     if matches!(errno, Errno::MFILE | Errno::NFILE) {
         return Fail::new(
             Code::NoMem,
-            format!("no descriptor for a connection to the node daemon: {errno}; raise `ulimit -n`"),
+            format!(
+                "no descriptor for a connection to the node daemon: {errno}; raise `ulimit -n`"
+            ),
         );
     }
-    let why = format!("no node daemon answers at {}: {errno}; start one with `m3 up`", path.display());
+    let why =
+        format!("no node daemon answers at {}: {errno}; start one with `m3 up`", path.display());
     let code = if errno == Errno::ACCESS { Code::Privileges } else { Code::DrvsInit };
     Fail::new(code, why)
 }

@@ -33,18 +33,22 @@ pub mod trace;
 
 pub use area::{Area, AreaConfig, AreaError, Block, Pages, Plain, Unsent};
 pub use endpoint::{
-    Audience, Endpoint, Given, Grant, Hold, Identity, Loan, Location, Long, PendingRequest, Rights, Source,
+    Audience, Endpoint, Given, Grant, Hold, Identity, Loan, Location, Long, PendingRequest, Rights,
+    Source,
 };
 pub use error::{
-    BindError, CallError, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError, SendError,
-    SendRecError,
+    BindError, CallError, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError,
+    SendError, SendRecError,
 };
 pub use m3ipc_abi::{
-    ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NONE, SELF, SYSTEM, Slot,
+    ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NONE, SELF,
+    SYSTEM, Slot,
 };
 pub use m3ipc_area::Kind;
 pub use m3ipc_link::Strategy;
 pub use m3ipc_sys::{Bytes, Room};
-pub use m3ipc_wire::{AreaAudience, AreaInfo, EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo};
+pub use m3ipc_wire::{
+    AreaAudience, AreaInfo, EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo,
+};
 pub use node::{Node, Vm, VmConfig};
 pub use timeout::Timeout;

@@ -5,7 +5,9 @@ use crate::endpoint::{self, Endpoint};
 use crate::error::{BindError, Fail, NodeError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code};
-use m3ipc_wire::{BindKind, EndpointInfo, NodeInfo, NodeParams, Privileges, Reply, Request, VmInfo, VmParams};
+use m3ipc_wire::{
+    BindKind, EndpointInfo, NodeInfo, NodeParams, Privileges, Reply, Request, VmInfo, VmParams,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -288,7 +290,12 @@ impl Node {
     ///
     /// # Errors
     /// As [`unbind`](Self::unbind); -61 where the limit passed, -4 where a signal was handled.
-    pub fn unbind_timeout(&mut self, vm: i32, address: Address, limit: Timeout) -> Result<(), NodeError> {
+    pub fn unbind_timeout(
+        &mut self,
+        vm: i32,
+        address: Address,
+        limit: Timeout,
+    ) -> Result<(), NodeError> {
         let request = Request::Unbind { vm, address: address.0 };
         self.control.request_until(&request, limit.deadline().at_ns)?;
         Ok(())

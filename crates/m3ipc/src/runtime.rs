@@ -10,7 +10,9 @@ pub const SYSTEM_DIRECTORY: &str = "/run/m3";
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// It cannot be made or looked at.
-    #[error("the runtime directory {path} cannot be used: {cause}; name another one with M3_RUNTIME_DIR")]
+    #[error(
+        "the runtime directory {path} cannot be used: {cause}; name another one with M3_RUNTIME_DIR"
+    )]
     Unusable {
         /// Which.
         path: PathBuf,

@@ -59,8 +59,9 @@ pub(crate) fn daemon(directory: &Path, uninitialised: bool) -> Result<(), Fail> 
             Code::DrvsInit,
             format!("{} did not start ({status}); run it by hand to see why", program.display()),
         )),
-        Err(cause) => {
-            Err(Fail::new(Code::DrvsInit, format!("{} cannot be started: {cause}", program.display())))
-        }
+        Err(cause) => Err(Fail::new(
+            Code::DrvsInit,
+            format!("{} cannot be started: {cause}", program.display()),
+        )),
     }
 }

@@ -30,7 +30,10 @@ impl Timeout {
             Self::Now => Deadline { at_ns: 0, no_wait: true },
             Self::After(limit) => {
                 let limit_ns = u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX);
-                Deadline { at_ns: m3ipc_sys::monotonic_ns().saturating_add(limit_ns), no_wait: false }
+                Deadline {
+                    at_ns: m3ipc_sys::monotonic_ns().saturating_add(limit_ns),
+                    no_wait: false,
+                }
             }
             Self::Never => Deadline::NEVER,
         }

@@ -103,7 +103,9 @@ impl Trace {
     /// [`NodeError`] with -318 where the daemon has gone: the trace is over, to be begun anew.
     pub fn poll(&mut self, mut take: impl FnMut(Address, TraceRecord)) -> Result<u64, NodeError> {
         self.hear().map_err(|fail| match fail.code {
-            Code::NotConn => Fail::new(Code::DrvsInit, "the node daemon has gone, and the trace with it"),
+            Code::NotConn => {
+                Fail::new(Code::DrvsInit, "the node daemon has gone, and the trace with it")
+            }
             _ => fail,
         })?;
         let mut read = 0;
@@ -129,7 +131,12 @@ impl Trace {
                     let memory = fds.into_iter().next();
                     match memory.and_then(|memory| TraceView::map(memory).ok()) {
                         Some(view) => {
-                            self.rings.push(Ring { address: Address(address), pid, view, gone: false });
+                            self.rings.push(Ring {
+                                address: Address(address),
+                                pid,
+                                view,
+                                gone: false,
+                            });
                         }
                         None => self.missed += 1,
                     }

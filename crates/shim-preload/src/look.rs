@@ -25,8 +25,14 @@ pub fn known(fd: c_int) -> Option<&'static Talk> {
 pub fn option(fd: c_int, level: c_int, name: c_int) -> Result<c_int, c_int> {
     let mut value: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
-    let words =
-        [fd as usize, level as usize, name as usize, &raw mut value as usize, &raw mut length as usize, 0];
+    let words = [
+        fd as usize,
+        level as usize,
+        name as usize,
+        &raw mut value as usize,
+        &raw mut length as usize,
+        0,
+    ];
     unsafe { crate::raw(libc::SYS_getsockopt, words) }.map(|_zero| value)
 }
 
@@ -81,8 +87,9 @@ fn first(fd: c_int) -> Option<&'static Talk> {
     let odd = PLAIN_OPTIONS
         .iter()
         .any(|&(level, name, plain)| option(fd, level, name).is_ok_and(|value| value != plain));
-    let has =
-        |name: c_int, least: c_int| option(fd, libc::SOL_SOCKET, name).is_ok_and(|value| value >= least);
+    let has = |name: c_int, least: c_int| {
+        option(fd, libc::SOL_SOCKET, name).is_ok_and(|value| value >= least)
+    };
     let odd_unix = domain == libc::AF_UNIX
         && (has(libc::SO_PASSCRED, 1) || has(libc::SO_PASSSEC, 1) || has(libc::SO_PEEK_OFF, 0));
     if odd || odd_unix {
@@ -124,7 +131,8 @@ pub fn pin(fd: c_int, reason: Pin, drop: bool) -> bool {
             clean
         }
         entry @ (Entry::Unknown | Entry::Born { .. })
-            if option(fd, libc::SOL_SOCKET, libc::SO_TYPE).is_ok_and(|kind| kind == libc::SOCK_STREAM) =>
+            if option(fd, libc::SOL_SOCKET, libc::SO_TYPE)
+                .is_ok_and(|kind| kind == libc::SOCK_STREAM) =>
         {
             pinned_before(fd, entry, reason);
             true
@@ -157,7 +165,8 @@ impl Name {
     /// Asks the kernel with this call.
     pub fn of_raw(&mut self, call: libc::c_long, fd: c_int) -> bool {
         self.length = self.bytes.len() as socklen_t;
-        let words = [fd as usize, self.bytes.as_mut_ptr() as usize, &raw mut self.length as usize, 0, 0, 0];
+        let words =
+            [fd as usize, self.bytes.as_mut_ptr() as usize, &raw mut self.length as usize, 0, 0, 0];
         let found = unsafe { crate::raw(call, words) }.is_ok();
         if !found {
             self.length = 0;

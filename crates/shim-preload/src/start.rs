@@ -39,11 +39,19 @@ unsafe extern "C" fn start(_argc: c_int, argv: *const *const c_char, envp: *cons
     }
 }
 
-unsafe extern "C-unwind" fn wait_recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {
+unsafe extern "C-unwind" fn wait_recvmsg(
+    fd: c_int,
+    message: *mut libc::msghdr,
+    flags: c_int,
+) -> isize {
     next::recvmsg(fd, message, flags)
 }
 
-unsafe extern "C-unwind" fn wait_sendmsg(fd: c_int, message: *const libc::msghdr, flags: c_int) -> isize {
+unsafe extern "C-unwind" fn wait_sendmsg(
+    fd: c_int,
+    message: *const libc::msghdr,
+    flags: c_int,
+) -> isize {
     next::sendmsg(fd, message, flags)
 }
 
@@ -51,7 +59,11 @@ unsafe extern "C-unwind" fn wait_sendmsg(fd: c_int, message: *const libc::msghdr
 pub unsafe fn variable(mut envp: *const *const c_char, name: &str) -> Option<&'static CStr> {
     while !envp.is_null() && !(*envp).is_null() {
         let entry = CStr::from_ptr(*envp);
-        if entry.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.first() == Some(&b'=')) {
+        if entry
+            .to_bytes()
+            .strip_prefix(name.as_bytes())
+            .is_some_and(|rest| rest.first() == Some(&b'='))
+        {
             return Some(CStr::from_ptr((*envp).add(name.len() + 1)));
         }
         envp = envp.add(1);
@@ -83,7 +95,8 @@ unsafe fn program(room: &mut [u8; 256], argv: *const *const c_char) -> &str {
 
 /// Bytes of the counters' path, with its end.
 const ROOM: usize = 512;
-static PATH: [core::sync::atomic::AtomicU8; ROOM] = [const { core::sync::atomic::AtomicU8::new(0) }; ROOM];
+static PATH: [core::sync::atomic::AtomicU8; ROOM] =
+    [const { core::sync::atomic::AtomicU8::new(0) }; ROOM];
 static PATH_BYTES: AtomicUsize = AtomicUsize::new(0);
 
 fn keep_path(path: &[u8]) {
@@ -103,13 +116,15 @@ fn show_counters() {
     }
     let path = PATH.as_ptr() as usize;
     let flags = (libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK) as usize;
-    let Ok(fd) = (unsafe { crate::raw(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]) })
+    let Ok(fd) =
+        (unsafe { crate::raw(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]) })
     else {
         return;
     };
     let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
     // A file that is too short would kill the program where it is touched.
-    let room = unsafe { crate::raw(libc::SYS_lseek, [fd, 0, libc::SEEK_END as usize, 0, 0, 0]) }.unwrap_or(0);
+    let room = unsafe { crate::raw(libc::SYS_lseek, [fd, 0, libc::SEEK_END as usize, 0, 0, 0]) }
+        .unwrap_or(0);
     let map = [0, count::PAGE_BYTES, protection, libc::MAP_SHARED as usize, fd, 0];
     if room >= count::PAGE_BYTES
         && let Ok(at) = unsafe { crate::raw(libc::SYS_mmap, map) }
@@ -136,9 +151,12 @@ pub fn join_counters() {
 fn started() -> u64 {
     let mut text = [0_u8; 512];
     let path = c"/proc/self/stat".as_ptr() as usize;
-    let open = [libc::AT_FDCWD as usize, path, (libc::O_RDONLY | libc::O_CLOEXEC) as usize, 0, 0, 0];
+    let open =
+        [libc::AT_FDCWD as usize, path, (libc::O_RDONLY | libc::O_CLOEXEC) as usize, 0, 0, 0];
     let Ok(fd) = (unsafe { crate::raw(libc::SYS_openat, open) }) else { return 0 };
-    let read = unsafe { crate::raw(libc::SYS_read, [fd, text.as_mut_ptr() as usize, text.len(), 0, 0, 0]) };
+    let read = unsafe {
+        crate::raw(libc::SYS_read, [fd, text.as_mut_ptr() as usize, text.len(), 0, 0, 0])
+    };
     let _ = unsafe { crate::raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
     let text = core::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or("");
     // The name in brackets may hold anything; twenty words after it comes the start.

@@ -85,8 +85,10 @@ impl Entry {
 /// Makes room. Without it every descriptor is Plain, and the library does nothing.
 pub fn open() {
     let bytes = LIMIT * size_of::<AtomicU64>();
-    let (protection, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    let (protection, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+    );
     let words = [0, bytes, protection as usize, flags as usize, usize::MAX, 0];
     if let Ok(at) = unsafe { crate::raw(libc::SYS_mmap, words) } {
         WORDS.store(at as *mut AtomicU64, Ordering::Release);
@@ -161,7 +163,8 @@ pub fn closing(fd: c_int) -> bool {
 /// It has been closed; another thread may have got its number meanwhile, and said what it is.
 pub fn closed(fd: c_int) {
     if let Some(cell) = cell(fd) {
-        let _ = cell.compare_exchange(Entry::Closing.word(), 0, Ordering::AcqRel, Ordering::Acquire);
+        let _ =
+            cell.compare_exchange(Entry::Closing.word(), 0, Ordering::AcqRel, Ordering::Acquire);
     }
 }
 
@@ -198,7 +201,8 @@ pub fn close_all(first: usize, last: usize) {
 
 /// Every descriptor that has a talk.
 pub fn talks() -> impl Iterator<Item = (c_int, &'static Talk)> {
-    (0..top()).filter_map(|fd| if let Entry::Talk(talk) = get(fd) { Some((fd, talk)) } else { None })
+    (0..top())
+        .filter_map(|fd| if let Entry::Talk(talk) = get(fd) { Some((fd, talk)) } else { None })
 }
 
 /// `fd` no longer stands for this; `open` is the descriptor where it is still open. Another one that stands for the same.

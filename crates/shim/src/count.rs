@@ -174,7 +174,9 @@ pub fn join(process: u64, lives: impl Fn(u64) -> bool) {
     for place in &page.processes {
         let old = place.load(Ordering::Relaxed);
         let free = old == 0 || !lives(old);
-        if free && place.compare_exchange(old, process, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+        if free
+            && place.compare_exchange(old, process, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        {
             return;
         }
     }

@@ -82,8 +82,12 @@ impl<'a> Policy<'a> {
                 }
                 settings.ring_bytes = bytes;
             }
-            "ports" | "!ports" => return items(value).all(|item| range(item).is_some()).then_some(()),
-            "users" | "!users" => return items(value).all(|item| item.parse::<u32>().is_ok()).then_some(()),
+            "ports" | "!ports" => {
+                return items(value).all(|item| range(item).is_some()).then_some(());
+            }
+            "users" | "!users" => {
+                return items(value).all(|item| item.parse::<u32>().is_ok()).then_some(());
+            }
             "programs" | "!programs" | "paths" | "!paths" => {}
             _ => return None,
         }
@@ -103,8 +107,9 @@ impl<'a> Policy<'a> {
     /// Whether a TCP connection with these two ports may be upgraded.
     #[must_use]
     pub fn allows_ports(&self, one: u16, other: u16) -> bool {
-        let within =
-            |item: &str| range(item).is_some_and(|range| range.contains(&one) || range.contains(&other));
+        let within = |item: &str| {
+            range(item).is_some_and(|range| range.contains(&one) || range.contains(&other))
+        };
         self.passes("ports", "!ports", within)
     }
 

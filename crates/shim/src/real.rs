@@ -7,7 +7,10 @@
 //! # Safety
 //! A system call does what its number and its arguments say; each caller answers for them.
 #![allow(unsafe_code)]
-#![allow(clippy::cast_possible_truncation, reason = "a system call's words are those of the machine")]
+#![allow(
+    clippy::cast_possible_truncation,
+    reason = "a system call's words are those of the machine"
+)]
 
 use core::ffi::{c_int, c_long};
 

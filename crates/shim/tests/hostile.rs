@@ -64,7 +64,9 @@ fn exchange(ends: &[End; 2], dice: &mut Dice, right: &mut [u64; 2]) -> bool {
         let mut done = 0;
         while done < sent {
             match to.receive(&mut piece, 0) {
-                Ok(got) if got > 0 && data.get(done..done + got) == Some(&piece[..got]) => done += got,
+                Ok(got) if got > 0 && data.get(done..done + got) == Some(&piece[..got]) => {
+                    done += got
+                }
                 _ => return false,
             }
         }
@@ -102,7 +104,8 @@ fn whatever_lies_in_the_memory_ends_one_connection_at_most() {
         let pair = (1..64)
             .map(|number| FIRST + number * APART)
             .find(|at| {
-                word(at + 144).load(Ordering::Relaxed) == 0 && word(at + 512).load(Ordering::Relaxed) > 0
+                word(at + 144).load(Ordering::Relaxed) == 0
+                    && word(at + 512).load(Ordering::Relaxed) > 0
             })
             .expect("the pair of the bad connection, which nobody closed");
         for _ in 0..1 + dice.roll(6) {

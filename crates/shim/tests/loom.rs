@@ -324,7 +324,10 @@ fn event_loop(fenced: bool) {
         let has_bytes = all.way.tail() != receiver.head;
         let token = !all.way.kernel.lock().unwrap().is_empty();
         let mark = all.bits.load(Ordering::SeqCst) != 0;
-        assert!(!has_bytes || token || (mark && !asleep), "bytes lie there, and who sleeps is not called");
+        assert!(
+            !has_bytes || token || (mark && !asleep),
+            "bytes lie there, and who sleeps is not called"
+        );
         if asleep {
             get_up(&all.state, GENERATION);
         }

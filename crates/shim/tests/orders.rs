@@ -79,7 +79,8 @@ impl End {
         match self.talk.receive(self.fd.as_raw_fd(), &[part], flags) {
             Outcome::Kernel => {
                 // SAFETY: the buffer is live and of this length.
-                let got = unsafe { libc::recv(self.fd.as_raw_fd(), part.iov_base, part.iov_len, flags) };
+                let got =
+                    unsafe { libc::recv(self.fd.as_raw_fd(), part.iov_base, part.iov_len, flags) };
                 usize::try_from(got).map_or(Outcome::Failed(libc::EAGAIN), Outcome::Done)
             }
             other => other,
@@ -99,8 +100,9 @@ impl End {
                 header.msg_iov = parts.as_ptr().cast_mut();
                 header.msg_iovlen = parts.len();
                 // SAFETY: the header and the buffers are live.
-                let sent =
-                    unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) };
+                let sent = unsafe {
+                    libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT)
+                };
                 usize::try_from(sent).map_or(Outcome::Failed(libc::EAGAIN), Outcome::Done)
             }
             other => other,
@@ -175,7 +177,8 @@ fn play(fds: [OwnedFd; 2], steps: &[Step]) -> Result<(), TestCaseError> {
                 prop_assert!(!end.talk.has_bytes() || !end.queue.is_empty());
             }
             Step::Reopen { end } => {
-                ends[end].talk = candidate(ends[end].fd.as_raw_fd(), Birth::Found).expect("a stream socket");
+                ends[end].talk =
+                    candidate(ends[end].fd.as_raw_fd(), Birth::Found).expect("a stream socket");
             }
             Step::Pin { end } => {
                 if steps.len().is_multiple_of(4) {
@@ -185,7 +188,10 @@ fn play(fds: [OwnedFd; 2], steps: &[Step]) -> Result<(), TestCaseError> {
             }
         }
         for end in &ends {
-            prop_assert!(end.becomes_readable(!end.queue.is_empty()), "readable, or not, against the model");
+            prop_assert!(
+                end.becomes_readable(!end.queue.is_empty()),
+                "readable, or not, against the model"
+            );
         }
     }
     for end in &mut ends {
@@ -229,7 +235,8 @@ fn every_order_gives_the_bytes_that_were_sent_and_an_honest_descriptor() {
     std::fs::create_dir_all(&home).unwrap();
     // SAFETY: the only thread that looks at the environment.
     unsafe { std::env::set_var("M3_RUNTIME_DIR", &home) };
-    for (ring_bytes, always_token, spin_ns) in [(64, false, 0), (64, true, 0), (4096, false, 1000)] {
+    for (ring_bytes, always_token, spin_ns) in [(64, false, 0), (64, true, 0), (4096, false, 1000)]
+    {
         settle(Settings {
             ring_bytes,
             upgrade_after_calls: 0,
@@ -243,7 +250,11 @@ fn every_order_gives_the_bytes_that_were_sent_and_an_honest_descriptor() {
         proptest!(config.clone(), |(steps in prop::collection::vec(step(), 1..80))| { play(unix(), &steps)?; });
         proptest!(config, |(steps in prop::collection::vec(step(), 1..60))| { play(tcp(), &steps)?; });
     }
-    assert!(count::read(Count::RingBytes) > 100_000, "the rings carried {}", count::read(Count::RingBytes));
+    assert!(
+        count::read(Count::RingBytes) > 100_000,
+        "the rings carried {}",
+        count::read(Count::RingBytes)
+    );
     assert!(count::read(Count::Overflows) > 100 && count::read(Count::Nonsense) == 0);
     std::fs::remove_dir_all(&home).unwrap();
 }

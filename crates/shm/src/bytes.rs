@@ -27,7 +27,10 @@ const WORD_BYTES: usize = 8;
 /// Where it does not: offsets are our own constants and checked numbers, never a peer's.
 #[inline]
 fn run(start: *mut u8, length: usize, offset: usize, bytes: usize) -> *mut u8 {
-    assert!(offset.checked_add(bytes).is_some_and(|end| end <= length), "bytes outside their region");
+    assert!(
+        offset.checked_add(bytes).is_some_and(|end| end <= length),
+        "bytes outside their region"
+    );
     start.wrapping_add(offset)
 }
 
@@ -70,7 +73,8 @@ fn put_short(mut to: *mut u8, bytes: &[u8]) {
     if aligned {
         for chunk in words {
             // SAFETY: inside the checked run, aligned, only reached through atomics.
-            unsafe { &*to.cast::<AtomicU64>() }.store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
+            unsafe { &*to.cast::<AtomicU64>() }
+                .store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
             to = to.wrapping_add(WORD_BYTES);
         }
     }
@@ -161,7 +165,8 @@ mod tests {
     #[test]
     fn runs_of_any_length_at_any_offset_come_out_as_they_went_in() {
         let memory = m3ipc_sys::create_memory("m3-test", 8192).unwrap();
-        let (writer, reader) = (Shared::map(&memory, 8192).unwrap(), Observed::map(&memory, 8192).unwrap());
+        let (writer, reader) =
+            (Shared::map(&memory, 8192).unwrap(), Observed::map(&memory, 8192).unwrap());
         for length in (0..70).chain(126..200).chain([255, 256, 257, 1000, 4096]) {
             for offset in [0, 1, 7, 8, 4090] {
                 let sent: Vec<u8> = (1..=251).cycle().step_by(7).take(length).collect();
@@ -169,7 +174,10 @@ mod tests {
                 writer.put(offset, &sent);
                 let mut got = vec![0; length + 1];
                 reader.get(offset, &mut got);
-                assert!(got[..length] == sent[..] && got[length] == 0, "{length} bytes at {offset}");
+                assert!(
+                    got[..length] == sent[..] && got[length] == 0,
+                    "{length} bytes at {offset}"
+                );
             }
         }
     }

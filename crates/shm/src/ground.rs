@@ -56,7 +56,12 @@ impl Ground {
     ///
     /// # Errors
     /// Of [`FixedMapping::new`]; `ACCES` where it is mapped for reading and is to be written.
-    pub fn at(memory: impl AsFd, address: u64, bytes: usize, writable: bool) -> Result<Arc<Self>, Errno> {
+    pub fn at(
+        memory: impl AsFd,
+        address: u64,
+        bytes: usize,
+        writable: bool,
+    ) -> Result<Arc<Self>, Errno> {
         let id = m3ipc_sys::memory_id(&memory)?;
         // A child by fork has none of its parent's.
         let key = (std::process::id(), address);
@@ -68,7 +73,11 @@ impl Ground {
             return if writable && !ground.is_writable() { Err(Errno::ACCESS) } else { Ok(ground) };
         }
         let mapping = FixedMapping::new(memory, address, bytes, writable)?;
-        let ground = Arc::new(Self { mapping, writable: AtomicBool::new(writable), taken: Mutex::default() });
+        let ground = Arc::new(Self {
+            mapping,
+            writable: AtomicBool::new(writable),
+            taken: Mutex::default(),
+        });
         all.retain(|_, (_, ground)| ground.strong_count() > 0);
         all.insert(key, (id, Arc::downgrade(&ground)));
         Ok(ground)
@@ -112,9 +121,12 @@ impl Ground {
         let writes = write && self.is_writable();
         self.allow(&mut ranges.forbidden, offset, end)?;
         let taken = &mut ranges.taken;
-        let (before, last) = taken.range(..end).next_back().map_or((0, None), |(at, it)| (*at, Some(*it)));
+        let (before, last) =
+            taken.range(..end).next_back().map_or((0, None), |(at, it)| (*at, Some(*it)));
         match last {
-            Some(last) if before == offset && last.bytes == bytes && last.readers > 0 && !writes => {
+            Some(last)
+                if before == offset && last.bytes == bytes && last.readers > 0 && !writes =>
+            {
                 taken.insert(offset, Taken { bytes, readers: last.readers + 1 });
             }
             Some(last) if before + last.bytes > offset => return None,
@@ -126,9 +138,16 @@ impl Ground {
     }
 
     /// Allows what was forbidden and overlaps this range: it is this process's again.
-    fn allow(&self, forbidden: &mut BTreeMap<usize, usize>, offset: usize, end: usize) -> Option<()> {
+    fn allow(
+        &self,
+        forbidden: &mut BTreeMap<usize, usize>,
+        offset: usize,
+        end: usize,
+    ) -> Option<()> {
         let access = if self.is_writable() { Access::Write } else { Access::Read };
-        while let Some((at, bytes)) = forbidden.range(..end).next_back().map(|(at, bytes)| (*at, *bytes)) {
+        while let Some((at, bytes)) =
+            forbidden.range(..end).next_back().map(|(at, bytes)| (*at, *bytes))
+        {
             if at + bytes <= offset {
                 break;
             }
@@ -169,7 +188,8 @@ impl Tract {
     #[must_use]
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         // SAFETY: as above, and no other tract of this process overlaps one that writes.
-        self.writes.then(|| unsafe { core::slice::from_raw_parts_mut(self.first().as_ptr(), self.bytes) })
+        self.writes
+            .then(|| unsafe { core::slice::from_raw_parts_mut(self.first().as_ptr(), self.bytes) })
     }
 
     /// Where it lies: the same in every process that has the area.

@@ -312,7 +312,8 @@ mod tests {
     #[test]
     fn a_page_holds_what_a_region_holds() {
         let memory = memory();
-        let (page, region) = (SharedPage::map(&memory).unwrap(), Shared::map(&memory, 4096).unwrap());
+        let (page, region) =
+            (SharedPage::map(&memory).unwrap(), Shared::map(&memory, 4096).unwrap());
         let sent: Vec<u8> = (0..77).collect();
         page.write(4016, &sent);
         let mut got = vec![0; sent.len()];
@@ -320,7 +321,10 @@ mod tests {
         assert_eq!(got, sent);
         region.word32(4092).store(9, Ordering::Release);
         assert_eq!(ObservedPage::map(&memory).unwrap().load32(4092, Ordering::Acquire), 9);
-        assert_eq!(page.word64(4016).load(Ordering::Relaxed), region.word64(4016).load(Ordering::Relaxed));
+        assert_eq!(
+            page.word64(4016).load(Ordering::Relaxed),
+            region.word64(4016).load(Ordering::Relaxed)
+        );
     }
 
     #[test]

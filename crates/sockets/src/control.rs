@@ -36,7 +36,9 @@ pub(crate) enum Failed {
 impl From<Failed> for SockError {
     fn from(failed: Failed) -> Self {
         match failed {
-            Failed::Gone => Self::new(Errno::NETDOWN, "the node daemon has gone; start one with `m3 up`"),
+            Failed::Gone => {
+                Self::new(Errno::NETDOWN, "the node daemon has gone; start one with `m3 up`")
+            }
             Failed::Refused(error) => error,
         }
     }
@@ -52,8 +54,10 @@ impl Control {
             drop(started.map_err(|error| SockError::new(Errno::NETDOWN, error.to_string()))?);
         }
         let socket = m3ipc_sys::connect(&path).map_err(|errno| {
-            let why =
-                format!("no node daemon answers at {}: {errno}; start one with `m3 up`", path.display());
+            let why = format!(
+                "no node daemon answers at {}: {errno}; start one with `m3 up`",
+                path.display()
+            );
             SockError::new(Errno::NETDOWN, why)
         })?;
         let mut control = Self {
@@ -90,7 +94,8 @@ impl Control {
         }
         let frame = m3ipc_wire::decode::<FromDaemon>(&self.buffer[..packet.bytes]);
         if packet.truncated {
-            let why = "this process has no descriptor left for what the daemon gives; raise `ulimit -n`";
+            let why =
+                "this process has no descriptor left for what the daemon gives; raise `ulimit -n`";
             return Err(Failed::Refused(SockError::new(Errno::MFILE, why)));
         }
         match frame {

@@ -99,7 +99,11 @@ impl Datagrams {
     /// `HOSTUNREACH` where nobody is in that domain; `ACCES` for the broadcast address without leave.
     pub fn connect(&self, to: Option<SocketAddrV4>) -> Result<(), SockError> {
         let own = |to: SocketAddrV4| {
-            if to.ip().is_unspecified() { SocketAddrV4::new(self.party.address(), to.port()) } else { to }
+            if to.ip().is_unspecified() {
+                SocketAddrV4::new(self.party.address(), to.port())
+            } else {
+                to
+            }
         };
         let to = to.map(own);
         if let Some(to) = to {
@@ -149,8 +153,11 @@ impl Datagrams {
         if *to.ip() == self.party.broadcast() {
             return self.send_to_all(bytes, to.port());
         }
-        let to =
-            if to.ip().is_unspecified() { SocketAddrV4::new(self.party.address(), to.port()) } else { to };
+        let to = if to.ip().is_unspecified() {
+            SocketAddrV4::new(self.party.address(), to.port())
+        } else {
+            to
+        };
         let way = self.reach(to)?;
         match m3ipc_sys::send_bytes(&*way, bytes, &[], wait) {
             Ok(sent) => Ok(sent),
@@ -168,7 +175,8 @@ impl Datagrams {
             let why = "to send to all needs leave: SO_BROADCAST, or set_broadcast";
             return Err(SockError::new(Errno::ACCESS, why));
         }
-        let (Reply::Sock(SockReply::Addresses(all)), _) = self.party.ask(SockRequest::Everybody { port })?
+        let (Reply::Sock(SockReply::Addresses(all)), _) =
+            self.party.ask(SockRequest::Everybody { port })?
         else {
             return Err(unexpected());
         };
@@ -176,7 +184,8 @@ impl Datagrams {
             // Nobody waits for a slow one: to that one the datagram is lost, as on a network.
             let to = SocketAddrV4::new(Ipv4Addr::from(address), port);
             let Ok(way) = self.reach(to) else { continue };
-            if matches!(m3ipc_sys::send_bytes(&*way, bytes, &[], false), Err(errno) if errno != Errno::AGAIN) {
+            if matches!(m3ipc_sys::send_bytes(&*way, bytes, &[], false), Err(errno) if errno != Errno::AGAIN)
+            {
                 self.forget(to);
                 let _ = self.reach(to).map(|way| m3ipc_sys::send_bytes(&*way, bytes, &[], false));
             }
@@ -196,14 +205,16 @@ impl Datagrams {
         }
         if *to.ip() == self.party.broadcast() {
             let may = self.may_broadcast();
-            let refused = || SockError::new(Errno::ACCESS, "to send to all needs leave: SO_BROADCAST");
+            let refused =
+                || SockError::new(Errno::ACCESS, "to send to all needs leave: SO_BROADCAST");
             return if may {
                 Err(SockError::new(Errno::CONNREFUSED, "all are many"))
             } else {
                 Err(refused())
             };
         }
-        let request = SockRequest::Reach { from: self.port, address: u32::from(*to.ip()), port: to.port() };
+        let request =
+            SockRequest::Reach { from: self.port, address: u32::from(*to.ip()), port: to.port() };
         let (_, mut fds) = self.party.ask(request)?;
         let way = Arc::new(fds.pop().ok_or_else(unexpected)?);
         let mut ways = ways();
@@ -225,7 +236,8 @@ impl Datagrams {
         let wait = how.wait && !self.nonblocking.load(Ordering::Relaxed);
         let only = self.peer_addr().filter(|peer| *peer.ip() != self.party.broadcast());
         loop {
-            let got = m3ipc_sys::receive_datagram(&self.socket, bytes, Taking { wait, peek: how.peek })?;
+            let got =
+                m3ipc_sys::receive_datagram(&self.socket, bytes, Taking { wait, peek: how.peek })?;
             let Some(from) = self.source(&got.source) else { continue };
             if only.is_none_or(|only| only == from) {
                 return Ok(Received { taken: got.taken, sent: got.sent, from });

@@ -6,9 +6,9 @@ use crate::listener::Listener;
 use crate::party::Party;
 use crate::spare::Spare;
 use crate::stream::Stream;
+use m3ipc::Vm;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockInfo, SockKind, SockReply, SockRequest};
-use m3ipc::Vm;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::path::Path;
 use std::sync::Arc;
@@ -145,7 +145,12 @@ impl Domain {
     ///
     /// # Errors
     /// Of [`connect`](Self::connect).
-    pub fn connect_from(&self, to: SocketAddrV4, from: u16, wait: bool) -> Result<Stream, SockError> {
+    pub fn connect_from(
+        &self,
+        to: SocketAddrV4,
+        from: u16,
+        wait: bool,
+    ) -> Result<Stream, SockError> {
         // As everywhere, no address means this very host.
         let address = if to.ip().is_unspecified() { self.address() } else { *to.ip() };
         let target = (u32::from(address), to.port());
@@ -158,7 +163,9 @@ impl Domain {
             let spares = if from == 0 { self.party.wish(target) } else { 0 };
             let request = SockRequest::Connect { address: target.0, port: target.1, from, spares };
             match self.party.ask(request) {
-                Ok((Reply::Sock(SockReply::Connected(seat, spares)), mut fds)) if !fds.is_empty() => {
+                Ok((Reply::Sock(SockReply::Connected(seat, spares)), mut fds))
+                    if !fds.is_empty() =>
+                {
                     let socket = fds.remove(0);
                     let sockets = fds.split_off(if seat.with_pair { fds.len().min(2) } else { 0 });
                     let pair = self.party.pair(&seat, &fds)?;
@@ -166,7 +173,9 @@ impl Domain {
                     return Ok(Stream::new(Arc::clone(&self.party), pair, socket, seat)?);
                 }
                 Ok(_) => return Err(unexpected()),
-                Err(error) if wait && error.errno() == Errno::AGAIN => std::thread::sleep(FULL_PAUSE),
+                Err(error) if wait && error.errno() == Errno::AGAIN => {
+                    std::thread::sleep(FULL_PAUSE)
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -93,7 +93,8 @@ pub fn rest(door: &impl Word64, until: u64) {
 /// once the blocks are found empty after this call.
 #[inline]
 pub fn answer(door: &impl Word64) -> bool {
-    let rung = door.load(Ordering::SeqCst) & STATE == RUNG && door.compare_exchange(RUNG, ARMED).is_ok();
+    let rung =
+        door.load(Ordering::SeqCst) & STATE == RUNG && door.compare_exchange(RUNG, ARMED).is_ok();
     door.fence_after_update(); // pairs with `publish`
     rung
 }

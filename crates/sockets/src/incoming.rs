@@ -85,7 +85,12 @@ impl Incoming {
 
     /// Copies up to `limit` bytes out of blocks, and takes them unless it is only a peek.
     #[inline]
-    pub(crate) fn pull(&mut self, bytes: &mut [u8], limit: u64, peek: bool) -> Result<usize, Errno> {
+    pub(crate) fn pull(
+        &mut self,
+        bytes: &mut [u8],
+        limit: u64,
+        peek: bool,
+    ) -> Result<usize, Errno> {
         let there = self.available()?.min(limit);
         let want = usize::try_from(there).unwrap_or(usize::MAX).min(bytes.len());
         if want == 0 {

@@ -139,7 +139,9 @@ impl Listener {
     pub fn take(&self, wait: bool, limit_ns: u64) -> Result<Stream, SockError> {
         let mut frame = [0; FRAME_BYTES];
         loop {
-            if let Some((spare, pair)) = self.intake.opened(|spare| self.party.closed(&spare.seat))? {
+            if let Some((spare, pair)) =
+                self.intake.opened(|spare| self.party.closed(&spare.seat))?
+            {
                 return Ok(Stream::new(Arc::clone(&self.party), pair, spare.socket, spare.seat)?);
             }
             let socket = self.intake.socket();
@@ -166,7 +168,9 @@ impl Listener {
                         return Err(SockError::new(Errno::AGAIN, "no connection came in time"));
                     }
                 }
-                Err(Errno::AGAIN) => return Err(SockError::new(Errno::AGAIN, "no connection waits")),
+                Err(Errno::AGAIN) => {
+                    return Err(SockError::new(Errno::AGAIN, "no connection waits"));
+                }
                 Err(Errno::CONNRESET) => {}
                 Err(errno) => return Err(errno.into()),
             }

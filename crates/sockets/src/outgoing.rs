@@ -199,8 +199,9 @@ impl Outgoing {
         let _ = self.reclaim();
         // All was read: no block is needed any more, not even the one that is half full.
         let from = if self.head == self.tail { self.next } else { self.first };
-        let blocks =
-            |range: core::ops::Range<u64>| range.map(|at| self.blocks[place(at)]).collect::<Vec<_>>();
+        let blocks = |range: core::ops::Range<u64>| {
+            range.map(|at| self.blocks[place(at)]).collect::<Vec<_>>()
+        };
         for block in blocks(self.first..from) {
             self.way.pair.pool.give(block, None);
         }

@@ -17,7 +17,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_shm::{Observed, Shared};
 use m3ipc_sys::{Errno, ForkGuard};
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS, way,
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS,
+    way,
 };
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -50,7 +51,12 @@ pub(crate) struct Pair {
 
 impl Pair {
     /// Maps what came with a first connection.
-    pub(crate) fn map(id: u64, side: usize, control: &OwnedFd, pool: &OwnedFd) -> Result<Self, Errno> {
+    pub(crate) fn map(
+        id: u64,
+        side: usize,
+        control: &OwnedFd,
+        pool: &OwnedFd,
+    ) -> Result<Self, Errno> {
         Ok(Self {
             id,
             side,
@@ -131,9 +137,10 @@ impl Pair {
     /// read of others.
     pub(crate) fn settle(&self, fresh: Option<usize>) {
         self.lingering().retain(|old| {
-            let head = SOCK_HEAD_BYTES + old.slot * SOCK_SLOT_BYTES + self.side * way::BYTES + way::HEAD;
-            let done =
-                fresh == Some(old.slot) || self.control.word64(head).load(Ordering::Acquire) == old.tail;
+            let head =
+                SOCK_HEAD_BYTES + old.slot * SOCK_SLOT_BYTES + self.side * way::BYTES + way::HEAD;
+            let done = fresh == Some(old.slot)
+                || self.control.word64(head).load(Ordering::Acquire) == old.tail;
             if done {
                 old.blocks.iter().for_each(|block| self.pool.give(*block, None));
             }

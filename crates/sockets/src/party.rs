@@ -125,7 +125,11 @@ impl Party {
     }
 
     /// A port of the domain, and the socket of one for datagrams.
-    pub(crate) fn bind(&self, kind: SockKind, port: u16) -> Result<(u16, Option<OwnedFd>), SockError> {
+    pub(crate) fn bind(
+        &self,
+        kind: SockKind,
+        port: u16,
+    ) -> Result<(u16, Option<OwnedFd>), SockError> {
         match self.ask(SockRequest::Bind { kind, port })? {
             (Reply::Sock(SockReply::Port(port)), mut fds) => {
                 let held = if kind == SockKind::Stream { Held::Bound } else { Held::Datagrams };
@@ -140,7 +144,8 @@ impl Party {
         let (_, mut fds) = self.ask(SockRequest::Listen { port, backlog })?;
         let socket = fds.pop().ok_or_else(unexpected)?;
         let intake = Arc::new(Intake::new(socket)?);
-        lock(&self.held).insert((SockKind::Stream, port), Held::Listening(backlog, Arc::downgrade(&intake)));
+        lock(&self.held)
+            .insert((SockKind::Stream, port), Held::Listening(backlog, Arc::downgrade(&intake)));
         Ok(intake)
     }
 

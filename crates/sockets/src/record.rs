@@ -27,7 +27,9 @@ impl Record {
     pub(crate) fn encode(self) -> [u8; RECORD_BYTES] {
         match self {
             Self::Bell => [0; RECORD_BYTES],
-            Self::Bytes { count, behind } => (u64::from(count) | u64::from(behind) << 32).to_le_bytes(),
+            Self::Bytes { count, behind } => {
+                (u64::from(count) | u64::from(behind) << 32).to_le_bytes()
+            }
         }
     }
 
@@ -49,9 +51,11 @@ mod tests {
 
     #[test]
     fn a_record_survives_its_encoding_and_nonsense_is_none() {
-        for record in
-            [Record::Bell, Record::Bytes { count: 1, behind: 0 }, Record::Bytes { count: 65_536, behind: 7 }]
-        {
+        for record in [
+            Record::Bell,
+            Record::Bytes { count: 1, behind: 0 },
+            Record::Bytes { count: 65_536, behind: 7 },
+        ] {
             assert_eq!(Record::decode(record.encode()), Some(record));
         }
         assert_eq!(Record::decode([0xff; 8]), None);

@@ -77,8 +77,11 @@ impl Spares {
 
     /// A connection came, with so many spares; those that have to be given back, since they lead to too many places.
     pub(crate) fn put(&mut self, to: Target, spares: Vec<Spare>) -> Vec<Spare> {
-        let dropped =
-            if self.0.len() >= TARGETS_MAX && !self.0.contains_key(&to) { self.clear() } else { vec![] };
+        let dropped = if self.0.len() >= TARGETS_MAX && !self.0.contains_key(&to) {
+            self.clear()
+        } else {
+            vec![]
+        };
         let kept = self.0.entry(to).or_default();
         kept.wish = kept.wish.saturating_mul(2).saturating_add(1);
         kept.ready.extend(spares);
@@ -108,7 +111,8 @@ mod tests {
             .collect();
         assert_eq!(wishes, [0, 1, 3, 7, 7]);
         assert_eq!(spares.wish((1, 81)), 0);
-        (0..TARGETS_MAX).for_each(|port| drop(spares.put((2, u16::try_from(port).unwrap()), vec![])));
+        (0..TARGETS_MAX)
+            .for_each(|port| drop(spares.put((2, u16::try_from(port).unwrap()), vec![])));
         assert_eq!(spares.wish(to), 0, "many places: what was known is forgotten");
     }
 }

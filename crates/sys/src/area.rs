@@ -8,8 +8,8 @@
 use core::ptr::NonNull;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
-    FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
-    ftruncate, memfd_create, open,
+    FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags, fallocate, fcntl_add_seals,
+    fcntl_get_seals, fstat, ftruncate, memfd_create, open,
 };
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap, mprotect, munmap};
@@ -125,12 +125,18 @@ impl FixedMapping {
     /// # Errors
     /// `EXIST` where something is mapped there; `PERM` where the memory's size is not sealed or
     /// writing is; `INVAL` where it has another size; `NOMEM`.
-    pub fn new(memory: impl AsFd, address: u64, bytes: usize, writable: bool) -> Result<Self, Errno> {
+    pub fn new(
+        memory: impl AsFd,
+        address: u64,
+        bytes: usize,
+        writable: bool,
+    ) -> Result<Self, Errno> {
         if crate::memory_bytes(&memory)? != bytes as u64 || bytes == 0 {
             return Err(Errno::INVAL);
         }
         let at = usize::try_from(address).map_err(|_| Errno::INVAL)?;
-        let start = NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(at)).ok_or(Errno::INVAL)?;
+        let start =
+            NonNull::new(core::ptr::with_exposed_provenance_mut::<u8>(at)).ok_or(Errno::INVAL)?;
         map_at(&memory, start, bytes, writable, MapFlags::FIXED_NOREPLACE)?;
         Ok(Self { start, bytes })
     }
@@ -194,7 +200,9 @@ impl FixedMapping {
     pub fn renounce_writing(&self, memory: impl AsFd) -> Result<(), Errno> {
         let path = format!("/proc/self/fd/{}", memory.as_fd().as_raw_fd());
         let reader = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        if crate::memory_bytes(&reader)? != self.bytes as u64 || memory_id(&reader)? != memory_id(&memory)? {
+        if crate::memory_bytes(&reader)? != self.bytes as u64
+            || memory_id(&reader)? != memory_id(&memory)?
+        {
             return Err(Errno::INVAL);
         }
         map_at(&reader, self.start, self.bytes, false, MapFlags::FIXED)

@@ -63,7 +63,9 @@ pub fn stamp_soon() -> u64 {
 pub fn stamp() -> u64 {
     let ticks: u64;
     // SAFETY: reads a register that Linux lets every process read.
-    unsafe { core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem)) };
+    unsafe {
+        core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem))
+    };
     ticks
 }
 
@@ -179,7 +181,10 @@ mod tests {
     #[test]
     fn a_scale_counts_both_ways_from_where_it_began() {
         let scale = StampScale { stamp: 1_000, ns: 5_000, factor: 1 << 31 };
-        assert_eq!([1_000, 1_200, 800].map(|stamp| scale.monotonic_ns(stamp)), [5_000, 5_100, 4_900]);
+        assert_eq!(
+            [1_000, 1_200, 800].map(|stamp| scale.monotonic_ns(stamp)),
+            [5_000, 5_100, 4_900]
+        );
         assert_eq!(scale.monotonic_ns(u64::MAX), 5_000 + (u64::MAX - 1_000) / 2);
         assert!((scale.ns(10) - 5.0).abs() < 1e-9);
     }

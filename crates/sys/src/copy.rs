@@ -177,7 +177,12 @@ pub fn lent_bytes<'a>(address: u64, bytes: usize) -> Bytes<'a> {
 #[must_use]
 pub fn lent_room<'a>(address: u64, bytes: usize) -> Room<'a> {
     let start = usize::try_from(address).unwrap_or(0);
-    Room { start: core::ptr::with_exposed_provenance_mut(start), bytes, sure: false, _of: PhantomData }
+    Room {
+        start: core::ptr::with_exposed_provenance_mut(start),
+        bytes,
+        sure: false,
+        _of: PhantomData,
+    }
 }
 
 fn remote(address: u64, bytes: usize) -> Result<libc::iovec, Errno> {
@@ -253,7 +258,8 @@ impl OwnCopy {
             let there = libc::iovec { iov_len: bytes, ..from.local() };
             let pid = crate::process_id();
             // SAFETY: the kernel checks both ranges; both were vouched for.
-            let result = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const there, 1, 0) };
+            let result =
+                unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const there, 1, 0) };
             if let Some(ended) = self.unless_filtered(result)? {
                 return ended;
             }
@@ -273,7 +279,9 @@ impl OwnCopy {
             let there = libc::iovec { iov_len: bytes, ..into.local() };
             let pid = crate::process_id();
             // SAFETY: the kernel checks both ranges; both were vouched for.
-            let result = unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const there, 1, 0) };
+            let result = unsafe {
+                libc::process_vm_writev(pid, &raw const local, 1, &raw const there, 1, 0)
+            };
             if let Some(ended) = self.unless_filtered(result)? {
                 return ended;
             }
@@ -292,14 +300,20 @@ impl OwnCopy {
         }
     }
 
-    fn copy_by_pipe(&mut self, from: &Bytes<'_>, into: &Room<'_>, bytes: usize) -> Result<usize, Errno> {
+    fn copy_by_pipe(
+        &mut self,
+        from: &Bytes<'_>,
+        into: &Room<'_>,
+        bytes: usize,
+    ) -> Result<usize, Errno> {
         let Some((reader, writer)) = &self.pipe else { return Err(Errno::BADF) };
         let mut done = 0;
         while done < bytes {
             let start = from.start.wrapping_add(done);
             // SAFETY: the kernel checks the range, which was vouched for.
-            let written =
-                copied(unsafe { libc::write(writer.as_fd().as_raw_fd(), start.cast(), bytes - done) });
+            let written = copied(unsafe {
+                libc::write(writer.as_fd().as_raw_fd(), start.cast(), bytes - done)
+            });
             let written = match written {
                 Ok(written) => written,
                 Err(Errno::INTR) => continue,
@@ -309,8 +323,9 @@ impl OwnCopy {
             while taken < written {
                 let start = into.start.wrapping_add(done + taken);
                 // SAFETY: the kernel checks the range, which was vouched for.
-                let read =
-                    copied(unsafe { libc::read(reader.as_fd().as_raw_fd(), start.cast(), written - taken) });
+                let read = copied(unsafe {
+                    libc::read(reader.as_fd().as_raw_fd(), start.cast(), written - taken)
+                });
                 match read {
                     Ok(read) => taken += read,
                     Err(Errno::INTR) => {}

@@ -103,8 +103,9 @@ impl NotForChildren {
         // SAFETY: the handler is a plain function that lives as long as the process.
         REGISTER.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(close_kept)) });
         let fd = fd.as_raw_fd();
-        let free =
-            |kept: &AtomicI32| kept.compare_exchange(NO_FD, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let free = |kept: &AtomicI32| {
+            kept.compare_exchange(NO_FD, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        };
         Self { place: KEPT.iter().position(free) }
     }
 }

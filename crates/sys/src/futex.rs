@@ -69,7 +69,10 @@ pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<Waiting, Err
         waiter.flags = WaitFlags::SIZE_U32;
     }
     let deadline = timespec(deadline_ns);
-    outcome(futex::waitv(waiters, WaitvFlags::empty(), Some(&deadline), ClockId::Monotonic).map(|_index| ()))
+    outcome(
+        futex::waitv(waiters, WaitvFlags::empty(), Some(&deadline), ClockId::Monotonic)
+            .map(|_index| ()),
+    )
 }
 
 /// Wakes whoever sleeps on the word: at most two, since at most its two parties may.

@@ -22,7 +22,8 @@ pub fn interrupts() -> Result<OwnedFd, Errno> {
         libc::sigaddset(&raw mut set, libc::SIGTERM);
     }
     // SAFETY: reads the set; no former one is asked for.
-    let failed = unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, core::ptr::null_mut()) };
+    let failed =
+        unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, core::ptr::null_mut()) };
     if failed != 0 {
         return Err(Errno::from_raw_os_error(failed));
     }

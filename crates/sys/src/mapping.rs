@@ -47,11 +47,13 @@ impl Mapping {
         if crate::memory_bytes(&memory)? != bytes as u64 || bytes == 0 {
             return Err(Errno::INVAL);
         }
-        let protection = if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
+        let protection =
+            if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
         let flags = MapFlags::SHARED | how;
         // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, flags, memory, 0)? };
-        let mapping = Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes, writable };
+        let mapping =
+            Self { start: NonNull::new(start.cast()).ok_or(Errno::NOMEM)?, bytes, writable };
         // SAFETY: the range is exactly the new mapping.
         unsafe { madvise(start, bytes, Advice::LinuxDontFork)? };
         Ok(mapping)

@@ -9,9 +9,10 @@ use core::mem::MaybeUninit;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType, accept_with, bind,
-    connect as connect_to, listen as listen_on, recvmsg, sendmsg, socket_with, sockopt,
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    accept_with, bind, connect as connect_to, listen as listen_on, recvmsg, sendmsg, socket_with,
+    sockopt,
 };
 use std::path::Path;
 
@@ -103,7 +104,12 @@ pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// `AGAIN`, `PIPE`, `CONNRESET`, `TOOMANYREFS`, `MSGSIZE`.
-pub fn send_packet(socket: impl AsFd, frame: &[u8], fds: &[BorrowedFd<'_>], wait: bool) -> Result<(), Errno> {
+pub fn send_packet(
+    socket: impl AsFd,
+    frame: &[u8],
+    fds: &[BorrowedFd<'_>],
+    wait: bool,
+) -> Result<(), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
@@ -131,7 +137,8 @@ pub fn receive_packet(
     let credentials_only = rustix::cmsg_space!(ScmCredentials(1));
     let room = if take_fds { space.len() } else { credentials_only };
     let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
-    let flags = if wait { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT };
+    let flags =
+        if wait { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT };
     let message = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;
     let mut packet = Packet {
         bytes: message.bytes,

@@ -61,8 +61,10 @@ impl Poll {
     /// # Errors
     /// `INTR`.
     pub fn wait(&self, ready: &mut Vec<Ready>, limit_ns: Option<u64>) -> Result<(), Errno> {
-        let mut events =
-            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 256];
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }; 256];
         let limit = limit_ns.map(timespec);
         let count = epoll::wait(&self.fd, &mut events[..], limit.as_ref())?;
         ready.clear();
@@ -70,8 +72,9 @@ impl Poll {
             let flags = event.flags;
             Ready {
                 token: event.data.u64(),
-                readable: flags
-                    .intersects(epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR),
+                readable: flags.intersects(
+                    epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
+                ),
                 writable: flags.intersects(epoll::EventFlags::OUT),
             }
         }));

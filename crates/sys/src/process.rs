@@ -44,7 +44,9 @@ pub fn open_thread(number: i32) -> Result<OwnedFd, Errno> {
     match i32::try_from(fd) {
         // SAFETY: a descriptor the kernel has just made for us.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(Errno::from_raw_os_error(std::io::Error::last_os_error().raw_os_error().unwrap_or(22))),
+        _ => Err(Errno::from_raw_os_error(
+            std::io::Error::last_os_error().raw_os_error().unwrap_or(22),
+        )),
     }
 }
 
@@ -114,7 +116,8 @@ pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
 /// proc_pid_stat(5), field 9: `PF_EXITING`
 pub fn is_ending(process: i32, thread: Option<i32>) -> Result<bool, Errno> {
     if let Some(thread) = thread {
-        return has_begun_to_end(&format!("/proc/{process}/task/{thread}/stat"))?.ok_or(Errno::SRCH);
+        return has_begun_to_end(&format!("/proc/{process}/task/{thread}/stat"))?
+            .ok_or(Errno::SRCH);
     }
     // Twice: a thread that was made after the list was read, by one that has ended since, is in the second.
     Ok(all_have_begun_to_end(process)? && all_have_begun_to_end(process)?)
@@ -146,7 +149,8 @@ fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
         }
     };
     let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::IO)?;
-    let flags: u64 = fields.split(' ').nth(6).and_then(|flags| flags.parse().ok()).ok_or(Errno::IO)?;
+    let flags: u64 =
+        fields.split(' ').nth(6).and_then(|flags| flags.parse().ok()).ok_or(Errno::IO)?;
     Ok(Some(flags & PF_EXITING != 0))
 }
 
@@ -158,7 +162,8 @@ fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
 /// # Source
 /// proc_pid_status(5), Tgid
 pub fn process_of_thread(thread: i32) -> Result<i32, Errno> {
-    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).map_err(|_gone| Errno::SRCH)?;
+    let status =
+        std::fs::read_to_string(format!("/proc/{thread}/status")).map_err(|_gone| Errno::SRCH)?;
     let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     group.and_then(|number| number.trim().parse().ok()).ok_or(Errno::SRCH)
 }

@@ -13,8 +13,8 @@ use std::fs::read_to_string;
 
 /// File systems whose pages come from the machine itself.
 const OWN_FILE_SYSTEMS: &[&str] = &[
-    "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "squashfs", "tmpfs",
-    "xfs", "zfs",
+    "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "squashfs",
+    "tmpfs", "xfs", "zfs",
 ];
 
 /// One range of addresses of a process.
@@ -56,7 +56,11 @@ pub fn ranges_of(pid: i32) -> Result<Vec<Range>, Errno> {
 }
 
 /// One line of maps: `start-end perms offset dev inode path`.
-fn parse(line: &str, mounts: &HashMap<(u32, u32), bool>, memory: Option<(u32, u32)>) -> Option<Range> {
+fn parse(
+    line: &str,
+    mounts: &HashMap<(u32, u32), bool>,
+    memory: Option<(u32, u32)>,
+) -> Option<Range> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
@@ -89,9 +93,11 @@ fn memory_device() -> Option<(u32, u32)> {
 
 /// Whether processes of this user may answer page faults of the kernel.
 fn may_use_userfaultfd() -> bool {
-    let everybody =
-        read_to_string("/proc/sys/vm/unprivileged_userfaultfd").is_ok_and(|text| text.trim() == "1");
-    everybody || rustix::fs::access("/dev/userfaultfd", rustix::fs::Access::WRITE_OK).is_ok() || may_ptrace()
+    let everybody = read_to_string("/proc/sys/vm/unprivileged_userfaultfd")
+        .is_ok_and(|text| text.trim() == "1");
+    everybody
+        || rustix::fs::access("/dev/userfaultfd", rustix::fs::Access::WRITE_OK).is_ok()
+        || may_ptrace()
 }
 
 /// Whether this process has `CAP_SYS_PTRACE`.
@@ -113,7 +119,8 @@ mod tests {
         let stack = 5_u8;
         let ranges = ranges_of(crate::process_id()).unwrap();
         for address in [heap.as_ptr().addr() as u64, (&raw const stack).addr() as u64] {
-            let range = ranges.iter().find(|range| range.start <= address && address < range.end).unwrap();
+            let range =
+                ranges.iter().find(|range| range.start <= address && address < range.end).unwrap();
             assert!(range.answers, "{range:x?}");
         }
     }

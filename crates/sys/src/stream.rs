@@ -8,8 +8,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags,
-    SocketType, bind, connect, recv, recvmsg, sendmsg, shutdown, socket_with, socketpair,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType, bind, connect, recv, recvmsg, sendmsg, shutdown, socket_with,
+    socketpair,
 };
 use std::path::Path;
 
@@ -32,7 +33,8 @@ pub enum Way {
 /// # Source
 /// socketpair(2), unix(7)
 pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    let (one, other) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    let (one, other) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     refuse_descriptors(&one);
     refuse_descriptors(&other);
     Ok((one, other))
@@ -43,7 +45,8 @@ pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 /// # Errors
 /// Of [`stream_pair`].
 pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
-    let (one, other) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+    let (one, other) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
     refuse_descriptors(&one);
     rustix::io::ioctl_fionbio(&one, true)?;
     Ok((one, other))
@@ -81,7 +84,12 @@ pub fn receive_bytes(socket: impl AsFd, bytes: &mut [u8], how: Taking) -> Result
 /// `AGAIN`, `INTR`, `PIPE`, `CONNRESET`.
 pub fn send_bytes(socket: impl AsFd, head: &[u8], body: &[u8], wait: bool) -> Result<usize, Errno> {
     let flags = if wait { SendFlags::NOSIGNAL } else { SendFlags::NOSIGNAL | SendFlags::DONTWAIT };
-    sendmsg(socket, &[IoSlice::new(head), IoSlice::new(body)], &mut SendAncillaryBuffer::default(), flags)
+    sendmsg(
+        socket,
+        &[IoSlice::new(head), IoSlice::new(body)],
+        &mut SendAncillaryBuffer::default(),
+        flags,
+    )
 }
 
 /// Whether the other side has gone altogether, or the connection is broken.
@@ -153,14 +161,19 @@ pub struct Datagram {
 ///
 /// # Errors
 /// `AGAIN`, `INTR`.
-pub fn receive_datagram(socket: impl AsFd, bytes: &mut [u8], how: Taking) -> Result<Datagram, Errno> {
+pub fn receive_datagram(
+    socket: impl AsFd,
+    bytes: &mut [u8],
+    how: Taking,
+) -> Result<Datagram, Errno> {
     let room = bytes.len();
     let mut control = rustix::net::RecvAncillaryBuffer::default();
     let flags = how.flags() | RecvFlags::TRUNC;
     let got = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
     let name = got.address.and_then(|address| SocketAddrUnix::try_from(address).ok());
     let name = name.and_then(|name| Some(String::from_utf8_lossy(name.path_bytes()?).into_owned()));
-    let source = name.and_then(|name| name.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
+    let source =
+        name.and_then(|name| name.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
     Ok(Datagram { taken: got.bytes.min(room), sent: got.bytes, source })
 }
 
@@ -170,7 +183,8 @@ pub fn receive_datagram(socket: impl AsFd, bytes: &mut [u8], how: Taking) -> Res
 /// `NOENT` where it has no such name.
 pub fn bound_path(socket: impl AsFd) -> Result<std::path::PathBuf, Errno> {
     use std::os::unix::ffi::OsStrExt;
-    let name = SocketAddrUnix::try_from(rustix::net::getsockname(socket)?).map_err(|_other| Errno::INVAL)?;
+    let name = SocketAddrUnix::try_from(rustix::net::getsockname(socket)?)
+        .map_err(|_other| Errno::INVAL)?;
     let bytes = name.path_bytes().ok_or(Errno::NOENT)?.to_vec();
     Ok(std::path::PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
 }

@@ -17,8 +17,8 @@ mod trace;
 pub use area::{AreaAudience, AreaExtent, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest};
 pub use codec::{Malformed, decode, encode};
 pub use info::{
-    BellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, VM_DOMAINS_MAX, VmInfo, VmParams,
-    WaitInfo,
+    BellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, VM_DOMAINS_MAX, VmInfo,
+    VmParams, WaitInfo,
 };
 pub use news::News;
 pub use reply::{FromDaemon, Refusal, Reply};

@@ -111,8 +111,9 @@ pub fn measure(bench: &Bench, cell: &Cell, warm_ns: u64) -> Result<Round, Error>
 /// Where a call fails or a block is wrong.
 pub fn peer(run: &Run, inherited: Inherited, shape: &Shape) -> Result<Report, Error> {
     let name = &run.job().mechanism;
-    let way = way::by_name(name)
-        .ok_or_else(|| Error::Usage(format!("there is no mechanism {name:?} that has memory to measure")))?;
+    let way = way::by_name(name).ok_or_else(|| {
+        Error::Usage(format!("there is no mechanism {name:?} that has memory to measure"))
+    })?;
     match run.job().side {
         Side::Client => way.client(inherited, run, shape),
         _ => way.server(inherited, run, shape),

@@ -86,7 +86,9 @@ impl BenchArgs {
     /// Whether a measurement with these names is among what `--only` leaves.
     #[must_use]
     pub fn lets(&self, names: &[&str]) -> bool {
-        let any = |words: &String| words.split(',').any(|word| names.iter().any(|name| name.contains(word)));
+        let any = |words: &String| {
+            words.split(',').any(|word| names.iter().any(|name| name.contains(word)))
+        };
         self.only.iter().all(any)
     }
 
@@ -108,8 +110,13 @@ mod tests {
             BenchArgs { only, ..BenchArgs::default() }.lets(names)
         };
         assert!(lets(&[], &["copy1", "pipe"]));
-        assert!(lets(&["copy", "pipe"], &["copy1", "pipe"]) && !lets(&["copy", "tcp"], &["copy1", "pipe"]));
-        assert!(lets(&["tcp,pipe"], &["copy1", "pipe"]) && !lets(&["tcp,unix"], &["copy1", "pipe"]));
+        assert!(
+            lets(&["copy", "pipe"], &["copy1", "pipe"])
+                && !lets(&["copy", "tcp"], &["copy1", "pipe"])
+        );
+        assert!(
+            lets(&["tcp,pipe"], &["copy1", "pipe"]) && !lets(&["tcp,unix"], &["copy1", "pipe"])
+        );
     }
 
     #[test]
@@ -118,7 +125,8 @@ mod tests {
         assert!(of(None, false).wants(Suite::Ipc) && !of(None, false).wants(Suite::Copy));
         assert!(of(None, true).wants(Suite::Ipc) && of(None, true).wants(Suite::Copy));
         assert!(
-            of(Some(Suite::Copy), true).wants(Suite::Copy) && !of(Some(Suite::Copy), true).wants(Suite::Ipc)
+            of(Some(Suite::Copy), true).wants(Suite::Copy)
+                && !of(Some(Suite::Copy), true).wants(Suite::Ipc)
         );
         assert!(of(Some(Suite::All), false).wants(Suite::Area));
     }

@@ -107,8 +107,11 @@ impl<'a> Line<'a> {
     #[must_use]
     pub fn standing(&self) -> Standing<'a> {
         let figure = |row: &Row| self.figure.of(row);
-        let rows = self.theirs.iter().filter_map(|(name, row, _)| row.map(|row| (*name, figure(row))));
-        let Some((name, best)) = rows.min_by(|a, b| a.1.total_cmp(&b.1)) else { return Standing::Alone };
+        let rows =
+            self.theirs.iter().filter_map(|(name, row, _)| row.map(|row| (*name, figure(row))));
+        let Some((name, best)) = rows.min_by(|a, b| a.1.total_cmp(&b.1)) else {
+            return Standing::Alone;
+        };
         let ours = figure(self.ours);
         let least = f64::MIN_POSITIVE;
         if ours <= best {
@@ -126,14 +129,16 @@ pub fn lines(results: &Results) -> Vec<Line<'_>> {
     let placed = |subject: &Subject, row: &Row| {
         let it = &row.record;
         // A machine of one CPU measures deaths and restarts anywhere.
-        let place = it.placement == subject.placement || ["death", "restart"].contains(&subject.test);
+        let place =
+            it.placement == subject.placement || ["death", "restart"].contains(&subject.test);
         it.test == subject.test && place && it.pairs == 1
     };
     SUBJECTS
         .iter()
         .filter_map(|subject| {
             let rows = || results.rows.iter().filter(|row| placed(subject, row));
-            let ours = rows().find(|row| row.family == Family::Ours && row.record.wait == subject.ours)?;
+            let ours =
+                rows().find(|row| row.family == Family::Ours && row.record.wait == subject.ours)?;
             let theirs: Vec<_> = names
                 .iter()
                 .map(|&name| {
@@ -144,7 +149,10 @@ pub fn lines(results: &Results) -> Vec<Line<'_>> {
                     };
                     let row = rows().find(is_it);
                     let untold = subject.test == "death"
-                        && results.counts.iter().any(|count| count.test == UNTOLD && count.mechanism == name);
+                        && results
+                            .counts
+                            .iter()
+                            .any(|count| count.test == UNTOLD && count.mechanism == name);
                     (name, row, if untold { "not told" } else { "-" })
                 })
                 .collect();
@@ -165,16 +173,19 @@ pub fn text(results: &Results) -> String {
     let heads: Vec<&str> = ["work", "m3ipc"].into_iter().chain(names).chain([""]).collect();
     let mut table = Table::new(&heads);
     for line in &lines {
-        let theirs = line
-            .theirs
-            .iter()
-            .map(|(_, row, said)| row.map_or_else(|| (*said).to_owned(), |row| line.figure.text(row)));
+        let theirs = line.theirs.iter().map(|(_, row, said)| {
+            row.map_or_else(|| (*said).to_owned(), |row| line.figure.text(row))
+        });
         let first = [line.what.to_owned(), line.figure.text(line.ours)].into_iter();
         table.row(first.chain(theirs).chain([said(&line.standing())]).collect());
     }
     let left = |name: &str| {
         let of = |count: &&crate::record::Count| count.test == LEFT && count.mechanism == name;
-        results.counts.iter().find(of).map_or_else(|| "-".to_owned(), |count| format!("{:.0}", count.value))
+        results
+            .counts
+            .iter()
+            .find(of)
+            .map_or_else(|| "-".to_owned(), |count| format!("{:.0}", count.value))
     };
     if results.counts.iter().any(|count| count.test == LEFT) {
         let names = results.libraries.iter().map(|(name, _)| name.as_str());
@@ -207,8 +218,15 @@ mod tests {
     fn row(mechanism: &'static str, family: Family, wait: Wait, ns: u64) -> Row {
         let mut round = Round::default();
         (0..9).for_each(|_| round.samples.record(ns));
-        let of =
-            Of { test: "ipc2", mechanism, family, placement: Placement::TwoCpus, wait, bytes: 48, pairs: 1 };
+        let of = Of {
+            test: "ipc2",
+            mechanism,
+            family,
+            placement: Placement::TwoCpus,
+            wait,
+            bytes: 48,
+            pairs: 1,
+        };
         Row::of(&of, &[round])
     }
 
@@ -243,8 +261,10 @@ mod tests {
     fn without_libraries_there_is_no_table_and_who_is_not_told_is_named() {
         assert_eq!(text(&Results::default()), "");
         let mut results = results(3_000);
-        let death =
-            |row: Row| Row { record: crate::record::Record { test: "death".into(), ..row.record }, ..row };
+        let death = |row: Row| Row {
+            record: crate::record::Record { test: "death".into(), ..row.record },
+            ..row
+        };
         results.rows = vec![death(row("m3ipc", Family::Ours, Wait::Adaptive, 100_000))];
         results.counts = vec![Count {
             test: UNTOLD.into(),

@@ -159,7 +159,11 @@ fn measured(args: &ReportArgs) -> Result<Output, Error> {
     state.note(found.versions, &skipped);
     let left: Vec<&Step<'_>> = steps.iter().filter(|step| !state.is_done(step.title())).collect();
     if left.len() < steps.len() {
-        eprintln!("{} of {} steps are done already; going on", steps.len() - left.len(), steps.len());
+        eprintln!(
+            "{} of {} steps are done already; going on",
+            steps.len() - left.len(),
+            steps.len()
+        );
     }
     let cells: usize = left.iter().map(|step| step.cells()).sum();
     let mut progress = Progress::new(cells * usize::try_from(measure.rounds()).unwrap_or(1));

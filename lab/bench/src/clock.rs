@@ -24,8 +24,9 @@ impl Clock {
     /// The best clock of this machine; takes 20 ms where it has to be calibrated.
     #[must_use]
     pub fn calibrate() -> Self {
-        let source =
-            std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource");
+        let source = std::fs::read_to_string(
+            "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        );
         if !raw::COUNTER_PRESENT || source.is_ok_and(|name| name.trim() != "tsc") {
             return Self::Monotonic;
         }

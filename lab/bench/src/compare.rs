@@ -117,9 +117,12 @@ pub fn run(args: &CompareArgs) -> Result<Outcome, Error> {
 pub fn compare(args: &CompareArgs, before: &Results, after: &Results) -> Vec<Compared> {
     let judged = |row: &&Row| {
         let record = &row.record;
-        let names = [&*record.test, &*record.mechanism, record.placement.name(), record.wait.name()];
-        let matches =
-            args.only.iter().all(|word| word.split(',').any(|word| names.iter().any(|n| n.contains(word))));
+        let names =
+            [&*record.test, &*record.mechanism, record.placement.name(), record.wait.name()];
+        let matches = args
+            .only
+            .iter()
+            .all(|word| word.split(',').any(|word| names.iter().any(|n| n.contains(word))));
         (args.all || row.family == Family::Ours) && matches
     };
     let pair = |a: &Row| {
@@ -153,22 +156,30 @@ fn reference<'a>(row: &Row, before: &'a Results, after: &'a Results) -> Option<(
     let record = &row.record;
     let beside = |other: &&Row| {
         let it = &other.record;
-        let alike = it.test == record.test && it.placement == record.placement && it.pairs == record.pairs;
+        let alike =
+            it.test == record.test && it.placement == record.placement && it.pairs == record.pairs;
         let size = it.bytes == record.bytes || !crate::copy::is_of_blocks(&it.test);
-        alike && size && [Family::Floor, Family::Kernel].contains(&other.family) && !is_same(row, other)
+        alike
+            && size
+            && [Family::Floor, Family::Kernel].contains(&other.family)
+            && !is_same(row, other)
     };
     let both = |a: &'a Row| Some((a, after.rows.iter().find(|b| is_same(a, b))?));
     let rank = |row: &Row| {
         let floor = row.family == Family::Floor;
-        (!(floor && row.record.wait == record.wait), !floor, stats::whole(crate::copy::copy_ns(row)))
+        (
+            !(floor && row.record.wait == record.wait),
+            !floor,
+            stats::whole(crate::copy::copy_ns(row)),
+        )
     };
     before.rows.iter().filter(beside).filter_map(both).min_by_key(|(a, _)| rank(a))
 }
 
 /// Figures of the rounds of a row in both runs, in nanoseconds. Where the blocks' means are the finer figure, and both have them, those.
 fn figures(a: &Row, b: &Row) -> (Vec<f64>, Vec<f64>) {
-    let blocks =
-        a.trip_ns() < 1_000.0 && [a, b].iter().all(|row| row.rounds.iter().all(|r| r.block_ns.is_some()));
+    let blocks = a.trip_ns() < 1_000.0
+        && [a, b].iter().all(|row| row.rounds.iter().all(|r| r.block_ns.is_some()));
     let stream = a.record.test == "stream";
     let of = |row: &Row| {
         let figure = |round: &RawRound| match round.block_ns {

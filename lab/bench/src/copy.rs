@@ -135,8 +135,9 @@ pub fn measure(bench: &Bench, cell: &Cell, warm_ns: u64) -> Result<Round, Error>
 /// Where the mechanism fails or a block did not arrive as it was sent.
 pub fn peer(run: &Run, inherited: Inherited, shape: &Shape) -> Result<Report, Error> {
     let name = &run.job().mechanism;
-    let way = way::by_name(name)
-        .ok_or_else(|| Error::Usage(format!("there is no mechanism {name:?} that copies blocks")))?;
+    let way = way::by_name(name).ok_or_else(|| {
+        Error::Usage(format!("there is no mechanism {name:?} that copies blocks"))
+    })?;
     match run.job().side {
         Side::Client => way.requester(inherited, run, shape),
         Side::Source => way.source(inherited, run, shape),

@@ -24,23 +24,30 @@ const SLOW_NS: u64 = 60_000_000_000;
 /// Whether there is anything to count that these words do not exclude.
 #[must_use]
 pub fn wanted(only: &[String]) -> bool {
-    ours().is_some_and(|(mechanism, _)| TESTS.iter().any(|test| matches(test, mechanism.name(), only)))
+    ours().is_some_and(|(mechanism, _)| {
+        TESTS.iter().any(|test| matches(test, mechanism.name(), only))
+    })
 }
 
 /// Counts what can be counted here and adds it, or why it cannot.
 pub fn run(bench: &Bench, only: &[String], results: &mut Results) {
     let Some((mechanism, ours)) = ours() else { return };
     for test in TESTS.iter().filter(|test| matches(test, mechanism.name(), only)) {
-        let found = if *test == "memory" { memory(bench, ours) } else { instructions(bench, mechanism) };
+        let found =
+            if *test == "memory" { memory(bench, ours) } else { instructions(bench, mechanism) };
         match found {
-            Ok(found) => results.counts.extend(found.into_iter().map(|(what, value, unit)| Count {
-                test: (*test).into(),
-                mechanism: mechanism.name().into(),
-                what: what.into(),
-                value,
-                unit: unit.into(),
-            })),
-            Err(error @ Error::Unavailable { .. }) => results.skipped.push(format!("{test}: {error}")),
+            Ok(found) => {
+                results.counts.extend(found.into_iter().map(|(what, value, unit)| Count {
+                    test: (*test).into(),
+                    mechanism: mechanism.name().into(),
+                    what: what.into(),
+                    value,
+                    unit: unit.into(),
+                }))
+            }
+            Err(error @ Error::Unavailable { .. }) => {
+                results.skipped.push(format!("{test}: {error}"))
+            }
             Err(error) => results.failed.push(format!("{test}: {error}")),
         }
     }
@@ -71,7 +78,8 @@ fn counted(bench: &Bench, mechanism: &'static dyn Mechanism, trips: u64) -> Resu
     let transport = mechanism.open(&bench.site)?;
     let job = bench.job(&cell, Side::Client, Task::Straight { trips }, &transport.names);
     let job = serde_json::to_string(&job).map_err(Error::json("a job"))?;
-    let log = std::env::temp_dir().join(format!("m3-bench-{}-{trips}.callgrind", std::process::id()));
+    let log =
+        std::env::temp_dir().join(format!("m3-bench-{}-{trips}.callgrind", std::process::id()));
     let mut command = Command::new("valgrind");
     command
         .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
@@ -86,19 +94,24 @@ fn counted(bench: &Bench, mechanism: &'static dyn Mechanism, trips: u64) -> Resu
 
 fn count_under(command: Command, log: &std::path::Path) -> Result<u64, Error> {
     let mut crew = Crew::new(SLOW_NS);
-    crew.spawn(command, "the peer under callgrind".into(), vec![]).map_err(|error| match error {
-        Error::Os { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Error::Unavailable {
-            why: "there is no valgrind to count instructions with".into(),
-            next: "install valgrind",
+    crew.spawn(command, "the peer under callgrind".into(), vec![]).map_err(
+        |error| match error {
+            Error::Os { source, .. } if source.kind() == std::io::ErrorKind::NotFound => {
+                Error::Unavailable {
+                    why: "there is no valgrind to count instructions with".into(),
+                    next: "install valgrind",
+                }
+            }
+            error => error,
         },
-        error => error,
-    })?;
+    )?;
     crew.ready()?;
     crew.go(0, 0)?;
     crew.finish(0, &[0])?;
     drop(crew);
     let text = std::fs::read_to_string(log).map_err(Error::os("read callgrind's log"))?;
-    collected(&text).ok_or_else(|| Error::Usage("callgrind's log says nothing of what it collected".into()))
+    collected(&text)
+        .ok_or_else(|| Error::Usage("callgrind's log says nothing of what it collected".into()))
 }
 
 /// The number in callgrind's line `==1234== Collected : 5678`.

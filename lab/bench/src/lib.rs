@@ -116,7 +116,8 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let mut progress = Progress::new(cells * usize::try_from(args.rounds()).unwrap_or(1));
     let (libraries, mut skipped) = (found.versions, found.skipped);
     skipped.extend(suites.left_out());
-    let mut results = Results { cpus: bench.cpus.allowed, libraries, skipped, ..Results::default() };
+    let mut results =
+        Results { cpus: bench.cpus.allowed, libraries, skipped, ..Results::default() };
     if bench.cpus.second.is_none() {
         results.skipped.push(report::missing(Placement::TwoCpus));
     }

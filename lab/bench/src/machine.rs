@@ -43,13 +43,18 @@ impl Machine {
     #[must_use]
     pub fn find(cpus: &Cpus, clock: Clock) -> Self {
         let info = read("/proc/cpuinfo").unwrap_or_default();
-        let governor = format!("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpus.first);
+        let governor =
+            format!("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpus.first);
         let name = rustix::system::uname();
         Self {
             cpu: cpu_model(&info),
             cpus: cpus.allowed,
             placed_on: [Some(cpus.first), cpus.second].into_iter().flatten().collect(),
-            kernel: format!("{} {}", name.sysname().to_string_lossy(), name.release().to_string_lossy()),
+            kernel: format!(
+                "{} {}",
+                name.sysname().to_string_lossy(),
+                name.release().to_string_lossy()
+            ),
             r#virtual: has_flag(&info, "hypervisor"),
             governor: read(&governor),
             mitigations: mitigations(),
@@ -85,7 +90,11 @@ impl Machine {
             or(&self.governor),
             or(&self.clocksource),
             self.loadavg_start,
-            if self.mitigations.is_empty() { "nothing".into() } else { self.mitigations.join("; ") },
+            if self.mitigations.is_empty() {
+                "nothing".into()
+            } else {
+                self.mitigations.join("; ")
+            },
         )
     }
 }
@@ -101,7 +110,8 @@ fn loadavg() -> String {
 
 fn caches(cpu: usize) -> Vec<String> {
     let one = |index: u32| {
-        let of = |what| read(&format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}/{what}"));
+        let of =
+            |what| read(&format!("/sys/devices/system/cpu/cpu{cpu}/cache/index{index}/{what}"));
         let kind = match of("type")?.as_str() {
             "Data" => " data",
             "Instruction" => " instructions",
@@ -135,7 +145,9 @@ fn has_flag(info: &str, flag: &str) -> bool {
 }
 
 fn mitigations() -> Vec<String> {
-    let Ok(files) = std::fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else { return vec![] };
+    let Ok(files) = std::fs::read_dir("/sys/devices/system/cpu/vulnerabilities") else {
+        return vec![];
+    };
     let mut found: Vec<String> = files
         .flatten()
         .filter_map(|file| {

@@ -79,7 +79,12 @@ impl Bench {
     /// # Errors
     /// As for [`Bench::new`].
     pub fn with_peers(exe: std::path::PathBuf) -> Result<Self, Error> {
-        Ok(Self { site: Site { exe }, clock: Clock::calibrate(), cpus: Cpus::find()?, grace_ns: GRACE_NS })
+        Ok(Self {
+            site: Site { exe },
+            clock: Clock::calibrate(),
+            cpus: Cpus::find()?,
+            grace_ns: GRACE_NS,
+        })
     }
 
     /// Round trips of `cell.pairs` pairs at once, warm for `warm_ns` before the task's window.
@@ -104,7 +109,8 @@ impl Bench {
         crew.go(0, monotonic_ns() + warm_ns)?;
         let all: Vec<usize> = (0..crew.size()).collect();
         crew.finish(warm_ns + span_ns(task), &all)?;
-        let reports = |range: std::ops::Range<usize>| range.filter_map(|number| crew.report(number));
+        let reports =
+            |range: std::ops::Range<usize>| range.filter_map(|number| crew.report(number));
         Ok(Round::of(reports(pairs..2 * pairs), reports(0..pairs)))
     }
 
@@ -139,7 +145,8 @@ impl Bench {
     pub fn deaths(&self, cell: &Cell, task: Task, times: u32) -> Result<Round, Error> {
         let mut round = Round::default();
         for _ in 0..times {
-            let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
+            let Transport { client, server, names, keep: _keep } =
+                cell.mechanism.open(&self.site)?;
             let mut crew = Crew::new(self.grace_ns);
             crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
             crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), client)?;
@@ -160,11 +167,20 @@ impl Bench {
     pub fn restarts(&self, cell: &Cell, times: u32) -> Result<Round, Error> {
         let mut round = Round::default();
         for _ in 0..times {
-            let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
+            let Transport { client, server, names, keep: _keep } =
+                cell.mechanism.open(&self.site)?;
             let began_ns = monotonic_ns();
             let mut crew = Crew::new(self.grace_ns);
-            crew.start(&self.site_of(cell), self.job(cell, Side::Server, Task::First, &names), server)?;
-            crew.start(&self.site_of(cell), self.job(cell, Side::Client, Task::First, &names), client)?;
+            crew.start(
+                &self.site_of(cell),
+                self.job(cell, Side::Server, Task::First, &names),
+                server,
+            )?;
+            crew.start(
+                &self.site_of(cell),
+                self.job(cell, Side::Client, Task::First, &names),
+                client,
+            )?;
             crew.ready()?;
             crew.go(0, monotonic_ns())?;
             crew.finish(0, &[0, 1])?;
@@ -188,7 +204,11 @@ impl Bench {
         crew.go(0, monotonic_ns())?;
         crew.finish(0, &[0, 1])?;
         let report = crew.report(1).ok_or(Error::PeerGone)?;
-        Ok(Round { samples: report.samples.clone(), binds: report.binds.clone(), ..Round::default() })
+        Ok(Round {
+            samples: report.samples.clone(),
+            binds: report.binds.clone(),
+            ..Round::default()
+        })
     }
 
     /// Where the peers of a cell come from.

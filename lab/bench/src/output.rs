@@ -143,7 +143,8 @@ impl Output {
     /// # Errors
     /// Where the file cannot be read or is none of ours.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = std::fs::read(path).map_err(|source| Error::File { path: path.into(), source })?;
+        let text =
+            std::fs::read(path).map_err(|source| Error::File { path: path.into(), source })?;
         serde_json::from_slice(&text).map_err(|source| Error::Foreign { path: path.into(), source })
     }
 
@@ -229,8 +230,7 @@ mod tests {
 
     #[test]
     fn lists_have_a_line_for_each_entry() {
-        let value =
-            serde_json::json!({"machine": {"cpu": "x"}, "results": [{"a": 1}, {"a": 2}], "failed": []});
+        let value = serde_json::json!({"machine": {"cpu": "x"}, "results": [{"a": 1}, {"a": 2}], "failed": []});
         let text = text(&value).expect("serialises");
         assert!(text.contains("[\n{\"a\":1},\n{\"a\":2}\n]") && !text.contains("failed"), "{text}");
         assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok());

@@ -106,8 +106,11 @@ impl Message {
 
     #[inline]
     fn check_against(&self, wanted: &Self, bytes: usize, trip: u64) -> Result<(), Error> {
-        let differs =
-            self.words.iter().zip(&wanted.words).fold(0, |bits, (got, wanted)| bits | (got ^ wanted));
+        let differs = self
+            .words
+            .iter()
+            .zip(&wanted.words)
+            .fold(0, |bits, (got, wanted)| bits | (got ^ wanted));
         if differs == 0 {
             return Ok(());
         }

@@ -186,7 +186,9 @@ fn run(job: Job, further: &[&'static dyn Mechanism]) -> Result<Option<Report>, E
     let run = &Run { job };
     let only_ours = || Error::Usage(format!("{} has no such measurement", mechanism.name()));
     match (task, side) {
-        (Task::Idle { clients }, _) => mechanism.ours().ok_or_else(only_ours)?.idle(inherited, run, clients),
+        (Task::Idle { clients }, _) => {
+            mechanism.ours().ok_or_else(only_ours)?.idle(inherited, run, clients)
+        }
         (Task::Mesh { endpoints }, _) => {
             mechanism.ours().ok_or_else(only_ours)?.mesh(inherited, run, endpoints)
         }
@@ -203,7 +205,8 @@ fn run(job: Job, further: &[&'static dyn Mechanism]) -> Result<Option<Report>, E
 }
 
 fn die_with_the_supervisor() -> Result<(), Error> {
-    set_parent_process_death_signal(Some(Signal::KILL)).map_err(Error::os("prctl PR_SET_PDEATHSIG"))?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(Error::os("prctl PR_SET_PDEATHSIG"))?;
     // It may have died before that call; its orphan then belongs to process 1, or to a subreaper,
     // which is noticed at the first line that cannot be written.
     if getppid().is_some_and(|parent| parent.is_init()) {

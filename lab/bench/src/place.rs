@@ -25,7 +25,9 @@ impl Cpus {
     pub fn find() -> Result<Self, Error> {
         let set = sched_getaffinity(None).map_err(Error::os("sched_getaffinity"))?;
         let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
-        Ok(Self::choose(&allowed, |cpu| (topology(cpu, "physical_package_id"), topology(cpu, "core_id"))))
+        Ok(Self::choose(&allowed, |cpu| {
+            (topology(cpu, "physical_package_id"), topology(cpu, "core_id"))
+        }))
     }
 
     fn choose(allowed: &[usize], core: impl Fn(usize) -> (Option<u32>, Option<u32>)) -> Self {
@@ -36,7 +38,8 @@ impl Cpus {
             let sibling = package == here.0 && id == here.1 && id.is_some();
             (sibling, package != here.0)
         };
-        let second = allowed.iter().copied().filter(|&cpu| cpu != first).min_by_key(|&cpu| rank(cpu));
+        let second =
+            allowed.iter().copied().filter(|&cpu| cpu != first).min_by_key(|&cpu| rank(cpu));
         Self { first, second, allowed: allowed.len() }
     }
 
@@ -45,7 +48,9 @@ impl Cpus {
     pub fn of(&self, placement: Placement, side: Side) -> Option<usize> {
         match (placement, side) {
             (Placement::Any, _) | (_, Side::Idle) => None,
-            (Placement::SameCpu, _) | (Placement::TwoCpus, Side::Client | Side::Source) => Some(self.first),
+            (Placement::SameCpu, _) | (Placement::TwoCpus, Side::Client | Side::Source) => {
+                Some(self.first)
+            }
             (Placement::TwoCpus, Side::Server) => self.second,
         }
     }

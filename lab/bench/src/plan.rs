@@ -176,10 +176,12 @@ impl Plan<'_> {
             task: Self::trips(self.span(30, 200), None),
             warm_ns: self.span(5, 20),
             // Libraries with threads of their own are at their best where nobody pins them.
-            cells: self.cells(Work::Ipc2, Placement::Any, pairs, |mechanism, _| match mechanism.family() {
-                Family::Floor => false,
-                Family::Peer => pairs == 1,
-                Family::Ours | Family::Kernel => true,
+            cells: self.cells(Work::Ipc2, Placement::Any, pairs, |mechanism, _| {
+                match mechanism.family() {
+                    Family::Floor => false,
+                    Family::Peer => pairs == 1,
+                    Family::Ours | Family::Kernel => true,
+                }
             }),
         };
         numbers.iter().map(test).collect()
@@ -208,8 +210,9 @@ impl Plan<'_> {
     fn deaths(&self) -> [Test; 2] {
         let placement = if self.has_two() { Placement::TwoCpus } else { Placement::Any };
         let small = format!("kill -9 of the server to its client's error; {placement}");
-        let large =
-            format!("kill -9 of a server with {HEAVY_MB} MB of its own to its client's error; {placement}");
+        let large = format!(
+            "kill -9 of a server with {HEAVY_MB} MB of its own to its client's error; {placement}"
+        );
         [self.death("death", small, 0, 30), self.death(HEAVY_DEATH, large, HEAVY_MB, 10)]
     }
 
@@ -223,7 +226,8 @@ impl Plan<'_> {
             warm_ns: 0,
             cells: self.cells(Work::Ipc2, placement, 1, |mechanism, _| {
                 let brief = ["m3ipc", "unix-stream"].contains(&mechanism.name());
-                mechanism.tells_death() && (!self.quick || brief || mechanism.family() == Family::Peer)
+                mechanism.tells_death()
+                    && (!self.quick || brief || mechanism.family() == Family::Peer)
             }),
         }
     }
@@ -233,7 +237,9 @@ impl Plan<'_> {
         let placement = if self.has_two() { Placement::TwoCpus } else { Placement::Any };
         Test {
             name: UNTOLD,
-            title: format!("kill -9 of the server: is its client told, and what is left behind; {placement}"),
+            title: format!(
+                "kill -9 of the server: is its client told, and what is left behind; {placement}"
+            ),
             shape: Shape::Untold,
             task: Task::Death { own_mb: 0 },
             warm_ns: 0,
@@ -254,7 +260,8 @@ impl Plan<'_> {
             warm_ns: 0,
             cells: self.cells(Work::Ipc2, placement, 1, |mechanism, wait| {
                 let wanted = if mechanism.ours().is_some() { Wait::Adaptive } else { Wait::Block };
-                let brief = mechanism.name() == "unix-stream" || mechanism.family() != Family::Kernel;
+                let brief =
+                    mechanism.name() == "unix-stream" || mechanism.family() != Family::Kernel;
                 wait == wanted && mechanism.family() != Family::Floor && (!self.quick || brief)
             }),
         }

@@ -20,11 +20,12 @@ impl Progress {
     #[must_use]
     pub fn new(total: usize) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
-        let target = if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target =
+            if is_terminal { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(u64::try_from(total).ok(), target);
-        if let Ok(style) =
-            ProgressStyle::with_template("{bar:24} {pos}/{len}  {elapsed} of about {duration}  {wide_msg}")
-        {
+        if let Ok(style) = ProgressStyle::with_template(
+            "{bar:24} {pos}/{len}  {elapsed} of about {duration}  {wide_msg}",
+        ) {
             bar.set_style(style);
         }
         Self { bar, is_terminal, done: 0, total, test: String::new() }
@@ -36,7 +37,12 @@ impl Progress {
         self.bar.set_message(format!("{test}: {what}, round {} of {rounds}", round + 1));
         self.bar.inc(1);
         if !self.is_terminal && self.test != test {
-            let _ = writeln!(std::io::stderr(), "[{}/{}] {test}, {rounds} rounds", self.done, self.total);
+            let _ = writeln!(
+                std::io::stderr(),
+                "[{}/{}] {test}, {rounds} rounds",
+                self.done,
+                self.total
+            );
             test.clone_into(&mut self.test);
         }
     }

@@ -123,7 +123,8 @@ macro_rules! promise {
 /// All promises, in order of their ids; those about sockets last.
 #[must_use]
 pub fn all() -> Vec<&'static Promise> {
-    let number = |promise: &&Promise| promise.id.trim_start_matches('P').parse().unwrap_or(u32::MAX);
+    let number =
+        |promise: &&Promise| promise.id.trim_start_matches('P').parse().unwrap_or(u32::MAX);
     let mut all: Vec<&Promise> = PROMISES.iter().chain(&blocks::PROMISES).collect();
     all.sort_by_key(number);
     all.extend(&socks::PROMISES);
@@ -132,9 +133,9 @@ pub fn all() -> Vec<&'static Promise> {
 
 /// The promises about messages. Those about blocks and areas (P8 to P11) are in `blocks`, those about sockets in `socks`.
 pub const PROMISES: [Promise; 19] = [
-    promise!("P1", "IPC2, two CPUs, spin, / bounce", AtMost(1.5), Some(1.2), Times, |r| f::to_bounce(
-        r, "ipc2"
-    )),
+    promise!("P1", "IPC2, two CPUs, spin, / bounce", AtMost(1.5), Some(1.2), Times, |r| {
+        f::to_bounce(r, "ipc2")
+    }),
     promise!(
         "P2",
         "best of the kernel / IPC2, two CPUs, awake",
@@ -143,35 +144,80 @@ pub const PROMISES: [Promise; 19] = [
         Times,
         f::kernel_two_cpus
     ),
-    promise!("P3", "IPC2, one CPU, / best of the kernel", AtMost(0.95), Some(0.7), Times, f::kernel_same_cpu),
-    promise!("P4", "IPC2 to a sleeping server / bare futex wake", AtMost(1.15), Some(1.0), Times, f::asleep),
-    promise!("P5", "IPC1, two CPUs, spin, / bounce", AtMost(1.8), Some(1.3), Times, |r| f::to_bounce(
-        r, "ipc1"
-    )),
-    promise!("P5", "IPC3, two CPUs, spin, / bounce", AtMost(1.6), Some(1.3), Times, |r| f::to_bounce(
-        r, "ipc3"
-    )),
-    promise!("P6", "messages/s, pairs that fit the CPUs / kernel", AtLeast(10.0), Some(25.0), Times, |r| {
-        f::pairs(r, true)
+    promise!(
+        "P3",
+        "IPC2, one CPU, / best of the kernel",
+        AtMost(0.95),
+        Some(0.7),
+        Times,
+        f::kernel_same_cpu
+    ),
+    promise!(
+        "P4",
+        "IPC2 to a sleeping server / bare futex wake",
+        AtMost(1.15),
+        Some(1.0),
+        Times,
+        f::asleep
+    ),
+    promise!("P5", "IPC1, two CPUs, spin, / bounce", AtMost(1.8), Some(1.3), Times, |r| {
+        f::to_bounce(r, "ipc1")
     }),
-    promise!("P6", "messages/s, more pairs than that / kernel", AtLeast(1.25), Some(1.6), Times, |r| {
-        f::pairs(r, false)
+    promise!("P5", "IPC3, two CPUs, spin, / bounce", AtMost(1.6), Some(1.3), Times, |r| {
+        f::to_bounce(r, "ipc3")
     }),
-    promise!("P7", "IPC2 among the most clients / with 1", AtMost(1.5), Some(1.1), Times, f::clients),
-    promise!("P12", "kill -9 to the client's error, p99", AtMost(1e6), Some(1e5), Ns, |r| f::death(
-        r, "death"
+    promise!(
+        "P6",
+        "messages/s, pairs that fit the CPUs / kernel",
+        AtLeast(10.0),
+        Some(25.0),
+        Times,
+        |r| { f::pairs(r, true) }
+    ),
+    promise!(
+        "P6",
+        "messages/s, more pairs than that / kernel",
+        AtLeast(1.25),
+        Some(1.6),
+        Times,
+        |r| { f::pairs(r, false) }
+    ),
+    promise!(
+        "P7",
+        "IPC2 among the most clients / with 1",
+        AtMost(1.5),
+        Some(1.1),
+        Times,
+        f::clients
+    ),
+    promise!(
+        "P12",
+        "kill -9 to the client's error, p99",
+        AtMost(1e6),
+        Some(1e5),
+        Ns,
+        |r| f::death(r, "death")
+    ),
+    promise!("P12", "the same, a server with 256 MB of its own", AtMost(1e6), Some(1e5), Ns, |r| {
+        f::death(r, crate::plan::HEAVY_DEATH)
+    }),
+    promise!("P13", "first contact", AtMost(300e3), Some(100e3), Ns, |r| f::median_of(
+        r, "contact"
     )),
-    promise!("P12", "the same, a server with 256 MB of its own", AtMost(1e6), Some(1e5), Ns, |r| f::death(
-        r,
-        crate::plan::HEAVY_DEATH
-    )),
-    promise!("P13", "first contact", AtMost(300e3), Some(100e3), Ns, |r| f::median_of(r, "contact")),
     promise!("P13", "bind", AtMost(200e3), Some(100e3), Ns, |r| f::median_of(r, "bind")),
     promise!("P14", "instructions per IPC2, both sides", Stated, None, Instructions, |r| r
         .count("instructions", "per trip")),
     promise!("P15", "memory of a link", AtMost(4096.0), None, Bytes, |r| r.count("memory", "link")),
-    promise!("P15", "memory of an endpoint", AtMost(16384.0), None, Bytes, |r| r.count("memory", "endpoint")),
-    promise!("P15", "memory of the daemon with 10,000 links", AtMost(16_777_216.0), None, Bytes, f::daemon),
+    promise!("P15", "memory of an endpoint", AtMost(16384.0), None, Bytes, |r| r
+        .count("memory", "endpoint")),
+    promise!(
+        "P15",
+        "memory of the daemon with 10,000 links",
+        AtMost(16_777_216.0),
+        None,
+        Bytes,
+        f::daemon
+    ),
     promise!("P15", "links that the daemon had", AtLeast(10_000.0), None, Times, |r| r
         .count("memory", "daemon links")),
     promise!("P15", "idle CPU of a sleeping endpoint", AtMost(0.0), None, Ppm, |r| r

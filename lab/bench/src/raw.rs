@@ -38,7 +38,8 @@ impl Page {
     /// # Errors
     /// Where the kernel has no memory or no descriptor left.
     pub fn create() -> Result<OwnedFd, Error> {
-        let fd = memfd_create("m3-bench", MemfdFlags::CLOEXEC).map_err(Error::os("memfd_create"))?;
+        let fd =
+            memfd_create("m3-bench", MemfdFlags::CLOEXEC).map_err(Error::os("memfd_create"))?;
         ftruncate(&fd, PAGE_BYTES as u64).map_err(Error::os("ftruncate of a shared page"))?;
         Ok(fd)
     }

@@ -246,7 +246,10 @@ impl Results {
     /// A count by its test and name.
     #[must_use]
     pub fn count(&self, test: &str, what: &str) -> Option<f64> {
-        self.counts.iter().find(|count| count.test == test && count.what == what).map(|count| count.value)
+        self.counts
+            .iter()
+            .find(|count| count.test == test && count.what == what)
+            .map(|count| count.value)
     }
 }
 
@@ -261,7 +264,11 @@ mod tests {
             times.iter().for_each(|&ns| round.samples.record(ns));
             let raw = RawRound::of(&round);
             assert_eq!(raw.p50_ns(), round.samples.quantile(0.5), "{times:?}");
-            assert_eq!(raw.round().samples.quantile(0.99), round.samples.quantile(0.99), "{times:?}");
+            assert_eq!(
+                raw.round().samples.quantile(0.99),
+                round.samples.quantile(0.99),
+                "{times:?}"
+            );
         }
         assert_eq!(RawRound::of(&Round::default()).p50_ns(), 0);
     }

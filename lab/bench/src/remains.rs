@@ -8,8 +8,11 @@ const SHARED: [&str; 2] = ["/dev/shm", "/dev/mqueue"];
 /// Where iceoryx2 keeps its nodes and services.
 const ICEORYX: &str = "/tmp/iceoryx2";
 /// Lists of System V objects, with what they are called here.
-const SYSTEM_V: [(&str, &str); 3] =
-    [("/proc/sysvipc/shm", "shm"), ("/proc/sysvipc/msg", "queue"), ("/proc/sysvipc/sem", "semaphore")];
+const SYSTEM_V: [(&str, &str); 3] = [
+    ("/proc/sysvipc/shm", "shm"),
+    ("/proc/sysvipc/msg", "queue"),
+    ("/proc/sysvipc/sem", "semaphore"),
+];
 /// Folders deeper than this are not looked into.
 const DEPTH: u32 = 4;
 
@@ -67,6 +70,9 @@ mod tests {
         for file in [&ours, &others] {
             std::fs::remove_file(file).expect("it can be removed");
         }
-        assert!(left.contains(&ours.display().to_string()) && !left.contains(&others.display().to_string()));
+        assert!(
+            left.contains(&ours.display().to_string())
+                && !left.contains(&others.display().to_string())
+        );
     }
 }

@@ -26,8 +26,9 @@ impl Table {
     #[must_use]
     pub fn text(&self) -> String {
         let columns = self.rows[0].len();
-        let width =
-            |column: usize| self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..columns).map(width).collect();
         let mut text = String::new();
         for row in &self.rows {
@@ -84,7 +85,8 @@ pub fn table(test: &Test, rows: &[Row]) -> String {
     let rounds = rows.iter().map(|row| row.record.rounds).max().unwrap_or(0);
     let ours = rows.iter().find(|row| row.family == Family::Ours).map(|row| row.trip_ns());
     let floor = rows.iter().find(|row| row.family == Family::Floor).map(|row| row.trip_ns());
-    let ratio = |of: f64, to: Option<f64>| to.map_or_else(|| "-".into(), |to| format!("{:.2}", of / to));
+    let ratio =
+        |of: f64, to: Option<f64>| to.map_or_else(|| "-".into(), |to| format!("{:.2}", of / to));
     let mut table = Table::new(&[
         "mechanism",
         "wait",
@@ -153,8 +155,10 @@ pub fn libraries(results: &Results) -> String {
 #[must_use]
 pub fn counts(results: &Results) -> String {
     let mut table = Table::new(&["test", "what", "figure", ""]);
-    for count in
-        results.counts.iter().filter(|count| ["instructions", "memory"].contains(&count.test.as_str()))
+    for count in results
+        .counts
+        .iter()
+        .filter(|count| ["instructions", "memory"].contains(&count.test.as_str()))
     {
         table.row(vec![
             count.test.clone(),
@@ -169,8 +173,9 @@ pub fn counts(results: &Results) -> String {
 /// What was left out, and why.
 #[must_use]
 pub fn left_out(results: &Results) -> String {
-    let lines =
-        |head: &str, list: &[String]| list.iter().map(|text| format!("{head}: {text}\n")).collect::<String>();
+    let lines = |head: &str, list: &[String]| {
+        list.iter().map(|text| format!("{head}: {text}\n")).collect::<String>()
+    };
     let text = lines("skipped", &results.skipped) + &lines("failed", &results.failed);
     if text.is_empty() { text } else { format!("\n{text}") }
 }
@@ -178,7 +183,9 @@ pub fn left_out(results: &Results) -> String {
 /// A note for placements that this machine does not have.
 #[must_use]
 pub fn missing(placement: Placement) -> String {
-    format!("{placement}: this process may use one CPU only; widen its affinity (taskset) or its cpuset")
+    format!(
+        "{placement}: this process may use one CPU only; widen its affinity (taskset) or its cpuset"
+    )
 }
 
 #[cfg(test)]

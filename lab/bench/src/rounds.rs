@@ -33,7 +33,8 @@ pub fn run(
         test.cells.iter().for_each(|cell| cell.mechanism.tidy());
     }
     let measured = || test.cells.iter().zip(&found).filter(|(_, rounds)| !rounds.is_empty());
-    let mut rows: Vec<Row> = measured().map(|(cell, rounds)| Row::new(test.name, cell, rounds)).collect();
+    let mut rows: Vec<Row> =
+        measured().map(|(cell, rounds)| Row::new(test.name, cell, rounds)).collect();
     if matches!(test.shape, Shape::Contact(_)) {
         rows.extend(measured().map(|(cell, rounds)| Row::new("bind", cell, &binds(rounds))));
     }
@@ -134,7 +135,10 @@ impl<C> Turns<'_, C> {
                         progress.skip(usize::try_from(rounds - round - 1).unwrap_or(0));
                         let text = format!("{test} {}: {error}", (self.name)(cell));
                         let skipped = matches!(error, Error::Unavailable { .. });
-                        progress.note(&format!("{} {text}", if skipped { "skipped:" } else { "failed:" }));
+                        progress.note(&format!(
+                            "{} {text}",
+                            if skipped { "skipped:" } else { "failed:" }
+                        ));
                         if skipped { &mut results.skipped } else { &mut results.failed }.push(text);
                     }
                 }
@@ -173,7 +177,8 @@ fn binds(rounds: &[Round]) -> Vec<Round> {
 /// The blocks' median, which the fixed fields of a record have no place for.
 fn block_count(row: &Row) -> Option<Count> {
     let record = &row.record;
-    let named = |placement: Placement, wait: Wait| format!("block {placement} {wait} {}", record.pairs);
+    let named =
+        |placement: Placement, wait: Wait| format!("block {placement} {wait} {}", record.pairs);
     Some(Count {
         test: record.test.clone(),
         mechanism: record.mechanism.clone(),

@@ -154,7 +154,8 @@ pub fn measure(bench: &Bench, cell: &Cell, warm_ns: u64) -> Result<Round, Error>
     let all = || (0..=number).filter_map(|number| crew.report(number));
     let bells: Vec<u64> = all().filter_map(|report| report.bells).collect();
     let trips = crew.report(number).map_or(1, |report| report.trips).max(1);
-    round.bells_per_op = (!bells.is_empty()).then(|| bells.iter().sum::<u64>() as f64 / trips as f64);
+    round.bells_per_op =
+        (!bells.is_empty()).then(|| bells.iter().sum::<u64>() as f64 / trips as f64);
     if let Some(counters) = &counters {
         counters.add_to(&mut round, cell.shape.test, trips)?;
     }

@@ -68,7 +68,10 @@ impl Samples {
     /// All times in order, each with how often.
     #[must_use]
     pub fn pairs(&self) -> Vec<(u64, u64)> {
-        self.0.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect()
+        self.0
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_at_value()))
+            .collect()
     }
 
     /// The histogram of such pairs.

@@ -42,7 +42,12 @@ pub enum Step<'a> {
 impl Suites {
     /// What the arguments ask for, and the phases of a round trip where they are wanted.
     #[must_use]
-    pub fn plan(args: &BenchArgs, bench: &Bench, all: &[&'static dyn Mechanism], has_phases: bool) -> Self {
+    pub fn plan(
+        args: &BenchArgs,
+        bench: &Bench,
+        all: &[&'static dyn Mechanism],
+        has_phases: bool,
+    ) -> Self {
         let ipc = args.wants(Suite::Ipc);
         let areas = args.wants(Suite::Area);
         Self {
@@ -119,14 +124,21 @@ impl Step<'_> {
                 let untold: String = results
                     .counts
                     .iter()
-                    .filter(|count| test.name == UNTOLD && [UNTOLD, LEFT].contains(&count.test.as_str()))
+                    .filter(|count| {
+                        test.name == UNTOLD && [UNTOLD, LEFT].contains(&count.test.as_str())
+                    })
                     .map(|count| match count.test.as_str() {
-                        UNTOLD => format!("  {}: not told within {:.0} s\n", count.mechanism, count.value),
+                        UNTOLD => {
+                            format!("  {}: not told within {:.0} s\n", count.mechanism, count.value)
+                        }
                         _ => format!("  {}: left behind: {}\n", count.mechanism, count.what),
                     })
                     .collect();
-                let head =
-                    if untold.is_empty() { String::new() } else { format!("\n{}\n{untold}", test.title) };
+                let head = if untold.is_empty() {
+                    String::new()
+                } else {
+                    format!("\n{}\n{untold}", test.title)
+                };
                 head + &if rows.is_empty() { String::new() } else { report::table(test, &rows) }
             }
             Self::Copies(table) => copy::run(bench, table, number, progress, results),

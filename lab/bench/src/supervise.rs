@@ -86,10 +86,16 @@ impl Crew {
     ///
     /// # Errors
     /// Where no process can be started.
-    pub fn spawn(&mut self, mut command: Command, who: String, fds: Vec<OwnedFd>) -> Result<(), Error> {
+    pub fn spawn(
+        &mut self,
+        mut command: Command,
+        who: String,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), Error> {
         // Whoever else starts a process just now would hand them on too, so a run has one thread.
         for fd in &fds {
-            fcntl_setfd(fd, FdFlags::empty()).map_err(Error::os("let a descriptor be inherited"))?;
+            fcntl_setfd(fd, FdFlags::empty())
+                .map_err(Error::os("let a descriptor be inherited"))?;
         }
         let mut child = command
             .stdin(Stdio::piped())
@@ -124,7 +130,9 @@ impl Crew {
     pub fn go(&mut self, from: usize, start_ns: u64) -> Result<(), Error> {
         for member in &mut self.members[from..] {
             let input = member.child.stdin.as_mut().ok_or(Error::PeerGone)?;
-            input.write_all(format!("{start_ns}\n").as_bytes()).map_err(Error::os("let a peer go"))?;
+            input
+                .write_all(format!("{start_ns}\n").as_bytes())
+                .map_err(Error::os("let a peer go"))?;
         }
         Ok(())
     }
@@ -134,7 +142,8 @@ impl Crew {
     /// # Errors
     /// What a peer said, how it ended, or [`Error::Stuck`].
     pub fn finish(&mut self, span_ns: u64, needed: &[usize]) -> Result<(), Error> {
-        let whos: Vec<String> = needed.iter().map(|&number| self.members[number].who.clone()).collect();
+        let whos: Vec<String> =
+            needed.iter().map(|&number| self.members[number].who.clone()).collect();
         self.until(span_ns, |member| {
             matches!(member.stage, Stage::Done(_) | Stage::Killed) || !whos.contains(&member.who)
         })
@@ -179,14 +188,18 @@ impl Crew {
         let mut deadline = start + span_ns + self.grace_ns;
         loop {
             let gone = self.members.iter().find(|member| matches!(member.stage, Stage::Gone));
-            let waiting: Vec<&Member> = self.members.iter().filter(|member| !settled(member)).collect();
+            let waiting: Vec<&Member> =
+                self.members.iter().filter(|member| !settled(member)).collect();
             if waiting.is_empty() && gone.is_none() {
                 return Ok(());
             }
             let mut left_ns = deadline.saturating_sub(monotonic_ns());
             if let Some(gone) = gone {
                 if left_ns == 0 || waiting.iter().all(|member| member.stage.is_over()) {
-                    return Err(Error::Peer { who: gone.who.clone(), said: Error::PeerGone.to_string() });
+                    return Err(Error::Peer {
+                        who: gone.who.clone(),
+                        said: Error::PeerGone.to_string(),
+                    });
                 }
                 deadline = deadline.min(monotonic_ns() + REASON_NS.min(left_ns));
                 left_ns = left_ns.min(REASON_NS);
@@ -204,11 +217,14 @@ impl Crew {
 
     /// Waits for a line of anybody and takes it in.
     fn listen(&mut self, left_ns: u64) -> Result<(), Error> {
-        let open: Vec<usize> =
-            (0..self.members.len()).filter(|&number| !self.members[number].stage.is_over()).collect();
+        let open: Vec<usize> = (0..self.members.len())
+            .filter(|&number| !self.members[number].stage.is_over())
+            .collect();
         let mut polled: Vec<PollFd<'_>> = open
             .iter()
-            .map(|&number| PollFd::from_borrowed_fd(self.members[number].output.as_fd(), PollFlags::IN))
+            .map(|&number| {
+                PollFd::from_borrowed_fd(self.members[number].output.as_fd(), PollFlags::IN)
+            })
             .collect();
         let timeout = Timespec {
             tv_sec: i64::try_from(left_ns / 1_000_000_000).unwrap_or(i64::MAX),
@@ -263,7 +279,10 @@ impl Member {
                 Line::Gone => self.stage = Stage::Gone,
                 Line::Failed(said) => return Err(Error::Peer { who: self.who.clone(), said }),
                 Line::Unavailable(why) => {
-                    return Err(Error::Unavailable { why, next: "the other mechanisms are not affected" });
+                    return Err(Error::Unavailable {
+                        why,
+                        next: "the other mechanisms are not affected",
+                    });
                 }
             }
         }

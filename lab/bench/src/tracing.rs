@@ -76,8 +76,8 @@ struct Pair {
 pub fn run(args: &TracingArgs) -> Result<Outcome, Error> {
     let tracer = tracer()?;
     let bench = Bench::new()?;
-    let ours =
-        mechanism::by_name("m3ipc").ok_or_else(|| Error::Usage("m3ipc is not measured here".into()))?;
+    let ours = mechanism::by_name("m3ipc")
+        .ok_or_else(|| Error::Usage("m3ipc is not measured here".into()))?;
     let (work, wait, placement) = (Work::Ipc2, Wait::Adaptive, Placement::Any);
     let cell = Cell { mechanism: ours, work, wait, placement, pairs: args.pairs };
     let span_ns = args.millis * 1_000_000;
@@ -122,7 +122,12 @@ fn tracer() -> Result<PathBuf, Error> {
 }
 
 /// All pairs at once, with or without a tracer beside them.
-fn measure(bench: &Bench, cell: &Cell, task: Task, tracer: Option<&PathBuf>) -> Result<(Round, Said), Error> {
+fn measure(
+    bench: &Bench,
+    cell: &Cell,
+    task: Task,
+    tracer: Option<&PathBuf>,
+) -> Result<(Round, Said), Error> {
     let pairs = usize::try_from(cell.pairs).unwrap_or(1);
     let mut keep = vec![];
     let mut crew = Crew::new(bench.grace_ns);
@@ -133,11 +138,15 @@ fn measure(bench: &Bench, cell: &Cell, task: Task, tracer: Option<&PathBuf>) -> 
         let mut job = bench.job(cell, side, task, names);
         // Paced clients look at the clock all the time, so their servers are elsewhere.
         let is_second = (number + usize::from(warm_ns == 0 && side == Side::Server)) % 2 == 1;
-        job.cpu =
-            Some(if is_second { bench.cpus.second.unwrap_or(bench.cpus.first) } else { bench.cpus.first });
+        job.cpu = Some(if is_second {
+            bench.cpus.second.unwrap_or(bench.cpus.first)
+        } else {
+            bench.cpus.first
+        });
         job
     };
-    for (number, transport) in cell.mechanism.open_many(&bench.site, pairs)?.into_iter().enumerate() {
+    for (number, transport) in cell.mechanism.open_many(&bench.site, pairs)?.into_iter().enumerate()
+    {
         let Transport { client, server, names, keep: kept } = transport;
         keep.push(kept);
         // Names of ours begin with the runtime directory and the VM.
@@ -150,7 +159,9 @@ fn measure(bench: &Bench, cell: &Cell, task: Task, tracer: Option<&PathBuf>) -> 
     }
     crew.ready()?;
     let looking = match (tracer, place) {
-        (Some(tracer), Some((directory, vm))) => Some(Looking::start(tracer, Path::new(&directory), &vm)?),
+        (Some(tracer), Some((directory, vm))) => {
+            Some(Looking::start(tracer, Path::new(&directory), &vm)?)
+        }
         _ => None,
     };
     crew.go(0, monotonic_ns() + warm_ns)?;
@@ -215,7 +226,9 @@ fn table(args: &TracingArgs, pairs: &[Pair]) -> (String, f64) {
     let cost = middle(&part);
     let mut table = Table::new(&["", "m3 trace", "calls/s", "cpu/call", "p50", "p99"]);
     let time = crate::report::time;
-    for (name, of) in [("off", (|pair| &pair.without) as fn(&Pair) -> &Round), ("on", |pair| &pair.with)] {
+    for (name, of) in
+        [("off", (|pair| &pair.without) as fn(&Pair) -> &Round), ("on", |pair| &pair.with)]
+    {
         table.row(vec![
             String::new(),
             name.into(),
@@ -226,7 +239,8 @@ fn table(args: &TracingArgs, pairs: &[Pair]) -> (String, f64) {
         ]);
     }
     let sum = |of: &dyn Fn(&Said) -> u64| pairs.iter().map(|pair| of(&pair.said)).sum::<u64>();
-    let (calls, lost, broken) = (sum(&|said| said.calls), sum(&|said| said.lost), sum(&|said| said.broken));
+    let (calls, lost, broken) =
+        (sum(&|said| said.calls), sum(&|said| said.lost), sum(&|said| said.broken));
     let pace = args.calls.map_or_else(
         || "back to back".to_owned(),
         |calls| format!("{} calls/s asked for", rate(calls as f64)),
@@ -258,13 +272,18 @@ mod tests {
 
     fn pair(without: f64, with: f64, lost: u64) -> Pair {
         let round = |per_s| Round { per_s, ..Round::default() };
-        Pair { without: round(without), with: round(with), said: Said { calls: 10, lost, ..Said::default() } }
+        Pair {
+            without: round(without),
+            with: round(with),
+            said: Said { calls: 10, lost, ..Said::default() },
+        }
     }
 
     #[test]
     fn the_cost_is_the_median_of_pairs_of_rounds() {
         let args = TracingArgs { pairs: 8, rounds: 3, millis: 100, calls: None };
-        let (text, cost) = table(&args, &[pair(100.0, 90.0, 1), pair(1_000.0, 700.0, 2), pair(10.0, 8.0, 0)]);
+        let (text, cost) =
+            table(&args, &[pair(100.0, 90.0, 1), pair(1_000.0, 700.0, 2), pair(10.0, 8.0, 0)]);
         assert!((cost - 0.2).abs() < 1e-9, "{cost}");
         assert!(
             text.contains("20.0 %") && text.contains("10.0 to 30.0 %") && text.contains("ABOVE"),

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 use std::process::{Command, Output};
 
 fn bench(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_m3-bench")).args(arguments).output().expect("the program starts")
+    Command::new(env!("CARGO_BIN_EXE_m3-bench"))
+        .args(arguments)
+        .output()
+        .expect("the program starts")
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -59,27 +62,44 @@ fn promises_without_results_are_not_measured() {
 #[test]
 fn a_table_names_placement_wait_and_floor() {
     let said = text(&bench(&[&SHORT[..], &["sched-yield"]].concat()).stdout);
-    assert!(said.contains("same-cpu") && said.contains("yield") && said.contains("floor"), "{said}");
+    assert!(
+        said.contains("same-cpu") && said.contains("yield") && said.contains("floor"),
+        "{said}"
+    );
 }
 
 #[test]
 fn a_library_that_is_not_there_is_a_skip_with_its_name_and_what_to_do() {
     let words = [&SHORT[..], &["sched-yield", "--with", "zeromq,zenoh"]].concat();
     let mut command = Command::new(env!("CARGO_BIN_EXE_m3-bench"));
-    let output =
-        command.args(words).env("M3_PEERS", "/nowhere/m3-peers").output().expect("the program starts");
+    let output = command
+        .args(words)
+        .env("M3_PEERS", "/nowhere/m3-peers")
+        .output()
+        .expect("the program starts");
     let said = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
     for library in ["zeromq", "zenoh"] {
-        assert!(said.contains(&format!("skipped: {library}: there is no program m3-peers")), "{said}");
+        assert!(
+            said.contains(&format!("skipped: {library}: there is no program m3-peers")),
+            "{said}"
+        );
     }
     assert!(said.contains("lab/peers/Cargo.toml"), "{said}");
 }
 
 #[test]
 fn sockets_are_measured_beside_their_floors() {
-    let words =
-        ["sock", "--quick", "--rounds", "1", "--millis", "2", "--only", "sock-trip,sock-stream,sock-connect"];
+    let words = [
+        "sock",
+        "--quick",
+        "--rounds",
+        "1",
+        "--millis",
+        "2",
+        "--only",
+        "sock-trip,sock-stream,sock-connect",
+    ];
     for (way, floor) in [("unix-stream", "tcp"), ("tcp", "pipe"), ("memcpy", "unix-stream")] {
         let only = format!("{way},{floor}");
         let mut command = Command::new(env!("CARGO_BIN_EXE_m3-bench"));
@@ -87,7 +107,10 @@ fn sockets_are_measured_beside_their_floors() {
         let output = command.output().expect("the program starts");
         let said = text(&output.stdout);
         assert!(output.status.success(), "{said}{}", text(&output.stderr));
-        assert!(said.contains("sock-stream") && said.contains(way) && said.contains(floor), "{said}");
+        assert!(
+            said.contains("sock-stream") && said.contains(way) && said.contains(floor),
+            "{said}"
+        );
         assert!(said.contains("skipped: shim-unix, shim-tcp"), "{said}");
     }
 }
@@ -105,11 +128,22 @@ fn a_run_is_not_slower_than_itself_and_one_that_is_slower_is_told() {
     let file = std::env::temp_dir().join(format!("m3-bench-compare-{}.json", std::process::id()));
     let slow = file.with_extension("slow.json");
     let path = file.to_string_lossy().into_owned();
-    let words = ["--quick", "--rounds", "7", "--millis", "2", "--only", "ipc2", "--only", "pipe,sched-yield"];
+    let words = [
+        "--quick",
+        "--rounds",
+        "7",
+        "--millis",
+        "2",
+        "--only",
+        "ipc2",
+        "--only",
+        "pipe,sched-yield",
+    ];
     let measured = bench(&[&words[..], &["--json", &path]].concat());
     assert!(measured.status.success(), "{}", text(&measured.stderr));
     let mut json: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(&file).expect("the file was written")).expect("it is JSON");
+        serde_json::from_slice(&std::fs::read(&file).expect("the file was written"))
+            .expect("it is JSON");
     for row in json["samples"].as_array_mut().expect("samples are a list") {
         let rounds = row["rounds"].as_array().expect("rounds are a list").len();
         assert_eq!(rounds, 7, "raw samples of every round");

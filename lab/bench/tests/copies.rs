@@ -45,8 +45,8 @@ fn a_spoilt_block_is_found() {
     let (bench, _turn) = bench();
     let planted = way::by_name("planted-copy").expect("it can be found by its name");
     for kind in [Kind::Copy1, Kind::Copy2, Kind::Stream] {
-        let error =
-            measure(&bench, &cell(planted, kind, 4_096, true), 0).expect_err("its last block is spoilt");
+        let error = measure(&bench, &cell(planted, kind, 4_096, true), 0)
+            .expect_err("its last block is spoilt");
         let text = error.to_string();
         assert!(text.contains("server") && text.contains("payload corrupted"), "{kind:?}: {text}");
     }

@@ -14,7 +14,8 @@ fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
 }
 
 fn children(of: u32) -> Vec<u32> {
-    let listed = std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
+    let listed =
+        std::fs::read_to_string(format!("/proc/{of}/task/{of}/children")).unwrap_or_default();
     listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 

@@ -37,7 +37,10 @@ fn each_mechanism_carries_each_of_its_works() {
                 let what = format!("{} {work} {wait}", mechanism.name());
                 match bench.trips(&cell(mechanism, work, wait), TRIPS, 0) {
                     Ok(Round { samples, trips, per_s, .. }) => {
-                        assert!(trips >= 200 && samples.count() >= trips / 3, "{what}: only {trips} trips");
+                        assert!(
+                            trips >= 200 && samples.count() >= trips / 3,
+                            "{what}: only {trips} trips"
+                        );
                         assert!(samples.quantile(0.5) <= samples.max() && per_s > 0.0, "{what}");
                     }
                     Err(error @ Error::Unavailable { .. }) => eprintln!("skipped: {what}: {error}"),
@@ -52,7 +55,9 @@ fn each_mechanism_carries_each_of_its_works() {
 fn a_paced_trip_finds_its_server_asleep() {
     let (bench, _turn) = bench();
     let task = Task::Trips { pace_ns: Some(1_000_000), span_ns: 60_000_000_000, limit: Some(20) };
-    let round = bench.trips(&cell(named("futex-wake"), Work::Ipc2, Wait::Block), task, 0).expect("measured");
+    let round = bench
+        .trips(&cell(named("futex-wake"), Work::Ipc2, Wait::Block), task, 0)
+        .expect("measured");
     assert_eq!(round.samples.count(), 20);
     assert!(round.switches_per_op > 0.5, "the server slept {} times a trip", round.switches_per_op);
 }
@@ -92,7 +97,11 @@ fn a_measurement_that_hangs_is_ended_and_named() {
     // Nobody tells the client of a message queue that its server has died.
     let (bench, _turn) = bench();
     let bench = Bench { grace_ns: 300_000_000, ..bench };
-    match bench.deaths(&cell(named("posix-mq"), Work::Ipc2, Wait::Block), Task::Death { own_mb: 0 }, 1) {
+    match bench.deaths(
+        &cell(named("posix-mq"), Work::Ipc2, Wait::Block),
+        Task::Death { own_mb: 0 },
+        1,
+    ) {
         Err(error @ Error::Stuck { .. }) => {
             assert!(error.to_string().contains("the client of posix-mq (pid "))
         }
@@ -104,8 +113,9 @@ fn a_measurement_that_hangs_is_ended_and_named() {
 #[test]
 fn what_only_m3ipc_has_is_refused_by_others() {
     let (bench, _turn) = bench();
-    let error =
-        bench.contacts(&cell(named("pipe"), Work::Ipc2, Wait::Block), 1).expect_err("a pipe has no bind");
+    let error = bench
+        .contacts(&cell(named("pipe"), Work::Ipc2, Wait::Block), 1)
+        .expect_err("a pipe has no bind");
     assert!(error.to_string().contains("pipe has no such measurement"), "{error}");
 }
 

@@ -7,7 +7,8 @@ use m3ipc_bench::measure::Bench;
 
 #[test]
 fn each_way_measures_something() {
-    let bench = Bench::with_peers(env!("CARGO_BIN_EXE_m3-bench").into()).expect("the kernel names its CPUs");
+    let bench = Bench::with_peers(env!("CARGO_BIN_EXE_m3-bench").into())
+        .expect("the kernel names its CPUs");
     for way in way::all() {
         let bytes = if way.test() == Test::Pool { 4_096 } else { 64 << 10 };
         let shape = Shape { test: way.test(), bytes, span_ns: 0 };

@@ -39,16 +39,24 @@ impl SlowFile {
     /// Mounts it on a directory that is made for it; `None` where the system does not let us.
     #[must_use]
     pub fn mount(directory: &Path) -> Option<Self> {
-        let device = rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        let device =
+            rustix::fs::open("/dev/fuse", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).ok()?;
         std::fs::create_dir_all(directory).ok()?;
-        let options = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
+        let options =
+            format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
         let [name, kind, place, options] =
             ["m3-slow", "fuse", directory.to_str()?, &options].map(CString::new);
         let (name, kind, place, options) = (name.ok()?, kind.ok()?, place.ok()?, options.ok()?);
         let flags = libc::MS_NOSUID | libc::MS_NODEV;
         // SAFETY: four strings that live through the call.
         let mounted = unsafe {
-            libc::mount(name.as_ptr(), place.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())
+            libc::mount(
+                name.as_ptr(),
+                place.as_ptr(),
+                kind.as_ptr(),
+                flags,
+                options.as_ptr().cast(),
+            )
         };
         if mounted != 0 {
             return None;

@@ -35,7 +35,8 @@ impl Field {
     #[must_use]
     pub fn new(name: &str) -> Self {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("m3-test-{}-{serial}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("m3-test-{}-{serial}-{name}", std::process::id()));
         let daemon = start_daemon(&directory);
         Self { directory, daemon }
     }
@@ -156,7 +157,8 @@ pub fn watchdog(seconds: u64) {
     STARTED.call_once(|| {
         std::thread::spawn(move || {
             loop {
-                let left_ns = DEADLINE_NS.load(Ordering::Relaxed).saturating_sub(m3ipc_sys::monotonic_ns());
+                let left_ns =
+                    DEADLINE_NS.load(Ordering::Relaxed).saturating_sub(m3ipc_sys::monotonic_ns());
                 if left_ns == 0 {
                     eprintln!("watchdog: a test hangs since {seconds} s");
                     std::process::exit(99);

@@ -122,7 +122,8 @@ impl Memory {
     pub fn map_file(&mut self, path: &std::path::Path) -> Result<(), Errno> {
         use rustix::fs::{Mode, OFlags, open};
         let file = open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let (flags, protection) = (libc::MAP_PRIVATE | libc::MAP_FIXED, libc::PROT_READ | libc::PROT_WRITE);
+        let (flags, protection) =
+            (libc::MAP_PRIVATE | libc::MAP_FIXED, libc::PROT_READ | libc::PROT_WRITE);
         self.replace(0, flags, protection, file.as_raw_fd())
     }
 
@@ -133,8 +134,8 @@ impl Memory {
     pub fn unsettle(&mut self, unrest: Unrest) {
         let half = self.bytes / 2;
         let whole = self.bytes as u64;
-        let file =
-            rustix::fs::memfd_create("m3ipc-conformance", rustix::fs::MemfdFlags::CLOEXEC).expect("a file in memory");
+        let file = rustix::fs::memfd_create("m3ipc-conformance", rustix::fs::MemfdFlags::CLOEXEC)
+            .expect("a file in memory");
         if unrest == Unrest::Shrink {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             rustix::fs::ftruncate(&file, whole).expect("it grows");
@@ -172,7 +173,9 @@ impl Memory {
         let half = self.bytes / 2;
         let protection = if forbid { libc::PROT_NONE } else { libc::PROT_READ | libc::PROT_WRITE };
         // SAFETY: our own mapping; only the kernel looks at that half.
-        unsafe { libc::mprotect(self.start.wrapping_add(half).cast(), self.bytes - half, protection) };
+        unsafe {
+            libc::mprotect(self.start.wrapping_add(half).cast(), self.bytes - half, protection)
+        };
     }
 }
 
@@ -197,7 +200,12 @@ pub fn refuse_copies() -> Result<(), Errno> {
         statement(equal, number(libc::SYS_process_vm_readv), 2, 0),
         statement(equal, number(libc::SYS_process_vm_writev), 1, 0),
         statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0, 0),
-        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned(), 0, 0),
+        statement(
+            libc::BPF_RET | libc::BPF_K,
+            libc::SECCOMP_RET_ERRNO | libc::EPERM.cast_unsigned(),
+            0,
+            0,
+        ),
     ];
     let program = libc::sock_fprog { len: 5, filter: steps.as_mut_ptr() };
     // SAFETY: integers only.

@@ -62,7 +62,8 @@ impl Raw {
     #[must_use]
     pub fn greeted(directory: &Path) -> Option<Self> {
         let mut raw = Self::connect(directory)?;
-        matches!(raw.request(&Request::Hello { version: VERSION })?.0, Reply::Welcome { .. }).then_some(raw)
+        matches!(raw.request(&Request::Hello { version: VERSION })?.0, Reply::Welcome { .. })
+            .then_some(raw)
     }
 
     /// Sends bytes, whatever they are; `false` where they could not be sent.
@@ -124,7 +125,9 @@ impl Raw {
 
     /// A link to a peer.
     pub fn contact(&mut self, peer: i32) -> Option<Reach> {
-        let (Reply::Contact(info), fds) = self.request(&Request::Contact(peer))? else { return None };
+        let (Reply::Contact(info), fds) = self.request(&Request::Contact(peer))? else {
+            return None;
+        };
         let [link, status_fd, hints] = <[OwnedFd; 3]>::try_from(fds).ok()?;
         Some(Reach {
             info,

@@ -24,7 +24,8 @@ pub fn become_user(user: u32, dumpable: bool) -> Result<(), Errno> {
         set_thread_res_uid(uid, uid, uid)?;
     }
     // A change of user turns it off; a program of that user would have it on.
-    let behavior = if dumpable { DumpableBehavior::Dumpable } else { DumpableBehavior::NotDumpable };
+    let behavior =
+        if dumpable { DumpableBehavior::Dumpable } else { DumpableBehavior::NotDumpable };
     rustix::process::set_dumpable_behavior(behavior)
 }
 
@@ -96,7 +97,8 @@ pub unsafe fn poke(pid: i32, address: usize, bytes: &[u8]) -> bool {
     let here = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let there = libc::iovec { iov_base: address as *mut _, iov_len: bytes.len() };
     // SAFETY: `here` is only read; `there` is the caller's obligation.
-    let copied = unsafe { libc::process_vm_writev(pid, &raw const here, 1, &raw const there, 1, 0) };
+    let copied =
+        unsafe { libc::process_vm_writev(pid, &raw const here, 1, &raw const there, 1, 0) };
     usize::try_from(copied) == Ok(bytes.len())
 }
 
@@ -133,7 +135,9 @@ pub fn map_and_write(page: impl AsFd, via_mprotect: bool) -> bool {
     let wanted = ProtFlags::READ | ProtFlags::WRITE;
     let first = if via_mprotect { ProtFlags::READ } else { wanted };
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-    let Ok(start) = (unsafe { mmap(core::ptr::null_mut(), BYTES, first, MapFlags::SHARED, page, 0) }) else {
+    let Ok(start) =
+        (unsafe { mmap(core::ptr::null_mut(), BYTES, first, MapFlags::SHARED, page, 0) })
+    else {
         return false;
     };
     // SAFETY: the range is the new mapping.
@@ -154,7 +158,8 @@ pub fn map_and_write(page: impl AsFd, via_mprotect: bool) -> bool {
 pub fn write_behind(page: impl AsFd, how: &str) -> bool {
     const BYTES: usize = 4096;
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-    let mapped = unsafe { mmap(core::ptr::null_mut(), BYTES, ProtFlags::READ, MapFlags::SHARED, &page, 0) };
+    let mapped =
+        unsafe { mmap(core::ptr::null_mut(), BYTES, ProtFlags::READ, MapFlags::SHARED, &page, 0) };
     let Ok(start) = mapped else { return false };
     let address = start.addr();
     let bytes = [0xee_u8; 8];

@@ -28,7 +28,9 @@ pub struct Tally {
 
 fn sum(parts: &[&[u8]]) -> u64 {
     let bytes = parts.iter().flat_map(|part| part.iter());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.fold(0xcbf2_9ce4_8422_2325, |sum, byte| {
+        (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }
 
 fn word(message: &Message, at: usize) -> u64 {
@@ -56,7 +58,8 @@ pub fn counted(number: u64, sender: Address) -> (Message, Vec<u8>) {
         1 => m3ipc_abi::LONG_MAX_BYTES,
         _ => usize::try_from(number % 500).unwrap_or(0) + 8,
     };
-    let long: Vec<u8> = sum(&[&number.to_ne_bytes()]).to_ne_bytes().into_iter().cycle().take(bytes).collect();
+    let long: Vec<u8> =
+        sum(&[&number.to_ne_bytes()]).to_ne_bytes().into_iter().cycle().take(bytes).collect();
     let sum = sum_of(&message, sender, &long);
     put(&mut message, 3, sum);
     (message, long)
@@ -136,6 +139,10 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(to, "tally {} {} {} {} {}", self.whole, self.lost, self.doubled, self.altered, self.worst_us)
+        write!(
+            to,
+            "tally {} {} {} {} {}",
+            self.whole, self.lost, self.doubled, self.altered, self.worst_us
+        )
     }
 }

@@ -1,7 +1,7 @@
 //! One who lives and has not come back to a new daemon: nobody's call that does not wait waits for it.
 
-use m3ipc_conformance::{Field, watchdog};
 use m3ipc::{Address, Message, ReceiveError, ReplyError, SendError, Source};
+use m3ipc_conformance::{Field, watchdog};
 use std::time::Duration;
 
 #[test]
@@ -20,7 +20,8 @@ fn calls_that_do_not_wait_do_not_wait_for_one_who_has_not_come_back() {
     me.notify(there).expect("remembered");
     me.notify(there).expect("coalesced");
     // Back by itself, since it sleeps now; the daemon has kept what was for it.
-    let note = absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
+    let note =
+        absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
     assert!(note.is_notification());
     assert_eq!(note.source, me.address());
     assert_eq!(absent.latest_peer().map(|peer| peer.pid), Some(m3ipc_sys::process_id()));
@@ -52,7 +53,8 @@ fn what_was_kept_keeps_its_bits_and_goes_with_its_source() {
     // Pending notifications of one who has gone are erased.
     restarted.send(()).expect("it waits");
     brief.join().expect("it has notified and left");
-    let note = absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
+    let note =
+        absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
     assert_eq!(note.source, hardware.address());
     assert_eq!(note.payload[4..8], 0b101_u32.to_ne_bytes());
     assert_eq!(absent.try_receive(Source::Any), Err(ReceiveError::WouldBlock(m3ipc_abi::ANY)));

@@ -1,10 +1,10 @@
 //! What a peer could do without end, and where that ends: each of these was
 //! found by reading the code as an attacker would.
 
+use m3ipc::{Message, SendRecError, Source, Vm};
 use m3ipc_conformance::raw::Raw;
 use m3ipc_conformance::{Field, watchdog};
 use m3ipc_wire::{Reply, Request};
-use m3ipc::{Message, SendRecError, Source, Vm};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -17,7 +17,8 @@ struct Told {
 
 impl Told {
     fn new(vm: &Vm, slot: i32, act: impl Fn(&mut m3ipc::Endpoint) + Send + 'static) -> Self {
-        let (vm, (tell, hear), (say, listen), (finish, done)) = (vm.clone(), channel(), channel(), channel());
+        let (vm, (tell, hear), (say, listen), (finish, done)) =
+            (vm.clone(), channel(), channel(), channel());
         std::thread::spawn(move || {
             let mut me = vm.bind_thread(Some(slot)).expect("a slot");
             say.send(me.address()).expect("the test listens");
@@ -97,8 +98,11 @@ fn nobody_waits_for_one_who_never_maps_its_pages() {
     let vm = field.vm("unmapped");
     let mut raw = Raw::greeted(field.directory()).unwrap();
     let ground = raw.bind_unmapped(vm.id(), None).unwrap();
-    let mut pair =
-        m3ipc_conformance::field::Role::start(0, "pair", &[field.directory().to_str().unwrap(), "unmapped"]);
+    let mut pair = m3ipc_conformance::field::Role::start(
+        0,
+        "pair",
+        &[field.directory().to_str().unwrap(), "unmapped"],
+    );
     assert!(pair.hear().starts_with("ready"));
     // Notify never waits: not even for one who is never quite there.
     pair.tell(&format!("notify {}", ground.address));
@@ -112,7 +116,8 @@ fn who_does_not_read_does_not_fill_the_daemon() {
     let field = Field::new("reads");
     let vm = field.vm("reads");
     let resident_kb = || -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", field.daemon_pid())).unwrap();
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", field.daemon_pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     };
@@ -152,7 +157,8 @@ fn what_is_told_of_endpoints_fits_a_frame() {
         assert_eq!(role.hear(), "named 64");
         pairs.push(role);
     }
-    let listed = field.node().endpoints(vm.id()).expect("20 endpoints of 64 names each can be listed");
+    let listed =
+        field.node().endpoints(vm.id()).expect("20 endpoints of 64 names each can be listed");
     assert_eq!(listed.len(), 20);
     assert!(listed.iter().all(|endpoint| endpoint.names.len() == 64));
 }

@@ -8,7 +8,10 @@ fn output_of(name: &str, arguments: &[&str]) -> String {
     let field = Field::new(name);
     let mut command = Command::new(program(&format!("m3-tests-example-{name}")));
     command.args(arguments).env("M3_RUNTIME_DIR", field.directory());
-    let output = command.env("M3_DAEMON", program("m3-tests-daemon")).output().expect("the example is built");
+    let output = command
+        .env("M3_DAEMON", program("m3-tests-daemon"))
+        .output()
+        .expect("the example is built");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     text
@@ -19,7 +22,8 @@ fn an_image_passes_a_pipeline_in_place() {
     let text = output_of("pipeline", &["16"]);
     assert!(text.contains("bytes copied: 0;") && text.contains("same address: true"), "{text}");
     // A stage that had copied the image would have its 16 MB to itself.
-    let private = text.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
+    let private =
+        text.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
     assert!(private.parse::<u64>().expect(&text) < 16 << 10, "{text}");
 }
 

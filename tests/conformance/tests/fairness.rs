@@ -1,8 +1,8 @@
 //! Whoever floods the daemon with frames gets its share of each turn, and nobody else waits for it.
 
-use m3ipc_sys::Signal;
 use m3ipc_conformance::raw::Raw;
 use m3ipc_conformance::{Field, watchdog};
+use m3ipc_sys::Signal;
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::AsFd;
 
@@ -47,6 +47,9 @@ fn one_request_beside_a_flood_waits_for_a_few_frames_of_it() {
         (*served..FRAMES).for_each(|_| drop(raw.answer().expect("an answer")));
     }
     let before: usize = served.iter().sum();
-    println!("T14 fairness: {before} of {} frames of the flood before the one request", FRAMES * CONNECTIONS);
+    println!(
+        "T14 fairness: {before} of {} frames of the flood before the one request",
+        FRAMES * CONNECTIONS
+    );
     assert!(before < 2_000, "the one request waited for {before} frames of another connection");
 }

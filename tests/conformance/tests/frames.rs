@@ -10,11 +10,11 @@ mod frames {
 }
 
 use frames::make::{self, Script};
-use m3ipc_model::tables::{Node, Quota, Record};
+use m3ipc::VmConfig;
 use m3ipc_conformance::field::{Role, UsersNode};
 use m3ipc_conformance::raw::Raw;
+use m3ipc_model::tables::{Node, Quota, Record};
 use m3ipc_wire::{FromDaemon, Request, VERSION, decode, encode};
-use m3ipc::VmConfig;
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 use std::os::fd::AsFd;
@@ -58,7 +58,9 @@ impl Target {
     }
 
     fn say(&mut self, script: &Script) {
-        let Some(mut raw) = Raw::connect(self.node.directory()) else { panic!("the daemon listens") };
+        let Some(mut raw) = Raw::connect(self.node.directory()) else {
+            panic!("the daemon listens")
+        };
         for frame in &script.frames {
             if make::may_be_said(frame) {
                 self.frames += 1;
@@ -173,14 +175,15 @@ fn t9_a_journal_of_any_bytes_is_no_harm() {
     let mut runner = TestRunner::deterministic();
     let any = make::any_bytes();
     for number in 0..8 {
-        let directory = std::env::temp_dir().join(format!("m3-test-{}-journal-{number}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("m3-test-{}-journal-{number}", std::process::id()));
         let mut bytes = any.new_tree(&mut runner).unwrap().current();
         if number % 2 == 1 {
             // A sound beginning: length and sum fit, the record may still be nonsense.
             let body = encode(&first_record());
-            let sum = body
-                .iter()
-                .fold(0x811c_9dc5_u32, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193));
+            let sum = body.iter().fold(0x811c_9dc5_u32, |sum, byte| {
+                (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
+            });
             let length = u32::try_from(body.len()).unwrap();
             bytes = [&length.to_le_bytes(), &sum.to_le_bytes(), &body[..], &bytes].concat();
         }

@@ -3,9 +3,9 @@
 //! Every honest message is numbered and summed; the attacker has a user of its
 //! own where the test may become other users.
 
+use m3ipc::VmConfig;
 use m3ipc_conformance::field::{Role, USERS, UsersNode};
 use m3ipc_conformance::tally::Tally;
-use m3ipc::VmConfig;
 use std::time::Duration;
 
 /// The server and its clients.
@@ -27,7 +27,8 @@ impl Stage {
         let address = server.hear().strip_prefix("at ").expect("the server is bound").to_owned();
         let mut clients = Vec::new();
         for plant in plants {
-            let mut client = Role::start(users[2], "client", &[node.path(), "stage", &address, plant]);
+            let mut client =
+                Role::start(users[2], "client", &[node.path(), "stage", &address, plant]);
             assert!(client.hear().starts_with("at "), "the client is bound");
             clients.push(client);
         }
@@ -74,7 +75,8 @@ fn t8_hostile() {
                 m3ipc_sys::signal(stopped, m3ipc_sys::Signal::CONT).unwrap();
                 continue;
             }
-            rounds += line.strip_prefix("rounds ").expect("the attacker lives").parse::<u32>().unwrap();
+            rounds +=
+                line.strip_prefix("rounds ").expect("the attacker lives").parse::<u32>().unwrap();
             break;
         }
     }

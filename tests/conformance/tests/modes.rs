@@ -3,8 +3,8 @@
 //! Measured by real attempts, and equal to the table in `docs/threat-model.md`,
 //! which this test reads.
 
-use m3ipc_conformance::field::{Role, USERS, UsersNode, is_root};
 use m3ipc::VmConfig;
+use m3ipc_conformance::field::{Role, USERS, UsersNode, is_root};
 use std::time::Duration;
 
 const COLUMNS: [&str; 6] = ["read", "forge", "alter", "lose", "hang", "kill"];
@@ -60,7 +60,8 @@ fn pid_of(role: &mut Role, members: Members) -> i32 {
 
 fn introduced_as(role: &mut Role, pid: i32) -> (String, String) {
     let line = role.hear();
-    let (address, secret) = line.strip_prefix("at ").and_then(|rest| rest.split_once(' ')).expect("bound");
+    let (address, secret) =
+        line.strip_prefix("at ").and_then(|rest| rest.split_once(' ')).expect("bound");
     (address.to_owned(), format!("{pid}:{address}:{secret}"))
 }
 
@@ -123,12 +124,15 @@ impl Scene {
             self.sitter.has_ended()
         };
         drop(self.node);
-        [read, forge, alter, lose, hang, kill].map(|can| if can { "yes" } else { "no" }.to_owned()).to_vec()
+        [read, forge, alter, lose, hang, kill]
+            .map(|can| if can { "yes" } else { "no" }.to_owned())
+            .to_vec()
     }
 
     /// Whether the victim is stopped; it is made to go on.
     fn does_not_answer(&mut self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.victim_pid)).unwrap_or_default();
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", self.victim_pid)).unwrap_or_default();
         let stopped = stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['T', 't']));
         let pidfd = m3ipc_sys::open_process(self.victim_pid).expect("it lives");
         m3ipc_sys::signal(pidfd, m3ipc_sys::Signal::CONT).expect("it may go on");
@@ -150,12 +154,14 @@ fn t11_modes() {
     ];
     let mut shown = Vec::new();
     for (mode, system, daemon, users, members) in modes {
-        let measure = || Scene::new(&mode.replace(' ', "-"), system, daemon, users, members).measure();
+        let measure =
+            || Scene::new(&mode.replace(' ', "-"), system, daemon, users, members).measure();
         let mut measured = measure();
         // An attack that is promised to nobody may miss its moment; one that is refused never may succeed.
         for _ in 0..3 {
             if measured == promised(mode)
-                || (measured.iter().zip(&promised(mode))).any(|(got, said)| *got == "yes" && *said == "no")
+                || (measured.iter().zip(&promised(mode)))
+                    .any(|(got, said)| *got == "yes" && *said == "no")
             {
                 break;
             }
@@ -204,7 +210,8 @@ fn t11_a_planted_fault_is_noticed() {
     }
     // A VM that others may join, told as if they might not: the stranger is served, and that shows.
     let node = UsersNode::start("planted-t11", 0, true);
-    let vm = node.node().vm_init(&VmConfig::new("modes").mode(0o755)).expect("a VM").id().to_string();
+    let vm =
+        node.node().vm_init(&VmConfig::new("modes").mode(0o755)).expect("a VM").id().to_string();
     let mut sitter = Role::start(0, "sitter", &[node.path(), "modes"]);
     let (_, victim) = introduced(&mut sitter);
     let (lines, _) = Role::start(USERS[5], "stranger", &[node.path(), &vm, &victim]).finish();

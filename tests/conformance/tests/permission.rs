@@ -1,8 +1,8 @@
 //! T7: nobody but its owner writes a status page, whatever user it is; and
 //! nobody holds a page of a link that is not his.
 
-use m3ipc_conformance::field::{Role, USERS, UsersNode};
 use m3ipc::VmConfig;
+use m3ipc_conformance::field::{Role, USERS, UsersNode};
 
 /// Attacks that succeed where nothing is sealed but the size: reopening and writing in all its forms.
 const PLANTED_MIN: usize = 6;
@@ -44,7 +44,10 @@ fn t7_permission() {
         for line in lines {
             if let Some(noticed) = line.strip_prefix("planted ") {
                 let noticed: usize = noticed.parse().expect("a number");
-                assert!(noticed >= PLANTED_MIN, "{name}: the tools found {noticed} ways into an open page");
+                assert!(
+                    noticed >= PLANTED_MIN,
+                    "{name}: the tools found {noticed} ways into an open page"
+                );
             } else if let Some(rest) = line.strip_prefix("foreign ") {
                 let (found, own) = rest.split_once(" own ").expect("two numbers");
                 foreign_found += found.parse::<usize>().expect("a number");
@@ -56,7 +59,9 @@ fn t7_permission() {
             }
         }
     }
-    println!("T7 permission: attacks refused {refused}/{attacks}, foreign mappings {foreign_found}");
+    println!(
+        "T7 permission: attacks refused {refused}/{attacks}, foreign mappings {foreign_found}"
+    );
     assert_eq!((refused, foreign_found), (attacks, 0));
     assert!(attacks >= 12);
 }

@@ -1,9 +1,9 @@
 //! A wakeup makes the endpoint's descriptor readable, for poll and for tokio.
 
-use m3ipc_abi::Code;
-use m3ipc_conformance::{Field, watchdog};
 use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::{Endpoint, ReceiveError, Source};
+use m3ipc_abi::Code;
+use m3ipc_conformance::{Field, watchdog};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -28,7 +28,10 @@ fn a_wakeup_makes_the_descriptor_readable() {
     let mut other = vm.bind_thread(None).expect("a slot");
     let fd = descriptor(&mut poller);
     for round in 0..3 {
-        assert!(matches!(poller.try_receive(Source::Any), Err(ReceiveError::WouldBlock(_))), "{round}");
+        assert!(
+            matches!(poller.try_receive(Source::Any), Err(ReceiveError::WouldBlock(_))),
+            "{round}"
+        );
         assert!(!is_readable(&fd, NOW), "nothing has happened yet");
         // It polls, and is not blocked in a call: the wakeup is remembered.
         let code = other.wakeup(poller.address()).expect_err("it runs").code();

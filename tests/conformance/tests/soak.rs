@@ -3,9 +3,11 @@
 //!
 //! 60 seconds, or `M3_SOAK_SECONDS`.
 
-use m3ipc_conformance::crash::{Dice, Ground, Ledger, left_in_directory, left_in_shm, unix_sockets};
-use m3ipc_conformance::program;
 use m3ipc::VmConfig;
+use m3ipc_conformance::crash::{
+    Dice, Ground, Ledger, left_in_directory, left_in_shm, unix_sockets,
+};
+use m3ipc_conformance::program;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -35,7 +37,8 @@ impl Crowd {
         let seed = dice.below(u64::MAX).to_string();
         let actions = (1 + dice.below(60)).to_string();
         command.arg("soak").arg(ground.directory()).args(["soak", &seed, &actions]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a process starts");
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a process starts");
         self.here.push(child);
         self.lived += 1;
         self.peak = self.peak.max(self.here.len());
@@ -148,7 +151,9 @@ fn a_member_left_behind_is_found() {
     let mut leak = ground.peer("serve", &["soak", "1", "any", "0"]);
     leak.bound();
     let found = before.differences(&Ledger::of(daemon)).join("; ");
-    for wanted in ["mappings of m3-desk", "descriptors of socket", "descriptors of /memfd:m3-status"] {
+    for wanted in
+        ["mappings of m3-desk", "descriptors of socket", "descriptors of /memfd:m3-status"]
+    {
         assert!(found.contains(wanted), "{wanted} in {found}");
     }
 }

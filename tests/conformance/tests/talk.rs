@@ -1,7 +1,7 @@
 //! The verbs between threads of one process: the shortest way through all of the engine.
 
-use m3ipc_conformance::{Field, watchdog};
 use m3ipc::{Address, Message, ReceiveError, SendError, Source, Strategy, Timeout};
+use m3ipc_conformance::{Field, watchdog};
 use std::time::Duration;
 
 #[test]
@@ -44,11 +44,17 @@ fn a_limit_withdraws_the_message() {
         let mut me = client_vm.bind_thread(Some(30)).unwrap();
         let late = me.send_timeout(Address(1), &Message::new(1), Duration::from_millis(20));
         assert_eq!(late, Err(SendError::TimedOut(Address(1))));
-        assert_eq!(me.try_send(Address(1), &Message::new(1)), Err(SendError::WouldBlock(Address(1))));
+        assert_eq!(
+            me.try_send(Address(1), &Message::new(1)),
+            Err(SendError::WouldBlock(Address(1)))
+        );
     })
     .join()
     .unwrap();
     let none = server.receive_timeout(Source::Any, Duration::from_millis(20));
     assert!(matches!(none, Err(ReceiveError::TimedOut(_))));
-    assert!(matches!(server.receive_timeout(Source::Any, Timeout::Now), Err(ReceiveError::WouldBlock(_))));
+    assert!(matches!(
+        server.receive_timeout(Source::Any, Timeout::Now),
+        Err(ReceiveError::WouldBlock(_))
+    ));
 }

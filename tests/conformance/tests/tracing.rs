@@ -1,8 +1,8 @@
 //! Tracing: who may, what is seen, and that it ends with its tracer.
 
-use m3ipc_conformance::field::{Role, USERS, UsersNode, is_root};
 use m3ipc::VmConfig;
 use m3ipc::trace::{Join, Trace, TraceConfig};
+use m3ipc_conformance::field::{Role, USERS, UsersNode, is_root};
 use std::time::{Duration, Instant};
 
 /// How long anything may take to be so.
@@ -70,7 +70,10 @@ fn calls_are_seen_whole_and_in_order_and_it_ends_with_its_tracer() {
         pair.ask("1");
         rings_of(pair.pid()) == 0
     });
-    let again = node.node().trace(vm.id(), TraceConfig { slots: 64, sharp: true }).expect("it is free again");
+    let again = node
+        .node()
+        .trace(vm.id(), TraceConfig { slots: 64, sharp: true })
+        .expect("it is free again");
     until("newcomers are traced too", || {
         pair.ask("1");
         rings_of(pair.pid()) == 2

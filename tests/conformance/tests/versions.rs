@@ -1,9 +1,9 @@
 //! A daemon of another version: the library says so, and names both.
 
+use m3ipc::Node;
 use m3ipc_abi::Code;
 use m3ipc_conformance::watchdog;
 use m3ipc_wire::{FromDaemon, Refusal, Reply, Request, VERSION};
-use m3ipc::Node;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
@@ -47,8 +47,12 @@ fn a_daemon_that_refuses_the_version_is_named_with_both_versions() {
     listen(&folder, |socket| {
         let mut buffer = [0; 64];
         let _ = m3ipc_sys::wait_readable(&[socket.as_fd()], u64::MAX);
-        let packet = m3ipc_sys::receive_packet(&socket, &mut buffer, false, false).expect("a hello");
-        assert!(matches!(m3ipc_wire::decode(&buffer[..packet.bytes]), Ok(Request::Hello { version: VERSION })));
+        let packet =
+            m3ipc_sys::receive_packet(&socket, &mut buffer, false, false).expect("a hello");
+        assert!(matches!(
+            m3ipc_wire::decode(&buffer[..packet.bytes]),
+            Ok(Request::Hello { version: VERSION })
+        ));
         let why = format!("this daemon speaks version 77, the library {VERSION}");
         let refusal = Refusal { code: Code::Version.number(), why };
         let frame = m3ipc_wire::encode(&FromDaemon::Reply(Reply::Refused(refusal)));

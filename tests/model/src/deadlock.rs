@@ -55,8 +55,12 @@ pub struct Cycle {
 /// the chain that does not pass through `start` is not reported: its own
 /// members report it.
 #[must_use]
-pub fn closes_cycle<'a>(start: Address, records: impl IntoIterator<Item = &'a Blocked>) -> Option<Cycle> {
-    let graph: BTreeMap<Address, &Blocked> = records.into_iter().map(|record| (record.who, record)).collect();
+pub fn closes_cycle<'a>(
+    start: Address,
+    records: impl IntoIterator<Item = &'a Blocked>,
+) -> Option<Cycle> {
+    let graph: BTreeMap<Address, &Blocked> =
+        records.into_iter().map(|record| (record.who, record)).collect();
     let first = *graph.get(&start)?;
     let mut group = vec![first];
     let mut next = first.waits_for;

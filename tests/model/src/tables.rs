@@ -41,13 +41,13 @@ mod waits;
 mod tests;
 
 pub use areas::{
-    AREA_ALIGN_BYTES, AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaExtent, AreaMember, AreaSpec,
-    Audience, Standing,
+    AREA_ALIGN_BYTES, AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaExtent, AreaMember,
+    AreaSpec, Audience, Standing,
 };
 pub use bind::Bound;
 pub use error::{
-    AreaError, BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError, UnbindError,
-    VmError, WaitError,
+    AreaError, BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError,
+    UnbindError, VmError, WaitError,
 };
 pub use identity::{Cred, Kind, Member, Mode, Place, Want};
 pub use journal::Record;

@@ -174,7 +174,16 @@ pub const LADDER: &[Rung] = &[
     },
     Rung {
         name: "bench area",
-        command: &["{target}/release/m3", "bench", "area", "--quick", "--rounds", "1", "--millis", "2"],
+        command: &[
+            "{target}/release/m3",
+            "bench",
+            "area",
+            "--quick",
+            "--rounds",
+            "1",
+            "--millis",
+            "2",
+        ],
         needs: &[Need::Built("m3")],
         limit_s: 300,
         next: "run it alone on a quiet machine",
@@ -182,7 +191,16 @@ pub const LADDER: &[Rung] = &[
     },
     Rung {
         name: "bench copy",
-        command: &["{target}/release/m3", "bench", "copy", "--quick", "--rounds", "1", "--millis", "2"],
+        command: &[
+            "{target}/release/m3",
+            "bench",
+            "copy",
+            "--quick",
+            "--rounds",
+            "1",
+            "--millis",
+            "2",
+        ],
         needs: &[Need::Built("m3")],
         limit_s: 300,
         next: "run it alone on a quiet machine",
@@ -202,7 +220,8 @@ impl Rung {
     /// The command as a person would type it.
     pub fn command_line(&self) -> String {
         let env = self.env.iter().map(|(key, value)| format!("{key}='{value}'"));
-        let line: Vec<String> = env.chain(self.command.iter().map(|word| (*word).to_owned())).collect();
+        let line: Vec<String> =
+            env.chain(self.command.iter().map(|word| (*word).to_owned())).collect();
         line.join(" ").replace("{target}", "target")
     }
 }
@@ -211,12 +230,15 @@ impl Need {
     /// Why the rung must be skipped, or nothing where the need is met.
     pub fn missing(&self, workspace: &Workspace) -> Option<String> {
         match self {
-            Self::File(path) => {
-                (!workspace.root.join(path).is_file()).then(|| format!("there is no {path} in this tree"))
+            Self::File(path) => (!workspace.root.join(path).is_file())
+                .then(|| format!("there is no {path} in this tree")),
+            Self::Program(name) => {
+                (!is_on_path(name)).then(|| format!("`{name}` is not installed"))
             }
-            Self::Program(name) => (!is_on_path(name)).then(|| format!("`{name}` is not installed")),
-            Self::Test(package, name) => (!workspace.targets(package, "test").any(|target| target == *name))
-                .then(|| format!("{package} has no test target `{name}`")),
+            Self::Test(package, name) => {
+                (!workspace.targets(package, "test").any(|target| target == *name))
+                    .then(|| format!("{package} has no test target `{name}`"))
+            }
             Self::Built(name) => (!workspace.target_dir.join("release").join(name).is_file())
                 .then(|| format!("`{name}` was not built for release")),
         }
@@ -224,7 +246,8 @@ impl Need {
 }
 
 fn is_on_path(name: &str) -> bool {
-    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(name).is_file()))
 }
 
 #[cfg(test)]
@@ -245,7 +268,8 @@ mod tests {
 
     #[test]
     fn a_command_line_can_be_typed_again() {
-        let loom = LADDER.iter().find(|rung| rung.name == "loom").expect("the ladder has a loom rung");
+        let loom =
+            LADDER.iter().find(|rung| rung.name == "loom").expect("the ladder has a loom rung");
         let line = loom.command_line();
         assert!(line.starts_with("RUSTFLAGS='--cfg loom' cargo test -p m3ipc-link"), "{line}");
         assert!(line.ends_with("--target-dir target/loom"), "{line}");
@@ -253,8 +277,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_said() {
-        let workspace =
-            Workspace { root: "/nowhere".into(), target_dir: "/nowhere/target".into(), packages: Vec::new() };
+        let workspace = Workspace {
+            root: "/nowhere".into(),
+            target_dir: "/nowhere/target".into(),
+            packages: Vec::new(),
+        };
         for need in [
             Need::File("tests/c/run.sh"),
             Need::Program("no-such-program-anywhere"),

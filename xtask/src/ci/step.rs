@@ -40,17 +40,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const REST_OF_OUTPUT: Duration = Duration::from_secs(2);
 
 /// Each rung is built once and run once: neither whole-program optimisation nor what makes the next build quicker pays.
-const QUICK_BUILDS: [(&str, &str); 2] = [("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_INCREMENTAL", "0")];
+const QUICK_BUILDS: [(&str, &str); 2] =
+    [("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_INCREMENTAL", "0")];
 
 /// Runs the rung from the root of the workspace.
 ///
 /// # Errors
 /// Where it cannot be started or waited for.
 pub fn run(workspace: &Workspace, rung: &Rung) -> Result<Report, Error> {
-    let words: Vec<String> = rung.command.iter().map(|word| in_target(word, &workspace.target_dir)).collect();
+    let words: Vec<String> =
+        rung.command.iter().map(|word| in_target(word, &workspace.target_dir)).collect();
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).current_dir(&workspace.root);
-    command.envs(rung.env.iter().map(|(key, value)| (key, in_target(value, &workspace.target_dir))));
+    command
+        .envs(rung.env.iter().map(|(key, value)| (key, in_target(value, &workspace.target_dir))));
     command.envs(QUICK_BUILDS.into_iter().filter(|(key, _)| std::env::var_os(key).is_none()));
     if let Some(path) = library_path(&workspace.target_dir) {
         command.env("LD_LIBRARY_PATH", path);
@@ -65,7 +68,8 @@ pub fn run(workspace: &Workspace, rung: &Rung) -> Result<Report, Error> {
 }
 
 fn run_command(mut command: Command, limit: Duration, own_group: bool) -> std::io::Result<Report> {
-    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let mut child =
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let (sender, lines) = channel();
     pass_on(child.stdout.take(), sender.clone());
     pass_on(child.stderr.take(), sender);
@@ -92,7 +96,9 @@ fn wait(
             Err(RecvTimeoutError::Disconnected) => true,
         };
         match end.take() {
-            Some(ended) if closed || Instant::now() > deadline => return Ok(Report { lines, ended }),
+            Some(ended) if closed || Instant::now() > deadline => {
+                return Ok(Report { lines, ended });
+            }
             Some(ended) => end = Some(ended),
             None => {
                 end = look(child, deadline, own_group)?;
@@ -166,9 +172,12 @@ mod tests {
 
     #[test]
     fn lines_of_both_pipes_and_the_status_arrive() {
-        let report =
-            run_command(shell("echo one; echo two >&2; printf three; exit 3"), Duration::from_secs(60), true)
-                .expect("sh can be started");
+        let report = run_command(
+            shell("echo one; echo two >&2; printf three; exit 3"),
+            Duration::from_secs(60),
+            true,
+        )
+        .expect("sh can be started");
         let mut lines = report.lines;
         lines.sort();
         assert_eq!(lines, ["one", "three", "two"]);

@@ -8,7 +8,16 @@ use crate::workspace::{Dependency, Package};
 use super::Finding;
 
 /// What lies below the edges.
-const CORE: &[&str] = &["m3ipc", "m3ipc-area", "m3ipc-link", "m3ipc-model", "m3ipc-wire", "m3ipc-shm", "m3ipc-sys", "m3ipc-abi"];
+const CORE: &[&str] = &[
+    "m3ipc",
+    "m3ipc-area",
+    "m3ipc-link",
+    "m3ipc-model",
+    "m3ipc-wire",
+    "m3ipc-shm",
+    "m3ipc-sys",
+    "m3ipc-abi",
+];
 
 /// A crate, and what it may use beside what [`Below`] gives.
 struct Row {
@@ -41,7 +50,18 @@ const TABLE: &[Row] = &[
     listed("m3ipc-area", &["m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
     listed("m3ipc-model", &["m3ipc-abi"]),
     listed("m3ipc-wire", &["m3ipc-abi"]),
-    listed("m3ipc", &["m3ipc-area", "m3ipc-link", "m3ipc-model", "m3ipc-wire", "m3ipc-shm", "m3ipc-sys", "m3ipc-abi"]),
+    listed(
+        "m3ipc",
+        &[
+            "m3ipc-area",
+            "m3ipc-link",
+            "m3ipc-model",
+            "m3ipc-wire",
+            "m3ipc-shm",
+            "m3ipc-sys",
+            "m3ipc-abi",
+        ],
+    ),
     edge("m3ipc-daemon", &[]),
     edge("m3ipc-capi", &["m3ipc-sockets"]),
     edge("m3ipc-sockets", &[]),
@@ -50,7 +70,10 @@ const TABLE: &[Row] = &[
     edge("m3-py", &[]),
     edge("m3ipc-bench", &["m3ipc-sockets", "m3ipc-shim"]),
     edge("m3ipc-cli", &["m3ipc-daemon", "m3ipc-bench", "m3ipc-sockets", "m3ipc-shim"]),
-    edge("m3ipc-conformance", &["m3ipc-daemon", "m3ipc-bench", "m3ipc-capi", "m3ipc-sockets", "m3ipc-shim", "m3ipc-cli"]),
+    edge(
+        "m3ipc-conformance",
+        &["m3ipc-daemon", "m3ipc-bench", "m3ipc-capi", "m3ipc-sockets", "m3ipc-shim", "m3ipc-cli"],
+    ),
     listed("xtask", &[]),
 ];
 
@@ -138,7 +161,10 @@ mod tests {
             .iter()
             .map(|row| {
                 let core = if row.below == Below::Core { CORE } else { &[] };
-                package(row.name, &core.iter().chain(row.more).map(|n| (*n, None)).collect::<Vec<_>>())
+                package(
+                    row.name,
+                    &core.iter().chain(row.more).map(|n| (*n, None)).collect::<Vec<_>>(),
+                )
             })
             .collect();
         assert_eq!(check(&all), []);
@@ -147,7 +173,8 @@ mod tests {
 
     #[test]
     fn a_planted_arrow_upwards_fails() {
-        let found = check(&[package("m3ipc-shm", &[("m3ipc-link", None)]), package("m3ipc-link", &[])]);
+        let found =
+            check(&[package("m3ipc-shm", &[("m3ipc-link", None)]), package("m3ipc-link", &[])]);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].place, "m3ipc-shm");
         assert!(found[0].what.contains("m3ipc-link"), "{}", found[0]);
@@ -155,15 +182,33 @@ mod tests {
 
     #[test]
     fn a_planted_arrow_sideways_fails() {
-        assert_eq!(check(&[package("m3ipc-model", &[("m3ipc-wire", None)]), package("m3ipc-wire", &[])]).len(), 1);
-        assert_eq!(check(&[package("m3ipc-capi", &[("m3ipc-daemon", None)]), package("m3ipc-daemon", &[])]).len(), 1);
-        assert_eq!(check(&[package("xtask", &[("m3ipc-abi", None)]), package("m3ipc-abi", &[])]).len(), 1);
+        assert_eq!(
+            check(&[package("m3ipc-model", &[("m3ipc-wire", None)]), package("m3ipc-wire", &[])])
+                .len(),
+            1
+        );
+        assert_eq!(
+            check(&[
+                package("m3ipc-capi", &[("m3ipc-daemon", None)]),
+                package("m3ipc-daemon", &[])
+            ])
+            .len(),
+            1
+        );
+        assert_eq!(
+            check(&[package("xtask", &[("m3ipc-abi", None)]), package("m3ipc-abi", &[])]).len(),
+            1
+        );
     }
 
     #[test]
     fn a_build_dependency_counts_like_an_ordinary_one() {
         assert_eq!(
-            check(&[package("m3ipc-abi", &[("m3ipc-wire", Some("build"))]), package("m3ipc-wire", &[])]).len(),
+            check(&[
+                package("m3ipc-abi", &[("m3ipc-wire", Some("build"))]),
+                package("m3ipc-wire", &[])
+            ])
+            .len(),
             1
         );
     }
@@ -171,7 +216,15 @@ mod tests {
     #[test]
     fn the_command_line_may_use_daemon_and_bench() {
         let m3 = package("m3", &[("m3ipc-daemon", None), ("m3ipc-bench", None), ("m3ipc", None)]);
-        assert_eq!(check(&[m3, package("m3ipc-daemon", &[]), package("m3ipc-bench", &[]), package("m3ipc", &[])]), []);
+        assert_eq!(
+            check(&[
+                m3,
+                package("m3ipc-daemon", &[]),
+                package("m3ipc-bench", &[]),
+                package("m3ipc", &[])
+            ]),
+            []
+        );
     }
 
     #[test]
@@ -180,7 +233,10 @@ mod tests {
         let model = package("m3ipc-model", &[]);
         assert_eq!(check(&[package("m3ipc-link", &[("m3ipc-model", dev)]), model]), []);
 
-        let found = check(&[package("m3ipc-link", &[("m3ipc", dev)]), package("m3ipc", &[("m3ipc-link", None)])]);
+        let found = check(&[
+            package("m3ipc-link", &[("m3ipc", dev)]),
+            package("m3ipc", &[("m3ipc-link", None)]),
+        ]);
         assert_eq!(found.len(), 1);
         assert!(found[0].what.contains("cycle"), "{}", found[0]);
     }

@@ -40,8 +40,13 @@ pub fn check_manifests(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for Manifest { path, table } in manifests {
         let lints = table.get("lints");
-        let inherits = lints.and_then(|l| l.get("workspace")).and_then(toml::Value::as_bool) == Some(true);
-        if table.contains_key("package") && !table.contains_key("workspace") && !inherits && !may_lift(path) {
+        let inherits =
+            lints.and_then(|l| l.get("workspace")).and_then(toml::Value::as_bool) == Some(true);
+        if table.contains_key("package")
+            && !table.contains_key("workspace")
+            && !inherits
+            && !may_lift(path)
+        {
             findings.push(Finding {
                 place: path.clone(),
                 what: "it does not take the lints of the workspace".into(),

@@ -63,7 +63,10 @@ pub fn third_party(manifests: &[Manifest]) -> BTreeMap<String, String> {
         for (key, value) in dependency_tables(&manifest.table).into_iter().flatten() {
             let name = value.get("package").and_then(toml::Value::as_str).unwrap_or(key);
             // A path leads to one of ours, even where its manifest is still to be written.
-            if value.get("path").is_none() && !ours.contains(&name) && !is_path_of_workspace(manifests, key) {
+            if value.get("path").is_none()
+                && !ours.contains(&name)
+                && !is_path_of_workspace(manifests, key)
+            {
                 found.entry(name.to_owned()).or_insert_with(|| manifest.path.clone());
             }
         }
@@ -121,7 +124,8 @@ mod tests {
     #[test]
     fn ours_need_no_section() {
         let top = manifest("[workspace.dependencies]\nm3-abi = { path = \"crates/abi\" }");
-        let user = manifest("[package]\nname = \"m3ipc-sys\"\n[dependencies]\nm3-abi.workspace = true");
+        let user =
+            manifest("[package]\nname = \"m3ipc-sys\"\n[dependencies]\nm3-abi.workspace = true");
         assert_eq!(check(&[top, user], ADR_TEXT), []);
     }
 }

@@ -58,17 +58,25 @@ impl Placer {
         self.put(to, |beside| symlink(text, beside))
     }
 
-    fn put(&mut self, to: &Path, make: impl FnOnce(&Path) -> std::io::Result<()>) -> Result<(), Error> {
+    fn put(
+        &mut self,
+        to: &Path,
+        make: impl FnOnce(&Path) -> std::io::Result<()>,
+    ) -> Result<(), Error> {
         let place = self.root.join(relative(to));
         let folder = place.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
         let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let beside = place.with_file_name(format!(".{name}.new"));
         match fs::remove_file(&beside) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(Error::write(&beside, e)),
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
+                return Err(Error::write(&beside, e));
+            }
             _ => {}
         }
-        make(&beside).and_then(|()| fs::rename(&beside, &place)).map_err(|e| Error::write(&place, e))?;
+        make(&beside)
+            .and_then(|()| fs::rename(&beside, &place))
+            .map_err(|e| Error::write(&place, e))?;
         println!("  {}", place.display());
         self.count += 1;
         Ok(())

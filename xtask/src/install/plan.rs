@@ -60,7 +60,11 @@ pub fn place(
         placer.copy(&release.join(name), &values.prefix.join("bin").join(name), PROGRAM)?;
     }
     libraries(&release.join(format!("lib{}.a", built(workspace))), shared, values, placer)?;
-    placer.copy(&release.join("libm3sock.so"), &values.libdir.join("m3ipc/libm3sock.so"), PROGRAM)?;
+    placer.copy(
+        &release.join("libm3sock.so"),
+        &values.libdir.join("m3ipc/libm3sock.so"),
+        PROGRAM,
+    )?;
     development(&workspace.root, values, placer)?;
     pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;
@@ -69,7 +73,12 @@ pub fn place(
 }
 
 /// Places the libraries.
-fn libraries(archive: &Path, shared: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+fn libraries(
+    archive: &Path,
+    shared: &Path,
+    values: &Values,
+    placer: &mut Placer,
+) -> Result<(), Error> {
     let content = fs::read(shared).map_err(|e| Error::read(shared, e))?;
     let soname = values.soname();
     // Without it, a program linked today would load whatever version lies there tomorrow.
@@ -90,7 +99,11 @@ fn libraries(archive: &Path, shared: &Path, values: &Values, placer: &mut Placer
 fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
     let include = root.join("crates/capi/include");
     for header in tree::sources(&include, &["h"])? {
-        placer.file(&values.prefix.join("include").join(&header.path), header.text.as_bytes(), TEXT)?;
+        placer.file(
+            &values.prefix.join("include").join(&header.path),
+            header.text.as_bytes(),
+            TEXT,
+        )?;
     }
     let filled = [
         ("crates/capi/m3ipc.pc.in", "pkgconfig/m3ipc.pc"),

@@ -85,8 +85,7 @@ mod tests {
 
     #[test]
     fn every_place_is_filled() {
-        let text =
-            "prefix=@PREFIX@\nlibdir=@LIBDIR@\nincludedir=@INCLUDEDIR@\nVersion: @VERSION@ (@SOVERSION@)";
+        let text = "prefix=@PREFIX@\nlibdir=@LIBDIR@\nincludedir=@INCLUDEDIR@\nVersion: @VERSION@ (@SOVERSION@)";
         let filled = values().fill("m3ipc.pc.in", text).expect("all places are known");
         assert_eq!(
             filled,

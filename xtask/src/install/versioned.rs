@@ -35,7 +35,8 @@ fn link_with(archive: &Path, map: &Path, soname: &str, shared: &Path) -> Result<
     if status.success() {
         return Ok(());
     }
-    let command = format!("{program} -shared --version-script={} {}", map.display(), archive.display());
+    let command =
+        format!("{program} -shared --version-script={} {}", map.display(), archive.display());
     Err(Error::Failed { command, status })
 }
 

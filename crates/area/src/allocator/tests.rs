@@ -81,7 +81,10 @@ fn a_long_random_life_agrees_with_a_flag_per_unit() {
                 }
                 None => {
                     refusals += 1;
-                    assert!(!units.has_room(bytes, align), "step {step}: {bytes} bytes by {align} would fit");
+                    assert!(
+                        !units.has_room(bytes, align),
+                        "step {step}: {bytes} bytes by {align} would fit"
+                    );
                 }
             }
         }

@@ -67,7 +67,9 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         let elsewhere = self.claimer(number, generation);
         if !stands || elsewhere.is_some() {
             self.own.store(word_of(number, CLAIM), before);
-            return Err(elsewhere.map_or(Refused::NotGiven(number), |by| Refused::Elsewhere { number, by }));
+            return Err(
+                elsewhere.map_or(Refused::NotGiven(number), |by| Refused::Elsewhere { number, by })
+            );
         }
         Ok(Held { number, generation, hop, home, place, bytes })
     }
@@ -84,7 +86,8 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     /// Undoes the acceptance of the block that was accepted last: its message was withdrawn before it was taken,
     /// so it is its giver's, who looks for it. Any other block is [released](Self::release).
     pub fn refuse(&mut self, held: Held) {
-        let Some((_, before, generation)) = self.former.take().filter(|former| former.0 == held.number)
+        let Some((_, before, generation)) =
+            self.former.take().filter(|former| former.0 == held.number)
         else {
             return self.release(held);
         };
@@ -125,7 +128,12 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     }
 
     /// The place of a block by its home's ledger, if it lies in the home's extents and holds the content.
-    pub(super) fn checked_place(&mut self, home: u16, number: u32, bytes: u64) -> Result<Place, Refused> {
+    pub(super) fn checked_place(
+        &mut self,
+        home: u16,
+        number: u32,
+        bytes: u64,
+    ) -> Result<Place, Refused> {
         let place = self.place_at(home, number).ok_or(Refused::Outside(number))?;
         let capacity = u64::from(place.units) * UNIT_BYTES;
         if bytes > capacity {

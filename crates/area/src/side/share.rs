@@ -46,7 +46,8 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     #[must_use]
     pub fn readers_left(&self, held: &Held, readers: &[u16]) -> usize {
         let done =
-            Claim { state: State::Done, other: 0, hop: held.hop, generation: held.generation }.encode();
+            Claim { state: State::Done, other: 0, hop: held.hop, generation: held.generation }
+                .encode();
         let reads = |reader: &&u16| {
             self.peer(**reader)
                 .is_some_and(|peer| peer.lives && peer.load(word_of(held.number, READING)) != done)

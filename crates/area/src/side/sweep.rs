@@ -54,8 +54,8 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     /// Makes a generation void; the number and its room are free at once where nobody can claim it,
     /// else the block is to be looked at in a later turn.
     pub(super) fn void(&mut self, number: u32, generation: u32, was_out: bool) {
-        let shared =
-            crate::claim::Claim::decode(self.own.load(word_of(number, CLAIM))).state == State::Shared;
+        let shared = crate::claim::Claim::decode(self.own.load(word_of(number, CLAIM))).state
+            == State::Shared;
         let (next, turn) = (next_generation(generation), self.turn);
         self.claim(number, State::Free, 0, 0, next);
         if let Some(block) = self.own_block(number) {

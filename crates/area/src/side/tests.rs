@@ -129,7 +129,10 @@ fn a_name_that_lies_about_place_or_length_is_refused() {
     let held = sides[0].allocate(64, 64, Kind::Short).unwrap();
     let name = sides[0].give(held, 1).unwrap();
     let longer = Name { bytes: 65, ..name };
-    assert!(matches!(sides[1].accept(0, &claimed(&longer)), Err(Refused::TooLong { bytes: 65, .. })));
+    assert!(matches!(
+        sides[1].accept(0, &claimed(&longer)),
+        Err(Refused::TooLong { bytes: 65, .. })
+    ));
     let beyond = Name { number: NUMBERS, ..name };
     assert_eq!(sides[1].accept(0, &claimed(&beyond)).unwrap_err(), Refused::Outside(NUMBERS));
     // Its home says that it lies where another allocates, or beyond the end.

@@ -47,7 +47,9 @@ pub(super) fn receive(fd: c_int, block: *mut *mut c_void) -> Answer<usize> {
     let stream = stream(fd)?;
     memory::check_write(block).map_err(fault)?;
     with(|member| {
-        let Some(came) = stream.receive_block(&mut member.endpoint).map_err(|error| error.errno())? else {
+        let Some(came) =
+            stream.receive_block(&mut member.endpoint).map_err(|error| error.errno())?
+        else {
             return Ok(0);
         };
         let bytes = came.len();

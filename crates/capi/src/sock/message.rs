@@ -78,7 +78,12 @@ fn told(failed: Errno, flags: Flags) -> Errno {
     failed
 }
 
-pub(super) fn send(fd: c_int, pieces: &[Bytes], to: Option<SocketAddrV4>, flags: Flags) -> Answer<usize> {
+pub(super) fn send(
+    fd: c_int,
+    pieces: &[Bytes],
+    to: Option<SocketAddrV4>,
+    flags: Flags,
+) -> Answer<usize> {
     if flags.has(libc::MSG_OOB) {
         return Err(Errno::OPNOTSUPP);
     }
@@ -158,7 +163,11 @@ pub(super) fn receive(fd: c_int, pieces: &[Bytes], flags: Flags) -> Answer<Got> 
         _ => return Err(Errno::NOTCONN),
     };
     drop(state);
-    let room = pieces.iter().map(|piece| piece.length).sum::<usize>().min(m3ipc_sockets::DATAGRAM_MAX_BYTES);
+    let room = pieces
+        .iter()
+        .map(|piece| piece.length)
+        .sum::<usize>()
+        .min(m3ipc_sockets::DATAGRAM_MAX_BYTES);
     let mut whole = Vec::new();
     let bytes = match pieces {
         [one] => one.get_mut()?,

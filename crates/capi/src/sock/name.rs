@@ -20,7 +20,10 @@ pub(super) fn read(address: *const sockaddr, length: socklen_t) -> Answer<Socket
 }
 
 /// The same; none for `AF_UNSPEC`.
-pub(super) fn read_or_none(address: *const sockaddr, length: socklen_t) -> Answer<Option<SocketAddrV4>> {
+pub(super) fn read_or_none(
+    address: *const sockaddr,
+    length: socklen_t,
+) -> Answer<Option<SocketAddrV4>> {
     let mut bytes = [0_u8; NAME_BYTES];
     let length = usize::try_from(length).unwrap_or(0).min(NAME_BYTES);
     memory::read_bytes(address.cast(), &mut bytes[..length]).map_err(fault)?;
@@ -29,13 +32,19 @@ pub(super) fn read_or_none(address: *const sockaddr, length: socklen_t) -> Answe
         _ if length < 2 => Err(Errno::INVAL),
         libc::AF_UNSPEC => Ok(None),
         libc::AF_INET if length < NAME_BYTES => Err(Errno::INVAL),
-        libc::AF_INET => Ok(Some(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([p0, p1])))),
+        libc::AF_INET => {
+            Ok(Some(SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be_bytes([p0, p1]))))
+        }
         _ => Err(Errno::AFNOSUPPORT),
     }
 }
 
 /// Copies an address out, as far as there is room; nothing where nobody asks.
-pub(super) fn write(address: *mut sockaddr, length: *mut socklen_t, name: SocketAddrV4) -> Answer<()> {
+pub(super) fn write(
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    name: SocketAddrV4,
+) -> Answer<()> {
     if address.is_null() {
         return Ok(());
     }

@@ -29,7 +29,9 @@ pub(super) fn get(
     let stream = entry.kind == SockKind::Stream;
     let room = usize::try_from(memory::read(length).map_err(fault)?).unwrap_or(0);
     let own = match (level, option) {
-        (libc::SOL_SOCKET, libc::SO_TYPE) => Some(if stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM }),
+        (libc::SOL_SOCKET, libc::SO_TYPE) => {
+            Some(if stream { libc::SOCK_STREAM } else { libc::SOCK_DGRAM })
+        }
         (libc::SOL_SOCKET, libc::SO_DOMAIN) => Some(libc::AF_INET),
         (libc::SOL_SOCKET, libc::SO_PROTOCOL) => {
             Some(if stream { libc::IPPROTO_TCP } else { libc::IPPROTO_UDP })
@@ -47,7 +49,9 @@ pub(super) fn get(
         let mut buffer = [0_u8; VALUE_MAX];
         let mut size = socklen_t::try_from(VALUE_MAX).unwrap_or(0);
         // SAFETY: a live buffer of `size` bytes; the kernel says how many it wrote.
-        let done = unsafe { libc::getsockopt(fd, level, option, buffer.as_mut_ptr().cast(), &raw mut size) };
+        let done = unsafe {
+            libc::getsockopt(fd, level, option, buffer.as_mut_ptr().cast(), &raw mut size)
+        };
         if done < 0 {
             return Err(last());
         }
@@ -71,7 +75,13 @@ fn remembered(entry: &table::Entry, level: c_int, option: c_int) -> Option<Vec<u
     set.filter(|_| listens || level != libc::SOL_SOCKET).map(|(.., value)| value.clone())
 }
 
-pub(super) fn set(fd: c_int, level: c_int, option: c_int, value: *const c_void, length: socklen_t) -> Answer {
+pub(super) fn set(
+    fd: c_int,
+    level: c_int,
+    option: c_int,
+    value: *const c_void,
+    length: socklen_t,
+) -> Answer {
     let entry = table::find(fd)?;
     let length = usize::try_from(length).map_err(|_| Errno::INVAL)?;
     if length > VALUE_MAX {
@@ -111,7 +121,9 @@ pub(super) fn flags(fd: c_int, command: c_int, argument: c_long) -> Answer {
     let entry = table::find(fd)?;
     let argument = c_int::try_from(argument).map_err(|_| Errno::INVAL)?;
     match command {
-        libc::F_GETFL => Ok(libc::O_RDWR | if entry.is_nonblocking() { libc::O_NONBLOCK } else { 0 }),
+        libc::F_GETFL => {
+            Ok(libc::O_RDWR | if entry.is_nonblocking() { libc::O_NONBLOCK } else { 0 })
+        }
         libc::F_SETFL => {
             entry.set_nonblocking(argument & libc::O_NONBLOCK != 0)?;
             Ok(0)

@@ -172,7 +172,11 @@ pub(super) fn accepted(stream: Stream, flags: c_int) -> Answer {
     let fd = stream.as_raw_fd();
     // SAFETY: our own descriptor and two integers.
     unsafe {
-        libc::fcntl(fd, libc::F_SETFD, if flags & libc::SOCK_CLOEXEC != 0 { libc::FD_CLOEXEC } else { 0 })
+        libc::fcntl(
+            fd,
+            libc::F_SETFD,
+            if flags & libc::SOCK_CLOEXEC != 0 { libc::FD_CLOEXEC } else { 0 },
+        )
     };
     put(fd, Entry::new(SockKind::Stream, State::Connected(Arc::new(stream), 0), nonblocking, None));
     Ok(fd)
@@ -193,7 +197,8 @@ pub(super) fn find(fd: c_int) -> Answer<Arc<Entry>> {
 /// Ends a socket; calls that are in it end with it.
 pub(super) fn close(fd: c_int) -> Answer {
     find(fd)?;
-    let entry = TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd).ok_or(Errno::BADF)?;
+    let entry =
+        TABLE.write().unwrap_or_else(PoisonError::into_inner).remove(&fd).ok_or(Errno::BADF)?;
     if let State::Bound(port) | State::Connected(_, port @ 1..) = *entry.state() {
         domain()?.release(port);
     }
@@ -203,7 +208,13 @@ pub(super) fn close(fd: c_int) -> Answer {
 impl Entry {
     fn new(kind: SockKind, state: State, nonblocking: bool, number: Option<OwnedFd>) -> Self {
         let state = Mutex::new(state);
-        Self { kind, state, nonblocking: AtomicBool::new(nonblocking), options: Mutex::default(), number }
+        Self {
+            kind,
+            state,
+            nonblocking: AtomicBool::new(nonblocking),
+            options: Mutex::default(),
+            number,
+        }
     }
 
     pub(super) fn state(&self) -> MutexGuard<'_, State> {
@@ -227,11 +238,15 @@ impl Entry {
     /// How long accepting may wait, in nanoseconds: `SO_RCVTIMEO`.
     pub(super) fn receive_limit_ns(&self) -> u64 {
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
-        let set =
-            options.iter().find(|(level, name, _)| (*level, *name) == (libc::SOL_SOCKET, libc::SO_RCVTIMEO));
+        let set = options
+            .iter()
+            .find(|(level, name, _)| (*level, *name) == (libc::SOL_SOCKET, libc::SO_RCVTIMEO));
         let halves = set.and_then(|(.., value)| {
             let (seconds, micros) = value.split_at_checked(8)?;
-            Some((u64::from_ne_bytes(seconds.try_into().ok()?), u64::from_ne_bytes(micros.try_into().ok()?)))
+            Some((
+                u64::from_ne_bytes(seconds.try_into().ok()?),
+                u64::from_ne_bytes(micros.try_into().ok()?),
+            ))
         });
         match halves {
             None | Some((0, 0)) => u64::MAX,
@@ -247,7 +262,9 @@ impl Entry {
         // SAFETY: our own descriptors.
         let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
         let cloexec = if flags & libc::FD_CLOEXEC != 0 { libc::O_CLOEXEC } else { 0 };
-        for (level, name, value) in self.options.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+        for (level, name, value) in
+            self.options.lock().unwrap_or_else(PoisonError::into_inner).iter()
+        {
             let length = socklen_t::try_from(value.len()).unwrap_or(0);
             // SAFETY: `value` is live and as long as is said. A listener has no use for most, and says no.
             unsafe { libc::setsockopt(new, *level, *name, value.as_ptr().cast(), length) };
@@ -260,11 +277,16 @@ impl Entry {
     pub(super) fn datagrams(&self, fd: c_int, domain: &Domain, port: u16) -> Answer<State> {
         let socket = domain.datagrams(port)?;
         self.become_(fd, &socket)?;
-        socket.set_nonblocking(self.is_nonblocking()).map_err(|cause| super::answer::errno_of(&cause))?;
+        socket
+            .set_nonblocking(self.is_nonblocking())
+            .map_err(|cause| super::answer::errno_of(&cause))?;
         let options = self.options.lock().unwrap_or_else(PoisonError::into_inner);
-        let broadcast =
-            options.iter().find(|(level, name, _)| (*level, *name) == (libc::SOL_SOCKET, libc::SO_BROADCAST));
-        socket.set_broadcast(broadcast.is_some_and(|(.., value)| value.iter().any(|byte| *byte != 0)));
+        let broadcast = options
+            .iter()
+            .find(|(level, name, _)| (*level, *name) == (libc::SOL_SOCKET, libc::SO_BROADCAST));
+        socket.set_broadcast(
+            broadcast.is_some_and(|(.., value)| value.iter().any(|byte| *byte != 0)),
+        );
         drop(options);
         Ok(State::Datagrams(Arc::new(socket)))
     }

@@ -18,7 +18,9 @@ pub struct Bench {
 /// Measures.
 pub fn run(args: &Bench, out: Out) -> Result<ExitCode> {
     if out.is_json() && args.args.further.is_none() && args.args.measure.json.is_none() {
-        return Err(Fail::usage("the benchmark writes its JSON to a file: m3 bench ipc --json FILE"));
+        return Err(Fail::usage(
+            "the benchmark writes its JSON to a file: m3 bench ipc --json FILE",
+        ));
     }
     match m3ipc_bench::start(&args.args) {
         Ok(Outcome::Fine) => Ok(ExitCode::SUCCESS),

@@ -31,7 +31,12 @@ pub fn run(args: &Call, out: Out) -> Result<()> {
     let (answer, bytes) = talk.own.sendrec_long(talk.to, &message, &long, &mut room, limit)?;
     let took_ns = m3ipc_sys::monotonic_ns() - begun_ns;
     let shapes = if args.show.is_empty() { args.content.shape() } else { args.show.clone() };
-    let shown = Shown::new(&answer, room.get(..bytes).unwrap_or_default(), "answer", talk.own.peer(talk.to));
+    let shown = Shown::new(
+        &answer,
+        room.get(..bytes).unwrap_or_default(),
+        "answer",
+        talk.own.peer(talk.to),
+    );
     if out.is_json() {
         let mut value = shown.json();
         value["took_ns"] = took_ns.into();

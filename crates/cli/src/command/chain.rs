@@ -34,7 +34,11 @@ pub fn chains(members: &[EndpointInfo]) -> Vec<String> {
         told.extend(chain.iter().copied());
         if chain.len() > 2 {
             let parts: Vec<String> = chain.iter().map(|address| name(members, *address)).collect();
-            chains.push(format!("{}{}", parts.join(" -> "), if circle { "  (a circle)" } else { "" }));
+            chains.push(format!(
+                "{}{}",
+                parts.join(" -> "),
+                if circle { "  (a circle)" } else { "" }
+            ));
         }
     }
     chains

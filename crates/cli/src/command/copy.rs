@@ -87,7 +87,11 @@ pub fn run(args: &Copy, out: Out) -> Result<()> {
         return out.json(&value);
     }
     if got.is_empty() {
-        return out.line(format!("{} bytes copied in {}", talk.own.copied(), crate::out::time(took_ns)));
+        return out.line(format!(
+            "{} bytes copied in {}",
+            talk.own.copied(),
+            crate::out::time(took_ns)
+        ));
     }
     let mut output = std::io::stdout().lock();
     output.write_all(&got)?;

@@ -98,7 +98,10 @@ fn give_up_after_limit() {
 }
 
 fn begin(scene: &mut Scene, teller: &mut Teller) -> Result<i32> {
-    teller.act("start", &format!("a private node under {}, VM \"demo\"", scene.directory.display()))?;
+    teller.act(
+        "start",
+        &format!("a private node under {}, VM \"demo\"", scene.directory.display()),
+    )?;
     let server = scene.start_server()?;
     let client = scene.start_client()?;
     let address = acts::find(scene)?;
@@ -133,8 +136,12 @@ fn beside(scene: &mut Scene, teller: &mut Teller) -> Result<Vec<Measured>> {
         // Lossy on purpose: two digits are shown.
         let ratio = way.median_ns as f64 / best_ns as f64;
         let trips = format!("{} trips", way.trips);
-        let line =
-            format!("{:<16} {:>9}  {ratio:>5.1} x  {:<30}{trips}", way.name, time(way.median_ns), way.waits);
+        let line = format!(
+            "{:<16} {:>9}  {ratio:>5.1} x  {:<30}{trips}",
+            way.name,
+            time(way.median_ns),
+            way.waits
+        );
         teller.more(&line)?;
     }
     Ok(measured)
@@ -169,7 +176,10 @@ fn deaths(
     let first = acts::kill(scene, client)?;
     teller.act(
         "death",
-        &format!("kill -9 of the server while a call waits for its answer: {} later", time(first.took_ns)),
+        &format!(
+            "kill -9 of the server while a call waits for its answer: {} later",
+            time(first.took_ns)
+        ),
     )?;
     teller.more(&format!("the call returned: {} (code {})", first.error, first.code))?;
     let mut deaths = vec![first];
@@ -182,7 +192,11 @@ fn deaths(
     }
     let mut times: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
     let worst = times.iter().copied().max().unwrap_or(0);
-    teller.more(&format!("{kills} times: median {}, worst {}", time(median(&mut times)), time(worst)))?;
+    teller.more(&format!(
+        "{kills} times: median {}, worst {}",
+        time(median(&mut times)),
+        time(worst)
+    ))?;
     Ok(deaths)
 }
 
@@ -204,7 +218,11 @@ fn tell_left(left: &Left, teller: &Teller) -> Result<()> {
     let rows = [
         ("processes", left.processes, format!("of {} that were started", left.of_processes)),
         ("descriptors", left.descriptors, format!("in {} processes looked into", left.looked_into)),
-        ("mappings", left.mappings, format!("of {} pieces of memory that were seen", left.of_memory)),
+        (
+            "mappings",
+            left.mappings,
+            format!("of {} pieces of memory that were seen", left.of_memory),
+        ),
         (
             "files",
             left.shared_files + usize::from(left.directory),
@@ -212,7 +230,8 @@ fn tell_left(left: &Left, teller: &Teller) -> Result<()> {
         ),
     ];
     for (what, count, of) in rows {
-        let count = if count == 0 { teller.out.good("0") } else { teller.out.bad(&count.to_string()) };
+        let count =
+            if count == 0 { teller.out.good("0") } else { teller.out.bad(&count.to_string()) };
         teller.more(&format!("{what:<12} {count} left {of}"))?;
     }
     Ok(())
@@ -226,15 +245,20 @@ fn summary(
     took: Duration,
     out: Out,
 ) -> String {
-    let of =
-        |name: &str| measured.iter().find(|way| way.name.starts_with(name)).map_or(0, |way| way.median_ns);
+    let of = |name: &str| {
+        measured.iter().find(|way| way.name.starts_with(name)).map_or(0, |way| way.median_ns)
+    };
     let (ours, pipe, socket) = (of("m3ipc, adaptive"), of("pipe"), of("Unix"));
     // Lossy on purpose: one digit is shown.
     let ratio = |other: u64| other as f64 / ours.max(1) as f64;
-    let nothing = if left.is_nothing() { out.good("nothing is left") } else { out.bad("SOMETHING IS LEFT") };
+    let nothing =
+        if left.is_nothing() { out.good("nothing is left") } else { out.bad("SOMETHING IS LEFT") };
     let death = time(middle_ns);
-    let death =
-        if middle_ns <= DEATH_BOUND_NS { out.good(&death) } else { out.bad(&format!("{death} (over 1 ms)")) };
+    let death = if middle_ns <= DEATH_BOUND_NS {
+        out.good(&death)
+    } else {
+        out.bad(&format!("{death} (over 1 ms)"))
+    };
     format!(
         "\na call takes {}; a pipe {:.1} times as long, a Unix socket {:.1} times\na killed server is known after {death} \
          (worst {})\n{nothing}; it took {:.1} s. Next: m3 up, m3 vm create shop, m3 --help",

@@ -28,9 +28,8 @@ pub fn run(args: &Down, out: Out) -> Result<()> {
         let left = m3ipc_sys::wait_readable(&[rustix::fd::AsFd::as_fd(&watch)], 5_000_000_000);
         if left != Ok(true) {
             let what = format!("the daemon (pid {pid}) has ended its VMs");
-            return Err(
-                Fail::system(what, "but it does not leave").next(format!("look at it: ls /proc/{pid}"))
-            );
+            return Err(Fail::system(what, "but it does not leave")
+                .next(format!("look at it: ls /proc/{pid}")));
         }
     }
     let begun = Instant::now();

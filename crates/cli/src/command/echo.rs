@@ -37,7 +37,12 @@ pub fn run(args: &Echo, out: Out) -> Result<()> {
     let mut own = reach::bind(&vm, args.bind_as.as_deref())?;
     let mut room = vec![0; LONG_MAX_BYTES];
     if !out.is_json() && !args.quiet {
-        eprintln!("answering as {} (slot {}) in VM {}", own.address(), own.address().slot(), vm.name());
+        eprintln!(
+            "answering as {} (slot {}) in VM {}",
+            own.address(),
+            own.address().slot(),
+            vm.name()
+        );
     }
     let mut answered = 0;
     while args.count.is_none_or(|count| answered < count) {

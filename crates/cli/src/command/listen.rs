@@ -41,7 +41,12 @@ pub fn run(args: &Listen, out: Out) -> Result<()> {
     let mut own = reach::bind(&vm, args.bind_as.as_deref())?;
     let mut room = vec![0; LONG_MAX_BYTES];
     if !out.is_json() {
-        eprintln!("listening as {} (slot {}) in VM {}", own.address(), own.address().slot(), vm.name());
+        eprintln!(
+            "listening as {} (slot {}) in VM {}",
+            own.address(),
+            own.address().slot(),
+            vm.name()
+        );
     }
     if let Some(bytes) = args.hold {
         let memory = vec![0_u8; bytes];

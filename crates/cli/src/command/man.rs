@@ -15,5 +15,7 @@ pub struct Man {
 /// Writes them.
 pub fn run(args: &Man) -> Result<()> {
     let written = clap_mangen::generate_to(Cli::command(), &args.directory);
-    written.map_err(|cause| Fail::system(format!("cannot write to {}", args.directory.display()), cause))
+    written.map_err(|cause| {
+        Fail::system(format!("cannot write to {}", args.directory.display()), cause)
+    })
 }

@@ -8,8 +8,8 @@ use super::send::To;
 use crate::fail::{Fail, Result};
 use crate::out::Out;
 use clap::Args;
-use m3ipc_abi::Code;
 use m3ipc::{ANY, Address};
+use m3ipc_abi::Code;
 use std::time::Duration;
 
 /// How long it waits for the target to take the notification, where --timeout does not say.
@@ -36,7 +36,8 @@ pub fn run(args: &Notify, out: Out) -> Result<()> {
         && !has_taken(&mut talk.node, talk.vm.id(), talk.to, notified_ns)?
     {
         if m3ipc_sys::monotonic_ns() > deadline_ns {
-            let what = format!("endpoint {} has not taken the notification; it is withdrawn", talk.to);
+            let what =
+                format!("endpoint {} has not taken the notification; it is withdrawn", talk.to);
             return Err(Fail::code(Code::TimedOut, what));
         }
         std::thread::sleep(Duration::from_micros(500));
@@ -53,8 +54,11 @@ fn has_taken(node: &mut m3ipc::Node, vm: i32, to: Address, notified_ns: u64) -> 
         std::thread::sleep(Duration::from_millis(20));
         return Ok(true);
     };
-    let Some(target) = members.iter().find(|member| member.address == to.0) else { return Ok(true) };
+    let Some(target) = members.iter().find(|member| member.address == to.0) else {
+        return Ok(true);
+    };
     let wait = &target.wait;
-    let waits_for_any = matches!(wait.verb.as_str(), "receive" | "rcvrqst") && Address(wait.peer) == ANY;
+    let waits_for_any =
+        matches!(wait.verb.as_str(), "receive" | "rcvrqst") && Address(wait.peer) == ANY;
     Ok(waits_for_any && wait.for_ns > 0 && asked_ns.saturating_sub(wait.for_ns) > notified_ns)
 }

@@ -19,8 +19,8 @@ pub struct Ps {
 }
 
 const HEAD: [&str; 13] = [
-    "VM", "ENDPOINT", "SLOT", "NAME", "PID", "USER", "CALL", "PARTNER", "FOR", "SENT", "RECEIVED", "SLEPT",
-    "COPIES",
+    "VM", "ENDPOINT", "SLOT", "NAME", "PID", "USER", "CALL", "PARTNER", "FOR", "SENT", "RECEIVED",
+    "SLEPT", "COPIES",
 ];
 
 /// Shows them.
@@ -41,7 +41,8 @@ pub fn run(args: &Ps, out: Out) -> Result<()> {
         let of_vm = chains(&members);
         drawn.extend(of_vm.iter().map(|chain| format!("{}: {chain}", vm.name)));
         let areas = node.areas(vm.id).unwrap_or_default();
-        shared.extend(areas.iter().map(|area| format!("{}: {}", vm.name, super::areas::shown(area))));
+        shared
+            .extend(areas.iter().map(|area| format!("{}: {}", vm.name, super::areas::shown(area))));
         all.push(serde_json::json!({
             "vm": super::vm::json(vm), "endpoints": members, "chains": of_vm, "areas": areas,
         }));
@@ -93,8 +94,11 @@ fn copies(member: &EndpointInfo) -> String {
         (member.copies_direct, "direct"),
         (member.copies_served, "served"),
     ];
-    let made: Vec<String> =
-        ways.iter().filter(|(count, _)| *count > 0).map(|(count, way)| format!("{count} {way}")).collect();
+    let made: Vec<String> = ways
+        .iter()
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, way)| format!("{count} {way}"))
+        .collect();
     if made.is_empty() { "-".to_owned() } else { made.join(", ") }
 }
 
@@ -102,7 +106,8 @@ fn partner(address: i32, members: &[EndpointInfo]) -> String {
     if Address(address) == ANY {
         return "any".to_owned();
     }
-    let name = members.iter().find(|other| other.address == address).and_then(|other| other.names.first());
+    let name =
+        members.iter().find(|other| other.address == address).and_then(|other| other.names.first());
     match name {
         Some(name) => name.clone(),
         None => Address(address).to_string(),

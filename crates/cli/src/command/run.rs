@@ -42,7 +42,8 @@ pub fn run(args: &Run) -> Result<()> {
         Some(slot) => node.bind_other(vm.id(), m3ipc_sys::process_id(), slot)?,
         None => bind_free(&mut node, vm.id(), vm.info().procs)?,
     };
-    let (name, arguments) = args.program.split_first().ok_or_else(|| Fail::usage("no program is named"))?;
+    let (name, arguments) =
+        args.program.split_first().ok_or_else(|| Fail::usage("no program is named"))?;
     let failed = Command::new(name)
         .args(arguments)
         .env("M3_RUNTIME_DIR", node.directory())

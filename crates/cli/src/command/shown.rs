@@ -13,7 +13,12 @@ pub struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     /// Of this kind, from this sender.
-    pub fn new(message: &'a Message, long: &'a [u8], kind: &'static str, sender: Option<Identity>) -> Self {
+    pub fn new(
+        message: &'a Message,
+        long: &'a [u8],
+        kind: &'static str,
+        sender: Option<Identity>,
+    ) -> Self {
         Self { message, long, kind, sender }
     }
 
@@ -43,7 +48,8 @@ impl<'a> Shown<'a> {
     }
 
     fn long_text(&self) -> String {
-        text_of(self.long).map_or_else(|| to_hex(self.long), |text| text.trim_end_matches('\n').to_owned())
+        text_of(self.long)
+            .map_or_else(|| to_hex(self.long), |text| text.trim_end_matches('\n').to_owned())
     }
 
     /// The set that HARDWARE and SYSTEM notify with.

@@ -9,9 +9,9 @@ use crate::trace::out::OutFile;
 use crate::trace::tally::Tally;
 use crate::trace::{Heap, Seen, live, ns, phases_ns, verb};
 use clap::Args;
-use m3ipc_bench::stats::whole;
 use m3ipc::Node;
 use m3ipc::trace::{Join, StampCost, StampScale, Trace as Tracing, TraceConfig};
+use m3ipc_bench::stats::whole;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -80,8 +80,10 @@ struct Watch<'a> {
 pub fn run(args: &Trace, out: Out) -> Result<()> {
     let mut node = reach::node(&args.common)?;
     let vm = reach::vm(&mut node, &args.vm)?;
-    let stop = m3ipc_sys::interrupts().map_err(|errno| Fail::system("cannot wait for ^C", errno))?;
-    let cost = m3ipc::trace::cost(args.sharp).map_err(|cause| Fail::system("no memory for a ring", cause))?;
+    let stop =
+        m3ipc_sys::interrupts().map_err(|errno| Fail::system("cannot wait for ^C", errno))?;
+    let cost = m3ipc::trace::cost(args.sharp)
+        .map_err(|cause| Fail::system("no memory for a ring", cause))?;
     let scale = StampScale::calibrate(20_000_000);
     let files = args.out.iter().map(|path| OutFile::begin(path, vm.id(), epoch_ns()));
     let mut watch = Watch {
@@ -101,7 +103,12 @@ pub fn run(args: &Trace, out: Out) -> Result<()> {
     if out.is_json() {
         out.json(&serde_json::json!({ "tracing": vm.name(), "vm": vm.id() }))?;
     } else {
-        out.line(out.dim(&format!("tracing VM {} ({}); ^C ends it\n{}", vm.id(), vm.name(), live::LEGEND)))?;
+        out.line(out.dim(&format!(
+            "tracing VM {} ({}); ^C ends it\n{}",
+            vm.id(),
+            vm.name(),
+            live::LEGEND
+        )))?;
     }
     let begun = Instant::now();
     let mut join = Join::new(HALVES);
@@ -120,8 +127,10 @@ impl Watch<'_> {
         stop: &OwnedFd,
         begun: Instant,
     ) -> Result<()> {
-        let limit =
-            self.args.seconds.map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
+        let limit = self
+            .args
+            .seconds
+            .map(|seconds| Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX));
         let mut heap = Heap::default();
         loop {
             // Its own CPU time: what it waits for a CPU costs nobody anything.
@@ -227,8 +236,11 @@ impl Watch<'_> {
             value["own_cpu"] = own_cpu.into();
             return self.out.json(&value);
         }
-        let hidden =
-            if self.hidden > 0 { format!(", {} of them not shown", self.hidden) } else { String::new() };
+        let hidden = if self.hidden > 0 {
+            format!(", {} of them not shown", self.hidden)
+        } else {
+            String::new()
+        };
         self.out.line(format!(
             "\n{} messages, {} calls in {:.1} s{hidden}; {lost} records lost, {broken} broken, {single} without their other half",
             self.tally.messages(),
@@ -236,8 +248,10 @@ impl Watch<'_> {
             took.as_secs_f64(),
         ))?;
         if trace.missed() > 0 {
-            self.out
-                .line(format!("{} endpoints not traced: no memory or descriptors here", trace.missed()))?;
+            self.out.line(format!(
+                "{} endpoints not traced: no memory or descriptors here",
+                trace.missed()
+            ))?;
         }
         self.out.line(self.tally.text(&self.names, &self.scale))?;
         self.out.line(format!(

@@ -86,7 +86,8 @@ fn group(written: &str) -> std::result::Result<u32, String> {
     }
     let known = std::fs::read_to_string("/etc/group").unwrap_or_default();
     let mut fields = known.lines().map(|line| line.split(':'));
-    let found = fields.find_map(|mut line| (line.next() == Some(written)).then(|| line.nth(1)).flatten());
+    let found =
+        fields.find_map(|mut line| (line.next() == Some(written)).then(|| line.nth(1)).flatten());
     found
         .and_then(|gid| gid.parse().ok())
         .ok_or_else(|| format!("there is no group {written:?}; give its number"))
@@ -94,8 +95,9 @@ fn group(written: &str) -> std::result::Result<u32, String> {
 
 /// A domain's name and its number.
 fn domain(written: &str) -> std::result::Result<(String, u32), String> {
-    let parts =
-        written.rsplit_once('=').and_then(|(name, number)| Some((name.to_owned(), number.parse().ok()?)));
+    let parts = written
+        .rsplit_once('=')
+        .and_then(|(name, number)| Some((name.to_owned(), number.parse().ok()?)));
     parts.ok_or_else(|| "a domain is written NAME=NUMBER, as in front=0".to_owned())
 }
 
@@ -182,16 +184,23 @@ fn info(args: &Named, out: Out) -> Result<()> {
     let members = node.endpoints(info.id)?;
     let areas = node.areas(info.id)?;
     if out.is_json() {
-        return out.json(&serde_json::json!({ "vm": json(info), "endpoints": members, "areas": areas }));
+        return out
+            .json(&serde_json::json!({ "vm": json(info), "endpoints": members, "areas": areas }));
     }
     let allowed = |shift: u16| {
         let bits = info.mode >> shift & 7;
         let words = [(4, "see"), (2, "take system slots"), (1, "join")];
-        let words: Vec<_> = words.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| *word).collect();
+        let words: Vec<_> =
+            words.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| *word).collect();
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
     };
     let lines = [
-        format!("VM {} ({}), {}", info.id, info.name, if info.ending { "ending" } else { "running" }),
+        format!(
+            "VM {} ({}), {}",
+            info.id,
+            info.name,
+            if info.ending { "ending" } else { "running" }
+        ),
         format!("    owner  user {} may {}", info.uid, allowed(6)),
         format!("    group  {} may {}", info.gid, allowed(3)),
         format!("    others may {}", allowed(0)),
@@ -209,8 +218,9 @@ fn info(args: &Named, out: Out) -> Result<()> {
     ];
     lines.iter().try_for_each(|line| out.line(line))?;
     let mut domains = info.domains.iter();
-    domains
-        .try_for_each(|(name, number)| out.line(format!("    domain {number} of com-sockets is {name}")))?;
+    domains.try_for_each(|(name, number)| {
+        out.line(format!("    domain {number} of com-sockets is {name}"))
+    })?;
     areas.iter().try_for_each(|area| out.line(format!("    {}", super::areas::shown(area))))
 }
 

@@ -1,7 +1,10 @@
 use super::*;
 
 fn content(fields: &[&str]) -> Content {
-    Content { fields: fields.iter().map(|field| field.parse().unwrap()).collect(), ..Content::default() }
+    Content {
+        fields: fields.iter().map(|field| field.parse().unwrap()).collect(),
+        ..Content::default()
+    }
 }
 
 #[test]

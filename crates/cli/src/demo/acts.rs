@@ -88,7 +88,9 @@ fn look(scene: &mut Scene, client: i32) -> Result<Seen> {
     let wait = members.iter().find(|member| member.pid == client).map(|member| &member.wait);
     Ok(Seen {
         taken: server.map_or(0, |server| server.received),
-        asleep_ns: wait.filter(|wait| wait.verb.starts_with("sendrec")).map_or(0, |wait| wait.for_ns),
+        asleep_ns: wait
+            .filter(|wait| wait.verb.starts_with("sendrec"))
+            .map_or(0, |wait| wait.for_ns),
     })
 }
 

@@ -37,7 +37,8 @@ pub fn run(node: &Path, directory: &Path, other_cpu: Option<usize>) -> Result<()
             return Ok(());
         }
         let told = client.obey(order).unwrap_or_else(|fail| Told::Failed(fail.to_string()));
-        let told = serde_json::to_string(&told).map_err(|cause| Fail::system("cannot tell", cause))?;
+        let told =
+            serde_json::to_string(&told).map_err(|cause| Fail::system("cannot tell", cause))?;
         writeln!(std::io::stdout().lock(), "{told}")?;
     }
     Ok(())
@@ -81,7 +82,10 @@ impl Client<'_> {
 
     fn calls(&mut self, count: u32) -> Result<Told> {
         let numbers = (0..count).map(|number| i32::try_from(number).unwrap_or(i32::MAX));
-        numbers.map(|number| self.call(types::ECHO, number)).collect::<Result<_>>().map(Told::Called)
+        numbers
+            .map(|number| self.call(types::ECHO, number))
+            .collect::<Result<_>>()
+            .map(Told::Called)
     }
 
     fn measure(&mut self) -> Result<Told> {

@@ -64,13 +64,15 @@ pub fn run(part: &Part) -> Result<ExitCode> {
     if part.role == Role::Daemon {
         return Ok(daemon(&part.directory));
     }
-    m3ipc_sys::die_with_parent().map_err(|errno| Fail::system("cannot die with the parent", errno))?;
+    m3ipc_sys::die_with_parent()
+        .map_err(|errno| Fail::system("cannot die with the parent", errno))?;
     // One that died before is not noticed by that.
     if part.parent.is_some_and(|parent| parent != std::os::unix::process::parent_id()) {
         return Ok(ExitCode::FAILURE);
     }
     if let Some(cpu) = part.cpu {
-        m3ipc_sys::pin_to(cpu).map_err(|errno| Fail::system(format!("cannot run on CPU {cpu}"), errno))?;
+        m3ipc_sys::pin_to(cpu)
+            .map_err(|errno| Fail::system(format!("cannot run on CPU {cpu}"), errno))?;
     }
     let node = node_directory(&part.directory);
     match part.role {

@@ -18,7 +18,8 @@ pub fn echo() -> Result<()> {
         match rustix::io::read(input, &mut bytes) {
             Ok(0) | Err(rustix::io::Errno::CONNRESET) => return Ok(()),
             Ok(count) => {
-                rustix::io::write(output, &bytes[..count]).map_err(|errno| Fail::system("echo", errno))?;
+                rustix::io::write(output, &bytes[..count])
+                    .map_err(|errno| Fail::system("echo", errno))?;
             }
             Err(errno) => return Err(Fail::system("echo", errno)),
         }
@@ -79,7 +80,9 @@ impl Raw {
         let again = there.try_clone().map_err(cause)?;
         let mut command = scene::part(role, directory, cpu, None)?;
         let other = spawn(
-            command.stdin(Stdio::from(OwnedFd::from(there))).stdout(Stdio::from(OwnedFd::from(again))),
+            command
+                .stdin(Stdio::from(OwnedFd::from(there)))
+                .stdout(Stdio::from(OwnedFd::from(again))),
         )?;
         let input = here.try_clone().map_err(cause)?;
         Ok(Self { input: Box::new(input), output: Box::new(here), other })
@@ -103,7 +106,9 @@ impl Raw {
         let Self { input, output, mut other } = self;
         drop((input, output));
         match other.wait() {
-            Err(cause) if cause.kind() != ErrorKind::Interrupted => Err(Fail::system("cannot wait", cause)),
+            Err(cause) if cause.kind() != ErrorKind::Interrupted => {
+                Err(Fail::system("cannot wait", cause))
+            }
             _ => Ok(()),
         }
     }

@@ -71,7 +71,10 @@ impl Before {
     pub fn left(&self, pids: &[i32], directory: &Path) -> Left {
         let own = i32::try_from(std::process::id()).unwrap_or(0);
         let mut left = Left {
-            processes: pids.iter().filter(|pid| Path::new(&format!("/proc/{pid}")).exists()).count(),
+            processes: pids
+                .iter()
+                .filter(|pid| Path::new(&format!("/proc/{pid}")).exists())
+                .count(),
             descriptors: own_descriptors().saturating_sub(self.descriptors),
             shared_files: shared_files().difference(&self.shared).count(),
             directory: directory.exists(),

@@ -3,8 +3,8 @@
 use super::part::{Role, node_directory};
 use super::{Order, Told, VM};
 use crate::fail::{Fail, Result};
-use m3ipc_bench::place::Cpus;
 use m3ipc::{Node, Vm, VmConfig};
+use m3ipc_bench::place::Cpus;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
@@ -16,10 +16,20 @@ use std::time::{Duration, Instant};
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The command line of a part.
-pub fn part(role: Role, directory: &Path, cpu: Option<usize>, other_cpu: Option<usize>) -> Result<Command> {
-    let program = std::env::current_exe().map_err(|cause| Fail::system("cannot find m3 itself", cause))?;
+pub fn part(
+    role: Role,
+    directory: &Path,
+    cpu: Option<usize>,
+    other_cpu: Option<usize>,
+) -> Result<Command> {
+    let program =
+        std::env::current_exe().map_err(|cause| Fail::system("cannot find m3 itself", cause))?;
     let mut command = Command::new(program);
-    command.arg("__demo").arg(role.name()).arg(directory).env("M3_RUNTIME_DIR", node_directory(directory));
+    command
+        .arg("__demo")
+        .arg(role.name())
+        .arg(directory)
+        .env("M3_RUNTIME_DIR", node_directory(directory));
     command.arg("--parent").arg(std::process::id().to_string());
     for (flag, cpu) in [("--cpu", cpu), ("--other-cpu", other_cpu)] {
         if let Some(cpu) = cpu {
@@ -31,7 +41,9 @@ pub fn part(role: Role, directory: &Path, cpu: Option<usize>, other_cpu: Option<
 }
 
 fn spawn(mut command: Command, role: Role) -> Result<Child> {
-    command.spawn().map_err(|cause| Fail::system(format!("cannot start the {}", role.name()), cause))
+    command
+        .spawn()
+        .map_err(|cause| Fail::system(format!("cannot start the {}", role.name()), cause))
 }
 
 /// The client, and the talk with it.
@@ -72,7 +84,8 @@ impl Scene {
         let lifeline = daemon.stdin.take();
         let mut node = Self::reach(&directory, &mut daemon)?;
         let vm = node.vm_init(&VmConfig::new(VM))?;
-        let cpus = Cpus::find().ok().and_then(|cpus| cpus.second.map(|second| (cpus.first, second)));
+        let cpus =
+            Cpus::find().ok().and_then(|cpus| cpus.second.map(|second| (cpus.first, second)));
         let pids = vec![number(&daemon)];
         Ok(Self {
             directory,
@@ -109,8 +122,10 @@ impl Scene {
 
     /// Starts a server; returns its process.
     pub fn start_server(&mut self) -> Result<i32> {
-        let server =
-            spawn(part(Role::Server, &self.directory, self.cpus.map(|cpus| cpus.1), None)?, Role::Server)?;
+        let server = spawn(
+            part(Role::Server, &self.directory, self.cpus.map(|cpus| cpus.1), None)?,
+            Role::Server,
+        )?;
         let pid = number(&server);
         self.pids.push(pid);
         self.server = Some(server);
@@ -134,17 +149,24 @@ impl Scene {
 
     /// Gives the client an order.
     pub fn order(&mut self, order: Order) -> Result<()> {
-        let text = serde_json::to_string(&order).map_err(|cause| Fail::system("cannot order", cause))?;
+        let text =
+            serde_json::to_string(&order).map_err(|cause| Fail::system("cannot order", cause))?;
         let client = self.client.as_mut().ok_or_else(no_client)?;
-        writeln!(client.orders, "{text}").map_err(|cause| Fail::system("the client has gone", cause))
+        writeln!(client.orders, "{text}")
+            .map_err(|cause| Fail::system("the client has gone", cause))
     }
 
     /// What the client tells.
     pub fn told(&mut self) -> Result<Told> {
         let client = self.client.as_mut().ok_or_else(no_client)?;
         let mut line = String::new();
-        client.told.read_line(&mut line).map_err(|cause| Fail::system("the client has gone", cause))?;
-        match serde_json::from_str(&line).map_err(|cause| Fail::system("the client has gone", cause))? {
+        client
+            .told
+            .read_line(&mut line)
+            .map_err(|cause| Fail::system("the client has gone", cause))?;
+        match serde_json::from_str(&line)
+            .map_err(|cause| Fail::system("the client has gone", cause))?
+        {
             Told::Failed(what) => Err(Fail::plain(format!("the client failed: {what}"))),
             told => Ok(told),
         }
@@ -176,7 +198,9 @@ impl Scene {
         }
         leave(&mut self.daemon, "daemon")?;
         let removed = std::fs::remove_dir(&self.directory);
-        removed.map_err(|cause| Fail::system(format!("{} is not empty", self.directory.display()), cause))
+        removed.map_err(|cause| {
+            Fail::system(format!("{} is not empty", self.directory.display()), cause)
+        })
     }
 }
 
@@ -184,7 +208,9 @@ impl Scene {
 /// daemon clears up when its lifeline goes.
 impl Drop for Scene {
     fn drop(&mut self) {
-        for process in self.client.iter_mut().map(|client| &mut client.process).chain(&mut self.server) {
+        for process in
+            self.client.iter_mut().map(|client| &mut client.process).chain(&mut self.server)
+        {
             let _ = process.kill();
             let _ = process.wait();
         }
@@ -205,10 +231,15 @@ fn number(process: &Child) -> i32 {
 fn leave(process: &mut Child, who: &str) -> Result<()> {
     let begun = Instant::now();
     loop {
-        match process.try_wait().map_err(|cause| Fail::system(format!("cannot wait for the {who}"), cause))? {
+        match process
+            .try_wait()
+            .map_err(|cause| Fail::system(format!("cannot wait for the {who}"), cause))?
+        {
             Some(status) if status.success() => return Ok(()),
             Some(status) => return Err(Fail::plain(format!("the {who} ended badly: {status}"))),
-            None if begun.elapsed() > LIMIT => return Err(Fail::plain(format!("the {who} does not end"))),
+            None if begun.elapsed() > LIMIT => {
+                return Err(Fail::plain(format!("the {who} does not end")));
+            }
             None => std::thread::sleep(Duration::from_micros(200)),
         }
     }

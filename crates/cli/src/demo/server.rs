@@ -2,8 +2,8 @@
 
 use super::{SERVER, VM, types};
 use crate::fail::Result;
-use m3ipc_abi::Code;
 use m3ipc::{Block, Node, Source, Strategy};
+use m3ipc_abi::Code;
 use std::path::Path;
 
 /// Answers until its VM ends.

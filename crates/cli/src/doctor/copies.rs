@@ -11,7 +11,9 @@ const INSTEAD: &str =
 pub fn examine() -> Vec<Finding> {
     vec![match read_of_child() {
         Ok(()) => Finding::ok(NAME, "process_vm_readv and writev: one system call a copy"),
-        Err(errno) => Finding::off(NAME, format!("the kernel refuses process_vm_readv: {errno}"), INSTEAD),
+        Err(errno) => {
+            Finding::off(NAME, format!("the kernel refuses process_vm_readv: {errno}"), INSTEAD)
+        }
     }]
 }
 

@@ -36,10 +36,14 @@ fn version(release: &str) -> Finding {
 
 fn sealing() -> Finding {
     match m3ipc_sys::create_memory("m3-doctor", 4096) {
-        Ok(_) => Finding::ok("memfd sealing", "memory without a name, of a size that cannot change"),
-        Err(errno) => {
-            Finding::missing("memfd sealing", errno.to_string(), "allow memfd_create in the seccomp filter")
+        Ok(_) => {
+            Finding::ok("memfd sealing", "memory without a name, of a size that cannot change")
         }
+        Err(errno) => Finding::missing(
+            "memfd sealing",
+            errno.to_string(),
+            "allow memfd_create in the seccomp filter",
+        ),
     }
 }
 
@@ -47,22 +51,29 @@ fn futex_waitv() -> Finding {
     // The word has another value than expected: the call returns at once.
     match m3ipc_sys::wait_any(&[(&AtomicU32::new(0), 1)], m3ipc_sys::monotonic_ns()) {
         Ok(_) => Finding::ok("futex_waitv", "a sleep on up to 128 links at once"),
-        Err(Errno::NOSYS) => Finding::missing("futex_waitv", "not in this kernel", "use Linux 5.16 or later"),
-        Err(errno) => {
-            Finding::missing("futex_waitv", errno.to_string(), "allow futex_waitv in the seccomp filter")
+        Err(Errno::NOSYS) => {
+            Finding::missing("futex_waitv", "not in this kernel", "use Linux 5.16 or later")
         }
+        Err(errno) => Finding::missing(
+            "futex_waitv",
+            errno.to_string(),
+            "allow futex_waitv in the seccomp filter",
+        ),
     }
 }
 
 fn pidfd() -> Finding {
     match m3ipc_sys::open_process(m3ipc_sys::process_id()) {
         Ok(_) => Finding::ok("pidfd", "deaths are seen at once, and never of the wrong process"),
-        Err(errno) => Finding::missing("pidfd", errno.to_string(), "allow pidfd_open in the seccomp filter"),
+        Err(errno) => {
+            Finding::missing("pidfd", errno.to_string(), "allow pidfd_open in the seccomp filter")
+        }
     }
 }
 
 fn pidfd_thread() -> Finding {
-    let tried = std::thread::spawn(|| m3ipc_sys::open_thread(m3ipc_sys::thread_id()).map(drop)).join();
+    let tried =
+        std::thread::spawn(|| m3ipc_sys::open_thread(m3ipc_sys::thread_id()).map(drop)).join();
     match tried {
         Ok(Ok(())) => Finding::ok("PIDFD_THREAD", "the end of a bound thread is seen at once"),
         _ => Finding::off(
@@ -81,13 +92,19 @@ fn peer_pidfd(release: &str) -> Finding {
             "a member is known by a descriptor, not by a number (by version)",
         );
     }
-    Finding::off("SO_PEERPIDFD", "not before Linux 6.5", "pidfd_open by number, checked by the start time")
+    Finding::off(
+        "SO_PEERPIDFD",
+        "not before Linux 6.5",
+        "pidfd_open by number, checked by the start time",
+    )
 }
 
 fn pass_rights() -> Finding {
     let name = "SO_PASSRIGHTS";
     match descriptors_arrive() {
-        Ok(false) => Finding::ok(name, "the kernel refuses descriptors that anybody sends to the daemon"),
+        Ok(false) => {
+            Finding::ok(name, "the kernel refuses descriptors that anybody sends to the daemon")
+        }
         Ok(true) => Finding::off(
             name,
             "not before Linux 6.16",
@@ -120,7 +137,11 @@ fn cpus() -> Finding {
     let allowed = m3ipc_bench::place::Cpus::find().map_or(0, |cpus| cpus.allowed);
     match allowed {
         0 => Finding::note("CPUs", "the kernel does not say"),
-        1 => Finding::off("CPUs", "1", "waiters give the CPU away at once: nothing is gained by looking"),
+        1 => Finding::off(
+            "CPUs",
+            "1",
+            "waiters give the CPU away at once: nothing is gained by looking",
+        ),
         many => Finding::ok("CPUs", format!("{many}: calls between two CPUs need no system call")),
     }
 }

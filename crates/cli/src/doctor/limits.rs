@@ -14,9 +14,13 @@ pub fn examine() -> Vec<Finding> {
 
 fn files() -> Finding {
     let limit = getrlimit(Resource::Nofile);
-    let shown = |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
-    let is =
-        format!("{} now, {} at most (the daemon raises its own)", shown(limit.current), shown(limit.maximum));
+    let shown =
+        |limit: Option<u64>| limit.map_or("unlimited".to_owned(), |limit| limit.to_string());
+    let is = format!(
+        "{} now, {} at most (the daemon raises its own)",
+        shown(limit.current),
+        shown(limit.maximum)
+    );
     if limit.maximum.is_none_or(|most| most >= ENOUGH_FILES) {
         return Finding::ok("open files", is);
     }

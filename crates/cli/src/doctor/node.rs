@@ -1,8 +1,8 @@
 //! Runtime directories, and the daemons that serve them.
 
 use super::Finding;
-use m3ipc_abi::Code;
 use m3ipc::{Node, runtime};
+use m3ipc_abi::Code;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,9 @@ fn look(name: &'static str, directory: &Path) -> Finding {
     };
     let (uid, mode) = (found.uid(), found.mode() & 0o7777);
     if !found.is_dir() || found.mode() & 0o022 != 0 {
-        let is = format!("{path} is no directory that only its owner writes (owner {uid}, mode {mode:o})");
+        let is = format!(
+            "{path} is no directory that only its owner writes (owner {uid}, mode {mode:o})"
+        );
         return Finding::missing(name, is, "remove it, or name another one with M3_RUNTIME_DIR");
     }
     match Node::find(directory).and_then(|mut node| node.info()) {
@@ -30,7 +32,12 @@ fn look(name: &'static str, directory: &Path) -> Finding {
             name,
             format!(
                 "{path}: node {}, daemon {}, version {}, {} endpoints, {} links, {} takeovers",
-                info.nodeid, info.daemon_pid, info.version, info.endpoints, info.links, info.takeovers
+                info.nodeid,
+                info.daemon_pid,
+                info.version,
+                info.endpoints,
+                info.links,
+                info.takeovers
             ),
         ),
         Ok(info) => Finding::off(
@@ -51,6 +58,8 @@ fn look(name: &'static str, directory: &Path) -> Finding {
             format!("{path}: its daemon was killed"),
             "links go on working, and the next command starts a daemon that takes over",
         ),
-        Err(error) => Finding::note(name, format!("{path} (owner {uid}, mode {mode:o}): {}", error.why)),
+        Err(error) => {
+            Finding::note(name, format!("{path} (owner {uid}, mode {mode:o}): {}", error.why))
+        }
     }
 }

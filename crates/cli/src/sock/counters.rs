@@ -22,8 +22,12 @@ pub struct Program {
 
 /// Makes a file for counting in, over whatever lies there.
 pub fn begin(path: &Path) -> io::Result<()> {
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    let mut file = std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(path)?;
     let own = std::process::id();
     file.write_all(&Snapshot::empty_page(process_word(own, started(own).unwrap_or(0))))
 }
@@ -34,7 +38,10 @@ pub fn begin_own(runtime: &Path) -> io::Result<PathBuf> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
     // Who could put a link there could have files of ours written over.
     let meta = std::fs::symlink_metadata(&folder)?;
-    if !meta.is_dir() || meta.uid() != rustix::process::geteuid().as_raw() || meta.mode() & 0o022 != 0 {
+    if !meta.is_dir()
+        || meta.uid() != rustix::process::geteuid().as_raw()
+        || meta.mode() & 0o022 != 0
+    {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let _ = programs(runtime);
@@ -56,7 +63,8 @@ pub fn programs(runtime: &Path) -> Vec<Program> {
     let Ok(entries) = std::fs::read_dir(folder(runtime)) else { return Vec::new() };
     let mut found = Vec::new();
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let Some(snapshot) = std::fs::read(&path).ok().and_then(|bytes| Snapshot::of(&bytes)) else {
+        let Some(snapshot) = std::fs::read(&path).ok().and_then(|bytes| Snapshot::of(&bytes))
+        else {
             continue;
         };
         let lives = |(pid, at): &(u32, u64)| started(*pid) == Some(*at);
@@ -70,7 +78,8 @@ pub fn programs(runtime: &Path) -> Vec<Program> {
         match pids.first() {
             None => drop(std::fs::remove_file(&path)),
             Some(first) => {
-                let name = std::fs::read_to_string(format!("/proc/{first}/comm")).unwrap_or_default();
+                let name =
+                    std::fs::read_to_string(format!("/proc/{first}/comm")).unwrap_or_default();
                 found.push(Program { name: name.trim().to_owned(), pids, snapshot });
             }
         }

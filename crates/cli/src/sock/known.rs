@@ -36,9 +36,15 @@ mod tests {
     #[test]
     fn each_name_can_stand_in_a_policy_and_each_has_its_reason() {
         for (at, known) in ALL.iter().enumerate() {
-            assert!(!known.program.contains(|c: char| c.is_whitespace() || ",/=".contains(c)), "{known:?}");
+            assert!(
+                !known.program.contains(|c: char| c.is_whitespace() || ",/=".contains(c)),
+                "{known:?}"
+            );
             assert!(!known.why.is_empty() && !known.why.ends_with('.'), "{known:?}");
-            assert!(ALL[..at].iter().all(|other| other.program != known.program), "{known:?} twice");
+            assert!(
+                ALL[..at].iter().all(|other| other.program != known.program),
+                "{known:?} twice"
+            );
             assert_eq!(of(known.program), Some(known));
         }
     }

@@ -25,8 +25,8 @@ pub fn find() -> Result<PathBuf> {
             ))
         });
     }
-    let program =
-        std::env::current_exe().map_err(|cause| Fail::system("cannot tell where m3 lies", cause))?;
+    let program = std::env::current_exe()
+        .map_err(|cause| Fail::system("cannot tell where m3 lies", cause))?;
     let folder = program.parent().unwrap_or(Path::new("/"));
     PLACES.iter().find_map(|place| fit(&folder.join(place).join(NAME))).ok_or_else(|| {
         Fail::plain(format!("{NAME} is neither beside {} nor in lib/m3ipc", program.display())).next(format!(

@@ -78,9 +78,11 @@ pub fn choose(path: Option<&Path>, defaults: bool) -> Result<Chosen> {
         (None, Some(line)) => (checked(line, variable)?, variable.to_owned(), false, Vec::new()),
         (None, None) => (String::new(), "the default".to_owned(), defaults, Vec::new()),
     };
-    let is_allowed =
-        |known: &&Known| allowed.iter().any(|item| matches!(item, Item::Text(name) if name == known.program));
-    let known: Vec<&Known> = known::ALL.iter().filter(|known| defaults && !is_allowed(known)).collect();
+    let is_allowed = |known: &&Known| {
+        allowed.iter().any(|item| matches!(item, Item::Text(name) if name == known.program))
+    };
+    let known: Vec<&Known> =
+        known::ALL.iter().filter(|known| defaults && !is_allowed(known)).collect();
     Ok(Chosen { line: with(line, &known), from, known })
 }
 
@@ -88,15 +90,16 @@ fn with(mut line: String, known: &[&Known]) -> String {
     let names: Vec<&str> = known.iter().map(|known| known.program).collect();
     if !names.is_empty() {
         // Into a string: cannot fail.
-        let _ = write!(line, "{}!programs={}", if line.is_empty() { "" } else { " " }, names.join(","));
+        let _ =
+            write!(line, "{}!programs={}", if line.is_empty() { "" } else { " " }, names.join(","));
     }
     line
 }
 
 fn read(path: &Path) -> Result<File> {
     let name = path.display().to_string();
-    let text =
-        std::fs::read_to_string(path).map_err(|cause| Fail::system(format!("cannot read {name}"), cause))?;
+    let text = std::fs::read_to_string(path)
+        .map_err(|cause| Fail::system(format!("cannot read {name}"), cause))?;
     toml::from_str(&text).map_err(|cause| {
         Fail::usage(format!("{name} is no policy: {cause}")).next("m3-sock-run(1) shows one")
     })
@@ -108,7 +111,8 @@ fn line(file: &File, path: &Path) -> Result<String> {
 }
 
 fn bad(name: &str, item: &str) -> Fail {
-    Fail::usage(format!("{name}: `{item}` cannot stand there")).next("m3-sock-run(1) shows what can")
+    Fail::usage(format!("{name}: `{item}` cannot stand there"))
+        .next("m3-sock-run(1) shows what can")
 }
 
 fn checked(line: String, name: &str) -> Result<String> {
@@ -132,7 +136,8 @@ fn written(file: &File) -> std::result::Result<String, String> {
     word("spin", file.spin_us.map(|us| us.saturating_mul(1000).to_string()));
     word(
         "uring",
-        file.io_uring.map(|how| if matches!(how, Uring::Pass) { "pass" } else { "refuse" }.to_owned()),
+        file.io_uring
+            .map(|how| if matches!(how, Uring::Pass) { "pass" } else { "refuse" }.to_owned()),
     );
     word("token", file.test.always_token.then(|| "always".to_owned()));
     word("same", file.test.same_process.then(|| "1".to_owned()));
@@ -189,7 +194,9 @@ mod tests {
             Policy::read(&chosen.line).unwrap().allows_program("iperf3", 0)
         };
         assert!(
-            !lets("", true) && !lets("upgrade-after = 0", true) && !lets("[programs]\ndeny = [\"x\"]", true)
+            !lets("", true)
+                && !lets("upgrade-after = 0", true)
+                && !lets("[programs]\ndeny = [\"x\"]", true)
         );
         assert!(lets("", false) && lets("defaults = false", true));
         assert!(lets("[programs]\nallow = [\"iperf3\", \"x\"]", true));
@@ -200,8 +207,11 @@ mod tests {
     #[test]
     fn what_the_library_would_not_understand_is_refused() {
         assert!(toml::from_str::<File>("colour = 1").is_err());
-        for text in ["[paths]\nallow = [\"/a b\"]", "[paths]\ndeny = [\"a,b\"]", "[programs]\nallow = [\"\"]"]
-        {
+        for text in [
+            "[paths]\nallow = [\"/a b\"]",
+            "[paths]\ndeny = [\"a,b\"]",
+            "[programs]\nallow = [\"\"]",
+        ] {
             assert!(written(&toml::from_str(text).unwrap()).is_err(), "{text}");
         }
         let line = written(&toml::from_str("ring-bytes = 100").unwrap()).unwrap();

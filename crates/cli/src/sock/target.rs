@@ -37,14 +37,16 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
     std::env::split_paths(&folders)
         .map(|folder| folder.join(name))
         .find(|path| {
-            path.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+            path.metadata()
+                .is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
         })
         .ok_or_else(|| missing(" in PATH"))
 }
 
 /// Looks at a program.
 pub fn look(path: &Path) -> Result<Fit> {
-    look_at(path, DEPTH).map_err(|cause| Fail::system(format!("cannot look at {}", path.display()), cause))
+    look_at(path, DEPTH)
+        .map_err(|cause| Fail::system(format!("cannot look at {}", path.display()), cause))
 }
 
 fn look_at(path: &Path, depth: u32) -> std::io::Result<Fit> {
@@ -132,14 +134,17 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("m3-target-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let text = folder.join("text");
-        for (content, word) in
-            [(&b"hello"[..], "neither"), (b"#!\n", "interpreter"), (b"\x7fELF\x01\x01", "kind of machine")]
-        {
+        for (content, word) in [
+            (&b"hello"[..], "neither"),
+            (b"#!\n", "interpreter"),
+            (b"\x7fELF\x01\x01", "kind of machine"),
+        ] {
             std::fs::write(&text, content).unwrap();
             let Fit::Not(why) = look(&text).unwrap() else { panic!("{content:?} fits") };
             assert!(why.contains(word), "{why}");
         }
-        std::fs::write(&text, format!("#!{} x\n", std::env::current_exe().unwrap().display())).unwrap();
+        std::fs::write(&text, format!("#!{} x\n", std::env::current_exe().unwrap().display()))
+            .unwrap();
         assert_eq!(look(&text).unwrap(), Fit::Ours);
         std::fs::remove_dir_all(&folder).unwrap();
         assert!(find(OsStr::new("no-such-program-anywhere")).is_err());

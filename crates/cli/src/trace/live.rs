@@ -80,7 +80,8 @@ mod tests {
 
     #[test]
     fn a_bar_has_every_phase_and_is_never_longer_than_its_room() {
-        let leg = Phases { prepare: 1, deliver: 1, to_read: 500, find: 2, copy: 3, ..Phases::default() };
+        let leg =
+            Phases { prepare: 1, deliver: 1, to_read: 500, find: 2, copy: 3, ..Phases::default() };
         let shown = bar(&CallPhases { request: leg, server: 100, answer: leg });
         assert!(shown.starts_with("12~~~~~") && shown.contains("34=="), "{shown}");
         assert!(shown.len() <= BAR, "{shown}");

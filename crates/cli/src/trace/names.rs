@@ -20,8 +20,10 @@ impl Names {
     /// Looks who is there; where the caller may not, numbers have to do.
     pub fn look(&mut self, node: &mut Node, vm: i32) {
         for member in node.endpoints(vm).unwrap_or_default() {
-            let name =
-                member.names.first().map_or_else(|| format!("slot {}", member.slot), |name| shown(name));
+            let name = member
+                .names
+                .first()
+                .map_or_else(|| format!("slot {}", member.slot), |name| shown(name));
             self.0.insert(member.address, Named { name, pid: member.pid });
         }
     }

@@ -29,7 +29,10 @@ impl OutFile {
     pub fn begin(path: &Path, vm: i32, epoch_ns: u64) -> Result<Self> {
         let kind = path.extension().and_then(|kind| kind.to_str()).unwrap_or_default();
         if !matches!(kind, "json" | "pcapng") {
-            let what = format!("{} ends in neither .json (Perfetto) nor .pcapng (Wireshark)", path.display());
+            let what = format!(
+                "{} ends in neither .json (Perfetto) nor .pcapng (Wireshark)",
+                path.display()
+            );
             return Err(Fail::usage(what));
         }
         let begun = File::create(path).map(BufWriter::new).and_then(|file| match kind {

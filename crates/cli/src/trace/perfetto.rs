@@ -58,7 +58,8 @@ impl<W: Write> Perfetto<W> {
     }
 
     fn transfer(&mut self, transfer: &Transfer, to: &Track<'_>) -> io::Result<()> {
-        let Transfer { from, to: taker, begun, ready, published, wake, found, taken, done, .. } = *transfer;
+        let Transfer { from, to: taker, begun, ready, published, wake, found, taken, done, .. } =
+            *transfer;
         let phases = Phases::of(transfer);
         let looked = found.saturating_sub(phases.find);
         let what = verb(transfer.what);

@@ -23,18 +23,23 @@ struct Times {
 
 impl Times {
     fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds in order, three digits");
+        let histogram =
+            Histogram::new_with_bounds(1, LONGEST_NS, 3).expect("bounds in order, three digits");
         Self { histogram, phases_ns: [0; 6] }
     }
 
     fn add(&mut self, total_ns: u64, phases_ns: [u64; 6]) {
         self.histogram.saturating_record(total_ns);
-        self.phases_ns.iter_mut().zip(phases_ns).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        self.phases_ns
+            .iter_mut()
+            .zip(phases_ns)
+            .for_each(|(sum, more)| *sum = sum.saturating_add(more));
     }
 
     fn row(&self) -> Vec<String> {
         let count = self.histogram.len();
-        let quantiles = [0.5, 0.99, 0.999].map(|share| time(self.histogram.value_at_quantile(share)));
+        let quantiles =
+            [0.5, 0.99, 0.999].map(|share| time(self.histogram.value_at_quantile(share)));
         let means = self.phases_ns.map(|sum| time(sum / count.max(1)));
         let numbers = std::iter::once(count.to_string());
         numbers.chain(quantiles).chain([time(self.histogram.max())]).chain(means).collect()
@@ -90,7 +95,8 @@ impl Tally {
         self.calls += 1;
         let phases = call.phases();
         let [t1, t2, t3, t4, t5] = phases_ns(scale, &phases.both());
-        let (total_ns, parts) = (ns(scale, call.ticks()), [t1, t2, t3, t4, t5, ns(scale, phases.server)]);
+        let (total_ns, parts) =
+            (ns(scale, call.ticks()), [t1, t2, t3, t4, t5, ns(scale, phases.server)]);
         self.by_verb.entry("call").or_insert_with(Times::new).add(total_ns, parts);
         let pair = (call.request.from.0, call.request.to.0);
         if self.by_pair.len() < PAIRS_MAX || self.by_pair.contains_key(&pair) {
@@ -125,14 +131,18 @@ impl Tally {
         let head = |first: &'static str| {
             [first, "COUNT", "P50", "P99", "P99.9", "MAX", "T1", "T2", "T3", "T4", "T5", "SERVER"]
         };
-        let row = |name: String, times: &Times| std::iter::once(name).chain(times.row()).collect::<Vec<_>>();
-        let verbs: Vec<_> = self.by_verb.iter().map(|(verb, times)| row((*verb).to_owned(), times)).collect();
+        let row = |name: String, times: &Times| {
+            std::iter::once(name).chain(times.row()).collect::<Vec<_>>()
+        };
+        let verbs: Vec<_> =
+            self.by_verb.iter().map(|(verb, times)| row((*verb).to_owned(), times)).collect();
         let mut text = table(&head("VERB"), &verbs);
         if !self.by_pair.is_empty() {
             let name = |pair: &(i32, i32)| {
                 format!("{} -> {}", names.name(Address(pair.0)), names.name(Address(pair.1)))
             };
-            let pairs: Vec<_> = self.by_pair.iter().map(|(pair, times)| row(name(pair), times)).collect();
+            let pairs: Vec<_> =
+                self.by_pair.iter().map(|(pair, times)| row(name(pair), times)).collect();
             text += &format!("\n\n{}", table(&head("PAIR"), &pairs));
         }
         text += "\n(T1 to T5 and server: means)";

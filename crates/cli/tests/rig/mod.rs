@@ -73,7 +73,8 @@ impl Rig {
     fn begin(&self, mut command: Command, input: Stdio) -> Running {
         // Files, not pipes: whoever stays behind with an open output hangs nobody.
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let (out, err) = (self.base.join(format!("out{number}")), self.base.join(format!("err{number}")));
+        let (out, err) =
+            (self.base.join(format!("out{number}")), self.base.join(format!("err{number}")));
         let file = |path: &Path| Stdio::from(std::fs::File::create(path).unwrap());
         let child = command.stdin(input).stdout(file(&out)).stderr(file(&err)).spawn().unwrap();
         Running { child: Some(child), out, err }
@@ -165,7 +166,9 @@ impl Running {
         loop {
             if let Some(status) = self.child.as_mut().unwrap().try_wait().unwrap() {
                 self.child = None;
-                let read = |path: &Path| String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
+                let read = |path: &Path| {
+                    String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned()
+                };
                 return Ended {
                     code: status.code().unwrap_or(-1),
                     out: read(&self.out),

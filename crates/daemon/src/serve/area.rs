@@ -13,7 +13,9 @@ use m3ipc_area::{ledger_bytes, numbers_of};
 use m3ipc_model::tables::{Area, AreaExtent, AreaSpec, Audience, Cred, Place, Standing};
 use m3ipc_shm::Observed;
 use m3ipc_sys::Errno;
-use m3ipc_wire::{AreaAudience, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest, News, Reply};
+use m3ipc_wire::{
+    AreaAudience, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest, News, Reply,
+};
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -38,7 +40,9 @@ impl Server {
             AreaRequest::Create(params) => self.create_area(token, place, params),
             AreaRequest::Attach(id) => self.attach_area(token, place, id),
             AreaRequest::Mapped(id) => self.area_mapped(token, place, id),
-            AreaRequest::Index { area, address } => self.area_index(token, place, area, Address(address)),
+            AreaRequest::Index { area, address } => {
+                self.area_index(token, place, area, Address(address))
+            }
             AreaRequest::Extent { area, needed, wanted, from_back } => {
                 self.area_extent(token, place, area, (needed, wanted), from_back);
             }
@@ -97,11 +101,14 @@ impl Server {
         };
         let Ok(area) = self.node.area(place.vm, id) else { return };
         if area.members[usize::from(index)].standing != Standing::Expected {
-            return self.refuse(token, Code::RscBusy, format_args!("area {id} is attached already"));
+            return self.refuse(
+                token,
+                Code::RscBusy,
+                format_args!("area {id} is attached already"),
+            );
         }
         if !self.areas.contains_key(&(place.vm, id)) {
-            let why =
-                "the area is of before a takeover of the daemon: who is in it goes on, nobody new can join";
+            let why = "the area is of before a takeover of the daemon: who is in it goes on, nobody new can join";
             return self.refuse(token, Code::NotReady, why);
         }
         let owner_maps = area.spec.owner_writes
@@ -126,7 +133,11 @@ impl Server {
             Ok(ledger) => ledger,
             Err(errno) => {
                 self.leave_area(place, id);
-                return self.refuse(token, Code::NoMem, format_args!("no memory for a ledger: {errno}"));
+                return self.refuse(
+                    token,
+                    Code::NoMem,
+                    format_args!("no memory for a ledger: {errno}"),
+                );
             }
         };
         self.record();
@@ -160,7 +171,11 @@ impl Server {
                         News::Area(AreaNews::Member { area: id, index: other, address }),
                         vec![fd],
                     );
-                    self.tell(token, News::Area(AreaNews::Left { area: id, index: other }), Vec::new());
+                    self.tell(
+                        token,
+                        News::Area(AreaNews::Left { area: id, index: other }),
+                        Vec::new(),
+                    );
                 }
                 _ => {
                     let news = AreaNews::Expected { area: id, index: other, address };
@@ -211,7 +226,11 @@ impl Server {
 
     fn area_index(&mut self, token: u64, place: Place, id: u32, address: Address) {
         if self.node.area(place.vm, id).is_ok_and(|area| area.index_of(place.address).is_none()) {
-            return self.refuse(token, Code::Privileges, format_args!("the caller is not in area {id}"));
+            return self.refuse(
+                token,
+                Code::Privileges,
+                format_args!("the caller is not in area {id}"),
+            );
         }
         match self.node.area_index(Place::new(place.vm, address), id) {
             Ok(index) => {
@@ -224,7 +243,14 @@ impl Server {
         }
     }
 
-    fn area_extent(&mut self, token: u64, place: Place, id: u32, bytes: (u64, u64), from_back: bool) {
+    fn area_extent(
+        &mut self,
+        token: u64,
+        place: Place,
+        id: u32,
+        bytes: (u64, u64),
+        from_back: bool,
+    ) {
         let mut given = self.node.give_extent(place, id, bytes.0, bytes.1, from_back);
         if given.as_ref().is_err_and(|error| error.code() == Code::AllocMem) {
             self.reclaim(place.vm, id);
@@ -234,7 +260,13 @@ impl Server {
             Ok(extent) => {
                 self.record();
                 let extent = shown_extent(&extent);
-                self.tell_area(place.vm, id, Some(extent.home), &AreaNews::Extent { area: id, extent }, None);
+                self.tell_area(
+                    place.vm,
+                    id,
+                    Some(extent.home),
+                    &AreaNews::Extent { area: id, extent },
+                    None,
+                );
                 self.reply(token, Reply::Area(AreaReply::Extent(extent)), Vec::new());
             }
             Err(error) => self.refuse(token, error.code(), error),
@@ -248,7 +280,8 @@ impl Server {
                 let extent = shown_extent(extent);
                 self.tell(token, News::Area(AreaNews::Extent { area: id, extent }), Vec::new());
             }
-            for (index, _) in (0..).zip(&area.members).filter(|(_, member)| member.standing == Standing::Gone)
+            for (index, _) in
+                (0..).zip(&area.members).filter(|(_, member)| member.standing == Standing::Gone)
             {
                 self.tell(token, News::Area(AreaNews::Left { area: id, index }), Vec::new());
             }
@@ -293,7 +326,9 @@ impl Server {
     /// Takes back the extents of dead members in which nobody living has or awaits a block.
     fn reclaim(&mut self, vm: i32, id: u32) {
         let Ok(area) = self.node.area(vm, id).cloned() else { return };
-        let dead = |extent: &&AreaExtent| area.members[usize::from(extent.home)].standing == Standing::Gone;
+        let dead = |extent: &&AreaExtent| {
+            area.members[usize::from(extent.home)].standing == Standing::Gone
+        };
         // After the members were told of the death: who accepts a block of the dead sees that news, or is seen here.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
         // A block may have its number from one extent of its home and lie in another: all of a home's, or none.
@@ -324,7 +359,13 @@ impl Server {
                 // What is not used any more need not be kept; where it is sealed it stays.
                 let _ = m3ipc_sys::give_back(&memory.memory, extent.offset, extent.bytes);
             }
-            self.tell_area(vm, id, None, &AreaNews::ExtentGone { area: id, offset: extent.offset }, None);
+            self.tell_area(
+                vm,
+                id,
+                None,
+                &AreaNews::ExtentGone { area: id, offset: extent.offset },
+                None,
+            );
         }
     }
 
@@ -332,8 +373,10 @@ impl Server {
     /// block of it does not, and what is deserted once stays so.
     fn area_deserted(&mut self, place: Place, id: u32, index: u16) {
         let Ok(area) = self.node.area(place.vm, id).cloned() else { return };
-        let is_dead =
-            area.members.get(usize::from(index)).is_some_and(|home| home.standing == Standing::Gone);
+        let is_dead = area
+            .members
+            .get(usize::from(index))
+            .is_some_and(|home| home.standing == Standing::Gone);
         let Some(by) = area.index_of(place.address) else { return };
         if !is_dead || self.areas.contains_key(&(place.vm, id)) {
             return;
@@ -352,7 +395,14 @@ impl Server {
         Some(Rc::clone(ledger))
     }
 
-    fn tell_area(&mut self, vm: i32, id: u32, but: Option<u16>, news: &AreaNews, fd: Option<&Rc<OwnedFd>>) {
+    fn tell_area(
+        &mut self,
+        vm: i32,
+        id: u32,
+        but: Option<u16>,
+        news: &AreaNews,
+        fd: Option<&Rc<OwnedFd>>,
+    ) {
         let Ok(area) = self.node.area(vm, id) else { return };
         let tokens: Vec<u64> = area
             .present()
@@ -388,7 +438,10 @@ impl m3ipc_area::Ledgers for Ledgers<'_> {
     }
 
     fn lives(&self, member: u16) -> bool {
-        self.area.members.get(usize::from(member)).is_some_and(|member| member.standing != Standing::Gone)
+        self.area
+            .members
+            .get(usize::from(member))
+            .is_some_and(|member| member.standing != Standing::Gone)
     }
 
     fn living(&self) -> impl Iterator<Item = u16> {

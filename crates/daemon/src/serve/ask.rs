@@ -33,7 +33,8 @@ impl Server {
     fn shown(&self, vm: i32, endpoint: &Endpoint, now_ns: u64) -> EndpointInfo {
         let place = Place::new(vm, endpoint.address);
         let connection = self.present.get(&place).and_then(|token| self.connections.get(token));
-        let desk = connection.and_then(|connection| connection.pages.as_ref()).map(|pages| &pages.desk);
+        let desk =
+            connection.and_then(|connection| connection.pages.as_ref()).map(|pages| &pages.desk);
         let count = |counter| desk.map_or(0, |desk| desk.counter(counter));
         let blocked = desk.map(|desk| desk.blocked());
         let wait = match blocked {

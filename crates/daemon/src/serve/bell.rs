@@ -20,7 +20,9 @@ impl Server {
                 }
                 self.reply(token, Reply::Done, vec![Rc::new(bell)]);
             }
-            Err(errno) => self.refuse(token, Code::NoMem, format_args!("no bell can be hung: {errno}")),
+            Err(errno) => {
+                self.refuse(token, Code::NoMem, format_args!("no bell can be hung: {errno}"))
+            }
         }
     }
 
@@ -34,7 +36,11 @@ impl Server {
         match Clapper::reach(&self.home.bell(place.vm, place.address.0)) {
             Ok(clapper) => self.reply(token, Reply::Done, vec![Rc::new(clapper)]),
             Err(errno) => {
-                self.refuse(token, Code::NotConn, format_args!("its bell cannot be reached: {errno}"));
+                self.refuse(
+                    token,
+                    Code::NotConn,
+                    format_args!("its bell cannot be reached: {errno}"),
+                );
             }
         }
     }

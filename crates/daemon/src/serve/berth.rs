@@ -20,9 +20,11 @@ impl Server {
     pub(super) fn berth(&mut self, token: u64, peer: Address, surely: bool, window: bool) {
         let Some(here) = self.own_place(token) else { return };
         let there = Place::new(here.vm, peer);
-        let other = self.present.get(&there).copied().filter(|_| self.held.contains(&(here, there)));
+        let other =
+            self.present.get(&there).copied().filter(|_| self.held.contains(&(here, there)));
         let Some(other) = other else {
-            let why = format_args!("endpoint {peer} has no link with the caller, or is not back yet");
+            let why =
+                format_args!("endpoint {peer} has no link with the caller, or is not back yet");
             return self.refuse(token, Code::ProcSts, why);
         };
         if !surely && !self.may_be_copied(other) {
@@ -37,29 +39,44 @@ impl Server {
             connection.waits_for = Some(Deferred::Berth(there));
             connection.window.clone_from(&memory);
         }
-        self.tell(other, News::Berth { peer: here.address.0, window }, memory.into_iter().collect());
+        self.tell(
+            other,
+            News::Berth { peer: here.address.0, window },
+            memory.into_iter().collect(),
+        );
     }
 
     fn may_be_copied(&self, token: u64) -> bool {
         let connection = self.connections.get(&token);
-        let blocked =
-            connection.and_then(|connection| connection.pages.as_ref()).map(|pages| pages.desk.blocked());
+        let blocked = connection
+            .and_then(|connection| connection.pages.as_ref())
+            .map(|pages| pages.desk.blocked());
         blocked.is_some_and(|blocked| blocked.verb.may_be_copied())
     }
 
-    fn make_window(&mut self, here: Place, there: Place) -> Result<Rc<std::os::fd::OwnedFd>, (Code, String)> {
+    fn make_window(
+        &mut self,
+        here: Place,
+        there: Place,
+    ) -> Result<Rc<std::os::fd::OwnedFd>, (Code, String)> {
         let made = self.windows.entry((here, there)).or_default();
         if *made >= WINDOWS_PER_PAIR {
-            return Err((Code::NoMem, format!("endpoint {} has too many windows already", here.address)));
+            return Err((
+                Code::NoMem,
+                format!("endpoint {} has too many windows already", here.address),
+            ));
         }
         *made += 1;
         let memory = m3ipc_sys::create_memory("m3-window", WINDOW_BYTES as u64);
-        memory.map(Rc::new).map_err(|errno| (Code::NoMem, format!("no memory for a window: {errno}")))
+        memory
+            .map(Rc::new)
+            .map_err(|errno| (Code::NoMem, format!("no memory for a window: {errno}")))
     }
 
     /// A party lies still for a requester from now on, whenever it waits.
     pub(super) fn berthed(&mut self, token: u64, peer: Address, address: u64, probe: [u64; 2]) {
-        let Some(place) = self.connections.get(&token).and_then(|connection| connection.place) else {
+        let Some(place) = self.connections.get(&token).and_then(|connection| connection.place)
+        else {
             return;
         };
         let Some(asker) = self.present.get(&Place::new(place.vm, peer)).copied() else { return };

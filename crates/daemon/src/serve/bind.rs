@@ -21,12 +21,20 @@ fn make_pages() -> Result<(Pages, Rc<OwnedFd>), Errno> {
     let hints = m3ipc_sys::create_memory("m3-hints", HINTS_BYTES as u64)?;
     let view = Arc::new(DeskView::map(&desk)?);
     let (status, hints) = (Rc::new(status), Rc::new(hints));
-    let pages = Pages { desk: view, status, hints, is_return: false, sealed: false, told: Vec::new() };
+    let pages =
+        Pages { desk: view, status, hints, is_return: false, sealed: false, told: Vec::new() };
     Ok((pages, Rc::new(desk)))
 }
 
 impl Server {
-    pub(super) fn bind(&mut self, token: u64, cred: &Cred, vm: i32, slot: Option<i32>, kind: BindKind) {
+    pub(super) fn bind(
+        &mut self,
+        token: u64,
+        cred: &Cred,
+        vm: i32,
+        slot: Option<i32>,
+        kind: BindKind,
+    ) {
         let Some(connection) = self.connections.get(&token) else { return };
         if connection.place.is_some() {
             return self.refuse(token, Code::SlotUsed, "this connection has an endpoint already");
@@ -40,9 +48,14 @@ impl Server {
             }
         };
         let member = Member { pid: cred.pid, tid, token: connection.started };
-        let watched = m3ipc_sys::peer_pidfd(&connection.socket).and_then(|fd| self.watch_process(cred.pid, fd));
+        let watched = m3ipc_sys::peer_pidfd(&connection.socket)
+            .and_then(|fd| self.watch_process(cred.pid, fd));
         if let Err(errno) = watched {
-            return self.refuse(token, Code::NoMem, format_args!("the process cannot be watched: {errno}"));
+            return self.refuse(
+                token,
+                Code::NoMem,
+                format_args!("the process cannot be watched: {errno}"),
+            );
         }
         if let Some(place) = self.bound_before(token, vm, slot, tid) {
             return self.give_pages(token, place, Vec::new(), false);
@@ -72,7 +85,13 @@ impl Server {
 
     /// The endpoint that a predecessor gave to this very process or thread and
     /// did not live to tell of: its binder asks again.
-    fn bound_before(&self, token: u64, vm: i32, slot: Option<i32>, tid: Option<i32>) -> Option<Place> {
+    fn bound_before(
+        &self,
+        token: u64,
+        vm: i32,
+        slot: Option<i32>,
+        tid: Option<i32>,
+    ) -> Option<Place> {
         let pid = self.connections.get(&token)?.cred.pid;
         let place = match tid {
             Some(tid) => self.node.place_of_thread(pid, tid),
@@ -87,7 +106,8 @@ impl Server {
         let Some(connection) = self.connections.get(&token) else { return false };
         !self.present.contains_key(&place)
             && self.node.endpoint(place).is_some_and(|endpoint| {
-                endpoint.member.pid == connection.cred.pid && endpoint.member.token == connection.started
+                endpoint.member.pid == connection.cred.pid
+                    && endpoint.member.token == connection.started
             })
     }
 
@@ -99,7 +119,11 @@ impl Server {
                 if !is_return && let Ok(deaths) = self.node.unbind(place) {
                     self.bury(&deaths);
                 }
-                return self.refuse(token, Code::NoMem, format_args!("no memory for an endpoint: {errno}"));
+                return self.refuse(
+                    token,
+                    Code::NoMem,
+                    format_args!("no memory for an endpoint: {errno}"),
+                );
             }
         };
         (pages.told, pages.is_return) = (told, is_return);
@@ -117,7 +141,11 @@ impl Server {
         }
         self.set_alarm(HELLO_LIMIT_NS, Alarm::Mapped(token, place));
         let address = place.address.0;
-        self.reply(token, Reply::Bound { vm: place.vm, vm_name, address, traps, copy_granted }, fds);
+        self.reply(
+            token,
+            Reply::Bound { vm: place.vm, vm_name, address, traps, copy_granted },
+            fds,
+        );
         m3ipc_sys::pause_point("daemon.pages_given");
     }
 
@@ -154,7 +182,9 @@ impl Server {
         let Ok(fd) = m3ipc_sys::open_process(pid) else {
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
-        let (Ok(started), Some((uid, gid))) = (m3ipc_sys::process_start_ticks(pid), process_owner(pid)) else {
+        let (Ok(started), Some((uid, gid))) =
+            (m3ipc_sys::process_start_ticks(pid), process_owner(pid))
+        else {
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
         let member = Member { pid, tid: None, token: started };
@@ -179,7 +209,14 @@ impl Server {
         self.attach(token, cred, place, None);
     }
 
-    pub(super) fn reattach(&mut self, token: u64, cred: &Cred, vm: i32, address: i32, tid: Option<i32>) {
+    pub(super) fn reattach(
+        &mut self,
+        token: u64,
+        cred: &Cred,
+        vm: i32,
+        address: i32,
+        tid: Option<i32>,
+    ) {
         self.attach(token, cred, Place::new(vm, Address(address)), tid);
     }
 
@@ -189,10 +226,16 @@ impl Server {
         let started = connection.started;
         // The process of the journal is known by number and start: no other can take its place.
         let is_owner = self.node.endpoint(place).is_some_and(|endpoint| {
-            endpoint.member.pid == cred.pid && endpoint.member.tid == tid && endpoint.member.token == started
+            endpoint.member.pid == cred.pid
+                && endpoint.member.tid == tid
+                && endpoint.member.token == started
         });
         if !is_owner {
-            return self.refuse(token, Code::NotBind, "this endpoint is not the caller's (any more)");
+            return self.refuse(
+                token,
+                Code::NotBind,
+                "this endpoint is not the caller's (any more)",
+            );
         }
         if connection.place.is_some() || self.present.contains_key(&place) {
             return self.refuse(token, Code::SlotUsed, "this endpoint is attached already");
@@ -202,7 +245,8 @@ impl Server {
 
     pub(super) fn unbind(&mut self, token: u64, cred: &Cred, vm: i32, address: i32) {
         let place = Place::new(vm, Address(address));
-        let own = self.connections.get(&token).and_then(|connection| connection.place) == Some(place)
+        let own = self.connections.get(&token).and_then(|connection| connection.place)
+            == Some(place)
             || self.is_unattached_of(token, place);
         if let Err(error) = self.node.may_unbind(place, cred) {
             return self.refuse(token, error.code(), error);

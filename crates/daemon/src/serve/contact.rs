@@ -22,7 +22,8 @@ impl Server {
             return self.reply(token, Reply::Known, Vec::new());
         }
         let ready = self.present.get(&there).copied().filter(|other| {
-            let pages = self.connections.get(other).and_then(|connection| connection.pages.as_ref());
+            let pages =
+                self.connections.get(other).and_then(|connection| connection.pages.as_ref());
             pages.is_some_and(|pages| pages.sealed)
         });
         let Some(other) = ready else {
@@ -67,12 +68,18 @@ impl Server {
             Ok(memory) => Rc::new(memory),
             Err(errno) => {
                 self.node.unlink(here, there.address);
-                return self.refuse(token, Code::NoMem, format_args!("no memory for a link: {errno}"));
+                return self.refuse(
+                    token,
+                    Code::NoMem,
+                    format_args!("no memory for a link: {errno}"),
+                );
             }
         };
         self.record();
         m3ipc_sys::pause_point("daemon.link_recorded");
-        let (Some(mine), Some(theirs)) = (self.pages_of(token), self.pages_of(other)) else { return };
+        let (Some(mine), Some(theirs)) = (self.pages_of(token), self.pages_of(other)) else {
+            return;
+        };
         let (to_peer, to_me) = (self.allowed(here, there), self.allowed(there, here));
         let of_peer = self.peer_info(there, link.asker_index, link.peer_index, to_peer, to_me);
         let of_me = self.peer_info(here, link.peer_index, link.asker_index, to_me, to_peer);

@@ -59,7 +59,11 @@ impl Server {
         if !self.initialised
             && !matches!(request, Request::NodeInit(_) | Request::NodeInfo | Request::NodeEnd)
         {
-            return self.refuse(token, Code::DrvsInit, "the node is not initialised; call drvs_init first");
+            return self.refuse(
+                token,
+                Code::DrvsInit,
+                "the node is not initialised; call drvs_init first",
+            );
         }
         if self.has_room(token, &request) {
             self.dispatch(token, &cred, request);
@@ -98,7 +102,9 @@ impl Server {
             Request::SetPrivileges { vm, address, privileges } => {
                 self.set_privileges(token, cred, place(vm, address), privileges);
             }
-            Request::GetPrivileges { vm, address } => self.get_privileges(token, cred, place(vm, address)),
+            Request::GetPrivileges { vm, address } => {
+                self.get_privileges(token, cred, place(vm, address))
+            }
             Request::NotifyFor { source, destination } => {
                 self.notify_for(token, cred, Address(source), Address(destination));
             }
@@ -108,8 +114,12 @@ impl Server {
             Request::Area(request) => self.serve_area(token, cred, request),
             Request::Sock(request) => self.serve_sock(token, cred, request),
             Request::IsDeadlock => self.is_deadlock(token),
-            Request::Berth { peer, surely, window } => self.berth(token, Address(peer), surely, window),
-            Request::Berthed { peer, address, probe } => self.berthed(token, Address(peer), address, probe),
+            Request::Berth { peer, surely, window } => {
+                self.berth(token, Address(peer), surely, window)
+            }
+            Request::Berthed { peer, address, probe } => {
+                self.berthed(token, Address(peer), address, probe)
+            }
             Request::Trace(request) => self.trace(token, cred, request),
         }
     }

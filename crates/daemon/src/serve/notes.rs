@@ -42,18 +42,27 @@ impl Server {
     }
 
     /// Tells of a notification, now or when its destination is there.
-    pub(super) fn note(&mut self, there: Place, source: Address, bits: u64, by: Option<(i32, u32, u32)>) {
+    pub(super) fn note(
+        &mut self,
+        there: Place,
+        source: Address,
+        bits: u64,
+        by: Option<(i32, u32, u32)>,
+    ) {
         if let Some(other) = self.present.get(&there).copied().filter(|_| self.has_come(there)) {
             return self.tell(other, News::Notified { source: source.0, bits, by }, Vec::new());
         }
-        let note = self.notes.entry(there).or_default().entry(source.0).or_insert(Note { bits: 0, by });
+        let note =
+            self.notes.entry(there).or_default().entry(source.0).or_insert(Note { bits: 0, by });
         (note.bits, note.by) = (note.bits | bits, by);
     }
 
     /// Whether this endpoint has its pages from this daemon.
     pub(super) fn has_come(&self, place: Place) -> bool {
         let connection = self.present.get(&place).and_then(|token| self.connections.get(token));
-        connection.and_then(|connection| connection.pages.as_ref()).is_some_and(|pages| pages.sealed)
+        connection
+            .and_then(|connection| connection.pages.as_ref())
+            .is_some_and(|pages| pages.sealed)
     }
 
     /// An endpoint has come (back): it hears what was kept for it.

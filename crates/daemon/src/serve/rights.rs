@@ -8,7 +8,13 @@ use m3ipc_model::tables::{Cred, Place, Privileges as Rights, SlotSet, Traps, Ver
 use m3ipc_wire::{News, Privileges, Reply};
 
 impl Server {
-    pub(super) fn set_privileges(&mut self, token: u64, cred: &Cred, place: Place, privileges: Privileges) {
+    pub(super) fn set_privileges(
+        &mut self,
+        token: u64,
+        cred: &Cred,
+        place: Place,
+        privileges: Privileges,
+    ) {
         let set = |slots: Option<Vec<i32>>| match slots {
             Some(slots) => SlotSet::Only(slots.into_iter().collect()),
             None => SlotSet::All,
@@ -83,7 +89,8 @@ impl Server {
             return self.refuse(token, denied.code(), denied);
         }
         let other = self.present.get(&place).copied();
-        let Some(pages) = other.and_then(|other| self.connections.get(&other)?.pages.as_ref()) else {
+        let Some(pages) = other.and_then(|other| self.connections.get(&other)?.pages.as_ref())
+        else {
             return self.refuse(token, Code::ProcRun, "it is not connected; the wakeup is lost");
         };
         let blocked = pages.desk.blocked();
@@ -95,12 +102,22 @@ impl Server {
         match blocked.verb {
             Call::Receive | Call::Rcvrqst if blocked.peer == ANY => self.done(token),
             Call::None => self.refuse(token, Code::ProcRun, "it runs; the wakeup is remembered"),
-            _ => self.refuse(token, Code::ProcSts, "it waits for something else; the wakeup is remembered"),
+            _ => self.refuse(
+                token,
+                Code::ProcSts,
+                "it waits for something else; the wakeup is remembered",
+            ),
         }
     }
 
     /// src_notify: for the VM's owner and root, and who has the privilege for it.
-    pub(super) fn notify_for(&mut self, token: u64, cred: &Cred, source: Address, destination: Address) {
+    pub(super) fn notify_for(
+        &mut self,
+        token: u64,
+        cred: &Cred,
+        source: Address,
+        destination: Address,
+    ) {
         let Some(own) = self.own_place(token) else { return };
         if let Err(denied) = self.node.may(own, None, Verb::SrcNotify) {
             return self.refuse(token, denied.code(), denied);
@@ -143,7 +160,11 @@ impl Server {
             Some(circle) => {
                 // The caller waits for this answer, and may not yet sleep for it.
                 let mut others = circle.members.iter().filter(|member| **member != own.address);
-                if others.all(|member| self.sleeps(Place::new(own.vm, *member), &records)) { 1 } else { 2 }
+                if others.all(|member| self.sleeps(Place::new(own.vm, *member), &records)) {
+                    1
+                } else {
+                    2
+                }
             }
         };
         self.reply_number(token, answer);

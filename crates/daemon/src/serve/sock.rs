@@ -119,7 +119,9 @@ impl Server {
         let done = match request {
             SockRequest::Join { vm, domain } => return self.join_domain(token, cred, vm, domain),
             SockRequest::List { vm, from } => return self.list_socks(token, cred, vm, from),
-            _ if !self.socks.homes.contains_key(&token) => fail(Errno::NETDOWN, "the caller is in no domain"),
+            _ if !self.socks.homes.contains_key(&token) => {
+                fail(Errno::NETDOWN, "the caller is in no domain")
+            }
             SockRequest::Bind { kind, port } => self.bind_port(token, kind, port),
             SockRequest::Listen { port, backlog } => self.listen_at(token, port, backlog),
             SockRequest::Connect { address, port, from, spares } => {
@@ -132,7 +134,9 @@ impl Server {
             SockRequest::Keep { port } => self.keep_port(token, port),
             SockRequest::Release { kind, port } => return self.release_port(token, kind, port),
             SockRequest::Mapped { pair, side } => return self.pair_mapped(token, pair, side),
-            SockRequest::Closed { pair, side, slot } => return self.side_closed(token, pair, side, slot),
+            SockRequest::Closed { pair, side, slot } => {
+                return self.side_closed(token, pair, side, slot);
+            }
         };
         match done {
             Ok((reply, fds)) => self.reply(token, reply, fds),
@@ -160,22 +164,27 @@ impl Server {
         let network = self.settings.sock_network;
         let domain = match wanted {
             Some(domain) if domain > network.last() => {
-                let why = format!("domain {domain} is beyond {}, the last of the network", network.last());
+                let why = format!(
+                    "domain {domain} is beyond {}, the last of the network",
+                    network.last()
+                );
                 return self.fail_sock(token, Failure(Errno::ADDRNOTAVAIL, why));
             }
             Some(domain) => Some(domain),
             None => self.own_domain(vm, cred),
         };
         let Some(domain) = domain else {
-            let why =
-                "every domain of the network is taken; a wider one is a setting of the daemon (sock-network)";
+            let why = "every domain of the network is taken; a wider one is a setting of the daemon (sock-network)";
             return self.fail_sock(token, Failure(Errno::ADDRNOTAVAIL, why.to_owned()));
         };
         let home = (vm, domain);
         let owner = self.socks.domains.get(&home).map(|there| there.uid);
-        if let Some(uid) = owner.or(self.socks.kept.get(&home).copied()).filter(|uid| *uid != cred.uid) {
-            let why =
-                format!("domain {domain} is of user {uid}; a domain is shared by processes of one user");
+        if let Some(uid) =
+            owner.or(self.socks.kept.get(&home).copied()).filter(|uid| *uid != cred.uid)
+        {
+            let why = format!(
+                "domain {domain} is of user {uid}; a domain is shared by processes of one user"
+            );
             return self.fail_sock(token, Failure(Errno::ACCESS, why));
         }
         if owner.is_none()
@@ -196,11 +205,18 @@ impl Server {
     /// VM's configuration names: those are for who asks for them.
     /// After a takeover the last ones first: the first are those of members that have not come back yet.
     fn own_domain(&self, vm: i32, cred: &Cred) -> Option<u32> {
-        let mine = |token: &u64| self.connections.get(token).is_some_and(|other| other.cred.pid == cred.pid);
+        let mine = |token: &u64| {
+            self.connections.get(token).is_some_and(|other| other.cred.pid == cred.pid)
+        };
         let own = self.socks.domains.range((vm, 0)..=(vm, u32::MAX));
-        let own = own.into_iter().find(|(_, there)| there.uid == cred.uid && there.parties.iter().any(mine));
-        let named =
-            self.node.vm_info(vm, &Cred::new(0, 0, 0)).map(|info| info.spec.domains).unwrap_or_default();
+        let own = own
+            .into_iter()
+            .find(|(_, there)| there.uid == cred.uid && there.parties.iter().any(mine));
+        let named = self
+            .node
+            .vm_info(vm, &Cred::new(0, 0, 0))
+            .map(|info| info.spec.domains)
+            .unwrap_or_default();
         let free = |domain: &u32| {
             !named.values().any(|number| number == domain)
                 && !self.socks.domains.contains_key(&(vm, *domain))
@@ -210,9 +226,9 @@ impl Server {
         let slot = self.node.place_of(cred.pid).filter(|place| place.vm == vm);
         let slot = slot.and_then(|place| u32::try_from(place.address.slot()).ok());
         let slot = slot.filter(|domain| *domain <= last).filter(free);
-        own.map(|((_, domain), _)| *domain)
-            .or(slot)
-            .or_else(|| if self.takeovers > 0 { (0..=last).rev().find(free) } else { (0..=last).find(free) })
+        own.map(|((_, domain), _)| *domain).or(slot).or_else(|| {
+            if self.takeovers > 0 { (0..=last).rev().find(free) } else { (0..=last).find(free) }
+        })
     }
 
     /// A party has gone, or its process: its ports, its pairs, and its domain with the last of them.
@@ -234,8 +250,13 @@ impl Server {
 
     /// A VM has ended: nobody is reached in it any more. Connections are their parties' own.
     pub(crate) fn end_socks(&mut self, vm: i32) {
-        let parties: Vec<u64> =
-            self.socks.homes.iter().filter(|(_, home)| home.0 == vm).map(|(token, _)| *token).collect();
+        let parties: Vec<u64> = self
+            .socks
+            .homes
+            .iter()
+            .filter(|(_, home)| home.0 == vm)
+            .map(|(token, _)| *token)
+            .collect();
         for token in parties {
             self.leave_socks(token);
         }
@@ -262,7 +283,9 @@ mod tests {
         assert_eq!(Network::parse("192.168.0.0/24"), Some(Network::DEFAULT));
         let wide = Network::parse("10.7.0.0/16").unwrap();
         assert_eq!((wide.last(), wide.domain_of(wide.address_of(65_532))), (65_532, Some(65_532)));
-        for wrong in ["", "10.0.0.0", "10.0.0.0/31", "10.0.0.0/15", "10.0.0.1/24", "x/24", "10.0.0.0/x"] {
+        for wrong in
+            ["", "10.0.0.0", "10.0.0.0/31", "10.0.0.0/15", "10.0.0.1/24", "x/24", "10.0.0.0/x"]
+        {
             assert_eq!(Network::parse(wrong), None, "{wrong}");
         }
     }

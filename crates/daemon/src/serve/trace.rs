@@ -43,7 +43,9 @@ pub(crate) struct Traces {
 impl Server {
     pub(super) fn trace(&mut self, token: u64, cred: &Cred, request: TraceRequest) {
         match request {
-            TraceRequest::Begin { vm, slots, sharp } => self.begin_trace(token, cred, vm, slots, sharp),
+            TraceRequest::Begin { vm, slots, sharp } => {
+                self.begin_trace(token, cred, vm, slots, sharp)
+            }
             TraceRequest::End => {
                 self.end_traces_of(token);
                 self.done(token);
@@ -62,8 +64,13 @@ impl Server {
             return self.refuse(token, Code::Privileges, why);
         }
         if let Some(other) = self.traces.by_vm.get(&vm) {
-            let pid = self.connections.get(&other.tracer).map_or(0, |connection| connection.cred.pid);
-            return self.refuse(token, Code::Busy, format_args!("process {pid} traces this VM already"));
+            let pid =
+                self.connections.get(&other.tracer).map_or(0, |connection| connection.cred.pid);
+            return self.refuse(
+                token,
+                Code::Busy,
+                format_args!("process {pid} traces this VM already"),
+            );
         }
         self.traces.latest += 1;
         let number = self.traces.latest;
@@ -101,8 +108,13 @@ impl Server {
         let Some(tracing) = self.traces.by_vm.get(&place.vm) else { return };
         let bytes = trace_bytes(tracing.slots);
         let (uid, number, sharp) = (tracing.uid, tracing.number, tracing.sharp);
-        let used: u64 =
-            self.traces.by_vm.values().filter(|other| other.uid == uid).map(|other| other.bytes).sum();
+        let used: u64 = self
+            .traces
+            .by_vm
+            .values()
+            .filter(|other| other.uid == uid)
+            .map(|other| other.bytes)
+            .sum();
         if uid != 0 && used + bytes > USER_BYTES {
             tracing::warn!(
                 vm = place.vm,
@@ -120,7 +132,9 @@ impl Server {
                 self.traces.on_their_way.insert(member, (number, Rc::clone(&memory)));
                 self.tell(member, News::Trace(TraceNews::On { sharp }), vec![memory]);
             }
-            Err(errno) => tracing::warn!(vm = place.vm, %errno, "an endpoint is not traced: no memory"),
+            Err(errno) => {
+                tracing::warn!(vm = place.vm, %errno, "an endpoint is not traced: no memory")
+            }
         }
     }
 
@@ -149,7 +163,11 @@ impl Server {
         if let Some(tracing) = self.traces.by_vm.get_mut(&place.vm) {
             let tracer = tracing.tracer;
             tracing.bytes = tracing.bytes.saturating_sub(trace_bytes(tracing.slots));
-            self.tell(tracer, News::Trace(TraceNews::Gone { address: place.address.0 }), Vec::new());
+            self.tell(
+                tracer,
+                News::Trace(TraceNews::Gone { address: place.address.0 }),
+                Vec::new(),
+            );
         }
     }
 
@@ -166,8 +184,12 @@ impl Server {
         for vm in vms {
             self.traces.by_vm.remove(&vm);
             tracing::info!(vm, "traced no more");
-            let members: Vec<u64> =
-                self.present.iter().filter(|(place, _)| place.vm == vm).map(|(_, member)| *member).collect();
+            let members: Vec<u64> = self
+                .present
+                .iter()
+                .filter(|(place, _)| place.vm == vm)
+                .map(|(_, member)| *member)
+                .collect();
             for member in members {
                 self.tell(member, News::Trace(TraceNews::Off), Vec::new());
             }

@@ -100,7 +100,9 @@ impl Server {
                 ));
             }
             if *number > last {
-                return Err(format!("domain {name:?} is {number}, beyond {last}, the last of the network"));
+                return Err(format!(
+                    "domain {name:?} is {number}, beyond {last}, the last of the network"
+                ));
             }
             if !numbers.insert(*number) {
                 return Err(format!("two domains are number {number}; one of them is {name:?}"));

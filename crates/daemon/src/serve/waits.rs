@@ -21,14 +21,22 @@ impl Server {
             Await::Bind(address) => match self.own_place(token) {
                 Some(place) => self
                     .node
-                    .wait_bind_ep(own.map(|own| own.address), Place::new(place.vm, Address(*address)), ticket)
+                    .wait_bind_ep(
+                        own.map(|own| own.address),
+                        Place::new(place.vm, Address(*address)),
+                        ticket,
+                    )
                     .map_err(|error| (error.code(), error.to_string())),
                 None => return,
             },
             Await::Unbind(address) => match self.own_place(token) {
                 Some(place) => self
                     .node
-                    .wait_unbind(own.map(|own| own.address), Place::new(place.vm, Address(*address)), ticket)
+                    .wait_unbind(
+                        own.map(|own| own.address),
+                        Place::new(place.vm, Address(*address)),
+                        ticket,
+                    )
                     .map_err(|error| (error.code(), error.to_string())),
                 None => return,
             },
@@ -118,7 +126,11 @@ impl Server {
 
     pub(super) fn get_endpoint(&mut self, token: u64, cred: &Cred, pid: i32) {
         let pid = if pid == 0 { cred.pid } else { pid };
-        let vm = self.connections.get(&token).and_then(|connection| connection.place).map(|place| place.vm);
+        let vm = self
+            .connections
+            .get(&token)
+            .and_then(|connection| connection.place)
+            .map(|place| place.vm);
         let place = self.node.place_of(pid).or_else(|| {
             let process = m3ipc_sys::process_of_thread(pid).ok()?;
             self.node.place_of_thread(process, pid)
@@ -131,7 +143,11 @@ impl Server {
             Some(place) if pid == cred.pid || vm == Some(place.vm) => {
                 self.reply_number(token, place.address.0);
             }
-            _ => self.refuse(token, Code::NotBind, format_args!("process {pid} is not bound in this VM")),
+            _ => self.refuse(
+                token,
+                Code::NotBind,
+                format_args!("process {pid} is not bound in this VM"),
+            ),
         }
     }
 }

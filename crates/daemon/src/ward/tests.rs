@@ -117,7 +117,8 @@ fn more_than_one_sleep_can_watch() {
         }
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
-    let closed: Vec<bool> = ward.rooms.iter().map(|room| room.closed.load(Ordering::Acquire)).collect();
+    let closed: Vec<bool> =
+        ward.rooms.iter().map(|room| room.closed.load(Ordering::Acquire)).collect();
     assert_eq!(closed, [false, true], "the first stays");
 }
 

@@ -14,7 +14,13 @@ fn took(sequence: u64) -> TraceRecord {
         peer: Address(-7),
         m_type: -9,
         bytes: 1_792,
-        half: TraceHalf::Took { ran: Some(970), looked: 990, found: 995, taken: 1_000, done: 1_010 },
+        half: TraceHalf::Took {
+            ran: Some(970),
+            looked: 990,
+            found: 995,
+            taken: 1_000,
+            done: 1_010,
+        },
     }
 }
 
@@ -54,9 +60,12 @@ fn what_was_overwritten_is_counted() {
 #[test]
 fn distances_longer_than_a_word_end_at_its_end() {
     let (mut ring, mut view, _) = ring(64);
-    let half = TraceHalf::Took { ran: None, looked: 0, found: 1 << 40, taken: 1 << 40, done: u64::MAX };
+    let half =
+        TraceHalf::Took { ran: None, looked: 0, found: 1 << 40, taken: 1 << 40, done: u64::MAX };
     ring.write(&TraceRecord { half, ..took(1) });
-    let TraceHalf::Took { looked, found, taken, done, .. } = all(&mut view)[0].half else { panic!() };
+    let TraceHalf::Took { looked, found, taken, done, .. } = all(&mut view)[0].half else {
+        panic!()
+    };
     assert_eq!((taken - looked, taken - found), (u64::from(u32::MAX), 0));
     assert_eq!(done - taken, u64::from(u32::MAX));
 }
@@ -78,8 +87,13 @@ fn one_who_writes_while_another_reads_loses_and_never_lies() {
     let (mut ring, mut view, _) = ring(64);
     let writer = std::thread::spawn(move || {
         for number in 0..200_000_u64 {
-            let half =
-                TraceHalf::Took { ran: None, looked: number, found: number, taken: number, done: number };
+            let half = TraceHalf::Took {
+                ran: None,
+                looked: number,
+                found: number,
+                taken: number,
+                done: number,
+            };
             ring.write(&TraceRecord { answers: number, half, ..took(number) });
         }
     });

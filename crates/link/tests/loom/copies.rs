@@ -41,7 +41,10 @@ fn copy(page: &Memory) -> bool {
         return false;
     }
     let found = page.word64(DATA).load(Ordering::Relaxed);
-    assert!(found == BEFORE || found == COPIED, "the party had not lain down yet, or was up: {found}");
+    assert!(
+        found == BEFORE || found == COPIED,
+        "the party had not lain down yet, or was up: {found}"
+    );
     page.word64(DATA).store(COPIED, Ordering::Relaxed);
     if berth::end(word) && !twisted(Twist::EndInSilence) {
         page.wake(word);
@@ -70,7 +73,15 @@ fn copies(times: u32) {
     let found = page.word64(DATA).load(Ordering::Relaxed);
     page.word64(DATA).store(AFTER, Ordering::Relaxed);
     let copied = copying.join().expect("the requester ends");
-    assert_eq!(found == COPIED, copied.contains(&true), "a copy that ended is seen, one that began is over");
-    assert_eq!(page.word64(DATA).load(Ordering::Relaxed), AFTER, "nothing is written after it got up");
+    assert_eq!(
+        found == COPIED,
+        copied.contains(&true),
+        "a copy that ended is seen, one that began is over"
+    );
+    assert_eq!(
+        page.word64(DATA).load(Ordering::Relaxed),
+        AFTER,
+        "nothing is written after it got up"
+    );
     note_end(copied);
 }

@@ -22,7 +22,9 @@ fn deliver_each(values: &'static [u8]) {
     let sending = thread::spawn(move || {
         for value in values {
             let posted = sender.post(Kind::Send, 0, *value);
-            sender.wait(|party| party.link.is_taken(posted).expect("no rule is broken").then_some(()));
+            sender.wait(|party| {
+                party.link.is_taken(posted).expect("no rule is broken").then_some(())
+            });
         }
     });
     for value in values {

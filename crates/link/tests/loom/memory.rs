@@ -215,7 +215,12 @@ struct Words {
 
 impl Memory {
     /// A page whose words at these offsets are the model's.
-    pub fn new(bytes: usize, at64: &[usize], at32: &[usize], sleepers: &[(usize, &Arc<Bed>)]) -> Self {
+    pub fn new(
+        bytes: usize,
+        at64: &[usize],
+        at32: &[usize],
+        sleepers: &[(usize, &Arc<Bed>)],
+    ) -> Self {
         let words64 = (0..bytes).step_by(8).map(|offset| {
             if at64.contains(&offset) {
                 Word64::Modelled(Default::default())
@@ -255,7 +260,8 @@ impl Page for Memory {
     }
     fn read(&self, offset: usize, bytes: &mut [u8]) {
         if let Some(first) = bytes.first_chunk_mut() {
-            *first = on!(Word64, self.word64(offset), cell => cell.load(Ordering::Relaxed)).to_ne_bytes();
+            *first = on!(Word64, self.word64(offset), cell => cell.load(Ordering::Relaxed))
+                .to_ne_bytes();
         }
     }
     fn wake(&self, word: &Word32) {

@@ -4,7 +4,8 @@ use crate::memory::{Bed, Memory};
 use crate::weak::{Twist, twisted};
 use m3ipc_abi::{ANY, Address, PAYLOAD_BYTES};
 use m3ipc_link::{
-    Arrival, Desk, DeskView, FLAG_WOKEN, Incoming, Kind, Link, Mode, PeerStatus, Side, State, Status, Word32,
+    Arrival, Desk, DeskView, FLAG_WOKEN, Incoming, Kind, Link, Mode, PeerStatus, Side, State,
+    Status, Word32,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -163,7 +164,9 @@ impl Party {
         let incoming = self.link.take(arrival, &mut []).expect("no peer breaks the rules")?;
         match incoming.kind {
             Kind::Send if !twisted(Twist::TakeInSilence) => self.alert(),
-            Kind::Reply | Kind::Relay if !twisted(Twist::AnswerTakenInSilence) => self.alert_exactly(),
+            Kind::Reply | Kind::Relay if !twisted(Twist::AnswerTakenInSilence) => {
+                self.alert_exactly()
+            }
             _ => {}
         }
         Some(incoming)
@@ -177,8 +180,11 @@ impl Party {
 
     /// Takes the answer to a request, if it is there, as `Endpoint::take_answer`.
     pub fn take_answer(&mut self, request: State) -> Option<Incoming> {
-        let found =
-            if twisted(Twist::AnyAnswer) { self.link.look() } else { self.link.look_for_answer(request) };
+        let found = if twisted(Twist::AnyAnswer) {
+            self.link.look()
+        } else {
+            self.link.look_for_answer(request)
+        };
         let arrival = found.expect("no peer breaks the rules")?;
         self.take(arrival)
     }
@@ -192,7 +198,9 @@ impl Party {
 
     /// Consumes a remembered wakeup, as `Endpoint::look_for_any`.
     pub fn is_woken(&self) -> bool {
-        self.desk.as_ref().is_some_and(|desk| desk.flags() & FLAG_WOKEN != 0 && desk.lower(FLAG_WOKEN))
+        self.desk
+            .as_ref()
+            .is_some_and(|desk| desk.flags() & FLAG_WOKEN != 0 && desk.lower(FLAG_WOKEN))
     }
 
     /// Waits for the peer until `look` finds something, as `Endpoint::wait` where it sleeps at once.

@@ -78,7 +78,10 @@ impl Block {
 }
 
 fn in_the_way(number: u32) -> Fail {
-    Fail::new(Code::PeerBroke, format!("block {number} lies where another block of this process does"))
+    Fail::new(
+        Code::PeerBroke,
+        format!("block {number} lies where another block of this process does"),
+    )
 }
 
 impl<T: Plain> Block<T> {
@@ -130,8 +133,7 @@ impl<T: Plain> Block<T> {
         match content.and_then(|content| content.get_mut(..bytes)) {
             Some(content) => Ok(plain_mut(content)),
             None => {
-                let why =
-                    "the block may only be read here: it is shared, or its owner alone writes in the area";
+                let why = "the block may only be read here: it is shared, or its owner alone writes in the area";
                 Err(Fail::new(Code::Perm, why).into())
             }
         }
@@ -147,7 +149,8 @@ impl<T: Plain> Block<T> {
                 if held.set_bytes(bytes) {
                     return Ok(());
                 }
-                let why = format!("{bytes} bytes do not fit into the {} of the block", held.capacity());
+                let why =
+                    format!("{bytes} bytes do not fit into the {} of the block", held.capacity());
                 Err(Fail::new(Code::MsgSize, why).into())
             }
             _ => Err(Fail::new(Code::Perm, "the block is only read here").into()),
@@ -214,7 +217,9 @@ impl<T: Plain> Block<T> {
             let why = format!("only blocks of whole pages can be taken from their giver: {errno}");
             return Err(back(self, Fail::new(Code::Align, why)));
         }
-        let Some(Hold::Held(held)) = self.hold.take() else { return Err(back(self, Code::Perm.into())) };
+        let Some(Hold::Held(held)) = self.hold.take() else {
+            return Err(back(self, Code::Perm.into()));
+        };
         let given = self.area.side().give(held, to);
         given.map_err(|held| {
             let retaken = self.area.ground.take(held.offset(), held.capacity(), true);
@@ -222,7 +227,10 @@ impl<T: Plain> Block<T> {
             self.hold = Some(Hold::Held(held));
             back(
                 self,
-                Fail::new(Code::Overrun, "the block was in too many hands; send it to who allocated it"),
+                Fail::new(
+                    Code::Overrun,
+                    "the block was in too many hands; send it to who allocated it",
+                ),
             )
         })
     }

@@ -122,7 +122,9 @@ impl Endpoint {
     #[must_use]
     pub fn area_at(&self, address: u64) -> Option<Area> {
         let inside = |inner: &&Arc<Inner>| {
-            address.checked_sub(inner.info.base).is_some_and(|offset| offset < inner.info.limit_bytes)
+            address
+                .checked_sub(inner.info.base)
+                .is_some_and(|offset| offset < inner.info.limit_bytes)
         };
         self.areas.list.values().find(inside).map(|inner| Area { inner: Arc::clone(inner) })
     }
@@ -139,7 +141,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
-    pub fn allocate_pages(&mut self, area: &Area, bytes: u64, kind: Kind) -> Result<Block, AreaError> {
+    pub fn allocate_pages(
+        &mut self,
+        area: &Area,
+        bytes: u64,
+        kind: Kind,
+    ) -> Result<Block, AreaError> {
         let page = if area.inner.info.huge { 2 << 20 } else { 4096 };
         let whole = bytes.max(1).checked_next_multiple_of(page).unwrap_or(u64::MAX);
         let mut block = self.allocate_in(&area.inner, whole, page, kind)?;
@@ -187,9 +194,15 @@ impl Endpoint {
         let needed = if align <= 4096 || area.info.huge { bytes.max(1) } else { needed };
         let needed = needed.checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let wanted = needed.max(total.max(EXTENT_LEAST_BYTES).min(most));
-        let request =
-            AreaRequest::Extent { area: area.info.area, needed, wanted, from_back: kind == Kind::Long };
-        let AreaReply::Extent(extent) = self.ask_area(&request)?.0 else { return Err(unexpected()) };
+        let request = AreaRequest::Extent {
+            area: area.info.area,
+            needed,
+            wanted,
+            from_back: kind == Kind::Long,
+        };
+        let AreaReply::Extent(extent) = self.ask_area(&request)?.0 else {
+            return Err(unexpected());
+        };
         m3ipc_sys::pause_point("client.extent_given");
         m3ipc_sys::grow(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
             Fail::new(Code::NoMem, format!("no memory for {} bytes of area: {errno}", extent.bytes))
@@ -203,7 +216,8 @@ impl Endpoint {
         }
         let mut side = area.side();
         side.learn_extent(of_wire(&extent));
-        side.allocate(bytes, align, kind).map_err(|full| Fail::new(Code::AllocMem, full.to_string()))
+        side.allocate(bytes, align, kind)
+            .map_err(|full| Fail::new(Code::AllocMem, full.to_string()))
     }
 
     /// The index of a member, so that it can be given blocks.
@@ -276,7 +290,9 @@ impl Endpoint {
                     None => side.expect_member(*index, Address(*address)),
                 }
             }
-            AreaNews::Expected { index, address, .. } => side.expect_member(*index, Address(*address)),
+            AreaNews::Expected { index, address, .. } => {
+                side.expect_member(*index, Address(*address))
+            }
             AreaNews::Left { index, .. } => side.member_left(*index),
             AreaNews::Extent { extent, .. } => side.learn_extent(of_wire(extent)),
             AreaNews::ExtentGone { offset, .. } => side.forget_extent(*offset),

@@ -95,11 +95,21 @@ impl Endpoint {
         }
     }
 
-    fn await_event(&mut self, what: Await, about: Address, limit: Timeout) -> Result<Address, CallError> {
+    fn await_event(
+        &mut self,
+        what: Await,
+        about: Address,
+        limit: Timeout,
+    ) -> Result<Address, CallError> {
         self.await_number(what, about, limit).map_err(|fail| CallError::of(fail, about))
     }
 
-    fn await_number(&mut self, what: Await, about: Address, limit: Timeout) -> Result<Address, Fail> {
+    fn await_number(
+        &mut self,
+        what: Await,
+        about: Address,
+        limit: Timeout,
+    ) -> Result<Address, Fail> {
         self.stand()?;
         let deadline = limit.deadline();
         self.disarm();
@@ -110,7 +120,11 @@ impl Endpoint {
         result
     }
 
-    fn await_ticket(&mut self, what: &Await, deadline: crate::timeout::Deadline) -> Result<Address, Fail> {
+    fn await_ticket(
+        &mut self,
+        what: &Await,
+        deadline: crate::timeout::Deadline,
+    ) -> Result<Address, Fail> {
         let mut ticket = None;
         loop {
             let Some(open) = ticket else {

@@ -17,7 +17,12 @@ use std::path::Path;
 const CONTACT_TRIES: u32 = 20;
 
 /// Binds the calling process or thread.
-pub(crate) fn bind(directory: &Path, vm: i32, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, Fail> {
+pub(crate) fn bind(
+    directory: &Path,
+    vm: i32,
+    slot: Option<i32>,
+    kind: BindKind,
+) -> Result<Endpoint, Fail> {
     let tid = match kind {
         BindKind::Process => None,
         BindKind::Thread(tid) => Some(tid),
@@ -58,7 +63,9 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
     use std::os::fd::AsFd;
     loop {
         match control.next_news()? {
-            Some((m3ipc_wire::News::Ready { ticket: ready, .. }, ..)) if ready == ticket => return Ok(()),
+            Some((m3ipc_wire::News::Ready { ticket: ready, .. }, ..)) if ready == ticket => {
+                return Ok(());
+            }
             Some(_) => continue,
             None if deadline.no_wait => return Err(Code::TimedOut.into()),
             None => {}
@@ -78,7 +85,9 @@ fn attach(
     fds: Vec<OwnedFd>,
     tid: Option<i32>,
 ) -> Result<Endpoint, Fail> {
-    let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else { return Err(unexpected()) };
+    let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else {
+        return Err(unexpected());
+    };
     let (desk, face, pulse) = map_pages(fds)?;
     m3ipc_sys::pause_point("client.pages_mapped");
     // Answered before bind returns: whoever hears of us from now on finds us ready.

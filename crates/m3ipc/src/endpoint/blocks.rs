@@ -121,7 +121,8 @@ impl Endpoint {
         let area = Arc::clone(block.inner());
         let shared = self.member_index(&area, to).and_then(|reader| {
             let name = block.share(reader)?.encode();
-            let sent = self.send_message(to, Outgoing::with_block(message, &name), limit.deadline());
+            let sent =
+                self.send_message(to, Outgoing::with_block(message, &name), limit.deadline());
             if sent.is_err() {
                 block.unshare_with(reader);
             }
@@ -199,8 +200,8 @@ impl Endpoint {
     ) -> Result<Option<Incoming>, Fail> {
         let peer = self.peers.get(index);
         let (from, brought) = (peer.address(), peer.link.brought_name());
-        let came =
-            ClaimedName::decode(&brought).map(|name| (name.is_payload(), self.accept_block(from, &name)));
+        let came = ClaimedName::decode(&brought)
+            .map(|name| (name.is_payload(), self.accept_block(from, &name)));
         m3ipc_sys::pause_point("server.block_accepted");
         let taken = self.take_now(index, arrival, room);
         let is_whole = matches!(&taken, Ok(Some(incoming)) if incoming.has_block)
@@ -233,7 +234,11 @@ impl Endpoint {
         Ok(incoming)
     }
 
-    pub(super) fn accept_block(&mut self, from: Address, name: &ClaimedName) -> Result<Block, Fail> {
+    pub(super) fn accept_block(
+        &mut self,
+        from: Address,
+        name: &ClaimedName,
+    ) -> Result<Block, Fail> {
         let area = match self.areas.list.get(&name.area()) {
             Some(area) => Arc::clone(area),
             None => {
@@ -331,7 +336,10 @@ enum Accepted {
 fn accept_once(area: &Arc<Inner>, from: Address, name: &ClaimedName) -> Result<Accepted, Fail> {
     let mut side = area.side();
     let Some(from) = side.find(from) else {
-        return Err(Fail::new(Code::PeerBroke, format!("the sender is not in area {}", name.area())));
+        return Err(Fail::new(
+            Code::PeerBroke,
+            format!("the sender is not in area {}", name.area()),
+        ));
     };
     let accepted = if name.is_shared() {
         side.accept_shared(from, name).map(Accepted::Reading)

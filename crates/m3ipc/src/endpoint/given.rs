@@ -32,7 +32,11 @@ impl Endpoint {
     /// # Errors
     /// [`Unsent`], with the block: the other is not of the area, or the block is shared or only read here.
     #[allow(clippy::result_large_err)]
-    pub fn give_block<T: Plain>(&mut self, to: Address, block: Block<T>) -> Result<Given, Unsent<AreaError>> {
+    pub fn give_block<T: Plain>(
+        &mut self,
+        to: Address,
+        block: Block<T>,
+    ) -> Result<Given, Unsent<AreaError>> {
         let area = Arc::clone(block.inner());
         let index = match self.stand().and_then(|()| self.member_index(&area, to)) {
             Ok(index) => index,
@@ -49,11 +53,20 @@ impl Endpoint {
     /// # Errors
     /// [`AreaError`] with -500 where the name is none, or the ledgers do not say so; nothing has changed then. Of
     /// [`attach_area`](Self::attach_area).
-    pub fn accept_given(&mut self, from: Address, name: &[u8; BLOCK_NAME_BYTES]) -> Result<Block, AreaError> {
+    pub fn accept_given(
+        &mut self,
+        from: Address,
+        name: &[u8; BLOCK_NAME_BYTES],
+    ) -> Result<Block, AreaError> {
         self.stand()?;
-        let claimed = ClaimedName::decode(name).filter(|name| !name.is_shared() && !name.is_payload());
+        let claimed =
+            ClaimedName::decode(name).filter(|name| !name.is_shared() && !name.is_payload());
         let Some(claimed) = claimed else {
-            return Err(Fail::new(Code::PeerBroke, "what came is no name of a block that was given").into());
+            return Err(Fail::new(
+                Code::PeerBroke,
+                "what came is no name of a block that was given",
+            )
+            .into());
         };
         Ok(self.accept_block(from, &claimed)?)
     }

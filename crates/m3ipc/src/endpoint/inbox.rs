@@ -95,13 +95,18 @@ impl Inbox {
     #[inline]
     pub(super) fn is_quiet(&self, peers: &Peers) -> bool {
         self.watched().all(|index| {
-            peers.find_index(index).is_none_or(|peer| peer.link.is_quiet() && !peer.has_notification())
+            peers
+                .find_index(index)
+                .is_none_or(|peer| peer.link.is_quiet() && !peer.has_notification())
         })
     }
 
     /// What the watched links have, where that is one message at most; `Err` where it is more.
     #[inline]
-    pub(super) fn only_message(&self, peers: &mut Peers) -> Result<Option<(u32, m3ipc_link::Arrival)>, ()> {
+    pub(super) fn only_message(
+        &self,
+        peers: &mut Peers,
+    ) -> Result<Option<(u32, m3ipc_link::Arrival)>, ()> {
         let mut found = None;
         for index in self.watched() {
             let Some(peer) = peers.claimed(index) else { continue };

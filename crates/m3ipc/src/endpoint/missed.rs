@@ -24,7 +24,12 @@ impl Endpoint {
     }
 
     /// Takes up a link, or remembers that it was missed.
-    pub(super) fn adopt(&mut self, info: &PeerInfo, fds: Vec<OwnedFd>, side: Side) -> Result<u32, Fail> {
+    pub(super) fn adopt(
+        &mut self,
+        info: &PeerInfo,
+        fds: Vec<OwnedFd>,
+        side: Side,
+    ) -> Result<u32, Fail> {
         self.missed.retain(|address| *address != info.address);
         let adopted = self.peers.adopt(info, fds, side);
         if adopted.is_err() {
@@ -55,7 +60,9 @@ impl Endpoint {
                     self.news_seen = self.news_seen.wrapping_sub(1);
                 }
                 // No descriptor yet, or a daemon that is busy: once more at the next occasion.
-                Err(fail) if matches!(fail.code, Code::NoMem | Code::TimedOut | Code::Intr) => return,
+                Err(fail) if matches!(fail.code, Code::NoMem | Code::TimedOut | Code::Intr) => {
+                    return;
+                }
                 // It has gone, or may not be spoken with.
                 _ => self.missed.retain(|missed| *missed != address),
             }

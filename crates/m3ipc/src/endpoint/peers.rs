@@ -111,7 +111,8 @@ impl Peer {
         match self.link.look() {
             Ok(found) => found.filter(|arrival| {
                 let kind = arrival.state.kind;
-                matches!(kind, Kind::Send | Kind::Request) && self.may_receive & (1 << kind as u32) != 0
+                matches!(kind, Kind::Send | Kind::Request)
+                    && self.may_receive & (1 << kind as u32) != 0
             }),
             Err(_broken) => {
                 self.poisoned = true;
@@ -201,7 +202,12 @@ impl Peers {
     }
 
     /// Takes up a link; returns its index.
-    pub(super) fn adopt(&mut self, info: &PeerInfo, fds: Vec<OwnedFd>, side: Side) -> Result<u32, Fail> {
+    pub(super) fn adopt(
+        &mut self,
+        info: &PeerInfo,
+        fds: Vec<OwnedFd>,
+        side: Side,
+    ) -> Result<u32, Fail> {
         let peer = Peer::adopt(info, fds, side)?;
         let at = info.index_here as usize;
         if self.slots.len() <= at {

@@ -116,7 +116,12 @@ impl Endpoint {
         self.quick_max = if always { 0 } else { QUICK_MAX };
     }
 
-    fn receive_from(&mut self, source: Source, room: &mut [u8], deadline: Deadline) -> Result<Long, Fail> {
+    fn receive_from(
+        &mut self,
+        source: Source,
+        room: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<Long, Fail> {
         self.enter(Trap::Receive)?;
         match source {
             Source::Any => self.receive_any(Verb::Receive, room, deadline, |_arrival| true),
@@ -132,7 +137,8 @@ impl Endpoint {
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Result<Long, Fail> {
         let want = Want { verb, peer: ANY, index: None, posted: None, own_cell: false };
-        let received = self.wait(want, deadline, |endpoint| endpoint.look_for_any(&mut *room, wanted));
+        let received =
+            self.wait(want, deadline, |endpoint| endpoint.look_for_any(&mut *room, wanted));
         match received {
             // Nothing there: from now on the descriptor tells.
             Err(fail) if fail.code == Code::Again && self.arm(ANY) => {
@@ -278,7 +284,12 @@ impl Endpoint {
         Some(note(source, if has_argument { bits } else { 0 }))
     }
 
-    fn receive_one(&mut self, source: Address, room: &mut [u8], deadline: Deadline) -> Result<Long, Fail> {
+    fn receive_one(
+        &mut self,
+        source: Address,
+        room: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<Long, Fail> {
         // Its notification may come in its name without a link.
         let src_died = |fail: Fail| match fail.code {
             Code::DstDied => Code::SrcDied.into(),
@@ -293,9 +304,15 @@ impl Endpoint {
                 Err(fail) if fail.code == Code::Again && self.arm(source) => return Err(fail),
                 other => other.map_err(src_died)?,
             };
-            let want =
-                Want { verb: Verb::Receive, peer: source, index: Some(index), posted: None, own_cell: false };
-            let received = self.wait(want, deadline, |endpoint| endpoint.look_for_one(index, &mut *room));
+            let want = Want {
+                verb: Verb::Receive,
+                peer: source,
+                index: Some(index),
+                posted: None,
+                own_cell: false,
+            };
+            let received =
+                self.wait(want, deadline, |endpoint| endpoint.look_for_one(index, &mut *room));
             match received {
                 // The peer never got that link, and there is another now.
                 Err(fail) if fail.code == Code::Unknown => {}

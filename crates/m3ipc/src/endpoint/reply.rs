@@ -23,12 +23,22 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ReplyError::TooLong`], and the others.
-    pub fn reply_long(&mut self, to: Address, message: &Message, long: &[u8]) -> Result<(), ReplyError> {
-        let replied = Outgoing::new(message, long).and_then(|outgoing| self.reply_outgoing(to, outgoing));
+    pub fn reply_long(
+        &mut self,
+        to: Address,
+        message: &Message,
+        long: &[u8],
+    ) -> Result<(), ReplyError> {
+        let replied =
+            Outgoing::new(message, long).and_then(|outgoing| self.reply_outgoing(to, outgoing));
         replied.map_err(|fail| ReplyError::of(fail, to))
     }
 
-    pub(super) fn reply_outgoing(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
+    pub(super) fn reply_outgoing(
+        &mut self,
+        to: Address,
+        outgoing: Outgoing<'_>,
+    ) -> Result<(), Fail> {
         self.enter(Trap::Reply)?;
         self.reply_message(to, outgoing)
     }
@@ -118,7 +128,12 @@ impl Endpoint {
 
     /// Answers the request taken from this peer, if it still waits.
     #[inline]
-    pub(super) fn answer(&mut self, index: u32, kind: Kind, outgoing: Outgoing<'_>) -> Result<Answer, Fail> {
+    pub(super) fn answer(
+        &mut self,
+        index: u32,
+        kind: Kind,
+        outgoing: Outgoing<'_>,
+    ) -> Result<Answer, Fail> {
         let Outgoing { m_type, payload, .. } = outgoing;
         let link = &mut self.peers.get_mut(index).link;
         if !link.owes_answer() {
@@ -156,7 +171,13 @@ impl Endpoint {
         self.stamp(At::Published);
         self.alert(index, false);
         self.trace_gave(index, m_type, outgoing.long.len());
-        let want = Want { verb: Verb::None, peer: address, index: Some(index), posted: None, own_cell: true };
+        let want = Want {
+            verb: Verb::None,
+            peer: address,
+            index: Some(index),
+            posted: None,
+            own_cell: true,
+        };
         let waited = self.wait(want, grace, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
@@ -165,7 +186,12 @@ impl Endpoint {
             return Err(Code::ProcSts.into());
         }
         if waited.is_err()
-            && self.peers.get(index).link.withdraw(posted).map_err(|broken| self.poison(index, broken))?
+            && self
+                .peers
+                .get(index)
+                .link
+                .withdraw(posted)
+                .map_err(|broken| self.poison(index, broken))?
         {
             return Err(Code::ProcSts.into());
         }

@@ -24,16 +24,21 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`SendRecError`].
-    pub fn begin_request(&mut self, to: Address, message: &Message) -> Result<PendingRequest, SendRecError> {
+    pub fn begin_request(
+        &mut self,
+        to: Address,
+        message: &Message,
+    ) -> Result<PendingRequest, SendRecError> {
         self.begin(to, message).map_err(|fail| SendRecError::of(fail, to))
     }
 
     fn begin(&mut self, to: Address, message: &Message) -> Result<PendingRequest, Fail> {
         self.enter(Trap::SendRec)?;
-        let index = self.contact(to, Timeout::Never.deadline()).map_err(|fail| match fail.code {
-            Code::DstDied => Code::DeadSrcDst.into(),
-            _ => fail,
-        })?;
+        let index =
+            self.contact(to, Timeout::Never.deadline()).map_err(|fail| match fail.code {
+                Code::DstDied => Code::DeadSrcDst.into(),
+                _ => fail,
+            })?;
         self.peers.get(index).check(Code::DeadSrcDst)?;
         self.peers.get(index).allow(Kind::Request)?;
         let outgoing = Outgoing::new(message, &[])?;
@@ -46,7 +51,10 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`SendRecError`]; the request is over then.
-    pub fn poll_request(&mut self, pending: &mut PendingRequest) -> Result<Option<Message>, SendRecError> {
+    pub fn poll_request(
+        &mut self,
+        pending: &mut PendingRequest,
+    ) -> Result<Option<Message>, SendRecError> {
         let to = pending.to;
         let polled = self.poll_answer(pending);
         let polled = match polled {

@@ -129,7 +129,12 @@ impl Endpoint {
         }
     }
 
-    fn send_once(&mut self, to: Address, outgoing: Outgoing<'_>, deadline: Deadline) -> Result<(), Fail> {
+    fn send_once(
+        &mut self,
+        to: Address,
+        outgoing: Outgoing<'_>,
+        deadline: Deadline,
+    ) -> Result<(), Fail> {
         let index = self.contact(to, deadline)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(Kind::Send)?;
@@ -144,7 +149,12 @@ impl Endpoint {
     }
 
     #[inline]
-    fn send_over(&mut self, index: u32, outgoing: Outgoing<'_>, deadline: Deadline) -> Result<(), Fail> {
+    fn send_over(
+        &mut self,
+        index: u32,
+        outgoing: Outgoing<'_>,
+        deadline: Deadline,
+    ) -> Result<(), Fail> {
         // Who awaits an answer from here takes any message for one.
         if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
             return Ok(());
@@ -196,7 +206,8 @@ impl Endpoint {
             return Ok(());
         }
         let peer = self.peers.get(index).address();
-        let want = Want { verb: Verb::Send, peer, index: Some(index), posted: None, own_cell: true };
+        let want =
+            Want { verb: Verb::Send, peer, index: Some(index), posted: None, own_cell: true };
         self.wait(want, deadline, |endpoint| {
             let free = endpoint.peers.get(index).link.is_free();
             if free.map_err(|broken| endpoint.poison(index, broken))? {
@@ -264,7 +275,12 @@ impl Endpoint {
 
     /// Both may have posted at once, each not seeing the other: the later one
     /// by its stamp (of equals, the one whose request made the link not) goes back.
-    pub(super) fn check_crossing(&self, index: u32, posted: State, deadline: Deadline) -> Result<(), Fail> {
+    pub(super) fn check_crossing(
+        &self,
+        index: u32,
+        posted: State,
+        deadline: Deadline,
+    ) -> Result<(), Fail> {
         let link = &self.peers.get(index).link;
         if deadline.no_wait || link.is_taken(posted) != Ok(false) {
             return Ok(());
@@ -281,12 +297,23 @@ impl Endpoint {
     }
 
     /// Ends a send: it was taken, or it goes back now, or it was taken after all.
-    fn settle_send(&mut self, index: u32, posted: State, waited: Result<(), Fail>) -> Result<(), Fail> {
+    fn settle_send(
+        &mut self,
+        index: u32,
+        posted: State,
+        waited: Result<(), Fail>,
+    ) -> Result<(), Fail> {
         if let Err(fail) = waited {
             if matches!(fail.code, Code::PeerBroke | Code::Unknown) {
                 return Err(fail);
             }
-            if self.peers.get(index).link.withdraw(posted).map_err(|broken| self.poison(index, broken))? {
+            if self
+                .peers
+                .get(index)
+                .link
+                .withdraw(posted)
+                .map_err(|broken| self.poison(index, broken))?
+            {
                 return Err(fail);
             }
         }

@@ -53,8 +53,8 @@ impl Endpoint {
         room: &mut [u8],
         limit: Timeout,
     ) -> Result<(Message, usize), SendRecError> {
-        let answered =
-            Outgoing::new(message, long).and_then(|outgoing| self.call(to, outgoing, room, limit.deadline()));
+        let answered = Outgoing::new(message, long)
+            .and_then(|outgoing| self.call(to, outgoing, room, limit.deadline()));
         answered.map_err(|fail| SendRecError::of(fail, to))
     }
 
@@ -162,8 +162,13 @@ impl Endpoint {
             return self.settle_request(index, posted, room, fail);
         }
         let peer = self.peers.get(index).address();
-        let want =
-            Want { verb: Verb::SendRec, peer, index: Some(index), posted: Some(posted), own_cell: false };
+        let want = Want {
+            verb: Verb::SendRec,
+            peer,
+            index: Some(index),
+            posted: Some(posted),
+            own_cell: false,
+        };
         let waited = self.wait(want, deadline, |endpoint| {
             if let Some(end) = endpoint.take_answer(index, posted, room)? {
                 return Ok(Some(end));
@@ -310,9 +315,15 @@ impl Endpoint {
     }
 
     /// The request was an answer itself: what comes back is a message of the peer.
-    fn wait_message_of(&mut self, index: u32, room: &mut [u8], deadline: Deadline) -> Result<End, Fail> {
+    fn wait_message_of(
+        &mut self,
+        index: u32,
+        room: &mut [u8],
+        deadline: Deadline,
+    ) -> Result<End, Fail> {
         let peer = self.peers.get(index).address();
-        let want = Want { verb: Verb::Receive, peer, index: Some(index), posted: None, own_cell: false };
+        let want =
+            Want { verb: Verb::Receive, peer, index: Some(index), posted: None, own_cell: false };
         let incoming = self.wait(want, deadline, |endpoint| {
             if let Some(arrival) = endpoint.peers.get_mut(index).look()
                 && let Some(incoming) = endpoint.take(index, arrival, room)?

@@ -157,7 +157,9 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn write_gave(&mut self, index: u32, what: (TraceWhat, u64, bool), m_type: i32, bytes: usize) {
-        let Some(peer) = self.peers.find_index(index).map(super::peers::Peer::address) else { return };
+        let Some(peer) = self.peers.find_index(index).map(super::peers::Peer::address) else {
+            return;
+        };
         let Some(tracing) = &mut self.tracing else { return };
         let (what, sequence, answers) = what;
         let record = TraceRecord {
@@ -191,7 +193,9 @@ impl Endpoint {
     #[cold]
     #[inline(never)]
     fn keep_taken(&mut self, index: u32, arrival: Option<Arrival>, m_type: i32, bytes: usize) {
-        let Some(peer) = self.peers.find_index(index).map(super::peers::Peer::address) else { return };
+        let Some(peer) = self.peers.find_index(index).map(super::peers::Peer::address) else {
+            return;
+        };
         let Some(tracing) = &mut self.tracing else { return };
         let (what, sequence, answers) = match arrival {
             Some(Arrival { state, stamp }) => {
@@ -235,7 +239,8 @@ impl Endpoint {
             return;
         };
         // Where there is no memory for a ring this endpoint is not traced, and works as ever.
-        let Some(ring) = fds.into_iter().next().and_then(|memory| TraceRing::map(memory).ok()) else {
+        let Some(ring) = fds.into_iter().next().and_then(|memory| TraceRing::map(memory).ok())
+        else {
             return;
         };
         let mut tracing = Tracing { ring, sharp, at: [0; MOMENTS], answers: 0, took: None };
@@ -268,9 +273,11 @@ const COST_BLOCKS: usize = 101;
 /// # Errors
 /// Where there is no memory for a ring.
 pub fn cost(sharp: bool) -> Result<StampCost, std::io::Error> {
-    let memory = m3ipc_sys::create_memory("m3-trace", m3ipc_link::trace_bytes(crate::trace::SLOTS_DEFAULT))?;
+    let memory =
+        m3ipc_sys::create_memory("m3-trace", m3ipc_link::trace_bytes(crate::trace::SLOTS_DEFAULT))?;
     let ring = TraceRing::map(memory)?;
-    let mut tracing = Some(Box::new(Tracing { ring, sharp, at: [0; MOMENTS], answers: 0, took: None }));
+    let mut tracing =
+        Some(Box::new(Tracing { ring, sharp, at: [0; MOMENTS], answers: 0, took: None }));
     let record = TraceRecord {
         what: TraceWhat::Message(Kind::Request),
         sequence: 1,

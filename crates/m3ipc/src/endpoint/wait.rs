@@ -71,7 +71,8 @@ impl Endpoint {
             if found.is_none() {
                 endpoint.serve_copies();
             }
-            let anew = found.is_none() && want.index.is_some() && endpoint.peers.is_remade(want.peer);
+            let anew =
+                found.is_none() && want.index.is_some() && endpoint.peers.is_remade(want.peer);
             if anew { Err(Code::Unknown.into()) } else { Ok(found) }
         };
         if let Some(found) = look(self)? {
@@ -114,7 +115,9 @@ impl Endpoint {
                     if clock && m3ipc_sys::monotonic_ns() >= deadline.at_ns {
                         return Err(Code::TimedOut.into());
                     }
-                    if looks.is_multiple_of(LOOKS_PER_FULL_LOOK) && self.pace.strategy() == Strategy::Spin {
+                    if looks.is_multiple_of(LOOKS_PER_FULL_LOOK)
+                        && self.pace.strategy() == Strategy::Spin
+                    {
                         self.reattach_if_cut();
                         self.inbox.look_everywhere(&mut self.peers);
                     }
@@ -202,8 +205,11 @@ impl Endpoint {
         self.desk.count(Counter::Slept);
         m3ipc_sys::pause_point("sleeping");
         let until_ns = nap.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
-        let ended =
-            if at_bell { self.sleep_at_bell(news, until_ns) } else { self.sleep_on(&words, news, until_ns) };
+        let ended = if at_bell {
+            self.sleep_at_bell(news, until_ns)
+        } else {
+            self.sleep_on(&words, news, until_ns)
+        };
         self.stamp(At::Ran);
         let checked = ended.and_then(|ended| match ended {
             // Neither a peer that wakes us without end nor much to do must keep us from
@@ -226,7 +232,8 @@ impl Endpoint {
             nap.since_ns = now_ns;
             nap.tid = m3ipc_sys::thread_id().cast_unsigned();
         }
-        if let (Verb::SendRec, Some(index), Some(posted)) = (nap.want.verb, nap.want.index, nap.want.posted)
+        if let (Verb::SendRec, Some(index), Some(posted)) =
+            (nap.want.verb, nap.want.index, nap.want.posted)
             && self.peers.get(index).link.is_taken(posted) == Ok(true)
         {
             nap.want.verb = Verb::Await;
@@ -280,7 +287,9 @@ impl Endpoint {
 
     /// Looks at all links where that is cheap or long ago; `false` where it was neither.
     fn look_everywhere_if_due(&mut self, now_ns: u64) -> bool {
-        if self.peers.count() > LINKS_LOOKED_AT && now_ns.saturating_sub(self.last_look_ns) < FULL_LOOK_NS {
+        if self.peers.count() > LINKS_LOOKED_AT
+            && now_ns.saturating_sub(self.last_look_ns) < FULL_LOOK_NS
+        {
             return false;
         }
         self.last_look_ns = now_ns;

@@ -183,7 +183,8 @@ impl Join {
         let (other, passed) = waiting.other_half(side, record);
         self.single += passed;
         if let Some(other) = other {
-            let (gave, took) = if side == Side::Giver { (record, &other) } else { (&other, record) };
+            let (gave, took) =
+                if side == Side::Giver { (record, &other) } else { (&other, record) };
             return self.joined(transfer(from, to, gave, took));
         }
         self.single += waiting.wait(side, *record);
@@ -211,7 +212,8 @@ impl Join {
         self.transfers.push(transfer);
         match transfer.what {
             TraceWhat::Message(Kind::Request) => {
-                let waiting = self.waiting.entry((transfer.from.0, transfer.to.0, true)).or_default();
+                let waiting =
+                    self.waiting.entry((transfer.from.0, transfer.to.0, true)).or_default();
                 if waiting.requests.len() == REQUESTS {
                     waiting.requests.pop_front();
                 }
@@ -219,7 +221,8 @@ impl Join {
             }
             TraceWhat::Message(Kind::Reply) => {
                 // What comes back goes the other way.
-                let Some(waiting) = self.waiting.get_mut(&(transfer.to.0, transfer.from.0, true)) else {
+                let Some(waiting) = self.waiting.get_mut(&(transfer.to.0, transfer.from.0, true))
+                else {
                     return;
                 };
                 let is_it = |request: &Transfer| request.sequence == transfer.answers;

@@ -36,7 +36,8 @@ impl Phases {
     /// The phases of a message.
     #[must_use]
     pub fn of(transfer: &Transfer) -> Self {
-        let Transfer { begun, ready, published, wake, ran, looked, found, taken, done, .. } = *transfer;
+        let Transfer { begun, ready, published, wake, ran, looked, found, taken, done, .. } =
+            *transfer;
         // Who publishes and loses its CPU before its stamp stamps late: what was found was published.
         let published = published.min(found).max(ready);
         // A look may have begun before there was anything to find.

@@ -9,7 +9,8 @@ use m3ipc_shim::engine::{Outcome, Pin, Talk};
 /// Parts that one call may have.
 const PARTS: usize = 1024;
 
-const SEND_FLAGS: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_CONFIRM;
+const SEND_FLAGS: c_int =
+    libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE | libc::MSG_CONFIRM;
 const RECEIVE_FLAGS: c_int = libc::MSG_DONTWAIT
     | libc::MSG_NOSIGNAL
     | libc::MSG_PEEK
@@ -116,7 +117,13 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, at: *const iovec, count: c_int
 }
 
 /// The current position of a socket is its stream; any other is the kernel's error to tell.
-unsafe fn read_at(fd: c_int, at: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+unsafe fn read_at(
+    fd: c_int,
+    at: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
     let real = || next::preadv2(fd, at, count, offset, flags);
     if offset != -1 || flags & !libc::RWF_NOWAIT != 0 {
         return real();
@@ -125,7 +132,13 @@ unsafe fn read_at(fd: c_int, at: *const iovec, count: c_int, offset: off_t, flag
     receive_parts(fd, usize::try_from(count).unwrap_or(0), at, flags, real)
 }
 
-unsafe fn write_at(fd: c_int, at: *const iovec, count: c_int, offset: off_t, flags: c_int) -> ssize_t {
+unsafe fn write_at(
+    fd: c_int,
+    at: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
     let real = || next::pwritev2(fd, at, count, offset, flags);
     if offset != -1 || flags & !libc::RWF_NOWAIT != 0 {
         return real();
@@ -179,8 +192,15 @@ pub unsafe extern "C-unwind" fn pwritev64v2(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn recv(fd: c_int, buffer: *mut c_void, bytes: size_t, flags: c_int) -> ssize_t {
-    receive_parts(fd, 1, one(buffer, bytes).as_ptr(), flags, || next::recv(fd, buffer, bytes, flags))
+pub unsafe extern "C-unwind" fn recv(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    flags: c_int,
+) -> ssize_t {
+    receive_parts(fd, 1, one(buffer, bytes).as_ptr(), flags, || {
+        next::recv(fd, buffer, bytes, flags)
+    })
 }
 
 #[unsafe(no_mangle)]
@@ -239,7 +259,8 @@ pub unsafe extern "C-unwind" fn sendto(
 ) -> ssize_t {
     let real = || next::sendto(fd, buffer, bytes, flags, to, length);
     // A connected TCP socket ignores an address; a Unix one says what is wrong.
-    if !to.is_null() && length > 0 && look::known(fd).is_some() && look::domain(fd) == libc::AF_UNIX {
+    if !to.is_null() && length > 0 && look::known(fd).is_some() && look::domain(fd) == libc::AF_UNIX
+    {
         return real();
     }
     send_parts(fd, 1, one(buffer, bytes).as_ptr(), flags, real)
@@ -253,13 +274,16 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let (mut at, mut count) = ((*message).msg_iov, (*message).msg_iovlen);
     let mut kernel = false;
     let byte;
-    if !(*message).msg_control.is_null() && (*message).msg_controllen > 0 && look::domain(fd) == libc::AF_UNIX
+    if !(*message).msg_control.is_null()
+        && (*message).msg_controllen > 0
+        && look::domain(fd) == libc::AF_UNIX
     {
         // Descriptors may come: only the kernel can hand them over, and they come behind what the ring holds.
         if look::pin(fd, Pin::Ancillary, false) {
             return from_kernel(fd, message, flags);
         }
-        let Some(first) = parts(at, count).and_then(|all| all.iter().find(|part| part.iov_len > 0)) else {
+        let Some(first) = parts(at, count).and_then(|all| all.iter().find(|part| part.iov_len > 0))
+        else {
             return from_kernel(fd, message, flags);
         };
         byte = iovec { iov_base: first.iov_base, iov_len: 1 };
@@ -288,7 +312,11 @@ unsafe fn from_kernel(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t 
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendmsg(
+    fd: c_int,
+    message: *const msghdr,
+    flags: c_int,
+) -> ssize_t {
     let real = || next::sendmsg(fd, message, flags);
     if message.is_null() {
         return real();
@@ -313,7 +341,11 @@ pub unsafe extern "C-unwind" fn __read(fd: c_int, buffer: *mut c_void, bytes: si
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
+pub unsafe extern "C-unwind" fn __write(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+) -> ssize_t {
     write(fd, buffer, bytes)
 }
 

@@ -31,7 +31,10 @@ pub unsafe extern "C-unwind" fn epoll_create1(flags: c_int) -> c_int {
 
 fn set_born(fd: c_int) -> c_int {
     if fd >= 0 {
-        table::set(fd, if policy::on() && !super::in_vfork() { watch::open() } else { Entry::Plain });
+        table::set(
+            fd,
+            if policy::on() && !super::in_vfork() { watch::open() } else { Entry::Plain },
+        );
     }
     fd
 }
@@ -44,7 +47,11 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
     event: *mut epoll_event,
 ) -> c_int {
     let result = next::epoll_ctl(set, what, fd, event);
-    if result != 0 || event.is_null() && what != libc::EPOLL_CTL_DEL || !policy::on() || super::in_vfork() {
+    if result != 0
+        || event.is_null() && what != libc::EPOLL_CTL_DEL
+        || !policy::on()
+        || super::in_vfork()
+    {
         return result;
     }
     let code = errno();
@@ -108,7 +115,8 @@ impl Wait {
 
     /// What the kernel has, from this place of the list on.
     unsafe fn ask_kernel(&self, from: usize) -> Result<usize, c_int> {
-        let words = [self.fd as usize, self.event(from) as usize, self.room - from, 0, 0, MASK_BYTES];
+        let words =
+            [self.fd as usize, self.event(from) as usize, self.room - from, 0, 0, MASK_BYTES];
         let asked = crate::raw(libc::SYS_epoll_pwait, words)?;
         Ok(self.without_kick(from, asked))
     }
@@ -165,7 +173,11 @@ impl Wait {
                         if !set.is_still_there(self.fd, fd, events, data) => {}
                     Told::Bytes { fd, talk, events, data } => {
                         let told = events & IN
-                            | if talk.sends_in_ring() { events & OUT } else { can_send(fd, events) };
+                            | if talk.sends_in_ring() {
+                                events & OUT
+                            } else {
+                                can_send(fd, events)
+                            };
                         self.event(at).write(epoll_event { events: told, u64: data });
                         at += 1;
                         if events & libc::EPOLLONESHOT as u32 != 0 {
@@ -301,7 +313,8 @@ impl Wait {
                 None => {
                     let took = start.map_or(0, |start| now_ns().saturating_sub(start));
                     let left = limit_ns.map_or(-1, |limit| {
-                        c_int::try_from(limit.saturating_sub(took).div_ceil(1_000_000)).unwrap_or(c_int::MAX)
+                        c_int::try_from(limit.saturating_sub(took).div_ceil(1_000_000))
+                            .unwrap_or(c_int::MAX)
                     });
                     next::epoll_pwait(self.fd, self.events, self.room as c_int, left, mask)
                 }

@@ -42,7 +42,11 @@ pub unsafe extern "C-unwind" fn socketpair(
 const ACCEPTED: Entry = Entry::Born { how: Birth::Accepted, edges: false };
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn accept(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+) -> c_int {
     born(next::accept(fd, address, length), ACCEPTED)
 }
 
@@ -57,16 +61,26 @@ pub unsafe extern "C-unwind" fn accept4(
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn connect(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
     let result = next::connect(fd, address, length);
-    if policy::on() && (result == 0 || matches!(errno(), libc::EINPROGRESS | libc::EINTR | libc::EALREADY)) {
+    if policy::on()
+        && (result == 0 || matches!(errno(), libc::EINPROGRESS | libc::EINTR | libc::EALREADY))
+    {
         table::learn(fd, Entry::Unknown, Entry::Born { how: Birth::Connected, edges: false });
     }
     result
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn __connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn __connect(
+    fd: c_int,
+    address: *const sockaddr,
+    length: socklen_t,
+) -> c_int {
     connect(fd, address, length)
 }
 
@@ -88,7 +102,11 @@ pub unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
 /// `to` is about to stand for something else.
 fn replaced(fd: c_int, to: c_int) {
     // Only what succeeds ends what was there.
-    if fd != to && look::known(to).is_some() && table::is_cloexec(fd).is_some() && table::closing(to) {
+    if fd != to
+        && look::known(to).is_some()
+        && table::is_cloexec(fd).is_some()
+        && table::closing(to)
+    {
         table::closed(to);
     }
 }

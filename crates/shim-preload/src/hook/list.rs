@@ -26,8 +26,9 @@ unsafe extern "C-unwind" fn exec_list(
     how: u32,
 ) -> c_int {
     let mut argv = [core::ptr::null::<c_char>(); ARGUMENTS + 1];
-    let argument =
-        |index: usize| if index < REGISTERS { (*first)[index] } else { *rest.add(index - REGISTERS) };
+    let argument = |index: usize| {
+        if index < REGISTERS { (*first)[index] } else { *rest.add(index - REGISTERS) }
+    };
     let mut count = 0;
     while !argument(count).is_null() {
         if count == ARGUMENTS {

@@ -54,7 +54,8 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     }
     // As in the kernel, the time is looked at between messages only.
     let end = (!timeout.is_null()).then(|| {
-        now_ns().saturating_add((*timeout).tv_sec as u64 * 1_000_000_000 + (*timeout).tv_nsec as u64)
+        now_ns()
+            .saturating_add((*timeout).tv_sec as u64 * 1_000_000_000 + (*timeout).tv_nsec as u64)
     });
     let mut flags = flags;
     let wait_for_one = flags & libc::MSG_WAITFORONE != 0;
@@ -91,16 +92,18 @@ unsafe fn send_file(out: c_int, from: c_int, offset: *mut off_t, count: size_t) 
     let failed = loop {
         let wanted = (count - sent).min(CHUNK);
         let at = chunk.as_mut_ptr() as usize;
-        let got = match crate::raw(libc::SYS_pread64, [from as usize, at, wanted, begin + sent, 0, 0]) {
-            Ok(got) => got,
-            Err(code) => break Some(code),
-        };
+        let got =
+            match crate::raw(libc::SYS_pread64, [from as usize, at, wanted, begin + sent, 0, 0]) {
+                Ok(got) => got,
+                Err(code) => break Some(code),
+            };
         if got == 0 {
             break None;
         }
         let part = iovec { iov_base: at as *mut c_void, iov_len: got };
-        let gone =
-            data::send_parts(out, 1, &raw const part, 0, || next::write(out, at as *const c_void, got));
+        let gone = data::send_parts(out, 1, &raw const part, 0, || {
+            next::write(out, at as *const c_void, got)
+        });
         if gone < 0 {
             break Some(errno());
         }

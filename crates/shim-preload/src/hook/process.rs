@@ -137,7 +137,8 @@ thread_local! {
 /// The child of a vfork has doubled a descriptor: the table cannot say so.
 pub fn doubled(fd: c_int) {
     if look::known(fd).is_some() {
-        let kept = DOUBLED.with(|all| all.iter().find(|cell| cell.get() < 0).map(|cell| cell.set(fd)));
+        let kept =
+            DOUBLED.with(|all| all.iter().find(|cell| cell.get() < 0).map(|cell| cell.set(fd)));
         if kept.is_none() {
             look::pin(fd, Pin::Exec, false);
         }
@@ -154,7 +155,9 @@ unsafe fn give_up_inherited() {
             Entry::Talk(_) => true,
             // This process may itself have inherited it, and used it for nothing but this.
             Entry::Unknown => {
-                fd < LOOKED_THROUGH && table::is_cloexec(fd) == Some(false) && look::talk(fd).is_some()
+                fd < LOOKED_THROUGH
+                    && table::is_cloexec(fd) == Some(false)
+                    && look::talk(fd).is_some()
             }
             _ => false,
         };
@@ -283,7 +286,11 @@ impl Environment {
 }
 
 /// Runs an exec with an environment that has this library, after giving up what its program could not use.
-pub unsafe fn with(envp: Envp, ours: impl FnOnce() -> bool, call: impl FnOnce(Envp) -> c_int) -> c_int {
+pub unsafe fn with(
+    envp: Envp,
+    ours: impl FnOnce() -> bool,
+    call: impl FnOnce(Envp) -> c_int,
+) -> c_int {
     if !policy::on() {
         return call(envp);
     }

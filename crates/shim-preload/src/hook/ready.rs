@@ -24,8 +24,14 @@ pub(super) unsafe fn hold() -> Option<sigset_t> {
         return None;
     }
     let mut before: sigset_t = core::mem::zeroed();
-    let words =
-        [libc::SIG_BLOCK as usize, &raw const caught as usize, &raw mut before as usize, MASK_BYTES, 0, 0];
+    let words = [
+        libc::SIG_BLOCK as usize,
+        &raw const caught as usize,
+        &raw mut before as usize,
+        MASK_BYTES,
+        0,
+        0,
+    ];
     let _ = crate::raw(libc::SYS_rt_sigprocmask, words);
     Some(before)
 }
@@ -38,7 +44,8 @@ pub(super) fn mask_of(before: Option<&sigset_t>) -> *const sigset_t {
 /// The mask of before.
 pub(super) unsafe fn release(before: Option<&sigset_t>) {
     let Some(before) = before else { return };
-    let words = [libc::SIG_SETMASK as usize, core::ptr::from_ref(before) as usize, 0, MASK_BYTES, 0, 0];
+    let words =
+        [libc::SIG_SETMASK as usize, core::ptr::from_ref(before) as usize, 0, MASK_BYTES, 0, 0];
     let _ = crate::raw(libc::SYS_rt_sigprocmask, words);
 }
 
@@ -97,18 +104,23 @@ unsafe fn polled(fds: *mut pollfd, count: nfds_t) -> Option<&'static [pollfd]> {
         return None;
     }
     let fds = core::slice::from_raw_parts(fds.cast_const(), count as usize);
-    (fds.iter().any(|one| one.events & libc::POLLIN != 0 && look::known(one.fd).is_some()) && MOOD.wants())
-        .then_some(fds)
+    (fds.iter().any(|one| one.events & libc::POLLIN != 0 && look::known(one.fd).is_some())
+        && MOOD.wants())
+    .then_some(fds)
 }
 
 unsafe fn look_at_polled(fds: &[pollfd]) -> bool {
-    fds.iter()
-        .any(|one| one.events & libc::POLLIN != 0 && look::known(one.fd).is_some_and(|talk| talk.has_bytes()))
+    fds.iter().any(|one| {
+        one.events & libc::POLLIN != 0 && look::known(one.fd).is_some_and(|talk| talk.has_bytes())
+    })
 }
 
 unsafe fn ask_poll(fds: *mut pollfd, count: nfds_t) -> Result<usize, c_int> {
     let mut zero = timespec { tv_sec: 0, tv_nsec: 0 };
-    crate::raw(libc::SYS_ppoll, [fds as usize, count as usize, &raw mut zero as usize, 0, MASK_BYTES, 0])
+    crate::raw(
+        libc::SYS_ppoll,
+        [fds as usize, count as usize, &raw mut zero as usize, 0, MASK_BYTES, 0],
+    )
 }
 
 const IN: c_short = libc::POLLIN | libc::POLLRDNORM;
@@ -236,9 +248,14 @@ struct Sets {
 impl Sets {
     /// Those with sockets of ours to be read, and not too many.
     unsafe fn looked_at(self) -> Option<Self> {
-        let fits = self.count > 0 && self.count as usize <= libc::FD_SETSIZE && !self.sets[0].is_null();
-        (policy::spin_ns() > 0 && engine::any_pairs() && fits && self.ours().next().is_some() && MOOD.wants())
-            .then_some(self)
+        let fits =
+            self.count > 0 && self.count as usize <= libc::FD_SETSIZE && !self.sets[0].is_null();
+        (policy::spin_ns() > 0
+            && engine::any_pairs()
+            && fits
+            && self.ours().next().is_some()
+            && MOOD.wants())
+        .then_some(self)
     }
 
     unsafe fn ours(self) -> impl Iterator<Item = &'static m3ipc_shim::engine::Talk> {
@@ -247,7 +264,8 @@ impl Sets {
 
     /// What a select gives where rings have bytes that the kernel knows nothing of; `None` where there are none.
     unsafe fn rings(self) -> Option<c_int> {
-        let fits = self.count > 0 && self.count as usize <= libc::FD_SETSIZE && !self.sets[0].is_null();
+        let fits =
+            self.count > 0 && self.count as usize <= libc::FD_SETSIZE && !self.sets[0].is_null();
         if !policy::on() || !fits || super::in_vfork() {
             return None;
         }
@@ -288,7 +306,8 @@ impl Sets {
             }
         }
         let mut zero = timespec { tv_sec: 0, tv_nsec: 0 };
-        let words = [self.count as usize, pointers[0], pointers[1], pointers[2], &raw mut zero as usize, 0];
+        let words =
+            [self.count as usize, pointers[0], pointers[1], pointers[2], &raw mut zero as usize, 0];
         let ready = crate::raw(libc::SYS_pselect6, words)?;
         if ready > 0 {
             for (copy, set) in copies.iter().zip(self.sets).filter(|(_copy, set)| !set.is_null()) {
@@ -312,8 +331,10 @@ pub unsafe extern "C-unwind" fn select(
     }
     let zero = !timeout.is_null() && (*timeout).tv_sec == 0 && (*timeout).tv_usec == 0;
     // Other times are the kernel's to refuse, or to bring into shape.
-    let plain = timeout.is_null() || ((*timeout).tv_sec >= 0 && (0..1_000_000).contains(&(*timeout).tv_usec));
-    let Some(sets) = (Sets { count, sets: [read, write, except] }).looked_at().filter(|_sets| !zero && plain)
+    let plain = timeout.is_null()
+        || ((*timeout).tv_sec >= 0 && (0..1_000_000).contains(&(*timeout).tv_usec));
+    let Some(sets) =
+        (Sets { count, sets: [read, write, except] }).looked_at().filter(|_sets| !zero && plain)
     else {
         return next::select(count, read, write, except, timeout);
     };
@@ -373,7 +394,14 @@ pub unsafe extern "C-unwind" fn pselect(
         || sets.ours().any(|talk| talk.has_bytes()),
         || sets.ask(),
         |before| {
-            next::pselect(count, read, write, except, timeout, if mask.is_null() { before } else { mask })
+            next::pselect(
+                count,
+                read,
+                write,
+                except,
+                timeout,
+                if mask.is_null() { before } else { mask },
+            )
         },
     )
 }

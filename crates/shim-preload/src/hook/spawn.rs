@@ -10,7 +10,11 @@ use m3ipc_shim::engine::Pin;
 type Envp = *const *const c_char;
 
 /// No environment is an empty one: it is passed on as it is.
-unsafe fn spawn(envp: Envp, ours: impl FnOnce() -> bool, call: impl FnOnce(Envp) -> c_int) -> c_int {
+unsafe fn spawn(
+    envp: Envp,
+    ours: impl FnOnce() -> bool,
+    call: impl FnOnce(Envp) -> c_int,
+) -> c_int {
     if envp.is_null() {
         return call(envp);
     }

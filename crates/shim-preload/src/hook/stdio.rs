@@ -31,7 +31,8 @@ pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut F
 
 /// Bytes lie in the ring that only our functions can read: a file over those.
 unsafe fn over_hooks(fd: c_int, mode: *const c_char) -> *mut FILE {
-    let functions = Functions { read: read_hook, write: write_hook, seek: no_seek, close: close_hook };
+    let functions =
+        Functions { read: read_hook, write: write_hook, seek: no_seek, close: close_hook };
     let file = next::fopencookie(fd as usize as *mut c_void, mode, functions);
     if !file.is_null() {
         // What `fileno` says; the C library keeps no descriptor for such files, and uses it for nothing else.
@@ -56,7 +57,11 @@ unsafe extern "C-unwind" fn read_hook(fd: *mut c_void, buffer: *mut c_char, byte
     data::read(fd as usize as c_int, buffer.cast(), bytes)
 }
 
-unsafe extern "C-unwind" fn write_hook(fd: *mut c_void, buffer: *const c_char, bytes: usize) -> isize {
+unsafe extern "C-unwind" fn write_hook(
+    fd: *mut c_void,
+    buffer: *const c_char,
+    bytes: usize,
+) -> isize {
     // 0 is an error for such a file.
     data::write(fd as usize as c_int, buffer.cast(), bytes).max(0)
 }
@@ -71,7 +76,11 @@ unsafe extern "C-unwind" fn close_hook(fd: *mut c_void) -> c_int {
 }
 
 #[unsafe(no_mangle)]
-pub unsafe extern "C-unwind" fn vdprintf(fd: c_int, format: *const c_char, arguments: *mut c_void) -> c_int {
+pub unsafe extern "C-unwind" fn vdprintf(
+    fd: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
     if look::talk(fd).is_some() {
         to_stdio(fd);
     }

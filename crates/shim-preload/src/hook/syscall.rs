@@ -6,11 +6,11 @@ use super::{data, epoll, life, many, process, ready};
 use crate::{policy, set_errno};
 use core::ffi::{c_int, c_long, c_uint};
 use libc::{
-    SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup3, SYS_epoll_create1,
-    SYS_epoll_ctl, SYS_epoll_pwait, SYS_execve, SYS_fcntl, SYS_io_uring_setup, SYS_ioctl, SYS_pidfd_getfd,
-    SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigaction, SYS_sendfile,
-    SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt, SYS_socket, SYS_socketpair, SYS_splice, SYS_write,
-    SYS_writev,
+    SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup3,
+    SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_execve, SYS_fcntl, SYS_io_uring_setup,
+    SYS_ioctl, SYS_pidfd_getfd, SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg,
+    SYS_rt_sigaction, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt,
+    SYS_socket, SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
 };
 
 #[cfg(target_arch = "x86_64")]
@@ -103,7 +103,9 @@ unsafe extern "C-unwind" fn by_name(
         SYS_accept => small(life::accept(fd, b as _, c as _)),
         SYS_accept4 => small(life::accept4(fd, b as _, c as _, d as c_int)),
         SYS_connect => small(life::connect(fd, b as _, c as c_uint)),
-        SYS_setsockopt => small(super::option::setsockopt(fd, second, c as c_int, d as _, e as c_uint)),
+        SYS_setsockopt => {
+            small(super::option::setsockopt(fd, second, c as c_int, d as _, e as c_uint))
+        }
         SYS_epoll_create1 => small(epoll::epoll_create1(fd)),
         SYS_epoll_ctl => small(epoll::epoll_ctl(fd, second, c as c_int, d as _)),
         SYS_epoll_wait => small(epoll::epoll_wait(fd, b as _, c as c_int, d as c_int)),

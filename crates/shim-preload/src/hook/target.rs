@@ -29,7 +29,8 @@ impl File {
             return true;
         }
         let words = [self.0, c"security.capability".as_ptr() as usize, 0, 0, 0, 0];
-        stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0 || crate::raw(libc::SYS_fgetxattr, words).is_ok()
+        stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0
+            || crate::raw(libc::SYS_fgetxattr, words).is_ok()
     }
 }
 
@@ -52,19 +53,23 @@ unsafe fn loads(file: &File, depth: u32) -> bool {
     }
     if let Some(line) = head[..length].strip_prefix(b"#!") {
         let line = line.split(|byte| *byte == b'\n').next().unwrap_or(line);
-        let mut words = line.split(|byte| *byte == b' ' || *byte == b'\t').filter(|word| !word.is_empty());
+        let mut words =
+            line.split(|byte| *byte == b' ' || *byte == b'\t').filter(|word| !word.is_empty());
         let Some(path) = words.next() else { return false };
         let mut room = [0_u8; 256];
         room[..path.len()].copy_from_slice(path);
-        return File::open(libc::AT_FDCWD, room.as_ptr().cast()).is_ok_and(|file| loads(&file, depth - 1));
+        return File::open(libc::AT_FDCWD, room.as_ptr().cast())
+            .is_ok_and(|file| loads(&file, depth - 1));
     }
     // A binary of our own kind: 64 bits, little end first, this machine.
     let machine = if cfg!(target_arch = "x86_64") { 62_u16 } else { 183 };
-    let ours = head.starts_with(b"\x7fELF\x02\x01") && u16::from_le_bytes(number(&head, 18)) == machine;
+    let ours =
+        head.starts_with(b"\x7fELF\x02\x01") && u16::from_le_bytes(number(&head, 18)) == machine;
     if !ours || file.is_privileged() {
         return false;
     }
-    let (offset, count) = (u64::from_le_bytes(number(&head, 32)), u16::from_le_bytes(number(&head, 56)));
+    let (offset, count) =
+        (u64::from_le_bytes(number(&head, 32)), u16::from_le_bytes(number(&head, 56)));
     let mut headers = [0_u8; HEADERS * 56];
     let read = file.read(&mut headers, offset);
     headers[..read].chunks_exact(56).take(usize::from(count)).any(|header| {
@@ -88,7 +93,10 @@ pub unsafe fn is_ours(folder: c_int, path: *const c_char) -> bool {
     match File::open(folder, path) {
         Ok(file) => loads(&file, DEPTH),
         Err(code) => {
-            matches!(code, libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG | libc::ELOOP | libc::EFAULT)
+            matches!(
+                code,
+                libc::ENOENT | libc::ENOTDIR | libc::ENAMETOOLONG | libc::ELOOP | libc::EFAULT
+            )
         }
     }
 }

@@ -58,7 +58,9 @@ pub(super) fn adopt(fd: c_int) -> Option<&'static Set> {
     let set = super::of(fd)?;
     set.spoil();
     read(fd, |line| {
-        watched(line).into_iter().for_each(|(target, event)| super::inherited(set, fd, target, event))
+        watched(line)
+            .into_iter()
+            .for_each(|(target, event)| super::inherited(set, fd, target, event))
     });
     Some(set)
 }
@@ -66,15 +68,18 @@ pub(super) fn adopt(fd: c_int) -> Option<&'static Set> {
 /// Each line of what the kernel says of a set.
 fn read(fd: c_int, mut each: impl FnMut(&str)) {
     let path = Path::new("/proc/self/fdinfo/", fd);
-    let open = [libc::AT_FDCWD as usize, path.at(), (libc::O_RDONLY | libc::O_CLOEXEC) as usize, 0, 0, 0];
+    let open =
+        [libc::AT_FDCWD as usize, path.at(), (libc::O_RDONLY | libc::O_CLOEXEC) as usize, 0, 0, 0];
     let Ok(file) = (unsafe { crate::raw(libc::SYS_openat, open) }) else { return };
     let mut piece = [0_u8; PIECE];
     let mut kept = 0;
     loop {
         let at = piece[kept..].as_mut_ptr() as usize;
-        let got = unsafe { crate::raw(libc::SYS_read, [file, at, PIECE - kept, 0, 0, 0]) }.unwrap_or(0);
+        let got =
+            unsafe { crate::raw(libc::SYS_read, [file, at, PIECE - kept, 0, 0, 0]) }.unwrap_or(0);
         let filled = kept + got;
-        let whole = piece[..filled].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let whole =
+            piece[..filled].iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         if got == 0 || whole == 0 {
             break;
         }

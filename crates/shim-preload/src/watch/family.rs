@@ -52,7 +52,8 @@ pub(super) fn are_gone(lookout: Option<Lookout>) -> bool {
     if lookout.is_some_and(Lookout::is_handed_on) {
         TOO_MANY.store(true, Ordering::Relaxed);
     }
-    if TOO_MANY.load(Ordering::Relaxed) || !TURN.fetch_add(1, Ordering::Relaxed).is_multiple_of(64) {
+    if TOO_MANY.load(Ordering::Relaxed) || !TURN.fetch_add(1, Ordering::Relaxed).is_multiple_of(64)
+    {
         return false;
     }
     for cell in &CHILDREN {

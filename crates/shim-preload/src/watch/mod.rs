@@ -92,7 +92,10 @@ fn settle_in(set: &Set, fd: c_int) -> Option<usize> {
     if noted(fd) & SET_MASK == 0
         && let Some(note) = note(fd)
     {
-        note.fetch_or((set.index() as u32 + 1) | ((place as u32) << PLACE_SHIFT), Ordering::Relaxed);
+        note.fetch_or(
+            (set.index() as u32 + 1) | ((place as u32) << PLACE_SHIFT),
+            Ordering::Relaxed,
+        );
     }
     Some(place)
 }

@@ -19,8 +19,10 @@ static NOTES: AtomicPtr<AtomicU32> = AtomicPtr::new(core::ptr::null_mut());
 /// Makes room for the notes. Without it nothing is looked for.
 pub fn settle() {
     let bytes = table::LIMIT * size_of::<AtomicU32>();
-    let (protection, flags) =
-        (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE);
+    let (protection, flags) = (
+        libc::PROT_READ | libc::PROT_WRITE,
+        libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+    );
     let words = [0, bytes, protection as usize, flags as usize, usize::MAX, 0];
     if let Ok(at) = unsafe { crate::raw(libc::SYS_mmap, words) } {
         NOTES.store(at as *mut AtomicU32, Ordering::Release);

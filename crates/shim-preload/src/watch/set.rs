@@ -76,16 +76,17 @@ pub(super) static ALL: [Set; SETS] = [const {
         kernel_first: AtomicBool::new(false),
         mood: Mood::new(),
         marks: [const { AtomicU64::new(0) }; BIT_WORDS],
-        places: [const { Place { fd: AtomicI32::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) } };
-            PLACES],
+        places: [const {
+            Place { fd: AtomicI32::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) }
+        }; PLACES],
     }
 }; SETS];
 
 /// A place for a new epoll set.
 pub fn open() -> Entry {
-    let free = ALL
-        .iter()
-        .position(|set| set.users.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok());
+    let free = ALL.iter().position(|set| {
+        set.users.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    });
     free.map_or(Entry::Plain, |index| {
         ALL[index].clear();
         Entry::Set(index)
@@ -109,7 +110,8 @@ pub fn close(index: usize) {
         }
         set.end_kick();
     }
-    let _ = set.users.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |users| users.checked_sub(1));
+    let _ =
+        set.users.fetch_update(Ordering::AcqRel, Ordering::Relaxed, |users| users.checked_sub(1));
 }
 
 /// The set of a descriptor.
@@ -127,7 +129,9 @@ impl Set {
         for place in &self.places[..self.top()] {
             place.fd.store(0, Ordering::Relaxed);
         }
-        for word in [&self.top, &self.first, &self.spoiled, &self.sleepers, &self.waiting, &self.shared] {
+        for word in
+            [&self.top, &self.first, &self.spoiled, &self.sleepers, &self.waiting, &self.shared]
+        {
             word.store(0, Ordering::Relaxed);
         }
         self.kick.store(0, Ordering::Relaxed);
@@ -170,7 +174,11 @@ impl Set {
         }
         let Some(new) = Lookout::open() else { return };
         self.owner.store(engine::line(), Ordering::Relaxed);
-        if self.lookout.compare_exchange(0, new.word(), Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        if self
+            .lookout
+            .compare_exchange(0, new.word(), Ordering::SeqCst, Ordering::Relaxed)
+            .is_err()
+        {
             new.close();
             return;
         }
@@ -266,7 +274,9 @@ impl Set {
         cells.events.store(CHANGING, Ordering::SeqCst);
         cells.data.store(event.u64, Ordering::SeqCst);
         // Errors and ends are always told, so it is never 0.
-        cells.events.store(event.events | (libc::EPOLLERR | libc::EPOLLHUP) as u32, Ordering::SeqCst);
+        cells
+            .events
+            .store(event.events | (libc::EPOLLERR | libc::EPOLLHUP) as u32, Ordering::SeqCst);
     }
 
     /// It is not watched at present.
@@ -303,8 +313,9 @@ impl Set {
 
     /// It is to be readable where it has bytes without a token.
     pub(super) fn show(&'static self, fd: c_int) {
-        let has_some =
-            |place: usize| was_looked_for(self.fd(place)) && matches!(self.told(place), Told::Bytes { .. });
+        let has_some = |place: usize| {
+            was_looked_for(self.fd(place)) && matches!(self.told(place), Told::Bytes { .. })
+        };
         if self.kick.load(Ordering::SeqCst) == 0 && (0..self.top()).any(has_some) {
             self.wake(fd);
         }
@@ -344,7 +355,9 @@ impl Set {
         let fd = self.fd(place);
         let free = noted(fd) & (TOKENS | SHARED) == 0;
         match self.lookout() {
-            Some(lookout) if free && self.places[place].events.load(Ordering::Relaxed) & ODD == 0 => {
+            Some(lookout)
+                if free && self.places[place].events.load(Ordering::Relaxed) & ODD == 0 =>
+            {
                 if noted(fd) & WAS == 0 {
                     add_note(fd, WAS);
                 }
@@ -410,7 +423,8 @@ impl Set {
         }
         let Some(talk) = crate::look::known(fd) else { return Told::Nothing };
         // Each arrival that a sender marked is an edge; else what has a token the kernel tells.
-        let is_edge = events & libc::EPOLLET as u32 != 0 && self.spoiled.load(Ordering::SeqCst) == 0;
+        let is_edge =
+            events & libc::EPOLLET as u32 != 0 && self.spoiled.load(Ordering::SeqCst) == 0;
         match if is_edge { Some(talk.has_bytes()) } else { talk.has_untold() } {
             Some(true) => Told::Bytes { fd, talk, events, data },
             Some(false) => Told::Nothing,
@@ -432,8 +446,9 @@ impl Set {
     pub fn has_others(&self) -> bool {
         let top = self.top();
         top <= LOOKED_AT
-            && (0..top)
-                .any(|place| crate::look::known(self.fd(place)).is_some_and(|talk| !talk.is_looked_for()))
+            && (0..top).any(|place| {
+                crate::look::known(self.fd(place)).is_some_and(|talk| !talk.is_looked_for())
+            })
     }
 
     /// Whether a look can find anything.
@@ -463,14 +478,26 @@ impl Set {
     /// Wakes those who sleep in it, or makes it readable for those who wait for it: there are bytes without a token.
     fn wake(&'static self, fd: c_int) {
         let flags = (libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) as usize;
-        let Ok(bell) = (unsafe { crate::raw(libc::SYS_eventfd2, [1, flags, 0, 0, 0, 0]) }) else { return };
-        if self.kick.compare_exchange(0, bell as c_int, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+        let Ok(bell) = (unsafe { crate::raw(libc::SYS_eventfd2, [1, flags, 0, 0, 0, 0]) }) else {
+            return;
+        };
+        if self
+            .kick
+            .compare_exchange(0, bell as c_int, Ordering::SeqCst, Ordering::Relaxed)
+            .is_err()
+        {
             let _ = unsafe { crate::raw(libc::SYS_close, [bell, 0, 0, 0, 0, 0]) };
             return;
         }
         let mut event = epoll_event { events: libc::EPOLLIN as u32, u64: kick_data(self) };
-        let words =
-            [fd as usize, libc::EPOLL_CTL_ADD as usize, bell, core::ptr::from_mut(&mut event) as usize, 0, 0];
+        let words = [
+            fd as usize,
+            libc::EPOLL_CTL_ADD as usize,
+            bell,
+            core::ptr::from_mut(&mut event) as usize,
+            0,
+            0,
+        ];
         let _ = unsafe { crate::raw(libc::SYS_epoll_ctl, words) };
     }
 

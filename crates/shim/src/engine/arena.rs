@@ -30,8 +30,9 @@ pub(super) struct Arena {
     user: AtomicU32,
 }
 
-static ARENAS: [Arena; USERS] =
-    [const { Arena { base: AtomicPtr::new(core::ptr::null_mut()), user: AtomicU32::new(u32::MAX) } }; USERS];
+static ARENAS: [Arena; USERS] = [const {
+    Arena { base: AtomicPtr::new(core::ptr::null_mut()), user: AtomicU32::new(u32::MAX) }
+}; USERS];
 
 /// Users who may not have the memory: who gave up his rights before his first socket.
 static REFUSED: [AtomicU32; USERS] = [const { AtomicU32::new(u32::MAX) }; USERS];
@@ -51,7 +52,8 @@ impl Arena {
     /// The memory of the user this process acts as now; mapped where it is not yet.
     pub(super) fn current() -> Option<&'static Self> {
         let user = raw::user();
-        if let Some(known) = ARENAS.iter().find(|arena| arena.user.load(Ordering::Acquire) == user) {
+        if let Some(known) = ARENAS.iter().find(|arena| arena.user.load(Ordering::Acquire) == user)
+        {
             return (!known.base.load(Ordering::Acquire).is_null()).then_some(known);
         }
         if REFUSED.iter().any(|refused| refused.load(Ordering::Relaxed) == user) {
@@ -144,7 +146,8 @@ pub(super) fn reserve(at: usize, bytes: usize) -> Result<(), Errno> {
     let start = at & !(PAGE - 1);
     let length = (at + bytes - start).next_multiple_of(PAGE);
     // SAFETY: changes no byte of the mapping, which is ours.
-    unsafe { raw::call(libc::SYS_madvise, [start, length, raw::reg(MADV_POPULATE_WRITE), 0, 0, 0]) }.map(drop)
+    unsafe { raw::call(libc::SYS_madvise, [start, length, raw::reg(MADV_POPULATE_WRITE), 0, 0, 0]) }
+        .map(drop)
 }
 
 fn namespace() -> Result<u64, Errno> {
@@ -167,7 +170,8 @@ fn map(user: u32) -> Result<*mut u8, Errno> {
     };
     written.map_err(|_| libc::ENAMETOOLONG)?;
     let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::ENAMETOOLONG)?;
-    let fd = raw::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0o600)?;
+    let fd =
+        raw::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0o600)?;
     let mapped = map_file(fd, user);
     raw::close(fd);
     mapped
@@ -188,7 +192,8 @@ fn map_file(fd: i32, user: u32) -> Result<*mut u8, Errno> {
     let protection = raw::reg(libc::PROT_READ | libc::PROT_WRITE);
     let flags = raw::reg(libc::MAP_SHARED | libc::MAP_NORESERVE);
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-    let base = unsafe { raw::call(libc::SYS_mmap, [0, TOTAL, protection, flags, raw::reg(fd), 0])? };
+    let base =
+        unsafe { raw::call(libc::SYS_mmap, [0, TOTAL, protection, flags, raw::reg(fd), 0])? };
     if let Err(errno) = reserve(base, FIRST) {
         // SAFETY: exactly the mapping just made, which nobody knows of.
         let _ = unsafe { raw::call(libc::SYS_munmap, [base, TOTAL, 0, 0, 0, 0]) };

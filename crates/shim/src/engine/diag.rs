@@ -194,7 +194,9 @@ fn ask(line: &Line, address: &Address) -> Result<Found, Errno> {
     let kind = u16::from_ne_bytes([*answer.get(4).unwrap_or(&0), *answer.get(5).unwrap_or(&0)]);
     if kind != TCPDIAG {
         // NLMSG_ERROR: a negative errno follows the head.
-        return Err(number(answer, 16).map_or(libc::ENOENT, |code| code.cast_signed().wrapping_neg()));
+        return Err(
+            number(answer, 16).map_or(libc::ENOENT, |code| code.cast_signed().wrapping_neg())
+        );
     }
     if address.family == 1 { unix_answer(answer) } else { inet_answer(answer) }.ok_or(libc::ENOENT)
 }

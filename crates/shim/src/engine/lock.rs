@@ -61,15 +61,19 @@ pub(super) fn begin() {
     if !WIPED.load(Ordering::Acquire).is_null() {
         return;
     }
-    let (protection, flags) =
-        (raw::reg(libc::PROT_READ | libc::PROT_WRITE), raw::reg(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS));
+    let (protection, flags) = (
+        raw::reg(libc::PROT_READ | libc::PROT_WRITE),
+        raw::reg(libc::MAP_PRIVATE | libc::MAP_ANONYMOUS),
+    );
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-    let page =
-        unsafe { raw::call(libc::SYS_mmap, [0, super::words::PAGE, protection, flags, usize::MAX, 0]) };
+    let page = unsafe {
+        raw::call(libc::SYS_mmap, [0, super::words::PAGE, protection, flags, usize::MAX, 0])
+    };
     let Ok(page) = page else { return };
     let advice = raw::reg(libc::MADV_WIPEONFORK);
     // SAFETY: exactly the new mapping.
-    if unsafe { raw::call(libc::SYS_madvise, [page, super::words::PAGE, advice, 0, 0, 0]) }.is_ok() {
+    if unsafe { raw::call(libc::SYS_madvise, [page, super::words::PAGE, advice, 0, 0, 0]) }.is_ok()
+    {
         WIPED.store(page as *mut AtomicU32, Ordering::Release);
     }
 }

@@ -96,7 +96,9 @@ fn change(state: &impl Word64, generation: u64, to: impl Fn(u32) -> Option<u32>)
     let mut seen = state.load(Ordering::SeqCst);
     loop {
         let sleepers = u32::try_from(seen & 0xffff_ffff).unwrap_or(u32::MAX);
-        let next = (seen >> GENERATION == generation && sleepers < u32::MAX).then(|| to(sleepers)).flatten();
+        let next = (seen >> GENERATION == generation && sleepers < u32::MAX)
+            .then(|| to(sleepers))
+            .flatten();
         let Some(next) = next else { return false };
         match state.compare_exchange(seen, awake(generation) | u64::from(next)) {
             Ok(_) => return true,
@@ -120,7 +122,10 @@ impl Lookout {
             let owner = word(OWNER).load(Ordering::Relaxed);
             // One's own number without being one's own is of a process that has ended, or of a program before this one.
             let taken = owner != 0 && (owner == own || i32::try_from(owner).is_ok_and(raw::exists));
-            if taken || word(OWNER).compare_exchange(owner, own, Ordering::AcqRel, Ordering::Relaxed).is_err()
+            if taken
+                || word(OWNER)
+                    .compare_exchange(owner, own, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_err()
             {
                 continue;
             }
@@ -200,7 +205,8 @@ impl Lookout {
     #[must_use]
     pub fn any(self, words: usize) -> bool {
         self.arena().is_some_and(|arena| {
-            (0..words.min(BIT_WORDS)).any(|word| self.at(arena, BITS + 8 * word).load(Ordering::SeqCst) != 0)
+            (0..words.min(BIT_WORDS))
+                .any(|word| self.at(arena, BITS + 8 * word).load(Ordering::SeqCst) != 0)
         })
     }
 
@@ -242,7 +248,8 @@ pub(super) fn disown(arena: &Arena) {
     for slot in 0..LOOKOUTS {
         let word = |at: usize| arena.word(OUTLOOK + slot * LOOKOUT_BYTES + at);
         if word(OWNER).load(Ordering::Relaxed) == own {
-            let next = (word(STATE).load(Ordering::Relaxed) >> GENERATION).wrapping_add(1) & 0xffff_ffff;
+            let next =
+                (word(STATE).load(Ordering::Relaxed) >> GENERATION).wrapping_add(1) & 0xffff_ffff;
             word(STATE).store(awake(next), Ordering::SeqCst);
             word(OWNER).store(0, Ordering::Release);
         }

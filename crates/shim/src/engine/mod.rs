@@ -406,7 +406,8 @@ impl Talk {
     /// to say. `None` where the kernel is to be asked.
     pub fn latency_option(&self, fd: RawFd, option: i32, set: Option<i32>) -> Option<i32> {
         let _ = fd;
-        let which = [libc::TCP_NODELAY, libc::TCP_CORK].iter().position(|known| *known == option)?;
+        let which =
+            [libc::TCP_NODELAY, libc::TCP_CORK].iter().position(|known| *known == option)?;
         if self.phase.load(Ordering::Acquire) != talk::JOINED || self.is_unix() {
             return None;
         }

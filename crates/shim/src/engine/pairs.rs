@@ -10,7 +10,9 @@ use super::arena::Arena;
 use super::diag::{self, Address};
 use super::lock::{self, Grip};
 use super::raw;
-use super::words::{BUCKET_WORDS, BUCKETS, HAND, INDEX, MAKING, PAGE, PAIRS, STATES, SWEPT_AT, pair};
+use super::words::{
+    BUCKET_WORDS, BUCKETS, HAND, INDEX, MAKING, PAGE, PAIRS, STATES, SWEPT_AT, pair,
+};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// A bit of a state: the pair is in use. The rest counts how often it was.
@@ -66,12 +68,16 @@ pub(super) fn find(arena: &'static Arena, cookie: u64) -> Option<Place> {
     for word in bucket(arena, cookie) {
         let seen = word.load(Ordering::Acquire);
         let (number, side) = ((seen & 0xffff_ffff) >> 1, usize::from(seen & 1 == 1));
-        let Some(pair) = number.checked_sub(1).and_then(|pair| usize::try_from(pair).ok()) else { continue };
+        let Some(pair) = number.checked_sub(1).and_then(|pair| usize::try_from(pair).ok()) else {
+            continue;
+        };
         if seen >> 32 != mix(cookie) >> 32 || pair >= PAIRS {
             continue;
         }
         let state = state(arena, pair);
-        if state & LIVE != 0 && words(arena, pair)(pair::COOKIES[side]).load(Ordering::Relaxed) == cookie {
+        if state & LIVE != 0
+            && words(arena, pair)(pair::COOKIES[side]).load(Ordering::Relaxed) == cookie
+        {
             return Some(Place { pair, side, state });
         }
     }
@@ -140,7 +146,12 @@ fn free_pair(arena: &Arena) -> Option<usize> {
 }
 
 /// Makes a pair; under the lock.
-fn make(arena: &'static Arena, pair: usize, ends: &[(u64, Address); 2], side: usize) -> Option<Place> {
+fn make(
+    arena: &'static Arena,
+    pair: usize,
+    ends: &[(u64, Address); 2],
+    side: usize,
+) -> Option<Place> {
     arena.reserve(Arena::pair_offset(pair), PAGE).ok()?;
     let word = words(arena, pair);
     for at in 0..USED_WORDS {

@@ -103,7 +103,10 @@ pub(crate) fn open(path: &CStr, flags: i32, mode: u32) -> Result<RawFd, Errno> {
     let at = path.as_ptr() as usize;
     // SAFETY: the path is live and ends with a zero.
     let got = unsafe {
-        call(libc::SYS_openat, [reg(libc::AT_FDCWD), at, reg(flags | libc::O_CLOEXEC), mode as usize, 0, 0])
+        call(
+            libc::SYS_openat,
+            [reg(libc::AT_FDCWD), at, reg(flags | libc::O_CLOEXEC), mode as usize, 0, 0],
+        )
     };
     got.map(|fd| RawFd::try_from(fd).unwrap_or(-1))
 }
@@ -132,7 +135,8 @@ pub(crate) fn option<T: Default + Copy>(fd: RawFd, level: i32, name: i32) -> Res
 pub(crate) fn set_option<T: Copy>(fd: RawFd, level: i32, name: i32, value: T) -> Result<(), Errno> {
     let at = (&raw const value) as usize;
     // SAFETY: the value is live, and as long as is said.
-    unsafe { call(libc::SYS_setsockopt, [reg(fd), reg(level), reg(name), at, size_of::<T>(), 0]) }.map(drop)
+    unsafe { call(libc::SYS_setsockopt, [reg(fd), reg(level), reg(name), at, size_of::<T>(), 0]) }
+        .map(drop)
 }
 
 /// An `ioctl` that answers a number.
@@ -203,7 +207,8 @@ pub(crate) fn thread_runs(tid: u32) -> bool {
         return false;
     }
     // SAFETY: no pointers.
-    let opened = unsafe { call(libc::SYS_pidfd_open, [reg(number), reg(PIDFD_THREAD), 0, 0, 0, 0]) };
+    let opened =
+        unsafe { call(libc::SYS_pidfd_open, [reg(number), reg(PIDFD_THREAD), 0, 0, 0, 0]) };
     match opened {
         Ok(fd) => {
             let fd = RawFd::try_from(fd).unwrap_or(-1);

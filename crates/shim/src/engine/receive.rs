@@ -98,10 +98,18 @@ pub(super) fn receive(way: &Way, own: &Receiver<'_>, parts: &[iovec], flags: i32
 
 /// Takes what there is, and looks for more where that may pay; all under one hold of the lock, since what came
 /// while we looked has no token.
-fn under_lock(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, total: usize, flags: i32) -> Step {
+fn under_lock(
+    way: &Way,
+    own: &Receiver<'_>,
+    place: &mut Place<'_>,
+    total: usize,
+    flags: i32,
+) -> Step {
     let held = match lock::take(way.word(way::RECEIVE_LOCK)) {
         Grip::Held(held) => held,
-        Grip::Own => return Step::Return(done_or(total - place.left(), interrupted(own.fd, flags))),
+        Grip::Own => {
+            return Step::Return(done_or(total - place.left(), interrupted(own.fd, flags)));
+        }
         Grip::Stuck => return Step::Return(broken(own.fd)),
     };
     if held.recovered {
@@ -112,7 +120,8 @@ fn under_lock(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, total: usize
     let peek = flags & libc::MSG_PEEK != 0;
     let all = flags & libc::MSG_WAITALL != 0 && !peek;
     let may_wait = flags & libc::MSG_DONTWAIT == 0;
-    let mut looks = own.spin_ns > 0 && may_wait && own.sleeps.load(Ordering::Relaxed) != 0 && own.spin.pays();
+    let mut looks =
+        own.spin_ns > 0 && may_wait && own.sleeps.load(Ordering::Relaxed) != 0 && own.spin.pays();
     for _ in 0..WATCHES {
         let pulled = match pull(way, own, place, flags, !looks) {
             Ok(pulled) => pulled,
@@ -236,7 +245,13 @@ fn ask(way: &Way, own: &Receiver<'_>, turn: u64) -> Result<Option<Pulled>, Nonse
 }
 
 /// Takes bytes from the kernel, where everything before them was taken.
-fn from_kernel(way: &Way, own: &Receiver<'_>, place: &mut Place<'_>, flags: i32, before: usize) -> Pulled {
+fn from_kernel(
+    way: &Way,
+    own: &Receiver<'_>,
+    place: &mut Place<'_>,
+    flags: i32,
+    before: usize,
+) -> Pulled {
     let got_some = |place: &Place<'_>| place.left() < before;
     let pending = own.pending.swap(0, Ordering::Relaxed);
     if pending != 0 {
@@ -347,7 +362,8 @@ fn owe_an_edge(way: &Way, own: &Receiver<'_>, flags: i32) {
     }
     wait_for_publisher(way);
     door::answer(way.word(way::DOOR));
-    let lying = way.word(way::TOKENS).load(Ordering::SeqCst).wrapping_sub(way.load(way::TOKENS_TAKEN));
+    let lying =
+        way.word(way::TOKENS).load(Ordering::SeqCst).wrapping_sub(way.load(way::TOKENS_TAKEN));
     if (SURPLUS..TOKENS_MAX).contains(&lying)
         && let Err(errno) = take_tokens(way, own.fd, lying - 1)
     {

@@ -166,7 +166,13 @@ fn peer_state(way: &Way, own: &Sender<'_>) -> Peer {
     }
 }
 
-fn put(way: &Way, own: &Sender<'_>, place: &mut Place<'_>, flags: i32, force: bool) -> Result<Put, Nonsense> {
+fn put(
+    way: &Way,
+    own: &Sender<'_>,
+    place: &mut Place<'_>,
+    flags: i32,
+    force: bool,
+) -> Result<Put, Nonsense> {
     let mut waited = flags & libc::MSG_DONTWAIT != 0;
     way.word(way::SENDER_CPU).store(u64::from(m3ipc_sys::current_cpu()), Ordering::Relaxed);
     loop {
@@ -192,7 +198,13 @@ fn put(way: &Way, own: &Sender<'_>, place: &mut Place<'_>, flags: i32, force: bo
 
 /// Publishes bytes behind the tail, and sends a token where one is needed.
 #[inline]
-fn publish(way: &Way, own: &Sender<'_>, seen: Seen, bytes: usize, force: bool) -> Result<(), Errno> {
+fn publish(
+    way: &Way,
+    own: &Sender<'_>,
+    seen: Seen,
+    bytes: usize,
+    force: bool,
+) -> Result<(), Errno> {
     let tail = seen.tail.wrapping_add(bytes as u64);
     let step = way.load(way::PUBLISHING) | 1;
     way.store(way::PUBLISHING, step);

@@ -107,7 +107,9 @@ pub fn connections(home: Option<&Path>, user: u32) -> io::Result<Vec<Connection>
     file.read_exact_at(&mut states, STATES as u64)?;
     let is_live = |bytes: &[u8]| word_at(bytes, 0) & LIVE != 0;
     let live = states.chunks_exact(8).enumerate().filter(|(_, bytes)| is_live(bytes));
-    live.map(|(number, state)| read(&file, number, state, user)).filter_map(Result::transpose).collect()
+    live.map(|(number, state)| read(&file, number, state, user))
+        .filter_map(Result::transpose)
+        .collect()
 }
 
 /// The users of whom there is such a file, at most so many.
@@ -144,7 +146,10 @@ fn open(path: &Path, user: u32) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(path)?;
     let meta = file.metadata()?;
-    let fits = meta.is_file() && meta.uid() == user && meta.mode() & 0o077 == 0 && meta.len() == TOTAL as u64;
+    let fits = meta.is_file()
+        && meta.uid() == user
+        && meta.mode() & 0o077 == 0
+        && meta.len() == TOTAL as u64;
     if fits { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
@@ -163,12 +168,16 @@ fn read(file: &File, number: usize, state: &[u8], user: u32) -> io::Result<Optio
 }
 
 fn word_at(bytes: &[u8], offset: usize) -> u64 {
-    bytes.get(offset..).and_then(|rest| rest.first_chunk()).map_or(0, |chunk| u64::from_ne_bytes(*chunk))
+    bytes
+        .get(offset..)
+        .and_then(|rest| rest.first_chunk())
+        .map_or(0, |chunk| u64::from_ne_bytes(*chunk))
 }
 
 fn end(page: &[u8], side: usize) -> End {
     let cookie = word_at(page, pair::COOKIES[side]);
-    let address = Address::decode(core::array::from_fn(|at| word_at(page, pair::ADDRESSES[side] + 8 * at)));
+    let address =
+        Address::decode(core::array::from_fn(|at| word_at(page, pair::ADDRESSES[side] + 8 * at)));
     let found = diag::look_up(&address).ok().filter(|found| found.cookie == cookie);
     let pid = u32::try_from(word_at(page, pair::PROCESSES[side])).ok();
     End {

@@ -41,7 +41,12 @@ impl Spin {
     }
 
     /// Looks until `found`, or for `limit_ns`; whether it was found.
-    pub(super) fn look(&self, limit_ns: u64, same_cpu: impl Fn() -> bool, found: impl Fn() -> bool) -> bool {
+    pub(super) fn look(
+        &self,
+        limit_ns: u64,
+        same_cpu: impl Fn() -> bool,
+        found: impl Fn() -> bool,
+    ) -> bool {
         let (mut looks, mut yields, mut began_ns) = (0_u32, 0_u32, 0);
         let hit = loop {
             if found() {

@@ -99,12 +99,15 @@ static HINT: AtomicU32 = AtomicU32::new(0);
 /// The talk of a stream socket; `None` where it can never be ours.
 pub fn candidate(fd: RawFd, how: Birth) -> Option<&'static Talk> {
     let settings = settings();
-    if !settings.on || raw::option::<i32>(fd, libc::SOL_SOCKET, libc::SO_TYPE) != Ok(libc::SOCK_STREAM) {
+    if !settings.on
+        || raw::option::<i32>(fd, libc::SOL_SOCKET, libc::SO_TYPE) != Ok(libc::SOCK_STREAM)
+    {
         return None;
     }
     let family = raw::option::<i32>(fd, libc::SOL_SOCKET, libc::SO_DOMAIN).ok()?;
     let is_unix = family == libc::AF_UNIX;
-    let tcp = || raw::option::<i32>(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
+    let tcp =
+        || raw::option::<i32>(fd, libc::SOL_SOCKET, libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP);
     let is_tcp = matches!(family, libc::AF_INET | libc::AF_INET6) && tcp();
     if !is_unix && !is_tcp {
         return None;
@@ -262,13 +265,18 @@ impl Talk {
         if self.edges.load(Ordering::Acquire) != 0 {
             self.way(arena, place, false).store(way::EDGES, 1);
         }
-        arena.word(Arena::pair_offset(place.pair) + pair::JOINED[place.side]).store(1, Ordering::Release);
+        arena
+            .word(Arena::pair_offset(place.pair) + pair::JOINED[place.side])
+            .store(1, Ordering::Release);
         let _ = self.phase.compare_exchange(FRESH, JOINED, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// Whether a process of the other end knows of the pair: else everything is the kernel's, in one call.
     pub(super) fn has_company(&self, arena: &'static Arena, place: Place) -> bool {
-        arena.word(Arena::pair_offset(place.pair) + pair::JOINED[1 - place.side]).load(Ordering::Acquire) != 0
+        arena
+            .word(Arena::pair_offset(place.pair) + pair::JOINED[1 - place.side])
+            .load(Ordering::Acquire)
+            != 0
     }
 
     /// Says that every receive of this end goes through the engine, where none is in the kernel without it.
@@ -330,13 +338,21 @@ impl Talk {
     }
 
     #[cold]
-    fn first_turn(&self, fd: RawFd, arena: &'static Arena, place: Place, way: &Way, now: &Settings) -> bool {
+    fn first_turn(
+        &self,
+        fd: RawFd,
+        arena: &'static Arena,
+        place: Place,
+        way: &Way,
+        now: &Settings,
+    ) -> bool {
         // Everything that was sent has been received by the other socket, and read from it.
         if raw::ask(fd, libc::TIOCOUTQ) != Ok(0) {
             return false;
         }
         if !self.is_unix() {
-            let unread = Address::of(fd, libc::AF_INET).and_then(|own| diag::look_up(&own.turned()));
+            let unread =
+                Address::of(fd, libc::AF_INET).and_then(|own| diag::look_up(&own.turned()));
             if unread.map(|found| found.unread) != Ok(0) || !self.calm(fd, way) {
                 return false;
             }
@@ -360,7 +376,9 @@ impl Talk {
         if raw::option::<i32>(fd, libc::IPPROTO_TCP, libc::TCP_CORK) != Ok(0) {
             return false;
         }
-        let Ok(nodelay) = raw::option::<i32>(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) else { return false };
+        let Ok(nodelay) = raw::option::<i32>(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) else {
+            return false;
+        };
         way.store(way::LATENCY[0], u64::from(nodelay != 0));
         way.store(way::LATENCY[1], 0);
         nodelay != 0 || raw::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).is_ok()

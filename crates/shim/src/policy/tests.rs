@@ -4,7 +4,9 @@ use super::*;
 fn an_empty_line_allows_everything() {
     let policy = Policy::read("").unwrap();
     assert!(
-        policy.allows_program("redis-server", 0) && policy.allows_ports(1, 2) && policy.allows_path(None)
+        policy.allows_program("redis-server", 0)
+            && policy.allows_ports(1, 2)
+            && policy.allows_path(None)
     );
     assert!(!policy.asks_for_names());
     assert_eq!(policy.settings, Settings::default());
@@ -12,9 +14,10 @@ fn an_empty_line_allows_everything() {
 
 #[test]
 fn rules_that_allow_exclude_the_rest_and_rules_that_deny_come_first() {
-    let policy =
-        Policy::read("ports=6379,8000-8999 !ports=8080 programs=redis,nginx !users=5 paths=/run/,@a")
-            .unwrap();
+    let policy = Policy::read(
+        "ports=6379,8000-8999 !ports=8080 programs=redis,nginx !users=5 paths=/run/,@a",
+    )
+    .unwrap();
     assert!(policy.allows_ports(6379, 50_000) && policy.allows_ports(50_000, 8999));
     assert!(!policy.allows_ports(50_000, 50_001) && !policy.allows_ports(8080, 6379));
     assert!(policy.allows_program("redis", 0) && !policy.allows_program("redis", 5));
@@ -37,9 +40,17 @@ fn settings_are_taken_and_nonsense_is_named() {
     };
     assert_eq!(policy.settings, wanted);
     assert!(!policy.refuse_uring);
-    for bad in
-        ["ring=65", "ring=32", "spin=-1", "on=yes", "ports=9-1", "ports=x", "users=root", "what=1", "word"]
-    {
+    for bad in [
+        "ring=65",
+        "ring=32",
+        "spin=-1",
+        "on=yes",
+        "ports=9-1",
+        "ports=x",
+        "users=root",
+        "what=1",
+        "word",
+    ] {
         assert_eq!(Policy::read(bad).unwrap_err(), BadWord(bad), "{bad}");
     }
 }

@@ -24,8 +24,9 @@ impl End {
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let part = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         let flags = libc::MSG_NOSIGNAL;
-        let outcome =
-            self.talk.map_or(Outcome::Kernel, |talk| talk.send(self.fd.as_raw_fd(), &[part], flags));
+        let outcome = self
+            .talk
+            .map_or(Outcome::Kernel, |talk| talk.send(self.fd.as_raw_fd(), &[part], flags));
         match outcome {
             Outcome::Done(sent) => Ok(sent),
             Outcome::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
@@ -38,8 +39,9 @@ impl End {
 
     pub fn receive(&self, bytes: &mut [u8], flags: i32) -> io::Result<usize> {
         let part = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() };
-        let outcome =
-            self.talk.map_or(Outcome::Kernel, |talk| talk.receive(self.fd.as_raw_fd(), &[part], flags));
+        let outcome = self
+            .talk
+            .map_or(Outcome::Kernel, |talk| talk.receive(self.fd.as_raw_fd(), &[part], flags));
         match outcome {
             Outcome::Done(got) => Ok(got),
             Outcome::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
@@ -93,7 +95,8 @@ pub struct Dice(pub u64);
 
 impl Dice {
     pub fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         usize::try_from(self.0 >> 33).unwrap() % below
     }
 

@@ -46,7 +46,12 @@ impl Plan {
 
     fn encode(self) -> String {
         let Self { unix, ring_bytes, always_token, spin_ns, engine } = self;
-        format!("{} {ring_bytes} {} {spin_ns} {}", u8::from(unix), u8::from(always_token), u8::from(engine))
+        format!(
+            "{} {ring_bytes} {} {spin_ns} {}",
+            u8::from(unix),
+            u8::from(always_token),
+            u8::from(engine)
+        )
     }
 
     fn decode(text: &str) -> Self {
@@ -110,7 +115,8 @@ fn field(plan: Plan, job: &str) -> (Field, End) {
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
-    let fd = if plan.unix { unix.accept().unwrap().0.into() } else { tcp.accept().unwrap().0.into() };
+    let fd =
+        if plan.unix { unix.accept().unwrap().0.into() } else { tcp.accept().unwrap().0.into() };
     (Field { home: base, partner: Some(partner) }, End::new(fd, plan.engine))
 }
 
@@ -202,13 +208,15 @@ fn streams_of_random_pieces_arrive_as_they_were_sent() {
         return;
     }
     for plan in PLANS {
-        let before = [Count::RingBytes, Count::KernelBytes, Count::Tokens, Count::Overflows].map(count::read);
+        let before = [Count::RingBytes, Count::KernelBytes, Count::Tokens, Count::Overflows]
+            .map(count::read);
         let began = Instant::now();
         let (mut field, end) = field(plan, "streams");
         streams(&end, 0, bytes());
         drop(end);
         assert!(field.partner.take().unwrap().wait().unwrap().success(), "{plan:?}");
-        let after = [Count::RingBytes, Count::KernelBytes, Count::Tokens, Count::Overflows].map(count::read);
+        let after = [Count::RingBytes, Count::KernelBytes, Count::Tokens, Count::Overflows]
+            .map(count::read);
         let [ring, kernel, tokens, overflows] = [0, 1, 2, 3].map(|at| after[at] - before[at]);
         println!(
             "{plan:?}: ring {ring} kernel {kernel} tokens {tokens} overflows {overflows} {:?}",

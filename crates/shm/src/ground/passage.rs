@@ -87,20 +87,37 @@ impl Ground {
     }
 
     /// Where a range is that this process may access and does not use.
-    fn clear(&self, ranges: &Ranges, offset: u64, bytes: usize, write: bool) -> Option<NonNull<u8>> {
+    fn clear(
+        &self,
+        ranges: &Ranges,
+        offset: u64,
+        bytes: usize,
+        write: bool,
+    ) -> Option<NonNull<u8>> {
         let (at, end) = self.usable(ranges, offset, bytes, write)?;
         // Tracts do not overlap unless they are the same: the last that begins before the end comes first.
-        let mut over = ranges.taken.range(..end).rev().take_while(|(start, taken)| *start + taken.bytes > at);
+        let mut over =
+            ranges.taken.range(..end).rev().take_while(|(start, taken)| *start + taken.bytes > at);
         let in_use = over.any(|(_, taken)| write || taken.readers == 0);
         // SAFETY: inside the mapping.
         (!in_use).then(|| unsafe { self.mapping.start().add(at) })
     }
 
     /// Beginning and end of a range that lies inside and is not forbidden.
-    fn usable(&self, ranges: &Ranges, offset: u64, bytes: usize, write: bool) -> Option<(usize, usize)> {
+    fn usable(
+        &self,
+        ranges: &Ranges,
+        offset: u64,
+        bytes: usize,
+        write: bool,
+    ) -> Option<(usize, usize)> {
         let at = usize::try_from(offset).ok()?;
         let end = at.checked_add(bytes).filter(|end| *end <= self.mapping.bytes())?;
-        let over = ranges.forbidden.range(..end).next_back().is_some_and(|(start, bytes)| start + bytes > at);
+        let over = ranges
+            .forbidden
+            .range(..end)
+            .next_back()
+            .is_some_and(|(start, bytes)| start + bytes > at);
         (!over && (!write || self.is_writable())).then_some((at, end))
     }
 }
@@ -146,7 +163,8 @@ mod tests {
         }
         assert!(ground.copy_out(16384, &Room::from(&mut got[..])), "it is only read");
         assert!(
-            ground.copy_in(4096 - 64, &Bytes::from(&got[..])) && ground.copy_in(8192, &Bytes::from(&got[..]))
+            ground.copy_in(4096 - 64, &Bytes::from(&got[..]))
+                && ground.copy_in(8192, &Bytes::from(&got[..]))
         );
         drop((writes, reads));
         ground.take(4096, 4096, true).unwrap().protect().map_err(|(_, errno)| errno).unwrap();
@@ -158,13 +176,19 @@ mod tests {
     fn what_is_only_read_is_not_written_and_what_is_not_sure_is_not_followed() {
         let ground = ground(0x6100_3000_0000, false);
         let mut got = [7; 64];
-        assert!(!ground.copy_in(0, &Bytes::from(&got[..])) && !ground.copy_across(0, &ground, 64, 64));
+        assert!(
+            !ground.copy_in(0, &Bytes::from(&got[..])) && !ground.copy_across(0, &ground, 64, 64)
+        );
         assert!(ground.copy_out(0, &Room::from(&mut got[..])));
         assert!(!ground.copy_out(0, &m3ipc_sys::lent_room(8, 64)));
         let inside = m3ipc_sys::lent_bytes(0x6100_3000_0000 + 100, 64);
         assert!(ground.assure_bytes(&inside).is_some_and(|bytes| bytes.is_sure()));
         assert!(ground.assure_bytes(&m3ipc_sys::lent_bytes(0x6100_3000_0000 - 1, 64)).is_none());
-        assert!(ground.assure_bytes(&m3ipc_sys::lent_bytes(0x6100_3000_0000 + BYTES as u64 - 63, 64)).is_none());
+        assert!(
+            ground
+                .assure_bytes(&m3ipc_sys::lent_bytes(0x6100_3000_0000 + BYTES as u64 - 63, 64))
+                .is_none()
+        );
         assert!(ground.assure_room(&mut m3ipc_sys::lent_room(0x6100_3000_0000, 64)).is_none());
     }
 }

@@ -7,8 +7,8 @@
 use super::{Stream, WAIT, own};
 use crate::error::SockError;
 use core::sync::atomic::Ordering;
-use m3ipc_sys::Errno;
 use m3ipc::{Address, AreaError, Block, Code, Endpoint, Given, Plain, Unsent};
+use m3ipc_sys::Errno;
 
 /// What is in front of a name.
 const MARK: [u8; 8] = *b"m3block\n";
@@ -42,7 +42,9 @@ impl Stream {
         frame[MARK.len()..].copy_from_slice(&given.name());
         match self.send_whole(&frame) {
             Ok(()) => Ok(given),
-            Err(errno) => Err(Unsent { error: errno.into(), block: endpoint.take_back_given(&given) }),
+            Err(errno) => {
+                Err(Unsent { error: errno.into(), block: endpoint.take_back_given(&given) })
+            }
         }
     }
 
@@ -59,10 +61,14 @@ impl Stream {
         if !self.receive_whole(&mut frame)? {
             return Ok(None);
         }
-        let name: Option<&[u8; NAME_BYTES]> = frame.strip_prefix(&MARK).and_then(|name| name.try_into().ok());
+        let name: Option<&[u8; NAME_BYTES]> =
+            frame.strip_prefix(&MARK).and_then(|name| name.try_into().ok());
         let Some(name) = name else {
             let _ = self.judge::<()>(Err(Errno::PROTO));
-            return Err(SockError::new(Errno::PROTO, "a block was asked for and something else came"));
+            return Err(SockError::new(
+                Errno::PROTO,
+                "a block was asked for and something else came",
+            ));
         };
         let accepted = endpoint.accept_given(from, name).map_err(of_area);
         if let Err(error) = &accepted {
@@ -74,7 +80,8 @@ impl Stream {
     /// The endpoint of the process at the other end, whose number the kernel told the daemon.
     fn endpoint_there(&self, endpoint: &mut Endpoint) -> Result<Address, SockError> {
         if self.is_nonblocking() {
-            let why = "blocks are sent and received by streams that wait; set_nonblocking(false) first";
+            let why =
+                "blocks are sent and received by streams that wait; set_nonblocking(false) first";
             return Err(SockError::new(Errno::INVAL, why));
         }
         self.check_here()?;

@@ -286,7 +286,10 @@ impl Drop for Stream {
         }
         let receiving = self.receiving.get_mut().unwrap_or_else(PoisonError::into_inner);
         receiving.end(connection);
-        self.sending.get_mut().unwrap_or_else(PoisonError::into_inner).end(usize::from(connection.seat.slot));
+        self.sending
+            .get_mut()
+            .unwrap_or_else(PoisonError::into_inner)
+            .end(usize::from(connection.seat.slot));
         connection.party.closed(&connection.seat);
     }
 }

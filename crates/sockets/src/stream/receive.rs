@@ -115,7 +115,12 @@ impl Receiving {
     }
 
     #[inline]
-    fn at_hand(&mut self, connection: &Connection, bytes: &mut [u8], peek: bool) -> Result<usize, Errno> {
+    fn at_hand(
+        &mut self,
+        connection: &Connection,
+        bytes: &mut [u8],
+        peek: bool,
+    ) -> Result<usize, Errno> {
         let due = match self.due {
             Some(due) => due,
             None if peek => return self.ring.pull(bytes, u64::MAX, true),

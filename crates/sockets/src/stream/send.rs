@@ -46,7 +46,12 @@ impl Sending {
     }
 
     /// Sends as much as there is room for; all of it where the call may wait.
-    pub(super) fn put(&mut self, connection: &Connection, bytes: &[u8], wait: bool) -> Result<usize, Errno> {
+    pub(super) fn put(
+        &mut self,
+        connection: &Connection,
+        bytes: &[u8],
+        wait: bool,
+    ) -> Result<usize, Errno> {
         let mut done = 0;
         while done < bytes.len() {
             match self.put_some(connection, &bytes[done..], wait) {
@@ -62,7 +67,12 @@ impl Sending {
     }
 
     #[inline]
-    fn put_some(&mut self, connection: &Connection, bytes: &[u8], wait: bool) -> Result<usize, Errno> {
+    fn put_some(
+        &mut self,
+        connection: &Connection,
+        bytes: &[u8],
+        wait: bool,
+    ) -> Result<usize, Errno> {
         if self.owed > 0 {
             let part = &bytes[..bytes.len().min(self.owed)];
             let sent = send_bytes(&connection.socket, &[], part, wait)?;
@@ -132,7 +142,11 @@ impl Sending {
         }
         self.checked_ticks = now;
         // What exactly is wrong the socket says to who uses it.
-        if m3ipc_sys::has_hung_up(&connection.socket)? { self.ring_bell(connection) } else { Ok(()) }
+        if m3ipc_sys::has_hung_up(&connection.socket)? {
+            self.ring_bell(connection)
+        } else {
+            Ok(())
+        }
     }
 
     /// Looks for room for as long as a sleep would cost; `true` where there is some.
@@ -156,7 +170,12 @@ impl Sending {
         Ok(found)
     }
 
-    fn overflow(&mut self, connection: &Connection, bytes: &[u8], wait: bool) -> Result<usize, Errno> {
+    fn overflow(
+        &mut self,
+        connection: &Connection,
+        bytes: &[u8],
+        wait: bool,
+    ) -> Result<usize, Errno> {
         let body = &bytes[..bytes.len().min(BODY_MAX_BYTES)];
         let (count, behind) = (low_half(body.len() as u64), low_half(self.ring.tail()));
         let head = Record::Bytes { count, behind }.encode();

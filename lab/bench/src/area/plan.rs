@@ -22,8 +22,11 @@ pub const WARM_NS: u64 = 2 * MS;
 /// All tables that the arguments ask for.
 #[must_use]
 pub fn tables(args: &BenchArgs, cpus: &Cpus) -> Vec<Table> {
-    let attach: &[usize] =
-        if args.quick { &[1 << 20, 16 << 20] } else { &[64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20] };
+    let attach: &[usize] = if args.quick {
+        &[1 << 20, 16 << 20]
+    } else {
+        &[64 << 10, 1 << 20, 16 << 20, 64 << 20, 256 << 20]
+    };
     let hand: &[usize] = if args.quick {
         &[4 << 10, 1 << 20]
     } else {
@@ -63,7 +66,8 @@ fn table(args: &BenchArgs, cpus: &Cpus, test: Test, sizes: &[usize], title: &str
     let cells = |&bytes: &usize| -> Vec<Cell> {
         let shape = Shape { test, bytes, span_ns };
         let fits = |way: &&dyn way::Way| {
-            way.test() == test && args.lets(&[test.name(), way.name(), placement.name(), way.wait().name()])
+            way.test() == test
+                && args.lets(&[test.name(), way.name(), placement.name(), way.wait().name()])
         };
         way::all().into_iter().filter(fits).map(|way| Cell { way, shape, placement }).collect()
     };

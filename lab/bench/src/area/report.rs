@@ -44,7 +44,8 @@ pub fn run(
     for cells in &plan.sizes {
         let found = turns.take(plan.test.name(), cells, rounds, progress, results);
         let measured = cells.iter().zip(&found).filter(|(_, rounds)| !rounds.is_empty());
-        let mut rows: Vec<Row> = measured.map(|(cell, rounds)| Row::of(&subject(cell), rounds)).collect();
+        let mut rows: Vec<Row> =
+            measured.map(|(cell, rounds)| Row::of(&subject(cell), rounds)).collect();
         results.rows.extend_from_slice(&rows);
         rows.sort_by(|a, b| a.trip_ns().total_cmp(&b.trip_ns()));
         show(&mut table, plan.test, &rows);
@@ -121,7 +122,11 @@ fn in_room(room: u64, life: &Life, results: &mut Results) -> String {
         };
         for sample in &course.samples {
             let at = sample.operation;
-            results.counts.push(count(format!("free after {at}"), sample.free_bytes as f64, "bytes"));
+            results.counts.push(count(
+                format!("free after {at}"),
+                sample.free_bytes as f64,
+                "bytes",
+            ));
             results.counts.push(count(
                 format!("largest run after {at}"),
                 sample.largest_bytes as f64,
@@ -139,7 +144,8 @@ fn draw(life: &Life, place: &str, courses: &[Course; 2]) -> String {
     let [with, without] = courses;
     let every = with.samples.len().div_ceil(LINES).max(1);
     let pairs = with.samples.iter().zip(&without.samples).skip(every - 1).step_by(every);
-    let bar = |share: f64| "#".repeat(usize::try_from(crate::stats::whole(share * BAR)).unwrap_or(0));
+    let bar =
+        |share: f64| "#".repeat(usize::try_from(crate::stats::whole(share * BAR)).unwrap_or(0));
     for (with, without) in pairs {
         let percent = |share: f64| format!("{:.0} %", share * 100.0);
         let padded = |share: f64| format!("{:<30}", bar(share));

@@ -89,7 +89,8 @@ pub fn live(pool: &mut dyn Pool, life: &Life, seed: u64) -> Course {
     let every = (life.operations / life.samples.max(1)).max(1);
     let (mut operation, mut taken) = (0, 0);
     while operation < life.operations {
-        let dead = deaths.first_key_value().filter(|(when, _)| when.0 <= taken).map(|(&when, _)| when);
+        let dead =
+            deaths.first_key_value().filter(|(when, _)| when.0 <= taken).map(|(&when, _)| when);
         if let Some(block) = dead.and_then(|when| deaths.remove(&when)) {
             pool.give(block.0, block.1);
         } else {

@@ -56,8 +56,9 @@ pub fn bars(title: &str, mut rows: Vec<&Row>, with_rate: bool) -> Markup {
     }
     rows.sort_by(|a, b| rows::ns(a).total_cmp(&rows::ns(b)));
     let p99 = |row: &Row| row.record.p99_ns as f64;
-    let ends =
-        rows.iter().flat_map(|row| [rows::ns(row), p99(row), row.spread_ns.0 as f64, row.spread_ns.1 as f64]);
+    let ends = rows
+        .iter()
+        .flat_map(|row| [rows::ns(row), p99(row), row.spread_ns.0 as f64, row.spread_ns.1 as f64]);
     let scale = Scale::of(ends);
     let floor = rows::fastest(rows.iter().copied(), Family::Floor);
     let ticks = scale.ticks();

@@ -10,7 +10,8 @@ pub fn time(ns: f64) -> String {
 #[must_use]
 pub fn time_tick(ns: f64) -> String {
     let units = [(1e9, "s"), (1e6, "ms"), (1e3, "\u{b5}s")];
-    let (unit, name) = units.into_iter().find(|(unit, _)| ns >= 0.999 * unit).unwrap_or((1.0, "ns"));
+    let (unit, name) =
+        units.into_iter().find(|(unit, _)| ns >= 0.999 * unit).unwrap_or((1.0, "ns"));
     format!("{}\u{a0}{name}", short(ns / unit))
 }
 
@@ -62,7 +63,8 @@ pub fn bytes(bytes: f64) -> String {
         small if small < 1_024 => format!("{small}\u{a0}B"),
         large => {
             let units = [(1_u64 << 30, "GB"), (1 << 20, "MB"), (1 << 10, "KB")];
-            let (unit, name) = units.into_iter().find(|(unit, _)| large >= *unit).unwrap_or((1, "B"));
+            let (unit, name) =
+                units.into_iter().find(|(unit, _)| large >= *unit).unwrap_or((1, "B"));
             let value = large as f64 / unit as f64;
             if value.fract() == 0.0 {
                 format!("{value:.0}\u{a0}{name}")
@@ -111,7 +113,10 @@ mod tests {
         assert_eq!(time(12_345.0), "12.3\u{a0}\u{b5}s");
         assert_eq!([3.25, 32.46, 314.2].map(ratio), ["3.25", "32.5", "314"]);
         assert_eq!([64.0, 4_096.0, 1_536.0].map(bytes), ["64\u{a0}B", "4\u{a0}KB", "1.5\u{a0}KB"]);
-        assert_eq!([0.05, 4.0, 12.34].map(gb_per_s), ["50.0\u{a0}MB/s", "4.00\u{a0}GB/s", "12.3\u{a0}GB/s"]);
+        assert_eq!(
+            [0.05, 4.0, 12.34].map(gb_per_s),
+            ["50.0\u{a0}MB/s", "4.00\u{a0}GB/s", "12.3\u{a0}GB/s"]
+        );
     }
 
     #[test]

@@ -15,7 +15,8 @@ const SCRIPT: &str = include_str!("page.js");
 pub fn page(output: &Output, json: &Path) -> String {
     let results = output.results();
     let chapters = chapters::all(output, &results);
-    let command = output.run.as_ref().map_or("m3 bench all --json FILE", |run| run.command.as_str());
+    let command =
+        output.run.as_ref().map_or("m3 bench all --json FILE", |run| run.command.as_str());
     let markup = html! {
         (DOCTYPE)
         html lang="en" {

@@ -116,7 +116,9 @@ impl Plot<'_> {
             .lines
             .iter()
             .filter(|line| line.points.last().is_some_and(|point| point.0 >= self.xs().1))
-            .filter_map(|line| Some((line.name.clone(), line.class.clone(), up(line.points.last()?.1))))
+            .filter_map(|line| {
+                Some((line.name.clone(), line.class.clone(), up(line.points.last()?.1)))
+            })
             .collect();
         names.sort_by(|a, b| a.2.total_cmp(&b.2));
         let mut least = top;
@@ -134,8 +136,9 @@ impl Plot<'_> {
 
     fn values(&self, of: impl Fn(&(f64, f64, String)) -> f64) -> (f64, f64) {
         let values = self.lines.iter().flat_map(|line| line.points.iter().map(&of));
-        values
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)))
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+            (low.min(value), high.max(value))
+        })
     }
 
     fn xs(&self) -> (f64, f64) {
@@ -144,14 +147,19 @@ impl Plot<'_> {
 
     fn ys(&self) -> (f64, f64) {
         let (low, high) = self.values(|point| point.1);
-        if self.is_log { (low / 1.3, high * 1.3) } else { (0.0, if high > 0.0 { high * 1.05 } else { 1.0 }) }
+        if self.is_log {
+            (low / 1.3, high * 1.3)
+        } else {
+            (0.0, if high > 0.0 { high * 1.05 } else { 1.0 })
+        }
     }
 
     fn ticks_across(&self, most: usize, (_, high): (f64, f64)) -> Vec<f64> {
         if !self.is_log {
             return even(high);
         }
-        let mut all: Vec<f64> = self.lines.iter().flat_map(|line| line.points.iter().map(|p| p.0)).collect();
+        let mut all: Vec<f64> =
+            self.lines.iter().flat_map(|line| line.points.iter().map(|p| p.0)).collect();
         all.sort_by(f64::total_cmp);
         all.dedup();
         let step = all.len().div_ceil(most).max(1);
@@ -174,7 +182,8 @@ impl Plot<'_> {
 fn even(high: f64) -> Vec<f64> {
     let raw = high / 5.0;
     let decade = 10_f64.powf(raw.log10().floor());
-    let step = [1.0, 2.0, 5.0, 10.0].into_iter().map(|s| s * decade).find(|s| *s >= raw).unwrap_or(raw);
+    let step =
+        [1.0, 2.0, 5.0, 10.0].into_iter().map(|s| s * decade).find(|s| *s >= raw).unwrap_or(raw);
     let number = (high / step).floor();
     (0..=6).map(f64::from).filter(|n| *n <= number).map(|n| n * step).collect()
 }
@@ -193,13 +202,15 @@ mod tests {
     }
 
     fn line(name: &str, values: &[f64]) -> Line {
-        let points = values.iter().zip(1..).map(|(&v, n)| (f64::from(n), v, format!("{name}{n}"))).collect();
+        let points =
+            values.iter().zip(1..).map(|(&v, n)| (f64::from(n), v, format!("{name}{n}"))).collect();
         Line { name: name.into(), class: "k0".into(), points }
     }
 
     #[test]
     fn each_point_is_drawn_once_a_drawing_and_names_where_it_comes_from() {
-        let text = plot(vec![line("a", &[1.0, 10.0]), line("b", &[2.0, 20.0])]).figure().into_string();
+        let text =
+            plot(vec![line("a", &[1.0, 10.0]), line("b", &[2.0, 20.0])]).figure().into_string();
         assert_eq!(text.matches("<circle").count(), 8);
         assert_eq!(text.matches("data-f=\"a1\"").count(), 2);
         assert_eq!(text.matches("<button").count(), 2);
@@ -207,7 +218,8 @@ mod tests {
 
     #[test]
     fn names_do_not_overlap() {
-        let lines = (0..9).map(|n| line(&format!("n{n}"), &[5.0, 5.0 + f64::from(n) / 100.0])).collect();
+        let lines =
+            (0..9).map(|n| line(&format!("n{n}"), &[5.0, 5.0 + f64::from(n) / 100.0])).collect();
         let plot = plot(lines);
         let names = plot.names(&|value| 300.0 - value);
         assert!(names.windows(2).all(|two| two[1].2 - two[0].2 >= NAME_STEP - 0.2), "{names:?}");

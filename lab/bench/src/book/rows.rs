@@ -101,11 +101,15 @@ pub fn class(row: &Row) -> String {
         Family::Ours => "ours".into(),
         Family::Floor => "floor".into(),
         Family::Peer => {
-            format!("p{}", name.bytes().fold(0_u32, |sum, byte| (sum * 31 + u32::from(byte)) % 997) % 5)
+            format!(
+                "p{}",
+                name.bytes().fold(0_u32, |sum, byte| (sum * 31 + u32::from(byte)) % 997) % 5
+            )
         }
         Family::Kernel => {
             let number = KERNEL.iter().position(|known| *known == name);
-            let other = || name.bytes().fold(0_usize, |sum, byte| (sum * 31 + usize::from(byte)) % 997) % 8;
+            let other =
+                || name.bytes().fold(0_usize, |sum, byte| (sum * 31 + usize::from(byte)) % 997) % 8;
             format!("k{}", number.unwrap_or_else(other))
         }
     }

@@ -83,7 +83,10 @@ impl State {
             return other(format!("of version {}", run.version));
         }
         if (&output.machine.cpu, &output.machine.kernel) != (&machine.cpu, &machine.kernel) {
-            return other(format!("of another machine ({}, {})", output.machine.cpu, output.machine.kernel));
+            return other(format!(
+                "of another machine ({}, {})",
+                output.machine.cpu, output.machine.kernel
+            ));
         }
         run.resumed += 1;
         Ok(Self { path, output })

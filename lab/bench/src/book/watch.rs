@@ -57,7 +57,8 @@ fn ticks() -> Ticks {
 /// The first line: user, nice, system, idle, iowait, irq, softirq, steal.
 fn parse(stat: &str) -> Ticks {
     let line = stat.lines().next().unwrap_or_default();
-    let fields: Vec<u64> = line.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
+    let fields: Vec<u64> =
+        line.split_whitespace().skip(1).map(|field| field.parse().unwrap_or(0)).collect();
     let at = |number: usize| fields.get(number).copied().unwrap_or(0);
     Ticks { busy: at(0) + at(1) + at(2) + at(5) + at(6), stolen: at(7) }
 }

@@ -41,7 +41,10 @@ pub fn least_p(a: usize, b: usize) -> f64 {
 /// (0.95): the median of all ratios between one of `b` and one of `a`. `None` where either is empty or not positive.
 #[must_use]
 pub fn ratio(a: &[f64], b: &[f64], level: f64) -> Option<(f64, f64, f64)> {
-    if a.is_empty() || b.is_empty() || a.iter().chain(b).any(|&value| value.is_nan() || value <= 0.0) {
+    if a.is_empty()
+        || b.is_empty()
+        || a.iter().chain(b).any(|&value| value.is_nan() || value <= 0.0)
+    {
         return None;
     }
     let mut ratios: Vec<f64> = b.iter().flat_map(|b| a.iter().map(move |a| b / a)).collect();
@@ -113,7 +116,8 @@ fn above(z: f64) -> f64 {
     let t = 1.0 / (1.0 + 0.327_591_1 * x);
     let series = t
         * (0.254_829_592
-            + t * (-0.284_496_736 + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
+            + t * (-0.284_496_736
+                + t * (1.421_413_741 + t * (-1.453_152_027 + t * 1.061_405_429))));
     let tail = series * (-x * x).exp() / 2.0;
     if z < 0.0 { 1.0 - tail } else { tail }
 }

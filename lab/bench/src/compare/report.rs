@@ -6,7 +6,11 @@ use crate::report::{Table, size, time};
 
 /// A table with a row for each comparison, and what they come to.
 #[must_use]
-pub fn text(args: &CompareArgs, (before, after): (&Machine, &Machine), rows: &[Compared]) -> String {
+pub fn text(
+    args: &CompareArgs,
+    (before, after): (&Machine, &Machine),
+    rows: &[Compared],
+) -> String {
     let mut table = Table::new(&[
         "test",
         "mechanism",
@@ -23,7 +27,8 @@ pub fn text(args: &CompareArgs, (before, after): (&Machine, &Machine), rows: &[C
     for row in rows {
         let record = &row.row.record;
         let (middle, low, high) = row.ratio;
-        let figure = |value| if row.reference.is_some() { format!("{value:.3} x") } else { time(value) };
+        let figure =
+            |value| if row.reference.is_some() { format!("{value:.3} x") } else { time(value) };
         table.row(vec![
             format!("{} {}", record.test, record.placement),
             format!("{} ({})", record.mechanism, record.wait),

@@ -5,7 +5,15 @@ use crate::record::Subject;
 
 fn args(all: bool, absolute: bool) -> CompareArgs {
     let path = PathBuf::new;
-    CompareArgs { before: path(), after: path(), part: 5.0, level: 0.05, only: vec![], all, absolute }
+    CompareArgs {
+        before: path(),
+        after: path(),
+        part: 5.0,
+        level: 0.05,
+        only: vec![],
+        all,
+        absolute,
+    }
 }
 
 /// A row whose rounds take these times.
@@ -19,7 +27,10 @@ fn row(mechanism: &str, family: Family, times_ns: &[u64]) -> Row {
         })
         .collect();
     let (placement, wait) = (Placement::TwoCpus, Wait::Block);
-    Row::of(&Subject { test: "ipc2", mechanism, family, placement, wait, bytes: 48, pairs: 1 }, &rounds)
+    Row::of(
+        &Subject { test: "ipc2", mechanism, family, placement, wait, bytes: 48, pairs: 1 },
+        &rounds,
+    )
 }
 
 fn run_of(ours: &[u64], floor: &[u64]) -> Results {
@@ -36,7 +47,8 @@ fn times(factor: f64) -> Vec<u64> {
 #[test]
 fn a_slow_down_beyond_the_part_is_found_and_a_smaller_one_is_borne() {
     let before = run_of(&STEADY, &STEADY);
-    let verdict = |factor| compare(&args(false, false), &before, &run_of(&times(factor), &STEADY))[0].verdict;
+    let verdict =
+        |factor| compare(&args(false, false), &before, &run_of(&times(factor), &STEADY))[0].verdict;
     assert_eq!(verdict(1.2), Verdict::Slower);
     assert_eq!(verdict(1.03), Verdict::Same);
     assert_eq!(verdict(0.8), Verdict::Faster);
@@ -51,7 +63,10 @@ fn a_slower_machine_is_no_slower_m3ipc() {
     let absolute = compare(&args(false, true), &before, &after);
     assert_eq!(absolute[0].verdict, Verdict::Slower);
     let (middle, low, high) = absolute[0].ratio;
-    assert!(low <= middle && middle <= high && (middle - 1.5).abs() < 0.02, "{low} {middle} {high}");
+    assert!(
+        low <= middle && middle <= high && (middle - 1.5).abs() < 0.02,
+        "{low} {middle} {high}"
+    );
 }
 
 #[test]

@@ -33,7 +33,9 @@ impl Buffer {
     /// Where it is too small for its two numbers.
     pub fn new(bytes: usize, skew: usize) -> Result<Self, Error> {
         if bytes < LEAST_BYTES {
-            return Err(Error::Usage(format!("a block has at least {LEAST_BYTES} bytes, not {bytes}")));
+            return Err(Error::Usage(format!(
+                "a block has at least {LEAST_BYTES} bytes, not {bytes}"
+            )));
         }
         let mut memory = vec![0_u8; bytes + skew + PAGE_BYTES];
         // Freshly zeroed memory has no pages yet.
@@ -103,7 +105,12 @@ pub fn number(block: &[u8]) -> Result<u64, Error> {
     if first == last {
         Ok(first)
     } else {
-        Err(Error::Payload { trip: first, word: block.len() / NUMBER - 1, got: !last, wanted: !first })
+        Err(Error::Payload {
+            trip: first,
+            word: block.len() / NUMBER - 1,
+            got: !last,
+            wanted: !first,
+        })
     }
 }
 

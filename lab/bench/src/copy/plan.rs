@@ -29,11 +29,13 @@ const SAME_CPU_BYTES: usize = 64 << 10;
 pub fn tests(args: &BenchArgs, cpus: &Cpus) -> Vec<Table> {
     use Placement::{SameCpu, TwoCpus};
     let mut tables = vec![];
-    let mut add =
-        |kind, aligned, placement, sizes: &[usize]| tables.push(table(args, kind, aligned, placement, sizes));
+    let mut add = |kind, aligned, placement, sizes: &[usize]| {
+        tables.push(table(args, kind, aligned, placement, sizes))
+    };
     let sizes: &[usize] = if args.quick { &FEW_SIZES } else { &SIZES };
     let few: &[usize] = if args.quick { &FEW_SIZES[1..2] } else { &FEW_SIZES };
-    let small: Vec<usize> = sizes.iter().copied().filter(|&bytes| bytes <= SAME_CPU_BYTES).collect();
+    let small: Vec<usize> =
+        sizes.iter().copied().filter(|&bytes| bytes <= SAME_CPU_BYTES).collect();
     let across = if cpus.second.is_some() { TwoCpus } else { SameCpu };
     add(Kind::Copy1, true, across, sizes);
     add(Kind::Copy1, false, across, if args.quick { few } else { sizes });
@@ -47,7 +49,13 @@ pub fn tests(args: &BenchArgs, cpus: &Cpus) -> Vec<Table> {
     tables
 }
 
-fn table(args: &BenchArgs, kind: Kind, aligned: bool, placement: Placement, sizes: &[usize]) -> Table {
+fn table(
+    args: &BenchArgs,
+    kind: Kind,
+    aligned: bool,
+    placement: Placement,
+    sizes: &[usize],
+) -> Table {
     let span_ns = args.millis.unwrap_or(if args.quick { 8 } else { 40 }) * MS;
     let cells = |&bytes: &usize| -> Vec<Cell> {
         let shape = Shape { kind, bytes, aligned, span_ns };

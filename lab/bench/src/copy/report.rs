@@ -42,7 +42,8 @@ pub fn run(
         let Some(test) = cells.first().map(|cell| cell.shape.test()) else { continue };
         let found = turns.take(test, cells, rounds, progress, results);
         let measured = cells.iter().zip(&found).filter(|(_, rounds)| !rounds.is_empty());
-        let mut rows: Vec<Row> = measured.map(|(cell, rounds)| Row::of(&subject(cell), rounds)).collect();
+        let mut rows: Vec<Row> =
+            measured.map(|(cell, rounds)| Row::of(&subject(cell), rounds)).collect();
         results.rows.extend_from_slice(&rows);
         rows.sort_by(|a, b| copy_ns(a).total_cmp(&copy_ns(b)));
         show(&mut table, &rows);
@@ -85,7 +86,8 @@ pub fn is_of_blocks(test: &str) -> bool {
 fn show(table: &mut Table, rows: &[Row]) {
     let named = |name: &str| rows.iter().find(|row| row.record.mechanism == name).map(copy_ns);
     let ours = rows.iter().find(|row| row.family == Family::Ours).map(copy_ns);
-    let ratio = |of: f64, to: Option<f64>| to.map_or_else(|| "-".into(), |to| format!("{:.2}", of / to));
+    let ratio =
+        |of: f64, to: Option<f64>| to.map_or_else(|| "-".into(), |to| format!("{:.2}", of / to));
     for row in rows {
         let record = &row.record;
         table.row(vec![

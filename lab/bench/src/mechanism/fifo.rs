@@ -47,7 +47,8 @@ impl Mechanism for Fifo {
 fn create() -> Result<(OwnedFd, OwnedFd), Error> {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-    let path: PathBuf = std::env::temp_dir().join(format!("m3-bench-{}-{number}.fifo", std::process::id()));
+    let path: PathBuf =
+        std::env::temp_dir().join(format!("m3-bench-{}-{number}.fifo", std::process::id()));
     mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).map_err(Error::os("mkfifo"))?;
     let ends = open_both(&path);
     unlink(&path).map_err(Error::os("unlink of a FIFO"))?;

@@ -90,7 +90,8 @@ pub fn find(asked: &[String]) -> Result<Found, Error> {
     let offers = match list(&driver) {
         Ok(offers) => offers,
         Err(error) => {
-            found.skipped = skip(format!("{} does not say what it has: {error}; {BUILD}", driver.display()));
+            found.skipped =
+                skip(format!("{} does not say what it has: {error}; {BUILD}", driver.display()));
             return Ok(found);
         }
     };
@@ -101,7 +102,9 @@ pub fn find(asked: &[String]) -> Result<Found, Error> {
                 found.mechanisms.extend(mechanisms.iter().map(|offered| leak(offered, &driver)));
             }
             Some(Offer { missing: Some(why), .. }) => found.skipped.push(format!("{name}: {why}")),
-            None => found.skipped.push(format!("{name}: {} was built without it; {BUILD}", driver.display())),
+            None => found
+                .skipped
+                .push(format!("{name}: {} was built without it; {BUILD}", driver.display())),
         }
     }
     Ok(found)
@@ -122,7 +125,8 @@ fn driver() -> Option<PathBuf> {
 }
 
 fn list(driver: &Path) -> Result<Vec<Offer>, Error> {
-    let output = Command::new(driver).arg(LIST_ARGUMENT).output().map_err(Error::os("start the driver"))?;
+    let output =
+        Command::new(driver).arg(LIST_ARGUMENT).output().map_err(Error::os("start the driver"))?;
     serde_json::from_slice(&output.stdout).map_err(Error::json("the driver's list"))
 }
 
@@ -201,6 +205,8 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_refused_and_what_is_missing_is_skipped_by_name() {
         assert!(matches!(find(&["carrier-pigeon".into()]), Err(Error::Usage(_))));
-        assert!(find(&[]).is_ok_and(|found| found.mechanisms.is_empty() && found.skipped.is_empty()));
+        assert!(
+            find(&[]).is_ok_and(|found| found.mechanisms.is_empty() && found.skipped.is_empty())
+        );
     }
 }

@@ -46,10 +46,12 @@ fn create() -> Result<OwnedFd, Error> {
         .expect("a formatted number holds no zero byte");
     let bytes = i64::try_from(MESSAGE_BYTES).unwrap_or(i64::MAX);
     queues::posix_create(&name, 4, bytes).map_err(|error| match error.raw_os_error() {
-        Some(libc::ENOSYS | libc::ENOSPC | libc::EMFILE | libc::EACCES | libc::EPERM) => Error::Unavailable {
-            why: format!("the kernel gives no POSIX message queue: {error}"),
-            next: "look at /proc/sys/fs/mqueue/queues_max and ulimit -q",
-        },
+        Some(libc::ENOSYS | libc::ENOSPC | libc::EMFILE | libc::EACCES | libc::EPERM) => {
+            Error::Unavailable {
+                why: format!("the kernel gives no POSIX message queue: {error}"),
+                next: "look at /proc/sys/fs/mqueue/queues_max and ulimit -q",
+            }
+        }
         _ => Error::Os { what: "mq_open", source: error },
     })
 }
@@ -67,8 +69,11 @@ impl Queues {
 
     #[inline]
     fn put(&self, message: &Message) -> Result<(), Error> {
-        queues::posix_send(&self.output, &message.bytes()[..self.bytes])
-            .map_err(Error::os::<io::Error>("mq_send"))
+        queues::posix_send(&self.output, &message.bytes()[..self.bytes]).map_err(Error::os::<
+            io::Error,
+        >(
+            "mq_send"
+        ))
     }
 
     #[inline]

@@ -112,7 +112,12 @@ struct Letters {
 }
 
 impl Letters {
-    fn new(inherited: &Inherited, run: &Run, input: libc::c_long, out: libc::c_long) -> Result<Self, Error> {
+    fn new(
+        inherited: &Inherited,
+        run: &Run,
+        input: libc::c_long,
+        out: libc::c_long,
+    ) -> Result<Self, Error> {
         let name = inherited.names.first().map_or("", String::as_str);
         let letter = Letter { kind: out, words: [0; 6] };
         Ok(Self { queue: parse(name)?, input, letter, bytes: run.bytes(), out })
@@ -130,7 +135,11 @@ impl Letters {
         let length = queues::system_v_receive(self.queue, self.input, &mut self.letter)
             .map_err(Error::os("msgrcv"))?;
         message.words = self.letter.words;
-        if length == self.bytes { Ok(()) } else { Err(Error::Usage(format!("msgrcv gave {length} bytes"))) }
+        if length == self.bytes {
+            Ok(())
+        } else {
+            Err(Error::Usage(format!("msgrcv gave {length} bytes")))
+        }
     }
 }
 

@@ -21,17 +21,22 @@ impl Mechanism for Tcp {
     }
 
     fn open(&self, _: &Site) -> Result<Transport, Error> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| Error::Unavailable {
-            why: format!("TCP cannot listen on 127.0.0.1: {error}"),
-            next: "bring the loopback device up (ip link set lo up)",
-        })?;
+        let listener =
+            TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| Error::Unavailable {
+                why: format!("TCP cannot listen on 127.0.0.1: {error}"),
+                next: "bring the loopback device up (ip link set lo up)",
+            })?;
         let address = listener.local_addr().map_err(Error::os("getsockname"))?;
         let client = TcpStream::connect(address).map_err(Error::os("connect to 127.0.0.1"))?;
         let (server, _) = listener.accept().map_err(Error::os("accept on 127.0.0.1"))?;
         for side in [&client, &server] {
             side.set_nodelay(true).map_err(Error::os("set TCP_NODELAY"))?;
         }
-        Ok(Transport { client: vec![client.into()], server: vec![server.into()], ..Transport::default() })
+        Ok(Transport {
+            client: vec![client.into()],
+            server: vec![server.into()],
+            ..Transport::default()
+        })
     }
 
     fn client(&self, inherited: Inherited, run: &Run) -> Result<Report, Error> {

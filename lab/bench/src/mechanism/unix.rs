@@ -58,7 +58,7 @@ impl Mechanism for Seqpacket {
 }
 
 fn connected(kind: SocketType) -> Result<Transport, Error> {
-    let (client, server) =
-        socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None).map_err(Error::os("socketpair"))?;
+    let (client, server) = socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None)
+        .map_err(Error::os("socketpair"))?;
     Ok(Transport { client: vec![client], server: vec![server], ..Transport::default() })
 }

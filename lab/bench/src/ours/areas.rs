@@ -7,7 +7,9 @@
 //! area-pool   pool       blocks of an area
 //! ```
 
-use m3ipc::{Address, Area, AreaConfig, Block, Endpoint, Kind, Message, Pages, Source, Strategy, Timeout};
+use m3ipc::{
+    Address, Area, AreaConfig, Block, Endpoint, Kind, Message, Pages, Source, Strategy, Timeout,
+};
 
 use super::m3ipc::{OpenVm, Place, told};
 use crate::area::way::Way;
@@ -58,7 +60,12 @@ fn bound(inherited: &Inherited, strategy: Strategy) -> Result<(Place, Endpoint),
 }
 
 fn number_in(message: &Message) -> u32 {
-    u32::from_ne_bytes([message.payload[0], message.payload[1], message.payload[2], message.payload[3]])
+    u32::from_ne_bytes([
+        message.payload[0],
+        message.payload[1],
+        message.payload[2],
+        message.payload[3],
+    ])
 }
 
 fn with_number(kind: i32, number: u32) -> Message {
@@ -105,7 +112,8 @@ impl Way for Attached {
     fn client(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
         let (place, mut endpoint) = bound(&inherited, Strategy::Adaptive)?;
         let server = place.server(&mut endpoint)?;
-        let answer = endpoint.sendrec(server, &Message::new(WHERE)).map_err(told("ask for the area"))?;
+        let answer =
+            endpoint.sendrec(server, &Message::new(WHERE)).map_err(told("ask for the area"))?;
         let (id, bytes) = (number_in(&answer), shape.bytes as u64);
         let attach = |endpoint: &mut Endpoint| {
             let area = endpoint.attach_area(id).map_err(told("attach"))?;
@@ -114,8 +122,9 @@ impl Way for Attached {
         };
         let area = attach(&mut endpoint)?;
         check(&mut endpoint, server, shape)?;
-        let detach =
-            |endpoint: &mut Endpoint, area: Area| endpoint.detach_area(&area).map_err(told("detach"));
+        let detach = |endpoint: &mut Endpoint, area: Area| {
+            endpoint.detach_area(&area).map_err(told("detach"))
+        };
         detach(&mut endpoint, area)?;
         let report = time_attaches(run, shape, &mut endpoint, attach, detach)?;
         endpoint.sendrec(server, &Message::new(BYE)).map_err(told("end the server"))?;
@@ -125,8 +134,9 @@ impl Way for Attached {
     fn server(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
         let (place, mut endpoint) = bound(&inherited, Strategy::Adaptive)?;
         let bytes = shape.bytes as u64;
-        let area =
-            endpoint.create_area(&AreaConfig::vm(bytes).pages(self.pages)).map_err(told("make an area"))?;
+        let area = endpoint
+            .create_area(&AreaConfig::vm(bytes).pages(self.pages))
+            .map_err(told("make an area"))?;
         let mut block = endpoint.allocate(&area, bytes, Kind::Long).map_err(told("allocate"))?;
         let content = block.write().map_err(told("write a block"))?;
         content.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
@@ -140,7 +150,9 @@ impl Way for Attached {
                     .map_err(told("share a block"))?;
                 continue;
             }
-            endpoint.send(request.source, &with_number(WHERE, area.id())).map_err(told("answer"))?;
+            endpoint
+                .send(request.source, &with_number(WHERE, area.id()))
+                .map_err(told("answer"))?;
             if request.m_type == BYE {
                 return Ok(Report::default());
             }
@@ -163,7 +175,11 @@ fn check(endpoint: &mut Endpoint, server: Address, shape: &Shape) -> Result<(), 
     let block = endpoint.take_block().map_err(told("take the block"))?.ok_or(Error::PeerGone)?;
     let seen: u64 = block.iter().step_by(PAGE_BYTES).map(|&byte| u64::from(byte)).sum();
     let wanted = (shape.bytes / PAGE_BYTES) as u64;
-    if seen == wanted { Ok(()) } else { Err(Error::Payload { trip: 0, word: 0, got: seen, wanted }) }
+    if seen == wanted {
+        Ok(())
+    } else {
+        Err(Error::Payload { trip: 0, word: 0, got: seen, wanted })
+    }
 }
 
 /// A block goes there and back; or a message alone.
@@ -269,14 +285,25 @@ impl Requester for Giver {
         self.endpoint
             .sendrec_block(self.server, &message, block, Timeout::Never)
             .map_err(told("hand a block over"))?;
-        let back = self.endpoint.take_block().map_err(told("take the block back"))?.ok_or(Error::PeerGone)?;
+        let back = self
+            .endpoint
+            .take_block()
+            .map_err(told("take the block back"))?
+            .ok_or(Error::PeerGone)?;
         let got = buffer::number(&back)?;
         self.block = Some(back);
-        if got == !trip { Ok(()) } else { Err(Error::Payload { trip, word: 0, got, wanted: !trip }) }
+        if got == !trip {
+            Ok(())
+        } else {
+            Err(Error::Payload { trip, word: 0, got, wanted: !trip })
+        }
     }
 
     fn finish(&mut self) -> Result<(), Error> {
-        self.endpoint.sendrec(self.server, &Message::new(BYE)).map(drop).map_err(told("end the server"))
+        self.endpoint
+            .sendrec(self.server, &Message::new(BYE))
+            .map(drop)
+            .map_err(told("end the server"))
     }
 }
 
@@ -305,7 +332,8 @@ impl Way for Pool {
     fn client(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
         let (_place, mut endpoint) = bound(&inherited, Strategy::Adaptive)?;
         let limit_bytes = shape.bytes.max(4096) as u64 * 1_000 * POOL_FACTOR;
-        let area = endpoint.create_area(&AreaConfig::vm(limit_bytes)).map_err(told("make an area"))?;
+        let area =
+            endpoint.create_area(&AreaConfig::vm(limit_bytes)).map_err(told("make an area"))?;
         let take = |bytes: usize, old: Option<Block>| {
             drop(old);
             endpoint.allocate(&area, bytes as u64, Kind::Short).map_err(told("allocate"))

@@ -10,8 +10,8 @@
 //! ```
 
 use m3ipc::{
-    Address, Area, AreaConfig, Audience, Block, CopyError, Endpoint, Grant, Kind as Lasts, Location, Message,
-    Rights, Source, Strategy, Timeout,
+    Address, Area, AreaConfig, Audience, Block, CopyError, Endpoint, Grant, Kind as Lasts,
+    Location, Message, Rights, Source, Strategy, Timeout,
 };
 
 use super::m3ipc::{OpenVm, Place, told};
@@ -77,11 +77,17 @@ impl Memory {
     fn shared(endpoint: &mut Endpoint, bytes: usize, skew: usize) -> Result<(Self, u32), Error> {
         // Room for the requester's block, too.
         let limit_bytes = 2 * bytes as u64 + AREA_ROOM_BYTES;
-        let area = endpoint.create_area(&AreaConfig::vm(limit_bytes)).map_err(told("make an area"))?;
+        let area =
+            endpoint.create_area(&AreaConfig::vm(limit_bytes)).map_err(told("make an area"))?;
         Ok((Self::within(endpoint, &area, bytes, skew)?, area.id()))
     }
 
-    fn within(endpoint: &mut Endpoint, area: &Area, bytes: usize, skew: usize) -> Result<Self, Error> {
+    fn within(
+        endpoint: &mut Endpoint,
+        area: &Area,
+        bytes: usize,
+        skew: usize,
+    ) -> Result<Self, Error> {
         let whole = (bytes + skew) as u64;
         let block = endpoint.allocate_pages(area, whole, Lasts::Short).map_err(told("allocate"))?;
         Ok(Self::Shared(block, skew..skew + bytes))
@@ -177,10 +183,20 @@ impl Vcopy {
     }
 
     /// Waits in receive for as long as others copy, and does what they ask for.
-    fn party(&self, inherited: &Inherited, run: &Run, bytes: usize, skew: usize) -> Result<Report, Error> {
+    fn party(
+        &self,
+        inherited: &Inherited,
+        run: &Run,
+        bytes: usize,
+        skew: usize,
+    ) -> Result<Report, Error> {
         let place = Place::new(inherited)?;
         let mut endpoint = place.vm.bind_any().map_err(told("bind"))?;
-        endpoint.set_strategy(if self.wait == Wait::Block { Strategy::Block } else { Strategy::Adaptive });
+        endpoint.set_strategy(if self.wait == Wait::Block {
+            Strategy::Block
+        } else {
+            Strategy::Adaptive
+        });
         let (mut memory, mut place_of) = self.memory(&mut endpoint, bytes, skew)?;
         let content = memory.content(&mut endpoint)?;
         buffer::fill(content);
@@ -234,7 +250,9 @@ fn words_of(message: &Message) -> [u64; 4] {
 fn at_first(mut copy: impl FnMut() -> Result<(), CopyError>) -> Result<(), Error> {
     for _ in 0..TRIES {
         match copy() {
-            Err(CopyError::NotBlocked(_)) => std::thread::sleep(std::time::Duration::from_micros(100)),
+            Err(CopyError::NotBlocked(_)) => {
+                std::thread::sleep(std::time::Duration::from_micros(100))
+            }
             done => return done.map_err(told("the first copy")),
         }
     }
@@ -251,7 +269,8 @@ impl Party {
     /// A party, and the area that its block is of, attached here.
     fn meet(endpoint: &mut Endpoint, name: &str, by: By) -> Result<(Self, Option<Area>), Error> {
         let address = endpoint.wait_name(name, Timeout::Never).map_err(told("wait for a party"))?;
-        let answer = endpoint.sendrec(address, &Message::new(WHERE)).map_err(told("ask a party"))?;
+        let answer =
+            endpoint.sendrec(address, &Message::new(WHERE)).map_err(told("ask a party"))?;
         let [at, grant, offset, area] = words_of(&answer);
         let location = match by {
             By::Grant => Location::Granted(Grant::from_u64(grant), offset),

@@ -23,7 +23,8 @@ pub fn times(place: &Place, run: &Run, times: u32) -> Result<Report, Error> {
         };
         let request = if last { Message::stop() } else { Message::request(u64::from(number)) };
         let before = monotonic_ns();
-        let told_back = endpoint.sendrec(server, &outward(&request)).map_err(told("first contact"))?;
+        let told_back =
+            endpoint.sendrec(server, &outward(&request)).map_err(told("first contact"))?;
         report.samples.record(monotonic_ns() - before);
         let mut answer = Message::default();
         inward(&told_back, &mut answer);

@@ -38,7 +38,8 @@ impl Threads {
         let work = Arc::new(work);
         let bind = Arc::new(Barrier::new(count as usize + 1));
         for _ in 0..count {
-            let (vm, say, work, bind) = (place.vm.clone(), say.clone(), Arc::clone(&work), Arc::clone(&bind));
+            let (vm, say, work, bind) =
+                (place.vm.clone(), say.clone(), Arc::clone(&work), Arc::clone(&bind));
             let body = move || {
                 std::hint::black_box([0_u8; TOUCHED_BYTES]);
                 bind.wait();
@@ -47,7 +48,8 @@ impl Threads {
                     Ok(endpoint) => work(endpoint, &say),
                     Err(_) => Ok(()),
                 };
-                let word = endpoint.as_ref().map(drop).map_err(|error| Error::Usage(error.to_string()));
+                let word =
+                    endpoint.as_ref().map(drop).map_err(|error| Error::Usage(error.to_string()));
                 let _ = say.send(word.and(done));
                 loop {
                     thread::park();
@@ -71,7 +73,8 @@ impl Threads {
 fn trip(endpoint: &mut Endpoint, server: Address, number: u64, bytes: usize) -> Word {
     let request = Message::request(number);
     let mut answer = Message::default();
-    let told = endpoint.sendrec(server, &outward(&request)).map_err(told("an idle client's trip"))?;
+    let told =
+        endpoint.sendrec(server, &outward(&request)).map_err(told("an idle client's trip"))?;
     inward(&told, &mut answer);
     answer.check_answer(&request, bytes)
 }
@@ -85,7 +88,8 @@ pub fn clients(place: &Place, run: &Run, clients: u32) -> Result<Report, Error> 
     let bytes = run.bytes();
     trip(&mut first, server, 1, bytes)?;
     let others = clients.saturating_sub(1);
-    let (threads, bind) = Threads::start(place, others, move |endpoint, _| trip(endpoint, server, 2, bytes))?;
+    let (threads, bind) =
+        Threads::start(place, others, move |endpoint, _| trip(endpoint, server, 2, bytes))?;
     let before = raw::resident_bytes();
     bind.wait();
     threads.join()?;

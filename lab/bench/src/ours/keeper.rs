@@ -89,7 +89,9 @@ impl Keeper {
             .map_err(Error::os("start the keeper of a node"))?;
         let mut line = String::new();
         if let Some(output) = child.stdout.take() {
-            BufReader::new(output).read_line(&mut line).map_err(Error::os("hear the keeper of a node"))?;
+            BufReader::new(output)
+                .read_line(&mut line)
+                .map_err(Error::os("hear the keeper of a node"))?;
         }
         let keeper = Self { child, directory };
         match line.trim() {
@@ -115,7 +117,10 @@ impl Keeper {
             }
         };
         println!();
-        std::io::stdin().lock().read_to_end(&mut Vec::new()).map_err(Error::os("wait for the end"))?;
+        std::io::stdin()
+            .lock()
+            .read_to_end(&mut Vec::new())
+            .map_err(Error::os("wait for the end"))?;
         node.end().map_err(told("end the node"))?;
         // The daemon answers before it leaves; gone is it when its directory is.
         let directory: PathBuf = inherited.names.iter().collect();

@@ -51,8 +51,9 @@ impl Mechanism for M3ipc {
         let directory = keeper::directory(site)?;
         let open = OpenVm::new(&directory)?;
         let names = |pair: usize| open.names(&format!("server-{pair}"));
-        let mut transports: Vec<Transport> =
-            (0..pairs).map(|pair| Transport { names: names(pair), ..Transport::default() }).collect();
+        let mut transports: Vec<Transport> = (0..pairs)
+            .map(|pair| Transport { names: names(pair), ..Transport::default() })
+            .collect();
         if let Some(last) = transports.last_mut() {
             last.keep.push(Box::new(open));
         }
@@ -184,7 +185,8 @@ impl Place {
             return Err(Error::Usage("a peer of m3ipc is told directory, VM and server".into()));
         };
         let id = vm.parse().map_err(|_| Error::Usage(format!("{vm:?} is no VM id")))?;
-        let mut node = Node::find(directory.as_ref()).map_err(told("reach the node of this run"))?;
+        let mut node =
+            Node::find(directory.as_ref()).map_err(told("reach the node of this run"))?;
         let vm = node.vm(id).map_err(told("find the VM"))?;
         Ok(Self { directory: directory.into(), vm, name: name.clone() })
     }
@@ -217,7 +219,11 @@ fn ended(error: impl std::error::Error, died: bool) -> Error {
     if died { Error::PeerGone } else { Error::Usage(error.to_string()) }
 }
 
-fn call(endpoint: &mut Endpoint, server: Address, request: &Message) -> Result<m3ipc::Message, Error> {
+fn call(
+    endpoint: &mut Endpoint,
+    server: Address,
+    request: &Message,
+) -> Result<m3ipc::Message, Error> {
     endpoint.sendrec(server, &outward(request)).map_err(|error| {
         use m3ipc::SendRecError as E;
         let died = matches!(error, E::DiedBefore(_) | E::DiedAfter(_) | E::Nobody(_));

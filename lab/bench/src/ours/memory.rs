@@ -42,7 +42,11 @@ pub fn measure(mechanism: &dyn Mechanism, site: &Site) -> Result<Memory, Error> 
     let transport = one(mechanism.open_many(site, 1)?)?;
     let mut crew = Crew::new(GRACE_NS);
     for _ in 0..2 {
-        crew.start(site, job(mechanism, Side::Idle, Task::Mesh { endpoints: MESH }, &transport), vec![])?;
+        crew.start(
+            site,
+            job(mechanism, Side::Idle, Task::Mesh { endpoints: MESH }, &transport),
+            vec![],
+        )?;
         crew.ready()?;
     }
     let mut node = Node::find(&keeper::directory(site)?).map_err(told("reach the node"))?;
@@ -110,7 +114,8 @@ fn resident_bytes(pid: i32) -> Result<u64, Error> {
     let status = read(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kib.map(|kib| kib * 1024).ok_or_else(|| Error::Usage(format!("/proc/{pid}/status has no VmRSS")))
+    kib.map(|kib| kib * 1024)
+        .ok_or_else(|| Error::Usage(format!("/proc/{pid}/status has no VmRSS")))
 }
 
 /// CPU time of a process of one thread.

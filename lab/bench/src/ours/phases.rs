@@ -138,12 +138,18 @@ impl Client {
         let answer = match self.block.take() {
             Some(block) => {
                 let message = Message::new(0);
-                let sent = self.endpoint.sendrec_block(self.server, &message, block, Timeout::Never);
+                let sent =
+                    self.endpoint.sendrec_block(self.server, &message, block, Timeout::Never);
                 sent.map_err(told("hand a block over"))?
             }
             None if self.carries == Carries::Long => {
-                let answered =
-                    self.endpoint.sendrec_long(self.server, &message, long, &mut self.room, Timeout::Never);
+                let answered = self.endpoint.sendrec_long(
+                    self.server,
+                    &message,
+                    long,
+                    &mut self.room,
+                    Timeout::Never,
+                );
                 answered.map_err(told("sendrec"))?.0
             }
             None => self.endpoint.sendrec(self.server, &message).map_err(told("sendrec"))?,
@@ -153,7 +159,12 @@ impl Client {
         Ok(ticks)
     }
 
-    fn check(&mut self, trip: u64, request: &payload::Message, answer: &Message) -> Result<(), Error> {
+    fn check(
+        &mut self,
+        trip: u64,
+        request: &payload::Message,
+        answer: &Message,
+    ) -> Result<(), Error> {
         let got = match self.carries {
             Carries::Block => {
                 let back = self.endpoint.take_block().map_err(told("take the block back"))?;
@@ -252,7 +263,8 @@ pub fn server(inherited: &Inherited, run: &Run, shape: &Shape) -> Result<Report,
                 answered.map_err(told("hand a block back"))?;
             }
             (_, Carries::Vcopy) => {
-                let copied = endpoint.copy_from(from, number_in(&request), &mut room[..shape.bytes]);
+                let copied =
+                    endpoint.copy_from(from, number_in(&request), &mut room[..shape.bytes]);
                 copied.map_err(told("vcopy"))?;
                 let number = u64::from_ne_bytes(room[..8].try_into().unwrap_or_default());
                 endpoint.send(from, &with_number(0, number)).map_err(told("answer"))?;

@@ -36,8 +36,12 @@ pub fn drive(job: &Job, end: impl ClientEnd, start_ns: u64) -> Result<Report, Er
     }
     let per_trip_ns = (monotonic_ns() - warm_start) / (talk.trips - warm_from);
 
-    let window =
-        Window { start_ns: monotonic_ns(), span_ns, limit: limit.unwrap_or(u64::MAX), first: talk.trips };
+    let window = Window {
+        start_ns: monotonic_ns(),
+        span_ns,
+        limit: limit.unwrap_or(u64::MAX),
+        first: talk.trips,
+    };
     match pace_ns {
         Some(pace_ns) => talk.paced(job.clock, cost_ns, pace_ns, &window, &mut report)?,
         None => {
@@ -127,7 +131,9 @@ impl<E: ClientEnd> Talk<E> {
                 ticks.push(now - last);
                 last = now;
             }
-            ticks.iter().for_each(|&ticks| report.samples.record(clock.ns(ticks).saturating_sub(cost_ns)));
+            ticks
+                .iter()
+                .for_each(|&ticks| report.samples.record(clock.ns(ticks).saturating_sub(cost_ns)));
 
             self.trip()?;
             let start = clock.now();

@@ -60,7 +60,12 @@ pub fn middle(cuts: &[Cut]) -> Cut {
 
 /// One row of parts.
 #[must_use]
-pub fn times(cuts: &[Cut], load: &Load, cost: Cost, can_cut: impl Fn(Part) -> bool) -> Vec<PhaseTime> {
+pub fn times(
+    cuts: &[Cut],
+    load: &Load,
+    cost: Cost,
+    can_cut: impl Fn(Part) -> bool,
+) -> Vec<PhaseTime> {
     let stamped = middle(cuts);
     Part::ALL
         .iter()
@@ -68,8 +73,9 @@ pub fn times(cuts: &[Cut], load: &Load, cost: Cost, can_cut: impl Fn(Part) -> bo
             let at = part as usize;
             let mut all: Vec<f64> = cuts.iter().map(|cut| cut[at]).collect();
             all.sort_by(f64::total_cmp);
-            let at_percent =
-                |percent: usize| all.get(all.len().saturating_sub(1) * percent / 100).copied().unwrap_or(0.0);
+            let at_percent = |percent: usize| {
+                all.get(all.len().saturating_sub(1) * percent / 100).copied().unwrap_or(0.0)
+            };
             PhaseTime {
                 phase: part.phase().into(),
                 part: part.what().into(),

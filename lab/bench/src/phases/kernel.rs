@@ -56,7 +56,9 @@ enum End {
 impl End {
     fn new(run: &Run, mut inherited: Inherited) -> Result<Self, Error> {
         Ok(match run.job().mechanism.as_str() {
-            "futex" => Self::Futex { page: Page::map(&inherited.take()?)?, side: run.job().side, seen: 0 },
+            "futex" => {
+                Self::Futex { page: Page::map(&inherited.take()?)?, side: run.job().side, seen: 0 }
+            }
             "pipe" => Self::Bytes { input: inherited.take()?, output: inherited.take()? },
             _ => {
                 let input = inherited.take()?;
@@ -96,7 +98,12 @@ impl End {
 
     /// Takes the next message, and stamps when this side ran again and when it had it.
     #[inline]
-    fn take(&mut self, message: &mut Message, now: impl Fn() -> u64, at: &mut Stamps) -> Result<(), Error> {
+    fn take(
+        &mut self,
+        message: &mut Message,
+        now: impl Fn() -> u64,
+        at: &mut Stamps,
+    ) -> Result<(), Error> {
         match self {
             Self::Bytes { input, .. } => {
                 let mut got = 0;
@@ -116,7 +123,8 @@ impl End {
                     if value != *seen {
                         *seen = value;
                         let number = u64::from(value.wrapping_sub(1));
-                        *message = if value == STOP { Message::stop() } else { Message::request(number) };
+                        *message =
+                            if value == STOP { Message::stop() } else { Message::request(number) };
                         break;
                     }
                     match wait(word, Flags::empty(), value, None) {
@@ -241,7 +249,10 @@ fn server(run: &Run, mut end: End) -> Result<Report, Error> {
 #[must_use]
 pub fn cuts(client: &[Stamps], server: &[Stamps]) -> Vec<[u64; PARTS]> {
     let theirs: HashMap<u64, &Stamps> = server.iter().map(|at| (at[0], at)).collect();
-    client.iter().filter_map(|ours| theirs.get(&ours[0]).map(|theirs| of_trip(ours, theirs))).collect()
+    client
+        .iter()
+        .filter_map(|ours| theirs.get(&ours[0]).map(|theirs| of_trip(ours, theirs)))
+        .collect()
 }
 
 fn of_trip(client: &Stamps, server: &Stamps) -> [u64; PARTS] {
@@ -251,7 +262,8 @@ fn of_trip(client: &Stamps, server: &Stamps) -> [u64; PARTS] {
         let [.., ran, came, done] = *taker;
         // Who is awake may have the message before the giver's call returns.
         let gave = gave.min(came);
-        let mut add = |part: Part, from: u64, to: u64| cut[part as usize] += to.saturating_sub(from);
+        let mut add =
+            |part: Part, from: u64, to: u64| cut[part as usize] += to.saturating_sub(from);
         add(Part::Prepare, begun, ready);
         add(Part::Deliver, ready, gave);
         if woke != 0 && ran > gave && ran <= came {

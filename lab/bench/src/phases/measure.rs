@@ -44,7 +44,8 @@ impl Costs {
     /// Where there is no memory for a ring.
     pub fn find() -> Result<Self, Error> {
         let scale = StampScale::calibrate(CALIBRATE_NS);
-        let cost = m3ipc::trace::cost(true).map_err(Error::os("a ring to measure the cost of stamps"))?;
+        let cost =
+            m3ipc::trace::cost(true).map_err(Error::os("a ring to measure the cost of stamps"))?;
         Ok(Self {
             scale,
             ours: Cost { stamp_ns: scale.ns(1) * cost.stamp, record_ns: scale.ns(1) * cost.record },
@@ -130,23 +131,28 @@ pub fn rounds(
 
 /// What a cell is called.
 pub fn name(cell: &Cell) -> String {
-    let variant = cell
-        .experiment
-        .map_or(String::new(), |(experiment, variant)| format!(", {} by {variant}", experiment.name()));
+    let variant = cell.experiment.map_or(String::new(), |(experiment, variant)| {
+        format!(", {} by {variant}", experiment.name())
+    });
     let Cell { mechanism, shape, placement, wait, .. } = cell;
     format!("{mechanism} {} ({placement}, {wait}{variant})", shape.carries.name())
 }
 
 /// One run of both sides, in which blocks of trips with stamps and without take turns.
 fn one_round(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Taken, Error> {
-    let mut trips =
-        if cell.mechanism == OURS { ours(bench, cell, scale)? } else { kernel(bench, cell, scale)? };
+    let mut trips = if cell.mechanism == OURS {
+        ours(bench, cell, scale)?
+    } else {
+        kernel(bench, cell, scale)?
+    };
     // Those of earlier moments have nothing to be compared with.
     let earlier = trips.cuts.len().saturating_sub(STAMPED);
     trips.cuts.drain(..earlier);
     if trips.cuts.len() < TRIPS_LEAST || trips.plain.count() == 0 || trips.stamped.count() == 0 {
         let number = trips.cuts.len();
-        return Err(Error::Usage(format!("only {number} trips were stamped; run with --millis 100")));
+        return Err(Error::Usage(format!(
+            "only {number} trips were stamped; run with --millis 100"
+        )));
     }
     Ok(Taken::new(trips))
 }
@@ -224,7 +230,8 @@ fn kernel(bench: &Bench, cell: &Cell, scale: StampScale) -> Result<Trips, Error>
     crew.ready()?;
     crew.go(0, monotonic_ns() + WARM_NS)?;
     crew.finish(WARM_NS + cell.shape.span_ns, &[0, 1])?;
-    let (server, client) = (crew.report(0).ok_or(Error::PeerGone)?, crew.report(1).ok_or(Error::PeerGone)?);
+    let (server, client) =
+        (crew.report(0).ok_or(Error::PeerGone)?, crew.report(1).ok_or(Error::PeerGone)?);
     let cuts = kernel::cuts(&client.stamps, &server.stamps);
     let cuts = cuts.into_iter().map(|cut| cut.map(|ticks| scale.ns(ticks))).collect();
     Ok(Trips { plain: client.samples.clone(), stamped: client.stamped.clone(), cuts })
@@ -275,7 +282,8 @@ impl Found {
         };
         let alone_ns = alone.total(&load);
         // A stamp and a record of the client lie half before its first moment and half after its last: in no phase.
-        let outside_ns = if cell.mechanism == OURS { alone.stamp_ns + alone.record_ns } else { 0.0 };
+        let outside_ns =
+            if cell.mechanism == OURS { alone.stamp_ns + alone.record_ns } else { 0.0 };
         let cost_of = |taken: &Taken| taken.cost_ns() - outside_ns;
         let cost_ns = median(self.taken.iter().map(cost_of)).unwrap_or(alone_ns).max(0.0);
         // In place stamps are dearer or cheaper than by themselves; all alike, as far as can be told.

@@ -18,7 +18,8 @@ const INLINE_BYTES: usize = 40;
 pub fn cells(args: &BenchArgs, cpus: &Cpus) -> Vec<Cell> {
     let span_ns = args.millis.unwrap_or(if args.quick { 40 } else { 120 }) * MS;
     let shape = |carries, bytes| Shape { carries, bytes, span_ns, queued: false };
-    let ours = |shape, placement, wait| Cell { mechanism: OURS, shape, placement, wait, experiment: None };
+    let ours =
+        |shape, placement, wait| Cell { mechanism: OURS, shape, placement, wait, experiment: None };
     let mut cells = vec![];
     if args.experiment.is_none() {
         for (placement, wait) in [
@@ -78,9 +79,10 @@ fn sides(
         Experiment::Sender => {
             [ours(short, two, Wait::Spin), ours(Shape { queued: true, ..short }, two, Wait::Spin)]
         }
-        Experiment::Copy => {
-            [ours(short, two, Wait::Spin), ours(shape(Carries::Long, INLINE_BYTES), two, Wait::Spin)]
-        }
+        Experiment::Copy => [
+            ours(short, two, Wait::Spin),
+            ours(shape(Carries::Long, INLINE_BYTES), two, Wait::Spin),
+        ],
         Experiment::Switch => [ours(short, same, Wait::Adaptive), ours(short, same, Wait::Block)],
     };
     let [first, second] = experiment.variants();
@@ -101,7 +103,9 @@ mod tests {
             cells
                 .iter()
                 .filter(|cell| {
-                    cell.mechanism == OURS && cell.shape.carries == carries && cell.experiment.is_none()
+                    cell.mechanism == OURS
+                        && cell.shape.carries == carries
+                        && cell.experiment.is_none()
                 })
                 .count()
         };

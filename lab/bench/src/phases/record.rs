@@ -145,8 +145,12 @@ impl PhaseRecord {
             (true, "block") => {
                 "giving the block up before the call and taking it back after it is in no phase"
             }
-            (true, _) => "the caller's own work before the first stamp and after the last is in no phase",
-            (false, _) => "trips with stamps and without were not of the same machine; run it again",
+            (true, _) => {
+                "the caller's own work before the first stamp and after the last is in no phase"
+            }
+            (false, _) => {
+                "trips with stamps and without were not of the same machine; run it again"
+            }
         }
     }
 

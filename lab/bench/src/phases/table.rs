@@ -35,17 +35,23 @@ pub fn table(records: &[PhaseRecord], costs: &Costs) -> String {
     }
     let mut text = String::new();
     if records.iter().any(|record| record.experiment.is_none()) {
-        text = format!("\nphases of a round trip, request and answer together\n{}{LEGEND}", table.text());
+        text = format!(
+            "\nphases of a round trip, request and answer together\n{}{LEGEND}",
+            table.text()
+        );
     }
     text += &experiments(records);
     text + &verdict(records, costs)
 }
 
 fn row(record: &PhaseRecord) -> Vec<String> {
-    let shown = |phase: &str| if record.has(phase) { time(record.phase_ns(phase)) } else { "in T5".into() };
+    let shown =
+        |phase: &str| if record.has(phase) { time(record.phase_ns(phase)) } else { "in T5".into() };
     let part = |name: &str| {
         let found = record.phases.iter().find(|time| time.part == name);
-        found.filter(|time| time.cut && time.ns > 0.0).map_or_else(|| "-".into(), |found| time(found.ns))
+        found
+            .filter(|time| time.cut && time.ns > 0.0)
+            .map_or_else(|| "-".into(), |found| time(found.ns))
     };
     vec![
         record.mechanism.clone(),
@@ -78,9 +84,12 @@ phases is from total and stamps. \"in T5\": inside the kernel, where no stamp of
 
 /// What each experiment found: the phase it is about and the whole.
 fn experiments(records: &[PhaseRecord]) -> String {
-    let mut table = Table::new(&["experiment", "choice", "T3", "T4", "T5", "total", "of the other"]);
+    let mut table =
+        Table::new(&["experiment", "choice", "T3", "T4", "T5", "total", "of the other"]);
     let mut found = false;
-    for pair in records.iter().filter(|record| record.experiment.is_some()).collect::<Vec<_>>().chunks(2) {
+    for pair in
+        records.iter().filter(|record| record.experiment.is_some()).collect::<Vec<_>>().chunks(2)
+    {
         let [first, second] = pair else { continue };
         found = true;
         for (record, other) in [(first, second), (second, first)] {

@@ -48,7 +48,10 @@ impl Window {
         let cost_ns = clock.cost_ns();
         for (stamped, ticks) in &self.blocks {
             let to = if *stamped { &mut report.stamped } else { &mut report.samples };
-            ticks.iter().skip(1).for_each(|&ticks| to.record(clock.ns(ticks).saturating_sub(cost_ns)));
+            ticks
+                .iter()
+                .skip(1)
+                .for_each(|&ticks| to.record(clock.ns(ticks).saturating_sub(cost_ns)));
         }
     }
 }

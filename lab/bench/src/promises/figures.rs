@@ -14,7 +14,8 @@ const AWAKE: [Wait; 2] = [Wait::Spin, Wait::Adaptive];
 /// Ours, both sides spinning, against the bounce that took turns with it in the same test.
 pub fn to_bounce(results: &Results, test: &str) -> Option<f64> {
     let ours = ours(results, test, Placement::TwoCpus, 1, &AWAKE[..1])?;
-    let bounce = rows(results, test, Placement::TwoCpus, 1).find(|row| row.record.mechanism == "bounce")?;
+    let bounce =
+        rows(results, test, Placement::TwoCpus, 1).find(|row| row.record.mechanism == "bounce")?;
     Some(ours.trip_ns() / bounce.trip_ns())
 }
 
@@ -41,8 +42,12 @@ pub fn asleep(results: &Results) -> Option<f64> {
 /// The least ratio of messages per second to the kernel's best, over the numbers of
 /// pairs for which each process has a CPU (`fit`), or over the others.
 pub fn pairs(results: &Results, fit: bool) -> Option<f64> {
-    let mut numbers: Vec<u32> =
-        results.rows.iter().filter(|row| row.record.test == "pairs").map(|row| row.record.pairs).collect();
+    let mut numbers: Vec<u32> = results
+        .rows
+        .iter()
+        .filter(|row| row.record.test == "pairs")
+        .map(|row| row.record.pairs)
+        .collect();
     numbers.sort_unstable();
     numbers.dedup();
     let fits = |pairs: u32| usize::try_from(2 * pairs).is_ok_and(|sides| sides <= results.cpus);
@@ -72,13 +77,15 @@ pub fn clients(results: &Results) -> Option<f64> {
 
 /// The worst 99th percentile of ours from kill -9 to the error, over its ways of waiting.
 pub fn death(results: &Results, test: &str) -> Option<f64> {
-    let ours = results.rows.iter().filter(|row| row.record.test == test && row.family == Family::Ours);
+    let ours =
+        results.rows.iter().filter(|row| row.record.test == test && row.family == Family::Ours);
     ours.map(|row| row.record.p99_ns as f64).max_by(f64::total_cmp)
 }
 
 /// The median of ours in a test that has one row.
 pub fn median_of(results: &Results, test: &str) -> Option<f64> {
-    let row = results.rows.iter().find(|row| row.record.test == test && row.family == Family::Ours)?;
+    let row =
+        results.rows.iter().find(|row| row.record.test == test && row.family == Family::Ours)?;
     Some(row.record.p50_ns as f64)
 }
 

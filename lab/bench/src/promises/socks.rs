@@ -26,14 +26,23 @@ pub const PROMISES: [Promise; 8] = [
         )
     }),
     row("S1", "connect of a com-socket / of a Unix stream", Bound::AtMost(2.0), |results| {
-        Some(ns(results, "sock-connect", "com-socket", 1)? / ns(results, "sock-connect", "unix-stream", 1)?)
+        Some(
+            ns(results, "sock-connect", "com-socket", 1)?
+                / ns(results, "sock-connect", "unix-stream", 1)?,
+        )
     }),
     row("S1", "connect to first answer / of a Unix stream", Bound::Stated, |results| {
-        Some(ns(results, "sock-first", "com-socket", 1)? / ns(results, "sock-first", "unix-stream", 1)?)
+        Some(
+            ns(results, "sock-first", "com-socket", 1)?
+                / ns(results, "sock-first", "unix-stream", 1)?,
+        )
     }),
-    row("S2", "rate of a com-socket / Unix stream, 1 to 64 KB, worst", Bound::AtLeast(2.0), |results| {
-        worst(results, "unix-stream")
-    }),
+    row(
+        "S2",
+        "rate of a com-socket / Unix stream, 1 to 64 KB, worst",
+        Bound::AtLeast(2.0),
+        |results| worst(results, "unix-stream"),
+    ),
     row("S2", "rate of a com-socket / Unix stream, 512 KB", Bound::AtLeast(1.2), |results| {
         rate(results, "unix-stream", LARGE_BYTES)
     }),
@@ -68,7 +77,9 @@ fn ns(results: &Results, test: &str, name: &str, bytes: usize) -> Option<f64> {
 
 /// How many times another's rate that of a com-socket is, with messages of this size.
 fn rate(results: &Results, other: &str, bytes: usize) -> Option<f64> {
-    let of = |name| rows(results, "sock-stream", name).find(|row| row.record.bytes == bytes).map(copy_ns);
+    let of = |name| {
+        rows(results, "sock-stream", name).find(|row| row.record.bytes == bytes).map(copy_ns)
+    };
     Some(of(other)? / of("com-socket")?)
 }
 
@@ -90,18 +101,23 @@ mod tests {
     #[test]
     fn the_worst_of_the_sizes_that_are_promised_counts() {
         let stream = |name: &str, bytes, ns: u64| {
-            let mut row = row("sock-stream", name, Family::Kernel, Placement::TwoCpus, Wait::Block, ns);
+            let mut row =
+                row("sock-stream", name, Family::Kernel, Placement::TwoCpus, Wait::Block, ns);
             row.record.bytes = bytes;
             row
         };
         let rows = [(64, 9, 1), (1 << 10, 10, 2), (64 << 10, 30, 10), (512 << 10, 110, 100)]
             .into_iter()
             .flat_map(|(bytes, unix, com)| {
-                [stream("unix-stream", bytes, unix * 1_000), stream("com-socket", bytes, com * 1_000)]
+                [
+                    stream("unix-stream", bytes, unix * 1_000),
+                    stream("com-socket", bytes, com * 1_000),
+                ]
             })
             .collect();
         let results = Results { rows, ..Results::default() };
-        let near = |figure: Option<f64>, wanted: f64| figure.is_some_and(|is| (is - wanted).abs() < 0.01);
+        let near =
+            |figure: Option<f64>, wanted: f64| figure.is_some_and(|is| (is - wanted).abs() < 0.01);
         assert!(near(worst(&results, "unix-stream"), 3.0));
         assert!(near(rate(&results, "unix-stream", LARGE_BYTES), 1.1));
         assert_eq!(rate(&results, "memcpy", LARGE_BYTES), None);

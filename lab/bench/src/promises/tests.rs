@@ -59,7 +59,8 @@ fn without_results_nothing_is_measured_and_nothing_falls_short() {
 fn a_ratio_to_the_bounce_is_of_spin_with_spin() {
     let ours = |wait, ns| two_cpus("ipc2", "m3ipc", Family::Ours, wait, ns);
     let bounce = two_cpus("ipc2", "bounce", Family::Floor, Wait::Spin, 100);
-    let with = |wait, ns| Results { rows: vec![ours(wait, ns), bounce.clone()], ..Results::default() };
+    let with =
+        |wait, ns| Results { rows: vec![ours(wait, ns), bounce.clone()], ..Results::default() };
     assert_eq!(judged(&with(Wait::Spin, 110), 0), (Some(1.1), Verdict::Stretch));
     assert_eq!(judged(&with(Wait::Spin, 140), 0), (Some(1.4), Verdict::Holds));
     assert_eq!(judged(&with(Wait::Spin, 151), 0), (Some(1.51), Verdict::FallsShort));
@@ -145,8 +146,9 @@ fn counts_are_stated_or_bounded() {
         counts: vec![count("instructions", "per trip", 420.0), count("memory", "link", 8_192.0)],
         ..Results::default()
     };
-    let of =
-        |what: &str| PROMISES.iter().find(|promise| promise.what.contains(what)).map(|p| p.judge(&results));
+    let of = |what: &str| {
+        PROMISES.iter().find(|promise| promise.what.contains(what)).map(|p| p.judge(&results))
+    };
     assert_eq!(of("instructions"), Some((Some(420.0), Verdict::Stated)));
     assert_eq!(of("memory of a link"), Some((Some(8_192.0), Verdict::FallsShort)));
 }

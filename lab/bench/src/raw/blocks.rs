@@ -30,7 +30,8 @@ pub fn write_to(to: Remote, from: &[u8]) -> io::Result<()> {
     let local = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
     let remote = libc::iovec { iov_base: to.address as *mut libc::c_void, iov_len: from.len() };
     // SAFETY: `local` is the slice, which this call reads only; the kernel checks the remote range.
-    let done = unsafe { libc::process_vm_writev(to.pid, &raw const local, 1, &raw const remote, 1, 0) };
+    let done =
+        unsafe { libc::process_vm_writev(to.pid, &raw const local, 1, &raw const remote, 1, 0) };
     whole(done, from.len())
 }
 
@@ -42,7 +43,8 @@ pub fn read_from(from: Remote, to: &mut [u8]) -> io::Result<()> {
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: from.address as *mut libc::c_void, iov_len: to.len() };
     // SAFETY: `local` is the slice, which is ours to write; the kernel checks the remote range.
-    let done = unsafe { libc::process_vm_readv(from.pid, &raw const local, 1, &raw const remote, 1, 0) };
+    let done =
+        unsafe { libc::process_vm_readv(from.pid, &raw const local, 1, &raw const remote, 1, 0) };
     whole(done, to.len())
 }
 

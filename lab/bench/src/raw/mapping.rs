@@ -47,7 +47,9 @@ impl Mapping {
         };
         let base = if manner == Manner::PageByPage {
             // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
-            unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE) }
+            unsafe {
+                mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE)
+            }
         } else {
             // SAFETY: as above.
             unsafe { mmap(std::ptr::null_mut(), bytes, rights, flags, file, 0) }

@@ -21,7 +21,8 @@ pub fn posix_create(name: &CStr, depth: i64, bytes: i64) -> io::Result<OwnedFd> 
     shape.mq_msgsize = bytes;
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR;
     // SAFETY: `name` is a C string, mode and attributes are as O_CREAT asks for them.
-    let number = unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, &raw const shape) };
+    let number =
+        unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, &raw const shape) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -41,7 +42,8 @@ pub fn posix_create(name: &CStr, depth: i64, bytes: i64) -> io::Result<OwnedFd> 
 pub fn posix_send(queue: &OwnedFd, message: &[u8]) -> io::Result<()> {
     loop {
         // SAFETY: the buffer is valid for its length.
-        let sent = unsafe { libc::mq_send(queue.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
+        let sent =
+            unsafe { libc::mq_send(queue.as_raw_fd(), message.as_ptr().cast(), message.len(), 0) };
         if sent == 0 {
             return Ok(());
         }

@@ -46,7 +46,12 @@ impl Ready {
         self.control(libc::EPOLL_CTL_DEL, &fd, &mut libc::epoll_event { events: 0, u64: 0 })
     }
 
-    fn control(&self, what: i32, fd: &impl AsFd, event: &mut libc::epoll_event) -> Result<(), Error> {
+    fn control(
+        &self,
+        what: i32,
+        fd: &impl AsFd,
+        event: &mut libc::epoll_event,
+    ) -> Result<(), Error> {
         let fd = fd.as_fd().as_raw_fd();
         // SAFETY: `event` lives for the call, which only reads it.
         match unsafe { libc::epoll_ctl(self.0.as_raw_fd(), what, fd, event) } {
@@ -63,8 +68,9 @@ impl Ready {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize];
         loop {
             // SAFETY: there is room for as many events as are asked for.
-            let count =
-                unsafe { libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), i32::from(EVENTS), -1) };
+            let count = unsafe {
+                libc::epoll_wait(self.0.as_raw_fd(), events.as_mut_ptr(), i32::from(EVENTS), -1)
+            };
             match usize::try_from(count) {
                 Ok(count) => return Ok(events[..count].iter().map(|event| event.u64).collect()),
                 Err(_) => {

@@ -26,7 +26,8 @@ impl Counters {
     pub fn begin() -> Result<Self, Error> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("m3-bench-counters-{}-{number}", std::process::id()));
+        let path =
+            std::env::temp_dir().join(format!("m3-bench-counters-{}-{number}", std::process::id()));
         let made = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path);
         let counters = Self { path };
         made.and_then(|mut file| file.write_all(&Snapshot::empty_page(0)))
@@ -46,8 +47,8 @@ impl Counters {
     /// [`Error::NoRing`] where no byte went through a ring; where connections are measured, which end before they are
     /// moved, that is told by a share of 0 alone.
     pub fn add_to(&self, round: &mut Round, test: Test, trips: u64) -> Result<(), Error> {
-        let bytes =
-            std::fs::read(&self.path).map_err(|source| Error::File { path: self.path.clone(), source })?;
+        let bytes = std::fs::read(&self.path)
+            .map_err(|source| Error::File { path: self.path.clone(), source })?;
         let read = |what| Snapshot::of(&bytes).map_or(0, |snapshot| snapshot.read(what));
         let (ring, kernel) = (read(Count::RingBytes), read(Count::KernelBytes));
         if ring == 0 && test != Test::Connect {

@@ -115,7 +115,11 @@ pub fn send(run: &Run, way: Way, inherited: Inherited, shape: &Shape) -> Result<
 }
 
 /// Does something until time or bytes are over; gives the times of it, and in `window_ns` when it began.
-fn timed(run: &Run, shape: &Shape, mut once: impl FnMut(u64) -> Result<(), Error>) -> Result<Report, Error> {
+fn timed(
+    run: &Run,
+    shape: &Shape,
+    mut once: impl FnMut(u64) -> Result<(), Error>,
+) -> Result<Report, Error> {
     let clock = run.job().clock;
     let cost_ns = clock.cost_ns();
     let batch = (LOOK_BYTES / shape.bytes).max(1);
@@ -195,7 +199,8 @@ fn check(bytes: &[u8], at: u64, size: u64) -> Result<(), Error> {
         return if u64::from(is) == last % size { Ok(()) } else { Err(spoilt(last / size)) };
     }
     let Some(number) = end.checked_sub(8).map(|last| last / size) else { return Ok(()) };
-    let Some(from) = (number * size).checked_sub(at).and_then(|from| usize::try_from(from).ok()) else {
+    let Some(from) = (number * size).checked_sub(at).and_then(|from| usize::try_from(from).ok())
+    else {
         return Ok(());
     };
     match bytes.get(from..from + 8) {
@@ -242,7 +247,10 @@ mod tests {
                 stream.extend_from_slice(one.bytes());
             }
             for (from, to) in [(0, 5 * size), (3, 2 * size), (size + 1, 4 * size + 8), (0, 7)] {
-                assert!(check(&stream[from..to], from as u64, size as u64).is_ok(), "{size} {from} {to}");
+                assert!(
+                    check(&stream[from..to], from as u64, size as u64).is_ok(),
+                    "{size} {from} {to}"
+                );
             }
             assert!(check(&stream[size..2 * size], 0, size as u64).is_err());
         }

@@ -60,7 +60,9 @@ impl Port {
             Way::Unix | Way::ShimUnix => Self::Unix(inherited.take()?.into()),
             Way::Tcp | Way::ShimTcp => Self::Tcp(inherited.take()?.into()),
             _ => Self::Com(
-                domain(&inherited, SERVER)?.listen(PORT, BACKLOG).map_err(told("listen at a port"))?,
+                domain(&inherited, SERVER)?
+                    .listen(PORT, BACKLOG)
+                    .map_err(told("listen at a port"))?,
             ),
         })
     }
@@ -72,9 +74,9 @@ impl Port {
     pub fn client(way: Way, inherited: &Inherited) -> Result<Self, Error> {
         let name = inherited.names.first().ok_or(Error::PeerGone)?;
         Ok(match way {
-            Way::Unix | Way::ShimUnix => {
-                Self::ToUnix(SocketAddr::from_abstract_name(name).map_err(Error::os("name a socket"))?)
-            }
+            Way::Unix | Way::ShimUnix => Self::ToUnix(
+                SocketAddr::from_abstract_name(name).map_err(Error::os("name a socket"))?,
+            ),
             Way::Tcp | Way::ShimTcp => {
                 let wrong = |_| Error::Usage(format!("{name:?} is no address of TCP"));
                 Self::ToTcp(name.parse().map_err(wrong)?)

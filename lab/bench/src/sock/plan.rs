@@ -18,7 +18,8 @@ const MS: u64 = 1_000_000;
 /// How long a measurement warms up.
 pub const WARM_NS: u64 = 3 * MS;
 /// Sizes of messages, and of a quick run, in bytes.
-const SIZES: [usize; 10] = [1, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10];
+const SIZES: [usize; 10] =
+    [1, 16, 64, 256, 1 << 10, 4 << 10, 16 << 10, 64 << 10, 256 << 10, 512 << 10];
 const FEW_SIZES: [usize; 5] = [64, 1 << 10, 16 << 10, 64 << 10, 512 << 10];
 /// Sizes of requests; one of them is that of a message of IPC2.
 const TRIPS: [usize; 6] = [1, 48, 1 << 10, 4 << 10, 16 << 10, 64 << 10];
@@ -33,60 +34,69 @@ const FEW_CONNECTS: u64 = 100;
 #[must_use]
 pub fn tables(args: &BenchArgs, cpus: &Cpus) -> Vec<Table> {
     let quick = args.quick;
-    let plan =
-        Plan { args, placement: if cpus.second.is_some() { Placement::TwoCpus } else { Placement::SameCpu } };
+    let plan = Plan {
+        args,
+        placement: if cpus.second.is_some() { Placement::TwoCpus } else { Placement::SameCpu },
+    };
     let span = |short: u64, long: u64| args.millis.unwrap_or(if quick { short } else { long }) * MS;
     let sizes: &[usize] = if quick { &FEW_SIZES } else { &SIZES };
     let trips: &[usize] = if quick { &FEW_TRIPS } else { &TRIPS };
     let asleep: &[usize] = if quick { &FEW_TRIPS[..1] } else { &FEW_TRIPS };
     let many: &[u32] = if quick { &[1, 64] } else { &[1, 64, 1_000] };
     let connects = if quick { FEW_CONNECTS } else { CONNECTS };
-    let mut tables =
-        vec![
-            plan.table("throughput: messages one way, none awaited", sizes, &[1], |bytes, connections| {
-                Shape {
-                    test: Test::Stream,
-                    bytes,
-                    connections,
-                    span_ns: span(60, 300),
-                    most: if quick { TOTAL_BYTES / 8 } else { TOTAL_BYTES },
-                }
-            }),
-            plan.table("request and answer of one size, awake", trips, &[1], |bytes, connections| Shape {
-                test: Test::Trip,
+    let mut tables = vec![
+        plan.table(
+            "throughput: messages one way, none awaited",
+            sizes,
+            &[1],
+            |bytes, connections| Shape {
+                test: Test::Stream,
+                bytes,
+                connections,
+                span_ns: span(60, 300),
+                most: if quick { TOTAL_BYTES / 8 } else { TOTAL_BYTES },
+            },
+        ),
+        plan.table("request and answer of one size, awake", trips, &[1], |bytes, connections| {
+            Shape { test: Test::Trip, bytes, connections, span_ns: span(30, 150), most: u64::MAX }
+        }),
+        plan.table(
+            "request and answer, the server asleep, one a millisecond",
+            asleep,
+            &[1],
+            |bytes, connections| Shape {
+                test: Test::Asleep,
+                bytes,
+                connections,
+                span_ns: span(60, 300),
+                most: u64::MAX,
+            },
+        ),
+        plan.table(
+            "request and answer on each of several connections in turn, the server in epoll",
+            &[48],
+            many,
+            |bytes, connections| Shape {
+                test: Test::Epoll,
                 bytes,
                 connections,
                 span_ns: span(30, 150),
                 most: u64::MAX,
-            }),
-            plan.table(
-                "request and answer, the server asleep, one a millisecond",
-                asleep,
-                &[1],
-                |bytes, connections| Shape {
-                    test: Test::Asleep,
-                    bytes,
-                    connections,
-                    span_ns: span(60, 300),
-                    most: u64::MAX,
-                },
-            ),
-            plan.table(
-                "request and answer on each of several connections in turn, the server in epoll",
-                &[48],
-                many,
-                |bytes, connections| Shape {
-                    test: Test::Epoll,
-                    bytes,
-                    connections,
-                    span_ns: span(30, 150),
-                    most: u64::MAX,
-                },
-            ),
-            plan.table("connect: the call, and to the first answer", &[1], &[1], |bytes, connections| {
-                Shape { test: Test::Connect, bytes, connections, span_ns: span(200, 1_000), most: connects }
-            }),
-        ];
+            },
+        ),
+        plan.table(
+            "connect: the call, and to the first answer",
+            &[1],
+            &[1],
+            |bytes, connections| Shape {
+                test: Test::Connect,
+                bytes,
+                connections,
+                span_ns: span(200, 1_000),
+                most: connects,
+            },
+        ),
+    ];
     tables.retain(|table| !table.sizes.is_empty());
     tables
 }
@@ -113,9 +123,13 @@ impl Plan<'_> {
             };
             // A copy within a process is of no two CPUs.
             let place = |way| if way == Way::Memcpy { Placement::Any } else { placement };
-            ALL.into_iter().filter(fits).map(|way| Cell { way, shape, placement: place(way) }).collect()
+            ALL.into_iter()
+                .filter(fits)
+                .map(|way| Cell { way, shape, placement: place(way) })
+                .collect()
         };
-        let all = sizes.iter().flat_map(|&bytes| connections.iter().map(move |&number| (bytes, number)));
+        let all =
+            sizes.iter().flat_map(|&bytes| connections.iter().map(move |&number| (bytes, number)));
         Table {
             title: format!("{title}; {placement}"),
             sizes: all

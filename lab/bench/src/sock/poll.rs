@@ -63,7 +63,9 @@ pub fn answer(run: &Run, way: Way, inherited: Inherited, shape: &Shape) -> Resul
     let mut left = open.len();
     while left > 0 {
         for number in ready.wait()? {
-            let Some(open) = usize::try_from(number).ok().and_then(|at| open.get_mut(at)) else { continue };
+            let Some(open) = usize::try_from(number).ok().and_then(|at| open.get_mut(at)) else {
+                continue;
+            };
             open.serve()?;
             if open.is_over {
                 ready.remove(&open.line)?;

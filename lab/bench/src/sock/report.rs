@@ -54,7 +54,8 @@ pub fn run(
         let rows = measured().map(|(cell, rounds)| Row::of(&subject(cell, test.name()), rounds));
         show(&mut table, rows.collect(), results);
         if test == Test::Connect {
-            let rows = measured().map(|(cell, rounds)| Row::of(&subject(cell, FIRST), &answered(rounds)));
+            let rows =
+                measured().map(|(cell, rounds)| Row::of(&subject(cell, FIRST), &answered(rounds)));
             show(&mut table, rows.collect(), results);
         }
     }
@@ -90,7 +91,8 @@ fn show(table: &mut Table, mut rows: Vec<Row>, results: &mut Results) {
     rows.sort_by(|a, b| copy_ns(a).total_cmp(&copy_ns(b)));
     let unix = rows.iter().find(|row| row.record.mechanism == "unix-stream").map(copy_ns);
     let floor = rows.iter().find(|row| row.family == Family::Floor).map(copy_ns);
-    let ratio = |of: f64, to: Option<f64>| to.map_or_else(|| "-".into(), |to| format!("{:.2}", of / to));
+    let ratio =
+        |of: f64, to: Option<f64>| to.map_or_else(|| "-".into(), |to| format!("{:.2}", of / to));
     for row in &rows {
         let record = &row.record;
         let bytes = record.bytes as f64;

@@ -89,9 +89,11 @@ impl Requester for Asker {
 pub fn ask(run: &Run, way: Way, inherited: &Inherited, shape: &Shape) -> Result<Report, Error> {
     raw::raise_fd_limit();
     let port = Port::client(way, inherited)?;
-    let lines =
-        (0..shape.connections).map(|_| port.next()?.without_delay()).collect::<Result<Vec<_>, _>>()?;
-    let asker = Asker { lines, next: 0, request: request(shape.bytes), answer: request(shape.bytes) };
+    let lines = (0..shape.connections)
+        .map(|_| port.next()?.without_delay())
+        .collect::<Result<Vec<_>, _>>()?;
+    let asker =
+        Asker { lines, next: 0, request: request(shape.bytes), answer: request(shape.bytes) };
     // Bells are counted for as long as the connections are there: the end of a trip of its own.
     let mut bells = None;
     let counted = Counted { asker, bells: &mut bells };
@@ -173,7 +175,10 @@ impl Requester for Caller {
 
     fn finish(&mut self) -> Result<(), Error> {
         self.request.m_type = END;
-        self.endpoint.sendrec(self.server, &self.request).map(drop).map_err(told("the last sendrec"))
+        self.endpoint
+            .sendrec(self.server, &self.request)
+            .map(drop)
+            .map_err(told("the last sendrec"))
     }
 }
 

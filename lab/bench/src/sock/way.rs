@@ -143,24 +143,31 @@ impl Way {
                 static NUMBER: AtomicU32 = AtomicU32::new(0);
                 let number = NUMBER.fetch_add(1, Ordering::Relaxed);
                 let name = format!("m3-bench-sock-{}-{number}", std::process::id());
-                let address = SocketAddr::from_abstract_name(&name).map_err(Error::os("name a socket"))?;
-                let listener = UnixListener::bind_addr(&address).map_err(Error::os("bind a Unix socket"))?;
+                let address =
+                    SocketAddr::from_abstract_name(&name).map_err(Error::os("name a socket"))?;
+                let listener =
+                    UnixListener::bind_addr(&address).map_err(Error::os("bind a Unix socket"))?;
                 let names = [name];
                 open(with(vec![], &names), Some(with(vec![listener.into()], &names)), None)
             }
             Tcp | ShimTcp => {
-                let listener =
-                    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| Error::Unavailable {
+                let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| {
+                    Error::Unavailable {
                         why: format!("TCP cannot listen on 127.0.0.1: {error}"),
                         next: "bring the loopback device up (ip link set lo up)",
-                    })?;
+                    }
+                })?;
                 let names = [listener.local_addr().map_err(Error::os("getsockname"))?.to_string()];
                 open(with(vec![], &names), Some(with(vec![listener.into()], &names)), None)
             }
             Pipe => {
                 let pipe = || pipe_with(PipeFlags::CLOEXEC).map_err(Error::os("pipe"));
                 let ((there_out, there_in), (back_out, back_in)) = (pipe()?, pipe()?);
-                open(with(vec![back_out, there_in], &[]), Some(with(vec![there_out, back_in], &[])), None)
+                open(
+                    with(vec![back_out, there_in], &[]),
+                    Some(with(vec![there_out, back_in], &[])),
+                    None,
+                )
             }
         }
     }

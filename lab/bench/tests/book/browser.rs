@@ -56,7 +56,10 @@ fn run(browser: &Path, place: &Path, arguments: &[&str], page: &Path) -> Option<
 #[test]
 fn the_page_fits_a_phone_and_a_desk() {
     let Some(browser) = browser() else {
-        eprintln!("SKIP: no browser ({}) is on PATH, so the page was not looked at", BROWSERS.join(", "));
+        eprintln!(
+            "SKIP: no browser ({}) is on PATH, so the page was not looked at",
+            BROWSERS.join(", ")
+        );
         return;
     };
     let place = Place::new("browser");
@@ -69,7 +72,8 @@ fn the_page_fits_a_phone_and_a_desk() {
     let spy = "<script>var wrong=[];addEventListener('error',e=>wrong.push(e.message));\
                addEventListener('load',()=>parent.postMessage({w:document.documentElement.scrollWidth,i:innerWidth,wrong},'*'))</script>";
     let spied = place.0.join("spied.html");
-    std::fs::write(&spied, text.replacen("<head>", &format!("<head>{spy}"), 1)).expect("it can be written");
+    std::fs::write(&spied, text.replacen("<head>", &format!("<head>{spy}"), 1))
+        .expect("it can be written");
     for (width, height) in WIDTHS {
         let frame = place.0.join("frame.html");
         let html = format!(
@@ -81,14 +85,18 @@ fn the_page_fits_a_phone_and_a_desk() {
             eprintln!("SKIP: {} did not come to an end in {PATIENCE:?}", browser.display());
             return;
         };
-        let said = dom.split_once("<pre id=\"said\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+        let said =
+            dom.split_once("<pre id=\"said\">").and_then(|(_, rest)| rest.split_once("</pre>"));
         let Some(said) = said.map(|(said, _)| said).filter(|said| !said.is_empty()) else {
             eprintln!("SKIP: {} showed nothing: {dom:.200}", browser.display());
             return;
         };
         let said: serde_json::Value = serde_json::from_str(said).expect("the page said JSON");
         assert_eq!(said["wrong"], serde_json::json!([]), "the script failed");
-        assert!(said["w"].as_u64() <= said["i"].as_u64(), "wider than its window of {width}: {said}");
+        assert!(
+            said["w"].as_u64() <= said["i"].as_u64(),
+            "wider than its window of {width}: {said}"
+        );
         if let Some(shots) = std::env::var_os("M3_SHOTS") {
             shoot(&browser, &place, &PathBuf::from(shots), (width, height));
         }

@@ -6,8 +6,8 @@ use serde_json::Value;
 pub fn check(page: &str, json: &Value) -> usize {
     let mut number = 0;
     for (from, shown) in figures(page) {
-        let wanted =
-            wanted(&from, json).unwrap_or_else(|| panic!("the page shows {from}, which is not in the JSON"));
+        let wanted = wanted(&from, json)
+            .unwrap_or_else(|| panic!("the page shows {from}, which is not in the JSON"));
         let (is, step) = value(&shown);
         // What is shown is rounded at its last digit; a sample is known to three digits.
         assert!(
@@ -87,7 +87,8 @@ fn rounds(row: &Value) -> &[Value] {
 }
 
 fn pairs(round: &Value) -> Vec<(f64, f64)> {
-    let pair = |pair: &Value| (pair[0].as_f64().expect("a time"), pair[1].as_f64().expect("a number"));
+    let pair =
+        |pair: &Value| (pair[0].as_f64().expect("a time"), pair[1].as_f64().expect("a number"));
     round["samples"].as_array().expect("samples are a list").iter().map(pair).collect()
 }
 
@@ -97,7 +98,8 @@ fn ns(row: &Value) -> f64 {
         return 1e9 / middle(row, "per_s");
     }
     let p50 = over_rounds(row, 0.5);
-    let blocks: Vec<f64> = rounds(row).iter().filter_map(|round| round["block_ns"].as_f64()).collect();
+    let blocks: Vec<f64> =
+        rounds(row).iter().filter_map(|round| round["block_ns"].as_f64()).collect();
     if p50 < 1_000.0 && !blocks.is_empty() { median(blocks) } else { p50 }
 }
 

@@ -7,7 +7,8 @@ struct Dice(u64);
 impl Dice {
     /// A number from 0.9 to 1.1.
     fn factor(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         0.9 + (self.0 >> 40) as f64 / f64::from(1 << 24) * 0.2
     }
 }
@@ -27,10 +28,15 @@ const KERNEL: [(&str, f64); 8] = [
 pub fn run() -> Value {
     let mut dice = Dice(7);
     let mut samples = vec![];
-    let mut add =
-        |test: &str, name: &str, family: &str, placement: &str, wait: &str, size: (usize, u32), ns: f64| {
-            samples.push(row(&mut dice, [test, name, family, placement, wait], size, ns));
-        };
+    let mut add = |test: &str,
+                   name: &str,
+                   family: &str,
+                   placement: &str,
+                   wait: &str,
+                   size: (usize, u32),
+                   ns: f64| {
+        samples.push(row(&mut dice, [test, name, family, placement, wait], size, ns));
+    };
     for (placement, scale) in [("two-cpus", 1.0), ("same-cpu", 0.3)] {
         for test in ["ipc1", "ipc2", "ipc3"] {
             let bytes = if test == "ipc3" { 1 } else { 48 };
@@ -38,16 +44,16 @@ pub fn run() -> Value {
                 add(test, "m3ipc", "ours", placement, wait, (bytes, 1), ns * scale);
             }
             add(test, "bounce", "floor", placement, "spin", (bytes, 1), 410.0 * scale);
-            KERNEL
-                .iter()
-                .for_each(|(name, ns)| add(test, name, "kernel", placement, "block", (bytes, 1), ns * scale));
+            KERNEL.iter().for_each(|(name, ns)| {
+                add(test, name, "kernel", placement, "block", (bytes, 1), ns * scale)
+            });
         }
     }
     add("ipc2-paced", "m3ipc", "ours", "two-cpus", "adaptive", (48, 1), 21_000.0);
     add("ipc2-paced", "futex-wake", "floor", "two-cpus", "block", (48, 1), 20_000.0);
-    KERNEL
-        .iter()
-        .for_each(|(name, ns)| add("ipc2-paced", name, "kernel", "two-cpus", "block", (48, 1), ns * 2.0));
+    KERNEL.iter().for_each(|(name, ns)| {
+        add("ipc2-paced", name, "kernel", "two-cpus", "block", (48, 1), ns * 2.0)
+    });
     for pairs in [1, 2, 4, 8, 16, 32] {
         add("pairs", "m3ipc", "ours", "any", "adaptive", (48, pairs), 900.0 * f64::from(pairs));
         KERNEL.iter().for_each(|(name, ns)| {
@@ -71,25 +77,81 @@ pub fn run() -> Value {
             add(test, "vcopy", "ours", "two-cpus", "spin", (bytes, 1), 700.0 + each / 8.0);
             add(test, "memcpy", "floor", "any", "spin", (bytes, 1), 10.0 + each / 16.0);
             add(test, "pipe", "kernel", "two-cpus", "block", (bytes, 1), 13_000.0 + each / 2.0);
-            add(test, "unix-stream", "kernel", "two-cpus", "block", (bytes, 1), 15_000.0 + each / 3.0);
+            add(
+                test,
+                "unix-stream",
+                "kernel",
+                "two-cpus",
+                "block",
+                (bytes, 1),
+                15_000.0 + each / 3.0,
+            );
         }
         add("handover", "block", "ours", "two-cpus", "spin", (bytes, 1), 900.0);
         add("handover", "sendrec", "floor", "two-cpus", "spin", (bytes, 1), 500.0);
-        add("attach", "area", "ours", "two-cpus", "spin", (bytes, 1), 9_000.0 + each / 4_096.0 * 6.0);
-        add("attach", "file", "kernel", "two-cpus", "spin", (bytes, 1), 5_000.0 + each / 4_096.0 * 120.0);
+        add(
+            "attach",
+            "area",
+            "ours",
+            "two-cpus",
+            "spin",
+            (bytes, 1),
+            9_000.0 + each / 4_096.0 * 6.0,
+        );
+        add(
+            "attach",
+            "file",
+            "kernel",
+            "two-cpus",
+            "spin",
+            (bytes, 1),
+            5_000.0 + each / 4_096.0 * 120.0,
+        );
     }
     for bytes in [1, 4_096, 65_536, 512 << 10] {
         let each = bytes as f64;
-        add("sock-stream", "com-socket", "ours", "two-cpus", "adaptive", (bytes, 1), 300.0 + each / 8.0);
-        add("sock-stream", "unix-stream", "kernel", "two-cpus", "block", (bytes, 1), 1_600.0 + each / 3.0);
+        add(
+            "sock-stream",
+            "com-socket",
+            "ours",
+            "two-cpus",
+            "adaptive",
+            (bytes, 1),
+            300.0 + each / 8.0,
+        );
+        add(
+            "sock-stream",
+            "unix-stream",
+            "kernel",
+            "two-cpus",
+            "block",
+            (bytes, 1),
+            1_600.0 + each / 3.0,
+        );
         add("sock-stream", "memcpy", "floor", "any", "spin", (bytes, 1), 4.0 + each / 30.0);
-        add("sock-trip", "com-socket", "ours", "two-cpus", "adaptive", (bytes, 1), 960.0 + each / 4.0);
+        add(
+            "sock-trip",
+            "com-socket",
+            "ours",
+            "two-cpus",
+            "adaptive",
+            (bytes, 1),
+            960.0 + each / 4.0,
+        );
         add("sock-trip", "tcp", "kernel", "two-cpus", "block", (bytes, 1), 80_000.0 + each);
     }
     add("sock-trip", "ipc2", "floor", "two-cpus", "adaptive", (48, 1), 500.0);
     for connections in [1, 64, 1_000] {
         add("sock-epoll", "com-socket", "ours", "two-cpus", "block", (48, connections), 29_000.0);
-        add("sock-epoll", "unix-stream", "kernel", "two-cpus", "block", (48, connections), 56_000.0);
+        add(
+            "sock-epoll",
+            "unix-stream",
+            "kernel",
+            "two-cpus",
+            "block",
+            (48, connections),
+            56_000.0,
+        );
     }
     for (test, scale) in [("sock-connect", 1.0), ("sock-first", 8.0)] {
         add(test, "com-socket", "ours", "two-cpus", "adaptive", (1, 1), 9_000.0 * scale);

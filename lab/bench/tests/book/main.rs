@@ -55,7 +55,10 @@ fn every_figure_of_the_page_is_computed_from_the_raw_json() {
     let (page, json) = page(&place);
     let checked = figures::check(&page, &json);
     assert!(checked > 500, "only {checked} figures were found");
-    assert!(page.contains("id=\"sockets\"") && page.contains("#bells\""), "the chapter of sockets is there");
+    assert!(
+        page.contains("id=\"sockets\"") && page.contains("#bells\""),
+        "the chapter of sockets is there"
+    );
 }
 
 #[test]
@@ -79,7 +82,9 @@ fn the_page_needs_nothing_else_and_has_its_chapters() {
     ] {
         assert!(page.contains(&format!("<section id=\"{chapter}\">")), "no chapter {chapter}");
     }
-    for quoted in ["1,460,000", "16.7 GB/s", "0.058", "0.124", "21, 71, 210", "817, 300, 967, 1593, 982"] {
+    for quoted in
+        ["1,460,000", "16.7 GB/s", "0.058", "0.124", "21, 71, 210", "817, 300, 967, 1593, 982"]
+    {
         assert!(page.contains(quoted), "the paper's {quoted} is not quoted");
     }
     assert!(page.len() < 2_000_000, "{} bytes", page.len());
@@ -121,8 +126,17 @@ fn beside_a_faster_library_the_row_and_the_title_say_so() {
 #[test]
 fn a_run_that_was_killed_is_gone_on_with() {
     let place = Place::new("resumed");
-    let arguments =
-        ["--quick", "--rounds", "2", "--millis", "20", "--only", "ipc1,ipc2", "--only", "sched-yield,bounce"];
+    let arguments = [
+        "--quick",
+        "--rounds",
+        "2",
+        "--millis",
+        "20",
+        "--only",
+        "ipc1,ipc2",
+        "--only",
+        "sched-yield,bounce",
+    ];
     let mut first = report(&arguments, &place.0)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

@@ -75,12 +75,17 @@ fn step(me: &mut Endpoint, area: &Area, dice: &mut Dice, hand: &mut Vec<Block>, 
             check(&block, own);
         }
         5..=6 if !hand.is_empty() => {
-            let to = Address(i32::try_from(1 + dice.roll(SLOTS.unsigned_abs().into())).unwrap_or(1));
+            let to =
+                Address(i32::try_from(1 + dice.roll(SLOTS.unsigned_abs().into())).unwrap_or(1));
             let which = usize::try_from(dice.roll(hand.len() as u64)).unwrap_or(0);
             let block = hand.swap_remove(which);
             check(&block, own);
-            let sent =
-                me.send_block(to, &Message::new(1), block, Timeout::from_ms(dice.roll(3).cast_signed()));
+            let sent = me.send_block(
+                to,
+                &Message::new(1),
+                block,
+                Timeout::from_ms(dice.roll(3).cast_signed()),
+            );
             // What was not taken is ours still, unless it died with its home.
             hand.extend(sent.err().and_then(|unsent| unsent.block));
         }

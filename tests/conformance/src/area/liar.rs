@@ -5,11 +5,12 @@
 
 use m3ipc_abi::Address;
 use m3ipc_area::{
-    CLAIM, Claim, Extent, Kind, Name, OwnWords, PLACE, Place, RECORD_WORDS, Side, State, Words, ledger_bytes,
+    CLAIM, Claim, Extent, Kind, Name, OwnWords, PLACE, Place, RECORD_WORDS, Side, State, Words,
+    ledger_bytes,
 };
+use m3ipc_conformance::raw::Raw;
 use m3ipc_link::{Hints, Kind as Sent, Link};
 use m3ipc_shm::{Ground, Observed, Shared, Tract};
-use m3ipc_conformance::raw::Raw;
 use m3ipc_wire::{AreaExtent, AreaInfo, AreaNews, AreaReply, AreaRequest, News, Reply, Request};
 use std::collections::HashMap;
 use std::path::Path;
@@ -67,8 +68,10 @@ impl Liar {
             panic!("the area cannot be joined: {joined:?}");
         };
         let bytes = usize::try_from(info.limit_bytes).expect("it fits");
-        let ground = Ground::at(&fds[0], info.base, bytes, true).expect("the area is mapped for writing");
-        let ledger = || Shared::map_sparse(&fds[1], ledger_bytes(info.numbers)).expect("its own ledger");
+        let ground =
+            Ground::at(&fds[0], info.base, bytes, true).expect("the area is mapped for writing");
+        let ledger =
+            || Shared::map_sparse(&fds[1], ledger_bytes(info.numbers)).expect("its own ledger");
         let (own, again) = (ledger(), ledger());
         let side = Side::new(area, index, info.numbers, own);
         let mut liar = Self { raw, side, ledger: again, ground, peers: HashMap::new(), info };
@@ -85,7 +88,9 @@ impl Liar {
                     self.peers.insert(address, view().expect("a ledger"));
                     self.side.learn_member(index, Address(address), view().expect("a ledger"));
                 }
-                News::Area(AreaNews::Extent { extent, .. }) => self.side.learn_extent(of_wire(&extent)),
+                News::Area(AreaNews::Extent { extent, .. }) => {
+                    self.side.learn_extent(of_wire(&extent))
+                }
                 _ => {}
             }
         }
@@ -161,7 +166,13 @@ impl Way {
     fn say(&mut self, act: i32, name: Option<&Name>) {
         let bytes = name.map(Name::encode);
         let cargo = bytes.as_ref().map_or_else(|| (&[][..]).into(), m3ipc_link::Cargo::block);
-        let posted = self.link.post(Sent::Send, m3ipc_sys::ticks(), act, &[0; m3ipc_abi::PAYLOAD_BYTES], cargo);
+        let posted = self.link.post(
+            Sent::Send,
+            m3ipc_sys::ticks(),
+            act,
+            &[0; m3ipc_abi::PAYLOAD_BYTES],
+            cargo,
+        );
         while !self.link.is_taken(posted).expect("a sound peer") {
             self.hints.set(self.index_there);
             self.link.knock();
@@ -172,7 +183,8 @@ impl Way {
 
 /// All of it, once; then stays until it is killed.
 pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper: i32) {
-    let vm = m3ipc::Node::find(directory).and_then(|mut node| node.vm_named(vm)).expect("the VM").id();
+    let vm =
+        m3ipc::Node::find(directory).and_then(|mut node| node.vm_named(vm)).expect("the VM").id();
     let mut liar = Liar::join(directory, vm, slot, area);
     println!("ready");
     let mut way = Way::to(&mut liar.raw, victim);
@@ -195,8 +207,13 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
     way.say(acts::ELSEWHERE, Some(&name));
 
     let (theirs, claim) = liar.held_by(victim);
-    let foreign =
-        Name { number: theirs, generation: claim.generation, hop: claim.hop + 1, bytes: 64, ..name };
+    let foreign = Name {
+        number: theirs,
+        generation: claim.generation,
+        hop: claim.hop + 1,
+        bytes: 64,
+        ..name
+    };
     liar.claim_given(&foreign, receiver);
     way.say(acts::NOT_HIS, Some(&foreign));
 
@@ -222,7 +239,8 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
         let number = u32::try_from(roll() % u64::from(liar.info.numbers)).expect("a number");
         for which in 0..RECORD_WORDS {
             // Near what could be true, and far from it.
-            let garbage = if roll() % 2 == 0 { roll() } else { (roll() % 64) | ((roll() % 4) << 40) };
+            let garbage =
+                if roll() % 2 == 0 { roll() } else { (roll() % 64) | ((roll() % 4) << 40) };
             liar.ledger.store(word(number, which), garbage);
         }
         let name = Name {
@@ -242,7 +260,8 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
 
 /// How many ways there are for one who is not the owner to write in an area in which its owner writes.
 pub fn forge(directory: &Path, vm: &str, slot: i32, area: u32) {
-    let vm = m3ipc::Node::find(directory).and_then(|mut node| node.vm_named(vm)).expect("the VM").id();
+    let vm =
+        m3ipc::Node::find(directory).and_then(|mut node| node.vm_named(vm)).expect("the VM").id();
     let mut raw = Raw::greeted(directory).expect("the daemon greets");
     raw.bind(vm, Some(slot)).expect("the slot is free");
     let joined = raw.request(&Request::Area(AreaRequest::Attach(area)));

@@ -17,8 +17,8 @@
 mod churn;
 mod liar;
 
-use m3ipc_conformance::watchdog;
 use m3ipc::{Address, Endpoint, Message, Node, Source, Timeout};
+use m3ipc_conformance::watchdog;
 use std::path::Path;
 
 fn main() {
@@ -29,7 +29,8 @@ fn main() {
         eprintln!("usage: m3-tests-area DIRECTORY VM SLOT ROLE [ARGUMENT]");
         std::process::exit(2);
     };
-    let number = |at: usize| -> i32 { rest.get(at).and_then(|text| text.parse().ok()).unwrap_or(0) };
+    let number =
+        |at: usize| -> i32 { rest.get(at).and_then(|text| text.parse().ok()).unwrap_or(0) };
     let (path, own) = (Path::new(directory), slot.parse().expect("a slot"));
     match role.as_str() {
         "liar" => return liar::run(path, vm, own, number(0).cast_unsigned(), number(1), number(2)),
@@ -73,7 +74,9 @@ fn echo(me: &mut Endpoint) {
     while let Ok(request) = me.receive_long(Source::Any, &mut room, Timeout::Never) {
         let to = request.message.source;
         match me.take_block().expect("a block that was given") {
-            Some(block) => me.reply_block(to, &request.message, block).map_err(|unsent| unsent.error),
+            Some(block) => {
+                me.reply_block(to, &request.message, block).map_err(|unsent| unsent.error)
+            }
             None => me.reply_long(to, &request.message, &room[..request.bytes]),
         }
         .expect("the client waits");

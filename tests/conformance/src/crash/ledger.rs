@@ -35,7 +35,8 @@ impl Ledger {
         let mut maps = BTreeMap::new();
         let text = std::fs::read_to_string(format!("{process}/maps")).unwrap_or_default();
         for line in text.lines().filter(|line| line.contains("/memfd:m3-")) {
-            let name = line.split("/memfd:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
+            let name =
+                line.split("/memfd:").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
             *maps.entry(name.to_owned()).or_default() += 1;
         }
         let threads = std::fs::read_dir(format!("{process}/task")).map_or(0, Iterator::count);

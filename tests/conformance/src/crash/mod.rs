@@ -12,8 +12,8 @@ pub use peer::Peer;
 pub use tally::{Outcome, Tally, Verdict};
 
 use crate::program;
-use m3ipc_sys::Signal;
 use m3ipc::{EndpointInfo, Node, NodeInfo};
+use m3ipc_sys::Signal;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -34,14 +34,16 @@ impl Ground {
     #[must_use]
     pub fn paused(name: &str, pause: Option<&str>) -> Self {
         let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("m3-crash-{}-{serial}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("m3-crash-{}-{serial}-{name}", std::process::id()));
         Self::at(directory, pause, &[])
     }
 
     /// A fresh node whose daemon has these arguments too.
     #[must_use]
     pub fn with(name: &str, arguments: &[&str]) -> Self {
-        let directory = std::env::temp_dir().join(format!("m3-crash-{}-{name}", std::process::id()));
+        let directory =
+            std::env::temp_dir().join(format!("m3-crash-{}-{name}", std::process::id()));
         Self::at(directory, None, arguments)
     }
 
@@ -115,7 +117,8 @@ impl Ground {
     pub fn daemon_pid(&self) -> Option<i32> {
         let pid = std::fs::read_to_string(self.directory.join("lock")).ok()?.trim().parse().ok()?;
         let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
-        (name.trim_end().starts_with("m3-tests-daemon") && peer::state_of(pid)? != 'Z').then_some(pid)
+        (name.trim_end().starts_with("m3-tests-daemon") && peer::state_of(pid)? != 'Z')
+            .then_some(pid)
     }
 
     /// Sends the daemon a signal; `false` where none lives.

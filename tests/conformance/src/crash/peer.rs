@@ -21,7 +21,12 @@ pub struct Peer {
 }
 
 impl Peer {
-    pub(super) fn start(directory: &Path, role: &str, arguments: &[&str], pause: Option<&str>) -> Self {
+    pub(super) fn start(
+        directory: &Path,
+        role: &str,
+        arguments: &[&str],
+        pause: Option<&str>,
+    ) -> Self {
         let mut command = Command::new(program("m3-tests-peer"));
         command.arg(role).arg(directory).args(arguments);
         if let Some(pause) = pause {
@@ -81,7 +86,8 @@ impl Peer {
             Ok(line) => Some(line),
             Err(std::sync::mpsc::RecvTimeoutError::Disconnected) => None,
             Err(std::sync::mpsc::RecvTimeoutError::Timeout) => {
-                let at = std::fs::read_to_string(format!("/proc/{}/syscall", self.pid())).unwrap_or_default();
+                let at = std::fs::read_to_string(format!("/proc/{}/syscall", self.pid()))
+                    .unwrap_or_default();
                 panic!("{} (pid {}) hangs in system call {}", self.name, self.pid(), at.trim_end())
             }
         }

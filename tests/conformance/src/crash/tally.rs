@@ -41,13 +41,16 @@ impl Tally {
     /// Notes a line of a worker; `false` where it is none of the above.
     pub fn note(&mut self, line: &str) -> bool {
         let mut words = line.split(' ');
-        let (Some(what), Some(Ok(number))) = (words.next(), words.next().map(str::parse::<u64>)) else {
+        let (Some(what), Some(Ok(number))) = (words.next(), words.next().map(str::parse::<u64>))
+        else {
             return false;
         };
         match (what, words.next().map(str::parse::<i32>)) {
             ("t", None) => *self.taken.entry(number).or_default() += 1,
             ("a", None) => self.ended.entry(number).or_default().push(Outcome::Answered),
-            ("c", Some(Ok(code))) => self.ended.entry(number).or_default().push(Outcome::Code(code)),
+            ("c", Some(Ok(code))) => {
+                self.ended.entry(number).or_default().push(Outcome::Code(code))
+            }
             _ => return false,
         }
         true

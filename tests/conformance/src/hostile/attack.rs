@@ -87,7 +87,8 @@ fn one(directory: &Path, vm: i32, victim: i32, round_ns: u64, seed: u64, script:
         return false;
     };
     let until_ns = m3ipc_sys::monotonic_ns() + round_ns;
-    let mut round = Round { directory, vm, victim, raw, ground, reach, until_ns, dice: Dice::new(seed) };
+    let mut round =
+        Round { directory, vm, victim, raw, ground, reach, until_ns, dice: Dice::new(seed) };
     script(&mut round);
     true
 }

@@ -3,8 +3,8 @@
 //! The payload of a counted message: number, time it was sent, random word,
 //! check sum over those and the sender.
 
-use m3ipc_conformance::tally::{Tally, answer_to, counted};
 use m3ipc::{Address, Endpoint, Message, Node, SendError, Source, Timeout, Vm};
+use m3ipc_conformance::tally::{Tally, answer_to, counted};
 use std::io::BufRead;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -140,9 +140,9 @@ pub fn caller(directory: &str, name: &str) {
                 answered.map(drop).map_err(|error| (error.code(), error.to_string()))
             }
             // Not a call: a new connection to the node.
-            Err(_) => {
-                Node::find(Path::new(directory)).map(drop).map_err(|error| (error.code, error.to_string()))
-            }
+            Err(_) => Node::find(Path::new(directory))
+                .map(drop)
+                .map_err(|error| (error.code, error.to_string())),
         };
         match ended {
             Ok(()) => println!("0"),
@@ -173,12 +173,20 @@ pub fn sitter(directory: &str, name: &str) {
                 let sent = me.send_timeout(to, &Message::new(77), Duration::from_secs(3));
                 println!(
                     "{}",
-                    if sent == Err(SendError::TimedOut(to)) { "late".into() } else { format!("{sent:?}") }
+                    if sent == Err(SendError::TimedOut(to)) {
+                        "late".into()
+                    } else {
+                        format!("{sent:?}")
+                    }
                 );
             }
             _ => println!(
                 "{}",
-                if std::hint::black_box(&*secret) == b"a secret of mine" { "whole" } else { "altered" }
+                if std::hint::black_box(&*secret) == b"a secret of mine" {
+                    "whole"
+                } else {
+                    "altered"
+                }
             ),
         }
     }

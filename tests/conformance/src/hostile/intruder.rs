@@ -4,9 +4,9 @@
 
 use crate::attack::vm_id;
 use core::fmt::Display;
-use m3ipc_sys::Signal;
 use m3ipc_conformance::raw::Raw;
 use m3ipc_conformance::syscalls::{peek, poke_other, trace};
+use m3ipc_sys::Signal;
 use m3ipc_wire::{BindKind, Privileges, Reply, Request};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -39,7 +39,9 @@ pub fn run(directory: &str, vm: &str, victim: &str, listener: &str, daemon: &str
     println!("ready");
     for line in std::io::stdin().lines().map_while(Result::ok) {
         let done = match line.as_str() {
-            "read" => [victim.pid, listener.pid, daemon].iter().any(|pid| reads(*pid, victim.secret)),
+            "read" => {
+                [victim.pid, listener.pid, daemon].iter().any(|pid| reads(*pid, victim.secret))
+            }
             "alter" => alters(victim.pid, victim.secret),
             "forge" => {
                 let by_frames = impersonates(directory, vm, &victim, &listener, &mut raw);
@@ -62,7 +64,8 @@ fn reads(pid: i32, secret: usize) -> bool {
     let memory = std::fs::File::open(format!("/proc/{pid}/mem"));
     let by_memory = memory.is_ok_and(|file| file.read_at(&mut [0; 16], secret as u64).is_ok());
     let by_files = ["fd", "map_files"].iter().any(|folder| {
-        let files = std::fs::read_dir(format!("/proc/{pid}/{folder}")).into_iter().flatten().flatten();
+        let files =
+            std::fs::read_dir(format!("/proc/{pid}/{folder}")).into_iter().flatten().flatten();
         files.map(|file| file.path()).any(|path| std::fs::File::open(path).is_ok())
     });
     let by_descriptor = m3ipc_sys::open_process(pid).is_ok_and(|process| {
@@ -77,7 +80,8 @@ fn reads(pid: i32, secret: usize) -> bool {
 
 fn alters(pid: i32, secret: usize) -> bool {
     let file = std::fs::OpenOptions::new().write(true).open(format!("/proc/{pid}/mem"));
-    let by_memory = file.is_ok_and(|file| file.write_at(b"a secret of mime", secret as u64).is_ok());
+    let by_memory =
+        file.is_ok_and(|file| file.write_at(b"a secret of mime", secret as u64).is_ok());
     by_memory | poke_other(pid, secret, b"a secret of mime")
 }
 
@@ -101,14 +105,24 @@ fn writes_links(pid: i32, bytes: &[u8]) -> bool {
 }
 
 /// Speaks to the daemon in the victim's name.
-fn impersonates(directory: &Path, vm: i32, victim: &Victim, listener: &Victim, own: &mut Raw) -> bool {
+fn impersonates(
+    directory: &Path,
+    vm: i32,
+    victim: &Victim,
+    listener: &Victim,
+    own: &mut Raw,
+) -> bool {
     let notify = Request::NotifyFor { source: victim.address, destination: listener.address };
     let mut granted = !refused(own.request(&notify).map(|(reply, _)| reply));
     let as_victim = [
         Request::Reattach { vm, address: victim.address, tid: None },
         Request::Claim,
         Request::Bind { vm, slot: Some(victim.address & 0xffff), kind: BindKind::Process },
-        Request::Bind { vm, slot: Some(victim.address & 0xffff), kind: BindKind::Thread(victim.pid) },
+        Request::Bind {
+            vm,
+            slot: Some(victim.address & 0xffff),
+            kind: BindKind::Thread(victim.pid),
+        },
     ];
     for request in as_victim {
         let mut raw = Raw::greeted(directory).expect("the node runs");

@@ -19,7 +19,8 @@ fn main() -> ExitCode {
     let [user, role, rest @ ..] = &words[..] else { return usage() };
     let Ok(user) = user.parse() else { return usage() };
     let dumpable = !role.ends_with("-hidden");
-    let (role, apart) = role.strip_prefix("apart-").map_or((role.as_str(), false), |role| (role, true));
+    let (role, apart) =
+        role.strip_prefix("apart-").map_or((role.as_str(), false), |role| (role, true));
     if let Err(errno) = m3ipc_conformance::syscalls::become_user(user, dumpable) {
         eprintln!("m3-tests-hostile: cannot become user {user}: {errno}");
         return ExitCode::FAILURE;
@@ -46,13 +47,17 @@ fn main() -> ExitCode {
         ("caller", [directory, vm]) => honest::caller(directory, vm),
         ("sitter" | "sitter-hidden", [directory, vm]) => honest::sitter(directory, vm),
         ("listener" | "listener-hidden", [directory, vm]) => honest::listener(directory, vm),
-        ("attacker", [directory, vm, victim, round_ms]) => attack::run(directory, vm, victim, round_ms),
+        ("attacker", [directory, vm, victim, round_ms]) => {
+            attack::run(directory, vm, victim, round_ms)
+        }
         ("intruder", [directory, vm, victim, listener, daemon]) => {
             intruder::run(directory, vm, victim, listener, daemon);
         }
         ("stranger", [directory, vm, victim]) => intruder::stranger(directory, vm, victim),
         ("tracer", [directory, vm]) => honest::tracer(directory, vm),
-        ("seals", [directory, vm, victim, foreign @ ..]) => seals::run(directory, vm, victim, foreign),
+        ("seals", [directory, vm, victim, foreign @ ..]) => {
+            seals::run(directory, vm, victim, foreign)
+        }
         _ => return usage(),
     }
     ExitCode::SUCCESS

@@ -23,11 +23,11 @@
 //! | `map PATH` | its memory is this file |
 //! | `never` | its memory is a page that nobody ever fills (userfaultfd) |
 
-use m3ipc_conformance::memory::{self, Memory, Unrest};
 use m3ipc::{
-    Address, AreaConfig, Audience, Block, Code, Endpoint, Kind, Loan, Location, Message, Rights, Room,
-    Timeout,
+    Address, AreaConfig, Audience, Block, Code, Endpoint, Kind, Loan, Location, Message, Rights,
+    Room, Timeout,
 };
+use m3ipc_conformance::memory::{self, Memory, Unrest};
 use std::io::BufRead;
 use std::path::Path;
 
@@ -43,7 +43,11 @@ pub fn run(directory: &str, vm: &str, slot: &str, bytes: &str) {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         println!(
             "{}",
-            in_area(&mut me, &mut block, &line).unwrap_or_else(|| step(&mut me, &mut memory, &line))
+            in_area(&mut me, &mut block, &line).unwrap_or_else(|| step(
+                &mut me,
+                &mut memory,
+                &line
+            ))
         );
     }
 }
@@ -68,7 +72,10 @@ fn in_area(me: &mut Endpoint, block: &mut Option<Block>, line: &str) -> Option<S
         "pass" => {
             let (to, message) = (Address(small().cast_signed()), Message::new(1));
             let given = block.take().expect("a block");
-            said(me.send_block(to, &message, given, Timeout::Never).map_err(|unsent| unsent.error.code()))
+            said(
+                me.send_block(to, &message, given, Timeout::Never)
+                    .map_err(|unsent| unsent.error.code()),
+            )
         }
         _ => return None,
     })
@@ -84,11 +91,13 @@ fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
         "send" => said(me.send(address(number()), &Message::new(1)).map_err(|error| error.code())),
         "lend" => {
             let loan = Loan::of_room(&memory.room(), true);
-            let answered = me.sendrec_lent(address(number()), &Message::new(1), &[loan], Timeout::Never);
+            let answered =
+                me.sendrec_lent(address(number()), &Message::new(1), &[loan], Timeout::Never);
             said(answered.map(drop).map_err(|error| error.code()))
         }
         "grant" => {
-            let granted = me.grant_room(Audience::Only(address(number())), &memory.room(), Rights::Both);
+            let granted =
+                me.grant_room(Audience::Only(address(number())), &memory.room(), Rights::Both);
             granted.map_or_else(|error| error.to_string(), |grant| grant.to_u64().to_string())
         }
         "copy" => {
@@ -105,8 +114,10 @@ fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
             format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
         }
         "between" => {
-            let (from, to) =
-                ((address(number()), Location::At(number())), (address(number()), Location::At(number())));
+            let (from, to) = (
+                (address(number()), Location::At(number())),
+                (address(number()), Location::At(number())),
+            );
             let copied = me.copy_between(from, to, number(), Timeout::Never);
             format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
         }

@@ -30,7 +30,10 @@ pub fn attacks(page: &OwnedFd) -> Vec<(&'static str, bool)> {
         ("ftruncate longer", file(&|file| file.set_len(8192).is_ok())),
         ("punch a hole", file(&|file| rustix::fs::fallocate(file, hole, 0, 4096).is_ok())),
         ("pwrite", file(&|file| file.write_at(&[0xee; 8], 0).is_ok())),
-        ("F_ADD_SEALS", add_seal(page, libc::F_SEAL_WRITE) | add_seal(page, libc::F_SEAL_FUTURE_WRITE)),
+        (
+            "F_ADD_SEALS",
+            add_seal(page, libc::F_SEAL_WRITE) | add_seal(page, libc::F_SEAL_FUTURE_WRITE),
+        ),
         ("/proc/self/mem", write_behind(page, "/proc/self/mem")),
         ("process_vm_writev", write_behind(page, "process_vm_writev")),
         ("MADV_REMOVE", write_behind(page, "MADV_REMOVE")),
@@ -38,7 +41,9 @@ pub fn attacks(page: &OwnedFd) -> Vec<(&'static str, bool)> {
 }
 
 fn inode_of(page: &OwnedFd) -> u64 {
-    std::fs::File::from(page.try_clone().expect("a descriptor")).metadata().map_or(0, |found| found.ino())
+    std::fs::File::from(page.try_clone().expect("a descriptor"))
+        .metadata()
+        .map_or(0, |found| found.ino())
 }
 
 /// Binds, contacts the victim, attacks its face, and looks for pages of others in itself.
@@ -64,8 +69,9 @@ pub fn run(directory: &str, vm: &str, victim: &str, foreign: &[&str]) {
 /// Whether a page of this inode is among one's descriptors or mappings.
 fn holds(inode: &str) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
-    let mapped =
-        maps.lines().any(|line| line.contains("memfd:") && line.split_whitespace().nth(4) == Some(inode));
+    let mapped = maps
+        .lines()
+        .any(|line| line.contains("memfd:") && line.split_whitespace().nth(4) == Some(inode));
     let descriptors = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let open = descriptors
         .filter_map(|entry| std::fs::metadata(entry.path()).ok())

@@ -19,9 +19,9 @@
 
 mod roles;
 
+use m3ipc::{Address, Endpoint, Message, Node, NodeParams, Source, Timeout};
 use m3ipc_abi::Code;
 use m3ipc_conformance::signals;
-use m3ipc::{Address, Endpoint, Message, Node, NodeParams, Source, Timeout};
 use std::io::Read;
 use std::path::Path;
 
@@ -90,7 +90,9 @@ fn take_step(endpoint: Option<&mut Endpoint>, name: &str, argument: &str) -> Res
     let message = Message::new(7);
     match name {
         "send" => me.send(peer, &message).map(|()| 0).map_err(|error| error.code()),
-        "sendrec" => me.sendrec(peer, &message).map(|answer| answer.m_type).map_err(|error| error.code()),
+        "sendrec" => {
+            me.sendrec(peer, &message).map(|answer| answer.m_type).map_err(|error| error.code())
+        }
         "receive" => {
             let source = if argument == "any" { Source::Any } else { Source::From(peer) };
             let received = me.receive_timeout(source, Timeout::Never);

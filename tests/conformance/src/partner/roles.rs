@@ -4,8 +4,8 @@
 //! The partner has one thread, so its child by fork may do what it may.
 #![allow(unsafe_code)]
 
-use m3ipc_abi::Code;
 use m3ipc::{Endpoint, Timeout};
+use m3ipc_abi::Code;
 use std::io::Write;
 
 /// Says how a step ended: its number or its code.

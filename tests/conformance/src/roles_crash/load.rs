@@ -19,7 +19,9 @@ fn number_in(message: &Message) -> u64 {
 
 /// `load-client DIR VM TO FIRST PAUSE_US`: requests with numbers from FIRST on, each answered with the number after it.
 pub fn client(directory: &Path, arguments: &[&str]) {
-    let [vm_name, to, first, pause_us] = *arguments else { panic!("load-client VM TO FIRST PAUSE_US") };
+    let [vm_name, to, first, pause_us] = *arguments else {
+        panic!("load-client VM TO FIRST PAUSE_US")
+    };
     let mut me = vm(directory, vm_name).bind_any().expect("a bind");
     say(&format!("bound {}", me.address().0));
     let to = Address(number(to));

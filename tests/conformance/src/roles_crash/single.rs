@@ -35,7 +35,9 @@ pub fn call(directory: &Path, arguments: &[&str]) {
 
 /// `serve DIR VM SLOT SOURCE DELAY_MS`: takes requests of ANY or of one, and answers each.
 pub fn serve(directory: &Path, arguments: &[&str]) {
-    let [vm_name, slot, source, delay_ms] = *arguments else { panic!("serve VM SLOT SOURCE DELAY_MS") };
+    let [vm_name, slot, source, delay_ms] = *arguments else {
+        panic!("serve VM SLOT SOURCE DELAY_MS")
+    };
     let vm = vm(directory, vm_name);
     let mut me = vm.bind(number(slot)).expect("a bind");
     me.set_strategy(Strategy::Block);

@@ -1,8 +1,8 @@
 //! A short life in a crowd: binds, talks with whoever is there, ends somehow.
 
 use super::{number, vm};
-use m3ipc_conformance::crash::Dice;
 use m3ipc::{Address, Code, Endpoint, Message, Node, Source};
+use m3ipc_conformance::crash::Dice;
 use std::path::Path;
 use std::time::Duration;
 

@@ -2,7 +2,9 @@
 
 use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
-use m3ipc_wire::sock::{SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, way};
+use m3ipc_wire::sock::{
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, way,
+};
 use m3ipc_wire::{FromDaemon, Reply, Request, SockReply, SockRequest, SockSeat, VERSION};
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
@@ -25,7 +27,8 @@ impl Chance {
 }
 
 fn ask(control: &OwnedFd, request: &Request) -> (Reply, Vec<OwnedFd>) {
-    m3ipc_sys::send_packet(control, &m3ipc_wire::encode(request), &[], true).expect("the daemon hears");
+    m3ipc_sys::send_packet(control, &m3ipc_wire::encode(request), &[], true)
+        .expect("the daemon hears");
     let mut buffer = vec![0; m3ipc_wire::REPLY_MAX_BYTES];
     loop {
         match m3ipc_sys::receive_packet(control, &mut buffer, true, true) {
@@ -58,7 +61,8 @@ pub fn spoil(directory: &Path, vm: i32, domain: u32, victim: SocketAddrV4) {
             let region = Shared::map_sparse(region, SOCK_CONTROL_BYTES).expect("memory");
             let pool = Shared::map_sparse(pool, SOCK_POOL_BYTES).expect("memory");
             let mapped = Request::Sock(SockRequest::Mapped { pair: seat.pair, side: seat.side });
-            m3ipc_sys::send_packet(&control, &m3ipc_wire::encode(&mapped), &[], true).expect("it hears");
+            m3ipc_sys::send_packet(&control, &m3ipc_wire::encode(&mapped), &[], true)
+                .expect("it hears");
             // Offered and joined, whatever is true.
             region.word64(0).store(1, Ordering::Release);
             region.word64(8).store(1, Ordering::Release);
@@ -91,7 +95,9 @@ fn attack(chance: &mut Chance, seat: &SockSeat, socket: &OwnedFd, region: &Share
                 region.word64(at).store(value, Ordering::SeqCst);
             }
             // Any word of the slot, and of the head.
-            3 => region.word64(slot + 8 * chance.below(SOCK_SLOT_BYTES / 8)).store(value, Ordering::SeqCst),
+            3 => region
+                .word64(slot + 8 * chance.below(SOCK_SLOT_BYTES / 8))
+                .store(value, Ordering::SeqCst),
             // A tail that could be, over blocks that could not.
             4 => {
                 region

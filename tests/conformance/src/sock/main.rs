@@ -15,9 +15,9 @@
 
 mod garbage;
 
-use m3ipc_sockets::{Domain, Errno, Stream};
-use m3ipc_conformance::sum;
 use m3ipc::Node;
+use m3ipc_conformance::sum;
+use m3ipc_sockets::{Domain, Errno, Stream};
 use std::io::{Read, Write};
 use std::path::Path;
 
@@ -93,7 +93,11 @@ fn blocks(vm: &m3ipc::Vm, domain: &Domain, port: u16) {
     loop {
         let Ok((stream, _)) = listener.accept() else { continue };
         while let Ok(Some(mut block)) = stream.receive_block(&mut me) {
-            block.write().expect("it is held").iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+            block
+                .write()
+                .expect("it is held")
+                .iter_mut()
+                .for_each(|byte| *byte = byte.wrapping_add(1));
             if stream.send_block(&mut me, block).is_err() {
                 break;
             }
@@ -112,7 +116,8 @@ fn fork(domain: &Domain, address: std::net::SocketAddrV4) {
     let mut stream = domain.connect(address).expect("a connection");
     let told = m3ipc_conformance::syscalls::in_child(|| {
         let send = stream.send(b"y", true) == Err(Errno::NOTCONN);
-        let receive = stream.receive(&mut [0; 4], m3ipc_sockets::How::default()) == Err(Errno::NOTCONN);
+        let receive =
+            stream.receive(&mut [0; 4], m3ipc_sockets::How::default()) == Err(Errno::NOTCONN);
         send && receive && domain.reserve(0).is_err_and(|error| error.errno() == Errno::NOTCONN)
     });
     stream.write_all(b"still").expect("room");

@@ -2,8 +2,8 @@
 
 mod steps;
 
-use m3ipc_conformance::{Field, program, watchdog};
 use m3ipc::{Address, AreaConfig, Code, Endpoint, Hold, Kind, Message, Source, Timeout, Vm};
+use m3ipc_conformance::{Field, program, watchdog};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -32,8 +32,11 @@ impl Member {
         let mut command = Command::new(program("m3-tests-area"));
         command.env("M3_PAUSE", point);
         command.arg(field.directory()).arg(vm.name()).arg(slot.to_string()).args(role);
-        let mut child =
-            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("the program is built");
+        let mut child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the program is built");
         let output = BufReader::new(child.stdout.take().expect("it is piped"));
         let mut member = Self { child, output };
         assert_eq!(member.hear(), "ready");
@@ -52,7 +55,8 @@ impl Member {
     }
 
     fn is_paused(&self) -> bool {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap_or_default();
         text.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     }
 
@@ -165,15 +169,17 @@ fn large_payloads_travel_by_themselves() {
     for bytes in [0_usize, 1792, 1793, 4096, 1 << 20, 40 << 20, 5000] {
         let sent: Vec<u8> = (0..bytes).map(|at| u8::try_from(at * 31 % 251).unwrap_or(0)).collect();
         let message = Message::new(9);
-        let (_, got) = me.sendrec_long(Address(2), &message, &sent, &mut room, Timeout::Never).unwrap();
+        let (_, got) =
+            me.sendrec_long(Address(2), &message, &sent, &mut room, Timeout::Never).unwrap();
         assert_eq!(got, bytes);
         assert!(room[..got] == sent[..], "{bytes} bytes came back changed");
     }
     // Too little room: the full length is told, and nothing is left over.
     let sent = vec![3; 100_000];
     for _ in 0..2000 {
-        let (_, got) =
-            me.sendrec_long(Address(2), &Message::new(9), &sent, &mut room[..10], Timeout::Never).unwrap();
+        let (_, got) = me
+            .sendrec_long(Address(2), &Message::new(9), &sent, &mut room[..10], Timeout::Never)
+            .unwrap();
         assert_eq!((got, room[9]), (100_000, 3));
     }
 }
@@ -186,12 +192,16 @@ fn a_message_that_is_not_taken_leaves_the_block_here() {
     let mut me = vm.bind(1).unwrap();
     let hold = Member::start(&field, &vm, 2, &["hold"]);
     let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
-    m3ipc_sys::signal(m3ipc_sys::open_process(hold.child.id().cast_signed()).unwrap(), m3ipc_sys::Signal::STOP)
-        .unwrap();
+    m3ipc_sys::signal(
+        m3ipc_sys::open_process(hold.child.id().cast_signed()).unwrap(),
+        m3ipc_sys::Signal::STOP,
+    )
+    .unwrap();
     let mut block = me.allocate(&area, 1000, Kind::Short).unwrap();
     block.write().unwrap().fill(5);
     let number = block.number();
-    let unsent = me.send_block(Address(2), &Message::new(1), block, Timeout::from_ms(20)).unwrap_err();
+    let unsent =
+        me.send_block(Address(2), &Message::new(1), block, Timeout::from_ms(20)).unwrap_err();
     assert_eq!(unsent.error.code(), Code::TimedOut);
     let mut block = unsent.block.unwrap();
     assert_eq!((block.number(), block[999]), (number, 5));
@@ -257,7 +267,8 @@ fn a_shared_block_is_read_by_all_and_comes_back() {
     let field = Field::new("shared");
     let vm = field.vm("shared");
     let mut me = vm.bind(1).unwrap();
-    let readers: Vec<Member> = (2..5).map(|slot| Member::start(&field, &vm, slot, &["sum"])).collect();
+    let readers: Vec<Member> =
+        (2..5).map(|slot| Member::start(&field, &vm, slot, &["sum"])).collect();
     let config = AreaConfig::set(1 << 20, &[Address(2), Address(3), Address(4)]).owner_writes();
     let area = me.create_area(&config).unwrap();
     for round in 1..50_u8 {
@@ -297,8 +308,9 @@ fn the_giver_can_lose_the_memory_and_get_it_back() {
     assert_eq!(block[0], 2);
     block.write().unwrap()[0] = 3;
     let odd = me.allocate(&area, 100, Kind::Short).unwrap();
-    let unsent =
-        me.send_block_as(Address(2), &Message::new(1), odd, Hold::Taken, Timeout::Never).unwrap_err();
+    let unsent = me
+        .send_block_as(Address(2), &Message::new(1), odd, Hold::Taken, Timeout::Never)
+        .unwrap_err();
     assert_eq!(unsent.error.code(), Code::Align);
 }
 
@@ -321,7 +333,11 @@ fn only_the_audience_attaches() {
     let id = area.id();
     drop(area);
     let again = me.attach_area(id).unwrap();
-    assert_eq!(asked(&mut me, Address(2), &again, 10).long(0), 10, "who comes back is another member");
+    assert_eq!(
+        asked(&mut me, Address(2), &again, 10).long(0),
+        10,
+        "who comes back is another member"
+    );
 }
 
 #[test]
@@ -416,7 +432,8 @@ fn a_liar_gets_nothing_accepted_that_is_not_so() {
         }
     }
     let broke = Code::PeerBroke;
-    let expected: Vec<(i32, Code)> = (2..=8).map(|act| (act, broke)).chain([(9, Code::NoNode)]).collect();
+    let expected: Vec<(i32, Code)> =
+        (2..=8).map(|act| (act, broke)).chain([(9, Code::NoNode)]).collect();
     assert_eq!(refused, expected, "and {accepted_at_random} at random");
     // Mode moves: the giver can write what it gave. It cannot have it back, and touches nothing else.
     let first = first.unwrap();
@@ -481,7 +498,11 @@ fn a_full_area_and_missing_huge_pages_are_errors() {
     let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
     let mut blocks = Vec::new();
     let full = loop {
-        match me.allocate(&area, 100_000, if blocks.len() % 2 == 0 { Kind::Short } else { Kind::Long }) {
+        match me.allocate(
+            &area,
+            100_000,
+            if blocks.len() % 2 == 0 { Kind::Short } else { Kind::Long },
+        ) {
             Ok(mut block) => {
                 block.write().unwrap().fill(1);
                 blocks.push(block);
@@ -528,6 +549,8 @@ fn extents_of_the_dead_come_back_after_a_takeover() {
     assert_eq!(full.code, Code::AllocMem);
     assert!(block.iter().all(|byte| *byte == 3));
     drop(block);
-    until("the room of the dead is given out again", || me.allocate(&area, 5 << 19, Kind::Short).is_ok());
+    until("the room of the dead is given out again", || {
+        me.allocate(&area, 5 << 19, Kind::Short).is_ok()
+    });
     assert_eq!(asked(&mut me, Address(3), &area, 1000).long(0), 1000);
 }

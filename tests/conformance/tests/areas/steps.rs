@@ -1,8 +1,8 @@
 //! The steps of a hand-over: who ends or hesitates at each of them.
 
 use super::{Member, alone, asked, until};
-use m3ipc_conformance::Field;
 use m3ipc::{Address, AreaConfig, Code, Kind, Message, Source, Timeout};
+use m3ipc_conformance::Field;
 
 #[test]
 fn what_a_giver_has_sent_is_the_receivers_though_the_giver_leaves_at_once() {

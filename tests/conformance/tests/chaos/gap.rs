@@ -1,11 +1,15 @@
 //! What happens while no daemon lives is put right by the next one.
 
-use m3ipc_conformance::crash::{Ground, Peer, Tally};
 use m3ipc::VmConfig;
+use m3ipc_conformance::crash::{Ground, Peer, Tally};
 use std::time::Instant;
 
 /// Kills the daemon, then these; how long until each of those has said something, in milliseconds.
-fn die_in_the_gap(ground: &mut Ground, dying: &mut Peer, waiting: &mut [(&mut Peer, &str)]) -> u128 {
+fn die_in_the_gap(
+    ground: &mut Ground,
+    dying: &mut Peer,
+    waiting: &mut [(&mut Peer, &str)],
+) -> u128 {
     assert!(ground.kill_daemon());
     dying.kill();
     let begin = Instant::now();
@@ -29,7 +33,9 @@ fn a_death_while_no_daemon_lives_is_told_by_the_next() {
         client.go();
         ground.until("it waits", || {
             let endpoints = ground.endpoints(vm);
-            endpoints.iter().any(|endpoint| endpoint.pid == client.pid() && endpoint.wait.for_ns > 0)
+            endpoints
+                .iter()
+                .any(|endpoint| endpoint.pid == client.pid() && endpoint.wait.for_ns > 0)
         });
         client
     };

@@ -23,7 +23,8 @@ impl Pairs {
             let mut server = ground.peer("load-server", &["chaos", &slot.to_string()]);
             server.bound();
             let first = (slot as u64 * NUMBERS).to_string();
-            let mut client = ground.peer("load-client", &["chaos", &slot.to_string(), &first, "300"]);
+            let mut client =
+                ground.peer("load-client", &["chaos", &slot.to_string(), &first, "300"]);
             client.bound();
             servers.push(server);
             clients.push(client);

@@ -2,8 +2,8 @@
 
 use crate::rows;
 use crate::world::{SHORT, World};
-use m3ipc_conformance::Field;
 use m3ipc::{Address, Code, Message, Source, Timeout, VmConfig};
+use m3ipc_conformance::Field;
 
 rows! {
     fn bind_gives_the_endpoint_of_the_slot() {

@@ -2,11 +2,11 @@
 
 use crate::rows;
 use crate::world::{SHORT, World};
-use m3ipc_conformance::signals;
 use m3ipc::{
-    ANY, Address, Audience, Bytes, Code, CopyError, Endpoint, Grant, Loan, Location, Message, NONE, Rights,
-    SELF, Source, Timeout, VmConfig,
+    ANY, Address, Audience, Bytes, Code, CopyError, Endpoint, Grant, Loan, Location, Message, NONE,
+    Rights, SELF, Source, Timeout, VmConfig,
 };
+use m3ipc_conformance::signals;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 

@@ -68,7 +68,8 @@ impl Drop for Row {
     fn drop(&mut self) {
         if RUN.fetch_add(1, Ordering::SeqCst) + 1 == ROWS {
             // Past the test's own capture: the figure is wanted of a run that passed, too.
-            let line = format!("conformance: {ROWS} rows, {} passed\n", PASSED.load(Ordering::SeqCst));
+            let line =
+                format!("conformance: {ROWS} rows, {} passed\n", PASSED.load(Ordering::SeqCst));
             let _ = std::io::stdout().write_all(line.as_bytes());
         }
     }

@@ -2,8 +2,8 @@
 
 use crate::rows;
 use crate::world::World;
-use m3ipc_conformance::{Field, program, watchdog};
 use m3ipc::{Code, Node, NodeParams, VmConfig};
+use m3ipc_conformance::{Field, program, watchdog};
 use std::path::Path;
 use std::process::Command;
 
@@ -12,7 +12,8 @@ fn init(directory: &Path, params: &[&str]) -> String {
     let mut command = Command::new(program("m3-tests-partner"));
     command.env("M3_RUNTIME_DIR", directory).env("M3_DAEMON", program("m3-tests-daemon"));
     command.env("M3_TESTS_OWNER", std::process::id().to_string());
-    let output = command.arg("init").args(params).stderr(std::process::Stdio::inherit()).output().unwrap();
+    let output =
+        command.arg("init").args(params).stderr(std::process::Stdio::inherit()).output().unwrap();
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
 

@@ -2,8 +2,8 @@
 
 use crate::rows;
 use crate::world::World;
-use m3ipc_abi::{GENERATION_SIZE, LARGE_MAX_BYTES, SYSTEM_SLOTS};
 use m3ipc::{ANY, Address, CLOCK, Code, HARDWARE, Message, NONE, SELF, SYSTEM, Timeout};
+use m3ipc_abi::{GENERATION_SIZE, LARGE_MAX_BYTES, SYSTEM_SLOTS};
 
 rows! {
     fn an_endpoint_is_generation_times_g_plus_slot() {

@@ -1,7 +1,7 @@
 //! What the cases share: a node and a VM of their own, partners in threads and processes.
 
-use m3ipc_conformance::{Field, program, watchdog};
 use m3ipc::{Address, Endpoint, Node, Slot, Vm, VmConfig};
+use m3ipc_conformance::{Field, program, watchdog};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;

@@ -1,9 +1,9 @@
 //! Copies in areas: the requester copies by itself what both have mapped, and the bytes are the same.
 
 use crate::world::{World, pattern};
+use m3ipc::{Address, AreaConfig, Block, CopyError, Kind, Location, Message, Timeout};
 use m3ipc_conformance::field::Role;
 use m3ipc_conformance::sum;
-use m3ipc::{Address, AreaConfig, Block, CopyError, Kind, Location, Message, Timeout};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A party in a process of its own, with a block of an area of its own.
@@ -27,11 +27,18 @@ fn turn() -> MutexGuard<'static, ()> {
 impl Party {
     fn new(world: &World, slot: &str) -> Self {
         let directory = world.field.directory().to_str().unwrap();
-        let mut role = Role::start(0, "party", &[directory, world.vm.name(), slot, &BYTES.to_string()]);
+        let mut role =
+            Role::start(0, "party", &[directory, world.vm.name(), slot, &BYTES.to_string()]);
         let ready: Vec<u64> = numbers(&role.hear());
         let area = numbers(&role.ask(&format!("area {BYTES}")));
         let address = Address(i32::try_from(ready[0]).unwrap());
-        Self { role, address, private: ready[1], area: u32::try_from(area[0]).unwrap(), at: area[1] }
+        Self {
+            role,
+            address,
+            private: ready[1],
+            area: u32::try_from(area[0]).unwrap(),
+            at: area[1],
+        }
     }
 
     fn receive(&mut self, world: &mut World) {
@@ -150,7 +157,8 @@ fn between_two_others_areas_save_a_pass() {
     let [one, two] = &parties;
     let place = |party: &Party, at| (party.address, Location::At(at));
     let areas = [one.area, two.area].map(|area| world.me.attach_area(area).unwrap());
-    let mut copy = |from, to| world.me.copy_between(from, to, BYTES as u64, Timeout::Never).unwrap();
+    let mut copy =
+        |from, to| world.me.copy_between(from, to, BYTES as u64, Timeout::Never).unwrap();
     copy(place(one, one.at), place(two, two.at));
     copy(place(two, two.at), place(one, one.private));
     copy(place(one, one.private), place(two, two.at));
@@ -178,6 +186,10 @@ fn an_area_in_which_its_owner_writes_is_only_read() {
     world.me.copy_to(party.address, at, &[5; 64]).unwrap();
     let mut got = [0; 64];
     world.me.copy_from(party.address, at, &mut got).unwrap();
-    assert_eq!((got, ways(&world)), ([5; 64], [2, 0, 0]), "the owner writes where the party cannot");
+    assert_eq!(
+        (got, ways(&world)),
+        ([5; 64], [2, 0, 0]),
+        "the owner writes where the party cannot"
+    );
     party.go_on(&mut world);
 }

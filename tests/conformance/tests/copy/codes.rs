@@ -89,9 +89,11 @@ fn grants_allow_what_they_say_and_no_more() {
     let mut world = World::new(true);
     let (tell, told) = std::sync::mpsc::channel();
     let party = world.thread(30, Vec::new(), move |endpoint, _| {
-        let read = endpoint.grant(Audience::Only(Address(1)), pattern(1, 1_000), Rights::Read).unwrap();
+        let read =
+            endpoint.grant(Audience::Only(Address(1)), pattern(1, 1_000), Rights::Read).unwrap();
         let write = endpoint.grant(Audience::Vm, vec![0; 1_000], Rights::Write).unwrap();
-        let other = endpoint.grant(Audience::Only(Address(2)), vec![0; 1_000], Rights::Both).unwrap();
+        let other =
+            endpoint.grant(Audience::Only(Address(2)), vec![0; 1_000], Rights::Both).unwrap();
         tell.send((read, write, other)).unwrap();
         endpoint.receive(Address(1)).unwrap();
         assert_eq!(endpoint.granted(write).unwrap()[5..8], [1, 2, 3]);
@@ -111,14 +113,26 @@ fn grants_allow_what_they_say_and_no_more() {
         world.me.copy_from(to, Location::Granted(read, 901), &mut got),
         Err(CopyError::OutOfRange(to))
     );
-    assert_eq!(world.me.copy_to(to, Location::Granted(read, 0), &got), Err(CopyError::NotGranted(to)));
-    assert_eq!(world.me.copy_from(to, Location::Granted(write, 0), &mut got), Err(CopyError::NotGranted(to)));
-    assert_eq!(world.me.copy_from(to, Location::Granted(other, 0), &mut got), Err(CopyError::NotGranted(to)));
+    assert_eq!(
+        world.me.copy_to(to, Location::Granted(read, 0), &got),
+        Err(CopyError::NotGranted(to))
+    );
+    assert_eq!(
+        world.me.copy_from(to, Location::Granted(write, 0), &mut got),
+        Err(CopyError::NotGranted(to))
+    );
+    assert_eq!(
+        world.me.copy_from(to, Location::Granted(other, 0), &mut got),
+        Err(CopyError::NotGranted(to))
+    );
     assert_eq!(world.me.copy_from(to, party.at, &mut got), Err(CopyError::NotGranted(to)));
     world.me.send(to, &Message::new(0)).unwrap();
     let (again, ..) = told.recv().unwrap();
     world.until_blocked(&party, "receive");
-    assert_eq!(world.me.copy_from(to, Location::Granted(read, 0), &mut got), Err(CopyError::NotGranted(to)));
+    assert_eq!(
+        world.me.copy_from(to, Location::Granted(read, 0), &mut got),
+        Err(CopyError::NotGranted(to))
+    );
     world.me.copy_from(to, Location::Granted(again, 0), &mut got[..10]).unwrap();
     world.end(party);
 }

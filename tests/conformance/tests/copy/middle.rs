@@ -1,10 +1,10 @@
 //! What goes wrong in the middle of a copy: whoever is left learns of it and goes on.
 
 use crate::processes::{BYTES, Process, node, process, process_by};
+use m3ipc::{Address, Node};
 use m3ipc_conformance::field::is_root;
 use m3ipc_conformance::fuse::SlowFile;
 use m3ipc_conformance::signals;
-use m3ipc::{Address, Node};
 
 /// Four chunks have gone through a window when its party stops at the fifth.
 const FOUR_CHUNKS: u64 = 4 * 65_536;
@@ -63,7 +63,10 @@ fn a_party_that_fails_between_two_chunks_is_told() {
             let said = requester.role.hear();
             // One that does not leave is unbound after a second, which is the requester's patience as well.
             let is_late = fault == "unbind" && said == format!("-61 {FOUR_CHUNKS}");
-            assert!(is_late || said == format!("{expected} {FOUR_CHUNKS}"), "{verb} {fault}: {said}");
+            assert!(
+                is_late || said == format!("{expected} {FOUR_CHUNKS}"),
+                "{verb} {fault}: {said}"
+            );
             signals::resume(party.pid);
             if fault == "stop" {
                 let whole = format!("0 {BYTES}");
@@ -81,7 +84,8 @@ fn a_party_that_dies_under_a_copy_by_the_kernel_is_told() {
     }
     for (verb, died) in [("copy", -108), ("put", -109)] {
         let (users, mut node) = node(&format!("under-{verb}"), false);
-        let mut requester = process_by(&["env", "M3_PAUSE=requester.boarded"], &users, 0, "party", "1");
+        let mut requester =
+            process_by(&["env", "M3_PAUSE=requester.boarded"], &users, 0, "party", "1");
         let mut party = process(&users, 0, "party", "30");
         party.receive_from(&requester, &mut node);
         requester.role.tell(&format!("{verb} {} {} {BYTES}", party.place.address, party.place.at));
@@ -110,7 +114,10 @@ fn a_third_party_learns_which_side_died() {
             party.receive_from(&third, &mut node);
         }
         let [from, to] = [0, 1].map(|side| parties[side].place.clone());
-        third.role.tell(&format!("between {} {} {} {} {BYTES}", from.address, from.at, to.address, to.at));
+        third.role.tell(&format!(
+            "between {} {} {} {} {BYTES}",
+            from.address, from.at, to.address, to.at
+        ));
         signals::until_stopped(parties[dies].pid);
         signals::kill(parties[dies].pid);
         assert_eq!(third.role.hear(), format!("{code} {FOUR_CHUNKS}"));
@@ -127,15 +134,21 @@ fn a_requester_that_dies_between_two_chunks_leaves_nothing_behind() {
     let mut heir = process(&users, 0, "party", "2");
     let mut parties = ["30", "31"].map(|slot| process(&users, 0, "party", slot));
     for (round, kills) in [true, true, false, true].into_iter().enumerate() {
-        let mut requester =
-            process_by(&["env", "M3_PAUSE=requester.chunk:5"], &users, 0, "party", &(3 + round).to_string());
+        let mut requester = process_by(
+            &["env", "M3_PAUSE=requester.chunk:5"],
+            &users,
+            0,
+            "party",
+            &(3 + round).to_string(),
+        );
         for party in &mut parties {
             grant(party, &requester);
             grant(party, &heir);
             party.receive_from(&heir, &mut node);
         }
         let [from, to] = [0, 1].map(|side| parties[side].place.clone());
-        let order = format!("between {} {} {} {} {BYTES}", from.address, from.at, to.address, to.at);
+        let order =
+            format!("between {} {} {} {} {BYTES}", from.address, from.at, to.address, to.at);
         requester.role.tell(&order);
         signals::until_stopped(requester.pid);
         assert_eq!(heir.role.ask(&order), "-16 0", "the parties are in a copy");
@@ -154,7 +167,11 @@ fn a_requester_that_dies_between_two_chunks_leaves_nothing_behind() {
         assert_eq!(heir.role.ask(&order), format!("0 {BYTES}"), "round {round}");
         for party in &mut parties {
             assert_eq!(heir.release(party), "0");
-            assert_eq!(windows(party.pid), if kills { 1 } else { 2 }, "round {round}: only of the living");
+            assert_eq!(
+                windows(party.pid),
+                if kills { 1 } else { 2 },
+                "round {round}: only of the living"
+            );
         }
         drop(requester);
     }
@@ -229,7 +246,8 @@ fn a_requester_that_is_unbound_holds_nobody() {
     }
     for granted in [false, true] {
         let (users, mut node) = node(if granted { "unboundg" } else { "unbound" }, granted);
-        let mut requester = process_by(&["env", "M3_PAUSE=requester.boarded"], &users, 0, "party", "1");
+        let mut requester =
+            process_by(&["env", "M3_PAUSE=requester.boarded"], &users, 0, "party", "1");
         let mut friend = process(&users, 0, "party", "2");
         let mut party = process(&users, 0, "party", "30");
         grant(&mut party, &requester);
@@ -258,12 +276,15 @@ fn memory_without_rest_is_copied_or_told() {
             party.receive_from(&requester, &mut node);
             for _ in 0..12 {
                 for verb in ["copy", "put"] {
-                    let order = format!("{verb} {} {} {BYTES}", party.place.address, party.place.at);
+                    let order =
+                        format!("{verb} {} {} {BYTES}", party.place.address, party.place.at);
                     let said = requester.role.ask(&order);
                     let (code, copied) = said.split_once(' ').unwrap();
                     let copied: u64 = copied.parse().unwrap();
                     let whole = code == "0" && copied == BYTES;
-                    let told = code == "-71" && (BYTES / 2..BYTES).contains(&copied) && unrest != "replace";
+                    let told = code == "-71"
+                        && (BYTES / 2..BYTES).contains(&copied)
+                        && unrest != "replace";
                     // On a machine with much else to do a party may seem to stand still.
                     let late = code == "-61" && copied < BYTES;
                     assert!(whole || told || late, "{unrest}, {verb}, granted {granted}: {said}");
@@ -286,7 +307,9 @@ fn a_file_that_never_answers_is_an_error() {
         let mut party = process(&users, 0, "party", "30");
         // It goes before the party does, who sleeps in it.
         let Some(file) = SlowFile::mount(&users.directory().join("slow")) else {
-            println!("SKIP files that never answer: no file system can be mounted by its user here");
+            println!(
+                "SKIP files that never answer: no file system can be mounted by its user here"
+            );
             return;
         };
         grant(&mut party, &requester);

@@ -1,8 +1,8 @@
 //! Copies between processes that the kernel keeps apart, and with parties that fail in the middle.
 
+use m3ipc::{Node, VmConfig};
 use m3ipc_conformance::field::{Role, USERS, UsersNode, is_root};
 use m3ipc_conformance::{pattern, signals, sum};
-use m3ipc::{Node, VmConfig};
 use std::time::{Duration, Instant};
 
 pub const BYTES: u64 = 5 << 20;
@@ -33,8 +33,15 @@ pub fn process(users: &UsersNode, user: u32, kind: &str, slot: &str) -> Process 
     process_by(&[], users, user, kind, slot)
 }
 
-pub fn process_by(starter: &[&str], users: &UsersNode, user: u32, kind: &str, slot: &str) -> Process {
-    let mut role = Role::start_by(starter, user, kind, &[users.path(), "copy", slot, &BYTES.to_string()]);
+pub fn process_by(
+    starter: &[&str],
+    users: &UsersNode,
+    user: u32,
+    kind: &str,
+    slot: &str,
+) -> Process {
+    let mut role =
+        Role::start_by(starter, user, kind, &[users.path(), "copy", slot, &BYTES.to_string()]);
     let mut pid = role.pid();
     let mut line = role.hear();
     if let Some(inner) = line.strip_prefix("inner ") {
@@ -59,7 +66,8 @@ impl Process {
         let vm = node.vm_named("copy").unwrap().id();
         loop {
             let all = node.endpoints(vm).unwrap();
-            let found = all.iter().find(|one| one.address.to_string() == self.place.address).unwrap();
+            let found =
+                all.iter().find(|one| one.address.to_string() == self.place.address).unwrap();
             if found.wait.verb == "receive" && found.wait.for_ns > 0 {
                 return;
             }
@@ -260,20 +268,28 @@ fn a_way_that_closes_is_left() {
         party.receive_from(&requester, &mut node);
     }
     let (here, there) = (party.place.clone(), other.place.clone());
-    let between = format!("between {} {} {} {} {BYTES}", here.address, here.at, there.address, there.at);
+    let between =
+        format!("between {} {} {} {} {BYTES}", here.address, here.at, there.address, there.at);
     assert_eq!(requester.role.ask(&between), format!("0 {BYTES}"));
     assert_eq!(requester.copy(&party.place, BYTES), (0, BYTES));
     assert_eq!(requester.role.ask("filter"), "0");
     assert_eq!(requester.role.ask(&between), format!("0 {BYTES}"));
     assert_eq!(requester.copy(&party.place, BYTES), (0, BYTES));
     let vm = node.vm_named("copy").unwrap().id();
-    let ways: Vec<_> =
-        node.endpoints(vm).unwrap().iter().map(|one| (one.copies_direct, one.copies_served)).collect();
+    let ways: Vec<_> = node
+        .endpoints(vm)
+        .unwrap()
+        .iter()
+        .map(|one| (one.copies_direct, one.copies_served))
+        .collect();
     assert!(ways.contains(&(1, 3)), "{ways:?}");
     for party in [&mut party, &mut other] {
         assert_eq!(requester.release(party), "0");
     }
-    assert_eq!(other.role.ask("sum"), sum(&pattern(1, usize::try_from(BYTES).unwrap())).to_string());
+    assert_eq!(
+        other.role.ask("sum"),
+        sum(&pattern(1, usize::try_from(BYTES).unwrap())).to_string()
+    );
 }
 
 /// So many bytes as are told have been copied, and the rest is untouched: at either end, by each way.

@@ -5,8 +5,8 @@ use m3ipc::{Address, Loan, Location, Message, Timeout};
 
 /// Round the sizes of words, pages, halves of a window and of both.
 const SIZES: &[usize] = &[
-    1, 7, 8, 63, 64, 65, 4_095, 4_096, 4_097, 8_191, 65_535, 65_536, 65_537, 131_071, 131_072, 131_073,
-    300_001,
+    1, 7, 8, 63, 64, 65, 4_095, 4_096, 4_097, 8_191, 65_535, 65_536, 65_537, 131_071, 131_072,
+    131_073, 300_001,
 ];
 
 #[test]
@@ -26,8 +26,9 @@ fn sizes(granted: bool) {
     let party = world.thread(30, pattern(1, room), move |endpoint, memory| {
         if granted {
             let memory = std::mem::take(memory);
-            let grant =
-                endpoint.grant(m3ipc::Audience::Only(Address(1)), memory, m3ipc::Rights::Both).unwrap();
+            let grant = endpoint
+                .grant(m3ipc::Audience::Only(Address(1)), memory, m3ipc::Rights::Both)
+                .unwrap();
             endpoint.receive(Address(1)).unwrap();
             endpoint.revoke(grant).unwrap();
         } else {
@@ -58,7 +59,9 @@ fn all_offsets_modulo_a_line_arrive() {
         let mut world = World::new(granted);
         let party = world.thread(30, vec![0; 4096], move |endpoint, memory| {
             let grant = granted.then(|| {
-                endpoint.grant(m3ipc::Audience::Vm, std::mem::take(memory), m3ipc::Rights::Both).unwrap()
+                endpoint
+                    .grant(m3ipc::Audience::Vm, std::mem::take(memory), m3ipc::Rights::Both)
+                    .unwrap()
             });
             endpoint.receive(Address(1)).unwrap();
             grant.map(|grant| endpoint.revoke(grant).unwrap());
@@ -70,7 +73,10 @@ fn all_offsets_modulo_a_line_arrive() {
                 let part = &sent[here..here + 130];
                 world.me.copy_to(party.address, party.at + there, part).unwrap();
                 let mut back = vec![0; 300];
-                world.me.copy_from(party.address, party.at + there, &mut back[here..here + 130]).unwrap();
+                world
+                    .me
+                    .copy_from(party.address, party.at + there, &mut back[here..here + 130])
+                    .unwrap();
                 assert_eq!(&back[here..here + 130], part, "offsets {here} and {there}");
             }
         }
@@ -92,7 +98,8 @@ fn a_server_copies_from_and_to_its_client_at_once() {
                 *memory = room;
             });
             serve_once(&mut world.me, |me, request| {
-                let address = |at: usize| u64::from_ne_bytes(request.payload[at..at + 8].try_into().unwrap());
+                let address =
+                    |at: usize| u64::from_ne_bytes(request.payload[at..at + 8].try_into().unwrap());
                 let (from, to) = (address(0), address(8));
                 let mut bytes = vec![0; 10_000];
                 me.copy_from(request.source, from, &mut bytes).unwrap();
@@ -114,8 +121,11 @@ fn a_third_party_copies_between_two_others() {
         for (seed, bytes) in [(1, 1), (2, 5_000), (3, 65_536), (4, 70_000), (5, 1_000_000)] {
             let rights = move |endpoint: &mut m3ipc::Endpoint, memory: &mut Vec<u8>, rights| {
                 if granted {
-                    let grant =
-                        endpoint.grant(m3ipc::Audience::Only(Address(1)), std::mem::take(memory), rights);
+                    let grant = endpoint.grant(
+                        m3ipc::Audience::Only(Address(1)),
+                        std::mem::take(memory),
+                        rights,
+                    );
                     endpoint.receive(Address(1)).unwrap();
                     *memory = endpoint.revoke(grant.unwrap()).unwrap().unwrap();
                 } else {

@@ -1,8 +1,8 @@
 //! What the cases share: a VM, parties in threads, and bytes that tell where they belong.
 
+use m3ipc::{Address, Endpoint, Message, Slot, Source, Timeout, Vm, VmConfig};
 pub use m3ipc_conformance::pattern;
 use m3ipc_conformance::{Field, watchdog};
-use m3ipc::{Address, Endpoint, Message, Slot, Source, Timeout, Vm, VmConfig};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;

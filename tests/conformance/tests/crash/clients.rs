@@ -32,8 +32,13 @@ pub fn run(score: &mut Score) {
             }
         }
         // Who awaits exactly this client makes the contact itself, when the client is bound.
-        if !["client.pages_mapped", "client.before_contact", "client.contact_requested", "client.link_mapped"]
-            .contains(&state)
+        if ![
+            "client.pages_mapped",
+            "client.before_contact",
+            "client.contact_requested",
+            "client.link_mapped",
+        ]
+        .contains(&state)
         {
             score.attempt(&format!("{state} to one who awaits it alone"), || {
                 awaited(&ground, &rest, state, delay_ms);
@@ -83,7 +88,10 @@ fn check_takes(server: &mut Peer, at_most: usize) {
     let said = server.said();
     let takes = said.iter().filter(|line| line.starts_with("took")).count();
     assert!(takes <= at_most, "a request was taken twice: {said:?}");
-    assert!(!said.iter().any(|line| line.starts_with("code")), "the server was told of an error: {said:?}");
+    assert!(
+        !said.iter().any(|line| line.starts_with("code")),
+        "the server was told of an error: {said:?}"
+    );
 }
 
 fn awaited(ground: &Ground, rest: &Ledger, state: &str, delay_ms: &str) {

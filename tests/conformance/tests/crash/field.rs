@@ -1,7 +1,7 @@
 //! One case: its own VM, its own peers; and what must be true after it.
 
-use m3ipc_conformance::crash::{Ground, Ledger, Peer, left_in_directory, left_in_shm};
 use m3ipc::{Node, Vm, VmConfig};
+use m3ipc_conformance::crash::{Ground, Ledger, Peer, left_in_directory, left_in_shm};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// How the cases went.
@@ -26,7 +26,8 @@ impl Score {
             Ok(()) => self.passed += 1,
             Err(cause) => {
                 let text = cause.downcast_ref::<String>().cloned();
-                let text = text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+                let text =
+                    text.or_else(|| cause.downcast_ref::<&str>().map(|text| (*text).to_owned()));
                 let text = text.unwrap_or_default();
                 self.hung += u32::from(text.contains("hangs") || text.contains("in vain"));
                 self.doubled += u32::from(text.contains("twice"));

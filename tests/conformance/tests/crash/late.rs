@@ -2,8 +2,8 @@
 //! caller goes on, and the contact that comes late is one all the same.
 
 use crate::field::Case;
-use m3ipc_sys::{HAS_PAUSE_POINTS, Signal};
 use m3ipc_conformance::crash::{Ground, Peer};
+use m3ipc_sys::{HAS_PAUSE_POINTS, Signal};
 
 /// A server that is bound and not there yet; another; and a client that is in a hurry.
 fn setting(case: &Case<'_>) -> (Peer, Peer, Peer) {

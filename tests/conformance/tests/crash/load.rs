@@ -1,7 +1,7 @@
 //! Hundreds of random kills under load: eight pairs, numbered messages.
 
-use m3ipc_conformance::crash::{Dice, Ground, Peer, Tally};
 use m3ipc::VmConfig;
+use m3ipc_conformance::crash::{Dice, Ground, Peer, Tally};
 use std::time::Duration;
 
 const PAIRS: usize = 8;
@@ -24,8 +24,13 @@ struct Pairs<'a> {
 
 impl<'a> Pairs<'a> {
     fn new(ground: &'a Ground) -> Self {
-        let mut pairs =
-            Self { ground, workers: Vec::new(), lives: 0, tally: Tally::default(), strange: Vec::new() };
+        let mut pairs = Self {
+            ground,
+            workers: Vec::new(),
+            lives: 0,
+            tally: Tally::default(),
+            strange: Vec::new(),
+        };
         for at in 0..2 * PAIRS {
             let worker = pairs.worker(at);
             pairs.workers.push(worker);

@@ -1,8 +1,8 @@
 //! No descriptors: in the daemon, in the one who asks, in the one who is asked.
 
 use crate::scene::{Lowered, Pair, VM, assert_works, node, talker};
-use m3ipc_conformance::field::Role;
 use m3ipc::Node;
+use m3ipc_conformance::field::Role;
 use std::time::Duration;
 
 #[test]
@@ -30,7 +30,9 @@ fn t14_a_daemon_without_descriptors_refuses_and_goes_on() {
     assert_works(node.path(), &pair.address);
     drop(taken);
     let whole = pair.finish(Vec::new());
-    println!("T14 descriptors of the daemon: {refused} of 64 newcomers refused, {whole} messages, lost 0");
+    println!(
+        "T14 descriptors of the daemon: {refused} of 64 newcomers refused, {whole} messages, lost 0"
+    );
 }
 
 #[test]
@@ -53,7 +55,9 @@ fn t14_a_caller_without_descriptors_is_told() {
     assert_eq!(caller.ask("attach"), "0");
     drop(caller);
     let whole = pair.finish(Vec::new());
-    println!("T14 descriptors of a caller: 4 of 4 calls told -12, then served; {whole} messages, lost 0");
+    println!(
+        "T14 descriptors of a caller: 4 of 4 calls told -12, then served; {whole} messages, lost 0"
+    );
 }
 
 #[test]

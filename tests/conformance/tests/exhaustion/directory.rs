@@ -1,10 +1,10 @@
 //! No room in the runtime directory: a tmpfs of a few KB, in a mount namespace of its own.
 
 use crate::scene::{Pair, VM, assert_works};
+use m3ipc::{Node, VmConfig};
 use m3ipc_abi::Code;
 use m3ipc_conformance::field::{Role, is_root};
 use m3ipc_conformance::watchdog;
-use m3ipc::{Node, VmConfig};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -22,11 +22,13 @@ impl Small {
         watchdog(120);
         let inside = format!("/tmp/m3-test-{}-{name}", std::process::id());
         std::fs::create_dir(&inside).expect("a mount point");
-        let script =
-            format!("mount -t tmpfs -o mode=0700,size={bytes} none {inside} && echo done && exec cat");
+        let script = format!(
+            "mount -t tmpfs -o mode=0700,size={bytes} none {inside} && echo done && exec cat"
+        );
         let mut command = Command::new("unshare");
         let command = command.args(["--mount", "--kill-child", "sh", "-c", &script]);
-        let mut holder = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare");
+        let mut holder =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("unshare");
         let mut said = String::new();
         let _ = BufReader::new(holder.stdout.take().expect("piped")).read_line(&mut said);
         assert_eq!(said, "done\n", "a tmpfs in a mount namespace of its own");
@@ -125,7 +127,11 @@ fn known(node: &mut Node) -> Vec<(i32, String, Vec<i32>)> {
     let mut known = Vec::new();
     for info in vms {
         let endpoints = node.endpoints(info.id).expect("a list");
-        known.push((info.id, info.name, endpoints.iter().map(|endpoint| endpoint.address).collect()));
+        known.push((
+            info.id,
+            info.name,
+            endpoints.iter().map(|endpoint| endpoint.address).collect(),
+        ));
     }
     known
 }
@@ -139,8 +145,11 @@ fn t14_a_daemon_says_why_it_cannot_begin_in_a_full_directory() {
     small.fill();
     let pid = small.holder.id().to_string();
     let mut command = Command::new("nsenter");
-    let command = command.args(["--mount", "--target", &pid]).arg(m3ipc_conformance::program("m3-tests-hostile"));
-    let command = command.args(["0", "daemon", "--runtime-dir", &small.inside, "--log-level", "error"]);
+    let command = command
+        .args(["--mount", "--target", &pid])
+        .arg(m3ipc_conformance::program("m3-tests-hostile"));
+    let command =
+        command.args(["0", "daemon", "--runtime-dir", &small.inside, "--log-level", "error"]);
     let output = command.stdin(Stdio::null()).output().expect("nsenter");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(4), "{said}");
@@ -148,5 +157,7 @@ fn t14_a_daemon_says_why_it_cannot_begin_in_a_full_directory() {
     small.empty();
     let _daemon = small.daemon();
     let _node = small.wait_for_daemon();
-    println!("T14 full directory at start: exit code 4, the path and the cause; with room it starts");
+    println!(
+        "T14 full directory at start: exit code 4, the path and the cause; with room it starts"
+    );
 }

@@ -1,9 +1,9 @@
 //! The kernel refuses the daemon one call after the other, as strace lets it.
 
 use crate::scene::{Pair, VM, assert_works, node};
+use m3ipc::{Address, Message, Node, Timeout, VmConfig};
 use m3ipc_abi::Code;
 use m3ipc_conformance::field::is_root;
-use m3ipc::{Address, Message, Node, Timeout, VmConfig};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -34,7 +34,12 @@ impl Injector {
         let mut command = Command::new("strace");
         command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}"), "-e"]);
         command.arg(format!("inject={call}:error={error}{times}")).args(["-p", &pid.to_string()]);
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .ok()?;
         let injector = Self(child);
         (0..1000).any(|_| is_traced(pid)).then_some(injector)
     }
@@ -111,7 +116,9 @@ fn t14_each_refused_call_is_told_and_passes() {
         // A thread that cannot be watched would never be missed.
         assert!(call != "pidfd_open" || codes == [Code::NoMem], "{codes:?}");
         // Everything works again, also for whom it did not.
-        other.sendrec(server, &Message::new(1)).unwrap_or_else(|why| panic!("{call} {error}: {why}"));
+        other
+            .sendrec(server, &Message::new(1))
+            .unwrap_or_else(|why| panic!("{call} {error}: {why}"));
         drop(other);
         assert_works(node.path(), &pair.address);
         told += codes.len();

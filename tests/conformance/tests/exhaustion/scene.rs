@@ -1,8 +1,8 @@
 //! Two that talk while something runs out.
 
+use m3ipc::{Node, VmConfig};
 use m3ipc_conformance::field::{Role, UsersNode};
 use m3ipc_conformance::tally::Tally;
-use m3ipc::{Node, VmConfig};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::path::Path;
 
@@ -84,7 +84,8 @@ impl Lowered {
     /// No descriptor more than the process has now, but for so many.
     pub fn descriptors(pid: i32, more: usize) -> Self {
         let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
-        let used: Vec<u64> = fds.flatten().filter_map(|fd| fd.file_name().to_str()?.parse().ok()).collect();
+        let used: Vec<u64> =
+            fds.flatten().filter_map(|fd| fd.file_name().to_str()?.parse().ok()).collect();
         let mut free = (0..).filter(|number| !used.contains(number));
         Self::new(pid, Resource::Nofile, free.nth(more).expect("numbers without end"))
     }

@@ -1,6 +1,8 @@
 //! Scripts of wrong frames: any bytes, requests with any numbers, and those bent.
 
-use m3ipc_wire::{Await, BindKind, NodeParams, Privileges, Request, TraceRequest, VmParams, decode, encode};
+use m3ipc_wire::{
+    Await, BindKind, NodeParams, Privileges, Request, TraceRequest, VmParams, decode, encode,
+};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use std::path::Path;
@@ -16,7 +18,8 @@ pub struct Script {
 
 /// Scripts by chance; most say hello first, and some bind.
 pub fn scripts() -> impl Strategy<Value = Script> {
-    let frame = prop_oneof![2 => any_bytes(), 6 => requests().prop_map(|it| encode(&it)), 3 => mutated()];
+    let frame =
+        prop_oneof![2 => any_bytes(), 6 => requests().prop_map(|it| encode(&it)), 3 => mutated()];
     let version = prop_oneof![8 => Just(m3ipc_wire::VERSION), 1 => any::<u32>()];
     (version, vec(frame, 1..16), 0..20_u8, prop::option::weighted(0.5, 0..8)).prop_map(
         |(version, rest, roll, bound_in)| {
@@ -66,17 +69,19 @@ pub fn any_bytes() -> impl Strategy<Value = Vec<u8>> {
 
 /// Requests with a bit flipped, cut short, made longer, or glued to another.
 pub fn mutated() -> impl Strategy<Value = Vec<u8>> {
-    (requests(), any::<prop::sample::Index>(), 0..8_u32, 0..4_u8).prop_map(|(request, at, bit, how)| {
-        let mut bytes = encode(&request);
-        let at = at.index(bytes.len());
-        match how {
-            0 => bytes[at] ^= 1 << bit,
-            1 => bytes.truncate(at),
-            2 => bytes.insert(at, 0xff),
-            _ => bytes.extend(bytes.clone()),
-        }
-        bytes
-    })
+    (requests(), any::<prop::sample::Index>(), 0..8_u32, 0..4_u8).prop_map(
+        |(request, at, bit, how)| {
+            let mut bytes = encode(&request);
+            let at = at.index(bytes.len());
+            match how {
+                0 => bytes[at] ^= 1 << bit,
+                1 => bytes.truncate(at),
+                2 => bytes.insert(at, 0xff),
+                _ => bytes.extend(bytes.clone()),
+            }
+            bytes
+        },
+    )
 }
 
 fn vms() -> impl Strategy<Value = i32> {
@@ -102,12 +107,8 @@ fn names() -> impl Strategy<Value = String> {
 
 fn privileges() -> impl Strategy<Value = Privileges> {
     let slots = || prop::option::of(vec(-40..300, 0..30));
-    (any::<u32>(), slots(), slots(), any::<i32>()).prop_map(|(traps, ipc_to, ipc_from, level)| Privileges {
-        traps,
-        ipc_to,
-        ipc_from,
-        level,
-    })
+    (any::<u32>(), slots(), slots(), any::<i32>())
+        .prop_map(|(traps, ipc_to, ipc_from, level)| Privileges { traps, ipc_to, ipc_from, level })
 }
 
 fn waits() -> impl Strategy<Value = Await> {
@@ -123,7 +124,8 @@ fn waits() -> impl Strategy<Value = Await> {
 pub fn requests() -> impl Strategy<Value = Request> {
     let limit = || prop::option::of(any::<i32>());
     let node = (limit(), limit(), limit(), limit(), limit());
-    let vm = (prop::option::of(vms()), names(), any::<u16>(), limit(), prop::option::of(any::<u32>()));
+    let vm =
+        (prop::option::of(vms()), names(), any::<u16>(), limit(), prop::option::of(any::<u32>()));
     prop_oneof![
         any::<u32>().prop_map(|version| Request::Hello { version }),
         node.prop_map(|(nodeid, vms, nodes, procs, tasks)| Request::NodeInit(NodeParams {
@@ -153,24 +155,27 @@ pub fn requests() -> impl Strategy<Value = Request> {
             Just(Request::HangBell),
             Just(Request::Trace(TraceRequest::End)),
             Just(Request::Trace(TraceRequest::Mapped)),
-            (vms(), 0..200_u32, any::<bool>())
-                .prop_map(|(vm, slots, sharp)| Request::Trace(TraceRequest::Begin { vm, slots, sharp })),
+            (vms(), 0..200_u32, any::<bool>()).prop_map(|(vm, slots, sharp)| Request::Trace(
+                TraceRequest::Begin { vm, slots, sharp }
+            )),
         ],
         (vms(), pids(), -40..300).prop_map(|(vm, pid, slot)| Request::BindOther { vm, pid, slot }),
         (vms(), addresses()).prop_map(|(vm, address)| Request::Unbind { vm, address }),
         addresses().prop_map(Request::Contact),
-        prop_oneof![addresses().prop_map(Request::Renew), addresses().prop_map(Request::ContactNow)],
-        (addresses(), any::<u64>()).prop_map(|(destination, bits)| Request::Notify { destination, bits }),
+        prop_oneof![
+            addresses().prop_map(Request::Renew),
+            addresses().prop_map(Request::ContactNow)
+        ],
+        (addresses(), any::<u64>())
+            .prop_map(|(destination, bits)| Request::Notify { destination, bits }),
         any::<i32>().prop_map(Request::GetEndpoint),
         waits().prop_map(Request::Await),
         any::<u64>().prop_map(Request::Forget),
         names().prop_map(Request::NameAttach),
         names().prop_map(Request::NameLocate),
         (vms(), addresses()).prop_map(|(vm, address)| Request::Wakeup { vm, address }),
-        (vms(), addresses(), privileges()).prop_map(|(vm, address, privileges)| Request::SetPrivileges {
-            vm,
-            address,
-            privileges
+        (vms(), addresses(), privileges()).prop_map(|(vm, address, privileges)| {
+            Request::SetPrivileges { vm, address, privileges }
         }),
         (vms(), addresses()).prop_map(|(vm, address)| Request::GetPrivileges { vm, address }),
         (addresses(), addresses())
@@ -215,7 +220,10 @@ pub fn corpus() -> Vec<(String, Script)> {
             let mut lines = text.lines().filter(|line| !line.starts_with('#')).peekable();
             let with_fds = lines.next_if_eq(&"fds").is_some();
             let frames = lines.map(bytes_of).collect();
-            (path.file_name().expect("a name").to_string_lossy().into_owned(), Script { frames, with_fds })
+            (
+                path.file_name().expect("a name").to_string_lossy().into_owned(),
+                Script { frames, with_fds },
+            )
         })
         .collect();
     kept.sort_by(|one, other| one.0.cmp(&other.0));

@@ -20,10 +20,10 @@
 
 use super::plan::{SLOTS, Step};
 use super::worker::{Order, Told, Worker};
-use m3ipc_abi::VmLimits;
-use m3ipc_model::rendezvous::{Call, Fault, Limit, Machine, Op, State};
-use m3ipc_conformance::{Field, signals};
 use m3ipc::{Code, Endpoint, Node, Slot, Timeout, Vm, VmConfig};
+use m3ipc_abi::VmLimits;
+use m3ipc_conformance::{Field, signals};
+use m3ipc_model::rendezvous::{Call, Fault, Limit, Machine, Op, State};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
@@ -164,7 +164,9 @@ impl Arena {
         let Call::Relay { client, .. } = call else { return false };
         let closes_circle = || {
             let ended = self.machine.clone().step(op);
-            ended.iter().any(|completion| completion.who == who && completion.result == Err(Code::Locked))
+            ended
+                .iter()
+                .any(|completion| completion.who == who && completion.result == Err(Code::Locked))
         };
         self.crossed.contains(&client.slot()) || closes_circle()
     }

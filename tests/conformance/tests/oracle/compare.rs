@@ -2,9 +2,9 @@
 
 use super::arena::Arena;
 use super::worker::Told;
-use m3ipc_model::rendezvous::{Completion, Op, State};
-use m3ipc_conformance::signals;
 use m3ipc::{Address, EndpointInfo, Slot};
+use m3ipc_conformance::signals;
+use m3ipc_model::rendezvous::{Completion, Op, State};
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -16,8 +16,10 @@ const RESTLESS: Duration = Duration::from_secs(120);
 impl Arena {
     /// Waits until all that is expected has ended and everybody else rests.
     pub fn compare(&mut self, op: Op, expected: Vec<Completion>) -> Result<(), String> {
-        let mut missing: BTreeMap<Slot, Completion> =
-            expected.into_iter().map(|completion| (completion.who, self.told_of(completion))).collect();
+        let mut missing: BTreeMap<Slot, Completion> = expected
+            .into_iter()
+            .map(|completion| (completion.who, self.told_of(completion)))
+            .collect();
         let mut bare = matches!(op, Op::Bind(_) | Op::Kill(_));
         let mut asleep_since = None;
         let began = Instant::now();
@@ -48,7 +50,8 @@ impl Arena {
                     if done && at_rest {
                         return Ok(());
                     }
-                    asleep_since = if at_rest { asleep_since.or_else(|| Some(Instant::now())) } else { None };
+                    asleep_since =
+                        if at_rest { asleep_since.or_else(|| Some(Instant::now())) } else { None };
                     if asleep_since.is_some_and(|since| since.elapsed() > MISSING) {
                         let seen = self.seen_by_daemon();
                         return Err(format!("all sleep, but the model ends {missing:?}\n{seen}"));
@@ -68,7 +71,10 @@ impl Arena {
         let line = |found: &EndpointInfo| {
             let (address, wait) = (Address(found.address), &found.wait);
             let (peer, ms) = (Address(wait.peer), wait.for_ns / 1_000_000);
-            format!("  {address:?}: {} {peer:?} since {ms} ms, connected {}\n", wait.verb, found.connected)
+            format!(
+                "  {address:?}: {} {peer:?} since {ms} ms, connected {}\n",
+                wait.verb, found.connected
+            )
         };
         endpoints.iter().map(line).collect()
     }

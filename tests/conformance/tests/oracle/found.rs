@@ -3,9 +3,9 @@
 
 use super::arena::Arena;
 use super::plan::Step;
-use m3ipc_model::rendezvous::{Call, Fault, Limit, Op, Source};
-use m3ipc_conformance::watchdog;
 use m3ipc::{Address, Message, Slot};
+use m3ipc_conformance::watchdog;
+use m3ipc_model::rendezvous::{Call, Fault, Limit, Op, Source};
 use std::time::Duration;
 
 const SYSTEM_SLOT: Slot = 3;
@@ -38,7 +38,10 @@ impl Scene {
     }
 
     fn sendrec(&mut self, who: Slot, to: Slot, limit: Limit) {
-        self.call(who, limit, |scene| Call::Sendrec { dst: scene.at(to), message: Message::new(who) });
+        self.call(who, limit, |scene| Call::Sendrec {
+            dst: scene.at(to),
+            message: Message::new(who),
+        });
     }
 
     fn receive(&mut self, who: Slot, from: Slot) {

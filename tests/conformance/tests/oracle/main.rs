@@ -12,8 +12,8 @@ mod plan;
 mod worker;
 
 use arena::{Arena, Trouble};
-use m3ipc_model::rendezvous::{Fault, Op};
 use m3ipc_conformance::watchdog;
+use m3ipc_model::rendezvous::{Fault, Op};
 use plan::{SLOTS, Sequence, Step};
 use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
@@ -133,8 +133,8 @@ fn lane(cases: u32, steps_max: usize, seed: u64) -> (Run, Option<String>) {
     };
     let run = RefCell::new(Run::new(Fault::None));
     let strategy = plan::sequence(steps_max);
-    let result =
-        runner(cases, seed, config).run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
+    let result = runner(cases, seed, config)
+        .run(&strategy, |sequence| run.borrow_mut().try_sequence(&sequence));
     (run.into_inner(), result.err().map(|error| error.to_string()))
 }
 
@@ -151,9 +151,11 @@ fn real_endpoints_do_what_the_model_says() {
             std::thread::spawn(move || lane(cases.div_ceil(LANES), steps_max, seed))
         })
         .collect();
-    let lanes: Vec<_> = lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect();
+    let lanes: Vec<_> =
+        lanes.into_iter().map(|lane| lane.join().expect("a lane does not panic")).collect();
     let sum = |of: fn(&Run) -> u64| lanes.iter().map(|(run, _)| of(run)).sum::<u64>();
-    let differences: Vec<&String> = lanes.iter().filter_map(|(_, difference)| difference.as_ref()).collect();
+    let differences: Vec<&String> =
+        lanes.iter().filter_map(|(_, difference)| difference.as_ref()).collect();
     println!(
         "T2 oracle: {} sequences, {} steps, {} differences, {} thrown away, seed {seed}, {:.1} s",
         sum(|run| run.sequences),

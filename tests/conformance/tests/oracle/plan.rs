@@ -1,8 +1,8 @@
 //! Steps before the state is known: numbers that shrink well, given their
 //! meaning when their turn comes.
 
-use m3ipc_model::rendezvous::{Call, Limit, Machine, Op, Source, State};
 use m3ipc::{Address, Message, Slot};
+use m3ipc_model::rendezvous::{Call, Limit, Machine, Op, Source, State};
 use proptest::prelude::*;
 
 /// Where the endpoints of a sequence live: two system slots, six of users.
@@ -42,8 +42,9 @@ pub fn sequence(steps_max: usize) -> impl Strategy<Value = Sequence> {
 fn plan() -> impl Strategy<Value = Plan> {
     let index = 0..SLOTS.len();
     let stale = prop::bool::weighted(0.03);
-    (0_u8..24, index.clone(), index.clone(), index, 0_u8..8, stale)
-        .prop_map(|(verb, who, peer, third, limit, stale)| Plan { verb, who, peer, third, limit, stale })
+    (0_u8..24, index.clone(), index.clone(), index, 0_u8..8, stale).prop_map(
+        |(verb, who, peer, third, limit, stale)| Plan { verb, who, peer, third, limit, stale },
+    )
 }
 
 impl Plan {
@@ -79,9 +80,10 @@ impl Plan {
             13..=14 => Call::Receive { src: Source::From(dst) },
             15 => Call::Rcvrqst,
             16..=18 => Call::Reply { dst: waiting_client(machine, who).unwrap_or(dst), message },
-            19 => {
-                Call::Relay { client: waiting_client(machine, who).unwrap_or(dst), dst: address(self.third) }
-            }
+            19 => Call::Relay {
+                client: waiting_client(machine, who).unwrap_or(dst),
+                dst: address(self.third),
+            },
             20..=21 => Call::Notify { dst },
             22 => Call::Wakeup { dst },
             _ => Call::AwaitUnbind { dst },

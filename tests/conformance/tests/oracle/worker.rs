@@ -1,7 +1,7 @@
 //! One real endpoint: a thread that does what it is told and reports each end.
 
-use m3ipc_model::rendezvous::{Call, Completion, Fate, Source};
 use m3ipc::{Address, Code, Endpoint, Message, Slot, Strategy, Timeout, Vm};
+use m3ipc_model::rendezvous::{Call, Completion, Fate, Source};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 /// What a worker is told.
@@ -86,7 +86,9 @@ fn call_on(endpoint: &mut Endpoint, who: Slot, call: Call, limit: Timeout) -> Co
         Call::Send { dst, message } => {
             told(endpoint.send_timeout(dst, &message, limit).map_err(|error| error.code()))
         }
-        Call::Reply { dst, message } => told(endpoint.reply(dst, &message).map_err(|error| error.code())),
+        Call::Reply { dst, message } => {
+            told(endpoint.reply(dst, &message).map_err(|error| error.code()))
+        }
         Call::Receive { src } => {
             let source = match src {
                 Source::Any => m3ipc::Source::Any,
@@ -97,9 +99,10 @@ fn call_on(endpoint: &mut Endpoint, who: Slot, call: Call, limit: Timeout) -> Co
         Call::Sendrec { dst, message } => {
             endpoint.sendrec_timeout(dst, &message, limit).map(got).map_err(|error| error.code())
         }
-        Call::Rcvrqst => {
-            endpoint.rcvrqst(&mut [], limit).map(|long| got(long.message)).map_err(|error| error.code())
-        }
+        Call::Rcvrqst => endpoint
+            .rcvrqst(&mut [], limit)
+            .map(|long| got(long.message))
+            .map_err(|error| error.code()),
         Call::Notify { dst } => endpoint.notify(dst).map(|()| None).map_err(|error| error.code()),
         Call::Relay { client, dst } => {
             endpoint.relay(client, dst).map(|()| None).map_err(|error| error.code())

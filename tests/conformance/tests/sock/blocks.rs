@@ -1,8 +1,8 @@
 //! Blocks of areas through com-sockets: by reference, and with names that are not true.
 
 use crate::party::{Party, Scene};
-use m3ipc_sockets::{Errno, Stream};
 use m3ipc::{Area, AreaConfig, Block, Endpoint, Kind};
+use m3ipc_sockets::{Errno, Stream};
 use std::io::{Read, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -73,7 +73,8 @@ fn a_block_that_nobody_accepted_is_taken_back_and_its_name_is_worth_nothing_then
     // Nobody is in a call of this one while the other lasts.
     let waiting = connect(&scene);
     let block = filled(&mut me, &area, 5);
-    let given = waiting.send_block(&mut me, block).map_err(|unsent| unsent.error).expect("it is sent");
+    let given =
+        waiting.send_block(&mut me, block).map_err(|unsent| unsent.error).expect("it is sent");
     let block = me.take_back_given(&given).expect("nobody has it");
     assert!(block.len() == BYTES && block.iter().all(|byte| *byte == 5));
     assert!(me.take_back_given(&given).is_none(), "it was taken back twice");
@@ -121,7 +122,10 @@ fn a_name_that_is_not_true_ends_its_connection_and_nothing_else() {
     assert!(back.iter().all(|byte| *byte == 10) && back.write().is_ok());
     drop(stream);
     told(&connect(&scene), MARK, &name);
-    assert!(me.take_back_given(&given).is_none(), "it was accepted, and came back under another name");
+    assert!(
+        me.take_back_given(&given).is_none(),
+        "it was accepted, and came back under another name"
+    );
     // And a block that was never given is nobody's to accept, whoever asks.
     let refused = me.accept_given(there, &name).map(drop).expect_err("it is this endpoint's own");
     assert_eq!(refused.code, m3ipc::Code::PeerBroke);
@@ -137,7 +141,10 @@ fn where_no_block_can_be_sent_it_stays_where_it_is() {
     let block = filled(&mut me, &area, 2);
     let unsent = stream.send_block(&mut me, block).map(drop).expect_err("it does not wait");
     assert_eq!(unsent.error.errno(), Errno::INVAL);
-    assert_eq!(stream.receive_block(&mut me).map(drop).expect_err("it does not wait").errno(), Errno::INVAL);
+    assert_eq!(
+        stream.receive_block(&mut me).map(drop).expect_err("it does not wait").errno(),
+        Errno::INVAL
+    );
     stream.set_nonblocking(false).expect("a flag");
     // One that has no endpoint.
     let _echo = scene.party(2, "echo", PORT);

@@ -1,8 +1,8 @@
 //! Datagrams: boundaries, names, broadcast, slow receivers.
 
 use crate::party::Scene;
-use m3ipc_sockets::{Domain, Errno, How};
 use m3ipc_conformance::{pattern, readiness};
+use m3ipc_sockets::{Domain, Errno, How};
 
 const NOW: How = How { wait: false, peek: false };
 const WAIT: How = How { wait: true, peek: false };
@@ -40,7 +40,8 @@ fn boundaries_and_names_are_kept() {
 fn nobody_there_and_nobody_bound_are_told_apart() {
     let scene = Scene::new("nobody");
     let one = scene.domain.datagrams(0).unwrap();
-    let refused = |number, port| one.send_to(b"x", scene.at(number, port), true).unwrap_err().errno();
+    let refused =
+        |number, port| one.send_to(b"x", scene.at(number, port), true).unwrap_err().errno();
     assert_eq!((refused(9, 7), refused(0, 7)), (Errno::HOSTUNREACH, Errno::CONNREFUSED));
     assert_eq!(one.send(b"x", true).unwrap_err().errno(), Errno::DESTADDRREQ);
     let two = scene.domain.datagrams(7).unwrap();
@@ -97,7 +98,8 @@ fn a_broadcast_reaches_all_at_the_port_and_a_slow_one_delays_nobody() {
     }
     assert!((1..1500).contains(&kept), "{kept} of 1,500 found room");
     // To that one alone a sender is told, or waits.
-    let sent = (0..1500).take_while(|_| one.send_to(b"y", bound[0].local_addr(), false).is_ok()).count();
+    let sent =
+        (0..1500).take_while(|_| one.send_to(b"y", bound[0].local_addr(), false).is_ok()).count();
     assert_eq!(sent, kept as usize);
     assert_eq!(one.send_to(b"y", bound[0].local_addr(), false).unwrap_err().errno(), Errno::AGAIN);
 }

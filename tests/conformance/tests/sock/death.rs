@@ -1,8 +1,8 @@
 //! Kills of either side, and of the daemon.
 
 use crate::party::{Scene, until};
-use m3ipc_sockets::Errno;
 use m3ipc_conformance::readiness;
+use m3ipc_sockets::Errno;
 use std::io::{Read, Write};
 
 #[test]

@@ -1,8 +1,8 @@
 //! Parties that write chance into everything they may write harm their own connections alone.
 
 use crate::party::{Scene, until};
-use m3ipc_sockets::{Errno, How};
 use m3ipc_conformance::{pattern, sum};
+use m3ipc_sockets::{Errno, How};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -51,7 +51,9 @@ fn suffer(stream: &m3ipc_sockets::Stream) -> bool {
     let mut bytes = vec![0; 20_000];
     for round in 0..400_usize {
         let how = How { wait: false, peek: round % 7 == 0 };
-        for done in [stream.receive(&mut bytes, how), stream.send(&[round.to_le_bytes()[0]; 3000], false)] {
+        for done in
+            [stream.receive(&mut bytes, how), stream.send(&[round.to_le_bytes()[0]; 3000], false)]
+        {
             match done {
                 Ok(0) => return false,
                 Ok(_) | Err(Errno::AGAIN) => {}

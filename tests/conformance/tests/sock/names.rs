@@ -1,8 +1,8 @@
 //! Domains that the VM's configuration names.
 
 use crate::party::Scene;
-use m3ipc_sockets::{Domain, Errno};
 use m3ipc::{Code, VmConfig};
+use m3ipc_sockets::{Domain, Errno};
 use std::io::{Read, Write};
 use std::net::SocketAddrV4;
 
@@ -11,7 +11,10 @@ fn a_domain_is_joined_and_reached_by_its_name_also_after_a_kill_of_the_daemon() 
     let mut scene = Scene::new("names");
     let config = VmConfig::new("named").domain("front", 0).domain("store", 7).grace_ms(0);
     let vm = scene.field.node().vm_init(&config).expect("a VM");
-    assert_eq!((vm.domain("front"), vm.domain("store"), vm.domain("back")), (Some(0), Some(7), None));
+    assert_eq!(
+        (vm.domain("front"), vm.domain("store"), vm.domain("back")),
+        (Some(0), Some(7), None)
+    );
     for round in 0..2 {
         let vm = scene.field.node().vm_named("named").expect("a VM");
         let directory = scene.field.directory();
@@ -29,7 +32,10 @@ fn a_domain_is_joined_and_reached_by_its_name_also_after_a_kill_of_the_daemon() 
         let unknown = Domain::join_named(directory, &vm, "back").expect_err("no such name");
         assert_eq!(unknown.errno(), Errno::ADDRNOTAVAIL);
         assert!(unknown.to_string().contains("front, store"), "{unknown}");
-        assert_eq!(front.address_named(&vm, "back").expect_err("no such name").errno(), Errno::ADDRNOTAVAIL);
+        assert_eq!(
+            front.address_named(&vm, "back").expect_err("no such name").errno(),
+            Errno::ADDRNOTAVAIL
+        );
         drop((store, front, listener, sent, came));
         scene.field.kill_daemon();
         scene.field.restart_daemon();

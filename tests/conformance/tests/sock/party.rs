@@ -1,8 +1,8 @@
 //! What the tests of sockets share.
 
-use m3ipc_sockets::{Domain, SockInfo};
-use m3ipc_conformance::{Field, program, watchdog};
 use m3ipc::Vm;
+use m3ipc_conformance::{Field, program, watchdog};
+use m3ipc_sockets::{Domain, SockInfo};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddrV4;
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -49,7 +49,8 @@ impl Scene {
 
     /// The counters of this process's sockets that are connected.
     pub fn counters(&self) -> Vec<SockInfo> {
-        let all = m3ipc_sockets::sockets(self.field.directory(), self.vm.id()).expect("the daemon tells");
+        let all =
+            m3ipc_sockets::sockets(self.field.directory(), self.vm.id()).expect("the daemon tells");
         all.into_iter().filter(|socket| socket.peer.is_some()).collect()
     }
 }

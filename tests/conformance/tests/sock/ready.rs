@@ -1,8 +1,8 @@
 //! Readiness: poll, select and epoll see a connection as they see one of the kernel's.
 
 use crate::party::Scene;
-use m3ipc_sockets::{Domain, Errno, How, Stream, Way};
 use m3ipc_conformance::{pattern, readiness};
+use m3ipc_sockets::{Domain, Errno, How, Stream, Way};
 use proptest::prelude::*;
 use rustix::event::epoll;
 use std::collections::VecDeque;
@@ -33,8 +33,10 @@ impl Edges {
     }
 
     fn next(&self) -> Option<epoll::EventFlags> {
-        let mut events =
-            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 4];
+        let mut events = [epoll::Event {
+            flags: epoll::EventFlags::empty(),
+            data: epoll::EventData::new_u64(0),
+        }; 4];
         let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(&self.0, &mut events[..], Some(&now)).expect("it is done");
         (count > 0).then(|| events[0].flags)
@@ -132,7 +134,11 @@ fn play(domain: &Domain, acts: &[(bool, Act)], nonblocking: bool) {
                     Ok(count) => lying[1 - me].extend(&bytes[..count]),
                     Err(errno) => {
                         assert_eq!(errno, Errno::AGAIN);
-                        assert!(!readiness(&ends[me]).writable, "{} bytes lie there", lying[1 - me].len());
+                        assert!(
+                            !readiness(&ends[me]).writable,
+                            "{} bytes lie there",
+                            lying[1 - me].len()
+                        );
                     }
                 }
             }
@@ -142,7 +148,10 @@ fn play(domain: &Domain, acts: &[(bool, Act)], nonblocking: bool) {
                 match ends[me].receive(&mut bytes, How { wait: false, peek }) {
                     Ok(count) => {
                         assert!(count > 0 && count <= lying[me].len());
-                        assert!(bytes[..count].iter().eq(lying[me].iter().take(count)), "other bytes came");
+                        assert!(
+                            bytes[..count].iter().eq(lying[me].iter().take(count)),
+                            "other bytes came"
+                        );
                         if !peek {
                             lying[me].drain(..count);
                         }

@@ -1,8 +1,8 @@
 //! Streams between two processes: bytes, ends, refusals.
 
 use crate::party::{Scene, until};
-use m3ipc_sockets::{Errno, How, Way};
 use m3ipc_conformance::{pattern, sum};
+use m3ipc_sockets::{Errno, How, Way};
 use std::io::{Read, Write};
 
 #[test]
@@ -162,7 +162,8 @@ fn a_thousand_connections_one_after_the_other_leave_nothing() {
 fn more_connections_than_a_pair_has_slots_all_work() {
     let scene = Scene::new("many");
     let _echo = scene.party(1, "echo", 80);
-    let mut all: Vec<_> = (0..150).map(|_| scene.domain.connect(scene.at(1, 80)).unwrap()).collect();
+    let mut all: Vec<_> =
+        (0..150).map(|_| scene.domain.connect(scene.at(1, 80)).unwrap()).collect();
     for round in 0_u8..3 {
         for stream in &mut all {
             stream.write_all(&[round; 100]).unwrap();

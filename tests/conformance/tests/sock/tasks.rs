@@ -1,8 +1,8 @@
 //! Tasks of tokio over com-sockets.
 
 use crate::party::Scene;
-use m3ipc_sockets::{AsyncListener, AsyncStream};
 use m3ipc_conformance::pattern;
+use m3ipc_sockets::{AsyncListener, AsyncStream};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,7 +24,8 @@ async fn fifty_tasks_talk_through_one_listener() {
         .map(|serial| {
             let (domain, to) = (scene.domain.clone(), scene.at(0, 80));
             tokio::spawn(async move {
-                let stream = tokio::task::spawn_blocking(move || domain.connect(to).unwrap()).await.unwrap();
+                let stream =
+                    tokio::task::spawn_blocking(move || domain.connect(to).unwrap()).await.unwrap();
                 let (mut read, mut write) = tokio::io::split(AsyncStream::new(stream).unwrap());
                 let sent = pattern(serial, 700_000);
                 let writes = {

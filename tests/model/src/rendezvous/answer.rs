@@ -56,7 +56,8 @@ impl Machine {
             self.hand_over(dst, request);
             self.living(client).state = State::Awaiting { dst, request, stamp };
         } else {
-            let waiting = State::Sending { dst, message: request, sendrec: true, relayed: true, stamp };
+            let waiting =
+                State::Sending { dst, message: request, sendrec: true, relayed: true, stamp };
             if self.closes_cycle(client, waiting).is_some() {
                 return self.fail(me, Code::Locked);
             }

@@ -42,7 +42,9 @@ impl Machine {
         let records = self.blocked();
         for endpoint in self.endpoints.values() {
             let (who, state) = (endpoint.address, endpoint.state);
-            if let Some(dead) = waits_for(state).filter(|peer| self.address(peer.slot()) != Some(*peer)) {
+            if let Some(dead) =
+                waits_for(state).filter(|peer| self.address(peer.slot()) != Some(*peer))
+            {
                 return Err(Violation::WaitsForDead { who, dead });
             }
             if let Some(sender) = self.first_sender(who, state) {
@@ -70,7 +72,9 @@ impl Machine {
 
 const fn waits_for(state: State) -> Option<Address> {
     match state {
-        State::Sending { dst, .. } | State::Awaiting { dst, .. } | State::AwaitingUnbind { dst } => Some(dst),
+        State::Sending { dst, .. }
+        | State::Awaiting { dst, .. }
+        | State::AwaitingUnbind { dst } => Some(dst),
         State::Receiving { src: Source::From(src), .. } => Some(src),
         State::Running | State::Receiving { src: Source::Any, .. } => None,
     }

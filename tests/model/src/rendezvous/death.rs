@@ -11,7 +11,9 @@ impl Machine {
     /// X, clients awaiting its answer included, -108; wait4unbind waiters 0; slot
     /// free, endpoint value remembered; receive(ANY) waiters untouched.
     pub(super) fn die(&mut self, slot: Slot) {
-        let Some(dead) = self.endpoints.remove(&slot).map(|endpoint| endpoint.address) else { return };
+        let Some(dead) = self.endpoints.remove(&slot).map(|endpoint| endpoint.address) else {
+            return;
+        };
         let mut senders = self.waiters(|state| match state {
             State::Sending { dst, stamp, .. } if dst == dead => Some(stamp),
             _ => None,
@@ -26,7 +28,8 @@ impl Machine {
         if self.fault != Fault::ReceiversForgotten {
             self.end_receivers(dead);
         }
-        let watchers = self.waiters(|state| (state == State::AwaitingUnbind { dst: dead }).then_some(0));
+        let watchers =
+            self.waiters(|state| (state == State::AwaitingUnbind { dst: dead }).then_some(0));
         for (_, watcher) in watchers {
             self.living(watcher).state = State::Running;
             self.end(Completion::done(watcher.slot()));
@@ -45,8 +48,10 @@ impl Machine {
     }
 
     fn waiters(&self, fits: impl Fn(State) -> Option<u64>) -> Vec<(u64, Address)> {
-        let found =
-            self.endpoints.values().filter_map(|endpoint| Some((fits(endpoint.state)?, endpoint.address)));
+        let found = self
+            .endpoints
+            .values()
+            .filter_map(|endpoint| Some((fits(endpoint.state)?, endpoint.address)));
         found.collect()
     }
 
@@ -58,7 +63,9 @@ impl Machine {
             Ok(()) if self.limit_of(me) == Limit::NoWait => self.fail(me, Code::TimedOut),
             Ok(()) => self.living(me).state = State::AwaitingUnbind { dst },
             Err(Code::DstDied) => self.end(Completion::done(me.slot())),
-            Err(_) if self.latest(dst.slot()).is_some_and(past) => self.end(Completion::done(me.slot())),
+            Err(_) if self.latest(dst.slot()).is_some_and(past) => {
+                self.end(Completion::done(me.slot()))
+            }
             Err(code) => self.fail(me, code),
         }
     }

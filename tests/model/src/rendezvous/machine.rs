@@ -211,7 +211,8 @@ impl Machine {
 
     /// What the endpoint of this address does; nobody's is Running.
     pub(super) fn state_of(&self, address: Address) -> State {
-        let living = self.endpoints.get(&address.slot()).filter(|endpoint| endpoint.address == address);
+        let living =
+            self.endpoints.get(&address.slot()).filter(|endpoint| endpoint.address == address);
         living.map_or(State::Running, |endpoint| endpoint.state)
     }
 
@@ -235,7 +236,10 @@ impl Machine {
     /// Everybody who waits for one other, as the deadlock rule sees it.
     #[must_use]
     pub fn blocked(&self) -> Vec<Blocked> {
-        self.endpoints.values().filter_map(|endpoint| blocked(endpoint.address, endpoint.state)).collect()
+        self.endpoints
+            .values()
+            .filter_map(|endpoint| blocked(endpoint.address, endpoint.state))
+            .collect()
     }
 
     /// The contract: the call that closes the cycle gets -101; a group of two
@@ -256,7 +260,9 @@ fn blocked(who: Address, state: State) -> Option<Blocked> {
         State::Sending { dst, stamp, .. } => (dst, Verb::Sending, stamp),
         State::Receiving { src: Source::From(src), stamp, .. } => (src, Verb::Receiving, stamp),
         State::Awaiting { dst, stamp, .. } => (dst, Verb::Receiving, stamp),
-        State::Running | State::Receiving { src: Source::Any, .. } | State::AwaitingUnbind { .. } => {
+        State::Running
+        | State::Receiving { src: Source::Any, .. }
+        | State::AwaitingUnbind { .. } => {
             return None;
         }
     };

@@ -13,7 +13,9 @@ impl State {
     /// requests made with sendrec.
     pub(super) fn takes_message(self, sender: Address, sendrec: bool) -> bool {
         match self {
-            Self::Receiving { src, requests_only, .. } => src.fits(sender) && (sendrec || !requests_only),
+            Self::Receiving { src, requests_only, .. } => {
+                src.fits(sender) && (sendrec || !requests_only)
+            }
             Self::Awaiting { dst, .. } => dst == sender,
             Self::Running | Self::Sending { .. } | Self::AwaitingUnbind { .. } => false,
         }

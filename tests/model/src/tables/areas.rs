@@ -154,10 +154,15 @@ impl Area {
 
     /// A gap for an extent; the lowest, or (`from_back`) the highest.
     fn gap(&self, bytes: u64, from_back: bool) -> Option<u64> {
-        let starts = std::iter::once(0).chain(self.extents.iter().map(|extent| extent.offset + extent.bytes));
+        let starts = std::iter::once(0)
+            .chain(self.extents.iter().map(|extent| extent.offset + extent.bytes));
         let ends = self.extents.iter().map(|extent| extent.offset).chain([self.spec.limit_bytes]);
         let mut fits = starts.zip(ends).filter(|(start, end)| end - start >= bytes);
-        if from_back { fits.last().map(|(_, end)| end - bytes) } else { fits.next().map(|(start, _)| start) }
+        if from_back {
+            fits.last().map(|(_, end)| end - bytes)
+        } else {
+            fits.next().map(|(start, _)| start)
+        }
     }
 
     fn numbers_gap(&self, count: u32) -> Option<u32> {
@@ -197,7 +202,12 @@ impl Node {
     ///
     /// # Errors
     /// Bad limits or audience, too many areas, no addresses left.
-    pub fn begin_area(&mut self, maker: Place, spec: AreaSpec, numbers: u32) -> Result<u32, AreaError> {
+    pub fn begin_area(
+        &mut self,
+        maker: Place,
+        spec: AreaSpec,
+        numbers: u32,
+    ) -> Result<u32, AreaError> {
         let vm = self.running(maker.vm)?;
         vm.endpoint(None, maker.address)?;
         let limit = spec.limit_bytes;
@@ -214,7 +224,8 @@ impl Node {
         if vm.areas.len() >= AREAS_MAX {
             return Err(AreaError::TooMany);
         }
-        let base = base_for(maker.vm, vm.areas.values(), limit).ok_or(AreaError::NoAddresses(limit))?;
+        let base =
+            base_for(maker.vm, vm.areas.values(), limit).ok_or(AreaError::NoAddresses(limit))?;
         let id = vm.areas.keys().next_back().map_or(1, |last| last + 1);
         let maker_in = AreaMember { address: maker.address, standing: Standing::Joining };
         let area = Area {
@@ -259,7 +270,12 @@ impl Node {
     ///
     /// # Errors
     /// Where it is not one.
-    pub fn set_area_standing(&mut self, place: Place, id: u32, standing: Standing) -> Result<u16, AreaError> {
+    pub fn set_area_standing(
+        &mut self,
+        place: Place,
+        id: u32,
+        standing: Standing,
+    ) -> Result<u16, AreaError> {
         let mut area = self.area(place.vm, id)?.clone();
         let index = area.index_of(place.address).ok_or(AreaError::NotInAudience(place.address))?;
         area.members[usize::from(index)].standing = standing;
@@ -307,13 +323,15 @@ impl Node {
         if needed > area.spec.limit_bytes || needed == 0 {
             return Err(full);
         }
-        let sizes = [wanted.min(area.spec.limit_bytes), needed].map(|bytes| bytes.next_multiple_of(step));
+        let sizes =
+            [wanted.min(area.spec.limit_bytes), needed].map(|bytes| bytes.next_multiple_of(step));
         let found = sizes.into_iter().find_map(|bytes| Some((area.gap(bytes, from_back)?, bytes)));
         let (offset, bytes) = found.ok_or(full.clone())?;
         let share = u64::from(area.numbers) * bytes / area.spec.limit_bytes;
         let count = u32::try_from(share).unwrap_or(area.numbers).clamp(NUMBERS_STEP, area.numbers);
-        let numbers =
-            [count, NUMBERS_STEP].into_iter().find_map(|count| Some((area.numbers_gap(count)?, count)));
+        let numbers = [count, NUMBERS_STEP]
+            .into_iter()
+            .find_map(|count| Some((area.numbers_gap(count)?, count)));
         let (first_number, numbers) = numbers.ok_or(full)?;
         let mut area = area.clone();
         area.grants = area.grants.wrapping_add(1);

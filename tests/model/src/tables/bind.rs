@@ -77,7 +77,9 @@ impl Node {
         let home = self.tables.homes.get(&member.pid);
         match (kind, home) {
             (Kind::Process | Kind::Foreign { .. }, None) => Ok(()),
-            (Kind::Process | Kind::Foreign { .. }, Some(home)) => Err(BindError::Bound(home.address)),
+            (Kind::Process | Kind::Foreign { .. }, Some(home)) => {
+                Err(BindError::Bound(home.address))
+            }
             (Kind::Thread, Some(home)) if home.vm == vm => {
                 let tid = member.tid.ok_or(BindError::Kind)?;
                 home.threads.get(&tid).map_or(Ok(()), |address| Err(BindError::Bound(*address)))
@@ -88,7 +90,13 @@ impl Node {
 }
 
 /// The VM's mode, and whose process it is: one's own, or (lclbind) one of the same user.
-fn check_allowed(vm: &Vm, slot: Slot, member: Member, cred: &Cred, kind: Kind) -> Result<(), BindError> {
+fn check_allowed(
+    vm: &Vm,
+    slot: Slot,
+    member: Member,
+    cred: &Cred,
+    kind: Kind,
+) -> Result<(), BindError> {
     let spec = &vm.spec;
     let want = if slot < SYSTEM_SLOTS && !spec.open_slots { Want::Serve } else { Want::Join };
     let his = match kind {

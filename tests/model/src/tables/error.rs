@@ -385,7 +385,9 @@ pub enum AreaError {
     #[error("the VM has 4,096 areas already; detach from some")]
     TooMany,
     /// The VM's window of addresses is used up.
-    #[error("no addresses are left for an area of {0} bytes in this VM; ask for less, or detach from others")]
+    #[error(
+        "no addresses are left for an area of {0} bytes in this VM; ask for less, or detach from others"
+    )]
     NoAddresses(u64),
     /// The endpoint is not of the area's audience, or the area is closed.
     #[error("endpoint {0} is not in the audience of the area, or the area is closed")]

@@ -8,11 +8,16 @@ pub(super) mod address {
     use m3ipc_abi::Address;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    pub(in crate::tables) fn serialize<S: Serializer>(address: &Address, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::tables) fn serialize<S: Serializer>(
+        address: &Address,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
         address.0.serialize(to)
     }
 
-    pub(in crate::tables) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Address, D::Error> {
+    pub(in crate::tables) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Address, D::Error> {
         i32::deserialize(from).map(Address)
     }
 }

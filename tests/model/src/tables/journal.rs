@@ -132,7 +132,13 @@ pub(super) struct Tables {
 
 impl Tables {
     pub(super) const fn new(nodeid: i32, limits: NodeLimits) -> Self {
-        Self { nodeid, limits, vms: BTreeMap::new(), homes: BTreeMap::new(), usage: BTreeMap::new() }
+        Self {
+            nodeid,
+            limits,
+            vms: BTreeMap::new(),
+            homes: BTreeMap::new(),
+            usage: BTreeMap::new(),
+        }
     }
 
     pub(super) fn charge(&mut self, uid: u32, change: impl FnOnce(&mut Usage)) {
@@ -210,7 +216,13 @@ impl Tables {
         vm.latest.insert(slot, place.address).is_none().then_some(())
     }
 
-    fn apply_bind(&mut self, place: Place, member: Member, kind: Kind, (uid, gid): (u32, u32)) -> Option<()> {
+    fn apply_bind(
+        &mut self,
+        place: Place,
+        member: Member,
+        kind: Kind,
+        (uid, gid): (u32, u32),
+    ) -> Option<()> {
         let Place { vm: id, address } = place;
         let vm = self.vms.get_mut(&id)?;
         let slot = address.slot();
@@ -232,7 +244,8 @@ impl Tables {
         let privileges = vm.spec.privileges.clone();
         let names = BTreeSet::new();
         let links = Links::default();
-        vm.slots.insert(slot, Endpoint { address, member, kind, uid, gid, privileges, names, links });
+        vm.slots
+            .insert(slot, Endpoint { address, member, kind, uid, gid, privileges, names, links });
         self.charge(uid, |usage| usage.endpoints += 1);
         Some(())
     }
@@ -262,7 +275,13 @@ impl Tables {
         Some(())
     }
 
-    fn apply_link(&mut self, asker: Place, asker_index: u32, peer: Address, peer_index: u32) -> Option<()> {
+    fn apply_link(
+        &mut self,
+        asker: Place,
+        asker_index: u32,
+        peer: Address,
+        peer_index: u32,
+    ) -> Option<()> {
         (asker.address != peer).then_some(())?;
         let vm = self.vms.get_mut(&asker.vm)?;
         vm.living(peer)?;

@@ -58,7 +58,8 @@ pub(super) struct Side {
 
 impl Links {
     pub(super) fn add(&mut self, peer: Address, index: u32, pays: bool) -> Option<()> {
-        let fresh = self.indexes.take(index) & self.entries.insert(peer, Entry { index, pays }).is_none();
+        let fresh =
+            self.indexes.take(index) & self.entries.insert(peer, Entry { index, pays }).is_none();
         fresh.then_some(())
     }
 
@@ -73,7 +74,10 @@ impl Links {
     }
 
     pub(super) fn peers(&self) -> Vec<Side> {
-        self.entries.iter().map(|(address, entry)| Side { address: *address, entry: *entry }).collect()
+        self.entries
+            .iter()
+            .map(|(address, entry)| Side { address: *address, entry: *entry })
+            .collect()
     }
 }
 
@@ -95,7 +99,8 @@ impl Node {
             other.privileges.allow_message(there, &one.privileges, here).map_err(|_| denied)
         })?;
         let uid = one.uid;
-        let (asker_index, peer_index) = (one.links.indexes.lowest_free(), other.links.indexes.lowest_free());
+        let (asker_index, peer_index) =
+            (one.links.indexes.lowest_free(), other.links.indexes.lowest_free());
         let quota = self.quota().links;
         if uid != 0 && self.usage(uid).links >= quota {
             return Err(LinkError::Quota { uid, quota });
@@ -106,7 +111,8 @@ impl Node {
 
     /// Gives a link back before either of its parties died; false where there was none.
     pub fn unlink(&mut self, place: Place, peer: Address) -> bool {
-        let linked = self.endpoint(place).is_some_and(|endpoint| endpoint.links.get(peer).is_some());
+        let linked =
+            self.endpoint(place).is_some_and(|endpoint| endpoint.links.get(peer).is_some());
         if linked {
             self.commit(Record::Unlink { place, peer });
         }

@@ -139,7 +139,11 @@ impl Node {
         caller: Option<Address>,
         address: Address,
     ) -> Result<&Endpoint, LookupError> {
-        self.tables.vms.get(&vm).ok_or(LookupError::Range(address.slot()))?.endpoint(caller, address)
+        self.tables
+            .vms
+            .get(&vm)
+            .ok_or(LookupError::Range(address.slot()))?
+            .endpoint(caller, address)
     }
 
     /// Whether `from` may use the verb with `to` (`None`: with ANY).
@@ -162,7 +166,12 @@ impl Node {
     ///
     /// # Errors
     /// Where it does not live, or the caller is neither the VM's owner nor root.
-    pub fn set_priv(&mut self, place: Place, privileges: Privileges, cred: &Cred) -> Result<(), PrivError> {
+    pub fn set_priv(
+        &mut self,
+        place: Place,
+        privileges: Privileges,
+        cred: &Cred,
+    ) -> Result<(), PrivError> {
         let vm = self.vm(place.vm)?;
         vm.judge(None, place.address)?;
         if !cred.is_root() && cred.uid != vm.spec.owner_uid {

@@ -48,7 +48,12 @@ fn links_asked_for(vm: &Vm, endpoint: &Endpoint) -> Vec<Record> {
     let record = |side: super::links::Side| {
         let there = vm.living(side.address)?.links.get(endpoint.address)?;
         let (asker_index, peer_index) = (side.entry.index, there.index);
-        side.entry.pays.then_some(Record::Link { asker, asker_index, peer: side.address, peer_index })
+        side.entry.pays.then_some(Record::Link {
+            asker,
+            asker_index,
+            peer: side.address,
+            peer_index,
+        })
     };
     endpoint.links.peers().into_iter().filter_map(record).collect()
 }

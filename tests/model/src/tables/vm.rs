@@ -152,7 +152,11 @@ impl Vm {
         }
     }
 
-    pub(super) fn judge(&self, caller: Option<Address>, address: Address) -> Result<(), LookupError> {
+    pub(super) fn judge(
+        &self,
+        caller: Option<Address>,
+        address: Address,
+    ) -> Result<(), LookupError> {
         check_destination(&self.spec.limits, caller, address, |slot| self.holder(slot))
     }
 

@@ -53,9 +53,10 @@ impl Node {
             Some(id) if !ids.contains(&id) => Err(VmError::IdRange(id)),
             Some(id) if self.tables.vms.contains_key(&id) => Err(VmError::IdTaken(id)),
             Some(id) => Ok(id),
-            None => {
-                ids.clone().find(|id| !self.tables.vms.contains_key(id)).ok_or(VmError::IdTaken(ids.end - 1))
-            }
+            None => ids
+                .clone()
+                .find(|id| !self.tables.vms.contains_key(id))
+                .ok_or(VmError::IdTaken(ids.end - 1)),
         }
     }
 
@@ -81,8 +82,11 @@ impl Node {
         if !cred.is_root() && cred.uid != vm.spec.owner_uid {
             return Err(VmError::NotAllowed { vm: id, uid: cred.uid });
         }
-        let members =
-            vm.slots.values().map(|endpoint| (Place::new(id, endpoint.address), endpoint.member)).collect();
+        let members = vm
+            .slots
+            .values()
+            .map(|endpoint| (Place::new(id, endpoint.address), endpoint.member))
+            .collect();
         self.commit(Record::VmEnding(id));
         Ok(Ending { members, told: self.waits.end_vm(id) })
     }

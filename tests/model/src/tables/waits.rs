@@ -62,7 +62,9 @@ impl Waits {
     pub(super) fn on_bind(&mut self, place: Place, member: Member, kind: Kind) -> Vec<u64> {
         let mut told = self.tell(&Key::Comes(place));
         if place.address.generation() != 0 {
-            told.extend(self.tell(&Key::Comes(Place::new(place.vm, Address(place.address.slot())))));
+            told.extend(
+                self.tell(&Key::Comes(Place::new(place.vm, Address(place.address.slot())))),
+            );
         }
         if kind != Kind::Thread {
             told.extend(self.tell(&Key::Process(member.pid)));
@@ -128,7 +130,9 @@ impl Node {
             Ok(()) => return Ok(Wait::Already(address)),
             Err(LookupError::Generation(_)) => match vm.holder(address.slot()) {
                 Holder::Living(living) if whoever => return Ok(Wait::Already(living)),
-                Holder::Living(latest) | Holder::Last(latest) if !whoever && !is_later(address, latest) => {
+                Holder::Living(latest) | Holder::Last(latest)
+                    if !whoever && !is_later(address, latest) =>
+                {
                     return Err(LookupError::Generation(address).into());
                 }
                 Holder::Never if address.generation() < 0 => {
@@ -181,7 +185,9 @@ impl Node {
         check_name(name)?;
         match self.name_locate(vm, name) {
             Ok(address) => Ok(Wait::Already(address)),
-            Err(NameError::Unknown) => Ok(self.waits.register(Key::Name(vm, name.to_owned()), token)),
+            Err(NameError::Unknown) => {
+                Ok(self.waits.register(Key::Name(vm, name.to_owned()), token))
+            }
             Err(error) => Err(error.into()),
         }
     }

@@ -68,7 +68,8 @@ impl Daemon<'_> {
     }
 
     fn take_over(&mut self) -> Result<(), Killed> {
-        let members: Vec<i32> = self.node.endpoints(VM).map(|endpoint| endpoint.member.pid).collect();
+        let members: Vec<i32> =
+            self.node.endpoints(VM).map(|endpoint| endpoint.member.pid).collect();
         for pid in members {
             let lives = self.world.alive.lock().expect("no panic").contains(&pid);
             if !lives && self.world.rules != Rules::DeathUnseen {
@@ -99,7 +100,8 @@ impl Daemon<'_> {
         let own = self.node.place_of(pid);
         let answer = match (ask, own) {
             (Ask::Bind, None) => {
-                let Ok(bound) = self.node.bind(VM, pid, member(pid), &Cred::new(0, 0, pid), Kind::Process)
+                let Ok(bound) =
+                    self.node.bind(VM, pid, member(pid), &Cred::new(0, 0, pid), Kind::Process)
                 else {
                     let _ = to.send(Answer::Refused);
                     return Ok(());
@@ -200,7 +202,8 @@ impl Daemon<'_> {
             self.present.remove(&gone);
             self.held.retain(|(one, other)| *one != gone && *other != gone);
             for peer in death.peers {
-                let there = self.node.endpoint(Place::new(VM, peer.address)).map(|peer| peer.member.pid);
+                let there =
+                    self.node.endpoint(Place::new(VM, peer.address)).map(|peer| peer.member.pid);
                 if let Some(there) = there {
                     self.tell(there, News::Died(gone.address));
                 }

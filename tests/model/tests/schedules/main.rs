@@ -112,7 +112,8 @@ impl World {
         let mut node = Node::new(0, NodeLimits::DEFAULT, Quota::default());
         let root = Cred::new(0, 0, 1);
         let limits = VmLimits { tasks: 5, procs: 50 };
-        let vm = node.vm_init(VmSpec { id: Some(VM), ..VmSpec::new("schedules", limits, &root) }, &root);
+        let vm =
+            node.vm_init(VmSpec { id: Some(VM), ..VmSpec::new("schedules", limits, &root) }, &root);
         assert_eq!(vm, Ok(VM));
         Self {
             rules,
@@ -131,8 +132,11 @@ impl World {
     /// Daemons, one after the other: each but the last is killed at some step, if it gets there.
     fn daemons(&self, kills: usize) {
         for life in 0..=kills {
-            let steps =
-                if life == kills { usize::MAX } else { shuttle::rand::thread_rng().gen_range(0..STEPS) };
+            let steps = if life == kills {
+                usize::MAX
+            } else {
+                shuttle::rand::thread_rng().gen_range(0..STEPS)
+            };
             self.steps_left.store(steps, Ordering::SeqCst);
             let socket = Arc::new(Socket::new());
             self.pidfds.lock().expect("no panic").push(Arc::clone(&socket));
@@ -231,8 +235,11 @@ fn is_noticed(rules: Rules, kills: usize, kill_other: bool) -> bool {
 
 #[test]
 fn t4_planted_faults_are_noticed() {
-    let faults =
-        [(Rules::AskerFirst, 1, false), (Rules::RecallForBoth, 1, false), (Rules::DeathUnseen, 1, true)];
+    let faults = [
+        (Rules::AskerFirst, 1, false),
+        (Rules::RecallForBoth, 1, false),
+        (Rules::DeathUnseen, 1, true),
+    ];
     let missed: Vec<_> = faults
         .into_iter()
         .filter(|(rules, kills, kill_other)| !is_noticed(*rules, *kills, *kill_other))

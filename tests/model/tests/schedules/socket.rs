@@ -18,7 +18,11 @@ impl Socket {
     /// Says something; `false` where the daemon has gone.
     pub fn send(&self, frame: Frame) -> bool {
         let mut frames = self.frames.lock().expect("no panic");
-        frames.as_mut().map(|frames| frames.push_back(frame)).inspect(|()| self.some.notify_all()).is_some()
+        frames
+            .as_mut()
+            .map(|frames| frames.push_back(frame))
+            .inspect(|()| self.some.notify_all())
+            .is_some()
     }
 
     /// The next that was said.

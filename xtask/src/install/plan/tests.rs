@@ -22,7 +22,8 @@ impl Folder {
         let path = self.0.join(path);
         fs::create_dir_all(path.parent().expect("a file has a folder")).expect("it can be made");
         fs::write(&path, text).expect("it can be written");
-        fs::set_permissions(&path, fs::Permissions::from_mode(PROGRAM)).expect("its mode can be set");
+        fs::set_permissions(&path, fs::Permissions::from_mode(PROGRAM))
+            .expect("its mode can be set");
     }
 
     fn read(&self, path: &str) -> String {
@@ -52,8 +53,14 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("dist/wireshark/m3ipc.lua", "takes apart");
     folder.write("docs/man/m3.1", "page");
     folder.write("docs/man/man3/mnx_send.3", "page");
-    let targets = vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into(), "staticlib".into()] }];
-    let capi = Package { name: "m3ipc-capi".into(), version: "0.1.0".into(), targets, dependencies: Vec::new() };
+    let targets =
+        vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into(), "staticlib".into()] }];
+    let capi = Package {
+        name: "m3ipc-capi".into(),
+        version: "0.1.0".into(),
+        targets,
+        dependencies: Vec::new(),
+    };
     Workspace { root: folder.0.clone(), target_dir: folder.0.join("target"), packages: vec![capi] }
 }
 
@@ -67,13 +74,15 @@ fn everything_lands_in_its_place() {
     let workspace = tree_with(&folder, "ELF\0libm3ipc.so.0\0");
     let values = Values::new(Path::new("/usr"), Path::new("lib/multi"), "0.1.0");
     let mut placer = Placer::new(&folder.0.join("out"));
-    place(&workspace, &shared(&workspace), &values, &mut placer).expect("the made-up tree is whole");
+    place(&workspace, &shared(&workspace), &values, &mut placer)
+        .expect("the made-up tree is whole");
     // A second time over the first must do as well.
     place(&workspace, &shared(&workspace), &values, &mut placer).expect("it may be installed over");
 
     assert_eq!(folder.read("out/usr/bin/m3d"), "daemon");
     assert_eq!(folder.read("out/usr/lib/multi/libm3ipc.so"), "ELF\0libm3ipc.so.0\0");
-    let link = |name: &str| fs::read_link(folder.0.join("out/usr/lib/multi").join(name)).expect("a link");
+    let link =
+        |name: &str| fs::read_link(folder.0.join("out/usr/lib/multi").join(name)).expect("a link");
     assert_eq!(link("libm3ipc.so"), Path::new("libm3ipc.so.0"));
     assert_eq!(link("libm3ipc.so.0"), Path::new("libm3ipc.so.0.1.0"));
     assert_eq!(folder.read("out/usr/lib/multi/m3ipc/libm3sock.so"), "in front");
@@ -81,10 +90,16 @@ fn everything_lands_in_its_place() {
     assert_eq!(folder.read("out/usr/lib/multi/pkgconfig/m3ipc.pc"), "prefix=/usr");
     assert_eq!(folder.read("out/usr/lib/multi/cmake/m3ipc/m3ipc-config-version.cmake"), "0.1.0");
     assert_eq!(folder.read("out/usr/share/man/man3/mnx_send.3"), "page");
-    assert_eq!(folder.read("out/usr/lib/systemd/system/m3d.service"), "ExecStart=/usr/bin/m3d --system");
+    assert_eq!(
+        folder.read("out/usr/lib/systemd/system/m3d.service"),
+        "ExecStart=/usr/bin/m3d --system"
+    );
     assert_eq!(folder.read("out/usr/lib/systemd/user/m3d.service"), "ExecStart=/usr/bin/m3d");
     assert_eq!(folder.read("out/usr/share/zsh/site-functions/_m3"), "completes zsh\n");
-    assert!(!folder.0.join("out/usr/share/fish").exists(), "a shell the program does not know is skipped");
+    assert!(
+        !folder.0.join("out/usr/share/fish").exists(),
+        "a shell the program does not know is skipped"
+    );
     assert_eq!(folder.read("out/usr/share/m3ipc/wireshark/m3ipc.lua"), "takes apart");
     assert_eq!(placer.count(), 2 * 19);
 }
@@ -94,7 +109,8 @@ fn a_library_without_a_soname_is_refused() {
     let folder = Folder::new("soname");
     let workspace = tree_with(&folder, "ELF without a name");
     let values = Values::new(Path::new("/usr"), Path::new("lib"), "0.1.0");
-    let error = place(&workspace, &shared(&workspace), &values, &mut Placer::new(&folder.0.join("out")))
-        .expect_err("no SONAME");
+    let error =
+        place(&workspace, &shared(&workspace), &values, &mut Placer::new(&folder.0.join("out")))
+            .expect_err("no SONAME");
     assert!(error.to_string().contains("SONAME"), "{error}");
 }

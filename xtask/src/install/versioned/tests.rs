@@ -16,8 +16,11 @@ fn exported_names_bear_the_version_of_the_map() {
     fs::create_dir_all(&folder).expect("the temporary folder can be made");
     let source = "int mnx_known(void) { return 1; }\nint rust_internal(void) { return 2; }\n";
     fs::write(folder.join("small.c"), source).expect("it can be written");
-    fs::write(folder.join("small.map"), "M3IPC_0.1 {\n  global:\n    mnx_known;\n  local: *;\n};\n")
-        .expect("likewise");
+    fs::write(
+        folder.join("small.map"),
+        "M3IPC_0.1 {\n  global:\n    mnx_known;\n  local: *;\n};\n",
+    )
+    .expect("likewise");
     let made = said("cc", &["-c", "-fPIC", "small.c"], &folder)
         .and_then(|_| said("ar", &["rcs", "libsmall.a", "small.o"], &folder))
         .and_then(|_| said("objdump", &["--version"], &folder));
@@ -33,8 +36,12 @@ fn exported_names_bear_the_version_of_the_map() {
     assert!(known.contains("M3IPC_0.1"), "{known}");
     assert!(!symbols.contains("rust_internal"), "{symbols}");
     let names = said("objdump", &["-p", "libsmall.so.0"], &folder).expect("a shared library");
-    assert!(names.lines().any(|line| line.contains("SONAME") && line.ends_with("libsmall.so.0")), "{names}");
-    let missing = link_with(&folder.join("libnone.a"), &folder.join("small.map"), "libnone.so.0", &shared);
+    assert!(
+        names.lines().any(|line| line.contains("SONAME") && line.ends_with("libsmall.so.0")),
+        "{names}"
+    );
+    let missing =
+        link_with(&folder.join("libnone.a"), &folder.join("small.map"), "libnone.so.0", &shared);
     assert!(missing.is_err_and(|error| error.to_string().contains("version-script")));
     let _ = fs::remove_dir_all(&folder);
 }

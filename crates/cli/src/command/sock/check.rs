@@ -127,11 +127,16 @@ const HEAD: [&str; 10] = [
 
 /// Does what was asked.
 pub fn run(args: &Check, out: Out) -> Result<()> {
-    let wanted = |case: &&Case| args.only.is_empty() || args.only.iter().any(|word| case.name.contains(word));
+    let wanted = |case: &&Case| {
+        args.only.is_empty() || args.only.iter().any(|word| case.name.contains(word))
+    };
     let cases: Vec<&'static Case> = CASES.iter().filter(wanted).collect();
     if cases.is_empty() {
         let names: Vec<&str> = CASES.iter().map(|case| case.name).collect();
-        return Err(Fail::usage(format!("no program of that name; there are {}", names.join(", "))));
+        return Err(Fail::usage(format!(
+            "no program of that name; there are {}",
+            names.join(", ")
+        )));
     }
     crate::sock::library::find()?;
     let (mut rows, mut skipped) = (Vec::new(), Vec::new());
@@ -152,11 +157,14 @@ pub fn run(args: &Check, out: Out) -> Result<()> {
             Err(cause) => skipped.push(format!("{}: {cause}", case.name)),
         }
     }
-    let verdicts: Vec<Verdict> = rows.iter().map(|row| verdict::of(row, !args.no_defaults)).collect();
+    let verdicts: Vec<Verdict> =
+        rows.iter().map(|row| verdict::of(row, !args.no_defaults)).collect();
     show(&rows, &verdicts, &skipped, out)?;
-    let broken: Vec<&str> = rows.iter().filter(|row| row.is_broken()).map(|row| row.case.name).collect();
+    let broken: Vec<&str> =
+        rows.iter().filter(|row| row.is_broken()).map(|row| row.case.name).collect();
     let is_slow = |(_, verdict): &(&Row, &Verdict)| verdict.word == Word::Slower;
-    let slow: Vec<&str> = rows.iter().zip(&verdicts).filter(is_slow).map(|(row, _)| row.case.name).collect();
+    let slow: Vec<&str> =
+        rows.iter().zip(&verdicts).filter(is_slow).map(|(row, _)| row.case.name).collect();
     if broken.is_empty() && args.strict && !slow.is_empty() {
         return Err(Fail::plain(format!("slower than natively by more than 5 %: {}", slow.join(", "))).next(
             "leave them out by a policy (see m3-sock-run(1)), or look at `m3 sock stat` while they run",
@@ -165,8 +173,11 @@ pub fn run(args: &Check, out: Out) -> Result<()> {
     if broken.is_empty() {
         return Ok(());
     }
-    Err(Fail::plain(format!("natively these work, and under m3 sock run they do not: {}", broken.join(", ")))
-        .next("deny them in a policy (see m3-sock-run(1)), and report it"))
+    Err(Fail::plain(format!(
+        "natively these work, and under m3 sock run they do not: {}",
+        broken.join(", ")
+    ))
+    .next("deny them in a policy (see m3-sock-run(1)), and report it"))
 }
 
 fn measure(case: &'static Case, args: &Check) -> std::io::Result<Row> {
@@ -197,7 +208,8 @@ fn measure(case: &'static Case, args: &Check) -> std::io::Result<Row> {
 
 impl Row {
     fn is_broken(&self) -> bool {
-        self.native.failure.is_none() && (self.ours.failure.is_some() || self.mixed.failure.is_some())
+        self.native.failure.is_none()
+            && (self.ours.failure.is_some() || self.mixed.failure.is_some())
     }
 
     fn cells(&self, verdict: &Verdict) -> Vec<String> {
@@ -217,12 +229,14 @@ impl Row {
             works,
             shown(self.ours.rate(), self.case.unit),
             verdict.ratios.map_or_else(|| "-".to_owned(), |[_, median, _]| format!("{median:.2}x")),
-            verdict
-                .ratios
-                .map_or_else(|| "-".to_owned(), |[least, _, most]| format!("{least:.2}..{most:.2}")),
+            verdict.ratios.map_or_else(
+                || "-".to_owned(),
+                |[least, _, most]| format!("{least:.2}..{most:.2}"),
+            ),
             shown(self.ours.latency_us().map(|us| us / 1e6), "s"),
             ratio(self.ours.latency_us(), self.native.latency_us()),
-            self.share().map_or_else(|| "0 %".to_owned(), |share| format!("{:.0} %", share * 100.0)),
+            self.share()
+                .map_or_else(|| "0 %".to_owned(), |share| format!("{:.0} %", share * 100.0)),
             self.mixed.word(),
             verdict.text(),
         ]
@@ -253,7 +267,8 @@ impl Row {
 
 fn show(rows: &[Row], verdicts: &[Verdict], skipped: &[String], out: Out) -> Result<()> {
     if out.is_json() {
-        let programs: Vec<_> = rows.iter().zip(verdicts).map(|(row, verdict)| row.json(verdict)).collect();
+        let programs: Vec<_> =
+            rows.iter().zip(verdicts).map(|(row, verdict)| row.json(verdict)).collect();
         return out.json(&serde_json::json!({ "programs": programs, "skipped": skipped }));
     }
     if !rows.is_empty() {

@@ -61,7 +61,10 @@ pub fn show(chosen: &Chosen, path: &Path, out: Out) -> Result<()> {
         }
     }
     rows.extend(
-        chosen.known.iter().map(|known| [format!("default: {}", known.program), known.why.to_owned()]),
+        chosen
+            .known
+            .iter()
+            .map(|known| [format!("default: {}", known.program), known.why.to_owned()]),
     );
     out.line(table(&["WHAT", "HOLDS"], &rows.into_iter().map(Vec::from).collect::<Vec<_>>()))
 }

@@ -79,7 +79,8 @@ fn page() -> String {
 
 /// Becomes the program; comes back only where that fails, or where it is only explained.
 pub fn run(args: &Run, out: Out) -> Result<()> {
-    let (name, arguments) = args.program.split_first().ok_or_else(|| Fail::usage("no program is named"))?;
+    let (name, arguments) =
+        args.program.split_first().ok_or_else(|| Fail::usage("no program is named"))?;
     let chosen = policy::choose(args.policy.as_deref(), !args.no_defaults)?;
     let path = target::find(name)?;
     if args.explain {
@@ -107,7 +108,9 @@ pub fn run(args: &Run, out: Out) -> Result<()> {
             };
             match counters {
                 Ok(path) => command.env(words::COUNTS_VARIABLE, path),
-                Err(cause) if args.counters.is_some() => return Err(Fail::system("cannot count", cause)),
+                Err(cause) if args.counters.is_some() => {
+                    return Err(Fail::system("cannot count", cause));
+                }
                 // Not to be seen is no reason not to run.
                 Err(_) => command.env_remove(words::COUNTS_VARIABLE),
             };
@@ -121,5 +124,6 @@ pub fn run(args: &Run, out: Out) -> Result<()> {
         }
     }
     let failed = command.exec();
-    Err(Fail::system(format!("cannot run {}", name.display()), failed).next("is the program executable?"))
+    Err(Fail::system(format!("cannot run {}", name.display()), failed)
+        .next("is the program executable?"))
 }

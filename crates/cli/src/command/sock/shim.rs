@@ -44,7 +44,8 @@ fn pins(program: &Program) -> impl Iterator<Item = (&'static str, u64)> {
 fn row(program: &Program) -> Vec<String> {
     let count = |what| program.snapshot.read(what).to_string();
     let pids: Vec<String> = program.pids.iter().map(ToString::to_string).collect();
-    let pinned: Vec<String> = pins(program).map(|(name, count)| format!("{name}:{count}")).collect();
+    let pinned: Vec<String> =
+        pins(program).map(|(name, count)| format!("{name}:{count}")).collect();
     vec![
         program.name.clone(),
         pids.join(","),
@@ -67,7 +68,8 @@ pub fn json(program: &Program) -> serde_json::Value {
     for (name, count) in NAMES.iter().zip(program.snapshot.counts) {
         value[*name] = count.into();
     }
-    value["pinned"] =
-        pins(program).map(|(name, count)| (name.to_owned(), serde_json::Value::from(count))).collect();
+    value["pinned"] = pins(program)
+        .map(|(name, count)| (name.to_owned(), serde_json::Value::from(count)))
+        .collect();
     value
 }

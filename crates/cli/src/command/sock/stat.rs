@@ -7,8 +7,8 @@ use crate::fail::Result;
 use crate::out::{Out, table};
 use crate::reach;
 use clap::Args;
-use m3ipc_sockets::{SockInfo, SockKind};
 use m3ipc::VmInfo;
+use m3ipc_sockets::{SockInfo, SockKind};
 use std::io::IsTerminal;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::time::Duration;
@@ -50,8 +50,19 @@ pub struct Stat {
     vm: Option<String>,
 }
 
-const HEAD: [&str; 11] =
-    ["VM", "KIND", "PID", "USER", "ADDRESS", "PEER", "RING", "KERNEL", "BELLS", "SPARED", "OVERFLOWS"];
+const HEAD: [&str; 11] = [
+    "VM",
+    "KIND",
+    "PID",
+    "USER",
+    "ADDRESS",
+    "PEER",
+    "RING",
+    "KERNEL",
+    "BELLS",
+    "SPARED",
+    "OVERFLOWS",
+];
 
 /// What one look found.
 struct Found {
@@ -155,7 +166,8 @@ fn kind(kind: SockKind) -> &'static str {
 }
 
 fn row(vm: &VmInfo, socket: &SockInfo) -> Vec<String> {
-    let number = |number: u64| if socket.peer.is_some() { number.to_string() } else { "-".to_owned() };
+    let number =
+        |number: u64| if socket.peer.is_some() { number.to_string() } else { "-".to_owned() };
     vec![
         vm.name.clone(),
         kind(socket.kind).to_owned(),

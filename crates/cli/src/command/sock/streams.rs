@@ -55,15 +55,18 @@ impl Stream {
 /// All of them that may be looked at.
 pub fn all(common: &Common) -> Vec<Stream> {
     // As the library has it: where rings lie is not the default directory of nodes.
-    let named = || std::env::var_os("M3_RUNTIME_DIR").filter(|named| !named.is_empty()).map(PathBuf::from);
+    let named =
+        || std::env::var_os("M3_RUNTIME_DIR").filter(|named| !named.is_empty()).map(PathBuf::from);
     let home = common.runtime_dir.clone().or_else(named);
     let users = sight::users(home.as_deref(), USERS).into_iter();
-    let mut found: Vec<Connection> =
-        users.flat_map(|user| sight::connections(home.as_deref(), user).unwrap_or_default()).collect();
+    let mut found: Vec<Connection> = users
+        .flat_map(|user| sight::connections(home.as_deref(), user).unwrap_or_default())
+        .collect();
     found.sort_by_key(|connection| (connection.user, connection.ends.map(|end| end.cookie)));
     let paths = if found.iter().any(is_unix) { unix_paths() } else { HashMap::new() };
     let mut names = HashMap::new();
-    let mut name = |end: &End| end.pid.and_then(|pid| names.entry(pid).or_insert_with(|| comm(pid)).clone());
+    let mut name =
+        |end: &End| end.pid.and_then(|pid| names.entry(pid).or_insert_with(|| comm(pid)).clone());
     let named = |connection: Connection| Stream {
         programs: [name(&connection.ends[0]), name(&connection.ends[1])],
         addresses: connection.ends.map(|end| address(&end, &paths)),
@@ -102,7 +105,9 @@ fn unix_paths() -> HashMap<u32, String> {
 fn address(end: &End, paths: &HashMap<u32, String>) -> String {
     match end.place {
         Some(Place::Tcp(address)) => address.to_string(),
-        Some(Place::Unix(inode)) => paths.get(&inode).cloned().unwrap_or_else(|| format!("unix:{inode}")),
+        Some(Place::Unix(inode)) => {
+            paths.get(&inode).cloned().unwrap_or_else(|| format!("unix:{inode}"))
+        }
         None => "?".to_owned(),
     }
 }

@@ -48,8 +48,10 @@ pub fn hand_over(client: &mut Client<'_>) -> Result<Told> {
 }
 
 fn there_and_back(client: &mut Client<'_>, block: Block) -> Result<Block> {
-    let sent = client.own.sendrec_block(client.server, &Message::new(types::BLOCK), block, Timeout::Never);
+    let sent =
+        client.own.sendrec_block(client.server, &Message::new(types::BLOCK), block, Timeout::Never);
     sent.map_err(|unsent| Fail::plain(format!("the block was not taken: {unsent}")))?;
-    let back = client.own.take_block().map_err(|error| Fail::plain(format!("no block back: {error}")))?;
+    let back =
+        client.own.take_block().map_err(|error| Fail::plain(format!("no block back: {error}")))?;
     back.ok_or_else(|| Fail::plain("the block did not come back"))
 }

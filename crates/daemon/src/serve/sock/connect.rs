@@ -21,12 +21,19 @@ impl Server {
         let home = self.sock_home(token)?;
         let network = self.settings.sock_network;
         if address == network.broadcast() {
-            return fail(Errno::NETUNREACH, "a stream has one other side; the broadcast address has many");
+            return fail(
+                Errno::NETUNREACH,
+                "a stream has one other side; the broadcast address has many",
+            );
         }
         let there = (home.0, self.reachable(home.0, address)?);
         let key = (there, SockKind::Stream, port);
-        let Some(bound) = self.socks.ports.get_mut(&key).filter(|bound| bound.listener.is_some()) else {
-            return fail(Errno::CONNREFUSED, format!("nobody listens at {}:{port}", Ipv4Addr::from(address)));
+        let Some(bound) = self.socks.ports.get_mut(&key).filter(|bound| bound.listener.is_some())
+        else {
+            return fail(
+                Errno::CONNREFUSED,
+                format!("nobody listens at {}:{port}", Ipv4Addr::from(address)),
+            );
         };
         if !bound.has_room() {
             return fail(Errno::AGAIN, "as many connections wait there as its backlog allows");
@@ -65,7 +72,8 @@ impl Server {
         };
         fds.insert(0, Rc::new(ends.0));
         fds.extend(ours.into_iter().map(Rc::new));
-        let spares = slots[1..].iter().filter_map(|slot| Some(self.seat(id, *slot, 0, other)?.0)).collect();
+        let spares =
+            slots[1..].iter().filter_map(|slot| Some(self.seat(id, *slot, 0, other)?.0)).collect();
         Ok((Reply::Sock(SockReply::Connected(seat, spares)), fds))
     }
 
@@ -119,10 +127,13 @@ impl Server {
         fds.extend(pair.iter().map(|fd| fd.as_fd()));
         fds.extend(spares.iter().map(|fd| fd.as_fd()));
         let frame = m3ipc_wire::encode(&SockArrival(seat, seats.map(|(seat, _)| seat).collect()));
-        let Some(bound) = self.socks.ports.get_mut(&key).filter(|bound| bound.token == other) else {
+        let Some(bound) = self.socks.ports.get_mut(&key).filter(|bound| bound.token == other)
+        else {
             return fail(Errno::CONNREFUSED, "the other side has just gone");
         };
-        let Some(listener) = &bound.listener else { return fail(Errno::CONNREFUSED, "nobody listens") };
+        let Some(listener) = &bound.listener else {
+            return fail(Errno::CONNREFUSED, "nobody listens");
+        };
         match m3ipc_sys::send_packet(listener, &frame, &fds, false) {
             Ok(()) => {
                 bound.one_more();
@@ -138,11 +149,20 @@ impl Server {
         }
     }
 
-    fn seat(&self, id: u64, at: usize, side: usize, other: u64) -> Option<(SockSeat, Vec<Rc<OwnedFd>>)> {
+    fn seat(
+        &self,
+        id: u64,
+        at: usize,
+        side: usize,
+        other: u64,
+    ) -> Option<(SockSeat, Vec<Rc<OwnedFd>>)> {
         let pair = self.socks.pairs.get(&id)?;
         let slot = pair.slots.get(at)?;
         let fds = pair.fds(side);
-        let by = self.connections.get(&other).map_or((0, u32::MAX), |them| (them.cred.pid, them.cred.uid));
+        let by = self
+            .connections
+            .get(&other)
+            .map_or((0, u32::MAX), |them| (them.cred.pid, them.cred.uid));
         let seat = SockSeat {
             pair: id,
             side: u8::from(side == 1),

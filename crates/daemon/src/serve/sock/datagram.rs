@@ -20,7 +20,8 @@ impl Server {
             return fail(Errno::INVAL, format!("port {from} is not the caller's"));
         }
         let there = (home.0, self.reachable(home.0, address)?);
-        let refused = || format!("no datagram socket is bound at {}:{port}", Ipv4Addr::from(address));
+        let refused =
+            || format!("no datagram socket is bound at {}:{port}", Ipv4Addr::from(address));
         if !self.socks.ports.contains_key(&(there, SockKind::Datagram, port)) {
             return fail(Errno::CONNREFUSED, refused());
         }
@@ -29,18 +30,19 @@ impl Server {
         match m3ipc_sys::datagrams_to(&self.home.datagrams(there, port), &source) {
             Ok(way) => Ok((Reply::Done, vec![Rc::new(way)])),
             Err(Errno::NOENT | Errno::CONNREFUSED) => fail(Errno::CONNREFUSED, refused()),
-            Err(errno) => fail(errno, format!("no way to {}:{port}: {errno}", Ipv4Addr::from(address))),
+            Err(errno) => {
+                fail(errno, format!("no way to {}:{port}: {errno}", Ipv4Addr::from(address)))
+            }
         }
     }
 
     pub(super) fn everybody(&mut self, token: u64, port: u16) -> Answer {
         let vm = self.sock_home(token)?.0;
         let network = self.settings.sock_network;
-        let bound = self
-            .socks
-            .ports
-            .keys()
-            .filter(|((of, _), kind, at)| *of == vm && *kind == SockKind::Datagram && *at == port);
+        let bound =
+            self.socks.ports.keys().filter(|((of, _), kind, at)| {
+                *of == vm && *kind == SockKind::Datagram && *at == port
+            });
         let all = bound.map(|((_, domain), ..)| network.address_of(*domain)).collect();
         Ok((Reply::Sock(SockReply::Addresses(all)), Vec::new()))
     }

@@ -11,7 +11,8 @@ use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
 use m3ipc_wire::Reply;
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS, way,
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS,
+    way,
 };
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -48,18 +49,31 @@ pub(crate) struct Pair {
 impl Pair {
     fn new(parties: [u64; 2]) -> Result<Self, Errno> {
         let control = m3ipc_sys::create_sparse("m3-sock", SOCK_CONTROL_BYTES as u64, false)?;
-        let pool = || m3ipc_sys::create_sparse("m3-pool", SOCK_POOL_BYTES as u64, false).map(Rc::new).map(Some);
+        let pool = || {
+            m3ipc_sys::create_sparse("m3-pool", SOCK_POOL_BYTES as u64, false)
+                .map(Rc::new)
+                .map(Some)
+        };
         let view = Shared::map_sparse(&control, SOCK_CONTROL_BYTES)?;
         let pools = [pool()?, pool()?];
         m3ipc_sys::seal_seals(&control)?;
         let slots = vec![Slot::default(); SOCK_SLOTS];
-        Ok(Self { parties, view, control: Some(Rc::new(control)), pools, sealed: [false; 2], slots })
+        Ok(Self {
+            parties,
+            view,
+            control: Some(Rc::new(control)),
+            pools,
+            sealed: [false; 2],
+            slots,
+        })
     }
 
     /// What a side needs that has not said yet that it mapped the pair.
     pub(crate) fn fds(&self, side: usize) -> Vec<Rc<OwnedFd>> {
         match (&self.control, &self.pools[side]) {
-            (Some(control), Some(pool)) if !self.sealed[side] => vec![Rc::clone(control), Rc::clone(pool)],
+            (Some(control), Some(pool)) if !self.sealed[side] => {
+                vec![Rc::clone(control), Rc::clone(pool)]
+            }
             _ => Vec::new(),
         }
     }
@@ -94,7 +108,11 @@ impl Pair {
 
 impl Server {
     /// A slot between two parties, the connecting one first: its pair, and where it is there.
-    pub(super) fn take_slot(&mut self, parties: [u64; 2], names: [Name; 2]) -> Result<(u64, usize), Errno> {
+    pub(super) fn take_slot(
+        &mut self,
+        parties: [u64; 2],
+        names: [Name; 2],
+    ) -> Result<(u64, usize), Errno> {
         let known = self.socks.between.get(&(parties[0], parties[1])).cloned().unwrap_or_default();
         for id in &known {
             if let Some(at) = self.socks.pairs.get_mut(id).and_then(|pair| pair.take_slot(names)) {

@@ -68,7 +68,9 @@ impl Server {
             let _ = std::fs::remove_file(&path);
             match m3ipc_sys::datagrams_at(&path) {
                 Ok(socket) => fds.push(Rc::new(socket)),
-                Err(errno) => return fail(errno, format!("no socket at {}: {errno}", path.display())),
+                Err(errno) => {
+                    return fail(errno, format!("no socket at {}: {errno}", path.display()));
+                }
             }
         }
         let bound = Bound { token, listener: None, backlog: 0, waiting: 0 };
@@ -81,7 +83,10 @@ impl Server {
         let home = self.sock_home(token)?;
         let key = (home, SockKind::Datagram, port);
         if self.socks.ports.contains_key(&key) || !self.home.datagrams(home, port).exists() {
-            return fail(Errno::ADDRINUSE, format!("port {port} of domain {} is another's now", home.1));
+            return fail(
+                Errno::ADDRINUSE,
+                format!("port {port} of domain {} is another's now", home.1),
+            );
         }
         self.socks.ports.insert(key, Bound { token, listener: None, backlog: 0, waiting: 0 });
         Ok((Reply::Done, Vec::new()))
@@ -106,7 +111,12 @@ impl Server {
     }
 
     /// Whether the caller's user may have another such port.
-    fn check_quota(&self, token: u64, most: usize, such: fn(&Bound) -> bool) -> Result<(), Failure> {
+    fn check_quota(
+        &self,
+        token: u64,
+        most: usize,
+        such: fn(&Bound) -> bool,
+    ) -> Result<(), Failure> {
         let uid = self.party_uid(token);
         let of_user = |bound: &&Bound| such(bound) && self.party_uid(bound.token) == uid;
         if uid != 0 && self.socks.ports.values().filter(of_user).count() >= most {
@@ -137,7 +147,8 @@ impl Server {
         let count = FREE_PORTS.len();
         for _ in 0..count {
             let port = self.socks.next_port.clamp(*FREE_PORTS.start(), *FREE_PORTS.end());
-            self.socks.next_port = if port == *FREE_PORTS.end() { *FREE_PORTS.start() } else { port + 1 };
+            self.socks.next_port =
+                if port == *FREE_PORTS.end() { *FREE_PORTS.start() } else { port + 1 };
             if !self.socks.ports.contains_key(&(home, kind, port)) {
                 return Ok(port);
             }

@@ -23,8 +23,10 @@ impl Server {
     }
 
     fn blank(&self, token: u64, kind: m3ipc_wire::SockKind, own: (u32, u16)) -> SockInfo {
-        let (pid, uid) =
-            self.connections.get(&token).map_or((0, u32::MAX), |party| (party.cred.pid, party.cred.uid));
+        let (pid, uid) = self
+            .connections
+            .get(&token)
+            .map_or((0, u32::MAX), |party| (party.cred.pid, party.cred.uid));
         SockInfo {
             kind,
             pid,
@@ -50,15 +52,19 @@ impl Server {
     fn connected_socks(&self, vm: i32) -> impl Iterator<Item = SockInfo> {
         let homes = &self.socks.homes;
         let pairs = self.socks.pairs.values();
-        let pairs = pairs.filter(move |pair| homes.get(&pair.parties[0]).is_some_and(|home| home.0 == vm));
+        let pairs =
+            pairs.filter(move |pair| homes.get(&pair.parties[0]).is_some_and(|home| home.0 == vm));
         pairs.flat_map(move |pair| {
             let slots = pair.slots.iter().enumerate().filter(|(at, _)| pair.is_open(*at));
             slots.flat_map(move |(at, slot)| {
                 [0, 1].map(|side: usize| {
                     let base = SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES + side * way::BYTES;
                     let count = |word: usize| pair.view.word64(base + word).load(Ordering::Relaxed);
-                    let mut info =
-                        self.blank(pair.parties[side], m3ipc_wire::SockKind::Stream, slot.names[side]);
+                    let mut info = self.blank(
+                        pair.parties[side],
+                        m3ipc_wire::SockKind::Stream,
+                        slot.names[side],
+                    );
                     info.peer = Some(slot.names[1 - side]);
                     (info.ring_bytes, info.kernel_bytes) = (count(way::TAIL), count(way::GIVEN));
                     (info.rung, info.spared) = (count(way::RUNG), count(way::SPARED));

@@ -36,7 +36,8 @@ impl Endpoint {
 
     fn park_slow(&mut self) {
         let peers = &self.peers;
-        let is_berth = |index: &u32| peers.find_index(*index).is_some_and(|peer| peer.berthed && !peer.dead);
+        let is_berth =
+            |index: &u32| peers.find_index(*index).is_some_and(|peer| peer.berthed && !peer.dead);
         self.copies.berths.retain(is_berth);
         self.copies
             .served
@@ -185,13 +186,15 @@ impl Endpoint {
             other => other,
         }
         .map_err(|fail| if fail.code == Code::DstDied { role.died().into() } else { fail })?;
-        let Reply::Berth { address, probe } = reply else { return Err(crate::control::unexpected()) };
+        let Reply::Berth { address, probe } = reply else {
+            return Err(crate::control::unexpected());
+        };
         let probe = Probe { address, value: probe };
         let window = fds.into_iter().next().map(Window::map).transpose()?;
         if self.peers.get(index).copying.direct.is_none() {
             // What a party calls its probe must not hold the requester either.
-            let may_be_read =
-                may_be_direct && self.answers(index, probe.address, size_of_val(&probe.value) as u64);
+            let may_be_read = may_be_direct
+                && self.answers(index, probe.address, size_of_val(&probe.value) as u64);
             let copying = &mut self.peers.get_mut(index).copying;
             copying.direct = Some(may_be_read && is_process(pid, probe) == Ok(true));
             (copying.probe, copying.known_ticks) = (probe, m3ipc_sys::ticks());
@@ -245,7 +248,8 @@ impl Endpoint {
         let peer = self.peers.get_mut(index);
         let Ok(ranges) = m3ipc_sys::ranges_of(peer.identity.pid) else { return false };
         let end = address.saturating_add(bytes);
-        let waits = ranges.iter().any(|range| range.start < end && address < range.end && !range.answers);
+        let waits =
+            ranges.iter().any(|range| range.start < end && address < range.end && !range.answers);
         peer.copying.ranges = ranges;
         peer.copying.ranges.retain(|range| range.answers);
         // What is not mapped at all is an error at once.
@@ -265,5 +269,7 @@ pub(super) fn is_process(pid: i32, probe: Probe) -> Result<bool, Errno> {
     let mut found = [0; 16];
     let read = m3ipc_sys::copy_from_process(pid, probe.address, &Room::from(&mut found[..]))?;
     let (first, second) = found.split_at(8);
-    Ok(read == 16 && first == probe.value[0].to_ne_bytes() && second == probe.value[1].to_ne_bytes())
+    Ok(read == 16
+        && first == probe.value[0].to_ne_bytes()
+        && second == probe.value[1].to_ne_bytes())
 }

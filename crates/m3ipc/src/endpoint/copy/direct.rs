@@ -41,7 +41,10 @@ impl Endpoint {
                 }
                 Own::Into(room) => {
                     let all = room.bytes();
-                    (m3ipc_sys::copy_from_process(pid, there, &room.part(done, CALL_MAX_BYTES)), all)
+                    (
+                        m3ipc_sys::copy_from_process(pid, there, &room.part(done, CALL_MAX_BYTES)),
+                        all,
+                    )
                 }
             };
             match copied {

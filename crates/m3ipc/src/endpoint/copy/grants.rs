@@ -86,8 +86,14 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`GrantError::TooMany`].
-    pub fn grant(&mut self, to: Audience, mut memory: Vec<u8>, rights: Rights) -> Result<Grant, GrantError> {
-        let (address, bytes) = (memory.as_mut_ptr().expose_provenance() as u64, memory.len() as u64);
+    pub fn grant(
+        &mut self,
+        to: Audience,
+        mut memory: Vec<u8>,
+        rights: Rights,
+    ) -> Result<Grant, GrantError> {
+        let (address, bytes) =
+            (memory.as_mut_ptr().expose_provenance() as u64, memory.len() as u64);
         self.add_grant(Granted { audience: to, address, bytes, rights, memory: Some(memory) })
     }
 
@@ -107,7 +113,8 @@ impl Endpoint {
 
     fn add_grant(&mut self, granted: Granted) -> Result<Grant, GrantError> {
         let entries = &mut self.copies.grants;
-        let free = entries.iter().position(|entry| entry.granted.is_none() && entry.generation < u32::MAX);
+        let free =
+            entries.iter().position(|entry| entry.granted.is_none() && entry.generation < u32::MAX);
         let at = match free {
             Some(at) => at,
             None if entries.len() < GRANTS_MAX => {
@@ -128,7 +135,8 @@ impl Endpoint {
     /// # Errors
     /// [`GrantError::Unknown`].
     pub fn granted(&mut self, grant: Grant) -> Result<&mut [u8], GrantError> {
-        let granted = find_mut(&mut self.copies.grants, grant).and_then(|entry| entry.granted.as_mut());
+        let granted =
+            find_mut(&mut self.copies.grants, grant).and_then(|entry| entry.granted.as_mut());
         granted.and_then(|granted| granted.memory.as_deref_mut()).ok_or(GrantError::Unknown)
     }
 
@@ -149,7 +157,8 @@ impl Endpoint {
         let from = peer.address();
         if space != 0 {
             let grants = &self.copies.grants;
-            let granted = find(grants, Grant::from_u64(space)).and_then(|entry| entry.granted.as_ref());
+            let granted =
+                find(grants, Grant::from_u64(space)).and_then(|entry| entry.granted.as_ref());
             let granted = granted.filter(|granted| granted.is_for(from, what)).ok_or(Code::Perm)?;
             let inside = address.checked_add(bytes).is_some_and(|end| end <= granted.bytes);
             return if inside { Ok(granted.address + address) } else { Err(Code::Range) };
@@ -173,7 +182,9 @@ impl Granted {
 
     fn covers(&self, address: u64, bytes: u64) -> bool {
         address >= self.address
-            && address.checked_add(bytes).is_some_and(|end| end <= self.address.saturating_add(self.bytes))
+            && address
+                .checked_add(bytes)
+                .is_some_and(|end| end <= self.address.saturating_add(self.bytes))
     }
 }
 

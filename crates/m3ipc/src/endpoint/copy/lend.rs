@@ -34,7 +34,11 @@ impl<'a> Loan<'a> {
     /// Memory that may be written.
     #[must_use]
     pub fn write(memory: &'a mut [u8]) -> Self {
-        Self::new(memory.as_mut_ptr().expose_provenance() as u64, memory.len() as u64, Rights::Write)
+        Self::new(
+            memory.as_mut_ptr().expose_provenance() as u64,
+            memory.len() as u64,
+            Rights::Write,
+        )
     }
 
     /// Memory that may be read and written.

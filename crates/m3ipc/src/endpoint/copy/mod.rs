@@ -133,7 +133,8 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), CopyError> {
         let mut failed = source.0;
-        let result = self.copy_third(source, destination, bytes, limit.into().deadline(), &mut failed);
+        let result =
+            self.copy_third(source, destination, bytes, limit.into().deadline(), &mut failed);
         result.map_err(|fail| CopyError::of(fail, failed))
     }
 
@@ -149,11 +150,12 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<(), CopyError> {
         let bytes = from.bytes();
-        let copied = self.begin_copy(to, bytes as u64, Role::Destination, limit).and_then(|begun| {
-            begun.map_or(Ok(()), |(index, deadline)| {
-                self.copy_traced(index, location, &mut Own::From(from), bytes, deadline)
-            })
-        });
+        let copied =
+            self.begin_copy(to, bytes as u64, Role::Destination, limit).and_then(|begun| {
+                begun.map_or(Ok(()), |(index, deadline)| {
+                    self.copy_traced(index, location, &mut Own::From(from), bytes, deadline)
+                })
+            });
         copied.map_err(|fail| CopyError::of(fail, to))
     }
 
@@ -317,7 +319,13 @@ impl Endpoint {
         }
         let mut role = Role::Source;
         let result = loop {
-            match self.copy_across_common((from, source.1), (to, destination.1), bytes, deadline, &mut role) {
+            match self.copy_across_common(
+                (from, source.1),
+                (to, destination.1),
+                bytes,
+                deadline,
+                &mut role,
+            ) {
                 Ok(false) => {}
                 other => break other.map(drop),
             }

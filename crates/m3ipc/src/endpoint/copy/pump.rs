@@ -57,9 +57,9 @@ enum End<'a> {
 impl End<'_> {
     fn index(&self) -> Option<u32> {
         match self {
-            Self::Direct { index, .. } | Self::Common { index, .. } | Self::Served { index, .. } => {
-                Some(*index)
-            }
+            Self::Direct { index, .. }
+            | Self::Common { index, .. }
+            | Self::Served { index, .. } => Some(*index),
             Self::Bytes(_) | Self::Room(_) => None,
         }
     }
@@ -112,17 +112,19 @@ impl Endpoint {
     fn count_emptied(&mut self, destination: &End<'_>, filled: u32, may_wait: bool) {
         let End::Served { index, command } = destination else { return };
         let (bytes, what) = (command.bytes, command.what);
-        let count = |window: &Window, wait: bool| match (window.outcome(), window.served(what, filled)) {
-            (Some(Outcome { code: Some(_), bytes: told }), _) => Some(told.min(bytes)),
-            (_, Ok(emptied)) if emptied == filled || !wait => {
-                Some((u64::from(emptied) * HALF_BYTES as u64).min(bytes))
-            }
-            (_, Ok(_)) => None,
-            (_, Err(_broken)) => Some(0),
-        };
+        let count =
+            |window: &Window, wait: bool| match (window.outcome(), window.served(what, filled)) {
+                (Some(Outcome { code: Some(_), bytes: told }), _) => Some(told.min(bytes)),
+                (_, Ok(emptied)) if emptied == filled || !wait => {
+                    Some((u64::from(emptied) * HALF_BYTES as u64).min(bytes))
+                }
+                (_, Ok(_)) => None,
+                (_, Err(_broken)) => Some(0),
+            };
         let waited = match may_wait {
-            true => self
-                .await_served(*index, Deadline::NEVER, Role::Destination, |window| Ok(count(window, true))),
+            true => self.await_served(*index, Deadline::NEVER, Role::Destination, |window| {
+                Ok(count(window, true))
+            }),
             false => Err(Code::TimedOut.into()),
         };
         let window = || self.peers.find_index(*index).and_then(|peer| peer.copying.window.as_ref());
@@ -173,7 +175,9 @@ impl Endpoint {
         let mut chunk = 0;
         while done < bytes {
             let part = usize::try_from((bytes - done).min(HALF_BYTES as u64)).unwrap_or(HALF_BYTES);
-            if let Err(fail) = self.pump_chunk(source, destination, (chunk, done, part), deadline, failed) {
+            if let Err(fail) =
+                self.pump_chunk(source, destination, (chunk, done, part), deadline, failed)
+            {
                 let may_wait = *failed == Role::Source && fail.code != Code::TimedOut;
                 self.count_emptied(destination, chunk, may_wait);
                 return Err(fail);
@@ -187,14 +191,18 @@ impl Endpoint {
             for end in [&*source, &*destination] {
                 self.advance(end, chunk);
             }
-            if deadline.is_finite() && !deadline.no_wait && m3ipc_sys::monotonic_ns() >= deadline.at_ns {
+            if deadline.is_finite()
+                && !deadline.no_wait
+                && m3ipc_sys::monotonic_ns() >= deadline.at_ns
+            {
                 self.count_emptied(destination, chunk, false);
                 return Err(Code::TimedOut.into());
             }
         }
         if let End::Served { index, .. } = destination {
             *failed = Role::Destination;
-            let ended = self.await_served(*index, deadline, Role::Destination, |window| Ok(window.outcome()));
+            let ended = self
+                .await_served(*index, deadline, Role::Destination, |window| Ok(window.outcome()));
             let ended = ended.inspect_err(|_fail| self.count_emptied(destination, chunk, false))?;
             self.copies.copied = ended.bytes.min(bytes);
             return ended.code.map_or(Ok(()), |code| Err(told(code)));
@@ -274,7 +282,9 @@ impl Endpoint {
         let found = match source {
             End::Bytes(from) => Ok(from.part(at, bytes)),
             End::Served { index, .. } => Ok(window(*index)?.bytes(chunk, bytes)),
-            End::Common { address, .. } => Ok(m3ipc_sys::lent_bytes(address.wrapping_add(offset), bytes)),
+            End::Common { address, .. } => {
+                Ok(m3ipc_sys::lent_bytes(address.wrapping_add(offset), bytes))
+            }
             End::Direct { index, address } => {
                 Err((peers.get(*index).identity.pid, address.wrapping_add(offset)))
             }
@@ -291,9 +301,11 @@ impl Endpoint {
                 *failed = Role::Source;
                 own.copy_out(&from, &window(*index)?.room(chunk, bytes))
             }
-            (Ok(from), End::Direct { index, address }) => {
-                m3ipc_sys::copy_to_process(peers.get(*index).identity.pid, address.wrapping_add(offset), &from)
-            }
+            (Ok(from), End::Direct { index, address }) => m3ipc_sys::copy_to_process(
+                peers.get(*index).identity.pid,
+                address.wrapping_add(offset),
+                &from,
+            ),
             (Err((pid, there)), End::Room(into)) => {
                 *failed = Role::Source;
                 m3ipc_sys::copy_from_process(pid, there, &into.part(at, bytes))
@@ -308,13 +320,19 @@ impl Endpoint {
                 m3ipc_sys::copy_from_process(pid, there, &window(*index)?.room(chunk, bytes))
             }
             (Err((pid, there)), End::Direct { index, address }) => {
-                let bounce = self.copies.bounce.get_or_insert_with(|| vec![0; HALF_BYTES].into_boxed_slice());
+                let bounce = self
+                    .copies
+                    .bounce
+                    .get_or_insert_with(|| vec![0; HALF_BYTES].into_boxed_slice());
                 *failed = Role::Source;
                 let bounce = &mut bounce[..bytes];
                 let read = m3ipc_sys::copy_from_process(pid, there, &Room::from(&mut *bounce))?;
                 let to = peers.get(*index).identity.pid;
-                let written =
-                    m3ipc_sys::copy_to_process(to, address.wrapping_add(offset), &Bytes::from(&bounce[..read]));
+                let written = m3ipc_sys::copy_to_process(
+                    to,
+                    address.wrapping_add(offset),
+                    &Bytes::from(&bounce[..read]),
+                );
                 if written != Ok(bytes) && read == bytes {
                     *failed = Role::Destination;
                 }
@@ -324,7 +342,13 @@ impl Endpoint {
         }
     }
 
-    fn chunk_failure(&mut self, source: &End<'_>, destination: &End<'_>, errno: Errno, failed: Role) -> Fail {
+    fn chunk_failure(
+        &mut self,
+        source: &End<'_>,
+        destination: &End<'_>,
+        errno: Errno,
+        failed: Role,
+    ) -> Fail {
         let end = if failed == Role::Source { source } else { destination };
         match end.index() {
             Some(index) => self.direct_failure(index, errno, failed),
@@ -383,7 +407,8 @@ impl Endpoint {
         let mut since_ns = 0;
         let mut looks = 0_u32;
         loop {
-            let window = self.peers.get(index).copying.window.as_ref().ok_or(Fail::from(Code::ProcSts))?;
+            let window =
+                self.peers.get(index).copying.window.as_ref().ok_or(Fail::from(Code::ProcSts))?;
             if let Some(found) = look(window)? {
                 return Ok(found);
             }
@@ -397,7 +422,9 @@ impl Endpoint {
             if now_ns - since_ns < LOOK_NS && !self.shares_cpu_with(index) {
                 continue;
             }
-            if let Some(found) = self.await_sleeping(index, (since_ns, now_ns), deadline, role, &look)? {
+            if let Some(found) =
+                self.await_sleeping(index, (since_ns, now_ns), deadline, role, &look)?
+            {
                 return Ok(found);
             }
         }

@@ -93,7 +93,8 @@ impl Endpoint {
         let Some(serving) = self.serving(index) else { return };
         match resolved {
             Ok(base) => {
-                serving.active = Some(Active { command, base, count: 0, since_ns: m3ipc_sys::monotonic_ns() });
+                serving.active =
+                    Some(Active { command, base, count: 0, since_ns: m3ipc_sys::monotonic_ns() });
                 self.copies.active = Some(index);
             }
             Err(code) => serving.window.finish(Outcome { code: Some(code.number()), bytes: 0 }),
@@ -103,11 +104,14 @@ impl Endpoint {
     /// Whether another's command is at work. One whose requester has gone, or has done nothing for
     /// as long as it would wait itself, gives way.
     fn is_busy_for_other(&mut self, index: u32) -> bool {
-        let Some(other) = self.copies.active.filter(|active| *active != index) else { return false };
+        let Some(other) = self.copies.active.filter(|active| *active != index) else {
+            return false;
+        };
         let lives = self.peers.find_index(other).is_some_and(|peer| !peer.dead);
-        let since_ns = self.serving(other).and_then(|serving| serving.active).map(|active| active.since_ns);
-        let goes_on =
-            since_ns.is_some_and(|since_ns| m3ipc_sys::monotonic_ns().saturating_sub(since_ns) < STALL_NS);
+        let since_ns =
+            self.serving(other).and_then(|serving| serving.active).map(|active| active.since_ns);
+        let goes_on = since_ns
+            .is_some_and(|since_ns| m3ipc_sys::monotonic_ns().saturating_sub(since_ns) < STALL_NS);
         if !(lives && goes_on) {
             self.end_command(other, failed(Code::ProcSts, 0));
         }
@@ -132,8 +136,10 @@ impl Endpoint {
                 }
                 Ok(Step::Ended(outcome)) => return self.end_command(index, outcome),
                 Err(Broken) => {
-                    return self
-                        .end_command(index, Outcome { code: Some(Code::PeerBroke.number()), bytes: 0 });
+                    return self.end_command(
+                        index,
+                        Outcome { code: Some(Code::PeerBroke.number()), bytes: 0 },
+                    );
                 }
             }
             // Taken back, or another one.
@@ -153,14 +159,18 @@ impl Endpoint {
 
     /// Whether a peer was last seen on this very CPU: it cannot move while this endpoint looks.
     pub(super) fn shares_cpu_with(&self, index: u32) -> bool {
-        self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == m3ipc_sys::current_cpu())
+        self.peers
+            .find_index(index)
+            .is_some_and(|peer| peer.status.cpu() == m3ipc_sys::current_cpu())
     }
 
     /// Copies one chunk, if the requester is ready for it.
     fn step(&mut self, index: u32) -> Result<Step, Broken> {
         let own = &mut self.copies.own;
         let serving = self.peers.claimed(index).and_then(|peer| peer.serving.as_deref_mut());
-        let Some(Serving { window, active: Some(active) }) = serving else { return Ok(Step::Nothing) };
+        let Some(Serving { window, active: Some(active) }) = serving else {
+            return Ok(Step::Nothing);
+        };
         let Active { command, base, count, .. } = *active;
         let asked = window.asked(command.what, count)?;
         let ready = match command.what {
@@ -173,12 +183,18 @@ impl Endpoint {
         let (offset, bytes) = command.chunk(count);
         m3ipc_sys::pause_point("party.chunk");
         let copied = match command.what {
-            What::Write => own.copy_in(&window.bytes(count, bytes), &own_room(base + offset, bytes)),
-            What::Read => own.copy_out(&own_bytes(base + offset, bytes), &window.room(count, bytes)),
+            What::Write => {
+                own.copy_in(&window.bytes(count, bytes), &own_room(base + offset, bytes))
+            }
+            What::Read => {
+                own.copy_out(&own_bytes(base + offset, bytes), &window.room(count, bytes))
+            }
         };
         match copied {
             Ok(copied) if copied == bytes => {}
-            Ok(copied) => return Ok(Step::Ended(failed(Code::AddrNotAvail, offset + copied as u64))),
+            Ok(copied) => {
+                return Ok(Step::Ended(failed(Code::AddrNotAvail, offset + copied as u64)));
+            }
             Err(Errno::FAULT) => return Ok(Step::Ended(failed(Code::AddrNotAvail, offset))),
             Err(_) => return Ok(Step::Ended(failed(Code::NoMem, offset))),
         }

@@ -41,7 +41,12 @@ impl Common {
 impl Endpoint {
     /// The address, where this memory of a peer lies in an area that is attached here.
     #[inline]
-    pub(super) fn common_address(&mut self, index: u32, location: Location, bytes: u64) -> Option<u64> {
+    pub(super) fn common_address(
+        &mut self,
+        index: u32,
+        location: Location,
+        bytes: u64,
+    ) -> Option<u64> {
         let Location::At(address) = location else { return None };
         if self.areas.list.is_empty() {
             return None;
@@ -57,8 +62,9 @@ impl Endpoint {
         self.hear_areas_if_any();
         let changes = self.areas.changes;
         let peer = self.peers.get_mut(index);
-        let common =
-            common_of(self.areas.list.values(), address, |inner| inner.side().find(peer.address()).is_some());
+        let common = common_of(self.areas.list.values(), address, |inner| {
+            inner.side().find(peer.address()).is_some()
+        });
         peer.copying.common = common.map(|common| Common { changes, ..common });
         peer.copying.common.as_ref().is_some_and(|common| common.covers(address, bytes, changes))
     }
@@ -156,7 +162,8 @@ impl Endpoint {
             if done as u64 >= bytes {
                 break Ok(true);
             }
-            let left = |peer: &crate::endpoint::peers::Peer| !berth::goes_on(peer.link.peer_berth());
+            let left =
+                |peer: &crate::endpoint::peers::Peer| !berth::goes_on(peer.link.peer_berth());
             if left(source_peer) || left(destination_peer) {
                 *failed = if left(source_peer) { Role::Source } else { Role::Destination };
                 break Err(Code::ProcSts.into());
@@ -231,11 +238,16 @@ fn spot(common: Option<&Common>, address: u64, done: usize) -> Option<Spot<'_>> 
 /// One's own bytes, if they lie in an area.
 #[cold]
 fn assured<'a>(areas: &List, bytes: &Bytes<'a>) -> Option<Bytes<'a>> {
-    areas.values().filter(|inner| !inner.info.huge).find_map(|inner| inner.ground.assure_bytes(bytes))
+    areas
+        .values()
+        .filter(|inner| !inner.info.huge)
+        .find_map(|inner| inner.ground.assure_bytes(bytes))
 }
 
 #[cold]
 fn assured_room<'a>(areas: &List, room: &'a mut Room<'_>) -> Option<Room<'a>> {
-    let inner = areas.values().find(|inner| !inner.info.huge && inner.ground.assure_room(room).is_some())?;
+    let inner = areas
+        .values()
+        .find(|inner| !inner.info.huge && inner.ground.assure_room(room).is_some())?;
     inner.ground.assure_room(room)
 }

@@ -116,8 +116,10 @@ mod tests {
     #[test]
     fn ranges_vouch_for_what_they_cover() {
         let range = |start, end| Range { start, end, answers: true };
-        let copying =
-            Copying { ranges: vec![range(10, 20), range(20, 30), range(40, 50)], ..Copying::default() };
+        let copying = Copying {
+            ranges: vec![range(10, 20), range(20, 30), range(40, 50)],
+            ..Copying::default()
+        };
         for (address, bytes, vouched) in [
             (10, 10, true),
             (10, 20, true),

@@ -17,7 +17,13 @@ fn gave(kind: Kind, sequence: u64, answers: u64, peer: Address, begun: u64) -> T
 
 fn took(kind: Kind, sequence: u64, answers: u64, peer: Address, looked: u64) -> TraceRecord {
     TraceRecord {
-        half: TraceHalf::Took { ran: None, looked, found: looked + 5, taken: looked + 8, done: looked + 11 },
+        half: TraceHalf::Took {
+            ran: None,
+            looked,
+            found: looked + 5,
+            taken: looked + 8,
+            done: looked + 11,
+        },
         ..gave(kind, sequence, answers, peer, 0)
     }
 }
@@ -44,7 +50,10 @@ fn halves_make_a_call_in_whatever_order_rings_are_read() {
         assert_eq!(join.take_transfers().len(), 2, "{order:?}");
         let calls = join.take_calls();
         let Some(call) = calls.first() else { panic!("no call from {order:?}") };
-        assert_eq!((call.request.from, call.request.to, call.answer.from), (CLIENT, SERVER, SERVER));
+        assert_eq!(
+            (call.request.from, call.request.to, call.answer.from),
+            (CLIENT, SERVER, SERVER)
+        );
         assert_eq!(call.ticks(), 111);
         assert_eq!(call.phases().total(), 111);
         assert_eq!(call.phases().server, 9);
@@ -73,9 +82,15 @@ fn what_never_finds_its_other_half_is_bounded_and_counted() {
     for _ in 0..1_000 {
         join.add(CLIENT, &gave(Kind::Send, 5, 0, SERVER, 1));
     }
-    let halves =
-        |join: &Join| join.waiting.values().map(|ways| ways.gave.len() + ways.took.len()).sum::<usize>();
-    assert!(halves(&join) <= 11 && join.order.len() <= 11, "{} {}", halves(&join), join.order.len());
+    let halves = |join: &Join| {
+        join.waiting.values().map(|ways| ways.gave.len() + ways.took.len()).sum::<usize>()
+    };
+    assert!(
+        halves(&join) <= 11 && join.order.len() <= 11,
+        "{} {}",
+        halves(&join),
+        join.order.len()
+    );
     assert!(join.single() > 1_900);
     // Requests that are never answered.
     for sequence in 0..1_000 {

@@ -27,8 +27,15 @@ fn transfer() -> Transfer {
 #[test]
 fn a_taker_that_is_awake_reads() {
     let phases = Phases::of(&transfer());
-    let wanted =
-        Phases { prepare: 10, deliver: 3, to_read: 37, find: 5, copy: 7, sender: 8, ..Phases::default() };
+    let wanted = Phases {
+        prepare: 10,
+        deliver: 3,
+        to_read: 37,
+        find: 5,
+        copy: 7,
+        sender: 8,
+        ..Phases::default()
+    };
     assert_eq!(phases, wanted);
     assert_eq!((phases.switch(), phases.handle(), phases.total()), (37, 15, 70));
 }

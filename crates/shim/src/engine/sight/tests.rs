@@ -146,7 +146,10 @@ fn nonsense_is_shown_as_unknown_and_harms_nobody() {
         field.set(STATES + 8 * number, dice() | LIVE);
         for at in 0..WORDS {
             let value = dice();
-            field.set(Arena::pair_offset(number) + 8 * at, if value % 3 == 0 { u64::MAX } else { value });
+            field.set(
+                Arena::pair_offset(number) + 8 * at,
+                if value % 3 == 0 { u64::MAX } else { value },
+            );
         }
     }
     let found = field.look();

@@ -14,7 +14,8 @@ impl FirstFit {
 impl Pool for FirstFit {
     fn take(&mut self, bytes: u64, is_long: bool) -> Option<u64> {
         let fits = |(_, size): &(&u64, &u64)| **size >= bytes;
-        let run = if is_long { self.free.iter().rev().find(fits) } else { self.free.iter().find(fits) };
+        let run =
+            if is_long { self.free.iter().rev().find(fits) } else { self.free.iter().find(fits) };
         let (&at, &size) = run?;
         self.free.remove(&at);
         let (taken, left) = if is_long { (at + size - bytes, at) } else { (at, at + bytes) };
@@ -65,8 +66,13 @@ impl Pool for OneKind {
     }
 }
 
-const SHORT: Life =
-    Life { operations: 60_000, samples: 10, long_of_100: 10, lifetimes: (20, 2_000), most_bytes: 4_096 };
+const SHORT: Life = Life {
+    operations: 60_000,
+    samples: 10,
+    long_of_100: 10,
+    lifetimes: (20, 2_000),
+    most_bytes: 4_096,
+};
 
 #[test]
 fn a_life_is_the_same_each_time() {
@@ -82,8 +88,9 @@ fn a_life_is_the_same_each_time() {
 fn two_kinds_leave_more_in_one_piece() {
     let kept = live(&mut FirstFit::new(2 << 20), &SHORT, 3);
     let mixed = live(&mut OneKind(FirstFit::new(2 << 20)), &SHORT, 3);
-    let mean =
-        |course: &Course| course.samples.iter().map(Sample::share).sum::<f64>() / course.samples.len() as f64;
+    let mean = |course: &Course| {
+        course.samples.iter().map(Sample::share).sum::<f64>() / course.samples.len() as f64
+    };
     assert!(mean(&kept) > mean(&mixed), "{} and {}", mean(&kept), mean(&mixed));
 }
 
@@ -95,7 +102,8 @@ fn a_pool_that_is_too_small_refuses() {
 
 #[test]
 fn shares_are_of_what_is_free() {
-    let sample = |free_bytes, largest_bytes| Sample { operation: 1, free_bytes, largest_bytes }.share();
+    let sample =
+        |free_bytes, largest_bytes| Sample { operation: 1, free_bytes, largest_bytes }.share();
     assert!((sample(200, 50) - 0.25).abs() < 1e-12);
     assert!((sample(0, 0) - 1.0).abs() < 1e-12);
 }

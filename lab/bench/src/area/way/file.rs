@@ -76,9 +76,9 @@ impl Way for FilePages {
     fn open(&self, _: &Site, shape: &Shape) -> Result<Opened, Error> {
         let file = match self.store {
             Store::Disk => temporary()?,
-            Store::Memory => {
-                memfd_create("m3-bench", MemfdFlags::CLOEXEC).map_err(Error::os("memfd_create"))?.into()
-            }
+            Store::Memory => memfd_create("m3-bench", MemfdFlags::CLOEXEC)
+                .map_err(Error::os("memfd_create"))?
+                .into(),
         };
         let file = fill(file, shape.bytes)?;
         let sides = vec![(Side::Client, Inherited { fds: vec![file], names: vec![] })];

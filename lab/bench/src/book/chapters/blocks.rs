@@ -25,8 +25,9 @@ pub fn copies(results: &Results) -> Option<Chapter> {
     let drawn = |test| -> Vec<&Row> {
         let all: Vec<&Row> = rows::of_test(results, test).collect();
         let first = all.first().map(|row| row.record.placement);
-        let here =
-            |row: &&Row| [first, Some(crate::job::Placement::Any)].contains(&Some(row.record.placement));
+        let here = |row: &&Row| {
+            [first, Some(crate::job::Placement::Any)].contains(&Some(row.record.placement))
+        };
         all.into_iter().filter(here).collect()
     };
     TESTS.iter().flat_map(|(test, _)| drawn(test)).next()?;

@@ -9,8 +9,11 @@ use crate::record::{Results, Row};
 
 /// CPU time and switches by mechanism, and what was counted.
 pub fn chapter(results: &Results) -> Option<Chapter> {
-    let tests =
-        [("ipc2", Placement::TwoCpus), ("ipc2", Placement::SameCpu), ("ipc2-paced", Placement::TwoCpus)];
+    let tests = [
+        ("ipc2", Placement::TwoCpus),
+        ("ipc2", Placement::SameCpu),
+        ("ipc2-paced", Placement::TwoCpus),
+    ];
     let of = |(test, placement)| -> Vec<&Row> { rows::at(results, test, placement).collect() };
     let mut known: Vec<&Row> = tests.into_iter().flat_map(of).collect();
     known.sort_by(|a, b| a.record.cpu_ns_per_op.total_cmp(&b.record.cpu_ns_per_op));
@@ -29,7 +32,8 @@ pub fn chapter(results: &Results) -> Option<Chapter> {
         @if let Some(number) = instructions { " and " (format!("{number:.0}")) " instructions" }
     };
     let cell = |line: (&str, crate::job::Wait), at: (&'static str, Placement)| {
-        let row = of(at).into_iter().find(|row| (row.record.mechanism.as_str(), row.record.wait) == line);
+        let row =
+            of(at).into_iter().find(|row| (row.record.mechanism.as_str(), row.record.wait) == line);
         html! {
             @if let Some(row) = row {
                 td.n { (rows::shown(row, "cpu_ns_per_op", &format::time(row.record.cpu_ns_per_op))) }

@@ -16,7 +16,9 @@ pub fn chapter(results: &Results) -> Option<Chapter> {
     let ours = rows::ours(all.clone())?;
     let heavy: Vec<_> = rows::of_test(results, HEAVY_DEATH).collect();
     let kernel = rows::fastest(all.clone(), Family::Kernel);
-    let counts = |test| -> Vec<&Count> { results.counts.iter().filter(|count| count.test == test).collect() };
+    let counts = |test| -> Vec<&Count> {
+        results.counts.iter().filter(|count| count.test == test).collect()
+    };
     let (untold, left) = (counts(UNTOLD), counts(LEFT));
     let title = html! {
         "A killed server is an error at its client " (rows::time(ours)) " later"

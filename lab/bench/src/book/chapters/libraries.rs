@@ -14,13 +14,15 @@ pub fn chapter(results: &Results) -> Option<Chapter> {
     if lines.is_empty() {
         return None;
     }
-    let behind = lines.iter().filter(|line| matches!(line.standing(), Standing::Behind(..))).count();
+    let behind =
+        lines.iter().filter(|line| matches!(line.standing(), Standing::Behind(..))).count();
     let title = html! {
         "Beside libraries of others m3ipc is first in " (lines.len() - behind) " of " (lines.len()) " rows"
         @if behind > 0 { b.lost { "; not in " (behind) } }
     };
     let left = |name: &str| {
-        let count = results.counts.iter().find(|count| count.test == LEFT && count.mechanism == name);
+        let count =
+            results.counts.iter().find(|count| count.test == LEFT && count.mechanism == name);
         count.map_or_else(|| "\u{2013}".to_owned(), |count| format!("{:.0}", count.value))
     };
     let body = html! {
@@ -71,8 +73,9 @@ fn figure(figure: Figure, row: &Row) -> Markup {
 }
 
 fn first(line: &Line<'_>) -> Markup {
-    let other =
-        |name: &str| line.theirs.iter().find(|(known, ..)| *known == name).and_then(|(_, row, _)| *row);
+    let other = |name: &str| {
+        line.theirs.iter().find(|(known, ..)| *known == name).and_then(|(_, row, _)| *row)
+    };
     // Of other figures than times the ratio can be seen in the row.
     let row = |name| other(name).filter(|_| line.figure == Figure::Time);
     match line.standing() {

@@ -65,14 +65,16 @@ pub fn card(output: &Output) -> Markup {
 #[must_use]
 pub fn warnings(output: &Output) -> Markup {
     let mut texts: Vec<String> = vec![];
-    let disturbed: Vec<_> = output.steps.iter().filter(|step| step.foreign_cpus > FOREIGN_CPUS).collect();
+    let disturbed: Vec<_> =
+        output.steps.iter().filter(|step| step.foreign_cpus > FOREIGN_CPUS).collect();
     if let Some(worst) = disturbed.iter().max_by(|a, b| a.foreign_cpus.total_cmp(&b.foreign_cpus)) {
         texts.push(format!(
             "Other processes used the CPUs during {} of {} steps; most of all {:.2} CPUs during \u{201c}{}\u{201d}. Figures of those steps are disturbed.",
             disturbed.len(), output.steps.len(), worst.foreign_cpus, worst.title
         ));
     }
-    let stolen: Vec<_> = output.steps.iter().filter(|step| step.stolen_cpus > STOLEN_CPUS).collect();
+    let stolen: Vec<_> =
+        output.steps.iter().filter(|step| step.stolen_cpus > STOLEN_CPUS).collect();
     if let Some(worst) = stolen.iter().max_by(|a, b| a.stolen_cpus.total_cmp(&b.stolen_cpus)) {
         texts.push(format!(
             "The hypervisor took CPU time away during {} steps; most of all {:.2} CPUs during \u{201c}{}\u{201d}.",
@@ -83,7 +85,9 @@ pub fn warnings(output: &Output) -> Markup {
         texts.push("A virtual machine: a wake-up goes through the hypervisor, and tails (p99.9, longest) are its, not the mechanisms\u{2019}.".into());
     }
     if output.machine.placed_on.len() < 2 {
-        texts.push("This process may use one CPU only: everything between two CPUs is missing.".into());
+        texts.push(
+            "This process may use one CPU only: everything between two CPUs is missing.".into(),
+        );
     }
     if let Some(run) = output.run.as_ref().filter(|run| run.resumed > 0) {
         texts.push(format!(
@@ -95,7 +99,10 @@ pub fn warnings(output: &Output) -> Markup {
         texts.push("A quick run: few and short rounds, some mechanisms and sizes left out.".into());
     }
     if !output.failed.is_empty() {
-        texts.push(format!("{} measurements failed; their reasons are at the end.", output.failed.len()));
+        texts.push(format!(
+            "{} measurements failed; their reasons are at the end.",
+            output.failed.len()
+        ));
     }
     html! {
         @if !texts.is_empty() { aside.warn { ul { @for text in &texts { li { (text) } } } } }

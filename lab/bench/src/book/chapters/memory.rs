@@ -107,7 +107,9 @@ pub fn pieces(results: &Results) -> Option<Chapter> {
     names.sort_unstable();
     names.dedup();
     let value = |name: &str, what: &str| {
-        counts().find(|count| count.mechanism == name && count.what == what).map(|count| count.value)
+        counts()
+            .find(|count| count.mechanism == name && count.what == what)
+            .map(|count| count.value)
     };
     let line = |name: &&str| {
         let mut points: Vec<(f64, f64, String)> = counts()

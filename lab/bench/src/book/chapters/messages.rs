@@ -55,8 +55,11 @@ fn finding(results: &Results, placement: Placement) -> Option<Markup> {
 /// What the title leaves out: one CPU, and the distance to the floor.
 fn second(results: &Results) -> Option<Markup> {
     let two = || at(results, "ipc2", Placement::TwoCpus);
-    let floor = |spin: &Row| fastest(two().filter(|row| row.record.wait == spin.record.wait), Family::Floor);
-    let spin = two().find(|row| row.family == Family::Ours && row.record.wait == crate::job::Wait::Spin);
+    let floor = |spin: &Row| {
+        fastest(two().filter(|row| row.record.wait == spin.record.wait), Family::Floor)
+    };
+    let spin =
+        two().find(|row| row.family == Family::Ours && row.record.wait == crate::job::Wait::Spin);
     let bare = spin.and_then(|spin| Some((spin, floor(spin)?)));
     let one = two().next().and_then(|_| finding(results, Placement::SameCpu));
     if bare.is_none() && one.is_none() {

@@ -12,7 +12,8 @@ use crate::record::{Results, Row};
 pub fn pairs(results: &Results) -> Option<Chapter> {
     let all = || rows::of_test(results, "pairs").filter(|row| row.family != Family::Peer);
     let numbers = rows::distinct(all(), |row| usize::try_from(row.record.pairs).unwrap_or(0));
-    let with = |number: usize| all().filter(move |row| usize::try_from(row.record.pairs) == Ok(number));
+    let with =
+        |number: usize| all().filter(move |row| usize::try_from(row.record.pairs) == Ok(number));
     let best = |number: usize, family: Family| {
         with(number)
             .filter(|row| row.family == family)
@@ -57,7 +58,8 @@ pub fn pairs(results: &Results) -> Option<Chapter> {
 pub fn clients(results: &Results) -> Option<Chapter> {
     let all = || rows::of_test(results, "clients");
     let numbers = rows::distinct(all(), |row| usize::try_from(row.record.pairs).unwrap_or(0));
-    let with = |number: usize| all().filter(move |row| usize::try_from(row.record.pairs) == Ok(number));
+    let with =
+        |number: usize| all().filter(move |row| usize::try_from(row.record.pairs) == Ok(number));
     let (alone, most) = (rows::ours(with(*numbers.first()?))?, rows::ours(with(*numbers.last()?))?);
     let title = html! {
         "Among " (most.record.pairs) " clients of one server a call takes " (rows::times(most, alone)) " times what it takes with "
@@ -91,17 +93,28 @@ pub fn lines<'a>(
             other.record.mechanism == it.mechanism
                 && (other.record.wait, other.record.placement) != (it.wait, it.placement)
         });
-        let name =
-            if is_one_of_several { format!("{} {}", it.mechanism, it.wait) } else { it.mechanism.clone() };
+        let name = if is_one_of_several {
+            format!("{} {}", it.mechanism, it.wait)
+        } else {
+            it.mechanism.clone()
+        };
         let point = (across(row), up(row), format!("{}#{field}", rows::key(row)));
         match lines.iter_mut().find(|line| line.name == name) {
             Some(line) => line.points.push(point),
             None => {
                 // Several lines of one colour are told apart by their dashes.
-                let alike = lines.iter().filter(|line| line.class.starts_with(&rows::class(row))).count();
-                let dash =
-                    if row.family == Family::Ours { format!(" d{}", alike % 4) } else { String::new() };
-                lines.push(Line { name, class: format!("{}{dash}", rows::class(row)), points: vec![point] });
+                let alike =
+                    lines.iter().filter(|line| line.class.starts_with(&rows::class(row))).count();
+                let dash = if row.family == Family::Ours {
+                    format!(" d{}", alike % 4)
+                } else {
+                    String::new()
+                };
+                lines.push(Line {
+                    name,
+                    class: format!("{}{dash}", rows::class(row)),
+                    points: vec![point],
+                });
             }
         }
     }

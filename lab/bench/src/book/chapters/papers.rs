@@ -95,7 +95,9 @@ const QUOTES: [Quote; 9] = [
 ];
 
 fn connect(results: &Results, mechanism: &str) -> Option<Markup> {
-    rows::of_test(results, "sock-connect").find(|row| row.record.mechanism == mechanism).map(rows::time)
+    rows::of_test(results, "sock-connect")
+        .find(|row| row.record.mechanism == mechanism)
+        .map(rows::time)
 }
 
 fn of_4k(results: &Results, mechanism: &str) -> Option<Markup> {

@@ -97,8 +97,10 @@ fn costs(stream: &[&Row]) -> Markup {
 
 /// Medians and tails of requests and answers.
 fn answers(results: &Results) -> Markup {
-    let all: Vec<(&str, &Row)> =
-        TRIPS.iter().flat_map(|(test, what)| rows::of_test(results, test).map(|row| (*what, row))).collect();
+    let all: Vec<(&str, &Row)> = TRIPS
+        .iter()
+        .flat_map(|(test, what)| rows::of_test(results, test).map(|row| (*what, row)))
+        .collect();
     if all.is_empty() {
         return html! {};
     }

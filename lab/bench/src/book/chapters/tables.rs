@@ -12,9 +12,11 @@ use crate::record::Results;
 pub fn promises(results: &Results) -> Option<Chapter> {
     let judged: Vec<_> =
         promises::all().into_iter().map(|promise| (promise, promise.judge(results))).collect();
-    let number =
-        |verdict: &[Verdict]| judged.iter().filter(|(_, (_, found))| verdict.contains(found)).count();
-    let (holds, short) = (number(&[Verdict::Holds, Verdict::Stretch]), number(&[Verdict::FallsShort]));
+    let number = |verdict: &[Verdict]| {
+        judged.iter().filter(|(_, (_, found))| verdict.contains(found)).count()
+    };
+    let (holds, short) =
+        (number(&[Verdict::Holds, Verdict::Stretch]), number(&[Verdict::FallsShort]));
     if holds + short == 0 {
         return None;
     }

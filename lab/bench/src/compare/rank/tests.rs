@@ -24,8 +24,9 @@ fn equal_sides_say_nothing() {
 fn a_known_example_with_its_p() {
     // Hand count: of 20 choices of 3 ranks out of 6, 2 + 3 + 5 = 10 has itself and 11 others at or above it.
     let (a, b) = ([1.0, 4.0, 6.0], [2.0, 3.0, 5.0]);
-    let sums: Vec<u32> =
-        (1..=6u32).flat_map(|x| (x + 1..=6).flat_map(move |y| (y + 1..=6).map(move |z| x + y + z))).collect();
+    let sums: Vec<u32> = (1..=6u32)
+        .flat_map(|x| (x + 1..=6).flat_map(move |y| (y + 1..=6).map(move |z| x + y + z)))
+        .collect();
     let at_least = sums.iter().filter(|&&sum| sum >= 10).count();
     assert!(near(higher_p(&a, &b), at_least as f64 / 20.0));
 }
@@ -35,7 +36,8 @@ fn many_values_agree_with_few() {
     let side = |shift: f64, number: u32| -> Vec<f64> {
         (0..number).map(|n| 100.0 + shift + f64::from(n * 7 % 13)).collect()
     };
-    let (few, many) = (higher_p(&side(0.0, 20), &side(2.0, 20)), higher_p(&side(0.0, 21), &side(2.0, 21)));
+    let (few, many) =
+        (higher_p(&side(0.0, 20), &side(2.0, 20)), higher_p(&side(0.0, 21), &side(2.0, 21)));
     assert!(few < 0.15 && many < 0.15 && (few - many).abs() < 0.03, "{few} {many}");
     let (_, low, high) = ratio(&side(0.0, 60), &side(0.0, 60), 0.95).expect("both are positive");
     assert!(low < 1.0 && high > 1.0 && low > 0.95 && high < 1.05, "{low} {high}");

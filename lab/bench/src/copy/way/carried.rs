@@ -69,8 +69,10 @@ impl Way for Carried {
         };
         if shape.kind != Kind::Copy2 {
             let (requester, destination) = (self.lines)(shape.bytes, NUMBER_BYTES)?;
-            let sides =
-                vec![(Side::Server, inherited([destination])), (Side::Client, inherited([requester]))];
+            let sides = vec![
+                (Side::Server, inherited([destination])),
+                (Side::Client, inherited([requester])),
+            ];
             return Ok(Opened { sides, ..Opened::default() });
         }
         // Three connections, each used one way.

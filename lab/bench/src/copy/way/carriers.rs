@@ -97,7 +97,11 @@ fn queue_put(to: &OwnedFd, bytes: &[u8]) -> Result<(), Error> {
 
 fn queue_get(from: &OwnedFd, bytes: &mut [u8]) -> Result<(), Error> {
     let length = queues::posix_receive(from, bytes).map_err(Error::os("mq_receive"))?;
-    if length == bytes.len() { Ok(()) } else { Err(Error::Usage(format!("mq_receive gave {length} bytes"))) }
+    if length == bytes.len() {
+        Ok(())
+    } else {
+        Err(Error::Usage(format!("mq_receive gave {length} bytes")))
+    }
 }
 
 fn any() -> usize {
@@ -117,16 +121,18 @@ fn pipes(_: usize, _: usize) -> Result<(Line, Line), Error> {
 }
 
 fn unix(_: usize, _: usize) -> Result<(Line, Line), Error> {
-    let (here, there) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
-        .map_err(Error::os("socketpair"))?;
+    let (here, there) =
+        socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+            .map_err(Error::os("socketpair"))?;
     Ok((both_ways(here)?, both_ways(there)?))
 }
 
 fn tcp(_: usize, _: usize) -> Result<(Line, Line), Error> {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| Error::Unavailable {
-        why: format!("TCP cannot listen on 127.0.0.1: {error}"),
-        next: "bring the loopback device up (ip link set lo up)",
-    })?;
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| Error::Unavailable {
+            why: format!("TCP cannot listen on 127.0.0.1: {error}"),
+            next: "bring the loopback device up (ip link set lo up)",
+        })?;
     let address = listener.local_addr().map_err(Error::os("getsockname"))?;
     let here = TcpStream::connect(address).map_err(Error::os("connect to 127.0.0.1"))?;
     let (there, _) = listener.accept().map_err(Error::os("accept on 127.0.0.1"))?;
@@ -153,7 +159,9 @@ fn queue(bytes: usize) -> Result<OwnedFd, Error> {
         .expect("a formatted number holds no zero byte");
     let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
     queues::posix_create(&name, 4, bytes).map_err(|error| Error::Unavailable {
-        why: format!("the kernel gives no POSIX message queue for messages of {bytes} bytes: {error}"),
+        why: format!(
+            "the kernel gives no POSIX message queue for messages of {bytes} bytes: {error}"
+        ),
         next: "look at /proc/sys/fs/mqueue and ulimit -q",
     })
 }

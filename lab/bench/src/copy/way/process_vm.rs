@@ -49,8 +49,11 @@ impl Way for ProcessVm {
     fn open(&self, _: &Site, shape: &Shape) -> Result<Opened, Error> {
         let mut opened = Opened::default();
         let mut requester = vec![];
-        let sides =
-            if shape.kind == Kind::Copy2 { &[Side::Server, Side::Source][..] } else { &[Side::Server] };
+        let sides = if shape.kind == Kind::Copy2 {
+            &[Side::Server, Side::Source][..]
+        } else {
+            &[Side::Server]
+        };
         for &side in sides {
             let (here, there) =
                 socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)
@@ -62,7 +65,12 @@ impl Way for ProcessVm {
         Ok(opened)
     }
 
-    fn requester(&self, mut inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
+    fn requester(
+        &self,
+        mut inherited: Inherited,
+        run: &Run,
+        shape: &Shape,
+    ) -> Result<Report, Error> {
         let to = Party::meet(inherited.take()?)?;
         if shape.kind == Kind::Copy2 {
             let from = Party::meet(inherited.take()?)?;
@@ -74,7 +82,12 @@ impl Way for ProcessVm {
         drive(run, Sender { from, to })
     }
 
-    fn destination(&self, mut inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
+    fn destination(
+        &self,
+        mut inherited: Inherited,
+        run: &Run,
+        shape: &Shape,
+    ) -> Result<Report, Error> {
         let block = Buffer::new(shape.bytes, shape.destination_skew())?;
         asleep(&inherited.take()?, run, block, |block| buffer::check_last(block.bytes()))
     }

@@ -32,8 +32,9 @@ impl Ledger {
         };
         if let Op::Call { who, call, .. } = op
             && caller_ran
-            && let Call::Send { message, .. } | Call::Sendrec { message, .. } | Call::Reply { message, .. } =
-                call
+            && let Call::Send { message, .. }
+            | Call::Sendrec { message, .. }
+            | Call::Reply { message, .. } = call
         {
             let source = machine.address(who).unwrap();
             let sent = Sent { source, allowed: 1, taken: 0, fate: None };

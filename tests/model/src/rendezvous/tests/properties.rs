@@ -24,8 +24,9 @@ struct Plan {
 fn plan() -> impl Strategy<Value = Plan> {
     let index = 0..SLOTS.len();
     let stale = proptest::bool::weighted(0.05);
-    (0_u8..24, index.clone(), index.clone(), index, 0_u8..4, stale)
-        .prop_map(|(verb, who, peer, third, limit, stale)| Plan { verb, who, peer, third, limit, stale })
+    (0_u8..24, index.clone(), index.clone(), index, 0_u8..4, stale).prop_map(
+        |(verb, who, peer, third, limit, stale)| Plan { verb, who, peer, third, limit, stale },
+    )
 }
 
 fn resolve(machine: &Machine, plan: Plan, number: i32) -> Op {
@@ -54,7 +55,8 @@ fn resolve(machine: &Machine, plan: Plan, number: i32) -> Op {
         22 => Call::Wakeup { dst },
         _ => Call::AwaitUnbind { dst },
     };
-    let limit = [Limit::NoWait, Limit::Bounded, Limit::Forever, Limit::Forever][usize::from(plan.limit)];
+    let limit =
+        [Limit::NoWait, Limit::Bounded, Limit::Forever, Limit::Forever][usize::from(plan.limit)];
     Op::Call { who, call, limit }
 }
 

@@ -164,7 +164,8 @@ fn checks_come_in_the_order_of_the_contract() {
 
 #[test]
 fn death_ends_waits_in_the_order_of_the_contract() {
-    let (mut world, [x, s1, s2, client, receiver, watcher, any]) = World::of([40, 33, 32, 35, 34, 31, 36]);
+    let (mut world, [x, s1, s2, client, receiver, watcher, any]) =
+        World::of([40, 33, 32, 35, 34, 31, 36]);
     world.call(client, sendrec(x, 1));
     world.call(x, RECEIVE_ANY);
     world.call(s1, send(x, 2));
@@ -190,7 +191,10 @@ fn death_ends_waits_in_the_order_of_the_contract() {
     let ended = world.limited(watcher, Call::AwaitUnbind { dst: next }, Limit::NoWait);
     assert_eq!(ended, [failed(watcher, Code::TimedOut)]);
     let never = Address::new(9, 40);
-    assert_eq!(world.call(watcher, Call::AwaitUnbind { dst: never }), [failed(watcher, Code::Endpoint)]);
+    assert_eq!(
+        world.call(watcher, Call::AwaitUnbind { dst: never }),
+        [failed(watcher, Code::Endpoint)]
+    );
 }
 
 #[test]

@@ -38,7 +38,8 @@ fn extents_and_addresses_do_not_overlap_and_come_back() {
     let (mut node, one, two, _) = node();
     let id = node.begin_area(one, spec(Audience::Vm), 1024).unwrap();
     let other = node.begin_area(two, spec(Audience::Vm), 1024).unwrap();
-    let (base, next) = (node.area(one.vm, id).unwrap().base, node.area(one.vm, other).unwrap().base);
+    let (base, next) =
+        (node.area(one.vm, id).unwrap().base, node.area(one.vm, other).unwrap().base);
     assert!(next >= base + (1 << 20));
     node.area_index(two, id).unwrap();
     let front = node.give_extent(one, id, 4096, 1 << 18, false).unwrap();
@@ -56,7 +57,8 @@ fn extents_and_addresses_do_not_overlap_and_come_back() {
 #[test]
 fn an_owner_that_writes_alone_allocates_alone() {
     let (mut node, one, two, _) = node();
-    let id = node.begin_area(one, AreaSpec { owner_writes: true, ..spec(Audience::Vm) }, 1024).unwrap();
+    let id =
+        node.begin_area(one, AreaSpec { owner_writes: true, ..spec(Audience::Vm) }, 1024).unwrap();
     node.area_index(two, id).unwrap();
     assert_eq!(node.give_extent(two, id, 64, 64, false).unwrap_err().code(), Code::Privileges);
     assert!(node.close_area(two, id).is_err());

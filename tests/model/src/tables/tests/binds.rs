@@ -17,8 +17,9 @@ fn the_generation_of_a_user_slot_rises_and_that_of_a_system_slot_stays() {
 #[test]
 fn a_bind_is_refused_by_the_codes_of_the_contract() {
     let mut node = with_vm();
-    let mut code =
-        |vm, slot, uid, kind| node.bind(vm, slot, member(7), &cred(uid, 7), kind).unwrap_err().code();
+    let mut code = |vm, slot, uid, kind| {
+        node.bind(vm, slot, member(7), &cred(uid, 7), kind).unwrap_err().code()
+    };
     assert_eq!(code(4, 29, OWNER, Kind::Process), Code::BadVmId);
     assert_eq!(code(3, 29, OWNER, Kind::Process), Code::VmNotRun);
     assert_eq!(code(0, 40, OWNER, Kind::Process), Code::Range);
@@ -81,7 +82,10 @@ fn the_lowest_free_user_slot_is_given() {
     }
     assert_eq!(free(99).unwrap_err().code(), Code::SlotUsed);
     node.exit(8);
-    assert_eq!(node.bind_free(0, member(8), &cred(OWNER, 8), Kind::Process).unwrap().address.slot(), 31);
+    assert_eq!(
+        node.bind_free(0, member(8), &cred(OWNER, 8), Kind::Process).unwrap().address.slot(),
+        31
+    );
 }
 
 #[test]
@@ -93,7 +97,8 @@ fn threads_go_with_their_process() {
     let two = tbind(72).unwrap().address;
     assert_eq!(tbind(71).unwrap_err(), BindError::Bound(one));
     assert_eq!(node.exit_thread(7, 71).unwrap().place, at(one));
-    let dead: Vec<_> = node.unbind(at(home)).unwrap().iter().map(|death| death.place.address).collect();
+    let dead: Vec<_> =
+        node.unbind(at(home)).unwrap().iter().map(|death| death.place.address).collect();
     assert_eq!(dead, [two, home]);
 }
 
@@ -101,7 +106,10 @@ fn threads_go_with_their_process() {
 fn an_unbind_tells_a_free_slot_from_another_generation() {
     let mut node = with_vm();
     let address = bind(&mut node, 29, 7).unwrap();
-    assert_eq!(node.may_unbind(at(address), &cred(STRANGER, 9)).unwrap_err().code(), Code::Privileges);
+    assert_eq!(
+        node.may_unbind(at(address), &cred(STRANGER, 9)).unwrap_err().code(),
+        Code::Privileges
+    );
     assert_eq!(node.may_unbind(at(address), &cred(OWNER, 9)), Ok(()));
     node.unbind(at(address)).unwrap();
     assert_eq!(node.unbind(at(address)).unwrap_err().code(), Code::NotBind);

@@ -53,13 +53,18 @@ fn apply(node: &mut Node, change: Change) {
         }
         Change::VmEnd(id) => drop(node.begin_end(id, &owner(1))),
         Change::VmFinish(id) => drop(node.finish_end(id)),
-        Change::Bind(vm, slot, pid) => drop(node.bind(vm, slot, member(pid), &owner(pid), Kind::Process)),
-        Change::BindFree(vm, pid) => drop(node.bind_free(vm, member(pid), &owner(pid), Kind::Process)),
+        Change::Bind(vm, slot, pid) => {
+            drop(node.bind(vm, slot, member(pid), &owner(pid), Kind::Process))
+        }
+        Change::BindFree(vm, pid) => {
+            drop(node.bind_free(vm, member(pid), &owner(pid), Kind::Process))
+        }
         Change::Tbind(vm, pid, tid) => {
             drop(node.bind_free(vm, thread(pid, tid), &owner(pid), Kind::Thread));
         }
         Change::Unbind(vm, slot) => {
-            let found = node.endpoints(vm).map(|endpoint| endpoint.address).find(|at| at.slot() == slot);
+            let found =
+                node.endpoints(vm).map(|endpoint| endpoint.address).find(|at| at.slot() == slot);
             drop(found.map(|address| node.unbind(Place::new(vm, address))));
         }
         Change::Exit(pid) => drop(node.exit(pid)),
@@ -85,14 +90,25 @@ fn check(node: &Node) {
             let place = Place::new(vm, endpoint.address);
             let home = node.place_of(endpoint.member.pid).unwrap();
             assert_eq!(home.vm, vm, "a thread lives where its process does");
-            assert_eq!(home == place, endpoint.kind != Kind::Thread, "pid and endpoint are one-to-one");
+            assert_eq!(
+                home == place,
+                endpoint.kind != Kind::Thread,
+                "pid and endpoint are one-to-one"
+            );
             for peer in node.peers(place) {
                 let back = node.peers(Place::new(vm, peer.address));
-                let mine = Peer { address: endpoint.address, index: peer.peer_index, peer_index: peer.index };
+                let mine = Peer {
+                    address: endpoint.address,
+                    index: peer.peer_index,
+                    peer_index: peer.index,
+                };
                 assert!(back.contains(&mine), "a link is in both tables");
             }
             for name in &endpoint.names {
-                assert_eq!(node.name_locate(vm, name).unwrap_or(endpoint.address), endpoint.address);
+                assert_eq!(
+                    node.name_locate(vm, name).unwrap_or(endpoint.address),
+                    endpoint.address
+                );
             }
         }
     }

@@ -92,14 +92,18 @@ fn privileges_of_a_vm_are_those_of_each_new_endpoint() {
 #[test]
 fn link_indexes_are_dense_on_both_sides_and_given_again() {
     let mut node = with_vm();
-    let [a, b, c] = [(29, 7), (30, 8), (31, 9)].map(|(slot, pid)| bind(&mut node, slot, pid).unwrap());
+    let [a, b, c] =
+        [(29, 7), (30, 8), (31, 9)].map(|(slot, pid)| bind(&mut node, slot, pid).unwrap());
     let link = |asker_index, peer_index, fresh| Ok(Link { asker_index, peer_index, fresh });
     assert_eq!(node.link(at(a), b), link(0, 0, true));
     assert_eq!(node.link(at(c), b), link(0, 1, true));
     assert_eq!(node.link(at(c), a), link(1, 1, true));
     assert_eq!(node.link(at(b), a), link(0, 0, false));
     let deaths = node.exit(7);
-    let peers = [Peer { address: b, index: 0, peer_index: 0 }, Peer { address: c, index: 1, peer_index: 1 }];
+    let peers = [
+        Peer { address: b, index: 0, peer_index: 0 },
+        Peer { address: c, index: 1, peer_index: 1 },
+    ];
     assert_eq!(deaths[0].peers, peers);
     assert_eq!(node.link(at(b), a).unwrap_err().code(Code::DstDied), Code::DstDied);
     let a = bind(&mut node, 29, 7).unwrap();

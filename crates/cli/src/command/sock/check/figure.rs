@@ -15,7 +15,8 @@ impl Figure {
 
 /// A number with a prefix of thousands.
 pub fn short(value: f64, unit: &str) -> String {
-    let steps = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
+    let steps =
+        [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "u"), (1e-9, "n")];
     let (step, prefix) = steps.into_iter().find(|(step, _)| value >= *step).unwrap_or((1e-9, "n"));
     format!("{:.1} {prefix}{unit}", value / step)
 }
@@ -24,7 +25,8 @@ pub fn short(value: f64, unit: &str) -> String {
 fn number(text: &str) -> Option<f64> {
     let start = text.find(|letter: char| letter.is_ascii_digit())?;
     let rest = &text[start..];
-    let end = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
+    let end =
+        rest.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(rest.len());
     rest[..end].trim_end_matches('.').parse().ok()
 }
 
@@ -35,7 +37,9 @@ fn after<'a>(text: &'a str, word: &str) -> Option<&'a str> {
 /// A time with a unit right behind it, in microseconds.
 fn time_us(text: &str) -> Option<f64> {
     let value = number(text)?;
-    let unit = text.trim_start().trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let unit = text
+        .trim_start()
+        .trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
     let scale = match unit.trim_start() {
         unit if unit.starts_with("us") => 1.0,
         unit if unit.starts_with("ms") => 1e3,
@@ -77,7 +81,8 @@ pub fn iperf3(output: &str) -> Option<Figure> {
 
 /// `sockperf ping-pong`: half a round trip.
 pub fn sockperf(output: &str) -> Option<Figure> {
-    let latency_us = number(after(output, "percentile 50.000 =").or_else(|| after(output, "avg-latency="))?)?;
+    let latency_us =
+        number(after(output, "percentile 50.000 =").or_else(|| after(output, "avg-latency="))?)?;
     Some(Figure { rate: Some(1e6 / (2.0 * latency_us)), latency_us: Some(latency_us) })
 }
 

@@ -61,7 +61,9 @@ struct Group(Child);
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let Ok(Some(pid)) = i32::try_from(self.0.id()).map(rustix::process::Pid::from_raw) else { return };
+        let Ok(Some(pid)) = i32::try_from(self.0.id()).map(rustix::process::Pid::from_raw) else {
+            return;
+        };
         let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::TERM);
         let until = Instant::now() + GRACE;
         while Instant::now() < until && matches!(self.0.try_wait(), Ok(None)) {
@@ -73,10 +75,16 @@ impl Drop for Group {
 }
 
 impl<'a> Field<'a> {
-    pub fn new(case: &'static Case, form: Form, seconds: u32, policy: Policy<'a>) -> io::Result<Self> {
+    pub fn new(
+        case: &'static Case,
+        form: Form,
+        seconds: u32,
+        policy: Policy<'a>,
+    ) -> io::Result<Self> {
         static RUNS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-        let folder = std::env::temp_dir().join(format!("m3-sock-check-{}-{run}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("m3-sock-check-{}-{run}", std::process::id()));
         // Both are held until both are known: two different ones.
         let held = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
         let ports = [held[0].local_addr()?.port(), held[1].local_addr()?.port()];
@@ -148,7 +156,9 @@ impl<'a> Field<'a> {
         let words: Vec<String> = words.iter().map(|word| self.filled(word)).collect();
         let mut command = if ours {
             let mut command = Command::new(std::env::current_exe().map_err(fail)?);
-            command.args(["sock", "run", "--counters"]).arg(self.folder.join(format!("{role}.counters")));
+            command
+                .args(["sock", "run", "--counters"])
+                .arg(self.folder.join(format!("{role}.counters")));
             command.args(self.policy.file.iter().flat_map(|path| [Path::new("--policy"), path]));
             command.args(self.policy.no_defaults.then_some("--no-defaults"));
             command.arg("--").args(&words);
@@ -162,7 +172,12 @@ impl<'a> Field<'a> {
         };
         let output = File::create(self.folder.join(format!("{role}.out"))).map_err(fail)?;
         let errors = File::create(self.folder.join(format!("{role}.err"))).map_err(fail)?;
-        command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0).current_dir(&self.folder);
+        command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .current_dir(&self.folder);
         if let Some(uid) = self.uid {
             command.uid(uid).gid(uid);
         }
@@ -174,7 +189,9 @@ impl<'a> Field<'a> {
         loop {
             match child.try_wait() {
                 Ok(Some(status)) if status.success() => return Ok(()),
-                Ok(Some(status)) => return Err(format!("{role}: {status}: {}", self.last_words(role))),
+                Ok(Some(status)) => {
+                    return Err(format!("{role}: {status}: {}", self.last_words(role)));
+                }
                 Ok(None) if Instant::now() < until => std::thread::sleep(STEP),
                 Ok(None) => return Err(format!("the {role} does not end")),
                 Err(cause) => return Err(cause.to_string()),
@@ -191,7 +208,10 @@ impl<'a> Field<'a> {
         while TcpStream::connect(("127.0.0.1", self.ports[0])).is_err() {
             for (at, server) in servers.iter_mut().enumerate() {
                 if let Ok(Some(status)) = server.0.try_wait() {
-                    return Err(format!("server: {status}: {}", self.last_words(&format!("server{at}"))));
+                    return Err(format!(
+                        "server: {status}: {}",
+                        self.last_words(&format!("server{at}"))
+                    ));
                 }
             }
             if Instant::now() > until {
@@ -206,7 +226,10 @@ impl<'a> Field<'a> {
         let ends = ["err", "out"].map(|end| {
             let text = std::fs::read(self.folder.join(format!("{role}.{end}"))).unwrap_or_default();
             let text = String::from_utf8_lossy(&text).into_owned();
-            text.lines().rev().find(|line| !line.trim().is_empty()).map(|line| line.trim().to_owned())
+            text.lines()
+                .rev()
+                .find(|line| !line.trim().is_empty())
+                .map(|line| line.trim().to_owned())
         });
         ends.into_iter().flatten().next().unwrap_or_else(|| "it says nothing".to_owned())
     }

@@ -200,7 +200,14 @@ pub const CASES: &[Case] = &[
         package: "nginx-light, wrk",
         files: &[PAGE, ("nginx.conf", NGINX_CONF)],
         servers: &[NGINX],
-        client: &["wrk", "-t1", "-c10", "-d{seconds}s", "--latency", "http://127.0.0.1:{port}/index.html"],
+        client: &[
+            "wrk",
+            "-t1",
+            "-c10",
+            "-d{seconds}s",
+            "--latency",
+            "http://127.0.0.1:{port}/index.html",
+        ],
         read: figure::wrk,
         ..PLAIN
     },
@@ -209,7 +216,14 @@ pub const CASES: &[Case] = &[
         package: "haproxy, nginx-light, wrk",
         files: &[PAGE, ("nginx.conf", BEHIND_CONF), ("haproxy.cfg", HAPROXY_CONF)],
         servers: &[NGINX, &["haproxy", "-db", "-f", "{dir}/haproxy.cfg"]],
-        client: &["wrk", "-t1", "-c10", "-d{seconds}s", "--latency", "http://127.0.0.1:{port}/index.html"],
+        client: &[
+            "wrk",
+            "-t1",
+            "-c10",
+            "-d{seconds}s",
+            "--latency",
+            "http://127.0.0.1:{port}/index.html",
+        ],
         read: figure::wrk,
         ..PLAIN
     },
@@ -270,7 +284,17 @@ pub const CASES: &[Case] = &[
         package: "sockperf",
         unit: "trips",
         servers: &[&["sockperf", "server", "--tcp", "-i", "127.0.0.1", "-p", "{port}"]],
-        client: &["sockperf", "ping-pong", "--tcp", "-i", "127.0.0.1", "-p", "{port}", "-t", "{seconds}"],
+        client: &[
+            "sockperf",
+            "ping-pong",
+            "--tcp",
+            "-i",
+            "127.0.0.1",
+            "-p",
+            "{port}",
+            "-t",
+            "{seconds}",
+        ],
         read: figure::sockperf,
         ..PLAIN
     },
@@ -299,7 +323,16 @@ pub const CASES: &[Case] = &[
         unit: "B",
         package: "python3, curl",
         first: BIG,
-        servers: &[&["python3", "-m", "http.server", "--bind", "127.0.0.1", "-d", "{dir}", "{port}"]],
+        servers: &[&[
+            "python3",
+            "-m",
+            "http.server",
+            "--bind",
+            "127.0.0.1",
+            "-d",
+            "{dir}",
+            "{port}",
+        ]],
         client: &["sh", "-c", FETCH],
         ..PLAIN
     },
@@ -356,11 +389,9 @@ mod tests {
                 "{}",
                 case.name
             );
-            assert!(
-                case.client.iter().any(|word| word.contains("127.0.0.1")
-                    || word.contains("{dir}")
-                    || word.contains("{port}"))
-            );
+            assert!(case.client.iter().any(|word| word.contains("127.0.0.1")
+                || word.contains("{dir}")
+                || word.contains("{port}")));
         }
     }
 }

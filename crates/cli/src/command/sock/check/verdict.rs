@@ -66,14 +66,17 @@ pub fn ratios(ours: &[Option<f64>], native: &[Option<f64>]) -> Option<[f64; 3]> 
 
 /// Judges a program; `defaults`: whether known programs stayed in the kernel.
 pub fn of(row: &Row, defaults: bool) -> Verdict {
-    let rates = |side: &super::Side| side.figures.iter().map(|figure| figure.rate).collect::<Vec<_>>();
+    let rates =
+        |side: &super::Side| side.figures.iter().map(|figure| figure.rate).collect::<Vec<_>>();
     let failed = row.native.failure.is_some() || row.ours.failure.is_some();
     let ratios = if failed { None } else { ratios(&rates(&row.ours), &rates(&row.native)) };
     let pinned = row.case.programs().find_map(known::of).filter(|_| defaults && !failed);
     if let Some(known) = pinned {
         return Verdict { word: Word::Pinned, why: Some(known.why.to_owned()), ratios };
     }
-    let Some([_, median, most]) = ratios else { return Verdict { word: Word::None, why: None, ratios } };
+    let Some([_, median, most]) = ratios else {
+        return Verdict { word: Word::None, why: None, ratios };
+    };
     let word = match (median >= HOLDS, most >= HOLDS) {
         (true, _) => Word::Holds,
         (false, true) => Word::Unclear,
@@ -114,7 +117,10 @@ mod tests {
 
     fn row(name: &str, ours: &[f64], native: &[f64]) -> Row {
         let side = |rates: &[f64]| Side {
-            figures: rates.iter().map(|rate| Figure { rate: Some(*rate), latency_us: None }).collect(),
+            figures: rates
+                .iter()
+                .map(|rate| Figure { rate: Some(*rate), latency_us: None })
+                .collect(),
             failure: None,
         };
         Row {
@@ -142,7 +148,8 @@ mod tests {
         assert_eq!(of(&row("redis -c 50", &[0.9, 0.8, 1.2], &[1.0; 3]), true).word, Word::Unclear);
         let kernel = Row { counts: Counts { ring: 1, ..slow.counts }, ..slow };
         assert_eq!(of(&kernel, true).text(), "slower: 2 % of its bytes in rings, 3 overflows");
-        let broken = Row { ours: Side { figures: Vec::new(), failure: Some("no".into()) }, ..kernel };
+        let broken =
+            Row { ours: Side { figures: Vec::new(), failure: Some("no".into()) }, ..kernel };
         assert_eq!(of(&broken, true).word, Word::None);
     }
 
