@@ -8,7 +8,9 @@
 //! The stages are this very program, started with a role. That nothing is copied is counted twice: what the
 //! library has copied for each stage, and the private memory of each, which would have to hold a copy.
 
-use m3ipc::{Address, Area, AreaConfig, Endpoint, Kind, Message, Node, Source, Timeout, VmConfig};
+use m3ipc::{
+    Address, Area, AreaConfig, BlockLifetime, Endpoint, Message, Node, Source, Timeout, VmConfig,
+};
 use std::process::{Child, Command};
 use std::time::Instant;
 
@@ -83,7 +85,7 @@ fn lead(bytes: u64) -> Result<(), Failure> {
     }
 
     let area = me.create_area(&AreaConfig::vm(bytes + (1 << 20)))?;
-    let mut image = me.allocate(&area, bytes, Kind::Long)?;
+    let mut image = me.allocate(&area, bytes, BlockLifetime::Long)?;
     image.write()?.iter_mut().zip((0..=255_u8).cycle()).for_each(|(pixel, value)| *pixel = value);
     let address = image.address();
     let begin = Instant::now();
@@ -124,7 +126,7 @@ fn lead(bytes: u64) -> Result<(), Failure> {
 
 /// The median time of one hand-over: half of there and back.
 fn hand_over_ns(me: &mut Endpoint, area: &Area, bytes: u64) -> Result<f64, Failure> {
-    let mut block = me.allocate(area, bytes, Kind::Short)?;
+    let mut block = me.allocate(area, bytes, BlockLifetime::Short)?;
     let mut times = Vec::new();
     for _ in 0..1000 {
         let begin = Instant::now();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// How long a block will live, as far as its maker knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Kind {
+pub enum BlockLifetime {
     /// Soon given back: from the front.
     #[default]
     Short,
@@ -52,13 +52,13 @@ impl Allocator {
     }
 
     /// Takes a range of `bytes`, beginning at a multiple of `align` (a power of two).
-    pub fn take(&mut self, bytes: u64, align: u64, kind: Kind) -> Option<u64> {
+    pub fn take(&mut self, bytes: u64, align: u64, kind: BlockLifetime) -> Option<u64> {
         let align = align.max(UNIT_BYTES);
         let range = self.find(bytes, align, kind)?;
         let length = self.remove(range);
         let offset = match kind {
-            Kind::Short => range.next_multiple_of(align),
-            Kind::Long => (range + length - bytes) & !(align - 1),
+            BlockLifetime::Short => range.next_multiple_of(align),
+            BlockLifetime::Long => (range + length - bytes) & !(align - 1),
         };
         if offset > range {
             self.insert(range, offset - range);
@@ -121,11 +121,11 @@ impl Allocator {
     }
 
     /// The range nearest to its end of memory that fits.
-    fn find(&self, bytes: u64, align: u64, kind: Kind) -> Option<u64> {
+    fn find(&self, bytes: u64, align: u64, kind: BlockLifetime) -> Option<u64> {
         // A range of this size fits wherever it begins.
         let surely = bin_of(bytes + align - UNIT_BYTES).saturating_add(1);
         let mut best = self.bins[surely.min(BINS)..].iter().fold(None, |best, bin| {
-            let next = if kind == Kind::Short { bin.first() } else { bin.last() };
+            let next = if kind == BlockLifetime::Short { bin.first() } else { bin.last() };
             nearer(kind, best, next.copied())
         });
         // Where none surely fits, one of the lower bins may.
@@ -137,25 +137,33 @@ impl Allocator {
         best
     }
 
-    fn search(&self, bin: &BTreeSet<u64>, bytes: u64, align: u64, kind: Kind) -> Option<u64> {
+    fn search(
+        &self,
+        bin: &BTreeSet<u64>,
+        bytes: u64,
+        align: u64,
+        kind: BlockLifetime,
+    ) -> Option<u64> {
         let fits = |at: &&u64| {
             let length = self.free[*at];
             match kind {
-                Kind::Short => at.next_multiple_of(align) + bytes <= *at + length,
-                Kind::Long => length >= bytes && (*at + length - bytes) & !(align - 1) >= **at,
+                BlockLifetime::Short => at.next_multiple_of(align) + bytes <= *at + length,
+                BlockLifetime::Long => {
+                    length >= bytes && (*at + length - bytes) & !(align - 1) >= **at
+                }
             }
         };
         match kind {
-            Kind::Short => bin.iter().find(fits).copied(),
-            Kind::Long => bin.iter().rev().find(fits).copied(),
+            BlockLifetime::Short => bin.iter().find(fits).copied(),
+            BlockLifetime::Long => bin.iter().rev().find(fits).copied(),
         }
     }
 }
 
-fn nearer(kind: Kind, one: Option<u64>, other: Option<u64>) -> Option<u64> {
+fn nearer(kind: BlockLifetime, one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other, kind) {
-        (Some(one), Some(other), Kind::Short) => Some(one.min(other)),
-        (Some(one), Some(other), Kind::Long) => Some(one.max(other)),
+        (Some(one), Some(other), BlockLifetime::Short) => Some(one.min(other)),
+        (Some(one), Some(other), BlockLifetime::Long) => Some(one.max(other)),
         (one, other, _) => one.or(other),
     }
 }

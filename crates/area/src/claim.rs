@@ -22,7 +22,7 @@ const GENERATION_MASK: u32 = (1 << 24) - 1;
 /// What a word says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum State {
+pub enum ClaimState {
     /// Nothing.
     Free = 0,
     /// I hold it.
@@ -43,7 +43,7 @@ pub enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
     /// What it says.
-    pub state: State,
+    pub state: ClaimState,
     /// To whom the block was given.
     pub other: u16,
     /// The how manieth hand since its home allocated it; the home's is 0.
@@ -66,13 +66,13 @@ impl Claim {
     #[must_use]
     pub const fn decode(word: u64) -> Self {
         let state = match word & 0xf {
-            1 => State::Held,
-            2 => State::Given,
-            3 => State::Returned,
-            4 => State::Shared,
-            5 => State::Reading,
-            6 => State::Done,
-            _ => State::Free,
+            1 => ClaimState::Held,
+            2 => ClaimState::Given,
+            3 => ClaimState::Returned,
+            4 => ClaimState::Shared,
+            5 => ClaimState::Reading,
+            6 => ClaimState::Done,
+            _ => ClaimState::Free,
         };
         Self {
             state,
@@ -90,14 +90,14 @@ pub(crate) const fn next_generation(generation: u32) -> u32 {
 
 /// Where a block lies, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Span {
     /// From the beginning of the area.
     pub offset: u32,
     /// What was allocated.
     pub units: u32,
 }
 
-impl Place {
+impl Span {
     /// The word.
     #[must_use]
     pub const fn encode(self) -> u64 {
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn claims_and_places_survive_their_encoding() {
-        use State::{Done, Free, Given, Held, Reading, Returned, Shared};
+        use ClaimState::{Done, Free, Given, Held, Reading, Returned, Shared};
         for state in [Free, Held, Given, Returned, Shared, Reading, Done] {
             for (other, hop, generation) in
                 [(0, 0, 0), (1, 2, 3), (u16::MAX, HOP_MAX, GENERATION_MASK)]
@@ -126,13 +126,13 @@ mod tests {
                 assert_eq!(Claim::decode(claim.encode()), claim);
             }
         }
-        let place = Place { offset: u32::MAX, units: 7 };
-        assert_eq!(Place::decode(place.encode()), place);
+        let span = Span { offset: u32::MAX, units: 7 };
+        assert_eq!(Span::decode(span.encode()), span);
     }
 
     #[test]
     fn a_word_that_no_rule_makes_says_nothing() {
-        assert_eq!(Claim::decode(u64::MAX).state, State::Free);
-        assert_eq!(Claim::decode(7).state, State::Free);
+        assert_eq!(Claim::decode(u64::MAX).state, ClaimState::Free);
+        assert_eq!(Claim::decode(7).state, ClaimState::Free);
     }
 }

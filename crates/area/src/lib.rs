@@ -21,20 +21,21 @@
 
 mod allocator;
 mod claim;
-mod desert;
+mod extent_map;
+mod member;
 mod name;
-mod plan;
-mod side;
-mod walk;
+mod orphan_scan;
+mod ownership_trace;
 mod words;
 
-pub use allocator::{Allocator, Kind};
-pub use claim::{Claim, Place, State};
-pub use desert::{Ledgers, is_in_use};
-pub use name::{ClaimedName, NAME_BYTES, Name};
-pub use plan::{Extent, Plan};
-pub use side::{Full, Held, Reading, Refused, Side};
-pub use walk::{Standing, is_claimed, walk};
+pub use allocator::{Allocator, BlockLifetime};
+pub use claim::{Claim, ClaimState, Span};
+pub use extent_map::{Extent, ExtentMap};
+pub use member::{AcceptError, AreaFull, AreaMember, HeldBlock, SharedReading};
+pub use name::{BlockName, ClaimedBlockName, NAME_BYTES};
+pub use orphan_scan::{LedgerSet, is_in_use};
+pub use ownership_trace::{BlockStatus, is_claimed, trace_owner};
 pub use words::{
-    CLAIM, OwnWords, PLACE, READING, RECORD_WORDS, UNIT_BYTES, Words, ledger_bytes, numbers_of,
+    CLAIM, LedgerWords, OwnLedgerWords, READING, RECORD_WORDS, SPAN, UNIT_BYTES, ledger_bytes,
+    numbers_of,
 };

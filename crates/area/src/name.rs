@@ -8,7 +8,7 @@ const FLAG_PAYLOAD: u32 = 2;
 
 /// The name of a block, given or shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Name {
+pub struct BlockName {
     /// The area, as the VM numbers it.
     pub area: u32,
     /// The block.
@@ -27,9 +27,9 @@ pub struct Name {
 
 /// A name as a peer wrote it: nothing in it is checked but its form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimedName(pub(crate) Name);
+pub struct ClaimedBlockName(pub(crate) BlockName);
 
-impl Name {
+impl BlockName {
     /// The bytes of a name.
     #[must_use]
     pub fn encode(&self) -> [u8; NAME_BYTES] {
@@ -37,8 +37,8 @@ impl Name {
             if self.shared { FLAG_SHARED } else { 0 } | if self.payload { FLAG_PAYLOAD } else { 0 };
         let mut bytes = [0; NAME_BYTES];
         let words = [self.area, self.number, self.generation, self.hop];
-        for (place, word) in bytes.chunks_exact_mut(4).zip(words) {
-            place.copy_from_slice(&word.to_le_bytes());
+        for (span, word) in bytes.chunks_exact_mut(4).zip(words) {
+            span.copy_from_slice(&word.to_le_bytes());
         }
         bytes[16..24].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[24..28].copy_from_slice(&flags.to_le_bytes());
@@ -46,7 +46,7 @@ impl Name {
     }
 }
 
-impl ClaimedName {
+impl ClaimedBlockName {
     /// The name that these bytes claim; `None` where they are none.
     #[must_use]
     pub fn decode(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
@@ -55,7 +55,7 @@ impl ClaimedName {
         if flags & !(FLAG_SHARED | FLAG_PAYLOAD) != 0 || word(28)? != 0 {
             return None;
         }
-        Some(Self(Name {
+        Some(Self(BlockName {
             area: word(0)?,
             number: word(4)?,
             generation: word(8)?,
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn names_survive_their_encoding_and_other_bytes_are_none() {
-        let name = Name {
+        let name = BlockName {
             area: 1,
             number: 2,
             generation: 3,
@@ -100,7 +100,7 @@ mod tests {
             shared: true,
             payload: false,
         };
-        assert_eq!(ClaimedName::decode(&name.encode()), Some(ClaimedName(name)));
-        assert_eq!(ClaimedName::decode(&[0xff; NAME_BYTES]), None);
+        assert_eq!(ClaimedBlockName::decode(&name.encode()), Some(ClaimedBlockName(name)));
+        assert_eq!(ClaimedBlockName::decode(&[0xff; NAME_BYTES]), None);
     }
 }

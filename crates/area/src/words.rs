@@ -8,7 +8,7 @@ pub const RECORD_WORDS: usize = 4;
 /// Where in its record the claim stands.
 pub const CLAIM: usize = 0;
 /// Where in its record the place stands; of a block's home only.
-pub const PLACE: usize = 1;
+pub const SPAN: usize = 1;
 /// Where in its record the reading stands.
 pub const READING: usize = 2;
 /// Offsets and capacities of blocks are multiples of this, in bytes: a cache line.
@@ -35,20 +35,20 @@ pub const fn ledger_bytes(numbers: u32) -> usize {
 }
 
 /// A ledger as anybody sees it.
-pub trait Words {
+pub trait LedgerWords {
     /// The word at this index, and all that its writer wrote before it (acquire).
     fn load(&self, at: usize) -> u64;
 }
 
 /// A ledger as its one writer sees it.
-pub trait OwnWords: Words {
+pub trait OwnLedgerWords: LedgerWords {
     /// Stores a word after all that was written before (release).
     fn store(&self, at: usize, value: u64);
     /// Orders the stores before every later load of others' words.
     fn fence(&self);
 }
 
-impl Words for Observed {
+impl LedgerWords for Observed {
     #[inline]
     fn load(&self, at: usize) -> u64 {
         // Acquire: pairs with `store` of the ledger's owner.
@@ -56,14 +56,14 @@ impl Words for Observed {
     }
 }
 
-impl Words for Shared {
+impl LedgerWords for Shared {
     #[inline]
     fn load(&self, at: usize) -> u64 {
         self.word64(8 * at).load(Ordering::Acquire)
     }
 }
 
-impl OwnWords for Shared {
+impl OwnLedgerWords for Shared {
     #[inline]
     fn store(&self, at: usize, value: u64) {
         // Release: pairs with `load` of everybody else.

@@ -13,7 +13,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use m3ipc_abi::Address;
 use m3ipc_area::{
-    CLAIM, Claim, ClaimedName, Extent, Kind, Name, OwnWords, RECORD_WORDS, Side, State, Words,
+    AreaMember, BlockLifetime, BlockName, CLAIM, Claim, ClaimState, ClaimedBlockName, Extent,
+    LedgerWords, OwnLedgerWords, RECORD_WORDS,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -32,13 +33,13 @@ impl Paper {
     }
 }
 
-impl Words for Paper {
+impl LedgerWords for Paper {
     fn load(&self, at: usize) -> u64 {
         self.words[at].load(Ordering::Acquire)
     }
 }
 
-impl OwnWords for Paper {
+impl OwnLedgerWords for Paper {
     fn store(&self, at: usize, value: u64) {
         self.words[at].store(value, Ordering::Release);
     }
@@ -49,10 +50,10 @@ impl OwnWords for Paper {
     }
 }
 
-type Member = Side<Paper, Paper>;
+type Member = AreaMember<Paper, Paper>;
 
 fn member(me: u16, papers: &[Paper]) -> Member {
-    let mut side = Side::new(1, me, NUMBERS, papers[usize::from(me)].clone());
+    let mut side = AreaMember::new(1, me, NUMBERS, papers[usize::from(me)].clone());
     for (other, paper) in (0..).zip(papers) {
         side.learn_member(other, Address(i32::from(other)), paper.clone());
     }
@@ -67,8 +68,8 @@ fn member(me: u16, papers: &[Paper]) -> Member {
     side
 }
 
-fn claimed(name: Name) -> ClaimedName {
-    ClaimedName::decode(&name.encode()).unwrap()
+fn claimed(name: BlockName) -> ClaimedBlockName {
+    ClaimedBlockName::decode(&name.encode()).unwrap()
 }
 
 /// A home gives the same block to two, one after the other: at most one keeps it.
@@ -76,14 +77,15 @@ fn given_twice(fenced: bool) {
     loom::model(move || {
         let papers: Vec<Paper> = (0..3).map(|_| Paper::new(fenced)).collect();
         let mut home = member(0, &papers);
-        let held = home.allocate(64, 64, Kind::Short).unwrap();
+        let held = home.allocate(64, 64, BlockLifetime::Short).unwrap();
         let name = home.give(held, 1).unwrap();
         let mut two = member(2, &papers);
         let mut one = member(1, &papers);
         let taker = loom::thread::spawn(move || one.accept(0, &claimed(name)).is_ok());
         let giver = papers[0].clone();
         // Against the rules: the one ledger that the giver can write says another thing now.
-        let again = Claim { state: State::Given, other: 2, hop: 0, generation: name.generation };
+        let again =
+            Claim { state: ClaimState::Given, other: 2, hop: 0, generation: name.generation };
         giver.store(CLAIM, again.encode());
         let second = two.accept(0, &claimed(name)).is_ok();
         let first = taker.join().unwrap();
@@ -96,7 +98,7 @@ fn taken_back(fenced: bool) {
     loom::model(move || {
         let papers: Vec<Paper> = (0..2).map(|_| Paper::new(fenced)).collect();
         let mut home = member(0, &papers);
-        let held = home.allocate(64, 64, Kind::Short).unwrap();
+        let held = home.allocate(64, 64, BlockLifetime::Short).unwrap();
         let name = home.give(held, 1).unwrap();
         let mut one = member(1, &papers);
         let taker = loom::thread::spawn(move || one.accept(0, &claimed(name)).is_ok());
@@ -110,7 +112,7 @@ fn unshared(fenced: bool) {
     loom::model(move || {
         let papers: Vec<Paper> = (0..2).map(|_| Paper::new(fenced)).collect();
         let mut home = member(0, &papers);
-        let held = home.allocate(64, 64, Kind::Short).unwrap();
+        let held = home.allocate(64, 64, BlockLifetime::Short).unwrap();
         let name = home.share(&held);
         let mut one = member(1, &papers);
         let reader = loom::thread::spawn(move || one.accept_shared(0, &claimed(name)).is_ok());
@@ -127,13 +129,13 @@ fn freed(fenced: bool) {
     loom::model(move || {
         let papers: Vec<Paper> = (0..2).map(|_| Paper::new(fenced)).collect();
         let mut home = member(0, &papers);
-        let held = home.allocate(64, 64, Kind::Short).unwrap();
+        let held = home.allocate(64, 64, BlockLifetime::Short).unwrap();
         let name = home.share(&held);
         let mut one = member(1, &papers);
         let reader = loom::thread::spawn(move || one.accept_shared(0, &claimed(name)).is_ok());
         home.release(held);
-        home.heard();
-        let again = home.allocate(64, 64, Kind::Short).is_ok();
+        home.mark_events_received();
+        let again = home.allocate(64, 64, BlockLifetime::Short).is_ok();
         assert!(!(reader.join().unwrap() && again), "a block is allocated that another reads");
     });
 }

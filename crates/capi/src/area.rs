@@ -12,7 +12,7 @@ use crate::current::{self, Member};
 use crate::guard::{Answer, Refused, call};
 use crate::memory;
 use core::ffi::{c_int, c_uint, c_void};
-use m3ipc::{ANY, Address, Area, AreaConfig, AreaError, Block, Code, Kind, Pages};
+use m3ipc::{ANY, Address, Area, AreaConfig, AreaError, Block, BlockLifetime, Code, Pages};
 use std::collections::HashMap;
 
 /// `M3_AREA_OWNER_WRITES`, `M3_AREA_HUGE`, `M3_AREA_PREFAULT`, `M3_AREA_TRANSPARENT`.
@@ -43,10 +43,10 @@ pub(crate) fn address(block: *mut c_void) -> u64 {
     block.expose_provenance() as u64
 }
 
-pub(crate) fn kind(flags: c_uint) -> Result<Kind, Refused> {
+pub(crate) fn kind(flags: c_uint) -> Result<BlockLifetime, Refused> {
     match flags {
-        0 => Ok(Kind::Short),
-        LONG => Ok(Kind::Long),
+        0 => Ok(BlockLifetime::Short),
+        LONG => Ok(BlockLifetime::Long),
         _ => Err(Code::Inval.into()),
     }
 }

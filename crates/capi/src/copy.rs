@@ -10,8 +10,8 @@ use crate::guard::{Answer, FOREVER, Refused, call, limit};
 use crate::memory::{self, Plain};
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use m3ipc::{
-    ANY, Address, Audience, Bytes, Code, Endpoint, Grant, Loan, Location, Message, Rights, Room,
-    SELF,
+    ANY, Address, Audience, Code, CopySource, CopyTarget, Endpoint, Grant, Loan, Location, Message,
+    Rights, SELF,
 };
 
 /// `M3_READ` and `M3_WRITE`.
@@ -84,12 +84,12 @@ fn vcopy(
             (true, true) => return Err(Code::Endpoint.into()),
             (true, false) => {
                 // SAFETY: the caller vouches for it; where nothing is mapped the kernel says so.
-                let from = unsafe { Bytes::from_raw(saddr.cast(), bytes) };
+                let from = unsafe { CopySource::from_raw(saddr.cast(), bytes) };
                 me.copy_bytes_to(Address(dst), at(daddr), &from, limit)?;
             }
             (false, true) => {
                 // SAFETY: as above.
-                let mut into = unsafe { Room::from_raw(daddr.cast(), bytes) };
+                let mut into = unsafe { CopyTarget::from_raw(daddr.cast(), bytes) };
                 me.copy_into_room(Address(src), at(saddr), &mut into, limit)?;
             }
             (false, false) => {
@@ -180,9 +180,9 @@ fn sendrec_lent(
 
 fn loan(record: LoanUsr) -> Result<Loan<'static>, Refused> {
     // SAFETY: the caller vouches for it as long as its call lasts, and the loan ends with that.
-    let room = unsafe { Room::from_raw(record.base.cast(), record.bytes) };
+    let room = unsafe { CopyTarget::from_raw(record.base.cast(), record.bytes) };
     // SAFETY: as above.
-    let bytes = unsafe { Bytes::from_raw(record.base.cast_const().cast(), record.bytes) };
+    let bytes = unsafe { CopySource::from_raw(record.base.cast_const().cast(), record.bytes) };
     match rights(record.rights)? {
         Rights::Read => Ok(Loan::of_bytes(&bytes)),
         Rights::Write => Ok(Loan::of_room(&room, false)),
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn m3_grant(
             memory::check_write(grant)?;
             let allowed = rights(allowed)?;
             // SAFETY: the caller vouches for it until it revokes the grant.
-            let room: Room<'static> = unsafe { Room::from_raw(base.cast(), bytes) };
+            let room: CopyTarget<'static> = unsafe { CopyTarget::from_raw(base.cast(), bytes) };
             let audience = if ep == ANY.0 { Audience::Vm } else { Audience::Only(Address(ep)) };
             let made = member.endpoint.grant_room(audience, &room, allowed)?;
             memory::write(grant, made.to_u64())?;
@@ -257,12 +257,12 @@ pub unsafe extern "C" fn m3_copy_granted(
             match rights(what)? {
                 Rights::Read => {
                     // SAFETY: the caller vouches for it; where nothing is mapped the kernel says so.
-                    let mut into = unsafe { Room::from_raw(own.cast(), bytes) };
+                    let mut into = unsafe { CopyTarget::from_raw(own.cast(), bytes) };
                     member.endpoint.copy_into_room(Address(ep), location, &mut into, limit)?;
                 }
                 Rights::Write => {
                     // SAFETY: as above.
-                    let from = unsafe { Bytes::from_raw(own.cast(), bytes) };
+                    let from = unsafe { CopySource::from_raw(own.cast(), bytes) };
                     member.endpoint.copy_bytes_to(Address(ep), location, &from, limit)?;
                 }
                 Rights::Both => return Err(Code::Inval.into()),

@@ -18,7 +18,7 @@ use crate::memory;
 use answer::{Answer, fault, posix};
 use core::ffi::{c_char, c_int, c_long, c_ulong, c_void};
 use libc::{in_addr, msghdr, size_t, sockaddr, socklen_t, ssize_t};
-use m3ipc_sockets::{Errno, SockKind, Way};
+use m3ipc_sockets::{Direction, Errno, SockKind};
 use message::{Bytes, Flags};
 use std::sync::Arc;
 use table::State;
@@ -317,9 +317,9 @@ pub extern "C" fn m3_shutdown(fd: c_int, how: c_int) -> c_int {
     posix(|| {
         let entry = table::find(fd)?;
         let way = match how {
-            libc::SHUT_RD => Way::Receive,
-            libc::SHUT_WR => Way::Send,
-            libc::SHUT_RDWR => Way::Both,
+            libc::SHUT_RD => Direction::Receive,
+            libc::SHUT_WR => Direction::Send,
+            libc::SHUT_RDWR => Direction::Both,
             _ => return Err(Errno::INVAL),
         };
         entry.stream().ok_or(Errno::NOTCONN)?.end(way)?;

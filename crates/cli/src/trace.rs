@@ -13,7 +13,7 @@ mod pcapng;
 mod perfetto;
 pub mod tally;
 
-use m3ipc::trace::{Call, Join, Kind, Phases, StampScale, TraceWhat, Transfer};
+use m3ipc::trace::{Call, Join, MessageKind, Phases, StampScale, TraceWhat, Transfer};
 
 /// One message as it is shown: an answer with its call.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Heap {
         let mut calls = self.calls.iter().peekable();
         self.all.clear();
         self.all.extend(join.drain_transfers().map(|transfer| {
-            let is_answer = transfer.what == TraceWhat::Message(Kind::Reply);
+            let is_answer = transfer.what == TraceWhat::Message(MessageKind::Reply);
             let call = calls.next_if(|call| is_answer && call.answer == transfer).copied();
             Seen { transfer, call }
         }));
@@ -60,10 +60,10 @@ impl Heap {
 /// How a message is called.
 pub fn verb(what: TraceWhat) -> &'static str {
     match what {
-        TraceWhat::Message(Kind::Send) => "send",
-        TraceWhat::Message(Kind::Request) => "request",
-        TraceWhat::Message(Kind::Reply) => "answer",
-        TraceWhat::Message(Kind::Relay) => "relay",
+        TraceWhat::Message(MessageKind::Send) => "send",
+        TraceWhat::Message(MessageKind::Request) => "request",
+        TraceWhat::Message(MessageKind::Reply) => "answer",
+        TraceWhat::Message(MessageKind::Relay) => "relay",
         TraceWhat::Notify => "notify",
         TraceWhat::Copy => "copy",
     }

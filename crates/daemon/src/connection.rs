@@ -1,9 +1,9 @@
 //! One member's control connection, as the daemon holds it.
 
-use m3ipc_link::DeskView;
-use m3ipc_model::tables::{Cred, Place};
+use m3ipc_link::ControlPageView;
+use m3ipc_model::tables::{Credentials, MemberId};
 use m3ipc_sys::Errno;
-use m3ipc_wire::{FromDaemon, News};
+use m3ipc_wire::{DaemonEvent, FromDaemon};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -15,7 +15,7 @@ const WAITING_FRAMES_MAX: usize = 65_536;
 /// The memory of an endpoint that the daemon made.
 #[derive(Debug)]
 pub(crate) struct Pages {
-    pub(crate) desk: Arc<DeskView>,
+    pub(crate) desk: Arc<ControlPageView>,
     pub(crate) status: Rc<OwnedFd>,
     pub(crate) hints: Rc<OwnedFd>,
     /// The endpoint was there before them: its owner takes it up, or takes it up again.
@@ -39,7 +39,7 @@ struct Outgoing {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
-    pub(crate) cred: Cred,
+    pub(crate) cred: Credentials,
     /// When the process started: with its number, its identity.
     pub(crate) started: u64,
     /// The turn of the loop in which it was last served.
@@ -47,7 +47,7 @@ pub(crate) struct Connection {
     /// The version has been agreed upon.
     pub(crate) greeted: bool,
     /// The endpoint that this connection is for.
-    pub(crate) place: Option<Place>,
+    pub(crate) place: Option<MemberId>,
     pub(crate) pages: Option<Pages>,
     pub(crate) has_bell: bool,
     /// A request waits for its answer (a contact with one who is not there yet, an end, an unbind).
@@ -65,13 +65,13 @@ pub(crate) struct Connection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deferred {
     /// For this endpoint to come (back).
-    Contact(Place),
+    Contact(MemberId),
     /// For this peer to lie still for copies.
-    Berth(Place),
+    Berth(MemberId),
     /// For this VM to end.
     VmEnd(i32),
     /// For this endpoint to leave.
-    Unbind(Place),
+    Unbind(MemberId),
     /// For the node to end.
     NodeEnd,
 }
@@ -90,7 +90,7 @@ pub(crate) enum Sent {
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, cred: Cred, started: u64) -> Self {
+    pub(crate) fn new(socket: OwnedFd, cred: Credentials, started: u64) -> Self {
         Self {
             socket,
             cred,
@@ -111,8 +111,8 @@ impl Connection {
     /// Sends a frame, or keeps it until there is room: frames never overtake.
     pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Sent {
         let contact = match frame {
-            FromDaemon::News(News::Contact(info)) => Some(info.address),
-            FromDaemon::News(News::Died(address)) if self.takes_back(*address) => {
+            FromDaemon::News(DaemonEvent::Contact(info)) => Some(info.address),
+            FromDaemon::News(DaemonEvent::Died(address)) if self.takes_back(*address) => {
                 return Sent::Waits;
             }
             _ => None,
@@ -162,7 +162,7 @@ impl Connection {
     /// Wakes the member: there is something to read.
     pub(crate) fn announce(&self) {
         if let Some(pages) = &self.pages {
-            pages.desk.announce();
+            pages.desk.announce_event();
         }
     }
 }

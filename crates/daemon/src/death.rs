@@ -2,9 +2,9 @@
 
 use crate::server::{Alarm, Server, Source};
 use m3ipc_link::{FLAG_ENDED, FLAG_UNBOUND};
-use m3ipc_model::tables::{Death, Kind, Member, Place};
+use m3ipc_model::tables::{Death, Member, MemberId, MemberKind};
 use m3ipc_sys::{Errno, Signal};
-use m3ipc_wire::{News, Reply};
+use m3ipc_wire::{DaemonEvent, Reply};
 use std::os::fd::OwnedFd;
 
 use crate::connection::Deferred;
@@ -114,7 +114,7 @@ impl Server {
     pub(crate) fn take_over(&mut self) {
         let vms: Vec<i32> = self
             .node
-            .list(&m3ipc_model::tables::Cred::new(0, 0, 0))
+            .list(&m3ipc_model::tables::Credentials::new(0, 0, 0))
             .iter()
             .map(|vm| vm.id)
             .collect();
@@ -131,7 +131,7 @@ impl Server {
             self.leave_areas_of_the_dead(vm);
             if self
                 .node
-                .vm_info(vm, &m3ipc_model::tables::Cred::new(0, 0, 0))
+                .vm_info(vm, &m3ipc_model::tables::Credentials::new(0, 0, 0))
                 .is_ok_and(|info| info.state == m3ipc_model::tables::VmState::Ending)
             {
                 self.end_members(vm, None);
@@ -191,14 +191,14 @@ impl Server {
         let members: Vec<_> =
             self.node.endpoints(vm).map(|endpoint| (endpoint.address, endpoint.member)).collect();
         for (address, member) in &members {
-            let place = Place::new(vm, *address);
+            let place = MemberId::new(vm, *address);
             if let Some(token) = self.present.get(&place).copied() {
                 if let Some(pages) =
                     self.connections.get(&token).and_then(|connection| connection.pages.as_ref())
                 {
                     pages.desk.raise(FLAG_ENDED);
                 }
-                self.tell(token, News::Ended, Vec::new());
+                self.tell(token, DaemonEvent::Ended, Vec::new());
             }
             if Some(member.pid) != asker_pid
                 && let Some(watch) = self.processes.get(&member.pid)
@@ -236,7 +236,7 @@ impl Server {
     }
 
     /// An endpoint has left: whoever waited for that goes on.
-    pub(crate) fn left(&mut self, place: Place) {
+    pub(crate) fn left(&mut self, place: MemberId) {
         for token in self.waiting_for(Deferred::Unbind(place)) {
             self.reply(token, Reply::Done, Vec::new());
         }
@@ -244,7 +244,7 @@ impl Server {
     }
 
     fn finish_vm_if_empty(&mut self, vm: i32) {
-        let info = self.node.vm_info(vm, &m3ipc_model::tables::Cred::new(0, 0, 0));
+        let info = self.node.vm_info(vm, &m3ipc_model::tables::Credentials::new(0, 0, 0));
         let done = info.is_ok_and(|info| {
             info.bound == 0 && info.state == m3ipc_model::tables::VmState::Ending
         });
@@ -278,14 +278,14 @@ impl Server {
     }
 
     /// Asks another's endpoint to leave.
-    pub(crate) fn ask_to_leave(&mut self, place: Place) {
+    pub(crate) fn ask_to_leave(&mut self, place: MemberId) {
         if let Some(token) = self.present.get(&place).copied() {
             if let Some(pages) =
                 self.connections.get(&token).and_then(|connection| connection.pages.as_ref())
             {
                 pages.desk.raise(FLAG_UNBOUND);
             }
-            self.tell(token, News::Unbound, Vec::new());
+            self.tell(token, DaemonEvent::Unbound, Vec::new());
         }
         let Some((pid, kind)) =
             self.node.endpoint(place).map(|endpoint| (endpoint.member.pid, endpoint.kind))
@@ -293,7 +293,7 @@ impl Server {
             return;
         };
         // A thread cannot be told by a signal to its process, which would end all of it.
-        if kind != Kind::Thread
+        if kind != MemberKind::Thread
             && let Some(watch) = self.processes.get(&pid)
         {
             let _ = m3ipc_sys::signal(&watch.fd, Signal::PIPE);
@@ -303,7 +303,7 @@ impl Server {
     }
 
     /// It did not leave by itself: its slot is free all the same.
-    pub(crate) fn force_unbind(&mut self, place: Place) {
+    pub(crate) fn force_unbind(&mut self, place: MemberId) {
         if let Ok(deaths) = self.node.unbind(place) {
             self.bury(&deaths);
         }

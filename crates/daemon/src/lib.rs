@@ -85,7 +85,7 @@ pub fn run(args: &Args) -> ExitCode {
     // It holds what it gives to members: another process of its user must not trace it for that.
     let _ = m3ipc_sys::no_core();
     // Members wait for its news of deaths, also where busy ones have all CPUs.
-    if let Err(errno) = m3ipc_sys::ask_for_short_turns(TURN_NS) {
+    if let Err(errno) = m3ipc_sys::request_time_slice(TURN_NS) {
         tracing::debug!(%errno, "the scheduler gives no short turns");
     }
     let home = match home::Home::open(&settings) {

@@ -11,9 +11,9 @@ use crate::settings::{self, Settings};
 use crate::spare::Spare;
 use crate::turn::Turn;
 use crate::ward::Ward;
-use m3ipc_model::tables::{Cred, Death, Node, Place, Quota};
+use m3ipc_model::tables::{Credentials, Death, MemberId, Node, Quota};
 use m3ipc_sys::{Errno, Poll, Ready};
-use m3ipc_wire::{FromDaemon, News, Refusal, Reply, Request};
+use m3ipc_wire::{DaemonEvent, FromDaemon, Refusal, Reply, Request};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -39,9 +39,9 @@ pub(crate) enum Source {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Alarm {
     Hello(u64),
-    Mapped(u64, Place),
+    Mapped(u64, MemberId),
     VmGrace(i32),
-    UnbindGrace(Place, Option<u64>),
+    UnbindGrace(MemberId, Option<u64>),
     Idle,
     /// Try to send again what waits for this connection.
     Flush(u64),
@@ -65,15 +65,15 @@ pub(crate) struct Server {
     pub(crate) takeovers: u32,
     /// Who holds a link with whom, as far as this daemon knows: it made the
     /// link, or the holder recalled it after a takeover.
-    pub(crate) held: BTreeSet<(Place, Place)>,
+    pub(crate) held: BTreeSet<(MemberId, MemberId)>,
     /// Windows made so far: for whom, and through which peer's memory.
-    pub(crate) windows: BTreeMap<(Place, Place), u32>,
+    pub(crate) windows: BTreeMap<(MemberId, MemberId), u32>,
     /// Notifications for those who have not come (back) yet.
     pub(crate) notes: Notes,
     pub(crate) poll: Poll,
     pub(crate) sources: HashMap<u64, Source>,
     pub(crate) connections: HashMap<u64, Connection>,
-    pub(crate) present: BTreeMap<Place, u64>,
+    pub(crate) present: BTreeMap<MemberId, u64>,
     pub(crate) processes: HashMap<i32, Watch>,
     pub(crate) threads: HashMap<(i32, i32), Watch>,
     pub(crate) ward: Ward,
@@ -243,7 +243,7 @@ impl Server {
             return;
         }
         let groups = m3ipc_sys::peer_groups(&socket).unwrap_or_default();
-        let cred = Cred { uid, gid: identity.gid, groups, pid: identity.pid };
+        let cred = Credentials { uid, gid: identity.gid, groups, pid: identity.pid };
         let token = self.new_token();
         if let Err(errno) = self.poll.add(&socket, token) {
             return crate::spare::refuse(&socket, errno);
@@ -308,7 +308,7 @@ impl Server {
     }
 
     /// Tells a member something, and wakes it.
-    pub(crate) fn tell(&mut self, token: u64, news: News, fds: Vec<Rc<OwnedFd>>) {
+    pub(crate) fn tell(&mut self, token: u64, news: DaemonEvent, fds: Vec<Rc<OwnedFd>>) {
         if let Some(connection) = self.connections.get_mut(&token) {
             let sent = connection.send(&FromDaemon::News(news), fds);
             connection.announce();
@@ -323,7 +323,7 @@ impl Server {
             if let Some(connection) = self.connections.get_mut(&token) {
                 connection.tickets.retain(|open| open != ticket);
             }
-            self.tell(token, News::Ready { ticket: *ticket, address }, Vec::new());
+            self.tell(token, DaemonEvent::Ready { ticket: *ticket, address }, Vec::new());
         }
     }
 
@@ -394,9 +394,9 @@ impl Server {
             self.forget_links(death.place, &death.peers);
             self.forget_notes(death.place);
             for peer in &death.peers {
-                let there = Place::new(death.place.vm, peer.address);
+                let there = MemberId::new(death.place.vm, peer.address);
                 if let Some(token) = self.present.get(&there).copied() {
-                    self.tell(token, News::Died(address), Vec::new());
+                    self.tell(token, DaemonEvent::Died(address), Vec::new());
                     m3ipc_sys::pause_point("daemon.death_told_one");
                 }
             }
@@ -412,11 +412,11 @@ impl Server {
         self.forget_processes(deaths);
     }
 
-    fn forget_place(&mut self, place: Place) {
+    fn forget_place(&mut self, place: MemberId) {
         let _ = std::fs::remove_file(self.home.bell(place.vm, place.address.0));
         if let Some(token) = self.present.remove(&place) {
             // A thread's endpoint goes with its process's: it must not wait for ever.
-            self.tell(token, News::Unbound, Vec::new());
+            self.tell(token, DaemonEvent::Unbound, Vec::new());
             if let Some(connection) = self.connections.get_mut(&token) {
                 connection.place = None;
                 connection.pages = None;
@@ -505,7 +505,7 @@ impl Server {
     }
 
     pub(crate) fn has_no_vms(&self) -> bool {
-        self.node.list(&Cred::new(0, 0, 0)).is_empty()
+        self.node.list(&Credentials::new(0, 0, 0)).is_empty()
     }
 
     fn leave_if_idle(&mut self) {

@@ -5,8 +5,8 @@
 //! while its process goes on, and the word is the member's to write), so the process is looked at:
 //! it counts as dead when none of its threads will ever run a program's code again.
 
-use m3ipc_link::DeskView;
-use m3ipc_sys::{PULSE_HOLDER, PULSE_STOPPED, PULSE_WATCHED, WAIT_WORDS_MAX};
+use m3ipc_link::ControlPageView;
+use m3ipc_sys::{LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, WAIT_WORDS_MAX};
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ struct Bed {
     pid: i32,
     /// Where the endpoint is a thread's.
     tid: Option<i32>,
-    desk: Arc<DeskView>,
+    desk: Arc<ControlPageView>,
     /// What the word was when it was looked at last, and must still be: a change of any other kind is the member's, and ends the watch.
     word: u32,
 }
@@ -77,9 +77,16 @@ impl Ward {
     }
 
     /// Watches the pulse in this desk, where its owner has taken it.
-    pub(crate) fn watch(&mut self, token: u64, pid: i32, tid: Option<i32>, desk: &Arc<DeskView>) {
-        let word = desk.pulse().fetch_or(PULSE_WATCHED, Ordering::AcqRel) | PULSE_WATCHED;
-        if word & PULSE_HOLDER == 0 {
+    pub(crate) fn watch(
+        &mut self,
+        token: u64,
+        pid: i32,
+        tid: Option<i32>,
+        desk: &Arc<ControlPageView>,
+    ) {
+        let word =
+            desk.liveness_lock().fetch_or(LIVENESS_WAITERS, Ordering::AcqRel) | LIVENESS_WAITERS;
+        if word & LIVENESS_OWNER_MASK == 0 {
             return;
         }
         let Some(room) = self.room() else { return };
@@ -149,11 +156,11 @@ fn keep(room: &Room, mut writer: &PipeWriter, is_kept: bool) {
         if beds.is_empty() && changed > 0 && !is_kept {
             return room.closed.store(true, Ordering::Release);
         }
-        let watched: Vec<(Arc<DeskView>, u32)> =
+        let watched: Vec<(Arc<ControlPageView>, u32)> =
             beds.iter().map(|bed| (Arc::clone(&bed.desk), bed.word)).collect();
         drop(beds);
         let mut words = vec![(&room.changed, changed)];
-        words.extend(watched.iter().map(|(desk, word)| (desk.pulse(), *word)));
+        words.extend(watched.iter().map(|(desk, word)| (desk.liveness_lock(), *word)));
         let until_ns = m3ipc_sys::monotonic_ns().saturating_add(SLEEP_NS);
         if let Err(errno) = m3ipc_sys::wait_any(&words, until_ns) {
             tracing::info!(%errno, "deaths are told by descriptors alone");
@@ -166,10 +173,10 @@ fn keep(room: &Room, mut writer: &PipeWriter, is_kept: bool) {
 /// Takes out all beds whose word is not what it was; gives back those whose pulse has stopped.
 fn take_changed(beds: &mut Vec<Bed>) -> Vec<Bed> {
     let changed = beds.extract_if(.., |bed| {
-        let found = bed.desk.pulse().load(Ordering::Acquire);
+        let found = bed.desk.liveness_lock().load(Ordering::Acquire);
         found != std::mem::replace(&mut bed.word, found)
     });
-    changed.filter(|bed| bed.word & PULSE_STOPPED != 0).collect()
+    changed.filter(|bed| bed.word & LIVENESS_OWNER_DIED != 0).collect()
 }
 
 /// Whether it ends for good. The threads of a killed process come to know of it one by one.

@@ -9,28 +9,31 @@
 //! ([`slot`]); everything else here is about finding it ([`Hints`],
 //! [`Status`]) and about not sleeping through it ([`Pace`]).
 
-mod atom;
-pub mod berth;
-mod desk;
-mod hints;
+mod adaptive_spin;
+mod bounce_buffer;
+mod control_page;
+pub mod copy_gate;
 mod link;
-mod pace;
+mod ready_bitmap;
 pub mod slot;
 mod status;
 mod trace;
-mod window;
+mod words;
 
-pub use atom::{Page, View, Word32, Word64};
-pub use desk::{
-    Blocked, Counter, DESK_BYTES, DESK_PULSE, Desk, DeskView, FLAG_ENDED, FLAG_UNBOUND, FLAG_WOKEN,
-    Verb,
+pub use adaptive_spin::{AdaptiveSpin, SpinStep, SpinWait, WaitStrategy};
+pub use bounce_buffer::{
+    BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome,
+    ServedBounceBuffer,
 };
-pub use hints::{HINTS_BYTES, HINTS_MAX, Hints};
-pub use link::{Answer, Arrival, Cargo, Incoming, LINK_BYTES, Link, Side};
-pub use pace::{Pace, Patience, Step, Strategy};
-pub use slot::{Broken, Kind, State};
-pub use status::{Mode, PeerStatus, STATUS_BYTES, Status, WATCH_MAX};
+pub use control_page::{
+    CONTROL_PAGE_BYTES, ControlPage, ControlPageView, Counter, FLAG_ENDED, FLAG_UNBOUND,
+    FLAG_WOKEN, LIVENESS_LOCK_OFFSET, Verb, WaitRecord,
+};
+pub use link::{AnswerOutcome, Arrival, LINK_BYTES, Link, LinkSide, Payload, TakenMessage};
+pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
+pub use slot::{MessageKind, RuleBroken, SlotState};
+pub use status::{HOT_SET_MAX, OwnStatus, PeerStatus, STATUS_BYTES, WaitMode};
 pub use trace::{
     TRACE_SLOTS, TraceHalf, TraceRecord, TraceRing, TraceView, TraceWhat, trace_bytes,
 };
-pub use window::{Command, HALF_BYTES, Outcome, ServedWindow, WINDOW_BYTES, What, Window};
+pub use words::{Page, View, Word32, Word64};

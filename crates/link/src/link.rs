@@ -13,8 +13,8 @@
 //! posted and what it owes, and believes the page only where a rule leads from
 //! that record to what it reads. What a peer can spoil here is the talk with itself.
 
-use crate::atom::{Page, Word32, Word64};
-use crate::slot::{self, Broken, Kind, Phase, State};
+use crate::slot::{self, MessageKind, RuleBroken, SlotPhase, SlotState};
+use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{BLOCK_NAME_BYTES, LONG_MAX_BYTES, PAYLOAD_BYTES};
 use m3ipc_shm::SharedPage;
@@ -47,14 +47,14 @@ const _: () = assert!(BERTH + 2 * BERTH_BYTES <= LINK_BYTES);
 
 /// Which of its two parties one is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum LinkSide {
     /// The party whose request made the link.
     Zero,
     /// The other.
     One,
 }
 
-impl Side {
+impl LinkSide {
     /// The other party.
     #[must_use]
     pub const fn other(self) -> Self {
@@ -74,12 +74,12 @@ impl Side {
 
 /// What goes beside a message: a long payload, or the name of a block.
 #[derive(Clone, Copy, Debug)]
-pub struct Cargo<'a> {
+pub struct Payload<'a> {
     bytes: &'a [u8],
     is_block: bool,
 }
 
-impl<'a> Cargo<'a> {
+impl<'a> Payload<'a> {
     /// The name of a block.
     #[must_use]
     pub fn block(name: &'a [u8; BLOCK_NAME_BYTES]) -> Self {
@@ -87,19 +87,19 @@ impl<'a> Cargo<'a> {
     }
 }
 
-impl<'a> From<&'a [u8]> for Cargo<'a> {
+impl<'a> From<&'a [u8]> for Payload<'a> {
     fn from(bytes: &'a [u8]) -> Self {
         Self { bytes, is_block: false }
     }
 }
 
-impl<'a> From<&'a Vec<u8>> for Cargo<'a> {
+impl<'a> From<&'a Vec<u8>> for Payload<'a> {
     fn from(bytes: &'a Vec<u8>) -> Self {
         Self { bytes, is_block: false }
     }
 }
 
-impl<'a, const N: usize> From<&'a [u8; N]> for Cargo<'a> {
+impl<'a, const N: usize> From<&'a [u8; N]> for Payload<'a> {
     fn from(bytes: &'a [u8; N]) -> Self {
         Self { bytes, is_block: false }
     }
@@ -109,16 +109,16 @@ impl<'a, const N: usize> From<&'a [u8; N]> for Cargo<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival {
     /// Its state word.
-    pub state: State,
+    pub state: SlotState,
     /// When it was posted, by the peer's word; for answers, the number of the request.
     pub stamp: u64,
 }
 
 /// A message that was taken: a private copy.
 #[derive(Clone, Copy, Debug)]
-pub struct Incoming {
+pub struct TakenMessage {
     /// What it is.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// Its type.
     pub m_type: i32,
     /// Its payload.
@@ -131,7 +131,7 @@ pub struct Incoming {
 
 /// What became of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum AnswerOutcome {
     /// The peer has it or will find it.
     Posted,
     /// The peer does not wait for one (any more).
@@ -142,11 +142,11 @@ pub enum Answer {
 #[derive(Debug)]
 pub struct Link<P = SharedPage> {
     page: P,
-    side: Side,
+    side: LinkSide,
     /// The last message posted here, as it was posted.
-    last: State,
+    last: SlotState,
     /// The request taken from the peer and not yet answered.
-    owed: Option<State>,
+    owed: Option<SlotState>,
     /// The name of the block that came with the message taken last.
     block_name: [u8; BLOCK_NAME_BYTES],
 }
@@ -156,15 +156,15 @@ impl Link {
     ///
     /// # Errors
     /// Of [`SharedPage::map`].
-    pub fn map(memory: impl AsFd, side: Side) -> Result<Self, Errno> {
+    pub fn map(memory: impl AsFd, side: LinkSide) -> Result<Self, Errno> {
         Ok(Self::over(SharedPage::map(memory)?, side))
     }
 }
 
 impl<P: Page> Link<P> {
     /// The link in this memory, as one of its parties.
-    pub fn over(page: P, side: Side) -> Self {
-        Self { page, side, last: State::NEW, owed: None, block_name: [0; BLOCK_NAME_BYTES] }
+    pub fn over(page: P, side: LinkSide) -> Self {
+        Self { page, side, last: SlotState::NEW, owed: None, block_name: [0; BLOCK_NAME_BYTES] }
     }
 
     fn own_cell(&self) -> usize {
@@ -190,33 +190,34 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`Broken`] where the peer wrote what no rule allows.
     #[inline]
-    pub fn is_free(&self) -> Result<bool, Broken> {
+    pub fn is_free(&self) -> Result<bool, RuleBroken> {
         let found = self.own_word().load(Ordering::Acquire);
         if found == self.last.encode() {
-            return Ok(self.last.phase != Phase::Full);
+            return Ok(self.last.phase != SlotPhase::Full);
         }
-        let left = [Phase::Taken, Phase::Empty].map(|phase| self.last.in_phase(phase).encode());
-        if left.contains(&found) { Ok(true) } else { Err(Broken) }
+        let left =
+            [SlotPhase::Taken, SlotPhase::Empty].map(|phase| self.last.in_phase(phase).encode());
+        if left.contains(&found) { Ok(true) } else { Err(RuleBroken) }
     }
 
     /// Whether nothing was ever posted here.
     #[must_use]
     pub fn is_unused(&self) -> bool {
-        self.last == State::NEW
+        self.last == SlotState::NEW
     }
 
     /// Writes and publishes a message. The caller has seen that the cell [is free](Self::is_free).
     #[inline]
     pub fn post<'a>(
         &mut self,
-        kind: Kind,
+        kind: MessageKind,
         stamp: u64,
         m_type: i32,
         payload: &[u8; PAYLOAD_BYTES],
-        long: impl Into<Cargo<'a>>,
-    ) -> State {
+        long: impl Into<Payload<'a>>,
+    ) -> SlotState {
         let cell = self.own_cell();
-        let Cargo { bytes: long, is_block } = long.into();
+        let Payload { bytes: long, is_block } = long.into();
         debug_assert!(long.len() <= LONG_MAX_BYTES);
         let long = &long[..long.len().min(LONG_MAX_BYTES)];
         if !long.is_empty() {
@@ -237,7 +238,7 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`Broken`] where the peer wrote what no rule allows.
     #[inline]
-    pub fn is_taken(&self, posted: State) -> Result<bool, Broken> {
+    pub fn is_taken(&self, posted: SlotState) -> Result<bool, RuleBroken> {
         slot::is_taken(self.own_word(), posted)
     }
 
@@ -245,13 +246,13 @@ impl<P: Page> Link<P> {
     ///
     /// # Errors
     /// [`Broken`] where the peer wrote what no rule allows.
-    pub fn withdraw(&self, posted: State) -> Result<bool, Broken> {
+    pub fn withdraw(&self, posted: SlotState) -> Result<bool, RuleBroken> {
         slot::withdraw(self.own_word(), posted)
     }
 
     /// Says that no answer to this taken request is awaited any more; look once more afterwards.
-    pub fn give_up(&self, posted: State) {
-        slot::give_up(self.own_word(), posted);
+    pub fn abandon(&self, posted: SlotState) {
+        slot::abandon(self.own_word(), posted);
     }
 
     /// What lies in the peer's cell.
@@ -259,8 +260,8 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`Broken`] where the word is no state.
     #[inline]
-    pub fn look(&self) -> Result<Option<Arrival>, Broken> {
-        let Some(state) = slot::look(self.peer_word())? else { return Ok(None) };
+    pub fn peek(&self) -> Result<Option<Arrival>, RuleBroken> {
+        let Some(state) = slot::peek(self.peer_word())? else { return Ok(None) };
         let stamp = self.page.word64(self.peer_cell() + STAMP).load(Ordering::Relaxed);
         Ok(Some(Arrival { state, stamp }))
     }
@@ -278,11 +279,11 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`Broken`] where the word is no state.
     #[inline]
-    pub fn look_for_answer(&self, request: State) -> Result<Option<Arrival>, Broken> {
-        Ok(self.look()?.filter(|arrival| match arrival.state.kind {
+    pub fn peek_answer(&self, request: SlotState) -> Result<Option<Arrival>, RuleBroken> {
+        Ok(self.peek()?.filter(|arrival| match arrival.state.kind {
             // Read after the peer's word: what it posted after taking the request shows it taken.
-            Kind::Send | Kind::Request => self.is_taken(request) == Ok(true),
-            Kind::Reply | Kind::Relay => arrival.stamp == request.sequence,
+            MessageKind::Send | MessageKind::Request => self.is_taken(request) == Ok(true),
+            MessageKind::Reply | MessageKind::Relay => arrival.stamp == request.sequence,
         }))
     }
 
@@ -293,13 +294,17 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`Broken`] where the message is longer than a link holds.
     #[inline]
-    pub fn take(&mut self, arrival: Arrival, long: &mut [u8]) -> Result<Option<Incoming>, Broken> {
+    pub fn take(
+        &mut self,
+        arrival: Arrival,
+        long: &mut [u8],
+    ) -> Result<Option<TakenMessage>, RuleBroken> {
         let cell = self.peer_cell();
         let word = self.page.word32(cell + LONG_BYTES).load(Ordering::Relaxed);
         let has_block = word & IS_BLOCK != 0;
         let claimed = (word & !IS_BLOCK) as usize;
         let long_bytes = if has_block { 0 } else { claimed.min(LONG_MAX_BYTES) };
-        let mut incoming = Incoming {
+        let mut incoming = TakenMessage {
             kind: arrival.state.kind,
             m_type: self.page.word32(cell + TYPE).load(Ordering::Relaxed).cast_signed(),
             payload: [0; PAYLOAD_BYTES],
@@ -318,9 +323,9 @@ impl<P: Page> Link<P> {
             return Ok(None);
         }
         if claimed > LONG_MAX_BYTES || has_block && claimed != BLOCK_NAME_BYTES {
-            return Err(Broken);
+            return Err(RuleBroken);
         }
-        if incoming.kind == Kind::Request {
+        if incoming.kind == MessageKind::Request {
             self.owed = Some(arrival.state);
         }
         Ok(Some(incoming))
@@ -330,13 +335,13 @@ impl<P: Page> Link<P> {
     /// the message is taken, since a sender may end as soon as it is.
     #[must_use]
     #[inline]
-    pub fn brings_block(&self) -> bool {
+    pub fn has_incoming_block(&self) -> bool {
         self.page.word32(self.peer_cell() + LONG_BYTES).load(Ordering::Relaxed) & IS_BLOCK != 0
     }
 
     /// That name: a claim, and of no meaning where the message is withdrawn meanwhile.
     #[must_use]
-    pub fn brought_name(&self) -> [u8; BLOCK_NAME_BYTES] {
+    pub fn incoming_block_name(&self) -> [u8; BLOCK_NAME_BYTES] {
         let mut name = [0; BLOCK_NAME_BYTES];
         self.page.read(LONG + self.side.other().times(LONG_MAX_BYTES), &mut name);
         name
@@ -350,13 +355,13 @@ impl<P: Page> Link<P> {
 
     /// The last message posted here, as it was posted.
     #[must_use]
-    pub fn posted(&self) -> State {
+    pub fn posted(&self) -> SlotState {
         self.last
     }
 
     /// The request taken from the peer and not yet answered.
     #[must_use]
-    pub fn owed(&self) -> Option<State> {
+    pub fn owed(&self) -> Option<SlotState> {
         self.owed
     }
 
@@ -364,7 +369,7 @@ impl<P: Page> Link<P> {
     #[must_use]
     #[inline]
     pub fn owes_answer(&self) -> bool {
-        self.owed.is_some_and(|request| slot::answer_stands(self.peer_word(), request))
+        self.owed.is_some_and(|request| slot::answer_is_posted(self.peer_word(), request))
     }
 
     /// Posts the answer to the request taken last, unless the peer has given up.
@@ -374,23 +379,23 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn answer<'a>(
         &mut self,
-        kind: Kind,
+        kind: MessageKind,
         m_type: i32,
         payload: &[u8; PAYLOAD_BYTES],
-        long: impl Into<Cargo<'a>>,
-    ) -> Result<Answer, Broken> {
+        long: impl Into<Payload<'a>>,
+    ) -> Result<AnswerOutcome, RuleBroken> {
         if !self.owes_answer() || !self.is_free()? {
             self.owed = None;
-            return Ok(Answer::NotAwaited);
+            return Ok(AnswerOutcome::NotAwaited);
         }
-        let Some(request) = self.owed.take() else { return Ok(Answer::NotAwaited) };
+        let Some(request) = self.owed.take() else { return Ok(AnswerOutcome::NotAwaited) };
         let posted = self.post(kind, request.sequence, m_type, payload, long);
         // The point of no return is the peer's: if it gave up before it could
         // see the answer, the answer goes back.
-        if slot::answer_stands(self.peer_word(), request) || !self.withdraw(posted)? {
-            Ok(Answer::Posted)
+        if slot::answer_is_posted(self.peer_word(), request) || !self.withdraw(posted)? {
+            Ok(AnswerOutcome::Posted)
         } else {
-            Ok(Answer::NotAwaited)
+            Ok(AnswerOutcome::NotAwaited)
         }
     }
 
@@ -399,7 +404,7 @@ impl<P: Page> Link<P> {
     #[must_use]
     pub fn is_younger_than(&self, stamp: u64) -> bool {
         let own = self.page.word64(self.own_cell() + STAMP).load(Ordering::Relaxed);
-        own > stamp || own == stamp && self.side == Side::One
+        own > stamp || own == stamp && self.side == LinkSide::One
     }
 
     /// Sets the one bit of this side's notification, and its argument.
@@ -448,35 +453,35 @@ impl<P: Page> Link<P> {
     /// The word this side sleeps on.
     #[must_use]
     #[inline]
-    pub fn own_knock(&self) -> &P::Word32 {
+    pub fn own_wake_word(&self) -> &P::Word32 {
         self.page.word32(KNOCK + self.side.times(KNOCK_BYTES))
     }
 
     /// The word that says whether this side lies still for the peer to copy: see [`berth`](crate::berth).
     #[must_use]
     #[inline]
-    pub fn own_berth(&self) -> &P::Word32 {
+    pub fn own_copy_gate(&self) -> &P::Word32 {
         self.page.word32(BERTH + self.side.times(BERTH_BYTES))
     }
 
     /// The word that says whether the peer lies still.
     #[must_use]
     #[inline]
-    pub fn peer_berth(&self) -> &P::Word32 {
+    pub fn peer_copy_gate(&self) -> &P::Word32 {
         self.page.word32(BERTH + self.side.other().times(BERTH_BYTES))
     }
 
     /// Ends a copy with the peer, and wakes it where it sleeps until then.
     #[inline]
     pub fn end_copy(&self) {
-        let word = self.peer_berth();
-        if crate::berth::end(word) {
+        let word = self.peer_copy_gate();
+        if crate::copy_gate::end_copy(word) {
             self.page.wake(word);
         }
     }
 
     /// Wakes the peer, who sleeps on its word of this link.
-    pub fn knock(&self) {
+    pub fn wake_peer(&self) {
         let knock = self.page.word32(KNOCK + self.side.other().times(KNOCK_BYTES));
         knock.bump();
         self.page.wake(knock);

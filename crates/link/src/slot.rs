@@ -17,17 +17,17 @@
 //! posted only while that stands ([`answer_stands`]), and whoever gives up
 //! looks for an answer once more afterwards: one of the two sees the other.
 
-use crate::atom::Word64;
+use crate::words::Word64;
 use core::sync::atomic::Ordering;
 
 /// The peer wrote what the rules do not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Broken;
+pub struct RuleBroken;
 
 /// What a message is to its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
-pub enum Kind {
+pub enum MessageKind {
     /// A message whose sender waits until it is taken.
     Send = 1,
     /// A request: its sender waits for an answer.
@@ -38,7 +38,7 @@ pub enum Kind {
     Relay = 4,
 }
 
-impl Kind {
+impl MessageKind {
     pub(crate) const fn from_bits(bits: u64) -> Option<Self> {
         match bits {
             1 => Some(Self::Send),
@@ -52,7 +52,7 @@ impl Kind {
 
 /// The phase of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Phase {
+pub enum SlotPhase {
     /// No message; the sender's.
     Empty,
     /// A message; contested.
@@ -68,28 +68,28 @@ const SEQUENCE_MASK: u64 = u64::MAX >> SEQUENCE_SHIFT;
 
 /// A state word, decoded: phase, kind and number of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct State {
+pub struct SlotState {
     /// The phase.
-    pub phase: Phase,
+    pub phase: SlotPhase,
     /// The kind of the message; of no meaning before the first one.
-    pub kind: Kind,
+    pub kind: MessageKind,
     /// The number of the message: 1 for the first, wraps after 2^56.
     pub sequence: u64,
 }
 
-impl State {
+impl SlotState {
     /// How a slot begins: a page of zeros.
-    pub const NEW: Self = Self { phase: Phase::Empty, kind: Kind::Send, sequence: 0 };
+    pub const NEW: Self = Self { phase: SlotPhase::Empty, kind: MessageKind::Send, sequence: 0 };
 
     /// The word for this state.
     #[must_use]
     #[inline]
     pub const fn encode(self) -> u64 {
         let phase = match self.phase {
-            Phase::Empty if self.sequence == 0 => return 0,
-            Phase::Empty => 0,
-            Phase::Full => 1,
-            Phase::Taken => 2,
+            SlotPhase::Empty if self.sequence == 0 => return 0,
+            SlotPhase::Empty => 0,
+            SlotPhase::Full => 1,
+            SlotPhase::Taken => 2,
         };
         phase | (self.kind as u64) << PHASE_BITS | self.sequence << SEQUENCE_SHIFT
     }
@@ -99,41 +99,45 @@ impl State {
     /// # Errors
     /// [`Broken`] where no rule leads to such a word.
     #[inline]
-    pub const fn decode(word: u64) -> Result<Self, Broken> {
+    pub const fn decode(word: u64) -> Result<Self, RuleBroken> {
         if word == 0 {
             return Ok(Self::NEW);
         }
         let phase = match word & ((1 << PHASE_BITS) - 1) {
-            0 => Phase::Empty,
-            1 => Phase::Full,
-            2 => Phase::Taken,
-            _ => return Err(Broken),
+            0 => SlotPhase::Empty,
+            1 => SlotPhase::Full,
+            2 => SlotPhase::Taken,
+            _ => return Err(RuleBroken),
         };
-        match Kind::from_bits(word >> PHASE_BITS & ((1 << KIND_BITS) - 1)) {
+        match MessageKind::from_bits(word >> PHASE_BITS & ((1 << KIND_BITS) - 1)) {
             Some(kind) => Ok(Self { phase, kind, sequence: word >> SEQUENCE_SHIFT }),
-            None => Err(Broken),
+            None => Err(RuleBroken),
         }
     }
 
     /// The same message in another phase.
     #[must_use]
     #[inline]
-    pub const fn in_phase(self, phase: Phase) -> Self {
+    pub const fn in_phase(self, phase: SlotPhase) -> Self {
         Self { phase, ..self }
     }
 
     /// The next message of a sender whose last one was this.
     #[must_use]
     #[inline]
-    pub const fn next(self, kind: Kind) -> Self {
-        Self { phase: Phase::Full, kind, sequence: self.sequence.wrapping_add(1) & SEQUENCE_MASK }
+    pub const fn next(self, kind: MessageKind) -> Self {
+        Self {
+            phase: SlotPhase::Full,
+            kind,
+            sequence: self.sequence.wrapping_add(1) & SEQUENCE_MASK,
+        }
     }
 }
 
 /// Publishes the message that the sender has written into the cell.
 /// `last` is the sender's own record of its last message, never the shared word.
 #[inline]
-pub fn post(word: &impl Word64, last: State, kind: Kind) -> State {
+pub fn post(word: &impl Word64, last: SlotState, kind: MessageKind) -> SlotState {
     let full = last.next(kind);
     // Release: pairs with the acquire in `look`; the cell is written before.
     word.swap(full.encode(), Ordering::SeqCst);
@@ -146,14 +150,14 @@ pub fn post(word: &impl Word64, last: State, kind: Kind) -> State {
 /// # Errors
 /// [`Broken`] where the word is neither the post nor its taking.
 #[inline]
-pub fn is_taken(word: &impl Word64, full: State) -> Result<bool, Broken> {
+pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
     let found = word.load(Ordering::Acquire);
     if found == full.encode() {
         Ok(false)
-    } else if found == full.in_phase(Phase::Taken).encode() {
+    } else if found == full.in_phase(SlotPhase::Taken).encode() {
         Ok(true)
     } else {
-        Err(Broken)
+        Err(RuleBroken)
     }
 }
 
@@ -161,26 +165,26 @@ pub fn is_taken(word: &impl Word64, full: State) -> Result<bool, Broken> {
 ///
 /// # Errors
 /// [`Broken`] as in [`is_taken`].
-pub fn withdraw(word: &impl Word64, full: State) -> Result<bool, Broken> {
-    match word.compare_exchange(full.encode(), full.in_phase(Phase::Empty).encode()) {
+pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
+    match word.compare_exchange(full.encode(), full.in_phase(SlotPhase::Empty).encode()) {
         Ok(_) => Ok(true),
         Err(_) => {
-            is_taken(word, full).and_then(|taken| if taken { Ok(false) } else { Err(Broken) })
+            is_taken(word, full).and_then(|taken| if taken { Ok(false) } else { Err(RuleBroken) })
         }
     }
 }
 
 /// Says that the sender of a taken request no longer awaits an answer. It must
 /// look for one once more after this.
-pub fn give_up(word: &impl Word64, full: State) {
-    word.swap(full.in_phase(Phase::Empty).encode(), Ordering::SeqCst);
+pub fn abandon(word: &impl Word64, full: SlotState) {
+    word.swap(full.in_phase(SlotPhase::Empty).encode(), Ordering::SeqCst);
     word.fence_after_update(); // pairs with the fence of `post` before `answer_stands`
 }
 
 /// Whether the sender of this taken request still awaits its answer.
 #[inline]
-pub fn answer_stands(word: &impl Word64, request: State) -> bool {
-    word.load(Ordering::Acquire) == request.in_phase(Phase::Taken).encode()
+pub fn answer_is_posted(word: &impl Word64, request: SlotState) -> bool {
+    word.load(Ordering::Acquire) == request.in_phase(SlotPhase::Taken).encode()
 }
 
 /// The message that waits in a slot, if any.
@@ -188,10 +192,10 @@ pub fn answer_stands(word: &impl Word64, request: State) -> bool {
 /// # Errors
 /// [`Broken`] where the word is no state at all.
 #[inline]
-pub fn look(word: &impl Word64) -> Result<Option<State>, Broken> {
+pub fn peek(word: &impl Word64) -> Result<Option<SlotState>, RuleBroken> {
     // Acquire: pairs with `post`; the cell is read after.
-    let state = State::decode(word.load(Ordering::Acquire))?;
-    Ok((state.phase == Phase::Full).then_some(state))
+    let state = SlotState::decode(word.load(Ordering::Acquire))?;
+    Ok((state.phase == SlotPhase::Full).then_some(state))
 }
 
 /// Whether there is surely nothing to take: the cheap look of one who waits.
@@ -205,8 +209,9 @@ pub fn is_quiet(word: &impl Word64) -> bool {
 /// Takes the message that `look` saw, after its cell was copied; `false` where
 /// its sender withdrew it meanwhile: the copy is void.
 #[inline]
-pub fn take(word: &impl Word64, seen: State) -> bool {
-    let taken = word.compare_exchange(seen.encode(), seen.in_phase(Phase::Taken).encode()).is_ok();
+pub fn take(word: &impl Word64, seen: SlotState) -> bool {
+    let taken =
+        word.compare_exchange(seen.encode(), seen.in_phase(SlotPhase::Taken).encode()).is_ok();
     word.fence_after_update(); // pairs with the sender's look after `Status::sleep`
     taken
 }
@@ -218,41 +223,47 @@ mod tests {
 
     #[test]
     fn states_survive_their_encoding() {
-        for phase in [Phase::Empty, Phase::Full, Phase::Taken] {
-            for kind in [Kind::Send, Kind::Request, Kind::Reply, Kind::Relay] {
+        for phase in [SlotPhase::Empty, SlotPhase::Full, SlotPhase::Taken] {
+            for kind in
+                [MessageKind::Send, MessageKind::Request, MessageKind::Reply, MessageKind::Relay]
+            {
                 for sequence in [1, 2, SEQUENCE_MASK] {
-                    let state = State { phase, kind, sequence };
-                    assert_eq!(State::decode(state.encode()), Ok(state));
+                    let state = SlotState { phase, kind, sequence };
+                    assert_eq!(SlotState::decode(state.encode()), Ok(state));
                 }
             }
         }
-        assert_eq!(State::decode(0), Ok(State::NEW));
+        assert_eq!(SlotState::decode(0), Ok(SlotState::NEW));
     }
 
     #[test]
     fn words_that_no_rule_makes_are_broken() {
-        assert_eq!(State::decode(3), Err(Broken));
-        assert_eq!(State::decode(1), Err(Broken));
-        assert_eq!(State::decode(u64::MAX), Err(Broken));
+        assert_eq!(SlotState::decode(3), Err(RuleBroken));
+        assert_eq!(SlotState::decode(1), Err(RuleBroken));
+        assert_eq!(SlotState::decode(u64::MAX), Err(RuleBroken));
     }
 
     #[test]
     fn a_message_is_taken_or_withdrawn_never_both() {
         let word = AtomicU64::new(0);
-        let first = post(&word, State::NEW, Kind::Send);
-        let seen = look(&word).unwrap().unwrap();
+        let first = post(&word, SlotState::NEW, MessageKind::Send);
+        let seen = peek(&word).unwrap().unwrap();
         assert!(take(&word, seen));
         assert_eq!(withdraw(&word, first), Ok(false));
-        let second = post(&word, first, Kind::Send);
+        let second = post(&word, first, MessageKind::Send);
         assert_eq!(withdraw(&word, second), Ok(true));
         assert!(!take(&word, second));
-        assert_eq!(look(&word), Ok(None));
+        assert_eq!(peek(&word), Ok(None));
     }
 
     #[test]
     fn the_number_wraps() {
-        let last = State { phase: Phase::Taken, kind: Kind::Send, sequence: SEQUENCE_MASK };
-        assert_eq!(last.next(Kind::Send).sequence, 0);
-        assert_eq!(State::decode(last.next(Kind::Send).encode()), Ok(last.next(Kind::Send)));
+        let last =
+            SlotState { phase: SlotPhase::Taken, kind: MessageKind::Send, sequence: SEQUENCE_MASK };
+        assert_eq!(last.next(MessageKind::Send).sequence, 0);
+        assert_eq!(
+            SlotState::decode(last.next(MessageKind::Send).encode()),
+            Ok(last.next(MessageKind::Send))
+        );
     }
 }

@@ -14,8 +14,8 @@
 //! A reader believes nothing of it: it counts by itself, knows the ring's size from the memory, and
 //! whatever a record says is what its owner says.
 
-use crate::atom::{Page, View, Word64};
-use crate::slot::Kind;
+use crate::slot::MessageKind;
+use crate::words::{Page, View, Word64};
 use core::sync::atomic::{Ordering, fence};
 use m3ipc_abi::Address;
 use m3ipc_shm::{Observed, Shared};
@@ -50,7 +50,7 @@ fn slots_in(bytes: u64) -> Option<u64> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TraceWhat {
     /// A message, by its kind.
-    Message(Kind),
+    Message(MessageKind),
     /// A notification; it has no number.
     Notify,
     /// A copy between memories (vcopy); it has no number.
@@ -70,7 +70,7 @@ impl TraceWhat {
         match bits {
             16 => Some(Self::Notify),
             17 => Some(Self::Copy),
-            _ => Kind::from_bits(bits).map(Self::Message),
+            _ => MessageKind::from_bits(bits).map(Self::Message),
         }
     }
 }

@@ -12,8 +12,8 @@ pub use block::{Block, Plain, Unsent};
 
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code};
-use m3ipc_area::{Side, ledger_bytes};
-use m3ipc_shm::{Ground, Observed, Shared};
+use m3ipc_area::{AreaMember, ledger_bytes};
+use m3ipc_shm::{FixedRegion, Observed, Shared};
 use m3ipc_wire::{AreaAudience, AreaInfo, AreaParams};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -113,10 +113,10 @@ impl AreaConfig {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) info: AreaInfo,
-    pub(crate) ground: Arc<Ground>,
+    pub(crate) ground: Arc<FixedRegion>,
     pub(crate) memory: OwnedFd,
     pub(crate) prefault: bool,
-    side: Mutex<Side<Shared, Observed>>,
+    side: Mutex<AreaMember<Shared, Observed>>,
 }
 
 impl Inner {
@@ -133,17 +133,17 @@ impl Inner {
         };
         let writable = !info.owner_writes || info.owner == me.0;
         let bytes = usize::try_from(info.limit_bytes).map_err(|_| Fail::from(Code::NoMem))?;
-        let ground = Ground::at(&memory, info.base, bytes, writable).map_err(|errno| {
+        let ground = FixedRegion::map_at(&memory, info.base, bytes, writable).map_err(|errno| {
             let why = format!("area {} cannot be mapped at {:#x}: {errno}", info.area, info.base);
             let code = if errno == m3ipc_sys::Errno::EXIST { Code::RscBusy } else { Code::NoMem };
             Fail::new(code, why)
         })?;
         let own = Shared::map_sparse(&ledger, ledger_bytes(info.numbers))?;
-        let side = Mutex::new(Side::new(info.area, index, info.numbers, own));
+        let side = Mutex::new(AreaMember::new(info.area, index, info.numbers, own));
         Ok(Self { info, ground, memory, prefault, side })
     }
 
-    pub(crate) fn side(&self) -> MutexGuard<'_, Side<Shared, Observed>> {
+    pub(crate) fn side(&self) -> MutexGuard<'_, AreaMember<Shared, Observed>> {
         self.side.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

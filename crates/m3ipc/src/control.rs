@@ -3,9 +3,9 @@
 use crate::error::Fail;
 use crate::{daemon, runtime, spawn};
 use m3ipc_abi::Code;
-use m3ipc_link::Side;
-use m3ipc_sys::{Errno, NotForChildren};
-use m3ipc_wire::{AreaNews, FromDaemon, News, REPLY_MAX_BYTES, Reply, Request, VERSION};
+use m3ipc_link::LinkSide;
+use m3ipc_sys::{Errno, ParentOnlyFd};
+use m3ipc_wire::{AreaEvent, DaemonEvent, FromDaemon, REPLY_MAX_BYTES, Reply, Request, VERSION};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -33,7 +33,7 @@ const LEAVING_PAUSE: Duration = Duration::from_millis(2);
 
 /// News with the descriptors that came with them. Of a contact: our side of
 /// the link, zero where we had asked for it ourselves.
-pub(crate) type NewsFrame = (News, Vec<OwnedFd>, Side);
+pub(crate) type NewsFrame = (DaemonEvent, Vec<OwnedFd>, LinkSide);
 
 /// What to do where no daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) enum Absent {
 #[derive(Debug)]
 pub(crate) struct Control {
     /// Forgotten before the socket is closed and its number given to another.
-    _not_for_children: NotForChildren,
+    _not_for_children: ParentOnlyFd,
     socket: OwnedFd,
     directory: PathBuf,
     news: VecDeque<NewsFrame>,
@@ -104,7 +104,7 @@ impl Control {
     fn greet(directory: &Path, absent: Absent, more: Option<&Request>) -> Result<Self, Fail> {
         let socket = reach(directory, absent)?;
         let mut control = Self {
-            _not_for_children: NotForChildren::new(&socket),
+            _not_for_children: ParentOnlyFd::new(&socket),
             socket,
             directory: directory.to_owned(),
             news: VecDeque::new(),
@@ -249,13 +249,13 @@ impl Control {
         }
         match frame {
             Ok(FromDaemon::News(news)) => {
-                self.news.push_back((news, packet.fds, Side::One));
+                self.news.push_back((news, packet.fds, LinkSide::One));
                 Ok(None)
             }
             // A contact that came too late is a link all the same.
             Ok(FromDaemon::Reply(Reply::Contact(peer))) if self.late > 0 => {
                 self.late -= 1;
-                self.news.push_back((News::Contact(peer), packet.fds, Side::Zero));
+                self.news.push_back((DaemonEvent::Contact(peer), packet.fds, LinkSide::Zero));
                 Ok(None)
             }
             Ok(FromDaemon::Reply(_)) if self.late > 0 => {
@@ -281,12 +281,12 @@ impl Control {
     }
 
     /// What there is of news of areas, ahead of the others; never waits.
-    pub(crate) fn take_area_news(&mut self) -> Vec<(AreaNews, Vec<OwnedFd>)> {
+    pub(crate) fn take_area_news(&mut self) -> Vec<(AreaEvent, Vec<OwnedFd>)> {
         while let Ok(true) = self.read_nothing_but_news() {}
         let mut taken = Vec::new();
         for (news, fds, side) in std::mem::take(&mut self.news) {
             match news {
-                News::Area(news) => taken.push((news, fds)),
+                DaemonEvent::Area(news) => taken.push((news, fds)),
                 other => self.news.push_back((other, fds, side)),
             }
         }
@@ -312,7 +312,7 @@ impl Control {
     /// Who has made a link that nobody has heard of here yet.
     pub(crate) fn unheard_contacts(&self) -> impl Iterator<Item = i32> + '_ {
         self.news.iter().filter_map(|(news, ..)| match news {
-            News::Contact(peer) => Some(peer.address),
+            DaemonEvent::Contact(peer) => Some(peer.address),
             _ => None,
         })
     }

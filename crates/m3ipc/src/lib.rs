@@ -44,9 +44,9 @@ pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NONE, SELF,
     SYSTEM, Slot,
 };
-pub use m3ipc_area::Kind;
-pub use m3ipc_link::Strategy;
-pub use m3ipc_sys::{Bytes, Room};
+pub use m3ipc_area::BlockLifetime;
+pub use m3ipc_link::WaitStrategy;
+pub use m3ipc_sys::{CopySource, CopyTarget};
 pub use m3ipc_wire::{
     AreaAudience, AreaInfo, EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo,
 };

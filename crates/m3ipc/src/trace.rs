@@ -24,7 +24,7 @@ mod join;
 mod phases;
 
 pub use join::{Call, Join, Side, Transfer};
-pub use m3ipc_link::{Kind, TRACE_SLOTS, TraceHalf, TraceRecord, TraceWhat};
+pub use m3ipc_link::{MessageKind, TRACE_SLOTS, TraceHalf, TraceRecord, TraceWhat};
 pub use m3ipc_sys::{StampScale, stamp};
 pub use phases::{CallPhases, Phases};
 
@@ -34,7 +34,7 @@ use crate::control::{Absent, Control};
 use crate::error::{Fail, NodeError};
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::TraceView;
-use m3ipc_wire::{News, Request, TraceNews, TraceRequest};
+use m3ipc_wire::{DaemonEvent, Request, TraceEvent, TraceRequest};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
@@ -127,7 +127,7 @@ impl Trace {
     fn hear(&mut self) -> Result<(), Fail> {
         while let Some((news, fds, _)) = self.control.next_news()? {
             match news {
-                News::Trace(TraceNews::Ring { address, pid }) => {
+                DaemonEvent::Trace(TraceEvent::Ring { address, pid }) => {
                     let memory = fds.into_iter().next();
                     match memory.and_then(|memory| TraceView::map(memory).ok()) {
                         Some(view) => {
@@ -141,7 +141,7 @@ impl Trace {
                         None => self.missed += 1,
                     }
                 }
-                News::Trace(TraceNews::Gone { address }) => {
+                DaemonEvent::Trace(TraceEvent::Gone { address }) => {
                     let of_it = |ring: &&mut Ring| ring.address.0 == address;
                     self.rings.iter_mut().filter(of_it).for_each(|ring| ring.gone = true);
                 }

@@ -8,8 +8,8 @@
 
 mod bytes;
 mod copy;
-mod ground;
+mod fixed_region;
 mod region;
 
-pub use ground::{Ground, Tract};
+pub use fixed_region::{FixedRegion, LeasedRange};
 pub use region::{Observed, ObservedPage, PAGE_BYTES, Shared, SharedPage};

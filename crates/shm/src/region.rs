@@ -87,10 +87,10 @@ impl Shared {
     /// # Panics
     /// Where it does not lie inside.
     #[must_use]
-    pub fn bytes(&self, offset: usize, bytes: usize) -> m3ipc_sys::Bytes<'_> {
+    pub fn source(&self, offset: usize, bytes: usize) -> m3ipc_sys::CopySource<'_> {
         let start = self.inside(offset, bytes);
         // SAFETY: inside the mapping, which lives as long as the borrow; only the kernel reads it.
-        unsafe { m3ipc_sys::Bytes::from_raw(start, bytes) }
+        unsafe { m3ipc_sys::CopySource::from_raw(start, bytes) }
     }
 
     /// Some of the region, for the kernel to write.
@@ -98,10 +98,10 @@ impl Shared {
     /// # Panics
     /// Where it does not lie inside.
     #[must_use]
-    pub fn room(&self, offset: usize, bytes: usize) -> m3ipc_sys::Room<'_> {
+    pub fn target(&self, offset: usize, bytes: usize) -> m3ipc_sys::CopyTarget<'_> {
         let start = self.inside(offset, bytes);
         // SAFETY: inside the mapping, which lives as long as the borrow; only the kernel writes it.
-        unsafe { m3ipc_sys::Room::from_raw(start, bytes) }
+        unsafe { m3ipc_sys::CopyTarget::from_raw(start, bytes) }
     }
 
     fn inside(&self, offset: usize, bytes: usize) -> *mut u8 {

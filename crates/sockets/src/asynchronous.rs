@@ -4,7 +4,7 @@ use crate::listener::Listener;
 use crate::stream::{How, Stream};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
-use m3ipc_sys::{Errno, Way};
+use m3ipc_sys::{Direction, Errno};
 use std::io;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -78,7 +78,7 @@ impl AsyncWrite for AsyncStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.stream().end(Way::Send).map_err(io::Error::from))
+        Poll::Ready(self.stream().end(Direction::Send).map_err(io::Error::from))
     }
 }
 

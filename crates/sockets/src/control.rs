@@ -4,7 +4,7 @@
 //! and tells it of the ports. Connections need none of that.
 
 use crate::error::SockError;
-use m3ipc_sys::{Errno, NotForChildren};
+use m3ipc_sys::{Errno, ParentOnlyFd};
 use m3ipc_wire::{FromDaemon, REPLY_MAX_BYTES, Reply, Request, SockReply, SockRequest, VERSION};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ const LIMIT_NS: u64 = 10_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Control {
     /// Forgotten before the socket is closed and its number given to another.
-    _not_for_children: NotForChildren,
+    _not_for_children: ParentOnlyFd,
     socket: OwnedFd,
     buffer: Box<[u8]>,
 }
@@ -61,7 +61,7 @@ impl Control {
             SockError::new(Errno::NETDOWN, why)
         })?;
         let mut control = Self {
-            _not_for_children: NotForChildren::new(&socket),
+            _not_for_children: ParentOnlyFd::new(&socket),
             socket,
             buffer: vec![0; REPLY_MAX_BYTES].into_boxed_slice(),
         };

@@ -10,7 +10,7 @@ use crate::error::SockError;
 use crate::party::Party;
 use crate::stream::How;
 use core::sync::atomic::{AtomicBool, Ordering};
-use m3ipc_sys::{Errno, Taking};
+use m3ipc_sys::{Errno, ReceiveFlags};
 use m3ipc_wire::{Reply, SockKind, SockReply, SockRequest};
 use std::collections::HashMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -214,7 +214,7 @@ impl Datagrams {
             };
         }
         let request =
-            SockRequest::Reach { from: self.port, address: u32::from(*to.ip()), port: to.port() };
+            SockRequest::Route { from: self.port, address: u32::from(*to.ip()), port: to.port() };
         let (_, mut fds) = self.party.ask(request)?;
         let way = Arc::new(fds.pop().ok_or_else(unexpected)?);
         let mut ways = ways();
@@ -236,15 +236,18 @@ impl Datagrams {
         let wait = how.wait && !self.nonblocking.load(Ordering::Relaxed);
         let only = self.peer_addr().filter(|peer| *peer.ip() != self.party.broadcast());
         loop {
-            let got =
-                m3ipc_sys::receive_datagram(&self.socket, bytes, Taking { wait, peek: how.peek })?;
+            let got = m3ipc_sys::receive_datagram(
+                &self.socket,
+                bytes,
+                ReceiveFlags { wait, peek: how.peek },
+            )?;
             let Some(from) = self.source(&got.source) else { continue };
             if only.is_none_or(|only| only == from) {
                 return Ok(Received { taken: got.taken, sent: got.sent, from });
             }
             if how.peek {
                 // Of another: it is dropped, as the kernel drops it for a connected socket.
-                let _ = m3ipc_sys::receive_datagram(&self.socket, &mut [], Taking::default());
+                let _ = m3ipc_sys::receive_datagram(&self.socket, &mut [], ReceiveFlags::default());
             }
         }
     }

@@ -67,7 +67,8 @@ impl Incoming {
             if there == 0 {
                 break;
             }
-            let watches = there >= WATCHED_BYTES && door::watch(self.way.word(way::DOOR), until);
+            let watches =
+                there >= WATCHED_BYTES && door::watch(self.way.word(way::SUPPRESSION), until);
             loop {
                 let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
                 done += count;
@@ -77,7 +78,7 @@ impl Incoming {
             }
             if watches {
                 // After it the tail is read once more.
-                door::rest(self.way.word(way::DOOR), until);
+                door::rest(self.way.word(way::SUPPRESSION), until);
             }
         }
         Ok(done)

@@ -51,6 +51,6 @@ pub use datagram::{DATAGRAM_MAX_BYTES, Datagrams, Received};
 pub use domain::{Domain, sockets};
 pub use error::SockError;
 pub use listener::Listener;
-pub use m3ipc_sys::{Errno, Way};
+pub use m3ipc_sys::{Direction, Errno};
 pub use m3ipc_wire::{SockInfo, SockKind};
 pub use stream::{Bells, How, Stream};

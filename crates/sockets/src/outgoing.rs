@@ -137,19 +137,19 @@ impl Outgoing {
             done += count;
             // Each block at once: the receiver copies one while we fill the next.
             door::announce(self.way.word(way::TAIL), self.tail);
-            unheard = door::needs_call(self.way.word(way::DOOR), self.tail);
+            unheard = door::needs_call(self.way.word(way::SUPPRESSION), self.tail);
             if unheard && self.at_once > 0 {
-                ring |= door::call(self.way.word(way::DOOR), self.tail);
+                ring |= door::call(self.way.word(way::SUPPRESSION), self.tail);
                 unheard = false;
             }
         }
         if unheard && !self.comes() {
-            ring |= door::call(self.way.word(way::DOOR), self.tail);
+            ring |= door::call(self.way.word(way::SUPPRESSION), self.tail);
         }
         self.at_once = self.at_once.saturating_sub(1);
         if !ring && done > 0 {
             self.spared += 1;
-            self.way.word(way::SPARED).store(self.spared, Ordering::Relaxed);
+            self.way.word(way::WAKEUPS_SUPPRESSED).store(self.spared, Ordering::Relaxed);
         }
         Ok((done, ring))
     }
@@ -161,7 +161,7 @@ impl Outgoing {
         let began = m3ipc_sys::ticks();
         let (mut seen, mut moved) = (self.head, began);
         loop {
-            let unheard = door::needs_call(self.way.word(way::DOOR), self.tail);
+            let unheard = door::needs_call(self.way.word(way::SUPPRESSION), self.tail);
             // What it says it has taken decides whether it is called, and nothing else.
             let head = self.way.word(way::HEAD).load(Ordering::Acquire);
             if !unheard || head >= self.tail {

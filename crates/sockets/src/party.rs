@@ -6,7 +6,7 @@ use crate::listener::Intake;
 use crate::pair::Pair;
 use crate::spare::{Spare, Spares, Target};
 use m3ipc_sys::{Errno, ForkGuard};
-use m3ipc_wire::{Reply, Request, SockKind, SockReply, SockRequest, SockSeat};
+use m3ipc_wire::{Reply, Request, SockConnection, SockKind, SockReply, SockRequest};
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
 use std::os::fd::OwnedFd;
@@ -190,7 +190,11 @@ impl Party {
     }
 
     /// The pair of a connection, mapped where it is new.
-    pub(crate) fn pair(&self, seat: &SockSeat, fds: &[OwnedFd]) -> Result<Arc<Pair>, SockError> {
+    pub(crate) fn pair(
+        &self,
+        seat: &SockConnection,
+        fds: &[OwnedFd],
+    ) -> Result<Arc<Pair>, SockError> {
         let (id, side) = (seat.pair, usize::from(seat.side));
         let mut pairs = lock(&self.pairs);
         if let Some(pair) = pairs.get(&(id, side)) {
@@ -234,7 +238,7 @@ impl Party {
     }
 
     /// This side of a connection has ended.
-    pub(crate) fn closed(&self, seat: &SockSeat) {
+    pub(crate) fn closed(&self, seat: &SockConnection) {
         self.tell(SockRequest::Closed { pair: seat.pair, side: seat.side, slot: seat.slot });
     }
 }

@@ -11,9 +11,9 @@
 //! ends closes its ends, and the bell fails.
 
 use crate::record::{RECORD_BYTES, Record};
-use m3ipc_sys::{Errno, Taking, receive_bytes, send_bytes};
-use m3ipc_wire::SockSeat;
-use m3ipc_wire::sock::SOCK_SPARES_MAX;
+use m3ipc_sys::{Errno, ReceiveFlags, receive_bytes, send_bytes};
+use m3ipc_wire::SockConnection;
+use m3ipc_wire::sock::SOCK_PREPARED_MAX;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
@@ -26,13 +26,13 @@ pub(crate) type Target = (u32, u16);
 /// A connection that nobody has opened yet.
 #[derive(Debug)]
 pub(crate) struct Spare {
-    pub(crate) seat: SockSeat,
+    pub(crate) seat: SockConnection,
     pub(crate) socket: OwnedFd,
 }
 
 impl Spare {
     /// Those that came with a packet: seats, and as many descriptors.
-    pub(crate) fn all(seats: Vec<SockSeat>, sockets: Vec<OwnedFd>) -> Vec<Self> {
+    pub(crate) fn all(seats: Vec<SockConnection>, sockets: Vec<OwnedFd>) -> Vec<Self> {
         seats.into_iter().zip(sockets).map(|(seat, socket)| Self { seat, socket }).collect()
     }
 
@@ -44,7 +44,7 @@ impl Spare {
     /// Whether it was opened; an error where it never will be.
     pub(crate) fn is_opened(&self) -> Result<bool, Errno> {
         let mut head = [0; RECORD_BYTES];
-        match receive_bytes(&self.socket, &mut head, Taking::default()) {
+        match receive_bytes(&self.socket, &mut head, ReceiveFlags::default()) {
             Ok(RECORD_BYTES) if Record::decode(head) == Some(Record::Bell) => Ok(true),
             Ok(_) => Err(Errno::PROTO),
             Err(Errno::AGAIN | Errno::INTR) => Ok(false),
@@ -71,7 +71,7 @@ impl Spares {
 
     /// How many to ask for: none at first, and more each time.
     pub(crate) fn wish(&mut self, to: Target) -> u8 {
-        let most = u8::try_from(SOCK_SPARES_MAX).unwrap_or(u8::MAX);
+        let most = u8::try_from(SOCK_PREPARED_MAX).unwrap_or(u8::MAX);
         self.0.get(&to).map_or(0, |kept| kept.wish.min(most))
     }
 

@@ -42,7 +42,7 @@ pub fn create_sparse(name: &str, bytes: u64, huge: bool) -> Result<OwnedFd, Errn
 ///
 /// # Errors
 /// `NOMEM`, `NOSPC`.
-pub fn grow(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+pub fn reserve_memory(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), Errno> {
     fallocate(memory, FallocateFlags::KEEP_SIZE, offset, bytes)
 }
 
@@ -50,7 +50,7 @@ pub fn grow(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), Errno> {
 ///
 /// # Errors
 /// `PERM` where writing is sealed.
-pub fn give_back(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+pub fn release_memory(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), Errno> {
     fallocate(memory, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes)
 }
 

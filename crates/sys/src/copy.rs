@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 /// Bytes of this process to be read. The kernel reads them, so an address that is none is an error.
 #[derive(Clone, Copy, Debug)]
-pub struct Bytes<'a> {
+pub struct CopySource<'a> {
     start: *const u8,
     bytes: usize,
     sure: bool,
@@ -24,26 +24,26 @@ pub struct Bytes<'a> {
 
 /// Room of this process to be written. The kernel writes it, so an address that is none is an error.
 #[derive(Debug)]
-pub struct Room<'a> {
+pub struct CopyTarget<'a> {
     start: *mut u8,
     bytes: usize,
     sure: bool,
     _of: PhantomData<&'a mut [u8]>,
 }
 
-impl<'a> From<&'a [u8]> for Bytes<'a> {
+impl<'a> From<&'a [u8]> for CopySource<'a> {
     fn from(slice: &'a [u8]) -> Self {
         Self { start: slice.as_ptr(), bytes: slice.len(), sure: true, _of: PhantomData }
     }
 }
 
-impl<'a> From<&'a mut [u8]> for Room<'a> {
+impl<'a> From<&'a mut [u8]> for CopyTarget<'a> {
     fn from(slice: &'a mut [u8]) -> Self {
         Self { start: slice.as_mut_ptr(), bytes: slice.len(), sure: true, _of: PhantomData }
     }
 }
 
-impl Bytes<'_> {
+impl CopySource<'_> {
     /// Bytes at an address.
     ///
     /// # Safety
@@ -104,7 +104,7 @@ impl Bytes<'_> {
     }
 }
 
-impl Room<'_> {
+impl CopyTarget<'_> {
     /// Room at an address.
     ///
     /// # Safety
@@ -150,9 +150,9 @@ impl Room<'_> {
 
     /// That from `offset` on, at most so many bytes.
     #[must_use]
-    pub fn part(&mut self, offset: usize, bytes: usize) -> Room<'_> {
+    pub fn part(&mut self, offset: usize, bytes: usize) -> CopyTarget<'_> {
         let offset = offset.min(self.bytes);
-        Room {
+        CopyTarget {
             start: self.start.wrapping_add(offset),
             bytes: bytes.min(self.bytes - offset),
             sure: self.sure,
@@ -168,16 +168,21 @@ impl Room<'_> {
 /// Bytes of this process at an address that came from elsewhere and was allowed (a lease, a grant, a VM whose
 /// copies are open): whoever allowed it vouched for them. Where nothing is, the copy says so.
 #[must_use]
-pub fn lent_bytes<'a>(address: u64, bytes: usize) -> Bytes<'a> {
+pub fn lent_source<'a>(address: u64, bytes: usize) -> CopySource<'a> {
     let start = usize::try_from(address).unwrap_or(0);
-    Bytes { start: core::ptr::with_exposed_provenance(start), bytes, sure: false, _of: PhantomData }
+    CopySource {
+        start: core::ptr::with_exposed_provenance(start),
+        bytes,
+        sure: false,
+        _of: PhantomData,
+    }
 }
 
 /// Room of this process at an address that came from elsewhere and was allowed.
 #[must_use]
-pub fn lent_room<'a>(address: u64, bytes: usize) -> Room<'a> {
+pub fn lent_target<'a>(address: u64, bytes: usize) -> CopyTarget<'a> {
     let start = usize::try_from(address).unwrap_or(0);
-    Room {
+    CopyTarget {
         start: core::ptr::with_exposed_provenance_mut(start),
         bytes,
         sure: false,
@@ -206,7 +211,7 @@ fn last_error() -> Errno {
 /// # Source
 /// process_vm_writev(2)
 #[inline]
-pub fn copy_to_process(pid: i32, address: u64, from: &Bytes<'_>) -> Result<usize, Errno> {
+pub fn copy_to_process(pid: i32, address: u64, from: &CopySource<'_>) -> Result<usize, Errno> {
     let (local, remote) = (from.local(), remote(address, from.bytes)?);
     // SAFETY: the kernel checks both ranges; ours was vouched for, the other is the other process's.
     copied(unsafe { libc::process_vm_writev(pid, &raw const local, 1, &raw const remote, 1, 0) })
@@ -220,7 +225,7 @@ pub fn copy_to_process(pid: i32, address: u64, from: &Bytes<'_>) -> Result<usize
 /// # Source
 /// process_vm_readv(2)
 #[inline]
-pub fn copy_from_process(pid: i32, address: u64, into: &Room<'_>) -> Result<usize, Errno> {
+pub fn copy_from_process(pid: i32, address: u64, into: &CopyTarget<'_>) -> Result<usize, Errno> {
     let (local, remote) = (into.local(), remote(address, into.bytes)?);
     // SAFETY: the kernel checks both ranges; ours was vouched for, the other is only read.
     copied(unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) })
@@ -235,7 +240,7 @@ pub fn copy_from_process(pid: i32, address: u64, into: &Room<'_>) -> Result<usiz
 pub fn has_memory(pid: i32) -> bool {
     let mut byte = [0];
     // Nothing is ever mapped there.
-    copy_from_process(pid, 8, &Room::from(&mut byte[..])) != Err(Errno::SRCH)
+    copy_from_process(pid, 8, &CopyTarget::from(&mut byte[..])) != Err(Errno::SRCH)
 }
 
 /// Copies within this process, from bytes to room that may not be there. The kernel does it,
@@ -251,7 +256,11 @@ impl OwnCopy {
     ///
     /// # Errors
     /// `FAULT` where not one byte could be copied; `MFILE`, `NFILE` where a pipe is needed and none is to be had.
-    pub fn copy_out(&mut self, from: &Bytes<'_>, into: &Room<'_>) -> Result<usize, Errno> {
+    pub fn copy_out(
+        &mut self,
+        from: &CopySource<'_>,
+        into: &CopyTarget<'_>,
+    ) -> Result<usize, Errno> {
         let bytes = from.bytes.min(into.bytes);
         if self.pipe.is_none() {
             let local = libc::iovec { iov_len: bytes, ..into.local() };
@@ -272,7 +281,11 @@ impl OwnCopy {
     ///
     /// # Errors
     /// As [`copy_out`](Self::copy_out).
-    pub fn copy_in(&mut self, from: &Bytes<'_>, into: &Room<'_>) -> Result<usize, Errno> {
+    pub fn copy_in(
+        &mut self,
+        from: &CopySource<'_>,
+        into: &CopyTarget<'_>,
+    ) -> Result<usize, Errno> {
         let bytes = from.bytes.min(into.bytes);
         if self.pipe.is_none() {
             let local = libc::iovec { iov_len: bytes, ..from.local() };
@@ -302,8 +315,8 @@ impl OwnCopy {
 
     fn copy_by_pipe(
         &mut self,
-        from: &Bytes<'_>,
-        into: &Room<'_>,
+        from: &CopySource<'_>,
+        into: &CopyTarget<'_>,
         bytes: usize,
     ) -> Result<usize, Errno> {
         let Some((reader, writer)) = &self.pipe else { return Err(Errno::BADF) };
@@ -350,9 +363,9 @@ fn new_pipe() -> Result<(OwnedFd, OwnedFd), Errno> {
 mod tests {
     use super::*;
 
-    fn nowhere<'a>() -> Room<'a> {
+    fn nowhere<'a>() -> CopyTarget<'a> {
         // SAFETY: nothing is mapped there, and the kernel says so.
-        unsafe { Room::from_raw(core::ptr::without_provenance_mut(8), 100) }
+        unsafe { CopyTarget::from_raw(core::ptr::without_provenance_mut(8), 100) }
     }
 
     #[test]
@@ -362,17 +375,25 @@ mod tests {
             let mut own = OwnCopy { pipe };
             for bytes in [5, 4095, 65_536, 65_537, 200_000] {
                 let mut got = vec![0; bytes];
-                let copied = own.copy_out(&Bytes::from(&sent[..bytes]), &Room::from(&mut got[..]));
+                let copied = own
+                    .copy_out(&CopySource::from(&sent[..bytes]), &CopyTarget::from(&mut got[..]));
                 assert_eq!(copied, Ok(bytes));
                 assert_eq!(got, sent[..bytes]);
-                let copied = own.copy_in(&Bytes::from(&sent[5..bytes]), &Room::from(&mut got[..]));
+                let copied = own
+                    .copy_in(&CopySource::from(&sent[5..bytes]), &CopyTarget::from(&mut got[..]));
                 assert_eq!(copied, Ok(bytes.saturating_sub(5)));
                 assert_eq!(got[..bytes - 5], sent[5..bytes]);
             }
-            assert_eq!(own.copy_out(&Bytes::from(&sent[..100]), &nowhere()), Err(Errno::FAULT));
-            assert_eq!(own.copy_in(&Bytes::from(&sent[..100]), &nowhere()), Err(Errno::FAULT));
+            assert_eq!(
+                own.copy_out(&CopySource::from(&sent[..100]), &nowhere()),
+                Err(Errno::FAULT)
+            );
+            assert_eq!(own.copy_in(&CopySource::from(&sent[..100]), &nowhere()), Err(Errno::FAULT));
             let mut got = [0; 10];
-            assert_eq!(own.copy_out(&Bytes::from(&sent[..10]), &Room::from(&mut got[..])), Ok(10));
+            assert_eq!(
+                own.copy_out(&CopySource::from(&sent[..10]), &CopyTarget::from(&mut got[..])),
+                Ok(10)
+            );
             assert_eq!(got, sent[..10]);
         }
     }
@@ -394,11 +415,11 @@ mod tests {
     fn what_is_not_there_is_told() {
         let sent = [7; 64];
         let pid = crate::process_id();
-        assert_eq!(copy_to_process(pid, 8, &Bytes::from(&sent[..])), Err(Errno::FAULT));
+        assert_eq!(copy_to_process(pid, 8, &CopySource::from(&sent[..])), Err(Errno::FAULT));
         assert_eq!(copy_from_process(pid, 8, &nowhere()), Err(Errno::FAULT));
         let mut got = [0; 64];
         let address = sent.as_ptr().expose_provenance() as u64;
-        assert_eq!(copy_from_process(pid, address, &Room::from(&mut got[..])), Ok(64));
+        assert_eq!(copy_from_process(pid, address, &CopyTarget::from(&mut got[..])), Ok(64));
         assert_eq!(got, sent);
     }
 }

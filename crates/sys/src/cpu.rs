@@ -41,7 +41,7 @@ pub fn pin_to(cpu: usize) -> Result<(), Errno> {
 ///
 /// # Source
 /// sched_setattr(2), Linux 6.12 (slices of SCHED_OTHER)
-pub fn ask_for_short_turns(turn_ns: u64) -> Result<(), Errno> {
+pub fn request_time_slice(turn_ns: u64) -> Result<(), Errno> {
     let bytes = u32::try_from(size_of::<libc::sched_attr>()).map_err(|_| Errno::INVAL)?;
     // SAFETY: plain integers, for which zeros are valid.
     let mut attributes: libc::sched_attr = unsafe { core::mem::zeroed() };

@@ -93,11 +93,11 @@ static REGISTER: Once = Once::new();
 /// A descriptor whose copies in children by fork are closed at once, so that
 /// its other end sees when this process has gone or executed another program.
 #[derive(Debug)]
-pub struct NotForChildren {
+pub struct ParentOnlyFd {
     place: Option<usize>,
 }
 
-impl NotForChildren {
+impl ParentOnlyFd {
     /// Remembers a descriptor; beyond 256 at a time children keep theirs.
     pub fn new(fd: &impl AsRawFd) -> Self {
         // SAFETY: the handler is a plain function that lives as long as the process.
@@ -110,7 +110,7 @@ impl NotForChildren {
     }
 }
 
-impl Drop for NotForChildren {
+impl Drop for ParentOnlyFd {
     fn drop(&mut self) {
         if let Some(place) = self.place {
             KEPT[place].store(NO_FD, Ordering::Relaxed);

@@ -14,7 +14,7 @@ pub const WAIT_WORDS_MAX: usize = 128;
 
 /// How a sleep ended. All but `Limit` and `Signal` only mean: look again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Waiting {
+pub enum WaitOutcome {
     /// Woken, or a word had changed already.
     Changed,
     /// The limit passed.
@@ -33,11 +33,11 @@ fn timespec(limit_ns: u64) -> Timespec {
     }
 }
 
-fn outcome(result: Result<(), Errno>) -> Result<Waiting, Errno> {
+fn outcome(result: Result<(), Errno>) -> Result<WaitOutcome, Errno> {
     match result {
-        Ok(()) | Err(Errno::AGAIN) => Ok(Waiting::Changed),
-        Err(Errno::TIMEDOUT) => Ok(Waiting::Limit),
-        Err(Errno::INTR) => Ok(Waiting::Signal),
+        Ok(()) | Err(Errno::AGAIN) => Ok(WaitOutcome::Changed),
+        Err(Errno::TIMEDOUT) => Ok(WaitOutcome::Limit),
+        Err(Errno::INTR) => Ok(WaitOutcome::Signal),
         Err(other) => Err(other),
     }
 }
@@ -49,7 +49,7 @@ fn outcome(result: Result<(), Errno>) -> Result<Waiting, Errno> {
 ///
 /// # Source
 /// futex(2), `FUTEX_WAIT`
-pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<Waiting, Errno> {
+pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<WaitOutcome, Errno> {
     outcome(futex::wait(word, Flags::empty(), value, Some(&timespec(limit_ns))))
 }
 
@@ -60,7 +60,7 @@ pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<Waiting, Errn
 ///
 /// # Source
 /// futex(2), futex_waitv
-pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<Waiting, Errno> {
+pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcome, Errno> {
     let mut waiters = [futex::Wait::new(); WAIT_WORDS_MAX];
     let waiters = waiters.get_mut(..words.len()).ok_or(Errno::INVAL)?;
     for (waiter, (word, value)) in waiters.iter_mut().zip(words) {

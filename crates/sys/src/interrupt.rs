@@ -12,7 +12,7 @@ use rustix::io::Errno;
 ///
 /// # Errors
 /// Of pthread_sigmask(3) and signalfd(2).
-pub fn interrupts() -> Result<OwnedFd, Errno> {
+pub fn interrupt_signals() -> Result<OwnedFd, Errno> {
     // SAFETY: a set is plain integers, for which zeros are valid; it is emptied right below.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
     // SAFETY: `set` is a valid place for a set; both signals exist.

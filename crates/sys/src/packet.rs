@@ -45,7 +45,7 @@ fn packet_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
 /// unix(7)
 pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = packet_socket(SocketFlags::NONBLOCK)?;
-    crate::identity::refuse_descriptors(&socket);
+    crate::credentials::refuse_descriptors(&socket);
     pass_credentials(&socket)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     listen_on(&socket, 4096)?;
@@ -67,7 +67,7 @@ pub fn inherited_listener() -> Option<OwnedFd> {
     let listener = unsafe { OwnedFd::from_raw_fd(3) };
     rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC).ok()?;
     rustix::io::ioctl_fionbio(&listener, true).ok()?;
-    crate::identity::refuse_descriptors(&listener);
+    crate::credentials::refuse_descriptors(&listener);
     pass_credentials(&listener).ok()?;
     Some(listener)
 }

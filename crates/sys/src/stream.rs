@@ -3,7 +3,7 @@
 //! The node daemon makes them and gives one end to each side. They refuse
 //! descriptors where the kernel can (Linux 6.16); what is received here never takes any.
 
-use crate::identity::refuse_descriptors;
+use crate::credentials::refuse_descriptors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
@@ -16,7 +16,7 @@ use std::path::Path;
 
 /// Which way of a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum Direction {
     /// Nothing more is received.
     Receive,
     /// Nothing more is sent.
@@ -54,14 +54,14 @@ pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
 
 /// How to receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taking {
+pub struct ReceiveFlags {
     /// Sleep until there is something, as long as the socket's own options say.
     pub wait: bool,
     /// Leave what was received where it is.
     pub peek: bool,
 }
 
-impl Taking {
+impl ReceiveFlags {
     fn flags(self) -> RecvFlags {
         let mut flags = RecvFlags::empty();
         flags.set(RecvFlags::DONTWAIT, !self.wait);
@@ -74,7 +74,11 @@ impl Taking {
 ///
 /// # Errors
 /// `AGAIN`, `INTR`, `CONNRESET`.
-pub fn receive_bytes(socket: impl AsFd, bytes: &mut [u8], how: Taking) -> Result<usize, Errno> {
+pub fn receive_bytes(
+    socket: impl AsFd,
+    bytes: &mut [u8],
+    how: ReceiveFlags,
+) -> Result<usize, Errno> {
     recv(socket, bytes, how.flags()).map(|(taken, _sent)| taken)
 }
 
@@ -107,11 +111,11 @@ pub fn has_hung_up(socket: impl AsFd) -> Result<bool, Errno> {
 ///
 /// # Errors
 /// `NOTCONN`.
-pub fn end_way(socket: impl AsFd, way: Way) -> Result<(), Errno> {
+pub fn shut_down(socket: impl AsFd, way: Direction) -> Result<(), Errno> {
     let how = match way {
-        Way::Receive => Shutdown::Read,
-        Way::Send => Shutdown::Write,
-        Way::Both => Shutdown::Both,
+        Direction::Receive => Shutdown::Read,
+        Direction::Send => Shutdown::Write,
+        Direction::Both => Shutdown::Both,
     };
     shutdown(socket, how)
 }
@@ -126,7 +130,7 @@ fn datagram_socket() -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// `ADDRINUSE`, `ACCES`, `NAMETOOLONG`, `MFILE`.
-pub fn datagrams_at(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn bind_datagrams(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = datagram_socket()?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)
@@ -137,7 +141,7 @@ pub fn datagrams_at(path: &Path) -> Result<OwnedFd, Errno> {
 ///
 /// # Errors
 /// `CONNREFUSED`, `NOENT` where nobody receives there; those of [`datagrams_at`].
-pub fn datagrams_to(path: &Path, source: &Path) -> Result<OwnedFd, Errno> {
+pub fn connect_datagrams(path: &Path, source: &Path) -> Result<OwnedFd, Errno> {
     let socket = datagram_socket()?;
     bind(&socket, &SocketAddrUnix::new(source)?)?;
     let connected = connect(&socket, &SocketAddrUnix::new(path)?);
@@ -164,7 +168,7 @@ pub struct Datagram {
 pub fn receive_datagram(
     socket: impl AsFd,
     bytes: &mut [u8],
-    how: Taking,
+    how: ReceiveFlags,
 ) -> Result<Datagram, Errno> {
     let room = bytes.len();
     let mut control = rustix::net::RecvAncillaryBuffer::default();

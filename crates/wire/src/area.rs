@@ -104,7 +104,7 @@ pub enum AreaRequest {
     /// After a takeover: what a predecessor may not have told of this area, as news. Answer: `Done`.
     Recall(u32),
     /// Nobody living uses what this dead member allocated, as the caller sees it. No answer.
-    Deserted {
+    Orphaned {
         /// The area.
         area: u32,
         /// The dead member's index.
@@ -142,7 +142,7 @@ pub enum AreaReply {
 
 /// What the daemon tells of areas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum AreaNews {
+pub enum AreaEvent {
     /// A member has joined; one descriptor: its ledger.
     Member {
         /// The area.
@@ -176,7 +176,7 @@ pub enum AreaNews {
         extent: AreaExtent,
     },
     /// The daemon has not made the area and cannot look: which extents of the dead are deserted?
-    Look {
+    FindOrphans {
         /// The area.
         area: u32,
     },

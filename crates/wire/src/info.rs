@@ -193,7 +193,7 @@ pub struct Privileges {
 
 /// Where a bell hangs: nothing but that it does; the descriptor travels beside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BellInfo {
+pub struct DoorbellInfo {
     /// The address it belongs to.
     pub address: i32,
 }

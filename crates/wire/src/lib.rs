@@ -7,24 +7,24 @@
 
 mod area;
 mod codec;
+mod event;
 mod info;
-mod news;
 mod reply;
 mod request;
 pub mod sock;
 mod trace;
 
-pub use area::{AreaAudience, AreaExtent, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest};
+pub use area::{AreaAudience, AreaEvent, AreaExtent, AreaInfo, AreaParams, AreaReply, AreaRequest};
 pub use codec::{Malformed, decode, encode};
+pub use event::DaemonEvent;
 pub use info::{
-    BellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, VM_DOMAINS_MAX, VmInfo,
+    DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, VM_DOMAINS_MAX, VmInfo,
     VmParams, WaitInfo,
 };
-pub use news::News;
 pub use reply::{FromDaemon, Refusal, Reply};
-pub use request::{Await, BindKind, Request};
-pub use sock::{SockArrival, SockInfo, SockKind, SockReply, SockRequest, SockSeat};
-pub use trace::{TraceNews, TraceRequest};
+pub use request::{AwaitedEvent, BindKind, Request};
+pub use sock::{SockArrival, SockConnection, SockInfo, SockKind, SockReply, SockRequest};
+pub use trace::{TraceEvent, TraceRequest};
 
 /// Version of the frames; daemon and library must have the same.
 pub const VERSION: u32 = 1;

@@ -1,8 +1,8 @@
 //! What the daemon answers.
 
 use crate::area::AreaReply;
+use crate::event::DaemonEvent;
 use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, VmInfo};
-use crate::news::News;
 use crate::sock::SockReply;
 use serde::{Deserialize, Serialize};
 
@@ -82,5 +82,5 @@ pub enum FromDaemon {
     /// The answer to the one open request of this connection.
     Reply(Reply),
     /// Something that happened.
-    News(News),
+    News(DaemonEvent),
 }

@@ -17,7 +17,7 @@ pub enum BindKind {
 
 /// What a member can wait for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Await {
+pub enum AwaitedEvent {
     /// The caller's own bind by another (lclbind).
     OwnBind,
     /// An endpoint of this address to exist.
@@ -91,7 +91,7 @@ pub enum Request {
     /// The address of a process. Answer: `Number`.
     GetEndpoint(i32),
     /// Answer: `Number` where it is so already, else `Wait`.
-    Await(Await),
+    Await(AwaitedEvent),
     /// Ends the waiting for this ticket. Answer: `Done`.
     Forget(u64),
     /// Takes a name. Answer: `Done`.
@@ -139,15 +139,15 @@ pub enum Request {
     /// died meanwhile are in the news before the answer. Answer: `Done`.
     Recall(Vec<i32>),
     /// Hangs this endpoint's bell. Answer: `Done`, with the bell.
-    HangBell,
+    OpenDoorbell,
     /// A clapper for the bell of this endpoint. Answer: `Done`, with the clapper.
-    Clapper(i32),
+    DoorbellSender(i32),
     /// Whether this endpoint's waiting has closed a circle. Answer: `Number`, 1 or 0; 2 where it
     /// seems so and another of the circle was awake: to be asked again soon.
     IsDeadlock,
     /// This endpoint wants to copy with a peer it has a link with. Answer: `Berth` once the peer
     /// has said `Berthed`, with the window where one was asked for.
-    Berth {
+    CopyGate {
         /// The peer.
         peer: i32,
         /// The peer surely waits (its request is held here), whatever its desk says yet.
@@ -156,7 +156,7 @@ pub enum Request {
         window: bool,
     },
     /// After `News::Berth`: this endpoint lies still for the peer while it waits. No answer.
-    Berthed {
+    CopyGateReady {
         /// The peer.
         peer: i32,
         /// Where the probe lies in the memory of this endpoint.

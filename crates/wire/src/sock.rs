@@ -23,7 +23,7 @@ pub const SOCK_SLOT_BYTES: usize = 1024;
 /// Size of a control region, in bytes.
 pub const SOCK_CONTROL_BYTES: usize = SOCK_HEAD_BYTES + SOCK_SLOTS * SOCK_SLOT_BYTES;
 /// Connections that are prepared beside one that is asked for, at most: as many descriptors go with one packet.
-pub const SOCK_SPARES_MAX: usize = 7;
+pub const SOCK_PREPARED_MAX: usize = 7;
 /// Where the daemon says, in the head of a control region, that its parties are no longer in one VM.
 pub const SOCK_OVER: usize = 128;
 /// The highest number of a domain in the default network.
@@ -43,7 +43,7 @@ pub mod way {
     /// Bytes that the sender has put into records of the kernel's socket.
     pub const GIVEN: usize = 8;
     /// The door: whether the receiver must be called.
-    pub const DOOR: usize = 16;
+    pub const SUPPRESSION: usize = 16;
     /// The CPU of the sender.
     pub const SENDER_CPU: usize = 24;
     /// Bytes that the receiver has taken out of blocks.
@@ -53,9 +53,9 @@ pub mod way {
     /// The CPU of the receiver.
     pub const RECEIVER_CPU: usize = 80;
     /// Bells that were rung.
-    pub const RUNG: usize = 128;
+    pub const WAKEUPS: usize = 128;
     /// Bells that were not needed.
-    pub const SPARED: usize = 136;
+    pub const WAKEUPS_SUPPRESSED: usize = 136;
     /// Records that carried bytes.
     pub const OVERFLOWS: usize = 144;
     /// Of side 0: a connection that was prepared is open.
@@ -77,7 +77,7 @@ pub enum SockKind {
 
 /// One side of a connection, as its party is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SockSeat {
+pub struct SockConnection {
     /// The pair, by its number at this daemon.
     pub pair: u64,
     /// Which side of it the party is: 0 or 1.
@@ -168,7 +168,7 @@ pub enum SockRequest {
         side: u8,
     },
     /// A way to a datagram socket. Answer: `Done`, with a socket that sends there.
-    Reach {
+    Route {
         /// From this port of the party's.
         from: u16,
         /// To this address.
@@ -210,7 +210,7 @@ pub enum SockReply {
     /// A port.
     Port(u16),
     /// A connection, and those that were prepared beside it.
-    Connected(SockSeat, Vec<SockSeat>),
+    Connected(SockConnection, Vec<SockConnection>),
     /// Addresses.
     Addresses(Vec<u32>),
     /// Sockets, and where to ask on from.
@@ -257,4 +257,4 @@ pub struct SockInfo {
 /// What comes through a listener: one connection, with the socket, and the pair where the party has not
 /// said yet that it mapped it. Then those that were prepared, with their sockets: each is one once a bell comes through it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SockArrival(pub SockSeat, pub Vec<SockSeat>);
+pub struct SockArrival(pub SockConnection, pub Vec<SockConnection>);

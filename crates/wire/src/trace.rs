@@ -31,7 +31,7 @@ pub enum TraceRequest {
 
 /// News about tracing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TraceNews {
+pub enum TraceEvent {
     /// To a member: stamp from now on, into the ring that came with this.
     On {
         /// As in `TraceRequest::Begin`.

@@ -5,7 +5,7 @@
 //! made here, which lives as long as the process.
 #![allow(unsafe_code)]
 
-use m3ipc_sys::{Bytes, Errno, Room};
+use m3ipc_sys::{CopySource, CopyTarget, Errno};
 use std::os::fd::AsRawFd;
 
 const USERFAULTFD_API: libc::c_ulong = 0xc018_aa3f;
@@ -47,16 +47,16 @@ impl Memory {
 
     /// All of it, to be copied.
     #[must_use]
-    pub fn room(&self) -> Room<'static> {
+    pub fn room(&self) -> CopyTarget<'static> {
         // SAFETY: it lives as long as the process; what was unmapped the kernel tells.
-        unsafe { Room::from_raw(self.start, self.bytes) }
+        unsafe { CopyTarget::from_raw(self.start, self.bytes) }
     }
 
     /// So many bytes of it, also where they are gone, to be copied.
     #[must_use]
-    pub fn bytes_of(&self, bytes: usize) -> Bytes<'static> {
+    pub fn bytes_of(&self, bytes: usize) -> CopySource<'static> {
         // SAFETY: as above.
-        unsafe { Bytes::from_raw(self.start, bytes) }
+        unsafe { CopySource::from_raw(self.start, bytes) }
     }
 
     /// Puts bytes at its front.

@@ -3,9 +3,11 @@
 //! It says what it likes, when it likes; nothing here keeps the rules that the
 //! library keeps.
 
-use m3ipc_link::{DESK_BYTES, HINTS_BYTES, LINK_BYTES, STATUS_BYTES};
+use m3ipc_link::{CONTROL_PAGE_BYTES, LINK_BYTES, READY_BITMAP_BYTES, STATUS_BYTES};
 use m3ipc_shm::{Observed, Shared};
-use m3ipc_wire::{BindKind, FromDaemon, News, PeerInfo, REPLY_MAX_BYTES, Reply, Request, VERSION};
+use m3ipc_wire::{
+    BindKind, DaemonEvent, FromDaemon, PeerInfo, REPLY_MAX_BYTES, Reply, Request, VERSION,
+};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -19,7 +21,7 @@ pub struct Raw {
     socket: OwnedFd,
     buffer: Vec<u8>,
     /// What the daemon told unasked.
-    pub news: VecDeque<(News, Vec<OwnedFd>)>,
+    pub news: VecDeque<(DaemonEvent, Vec<OwnedFd>)>,
 }
 
 /// The pages of an endpoint of one's own, all writable.
@@ -117,9 +119,9 @@ impl Raw {
         let [desk, status, hints] = <[OwnedFd; 3]>::try_from(fds).ok()?;
         Some(Ground {
             address,
-            desk: Shared::map(desk, DESK_BYTES).ok()?,
+            desk: Shared::map(desk, CONTROL_PAGE_BYTES).ok()?,
             status: Shared::map(status, STATUS_BYTES).ok()?,
-            hints: Shared::map(hints, HINTS_BYTES).ok()?,
+            hints: Shared::map(hints, READY_BITMAP_BYTES).ok()?,
         })
     }
 
@@ -133,7 +135,7 @@ impl Raw {
             info,
             link: Shared::map(link, LINK_BYTES).ok()?,
             status: Observed::map(&status_fd, STATUS_BYTES).ok()?,
-            hints: Shared::map(hints, HINTS_BYTES).ok()?,
+            hints: Shared::map(hints, READY_BITMAP_BYTES).ok()?,
             status_fd,
         })
     }

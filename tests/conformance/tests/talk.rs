@@ -1,6 +1,6 @@
 //! The verbs between threads of one process: the shortest way through all of the engine.
 
-use m3ipc::{Address, Message, ReceiveError, SendError, Source, Strategy, Timeout};
+use m3ipc::{Address, Message, ReceiveError, SendError, Source, Timeout, WaitStrategy};
 use m3ipc_conformance::{Field, watchdog};
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ fn requests_are_answered_in_every_strategy() {
     watchdog(60);
     let field = Field::new("talk");
     let vm = field.vm("talk");
-    for strategy in [Strategy::Block, Strategy::Adaptive] {
+    for strategy in [WaitStrategy::Block, WaitStrategy::Adaptive] {
         let mut server = vm.bind(1).unwrap();
         server.set_strategy(strategy);
         let client_vm = vm.clone();

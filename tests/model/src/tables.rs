@@ -41,17 +41,17 @@ mod waits;
 mod tests;
 
 pub use areas::{
-    AREA_ALIGN_BYTES, AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaExtent, AreaMember,
-    AreaSpec, Audience, Standing,
+    AREA_ALIGN_BYTES, AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaExtent, AreaMemberState,
+    AreaMembership, AreaSpec, Audience,
 };
 pub use bind::Bound;
 pub use error::{
     AreaError, BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError,
     UnbindError, VmError, WaitError,
 };
-pub use identity::{Cred, Kind, Member, Mode, Place, Want};
+pub use identity::{Credentials, Member, MemberId, MemberKind, VmMode, Want};
 pub use journal::Record;
-pub use links::{Link, Peer};
+pub use links::{Link, LinkedPeer};
 pub use lookup::{Holder, check_destination, slot_in_range};
 pub use node::{Node, Quota};
 pub use privileges::{Privileges, SlotSet, Traps, Verb};

@@ -7,22 +7,22 @@ const AREA: u64 = 64 * 1024;
 fn short_ones_come_from_the_front_and_long_ones_from_the_back() {
     let mut allocator = Allocator::default();
     allocator.add(0, AREA);
-    assert_eq!(allocator.take(128, 64, Kind::Short), Some(0));
-    assert_eq!(allocator.take(128, 64, Kind::Long), Some(AREA - 128));
-    assert_eq!(allocator.take(64, 64, Kind::Short), Some(128));
+    assert_eq!(allocator.take(128, 64, BlockLifetime::Short), Some(0));
+    assert_eq!(allocator.take(128, 64, BlockLifetime::Long), Some(AREA - 128));
+    assert_eq!(allocator.take(64, 64, BlockLifetime::Short), Some(128));
     allocator.give(0, 128);
-    assert_eq!(allocator.take(64, 64, Kind::Short), Some(0));
+    assert_eq!(allocator.take(64, 64, BlockLifetime::Short), Some(0));
 }
 
 #[test]
 fn a_range_that_fits_exactly_is_found_and_full_is_full() {
     let mut allocator = Allocator::default();
     allocator.add(4096, 4096);
-    assert_eq!(allocator.take(4096, 4096, Kind::Long), Some(4096));
-    assert_eq!(allocator.take(64, 64, Kind::Short), None);
+    assert_eq!(allocator.take(4096, 4096, BlockLifetime::Long), Some(4096));
+    assert_eq!(allocator.take(64, 64, BlockLifetime::Short), None);
     assert_eq!((allocator.free_bytes(), allocator.largest_free()), (0, 0));
     allocator.give(4096, 4096);
-    assert_eq!(allocator.take(8192, 64, Kind::Short), None);
+    assert_eq!(allocator.take(8192, 64, BlockLifetime::Short), None);
     assert_eq!(allocator.largest_free(), 4096);
 }
 
@@ -31,10 +31,10 @@ fn neighbouring_extents_are_one_range() {
     let mut allocator = Allocator::default();
     allocator.add(0, 4096);
     allocator.add(8192, 4096);
-    assert_eq!(allocator.take(8192, 64, Kind::Short), None);
+    assert_eq!(allocator.take(8192, 64, BlockLifetime::Short), None);
     allocator.add(4096, 4096);
     assert_eq!((allocator.largest_free(), allocator.total_bytes()), (12288, 12288));
-    assert_eq!(allocator.take(12288, 64, Kind::Long), Some(0));
+    assert_eq!(allocator.take(12288, 64, BlockLifetime::Long), Some(0));
 }
 
 /// Steps of the long run; the variable asks for more: `M3_AREA_STEPS=10000000 cargo test -p m3ipc-area --release`.
@@ -71,7 +71,7 @@ fn a_long_random_life_agrees_with_a_flag_per_unit() {
             let most = 2 << roll(7);
             let bytes = (1 + roll(most)) * UNIT_BYTES;
             let align = UNIT_BYTES << roll(4);
-            let kind = if roll(3) == 0 { Kind::Long } else { Kind::Short };
+            let kind = if roll(3) == 0 { BlockLifetime::Long } else { BlockLifetime::Short };
             match allocator.take(bytes, align, kind) {
                 Some(offset) => {
                     assert_eq!(offset % align, 0);
@@ -142,7 +142,7 @@ proptest! {
                 allocator.give(offset, bytes);
             } else {
                 let (bytes, align) = ((size + 1) * (size + 1) * UNIT_BYTES, UNIT_BYTES << align);
-                let kind = if long { Kind::Long } else { Kind::Short };
+                let kind = if long { BlockLifetime::Long } else { BlockLifetime::Short };
                 match allocator.take(bytes, align, kind) {
                     Some(offset) => {
                         prop_assert_eq!(offset % align, 0);

@@ -80,8 +80,8 @@ struct Watch<'a> {
 pub fn run(args: &Trace, out: Out) -> Result<()> {
     let mut node = reach::node(&args.common)?;
     let vm = reach::vm(&mut node, &args.vm)?;
-    let stop =
-        m3ipc_sys::interrupts().map_err(|errno| Fail::system("cannot wait for ^C", errno))?;
+    let stop = m3ipc_sys::interrupt_signals()
+        .map_err(|errno| Fail::system("cannot wait for ^C", errno))?;
     let cost = m3ipc::trace::cost(args.sharp)
         .map_err(|cause| Fail::system("no memory for a ring", cause))?;
     let scale = StampScale::calibrate(20_000_000);

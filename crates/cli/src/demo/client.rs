@@ -5,7 +5,7 @@ mod block;
 use super::raw::Raw;
 use super::{Measured, Order, SERVER, Told, VM, median, request, types};
 use crate::fail::{Fail, Result};
-use m3ipc::{Address, Endpoint, Node, Strategy, Timeout};
+use m3ipc::{Address, Endpoint, Node, Timeout, WaitStrategy};
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
@@ -93,11 +93,11 @@ impl Client<'_> {
         let mut socket = Raw::socket(self.directory, self.other_cpu)?;
         let mut times: [Vec<u64>; 4] = Default::default();
         for _ in 0..ROUNDS {
-            for (strategy, at) in [(Strategy::Adaptive, 0), (Strategy::Block, 1)] {
+            for (strategy, at) in [(WaitStrategy::Adaptive, 0), (WaitStrategy::Block, 1)] {
                 self.both_wait(strategy)?;
                 turn(&mut times[at], || self.call(types::ECHO, 7).map(drop))?;
             }
-            self.both_wait(Strategy::Adaptive)?;
+            self.both_wait(WaitStrategy::Adaptive)?;
             turn(&mut times[2], || pipe.trip())?;
             turn(&mut times[3], || socket.trip())?;
         }
@@ -118,9 +118,9 @@ impl Client<'_> {
         Ok(Told::Measured(measured.collect()))
     }
 
-    fn both_wait(&mut self, strategy: Strategy) -> Result<()> {
+    fn both_wait(&mut self, strategy: WaitStrategy) -> Result<()> {
         self.own.set_strategy(strategy);
-        self.call(types::WAIT, i32::from(strategy == Strategy::Block)).map(drop)
+        self.call(types::WAIT, i32::from(strategy == WaitStrategy::Block)).map(drop)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::{SERVER, VM, types};
 use crate::fail::Result;
-use m3ipc::{Block, Node, Source, Strategy};
+use m3ipc::{Block, Node, Source, WaitStrategy};
 use m3ipc_abi::Code;
 use std::path::Path;
 
@@ -19,8 +19,8 @@ pub fn run(node: &Path) -> Result<()> {
         };
         match request.m_type {
             types::KEEP => continue,
-            types::WAIT if request.word(0) == 1 => own.set_strategy(Strategy::Block),
-            types::WAIT => own.set_strategy(Strategy::Adaptive),
+            types::WAIT if request.word(0) == 1 => own.set_strategy(WaitStrategy::Block),
+            types::WAIT => own.set_strategy(WaitStrategy::Adaptive),
             types::BLOCK => {
                 if let Ok(Some(mut block)) = own.take_block() {
                     add_one(&mut block);

@@ -1,7 +1,7 @@
 //! What areas need: their addresses, their pages, and the kernel's word that nobody writes any more.
 
 use super::{Finding, read};
-use m3ipc_sys::{FixedMapping, create_sparse, grow, seal_against_writing};
+use m3ipc_sys::{FixedMapping, create_sparse, reserve_memory, seal_against_writing};
 use rustix::io::Errno;
 
 /// Where areas begin.
@@ -15,7 +15,7 @@ pub fn examine() -> Vec<Finding> {
 fn addresses() -> Finding {
     let name = "addresses of areas";
     let mapped = create_sparse("m3-doctor", BYTES as u64, false).and_then(|memory| {
-        grow(&memory, 0, 4096)?;
+        reserve_memory(&memory, 0, 4096)?;
         FixedMapping::new(&memory, START, BYTES, true)
     });
     match mapped {

@@ -1,7 +1,7 @@
 //! How blocks are copied between processes of this user: tried on a child.
 
 use super::Finding;
-use m3ipc_sys::{Errno, Room};
+use m3ipc_sys::{CopyTarget, Errno};
 use std::process::{Command, Stdio};
 
 const NAME: &str = "copies between processes of one user";
@@ -30,8 +30,8 @@ fn read_of_child() -> Result<(), Errno> {
 fn read_of(pid: i32) -> Result<(), Errno> {
     let mut failed = Errno::SRCH;
     let mut bytes = [0; 16];
-    for range in m3ipc_sys::ranges_of(pid)?.iter().filter(|range| range.answers) {
-        match m3ipc_sys::copy_from_process(pid, range.start, &Room::from(&mut bytes[..])) {
+    for range in m3ipc_sys::memory_ranges(pid)?.iter().filter(|range| range.answers) {
+        match m3ipc_sys::copy_from_process(pid, range.start, &CopyTarget::from(&mut bytes[..])) {
             Ok(_) => return Ok(()),
             Err(errno) => failed = errno,
         }

@@ -13,7 +13,7 @@
 
 use super::names::Names;
 use super::{Seen, ns};
-use m3ipc::trace::{Kind, Phases, StampScale, TraceWhat};
+use m3ipc::trace::{MessageKind, Phases, StampScale, TraceWhat};
 use std::io::{self, Write};
 
 const LINKTYPE_USER0: u16 = 147;
@@ -77,10 +77,10 @@ impl<W: Write> Pcapng<W> {
             None => (0, 0, 0),
         };
         let what = match transfer.what {
-            TraceWhat::Message(Kind::Send) => 1,
-            TraceWhat::Message(Kind::Request) => 2,
-            TraceWhat::Message(Kind::Reply) => 3,
-            TraceWhat::Message(Kind::Relay) => 4,
+            TraceWhat::Message(MessageKind::Send) => 1,
+            TraceWhat::Message(MessageKind::Request) => 2,
+            TraceWhat::Message(MessageKind::Reply) => 3,
+            TraceWhat::Message(MessageKind::Relay) => 4,
             TraceWhat::Notify => 16,
             TraceWhat::Copy => 17,
         };

@@ -10,11 +10,13 @@
 use crate::server::Server;
 use m3ipc_abi::{Address, Code};
 use m3ipc_area::{ledger_bytes, numbers_of};
-use m3ipc_model::tables::{Area, AreaExtent, AreaSpec, Audience, Cred, Place, Standing};
+use m3ipc_model::tables::{
+    Area, AreaExtent, AreaMemberState, AreaSpec, Audience, Credentials, MemberId,
+};
 use m3ipc_shm::Observed;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{
-    AreaAudience, AreaInfo, AreaNews, AreaParams, AreaReply, AreaRequest, News, Reply,
+    AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaRequest, DaemonEvent, Reply,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
@@ -31,7 +33,7 @@ pub(crate) struct AreaMemory {
 }
 
 impl Server {
-    pub(super) fn serve_area(&mut self, token: u64, cred: &Cred, request: AreaRequest) {
+    pub(super) fn serve_area(&mut self, token: u64, cred: &Credentials, request: AreaRequest) {
         if let AreaRequest::List { vm, after } = request {
             return self.list_areas(token, cred, vm, after);
         }
@@ -51,7 +53,7 @@ impl Server {
                 self.done(token);
             }
             AreaRequest::Recall(id) => self.recall_area(token, place, id),
-            AreaRequest::Deserted { area, index } => self.area_deserted(place, area, index),
+            AreaRequest::Orphaned { area, index } => self.area_deserted(place, area, index),
             AreaRequest::Close(id) => match self.node.close_area(place, id) {
                 Ok(()) => self.done(token),
                 Err(error) => self.refuse(token, error.code(), error),
@@ -60,7 +62,7 @@ impl Server {
         }
     }
 
-    fn create_area(&mut self, token: u64, place: Place, params: AreaParams) {
+    fn create_area(&mut self, token: u64, place: MemberId, params: AreaParams) {
         let audience = match params.audience {
             AreaAudience::Pair(other) => Audience::Pair(Address(other)),
             AreaAudience::Set(list) => Audience::Set(list),
@@ -87,20 +89,20 @@ impl Server {
                 self.join_area(token, place, id);
             }
             Err(errno) => {
-                let _ = self.node.set_area_standing(place, id, Standing::Gone);
+                let _ = self.node.set_area_standing(place, id, AreaMemberState::Gone);
                 let why = format_args!("no memory for an area of {limit_bytes} bytes: {errno}");
                 self.refuse(token, Code::NoMem, why);
             }
         }
     }
 
-    fn attach_area(&mut self, token: u64, place: Place, id: u32) {
+    fn attach_area(&mut self, token: u64, place: MemberId, id: u32) {
         let index = match self.node.area_index(place, id) {
             Ok(index) => index,
             Err(error) => return self.refuse(token, error.code(), error),
         };
         let Ok(area) = self.node.area(place.vm, id) else { return };
-        if area.members[usize::from(index)].standing != Standing::Expected {
+        if area.members[usize::from(index)].standing != AreaMemberState::Expected {
             return self.refuse(
                 token,
                 Code::RscBusy,
@@ -112,7 +114,7 @@ impl Server {
             return self.refuse(token, Code::NotReady, why);
         }
         let owner_maps = area.spec.owner_writes
-            && area.members.first().is_some_and(|owner| owner.standing == Standing::Joining);
+            && area.members.first().is_some_and(|owner| owner.standing == AreaMemberState::Joining);
         if owner_maps {
             return self.refuse(
                 token,
@@ -120,13 +122,13 @@ impl Server {
                 format_args!("the owner of area {id} is just mapping it"),
             );
         }
-        if self.node.set_area_standing(place, id, Standing::Joining).is_ok() {
+        if self.node.set_area_standing(place, id, AreaMemberState::Joining).is_ok() {
             self.join_area(token, place, id);
         }
     }
 
     /// Gives a member memory and ledger, and tells it of extents and the others.
-    fn join_area(&mut self, token: u64, place: Place, id: u32) {
+    fn join_area(&mut self, token: u64, place: MemberId, id: u32) {
         let Ok(area) = self.node.area(place.vm, id).cloned() else { return };
         let Some(index) = area.index_of(place.address) else { return };
         let ledger = match make_ledger(area.numbers) {
@@ -149,7 +151,7 @@ impl Server {
         for extent in &area.extents {
             self.tell(
                 token,
-                News::Area(AreaNews::Extent { area: id, extent: shown_extent(extent) }),
+                DaemonEvent::Area(AreaEvent::Extent { area: id, extent: shown_extent(extent) }),
                 Vec::new(),
             );
         }
@@ -157,35 +159,35 @@ impl Server {
             let address = member.address.0;
             match (member.standing, self.ledger_of(place.vm, id, other)) {
                 _ if other == index => {}
-                (Standing::In, Some(fd)) => {
+                (AreaMemberState::In, Some(fd)) => {
                     self.tell(
                         token,
-                        News::Area(AreaNews::Member { area: id, index: other, address }),
+                        DaemonEvent::Area(AreaEvent::Member { area: id, index: other, address }),
                         vec![fd],
                     );
                 }
                 // A dead one's claims are links of chains still.
-                (Standing::Gone, Some(fd)) => {
+                (AreaMemberState::Gone, Some(fd)) => {
                     self.tell(
                         token,
-                        News::Area(AreaNews::Member { area: id, index: other, address }),
+                        DaemonEvent::Area(AreaEvent::Member { area: id, index: other, address }),
                         vec![fd],
                     );
                     self.tell(
                         token,
-                        News::Area(AreaNews::Left { area: id, index: other }),
+                        DaemonEvent::Area(AreaEvent::Left { area: id, index: other }),
                         Vec::new(),
                     );
                 }
                 _ => {
-                    let news = AreaNews::Expected { area: id, index: other, address };
-                    self.tell(token, News::Area(news), Vec::new());
+                    let news = AreaEvent::Expected { area: id, index: other, address };
+                    self.tell(token, DaemonEvent::Area(news), Vec::new());
                 }
             }
         }
     }
 
-    fn area_mapped(&mut self, token: u64, place: Place, id: u32) {
+    fn area_mapped(&mut self, token: u64, place: MemberId, id: u32) {
         let Ok(area) = self.node.area(place.vm, id) else {
             return self.refuse(token, Code::NoNode, format_args!("there is no area {id}"));
         };
@@ -207,7 +209,7 @@ impl Server {
             tracing::error!(%errno, "an area or ledger cannot be sealed");
             return self.close(token);
         }
-        if let Err(error) = self.node.set_area_standing(place, id, Standing::In) {
+        if let Err(error) = self.node.set_area_standing(place, id, AreaMemberState::In) {
             return self.refuse(token, error.code(), error);
         }
         let address = place.address.0;
@@ -217,14 +219,14 @@ impl Server {
             place.vm,
             id,
             Some(index),
-            &AreaNews::Member { area: id, index, address },
+            &AreaEvent::Member { area: id, index, address },
             Some(&ledger),
         );
         m3ipc_sys::pause_point("daemon.area_told");
         self.done(token);
     }
 
-    fn area_index(&mut self, token: u64, place: Place, id: u32, address: Address) {
+    fn area_index(&mut self, token: u64, place: MemberId, id: u32, address: Address) {
         if self.node.area(place.vm, id).is_ok_and(|area| area.index_of(place.address).is_none()) {
             return self.refuse(
                 token,
@@ -232,10 +234,10 @@ impl Server {
                 format_args!("the caller is not in area {id}"),
             );
         }
-        match self.node.area_index(Place::new(place.vm, address), id) {
+        match self.node.area_index(MemberId::new(place.vm, address), id) {
             Ok(index) => {
                 self.record();
-                let news = AreaNews::Expected { area: id, index, address: address.0 };
+                let news = AreaEvent::Expected { area: id, index, address: address.0 };
                 self.tell_area(place.vm, id, None, &news, None);
                 self.reply_number(token, i32::from(index));
             }
@@ -246,7 +248,7 @@ impl Server {
     fn area_extent(
         &mut self,
         token: u64,
-        place: Place,
+        place: MemberId,
         id: u32,
         bytes: (u64, u64),
         from_back: bool,
@@ -264,7 +266,7 @@ impl Server {
                     place.vm,
                     id,
                     Some(extent.home),
-                    &AreaNews::Extent { area: id, extent },
+                    &AreaEvent::Extent { area: id, extent },
                     None,
                 );
                 self.reply(token, Reply::Area(AreaReply::Extent(extent)), Vec::new());
@@ -274,16 +276,25 @@ impl Server {
     }
 
     /// Tells once more what a predecessor may have died over.
-    fn recall_area(&mut self, token: u64, place: Place, id: u32) {
+    fn recall_area(&mut self, token: u64, place: MemberId, id: u32) {
         if let Ok(area) = self.node.area(place.vm, id).cloned() {
             for extent in &area.extents {
                 let extent = shown_extent(extent);
-                self.tell(token, News::Area(AreaNews::Extent { area: id, extent }), Vec::new());
+                self.tell(
+                    token,
+                    DaemonEvent::Area(AreaEvent::Extent { area: id, extent }),
+                    Vec::new(),
+                );
             }
-            for (index, _) in
-                (0..).zip(&area.members).filter(|(_, member)| member.standing == Standing::Gone)
+            for (index, _) in (0..)
+                .zip(&area.members)
+                .filter(|(_, member)| member.standing == AreaMemberState::Gone)
             {
-                self.tell(token, News::Area(AreaNews::Left { area: id, index }), Vec::new());
+                self.tell(
+                    token,
+                    DaemonEvent::Area(AreaEvent::Left { area: id, index }),
+                    Vec::new(),
+                );
             }
             self.reclaim(place.vm, id);
         }
@@ -291,19 +302,21 @@ impl Server {
     }
 
     /// An endpoint has left an area: its blocks are their homes' again, its extents the daemon's.
-    pub(crate) fn leave_area(&mut self, place: Place, id: u32) {
-        let Ok(index) = self.node.set_area_standing(place, id, Standing::Gone) else { return };
+    pub(crate) fn leave_area(&mut self, place: MemberId, id: u32) {
+        let Ok(index) = self.node.set_area_standing(place, id, AreaMemberState::Gone) else {
+            return;
+        };
         self.record();
         if self.node.area(place.vm, id).is_err() {
             self.areas.remove(&(place.vm, id));
             return;
         }
-        self.tell_area(place.vm, id, Some(index), &AreaNews::Left { area: id, index }, None);
+        self.tell_area(place.vm, id, Some(index), &AreaEvent::Left { area: id, index }, None);
         self.reclaim(place.vm, id);
     }
 
     /// An endpoint is gone, and with it its part in all areas.
-    pub(crate) fn leave_areas(&mut self, place: Place) {
+    pub(crate) fn leave_areas(&mut self, place: MemberId) {
         for id in self.node.areas_of(place) {
             self.leave_area(place, id);
         }
@@ -311,9 +324,10 @@ impl Server {
 
     /// After a takeover: who died while no daemon lived has left its areas, too.
     pub(crate) fn leave_areas_of_the_dead(&mut self, vm: i32) {
-        let present = |area: &Area| -> Vec<(Place, u32)> {
-            let members = area.members.iter().filter(|member| member.standing != Standing::Gone);
-            members.map(|member| (Place::new(vm, member.address), area.id)).collect()
+        let present = |area: &Area| -> Vec<(MemberId, u32)> {
+            let members =
+                area.members.iter().filter(|member| member.standing != AreaMemberState::Gone);
+            members.map(|member| (MemberId::new(vm, member.address), area.id)).collect()
         };
         let all: Vec<_> = self.node.areas(vm).flat_map(present).collect();
         for (place, id) in all {
@@ -327,7 +341,7 @@ impl Server {
     fn reclaim(&mut self, vm: i32, id: u32) {
         let Ok(area) = self.node.area(vm, id).cloned() else { return };
         let dead = |extent: &&AreaExtent| {
-            area.members[usize::from(extent.home)].standing == Standing::Gone
+            area.members[usize::from(extent.home)].standing == AreaMemberState::Gone
         };
         // After the members were told of the death: who accepts a block of the dead sees that news, or is seen here.
         std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
@@ -335,7 +349,7 @@ impl Server {
         let Some(memory) = self.areas.get(&(vm, id)) else {
             // Made by a predecessor: only its members can look.
             if area.extents.iter().any(|extent| dead(&extent)) {
-                self.tell_area(vm, id, None, &AreaNews::Look { area: id }, None);
+                self.tell_area(vm, id, None, &AreaEvent::FindOrphans { area: id }, None);
             }
             return;
         };
@@ -357,13 +371,13 @@ impl Server {
             self.record();
             if let Some(memory) = self.areas.get(&(vm, id)) {
                 // What is not used any more need not be kept; where it is sealed it stays.
-                let _ = m3ipc_sys::give_back(&memory.memory, extent.offset, extent.bytes);
+                let _ = m3ipc_sys::release_memory(&memory.memory, extent.offset, extent.bytes);
             }
             self.tell_area(
                 vm,
                 id,
                 None,
-                &AreaNews::ExtentGone { area: id, offset: extent.offset },
+                &AreaEvent::ExtentGone { area: id, offset: extent.offset },
                 None,
             );
         }
@@ -371,12 +385,12 @@ impl Server {
 
     /// A member says that nobody uses what a dead one allocated. That is so when all say it: whoever has a
     /// block of it does not, and what is deserted once stays so.
-    fn area_deserted(&mut self, place: Place, id: u32, index: u16) {
+    fn area_deserted(&mut self, place: MemberId, id: u32, index: u16) {
         let Ok(area) = self.node.area(place.vm, id).cloned() else { return };
         let is_dead = area
             .members
             .get(usize::from(index))
-            .is_some_and(|home| home.standing == Standing::Gone);
+            .is_some_and(|home| home.standing == AreaMemberState::Gone);
         let Some(by) = area.index_of(place.address) else { return };
         if !is_dead || self.areas.contains_key(&(place.vm, id)) {
             return;
@@ -400,21 +414,21 @@ impl Server {
         vm: i32,
         id: u32,
         but: Option<u16>,
-        news: &AreaNews,
+        news: &AreaEvent,
         fd: Option<&Rc<OwnedFd>>,
     ) {
         let Ok(area) = self.node.area(vm, id) else { return };
         let tokens: Vec<u64> = area
             .present()
             .filter(|(index, _)| Some(*index) != but)
-            .filter_map(|(_, member)| self.present.get(&Place::new(vm, member.address)).copied())
+            .filter_map(|(_, member)| self.present.get(&MemberId::new(vm, member.address)).copied())
             .collect();
         for token in tokens {
-            self.tell(token, News::Area(news.clone()), fd.into_iter().cloned().collect());
+            self.tell(token, DaemonEvent::Area(news.clone()), fd.into_iter().cloned().collect());
         }
     }
 
-    fn list_areas(&mut self, token: u64, cred: &Cred, vm: i32, after: u32) {
+    fn list_areas(&mut self, token: u64, cred: &Credentials, vm: i32, after: u32) {
         if let Err(error) = self.node.check_see(vm, cred) {
             return self.refuse(token, error.code(), error);
         }
@@ -431,17 +445,20 @@ struct Ledgers<'a> {
     area: &'a Area,
 }
 
-impl m3ipc_area::Ledgers for Ledgers<'_> {
+impl m3ipc_area::LedgerSet for Ledgers<'_> {
     fn word(&self, member: u16, number: u32, word: usize) -> Option<u64> {
         let (_, ledger) = self.memory.ledgers.get(&member)?;
-        Some(m3ipc_area::Words::load(ledger, number as usize * m3ipc_area::RECORD_WORDS + word))
+        Some(m3ipc_area::LedgerWords::load(
+            ledger,
+            number as usize * m3ipc_area::RECORD_WORDS + word,
+        ))
     }
 
     fn lives(&self, member: u16) -> bool {
         self.area
             .members
             .get(usize::from(member))
-            .is_some_and(|member| member.standing != Standing::Gone)
+            .is_some_and(|member| member.standing != AreaMemberState::Gone)
     }
 
     fn living(&self) -> impl Iterator<Item = u16> {

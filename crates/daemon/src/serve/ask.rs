@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use m3ipc_link::{Counter, Verb};
-use m3ipc_model::tables::{Cred, Endpoint, Place};
+use m3ipc_model::tables::{Credentials, Endpoint, MemberId};
 use m3ipc_wire::{EndpointInfo, Reply, WaitInfo};
 
 /// Endpoints told of in one frame: so many, and as their names leave room for.
@@ -12,7 +12,7 @@ const PAGE_BYTES: usize = m3ipc_wire::REPLY_MAX_BYTES / 2;
 const ENDPOINT_BYTES: usize = 128;
 
 impl Server {
-    pub(super) fn endpoints(&mut self, token: u64, cred: &Cred, vm: i32, from: i32) {
+    pub(super) fn endpoints(&mut self, token: u64, cred: &Credentials, vm: i32, from: i32) {
         if let Err(error) = self.node.check_see(vm, cred) {
             return self.refuse(token, error.code(), error);
         }
@@ -31,7 +31,7 @@ impl Server {
     }
 
     fn shown(&self, vm: i32, endpoint: &Endpoint, now_ns: u64) -> EndpointInfo {
-        let place = Place::new(vm, endpoint.address);
+        let place = MemberId::new(vm, endpoint.address);
         let connection = self.present.get(&place).and_then(|token| self.connections.get(token));
         let desk =
             connection.and_then(|connection| connection.pages.as_ref()).map(|pages| &pages.desk);

@@ -2,8 +2,8 @@
 
 use crate::server::Server;
 use m3ipc_abi::{Address, Code};
-use m3ipc_model::tables::Place;
-use m3ipc_sys::{Bell, Clapper};
+use m3ipc_model::tables::MemberId;
+use m3ipc_sys::{DoorbellReceiver, DoorbellSender};
 use m3ipc_wire::Reply;
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ impl Server {
         let path = self.home.bell(place.vm, place.address.0);
         // A bell of before a takeover, or of a reattached owner, is replaced.
         let _ = std::fs::remove_file(&path);
-        match Bell::hang(&path) {
+        match DoorbellReceiver::bind(&path) {
             Ok(bell) => {
                 if let Some(connection) = self.connections.get_mut(&token) {
                     connection.has_bell = true;
@@ -28,12 +28,12 @@ impl Server {
 
     pub(super) fn clapper(&mut self, token: u64, peer: Address) {
         let Some(own) = self.own_place(token) else { return };
-        let place = Place::new(own.vm, peer);
+        let place = MemberId::new(own.vm, peer);
         let linked = self.node.peers(own).iter().any(|known| known.address == peer);
         if !linked {
             return self.refuse(token, Code::DstDied, "there is no link with that endpoint");
         }
-        match Clapper::reach(&self.home.bell(place.vm, place.address.0)) {
+        match DoorbellSender::connect(&self.home.bell(place.vm, place.address.0)) {
             Ok(clapper) => self.reply(token, Reply::Done, vec![Rc::new(clapper)]),
             Err(errno) => {
                 self.refuse(

@@ -7,9 +7,9 @@
 use crate::connection::Deferred;
 use crate::server::Server;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::WINDOW_BYTES;
-use m3ipc_model::tables::Place;
-use m3ipc_wire::{News, Reply};
+use m3ipc_link::BOUNCE_BUFFER_BYTES;
+use m3ipc_model::tables::MemberId;
+use m3ipc_wire::{DaemonEvent, Reply};
 use std::rc::Rc;
 
 /// Windows that one endpoint may ask for towards one peer: one, and more where it died over it.
@@ -19,7 +19,7 @@ impl Server {
     /// An endpoint wants to copy with a peer that waits.
     pub(super) fn berth(&mut self, token: u64, peer: Address, surely: bool, window: bool) {
         let Some(here) = self.own_place(token) else { return };
-        let there = Place::new(here.vm, peer);
+        let there = MemberId::new(here.vm, peer);
         let other =
             self.present.get(&there).copied().filter(|_| self.held.contains(&(here, there)));
         let Some(other) = other else {
@@ -41,7 +41,7 @@ impl Server {
         }
         self.tell(
             other,
-            News::Berth { peer: here.address.0, window },
+            DaemonEvent::CopyGate { peer: here.address.0, bounce_buffer: window },
             memory.into_iter().collect(),
         );
     }
@@ -56,8 +56,8 @@ impl Server {
 
     fn make_window(
         &mut self,
-        here: Place,
-        there: Place,
+        here: MemberId,
+        there: MemberId,
     ) -> Result<Rc<std::os::fd::OwnedFd>, (Code, String)> {
         let made = self.windows.entry((here, there)).or_default();
         if *made >= WINDOWS_PER_PAIR {
@@ -67,7 +67,7 @@ impl Server {
             ));
         }
         *made += 1;
-        let memory = m3ipc_sys::create_memory("m3-window", WINDOW_BYTES as u64);
+        let memory = m3ipc_sys::create_memory("m3-window", BOUNCE_BUFFER_BYTES as u64);
         memory
             .map(Rc::new)
             .map_err(|errno| (Code::NoMem, format!("no memory for a window: {errno}")))
@@ -79,7 +79,7 @@ impl Server {
         else {
             return;
         };
-        let Some(asker) = self.present.get(&Place::new(place.vm, peer)).copied() else { return };
+        let Some(asker) = self.present.get(&MemberId::new(place.vm, peer)).copied() else { return };
         let Some(connection) = self.connections.get_mut(&asker) else { return };
         if connection.waits_for == Some(Deferred::Berth(place)) {
             let window = connection.window.take();

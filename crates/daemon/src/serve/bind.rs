@@ -7,8 +7,8 @@
 use crate::connection::{Deferred, Pages};
 use crate::server::{Alarm, HELLO_LIMIT_NS, Server};
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{DESK_BYTES, DeskView, HINTS_BYTES, STATUS_BYTES};
-use m3ipc_model::tables::{Cred, Kind, Member, Place};
+use m3ipc_link::{CONTROL_PAGE_BYTES, ControlPageView, READY_BITMAP_BYTES, STATUS_BYTES};
+use m3ipc_model::tables::{Credentials, Member, MemberId, MemberKind};
 use m3ipc_sys::Errno;
 use m3ipc_wire::{BindKind, Reply};
 use std::os::fd::OwnedFd;
@@ -16,10 +16,10 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 fn make_pages() -> Result<(Pages, Rc<OwnedFd>), Errno> {
-    let desk = m3ipc_sys::create_memory("m3-desk", DESK_BYTES as u64)?;
+    let desk = m3ipc_sys::create_memory("m3-desk", CONTROL_PAGE_BYTES as u64)?;
     let status = m3ipc_sys::create_memory("m3-status", STATUS_BYTES as u64)?;
-    let hints = m3ipc_sys::create_memory("m3-hints", HINTS_BYTES as u64)?;
-    let view = Arc::new(DeskView::map(&desk)?);
+    let hints = m3ipc_sys::create_memory("m3-hints", READY_BITMAP_BYTES as u64)?;
+    let view = Arc::new(ControlPageView::map(&desk)?);
     let (status, hints) = (Rc::new(status), Rc::new(hints));
     let pages =
         Pages { desk: view, status, hints, is_return: false, sealed: false, told: Vec::new() };
@@ -30,7 +30,7 @@ impl Server {
     pub(super) fn bind(
         &mut self,
         token: u64,
-        cred: &Cred,
+        cred: &Credentials,
         vm: i32,
         slot: Option<i32>,
         kind: BindKind,
@@ -40,8 +40,8 @@ impl Server {
             return self.refuse(token, Code::SlotUsed, "this connection has an endpoint already");
         }
         let (kind, tid) = match kind {
-            BindKind::Process => (Kind::Process, None),
-            BindKind::Thread(tid) if is_thread_of(cred.pid, tid) => (Kind::Thread, Some(tid)),
+            BindKind::Process => (MemberKind::Process, None),
+            BindKind::Thread(tid) if is_thread_of(cred.pid, tid) => (MemberKind::Thread, Some(tid)),
             BindKind::Thread(tid) => {
                 let why = format!("{tid} is no thread of process {}", cred.pid);
                 return self.refuse(token, Code::BadProc, why);
@@ -69,11 +69,11 @@ impl Server {
                 self.record();
                 m3ipc_sys::pause_point("daemon.bind_recorded");
                 if let Some(Err(errno)) = tid.map(|tid| self.watch_thread(cred.pid, tid)) {
-                    self.force_unbind(Place::new(vm, bound.address));
+                    self.force_unbind(MemberId::new(vm, bound.address));
                     let why = format_args!("the thread cannot be watched: {errno}");
                     return self.refuse(token, Code::NoMem, why);
                 }
-                self.give_pages(token, Place::new(vm, bound.address), bound.told, false);
+                self.give_pages(token, MemberId::new(vm, bound.address), bound.told, false);
             }
             Err(error) => {
                 // Watched for nothing: whoever is refused again and again must not cost a descriptor.
@@ -91,7 +91,7 @@ impl Server {
         vm: i32,
         slot: Option<i32>,
         tid: Option<i32>,
-    ) -> Option<Place> {
+    ) -> Option<MemberId> {
         let pid = self.connections.get(&token)?.cred.pid;
         let place = match tid {
             Some(tid) => self.node.place_of_thread(pid, tid),
@@ -102,7 +102,7 @@ impl Server {
     }
 
     /// Whether this endpoint is of the caller's process, and no connection is for it.
-    fn is_unattached_of(&self, token: u64, place: Place) -> bool {
+    fn is_unattached_of(&self, token: u64, place: MemberId) -> bool {
         let Some(connection) = self.connections.get(&token) else { return false };
         !self.present.contains_key(&place)
             && self.node.endpoint(place).is_some_and(|endpoint| {
@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// Makes the pages of an endpoint and gives them to its owner.
-    fn give_pages(&mut self, token: u64, place: Place, told: Vec<u64>, is_return: bool) {
+    fn give_pages(&mut self, token: u64, place: MemberId, told: Vec<u64>, is_return: bool) {
         let (mut pages, desk) = match make_pages() {
             Ok(made) => made,
             Err(errno) => {
@@ -130,7 +130,7 @@ impl Server {
         let fds = vec![desk, Rc::clone(&pages.status), Rc::clone(&pages.hints)];
         let (vm_name, copy_granted) = self
             .node
-            .vm_info(place.vm, &Cred::new(0, 0, 0))
+            .vm_info(place.vm, &Credentials::new(0, 0, 0))
             .map(|info| (info.spec.name, info.spec.copy_granted))
             .unwrap_or_default();
         let traps = self.node.get_priv(place).map_or(0, |privileges| privileges.traps.0);
@@ -178,7 +178,14 @@ impl Server {
         }
     }
 
-    pub(super) fn bind_other(&mut self, token: u64, cred: &Cred, vm: i32, pid: i32, slot: i32) {
+    pub(super) fn bind_other(
+        &mut self,
+        token: u64,
+        cred: &Credentials,
+        vm: i32,
+        pid: i32,
+        slot: i32,
+    ) {
         let Ok(fd) = m3ipc_sys::open_process(pid) else {
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
@@ -188,7 +195,7 @@ impl Server {
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
         let member = Member { pid, tid: None, token: started };
-        match self.node.bind(vm, slot, member, cred, Kind::Foreign { uid, gid }) {
+        match self.node.bind(vm, slot, member, cred, MemberKind::Foreign { uid, gid }) {
             Ok(bound) => {
                 self.record();
                 if self.watch_process(pid, fd).is_err() {
@@ -202,7 +209,7 @@ impl Server {
         }
     }
 
-    pub(super) fn claim(&mut self, token: u64, cred: &Cred) {
+    pub(super) fn claim(&mut self, token: u64, cred: &Credentials) {
         let Some(place) = self.node.place_of(cred.pid) else {
             return self.refuse(token, Code::NotBind, "nobody has bound this process");
         };
@@ -212,16 +219,16 @@ impl Server {
     pub(super) fn reattach(
         &mut self,
         token: u64,
-        cred: &Cred,
+        cred: &Credentials,
         vm: i32,
         address: i32,
         tid: Option<i32>,
     ) {
-        self.attach(token, cred, Place::new(vm, Address(address)), tid);
+        self.attach(token, cred, MemberId::new(vm, Address(address)), tid);
     }
 
     /// Gives new pages to the living owner of an endpoint that has none here.
-    fn attach(&mut self, token: u64, cred: &Cred, place: Place, tid: Option<i32>) {
+    fn attach(&mut self, token: u64, cred: &Credentials, place: MemberId, tid: Option<i32>) {
         let Some(connection) = self.connections.get(&token) else { return };
         let started = connection.started;
         // The process of the journal is known by number and start: no other can take its place.
@@ -243,8 +250,8 @@ impl Server {
         self.give_pages(token, place, Vec::new(), true);
     }
 
-    pub(super) fn unbind(&mut self, token: u64, cred: &Cred, vm: i32, address: i32) {
-        let place = Place::new(vm, Address(address));
+    pub(super) fn unbind(&mut self, token: u64, cred: &Credentials, vm: i32, address: i32) {
+        let place = MemberId::new(vm, Address(address));
         let own = self.connections.get(&token).and_then(|connection| connection.place)
             == Some(place)
             || self.is_unattached_of(token, place);

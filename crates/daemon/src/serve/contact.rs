@@ -3,16 +3,16 @@
 use crate::connection::Deferred;
 use crate::server::Server;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Kind, LINK_BYTES};
-use m3ipc_model::tables::{Link, LookupError, Place, Verb};
-use m3ipc_wire::{News, PeerInfo, Reply};
+use m3ipc_link::{LINK_BYTES, MessageKind};
+use m3ipc_model::tables::{Link, LookupError, MemberId, Verb};
+use m3ipc_wire::{DaemonEvent, PeerInfo, Reply};
 use std::rc::Rc;
 
 impl Server {
     /// Makes a link, or lets the caller wait for a peer that has not (re)appeared yet.
     pub(crate) fn contact(&mut self, token: u64, peer: Address) {
         let Some(here) = self.own_place(token) else { return };
-        let there = Place::new(here.vm, peer);
+        let there = MemberId::new(here.vm, peer);
         if let Err(error) = self.node.lookup(here.vm, Some(here.address), peer) {
             let died = matches!(error, LookupError::Dead(_));
             let code = if died { Code::DstDied } else { error.code(Code::DstDied) };
@@ -43,7 +43,7 @@ impl Server {
     /// A contact of one who does not wait for the other to come (back).
     pub(super) fn contact_now(&mut self, token: u64, peer: Address) {
         let Some(here) = self.own_place(token) else { return };
-        let there = Place::new(here.vm, peer);
+        let there = MemberId::new(here.vm, peer);
         let lives = self.node.lookup(here.vm, Some(here.address), peer).is_ok();
         if lives && !self.held.contains(&(here, there)) && !self.has_come(there) {
             let why = format_args!(
@@ -58,12 +58,12 @@ impl Server {
     /// A contact of one whom the former link never reached.
     pub(super) fn renew(&mut self, token: u64, peer: Address) {
         if let Some(here) = self.connections.get(&token).and_then(|connection| connection.place) {
-            self.held.remove(&(here, Place::new(here.vm, peer)));
+            self.held.remove(&(here, MemberId::new(here.vm, peer)));
         }
         self.contact(token, peer);
     }
 
-    fn make_link(&mut self, token: u64, here: Place, other: u64, there: Place, link: Link) {
+    fn make_link(&mut self, token: u64, here: MemberId, other: u64, there: MemberId, link: Link) {
         let memory = match m3ipc_sys::create_memory("m3ipc-link", LINK_BYTES as u64) {
             Ok(memory) => Rc::new(memory),
             Err(errno) => {
@@ -87,7 +87,7 @@ impl Server {
         self.held.extend([(here, there), (there, here)]);
         // The peer first: what the caller posts at once must not find a stranger.
         let fds = vec![Rc::clone(&memory), mine.0, mine.1];
-        self.tell(other, News::Contact(of_me), fds);
+        self.tell(other, DaemonEvent::Contact(of_me), fds);
         m3ipc_sys::pause_point("daemon.peer_told");
         // It may turn out to be dead by that; the caller has been told of the death then,
         // and must not get the link of a dead one after it.
@@ -107,21 +107,25 @@ impl Server {
     pub(super) fn recall(&mut self, token: u64, peers: &[i32]) {
         let Some(here) = self.own_place(token) else { return };
         for peer in peers {
-            let there = Place::new(here.vm, Address(*peer));
+            let there = MemberId::new(here.vm, Address(*peer));
             if self.node.endpoint(there).is_some() {
                 // Held by this party; whether the other holds it too it says itself.
                 self.held.insert((here, there));
             } else {
-                self.tell(token, News::Died(*peer), Vec::new());
+                self.tell(token, DaemonEvent::Died(*peer), Vec::new());
             }
         }
         self.done(token);
     }
 
     /// Forgets the links of one that has gone.
-    pub(crate) fn forget_links(&mut self, place: Place, peers: &[m3ipc_model::tables::Peer]) {
+    pub(crate) fn forget_links(
+        &mut self,
+        place: MemberId,
+        peers: &[m3ipc_model::tables::LinkedPeer],
+    ) {
         for peer in peers {
-            let other = Place::new(place.vm, peer.address);
+            let other = MemberId::new(place.vm, peer.address);
             self.held.remove(&(place, other));
             self.held.remove(&(other, place));
             self.windows.remove(&(place, other));
@@ -136,7 +140,7 @@ impl Server {
 
     fn peer_info(
         &self,
-        peer: Place,
+        peer: MemberId,
         index_here: u32,
         index_there: u32,
         may_send: u32,
@@ -156,15 +160,15 @@ impl Server {
     }
 
     /// What one endpoint may say to another: a bit per kind of message.
-    pub(crate) fn allowed(&self, from: Place, to: Place) -> u32 {
+    pub(crate) fn allowed(&self, from: MemberId, to: MemberId) -> u32 {
         let may = |verb, bit: u32| match self.node.may(from, Some(to.address), verb) {
             Ok(()) => bit,
             Err(_denied) => 0,
         };
         may(Verb::Notify, PeerInfo::MAY_NOTIFY)
-            | may(Verb::Send, 1 << Kind::Send as u32)
-            | may(Verb::Sendrec, 1 << Kind::Request as u32)
-            | may(Verb::Reply, 1 << Kind::Reply as u32)
-            | may(Verb::Relay, 1 << Kind::Relay as u32)
+            | may(Verb::Send, 1 << MessageKind::Send as u32)
+            | may(Verb::Sendrec, 1 << MessageKind::Request as u32)
+            | may(Verb::Reply, 1 << MessageKind::Reply as u32)
+            | may(Verb::Relay, 1 << MessageKind::Relay as u32)
     }
 }

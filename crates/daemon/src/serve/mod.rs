@@ -19,7 +19,7 @@ pub(crate) use trace::Traces;
 
 use crate::server::Server;
 use m3ipc_abi::{Address, Code};
-use m3ipc_model::tables::{Cred, Place};
+use m3ipc_model::tables::{Credentials, MemberId};
 use m3ipc_wire::{AreaRequest, Reply, Request, TraceRequest, VERSION};
 
 impl Server {
@@ -49,9 +49,9 @@ impl Server {
             request,
             Request::Left
                 | Request::Forget(_)
-                | Request::Berthed { .. }
+                | Request::CopyGateReady { .. }
                 | Request::Trace(TraceRequest::Mapped)
-                | Request::Area(AreaRequest::Deserted { .. })
+                | Request::Area(AreaRequest::Orphaned { .. })
         );
         if connection.waits_for.is_some() && !is_word {
             self.refuse(token, Code::TimedOut, "given up for another request");
@@ -70,7 +70,7 @@ impl Server {
         }
     }
 
-    fn dispatch(&mut self, token: u64, cred: &Cred, request: Request) {
+    fn dispatch(&mut self, token: u64, cred: &Credentials, request: Request) {
         match request {
             Request::Hello { .. } => self.close(token),
             Request::NodeInit(params) => self.node_init(token, &params),
@@ -109,15 +109,15 @@ impl Server {
                 self.notify_for(token, cred, Address(source), Address(destination));
             }
             Request::Endpoints { vm, from } => self.endpoints(token, cred, vm, from),
-            Request::HangBell => self.hang_bell(token),
-            Request::Clapper(address) => self.clapper(token, Address(address)),
+            Request::OpenDoorbell => self.hang_bell(token),
+            Request::DoorbellSender(address) => self.clapper(token, Address(address)),
             Request::Area(request) => self.serve_area(token, cred, request),
             Request::Sock(request) => self.serve_sock(token, cred, request),
             Request::IsDeadlock => self.is_deadlock(token),
-            Request::Berth { peer, surely, window } => {
+            Request::CopyGate { peer, surely, window } => {
                 self.berth(token, Address(peer), surely, window)
             }
-            Request::Berthed { peer, address, probe } => {
+            Request::CopyGateReady { peer, address, probe } => {
                 self.berthed(token, Address(peer), address, probe)
             }
             Request::Trace(request) => self.trace(token, cred, request),
@@ -125,7 +125,7 @@ impl Server {
     }
 
     /// The endpoint that a connection is for, or a refusal.
-    fn own_place(&mut self, token: u64) -> Option<Place> {
+    fn own_place(&mut self, token: u64) -> Option<MemberId> {
         let place = self.connections.get(&token).and_then(|connection| connection.place);
         if place.is_none() {
             self.refuse(token, Code::NotBind, "the caller is not bound in any VM");
@@ -144,6 +144,6 @@ impl Server {
     }
 }
 
-fn place(vm: i32, address: i32) -> Place {
-    Place::new(vm, Address(address))
+fn place(vm: i32, address: i32) -> MemberId {
+    MemberId::new(vm, Address(address))
 }

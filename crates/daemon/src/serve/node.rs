@@ -4,7 +4,7 @@ use crate::connection::Deferred;
 use crate::server::Server;
 use crate::settings::{self, SettingsError};
 use m3ipc_abi::Code;
-use m3ipc_model::tables::{Cred, Node, Quota};
+use m3ipc_model::tables::{Credentials, Node, Quota};
 use m3ipc_wire::{NodeInfo, NodeParams, Reply};
 
 impl Server {
@@ -36,7 +36,7 @@ impl Server {
         }
     }
 
-    pub(super) fn node_end(&mut self, token: u64, cred: &Cred) {
+    pub(super) fn node_end(&mut self, token: u64, cred: &Credentials) {
         if !cred.is_root() && cred.uid != m3ipc_sys::user_id() {
             return self.refuse(
                 token,
@@ -44,7 +44,7 @@ impl Server {
                 "only root and the daemon's own user may end a node",
             );
         }
-        let root = Cred::new(0, 0, cred.pid);
+        let root = Credentials::new(0, 0, cred.pid);
         let vms: Vec<i32> = self.node.list(&root).iter().map(|vm| vm.id).collect();
         if let Some(connection) = self.connections.get_mut(&token) {
             connection.waits_for = Some(Deferred::NodeEnd);

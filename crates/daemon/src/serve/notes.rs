@@ -6,12 +6,12 @@
 
 use crate::server::Server;
 use m3ipc_abi::{Address, Code};
-use m3ipc_model::tables::{LookupError, Place, Verb};
-use m3ipc_wire::News;
+use m3ipc_model::tables::{LookupError, MemberId, Verb};
+use m3ipc_wire::DaemonEvent;
 use std::collections::BTreeMap;
 
 /// For each destination the sources, with what is pending.
-pub(crate) type Notes = BTreeMap<Place, BTreeMap<i32, Note>>;
+pub(crate) type Notes = BTreeMap<MemberId, BTreeMap<i32, Note>>;
 
 /// One notification, coalesced.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ impl Server {
     /// notify, of one whose destination has not come (back) yet.
     pub(super) fn notify(&mut self, token: u64, destination: Address, bits: u64) {
         let Some(here) = self.own_place(token) else { return };
-        let there = Place::new(here.vm, destination);
+        let there = MemberId::new(here.vm, destination);
         if let Err(error) = self.node.lookup(here.vm, Some(here.address), destination) {
             let died = matches!(error, LookupError::Dead(_));
             let code = if died { Code::DstDied } else { error.code(Code::DstDied) };
@@ -44,13 +44,17 @@ impl Server {
     /// Tells of a notification, now or when its destination is there.
     pub(super) fn note(
         &mut self,
-        there: Place,
+        there: MemberId,
         source: Address,
         bits: u64,
         by: Option<(i32, u32, u32)>,
     ) {
         if let Some(other) = self.present.get(&there).copied().filter(|_| self.has_come(there)) {
-            return self.tell(other, News::Notified { source: source.0, bits, by }, Vec::new());
+            return self.tell(
+                other,
+                DaemonEvent::Notified { source: source.0, bits, by },
+                Vec::new(),
+            );
         }
         let note =
             self.notes.entry(there).or_default().entry(source.0).or_insert(Note { bits: 0, by });
@@ -58,7 +62,7 @@ impl Server {
     }
 
     /// Whether this endpoint has its pages from this daemon.
-    pub(super) fn has_come(&self, place: Place) -> bool {
+    pub(super) fn has_come(&self, place: MemberId) -> bool {
         let connection = self.present.get(&place).and_then(|token| self.connections.get(token));
         connection
             .and_then(|connection| connection.pages.as_ref())
@@ -66,16 +70,16 @@ impl Server {
     }
 
     /// An endpoint has come (back): it hears what was kept for it.
-    pub(super) fn tell_notes(&mut self, there: Place) {
+    pub(super) fn tell_notes(&mut self, there: MemberId) {
         for (source, Note { bits, by }) in self.notes.remove(&there).unwrap_or_default() {
             if let Some(other) = self.present.get(&there).copied() {
-                self.tell(other, News::Notified { source, bits, by }, Vec::new());
+                self.tell(other, DaemonEvent::Notified { source, bits, by }, Vec::new());
             }
         }
     }
 
     /// An endpoint has gone, with what was kept for it and of it.
-    pub(crate) fn forget_notes(&mut self, gone: Place) {
+    pub(crate) fn forget_notes(&mut self, gone: MemberId) {
         self.notes.remove(&gone);
         for (there, notes) in &mut self.notes {
             if there.vm == gone.vm {

@@ -2,17 +2,17 @@
 
 use crate::server::Server;
 use m3ipc_abi::{ANY, Address, Code};
-use m3ipc_link::{DeskView, FLAG_WOKEN, Verb as Call};
+use m3ipc_link::{ControlPageView, FLAG_WOKEN, Verb as Call};
 use m3ipc_model::deadlock::{self, Blocked, Verb as Waits};
-use m3ipc_model::tables::{Cred, Place, Privileges as Rights, SlotSet, Traps, Verb};
-use m3ipc_wire::{News, Privileges, Reply};
+use m3ipc_model::tables::{Credentials, MemberId, Privileges as Rights, SlotSet, Traps, Verb};
+use m3ipc_wire::{DaemonEvent, Privileges, Reply};
 
 impl Server {
     pub(super) fn set_privileges(
         &mut self,
         token: u64,
-        cred: &Cred,
-        place: Place,
+        cred: &Credentials,
+        place: MemberId,
         privileges: Privileges,
     ) {
         let set = |slots: Option<Vec<i32>>| match slots {
@@ -31,10 +31,10 @@ impl Server {
         }
         self.record();
         if let Some(owner) = self.present.get(&place).copied() {
-            self.tell(owner, News::Traps(traps), Vec::new());
+            self.tell(owner, DaemonEvent::Traps(traps), Vec::new());
         }
         for peer in self.node.peers(place) {
-            let there = Place::new(place.vm, peer.address);
+            let there = MemberId::new(place.vm, peer.address);
             self.tell_allowed(place, there);
             self.tell_allowed(there, place);
         }
@@ -42,15 +42,15 @@ impl Server {
     }
 
     /// Tells an endpoint what may be said over its link with a peer from now on.
-    fn tell_allowed(&mut self, here: Place, there: Place) {
+    fn tell_allowed(&mut self, here: MemberId, there: MemberId) {
         let (may_send, may_receive) = (self.allowed(here, there), self.allowed(there, here));
         if let Some(token) = self.present.get(&here).copied() {
-            let news = News::Allowed { address: there.address.0, may_send, may_receive };
+            let news = DaemonEvent::Allowed { address: there.address.0, may_send, may_receive };
             self.tell(token, news, Vec::new());
         }
     }
 
-    pub(super) fn get_privileges(&mut self, token: u64, cred: &Cred, place: Place) {
+    pub(super) fn get_privileges(&mut self, token: u64, cred: &Credentials, place: MemberId) {
         if let Err(error) = self.node.check_see(place.vm, cred) {
             return self.refuse(token, error.code(), error);
         }
@@ -73,7 +73,7 @@ impl Server {
     }
 
     /// Ends another's receive(ANY), or is remembered for its next one.
-    pub(super) fn wakeup(&mut self, token: u64, cred: &Cred, place: Place) {
+    pub(super) fn wakeup(&mut self, token: u64, cred: &Credentials, place: MemberId) {
         let own = self.connections.get(&token).and_then(|connection| connection.place);
         if own == Some(place) {
             return self.refuse(token, Code::Endpoint, "an endpoint cannot wake itself");
@@ -97,7 +97,7 @@ impl Server {
         pages.desk.raise(FLAG_WOKEN);
         // As a frame too: who sleeps at its bell looks at the connection, not at the desk.
         if let Some(other) = other {
-            self.tell(other, News::Wakeup, Vec::new());
+            self.tell(other, DaemonEvent::Wakeup, Vec::new());
         }
         match blocked.verb {
             Call::Receive | Call::Rcvrqst if blocked.peer == ANY => self.done(token),
@@ -114,7 +114,7 @@ impl Server {
     pub(super) fn notify_for(
         &mut self,
         token: u64,
-        cred: &Cred,
+        cred: &Credentials,
         source: Address,
         destination: Address,
     ) {
@@ -122,7 +122,8 @@ impl Server {
         if let Err(denied) = self.node.may(own, None, Verb::SrcNotify) {
             return self.refuse(token, denied.code(), denied);
         }
-        let owner = self.node.vm_info(own.vm, &Cred::new(0, 0, 0)).map(|info| info.spec.owner_uid);
+        let owner =
+            self.node.vm_info(own.vm, &Credentials::new(0, 0, 0)).map(|info| info.spec.owner_uid);
         if !cred.is_root() && owner != Ok(cred.uid) {
             let why = "only the VM's owner may notify in another's name";
             return self.refuse(token, Code::Privileges, why);
@@ -136,7 +137,7 @@ impl Server {
                 return self.refuse(token, error.code(died), error);
             }
         }
-        self.note(Place::new(own.vm, destination), source, 0, None);
+        self.note(MemberId::new(own.vm, destination), source, 0, None);
         self.done(token);
     }
 
@@ -146,7 +147,7 @@ impl Server {
         let mut records: Vec<Blocked> = Vec::new();
         let mut next = own.address;
         // The chain from the caller on; it ends at who runs, waits for ANY, or was seen before.
-        while let Some(record) = self.waiting(Place::new(own.vm, next)) {
+        while let Some(record) = self.waiting(MemberId::new(own.vm, next)) {
             next = record.waits_for;
             let seen = records.iter().any(|other| other.who == record.who);
             if seen {
@@ -160,7 +161,7 @@ impl Server {
             Some(circle) => {
                 // The caller waits for this answer, and may not yet sleep for it.
                 let mut others = circle.members.iter().filter(|member| **member != own.address);
-                if others.all(|member| self.sleeps(Place::new(own.vm, *member), &records)) {
+                if others.all(|member| self.sleeps(MemberId::new(own.vm, *member), &records)) {
                     1
                 } else {
                     2
@@ -172,7 +173,7 @@ impl Server {
 
     /// Whether an endpoint sleeps and still waits as its record says. One
     /// that was served but has not run yet says the same, but is runnable.
-    fn sleeps(&self, place: Place, records: &[Blocked]) -> bool {
+    fn sleeps(&self, place: MemberId, records: &[Blocked]) -> bool {
         let Some(desk) = self.desk(place) else { return false };
         let tid = desk.blocked().tid;
         let pid = self.node.endpoint(place).map_or(0, |endpoint| endpoint.member.pid);
@@ -182,12 +183,12 @@ impl Server {
         asleep && unchanged
     }
 
-    fn desk(&self, place: Place) -> Option<&DeskView> {
+    fn desk(&self, place: MemberId) -> Option<&ControlPageView> {
         let token = self.present.get(&place)?;
         Some(&self.connections.get(token)?.pages.as_ref()?.desk)
     }
 
-    fn waiting(&self, place: Place) -> Option<Blocked> {
+    fn waiting(&self, place: MemberId) -> Option<Blocked> {
         let blocked = self.desk(place)?.blocked();
         let verb = match blocked.verb {
             Call::Send | Call::SendRec => Waits::Sending,

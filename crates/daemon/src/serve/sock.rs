@@ -13,7 +13,7 @@ mod stat;
 
 use crate::server::Server;
 use m3ipc_abi::Code;
-use m3ipc_model::tables::{Cred, VmState};
+use m3ipc_model::tables::{Credentials, VmState};
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockKind, SockReply, SockRequest};
 use pair::Pair;
@@ -115,7 +115,7 @@ fn fail<T>(errno: Errno, why: impl Into<String>) -> Result<T, Failure> {
 }
 
 impl Server {
-    pub(super) fn serve_sock(&mut self, token: u64, cred: &Cred, request: SockRequest) {
+    pub(super) fn serve_sock(&mut self, token: u64, cred: &Credentials, request: SockRequest) {
         let done = match request {
             SockRequest::Join { vm, domain } => return self.join_domain(token, cred, vm, domain),
             SockRequest::List { vm, from } => return self.list_socks(token, cred, vm, from),
@@ -129,7 +129,7 @@ impl Server {
             }
             SockRequest::PeerPool { pair, side } => self.peer_pool(token, pair, side),
             SockRequest::Forget { pair, side } => self.forget_pair(token, pair, side),
-            SockRequest::Reach { from, address, port } => self.reach(token, from, address, port),
+            SockRequest::Route { from, address, port } => self.reach(token, from, address, port),
             SockRequest::Everybody { port } => self.everybody(token, port),
             SockRequest::Keep { port } => self.keep_port(token, port),
             SockRequest::Release { kind, port } => return self.release_port(token, kind, port),
@@ -150,11 +150,11 @@ impl Server {
         self.reply(token, Reply::Sock(failed), Vec::new());
     }
 
-    fn join_domain(&mut self, token: u64, cred: &Cred, vm: i32, wanted: Option<u32>) {
+    fn join_domain(&mut self, token: u64, cred: &Credentials, vm: i32, wanted: Option<u32>) {
         if let Err(error) = self.node.check_join(vm, cred) {
             return self.refuse(token, error.code(), error);
         }
-        let state = self.node.vm_info(vm, &Cred::new(0, 0, 0)).map(|info| info.state);
+        let state = self.node.vm_info(vm, &Credentials::new(0, 0, 0)).map(|info| info.state);
         if state != Ok(VmState::Running) {
             return self.refuse(token, Code::VmNotRun, format_args!("VM {vm} is not running"));
         }
@@ -204,7 +204,7 @@ impl Server {
     /// The domain of a process that names none: its own already, that of its slot, or the first that is free. None that the
     /// VM's configuration names: those are for who asks for them.
     /// After a takeover the last ones first: the first are those of members that have not come back yet.
-    fn own_domain(&self, vm: i32, cred: &Cred) -> Option<u32> {
+    fn own_domain(&self, vm: i32, cred: &Credentials) -> Option<u32> {
         let mine = |token: &u64| {
             self.connections.get(token).is_some_and(|other| other.cred.pid == cred.pid)
         };
@@ -214,7 +214,7 @@ impl Server {
             .find(|(_, there)| there.uid == cred.uid && there.parties.iter().any(mine));
         let named = self
             .node
-            .vm_info(vm, &Cred::new(0, 0, 0))
+            .vm_info(vm, &Credentials::new(0, 0, 0))
             .map(|info| info.spec.domains)
             .unwrap_or_default();
         let free = |domain: &u32| {

@@ -8,8 +8,8 @@
 use crate::server::Server;
 use m3ipc_abi::Code;
 use m3ipc_link::trace_bytes;
-use m3ipc_model::tables::{Cred, Place};
-use m3ipc_wire::{News, TraceNews, TraceRequest};
+use m3ipc_model::tables::{Credentials, MemberId};
+use m3ipc_wire::{DaemonEvent, TraceEvent, TraceRequest};
 use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -41,7 +41,7 @@ pub(crate) struct Traces {
 }
 
 impl Server {
-    pub(super) fn trace(&mut self, token: u64, cred: &Cred, request: TraceRequest) {
+    pub(super) fn trace(&mut self, token: u64, cred: &Credentials, request: TraceRequest) {
         match request {
             TraceRequest::Begin { vm, slots, sharp } => {
                 self.begin_trace(token, cred, vm, slots, sharp)
@@ -54,8 +54,8 @@ impl Server {
         }
     }
 
-    fn begin_trace(&mut self, token: u64, cred: &Cred, vm: i32, slots: u32, sharp: bool) {
-        let owner = match self.node.vm_info(vm, &Cred::new(0, 0, 0)) {
+    fn begin_trace(&mut self, token: u64, cred: &Credentials, vm: i32, slots: u32, sharp: bool) {
+        let owner = match self.node.vm_info(vm, &Credentials::new(0, 0, 0)) {
             Ok(info) => info.spec.owner_uid,
             Err(error) => return self.refuse(token, error.code(), error),
         };
@@ -78,9 +78,9 @@ impl Server {
         self.traces.by_vm.insert(vm, tracing);
         tracing::info!(vm, pid = cred.pid, uid = cred.uid, "traced");
         self.done(token);
-        let there: Vec<(Place, u64)> = self
+        let there: Vec<(MemberId, u64)> = self
             .present
-            .range(Place::new(vm, m3ipc_abi::Address(i32::MIN))..)
+            .range(MemberId::new(vm, m3ipc_abi::Address(i32::MIN))..)
             .take_while(|(place, _)| place.vm == vm)
             .map(|(place, member)| (*place, *member))
             .collect();
@@ -92,7 +92,7 @@ impl Server {
     }
 
     /// An endpoint has come (back): where its VM is traced it gets a ring.
-    pub(super) fn trace_newcomer(&mut self, place: Place) {
+    pub(super) fn trace_newcomer(&mut self, place: MemberId) {
         if self.traces.by_vm.contains_key(&place.vm)
             && let Some(member) = self.present.get(&place).copied()
         {
@@ -100,7 +100,7 @@ impl Server {
         }
     }
 
-    fn trace_member(&mut self, place: Place, member: u64) {
+    fn trace_member(&mut self, place: MemberId, member: u64) {
         // It has not heard of the former tracing: when it has, it gets a ring of this one.
         if self.traces.on_their_way.contains_key(&member) {
             return;
@@ -130,7 +130,7 @@ impl Server {
                     tracing.bytes += bytes;
                 }
                 self.traces.on_their_way.insert(member, (number, Rc::clone(&memory)));
-                self.tell(member, News::Trace(TraceNews::On { sharp }), vec![memory]);
+                self.tell(member, DaemonEvent::Trace(TraceEvent::On { sharp }), vec![memory]);
             }
             Err(errno) => {
                 tracing::warn!(vm = place.vm, %errno, "an endpoint is not traced: no memory")
@@ -151,12 +151,12 @@ impl Server {
         if let Err(errno) = m3ipc_sys::seal_against_new_writers(&memory) {
             return tracing::error!(%errno, "a ring cannot be sealed");
         }
-        let ring = TraceNews::Ring { address: place.address.0, pid };
-        self.tell(tracer, News::Trace(ring), vec![memory]);
+        let ring = TraceEvent::Ring { address: place.address.0, pid };
+        self.tell(tracer, DaemonEvent::Trace(ring), vec![memory]);
     }
 
     /// An endpoint has gone: its tracer is told, and what it wrote last can still be read.
-    pub(crate) fn trace_gone(&mut self, place: Place) {
+    pub(crate) fn trace_gone(&mut self, place: MemberId) {
         if let Some(member) = self.present.get(&place) {
             self.traces.on_their_way.remove(member);
         }
@@ -165,7 +165,7 @@ impl Server {
             tracing.bytes = tracing.bytes.saturating_sub(trace_bytes(tracing.slots));
             self.tell(
                 tracer,
-                News::Trace(TraceNews::Gone { address: place.address.0 }),
+                DaemonEvent::Trace(TraceEvent::Gone { address: place.address.0 }),
                 Vec::new(),
             );
         }
@@ -191,7 +191,7 @@ impl Server {
                 .map(|(_, member)| *member)
                 .collect();
             for member in members {
-                self.tell(member, News::Trace(TraceNews::Off), Vec::new());
+                self.tell(member, DaemonEvent::Trace(TraceEvent::Off), Vec::new());
             }
         }
     }

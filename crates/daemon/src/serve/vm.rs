@@ -3,7 +3,7 @@
 use crate::connection::Deferred;
 use crate::server::Server;
 use m3ipc_abi::{Code, VM_NAME_MAX_BYTES, VmLimits};
-use m3ipc_model::tables::{Cred, Mode, VmInfo as Info, VmSpec, VmState};
+use m3ipc_model::tables::{Credentials, VmInfo as Info, VmMode, VmSpec, VmState};
 use m3ipc_wire::{Reply, VM_DOMAINS_MAX, VmInfo, VmParams};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +13,7 @@ const GRACE_DEFAULT_MS: u32 = 1_000;
 const GRACE_MAX_MS: u32 = 600_000;
 
 impl Server {
-    pub(super) fn vm_init(&mut self, token: u64, cred: &Cred, params: VmParams) {
+    pub(super) fn vm_init(&mut self, token: u64, cred: &Credentials, params: VmParams) {
         let limits = self.node.limits();
         let limits = VmLimits {
             procs: params.procs.unwrap_or(limits.procs),
@@ -29,7 +29,7 @@ impl Server {
         let mut spec = VmSpec::new(params.name, limits, cred);
         spec.domains = params.domains;
         spec.id = params.id;
-        spec.mode = Mode(params.mode);
+        spec.mode = VmMode(params.mode);
         spec.copy_granted = params.copy_granted;
         if let Some(gid) = params.gid {
             if !cred.is_root() && cred.gid != gid && !cred.groups.contains(&gid) {
@@ -44,13 +44,13 @@ impl Server {
                 m3ipc_sys::pause_point("daemon.vm_recorded");
                 self.grace_ms.insert(id, params.grace_ms);
                 tracing::info!(vm = id, uid = cred.uid, "VM begun");
-                self.vm_info(token, &Cred::new(0, 0, 0), id);
+                self.vm_info(token, &Credentials::new(0, 0, 0), id);
             }
             Err(error) => self.refuse(token, error.code(), error),
         }
     }
 
-    pub(super) fn vm_end(&mut self, token: u64, cred: &Cred, vm: i32) {
+    pub(super) fn vm_end(&mut self, token: u64, cred: &Credentials, vm: i32) {
         match self.node.begin_end(vm, cred) {
             Ok(ending) => {
                 self.record();
@@ -64,21 +64,21 @@ impl Server {
         }
     }
 
-    pub(super) fn vm_info(&mut self, token: u64, cred: &Cred, vm: i32) {
+    pub(super) fn vm_info(&mut self, token: u64, cred: &Credentials, vm: i32) {
         match self.node.vm_info(vm, cred) {
             Ok(info) => self.reply(token, Reply::Vm(self.shown_vm(&info)), Vec::new()),
             Err(error) => self.refuse(token, error.code(), error),
         }
     }
 
-    pub(super) fn vm_find(&mut self, token: u64, cred: &Cred, name: &str) {
+    pub(super) fn vm_find(&mut self, token: u64, cred: &Credentials, name: &str) {
         match self.node.vm_by_name(name) {
             Ok(vm) => self.vm_info(token, cred, vm),
             Err(error) => self.refuse(token, error.code(), error),
         }
     }
 
-    pub(super) fn vm_list(&mut self, token: u64, cred: &Cred) {
+    pub(super) fn vm_list(&mut self, token: u64, cred: &Credentials) {
         // Without the names of domains: a thousand VMs fit into one packet.
         let shown = |info: &Info| VmInfo { domains: BTreeMap::new(), ..self.shown_vm(info) };
         let list = self.node.list(cred).iter().map(shown).collect();

@@ -2,14 +2,14 @@
 
 use crate::server::Server;
 use m3ipc_abi::{Address, Code};
-use m3ipc_model::tables::{Cred, Place, Wait};
-use m3ipc_wire::{Await, Reply};
+use m3ipc_model::tables::{Credentials, MemberId, Wait};
+use m3ipc_wire::{AwaitedEvent, Reply};
 
 /// Tickets that one connection may have open.
 const TICKETS_MAX: usize = 1024;
 
 impl Server {
-    pub(super) fn wait_for(&mut self, token: u64, cred: &Cred, what: &Await) {
+    pub(super) fn wait_for(&mut self, token: u64, cred: &Credentials, what: &AwaitedEvent) {
         let Some(connection) = self.connections.get(&token) else { return };
         if connection.tickets.len() >= TICKETS_MAX {
             return self.refuse(token, Code::NoMem, "too many waits are open on this connection");
@@ -17,30 +17,30 @@ impl Server {
         let own = connection.place;
         let ticket = self.new_token();
         let wait = match what {
-            Await::OwnBind => Ok(self.node.wait_bind(cred.pid, ticket)),
-            Await::Bind(address) => match self.own_place(token) {
+            AwaitedEvent::OwnBind => Ok(self.node.wait_bind(cred.pid, ticket)),
+            AwaitedEvent::Bind(address) => match self.own_place(token) {
                 Some(place) => self
                     .node
                     .wait_bind_ep(
                         own.map(|own| own.address),
-                        Place::new(place.vm, Address(*address)),
+                        MemberId::new(place.vm, Address(*address)),
                         ticket,
                     )
                     .map_err(|error| (error.code(), error.to_string())),
                 None => return,
             },
-            Await::Unbind(address) => match self.own_place(token) {
+            AwaitedEvent::Unbind(address) => match self.own_place(token) {
                 Some(place) => self
                     .node
                     .wait_unbind(
                         own.map(|own| own.address),
-                        Place::new(place.vm, Address(*address)),
+                        MemberId::new(place.vm, Address(*address)),
                         ticket,
                     )
                     .map_err(|error| (error.code(), error.to_string())),
                 None => return,
             },
-            Await::Name(name) => match self.own_place(token) {
+            AwaitedEvent::Name(name) => match self.own_place(token) {
                 Some(place) => self
                     .node
                     .wait_name(place.vm, name, ticket)
@@ -68,20 +68,22 @@ impl Server {
     }
 
     /// Whether an endpoint that somebody waited for can be talked to.
-    fn is_visible(&self, own: Option<Place>, what: &Await, address: Address) -> bool {
-        let (Some(own), Await::Bind(_) | Await::Name(_)) = (own, what) else { return true };
-        self.pages_to_come(Place::new(own.vm, address)).is_none()
+    fn is_visible(&self, own: Option<MemberId>, what: &AwaitedEvent, address: Address) -> bool {
+        let (Some(own), AwaitedEvent::Bind(_) | AwaitedEvent::Name(_)) = (own, what) else {
+            return true;
+        };
+        self.pages_to_come(MemberId::new(own.vm, address)).is_none()
     }
 
-    fn pages_to_come(&self, place: Place) -> Option<u64> {
+    fn pages_to_come(&self, place: MemberId) -> Option<u64> {
         let token = *self.present.get(&place)?;
         let pages = self.connections.get(&token)?.pages.as_ref()?;
         (!pages.sealed).then_some(token)
     }
 
-    fn tell_when_mapped(&mut self, own: Option<Place>, address: Address, ticket: u64) {
+    fn tell_when_mapped(&mut self, own: Option<MemberId>, address: Address, ticket: u64) {
         let Some(own) = own else { return };
-        if let Some(other) = self.pages_to_come(Place::new(own.vm, address))
+        if let Some(other) = self.pages_to_come(MemberId::new(own.vm, address))
             && let Some(pages) =
                 self.connections.get_mut(&other).and_then(|connection| connection.pages.as_mut())
         {
@@ -124,7 +126,7 @@ impl Server {
         }
     }
 
-    pub(super) fn get_endpoint(&mut self, token: u64, cred: &Cred, pid: i32) {
+    pub(super) fn get_endpoint(&mut self, token: u64, cred: &Credentials, pid: i32) {
         let pid = if pid == 0 { cred.pid } else { pid };
         let vm = self
             .connections

@@ -1,12 +1,12 @@
 use super::*;
-use m3ipc_link::{DESK_BYTES, DESK_PULSE};
-use m3ipc_sys::{Poll, Pulse};
+use m3ipc_link::{CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET};
+use m3ipc_sys::{LivenessLock, Poll};
 use std::os::fd::OwnedFd;
 use std::sync::mpsc;
 
-fn desk() -> (OwnedFd, Arc<DeskView>) {
-    let memory = m3ipc_sys::create_memory("m3-test", DESK_BYTES as u64).unwrap();
-    let view = Arc::new(DeskView::map(&memory).unwrap());
+fn desk() -> (OwnedFd, Arc<ControlPageView>) {
+    let memory = m3ipc_sys::create_memory("m3-test", CONTROL_PAGE_BYTES as u64).unwrap();
+    let view = Arc::new(ControlPageView::map(&memory).unwrap());
     (memory, view)
 }
 
@@ -27,12 +27,12 @@ fn the_end_of_a_thread_is_told_and_that_of_the_others_not() {
     let mut ward = Ward::new().unwrap();
     let (memory, view) = desk();
     let (living, living_view) = desk();
-    let held = Pulse::take(&living, DESK_BYTES, DESK_PULSE).unwrap();
+    let held = LivenessLock::take(&living, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).unwrap();
     ward.watch(6, m3ipc_sys::process_id(), None, &living_view);
     let (end, ended) = mpsc::channel::<()>();
     let (tell, told_tid) = mpsc::channel();
     let thread = std::thread::spawn(move || {
-        let pulse = Pulse::take(&memory, DESK_BYTES, DESK_PULSE).unwrap();
+        let pulse = LivenessLock::take(&memory, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).unwrap();
         tell.send(m3ipc_sys::thread_id()).unwrap();
         let _ = ended.recv();
         pulse
@@ -51,7 +51,9 @@ fn the_end_of_a_thread_is_told_and_that_of_the_others_not() {
 fn a_thread_that_ends_is_no_end_of_its_process() {
     let mut ward = Ward::new().unwrap();
     let (memory, view) = desk();
-    let thread = std::thread::spawn(move || Pulse::take(&memory, DESK_BYTES, DESK_PULSE).unwrap());
+    let thread = std::thread::spawn(move || {
+        LivenessLock::take(&memory, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).unwrap()
+    });
     let pulse = thread.join().unwrap();
     ward.watch(7, m3ipc_sys::process_id(), None, &view);
     assert!(told(&mut ward, SHORT).is_empty());
@@ -65,11 +67,11 @@ fn a_killed_process_is_told_of() {
     let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = i32::try_from(child.id()).unwrap();
     let (_memory, view) = desk();
-    view.pulse().store(child.id(), Ordering::Release);
+    view.liveness_lock().store(child.id(), Ordering::Release);
     ward.watch(7, pid, None, &view);
     child.kill().unwrap();
-    view.pulse().store(PULSE_WATCHED | PULSE_STOPPED, Ordering::Release);
-    m3ipc_sys::wake(view.pulse());
+    view.liveness_lock().store(LIVENESS_WAITERS | LIVENESS_OWNER_DIED, Ordering::Release);
+    m3ipc_sys::wake(view.liveness_lock());
     let told = told(&mut ward, LONG);
     child.wait().unwrap();
     assert_eq!(told, [7]);
@@ -79,20 +81,20 @@ fn a_killed_process_is_told_of() {
 fn who_writes_its_word_is_watched_no_more_and_nobody_else_suffers() {
     let mut ward = Ward::new().unwrap();
     let (_liar, liar) = desk();
-    liar.pulse().store(1, Ordering::Release);
+    liar.liveness_lock().store(1, Ordering::Release);
     ward.watch(1, m3ipc_sys::process_id(), None, &liar);
-    for word in [PULSE_STOPPED, 0, u32::MAX, PULSE_HOLDER] {
-        liar.pulse().store(word, Ordering::Release);
-        m3ipc_sys::wake(liar.pulse());
+    for word in [LIVENESS_OWNER_DIED, 0, u32::MAX, LIVENESS_OWNER_MASK] {
+        liar.liveness_lock().store(word, Ordering::Release);
+        m3ipc_sys::wake(liar.liveness_lock());
     }
     assert!(told(&mut ward, SHORT).is_empty());
     let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let (_memory, view) = desk();
-    view.pulse().store(child.id(), Ordering::Release);
+    view.liveness_lock().store(child.id(), Ordering::Release);
     ward.watch(2, i32::try_from(child.id()).unwrap(), None, &view);
     child.kill().unwrap();
-    view.pulse().store(PULSE_WATCHED | PULSE_STOPPED, Ordering::Release);
-    m3ipc_sys::wake(view.pulse());
+    view.liveness_lock().store(LIVENESS_WAITERS | LIVENESS_OWNER_DIED, Ordering::Release);
+    m3ipc_sys::wake(view.liveness_lock());
     let told = told(&mut ward, LONG);
     child.wait().unwrap();
     assert_eq!(told, [2]);
@@ -103,7 +105,7 @@ fn more_than_one_sleep_can_watch() {
     let mut ward = Ward::new().unwrap();
     let desks: Vec<_> = (0..BEDS_PER_ROOM as u64 + 3).map(|token| (token, desk())).collect();
     for (token, (_, view)) in &desks {
-        view.pulse().store(1, Ordering::Release);
+        view.liveness_lock().store(1, Ordering::Release);
         ward.watch(*token, m3ipc_sys::process_id(), None, view);
     }
     assert_eq!(ward.rooms.len(), 2);

@@ -2,7 +2,7 @@ use super::*;
 
 fn pair() -> (Link, Link) {
     let memory = m3ipc_sys::create_memory("m3-test", LINK_BYTES as u64).unwrap();
-    (Link::map(&memory, Side::Zero).unwrap(), Link::map(&memory, Side::One).unwrap())
+    (Link::map(&memory, LinkSide::Zero).unwrap(), Link::map(&memory, LinkSide::One).unwrap())
 }
 
 const PAYLOAD_A: [u8; 40] = [7; 40];
@@ -11,62 +11,68 @@ const PAYLOAD_A: [u8; 40] = [7; 40];
 fn a_request_and_its_answer_cross_with_their_long_payloads() {
     let (mut client, mut server) = pair();
     let long: Vec<u8> = (0..=250).cycle().take(LONG_MAX_BYTES).collect();
-    let request = client.post(Kind::Request, 1, 5, &PAYLOAD_A, &long);
+    let request = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &long);
     let mut room = vec![0; LONG_MAX_BYTES];
-    let arrival = server.look().unwrap().unwrap();
+    let arrival = server.peek().unwrap().unwrap();
     let got = server.take(arrival, &mut room).unwrap().unwrap();
     assert_eq!((got.m_type, got.payload, got.long_bytes), (5, PAYLOAD_A, LONG_MAX_BYTES));
     assert_eq!(room, long);
     assert!(client.is_taken(request).unwrap());
-    assert_eq!(server.answer(Kind::Reply, 6, &PAYLOAD_A, b"yes"), Ok(Answer::Posted));
-    let arrival = client.look_for_answer(request).unwrap().unwrap();
+    assert_eq!(server.answer(MessageKind::Reply, 6, &PAYLOAD_A, b"yes"), Ok(AnswerOutcome::Posted));
+    let arrival = client.peek_answer(request).unwrap().unwrap();
     assert_eq!(client.take(arrival, &mut room).unwrap().unwrap().long_bytes, 3);
-    assert_eq!(server.answer(Kind::Reply, 6, &PAYLOAD_A, b""), Ok(Answer::NotAwaited));
+    assert_eq!(
+        server.answer(MessageKind::Reply, 6, &PAYLOAD_A, b""),
+        Ok(AnswerOutcome::NotAwaited)
+    );
 }
 
 #[test]
 fn whoever_gave_up_gets_no_answer() {
     let (mut client, mut server) = pair();
-    let request = client.post(Kind::Request, 1, 5, &PAYLOAD_A, &[]);
-    let arrival = server.look().unwrap().unwrap();
+    let request = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &[]);
+    let arrival = server.peek().unwrap().unwrap();
     server.take(arrival, &mut []).unwrap().unwrap();
-    client.give_up(request);
-    assert_eq!(server.answer(Kind::Reply, 6, &PAYLOAD_A, &[]), Ok(Answer::NotAwaited));
-    assert_eq!(client.look_for_answer(request), Ok(None));
+    client.abandon(request);
+    assert_eq!(
+        server.answer(MessageKind::Reply, 6, &PAYLOAD_A, &[]),
+        Ok(AnswerOutcome::NotAwaited)
+    );
+    assert_eq!(client.peek_answer(request), Ok(None));
     assert!(server.is_free().unwrap());
 }
 
 #[test]
 fn an_answer_to_an_old_request_is_not_one_to_the_next() {
     let (mut client, mut server) = pair();
-    let first = client.post(Kind::Request, 1, 5, &PAYLOAD_A, &[]);
-    let arrival = server.look().unwrap().unwrap();
+    let first = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &[]);
+    let arrival = server.peek().unwrap().unwrap();
     server.take(arrival, &mut []).unwrap().unwrap();
     // The server posts its answer and stops before it looks again.
-    server.post(Kind::Reply, first.sequence, 6, &PAYLOAD_A, &[]);
-    client.give_up(first);
-    let second = client.post(Kind::Request, 2, 5, &PAYLOAD_A, &[]);
-    assert_eq!(client.look_for_answer(second), Ok(None));
+    server.post(MessageKind::Reply, first.sequence, 6, &PAYLOAD_A, &[]);
+    client.abandon(first);
+    let second = client.post(MessageKind::Request, 2, 5, &PAYLOAD_A, &[]);
+    assert_eq!(client.peek_answer(second), Ok(None));
 }
 
 #[test]
 fn scribbles_break_the_link_and_nothing_else() {
     let (mut client, server) = pair();
-    let posted = client.post(Kind::Send, 1, 5, &PAYLOAD_A, &[]);
+    let posted = client.post(MessageKind::Send, 1, 5, &PAYLOAD_A, &[]);
     server.peer_word().store(u64::MAX, Ordering::Relaxed);
-    assert_eq!(client.is_taken(posted), Err(Broken));
-    assert_eq!(client.withdraw(posted), Err(Broken));
-    assert_eq!(client.is_free(), Err(Broken));
-    assert_eq!(server.look(), Err(Broken));
+    assert_eq!(client.is_taken(posted), Err(RuleBroken));
+    assert_eq!(client.withdraw(posted), Err(RuleBroken));
+    assert_eq!(client.is_free(), Err(RuleBroken));
+    assert_eq!(server.peek(), Err(RuleBroken));
 }
 
 #[test]
 fn a_length_beyond_the_link_is_refused_after_the_take() {
     let (mut client, mut server) = pair();
-    client.post(Kind::Send, 1, 5, &PAYLOAD_A, &[]);
+    client.post(MessageKind::Send, 1, 5, &PAYLOAD_A, &[]);
     client.page.word32(LONG_BYTES).store(u32::MAX, Ordering::Relaxed);
-    let arrival = server.look().unwrap().unwrap();
-    assert_eq!(server.take(arrival, &mut [0; 64]).unwrap_err(), Broken);
+    let arrival = server.peek().unwrap().unwrap();
+    assert_eq!(server.take(arrival, &mut [0; 64]).unwrap_err(), RuleBroken);
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn ring(slots: u32) -> (TraceRing, TraceView, std::os::fd::OwnedFd) {
 
 fn took(sequence: u64) -> TraceRecord {
     TraceRecord {
-        what: TraceWhat::Message(Kind::Request),
+        what: TraceWhat::Message(MessageKind::Request),
         sequence,
         answers: 0,
         peer: Address(-7),

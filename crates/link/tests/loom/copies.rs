@@ -1,4 +1,4 @@
-//! Models of the berth: a party that lies still, and a requester that copies.
+//! Models of the copy_gate: a party that lies still, and a requester that copies.
 //!
 //! The party's memory is one relaxed word: what the requester writes there
 //! must lie between what the party wrote before it lay down and what it writes
@@ -7,7 +7,7 @@
 use crate::memory::{Bed, Memory};
 use crate::weak::{Twist, note_end, twisted};
 use loom::thread;
-use m3ipc_link::berth::{self, Leave};
+use m3ipc_link::copy_gate::{self, Leave};
 use m3ipc_link::{Page, Word32, Word64};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,17 +27,17 @@ fn page(bed: &Arc<Bed>) -> Memory {
 fn get_up(page: &Memory, bed: &Bed) {
     let word = page.word32(BERTH);
     if twisted(Twist::GetUpBlindly) {
-        return berth::leave_by_force(word);
+        return copy_gate::revoke(word);
     }
-    while berth::leave(word) == Leave::Wait {
-        bed.sleep(&[(word, berth::AWAITED)]);
+    while copy_gate::leave(word) == Leave::Wait {
+        bed.sleep(&[(word, copy_gate::AWAITED)]);
     }
 }
 
 /// Copies once, as `Endpoint::copy_directly`; `true` where it could.
 fn copy(page: &Memory) -> bool {
     let word = page.word32(BERTH);
-    if !twisted(Twist::CopyUnasked) && berth::begin(word).is_err() {
+    if !twisted(Twist::CopyUnasked) && copy_gate::begin_copy(word).is_err() {
         return false;
     }
     let found = page.word64(DATA).load(Ordering::Relaxed);
@@ -46,7 +46,7 @@ fn copy(page: &Memory) -> bool {
         "the party had not lain down yet, or was up: {found}"
     );
     page.word64(DATA).store(COPIED, Ordering::Relaxed);
-    if berth::end(word) && !twisted(Twist::EndInSilence) {
+    if copy_gate::end_copy(word) && !twisted(Twist::EndInSilence) {
         page.wake(word);
     }
     true
@@ -68,7 +68,7 @@ fn copies(times: u32) {
     let requester = page.clone();
     let copying = thread::spawn(move || (0..times).map(|_| copy(&requester)).collect::<Vec<_>>());
     page.word64(DATA).store(BEFORE, Ordering::Relaxed);
-    berth::park(page.word32(BERTH));
+    copy_gate::park(page.word32(BERTH));
     get_up(&page, &bed);
     let found = page.word64(DATA).load(Ordering::Relaxed);
     page.word64(DATA).store(AFTER, Ordering::Relaxed);

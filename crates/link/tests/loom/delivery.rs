@@ -3,7 +3,7 @@
 use crate::party::{Detail, Party, contents, pair, value_of};
 use crate::weak::{Twist, note_end, twisted};
 use loom::thread;
-use m3ipc_link::{Incoming, Kind, Link, Side};
+use m3ipc_link::{Link, LinkSide, MessageKind, TakenMessage};
 
 const CONTENTS: Detail = Detail { contents: true, stamps: false, notes: false };
 
@@ -21,7 +21,7 @@ fn deliver_each(values: &'static [u8]) {
     let (mut sender, mut receiver) = pair(CONTENTS);
     let sending = thread::spawn(move || {
         for value in values {
-            let posted = sender.post(Kind::Send, 0, *value);
+            let posted = sender.post(MessageKind::Send, 0, *value);
             sender.wait(|party| {
                 party.link.is_taken(posted).expect("no rule is broken").then_some(())
             });
@@ -40,14 +40,14 @@ pub fn withdraw() {
     let (mut sender, mut receiver) = pair(CONTENTS);
     let sending = thread::spawn(move || {
         let (m_type, payload) = contents(1);
-        let first = sender.link.post(Kind::Send, 0, m_type, &payload, &[]);
+        let first = sender.link.post(MessageKind::Send, 0, m_type, &payload, &[]);
         let first_back = sender.link.withdraw(first).expect("no rule is broken");
         assert_eq!(sender.link.is_free(), Ok(true));
         if twisted(Twist::SameNumber) {
-            sender.link = Link::over(sender.page.clone(), Side::Zero);
+            sender.link = Link::over(sender.page.clone(), LinkSide::Zero);
         }
         let (m_type, payload) = contents(2);
-        let second = sender.link.post(Kind::Send, 0, m_type, &payload, &[]);
+        let second = sender.link.post(MessageKind::Send, 0, m_type, &payload, &[]);
         (first_back, sender.link.withdraw(second).expect("no rule is broken"))
     });
     let mut got = [0, 0, 0];
@@ -62,8 +62,8 @@ pub fn withdraw() {
     assert_eq!(got[2], u32::from(!second_back), "the second was taken or went back");
 }
 
-fn look_and_take(receiver: &mut Party) -> Option<Incoming> {
-    let arrival = receiver.link.look().expect("no rule is broken")?;
+fn look_and_take(receiver: &mut Party) -> Option<TakenMessage> {
+    let arrival = receiver.link.peek().expect("no rule is broken")?;
     receiver.link.take(arrival, &mut []).expect("no rule is broken")
 }
 
@@ -88,36 +88,36 @@ pub fn notify() {
 /// Both post to each other at once: the younger message goes back, its party
 /// receives, and the elder one is taken.
 pub fn cross() {
-    cross_with([5, 7], Side::One);
+    cross_with([5, 7], LinkSide::One);
 }
 
 /// The same, where the party that made the link has the younger message.
 pub fn cross_back() {
-    cross_with([7, 5], Side::Zero);
+    cross_with([7, 5], LinkSide::Zero);
 }
 
 /// The same at the same instant: the party that made the link is the elder.
 pub fn cross_at_once() {
-    cross_with([6, 6], Side::One);
+    cross_with([6, 6], LinkSide::One);
 }
 
-fn cross_with(stamps: [u64; 2], younger: Side) {
+fn cross_with(stamps: [u64; 2], younger: LinkSide) {
     let (mut zero, mut one) = pair(Detail { stamps: true, ..Detail::default() });
     let sending = thread::spawn(move || send_or_yield(&mut zero, stamps[0]));
     let one_yielded = send_or_yield(&mut one, stamps[1]);
     let zero_yielded = sending.join().expect("the other party ends");
-    let expected = if younger == Side::Zero { (true, false) } else { (false, true) };
+    let expected = if younger == LinkSide::Zero { (true, false) } else { (false, true) };
     assert_eq!((zero_yielded, one_yielded), expected, "exactly the younger goes back");
 }
 
 /// Sends as `Endpoint::send` does once it has posted; then receives where it had to give way.
 fn send_or_yield(party: &mut Party, stamp: u64) -> bool {
-    let posted = party.post(Kind::Send, stamp, 1);
+    let posted = party.post(MessageKind::Send, stamp, 1);
     let yields = party.wait(|party| {
         if party.link.is_taken(posted).expect("no rule is broken") {
             return Some(false);
         }
-        let arrival = party.link.look().expect("no rule is broken")?;
+        let arrival = party.link.peek().expect("no rule is broken")?;
         let is_younger = party.link.is_younger_than(arrival.stamp);
         if twisted(Twist::NobodyYields) {
             return None;

@@ -5,30 +5,32 @@ use crate::party::{Detail, Party, link_page, pair_watching, status_page};
 use crate::weak::{Twist, twisted};
 use loom::thread;
 use m3ipc_abi::ANY;
-use m3ipc_link::{Hints, Kind, Link, Mode, PeerStatus, Side, Status, Word32};
+use m3ipc_link::{
+    Link, LinkSide, MessageKind, OwnStatus, PeerStatus, ReadyBitmap, WaitMode, Word32,
+};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-const HINTS_BYTES: usize = 128;
+const READY_BITMAP_BYTES: usize = 128;
 const LEAF: usize = 64;
 
 fn hints_page() -> Memory {
-    Memory::new(HINTS_BYTES, &[0, LEAF], &[], &[])
+    Memory::new(READY_BITMAP_BYTES, &[0, LEAF], &[], &[])
 }
 
 /// One who sends to the receiver; its link has this index there.
 struct Sender {
     index: u32,
     link: Link<Memory>,
-    hints: Hints<Memory>,
+    hints: ReadyBitmap<Memory>,
     receiver: PeerStatus<Memory>,
 }
 
 /// The receiver and its links.
 struct Receiver {
     links: Vec<Link<Memory>>,
-    hints: Hints<Memory>,
-    status: Status<Memory>,
+    hints: ReadyBitmap<Memory>,
+    status: OwnStatus<Memory>,
     bed: Arc<Bed>,
 }
 
@@ -39,16 +41,19 @@ fn office(senders: u32) -> (Vec<Sender>, Receiver) {
     let mut links = Vec::new();
     let senders = (0..senders).map(|index| {
         let page = link_page([&no_bed, &bed], Detail::default());
-        links.push(Link::over(page.clone(), Side::One));
+        links.push(Link::over(page.clone(), LinkSide::One));
         Sender {
             index,
-            link: Link::over(page, Side::Zero),
-            hints: Hints::over(hints.clone()),
+            link: Link::over(page, LinkSide::Zero),
+            hints: ReadyBitmap::over(hints.clone()),
             receiver: PeerStatus::over(status.clone()),
         }
     });
     let senders = senders.collect();
-    (senders, Receiver { links, hints: Hints::over(hints), status: Status::over(status), bed })
+    (
+        senders,
+        Receiver { links, hints: ReadyBitmap::over(hints), status: OwnStatus::over(status), bed },
+    )
 }
 
 impl Sender {
@@ -57,12 +62,12 @@ impl Sender {
         if twisted(Twist::HintBeforePost) {
             self.hints.set(self.index);
         }
-        self.link.post(Kind::Send, 0, 0, &[0; 40], &[]);
+        self.link.post(MessageKind::Send, 0, 0, &[0; 40], &[]);
         if !twisted(Twist::HintBeforePost) {
             self.hints.set(self.index);
         }
-        if self.receiver.mode() == Mode::OnLinks(ANY) {
-            self.link.knock();
+        if self.receiver.mode() == WaitMode::OnLinks(ANY) {
+            self.link.wake_peer();
         }
     }
 }
@@ -75,7 +80,7 @@ impl Receiver {
             let links = &mut self.links;
             self.hints.drain(|index| {
                 let link = &mut links[index as usize];
-                if let Some(arrival) = link.look().expect("no rule is broken")
+                if let Some(arrival) = link.peek().expect("no rule is broken")
                     && link.take(arrival, &mut []).expect("no rule is broken").is_some()
                 {
                     taken += 1;
@@ -89,14 +94,15 @@ impl Receiver {
     fn receive(&mut self, mut wanted: u32) {
         while wanted > 0 {
             let knocks: Vec<u32> =
-                self.links.iter().map(|link| link.own_knock().load(Ordering::SeqCst)).collect();
-            self.status.set_mode(Mode::OnLinks(ANY));
+                self.links.iter().map(|link| link.own_wake_word().load(Ordering::SeqCst)).collect();
+            self.status.set_mode(WaitMode::OnLinks(ANY));
             let taken = self.collect();
             if taken == 0 {
-                let words = self.links.iter().map(Link::own_knock).zip(knocks).collect::<Vec<_>>();
+                let words =
+                    self.links.iter().map(Link::own_wake_word).zip(knocks).collect::<Vec<_>>();
                 self.bed.sleep(&words);
             }
-            self.status.set_mode(Mode::Awake);
+            self.status.set_mode(WaitMode::Awake);
             wanted -= taken;
         }
     }
@@ -137,11 +143,11 @@ const LATER: u32 = 1;
 pub fn watch() {
     let (mut sender, mut receiver) = pair_watching(Detail::default(), 1);
     let hints = hints_page();
-    let (raised, drained) = (Hints::over(hints.clone()), Hints::over(hints));
-    receiver.status.set_watch(0, FORMER);
+    let (raised, drained) = (ReadyBitmap::over(hints.clone()), ReadyBitmap::over(hints));
+    receiver.status.set_hot(0, FORMER);
     let sending = thread::spawn(move || {
-        sender.link.post(Kind::Send, 0, 0, &[0; 40], &[]);
-        if !sender.peer_status.watches(FORMER) {
+        sender.link.post(MessageKind::Send, 0, 0, &[0; 40], &[]);
+        if !sender.peer_status.is_hot(FORMER) {
             raised.set(FORMER);
         }
         sender.alert();
@@ -150,7 +156,7 @@ pub fn watch() {
     if twisted(Twist::LookBeforeWatch) {
         early = receiver.take_any();
     }
-    receiver.status.set_watch(0, LATER);
+    receiver.status.set_hot(0, LATER);
     if !twisted(Twist::LookBeforeWatch) && !twisted(Twist::NoLookAtFormer) {
         early = receiver.take_any();
     }

@@ -4,8 +4,8 @@ use crate::memory::{Bed, Memory};
 use crate::weak::{Twist, twisted};
 use m3ipc_abi::{ANY, Address, PAYLOAD_BYTES};
 use m3ipc_link::{
-    Arrival, Desk, DeskView, FLAG_WOKEN, Incoming, Kind, Link, Mode, PeerStatus, Side, State,
-    Status, Word32,
+    Arrival, ControlPage, ControlPageView, FLAG_WOKEN, Link, LinkSide, MessageKind, OwnStatus,
+    PeerStatus, SlotState, TakenMessage, WaitMode, Word32,
 };
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,7 +22,7 @@ const LINE_BYTES: usize = 0x40;
 const LINK_BYTES: usize = 0x180;
 const STATUS_BYTES: usize = 64;
 const WATCH: usize = 12;
-const DESK_BYTES: usize = 256;
+const CONTROL_PAGE_BYTES: usize = 256;
 const FLAGS: usize = 4;
 
 /// Which words of a link are the model's, besides states and knocks.
@@ -71,10 +71,10 @@ pub struct Party {
     pub peer: Address,
     pub page: Memory,
     pub link: Link<Memory>,
-    pub status: Status<Memory>,
+    pub status: OwnStatus<Memory>,
     pub peer_status: PeerStatus<Memory>,
     pub bed: Arc<Bed>,
-    pub desk: Option<Desk<Memory>>,
+    pub desk: Option<ControlPage<Memory>>,
     pub news_seen: u32,
 }
 
@@ -93,13 +93,13 @@ pub fn pair_watching(detail: Detail, watched: usize) -> (Party, Party) {
         peer: Address(10 + i32::from(side == 0)),
         page: page.clone(),
         link: Link::over(page.clone(), link_side),
-        status: Status::over(statuses[side].clone()),
+        status: OwnStatus::over(statuses[side].clone()),
         peer_status: PeerStatus::over(statuses[1 - side].clone()),
         bed: Arc::clone(&beds[side]),
         desk: None,
         news_seen: 0,
     };
-    (party(0, Side::Zero), party(1, Side::One))
+    (party(0, LinkSide::Zero), party(1, LinkSide::One))
 }
 
 /// What a message says: its type and the start of its payload are this number.
@@ -110,7 +110,7 @@ pub fn contents(value: u8) -> (i32, [u8; PAYLOAD_BYTES]) {
 }
 
 /// The number that a message says; all its parts must say the same.
-pub fn value_of(incoming: &Incoming) -> u8 {
+pub fn value_of(incoming: &TakenMessage) -> u8 {
     let value = u8::try_from(incoming.m_type).expect("a type that was sent");
     assert_eq!(incoming.payload, contents(value).1, "the message is torn");
     value
@@ -118,14 +118,14 @@ pub fn value_of(incoming: &Incoming) -> u8 {
 
 impl Party {
     /// Gives it a desk; returns the daemon's side.
-    pub fn give_desk(&mut self) -> DeskView<Memory> {
-        let page = Memory::new(DESK_BYTES, &[], &[FLAGS], &[(0, &self.bed)]);
-        self.desk = Some(Desk::over(page.clone()));
-        DeskView::over(page)
+    pub fn give_desk(&mut self) -> ControlPageView<Memory> {
+        let page = Memory::new(CONTROL_PAGE_BYTES, &[], &[FLAGS], &[(0, &self.bed)]);
+        self.desk = Some(ControlPage::over(page.clone()));
+        ControlPageView::over(page)
     }
 
     /// Posts a message and wakes the peer, as `Endpoint::post`.
-    pub fn post(&mut self, kind: Kind, stamp: u64, value: u8) -> State {
+    pub fn post(&mut self, kind: MessageKind, stamp: u64, value: u8) -> SlotState {
         assert_eq!(self.link.is_free(), Ok(true), "the cell is not free");
         let (m_type, payload) = contents(value);
         if twisted(Twist::ModeBeforePost) {
@@ -144,27 +144,27 @@ impl Party {
         self.alert_mode(self.peer_status.mode());
     }
 
-    fn alert_mode(&self, mode: Mode) {
-        if let Mode::OnLinks(source) = mode
+    fn alert_mode(&self, mode: WaitMode) {
+        if let WaitMode::OnLinks(source) = mode
             && (source == ANY || source == self.address)
         {
-            self.link.knock();
+            self.link.wake_peer();
         }
     }
 
     /// Wakes a peer that waits for its cell here; not one that waits for anybody.
     fn alert_exactly(&self) {
-        if self.peer_status.mode() == Mode::OnLinks(self.address) {
-            self.link.knock();
+        if self.peer_status.mode() == WaitMode::OnLinks(self.address) {
+            self.link.wake_peer();
         }
     }
 
     /// Copies and takes a message, as `Endpoint::take`.
-    pub fn take(&mut self, arrival: Arrival) -> Option<Incoming> {
+    pub fn take(&mut self, arrival: Arrival) -> Option<TakenMessage> {
         let incoming = self.link.take(arrival, &mut []).expect("no peer breaks the rules")?;
         match incoming.kind {
-            Kind::Send if !twisted(Twist::TakeInSilence) => self.alert(),
-            Kind::Reply | Kind::Relay if !twisted(Twist::AnswerTakenInSilence) => {
+            MessageKind::Send if !twisted(Twist::TakeInSilence) => self.alert(),
+            MessageKind::Reply | MessageKind::Relay if !twisted(Twist::AnswerTakenInSilence) => {
                 self.alert_exactly()
             }
             _ => {}
@@ -173,17 +173,17 @@ impl Party {
     }
 
     /// Takes what lies there, if anything.
-    pub fn take_any(&mut self) -> Option<Incoming> {
-        let arrival = self.link.look().expect("no peer breaks the rules")?;
+    pub fn take_any(&mut self) -> Option<TakenMessage> {
+        let arrival = self.link.peek().expect("no peer breaks the rules")?;
         self.take(arrival)
     }
 
     /// Takes the answer to a request, if it is there, as `Endpoint::take_answer`.
-    pub fn take_answer(&mut self, request: State) -> Option<Incoming> {
+    pub fn take_answer(&mut self, request: SlotState) -> Option<TakenMessage> {
         let found = if twisted(Twist::AnyAnswer) {
-            self.link.look()
+            self.link.peek()
         } else {
-            self.link.look_for_answer(request)
+            self.link.peek_answer(request)
         };
         let arrival = found.expect("no peer breaks the rules")?;
         self.take(arrival)
@@ -192,7 +192,7 @@ impl Party {
     /// Whether the daemon has told something since, as `Endpoint::hear`.
     pub fn hears(&mut self) -> bool {
         let Some(desk) = &self.desk else { return false };
-        let news = desk.news().load(Ordering::Acquire);
+        let news = desk.event_word().load(Ordering::Acquire);
         std::mem::replace(&mut self.news_seen, news) != news
     }
 
@@ -200,18 +200,18 @@ impl Party {
     pub fn is_woken(&self) -> bool {
         self.desk
             .as_ref()
-            .is_some_and(|desk| desk.flags() & FLAG_WOKEN != 0 && desk.lower(FLAG_WOKEN))
+            .is_some_and(|desk| desk.flags() & FLAG_WOKEN != 0 && desk.take_flag(FLAG_WOKEN))
     }
 
     /// Waits for the peer until `look` finds something, as `Endpoint::wait` where it sleeps at once.
     pub fn wait<T>(&mut self, look: impl FnMut(&mut Self) -> Option<T>) -> T {
-        let mode = Mode::OnLinks(self.peer);
+        let mode = WaitMode::OnLinks(self.peer);
         self.wait_as(mode, look)
     }
 
-    fn wait_as<T>(&mut self, mode: Mode, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
+    fn wait_as<T>(&mut self, mode: WaitMode, mut look: impl FnMut(&mut Self) -> Option<T>) -> T {
         loop {
-            let mut knock = self.link.own_knock().load(Ordering::SeqCst);
+            let mut knock = self.link.own_wake_word().load(Ordering::SeqCst);
             if !twisted(Twist::LookBeforeMode) {
                 self.status.set_mode(mode);
             }
@@ -220,19 +220,20 @@ impl Party {
                 self.status.set_mode(mode);
             }
             if twisted(Twist::LookBeforeKnockIsRead) {
-                knock = self.link.own_knock().load(Ordering::SeqCst);
+                knock = self.link.own_wake_word().load(Ordering::SeqCst);
             }
             if let Some(found) = found {
-                self.status.set_mode(Mode::Awake);
+                self.status.set_mode(WaitMode::Awake);
                 return found;
             }
             match &self.desk {
-                Some(desk) if !twisted(Twist::DeafToNews) => {
-                    self.bed.sleep(&[(desk.news(), self.news_seen), (self.link.own_knock(), knock)])
-                }
-                _ => self.bed.sleep(&[(self.link.own_knock(), knock)]),
+                Some(desk) if !twisted(Twist::DeafToNews) => self.bed.sleep(&[
+                    (desk.event_word(), self.news_seen),
+                    (self.link.own_wake_word(), knock),
+                ]),
+                _ => self.bed.sleep(&[(self.link.own_wake_word(), knock)]),
             }
-            self.status.set_mode(Mode::Awake);
+            self.status.set_mode(WaitMode::Awake);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::party::{Detail, Party, contents, pair, value_of};
 use crate::weak::{Twist, note_end, twisted};
 use loom::thread;
-use m3ipc_link::{Answer, FLAG_WOKEN, Kind, State};
+use m3ipc_link::{AnswerOutcome, FLAG_WOKEN, MessageKind, SlotState};
 
 const CONTENTS: Detail = Detail { contents: true, stamps: true, notes: false };
 const STAMPS: Detail = Detail { contents: false, stamps: true, notes: false };
@@ -36,10 +36,10 @@ pub fn answer() {
     let serving = thread::spawn(move || {
         let incoming = server.wait(Party::take_any);
         assert_eq!(value_of(&incoming), QUESTION);
-        assert_eq!(answer_with(&mut server, ANSWER), Answer::Posted);
+        assert_eq!(answer_with(&mut server, ANSWER), AnswerOutcome::Posted);
         server.alert();
     });
-    let request = client.post(Kind::Request, 9, QUESTION);
+    let request = client.post(MessageKind::Request, 9, QUESTION);
     let incoming = client.wait(|party| party.take_answer(request));
     assert_eq!(value_of(&incoming), ANSWER);
     serving.join().expect("the server ends");
@@ -57,7 +57,7 @@ pub fn give_up() {
         }
         Served::Nothing
     });
-    let request = client.post(Kind::Request, 9, QUESTION);
+    let request = client.post(MessageKind::Request, 9, QUESTION);
     let end = settle(&mut client, request);
     let served = serving.join().expect("the server ends");
     check(end, served);
@@ -67,7 +67,7 @@ pub fn give_up() {
 /// counts as one to the second.
 pub fn ask_again() {
     let (mut client, mut server) = pair(STAMPS);
-    let first = client.post(Kind::Request, 9, QUESTION);
+    let first = client.post(MessageKind::Request, 9, QUESTION);
     server.take_any().expect("the request is there");
     let serving = thread::spawn(move || {
         let first = serve_taken(&mut server);
@@ -80,7 +80,7 @@ pub fn ask_again() {
     let first_end = settle(&mut client, first);
     let mut second_end = None;
     if client.link.is_free() == Ok(true) {
-        let second = client.post(Kind::Request, 9, QUESTION);
+        let second = client.post(MessageKind::Request, 9, QUESTION);
         second_end = Some(match client.take_answer(second) {
             Some(_answer) => End::Answered,
             None => settle(&mut client, second),
@@ -93,26 +93,26 @@ pub fn ask_again() {
 
 fn serve_taken(server: &mut Party) -> Served {
     match answer_with(server, ANSWER) {
-        Answer::Posted => Served::Answered,
-        Answer::NotAwaited => Served::Refused,
+        AnswerOutcome::Posted => Served::Answered,
+        AnswerOutcome::NotAwaited => Served::Refused,
     }
 }
 
-fn answer_with(server: &mut Party, value: u8) -> Answer {
+fn answer_with(server: &mut Party, value: u8) -> AnswerOutcome {
     let (m_type, payload) = contents(value);
     if twisted(Twist::AnswerBlindly) {
         if !server.link.owes_answer() || server.link.is_free() != Ok(true) {
-            return Answer::NotAwaited;
+            return AnswerOutcome::NotAwaited;
         }
         // The models count requests from 1, as links do.
-        server.link.post(Kind::Reply, 1, m_type, &payload, &[]);
-        return Answer::Posted;
+        server.link.post(MessageKind::Reply, 1, m_type, &payload, &[]);
+        return AnswerOutcome::Posted;
     }
-    server.link.answer(Kind::Reply, m_type, &payload, &[]).expect("no rule is broken")
+    server.link.answer(MessageKind::Reply, m_type, &payload, &[]).expect("no rule is broken")
 }
 
 /// Ends a request, as `Endpoint::settle_request`.
-fn settle(client: &mut Party, request: State) -> End {
+fn settle(client: &mut Party, request: SlotState) -> End {
     if client.link.withdraw(request).expect("no rule is broken") {
         return End::NotTaken;
     }
@@ -121,10 +121,10 @@ fn settle(client: &mut Party, request: State) -> End {
     }
     if twisted(Twist::LookBeforeGivingUp) {
         let early = client.take_answer(request);
-        client.link.give_up(request);
+        client.link.abandon(request);
         return if early.is_some() { End::Answered } else { End::Taken };
     }
-    client.link.give_up(request);
+    client.link.abandon(request);
     match client.take_answer(request) {
         Some(_answer) => End::Answered,
         None => End::Taken,
@@ -168,7 +168,7 @@ fn death(last_step: Served, dies: bool) {
     let (mut client, mut server) = pair(STAMPS);
     let daemon = client.give_desk();
     let asking = thread::spawn(move || {
-        let request = client.post(Kind::Request, 9, QUESTION);
+        let request = client.post(MessageKind::Request, 9, QUESTION);
         let answered = client.wait(|party| {
             if let Some(_answer) = party.take_answer(request) {
                 return Some(true);
@@ -192,10 +192,10 @@ fn death(last_step: Served, dies: bool) {
     });
     let served = if dies {
         let served = serving.join().expect("the server ends");
-        daemon.announce();
+        daemon.announce_event();
         served
     } else {
-        daemon.announce();
+        daemon.announce_event();
         serving.join().expect("the server ends")
     };
     check(asking.join().expect("the client ends"), served);
@@ -204,9 +204,9 @@ fn death(last_step: Served, dies: bool) {
 /// A server that has answered waits for the cell, to send: whoever takes the answer wakes it.
 pub fn cell_of_answer() {
     let (mut client, mut server) = pair(STAMPS);
-    let request = client.post(Kind::Request, 9, QUESTION);
+    let request = client.post(MessageKind::Request, 9, QUESTION);
     server.take_any().expect("the request is there");
-    assert_eq!(answer_with(&mut server, ANSWER), Answer::Posted);
+    assert_eq!(answer_with(&mut server, ANSWER), AnswerOutcome::Posted);
     let serving = thread::spawn(move || {
         server.wait(|party| (party.link.is_free() == Ok(true)).then_some(()));
     });
@@ -220,7 +220,7 @@ pub fn wakeup() {
     let daemon = receiver.give_desk();
     let waking = thread::spawn(move || {
         daemon.raise(FLAG_WOKEN);
-        daemon.announce();
+        daemon.announce_event();
     });
     receiver.wait(|party| {
         if twisted(Twist::FlagsBeforeNews) {

@@ -5,8 +5,8 @@
 use super::Inner;
 use crate::error::Fail;
 use m3ipc_abi::Code;
-use m3ipc_area::{Held, Name, Reading};
-use m3ipc_shm::Tract;
+use m3ipc_area::{BlockName, HeldBlock, SharedReading};
+use m3ipc_shm::LeasedRange;
 use std::marker::PhantomData;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub use bytemuck::Pod as Plain;
 /// How the block is had.
 #[derive(Debug)]
 enum Hold {
-    Held(Held),
-    Reading(Reading),
+    Held(HeldBlock),
+    Reading(SharedReading),
 }
 
 /// A block: whoever has it uses its memory in place, at the same address as everybody before.
@@ -32,7 +32,7 @@ enum Hold {
 pub struct Block<T: Plain = u8> {
     area: Arc<Inner>,
     hold: Option<Hold>,
-    tract: Option<Tract>,
+    tract: Option<LeasedRange>,
     /// To whom it was shared.
     readers: Vec<u16>,
     of: PhantomData<T>,
@@ -49,8 +49,8 @@ pub struct Unsent<E: std::error::Error> {
 }
 
 impl Block {
-    pub(crate) fn of_held(area: &Arc<Inner>, held: Held) -> Result<Self, Fail> {
-        match area.ground.take(held.offset(), held.capacity(), true) {
+    pub(crate) fn of_held(area: &Arc<Inner>, held: HeldBlock) -> Result<Self, Fail> {
+        match area.ground.lease(held.offset(), held.capacity(), true) {
             Some(tract) => Ok(Self::new(area, Hold::Held(held), tract)),
             None => {
                 let number = held.number();
@@ -60,8 +60,8 @@ impl Block {
         }
     }
 
-    pub(crate) fn of_reading(area: &Arc<Inner>, reading: Reading) -> Result<Self, Fail> {
-        match area.ground.take(reading.offset(), reading.capacity(), false) {
+    pub(crate) fn of_reading(area: &Arc<Inner>, reading: SharedReading) -> Result<Self, Fail> {
+        match area.ground.lease(reading.offset(), reading.capacity(), false) {
             Some(tract) => Ok(Self::new(area, Hold::Reading(reading), tract)),
             None => {
                 let number = reading.number();
@@ -71,7 +71,7 @@ impl Block {
         }
     }
 
-    fn new(area: &Arc<Inner>, hold: Hold, tract: Tract) -> Self {
+    fn new(area: &Arc<Inner>, hold: Hold, tract: LeasedRange) -> Self {
         let area = Arc::clone(area);
         Self { area, hold: Some(hold), tract: Some(tract), readers: Vec::new(), of: PhantomData }
     }
@@ -104,7 +104,7 @@ impl<T: Plain> Block<T> {
     /// Where it lies: the same in every process that has the area.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.tract.as_ref().map_or(0, |tract| tract.first().as_ptr().addr() as u64)
+        self.tract.as_ref().map_or(0, |tract| tract.start().as_ptr().addr() as u64)
     }
 
     /// What was allocated, in bytes.
@@ -129,7 +129,7 @@ impl<T: Plain> Block<T> {
     /// [`AreaError`] with -1 where the block is shared, or may only be read here.
     pub fn write(&mut self) -> Result<&mut [T], AreaError> {
         let bytes = self.content_bytes();
-        let content = self.tract.as_mut().and_then(Tract::bytes_mut);
+        let content = self.tract.as_mut().and_then(LeasedRange::bytes_mut);
         match content.and_then(|content| content.get_mut(..bytes)) {
             Some(content) => Ok(plain_mut(content)),
             None => {
@@ -189,7 +189,7 @@ impl<T: Plain> Block<T> {
     }
 
     /// Lets go of the memory and gives the block; `forbid` makes this process unable to touch it.
-    pub(crate) fn give(mut self, to: u16, forbid: bool) -> Result<Name, (Block, Fail)> {
+    pub(crate) fn give(mut self, to: u16, forbid: bool) -> Result<BlockName, (Block, Fail)> {
         let back = |mut block: Self, fail| {
             let same = Block {
                 area: Arc::clone(&block.area),
@@ -222,7 +222,7 @@ impl<T: Plain> Block<T> {
         };
         let given = self.area.side().give(held, to);
         given.map_err(|held| {
-            let retaken = self.area.ground.take(held.offset(), held.capacity(), true);
+            let retaken = self.area.ground.lease(held.offset(), held.capacity(), true);
             self.tract = retaken;
             self.hold = Some(Hold::Held(held));
             back(
@@ -244,14 +244,14 @@ impl<T: Plain> Block<T> {
     }
 
     /// Lets one more read it.
-    pub(crate) fn share(&mut self, reader: u16) -> Result<Name, Fail> {
+    pub(crate) fn share(&mut self, reader: u16) -> Result<BlockName, Fail> {
         let Some(Hold::Held(held)) = &self.hold else {
             return Err(Fail::new(Code::Perm, "the block is only read here, and not to be shared"));
         };
         if self.readers.is_empty() {
             // From now on it is read here, too.
             self.tract = None;
-            self.tract = self.area.ground.take(held.offset(), held.capacity(), false);
+            self.tract = self.area.ground.lease(held.offset(), held.capacity(), false);
         }
         if !self.readers.contains(&reader) {
             self.readers.push(reader);
@@ -273,7 +273,7 @@ impl<T: Plain> Block<T> {
         drop(side);
         self.readers.clear();
         self.tract = None;
-        self.tract = self.area.ground.take(held.offset(), held.capacity(), true);
+        self.tract = self.area.ground.lease(held.offset(), held.capacity(), true);
         self.tract.is_some()
     }
 }

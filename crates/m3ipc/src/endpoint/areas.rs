@@ -6,9 +6,9 @@ use crate::control::unexpected;
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_area::{Extent, Kind};
+use m3ipc_area::{BlockLifetime, Extent};
 use m3ipc_shm::Observed;
-use m3ipc_wire::{AreaExtent, AreaNews, AreaReply, AreaRequest, Reply, Request};
+use m3ipc_wire::{AreaEvent, AreaExtent, AreaReply, AreaRequest, Reply, Request};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -133,7 +133,12 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`AreaError`] with -344 where the area is full, -335 where only its owner allocates, -12 no memory.
-    pub fn allocate(&mut self, area: &Area, bytes: u64, kind: Kind) -> Result<Block, AreaError> {
+    pub fn allocate(
+        &mut self,
+        area: &Area,
+        bytes: u64,
+        kind: BlockLifetime,
+    ) -> Result<Block, AreaError> {
         Ok(self.allocate_in(&area.inner, bytes, 64, kind)?)
     }
 
@@ -145,7 +150,7 @@ impl Endpoint {
         &mut self,
         area: &Area,
         bytes: u64,
-        kind: Kind,
+        kind: BlockLifetime,
     ) -> Result<Block, AreaError> {
         let page = if area.inner.info.huge { 2 << 20 } else { 4096 };
         let whole = bytes.max(1).checked_next_multiple_of(page).unwrap_or(u64::MAX);
@@ -159,11 +164,11 @@ impl Endpoint {
         area: &Arc<Inner>,
         bytes: u64,
         align: u64,
-        kind: Kind,
+        kind: BlockLifetime,
     ) -> Result<Block, Fail> {
         self.hear_areas_if_any();
         let mut side = area.side();
-        side.heard();
+        side.mark_events_received();
         let tried = side.allocate(bytes, align, kind);
         drop(side);
         let held = match tried {
@@ -177,13 +182,13 @@ impl Endpoint {
     fn allocate_anew(
         &mut self,
         area: &Arc<Inner>,
-        (bytes, align, kind): (u64, u64, Kind),
+        (bytes, align, kind): (u64, u64, BlockLifetime),
         needed: u64,
-    ) -> Result<m3ipc_area::Held, Fail> {
+    ) -> Result<m3ipc_area::HeldBlock, Fail> {
         self.stand()?;
         self.hear_areas();
         let mut side = area.side();
-        side.heard();
+        side.mark_events_received();
         if let Ok(held) = side.allocate(bytes, align, kind) {
             return Ok(held);
         }
@@ -198,13 +203,13 @@ impl Endpoint {
             area: area.info.area,
             needed,
             wanted,
-            from_back: kind == Kind::Long,
+            from_back: kind == BlockLifetime::Long,
         };
         let AreaReply::Extent(extent) = self.ask_area(&request)?.0 else {
             return Err(unexpected());
         };
         m3ipc_sys::pause_point("client.extent_given");
-        m3ipc_sys::grow(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
+        m3ipc_sys::reserve_memory(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
             Fail::new(Code::NoMem, format!("no memory for {} bytes of area: {errno}", extent.bytes))
         })?;
         if area.prefault {
@@ -256,7 +261,7 @@ impl Endpoint {
     /// Hears of members and extents, if the daemon has anything to tell: one load where it has not.
     #[inline]
     pub(super) fn hear_areas_if_any(&mut self) {
-        if self.desk.news().load(Ordering::SeqCst) != self.news_seen {
+        if self.desk.event_word().load(Ordering::SeqCst) != self.news_seen {
             self.hear_areas();
         }
     }
@@ -269,18 +274,18 @@ impl Endpoint {
         }
     }
 
-    pub(super) fn area_news(&mut self, news: &AreaNews, fds: Vec<OwnedFd>) {
-        let (AreaNews::Member { area, .. }
-        | AreaNews::Expected { area, .. }
-        | AreaNews::Left { area, .. }
-        | AreaNews::Extent { area, .. }
-        | AreaNews::Look { area }
-        | AreaNews::ExtentGone { area, .. }) = news;
+    pub(super) fn area_news(&mut self, news: &AreaEvent, fds: Vec<OwnedFd>) {
+        let (AreaEvent::Member { area, .. }
+        | AreaEvent::Expected { area, .. }
+        | AreaEvent::Left { area, .. }
+        | AreaEvent::Extent { area, .. }
+        | AreaEvent::FindOrphans { area }
+        | AreaEvent::ExtentGone { area, .. }) = news;
         let Some(inner) = self.areas.list.get(area) else { return };
         self.areas.changes = self.areas.changes.wrapping_add(1);
         let mut side = inner.side();
         match news {
-            AreaNews::Member { index, address, .. } => {
+            AreaEvent::Member { index, address, .. } => {
                 let ledger = fds.into_iter().next();
                 let bytes = m3ipc_area::ledger_bytes(inner.info.numbers);
                 let ledger = ledger.and_then(|fd| Observed::map_sparse(fd, bytes).ok());
@@ -290,15 +295,15 @@ impl Endpoint {
                     None => side.expect_member(*index, Address(*address)),
                 }
             }
-            AreaNews::Expected { index, address, .. } => {
+            AreaEvent::Expected { index, address, .. } => {
                 side.expect_member(*index, Address(*address))
             }
-            AreaNews::Left { index, .. } => side.member_left(*index),
-            AreaNews::Extent { extent, .. } => side.learn_extent(of_wire(extent)),
-            AreaNews::ExtentGone { offset, .. } => side.forget_extent(*offset),
-            AreaNews::Look { area } => {
-                for index in side.deserted() {
-                    let deserted = AreaRequest::Deserted { area: *area, index };
+            AreaEvent::Left { index, .. } => side.member_left(*index),
+            AreaEvent::Extent { extent, .. } => side.learn_extent(of_wire(extent)),
+            AreaEvent::ExtentGone { offset, .. } => side.forget_extent(*offset),
+            AreaEvent::FindOrphans { area } => {
+                for index in side.orphaned_extents() {
+                    let deserted = AreaRequest::Orphaned { area: *area, index };
                     // Where the daemon has gone the next one asks again.
                     let _ = self.control.send(&Request::Area(deserted));
                 }

@@ -5,8 +5,8 @@ use crate::error::{CallError, Fail};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Mode, Verb};
-use m3ipc_wire::{Await, Reply, Request};
+use m3ipc_link::{Verb, WaitMode};
+use m3ipc_wire::{AwaitedEvent, Reply, Request};
 
 impl Endpoint {
     /// Takes a name of up to 63 bytes, unique in the VM; freed with the endpoint.
@@ -30,7 +30,7 @@ impl Endpoint {
     /// # Errors
     /// [`CallError::TimedOut`], [`CallError::Interrupted`], and the others.
     pub fn wait_name(&mut self, name: &str, limit: Timeout) -> Result<Address, CallError> {
-        self.await_event(Await::Name(name.to_owned()), m3ipc_abi::NONE, limit)
+        self.await_event(AwaitedEvent::Name(name.to_owned()), m3ipc_abi::NONE, limit)
     }
 
     /// Waits until an endpoint of this address is bound (wait4bindep).
@@ -38,7 +38,7 @@ impl Endpoint {
     /// # Errors
     /// [`CallError`].
     pub fn wait_bind(&mut self, address: Address, limit: Timeout) -> Result<Address, CallError> {
-        self.await_event(Await::Bind(address.0), address, limit)
+        self.await_event(AwaitedEvent::Bind(address.0), address, limit)
     }
 
     /// Waits until the endpoint of this address is gone (wait4unbind).
@@ -46,7 +46,7 @@ impl Endpoint {
     /// # Errors
     /// [`CallError`].
     pub fn wait_unbind(&mut self, address: Address, limit: Timeout) -> Result<(), CallError> {
-        self.await_event(Await::Unbind(address.0), address, limit).map(drop)
+        self.await_event(AwaitedEvent::Unbind(address.0), address, limit).map(drop)
     }
 
     /// The address of a process of this VM (getep).
@@ -97,7 +97,7 @@ impl Endpoint {
 
     fn await_event(
         &mut self,
-        what: Await,
+        what: AwaitedEvent,
         about: Address,
         limit: Timeout,
     ) -> Result<Address, CallError> {
@@ -106,23 +106,24 @@ impl Endpoint {
 
     fn await_number(
         &mut self,
-        what: Await,
+        what: AwaitedEvent,
         about: Address,
         limit: Timeout,
     ) -> Result<Address, Fail> {
         self.stand()?;
         let deadline = limit.deadline();
         self.disarm();
-        self.desk.block(Verb::Wait, about);
-        self.desk.set_since(m3ipc_sys::monotonic_ns(), m3ipc_sys::thread_id().cast_unsigned());
+        self.desk.set_blocked(Verb::Wait, about);
+        self.desk
+            .set_sleep_start(m3ipc_sys::monotonic_ns(), m3ipc_sys::thread_id().cast_unsigned());
         let result = self.await_ticket(&what, deadline);
-        self.desk.run();
+        self.desk.set_running();
         result
     }
 
     fn await_ticket(
         &mut self,
-        what: &Await,
+        what: &AwaitedEvent,
         deadline: crate::timeout::Deadline,
     ) -> Result<Address, Fail> {
         let mut ticket = None;
@@ -143,7 +144,7 @@ impl Endpoint {
                 continue;
             };
             // Before the news are read: a ticket that comes later changes the word.
-            let before = self.desk.news().load(Ordering::Acquire);
+            let before = self.desk.event_word().load(Ordering::Acquire);
             self.hear_all();
             if let Some(at) = self.ready.iter().position(|(ready, _)| *ready == open) {
                 return told(self.ready.swap_remove(at).1);
@@ -155,18 +156,18 @@ impl Endpoint {
                 return Err(Code::TimedOut.into());
             }
             let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
-            self.set_mode(Mode::Awake);
-            match m3ipc_sys::wait_any(&[(self.desk.news(), before)], until_ns)? {
-                m3ipc_sys::Waiting::Changed => {}
-                m3ipc_sys::Waiting::Signal => {
+            self.set_mode(WaitMode::Awake);
+            match m3ipc_sys::wait_any(&[(self.desk.event_word(), before)], until_ns)? {
+                m3ipc_sys::WaitOutcome::Changed => {}
+                m3ipc_sys::WaitOutcome::Signal => {
                     let _ = self.control.request(&Request::Forget(open));
                     return Err(Code::Intr.into());
                 }
-                m3ipc_sys::Waiting::Limit if self.control.is_cut() => {
+                m3ipc_sys::WaitOutcome::Limit if self.control.is_cut() => {
                     self.reattach_if_cut();
                     ticket = None;
                 }
-                m3ipc_sys::Waiting::Limit => {}
+                m3ipc_sys::WaitOutcome::Limit => {}
             }
         }
     }

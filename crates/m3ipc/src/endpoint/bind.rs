@@ -7,9 +7,9 @@ use crate::control::{Absent, Control, unexpected};
 use crate::error::Fail;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Pace, Side, Strategy};
+use m3ipc_link::{AdaptiveSpin, LinkSide, WaitStrategy};
 use m3ipc_sys::ForkGuard;
-use m3ipc_wire::{Await, BindKind, Reply, Request};
+use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
     let deadline = limit.deadline();
     despite_kills(|| {
         let mut control = Control::connect(directory, Absent::Revive)?;
-        if let (Reply::Wait(ticket), _) = control.request(&Request::Await(Await::OwnBind))? {
+        if let (Reply::Wait(ticket), _) = control.request(&Request::Await(AwaitedEvent::OwnBind))? {
             wait_ticket(&mut control, ticket, deadline)?;
         }
         let (reply, fds) = control.request(&Request::Claim)?;
@@ -63,7 +63,7 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
     use std::os::fd::AsFd;
     loop {
         match control.next_news()? {
-            Some((m3ipc_wire::News::Ready { ticket: ready, .. }, ..)) if ready == ticket => {
+            Some((m3ipc_wire::DaemonEvent::Ready { ticket: ready, .. }, ..)) if ready == ticket => {
                 return Ok(());
             }
             Some(_) => continue,
@@ -106,7 +106,7 @@ fn attach(
         faces: vec![face],
         peers: Peers::default(),
         inbox: Inbox::default(),
-        pace: Pace::new(Strategy::default()),
+        pace: AdaptiveSpin::new(WaitStrategy::default()),
         bell: None,
         armed: false,
         blocked: None,
@@ -162,7 +162,7 @@ impl Endpoint {
                     while let Some((news, fds, side)) = self.control.next_read_news() {
                         self.take_note(news, fds, side);
                     }
-                    let index = self.adopt(&info, fds, Side::Zero)?;
+                    let index = self.adopt(&info, fds, LinkSide::Zero)?;
                     m3ipc_sys::pause_point("client.link_mapped");
                     return Ok(index);
                 }

@@ -9,8 +9,8 @@ use crate::error::{Fail, ReplyError, SendError, SendRecError};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message};
-use m3ipc_area::{ClaimedName, Held, Kind, Name};
-use m3ipc_link::{Arrival, Incoming};
+use m3ipc_area::{BlockLifetime, BlockName, ClaimedBlockName, HeldBlock};
+use m3ipc_link::{Arrival, TakenMessage};
 use std::sync::Arc;
 
 /// The least that an area for large payloads is made for, in bytes.
@@ -33,7 +33,7 @@ pub enum Hold {
 #[derive(Debug)]
 pub(super) struct Wrapped {
     area: Arc<Inner>,
-    name: Name,
+    name: BlockName,
     pub(super) bytes: [u8; BLOCK_NAME_BYTES],
 }
 
@@ -168,7 +168,7 @@ impl Endpoint {
 
     /// What was given with a message that was not taken.
     #[cold]
-    fn take_back(&mut self, area: &Arc<Inner>, name: &Name) -> Option<Block> {
+    fn take_back(&mut self, area: &Arc<Inner>, name: &BlockName) -> Option<Block> {
         let mut tries = TAKE_BACK_TRIES;
         let held = loop {
             self.hear_areas();
@@ -197,10 +197,10 @@ impl Endpoint {
         index: u32,
         arrival: Arrival,
         room: &mut [u8],
-    ) -> Result<Option<Incoming>, Fail> {
+    ) -> Result<Option<TakenMessage>, Fail> {
         let peer = self.peers.get(index);
-        let (from, brought) = (peer.address(), peer.link.brought_name());
-        let came = ClaimedName::decode(&brought)
+        let (from, brought) = (peer.address(), peer.link.incoming_block_name());
+        let came = ClaimedBlockName::decode(&brought)
             .map(|name| (name.is_payload(), self.accept_block(from, &name)));
         m3ipc_sys::pause_point("server.block_accepted");
         let taken = self.take_now(index, arrival, room);
@@ -214,7 +214,7 @@ impl Endpoint {
                 }
                 return match taken {
                     // What lay there when it was taken was not what was looked at before.
-                    Ok(Some(_)) => Err(self.poison(index, m3ipc_link::Broken)),
+                    Ok(Some(_)) => Err(self.poison(index, m3ipc_link::RuleBroken)),
                     withdrawn => withdrawn,
                 };
             }
@@ -237,7 +237,7 @@ impl Endpoint {
     pub(super) fn accept_block(
         &mut self,
         from: Address,
-        name: &ClaimedName,
+        name: &ClaimedBlockName,
     ) -> Result<Block, Fail> {
         let area = match self.areas.list.get(&name.area()) {
             Some(area) => Arc::clone(area),
@@ -272,11 +272,11 @@ impl Endpoint {
     pub(super) fn confirmed(
         &mut self,
         area: &Arc<Inner>,
-        held: Held,
+        held: HeldBlock,
         from: Option<Address>,
-    ) -> Result<Held, Fail> {
+    ) -> Result<HeldBlock, Fail> {
         // After the claim and its fence: whoever claimed it unseen was announced before.
-        if self.desk.news().load(Ordering::SeqCst) == self.news_seen {
+        if self.desk.event_word().load(Ordering::SeqCst) == self.news_seen {
             return Ok(held);
         }
         self.hear_areas();
@@ -298,7 +298,7 @@ impl Endpoint {
         let to = self.peers.get(index).address();
         let length = long.len() as u64;
         let area = self.pair_area(to, length)?;
-        let mut block = self.allocate_in(&area, length, 64, Kind::Short)?;
+        let mut block = self.allocate_in(&area, length, 64, BlockLifetime::Short)?;
         block.write().map_err(|error| Fail::new(error.code, error.why))?.copy_from_slice(long);
         self.copies.payload_copied(long.len());
         let there = self.member_index(&area, to)?;
@@ -329,11 +329,15 @@ impl Endpoint {
 
 #[derive(Debug)]
 enum Accepted {
-    Held(Held),
-    Reading(m3ipc_area::Reading),
+    Held(HeldBlock),
+    Reading(m3ipc_area::SharedReading),
 }
 
-fn accept_once(area: &Arc<Inner>, from: Address, name: &ClaimedName) -> Result<Accepted, Fail> {
+fn accept_once(
+    area: &Arc<Inner>,
+    from: Address,
+    name: &ClaimedBlockName,
+) -> Result<Accepted, Fail> {
     let mut side = area.side();
     let Some(from) = side.find(from) else {
         return Err(Fail::new(

@@ -8,8 +8,8 @@ use super::Endpoint;
 use crate::error::{Fail, NodeError};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::Mode;
-use m3ipc_sys::{Bell, Clapper, Poll, Waiting};
+use m3ipc_link::WaitMode;
+use m3ipc_sys::{DoorbellReceiver, DoorbellSender, Poll, WaitOutcome};
 use m3ipc_wire::Request;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -19,7 +19,7 @@ const CONTROL: u64 = 1;
 /// The bell, and the descriptor that polls for it.
 #[derive(Debug)]
 pub(super) struct Bells {
-    bell: Bell,
+    bell: DoorbellReceiver,
     poll: Poll,
     /// The descriptor was given out: try_receive arms it.
     polled: bool,
@@ -56,9 +56,9 @@ impl Endpoint {
         Ok(())
     }
 
-    fn request_bell(&mut self) -> Result<Bell, Fail> {
-        let (_, fds) = self.control.request(&Request::HangBell)?;
-        one(fds).map(Bell::from_fd)
+    fn request_bell(&mut self) -> Result<DoorbellReceiver, Fail> {
+        let (_, fds) = self.control.request(&Request::OpenDoorbell)?;
+        one(fds).map(DoorbellReceiver::from_fd)
     }
 
     /// After a takeover: the descriptor stays, what stands behind it is new.
@@ -81,7 +81,7 @@ impl Endpoint {
     pub(super) fn arm(&mut self, source: Address) -> bool {
         let polled = self.bell.as_ref().is_some_and(|bells| bells.polled);
         if polled {
-            self.set_mode(Mode::AtBell(source));
+            self.set_mode(WaitMode::AtDoorbell(source));
             self.armed = true;
         }
         polled
@@ -98,10 +98,10 @@ impl Endpoint {
     #[cold]
     fn disarm_now(&mut self) {
         self.armed = false;
-        self.set_mode(Mode::Awake);
+        self.set_mode(WaitMode::Awake);
         self.last_look_ns = 0;
         if let Some(bells) = &self.bell {
-            bells.bell.silence();
+            bells.bell.drain();
         }
         self.reattach_if_cut();
         self.take_up_missed();
@@ -110,20 +110,20 @@ impl Endpoint {
     }
 
     /// Sleeps at the bell: for endpoints with more links than a futex wait takes.
-    pub(super) fn sleep_at_bell(&self, seen: u32, until_ns: u64) -> Result<Waiting, Fail> {
-        let Some(bells) = &self.bell else { return Ok(Waiting::Changed) };
+    pub(super) fn sleep_at_bell(&self, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
+        let Some(bells) = &self.bell else { return Ok(WaitOutcome::Changed) };
         // Heard in the last look, and so not to be waited for.
-        if self.desk.news().load(Ordering::Acquire) != seen {
-            return Ok(Waiting::Changed);
+        if self.desk.event_word().load(Ordering::Acquire) != seen {
+            return Ok(WaitOutcome::Changed);
         }
         let left_ns = until_ns.saturating_sub(m3ipc_sys::monotonic_ns());
         let fds = [bells.bell.as_fd(), self.control.as_fd()];
         let waited = m3ipc_sys::wait_readable(&fds, left_ns);
-        bells.bell.silence();
+        bells.bell.drain();
         match waited {
-            Ok(true) => Ok(Waiting::Changed),
-            Ok(false) => Ok(Waiting::Limit),
-            Err(m3ipc_sys::Errno::INTR) => Ok(Waiting::Signal),
+            Ok(true) => Ok(WaitOutcome::Changed),
+            Ok(false) => Ok(WaitOutcome::Limit),
+            Err(m3ipc_sys::Errno::INTR) => Ok(WaitOutcome::Signal),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -136,12 +136,12 @@ impl Endpoint {
         {
             return;
         }
-        let request = Request::Clapper(peer.address().0);
+        let request = Request::DoorbellSender(peer.address().0);
         // Without a bell to ring the peer finds the message at its next slow look.
         if let Ok((_, fds)) = self.control.request_soon(&request)
             && let Ok(clapper) = one(fds)
         {
-            let clapper = Clapper::from_fd(clapper);
+            let clapper = DoorbellSender::from_fd(clapper);
             clapper.ring();
             self.peers.get_mut(index).clapper = Some(clapper);
         }

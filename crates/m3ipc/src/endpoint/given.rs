@@ -7,14 +7,14 @@ use super::Endpoint;
 use crate::area::{AreaError, Block, Inner, Plain, Unsent};
 use crate::error::Fail;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
-use m3ipc_area::{ClaimedName, Name};
+use m3ipc_area::{BlockName, ClaimedBlockName};
 use std::sync::Arc;
 
 /// A block that was given and may not be accepted yet. Dropping this changes nothing.
 #[derive(Clone, Debug)]
 pub struct Given {
     area: Arc<Inner>,
-    name: Name,
+    name: BlockName,
 }
 
 impl Given {
@@ -60,7 +60,7 @@ impl Endpoint {
     ) -> Result<Block, AreaError> {
         self.stand()?;
         let claimed =
-            ClaimedName::decode(name).filter(|name| !name.is_shared() && !name.is_payload());
+            ClaimedBlockName::decode(name).filter(|name| !name.is_shared() && !name.is_payload());
         let Some(claimed) = claimed else {
             return Err(Fail::new(
                 Code::PeerBroke,

@@ -6,7 +6,7 @@
 //! previous message was taken and now, so nobody can push himself forward.
 
 use super::peers::{Peer, Peers};
-use m3ipc_link::{Hints, Status, WATCH_MAX};
+use m3ipc_link::{HOT_SET_MAX, OwnStatus, ReadyBitmap};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
@@ -31,9 +31,9 @@ pub(super) struct Inbox {
     notifications: BTreeSet<(i32, u32)>,
     /// Notifications that came through the daemon, by the source's address.
     pub(super) foreign: BTreeMap<i32, Foreign>,
-    watch: [u32; WATCH_MAX],
+    watch: [u32; HOT_SET_MAX],
     next_place: usize,
-    recent: [u32; WATCH_MAX],
+    recent: [u32; HOT_SET_MAX],
     next_recent: usize,
 }
 
@@ -43,9 +43,9 @@ impl Default for Inbox {
             messages: BinaryHeap::new(),
             notifications: BTreeSet::new(),
             foreign: BTreeMap::new(),
-            watch: [NOBODY; WATCH_MAX],
+            watch: [NOBODY; HOT_SET_MAX],
             next_place: 0,
-            recent: [NOBODY; WATCH_MAX],
+            recent: [NOBODY; HOT_SET_MAX],
             next_recent: 0,
         }
     }
@@ -77,7 +77,7 @@ impl Inbox {
     /// Looks at the watched links.
     #[inline]
     pub(super) fn look_watched(&mut self, peers: &mut Peers) {
-        for at in 0..WATCH_MAX {
+        for at in 0..HOT_SET_MAX {
             let index = self.watch[at];
             if index != NOBODY {
                 self.look_at(peers, index);
@@ -130,7 +130,7 @@ impl Inbox {
 
     /// Looks where hints say.
     #[inline]
-    pub(super) fn look_hinted(&mut self, peers: &mut Peers, hints: &Hints) {
+    pub(super) fn look_hinted(&mut self, peers: &mut Peers, hints: &ReadyBitmap) {
         if hints.any() {
             hints.drain(|index| self.look_at(peers, index));
         }
@@ -206,21 +206,21 @@ impl Inbox {
         &mut self,
         peers: &mut Peers,
         index: u32,
-        statuses: impl Iterator<Item = &'a Status>,
+        statuses: impl Iterator<Item = &'a OwnStatus>,
     ) {
         if self.watch.contains(&index) {
             return;
         }
         if !self.recent.contains(&index) {
             self.recent[self.next_recent] = index;
-            self.next_recent = (self.next_recent + 1) % WATCH_MAX;
+            self.next_recent = (self.next_recent + 1) % HOT_SET_MAX;
             return;
         }
         let place = self.next_place;
-        self.next_place = (place + 1) % WATCH_MAX;
+        self.next_place = (place + 1) % HOT_SET_MAX;
         let former = std::mem::replace(&mut self.watch[place], index);
         for status in statuses {
-            status.set_watch(place, index);
+            status.set_hot(place, index);
         }
         // Its sender may have relied on being watched until now.
         self.look_at(peers, former);
@@ -229,7 +229,7 @@ impl Inbox {
     /// The link that is likeliest to speak next.
     #[inline]
     pub(super) fn likeliest(&self) -> Option<u32> {
-        let latest = (self.next_place + WATCH_MAX - 1) % WATCH_MAX;
+        let latest = (self.next_place + HOT_SET_MAX - 1) % HOT_SET_MAX;
         Some(self.watch[latest]).filter(|index| *index != NOBODY)
     }
 }

@@ -9,8 +9,8 @@ use super::Endpoint;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::Side;
-use m3ipc_wire::{News, PeerInfo, Reply, Request};
+use m3ipc_link::LinkSide;
+use m3ipc_wire::{DaemonEvent, PeerInfo, Reply, Request};
 use std::os::fd::OwnedFd;
 
 impl Endpoint {
@@ -28,7 +28,7 @@ impl Endpoint {
         &mut self,
         info: &PeerInfo,
         fds: Vec<OwnedFd>,
-        side: Side,
+        side: LinkSide,
     ) -> Result<u32, Fail> {
         self.missed.retain(|address| *address != info.address);
         let adopted = self.peers.adopt(info, fds, side);
@@ -56,7 +56,7 @@ impl Endpoint {
             match self.control.request_soon(&Request::Renew(address)) {
                 // Heard in its turn: a death before it may have freed the very index that it has.
                 Ok((Reply::Contact(info), fds)) => {
-                    self.control.keep((News::Contact(info), fds, Side::Zero));
+                    self.control.keep((DaemonEvent::Contact(info), fds, LinkSide::Zero));
                     self.news_seen = self.news_seen.wrapping_sub(1);
                 }
                 // No descriptor yet, or a daemon that is busy: once more at the next occasion.

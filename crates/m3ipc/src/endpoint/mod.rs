@@ -43,7 +43,7 @@ use crate::control::{Absent, Control};
 use crate::error::Fail;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Desk, Hints, Pace, Status, Strategy};
+use m3ipc_link::{AdaptiveSpin, ControlPage, OwnStatus, ReadyBitmap, WaitStrategy};
 use m3ipc_sys::ForkGuard;
 use peers::Peers;
 use trace::{At, Tracing};
@@ -83,8 +83,8 @@ pub struct Identity {
 /// that made them, so after a takeover there are several, written alike.
 #[derive(Debug)]
 struct Face {
-    status: Status,
-    hints: Hints,
+    status: OwnStatus,
+    hints: ReadyBitmap,
 }
 
 /// A bound endpoint. Unbound when it is dropped.
@@ -100,14 +100,14 @@ pub struct Endpoint {
     tid: Option<i32>,
     traps: u32,
     guard: ForkGuard,
-    desk: Desk,
+    desk: ControlPage,
     /// Held for the daemon to see when this process or thread ends.
-    pulse: Option<m3ipc_sys::Pulse>,
+    pulse: Option<m3ipc_sys::LivenessLock>,
     news_seen: u32,
     faces: Vec<Face>,
     peers: Peers,
     inbox: Inbox,
-    pace: Pace,
+    pace: AdaptiveSpin,
     /// Where the endpoint waits for its descriptor to become readable.
     bell: Option<fd::Bells>,
     armed: bool,
@@ -168,13 +168,13 @@ impl Endpoint {
 
     /// How it waits.
     #[must_use]
-    pub fn strategy(&self) -> Strategy {
+    pub fn strategy(&self) -> WaitStrategy {
         self.pace.strategy()
     }
 
     /// Chooses how it waits.
-    pub fn set_strategy(&mut self, strategy: Strategy) {
-        self.pace = Pace::new(strategy);
+    pub fn set_strategy(&mut self, strategy: WaitStrategy) {
+        self.pace = AdaptiveSpin::new(strategy);
     }
 
     /// Who this peer is: its user, group and process, as the daemon vouches

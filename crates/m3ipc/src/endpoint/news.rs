@@ -6,9 +6,11 @@ use crate::control::{Absent, Control};
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{DESK_BYTES, DESK_PULSE, Desk, Hints, Side, Status};
-use m3ipc_sys::Pulse;
-use m3ipc_wire::{News, Reply, Request};
+use m3ipc_link::{
+    CONTROL_PAGE_BYTES, ControlPage, LIVENESS_LOCK_OFFSET, LinkSide, OwnStatus, ReadyBitmap,
+};
+use m3ipc_sys::LivenessLock;
+use m3ipc_wire::{DaemonEvent, Reply, Request};
 use std::os::fd::OwnedFd;
 
 /// Peers told of in one frame: what surely fits.
@@ -18,7 +20,7 @@ impl Endpoint {
     /// Hears what the daemon has to tell, if anything: one load where there is nothing.
     #[inline]
     pub(super) fn hear(&mut self) -> Result<(), Fail> {
-        let news = self.desk.news().load(Ordering::Acquire);
+        let news = self.desk.event_word().load(Ordering::Acquire);
         if news != self.news_seen {
             self.news_seen = news;
             if self.hear_to_next_death() {
@@ -43,7 +45,7 @@ impl Endpoint {
     /// index or address (a system slot's is always the same) belongs to another.
     fn hear_to_next_death(&mut self) -> bool {
         while let Ok(Some((news, fds, side))) = self.control.next_news() {
-            let is_death = matches!(news, News::Died(_));
+            let is_death = matches!(news, DaemonEvent::Died(_));
             self.take_note(news, fds, side);
             if is_death {
                 return true;
@@ -52,25 +54,25 @@ impl Endpoint {
         false
     }
 
-    pub(super) fn take_note(&mut self, news: News, fds: Vec<OwnedFd>, side: Side) {
+    pub(super) fn take_note(&mut self, news: DaemonEvent, fds: Vec<OwnedFd>, side: LinkSide) {
         match news {
-            News::Contact(info) => {
+            DaemonEvent::Contact(info) => {
                 // Where it cannot be mapped the peer waits until it can.
                 if let Ok(index) = self.adopt(&info, fds, side) {
                     self.inbox.look_at(&mut self.peers, index);
                 }
             }
-            News::Died(address) => {
+            DaemonEvent::Died(address) => {
                 if let Some(index) = self.peers.find(Address(address)) {
                     self.peers.get_mut(index).dead = true;
                     self.dead.push(index);
                 }
             }
-            News::Ready { ticket, address } => self.ready.push((ticket, address)),
-            News::Wakeup => {}
-            News::Unbound => self.leave(Code::Shutdown),
-            News::Ended => self.leave(Code::VmNotRun),
-            News::Allowed { address, may_send, may_receive } => {
+            DaemonEvent::Ready { ticket, address } => self.ready.push((ticket, address)),
+            DaemonEvent::Wakeup => {}
+            DaemonEvent::Unbound => self.leave(Code::Shutdown),
+            DaemonEvent::Ended => self.leave(Code::VmNotRun),
+            DaemonEvent::Allowed { address, may_send, may_receive } => {
                 if let Some(index) = self.peers.find(Address(address)) {
                     let peer = self.peers.get_mut(index);
                     peer.may_send = may_send;
@@ -78,11 +80,11 @@ impl Endpoint {
                     self.inbox.look_at(&mut self.peers, index);
                 }
             }
-            News::Area(news) => self.area_news(&news, fds),
-            News::Traps(traps) => self.traps = traps,
-            News::Trace(news) => self.trace_news(news, fds),
-            News::Berth { peer, .. } => self.lie_still_for(Address(peer), fds),
-            News::Notified { source, bits, by } => {
+            DaemonEvent::Area(news) => self.area_news(&news, fds),
+            DaemonEvent::Traps(traps) => self.traps = traps,
+            DaemonEvent::Trace(news) => self.trace_news(news, fds),
+            DaemonEvent::CopyGate { peer, .. } => self.lie_still_for(Address(peer), fds),
+            DaemonEvent::Notified { source, bits, by } => {
                 let noted = self.inbox.foreign.entry(source).or_insert(Foreign { bits: 0, by });
                 *noted = Foreign { bits: noted.bits | bits, by };
             }
@@ -130,8 +132,8 @@ impl Endpoint {
         let (desk, face, pulse) = map_pages(fds)?;
         control.request(&Request::Mapped)?;
         if let Some((verb, peer, since_ns)) = self.blocked {
-            desk.block(verb, peer);
-            desk.set_since(since_ns, m3ipc_sys::thread_id().cast_unsigned());
+            desk.set_blocked(verb, peer);
+            desk.set_sleep_start(since_ns, m3ipc_sys::thread_id().cast_unsigned());
         }
         self.traps = traps;
         // It knows of no tracing; who traces asks it anew.
@@ -139,7 +141,7 @@ impl Endpoint {
         // What the former one said still counts, and is heard death by death as ever.
         control.inherit(&mut self.control);
         self.control = control;
-        self.news_seen = desk.news().load(Ordering::Acquire).wrapping_sub(1);
+        self.news_seen = desk.event_word().load(Ordering::Acquire).wrapping_sub(1);
         (self.desk, self.pulse) = (desk, pulse);
         self.faces.push(face);
         self.recall()?;
@@ -159,12 +161,14 @@ impl Endpoint {
 }
 
 /// Maps what the daemon gives with a bind: desk, status page, hints.
-pub(super) fn map_pages(fds: Vec<OwnedFd>) -> Result<(Desk, Face, Option<Pulse>), Fail> {
+pub(super) fn map_pages(
+    fds: Vec<OwnedFd>,
+) -> Result<(ControlPage, Face, Option<LivenessLock>), Fail> {
     let Ok([desk, status, hints]) = <[OwnedFd; 3]>::try_from(fds) else {
         return Err(crate::control::unexpected());
     };
-    let face = Face { status: Status::map(status)?, hints: Hints::map(hints)? };
+    let face = Face { status: OwnStatus::map(status)?, hints: ReadyBitmap::map(hints)? };
     // Without a pulse the daemon learns of a death somewhat later.
-    let pulse = Pulse::take(&desk, DESK_BYTES, DESK_PULSE).ok();
-    Ok((Desk::map(desk)?, face, pulse))
+    let pulse = LivenessLock::take(&desk, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).ok();
+    Ok((ControlPage::map(desk)?, face, pulse))
 }

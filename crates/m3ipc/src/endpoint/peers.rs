@@ -4,8 +4,8 @@ use crate::endpoint::Identity;
 use crate::endpoint::copy::{Copying, Serving};
 use crate::error::Fail;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Arrival, Hints, Kind, Link, PeerStatus, Side};
-use m3ipc_sys::Clapper;
+use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap};
+use m3ipc_sys::DoorbellSender;
 use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -19,8 +19,8 @@ pub(super) struct Peer {
     pub(super) identity: Identity,
     pub(super) link: Link,
     pub(super) status: PeerStatus,
-    pub(super) hints: Hints,
-    pub(super) clapper: Option<Clapper>,
+    pub(super) hints: ReadyBitmap,
+    pub(super) clapper: Option<DoorbellSender>,
     /// The index of this link in the peer's hints.
     index_there: u32,
     pub(super) may_send: u32,
@@ -49,7 +49,7 @@ pub(super) struct Peer {
 
 impl Peer {
     /// Takes up a link that the daemon made.
-    fn adopt(info: &PeerInfo, fds: Vec<OwnedFd>, side: Side) -> Result<Self, Fail> {
+    fn adopt(info: &PeerInfo, fds: Vec<OwnedFd>, side: LinkSide) -> Result<Self, Fail> {
         let Ok([link, status, hints]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(crate::control::unexpected());
         };
@@ -62,7 +62,7 @@ impl Peer {
             },
             link: Link::map(link, side)?,
             status: PeerStatus::map(status)?,
-            hints: Hints::map(hints)?,
+            hints: ReadyBitmap::map(hints)?,
             clapper: None,
             index_there: info.index_there,
             may_send: info.may_send,
@@ -98,7 +98,7 @@ impl Peer {
 
     /// Whether privileges let a message of this kind go to the peer.
     #[inline]
-    pub(super) fn allow(&self, kind: Kind) -> Result<(), Fail> {
+    pub(super) fn allow(&self, kind: MessageKind) -> Result<(), Fail> {
         if self.may_send & (1 << kind as u32) == 0 { Err(Code::CallDenied.into()) } else { Ok(()) }
     }
 
@@ -108,10 +108,10 @@ impl Peer {
         if self.dead || self.poisoned {
             return None;
         }
-        match self.link.look() {
+        match self.link.peek() {
             Ok(found) => found.filter(|arrival| {
                 let kind = arrival.state.kind;
-                matches!(kind, Kind::Send | Kind::Request)
+                matches!(kind, MessageKind::Send | MessageKind::Request)
                     && self.may_receive & (1 << kind as u32) != 0
             }),
             Err(_broken) => {
@@ -123,8 +123,8 @@ impl Peer {
 
     /// An answer of the peer to one who receives from it without having asked.
     pub(super) fn look_unasked(&self) -> Option<Arrival> {
-        let found = self.link.look().ok().flatten();
-        found.filter(|arrival| arrival.state.kind == Kind::Reply && arrival.stamp == UNASKED)
+        let found = self.link.peek().ok().flatten();
+        found.filter(|arrival| arrival.state.kind == MessageKind::Reply && arrival.stamp == UNASKED)
     }
 
     /// Whether the peer has notified, and may.
@@ -136,7 +136,7 @@ impl Peer {
     /// Makes the peer look at this link, unless it looks by itself.
     #[inline]
     pub(super) fn hint(&self) {
-        if !self.status.watches(self.index_there) {
+        if !self.status.is_hot(self.index_there) {
             self.hints.set(self.index_there);
         }
     }
@@ -206,7 +206,7 @@ impl Peers {
         &mut self,
         info: &PeerInfo,
         fds: Vec<OwnedFd>,
-        side: Side,
+        side: LinkSide,
     ) -> Result<u32, Fail> {
         let peer = Peer::adopt(info, fds, side)?;
         let at = info.index_here as usize;

@@ -6,7 +6,7 @@ use super::{At, Endpoint, Identity, Trap};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
-use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, Incoming, Kind, Verb};
+use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, MessageKind, TakenMessage, Verb};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Looks at everything, hinted or not, after so many ticks of work: 100 ms at most
@@ -103,7 +103,7 @@ impl Endpoint {
     pub fn rcvrqst(&mut self, room: &mut [u8], limit: Timeout) -> Result<Long, ReceiveError> {
         let received = self.enter(Trap::Rcvrqst).and_then(|()| {
             self.receive_any(Verb::Rcvrqst, room, limit.deadline(), |arrival| {
-                arrival.state.kind == Kind::Request
+                arrival.state.kind == MessageKind::Request
             })
         });
         self.trace_done();
@@ -157,7 +157,7 @@ impl Endpoint {
     ) -> Result<Option<Long>, Fail> {
         // News first: the flag is raised before they are announced.
         self.hear()?;
-        if self.desk.flags() & FLAG_WOKEN != 0 && self.desk.lower(FLAG_WOKEN) {
+        if self.desk.flags() & FLAG_WOKEN != 0 && self.desk.take_flag(FLAG_WOKEN) {
             return Err(Code::WokenUp.into());
         }
         // Who dies while one sleeps leaves nothing mapped here.
@@ -354,12 +354,12 @@ impl Endpoint {
         note(source, if has_argument { foreign.bits } else { 0 })
     }
 
-    fn delivered(&self, index: u32, incoming: &Incoming) -> Long {
+    fn delivered(&self, index: u32, incoming: &TakenMessage) -> Long {
         let source = self.peers.get(index).address();
         Long {
             message: Message { source, m_type: incoming.m_type, payload: incoming.payload },
             bytes: incoming.long_bytes,
-            is_request: incoming.kind == Kind::Request,
+            is_request: incoming.kind == MessageKind::Request,
         }
     }
 }

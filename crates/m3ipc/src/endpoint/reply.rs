@@ -8,7 +8,7 @@ use super::{At, Endpoint, Trap};
 use crate::error::{Fail, ReplyError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
-use m3ipc_link::{Answer, Counter, Kind, Verb};
+use m3ipc_link::{AnswerOutcome, Counter, MessageKind, Verb};
 
 impl Endpoint {
     /// Answers one who waits for exactly this endpoint. Never waits itself.
@@ -46,7 +46,7 @@ impl Endpoint {
     fn reply_message(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
         let index = self.contact_client(to)?;
         self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(Kind::Reply)?;
+        self.peers.get(index).allow(MessageKind::Reply)?;
         m3ipc_sys::pause_point("server.before_answer");
         if is_large(outgoing.long.len()) {
             let wrapped = self.wrap(index, outgoing.long)?;
@@ -60,9 +60,9 @@ impl Endpoint {
 
     #[inline]
     fn answer_over(&mut self, index: u32, outgoing: Outgoing<'_>) -> Result<(), Fail> {
-        match self.answer(index, Kind::Reply, outgoing)? {
-            Answer::Posted => Ok(()),
-            Answer::NotAwaited => self.reply_unasked(index, outgoing),
+        match self.answer(index, MessageKind::Reply, outgoing)? {
+            AnswerOutcome::Posted => Ok(()),
+            AnswerOutcome::NotAwaited => self.reply_unasked(index, outgoing),
         }
     }
 
@@ -108,13 +108,13 @@ impl Endpoint {
         // Found once more: the other's contact may have let go of a client that died meanwhile.
         let index = self.contact_client(client)?;
         self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(Kind::Relay)?;
+        self.peers.get(index).allow(MessageKind::Relay)?;
         let mut payload = [0; PAYLOAD_BYTES];
         payload[..4].copy_from_slice(&to.0.to_ne_bytes());
         let outgoing = Outgoing { m_type: 0, payload: &payload, long: said, block: None };
-        match self.answer(index, Kind::Relay, outgoing)? {
-            Answer::Posted => Ok(()),
-            Answer::NotAwaited => Err(Code::ProcSts.into()),
+        match self.answer(index, MessageKind::Relay, outgoing)? {
+            AnswerOutcome::Posted => Ok(()),
+            AnswerOutcome::NotAwaited => Err(Code::ProcSts.into()),
         }
     }
 
@@ -131,13 +131,13 @@ impl Endpoint {
     pub(super) fn answer(
         &mut self,
         index: u32,
-        kind: Kind,
+        kind: MessageKind,
         outgoing: Outgoing<'_>,
-    ) -> Result<Answer, Fail> {
+    ) -> Result<AnswerOutcome, Fail> {
         let Outgoing { m_type, payload, .. } = outgoing;
         let link = &mut self.peers.get_mut(index).link;
         if !link.owes_answer() {
-            return Ok(Answer::NotAwaited);
+            return Ok(AnswerOutcome::NotAwaited);
         }
         if let Some(tracing) = &mut self.tracing {
             tracing.ready(link.owed());
@@ -145,7 +145,7 @@ impl Endpoint {
         let answer = link
             .answer(kind, m_type, payload, outgoing.cargo())
             .map_err(|broken| self.poison(index, broken))?;
-        if answer == Answer::Posted {
+        if answer == AnswerOutcome::Posted {
             self.stamp(At::Published);
             m3ipc_sys::pause_point("server.answered");
             self.alert(index, false);
@@ -167,7 +167,7 @@ impl Endpoint {
         self.stamp(At::Ready);
         let Outgoing { m_type, payload, .. } = outgoing;
         let link = &mut self.peers.get_mut(index).link;
-        let posted = link.post(Kind::Reply, UNASKED, m_type, payload, outgoing.cargo());
+        let posted = link.post(MessageKind::Reply, UNASKED, m_type, payload, outgoing.cargo());
         self.stamp(At::Published);
         self.alert(index, false);
         self.trace_gave(index, m_type, outgoing.long.len());

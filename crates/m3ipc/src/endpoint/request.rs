@@ -6,7 +6,7 @@ use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Message};
-use m3ipc_link::{Kind, State};
+use m3ipc_link::{MessageKind, SlotState};
 
 /// A request that was posted and whose answer is to come. Not to be dropped
 /// silently: [`Endpoint::abandon`] takes it back.
@@ -15,7 +15,7 @@ use m3ipc_link::{Kind, State};
 pub struct PendingRequest {
     to: Address,
     index: u32,
-    posted: State,
+    posted: SlotState,
     message: Message,
 }
 
@@ -40,9 +40,9 @@ impl Endpoint {
                 _ => fail,
             })?;
         self.peers.get(index).check(Code::DeadSrcDst)?;
-        self.peers.get(index).allow(Kind::Request)?;
+        self.peers.get(index).allow(MessageKind::Request)?;
         let outgoing = Outgoing::new(message, &[])?;
-        let posted = self.post(index, Kind::Request, outgoing, Timeout::Never.deadline())?;
+        let posted = self.post(index, MessageKind::Request, outgoing, Timeout::Never.deadline())?;
         Ok(PendingRequest { to, index, posted, message: *message })
     }
 
@@ -109,7 +109,7 @@ impl Endpoint {
         if link.withdraw(pending.posted) != Ok(false) {
             return None;
         }
-        link.give_up(pending.posted);
+        link.abandon(pending.posted);
         match self.take_answer(pending.index, pending.posted, &mut []).ok()?? {
             End::Answered(message, _) => Some(message),
             End::Relayed(..) => None,

@@ -6,7 +6,9 @@ use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendError};
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, BLOCK_NAME_BYTES, Code, Message, PAYLOAD_BYTES};
-use m3ipc_link::{Answer, Broken, Cargo, Counter, Kind, Mode, State, Verb};
+use m3ipc_link::{
+    AnswerOutcome, Counter, MessageKind, Payload, RuleBroken, SlotState, Verb, WaitMode,
+};
 
 /// How long a peer that looks may take until it finds a message.
 const LOOKING_GRACE_NS: u64 = 20_000;
@@ -38,9 +40,9 @@ impl<'a> Outgoing<'a> {
 
     /// What goes beside the message in the link.
     #[inline]
-    pub(super) fn cargo(self) -> Cargo<'a> {
+    pub(super) fn cargo(self) -> Payload<'a> {
         match self.block {
-            Some(name) => Cargo::block(name),
+            Some(name) => Payload::block(name),
             None => self.long.into(),
         }
     }
@@ -137,7 +139,7 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         let index = self.contact(to, deadline)?;
         self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(Kind::Send)?;
+        self.peers.get(index).allow(MessageKind::Send)?;
         if is_large(outgoing.long.len()) {
             let wrapped = self.wrap(index, outgoing.long)?;
             let name = wrapped.bytes;
@@ -156,11 +158,11 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<(), Fail> {
         // Who awaits an answer from here takes any message for one.
-        if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
+        if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
             return Ok(());
         }
         let graced = self.grace(index, deadline);
-        let posted = self.post(index, Kind::Send, outgoing, deadline)?;
+        let posted = self.post(index, MessageKind::Send, outgoing, deadline)?;
         let waited = self.wait_taken(index, posted, deadline, graced, Verb::Send);
         self.settle_send(index, posted, waited)
     }
@@ -170,10 +172,10 @@ impl Endpoint {
     pub(super) fn post(
         &mut self,
         index: u32,
-        kind: Kind,
+        kind: MessageKind,
         outgoing: Outgoing<'_>,
         deadline: Deadline,
-    ) -> Result<State, Fail> {
+    ) -> Result<SlotState, Fail> {
         self.wait_free(index, deadline)?;
         // Two who send to each other would wait for ever; the second one is told.
         if !deadline.no_wait && self.peer_sends_here(index) {
@@ -195,8 +197,8 @@ impl Endpoint {
 
     /// Whether the peer is itself sending to us.
     fn peer_sends_here(&self, index: u32) -> bool {
-        let found = self.peers.get(index).link.look();
-        matches!(found, Ok(Some(arrival)) if matches!(arrival.state.kind, Kind::Send | Kind::Request))
+        let found = self.peers.get(index).link.peek();
+        matches!(found, Ok(Some(arrival)) if matches!(arrival.state.kind, MessageKind::Send | MessageKind::Request))
     }
 
     /// An answer of ours may still lie in the cell.
@@ -223,7 +225,7 @@ impl Endpoint {
     pub(super) fn wait_taken(
         &mut self,
         index: u32,
-        posted: State,
+        posted: SlotState,
         deadline: Deadline,
         graced: Deadline,
         verb: Verb,
@@ -266,8 +268,10 @@ impl Endpoint {
 
     fn grace_of(&self, index: u32, just_woken: bool) -> Deadline {
         let wakes = match self.peers.get(index).status.mode() {
-            Mode::Awake => just_woken,
-            Mode::OnLinks(source) | Mode::AtBell(source) => source == ANY || source == self.address,
+            WaitMode::Awake => just_woken,
+            WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
+                source == ANY || source == self.address
+            }
         };
         let grace_ns = if wakes { WAKING_GRACE_NS } else { LOOKING_GRACE_NS };
         Deadline { at_ns: m3ipc_sys::monotonic_ns() + grace_ns, no_wait: false }
@@ -278,16 +282,16 @@ impl Endpoint {
     pub(super) fn check_crossing(
         &self,
         index: u32,
-        posted: State,
+        posted: SlotState,
         deadline: Deadline,
     ) -> Result<(), Fail> {
         let link = &self.peers.get(index).link;
         if deadline.no_wait || link.is_taken(posted) != Ok(false) {
             return Ok(());
         }
-        match link.look() {
+        match link.peek() {
             Ok(Some(arrival))
-                if matches!(arrival.state.kind, Kind::Send | Kind::Request)
+                if matches!(arrival.state.kind, MessageKind::Send | MessageKind::Request)
                     && link.is_younger_than(arrival.stamp) =>
             {
                 Err(Code::Locked.into())
@@ -300,7 +304,7 @@ impl Endpoint {
     fn settle_send(
         &mut self,
         index: u32,
-        posted: State,
+        posted: SlotState,
         waited: Result<(), Fail>,
     ) -> Result<(), Fail> {
         if let Err(fail) = waited {
@@ -329,20 +333,20 @@ impl Endpoint {
             peer.hint();
         }
         match peer.status.mode() {
-            Mode::Awake => {}
-            Mode::OnLinks(source) if source == ANY || source == self.address => {
+            WaitMode::Awake => {}
+            WaitMode::OnLinks(source) if source == ANY || source == self.address => {
                 self.stamp(At::Waking);
-                self.peers.get(index).link.knock();
+                self.peers.get(index).link.wake_peer();
                 self.stamp(At::Woken);
                 self.desk.count(Counter::Woke);
             }
-            Mode::AtBell(source) if source == ANY || source == self.address => {
+            WaitMode::AtDoorbell(source) if source == ANY || source == self.address => {
                 self.stamp(At::Waking);
                 self.ring(index);
                 self.stamp(At::Woken);
                 self.desk.count(Counter::Woke);
             }
-            Mode::OnLinks(_) | Mode::AtBell(_) => {}
+            WaitMode::OnLinks(_) | WaitMode::AtDoorbell(_) => {}
         }
     }
 
@@ -351,7 +355,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn alert_who_waits_here(&mut self, index: u32) {
         match self.peers.get(index).status.mode() {
-            Mode::OnLinks(source) | Mode::AtBell(source) if source == self.address => {
+            WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) if source == self.address => {
                 self.alert(index, false);
             }
             _ => {}
@@ -359,7 +363,7 @@ impl Endpoint {
     }
 
     /// The peer broke the rules: nothing more is said over this link.
-    pub(super) fn poison(&mut self, index: u32, _broken: Broken) -> Fail {
+    pub(super) fn poison(&mut self, index: u32, _broken: RuleBroken) -> Fail {
         self.peers.get_mut(index).poisoned = true;
         self.desk.count(Counter::Poisoned);
         Code::PeerBroke.into()

@@ -7,7 +7,7 @@ use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
-use m3ipc_link::{Answer, Arrival, Counter, Incoming, Kind, State, Verb};
+use m3ipc_link::{AnswerOutcome, Arrival, Counter, MessageKind, SlotState, TakenMessage, Verb};
 
 /// How a request to one server ended.
 #[derive(Debug)]
@@ -141,8 +141,8 @@ impl Endpoint {
         room: &mut [u8],
         deadline: Deadline,
     ) -> Result<End, Fail> {
-        self.peers.get(index).allow(Kind::Request)?;
-        if self.answer(index, Kind::Reply, outgoing)? == Answer::Posted {
+        self.peers.get(index).allow(MessageKind::Request)?;
+        if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
             return match self.wait_message_of(index, room, deadline) {
                 // The request was taken; the time that there was not is over.
                 Err(fail) if fail.code == Code::Again => Err(Code::TimedOut.into()),
@@ -150,7 +150,7 @@ impl Endpoint {
             };
         }
         let graced = self.grace(index, deadline);
-        let posted = self.post(index, Kind::Request, outgoing, deadline)?;
+        let posted = self.post(index, MessageKind::Request, outgoing, deadline)?;
         self.desk.count(Counter::Sent);
         if deadline.no_wait {
             // It takes the request now or never; the answer has no time to come.
@@ -191,17 +191,19 @@ impl Endpoint {
     pub(super) fn take_answer(
         &mut self,
         index: u32,
-        posted: State,
+        posted: SlotState,
         room: &mut [u8],
     ) -> Result<Option<End>, Fail> {
         let link = &self.peers.get(index).link;
-        match link.look_for_answer(posted).map_err(|broken| self.poison(index, broken))? {
-            Some(arrival) if arrival.state.kind == Kind::Relay => self.take_relay(index, arrival),
+        match link.peek_answer(posted).map_err(|broken| self.poison(index, broken))? {
+            Some(arrival) if arrival.state.kind == MessageKind::Relay => {
+                self.take_relay(index, arrival)
+            }
             Some(arrival) => {
                 m3ipc_sys::pause_point("client.answer_seen");
                 // An answer has no place in an order.
                 let incoming = match arrival.state.kind {
-                    Kind::Reply => self.take_untimed(index, arrival, room)?,
+                    MessageKind::Reply => self.take_untimed(index, arrival, room)?,
                     _ => self.take(index, arrival, room)?,
                 };
                 Ok(incoming.map(|incoming| self.answered(index, &incoming)))
@@ -228,7 +230,7 @@ impl Endpoint {
         index: u32,
         arrival: Arrival,
         room: &mut [u8],
-    ) -> Result<Option<Incoming>, Fail> {
+    ) -> Result<Option<TakenMessage>, Fail> {
         let taken = self.take_untimed(index, arrival, room)?;
         if taken.is_some() {
             self.taken_ticks = m3ipc_sys::ticks();
@@ -244,8 +246,8 @@ impl Endpoint {
         index: u32,
         arrival: Arrival,
         room: &mut [u8],
-    ) -> Result<Option<Incoming>, Fail> {
-        if self.peers.get(index).link.brings_block() {
+    ) -> Result<Option<TakenMessage>, Fail> {
+        if self.peers.get(index).link.has_incoming_block() {
             return self.take_with_block(index, arrival, room);
         }
         self.take_now(index, arrival, room)
@@ -258,7 +260,7 @@ impl Endpoint {
         index: u32,
         arrival: Arrival,
         room: &mut [u8],
-    ) -> Result<Option<Incoming>, Fail> {
+    ) -> Result<Option<TakenMessage>, Fail> {
         self.stamp(At::Found);
         let peer = self.peers.get_mut(index);
         match peer.link.take(arrival, room) {
@@ -268,10 +270,10 @@ impl Endpoint {
                 self.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
                 match incoming.kind {
                     // Its sender may sleep until now.
-                    Kind::Send => self.alert(index, false),
+                    MessageKind::Send => self.alert(index, false),
                     // So may one who answered and has more to say: it waits for the cell.
-                    Kind::Reply | Kind::Relay => self.alert_who_waits_here(index),
-                    Kind::Request => {}
+                    MessageKind::Reply | MessageKind::Relay => self.alert_who_waits_here(index),
+                    MessageKind::Request => {}
                 }
                 self.desk.count(Counter::Received);
                 if self.areas.came.is_some() {
@@ -288,7 +290,7 @@ impl Endpoint {
     fn settle_request(
         &mut self,
         index: u32,
-        posted: State,
+        posted: SlotState,
         room: &mut [u8],
         fail: Fail,
     ) -> Result<End, Fail> {
@@ -296,7 +298,7 @@ impl Endpoint {
         if link.withdraw(posted).map_err(|broken| self.poison(index, broken))? {
             return Err(fail);
         }
-        self.peers.get(index).link.give_up(posted);
+        self.peers.get(index).link.abandon(posted);
         if let Some(end) = self.take_answer(index, posted, room)? {
             return Ok(end);
         }
@@ -308,7 +310,7 @@ impl Endpoint {
     }
 
     #[inline]
-    fn answered(&self, index: u32, incoming: &Incoming) -> End {
+    fn answered(&self, index: u32, incoming: &TakenMessage) -> End {
         let source = self.peers.get(index).address();
         let message = Message { source, m_type: incoming.m_type, payload: incoming.payload };
         End::Answered(message, incoming.long_bytes)

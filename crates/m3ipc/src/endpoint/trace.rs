@@ -9,8 +9,8 @@
 //! when nobody waits for that any more: of who gives after the peer was woken, of who takes at the call's end.
 
 use super::Endpoint;
-use m3ipc_link::{Arrival, Kind, State, TraceHalf, TraceRecord, TraceRing, TraceWhat};
-use m3ipc_wire::{Request, TraceNews, TraceRequest};
+use m3ipc_link::{Arrival, MessageKind, SlotState, TraceHalf, TraceRecord, TraceRing, TraceWhat};
+use m3ipc_wire::{Request, TraceEvent, TraceRequest};
 use std::os::fd::OwnedFd;
 
 /// A moment of a call.
@@ -105,7 +105,7 @@ impl Tracing {
     /// Stamps that a message is about to be published, in answer to what is owed.
     #[cold]
     #[inline(never)]
-    pub(super) fn ready(&mut self, owed: Option<State>) {
+    pub(super) fn ready(&mut self, owed: Option<SlotState>) {
         self.answers = owed.map_or(0, |request| request.sequence);
         self.stamp(At::Ready);
     }
@@ -140,7 +140,7 @@ impl Endpoint {
     pub(super) fn trace_gave(&mut self, index: u32, m_type: i32, bytes: usize) {
         if self.tracing.is_some() {
             let posted = self.peers.get(index).link.posted();
-            let answers = matches!(posted.kind, Kind::Reply | Kind::Relay);
+            let answers = matches!(posted.kind, MessageKind::Reply | MessageKind::Relay);
             let what = (TraceWhat::Message(posted.kind), posted.sequence, answers);
             self.write_gave(index, what, m_type, bytes);
         }
@@ -199,7 +199,7 @@ impl Endpoint {
         let Some(tracing) = &mut self.tracing else { return };
         let (what, sequence, answers) = match arrival {
             Some(Arrival { state, stamp }) => {
-                let answers = matches!(state.kind, Kind::Reply | Kind::Relay);
+                let answers = matches!(state.kind, MessageKind::Reply | MessageKind::Relay);
                 (TraceWhat::Message(state.kind), state.sequence, if answers { stamp } else { 0 })
             }
             None => (TraceWhat::Notify, 0, 0),
@@ -233,8 +233,8 @@ impl Endpoint {
 
     /// What the daemon says about tracing.
     #[cold]
-    pub(super) fn trace_news(&mut self, news: TraceNews, fds: Vec<OwnedFd>) {
-        let TraceNews::On { sharp } = news else {
+    pub(super) fn trace_news(&mut self, news: TraceEvent, fds: Vec<OwnedFd>) {
+        let TraceEvent::On { sharp } = news else {
             (self.tracing, self.set_aside) = (None, None);
             return;
         };
@@ -279,7 +279,7 @@ pub fn cost(sharp: bool) -> Result<StampCost, std::io::Error> {
     let mut tracing =
         Some(Box::new(Tracing { ring, sharp, at: [0; MOMENTS], answers: 0, took: None }));
     let record = TraceRecord {
-        what: TraceWhat::Message(Kind::Request),
+        what: TraceWhat::Message(MessageKind::Request),
         sequence: 1,
         answers: 0,
         peer: m3ipc_abi::Address(1),

@@ -9,8 +9,8 @@ use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::{ANY, Address, Code};
-use m3ipc_link::{Counter, Mode, State, Step, Strategy, Verb};
-use m3ipc_sys::{WAIT_WORDS_MAX, Waiting};
+use m3ipc_link::{Counter, SlotState, SpinStep, Verb, WaitMode, WaitStrategy};
+use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
 
 /// How long a sleep lasts at most, before the daemon is looked after.
@@ -39,7 +39,7 @@ pub(super) struct Want {
     /// Its link, where it is one.
     pub(super) index: Option<u32>,
     /// The message that the peer is to take.
-    pub(super) posted: Option<State>,
+    pub(super) posted: Option<SlotState>,
     /// Whether it is the own cell that is to change.
     pub(super) own_cell: bool,
 }
@@ -81,14 +81,14 @@ impl Endpoint {
         if deadline.no_wait {
             return Err(Code::Again.into());
         }
-        self.desk.block(want.verb, want.peer);
+        self.desk.set_blocked(want.verb, want.peer);
         self.blocked = Some((want.verb, want.peer, 0));
         if want.verb.may_be_copied() {
             self.park();
         }
         let result = self.wait_slow(want, deadline, look);
         self.unpark();
-        self.desk.run();
+        self.desk.set_running();
         self.blocked = None;
         result
     }
@@ -105,7 +105,7 @@ impl Endpoint {
         let mut shares_cpu = self.shares_cpu(want.index);
         loop {
             match patience.next(shares_cpu) {
-                Step::Look => {
+                SpinStep::Poll => {
                     looks = looks.wrapping_add(1);
                     if !shares_cpu && !looks.is_multiple_of(CHEAP_LOOKS) && self.is_quiet(&want) {
                         continue;
@@ -116,13 +116,13 @@ impl Endpoint {
                         return Err(Code::TimedOut.into());
                     }
                     if looks.is_multiple_of(LOOKS_PER_FULL_LOOK)
-                        && self.pace.strategy() == Strategy::Spin
+                        && self.pace.strategy() == WaitStrategy::Spin
                     {
                         self.reattach_if_cut();
                         self.inbox.look_everywhere(&mut self.peers);
                     }
                 }
-                Step::Sleep => {
+                SpinStep::Sleep => {
                     if let Some(found) = self.sleep(&mut nap, &mut look)? {
                         self.pace.learn(&patience);
                         return Ok(found);
@@ -140,7 +140,7 @@ impl Endpoint {
     /// here is late by a few looks; thorough ones come in between.
     #[inline]
     fn is_quiet(&self, want: &Want) -> bool {
-        if self.desk.news().load(Ordering::Relaxed) != self.news_seen {
+        if self.desk.event_word().load(Ordering::Relaxed) != self.news_seen {
             return false;
         }
         match want.index {
@@ -189,7 +189,11 @@ impl Endpoint {
         if at_bell {
             self.hang_bell()?;
         }
-        let mode = if at_bell { Mode::AtBell(nap.want.peer) } else { Mode::OnLinks(nap.want.peer) };
+        let mode = if at_bell {
+            WaitMode::AtDoorbell(nap.want.peer)
+        } else {
+            WaitMode::OnLinks(nap.want.peer)
+        };
         // The words' values come first: a wake between the look and the sleep changes them.
         let words = if at_bell { Words::none() } else { self.words(nap.want.index) };
         let news = self.news_seen;
@@ -199,7 +203,7 @@ impl Endpoint {
         }
         let found = look(self);
         if !matches!(found, Ok(None)) {
-            self.set_mode(Mode::Awake);
+            self.set_mode(WaitMode::Awake);
             return found;
         }
         self.desk.count(Counter::Slept);
@@ -214,15 +218,17 @@ impl Endpoint {
         let checked = ended.and_then(|ended| match ended {
             // Neither a peer that wakes us without end nor much to do must keep us from
             // looking after the daemon: newcomers wait until its successor knows us.
-            Waiting::Changed if now_ns.saturating_sub(self.checked_ns) < SLOW_CHECK_NS => Ok(()),
-            Waiting::Signal => Err(Code::Intr.into()),
-            Waiting::Changed | Waiting::Limit => {
+            WaitOutcome::Changed if now_ns.saturating_sub(self.checked_ns) < SLOW_CHECK_NS => {
+                Ok(())
+            }
+            WaitOutcome::Signal => Err(Code::Intr.into()),
+            WaitOutcome::Changed | WaitOutcome::Limit => {
                 self.checked_ns = now_ns;
                 self.slow_check(nap, may_lock)
             }
         });
         // Only now: to peers without time, who asks the daemon is as far from looking as who sleeps.
-        self.set_mode(Mode::Awake);
+        self.set_mode(WaitMode::Awake);
         checked.map(|()| None)
     }
 
@@ -238,13 +244,13 @@ impl Endpoint {
         {
             nap.want.verb = Verb::Await;
             m3ipc_sys::pause_point("client.taken");
-            self.desk.block(Verb::Await, nap.want.peer);
+            self.desk.set_blocked(Verb::Await, nap.want.peer);
         }
-        self.desk.set_since(nap.since_ns, nap.tid);
+        self.desk.set_sleep_start(nap.since_ns, nap.tid);
         self.blocked = Some((nap.want.verb, nap.want.peer, nap.since_ns));
     }
 
-    pub(super) fn set_mode(&self, mode: Mode) {
+    pub(super) fn set_mode(&self, mode: WaitMode) {
         for face in &self.faces {
             face.status.set_mode(mode);
         }
@@ -260,7 +266,7 @@ impl Endpoint {
                 let others = self.served_links().iter().filter(|other| **other != index);
                 others.for_each(|other| {
                     if let Some(peer) = self.peers.find_index(*other) {
-                        words.push(*other, peer.link.own_knock());
+                        words.push(*other, peer.link.own_wake_word());
                     }
                 });
             }
@@ -270,17 +276,17 @@ impl Endpoint {
     }
 
     fn knock(&self, index: u32) -> &AtomicU32 {
-        self.peers.get(index).link.own_knock()
+        self.peers.get(index).link.own_wake_word()
     }
 
     /// `seen` is the news word of before the last look: what was heard in
     /// that look may be just what is waited for.
-    fn sleep_on(&self, words: &Words, seen: u32, until_ns: u64) -> Result<Waiting, Fail> {
-        let mut expected = [(self.desk.news(), seen); WAIT_WORDS_MAX];
+    fn sleep_on(&self, words: &Words, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
+        let mut expected = [(self.desk.event_word(), seen); WAIT_WORDS_MAX];
         for (place, (index, value)) in expected[1..].iter_mut().zip(words.list()) {
             // A link that came or went meanwhile was announced by the news word.
-            let Some(peer) = self.peers.find_index(*index) else { return Ok(Waiting::Changed) };
-            *place = (peer.link.own_knock(), *value);
+            let Some(peer) = self.peers.find_index(*index) else { return Ok(WaitOutcome::Changed) };
+            *place = (peer.link.own_wake_word(), *value);
         }
         Ok(m3ipc_sys::wait_any(&expected[..=words.list().len()], until_ns)?)
     }
@@ -301,9 +307,9 @@ impl Endpoint {
     fn slow_check(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
         // Who sleeps for an answer of the daemon does not sleep for its peer, and
         // may have been served: whoever looks for a circle now must not count it.
-        self.desk.set_since(nap.since_ns, NO_THREAD);
+        self.desk.set_sleep_start(nap.since_ns, NO_THREAD);
         let checked = self.look_after_all(nap, may_lock);
-        self.desk.set_since(nap.since_ns, nap.tid);
+        self.desk.set_sleep_start(nap.since_ns, nap.tid);
         checked
     }
 

@@ -6,7 +6,7 @@
 
 use super::phases::{CallPhases, Phases};
 use m3ipc_abi::Address;
-use m3ipc_link::{Kind, TraceHalf, TraceRecord, TraceWhat};
+use m3ipc_link::{MessageKind, TraceHalf, TraceRecord, TraceWhat};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Which half.
@@ -211,7 +211,7 @@ impl Join {
     fn joined(&mut self, transfer: Transfer) {
         self.transfers.push(transfer);
         match transfer.what {
-            TraceWhat::Message(Kind::Request) => {
+            TraceWhat::Message(MessageKind::Request) => {
                 let waiting =
                     self.waiting.entry((transfer.from.0, transfer.to.0, true)).or_default();
                 if waiting.requests.len() == REQUESTS {
@@ -219,7 +219,7 @@ impl Join {
                 }
                 waiting.requests.push_back(transfer);
             }
-            TraceWhat::Message(Kind::Reply) => {
+            TraceWhat::Message(MessageKind::Reply) => {
                 // What comes back goes the other way.
                 let Some(waiting) = self.waiting.get_mut(&(transfer.to.0, transfer.from.0, true))
                 else {

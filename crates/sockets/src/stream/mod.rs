@@ -15,8 +15,8 @@ use crate::outgoing::Outgoing;
 use crate::pair::Pair;
 use crate::party::Party;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use m3ipc_sys::{Errno, Way, end_way};
-use m3ipc_wire::SockSeat;
+use m3ipc_sys::{Direction, Errno, shut_down};
+use m3ipc_wire::SockConnection;
 use m3ipc_wire::sock::way;
 use receive::Receiving;
 use send::Sending;
@@ -46,7 +46,7 @@ pub(crate) struct Connection {
     pub(crate) socket: OwnedFd,
     pub(crate) pair: Arc<Pair>,
     party: Arc<Party>,
-    seat: SockSeat,
+    seat: SockConnection,
     /// What this side sends on.
     out: crate::pair::Way,
     nonblocking: AtomicBool,
@@ -104,7 +104,7 @@ impl Stream {
         party: Arc<Party>,
         pair: Arc<Pair>,
         socket: OwnedFd,
-        seat: SockSeat,
+        seat: SockConnection,
     ) -> Result<Self, Errno> {
         let slot = usize::from(seat.slot);
         pair.settle(Some(slot));
@@ -234,9 +234,9 @@ impl Stream {
     ///
     /// # Source
     /// shutdown(2)
-    pub fn end(&self, way: Way) -> Result<(), Errno> {
-        end_way(&self.connection.socket, way)?;
-        if way != Way::Receive {
+    pub fn end(&self, way: Direction) -> Result<(), Errno> {
+        shut_down(&self.connection.socket, way)?;
+        if way != Direction::Receive {
             self.connection.ended.store(true, Ordering::Release);
         }
         Ok(())
@@ -254,7 +254,7 @@ impl Stream {
     /// Whoever broke the rules is not listened to any more.
     fn judge<T>(&self, done: Result<T, Errno>) -> Result<T, Errno> {
         if matches!(done, Err(Errno::PROTO)) {
-            let _ = end_way(&self.connection.socket, Way::Both);
+            let _ = shut_down(&self.connection.socket, Direction::Both);
         }
         done
     }

@@ -8,8 +8,8 @@ use crate::door;
 use crate::incoming::Incoming;
 use crate::record::{RECORD_BYTES, Record, low_half};
 use core::sync::atomic::Ordering;
-use m3ipc_link::{Pace, Step, Strategy};
-use m3ipc_sys::{Errno, Taking, receive_bytes};
+use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
+use m3ipc_sys::{Errno, ReceiveFlags, receive_bytes};
 use m3ipc_wire::sock::way;
 
 /// Looks for a bell that is on its way, where the connection ends.
@@ -18,8 +18,8 @@ const LAST_LOOKS: u32 = 64;
 /// Records that a call which does not wait reads at most before it says that there is nothing.
 const TRIES: u32 = 64;
 
-const LOOK: Taking = Taking { wait: false, peek: true };
-const TAKE: Taking = Taking { wait: false, peek: false };
+const LOOK: ReceiveFlags = ReceiveFlags { wait: false, peek: true };
+const TAKE: ReceiveFlags = ReceiveFlags { wait: false, peek: false };
 
 /// How a call wants its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,12 +59,12 @@ pub(super) struct Receiving {
     taken: u64,
     /// An error that the kernel told of once, behind bytes that were sent before.
     pending: Option<Errno>,
-    pace: Pace,
+    pace: AdaptiveSpin,
 }
 
 impl Receiving {
     pub(super) fn new(ring: Incoming) -> Self {
-        let pace = Pace::new(Strategy::Adaptive);
+        let pace = AdaptiveSpin::new(WaitStrategy::Adaptive);
         Self { ring, due: None, stale: 0, announced: 0, taken: 0, pending: None, pace }
     }
 
@@ -131,7 +131,11 @@ impl Receiving {
             return Ok(before);
         }
         let want = bytes.len().min(due.count as usize);
-        match receive_bytes(&connection.socket, &mut bytes[..want], Taking { wait: false, peek }) {
+        match receive_bytes(
+            &connection.socket,
+            &mut bytes[..want],
+            ReceiveFlags { wait: false, peek },
+        ) {
             Ok(got) if got > 0 && !peek => {
                 // No more than `count`, which has 32 bits.
                 let left = due.count - u32::try_from(got).unwrap_or(due.count).min(due.count);
@@ -154,7 +158,7 @@ impl Receiving {
     fn watch(&mut self, want: u64) -> bool {
         let until = self.ring.head() + want;
         let way = self.ring.way().clone();
-        if self.due.is_some() || !door::watch(way.word(way::DOOR), until) {
+        if self.due.is_some() || !door::watch(way.word(way::SUPPRESSION), until) {
             return false;
         }
         let here = m3ipc_sys::current_cpu();
@@ -167,11 +171,11 @@ impl Receiving {
                 break true;
             }
             let same_cpu = way.cpu(way::SENDER_CPU).load(Ordering::Relaxed) == here;
-            if patience.next(same_cpu) == Step::Sleep {
+            if patience.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };
-        door::rest(way.word(way::DOOR), until);
+        door::rest(way.word(way::SUPPRESSION), until);
         self.pace.learn(&patience);
         found
     }
@@ -183,7 +187,7 @@ impl Receiving {
                 .told(receive_bytes(&connection.socket, &mut [0], LOOK), 1)
                 .unwrap_or(Found::More));
         }
-        if door::answer(self.ring.way().word(way::DOOR)) {
+        if door::answer(self.ring.way().word(way::SUPPRESSION)) {
             self.stale += 1;
         }
         if self.ring.available()? > 0 {
@@ -192,7 +196,7 @@ impl Receiving {
         // A bell that is not stale may be of a door that is rung this moment: it stays until that is answered.
         let peek = self.stale == 0;
         let mut head = [0; RECORD_BYTES];
-        let got = receive_bytes(&connection.socket, &mut head, Taking { wait: false, peek });
+        let got = receive_bytes(&connection.socket, &mut head, ReceiveFlags { wait: false, peek });
         if let Some(found) = self.told(got, RECORD_BYTES) {
             // Who ended may have published before.
             let more = found == Found::End && self.ring.available()? > 0;
@@ -204,7 +208,7 @@ impl Receiving {
         };
         match record {
             Record::Bell if !peek => self.stale -= 1,
-            Record::Bell if door::answer(self.ring.way().word(way::DOOR)) => self.stale += 1,
+            Record::Bell if door::answer(self.ring.way().word(way::SUPPRESSION)) => self.stale += 1,
             // Nobody's bell: a sender asked the kernel whether we live.
             Record::Bell => drop(receive_bytes(&connection.socket, &mut head, TAKE)),
             Record::Bytes { count, behind } => {
@@ -258,7 +262,7 @@ impl Receiving {
         if self.due.is_some() {
             return Ok(());
         }
-        let door = || self.ring.way().word(way::DOOR);
+        let door = || self.ring.way().word(way::SUPPRESSION);
         if self.ring.claimed_tail() != self.ring.head() {
             // Whoever waits for edges is owed one at the next arrival, also where he has left something.
             if connection.is_nonblocking() && door::answer(door()) {
@@ -291,7 +295,7 @@ impl Receiving {
 
     /// Sleeps in the kernel: it knows of limits, signals, ends and errors.
     fn sleep(&mut self, connection: &Connection) -> Result<(), Errno> {
-        match receive_bytes(&connection.socket, &mut [0], Taking { wait: true, peek: true }) {
+        match receive_bytes(&connection.socket, &mut [0], ReceiveFlags { wait: true, peek: true }) {
             Ok(_) => Ok(()),
             Err(errno @ (Errno::AGAIN | Errno::INTR)) => Err(errno),
             Err(errno) => {

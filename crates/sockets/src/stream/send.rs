@@ -8,7 +8,7 @@ use super::Connection;
 use crate::outgoing::Outgoing;
 use crate::record::{BODY_MAX_BYTES, RECORD_BYTES, Record, low_half};
 use core::sync::atomic::Ordering;
-use m3ipc_link::{Pace, Step, Strategy};
+use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, send_bytes};
 use m3ipc_wire::sock::way;
 
@@ -28,7 +28,7 @@ pub(super) struct Sending {
     checked_ticks: u64,
     rung: u64,
     overflows: u64,
-    pace: Pace,
+    pace: AdaptiveSpin,
 }
 
 impl Sending {
@@ -41,7 +41,7 @@ impl Sending {
             checked_ticks: m3ipc_sys::ticks(),
             rung: 0,
             overflows: 0,
-            pace: Pace::new(Strategy::Adaptive),
+            pace: AdaptiveSpin::new(WaitStrategy::Adaptive),
         }
     }
 
@@ -126,7 +126,7 @@ impl Sending {
             // A full socket is readable already.
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {
                 self.rung += 1;
-                self.ring.way().word(way::RUNG).store(self.rung, Ordering::Relaxed);
+                self.ring.way().word(way::WAKEUPS).store(self.rung, Ordering::Relaxed);
                 Ok(())
             }
             Err(errno) => Err(errno),
@@ -162,7 +162,7 @@ impl Sending {
                 break true;
             }
             let same_cpu = self.ring.way().cpu(way::RECEIVER_CPU).load(Ordering::Relaxed) == here;
-            if patience.next(same_cpu) == Step::Sleep {
+            if patience.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };

@@ -1,6 +1,6 @@
 //! Runs the measurements of memory and shows them to people.
 
-use m3ipc_area::{Allocator, Kind, UNIT_BYTES};
+use m3ipc_area::{Allocator, BlockLifetime, UNIT_BYTES};
 
 use super::plan::{Table as Plan, WARM_NS};
 use super::study::{self, Course, Life, Pool};
@@ -177,7 +177,8 @@ struct Tables {
 
 impl Pool for Tables {
     fn take(&mut self, bytes: u64, is_long: bool) -> Option<u64> {
-        let kind = if self.has_kinds && is_long { Kind::Long } else { Kind::Short };
+        let kind =
+            if self.has_kinds && is_long { BlockLifetime::Long } else { BlockLifetime::Short };
         self.tables.take(bytes, UNIT_BYTES, kind)
     }
 

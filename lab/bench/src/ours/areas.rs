@@ -8,7 +8,8 @@
 //! ```
 
 use m3ipc::{
-    Address, Area, AreaConfig, Block, Endpoint, Kind, Message, Pages, Source, Strategy, Timeout,
+    Address, Area, AreaConfig, Block, BlockLifetime, Endpoint, Message, Pages, Source, Timeout,
+    WaitStrategy,
 };
 
 use super::m3ipc::{OpenVm, Place, told};
@@ -52,7 +53,7 @@ fn both(site: &Site) -> Result<Opened, Error> {
 }
 
 /// Binds with the strategy of what is measured awake.
-fn bound(inherited: &Inherited, strategy: Strategy) -> Result<(Place, Endpoint), Error> {
+fn bound(inherited: &Inherited, strategy: WaitStrategy) -> Result<(Place, Endpoint), Error> {
     let place = Place::new(inherited)?;
     let mut endpoint = place.vm.bind_any().map_err(told("bind"))?;
     endpoint.set_strategy(strategy);
@@ -110,7 +111,7 @@ impl Way for Attached {
     }
 
     fn client(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
-        let (place, mut endpoint) = bound(&inherited, Strategy::Adaptive)?;
+        let (place, mut endpoint) = bound(&inherited, WaitStrategy::Adaptive)?;
         let server = place.server(&mut endpoint)?;
         let answer =
             endpoint.sendrec(server, &Message::new(WHERE)).map_err(told("ask for the area"))?;
@@ -132,12 +133,13 @@ impl Way for Attached {
     }
 
     fn server(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
-        let (place, mut endpoint) = bound(&inherited, Strategy::Adaptive)?;
+        let (place, mut endpoint) = bound(&inherited, WaitStrategy::Adaptive)?;
         let bytes = shape.bytes as u64;
         let area = endpoint
             .create_area(&AreaConfig::vm(bytes).pages(self.pages))
             .map_err(told("make an area"))?;
-        let mut block = endpoint.allocate(&area, bytes, Kind::Long).map_err(told("allocate"))?;
+        let mut block =
+            endpoint.allocate(&area, bytes, BlockLifetime::Long).map_err(told("allocate"))?;
         let content = block.write().map_err(told("write a block"))?;
         content.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
         endpoint.name_attach(&place.name).map_err(told("take the server's name"))?;
@@ -206,7 +208,7 @@ impl Way for HandedOver {
     }
 
     fn client(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
-        let (place, mut endpoint) = bound(&inherited, Strategy::Spin)?;
+        let (place, mut endpoint) = bound(&inherited, WaitStrategy::Spin)?;
         let server = place.server(&mut endpoint)?;
         let (mut area, mut block) = (None, None);
         if self.carries {
@@ -220,7 +222,8 @@ impl Way for HandedOver {
             if answer.m_type != WHERE {
                 return Err(Error::PeerGone);
             }
-            let mut new = endpoint.allocate(&made, bytes, Kind::Short).map_err(told("allocate"))?;
+            let mut new =
+                endpoint.allocate(&made, bytes, BlockLifetime::Short).map_err(told("allocate"))?;
             buffer::fill(new.write().map_err(told("write a block"))?);
             (area, block) = (Some(made), Some(new));
         }
@@ -228,7 +231,7 @@ impl Way for HandedOver {
     }
 
     fn server(&self, inherited: Inherited, run: &Run, _: &Shape) -> Result<Report, Error> {
-        let (place, mut endpoint) = bound(&inherited, Strategy::Spin)?;
+        let (place, mut endpoint) = bound(&inherited, WaitStrategy::Spin)?;
         endpoint.name_attach(&place.name).map_err(told("take the server's name"))?;
         run.ready()?;
         let mut area = None;
@@ -330,13 +333,13 @@ impl Way for Pool {
     }
 
     fn client(&self, inherited: Inherited, run: &Run, shape: &Shape) -> Result<Report, Error> {
-        let (_place, mut endpoint) = bound(&inherited, Strategy::Adaptive)?;
+        let (_place, mut endpoint) = bound(&inherited, WaitStrategy::Adaptive)?;
         let limit_bytes = shape.bytes.max(4096) as u64 * 1_000 * POOL_FACTOR;
         let area =
             endpoint.create_area(&AreaConfig::vm(limit_bytes)).map_err(told("make an area"))?;
         let take = |bytes: usize, old: Option<Block>| {
             drop(old);
-            endpoint.allocate(&area, bytes as u64, Kind::Short).map_err(told("allocate"))
+            endpoint.allocate(&area, bytes as u64, BlockLifetime::Short).map_err(told("allocate"))
         };
         drive(run, Turnover::new(shape.bytes, take)?)
     }

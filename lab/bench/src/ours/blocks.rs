@@ -10,8 +10,8 @@
 //! ```
 
 use m3ipc::{
-    Address, Area, AreaConfig, Audience, Block, CopyError, Endpoint, Grant, Kind as Lasts,
-    Location, Message, Rights, Source, Strategy, Timeout,
+    Address, Area, AreaConfig, Audience, Block, BlockLifetime as Lasts, CopyError, Endpoint, Grant,
+    Location, Message, Rights, Source, Timeout, WaitStrategy,
 };
 
 use super::m3ipc::{OpenVm, Place, told};
@@ -193,9 +193,9 @@ impl Vcopy {
         let place = Place::new(inherited)?;
         let mut endpoint = place.vm.bind_any().map_err(told("bind"))?;
         endpoint.set_strategy(if self.wait == Wait::Block {
-            Strategy::Block
+            WaitStrategy::Block
         } else {
-            Strategy::Adaptive
+            WaitStrategy::Adaptive
         });
         let (mut memory, mut place_of) = self.memory(&mut endpoint, bytes, skew)?;
         let content = memory.content(&mut endpoint)?;

@@ -9,7 +9,7 @@
 //! ```
 //! The stop message is a sendrec in all three.
 
-use m3ipc::{Address, Endpoint, Node, Source, Strategy, Timeout, Vm, VmConfig};
+use m3ipc::{Address, Endpoint, Node, Source, Timeout, Vm, VmConfig, WaitStrategy};
 
 use super::keeper::{self, Keeper};
 use super::{Memory, Ours, contact, idle, memory, straight};
@@ -121,11 +121,11 @@ pub fn told<E: std::error::Error>(what: &'static str) -> impl Fn(E) -> Error {
     move |error| Error::Usage(format!("{what}: {error}"))
 }
 
-fn strategy(wait: Wait) -> Strategy {
+fn strategy(wait: Wait) -> WaitStrategy {
     match wait {
-        Wait::Spin => Strategy::Spin,
-        Wait::Block => Strategy::Block,
-        Wait::Adaptive | Wait::Yield => Strategy::Adaptive,
+        Wait::Spin => WaitStrategy::Spin,
+        Wait::Block => WaitStrategy::Block,
+        Wait::Adaptive | Wait::Yield => WaitStrategy::Adaptive,
     }
 }
 

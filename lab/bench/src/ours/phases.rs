@@ -8,7 +8,10 @@
 //! ```
 
 use m3ipc::trace::{Trace, TraceConfig, TraceRecord};
-use m3ipc::{Address, AreaConfig, Block, Endpoint, Kind, Message, Node, Source, Strategy, Timeout};
+use m3ipc::{
+    Address, AreaConfig, Block, BlockLifetime, Endpoint, Message, Node, Source, Timeout,
+    WaitStrategy,
+};
 
 use super::m3ipc::{OpenVm, Place, inward, outward, told};
 use crate::clock::monotonic_ns;
@@ -72,9 +75,9 @@ fn bound(inherited: &Inherited, run: &Run) -> Result<(Place, Endpoint), Error> {
     let place = Place::new(inherited)?;
     let mut endpoint = place.vm.bind_any().map_err(told("bind"))?;
     endpoint.set_strategy(match run.job().wait {
-        Wait::Spin => Strategy::Spin,
-        Wait::Block => Strategy::Block,
-        Wait::Adaptive | Wait::Yield => Strategy::Adaptive,
+        Wait::Spin => WaitStrategy::Spin,
+        Wait::Block => WaitStrategy::Block,
+        Wait::Adaptive | Wait::Yield => WaitStrategy::Adaptive,
     });
     Ok((place, endpoint))
 }
@@ -110,7 +113,8 @@ impl Client {
             let area = endpoint.create_area(&config).map_err(told("make an area"))?;
             let attach = with_number(WHERE, u64::from(area.id()));
             endpoint.sendrec(server, &attach).map_err(told("let the server attach"))?;
-            let mut new = endpoint.allocate(&area, bytes, Kind::Short).map_err(told("allocate"))?;
+            let mut new =
+                endpoint.allocate(&area, bytes, BlockLifetime::Short).map_err(told("allocate"))?;
             buffer::fill(new.write().map_err(told("write a block"))?);
             block = Some(new);
         }

@@ -192,7 +192,9 @@ impl Line {
     /// What shutdown(2) says.
     pub fn end(&mut self) -> Result<(), Error> {
         match self {
-            Self::Com(stream) => stream.end(m3ipc_sockets::Way::Send).map_err(io::Error::from),
+            Self::Com(stream) => {
+                stream.end(m3ipc_sockets::Direction::Send).map_err(io::Error::from)
+            }
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
             Self::Pipe(_, file) => {

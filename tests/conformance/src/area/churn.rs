@@ -3,7 +3,7 @@
 //! Each block says in its first word who holds it and in the rest what its number is: two who hold
 //! the same bytes would see each other's marks.
 
-use m3ipc::{Address, Area, Block, Endpoint, Kind, Message, Source, Timeout};
+use m3ipc::{Address, Area, Block, BlockLifetime, Endpoint, Message, Source, Timeout};
 
 const SLOTS: i32 = 6;
 
@@ -63,7 +63,7 @@ pub fn run(me: &mut Endpoint, id: i32) {
 fn step(me: &mut Endpoint, area: &Area, dice: &mut Dice, hand: &mut Vec<Block>, own: Address) {
     match dice.roll(10) {
         0..=2 if hand.len() < 40 => {
-            let kind = if dice.roll(2) == 0 { Kind::Short } else { Kind::Long };
+            let kind = if dice.roll(2) == 0 { BlockLifetime::Short } else { BlockLifetime::Long };
             if let Ok(mut block) = me.allocate(area, 8 + dice.roll(4000), kind) {
                 mark(&mut block, own);
                 hand.push(block);

@@ -5,13 +5,15 @@
 
 use m3ipc_abi::Address;
 use m3ipc_area::{
-    CLAIM, Claim, Extent, Kind, Name, OwnWords, PLACE, Place, RECORD_WORDS, Side, State, Words,
-    ledger_bytes,
+    AreaMember, BlockLifetime, BlockName, CLAIM, Claim, ClaimState, Extent, LedgerWords,
+    OwnLedgerWords, RECORD_WORDS, SPAN, Span, ledger_bytes,
 };
 use m3ipc_conformance::raw::Raw;
-use m3ipc_link::{Hints, Kind as Sent, Link};
-use m3ipc_shm::{Ground, Observed, Shared, Tract};
-use m3ipc_wire::{AreaExtent, AreaInfo, AreaNews, AreaReply, AreaRequest, News, Reply, Request};
+use m3ipc_link::{Link, MessageKind as Sent, ReadyBitmap};
+use m3ipc_shm::{FixedRegion, LeasedRange, Observed, Shared};
+use m3ipc_wire::{
+    AreaEvent, AreaExtent, AreaInfo, AreaReply, AreaRequest, DaemonEvent, Reply, Request,
+};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -45,10 +47,10 @@ pub mod acts {
 
 struct Liar {
     raw: Raw,
-    side: Side<Shared, Observed>,
+    side: AreaMember<Shared, Observed>,
     /// The same ledger, past all rules.
     ledger: Shared,
-    ground: Arc<Ground>,
+    ground: Arc<FixedRegion>,
     peers: HashMap<i32, Observed>,
     info: AreaInfo,
 }
@@ -68,12 +70,12 @@ impl Liar {
             panic!("the area cannot be joined: {joined:?}");
         };
         let bytes = usize::try_from(info.limit_bytes).expect("it fits");
-        let ground =
-            Ground::at(&fds[0], info.base, bytes, true).expect("the area is mapped for writing");
+        let ground = FixedRegion::map_at(&fds[0], info.base, bytes, true)
+            .expect("the area is mapped for writing");
         let ledger =
             || Shared::map_sparse(&fds[1], ledger_bytes(info.numbers)).expect("its own ledger");
         let (own, again) = (ledger(), ledger());
-        let side = Side::new(area, index, info.numbers, own);
+        let side = AreaMember::new(area, index, info.numbers, own);
         let mut liar = Self { raw, side, ledger: again, ground, peers: HashMap::new(), info };
         assert!(liar.ask(&AreaRequest::Mapped(area)).is_some());
         liar
@@ -83,12 +85,12 @@ impl Liar {
         let (reply, _) = self.raw.request(&Request::Area(request.clone()))?;
         while let Some((news, fds)) = self.raw.news.pop_front() {
             match news {
-                News::Area(AreaNews::Member { index, address, .. }) => {
+                DaemonEvent::Area(AreaEvent::Member { index, address, .. }) => {
                     let view = || Observed::map_sparse(&fds[0], ledger_bytes(self.info.numbers));
                     self.peers.insert(address, view().expect("a ledger"));
                     self.side.learn_member(index, Address(address), view().expect("a ledger"));
                 }
-                News::Area(AreaNews::Extent { extent, .. }) => {
+                DaemonEvent::Area(AreaEvent::Extent { extent, .. }) => {
                     self.side.learn_extent(of_wire(&extent))
                 }
                 _ => {}
@@ -97,7 +99,7 @@ impl Liar {
         Some(reply)
     }
 
-    fn allocate(&mut self, bytes: u64) -> (m3ipc_area::Held, Tract) {
+    fn allocate(&mut self, bytes: u64) -> (m3ipc_area::HeldBlock, LeasedRange) {
         if self.side.room().0 < bytes {
             let request = AreaRequest::Extent {
                 area: self.info.area,
@@ -110,8 +112,8 @@ impl Liar {
             };
             self.side.learn_extent(of_wire(&extent));
         }
-        let held = self.side.allocate(bytes, 64, Kind::Short).expect("room");
-        let tract = self.ground.take(held.offset(), held.capacity(), true).expect("its own");
+        let held = self.side.allocate(bytes, 64, BlockLifetime::Short).expect("room");
+        let tract = self.ground.lease(held.offset(), held.capacity(), true).expect("its own");
         (held, tract)
     }
 
@@ -120,9 +122,9 @@ impl Liar {
     }
 
     /// Writes in its ledger that it has given a block to somebody, whatever it was.
-    fn claim_given(&self, name: &Name, to: u16) {
+    fn claim_given(&self, name: &BlockName, to: u16) {
         let given = Claim {
-            state: State::Given,
+            state: ClaimState::Given,
             other: to,
             hop: name.hop.saturating_sub(1),
             generation: name.generation,
@@ -135,7 +137,7 @@ impl Liar {
         let ledger = &self.peers[&address];
         let held = (0..self.info.numbers).find_map(|number| {
             let claim = Claim::decode(ledger.load(word(number, CLAIM)));
-            (claim.state == State::Held).then_some((number, claim))
+            (claim.state == ClaimState::Held).then_some((number, claim))
         });
         held.expect("it holds one")
     }
@@ -148,7 +150,7 @@ fn word(number: u32, which: usize) -> usize {
 /// A way to somebody; the liar made the link.
 struct Way {
     link: Link,
-    hints: Hints,
+    hints: ReadyBitmap,
     index_there: u32,
 }
 
@@ -157,15 +159,15 @@ impl Way {
         let Some((Reply::Contact(info), fds)) = raw.request(&Request::Contact(peer)) else {
             panic!("no link to {peer}");
         };
-        let link = Link::map(&fds[0], m3ipc_link::Side::Zero).expect("a link");
-        let hints = Hints::map(&fds[2]).expect("hints");
+        let link = Link::map(&fds[0], m3ipc_link::LinkSide::Zero).expect("a link");
+        let hints = ReadyBitmap::map(&fds[2]).expect("hints");
         Self { link, hints, index_there: info.index_there }
     }
 
     /// Sends the name, and waits until it is taken.
-    fn say(&mut self, act: i32, name: Option<&Name>) {
-        let bytes = name.map(Name::encode);
-        let cargo = bytes.as_ref().map_or_else(|| (&[][..]).into(), m3ipc_link::Cargo::block);
+    fn say(&mut self, act: i32, name: Option<&BlockName>) {
+        let bytes = name.map(BlockName::encode);
+        let cargo = bytes.as_ref().map_or_else(|| (&[][..]).into(), m3ipc_link::Payload::block);
         let posted = self.link.post(
             Sent::Send,
             m3ipc_sys::ticks(),
@@ -175,7 +177,7 @@ impl Way {
         );
         while !self.link.is_taken(posted).expect("a sound peer") {
             self.hints.set(self.index_there);
-            self.link.knock();
+            self.link.wake_peer();
             std::thread::sleep(Duration::from_millis(1));
         }
     }
@@ -207,7 +209,7 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
     way.say(acts::ELSEWHERE, Some(&name));
 
     let (theirs, claim) = liar.held_by(victim);
-    let foreign = Name {
+    let foreign = BlockName {
         number: theirs,
         generation: claim.generation,
         hop: claim.hop + 1,
@@ -219,14 +221,14 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
 
     let (held, _tract) = liar.allocate(4096);
     let name = liar.side.give(held, receiver).expect("a member");
-    way.say(acts::TOO_LONG, Some(&Name { bytes: 4097, ..name }));
-    liar.ledger.store(word(name.number, PLACE), Place { offset: u32::MAX - 8, units: 16 }.encode());
+    way.say(acts::TOO_LONG, Some(&BlockName { bytes: 4097, ..name }));
+    liar.ledger.store(word(name.number, SPAN), Span { offset: u32::MAX - 8, units: 16 }.encode());
     way.say(acts::OUTSIDE, Some(&name));
-    let place = liar.peers[&victim].load(word(theirs, PLACE));
-    liar.ledger.store(word(name.number, PLACE), place);
+    let place = liar.peers[&victim].load(word(theirs, SPAN));
+    liar.ledger.store(word(name.number, SPAN), place);
     way.say(acts::IN_OTHERS, Some(&name));
-    way.say(acts::NO_NUMBER, Some(&Name { number: u32::MAX, ..name }));
-    way.say(acts::NO_AREA, Some(&Name { area: area + 99, ..name }));
+    way.say(acts::NO_NUMBER, Some(&BlockName { number: u32::MAX, ..name }));
+    way.say(acts::NO_AREA, Some(&BlockName { area: area + 99, ..name }));
 
     let mut state = 0x1234_5678_9abc_def1_u64;
     let mut roll = || {
@@ -243,7 +245,7 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
                 if roll() % 2 == 0 { roll() } else { (roll() % 64) | ((roll() % 4) << 40) };
             liar.ledger.store(word(number, which), garbage);
         }
-        let name = Name {
+        let name = BlockName {
             number: if roll() % 4 == 0 { theirs } else { number },
             generation: u32::try_from(roll() % 3).expect("small"),
             hop: u32::try_from(roll() % 3).expect("small"),
@@ -273,14 +275,16 @@ pub fn forge(directory: &Path, vm: &str, slot: i32, area: u32) {
     let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&fds[0]));
     let reopened = std::fs::OpenOptions::new().read(true).write(true).open(path);
     let ways = [
-        Ground::at(&fds[0], info.base, bytes, true).is_ok(),
-        reopened.as_ref().is_ok_and(|again| Ground::at(again, info.base, bytes, true).is_ok()),
+        FixedRegion::map_at(&fds[0], info.base, bytes, true).is_ok(),
+        reopened
+            .as_ref()
+            .is_ok_and(|again| FixedRegion::map_at(again, info.base, bytes, true).is_ok()),
         reopened.is_ok_and(|again| std::os::unix::fs::FileExt::write_at(&again, b"x", 0).is_ok()),
         rustix::io::write(&fds[0], b"x").is_ok(),
-        m3ipc_sys::give_back(&fds[0], 0, 4096).is_ok(),
+        m3ipc_sys::release_memory(&fds[0], 0, 4096).is_ok(),
         rustix::fs::ftruncate(&fds[0], 4096).is_ok(),
     ];
-    let reads = Ground::at(&fds[0], info.base, bytes, false).is_ok();
+    let reads = FixedRegion::map_at(&fds[0], info.base, bytes, false).is_ok();
     println!("{} ways to write, reads: {reads}", ways.iter().filter(|way| **way).count());
     std::thread::sleep(Duration::from_secs(300));
 }

@@ -98,7 +98,7 @@ fn sum(me: &mut Endpoint) {
 fn give(me: &mut Endpoint, area: u32) {
     let area = me.attach_area(area).expect("an area of the VM");
     while let Ok(request) = me.receive(Source::Any) {
-        let mut block = me.allocate(&area, 200_000, m3ipc::Kind::Short).expect("room");
+        let mut block = me.allocate(&area, 200_000, m3ipc::BlockLifetime::Short).expect("room");
         block.write().expect("its own").fill(3);
         me.reply_block(request.source, &request, block).expect("the client waits");
     }

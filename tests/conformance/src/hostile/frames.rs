@@ -2,7 +2,7 @@
 
 use crate::attack::Round;
 use m3ipc_conformance::raw::Raw;
-use m3ipc_wire::{Await, BindKind, Request};
+use m3ipc_wire::{AwaitedEvent, BindKind, Request};
 
 /// Comes, makes a link and goes, as fast as the daemon serves it.
 pub fn contact_flood(round: &mut Round<'_>) {
@@ -32,11 +32,11 @@ pub fn replays(round: &mut Round<'_>) {
         Request::Unbind { vm: round.vm, address: round.victim },
         Request::Wakeup { vm: round.vm, address: round.victim },
         Request::NotifyFor { source: round.victim, destination: round.victim },
-        Request::Await(Await::Bind(round.victim)),
-        Request::Await(Await::Unbind(round.victim)),
-        Request::Clapper(round.victim),
-        Request::HangBell,
-        Request::HangBell,
+        Request::Await(AwaitedEvent::Bind(round.victim)),
+        Request::Await(AwaitedEvent::Unbind(round.victim)),
+        Request::DoorbellSender(round.victim),
+        Request::OpenDoorbell,
+        Request::OpenDoorbell,
         Request::IsDeadlock,
         Request::Left,
         Request::Mapped,

@@ -24,8 +24,8 @@
 //! | `never` | its memory is a page that nobody ever fills (userfaultfd) |
 
 use m3ipc::{
-    Address, AreaConfig, Audience, Block, Code, Endpoint, Kind, Loan, Location, Message, Rights,
-    Room, Timeout,
+    Address, AreaConfig, Audience, Block, BlockLifetime, Code, CopyTarget, Endpoint, Loan,
+    Location, Message, Rights, Timeout,
 };
 use m3ipc_conformance::memory::{self, Memory, Unrest};
 use std::io::BufRead;
@@ -60,7 +60,7 @@ fn in_area(me: &mut Endpoint, block: &mut Option<Block>, line: &str) -> Option<S
     Some(match step {
         "area" => {
             let area = me.create_area(&AreaConfig::vm(4 * number + (1 << 20))).expect("an area");
-            let mut made = me.allocate_pages(&area, number, Kind::Short).expect("a block");
+            let mut made = me.allocate_pages(&area, number, BlockLifetime::Short).expect("a block");
             let content = m3ipc_conformance::pattern(1, made.len());
             made.write().expect("its own").copy_from_slice(&content);
             let said = format!("{} {}", area.id(), made.address());
@@ -102,7 +102,7 @@ fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
         }
         "copy" => {
             let (from, at, bytes) = (address(number()), number(), number());
-            let mut room: Room<'static> = memory.room();
+            let mut room: CopyTarget<'static> = memory.room();
             let mut room = room.part(0, usize::try_from(bytes).unwrap_or_default());
             let copied = me.copy_into_room(from, Location::At(at), &mut room, Timeout::Never);
             format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())

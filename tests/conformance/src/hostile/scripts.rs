@@ -6,7 +6,7 @@
 use crate::attack::Round;
 use crate::frames::{contact_flood, replays};
 use core::sync::atomic::Ordering::SeqCst;
-use m3ipc_link::Kind;
+use m3ipc_link::MessageKind;
 
 /// One way.
 pub type Script = fn(&mut Round<'_>);
@@ -39,14 +39,14 @@ const KNOCK: usize = 0x100;
 const VICTIMS_KNOCK: usize = 0x140;
 
 /// A state word as the protocol has it.
-fn state(phase: u64, kind: Kind, sequence: u64) -> u64 {
+fn state(phase: u64, kind: MessageKind, sequence: u64) -> u64 {
     phase | (kind as u64) << 2 | sequence << 8
 }
 
 const EMPTY: u64 = 0;
 const FULL: u64 = 1;
 
-fn full(kind: Kind, sequence: u64) -> u64 {
+fn full(kind: MessageKind, sequence: u64) -> u64 {
     state(FULL, kind, sequence)
 }
 
@@ -62,7 +62,7 @@ fn hint(round: &Round<'_>) {
     round.reach.hints.word64(0).fetch_or(1 << (index / 64), SeqCst);
 }
 
-fn post(round: &Round<'_>, kind: Kind, sequence: u64) {
+fn post(round: &Round<'_>, kind: MessageKind, sequence: u64) {
     round.reach.link.word64(CELL).store(full(kind, sequence), SeqCst);
     hint(round);
     knock(round);
@@ -88,12 +88,12 @@ fn random_faces(round: &mut Round<'_>) {
         round.ground.status.word64(0).store((word % 4) | (word << 32), SeqCst);
         let verb = (word % 8) | (u64::from(round.victim.cast_unsigned()) << 32);
         round.ground.desk.word64(64).store(verb, SeqCst);
-        post(round, Kind::Request, word >> 40);
+        post(round, MessageKind::Request, word >> 40);
     }
 }
 
 fn chosen_states(round: &mut Round<'_>) {
-    let kinds = [Kind::Send, Kind::Request, Kind::Reply, Kind::Relay];
+    let kinds = [MessageKind::Send, MessageKind::Request, MessageKind::Reply, MessageKind::Relay];
     let numbers = [0, 1, 2, u64::MAX >> 8, 1 << 55];
     while round.lasts() {
         let (kind, number) = (kinds[round.dice.below(4)], numbers[round.dice.below(5)]);
@@ -114,7 +114,7 @@ fn huge_lengths(round: &mut Round<'_>) {
     let mut number = 0;
     while round.lasts() {
         number += 1;
-        post(round, Kind::Send, number);
+        post(round, MessageKind::Send, number);
     }
 }
 
@@ -126,11 +126,11 @@ fn flips(round: &mut Round<'_>) {
         number += 1;
         hint(round);
         for _ in 0..200 {
-            cell.store(full(Kind::Request, number), SeqCst);
+            cell.store(full(MessageKind::Request, number), SeqCst);
             length.store(u32::MAX, SeqCst);
-            cell.store(full(Kind::Send, number + 1), SeqCst);
+            cell.store(full(MessageKind::Send, number + 1), SeqCst);
             length.store(8, SeqCst);
-            cell.store(state(EMPTY, Kind::Send, number), SeqCst);
+            cell.store(state(EMPTY, MessageKind::Send, number), SeqCst);
         }
         knock(round);
     }
@@ -191,10 +191,10 @@ fn never_takes(round: &mut Round<'_>) {
     let mut number = 0;
     while round.lasts() {
         number += 1;
-        post(round, Kind::Request, number);
+        post(round, MessageKind::Request, number);
         std::thread::sleep(std::time::Duration::from_micros(200));
         // Gives up each time, so that the victim must find out at its answer.
-        round.reach.link.word64(CELL).store(state(EMPTY, Kind::Request, number), SeqCst);
+        round.reach.link.word64(CELL).store(state(EMPTY, MessageKind::Request, number), SeqCst);
     }
 }
 
@@ -204,13 +204,13 @@ fn no_bell(round: &mut Round<'_>) {
     while round.lasts() {
         round.ground.status.word64(0).store(mode, SeqCst);
         number += 1;
-        post(round, Kind::Request, number);
+        post(round, MessageKind::Request, number);
     }
 }
 
 /// Posts, locks the victim's words in a strange state, and stops itself.
 fn stops(round: &mut Round<'_>) {
-    post(round, Kind::Request, 1);
+    post(round, MessageKind::Request, 1);
     round.reach.link.word32(NOTE).store(1, SeqCst);
     println!("stopping");
     let own = m3ipc_sys::open_process(m3ipc_sys::process_id()).expect("oneself");

@@ -1,7 +1,7 @@
 //! Roles that do one thing, so that it can be told what became of it.
 
 use super::{number, say, told_to_go, vm};
-use m3ipc::{Address, Message, Node, Source, Strategy, Timeout, VmConfig};
+use m3ipc::{Address, Message, Node, Source, Timeout, VmConfig, WaitStrategy};
 use std::path::Path;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub fn call(directory: &Path, arguments: &[&str]) {
         Ok(me) => me,
         Err(error) => return say(&format!("code {}", error.code().number())),
     };
-    me.set_strategy(Strategy::Block);
+    me.set_strategy(WaitStrategy::Block);
     say(&format!("bound {}", me.address().0));
     told_to_go();
     let to = Address(number(to));
@@ -40,7 +40,7 @@ pub fn serve(directory: &Path, arguments: &[&str]) {
     };
     let vm = vm(directory, vm_name);
     let mut me = vm.bind(number(slot)).expect("a bind");
-    me.set_strategy(Strategy::Block);
+    me.set_strategy(WaitStrategy::Block);
     say(&format!("bound {}", me.address().0));
     let source = match source {
         "any" => Source::Any,

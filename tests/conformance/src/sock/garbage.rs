@@ -5,7 +5,7 @@ use m3ipc_sys::Errno;
 use m3ipc_wire::sock::{
     SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, way,
 };
-use m3ipc_wire::{FromDaemon, Reply, Request, SockReply, SockRequest, SockSeat, VERSION};
+use m3ipc_wire::{FromDaemon, Reply, Request, SockConnection, SockReply, SockRequest, VERSION};
 use std::net::SocketAddrV4;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -77,10 +77,16 @@ pub fn spoil(directory: &Path, vm: i32, domain: u32, victim: SocketAddrV4) {
     }
 }
 
-fn attack(chance: &mut Chance, seat: &SockSeat, socket: &OwnedFd, region: &Shared, pool: &Shared) {
+fn attack(
+    chance: &mut Chance,
+    seat: &SockConnection,
+    socket: &OwnedFd,
+    region: &Shared,
+    pool: &Shared,
+) {
     let slot = SOCK_HEAD_BYTES + usize::from(seat.slot) * SOCK_SLOT_BYTES;
     let own = slot + usize::from(seat.side) * way::BYTES;
-    let words = [way::TAIL, way::GIVEN, way::DOOR, way::HEAD, way::TAKEN, way::BLOCKS];
+    let words = [way::TAIL, way::GIVEN, way::SUPPRESSION, way::HEAD, way::TAKEN, way::BLOCKS];
     for round in 0..2000 {
         let value = match chance.below(4) {
             0 => chance.next(),

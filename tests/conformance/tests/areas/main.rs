@@ -2,7 +2,9 @@
 
 mod steps;
 
-use m3ipc::{Address, AreaConfig, Code, Endpoint, Hold, Kind, Message, Source, Timeout, Vm};
+use m3ipc::{
+    Address, AreaConfig, BlockLifetime, Code, Endpoint, Hold, Message, Source, Timeout, Vm,
+};
 use m3ipc_conformance::{Field, program, watchdog};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStdout, Command, Stdio};
@@ -89,7 +91,7 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 fn asked(me: &mut Endpoint, of: Address, area: &m3ipc::Area, bytes: u64) -> Message {
-    let mut block = me.allocate(area, bytes, Kind::Short).expect("room");
+    let mut block = me.allocate(area, bytes, BlockLifetime::Short).expect("room");
     block.write().expect("its own").fill(1);
     me.sendrec_block(of, &Message::new(1), block, Timeout::Never).expect("an answer")
 }
@@ -105,7 +107,7 @@ fn a_block_passes_three_processes_in_place() {
     let _one = Member::start(&field, &vm, 2, &["pass", "3"]);
     let area = me.create_area(&AreaConfig::vm(64 << 20)).unwrap();
     for bytes in [64_u64, 4096, 100_000, 16 << 20] {
-        let mut block = me.allocate(&area, bytes, Kind::Short).unwrap();
+        let mut block = me.allocate(&area, bytes, BlockLifetime::Short).unwrap();
         block.write().unwrap().fill(7);
         let (address, number) = (block.address(), block.number());
         me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
@@ -130,7 +132,7 @@ fn what_the_receiver_drops_is_room_again() {
     for _ in 0..5000 {
         assert_eq!(asked(&mut me, Address(2), &area, 300_000).long(0), 300_000);
     }
-    assert_eq!(me.allocate(&area, 2 << 20, Kind::Short).unwrap_err().code, Code::AllocMem);
+    assert_eq!(me.allocate(&area, 2 << 20, BlockLifetime::Short).unwrap_err().code, Code::AllocMem);
 }
 
 #[test]
@@ -141,7 +143,7 @@ fn pointers_are_valid_everywhere() {
     let mut me = vm.bind(1).unwrap();
     let _walk = Member::start(&field, &vm, 2, &["walk"]);
     let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
-    let mut block = me.allocate(&area, 8192, Kind::Long).unwrap().cast::<u64>().unwrap();
+    let mut block = me.allocate(&area, 8192, BlockLifetime::Long).unwrap().cast::<u64>().unwrap();
     let base = block.address();
     // A list through the block in an order of its own, by plain addresses.
     let places: Vec<u64> = (0..500).map(|at| (at * 7 % 500) * 2).collect();
@@ -197,7 +199,7 @@ fn a_message_that_is_not_taken_leaves_the_block_here() {
         m3ipc_sys::Signal::STOP,
     )
     .unwrap();
-    let mut block = me.allocate(&area, 1000, Kind::Short).unwrap();
+    let mut block = me.allocate(&area, 1000, BlockLifetime::Short).unwrap();
     block.write().unwrap().fill(5);
     let number = block.number();
     let unsent =
@@ -220,7 +222,7 @@ fn the_blocks_of_a_killed_holder_come_home() {
     for _ in 0..20 {
         let mut hold = Member::start(&field, &vm, 2, &["hold"]);
         for _ in 0..3 {
-            let block = me.allocate(&area, 200_000, Kind::Short).unwrap();
+            let block = me.allocate(&area, 200_000, BlockLifetime::Short).unwrap();
             let number = block.number();
             me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
             assert_eq!(hold.hear(), number.to_string());
@@ -231,7 +233,7 @@ fn the_blocks_of_a_killed_holder_come_home() {
     // All of them are room again.
     let mut all = Vec::new();
     for _ in 0..4 {
-        all.push(me.allocate(&area, 200_000, Kind::Short).unwrap());
+        all.push(me.allocate(&area, 200_000, BlockLifetime::Short).unwrap());
     }
 }
 
@@ -258,7 +260,7 @@ fn a_killed_home_leaves_its_extent_when_nobody_uses_it() {
     }
     // What those had sent to this endpoint was never taken: nobody has anything of them.
     assert_eq!(extents(&field), 0);
-    assert!(me.allocate(&area, 7 << 20, Kind::Short).is_ok());
+    assert!(me.allocate(&area, 7 << 20, BlockLifetime::Short).is_ok());
 }
 
 #[test]
@@ -272,7 +274,7 @@ fn a_shared_block_is_read_by_all_and_comes_back() {
     let config = AreaConfig::set(1 << 20, &[Address(2), Address(3), Address(4)]).owner_writes();
     let area = me.create_area(&config).unwrap();
     for round in 1..50_u8 {
-        let mut block = me.allocate(&area, 1000, Kind::Short).unwrap();
+        let mut block = me.allocate(&area, 1000, BlockLifetime::Short).unwrap();
         block.write().unwrap().fill(round);
         for slot in 2..5 {
             me.share_block(Address(slot), &Message::new(1), &mut block, Timeout::Never).unwrap();
@@ -295,7 +297,7 @@ fn the_giver_can_lose_the_memory_and_get_it_back() {
     let mut me = vm.bind(1).unwrap();
     let _echo = Member::start(&field, &vm, 2, &["pass", "1"]);
     let area = me.create_area(&AreaConfig::pair(4 << 20, Address(2))).unwrap();
-    let mut block = me.allocate_pages(&area, 10_000, Kind::Short).unwrap();
+    let mut block = me.allocate_pages(&area, 10_000, BlockLifetime::Short).unwrap();
     block.write().unwrap().fill(1);
     let address = block.address();
     me.send_block_as(Address(2), &Message::new(1), block, Hold::Taken, Timeout::Never).unwrap();
@@ -307,7 +309,7 @@ fn the_giver_can_lose_the_memory_and_get_it_back() {
     let mut block = me.take_block().unwrap().unwrap();
     assert_eq!(block[0], 2);
     block.write().unwrap()[0] = 3;
-    let odd = me.allocate(&area, 100, Kind::Short).unwrap();
+    let odd = me.allocate(&area, 100, BlockLifetime::Short).unwrap();
     let unsent = me
         .send_block_as(Address(2), &Message::new(1), odd, Hold::Taken, Timeout::Never)
         .unwrap_err();
@@ -324,7 +326,7 @@ fn only_the_audience_attaches() {
     let _other = Member::start(&field, &vm, 3, &["sum"]);
     let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
     assert_eq!(asked(&mut me, Address(2), &area, 10).long(0), 10);
-    let block = me.allocate(&area, 10, Kind::Short).unwrap();
+    let block = me.allocate(&area, 10, BlockLifetime::Short).unwrap();
     let unsent = me.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap_err();
     assert_eq!(unsent.error.code(), Code::Privileges);
     assert!(unsent.block.is_some());
@@ -354,13 +356,13 @@ fn members_go_on_without_their_daemon_and_with_the_next() {
     field.restart_daemon();
     // More room, from the next daemon.
     assert_eq!(asked(&mut me, Address(2), &area, 6 << 20).long(0), 6 << 20);
-    let block = me.allocate(&area, 1 << 20, Kind::Short).unwrap();
+    let block = me.allocate(&area, 1 << 20, BlockLifetime::Short).unwrap();
     drop(block);
     sum.kill();
     me.wait_unbind(Address(2), Timeout::Never).unwrap();
-    assert!(me.allocate(&area, 7 << 20, Kind::Long).is_ok());
+    assert!(me.allocate(&area, 7 << 20, BlockLifetime::Long).is_ok());
     let _late = Member::start(&field, &vm, 3, &["sum"]);
-    let block = me.allocate(&area, 10, Kind::Short).unwrap();
+    let block = me.allocate(&area, 10, BlockLifetime::Short).unwrap();
     let answer = me.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap();
     assert_eq!(answer.m_type, Code::NotReady.number(), "no newcomer in an area of a killed daemon");
     // A new area is whole again.
@@ -406,10 +408,10 @@ fn a_liar_gets_nothing_accepted_that_is_not_so() {
     let mut keeper = Member::start(&field, &vm, 2, &["hold"]);
     let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
     // The keeper has attached it, and this endpoint holds one block that the liar knows of.
-    let first = me.allocate(&area, 64, Kind::Short).unwrap();
+    let first = me.allocate(&area, 64, BlockLifetime::Short).unwrap();
     me.send_block(Address(2), &Message::new(0), first, Timeout::Never).unwrap();
     keeper.hear();
-    let mut own = me.allocate(&area, 4096, Kind::Short).unwrap();
+    let mut own = me.allocate(&area, 4096, BlockLifetime::Short).unwrap();
     own.write().unwrap().fill(77);
     let mut liar = Member::start(&field, &vm, 3, &["liar", &area.id().to_string(), "1", "2"]);
     let (mut refused, mut accepted_at_random, mut first) = (Vec::new(), 0, None);
@@ -446,7 +448,7 @@ fn a_liar_gets_nothing_accepted_that_is_not_so() {
     drop(first);
     keeper.kill();
     me.wait_unbind(Address(2), Timeout::Never).unwrap();
-    let all = me.allocate(&area, 3 << 20, Kind::Short);
+    let all = me.allocate(&area, 3 << 20, BlockLifetime::Short);
     assert!(all.is_ok(), "{:?}", all.err());
 }
 
@@ -457,7 +459,7 @@ fn only_the_owner_writes_by_the_kernels_word() {
     let vm = field.vm("forge");
     let mut me = vm.bind(1).unwrap();
     let area = me.create_area(&AreaConfig::vm(4 << 20).owner_writes()).unwrap();
-    let mut block = me.allocate(&area, 4096, Kind::Short).unwrap();
+    let mut block = me.allocate(&area, 4096, BlockLifetime::Short).unwrap();
     block.write().unwrap().fill(5);
     let mut forger = Member::start(&field, &vm, 2, &["forge", &area.id().to_string()]);
     assert_eq!(forger.hear(), "0 ways to write, reads: true");
@@ -472,7 +474,7 @@ fn a_seal_is_refused_while_the_other_can_write_and_kept_afterwards() {
     let mut me = vm.bind(1).unwrap();
     let mut other = Member::start(&field, &vm, 2, &["hold"]);
     let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
-    let block = me.allocate(&area, 4096, Kind::Short).unwrap();
+    let block = me.allocate(&area, 4096, BlockLifetime::Short).unwrap();
     me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
     other.hear();
     area.renounce_writing().unwrap();
@@ -501,7 +503,7 @@ fn a_full_area_and_missing_huge_pages_are_errors() {
         match me.allocate(
             &area,
             100_000,
-            if blocks.len() % 2 == 0 { Kind::Short } else { Kind::Long },
+            if blocks.len() % 2 == 0 { BlockLifetime::Short } else { BlockLifetime::Long },
         ) {
             Ok(mut block) => {
                 block.write().unwrap().fill(1);
@@ -513,10 +515,13 @@ fn a_full_area_and_missing_huge_pages_are_errors() {
     assert_eq!(full.code, Code::AllocMem, "{full}");
     assert!(blocks.len() >= 30, "{} blocks of 100,000 bytes in 4 MiB", blocks.len());
     blocks.pop();
-    assert!(me.allocate(&area, 50_000, Kind::Short).is_ok(), "room that came free is room");
+    assert!(
+        me.allocate(&area, 50_000, BlockLifetime::Short).is_ok(),
+        "room that came free is room"
+    );
     // Huge pages of a pool that may be empty: blocks, or an error that says why.
     let huge = me.create_area(&AreaConfig::vm(4 << 20).pages(m3ipc::Pages::Huge));
-    match huge.and_then(|area| me.allocate(&area, 1 << 20, Kind::Short)) {
+    match huge.and_then(|area| me.allocate(&area, 1 << 20, BlockLifetime::Short)) {
         Ok(mut block) => block.write().unwrap().fill(1),
         Err(error) => {
             assert!([Code::NoMem, Code::NoSys].contains(&error.code), "{error}");
@@ -525,7 +530,7 @@ fn a_full_area_and_missing_huge_pages_are_errors() {
     }
     let transparent = AreaConfig::vm(4 << 20).pages(m3ipc::Pages::Transparent).prefault();
     let area = me.create_area(&transparent).unwrap();
-    me.allocate_pages(&area, 3 << 20, Kind::Long).unwrap().write().unwrap().fill(2);
+    me.allocate_pages(&area, 3 << 20, BlockLifetime::Long).unwrap().write().unwrap().fill(2);
 }
 
 #[test]
@@ -545,12 +550,12 @@ fn extents_of_the_dead_come_back_after_a_takeover() {
     field.restart_daemon();
     me.wait_unbind(Address(2), Timeout::Never).unwrap();
     // Its home is dead, the block is not: nobody gets its room.
-    let full = me.allocate(&area, 5 << 19, Kind::Short).unwrap_err();
+    let full = me.allocate(&area, 5 << 19, BlockLifetime::Short).unwrap_err();
     assert_eq!(full.code, Code::AllocMem);
     assert!(block.iter().all(|byte| *byte == 3));
     drop(block);
     until("the room of the dead is given out again", || {
-        me.allocate(&area, 5 << 19, Kind::Short).is_ok()
+        me.allocate(&area, 5 << 19, BlockLifetime::Short).is_ok()
     });
     assert_eq!(asked(&mut me, Address(3), &area, 1000).long(0), 1000);
 }

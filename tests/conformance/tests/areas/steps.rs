@@ -1,7 +1,7 @@
 //! The steps of a hand-over: who ends or hesitates at each of them.
 
 use super::{Member, alone, asked, until};
-use m3ipc::{Address, AreaConfig, Code, Kind, Message, Source, Timeout};
+use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, Source, Timeout};
 use m3ipc_conformance::Field;
 
 #[test]
@@ -14,7 +14,7 @@ fn what_a_giver_has_sent_is_the_receivers_though_the_giver_leaves_at_once() {
     for _ in 0..12 {
         let mut two = Member::start(&field, &vm, 3, &["pass_and_leave", "1"]);
         let mut one = Member::start(&field, &vm, 2, &["pass_and_leave", "3"]);
-        let mut block = me.allocate(&area, 600_000, Kind::Short).unwrap();
+        let mut block = me.allocate(&area, 600_000, BlockLifetime::Short).unwrap();
         block.write().unwrap().fill(7);
         me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
         me.receive(Source::From(Address(3))).unwrap();
@@ -37,17 +37,20 @@ fn a_block_whose_message_is_withdrawn_from_one_who_hesitates_comes_home() {
     let mut me = vm.bind(1).unwrap();
     let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
     let sum = Member::start_paused(&field, &vm, 2, &["sum"], "server.block_accepted");
-    let block = me.allocate(&area, 600_000, Kind::Short).unwrap();
+    let block = me.allocate(&area, 600_000, BlockLifetime::Short).unwrap();
     let limit = Timeout::After(std::time::Duration::from_millis(500));
     let unsent = me.send_block(Address(2), &Message::new(1), block, limit).unwrap_err();
     assert_eq!(unsent.error.code(), Code::TimedOut);
     assert!(unsent.block.is_none(), "it was accepted already");
     sum.until_paused();
-    assert!(me.allocate(&area, 600_000, Kind::Short).is_err(), "somebody living claims it");
+    assert!(
+        me.allocate(&area, 600_000, BlockLifetime::Short).is_err(),
+        "somebody living claims it"
+    );
     sum.go_on();
     let mut again = None;
     until("its room is free again", || {
-        again = me.allocate(&area, 600_000, Kind::Short).ok();
+        again = me.allocate(&area, 600_000, BlockLifetime::Short).ok();
         again.is_some()
     });
     let answer = me.sendrec_block(Address(2), &Message::new(1), again.unwrap(), Timeout::Never);
@@ -96,7 +99,7 @@ fn each_step_of_a_hand_over_can_be_somebodys_last() {
             // Taken only when it has been accepted: who stops itself before that does not take it.
             let limit = Timeout::After(std::time::Duration::from_millis(100));
             until(&what, || {
-                let block = me.allocate(&area, 300_000, Kind::Short).unwrap();
+                let block = me.allocate(&area, 300_000, BlockLifetime::Short).unwrap();
                 let _ = me.send_block(Address(2), &Message::new(1), block, limit);
                 member.is_paused()
             });
@@ -106,7 +109,7 @@ fn each_step_of_a_hand_over_can_be_somebodys_last() {
         let mut block = None;
         until(&what, || {
             // What the dead had in hand is found by those who look for room.
-            block = me.allocate(&area, 3 << 20, Kind::Long).ok();
+            block = me.allocate(&area, 3 << 20, BlockLifetime::Long).ok();
             block.is_some()
         });
         drop(block);

@@ -3,8 +3,8 @@
 use crate::rows;
 use crate::world::{SHORT, World};
 use m3ipc::{
-    ANY, Address, Audience, Bytes, Code, CopyError, Endpoint, Grant, Loan, Location, Message, NONE,
-    Rights, SELF, Source, Timeout, VmConfig,
+    ANY, Address, Audience, Code, CopyError, CopySource, Endpoint, Grant, Loan, Location, Message,
+    NONE, Rights, SELF, Source, Timeout, VmConfig,
 };
 use m3ipc_conformance::signals;
 use std::sync::mpsc;
@@ -209,7 +209,7 @@ rows! {
         let (peer, address) = world.bound(30, &["receive:1"]);
         world.until_blocked(30, "receive");
         signals::stop(peer.pid());
-        let copied = world.me.copy_bytes_to(address, Location::At(8), &Bytes::from(&[1][..]), SHORT.into());
+        let copied = world.me.copy_bytes_to(address, Location::At(8), &CopySource::from(&[1][..]), SHORT.into());
         assert_eq!(copied.unwrap_err().code(), Code::TimedOut);
         signals::resume(peer.pid());
     }

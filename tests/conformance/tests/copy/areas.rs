@@ -1,7 +1,7 @@
 //! Copies in areas: the requester copies by itself what both have mapped, and the bytes are the same.
 
 use crate::world::{World, pattern};
-use m3ipc::{Address, AreaConfig, Block, CopyError, Kind, Location, Message, Timeout};
+use m3ipc::{Address, AreaConfig, Block, BlockLifetime, CopyError, Location, Message, Timeout};
 use m3ipc_conformance::field::Role;
 use m3ipc_conformance::sum;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -68,7 +68,8 @@ fn ways(world: &World) -> [u64; 3] {
 
 fn block_of(world: &mut World, area: u32, content: &[u8]) -> Block {
     let area = world.me.attach_area(area).unwrap();
-    let mut block = world.me.allocate_pages(&area, content.len() as u64, Kind::Short).unwrap();
+    let mut block =
+        world.me.allocate_pages(&area, content.len() as u64, BlockLifetime::Short).unwrap();
     block.write().unwrap().copy_from_slice(content);
     block
 }
@@ -179,7 +180,7 @@ fn an_area_in_which_its_owner_writes_is_only_read() {
     let mut party = Party::new(&world, "30");
     let area = world.me.create_area(&AreaConfig::vm(1 << 20).owner_writes()).unwrap();
     assert_eq!(party.role.ask(&format!("attach {}", area.id())), "0");
-    let block = world.me.allocate_pages(&area, 4_096, Kind::Short).unwrap();
+    let block = world.me.allocate_pages(&area, 4_096, BlockLifetime::Short).unwrap();
     let at = block.address();
     drop(block);
     party.receive(&mut world);

@@ -1,7 +1,7 @@
 //! Scripts of wrong frames: any bytes, requests with any numbers, and those bent.
 
 use m3ipc_wire::{
-    Await, BindKind, NodeParams, Privileges, Request, TraceRequest, VmParams, decode, encode,
+    AwaitedEvent, BindKind, NodeParams, Privileges, Request, TraceRequest, VmParams, decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -111,12 +111,12 @@ fn privileges() -> impl Strategy<Value = Privileges> {
         .prop_map(|(traps, ipc_to, ipc_from, level)| Privileges { traps, ipc_to, ipc_from, level })
 }
 
-fn waits() -> impl Strategy<Value = Await> {
+fn waits() -> impl Strategy<Value = AwaitedEvent> {
     prop_oneof![
-        Just(Await::OwnBind),
-        addresses().prop_map(Await::Bind),
-        addresses().prop_map(Await::Unbind),
-        names().prop_map(Await::Name),
+        Just(AwaitedEvent::OwnBind),
+        addresses().prop_map(AwaitedEvent::Bind),
+        addresses().prop_map(AwaitedEvent::Unbind),
+        names().prop_map(AwaitedEvent::Name),
     ]
 }
 
@@ -152,7 +152,7 @@ pub fn requests() -> impl Strategy<Value = Request> {
             Just(Request::Mapped),
             Just(Request::Claim),
             Just(Request::Left),
-            Just(Request::HangBell),
+            Just(Request::OpenDoorbell),
             Just(Request::Trace(TraceRequest::End)),
             Just(Request::Trace(TraceRequest::Mapped)),
             (vms(), 0..200_u32, any::<bool>()).prop_map(|(vm, slots, sharp)| Request::Trace(
@@ -182,7 +182,7 @@ pub fn requests() -> impl Strategy<Value = Request> {
             .prop_map(|(source, destination)| Request::NotifyFor { source, destination }),
         (vms(), any::<i32>()).prop_map(|(vm, from)| Request::Endpoints { vm, from }),
         vec(addresses(), 0..60).prop_map(Request::Recall),
-        prop_oneof![addresses().prop_map(Request::Clapper), Just(Request::IsDeadlock)],
+        prop_oneof![addresses().prop_map(Request::DoorbellSender), Just(Request::IsDeadlock)],
         (vms(), addresses(), prop::option::of(any::<i32>()))
             .prop_map(|(vm, address, tid)| Request::Reattach { vm, address, tid }),
     ]

@@ -1,6 +1,6 @@
 //! One real endpoint: a thread that does what it is told and reports each end.
 
-use m3ipc::{Address, Code, Endpoint, Message, Slot, Strategy, Timeout, Vm};
+use m3ipc::{Address, Code, Endpoint, Message, Slot, Timeout, Vm, WaitStrategy};
 use m3ipc_model::rendezvous::{Call, Completion, Fate, Source};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
@@ -66,7 +66,7 @@ fn work(vm: &Vm, slot: Slot, inbox: &Receiver<Order>, reports: &Sender<(Slot, To
 fn bind(vm: &Vm, slot: Slot, endpoint: &mut Option<Endpoint>) -> Result<Address, Code> {
     let mut bound = vm.bind_thread(Some(slot)).map_err(|error| error.code())?;
     // The driver tells a blocked call by its sleep.
-    bound.set_strategy(Strategy::Block);
+    bound.set_strategy(WaitStrategy::Block);
     Ok(endpoint.insert(bound).address())
 }
 

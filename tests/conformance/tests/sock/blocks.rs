@@ -1,7 +1,7 @@
 //! Blocks of areas through com-sockets: by reference, and with names that are not true.
 
 use crate::party::{Party, Scene};
-use m3ipc::{Area, AreaConfig, Block, Endpoint, Kind};
+use m3ipc::{Area, AreaConfig, Block, BlockLifetime, Endpoint};
 use m3ipc_sockets::{Errno, Stream};
 use std::io::{Read, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,7 +26,7 @@ fn stage(name: &str) -> (Scene, Party, Endpoint, Area) {
 }
 
 fn filled(me: &mut Endpoint, area: &Area, with: u8) -> Block {
-    let mut block = me.allocate(area, BYTES as u64, Kind::Short).expect("room");
+    let mut block = me.allocate(area, BYTES as u64, BlockLifetime::Short).expect("room");
     block.write().expect("it is held").fill(with);
     block
 }

@@ -38,7 +38,7 @@ fn garbage_harms_nobody_else() {
             serial += 1;
         }
     });
-    honest.end(m3ipc_sockets::Way::Send).unwrap();
+    honest.end(m3ipc_sockets::Direction::Send).unwrap();
     let mut said = String::new();
     honest.read_to_string(&mut said).unwrap();
     assert_eq!(said, format!("{} {}", all.len(), sum(&all)));

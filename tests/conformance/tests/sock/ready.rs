@@ -2,7 +2,7 @@
 
 use crate::party::Scene;
 use m3ipc_conformance::{pattern, readiness};
-use m3ipc_sockets::{Domain, Errno, How, Stream, Way};
+use m3ipc_sockets::{Direction, Domain, Errno, How, Stream};
 use proptest::prelude::*;
 use rustix::event::epoll;
 use std::collections::VecDeque;
@@ -60,7 +60,7 @@ fn an_edge_comes_at_every_arrival_also_where_something_was_left() {
     other.read_exact(&mut [0; 9]).unwrap();
     assert_eq!(other.receive(&mut [0; 9], How::default()), Err(Errno::AGAIN));
     assert!(!readiness(&other).readable);
-    one.end(Way::Send).unwrap();
+    one.end(Direction::Send).unwrap();
     assert_eq!(edges.next(), Some(epoll::EventFlags::IN | epoll::EventFlags::RDHUP));
 }
 

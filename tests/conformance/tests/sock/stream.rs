@@ -2,7 +2,7 @@
 
 use crate::party::{Scene, until};
 use m3ipc_conformance::{pattern, sum};
-use m3ipc_sockets::{Errno, How, Way};
+use m3ipc_sockets::{Direction, Errno, How};
 use std::io::{Read, Write};
 
 #[test]
@@ -36,7 +36,7 @@ fn a_hundred_megabytes_in_pieces_of_chance_arrive_in_order() {
         at = end;
         piece = piece * 7 % 262_139 + 1;
     }
-    stream.end(Way::Send).unwrap();
+    stream.end(Direction::Send).unwrap();
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
     assert_eq!(said, format!("{} {}", all.len(), sum(&all)));
@@ -81,7 +81,7 @@ fn who_ended_its_sending_sends_no_more() {
         stream.write_all(b"x").unwrap();
         stream.read_exact(&mut [0; 1]).unwrap();
     }
-    stream.end(Way::Send).unwrap();
+    stream.end(Direction::Send).unwrap();
     assert_eq!(stream.send(b"y", true), Err(Errno::PIPE));
     assert_eq!(stream.read(&mut [0; 4]).unwrap(), 0);
 }

@@ -5,7 +5,7 @@
 
 use super::error::AreaError;
 use super::foreign;
-use super::identity::Place;
+use super::identity::MemberId;
 use super::journal::Record;
 use super::node::Node;
 use m3ipc_abi::Address;
@@ -58,7 +58,7 @@ pub struct AreaSpec {
 
 /// How far a member has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Standing {
+pub enum AreaMemberState {
     /// Blocks can be given to it; it has not joined.
     Expected,
     /// It has been given the memory.
@@ -71,12 +71,12 @@ pub enum Standing {
 
 /// One member; its index is its place in the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AreaMember {
+pub struct AreaMembership {
     /// Who.
     #[serde(with = "foreign::address")]
     pub address: Address,
     /// How far it has come.
-    pub standing: Standing,
+    pub standing: AreaMemberState,
 }
 
 /// A piece of an area in which one member allocates.
@@ -111,7 +111,7 @@ pub struct Area {
     #[serde(with = "foreign::address")]
     pub owner: Address,
     /// Members, by index.
-    pub members: Vec<AreaMember>,
+    pub members: Vec<AreaMembership>,
     /// Extents, by offset.
     pub extents: Vec<AreaExtent>,
     /// Extents ever given.
@@ -124,17 +124,18 @@ impl Area {
     /// The index of a member that has not left.
     #[must_use]
     pub fn index_of(&self, address: Address) -> Option<u16> {
-        let at = self
-            .members
-            .iter()
-            .position(|member| member.address == address && member.standing != Standing::Gone)?;
+        let at = self.members.iter().position(|member| {
+            member.address == address && member.standing != AreaMemberState::Gone
+        })?;
         u16::try_from(at).ok()
     }
 
     /// Members that take part or are about to, by index.
-    pub fn present(&self) -> impl Iterator<Item = (u16, AreaMember)> {
+    pub fn present(&self) -> impl Iterator<Item = (u16, AreaMembership)> {
         let all = (0_u16..).zip(self.members.iter().copied());
-        all.filter(|(_, member)| matches!(member.standing, Standing::Joining | Standing::In))
+        all.filter(|(_, member)| {
+            matches!(member.standing, AreaMemberState::Joining | AreaMemberState::In)
+        })
     }
 
     /// Whether this endpoint may join.
@@ -149,7 +150,7 @@ impl Area {
     }
 
     fn living(&self) -> usize {
-        self.members.iter().filter(|member| member.standing != Standing::Gone).count()
+        self.members.iter().filter(|member| member.standing != AreaMemberState::Gone).count()
     }
 
     /// A gap for an extent; the lowest, or (`from_back`) the highest.
@@ -204,7 +205,7 @@ impl Node {
     /// Bad limits or audience, too many areas, no addresses left.
     pub fn begin_area(
         &mut self,
-        maker: Place,
+        maker: MemberId,
         spec: AreaSpec,
         numbers: u32,
     ) -> Result<u32, AreaError> {
@@ -227,7 +228,8 @@ impl Node {
         let base =
             base_for(maker.vm, vm.areas.values(), limit).ok_or(AreaError::NoAddresses(limit))?;
         let id = vm.areas.keys().next_back().map_or(1, |last| last + 1);
-        let maker_in = AreaMember { address: maker.address, standing: Standing::Joining };
+        let maker_in =
+            AreaMembership { address: maker.address, standing: AreaMemberState::Joining };
         let area = Area {
             id,
             base,
@@ -247,7 +249,7 @@ impl Node {
     ///
     /// # Errors
     /// Where it is not in the audience, or does not live.
-    pub fn area_index(&mut self, place: Place, id: u32) -> Result<u16, AreaError> {
+    pub fn area_index(&mut self, place: MemberId, id: u32) -> Result<u16, AreaError> {
         let area = self.area(place.vm, id)?;
         if let Some(index) = area.index_of(place.address) {
             return Ok(index);
@@ -261,7 +263,8 @@ impl Node {
         }
         let index = u16::try_from(area.members.len()).map_err(|_| AreaError::Crowded)?;
         let mut area = area.clone();
-        area.members.push(AreaMember { address: place.address, standing: Standing::Expected });
+        area.members
+            .push(AreaMembership { address: place.address, standing: AreaMemberState::Expected });
         self.commit(Record::Area { vm: place.vm, area });
         Ok(index)
     }
@@ -272,9 +275,9 @@ impl Node {
     /// Where it is not one.
     pub fn set_area_standing(
         &mut self,
-        place: Place,
+        place: MemberId,
         id: u32,
-        standing: Standing,
+        standing: AreaMemberState,
     ) -> Result<u16, AreaError> {
         let mut area = self.area(place.vm, id)?.clone();
         let index = area.index_of(place.address).ok_or(AreaError::NotInAudience(place.address))?;
@@ -291,7 +294,7 @@ impl Node {
     ///
     /// # Errors
     /// Where the caller did not make it.
-    pub fn close_area(&mut self, place: Place, id: u32) -> Result<(), AreaError> {
+    pub fn close_area(&mut self, place: MemberId, id: u32) -> Result<(), AreaError> {
         let mut area = self.area(place.vm, id)?.clone();
         if area.owner != place.address {
             return Err(AreaError::NotOwner(place.address));
@@ -307,7 +310,7 @@ impl Node {
     /// Where there is no gap, or the member may not allocate.
     pub fn give_extent(
         &mut self,
-        place: Place,
+        place: MemberId,
         id: u32,
         needed: u64,
         wanted: u64,
@@ -354,7 +357,7 @@ impl Node {
 
     /// The areas in which an endpoint is, or is expected.
     #[must_use]
-    pub fn areas_of(&self, place: Place) -> Vec<u32> {
+    pub fn areas_of(&self, place: MemberId) -> Vec<u32> {
         let has = |area: &&Area| area.index_of(place.address).is_some();
         self.areas(place.vm).filter(has).map(|area| area.id).collect()
     }

@@ -3,7 +3,7 @@
 use m3ipc_abi::{Address, SYSTEM_SLOTS, Slot};
 
 use super::error::BindError;
-use super::identity::{Cred, Kind, Member, Place, Want};
+use super::identity::{Credentials, Member, MemberId, MemberKind, Want};
 use super::journal::Record;
 use super::lookup::slot_in_range;
 use super::node::Node;
@@ -30,8 +30,8 @@ impl Node {
         vm: i32,
         slot: Slot,
         member: Member,
-        cred: &Cred,
-        kind: Kind,
+        cred: &Credentials,
+        kind: MemberKind,
     ) -> Result<Bound, BindError> {
         let table = self.running(vm)?;
         if !slot_in_range(&table.spec.limits, slot) {
@@ -45,14 +45,14 @@ impl Node {
         }
         let address = Address::next_life(slot, table.latest.get(&slot).copied());
         let (uid, gid) = match kind {
-            Kind::Foreign { uid, gid } => (uid, gid),
-            Kind::Process | Kind::Thread => (cred.uid, cred.gid),
+            MemberKind::Foreign { uid, gid } => (uid, gid),
+            MemberKind::Process | MemberKind::Thread => (cred.uid, cred.gid),
         };
         let quota = self.quota().endpoints;
         if uid != 0 && self.usage(uid).endpoints >= quota {
             return Err(BindError::Quota { uid, quota });
         }
-        let place = Place::new(vm, address);
+        let place = MemberId::new(vm, address);
         self.commit(Record::Bind { place, member, kind, uid, gid });
         Ok(Bound { address, told: self.waits.on_bind(place, member, kind) })
     }
@@ -65,26 +65,26 @@ impl Node {
         &mut self,
         vm: i32,
         member: Member,
-        cred: &Cred,
-        kind: Kind,
+        cred: &Credentials,
+        kind: MemberKind,
     ) -> Result<Bound, BindError> {
         let slot = self.running(vm)?.lowest_free_user_slot().ok_or(BindError::Full)?;
         self.bind(vm, slot, member, cred, kind)
     }
 
     /// One VM per process, pid and endpoint one-to-one; a thread needs its process bound in the same VM.
-    fn check_member(&self, vm: i32, member: Member, kind: Kind) -> Result<(), BindError> {
+    fn check_member(&self, vm: i32, member: Member, kind: MemberKind) -> Result<(), BindError> {
         let home = self.tables.homes.get(&member.pid);
         match (kind, home) {
-            (Kind::Process | Kind::Foreign { .. }, None) => Ok(()),
-            (Kind::Process | Kind::Foreign { .. }, Some(home)) => {
+            (MemberKind::Process | MemberKind::Foreign { .. }, None) => Ok(()),
+            (MemberKind::Process | MemberKind::Foreign { .. }, Some(home)) => {
                 Err(BindError::Bound(home.address))
             }
-            (Kind::Thread, Some(home)) if home.vm == vm => {
+            (MemberKind::Thread, Some(home)) if home.vm == vm => {
                 let tid = member.tid.ok_or(BindError::Kind)?;
                 home.threads.get(&tid).map_or(Ok(()), |address| Err(BindError::Bound(*address)))
             }
-            (Kind::Thread, _) => Err(BindError::ProcessUnbound(member.pid)),
+            (MemberKind::Thread, _) => Err(BindError::ProcessUnbound(member.pid)),
         }
     }
 }
@@ -94,14 +94,14 @@ fn check_allowed(
     vm: &Vm,
     slot: Slot,
     member: Member,
-    cred: &Cred,
-    kind: Kind,
+    cred: &Credentials,
+    kind: MemberKind,
 ) -> Result<(), BindError> {
     let spec = &vm.spec;
     let want = if slot < SYSTEM_SLOTS && !spec.open_slots { Want::Serve } else { Want::Join };
     let his = match kind {
-        Kind::Process | Kind::Thread => member.pid == cred.pid,
-        Kind::Foreign { uid, .. } => cred.is_root() || uid == cred.uid,
+        MemberKind::Process | MemberKind::Thread => member.pid == cred.pid,
+        MemberKind::Foreign { uid, .. } => cred.is_root() || uid == cred.uid,
     };
     if his && spec.mode.allows(spec.owner_uid, spec.owner_gid, cred, want) {
         Ok(())

@@ -7,7 +7,7 @@ use super::foreign;
 
 /// The caller's identity, as the kernel vouched for it to the daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cred {
+pub struct Credentials {
     /// Effective user id.
     pub uid: u32,
     /// Effective group id.
@@ -18,7 +18,7 @@ pub struct Cred {
     pub pid: i32,
 }
 
-impl Cred {
+impl Credentials {
     /// A caller with no supplementary groups.
     #[must_use]
     pub const fn new(uid: u32, gid: u32, pid: i32) -> Self {
@@ -47,7 +47,7 @@ impl Cred {
 /// As with files only the first class that fits counts. Ending the VM and
 /// setting privileges are its owner's and root's, whatever the mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Mode(pub u16);
+pub struct VmMode(pub u16);
 
 /// One permission bit of a [`Mode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,13 +60,13 @@ pub enum Want {
     Join,
 }
 
-impl Mode {
+impl VmMode {
     /// All for the owner, seeing and joining for the group, nothing for others.
     pub const DEFAULT: Self = Self(0o750);
 
     /// Whether this mode of a VM owned by `uid` and `gid` allows it to the caller.
     #[must_use]
-    pub fn allows(self, uid: u32, gid: u32, cred: &Cred, want: Want) -> bool {
+    pub fn allows(self, uid: u32, gid: u32, cred: &Credentials, want: Want) -> bool {
         let bit = match want {
             Want::See => 4,
             Want::Serve => 2,
@@ -82,7 +82,7 @@ impl Mode {
     }
 }
 
-impl Default for Mode {
+impl Default for VmMode {
     fn default() -> Self {
         Self::DEFAULT
     }
@@ -101,7 +101,7 @@ pub struct Member {
 
 /// How an endpoint came to be bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum MemberKind {
     /// bind: the calling process.
     Process,
     /// tbind: the calling thread of a process that is bound already.
@@ -117,7 +117,7 @@ pub enum Kind {
 
 /// An endpoint on its node: VM and address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Place {
+pub struct MemberId {
     /// The VM's id.
     pub vm: i32,
     /// The address in it.
@@ -125,7 +125,7 @@ pub struct Place {
     pub address: Address,
 }
 
-impl Place {
+impl MemberId {
     /// The endpoint of this address in this VM.
     #[must_use]
     pub const fn new(vm: i32, address: Address) -> Self {

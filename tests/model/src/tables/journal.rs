@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::areas::Area;
 use super::foreign;
-use super::identity::{Kind, Member, Place};
+use super::identity::{Member, MemberId, MemberKind};
 use super::links::Links;
 use super::lookup::slot_in_range;
 use super::privileges::Privileges;
@@ -31,15 +31,15 @@ pub enum Record {
     /// A VM is gone, with all that was in it.
     VmEnd(i32),
     /// This is the latest address of its slot, whose holder is dead (in snapshots).
-    Generation(Place),
+    Generation(MemberId),
     /// An endpoint was bound.
     Bind {
         /// Where.
-        place: Place,
+        place: MemberId,
         /// Who.
         member: Member,
         /// How.
-        kind: Kind,
+        kind: MemberKind,
         /// The member's user id.
         uid: u32,
         /// The member's group id.
@@ -48,30 +48,30 @@ pub enum Record {
     /// The daemon knows a member by a new token.
     Token {
         /// The endpoint.
-        place: Place,
+        place: MemberId,
         /// The new token.
         token: u64,
     },
     /// An endpoint died, and with it its names, privileges and links.
-    Unbind(Place),
+    Unbind(MemberId),
     /// A name was attached.
     Name {
         /// To whom.
-        place: Place,
+        place: MemberId,
         /// The name.
         name: String,
     },
     /// Privileges were set.
     Priv {
         /// Whose.
-        place: Place,
+        place: MemberId,
         /// All of them.
         privileges: Privileges,
     },
     /// A link was made.
     Link {
         /// Who asked for it, and whose owner's quota pays.
-        asker: Place,
+        asker: MemberId,
         /// Its index at the asker.
         asker_index: u32,
         /// The other party.
@@ -97,7 +97,7 @@ pub enum Record {
     /// A link was given back before either party died.
     Unlink {
         /// One party.
-        place: Place,
+        place: MemberId,
         /// The other.
         #[serde(with = "foreign::address")]
         peer: Address,
@@ -190,7 +190,7 @@ impl Tables {
         }
     }
 
-    fn endpoint_mut(&mut self, place: Place) -> Option<&mut Endpoint> {
+    fn endpoint_mut(&mut self, place: MemberId) -> Option<&mut Endpoint> {
         self.vms.get_mut(&place.vm)?.living_mut(place.address)
     }
 
@@ -209,7 +209,7 @@ impl Tables {
         Some(())
     }
 
-    fn apply_generation(&mut self, place: Place) -> Option<()> {
+    fn apply_generation(&mut self, place: MemberId) -> Option<()> {
         let vm = self.vms.get_mut(&place.vm)?;
         let slot = place.address.slot();
         slot_in_range(&vm.spec.limits, slot).then_some(())?;
@@ -218,21 +218,21 @@ impl Tables {
 
     fn apply_bind(
         &mut self,
-        place: Place,
+        place: MemberId,
         member: Member,
-        kind: Kind,
+        kind: MemberKind,
         (uid, gid): (u32, u32),
     ) -> Option<()> {
-        let Place { vm: id, address } = place;
+        let MemberId { vm: id, address } = place;
         let vm = self.vms.get_mut(&id)?;
         let slot = address.slot();
         slot_in_range(&vm.spec.limits, slot).then_some(())?;
         (!vm.slots.contains_key(&slot)).then_some(())?;
         match (kind, self.homes.get_mut(&member.pid)) {
-            (Kind::Thread, Some(home)) if home.vm == id => {
+            (MemberKind::Thread, Some(home)) if home.vm == id => {
                 home.threads.insert(member.tid?, address).is_none().then_some(())?;
             }
-            (Kind::Process | Kind::Foreign { .. }, None) => {
+            (MemberKind::Process | MemberKind::Foreign { .. }, None) => {
                 self.homes.insert(member.pid, Home { vm: id, address, threads: BTreeMap::new() });
             }
             _ => return None,
@@ -250,7 +250,7 @@ impl Tables {
         Some(())
     }
 
-    fn apply_unbind(&mut self, place: Place) -> Option<()> {
+    fn apply_unbind(&mut self, place: MemberId) -> Option<()> {
         let peers = self.vms.get(&place.vm)?.living(place.address)?.links.peers();
         for peer in peers {
             self.apply_unlink(place, peer.address)?;
@@ -266,8 +266,10 @@ impl Tables {
         }
         let pid = endpoint.member.pid;
         match endpoint.kind {
-            Kind::Thread => drop(self.homes.get_mut(&pid)?.threads.remove(&endpoint.member.tid?)),
-            Kind::Process | Kind::Foreign { .. } => {
+            MemberKind::Thread => {
+                drop(self.homes.get_mut(&pid)?.threads.remove(&endpoint.member.tid?))
+            }
+            MemberKind::Process | MemberKind::Foreign { .. } => {
                 self.homes.remove(&pid)?.threads.is_empty().then_some(())?;
             }
         }
@@ -277,7 +279,7 @@ impl Tables {
 
     fn apply_link(
         &mut self,
-        asker: Place,
+        asker: MemberId,
         asker_index: u32,
         peer: Address,
         peer_index: u32,
@@ -293,7 +295,7 @@ impl Tables {
         Some(())
     }
 
-    fn apply_unlink(&mut self, place: Place, peer: Address) -> Option<()> {
+    fn apply_unlink(&mut self, place: MemberId, peer: Address) -> Option<()> {
         let vm = self.vms.get_mut(&place.vm)?;
         let one = vm.living_mut(place.address)?;
         let (one_uid, one_pays) = (one.uid, one.links.remove(peer)?.pays);

@@ -10,7 +10,7 @@ use m3ipc_abi::Address;
 
 use super::dense::Dense;
 use super::error::LinkError;
-use super::identity::Place;
+use super::identity::MemberId;
 use super::journal::Record;
 use super::node::Node;
 
@@ -27,7 +27,7 @@ pub struct Link {
 
 /// The other side of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Peer {
+pub struct LinkedPeer {
     /// Who it is.
     pub address: Address,
     /// The index of the link at the endpoint that was asked about.
@@ -51,7 +51,7 @@ pub(super) struct Links {
 
 /// One side of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Side {
+pub(super) struct LinkEnd {
     pub(super) address: Address,
     pub(super) entry: Entry,
 }
@@ -73,10 +73,10 @@ impl Links {
         self.entries.get(&peer).copied()
     }
 
-    pub(super) fn peers(&self) -> Vec<Side> {
+    pub(super) fn peers(&self) -> Vec<LinkEnd> {
         self.entries
             .iter()
-            .map(|(address, entry)| Side { address: *address, entry: *entry })
+            .map(|(address, entry)| LinkEnd { address: *address, entry: *entry })
             .collect()
     }
 }
@@ -87,7 +87,7 @@ impl Node {
     /// # Errors
     /// The VM's, the asker's or the peer's state; -104 where privileges let no
     /// message go in either direction; -12 where the asker's owner has too many links.
-    pub fn link(&mut self, asker: Place, peer: Address) -> Result<Link, LinkError> {
+    pub fn link(&mut self, asker: MemberId, peer: Address) -> Result<Link, LinkError> {
         let vm = self.running(asker.vm)?;
         let one = vm.endpoint(None, asker.address).map_err(LinkError::Asker)?;
         let other = vm.endpoint(Some(asker.address), peer).map_err(LinkError::Peer)?;
@@ -110,7 +110,7 @@ impl Node {
     }
 
     /// Gives a link back before either of its parties died; false where there was none.
-    pub fn unlink(&mut self, place: Place, peer: Address) -> bool {
+    pub fn unlink(&mut self, place: MemberId, peer: Address) -> bool {
         let linked =
             self.endpoint(place).is_some_and(|endpoint| endpoint.links.get(peer).is_some());
         if linked {
@@ -121,12 +121,16 @@ impl Node {
 
     /// The peers that an endpoint has links with, by address.
     #[must_use]
-    pub fn peers(&self, place: Place) -> Vec<Peer> {
+    pub fn peers(&self, place: MemberId) -> Vec<LinkedPeer> {
         let Some(vm) = self.tables.vms.get(&place.vm) else { return Vec::new() };
         let Some(endpoint) = vm.living(place.address) else { return Vec::new() };
-        let other_side = |side: Side| {
+        let other_side = |side: LinkEnd| {
             let there = vm.living(side.address)?.links.get(place.address)?;
-            Some(Peer { address: side.address, index: side.entry.index, peer_index: there.index })
+            Some(LinkedPeer {
+                address: side.address,
+                index: side.entry.index,
+                peer_index: there.index,
+            })
         };
         endpoint.links.peers().into_iter().filter_map(other_side).collect()
     }

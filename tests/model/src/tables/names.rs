@@ -3,7 +3,7 @@
 use m3ipc_abi::{Address, NAME_MAX_BYTES};
 
 use super::error::NameError;
-use super::identity::Place;
+use super::identity::MemberId;
 use super::journal::Record;
 use super::node::Node;
 
@@ -13,7 +13,7 @@ impl Node {
     /// # Errors
     /// Too long -343; empty or with a zero byte -339; VM not running -303; endpoint
     /// not bound -310; name taken -342; quota -12.
-    pub fn name_attach(&mut self, place: Place, name: &str) -> Result<Vec<u64>, NameError> {
+    pub fn name_attach(&mut self, place: MemberId, name: &str) -> Result<Vec<u64>, NameError> {
         check_name(name)?;
         let vm = self.running(place.vm)?;
         let endpoint = vm.endpoint(None, place.address)?;

@@ -3,7 +3,7 @@
 use m3ipc_abi::{Address, NodeLimits};
 
 use super::error::{Denied, LookupError, PrivError, ReplayError, VmError};
-use super::identity::{Cred, Place};
+use super::identity::{Credentials, MemberId};
 use super::journal::{Record, Tables, Usage};
 use super::privileges::{Privileges, Verb};
 use super::vm::{Endpoint, Vm, VmState};
@@ -107,7 +107,7 @@ impl Node {
 
     /// The endpoint that lives there.
     #[must_use]
-    pub fn endpoint(&self, place: Place) -> Option<&Endpoint> {
+    pub fn endpoint(&self, place: MemberId) -> Option<&Endpoint> {
         self.tables.vms.get(&place.vm)?.living(place.address)
     }
 
@@ -118,15 +118,15 @@ impl Node {
 
     /// Where a process lives (getep): its process endpoint.
     #[must_use]
-    pub fn place_of(&self, pid: i32) -> Option<Place> {
-        self.tables.homes.get(&pid).map(|home| Place::new(home.vm, home.address))
+    pub fn place_of(&self, pid: i32) -> Option<MemberId> {
+        self.tables.homes.get(&pid).map(|home| MemberId::new(home.vm, home.address))
     }
 
     /// Where a thread lives.
     #[must_use]
-    pub fn place_of_thread(&self, pid: i32, tid: i32) -> Option<Place> {
+    pub fn place_of_thread(&self, pid: i32, tid: i32) -> Option<MemberId> {
         let home = self.tables.homes.get(&pid)?;
-        home.threads.get(&tid).map(|address| Place::new(home.vm, *address))
+        home.threads.get(&tid).map(|address| MemberId::new(home.vm, *address))
     }
 
     /// The peer that `address` leads `caller` to: the rule of every call's destination.
@@ -153,12 +153,12 @@ impl Node {
     ///
     /// # Errors
     /// -110 for the verb, -104 for the peer.
-    pub fn may(&self, from: Place, to: Option<Address>, verb: Verb) -> Result<(), Denied> {
+    pub fn may(&self, from: MemberId, to: Option<Address>, verb: Verb) -> Result<(), Denied> {
         let slot = from.address.slot();
         let caller = &self.endpoint(from).ok_or(Denied::Trap(verb))?.privileges;
         let Some(address) = to else { return caller.allow(slot, None, verb) };
         let absent = Denied::Call { from: slot, to: address.slot() };
-        let peer = self.endpoint(Place::new(from.vm, address)).ok_or(absent)?;
+        let peer = self.endpoint(MemberId::new(from.vm, address)).ok_or(absent)?;
         caller.allow(slot, Some((&peer.privileges, address.slot())), verb)
     }
 
@@ -168,9 +168,9 @@ impl Node {
     /// Where it does not live, or the caller is neither the VM's owner nor root.
     pub fn set_priv(
         &mut self,
-        place: Place,
+        place: MemberId,
         privileges: Privileges,
-        cred: &Cred,
+        cred: &Credentials,
     ) -> Result<(), PrivError> {
         let vm = self.vm(place.vm)?;
         vm.judge(None, place.address)?;
@@ -185,12 +185,12 @@ impl Node {
     ///
     /// # Errors
     /// Where it does not live.
-    pub fn get_priv(&self, place: Place) -> Result<&Privileges, PrivError> {
+    pub fn get_priv(&self, place: MemberId) -> Result<&Privileges, PrivError> {
         Ok(&self.vm(place.vm)?.endpoint(None, place.address)?.privileges)
     }
 
     /// Knows a member by a new token (it came back after the daemon did); false where nobody lives there.
-    pub fn set_token(&mut self, place: Place, token: u64) -> bool {
+    pub fn set_token(&mut self, place: MemberId, token: u64) -> bool {
         let lives = self.endpoint(place).is_some();
         if lives {
             self.commit(Record::Token { place, token });

@@ -1,6 +1,6 @@
 //! A short journal: the records that make an equal node, history left out.
 
-use super::identity::{Kind, Place};
+use super::identity::{MemberId, MemberKind};
 use super::journal::Record;
 use super::node::Node;
 use super::vm::{Endpoint, Vm, VmState};
@@ -20,9 +20,9 @@ impl Node {
 fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
     records.push(Record::VmInit(vm.spec.clone()));
     let dead = vm.latest.iter().filter(|(slot, _)| !vm.slots.contains_key(slot));
-    records.extend(dead.map(|(_, address)| Record::Generation(Place::new(vm.id, *address))));
+    records.extend(dead.map(|(_, address)| Record::Generation(MemberId::new(vm.id, *address))));
     let (threads, processes): (Vec<_>, Vec<_>) =
-        vm.slots.values().partition(|endpoint| endpoint.kind == Kind::Thread);
+        vm.slots.values().partition(|endpoint| endpoint.kind == MemberKind::Thread);
     for endpoint in processes.into_iter().chain(threads) {
         snapshot_endpoint(vm, endpoint, records);
     }
@@ -34,7 +34,7 @@ fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
 }
 
 fn snapshot_endpoint(vm: &Vm, endpoint: &Endpoint, records: &mut Vec<Record>) {
-    let place = Place::new(vm.id, endpoint.address);
+    let place = MemberId::new(vm.id, endpoint.address);
     let Endpoint { member, kind, uid, gid, .. } = *endpoint;
     records.push(Record::Bind { place, member, kind, uid, gid });
     records.extend(endpoint.names.iter().map(|name| Record::Name { place, name: name.clone() }));
@@ -44,8 +44,8 @@ fn snapshot_endpoint(vm: &Vm, endpoint: &Endpoint, records: &mut Vec<Record>) {
 }
 
 fn links_asked_for(vm: &Vm, endpoint: &Endpoint) -> Vec<Record> {
-    let asker = Place::new(vm.id, endpoint.address);
-    let record = |side: super::links::Side| {
+    let asker = MemberId::new(vm.id, endpoint.address);
+    let record = |side: super::links::LinkEnd| {
         let there = vm.living(side.address)?.links.get(endpoint.address)?;
         let (asker_index, peer_index) = (side.entry.index, there.index);
         side.entry.pays.then_some(Record::Link {

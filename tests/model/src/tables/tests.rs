@@ -18,8 +18,8 @@ const FELLOW: u32 = 1001;
 /// Of no group of the owner.
 const STRANGER: u32 = 1002;
 
-fn cred(uid: u32, pid: i32) -> Cred {
-    Cred::new(uid, if uid == STRANGER { 9 } else { 100 }, pid)
+fn cred(uid: u32, pid: i32) -> Credentials {
+    Credentials::new(uid, if uid == STRANGER { 9 } else { 100 }, pid)
 }
 
 fn member(pid: i32) -> Member {
@@ -50,10 +50,10 @@ fn bind(node: &mut Node, slot: i32, pid: i32) -> Result<Address, Code> {
 }
 
 fn bind_as(node: &mut Node, slot: i32, pid: i32, uid: u32) -> Result<Address, Code> {
-    let bound = node.bind(0, slot, member(pid), &cred(uid, pid), Kind::Process);
+    let bound = node.bind(0, slot, member(pid), &cred(uid, pid), MemberKind::Process);
     bound.map(|bound| bound.address).map_err(|error| error.code())
 }
 
-fn at(address: Address) -> Place {
-    Place::new(0, address)
+fn at(address: Address) -> MemberId {
+    MemberId::new(0, address)
 }

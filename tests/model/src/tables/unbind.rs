@@ -1,20 +1,20 @@
 //! Death: what goes with an endpoint, and whom to tell.
 
 use super::error::UnbindError;
-use super::identity::{Cred, Kind, Member, Place};
+use super::identity::{Credentials, Member, MemberId, MemberKind};
 use super::journal::Record;
-use super::links::Peer;
+use super::links::LinkedPeer;
 use super::node::Node;
 
 /// An endpoint that is gone: what the daemon has to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Death {
     /// Which one.
-    pub place: Place,
+    pub place: MemberId,
     /// Who was behind it.
     pub member: Member,
     /// The other sides of its links, to write the end into.
-    pub peers: Vec<Peer>,
+    pub peers: Vec<LinkedPeer>,
     /// Waiters (wait4unbind) whose wait is over.
     pub told: Vec<u64>,
 }
@@ -24,7 +24,7 @@ impl Node {
     ///
     /// # Errors
     /// VM id -302, not there -303; free slot -310; other generation -306; not allowed -335.
-    pub fn may_unbind(&self, place: Place, cred: &Cred) -> Result<(), UnbindError> {
+    pub fn may_unbind(&self, place: MemberId, cred: &Credentials) -> Result<(), UnbindError> {
         let vm = self.vm(place.vm)?;
         let endpoint = vm.endpoint(None, place.address)?;
         if cred.is_root() || cred.uid == endpoint.uid || cred.uid == vm.spec.owner_uid {
@@ -39,11 +39,11 @@ impl Node {
     ///
     /// # Errors
     /// VM id -302, not there -303; free slot -310; other generation -306.
-    pub fn unbind(&mut self, place: Place) -> Result<Vec<Death>, UnbindError> {
+    pub fn unbind(&mut self, place: MemberId) -> Result<Vec<Death>, UnbindError> {
         let endpoint = self.vm(place.vm)?.endpoint(None, place.address)?;
         Ok(match endpoint.kind {
-            Kind::Thread => self.bury(place).into_iter().collect(),
-            Kind::Process | Kind::Foreign { .. } => self.exit(endpoint.member.pid),
+            MemberKind::Thread => self.bury(place).into_iter().collect(),
+            MemberKind::Process | MemberKind::Foreign { .. } => self.exit(endpoint.member.pid),
         })
     }
 
@@ -52,7 +52,7 @@ impl Node {
         let Some(home) = self.tables.homes.get(&pid) else { return Vec::new() };
         let addresses: Vec<_> = home.threads.values().copied().chain([home.address]).collect();
         let vm = home.vm;
-        addresses.into_iter().filter_map(|address| self.bury(Place::new(vm, address))).collect()
+        addresses.into_iter().filter_map(|address| self.bury(MemberId::new(vm, address))).collect()
     }
 
     /// A thread exited: its endpoint dies, its process's stays.
@@ -61,7 +61,7 @@ impl Node {
         self.bury(place)
     }
 
-    fn bury(&mut self, place: Place) -> Option<Death> {
+    fn bury(&mut self, place: MemberId) -> Option<Death> {
         let member = self.endpoint(place)?.member;
         let peers = self.peers(place);
         self.commit(Record::Unbind(place));

@@ -9,7 +9,7 @@ use super::areas::Area;
 use super::dense::Dense;
 use super::error::LookupError;
 use super::foreign;
-use super::identity::{Cred, Kind, Member, Mode};
+use super::identity::{Credentials, Member, MemberKind, VmMode};
 use super::links::Links;
 use super::lookup::{Holder, check_destination};
 use super::privileges::Privileges;
@@ -31,7 +31,7 @@ pub struct VmSpec {
     /// Group id of its owner.
     pub owner_gid: u32,
     /// Who may see it and bind in it.
-    pub mode: Mode,
+    pub mode: VmMode,
     /// Whether who may join may also take system and task slots, as in the
     /// paper; otherwise that needs the mode's write bit, which by default the
     /// owner's processes alone have.
@@ -48,7 +48,7 @@ pub struct VmSpec {
 impl VmSpec {
     /// A VM of that name and those limits, owned by the caller, else of defaults.
     #[must_use]
-    pub fn new(name: impl Into<String>, limits: VmLimits, cred: &Cred) -> Self {
+    pub fn new(name: impl Into<String>, limits: VmLimits, cred: &Credentials) -> Self {
         Self {
             id: None,
             name: name.into(),
@@ -56,7 +56,7 @@ impl VmSpec {
             nodes: Vec::new(),
             owner_uid: cred.uid,
             owner_gid: cred.gid,
-            mode: Mode::DEFAULT,
+            mode: VmMode::DEFAULT,
             open_slots: false,
             copy_granted: false,
             privileges: Privileges::default(),
@@ -95,7 +95,7 @@ pub struct Endpoint {
     /// Who is behind it.
     pub member: Member,
     /// How it was bound.
-    pub kind: Kind,
+    pub kind: MemberKind,
     /// User id of the member.
     pub uid: u32,
     /// Group id of the member.

@@ -3,7 +3,7 @@
 use m3ipc_abi::VM_NAME_MAX_BYTES;
 
 use super::error::VmError;
-use super::identity::{Cred, Member, Place, Want};
+use super::identity::{Credentials, Member, MemberId, Want};
 use super::journal::Record;
 use super::node::Node;
 use super::unbind::Death;
@@ -13,7 +13,7 @@ use super::vm::{VmInfo, VmSpec, VmState};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ending {
     /// Members to signal, with their endpoints.
-    pub members: Vec<(Place, Member)>,
+    pub members: Vec<(MemberId, Member)>,
     /// Waiters whose wait is over, with -303.
     pub told: Vec<u64>,
 }
@@ -25,7 +25,7 @@ impl Node {
     /// Id out of range -302; id or name in use -342; name too long -343; limits
     /// above the node's -338; a node out of range -301, the local one missing
     /// -319; for somebody else -1; quota -12.
-    pub fn vm_init(&mut self, spec: VmSpec, cred: &Cred) -> Result<i32, VmError> {
+    pub fn vm_init(&mut self, spec: VmSpec, cred: &Credentials) -> Result<i32, VmError> {
         let id = self.vm_id(spec.id)?;
         check_vm_name(&spec.name)?;
         if self.tables.vms.values().any(|vm| vm.spec.name == spec.name) {
@@ -77,7 +77,7 @@ impl Node {
     ///
     /// # Errors
     /// Id -302; not running or ending already -303; neither its owner nor root -335.
-    pub fn begin_end(&mut self, id: i32, cred: &Cred) -> Result<Ending, VmError> {
+    pub fn begin_end(&mut self, id: i32, cred: &Credentials) -> Result<Ending, VmError> {
         let vm = self.running(id)?;
         if !cred.is_root() && cred.uid != vm.spec.owner_uid {
             return Err(VmError::NotAllowed { vm: id, uid: cred.uid });
@@ -85,7 +85,7 @@ impl Node {
         let members = vm
             .slots
             .values()
-            .map(|endpoint| (Place::new(id, endpoint.address), endpoint.member))
+            .map(|endpoint| (MemberId::new(id, endpoint.address), endpoint.member))
             .collect();
         self.commit(Record::VmEnding(id));
         Ok(Ending { members, told: self.waits.end_vm(id) })
@@ -108,7 +108,7 @@ impl Node {
 
     /// The VMs that the caller may see, by id.
     #[must_use]
-    pub fn list(&self, cred: &Cred) -> Vec<VmInfo> {
+    pub fn list(&self, cred: &Credentials) -> Vec<VmInfo> {
         let mut infos: Vec<_> = self.tables.vms.values().map(super::vm::Vm::info).collect();
         infos.retain(|info| self.check_see(info.id, cred).is_ok());
         infos
@@ -118,7 +118,7 @@ impl Node {
     ///
     /// # Errors
     /// Id -302; not there -303; mode -335.
-    pub fn vm_info(&self, id: i32, cred: &Cred) -> Result<VmInfo, VmError> {
+    pub fn vm_info(&self, id: i32, cred: &Credentials) -> Result<VmInfo, VmError> {
         self.check_see(id, cred)?;
         Ok(self.vm(id)?.info())
     }
@@ -136,7 +136,7 @@ impl Node {
     ///
     /// # Errors
     /// Id -302; not there -303; mode -335.
-    pub fn check_see(&self, id: i32, cred: &Cred) -> Result<(), VmError> {
+    pub fn check_see(&self, id: i32, cred: &Credentials) -> Result<(), VmError> {
         self.check_want(id, cred, Want::See)
     }
 
@@ -144,11 +144,11 @@ impl Node {
     ///
     /// # Errors
     /// Id -302; not there -303; mode -335.
-    pub fn check_join(&self, id: i32, cred: &Cred) -> Result<(), VmError> {
+    pub fn check_join(&self, id: i32, cred: &Credentials) -> Result<(), VmError> {
         self.check_want(id, cred, Want::Join)
     }
 
-    fn check_want(&self, id: i32, cred: &Cred, want: Want) -> Result<(), VmError> {
+    fn check_want(&self, id: i32, cred: &Credentials, want: Want) -> Result<(), VmError> {
         let spec = &self.vm(id)?.spec;
         if spec.mode.allows(spec.owner_uid, spec.owner_gid, cred, want) {
             Ok(())

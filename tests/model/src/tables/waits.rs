@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use m3ipc_abi::{Address, SYSTEM_SLOTS};
 
 use super::error::{LookupError, NameError, WaitError};
-use super::identity::{Kind, Member, Place};
+use super::identity::{Member, MemberId, MemberKind};
 use super::lookup::Holder;
 use super::names::check_name;
 use super::node::Node;
@@ -25,8 +25,8 @@ pub enum Wait {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
     Process(i32),
-    Comes(Place),
-    Goes(Place),
+    Comes(MemberId),
+    Goes(MemberId),
     Name(i32, String),
 }
 
@@ -59,20 +59,25 @@ impl Waits {
         self.over(told)
     }
 
-    pub(super) fn on_bind(&mut self, place: Place, member: Member, kind: Kind) -> Vec<u64> {
+    pub(super) fn on_bind(
+        &mut self,
+        place: MemberId,
+        member: Member,
+        kind: MemberKind,
+    ) -> Vec<u64> {
         let mut told = self.tell(&Key::Comes(place));
         if place.address.generation() != 0 {
             told.extend(
-                self.tell(&Key::Comes(Place::new(place.vm, Address(place.address.slot())))),
+                self.tell(&Key::Comes(MemberId::new(place.vm, Address(place.address.slot())))),
             );
         }
-        if kind != Kind::Thread {
+        if kind != MemberKind::Thread {
             told.extend(self.tell(&Key::Process(member.pid)));
         }
         told
     }
 
-    pub(super) fn on_unbind(&mut self, place: Place) -> Vec<u64> {
+    pub(super) fn on_unbind(&mut self, place: MemberId) -> Vec<u64> {
         self.tell(&Key::Goes(place))
     }
 
@@ -120,7 +125,7 @@ impl Node {
     pub fn wait_bind_ep(
         &mut self,
         caller: Option<Address>,
-        place: Place,
+        place: MemberId,
         token: u64,
     ) -> Result<Wait, WaitError> {
         let vm = self.running(place.vm)?;
@@ -156,7 +161,7 @@ impl Node {
     pub fn wait_unbind(
         &mut self,
         caller: Option<Address>,
-        place: Place,
+        place: MemberId,
         token: u64,
     ) -> Result<Wait, WaitError> {
         let vm = self.vm(place.vm)?;

@@ -3,7 +3,9 @@
 use super::socket::Socket;
 use super::{Answer, Ask, Frame, News, Page, Rules, VM, World};
 use m3ipc_abi::Address;
-use m3ipc_model::tables::{Cred, Death, Kind, LookupError, Member, Node, Place, Quota};
+use m3ipc_model::tables::{
+    Credentials, Death, LookupError, Member, MemberId, MemberKind, Node, Quota,
+};
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::Ordering;
 use shuttle::sync::mpsc::Sender;
@@ -17,8 +19,8 @@ struct Daemon<'a> {
     node: Node,
     news: BTreeMap<i32, Sender<News>>,
     /// Who has its pages; whether it has mapped them.
-    present: BTreeMap<Place, bool>,
-    held: BTreeSet<(Place, Place)>,
+    present: BTreeMap<MemberId, bool>,
+    held: BTreeSet<(MemberId, MemberId)>,
     /// Who waits for whom to come, and where the answer goes.
     waiting: Vec<(i32, Address, Sender<Answer>)>,
 }
@@ -100,14 +102,18 @@ impl Daemon<'_> {
         let own = self.node.place_of(pid);
         let answer = match (ask, own) {
             (Ask::Bind, None) => {
-                let Ok(bound) =
-                    self.node.bind(VM, pid, member(pid), &Cred::new(0, 0, pid), Kind::Process)
-                else {
+                let Ok(bound) = self.node.bind(
+                    VM,
+                    pid,
+                    member(pid),
+                    &Credentials::new(0, 0, pid),
+                    MemberKind::Process,
+                ) else {
                     let _ = to.send(Answer::Refused);
                     return Ok(());
                 };
                 self.record()?;
-                self.present.insert(Place::new(VM, bound.address), false);
+                self.present.insert(MemberId::new(VM, bound.address), false);
                 Answer::Bound(bound.address)
             }
             // Given by a predecessor that did not live to tell of it.
@@ -134,7 +140,7 @@ impl Daemon<'_> {
             }
             (Ask::Recall(peers), Some(here)) => {
                 for peer in peers {
-                    let there = Place::new(VM, peer);
+                    let there = MemberId::new(VM, peer);
                     if self.node.endpoint(there).is_none() {
                         self.tell(pid, News::Died(peer));
                         continue;
@@ -155,7 +161,7 @@ impl Daemon<'_> {
 
     fn contact(&mut self, pid: i32, peer: Address, to: Sender<Answer>) -> Result<(), Killed> {
         let Some(here) = self.node.place_of(pid) else { return Ok(()) };
-        let there = Place::new(VM, peer);
+        let there = MemberId::new(VM, peer);
         if let Err(error) = self.node.lookup(VM, Some(here.address), peer) {
             let died = matches!(error, LookupError::Dead(_));
             let _ = to.send(if died { Answer::Died } else { Answer::Refused });
@@ -203,7 +209,7 @@ impl Daemon<'_> {
             self.held.retain(|(one, other)| *one != gone && *other != gone);
             for peer in death.peers {
                 let there =
-                    self.node.endpoint(Place::new(VM, peer.address)).map(|peer| peer.member.pid);
+                    self.node.endpoint(MemberId::new(VM, peer.address)).map(|peer| peer.member.pid);
                 if let Some(there) = there {
                     self.tell(there, News::Died(gone.address));
                 }

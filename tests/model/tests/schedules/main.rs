@@ -14,7 +14,7 @@ mod member;
 mod socket;
 
 use m3ipc_abi::{Address, NodeLimits, VmLimits};
-use m3ipc_model::tables::{Cred, Node, Quota, Record, VmSpec};
+use m3ipc_model::tables::{Credentials, Node, Quota, Record, VmSpec};
 use shuttle::rand::Rng;
 use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use shuttle::sync::mpsc::{Sender, channel};
@@ -110,7 +110,7 @@ struct World {
 impl World {
     fn new(rules: Rules) -> Self {
         let mut node = Node::new(0, NodeLimits::DEFAULT, Quota::default());
-        let root = Cred::new(0, 0, 1);
+        let root = Credentials::new(0, 0, 1);
         let limits = VmLimits { tasks: 5, procs: 50 };
         let vm =
             node.vm_init(VmSpec { id: Some(VM), ..VmSpec::new("schedules", limits, &root) }, &root);

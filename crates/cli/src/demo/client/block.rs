@@ -4,7 +4,7 @@ use super::Client;
 use crate::demo::raw::Raw;
 use crate::demo::{BLOCK_BYTES, Handed, Told, median, types};
 use crate::fail::{Fail, Result};
-use m3ipc::{AreaConfig, Block, Kind, Message, Timeout};
+use m3ipc::{AreaConfig, Block, BlockLifetime, Message, Timeout};
 
 /// The ways take turns so often ...
 const ROUNDS: usize = 4;
@@ -16,7 +16,7 @@ pub fn hand_over(client: &mut Client<'_>) -> Result<Told> {
     let wrong = |error: m3ipc::AreaError| Fail::plain(format!("no block: {error}"));
     let bytes = BLOCK_BYTES as u64;
     let area = client.own.create_area(&AreaConfig::pair(bytes, client.server)).map_err(wrong)?;
-    let mut block = client.own.allocate(&area, bytes, Kind::Short).map_err(wrong)?;
+    let mut block = client.own.allocate(&area, bytes, BlockLifetime::Short).map_err(wrong)?;
     block.write().map_err(wrong)?.fill(0);
     let copied = block.to_vec();
     let mut socket = Raw::sink(client.directory, client.other_cpu)?;

@@ -4,8 +4,8 @@ use super::port::Answer;
 use super::{Failure, fail};
 use crate::server::Server;
 use m3ipc_sys::Errno;
-use m3ipc_wire::sock::SOCK_SPARES_MAX;
-use m3ipc_wire::{Reply, SockArrival, SockKind, SockReply, SockSeat};
+use m3ipc_wire::sock::SOCK_PREPARED_MAX;
+use m3ipc_wire::{Reply, SockArrival, SockConnection, SockKind, SockReply};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
@@ -39,7 +39,7 @@ impl Server {
             return fail(Errno::AGAIN, "as many connections wait there as its backlog allows");
         }
         // Who does not take what waits already gets nothing in advance.
-        let spares = if bound.waits() { 0 } else { usize::from(spares).min(SOCK_SPARES_MAX) };
+        let spares = if bound.waits() { 0 } else { usize::from(spares).min(SOCK_PREPARED_MAX) };
         let other = bound.token;
         let from = if from == 0 { self.free_port(home, SockKind::Stream)? } else { from };
         let names = [(network.address_of(home.1), from), (address, port)];
@@ -155,7 +155,7 @@ impl Server {
         at: usize,
         side: usize,
         other: u64,
-    ) -> Option<(SockSeat, Vec<Rc<OwnedFd>>)> {
+    ) -> Option<(SockConnection, Vec<Rc<OwnedFd>>)> {
         let pair = self.socks.pairs.get(&id)?;
         let slot = pair.slots.get(at)?;
         let fds = pair.fds(side);
@@ -163,7 +163,7 @@ impl Server {
             .connections
             .get(&other)
             .map_or((0, u32::MAX), |them| (them.cred.pid, them.cred.uid));
-        let seat = SockSeat {
+        let seat = SockConnection {
             pair: id,
             side: u8::from(side == 1),
             slot: u16::try_from(at).ok()?,

@@ -27,7 +27,7 @@ impl Server {
         }
         self.socks.next_way += 1;
         let source = self.home.datagrams_from(home, from, self.socks.next_way);
-        match m3ipc_sys::datagrams_to(&self.home.datagrams(there, port), &source) {
+        match m3ipc_sys::connect_datagrams(&self.home.datagrams(there, port), &source) {
             Ok(way) => Ok((Reply::Done, vec![Rc::new(way)])),
             Err(Errno::NOENT | Errno::CONNREFUSED) => fail(Errno::CONNREFUSED, refused()),
             Err(errno) => {

@@ -35,7 +35,8 @@ impl Bound {
         let mut byte = [0_u8; 8];
         // Bounded: who sends bytes without end only says that it took everything.
         for _ in 0..=BACKLOG_MAX {
-            match m3ipc_sys::receive_bytes(listener, &mut byte, m3ipc_sys::Taking::default()) {
+            match m3ipc_sys::receive_bytes(listener, &mut byte, m3ipc_sys::ReceiveFlags::default())
+            {
                 Ok(bytes) if bytes > 0 => self.waiting = self.waiting.saturating_sub(1),
                 _ => break,
             }
@@ -66,7 +67,7 @@ impl Server {
             let path = self.home.datagrams(home, port);
             // What a killed predecessor's party left there, if anything: it did not come back for it.
             let _ = std::fs::remove_file(&path);
-            match m3ipc_sys::datagrams_at(&path) {
+            match m3ipc_sys::bind_datagrams(&path) {
                 Ok(socket) => fds.push(Rc::new(socket)),
                 Err(errno) => {
                     return fail(errno, format!("no socket at {}: {errno}", path.display()));

@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use core::sync::atomic::Ordering;
-use m3ipc_model::tables::Cred;
+use m3ipc_model::tables::Credentials;
 use m3ipc_wire::sock::{SOCK_HEAD_BYTES, SOCK_SLOT_BYTES, way};
 use m3ipc_wire::{Reply, SockInfo, SockReply};
 
@@ -10,7 +10,7 @@ use m3ipc_wire::{Reply, SockInfo, SockReply};
 const PAGE: usize = 200;
 
 impl Server {
-    pub(super) fn list_socks(&mut self, token: u64, cred: &Cred, vm: i32, from: u32) {
+    pub(super) fn list_socks(&mut self, token: u64, cred: &Credentials, vm: i32, from: u32) {
         if let Err(error) = self.node.check_see(vm, cred) {
             return self.refuse(token, error.code(), error);
         }
@@ -67,7 +67,8 @@ impl Server {
                     );
                     info.peer = Some(slot.names[1 - side]);
                     (info.ring_bytes, info.kernel_bytes) = (count(way::TAIL), count(way::GIVEN));
-                    (info.rung, info.spared) = (count(way::RUNG), count(way::SPARED));
+                    (info.rung, info.spared) =
+                        (count(way::WAKEUPS), count(way::WAKEUPS_SUPPRESSED));
                     info.overflows = count(way::OVERFLOWS);
                     info
                 })

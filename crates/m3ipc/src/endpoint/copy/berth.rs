@@ -6,9 +6,9 @@ use super::{Copying, Endpoint, Fail, Role};
 use crate::endpoint::peers::Peer;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::berth::{self, Leave, NotParked};
-use m3ipc_link::{ServedWindow, Window};
-use m3ipc_sys::{Errno, Room};
+use m3ipc_link::copy_gate::{self, Leave, NotParked};
+use m3ipc_link::{BounceBuffer, ServedBounceBuffer};
+use m3ipc_sys::{CopyTarget, Errno};
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::OwnedFd;
 
@@ -43,7 +43,7 @@ impl Endpoint {
             .served
             .retain(|index| peers.find_index(*index).is_some_and(|peer| peer.serving.is_some()));
         for index in &self.copies.berths {
-            berth::park(peers.get(*index).link.own_berth());
+            copy_gate::park(peers.get(*index).link.own_copy_gate());
         }
         self.copies.parked = !self.copies.berths.is_empty();
     }
@@ -75,7 +75,7 @@ impl Endpoint {
 
     fn has_left(&self, index: u32) -> bool {
         let Some(peer) = self.peers.find_index(index) else { return true };
-        berth::leave(peer.link.own_berth()) == Leave::Left
+        copy_gate::leave(peer.link.own_copy_gate()) == Leave::Left
     }
 
     /// Waits a little for the requester; `false` where it is dead or has had its time.
@@ -104,14 +104,14 @@ impl Endpoint {
         }
         let Some(peer) = self.peers.find_index(index) else { return false };
         let limit_ns = if serves { SERVE_LOOK_NS } else { LOOK_NS };
-        let _ = m3ipc_sys::wait(peer.link.own_berth(), berth::AWAITED, limit_ns);
+        let _ = m3ipc_sys::wait(peer.link.own_copy_gate(), copy_gate::AWAITED, limit_ns);
         true
     }
 
     /// The requester is dead or has held this endpoint too long: it copies no more.
     fn evict(&mut self, index: u32) {
         if let Some(peer) = self.peers.claimed(index) {
-            berth::leave_by_force(peer.link.own_berth());
+            copy_gate::revoke(peer.link.own_copy_gate());
             peer.berthed = false;
             peer.serving = None;
             peer.evictions = peer.evictions.saturating_add(1);
@@ -130,7 +130,7 @@ impl Endpoint {
         if self.peers.get(index).evictions > EVICTIONS_MAX {
             return;
         }
-        let window = fds.into_iter().next().and_then(|memory| ServedWindow::map(memory).ok());
+        let window = fds.into_iter().next().and_then(|memory| ServedBounceBuffer::map(memory).ok());
         if let Some(window) = window {
             self.peers.get_mut(index).serving = Some(Box::new(Serving::new(window)));
             if self.copies.active == Some(index) {
@@ -146,7 +146,7 @@ impl Endpoint {
             self.copies.berths.push(index);
         }
         if self.copies.may_be_copied {
-            berth::park(self.peers.get(index).link.own_berth());
+            copy_gate::park(self.peers.get(index).link.own_copy_gate());
             self.copies.parked = true;
         }
         let probe = self.copies.probe.get_or_insert_with(|| {
@@ -157,7 +157,8 @@ impl Endpoint {
             ])
         });
         let address = std::ptr::from_ref(&**probe).expose_provenance() as u64;
-        let _ = self.control.send(&Request::Berthed { peer: peer.0, address, probe: **probe });
+        let _ =
+            self.control.send(&Request::CopyGateReady { peer: peer.0, address, probe: **probe });
     }
 
     /// Gets to know how a party can be copied with: once for each, unless a window is needed later.
@@ -174,7 +175,8 @@ impl Endpoint {
         let (pid, address) = (peer.identity.pid, peer.address());
         let window = window || !may_be_direct;
         // Its request is held here: it waits, though its desk may not say so yet.
-        let request = Request::Berth { peer: address.0, surely: peer.link.owes_answer(), window };
+        let request =
+            Request::CopyGate { peer: address.0, surely: peer.link.owes_answer(), window };
         // A copy that would not wait still gets acquainted first.
         let limit_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
         let until_ns = limit_ns.min(m3ipc_sys::monotonic_ns() + STALL_NS);
@@ -190,7 +192,7 @@ impl Endpoint {
             return Err(crate::control::unexpected());
         };
         let probe = Probe { address, value: probe };
-        let window = fds.into_iter().next().map(Window::map).transpose()?;
+        let window = fds.into_iter().next().map(BounceBuffer::map).transpose()?;
         if self.peers.get(index).copying.direct.is_none() {
             // What a party calls its probe must not hold the requester either.
             let may_be_read = may_be_direct
@@ -209,10 +211,12 @@ impl Endpoint {
     /// Begins a copy with a party that lies still.
     #[inline]
     pub(super) fn board(&self, index: u32) -> Result<(), Fail> {
-        berth::begin(self.peers.get(index).link.peer_berth()).map_err(|not| match not {
-            NotParked::Running => Code::ProcSts.into(),
-            NotParked::Busy => Code::Busy.into(),
-        })
+        copy_gate::begin_copy(self.peers.get(index).link.peer_copy_gate()).map_err(
+            |not| match not {
+                NotParked::Running => Code::ProcSts.into(),
+                NotParked::Busy => Code::Busy.into(),
+            },
+        )
     }
 
     /// The address to copy from or to by the kernel, where that way is open to this range.
@@ -246,7 +250,7 @@ impl Endpoint {
     #[cold]
     fn look_up(&mut self, index: u32, address: u64, bytes: u64) -> bool {
         let peer = self.peers.get_mut(index);
-        let Ok(ranges) = m3ipc_sys::ranges_of(peer.identity.pid) else { return false };
+        let Ok(ranges) = m3ipc_sys::memory_ranges(peer.identity.pid) else { return false };
         let end = address.saturating_add(bytes);
         let waits =
             ranges.iter().any(|range| range.start < end && address < range.end && !range.answers);
@@ -267,7 +271,7 @@ impl Copying {
 /// Whether the number is the peer's process also here, and the kernel lets us copy.
 pub(super) fn is_process(pid: i32, probe: Probe) -> Result<bool, Errno> {
     let mut found = [0; 16];
-    let read = m3ipc_sys::copy_from_process(pid, probe.address, &Room::from(&mut found[..]))?;
+    let read = m3ipc_sys::copy_from_process(pid, probe.address, &CopyTarget::from(&mut found[..]))?;
     let (first, second) = found.split_at(8);
     Ok(read == 16
         && first == probe.value[0].to_ne_bytes()

@@ -3,7 +3,7 @@
 use super::berth::is_process;
 use super::{Endpoint, Fail, Own, Role};
 use m3ipc_abi::Code;
-use m3ipc_link::berth;
+use m3ipc_link::copy_gate;
 use m3ipc_sys::Errno;
 
 /// The most that one call copies: a party that has to go is held no longer than that takes.
@@ -55,7 +55,7 @@ impl Endpoint {
             if done >= all {
                 break Ok(());
             }
-            if !berth::goes_on(self.peers.get(index).link.peer_berth()) {
+            if !copy_gate::is_copying(self.peers.get(index).link.peer_copy_gate()) {
                 break Err(Errno::BUSY);
             }
         };

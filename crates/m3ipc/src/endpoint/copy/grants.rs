@@ -7,8 +7,8 @@
 use super::Endpoint;
 use crate::error::GrantError;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::What;
-use m3ipc_sys::Room;
+use m3ipc_link::CopyDirection;
+use m3ipc_sys::CopyTarget;
 
 /// Grants that one endpoint may have at a time.
 const GRANTS_MAX: usize = 65_536;
@@ -25,10 +25,10 @@ pub enum Rights {
 }
 
 impl Rights {
-    pub(super) fn allow(self, what: What) -> bool {
+    pub(super) fn allow(self, what: CopyDirection) -> bool {
         match self {
-            Self::Read => what == What::Read,
-            Self::Write => what == What::Write,
+            Self::Read => what == CopyDirection::Read,
+            Self::Write => what == CopyDirection::Write,
             Self::Both => true,
         }
     }
@@ -104,7 +104,7 @@ impl Endpoint {
     pub fn grant_room(
         &mut self,
         to: Audience,
-        room: &Room<'static>,
+        room: &CopyTarget<'static>,
         rights: Rights,
     ) -> Result<Grant, GrantError> {
         let (address, bytes) = (room.address(), room.bytes() as u64);
@@ -151,8 +151,12 @@ impl Endpoint {
     }
 
     /// Where in this endpoint's memory a peer's copy is to be made, if it may be.
-    pub(super) fn resolve(&self, index: u32, command: &m3ipc_link::Command) -> Result<u64, Code> {
-        let m3ipc_link::Command { what, space, address, bytes } = *command;
+    pub(super) fn resolve(
+        &self,
+        index: u32,
+        command: &m3ipc_link::CopyCommand,
+    ) -> Result<u64, Code> {
+        let m3ipc_link::CopyCommand { direction: what, space, address, bytes } = *command;
         let peer = self.peers.find_index(index).ok_or(Code::Perm)?;
         let from = peer.address();
         if space != 0 {
@@ -172,7 +176,7 @@ impl Endpoint {
 }
 
 impl Granted {
-    fn is_for(&self, peer: Address, what: What) -> bool {
+    fn is_for(&self, peer: Address, what: CopyDirection) -> bool {
         let meant = match self.audience {
             Audience::Only(address) => address == peer,
             Audience::Vm => true,

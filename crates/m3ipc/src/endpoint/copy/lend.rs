@@ -6,8 +6,8 @@ use crate::error::SendRecError;
 use crate::timeout::Timeout;
 use core::marker::PhantomData;
 use m3ipc_abi::{Address, Message};
-use m3ipc_link::What;
-use m3ipc_sys::{Bytes, Room};
+use m3ipc_link::CopyDirection;
+use m3ipc_sys::{CopySource, CopyTarget};
 
 /// Memory that is lent for one call.
 #[derive(Clone, Copy, Debug)]
@@ -49,13 +49,13 @@ impl<'a> Loan<'a> {
 
     /// Memory that another language vouches for, to be read.
     #[must_use]
-    pub fn of_bytes(bytes: &Bytes<'a>) -> Self {
+    pub fn of_bytes(bytes: &CopySource<'a>) -> Self {
         Self::new(bytes.address(), bytes.bytes() as u64, Rights::Read)
     }
 
     /// Memory that another language vouches for, to be written and, where asked, read.
     #[must_use]
-    pub fn of_room(room: &Room<'a>, readable: bool) -> Self {
+    pub fn of_room(room: &CopyTarget<'a>, readable: bool) -> Self {
         let rights = if readable { Rights::Both } else { Rights::Write };
         Self::new(room.address(), room.bytes() as u64, rights)
     }
@@ -87,7 +87,7 @@ pub(in crate::endpoint) struct Lent {
 
 impl Lent {
     /// Whether this peer may do this with this range.
-    pub(super) fn allows(&self, index: u32, what: What, address: u64, bytes: u64) -> bool {
+    pub(super) fn allows(&self, index: u32, what: CopyDirection, address: u64, bytes: u64) -> bool {
         self.to == Some(index)
             && self.ranges.iter().any(|lent| {
                 lent.rights.allow(what)
@@ -136,14 +136,14 @@ mod tests {
         let mut memory = [0_u8; 100];
         let loan = Loan::write(&mut memory);
         let (start, mut lent) = (loan.address(), Lent { ranges: vec![loan.range], to: None });
-        assert!(!lent.allows(3, What::Write, start, 100), "nobody answers yet");
+        assert!(!lent.allows(3, CopyDirection::Write, start, 100), "nobody answers yet");
         lent.pass_to(3);
-        assert!(lent.allows(3, What::Write, start, 100));
-        assert!(lent.allows(3, What::Write, start + 99, 1));
-        assert!(!lent.allows(3, What::Read, start, 1));
-        assert!(!lent.allows(4, What::Write, start, 1));
-        assert!(!lent.allows(3, What::Write, start + 99, 2));
-        assert!(!lent.allows(3, What::Write, start - 1, 1));
-        assert!(!lent.allows(3, What::Write, start, u64::MAX));
+        assert!(lent.allows(3, CopyDirection::Write, start, 100));
+        assert!(lent.allows(3, CopyDirection::Write, start + 99, 1));
+        assert!(!lent.allows(3, CopyDirection::Read, start, 1));
+        assert!(!lent.allows(4, CopyDirection::Write, start, 1));
+        assert!(!lent.allows(3, CopyDirection::Write, start + 99, 2));
+        assert!(!lent.allows(3, CopyDirection::Write, start - 1, 1));
+        assert!(!lent.allows(3, CopyDirection::Write, start, u64::MAX));
     }
 }

@@ -30,8 +30,8 @@ use super::{At, Endpoint};
 use crate::error::{CopyError, Fail};
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, NONE, SELF};
-use m3ipc_link::{TraceWhat, berth as words};
-use m3ipc_sys::{Bytes, Room};
+use m3ipc_link::{TraceWhat, copy_gate as words};
+use m3ipc_sys::{CopySource, CopyTarget};
 use pump::Leg;
 
 /// Where in the memory of a party.
@@ -62,8 +62,8 @@ impl Location {
 /// One's own memory, as one side of a copy.
 #[derive(Debug)]
 enum Own<'a> {
-    From(&'a Bytes<'a>),
-    Into(&'a mut Room<'a>),
+    From(&'a CopySource<'a>),
+    Into(&'a mut CopyTarget<'a>),
 }
 
 impl Own<'_> {
@@ -102,7 +102,7 @@ impl Endpoint {
         location: impl Into<Location>,
         from: &[u8],
     ) -> Result<(), CopyError> {
-        self.copy_bytes_to(to, location.into(), &Bytes::from(from), Timeout::Never)
+        self.copy_bytes_to(to, location.into(), &CopySource::from(from), Timeout::Never)
     }
 
     /// Copies bytes out of the memory of an endpoint that is blocked in receive or sendrec.
@@ -115,7 +115,7 @@ impl Endpoint {
         location: impl Into<Location>,
         into: &mut [u8],
     ) -> Result<(), CopyError> {
-        self.copy_into_room(from, location.into(), &mut Room::from(into), Timeout::Never)
+        self.copy_into_room(from, location.into(), &mut CopyTarget::from(into), Timeout::Never)
     }
 
     /// Copies between the memories of two other endpoints, both blocked in receive or sendrec.
@@ -146,7 +146,7 @@ impl Endpoint {
         &mut self,
         to: Address,
         location: Location,
-        from: &Bytes<'_>,
+        from: &CopySource<'_>,
         limit: Timeout,
     ) -> Result<(), CopyError> {
         let bytes = from.bytes();
@@ -167,7 +167,7 @@ impl Endpoint {
         &mut self,
         from: Address,
         location: Location,
-        into: &'a mut Room<'a>,
+        into: &'a mut CopyTarget<'a>,
         limit: Timeout,
     ) -> Result<(), CopyError> {
         let bytes = into.bytes();
@@ -225,7 +225,7 @@ impl Endpoint {
         let index = self.contact(party, deadline).map_err(died)?;
         let peer = self.peers.get_mut(index);
         peer.check(role.died())?;
-        if words::is_evicted(peer.link.peer_berth()) {
+        if words::is_revoked(peer.link.peer_copy_gate()) {
             *peer.copying = Copying::default();
         }
         Ok(index)

@@ -8,8 +8,10 @@ use super::berth::STALL_NS;
 use super::{Endpoint, Fail, Location, Role};
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
-use m3ipc_link::{Command, HALF_BYTES, Mode, Outcome, What, Window, berth};
-use m3ipc_sys::{Bytes, Errno, Room, Waiting};
+use m3ipc_link::{
+    BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome, WaitMode, copy_gate,
+};
+use m3ipc_sys::{CopySource, CopyTarget, Errno, WaitOutcome};
 
 /// How long the requester looks for the party's next chunk before it sleeps, in nanoseconds.
 const LOOK_NS: u64 = 100_000;
@@ -22,9 +24,9 @@ const ADDRESSES_END: u64 = 1 << 47;
 #[derive(Debug)]
 pub(super) enum Leg<'a> {
     /// One's own memory, the source.
-    Bytes(Bytes<'a>),
+    Bytes(CopySource<'a>),
     /// One's own memory, the destination.
-    Room(Room<'a>),
+    Room(CopyTarget<'a>),
     /// A party.
     Party {
         /// Its link.
@@ -37,8 +39,8 @@ pub(super) enum Leg<'a> {
 /// A side that is ready to be copied from or to.
 #[derive(Debug)]
 enum End<'a> {
-    Bytes(Bytes<'a>),
-    Room(Room<'a>),
+    Bytes(CopySource<'a>),
+    Room(CopyTarget<'a>),
     Direct {
         index: u32,
         address: u64,
@@ -50,7 +52,7 @@ enum End<'a> {
     },
     Served {
         index: u32,
-        command: Command,
+        command: CopyCommand,
     },
 }
 
@@ -111,16 +113,18 @@ impl Endpoint {
     #[cold]
     fn count_emptied(&mut self, destination: &End<'_>, filled: u32, may_wait: bool) {
         let End::Served { index, command } = destination else { return };
-        let (bytes, what) = (command.bytes, command.what);
-        let count =
-            |window: &Window, wait: bool| match (window.outcome(), window.served(what, filled)) {
-                (Some(Outcome { code: Some(_), bytes: told }), _) => Some(told.min(bytes)),
-                (_, Ok(emptied)) if emptied == filled || !wait => {
-                    Some((u64::from(emptied) * HALF_BYTES as u64).min(bytes))
-                }
-                (_, Ok(_)) => None,
-                (_, Err(_broken)) => Some(0),
-            };
+        let (bytes, what) = (command.bytes, command.direction);
+        let count = |window: &BounceBuffer, wait: bool| match (
+            window.outcome(),
+            window.served(what, filled),
+        ) {
+            (Some(CopyOutcome { code: Some(_), bytes: told }), _) => Some(told.min(bytes)),
+            (_, Ok(emptied)) if emptied == filled || !wait => {
+                Some((u64::from(emptied) * BOUNCE_HALF_BYTES as u64).min(bytes))
+            }
+            (_, Ok(_)) => None,
+            (_, Err(_broken)) => Some(0),
+        };
         let waited = match may_wait {
             true => self.await_served(*index, Deadline::NEVER, Role::Destination, |window| {
                 Ok(count(window, true))
@@ -155,9 +159,9 @@ impl Endpoint {
         if !self.peers.get(index).copying.has_window() {
             self.berth(index, true, role, deadline)?;
         }
-        let what = if role == Role::Source { What::Read } else { What::Write };
+        let what = if role == Role::Source { CopyDirection::Read } else { CopyDirection::Write };
         let (space, address) = location.parts();
-        Ok(End::Served { index, command: Command { what, space, address, bytes } })
+        Ok(End::Served { index, command: CopyCommand { direction: what, space, address, bytes } })
     }
 
     fn pump_all(
@@ -174,7 +178,8 @@ impl Endpoint {
         let mut done = 0;
         let mut chunk = 0;
         while done < bytes {
-            let part = usize::try_from((bytes - done).min(HALF_BYTES as u64)).unwrap_or(HALF_BYTES);
+            let part = usize::try_from((bytes - done).min(BOUNCE_HALF_BYTES as u64))
+                .unwrap_or(BOUNCE_HALF_BYTES);
             if let Err(fail) =
                 self.pump_chunk(source, destination, (chunk, done, part), deadline, failed)
             {
@@ -229,23 +234,23 @@ impl Endpoint {
         }
         *failed = Role::Source;
         if let End::Served { index, command } = source {
-            let what = command.what;
+            let what = command.direction;
             self.await_served(*index, deadline, Role::Source, |window| {
                 // Read first: chunks that were served before the end are seen with it.
                 let ended = window.outcome().filter(|outcome| outcome.code.is_some());
                 let served = window.served(what, chunk)?;
                 match ended {
                     _ if served != chunk => Ok(Some(())),
-                    Some(Outcome { code: Some(code), .. }) => Err(told(code)),
+                    Some(CopyOutcome { code: Some(code), .. }) => Err(told(code)),
                     _ => Ok(None),
                 }
             })?;
         }
         if let End::Served { index, command } = destination {
             *failed = Role::Destination;
-            let what = command.what;
+            let what = command.direction;
             let room = self.await_served(*index, deadline, Role::Destination, |window| {
-                if let Some(Outcome { code: Some(code), .. }) = window.outcome() {
+                if let Some(CopyOutcome { code: Some(code), .. }) = window.outcome() {
                     return Ok(Some(Err(code)));
                 }
                 let served = window.served(what, chunk)?;
@@ -283,7 +288,7 @@ impl Endpoint {
             End::Bytes(from) => Ok(from.part(at, bytes)),
             End::Served { index, .. } => Ok(window(*index)?.bytes(chunk, bytes)),
             End::Common { address, .. } => {
-                Ok(m3ipc_sys::lent_bytes(address.wrapping_add(offset), bytes))
+                Ok(m3ipc_sys::lent_source(address.wrapping_add(offset), bytes))
             }
             End::Direct { index, address } => {
                 Err((peers.get(*index).identity.pid, address.wrapping_add(offset)))
@@ -294,7 +299,7 @@ impl Endpoint {
         match (found, destination) {
             (Ok(from), End::Room(into)) => own.copy_in(&from, &into.part(at, bytes)),
             (Ok(from), End::Common { address, .. }) => {
-                own.copy_in(&from, &m3ipc_sys::lent_room(address.wrapping_add(offset), bytes))
+                own.copy_in(&from, &m3ipc_sys::lent_target(address.wrapping_add(offset), bytes))
             }
             (Ok(from), End::Served { index, .. }) => {
                 // A window is always there.
@@ -312,7 +317,7 @@ impl Endpoint {
             }
             (Err((pid, there)), End::Common { address, .. }) => {
                 *failed = Role::Source;
-                let room = m3ipc_sys::lent_room(address.wrapping_add(offset), bytes);
+                let room = m3ipc_sys::lent_target(address.wrapping_add(offset), bytes);
                 m3ipc_sys::copy_from_process(pid, there, &room)
             }
             (Err((pid, there)), End::Served { index, .. }) => {
@@ -323,15 +328,16 @@ impl Endpoint {
                 let bounce = self
                     .copies
                     .bounce
-                    .get_or_insert_with(|| vec![0; HALF_BYTES].into_boxed_slice());
+                    .get_or_insert_with(|| vec![0; BOUNCE_HALF_BYTES].into_boxed_slice());
                 *failed = Role::Source;
                 let bounce = &mut bounce[..bytes];
-                let read = m3ipc_sys::copy_from_process(pid, there, &Room::from(&mut *bounce))?;
+                let read =
+                    m3ipc_sys::copy_from_process(pid, there, &CopyTarget::from(&mut *bounce))?;
                 let to = peers.get(*index).identity.pid;
                 let written = m3ipc_sys::copy_to_process(
                     to,
                     address.wrapping_add(offset),
-                    &Bytes::from(&bounce[..read]),
+                    &CopySource::from(&bounce[..read]),
                 );
                 if written != Ok(bytes) && read == bytes {
                     *failed = Role::Destination;
@@ -361,7 +367,7 @@ impl Endpoint {
     fn command(&mut self, end: &End<'_>) -> Result<(), Fail> {
         let End::Served { index, command } = end else { return Ok(()) };
         let window = self.peers.get_mut(*index).copying.window.as_mut();
-        window.ok_or(Fail::from(Code::ProcSts))?.ask(command);
+        window.ok_or(Fail::from(Code::ProcSts))?.post_command(command);
         self.alert_party(*index);
         Ok(())
     }
@@ -378,9 +384,9 @@ impl Endpoint {
     /// Wakes a party where it sleeps, whomever it waits for.
     fn alert_party(&mut self, index: u32) {
         match self.peers.get(index).status.mode() {
-            Mode::Awake => {}
-            Mode::OnLinks(_) => self.peers.get(index).link.knock(),
-            Mode::AtBell(_) => self.ring(index),
+            WaitMode::Awake => {}
+            WaitMode::OnLinks(_) => self.peers.get(index).link.wake_peer(),
+            WaitMode::AtDoorbell(_) => self.ring(index),
         }
     }
 
@@ -402,7 +408,7 @@ impl Endpoint {
         index: u32,
         deadline: Deadline,
         role: Role,
-        look: impl Fn(&Window) -> Result<Option<T>, Fail>,
+        look: impl Fn(&BounceBuffer) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut since_ns = 0;
         let mut looks = 0_u32;
@@ -436,12 +442,12 @@ impl Endpoint {
         (since_ns, now_ns): (u64, u64),
         deadline: Deadline,
         role: Role,
-        look: &impl Fn(&Window) -> Result<Option<T>, Fail>,
+        look: &impl Fn(&BounceBuffer) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
         self.hear()?;
         let peer = self.peers.find_index(index).ok_or(Fail::from(role.died()))?;
         peer.check(role.died())?;
-        if !berth::goes_on(peer.link.peer_berth()) {
+        if !copy_gate::is_copying(peer.link.peer_copy_gate()) {
             // It had to go, or threw this requester out.
             return Err(Code::ProcSts.into());
         }
@@ -451,17 +457,17 @@ impl Endpoint {
             return Err(Code::TimedOut.into());
         }
         let window = peer.copying.window.as_ref().ok_or(Fail::from(Code::ProcSts))?;
-        let knock = window.knock().load(std::sync::atomic::Ordering::SeqCst);
+        let knock = window.wake_word().load(std::sync::atomic::Ordering::SeqCst);
         window.set_sleeping(true);
         let found = look(window);
         let waited = match found {
-            Ok(None) => m3ipc_sys::wait(window.knock(), knock, SLEEP_NS.min(until_ns - now_ns)),
-            _ => Ok(Waiting::Changed),
+            Ok(None) => m3ipc_sys::wait(window.wake_word(), knock, SLEEP_NS.min(until_ns - now_ns)),
+            _ => Ok(WaitOutcome::Changed),
         };
         window.set_sleeping(false);
         match (found?, waited?) {
             (Some(found), _) => Ok(Some(found)),
-            (None, Waiting::Signal) => Err(Code::Intr.into()),
+            (None, WaitOutcome::Signal) => Err(Code::Intr.into()),
             (None, _) => Ok(None),
         }
     }

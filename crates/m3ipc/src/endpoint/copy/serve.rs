@@ -6,8 +6,8 @@
 use super::berth::STALL_NS;
 use super::{Endpoint, Fail};
 use m3ipc_abi::Code;
-use m3ipc_link::{Broken, Command, Outcome, ServedWindow, What};
-use m3ipc_sys::{Bytes, Errno, Room};
+use m3ipc_link::{CopyCommand, CopyDirection, CopyOutcome, RuleBroken, ServedBounceBuffer};
+use m3ipc_sys::{CopySource, CopyTarget, Errno};
 
 /// How long the party looks for the requester's next chunk before it looks elsewhere: as long as a
 /// chunk may take, in nanoseconds.
@@ -20,14 +20,14 @@ const ADDRESSES_END: u64 = 1 << 56;
 /// One window, as its party sees it.
 #[derive(Debug)]
 pub(in crate::endpoint) struct Serving {
-    window: ServedWindow,
+    window: ServedBounceBuffer,
     active: Option<Active>,
 }
 
 /// A command that was accepted.
 #[derive(Clone, Copy, Debug)]
 struct Active {
-    command: Command,
+    command: CopyCommand,
     /// Where in this process's memory.
     base: u64,
     /// Chunks that were copied.
@@ -40,11 +40,11 @@ struct Active {
 enum Step {
     Copied,
     Nothing,
-    Ended(Outcome),
+    Ended(CopyOutcome),
 }
 
 impl Serving {
-    pub(super) fn new(window: ServedWindow) -> Self {
+    pub(super) fn new(window: ServedBounceBuffer) -> Self {
         Self { window, active: None }
     }
 }
@@ -97,7 +97,7 @@ impl Endpoint {
                     Some(Active { command, base, count: 0, since_ns: m3ipc_sys::monotonic_ns() });
                 self.copies.active = Some(index);
             }
-            Err(code) => serving.window.finish(Outcome { code: Some(code.number()), bytes: 0 }),
+            Err(code) => serving.window.finish(CopyOutcome { code: Some(code.number()), bytes: 0 }),
         }
     }
 
@@ -135,10 +135,10 @@ impl Endpoint {
                     m3ipc_sys::relax();
                 }
                 Ok(Step::Ended(outcome)) => return self.end_command(index, outcome),
-                Err(Broken) => {
+                Err(RuleBroken) => {
                     return self.end_command(
                         index,
-                        Outcome { code: Some(Code::PeerBroke.number()), bytes: 0 },
+                        CopyOutcome { code: Some(Code::PeerBroke.number()), bytes: 0 },
                     );
                 }
             }
@@ -149,7 +149,7 @@ impl Endpoint {
         }
     }
 
-    fn end_command(&mut self, index: u32, outcome: Outcome) {
+    fn end_command(&mut self, index: u32, outcome: CopyOutcome) {
         self.copies.active = None;
         if let Some(serving) = self.serving(index) {
             serving.active = None;
@@ -165,28 +165,28 @@ impl Endpoint {
     }
 
     /// Copies one chunk, if the requester is ready for it.
-    fn step(&mut self, index: u32) -> Result<Step, Broken> {
+    fn step(&mut self, index: u32) -> Result<Step, RuleBroken> {
         let own = &mut self.copies.own;
         let serving = self.peers.claimed(index).and_then(|peer| peer.serving.as_deref_mut());
         let Some(Serving { window, active: Some(active) }) = serving else {
             return Ok(Step::Nothing);
         };
         let Active { command, base, count, .. } = *active;
-        let asked = window.asked(command.what, count)?;
-        let ready = match command.what {
-            What::Write => asked != count,
-            What::Read => count.wrapping_sub(asked) < 2,
+        let asked = window.asked(command.direction, count)?;
+        let ready = match command.direction {
+            CopyDirection::Write => asked != count,
+            CopyDirection::Read => count.wrapping_sub(asked) < 2,
         };
         if !ready {
             return Ok(Step::Nothing);
         }
         let (offset, bytes) = command.chunk(count);
         m3ipc_sys::pause_point("party.chunk");
-        let copied = match command.what {
-            What::Write => {
+        let copied = match command.direction {
+            CopyDirection::Write => {
                 own.copy_in(&window.bytes(count, bytes), &own_room(base + offset, bytes))
             }
-            What::Read => {
+            CopyDirection::Read => {
                 own.copy_out(&own_bytes(base + offset, bytes), &window.room(count, bytes))
             }
         };
@@ -204,7 +204,7 @@ impl Endpoint {
         if u64::from(count) == command.chunks() {
             // The last chunk and the end of it are seen together.
             window.advance(count);
-            return Ok(Step::Ended(Outcome { code: None, bytes: command.bytes }));
+            return Ok(Step::Ended(CopyOutcome { code: None, bytes: command.bytes }));
         }
         window.advance(count);
         Ok(Step::Copied)
@@ -223,21 +223,21 @@ impl Endpoint {
     }
 }
 
-fn failed(code: Code, bytes: u64) -> Outcome {
-    Outcome { code: Some(code.number()), bytes }
+fn failed(code: Code, bytes: u64) -> CopyOutcome {
+    CopyOutcome { code: Some(code.number()), bytes }
 }
 
 /// This process's memory at an address that was allowed; where nothing is, the kernel says so.
-fn own_bytes<'a>(address: u64, bytes: usize) -> Bytes<'a> {
-    m3ipc_sys::lent_bytes(address, bytes)
+fn own_bytes<'a>(address: u64, bytes: usize) -> CopySource<'a> {
+    m3ipc_sys::lent_source(address, bytes)
 }
 
-fn own_room<'a>(address: u64, bytes: usize) -> Room<'a> {
-    m3ipc_sys::lent_room(address, bytes)
+fn own_room<'a>(address: u64, bytes: usize) -> CopyTarget<'a> {
+    m3ipc_sys::lent_target(address, bytes)
 }
 
-impl From<Broken> for Fail {
-    fn from(_broken: Broken) -> Self {
+impl From<RuleBroken> for Fail {
+    fn from(_broken: RuleBroken) -> Self {
         Code::PeerBroke.into()
     }
 }

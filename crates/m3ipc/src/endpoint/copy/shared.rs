@@ -7,9 +7,9 @@ use super::{Endpoint, Fail, Location, Own, Role};
 use crate::area::Inner;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
-use m3ipc_link::berth;
-use m3ipc_shm::Ground;
-use m3ipc_sys::{Bytes, Room};
+use m3ipc_link::copy_gate;
+use m3ipc_shm::FixedRegion;
+use m3ipc_sys::{CopySource, CopyTarget};
 use std::sync::Arc;
 
 /// The most that is copied at once: as long as that takes, this process gets no blocks of the area.
@@ -23,11 +23,11 @@ pub(in crate::endpoint) struct Common {
     /// What was known of areas when this was looked up.
     changes: u32,
     base: u64,
-    ground: Arc<Ground>,
+    ground: Arc<FixedRegion>,
 }
 
 /// A range of a ground.
-type Spot<'a> = (&'a Ground, u64);
+type Spot<'a> = (&'a FixedRegion, u64);
 
 impl Common {
     #[inline]
@@ -112,7 +112,7 @@ impl Endpoint {
             if done >= all {
                 break Ok(true);
             }
-            if !berth::goes_on(peer.link.peer_berth()) {
+            if !copy_gate::is_copying(peer.link.peer_copy_gate()) {
                 break Err(Code::ProcSts.into());
             }
         };
@@ -162,8 +162,9 @@ impl Endpoint {
             if done as u64 >= bytes {
                 break Ok(true);
             }
-            let left =
-                |peer: &crate::endpoint::peers::Peer| !berth::goes_on(peer.link.peer_berth());
+            let left = |peer: &crate::endpoint::peers::Peer| {
+                !copy_gate::is_copying(peer.link.peer_copy_gate())
+            };
             if left(source_peer) || left(destination_peer) {
                 *failed = if left(source_peer) { Role::Source } else { Role::Destination };
                 break Err(Code::ProcSts.into());
@@ -237,17 +238,17 @@ fn spot(common: Option<&Common>, address: u64, done: usize) -> Option<Spot<'_>> 
 
 /// One's own bytes, if they lie in an area.
 #[cold]
-fn assured<'a>(areas: &List, bytes: &Bytes<'a>) -> Option<Bytes<'a>> {
+fn assured<'a>(areas: &List, bytes: &CopySource<'a>) -> Option<CopySource<'a>> {
     areas
         .values()
         .filter(|inner| !inner.info.huge)
-        .find_map(|inner| inner.ground.assure_bytes(bytes))
+        .find_map(|inner| inner.ground.assure_source(bytes))
 }
 
 #[cold]
-fn assured_room<'a>(areas: &List, room: &'a mut Room<'_>) -> Option<Room<'a>> {
+fn assured_room<'a>(areas: &List, room: &'a mut CopyTarget<'_>) -> Option<CopyTarget<'a>> {
     let inner = areas
         .values()
-        .find(|inner| !inner.info.huge && inner.ground.assure_room(room).is_some())?;
-    inner.ground.assure_room(room)
+        .find(|inner| !inner.info.huge && inner.ground.assure_target(room).is_some())?;
+    inner.ground.assure_target(room)
 }

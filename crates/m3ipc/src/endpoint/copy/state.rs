@@ -3,8 +3,8 @@
 use super::grants::Entry;
 use super::lend::Lent;
 use super::shared::Common;
-use m3ipc_link::Window;
-use m3ipc_sys::{OwnCopy, Range};
+use m3ipc_link::BounceBuffer;
+use m3ipc_sys::{MemoryRange, OwnCopy};
 
 /// What an endpoint remembers of copies, whoever the peers.
 #[derive(Debug, Default)]
@@ -82,8 +82,8 @@ pub(in crate::endpoint) struct Copying {
     /// When it was last known by it.
     pub(super) known_ticks: u64,
     /// Ranges of the peer's memory whose pages answer by themselves.
-    pub(super) ranges: Vec<Range>,
-    pub(super) window: Option<Window>,
+    pub(super) ranges: Vec<MemoryRange>,
+    pub(super) window: Option<BounceBuffer>,
     /// Memory of an area that both have.
     pub(super) common: Option<Common>,
 }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn ranges_vouch_for_what_they_cover() {
-        let range = |start, end| Range { start, end, answers: true };
+        let range = |start, end| MemoryRange { start, end, answers: true };
         let copying = Copying {
             ranges: vec![range(10, 20), range(20, 30), range(40, 50)],
             ..Copying::default()

@@ -3,7 +3,7 @@ use super::*;
 const CLIENT: Address = Address(29);
 const SERVER: Address = Address(30);
 
-fn gave(kind: Kind, sequence: u64, answers: u64, peer: Address, begun: u64) -> TraceRecord {
+fn gave(kind: MessageKind, sequence: u64, answers: u64, peer: Address, begun: u64) -> TraceRecord {
     TraceRecord {
         what: TraceWhat::Message(kind),
         sequence,
@@ -15,7 +15,7 @@ fn gave(kind: Kind, sequence: u64, answers: u64, peer: Address, begun: u64) -> T
     }
 }
 
-fn took(kind: Kind, sequence: u64, answers: u64, peer: Address, looked: u64) -> TraceRecord {
+fn took(kind: MessageKind, sequence: u64, answers: u64, peer: Address, looked: u64) -> TraceRecord {
     TraceRecord {
         half: TraceHalf::Took {
             ran: None,
@@ -31,10 +31,10 @@ fn took(kind: Kind, sequence: u64, answers: u64, peer: Address, looked: u64) -> 
 /// The four halves of one call.
 fn halves() -> [(Address, TraceRecord); 4] {
     [
-        (CLIENT, gave(Kind::Request, 4, 0, SERVER, 100)),
-        (SERVER, took(Kind::Request, 4, 0, CLIENT, 140)),
-        (SERVER, gave(Kind::Reply, 9, 4, CLIENT, 160)),
-        (CLIENT, took(Kind::Reply, 9, 4, SERVER, 200)),
+        (CLIENT, gave(MessageKind::Request, 4, 0, SERVER, 100)),
+        (SERVER, took(MessageKind::Request, 4, 0, CLIENT, 140)),
+        (SERVER, gave(MessageKind::Reply, 9, 4, CLIENT, 160)),
+        (CLIENT, took(MessageKind::Reply, 9, 4, SERVER, 200)),
     ]
 }
 
@@ -67,8 +67,8 @@ fn an_answer_to_another_request_is_no_end_of_this_one() {
     let [request, taken, ..] = halves();
     join.add(request.0, &request.1);
     join.add(taken.0, &taken.1);
-    join.add(SERVER, &gave(Kind::Reply, 9, 3, CLIENT, 160));
-    join.add(CLIENT, &took(Kind::Reply, 9, 3, SERVER, 200));
+    join.add(SERVER, &gave(MessageKind::Reply, 9, 3, CLIENT, 160));
+    join.add(CLIENT, &took(MessageKind::Reply, 9, 3, SERVER, 200));
     assert!(join.take_calls().is_empty());
 }
 
@@ -76,11 +76,11 @@ fn an_answer_to_another_request_is_no_end_of_this_one() {
 fn what_never_finds_its_other_half_is_bounded_and_counted() {
     let mut join = Join::new(10);
     for sequence in 0..1_000 {
-        join.add(CLIENT, &gave(Kind::Send, sequence, 0, SERVER, 1));
+        join.add(CLIENT, &gave(MessageKind::Send, sequence, 0, SERVER, 1));
     }
     // The same half again and again, as a liar may say it.
     for _ in 0..1_000 {
-        join.add(CLIENT, &gave(Kind::Send, 5, 0, SERVER, 1));
+        join.add(CLIENT, &gave(MessageKind::Send, 5, 0, SERVER, 1));
     }
     let halves = |join: &Join| {
         join.waiting.values().map(|ways| ways.gave.len() + ways.took.len()).sum::<usize>()
@@ -94,13 +94,13 @@ fn what_never_finds_its_other_half_is_bounded_and_counted() {
     assert!(join.single() > 1_900);
     // Requests that are never answered.
     for sequence in 0..1_000 {
-        join.add(CLIENT, &gave(Kind::Request, sequence, 0, SERVER, 1));
-        join.add(SERVER, &took(Kind::Request, sequence, 0, CLIENT, 1));
+        join.add(CLIENT, &gave(MessageKind::Request, sequence, 0, SERVER, 1));
+        join.add(SERVER, &took(MessageKind::Request, sequence, 0, CLIENT, 1));
     }
     assert!(join.waiting.values().all(|ways| ways.requests.len() <= REQUESTS));
     // A liar that talks to everybody, none of whom is there.
     for peer in 0..1_000 {
-        join.add(CLIENT, &gave(Kind::Send, 1, 0, Address(1_000 + peer), 1));
+        join.add(CLIENT, &gave(MessageKind::Send, 1, 0, Address(1_000 + peer), 1));
     }
     assert!(join.waiting.len() <= 12, "{}", join.waiting.len());
 }
@@ -109,11 +109,11 @@ fn what_never_finds_its_other_half_is_bounded_and_counted() {
 fn what_was_lost_on_one_side_keeps_nobody_from_its_other_half() {
     let mut join = Join::new(100);
     for sequence in 1..=6 {
-        join.add(CLIENT, &gave(Kind::Send, sequence, 0, SERVER, 100 * sequence));
+        join.add(CLIENT, &gave(MessageKind::Send, sequence, 0, SERVER, 100 * sequence));
     }
     // 1 to 3 were overwritten before they could be read.
     for sequence in 4..=6 {
-        join.add(SERVER, &took(Kind::Send, sequence, 0, CLIENT, 100 * sequence + 50));
+        join.add(SERVER, &took(MessageKind::Send, sequence, 0, CLIENT, 100 * sequence + 50));
     }
     let joined: Vec<u64> = join.take_transfers().iter().map(|transfer| transfer.sequence).collect();
     assert_eq!((joined, join.single()), (vec![4, 5, 6], 3));
@@ -122,10 +122,10 @@ fn what_was_lost_on_one_side_keeps_nobody_from_its_other_half() {
 #[test]
 fn numbers_that_begin_anew_are_those_of_a_new_link() {
     let mut join = Join::new(100);
-    join.add(SERVER, &took(Kind::Send, 900, 0, CLIENT, 50));
+    join.add(SERVER, &took(MessageKind::Send, 900, 0, CLIENT, 50));
     for sequence in 1..=3 {
-        join.add(CLIENT, &gave(Kind::Send, sequence, 0, SERVER, 100));
-        join.add(SERVER, &took(Kind::Send, sequence, 0, CLIENT, 150));
+        join.add(CLIENT, &gave(MessageKind::Send, sequence, 0, SERVER, 100));
+        join.add(SERVER, &took(MessageKind::Send, sequence, 0, CLIENT, 150));
     }
     assert_eq!(join.take_transfers().len(), 3);
 }
@@ -135,9 +135,9 @@ fn of_notifications_that_became_one_the_last_counts() {
     let mut join = Join::new(100);
     let note = |half: TraceRecord| TraceRecord { what: TraceWhat::Notify, sequence: 0, ..half };
     for begun in [100, 200, 300] {
-        join.add(CLIENT, &note(gave(Kind::Send, 0, 0, SERVER, begun)));
+        join.add(CLIENT, &note(gave(MessageKind::Send, 0, 0, SERVER, begun)));
     }
-    join.add(SERVER, &note(took(Kind::Send, 0, 0, CLIENT, 400)));
+    join.add(SERVER, &note(took(MessageKind::Send, 0, 0, CLIENT, 400)));
     let transfers = join.take_transfers();
     assert_eq!((transfers.len(), transfers[0].begun, join.single()), (1, 300, 2));
 }
@@ -149,7 +149,7 @@ fn a_copy_is_whole_by_itself() {
         what: TraceWhat::Copy,
         sequence: 0,
         bytes: 4_096,
-        ..gave(Kind::Send, 0, 0, SERVER, 100)
+        ..gave(MessageKind::Send, 0, 0, SERVER, 100)
     };
     join.add(CLIENT, &copied);
     let transfers = join.take_transfers();

@@ -1,13 +1,13 @@
 use super::*;
 use m3ipc_abi::Address;
-use m3ipc_link::{Kind, TraceWhat};
+use m3ipc_link::{MessageKind, TraceWhat};
 use proptest::prelude::*;
 
 fn transfer() -> Transfer {
     Transfer {
         from: Address(29),
         to: Address(30),
-        what: TraceWhat::Message(Kind::Request),
+        what: TraceWhat::Message(MessageKind::Request),
         sequence: 1,
         answers: 0,
         m_type: 0,

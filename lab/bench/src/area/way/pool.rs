@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::hint::black_box;
 
-use m3ipc_area::{Allocator, Kind, UNIT_BYTES};
+use m3ipc_area::{Allocator, BlockLifetime, UNIT_BYTES};
 
 use super::Way;
 use crate::area::study::Dice;
@@ -60,7 +60,7 @@ impl Way for Private {
                 tables.give(offset, bytes);
             }
             let bytes = (bytes as u64).next_multiple_of(UNIT_BYTES);
-            let offset = tables.take(bytes, UNIT_BYTES, Kind::Short).ok_or_else(full)?;
+            let offset = tables.take(bytes, UNIT_BYTES, BlockLifetime::Short).ok_or_else(full)?;
             Ok((offset, bytes))
         };
         drive(run, Turnover::new(shape.bytes, take)?)

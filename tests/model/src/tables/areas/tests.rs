@@ -1,16 +1,17 @@
 use super::*;
-use crate::tables::{Cred, Kind, Member, Quota, VmSpec};
+use crate::tables::{Credentials, Member, MemberKind, Quota, VmSpec};
 use m3ipc_abi::{Code, NodeLimits, VmLimits};
 
-fn node() -> (Node, Place, Place, Place) {
+fn node() -> (Node, MemberId, MemberId, MemberId) {
     let mut node = Node::new(0, NodeLimits::DEFAULT, Quota::default());
-    let cred = Cred::new(7, 7, 100);
+    let cred = Credentials::new(7, 7, 100);
     let spec = VmSpec::new("a".to_owned(), VmLimits { procs: 221, tasks: 35 }, &cred);
     let vm = node.vm_init(spec, &cred).unwrap();
     let mut places = [100, 101, 102].map(|pid| {
         let member = Member { pid, tid: None, token: 0 };
-        let bound = node.bind_free(vm, member, &Cred::new(7, 7, pid), Kind::Process).unwrap();
-        Place::new(vm, bound.address)
+        let bound =
+            node.bind_free(vm, member, &Credentials::new(7, 7, pid), MemberKind::Process).unwrap();
+        MemberId::new(vm, bound.address)
     });
     places.sort();
     (node, places[0], places[1], places[2])
@@ -27,9 +28,9 @@ fn only_the_audience_joins_and_the_last_one_ends_the_area() {
     assert_eq!(node.area_index(two, id), Ok(1));
     assert_eq!(node.area_index(two, id), Ok(1));
     assert_eq!(node.area_index(three, id).unwrap_err().code(), Code::Privileges);
-    node.set_area_standing(one, id, Standing::Gone).unwrap();
+    node.set_area_standing(one, id, AreaMemberState::Gone).unwrap();
     assert_eq!(node.areas_of(two), [id]);
-    node.set_area_standing(two, id, Standing::Gone).unwrap();
+    node.set_area_standing(two, id, AreaMemberState::Gone).unwrap();
     assert_eq!(node.area(one.vm, id).unwrap_err().code(), Code::NoNode);
 }
 

@@ -20,20 +20,20 @@ fn a_bind_is_refused_by_the_codes_of_the_contract() {
     let mut code = |vm, slot, uid, kind| {
         node.bind(vm, slot, member(7), &cred(uid, 7), kind).unwrap_err().code()
     };
-    assert_eq!(code(4, 29, OWNER, Kind::Process), Code::BadVmId);
-    assert_eq!(code(3, 29, OWNER, Kind::Process), Code::VmNotRun);
-    assert_eq!(code(0, 40, OWNER, Kind::Process), Code::Range);
-    assert_eq!(code(0, -5, OWNER, Kind::Process), Code::Range);
-    assert_eq!(code(0, 29, STRANGER, Kind::Process), Code::Privileges);
-    assert_eq!(code(0, 28, FELLOW, Kind::Process), Code::Privileges);
-    assert_eq!(code(0, 29, OWNER, Kind::Thread), Code::GrpLeader);
-    assert_eq!(code(0, 29, FELLOW, Kind::Foreign { uid: OWNER, gid: 0 }), Code::Privileges);
+    assert_eq!(code(4, 29, OWNER, MemberKind::Process), Code::BadVmId);
+    assert_eq!(code(3, 29, OWNER, MemberKind::Process), Code::VmNotRun);
+    assert_eq!(code(0, 40, OWNER, MemberKind::Process), Code::Range);
+    assert_eq!(code(0, -5, OWNER, MemberKind::Process), Code::Range);
+    assert_eq!(code(0, 29, STRANGER, MemberKind::Process), Code::Privileges);
+    assert_eq!(code(0, 28, FELLOW, MemberKind::Process), Code::Privileges);
+    assert_eq!(code(0, 29, OWNER, MemberKind::Thread), Code::GrpLeader);
+    assert_eq!(code(0, 29, FELLOW, MemberKind::Foreign { uid: OWNER, gid: 0 }), Code::Privileges);
     bind(&mut node, 29, 7).unwrap();
     assert_eq!(bind(&mut node, 30, 7), Err(Code::SlotUsed));
     assert_eq!(bind(&mut node, 29, 8), Err(Code::SlotUsed));
-    let tidless = node.bind(0, 30, member(7), &cred(OWNER, 7), Kind::Thread);
+    let tidless = node.bind(0, 30, member(7), &cred(OWNER, 7), MemberKind::Thread);
     assert_eq!(tidless.unwrap_err().code(), Code::BindType);
-    let other = node.bind(0, 30, member(9), &cred(OWNER, 8), Kind::Process);
+    let other = node.bind(0, 30, member(9), &cred(OWNER, 8), MemberKind::Process);
     assert_eq!(other, Err(BindError::NotAllowed(OWNER)));
 }
 
@@ -55,10 +55,11 @@ fn free_slots_are_given_in_order_and_skip_the_reserved_numbers() {
     node.vm_init(VmSpec::new("big", limits, &cred(OWNER, 1)), &cred(OWNER, 1)).unwrap();
     let reserved = [m3ipc_abi::ANY.0, m3ipc_abi::NONE.0, m3ipc_abi::SELF.0];
     for slot in (29..35_534).filter(|slot| !reserved.contains(slot)) {
-        let bound = node.bind_free(0, member(slot), &cred(OWNER, slot), Kind::Process).unwrap();
+        let bound =
+            node.bind_free(0, member(slot), &cred(OWNER, slot), MemberKind::Process).unwrap();
         assert_eq!(bound.address.slot(), slot);
     }
-    let full = node.bind_free(0, member(1), &cred(OWNER, 1), Kind::Process);
+    let full = node.bind_free(0, member(1), &cred(OWNER, 1), MemberKind::Process);
     assert_eq!(full, Err(BindError::Full));
 }
 
@@ -75,7 +76,7 @@ fn the_lowest_free_user_slot_is_given() {
     let mut node = with_vm();
     bind(&mut node, 29, 7).unwrap();
     bind(&mut node, 31, 8).unwrap();
-    let mut free = |pid| node.bind_free(0, member(pid), &cred(OWNER, pid), Kind::Process);
+    let mut free = |pid| node.bind_free(0, member(pid), &cred(OWNER, pid), MemberKind::Process);
     assert_eq!(free(9).unwrap().address.slot(), 30);
     for pid in 10..18 {
         assert_eq!(free(pid).unwrap().address.slot(), pid + 22);
@@ -83,7 +84,7 @@ fn the_lowest_free_user_slot_is_given() {
     assert_eq!(free(99).unwrap_err().code(), Code::SlotUsed);
     node.exit(8);
     assert_eq!(
-        node.bind_free(0, member(8), &cred(OWNER, 8), Kind::Process).unwrap().address.slot(),
+        node.bind_free(0, member(8), &cred(OWNER, 8), MemberKind::Process).unwrap().address.slot(),
         31
     );
 }
@@ -92,7 +93,7 @@ fn the_lowest_free_user_slot_is_given() {
 fn threads_go_with_their_process() {
     let mut node = with_vm();
     let home = bind(&mut node, 29, 7).unwrap();
-    let mut tbind = |tid| node.bind_free(0, thread(7, tid), &cred(OWNER, 7), Kind::Thread);
+    let mut tbind = |tid| node.bind_free(0, thread(7, tid), &cred(OWNER, 7), MemberKind::Thread);
     let one = tbind(71).unwrap().address;
     let two = tbind(72).unwrap().address;
     assert_eq!(tbind(71).unwrap_err(), BindError::Bound(one));
@@ -121,7 +122,7 @@ fn an_unbind_tells_a_free_slot_from_another_generation() {
 fn lclbind_gives_the_endpoint_to_the_other_process() {
     let mut node = with_vm();
     assert_eq!(node.wait_bind(9, 50), Wait::Wait);
-    let kind = Kind::Foreign { uid: OWNER, gid: 5 };
+    let kind = MemberKind::Foreign { uid: OWNER, gid: 5 };
     let bound = node.bind(0, 29, member(9), &cred(OWNER, 7), kind).unwrap();
     assert_eq!(bound.told, [50]);
     assert_eq!(node.place_of(9), Some(at(bound.address)));

@@ -40,8 +40,8 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-fn home(node: &Node, pid: i32) -> Place {
-    node.place_of(pid).unwrap_or(Place::new(0, Address::new(9, 40)))
+fn home(node: &Node, pid: i32) -> MemberId {
+    node.place_of(pid).unwrap_or(MemberId::new(0, Address::new(9, 40)))
 }
 
 /// Applies it where it applies.
@@ -54,18 +54,18 @@ fn apply(node: &mut Node, change: Change) {
         Change::VmEnd(id) => drop(node.begin_end(id, &owner(1))),
         Change::VmFinish(id) => drop(node.finish_end(id)),
         Change::Bind(vm, slot, pid) => {
-            drop(node.bind(vm, slot, member(pid), &owner(pid), Kind::Process))
+            drop(node.bind(vm, slot, member(pid), &owner(pid), MemberKind::Process))
         }
         Change::BindFree(vm, pid) => {
-            drop(node.bind_free(vm, member(pid), &owner(pid), Kind::Process))
+            drop(node.bind_free(vm, member(pid), &owner(pid), MemberKind::Process))
         }
         Change::Tbind(vm, pid, tid) => {
-            drop(node.bind_free(vm, thread(pid, tid), &owner(pid), Kind::Thread));
+            drop(node.bind_free(vm, thread(pid, tid), &owner(pid), MemberKind::Thread));
         }
         Change::Unbind(vm, slot) => {
             let found =
                 node.endpoints(vm).map(|endpoint| endpoint.address).find(|at| at.slot() == slot);
-            drop(found.map(|address| node.unbind(Place::new(vm, address))));
+            drop(found.map(|address| node.unbind(MemberId::new(vm, address))));
         }
         Change::Exit(pid) => drop(node.exit(pid)),
         Change::Name(pid, name) => drop(node.name_attach(home(node, pid), &format!("name{name}"))),
@@ -87,17 +87,17 @@ fn apply(node: &mut Node, change: Change) {
 fn check(node: &Node) {
     for vm in 0..2 {
         for endpoint in node.endpoints(vm) {
-            let place = Place::new(vm, endpoint.address);
+            let place = MemberId::new(vm, endpoint.address);
             let home = node.place_of(endpoint.member.pid).unwrap();
             assert_eq!(home.vm, vm, "a thread lives where its process does");
             assert_eq!(
                 home == place,
-                endpoint.kind != Kind::Thread,
+                endpoint.kind != MemberKind::Thread,
                 "pid and endpoint are one-to-one"
             );
             for peer in node.peers(place) {
-                let back = node.peers(Place::new(vm, peer.address));
-                let mine = Peer {
+                let back = node.peers(MemberId::new(vm, peer.address));
+                let mine = LinkedPeer {
                     address: endpoint.address,
                     index: peer.peer_index,
                     peer_index: peer.index,

@@ -28,7 +28,7 @@ fn a_wait_for_an_endpoint_to_come_ends_with_it_alone() {
     let [first, second] = [Address::new(1, 29), Address::new(2, 29)];
     assert_eq!(node.wait_bind_ep(None, at(second), 50), Ok(Wait::Wait));
     assert_eq!(node.wait_bind_ep(None, at(Address(29)), 51), Ok(Wait::Wait));
-    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), Kind::Process).unwrap();
+    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
     assert_eq!(bound, Bound { address: first, told: vec![51] });
     assert_eq!(node.wait_bind_ep(None, at(Address(29)), 52), Ok(Wait::Already(first)));
     assert_eq!(node.wait_bind_ep(Some(first), at(first), 52).unwrap_err().code(), Code::Endpoint);
@@ -36,7 +36,7 @@ fn a_wait_for_an_endpoint_to_come_ends_with_it_alone() {
     assert_eq!(node.wait_bind_ep(None, at(first), 52).unwrap_err().code(), Code::Endpoint);
     node.wait_bind_ep(None, at(second), 53).unwrap();
     node.cancel_wait(50);
-    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), Kind::Process).unwrap();
+    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
     assert_eq!(bound, Bound { address: second, told: vec![53] });
 }
 
@@ -101,8 +101,8 @@ fn link_indexes_are_dense_on_both_sides_and_given_again() {
     assert_eq!(node.link(at(b), a), link(0, 0, false));
     let deaths = node.exit(7);
     let peers = [
-        Peer { address: b, index: 0, peer_index: 0 },
-        Peer { address: c, index: 1, peer_index: 1 },
+        LinkedPeer { address: b, index: 0, peer_index: 0 },
+        LinkedPeer { address: c, index: 1, peer_index: 1 },
     ];
     assert_eq!(deaths[0].peers, peers);
     assert_eq!(node.link(at(b), a).unwrap_err().code(Code::DstDied), Code::DstDied);
@@ -110,7 +110,7 @@ fn link_indexes_are_dense_on_both_sides_and_given_again() {
     assert_eq!(node.link(at(b), a), link(0, 0, true));
     assert!(node.unlink(at(a), b));
     assert!(!node.unlink(at(a), b));
-    assert_eq!(node.peers(at(b)), [Peer { address: c, index: 1, peer_index: 0 }]);
+    assert_eq!(node.peers(at(b)), [LinkedPeer { address: c, index: 1, peer_index: 0 }]);
 }
 
 #[test]

@@ -19,7 +19,7 @@ const OWN_FILE_SYSTEMS: &[&str] = &[
 
 /// One range of addresses of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Range {
+pub struct MemoryRange {
     /// Its first address.
     pub start: u64,
     /// The address behind its last one.
@@ -35,14 +35,14 @@ pub struct Range {
 ///
 /// # Source
 /// proc_pid_smaps(5), proc_pid_mountinfo(5)
-pub fn ranges_of(pid: i32) -> Result<Vec<Range>, Errno> {
+pub fn memory_ranges(pid: i32) -> Result<Vec<MemoryRange>, Errno> {
     // What the kernel says about every range costs a walk through its pages; only a userfaultfd shows nowhere else.
     let detailed = may_use_userfaultfd();
     let file = if detailed { "smaps" } else { "maps" };
     let text = read_to_string(format!("/proc/{pid}/{file}")).map_err(|_hidden| Errno::SRCH)?;
     let mounts = mounts();
     let memory = memory_device();
-    let mut ranges: Vec<Range> = Vec::new();
+    let mut ranges: Vec<MemoryRange> = Vec::new();
     for line in text.lines() {
         if let Some(range) = parse(line, &mounts, memory) {
             ranges.push(range);
@@ -60,7 +60,7 @@ fn parse(
     line: &str,
     mounts: &HashMap<(u32, u32), bool>,
     memory: Option<(u32, u32)>,
-) -> Option<Range> {
+) -> Option<MemoryRange> {
     let mut fields = line.split_ascii_whitespace();
     let (start, end) = fields.next()?.split_once('-')?;
     let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
@@ -70,7 +70,7 @@ fn parse(
     let answers = inode == "0" && device == (0, 0)
         || Some(device) == memory
         || mounts.get(&device).copied().unwrap_or(false);
-    Some(Range { start, end, answers })
+    Some(MemoryRange { start, end, answers })
 }
 
 /// Devices of what is mounted, and whether it is a file system of the machine itself.
@@ -117,7 +117,7 @@ mod tests {
     fn own_memory_answers() {
         let heap = vec![1_u8; 1 << 20];
         let stack = 5_u8;
-        let ranges = ranges_of(crate::process_id()).unwrap();
+        let ranges = memory_ranges(crate::process_id()).unwrap();
         for address in [heap.as_ptr().addr() as u64, (&raw const stack).addr() as u64] {
             let range =
                 ranges.iter().find(|range| range.start <= address && address < range.end).unwrap();
@@ -140,6 +140,6 @@ mod tests {
 
     #[test]
     fn nobody_is_no_process() {
-        assert_eq!(ranges_of(i32::MAX), Err(Errno::SRCH));
+        assert_eq!(memory_ranges(i32::MAX), Err(Errno::SRCH));
     }
 }

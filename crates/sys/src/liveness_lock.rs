@@ -19,15 +19,15 @@ use rustix::io::Errno;
 use std::sync::{Mutex, TryLockError};
 
 /// Room that a pulse takes in its page, in bytes.
-pub const PULSE_BYTES: usize = 64;
+pub const LIVENESS_LOCK_BYTES: usize = 64;
 /// In the word: the thread that held it has ended.
-pub const PULSE_STOPPED: u32 = 0x4000_0000;
+pub const LIVENESS_OWNER_DIED: u32 = 0x4000_0000;
 /// In the word: the kernel shall wake who sleeps on it.
-pub const PULSE_WATCHED: u32 = 0x8000_0000;
+pub const LIVENESS_WAITERS: u32 = 0x8000_0000;
 /// In the word: which thread holds it; 0 where none does.
-pub const PULSE_HOLDER: u32 = 0x3fff_ffff;
+pub const LIVENESS_OWNER_MASK: u32 = 0x3fff_ffff;
 
-const _: () = assert!(size_of::<libc::pthread_mutex_t>() <= PULSE_BYTES);
+const _: () = assert!(size_of::<libc::pthread_mutex_t>() <= LIVENESS_LOCK_BYTES);
 
 /// How often a thread looks whether the list below is free.
 const LEAVE_TRIES: u32 = 10_000;
@@ -36,7 +36,7 @@ static LEFT: Mutex<Vec<Held>> = Mutex::new(Vec::new());
 
 /// A pulse of the thread that took it.
 #[derive(Debug)]
-pub struct Pulse(Option<Held>);
+pub struct LivenessLock(Option<Held>);
 
 #[derive(Debug)]
 struct Held {
@@ -46,7 +46,7 @@ struct Held {
     guard: ForkGuard,
 }
 
-impl Pulse {
+impl LivenessLock {
     /// Takes the pulse at `offset` of a page for the calling thread. The bytes there are zero, and nobody's else.
     ///
     /// # Errors
@@ -56,8 +56,8 @@ impl Pulse {
     /// # Source
     /// get_robust_list(2), pthread_mutexattr_setrobust(3)
     pub fn take(page: impl AsFd, page_bytes: usize, offset: usize) -> Result<Self, Errno> {
-        let inside = offset.checked_add(PULSE_BYTES).is_some_and(|end| end <= page_bytes);
-        if !inside || !offset.is_multiple_of(PULSE_BYTES) {
+        let inside = offset.checked_add(LIVENESS_LOCK_BYTES).is_some_and(|end| end <= page_bytes);
+        if !inside || !offset.is_multiple_of(LIVENESS_LOCK_BYTES) {
             return Err(Errno::INVAL);
         }
         release_left();
@@ -68,7 +68,7 @@ impl Pulse {
     }
 }
 
-impl Drop for Pulse {
+impl Drop for LivenessLock {
     fn drop(&mut self) {
         let Some(held) = self.0.take() else { return };
         if let Some(kept) = held.release() {
@@ -86,7 +86,7 @@ impl Held {
     fn has_stopped(&self) -> bool {
         // SAFETY: inside the mapping and aligned; the kernel changes it as an atomic does.
         let word = unsafe { AtomicU32::from_ptr(self.mutex().cast()) };
-        word.load(Ordering::Acquire) & PULSE_STOPPED != 0
+        word.load(Ordering::Acquire) & LIVENESS_OWNER_DIED != 0
     }
 
     /// Lets go of it, or gives it back where only its holder may do that.
@@ -155,7 +155,7 @@ mod tests {
     fn a_pulse_names_its_thread_until_it_is_dropped() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         let page = Mapping::new(&memory, 4096, true).unwrap();
-        let pulse = Pulse::take(&memory, 4096, 0).unwrap();
+        let pulse = LivenessLock::take(&memory, 4096, 0).unwrap();
         assert_eq!(word(&page).load(Ordering::Acquire), crate::thread_id().cast_unsigned());
         drop(pulse);
         assert_eq!(word(&page).load(Ordering::Acquire), 0);
@@ -167,17 +167,17 @@ mod tests {
         let page = Mapping::new(&memory, 4096, true).unwrap();
         let taken = std::thread::spawn({
             let memory = memory.try_clone().unwrap();
-            move || Pulse::take(&memory, 4096, 0).unwrap()
+            move || LivenessLock::take(&memory, 4096, 0).unwrap()
         });
         let pulse = taken.join().unwrap();
         // The join may come before the kernel's last steps.
         for _ in 0..10_000 {
-            if word(&page).load(Ordering::Acquire) == PULSE_STOPPED {
+            if word(&page).load(Ordering::Acquire) == LIVENESS_OWNER_DIED {
                 break;
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        assert_eq!(word(&page).load(Ordering::Acquire), PULSE_STOPPED);
+        assert_eq!(word(&page).load(Ordering::Acquire), LIVENESS_OWNER_DIED);
         drop(pulse);
     }
 
@@ -185,13 +185,13 @@ mod tests {
     fn dropped_by_another_it_is_its_holders_to_let_go() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         let page = Mapping::new(&memory, 4096, true).unwrap();
-        let pulse = Pulse::take(&memory, 4096, 0).unwrap();
+        let pulse = LivenessLock::take(&memory, 4096, 0).unwrap();
         std::thread::spawn(move || drop(pulse)).join().unwrap();
         assert_eq!(word(&page).load(Ordering::Acquire), crate::thread_id().cast_unsigned());
         let other = crate::create_memory("m3-test", 4096).unwrap();
         for _ in 0..10_000 {
             // Another test may look at what was left just now.
-            drop(Pulse::take(&other, 4096, 64).unwrap());
+            drop(LivenessLock::take(&other, 4096, 64).unwrap());
             if word(&page).load(Ordering::Acquire) == 0 {
                 return;
             }
@@ -203,7 +203,7 @@ mod tests {
     fn room_outside_of_the_page_is_refused() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         for offset in [4095, 4096, usize::MAX, 8] {
-            assert_eq!(Pulse::take(&memory, 4096, offset).unwrap_err(), Errno::INVAL);
+            assert_eq!(LivenessLock::take(&memory, 4096, offset).unwrap_err(), Errno::INVAL);
         }
     }
 
@@ -213,6 +213,6 @@ mod tests {
         let page = Mapping::new(&memory, 4096, true).unwrap();
         word(&page).store(77, Ordering::Release);
         // Begun anew: what lay there was nobody's lock.
-        assert!(Pulse::take(&memory, 4096, 0).is_ok());
+        assert!(LivenessLock::take(&memory, 4096, 0).is_ok());
     }
 }

@@ -11,7 +11,7 @@
 //! exist: the size is sealed, and a hole in the memory is filled when it is touched.
 #![allow(unsafe_code)]
 
-mod passage;
+mod region_copy;
 
 use core::sync::atomic::{AtomicBool, Ordering};
 use m3ipc_sys::{Access, Errno, FixedMapping};
@@ -20,7 +20,7 @@ use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 /// Grounds of this process by where they lie, so that two endpoints of it share one mapping.
-type Grounds = HashMap<(u32, u64), (u64, Weak<Ground>)>;
+type Grounds = HashMap<(u32, u64), (u64, Weak<FixedRegion>)>;
 
 fn grounds() -> &'static Mutex<Grounds> {
     static GROUNDS: OnceLock<Mutex<Grounds>> = OnceLock::new();
@@ -29,7 +29,7 @@ fn grounds() -> &'static Mutex<Grounds> {
 
 /// The memory of an area, mapped where it is mapped in every process.
 #[derive(Debug)]
-pub struct Ground {
+pub struct FixedRegion {
     mapping: FixedMapping,
     writable: AtomicBool,
     taken: Mutex<Ranges>,
@@ -51,12 +51,12 @@ struct Taken {
     readers: usize,
 }
 
-impl Ground {
+impl FixedRegion {
     /// The ground of this memory at this address, mapped where it is not yet.
     ///
     /// # Errors
     /// Of [`FixedMapping::new`]; `ACCES` where it is mapped for reading and is to be written.
-    pub fn at(
+    pub fn map_at(
         memory: impl AsFd,
         address: u64,
         bytes: usize,
@@ -111,7 +111,7 @@ impl Ground {
 
     /// A range to be used in place; `None` where it does not lie inside, or another tract is in the way.
     #[must_use]
-    pub fn take(self: &Arc<Self>, offset: u64, bytes: u64, write: bool) -> Option<Tract> {
+    pub fn lease(self: &Arc<Self>, offset: u64, bytes: u64, write: bool) -> Option<LeasedRange> {
         let (offset, bytes) = (usize::try_from(offset).ok()?, usize::try_from(bytes).ok()?);
         let end = offset.checked_add(bytes).filter(|end| *end <= self.mapping.bytes())?;
         if bytes == 0 {
@@ -134,7 +134,7 @@ impl Ground {
                 taken.insert(offset, Taken { bytes, readers: usize::from(!writes) });
             }
         }
-        Some(Tract { ground: Arc::clone(self), offset, bytes, writes })
+        Some(LeasedRange { ground: Arc::clone(self), offset, bytes, writes })
     }
 
     /// Allows what was forbidden and overlaps this range: it is this process's again.
@@ -168,20 +168,20 @@ impl Ground {
 
 /// A range of a ground, used in place.
 #[derive(Debug)]
-pub struct Tract {
-    ground: Arc<Ground>,
+pub struct LeasedRange {
+    ground: Arc<FixedRegion>,
     offset: usize,
     bytes: usize,
     writes: bool,
 }
 
-impl Tract {
+impl LeasedRange {
     /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: inside the mapping (checked when it was taken), which `ground` keeps; readable while
         // the tract lives, since only `protect` forbids it and that consumes the tract; no `&mut` overlaps.
-        unsafe { core::slice::from_raw_parts(self.first().as_ptr(), self.bytes) }
+        unsafe { core::slice::from_raw_parts(self.start().as_ptr(), self.bytes) }
     }
 
     /// Its bytes, to be written; `None` where it was taken for reading.
@@ -189,12 +189,12 @@ impl Tract {
     pub fn bytes_mut(&mut self) -> Option<&mut [u8]> {
         // SAFETY: as above, and no other tract of this process overlaps one that writes.
         self.writes
-            .then(|| unsafe { core::slice::from_raw_parts_mut(self.first().as_ptr(), self.bytes) })
+            .then(|| unsafe { core::slice::from_raw_parts_mut(self.start().as_ptr(), self.bytes) })
     }
 
     /// Where it lies: the same in every process that has the area.
     #[must_use]
-    pub fn first(&self) -> core::ptr::NonNull<u8> {
+    pub fn start(&self) -> core::ptr::NonNull<u8> {
         // SAFETY: inside the mapping.
         unsafe { self.ground.mapping.start().add(self.offset) }
     }
@@ -216,7 +216,7 @@ impl Tract {
     }
 }
 
-impl Drop for Tract {
+impl Drop for LeasedRange {
     fn drop(&mut self) {
         self.ground.leave(self.offset);
     }
@@ -228,70 +228,73 @@ mod tests {
 
     const BYTES: usize = 1 << 20;
 
-    fn ground(address: u64) -> Arc<Ground> {
+    fn ground(address: u64) -> Arc<FixedRegion> {
         let memory = m3ipc_sys::create_sparse("m3-test", BYTES as u64, false).unwrap();
-        Ground::at(memory, address, BYTES, true).unwrap()
+        FixedRegion::map_at(memory, address, BYTES, true).unwrap()
     }
 
     #[test]
     fn tracts_do_not_overlap_unless_all_read() {
         let ground = ground(0x6000_0000_0000);
-        let mut one = ground.take(4096, 4096, true).unwrap();
+        let mut one = ground.lease(4096, 4096, true).unwrap();
         one.bytes_mut().unwrap().fill(7);
-        assert!(ground.take(4096, 4096, false).is_none());
-        assert!(ground.take(0, 4097, false).is_none());
-        assert!(ground.take(8191, 1, true).is_none());
-        assert!(ground.take(8192, 1, true).is_some());
+        assert!(ground.lease(4096, 4096, false).is_none());
+        assert!(ground.lease(0, 4097, false).is_none());
+        assert!(ground.lease(8191, 1, true).is_none());
+        assert!(ground.lease(8192, 1, true).is_some());
         drop(one);
         let (read, again) =
-            (ground.take(4096, 4096, false).unwrap(), ground.take(4096, 4096, false).unwrap());
-        assert!(ground.take(4096, 64, true).is_none());
+            (ground.lease(4096, 4096, false).unwrap(), ground.lease(4096, 4096, false).unwrap());
+        assert!(ground.lease(4096, 64, true).is_none());
         assert_eq!((read.bytes()[0], again.bytes()[4095]), (7, 7));
         drop(read);
-        assert!(ground.take(4096, 4096, true).is_none());
+        assert!(ground.lease(4096, 4096, true).is_none());
         drop(again);
-        assert!(ground.take(4096, 4096, true).is_some());
+        assert!(ground.lease(4096, 4096, true).is_some());
     }
 
     #[test]
     fn what_was_protected_is_usable_when_it_is_taken_again() {
         let ground = ground(0x6000_4000_0000);
-        let tract = ground.take(4096, 8192, true).unwrap();
+        let tract = ground.lease(4096, 8192, true).unwrap();
         tract.protect().map_err(|(_, errno)| errno).unwrap();
-        ground.take(0, 64, true).unwrap().bytes_mut().unwrap()[0] = 1;
-        ground.take(8192, 64, true).unwrap().bytes_mut().unwrap()[0] = 1;
-        assert!(ground.take(64, 64, true).unwrap().protect().is_err());
+        ground.lease(0, 64, true).unwrap().bytes_mut().unwrap()[0] = 1;
+        ground.lease(8192, 64, true).unwrap().bytes_mut().unwrap()[0] = 1;
+        assert!(ground.lease(64, 64, true).unwrap().protect().is_err());
     }
 
     #[test]
     fn nothing_outside_is_given() {
         let ground = ground(0x6000_1000_0000);
-        assert!(ground.take(BYTES as u64, 1, true).is_none());
-        assert!(ground.take(u64::MAX, 2, true).is_none());
-        assert!(ground.take(0, 0, true).is_none());
-        assert!(ground.take(0, BYTES as u64, true).is_some());
+        assert!(ground.lease(BYTES as u64, 1, true).is_none());
+        assert!(ground.lease(u64::MAX, 2, true).is_none());
+        assert!(ground.lease(0, 0, true).is_none());
+        assert!(ground.lease(0, BYTES as u64, true).is_some());
     }
 
     #[test]
     fn what_is_mapped_is_not_replaced_and_the_same_memory_is_shared() {
         let memory = m3ipc_sys::create_sparse("m3-test", BYTES as u64, false).unwrap();
-        let one = Ground::at(&memory, 0x6000_2000_0000, BYTES, true).unwrap();
-        let two = Ground::at(&memory, 0x6000_2000_0000, BYTES, false).unwrap();
+        let one = FixedRegion::map_at(&memory, 0x6000_2000_0000, BYTES, true).unwrap();
+        let two = FixedRegion::map_at(&memory, 0x6000_2000_0000, BYTES, false).unwrap();
         assert!(Arc::ptr_eq(&one, &two));
         let other = m3ipc_sys::create_sparse("m3-test", BYTES as u64, false).unwrap();
-        assert_eq!(Ground::at(&other, 0x6000_2000_0000, BYTES, true).unwrap_err(), Errno::EXIST);
+        assert_eq!(
+            FixedRegion::map_at(&other, 0x6000_2000_0000, BYTES, true).unwrap_err(),
+            Errno::EXIST
+        );
     }
 
     #[test]
     fn a_seal_against_writing_needs_everybody_to_renounce() {
         let memory = m3ipc_sys::create_sparse("m3-test", BYTES as u64, false).unwrap();
-        let ground = Ground::at(&memory, 0x6000_3000_0000, BYTES, true).unwrap();
-        ground.take(0, 64, true).unwrap().bytes_mut().unwrap().fill(9);
+        let ground = FixedRegion::map_at(&memory, 0x6000_3000_0000, BYTES, true).unwrap();
+        ground.lease(0, 64, true).unwrap().bytes_mut().unwrap().fill(9);
         assert_eq!(m3ipc_sys::seal_against_writing(&memory), Err(Errno::BUSY));
         ground.renounce_writing(&memory).unwrap();
-        assert!(ground.take(64, 64, true).unwrap().bytes_mut().is_none());
+        assert!(ground.lease(64, 64, true).unwrap().bytes_mut().is_none());
         m3ipc_sys::seal_against_writing(&memory).unwrap();
         assert_eq!(m3ipc_sys::is_sealed_against_writing(&memory), Ok(true));
-        assert_eq!(ground.take(0, 64, false).unwrap().bytes()[63], 9);
+        assert_eq!(ground.lease(0, 64, false).unwrap().bytes()[63], 9);
     }
 }

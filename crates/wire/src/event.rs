@@ -1,13 +1,13 @@
 //! What the daemon tells unasked.
 
-use crate::area::AreaNews;
+use crate::area::AreaEvent;
 use crate::info::PeerInfo;
-use crate::trace::TraceNews;
+use crate::trace::TraceEvent;
 use serde::{Deserialize, Serialize};
 
 /// Something that happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum News {
+pub enum DaemonEvent {
     /// A peer has made a link; three descriptors: link, its status page, its hints.
     Contact(PeerInfo),
     /// The endpoint of this address has gone; its links are void.
@@ -37,13 +37,13 @@ pub enum News {
     /// What this endpoint may do has changed: a bit per verb.
     Traps(u32),
     /// About areas.
-    Area(AreaNews),
+    Area(AreaEvent),
     /// A peer wants to copy with this endpoint; a descriptor of the window, where it needs one.
-    Berth {
+    CopyGate {
         /// The peer.
         peer: i32,
         /// Whether a window came with this.
-        window: bool,
+        bounce_buffer: bool,
     },
     /// A notification that came through the daemon: in another's name (src_notify), or
     /// given while this endpoint had not come (back) to this daemon yet.
@@ -56,5 +56,5 @@ pub enum News {
         by: Option<(i32, u32, u32)>,
     },
     /// About tracing.
-    Trace(TraceNews),
+    Trace(TraceEvent),
 }

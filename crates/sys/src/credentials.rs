@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 /// The credentials of a process at the time it connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct PeerCredentials {
     /// Process id, in the caller's PID namespace.
     pub pid: i32,
     /// Effective user id.
@@ -28,7 +28,7 @@ const SO_PASSRIGHTS: libc::c_int = 83;
 /// # Errors
 /// `INVAL` where it is no connected Unix socket; `SRCH` where the process has
 /// no number in this PID namespace (the kernel says 0, which is nobody).
-pub fn peer_identity(socket: impl AsFd) -> Result<Identity, Errno> {
+pub fn peer_identity(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
     let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length: libc::socklen_t = 12;
     // SAFETY: cred is live and 12 bytes long, plain integers valid for any bits.
@@ -42,7 +42,7 @@ pub fn peer_identity(socket: impl AsFd) -> Result<Identity, Errno> {
         )
     };
     match result {
-        0 if cred.pid > 0 => Ok(Identity { pid: cred.pid, uid: cred.uid, gid: cred.gid }),
+        0 if cred.pid > 0 => Ok(PeerCredentials { pid: cred.pid, uid: cred.uid, gid: cred.gid }),
         0 => Err(Errno::SRCH),
         _ => Err(Errno::INVAL),
     }

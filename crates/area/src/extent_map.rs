@@ -1,6 +1,6 @@
 //! The plan of an area: which extent is whose, as the node daemon tells it.
 
-use crate::claim::Place;
+use crate::claim::Span;
 use crate::words::UNIT_BYTES;
 use std::collections::BTreeMap;
 
@@ -23,12 +23,12 @@ pub struct Extent {
 
 /// All extents of an area.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
+pub struct ExtentMap {
     by_offset: BTreeMap<u64, Extent>,
     by_number: BTreeMap<u32, Extent>,
 }
 
-impl Plan {
+impl ExtentMap {
     /// Takes an extent into the plan, in place of what was there.
     pub fn add(&mut self, extent: Extent) {
         if let Some(old) = self.by_offset.insert(extent.offset, extent) {
@@ -46,16 +46,16 @@ impl Plan {
 
     /// Whose block has this number.
     #[must_use]
-    pub fn home_of(&self, number: u32) -> Option<u16> {
+    pub fn allocator_of(&self, number: u32) -> Option<u16> {
         let (_, extent) = self.by_number.range(..=number).next_back()?;
         (number - extent.first_number < extent.numbers).then_some(extent.home)
     }
 
     /// Whether a place lies whole in extents of this home.
     #[must_use]
-    pub fn contains(&self, home: u16, place: Place) -> bool {
-        let offset = u64::from(place.offset) * UNIT_BYTES;
-        let bytes = u64::from(place.units) * UNIT_BYTES;
+    pub fn contains(&self, home: u16, span: Span) -> bool {
+        let offset = u64::from(span.offset) * UNIT_BYTES;
+        let bytes = u64::from(span.units) * UNIT_BYTES;
         let Some((first, _)) = self.by_offset.range(..=offset).next_back() else { return false };
         // Over neighbouring extents of the same home, as far as they go.
         let mut end = *first;
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn places_and_numbers_are_looked_up_and_bounded() {
-        let mut plan = Plan::default();
+        let mut plan = ExtentMap::default();
         let extent = Extent {
             home: 3,
             offset: 4096,
@@ -114,22 +114,22 @@ mod tests {
         };
         plan.add(extent);
         assert_eq!(
-            (plan.home_of(63), plan.home_of(64), plan.home_of(127)),
+            (plan.allocator_of(63), plan.allocator_of(64), plan.allocator_of(127)),
             (None, Some(3), Some(3))
         );
-        assert_eq!(plan.home_of(128), None);
-        assert!(plan.contains(3, Place { offset: 64, units: 64 }));
-        assert!(!plan.contains(3, Place { offset: 64, units: 65 }));
-        assert!(!plan.contains(3, Place { offset: 63, units: 1 }));
-        assert!(!plan.contains(2, Place { offset: 64, units: 1 }));
-        assert!(!plan.contains(3, Place { offset: u32::MAX, units: u32::MAX }));
-        assert!(!plan.contains(3, Place { offset: 64, units: 0 }));
+        assert_eq!(plan.allocator_of(128), None);
+        assert!(plan.contains(3, Span { offset: 64, units: 64 }));
+        assert!(!plan.contains(3, Span { offset: 64, units: 65 }));
+        assert!(!plan.contains(3, Span { offset: 63, units: 1 }));
+        assert!(!plan.contains(2, Span { offset: 64, units: 1 }));
+        assert!(!plan.contains(3, Span { offset: u32::MAX, units: u32::MAX }));
+        assert!(!plan.contains(3, Span { offset: 64, units: 0 }));
         plan.add(Extent { offset: 8192, first_number: 128, ..extent });
-        assert!(plan.contains(3, Place { offset: 64, units: 128 }));
-        assert!(!plan.contains(3, Place { offset: 64, units: 129 }));
+        assert!(plan.contains(3, Span { offset: 64, units: 128 }));
+        assert!(!plan.contains(3, Span { offset: 64, units: 129 }));
         plan.add(Extent { offset: 12288, first_number: 192, home: 4, ..extent });
-        assert!(!plan.contains(3, Place { offset: 64, units: 129 }));
-        assert!(plan.contains(4, Place { offset: 192, units: 64 }));
+        assert!(!plan.contains(3, Span { offset: 64, units: 129 }));
+        assert!(plan.contains(4, Span { offset: 192, units: 64 }));
         plan.add(Extent { offset: 20480, first_number: 256, home: 4, ..extent });
         for (offset, span) in [
             (4095, None),
@@ -142,6 +142,6 @@ mod tests {
             assert_eq!(plan.span(offset), span, "{offset}");
         }
         plan.remove(4096);
-        assert_eq!(plan.home_of(64), None);
+        assert_eq!(plan.allocator_of(64), None);
     }
 }

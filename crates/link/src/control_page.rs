@@ -3,7 +3,7 @@
 //! The daemon bumps `news` (a word the owner may sleep on) when frames wait on
 //! the control socket, and raises flags; the owner tells what it waits for and counts.
 
-use crate::atom::{Page, Word32, Word64};
+use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::Address;
 use m3ipc_shm::SharedPage;
@@ -11,7 +11,7 @@ use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
 
 /// Size of a desk in bytes.
-pub const DESK_BYTES: usize = m3ipc_shm::PAGE_BYTES;
+pub const CONTROL_PAGE_BYTES: usize = m3ipc_shm::PAGE_BYTES;
 
 /// A wakeup that no receive(ANY) has consumed yet.
 pub const FLAG_WOKEN: u32 = 1;
@@ -27,7 +27,7 @@ const SINCE: usize = 72;
 const THREAD: usize = 80;
 const COUNTERS: usize = 128;
 /// Where in the page the owner's pulse lies, in bytes.
-pub const DESK_PULSE: usize = DESK_BYTES - m3ipc_sys::PULSE_BYTES;
+pub const LIVENESS_LOCK_OFFSET: usize = CONTROL_PAGE_BYTES - m3ipc_sys::LIVENESS_LOCK_BYTES;
 
 /// The calls an endpoint can be in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,7 +72,7 @@ impl Verb {
 
 /// What an endpoint says that it waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Blocked {
+pub struct WaitRecord {
     /// The call.
     pub verb: Verb,
     /// The partner, or ANY.
@@ -109,9 +109,9 @@ pub enum Counter {
 
 /// The owner's side of a desk.
 #[derive(Debug)]
-pub struct Desk<P = SharedPage>(P);
+pub struct ControlPage<P = SharedPage>(P);
 
-impl Desk {
+impl ControlPage {
     /// Maps a desk.
     ///
     /// # Errors
@@ -121,7 +121,7 @@ impl Desk {
     }
 }
 
-impl<P: Page> Desk<P> {
+impl<P: Page> ControlPage<P> {
     /// The desk in this memory.
     pub fn over(page: P) -> Self {
         Self(page)
@@ -130,7 +130,7 @@ impl<P: Page> Desk<P> {
     /// The word that the daemon bumps: sleep on it beside the links.
     #[must_use]
     #[inline]
-    pub fn news(&self) -> &P::Word32 {
+    pub fn event_word(&self) -> &P::Word32 {
         self.0.word32(NEWS)
     }
 
@@ -142,7 +142,7 @@ impl<P: Page> Desk<P> {
     }
 
     /// Lowers a flag; `true` if it was raised.
-    pub fn lower(&self, flag: u32) -> bool {
+    pub fn take_flag(&self, flag: u32) -> bool {
         self.0.word32(FLAGS).fetch_and(!flag, Ordering::AcqRel) & flag != 0
     }
 
@@ -153,21 +153,21 @@ impl<P: Page> Desk<P> {
 
     /// Says what the owner begins to wait for: one store to a line of its own.
     #[inline]
-    pub fn block(&self, verb: Verb, peer: Address) {
+    pub fn set_blocked(&self, verb: Verb, peer: Address) {
         let word = verb as u64 | u64::from(peer.0.cast_unsigned()) << 32;
         self.0.word64(SINCE).store(0, Ordering::Relaxed);
         self.0.word64(BLOCKED).store(word, Ordering::Release);
     }
 
     /// Says since when, and which thread: before the owner sleeps.
-    pub fn set_since(&self, since_ns: u64, tid: u32) {
+    pub fn set_sleep_start(&self, since_ns: u64, tid: u32) {
         self.0.word32(THREAD).store(tid, Ordering::Relaxed);
         self.0.word64(SINCE).store(since_ns, Ordering::Release);
     }
 
     /// Says that the owner runs.
     #[inline]
-    pub fn run(&self) {
+    pub fn set_running(&self) {
         self.0.word64(BLOCKED).store(0, Ordering::Release);
     }
 
@@ -182,9 +182,9 @@ impl<P: Page> Desk<P> {
 
 /// The daemon's side of a desk.
 #[derive(Debug)]
-pub struct DeskView<P = SharedPage>(P);
+pub struct ControlPageView<P = SharedPage>(P);
 
-impl DeskView {
+impl ControlPageView {
     /// Maps a desk.
     ///
     /// # Errors
@@ -195,19 +195,19 @@ impl DeskView {
 
     /// The word of the owner's pulse: what it holds is the owner's claim.
     #[must_use]
-    pub fn pulse(&self) -> &AtomicU32 {
-        self.0.word32(DESK_PULSE)
+    pub fn liveness_lock(&self) -> &AtomicU32 {
+        self.0.word32(LIVENESS_LOCK_OFFSET)
     }
 }
 
-impl<P: Page> DeskView<P> {
+impl<P: Page> ControlPageView<P> {
     /// The desk in this memory.
     pub fn over(page: P) -> Self {
         Self(page)
     }
 
     /// Tells the owner that there are news, and wakes it.
-    pub fn announce(&self) {
+    pub fn announce_event(&self) {
         let news = self.0.word32(NEWS);
         news.bump();
         self.0.wake(news);
@@ -220,9 +220,9 @@ impl<P: Page> DeskView<P> {
 
     /// What the owner says that it waits for.
     #[must_use]
-    pub fn blocked(&self) -> Blocked {
+    pub fn blocked(&self) -> WaitRecord {
         let word = self.0.word64(BLOCKED).load(Ordering::Acquire);
-        Blocked {
+        WaitRecord {
             verb: Verb::from_bits(word),
             peer: Address(((word >> 32) as u32).cast_signed()),
             since_ns: self.0.word64(SINCE).load(Ordering::Acquire),

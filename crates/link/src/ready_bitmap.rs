@@ -3,25 +3,25 @@
 //! All its peers write it, so nothing but speed depends on it: a peer that
 //! clears another's hint delays it until the endpoint's next full look.
 
-use crate::atom::{Page, Word64};
+use crate::words::{Page, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_shm::SharedPage;
 use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
 
 /// Size of the hints in bytes.
-pub const HINTS_BYTES: usize = m3ipc_shm::PAGE_BYTES;
+pub const READY_BITMAP_BYTES: usize = m3ipc_shm::PAGE_BYTES;
 const TOP_WORDS: usize = 7;
 const LEAF_WORDS: usize = TOP_WORDS * 64;
 const LEAVES: usize = 64;
 /// The number of links that hints can tell apart; those beyond are found by full looks.
-pub const HINTS_MAX: u32 = 64 * 448;
+pub const READY_BITMAP_LINKS: u32 = 64 * 448;
 
 /// The hints of one endpoint: its own, or a peer's.
 #[derive(Debug)]
-pub struct Hints<P = SharedPage>(P);
+pub struct ReadyBitmap<P = SharedPage>(P);
 
-impl Hints {
+impl ReadyBitmap {
     /// Maps a page of hints.
     ///
     /// # Errors
@@ -31,7 +31,7 @@ impl Hints {
     }
 }
 
-impl<P: Page> Hints<P> {
+impl<P: Page> ReadyBitmap<P> {
     /// The hints in this memory.
     pub fn over(page: P) -> Self {
         Self(page)
@@ -39,7 +39,7 @@ impl<P: Page> Hints<P> {
 
     /// Tells the endpoint to look at the link of this index.
     pub fn set(&self, index: u32) {
-        if index >= HINTS_MAX {
+        if index >= READY_BITMAP_LINKS {
             return;
         }
         let leaf = (index / 64) as usize;
@@ -99,10 +99,10 @@ mod tests {
 
     #[test]
     fn hints_are_found_once_each() {
-        let hints = Hints::map(m3ipc_sys::create_memory("m3-test", 4096).unwrap()).unwrap();
-        let set = [0, 1, 63, 64, 4095, 4096, HINTS_MAX - 1];
+        let hints = ReadyBitmap::map(m3ipc_sys::create_memory("m3-test", 4096).unwrap()).unwrap();
+        let set = [0, 1, 63, 64, 4095, 4096, READY_BITMAP_LINKS - 1];
         set.iter().for_each(|index| hints.set(*index));
-        hints.set(HINTS_MAX);
+        hints.set(READY_BITMAP_LINKS);
         assert!(hints.any());
         let mut found = Vec::new();
         hints.drain(|index| found.push(index));

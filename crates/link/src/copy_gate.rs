@@ -19,7 +19,7 @@
 //! by the call it is in; between COPYING and what follows it its memory is the
 //! requester's to copy. One compare-and-swap decides who is first.
 
-use crate::atom::Word32;
+use crate::words::Word32;
 use core::sync::atomic::Ordering;
 
 /// The party runs: its memory is its own.
@@ -28,7 +28,7 @@ const PARKED: u32 = 1;
 const COPYING: u32 = 2;
 /// The party has something to do and sleeps on the word until the copy has ended.
 pub const AWAITED: u32 = 3;
-const EVICTED: u32 = 4;
+const REVOKED: u32 = 4;
 
 /// Why a copy cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +59,7 @@ pub fn park(word: &impl Word32) {
 /// # Errors
 /// [`NotParked`]; nothing may be copied then.
 #[inline]
-pub fn begin(word: &impl Word32) -> Result<(), NotParked> {
+pub fn begin_copy(word: &impl Word32) -> Result<(), NotParked> {
     match word.compare_exchange(PARKED, COPYING) {
         Ok(_) => Ok(()),
         Err(COPYING | AWAITED) => Err(NotParked::Busy),
@@ -70,7 +70,7 @@ pub fn begin(word: &impl Word32) -> Result<(), NotParked> {
 /// The requester has copied; `true` where the party sleeps on the word and must be woken.
 #[inline]
 #[must_use]
-pub fn end(word: &impl Word32) -> bool {
+pub fn end_copy(word: &impl Word32) -> bool {
     match word.compare_exchange(COPYING, PARKED) {
         Err(AWAITED) => {
             word.store(RUNNING, Ordering::Release); // pairs with the exchanges in `leave`
@@ -84,7 +84,7 @@ pub fn end(word: &impl Word32) -> bool {
 /// Whether a copy that has begun may still go on: the party is there.
 #[inline]
 #[must_use]
-pub fn goes_on(word: &impl Word32) -> bool {
+pub fn is_copying(word: &impl Word32) -> bool {
     matches!(word.load(Ordering::Acquire), COPYING | AWAITED)
 }
 
@@ -96,22 +96,22 @@ pub fn leave(word: &impl Word32) -> Leave {
         // It has ended just now: the next try leaves.
         Err(COPYING) => Leave::Wait,
         Err(AWAITED) => Leave::Wait,
-        Ok(_) | Err(RUNNING | EVICTED) => Leave::Left,
+        Ok(_) | Err(RUNNING | REVOKED) => Leave::Left,
         Err(_) => {
-            leave_by_force(word);
+            revoke(word);
             Leave::Left
         }
     }
 }
 
 /// The party takes its memory back from a requester that has died or broken the rules.
-pub fn leave_by_force(word: &impl Word32) {
-    word.store(EVICTED, Ordering::Release); // pairs with the exchange in `begin`
+pub fn revoke(word: &impl Word32) {
+    word.store(REVOKED, Ordering::Release); // pairs with the exchange in `begin`
 }
 
 /// Whether the party has taken its memory back by force: the requester has no berth any more.
 #[inline]
 #[must_use]
-pub fn is_evicted(word: &impl Word32) -> bool {
-    word.load(Ordering::Relaxed) == EVICTED
+pub fn is_revoked(word: &impl Word32) -> bool {
+    word.load(Ordering::Relaxed) == REVOKED
 }

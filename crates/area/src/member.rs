@@ -19,37 +19,37 @@ mod give;
 mod share;
 mod sweep;
 
-use crate::allocator::{Allocator, Kind};
-use crate::claim::{Claim, Place, State};
-use crate::name::Name;
-use crate::plan::{Extent, Plan};
-use crate::walk::{Standing, walk};
-use crate::words::{CLAIM, OwnWords, PLACE, READING, RECORD_WORDS, UNIT_BYTES, Words};
+use crate::allocator::{Allocator, BlockLifetime};
+use crate::claim::{Claim, ClaimState, Span};
+use crate::extent_map::{Extent, ExtentMap};
+use crate::name::BlockName;
+use crate::ownership_trace::{BlockStatus, trace_owner};
+use crate::words::{CLAIM, LedgerWords, OwnLedgerWords, READING, RECORD_WORDS, SPAN, UNIT_BYTES};
 use m3ipc_abi::Address;
 use std::collections::VecDeque;
 
-pub use accept::Refused;
+pub use accept::AcceptError;
 
 /// A block that this member holds. Not to be dropped: it is given, released or kept.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "give it, or release it"]
-pub struct Held {
+pub struct HeldBlock {
     pub(crate) number: u32,
     pub(crate) generation: u32,
     pub(crate) hop: u32,
     pub(crate) home: u16,
-    pub(crate) place: Place,
+    pub(crate) span: Span,
     pub(crate) bytes: u64,
 }
 
 /// A block that this member reads while another holds it.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "end the reading"]
-pub struct Reading {
+pub struct SharedReading {
     pub(crate) number: u32,
     pub(crate) generation: u32,
     pub(crate) hop: u32,
-    pub(crate) place: Place,
+    pub(crate) span: Span,
     pub(crate) bytes: u64,
 }
 
@@ -59,7 +59,7 @@ macro_rules! where_it_lies {
             /// Where it begins, in bytes from the area's beginning.
             #[must_use]
             pub fn offset(&self) -> u64 {
-                u64::from(self.place.offset) * UNIT_BYTES
+                u64::from(self.span.offset) * UNIT_BYTES
             }
 
             /// The length of its content in bytes.
@@ -71,7 +71,7 @@ macro_rules! where_it_lies {
             /// What was allocated, in bytes.
             #[must_use]
             pub fn capacity(&self) -> u64 {
-                u64::from(self.place.units) * UNIT_BYTES
+                u64::from(self.span.units) * UNIT_BYTES
             }
 
             /// Its number in the area.
@@ -82,9 +82,9 @@ macro_rules! where_it_lies {
         }
     )*};
 }
-where_it_lies!(Held Reading);
+where_it_lies!(HeldBlock SharedReading);
 
-impl Held {
+impl HeldBlock {
     /// Sets the length of its content, of at most its capacity; false where that is longer.
     pub fn set_bytes(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.capacity();
@@ -104,14 +104,14 @@ impl Held {
 /// There is no room: what to ask the daemon for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no room for a block of {bytes} bytes in the extents of this member")]
-pub struct Full {
+pub struct AreaFull {
     /// What the block takes, in bytes, with what its alignment may cost.
     pub bytes: u64,
 }
 
 /// Another member, as this one knows it.
 #[derive(Debug)]
-struct Peer<P> {
+struct OtherMember<P> {
     index: u16,
     address: Address,
     /// None until it has joined.
@@ -119,7 +119,7 @@ struct Peer<P> {
     lives: bool,
 }
 
-impl<P: Words> Peer<P> {
+impl<P: LedgerWords> OtherMember<P> {
     fn load(&self, at: usize) -> u64 {
         self.ledger.as_ref().map_or(0, |ledger| ledger.load(at))
     }
@@ -127,7 +127,7 @@ impl<P: Words> Peer<P> {
 
 /// What the home knows of one of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Own {
+enum OwnState {
     Free,
     /// Held by the home itself.
     Here,
@@ -139,8 +139,8 @@ enum Own {
 
 #[derive(Clone, Copy, Debug)]
 struct OwnBlock {
-    state: Own,
-    place: Place,
+    state: OwnState,
+    span: Span,
     generation: u32,
 }
 
@@ -153,13 +153,13 @@ struct OwnExtent {
 
 /// One member's side of an area. `O` is its own ledger, `P` those of the others.
 #[derive(Debug)]
-pub struct Side<O, P> {
+pub struct AreaMember<O, P> {
     area: u32,
     me: u16,
     numbers: u32,
     own: O,
-    peers: Vec<Peer<P>>,
-    plan: Plan,
+    peers: Vec<OtherMember<P>>,
+    plan: ExtentMap,
     allocator: Allocator,
     extents: Vec<OwnExtent>,
     free_numbers: Vec<u32>,
@@ -171,7 +171,7 @@ pub struct Side<O, P> {
     former: Option<(u32, u64, u32)>,
 }
 
-impl<O: OwnWords, P: Words> Side<O, P> {
+impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
     /// The side of a member that has just joined; `numbers` is how many blocks the ledgers have room for.
     pub fn new(area: u32, me: u16, numbers: u32, own: O) -> Self {
         Self {
@@ -180,7 +180,7 @@ impl<O: OwnWords, P: Words> Side<O, P> {
             numbers,
             own,
             peers: Vec::new(),
-            plan: Plan::default(),
+            plan: ExtentMap::default(),
             allocator: Allocator::default(),
             extents: Vec::new(),
             free_numbers: Vec::new(),
@@ -194,7 +194,7 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     ///
     /// Whoever claims a block has joined before, and the daemon tells of that before he can; so whoever
     /// claimed it before it was made void is known after the next hearing.
-    pub fn heard(&mut self) {
+    pub fn mark_events_received(&mut self) {
         self.turn += 1;
     }
 
@@ -207,7 +207,7 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     /// Another member may join: blocks can be given to it already.
     pub fn expect_member(&mut self, index: u16, address: Address) {
         if index != self.me && self.peer(index).is_none() {
-            self.peers.push(Peer { index, address, ledger: None, lives: true });
+            self.peers.push(OtherMember { index, address, ledger: None, lives: true });
         }
     }
 
@@ -251,8 +251,8 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         let numbers = extent.first_number..last;
         self.allocator.add(extent.offset, extent.bytes);
         let fresh = OwnBlock {
-            state: Own::Free,
-            place: Place { offset: 0, units: 0 },
+            state: OwnState::Free,
+            span: Span { offset: 0, units: 0 },
             generation: extent.generation & 0xff_ffff,
         };
         self.extents.push(OwnExtent {
@@ -277,9 +277,14 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     ///
     /// # Errors
     /// [`Full`], also where all block numbers are in use: another extent brings both.
-    pub fn allocate(&mut self, bytes: u64, align: u64, kind: Kind) -> Result<Held, Full> {
+    pub fn allocate(
+        &mut self,
+        bytes: u64,
+        align: u64,
+        kind: BlockLifetime,
+    ) -> Result<HeldBlock, AreaFull> {
         self.sweep_some();
-        let full = Full { bytes: bytes.saturating_add(align) };
+        let full = AreaFull { bytes: bytes.saturating_add(align) };
         let units = bytes.max(1).div_ceil(UNIT_BYTES);
         let Ok(count) = u32::try_from(units) else { return Err(full) };
         if !align.is_power_of_two() {
@@ -298,23 +303,23 @@ impl<O: OwnWords, P: Words> Side<O, P> {
             return Err(full);
         };
         // Extents lie within the area, whose limit is below 2^32 units.
-        let place =
-            Place { offset: u32::try_from(offset / UNIT_BYTES).unwrap_or(u32::MAX), units: count };
+        let span =
+            Span { offset: u32::try_from(offset / UNIT_BYTES).unwrap_or(u32::MAX), units: count };
         let generation = match self.own_block(number) {
             Some(block) => {
-                block.state = Own::Here;
-                block.place = place;
+                block.state = OwnState::Here;
+                block.span = span;
                 block.generation
             }
             None => return Err(full),
         };
         // The place first: who sees this claim sees the place.
-        self.own.store(word_of(number, PLACE), place.encode());
-        self.claim(number, State::Held, 0, 0, generation);
-        Ok(Held { number, generation, hop: 0, home: self.me, place, bytes })
+        self.own.store(word_of(number, SPAN), span.encode());
+        self.claim(number, ClaimState::Held, 0, 0, generation);
+        Ok(HeldBlock { number, generation, hop: 0, home: self.me, span: span, bytes })
     }
 
-    fn take(&mut self, room: u64, align: u64, kind: Kind) -> Option<u64> {
+    fn take(&mut self, room: u64, align: u64, kind: BlockLifetime) -> Option<u64> {
         if self.free_numbers.is_empty() {
             return None;
         }
@@ -322,11 +327,11 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     }
 
     /// Ends the holding of a block: its home's it is again, at once or when the home looks.
-    pub fn release(&mut self, held: Held) {
+    pub fn release(&mut self, held: HeldBlock) {
         if held.home == self.me {
             self.void(held.number, held.generation, false);
         } else {
-            self.claim(held.number, State::Returned, 0, held.hop, held.generation);
+            self.claim(held.number, ClaimState::Returned, 0, held.hop, held.generation);
         }
     }
 
@@ -350,18 +355,18 @@ impl<O: OwnWords, P: Words> Side<O, P> {
 
     /// How a block stands by the ledgers of all.
     #[must_use]
-    pub fn standing(&self, number: u32, generation: u32) -> Standing {
-        let Some(home) = self.plan.home_of(number).filter(|_| number < self.numbers) else {
-            return Standing::Gone;
+    pub fn block_status(&self, number: u32, generation: u32) -> BlockStatus {
+        let Some(home) = self.plan.allocator_of(number).filter(|_| number < self.numbers) else {
+            return BlockStatus::Gone;
         };
-        walk(home, generation, self.peers.len() + 1, |member| {
+        trace_owner(home, generation, self.peers.len() + 1, |member| {
             self.word(member, word_of(number, CLAIM)).map(Claim::decode)
         })
     }
 
     /// The dead members whose extents nobody living uses any more, as this one sees it.
     #[must_use]
-    pub fn deserted(&self) -> Vec<u16> {
+    pub fn orphaned_extents(&self) -> Vec<u16> {
         let dead = |home: u16| self.peer(home).is_some_and(|peer| !peer.lives);
         let mut homes: Vec<u16> =
             self.plan.extents().map(|extent| extent.home).filter(|home| dead(*home)).collect();
@@ -370,23 +375,23 @@ impl<O: OwnWords, P: Words> Side<O, P> {
         let used = |home: u16| {
             self.plan.extents().filter(|extent| extent.home == home).any(|extent| {
                 let last = extent.first_number.saturating_add(extent.numbers).min(self.numbers);
-                crate::desert::is_in_use(self, home, extent.first_number..last)
+                crate::orphan_scan::is_in_use(self, home, extent.first_number..last)
             })
         };
         homes.retain(|home| !used(*home));
         homes
     }
 
-    fn name(&self, held: &Held, hop: u32, shared: bool) -> Name {
+    fn name(&self, held: &HeldBlock, hop: u32, shared: bool) -> BlockName {
         let (number, generation, bytes) = (held.number, held.generation, held.bytes);
-        Name { area: self.area, number, generation, hop, bytes, shared, payload: false }
+        BlockName { area: self.area, number, generation, hop, bytes, shared, payload: false }
     }
 
-    fn claim(&self, number: u32, state: State, other: u16, hop: u32, generation: u32) {
+    fn claim(&self, number: u32, state: ClaimState, other: u16, hop: u32, generation: u32) {
         self.own.store(word_of(number, CLAIM), Claim { state, other, hop, generation }.encode());
     }
 
-    fn peer(&self, index: u16) -> Option<&Peer<P>> {
+    fn peer(&self, index: u16) -> Option<&OtherMember<P>> {
         self.peers.iter().find(|peer| peer.index == index)
     }
 
@@ -399,10 +404,10 @@ impl<O: OwnWords, P: Words> Side<O, P> {
 
     /// Another living member that says that it holds or reads the block of this generation.
     fn claimer(&self, number: u32, generation: u32) -> Option<Address> {
-        let claims = |peer: &&Peer<P>| {
+        let claims = |peer: &&OtherMember<P>| {
             let claim = peer.load(word_of(number, CLAIM));
             let reading = peer.load(word_of(number, READING));
-            peer.lives && crate::walk::is_claimed(claim, reading, generation)
+            peer.lives && crate::ownership_trace::is_claimed(claim, reading, generation)
         };
         self.peers.iter().find(claims).map(|peer| peer.address)
     }
@@ -418,7 +423,7 @@ impl<O: OwnWords, P: Words> Side<O, P> {
     }
 }
 
-impl<O: OwnWords, P: Words> crate::desert::Ledgers for Side<O, P> {
+impl<O: OwnLedgerWords, P: LedgerWords> crate::orphan_scan::LedgerSet for AreaMember<O, P> {
     fn word(&self, member: u16, number: u32, word: usize) -> Option<u64> {
         Self::word(self, member, word_of(number, word))
     }

@@ -19,16 +19,16 @@ fn datagram_socket() -> Result<OwnedFd, Errno> {
 
 /// The listening half, held by the endpoint alone.
 #[derive(Debug)]
-pub struct Bell(OwnedFd);
+pub struct DoorbellReceiver(OwnedFd);
 
-impl Bell {
+impl DoorbellReceiver {
     /// Hangs a bell at `path`, which only the daemon can reach.
     ///
     /// # Errors
     /// `ADDRINUSE`, `ACCES`, `MFILE`.
-    pub fn hang(path: &Path) -> Result<OwnedFd, Errno> {
+    pub fn bind(path: &Path) -> Result<OwnedFd, Errno> {
         let socket = datagram_socket()?;
-        crate::identity::refuse_descriptors(&socket);
+        crate::credentials::refuse_descriptors(&socket);
         bind(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(socket)
     }
@@ -40,7 +40,7 @@ impl Bell {
     }
 
     /// Takes all that has rung; `true` if anything had.
-    pub fn silence(&self) -> bool {
+    pub fn drain(&self) -> bool {
         let mut byte = [0_u8; 1];
         let mut rang = false;
         // Bounded: a peer that rings for ever must not keep us here.
@@ -54,7 +54,7 @@ impl Bell {
     }
 }
 
-impl AsFd for Bell {
+impl AsFd for DoorbellReceiver {
     fn as_fd(&self) -> rustix::fd::BorrowedFd<'_> {
         self.0.as_fd()
     }
@@ -62,14 +62,14 @@ impl AsFd for Bell {
 
 /// The ringing half, held by one peer.
 #[derive(Debug)]
-pub struct Clapper(OwnedFd);
+pub struct DoorbellSender(OwnedFd);
 
-impl Clapper {
+impl DoorbellSender {
     /// A clapper for the bell at `path`.
     ///
     /// # Errors
     /// `CONNREFUSED`, `NOENT` where the bell has gone.
-    pub fn reach(path: &Path) -> Result<OwnedFd, Errno> {
+    pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
         let socket = datagram_socket()?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(socket)

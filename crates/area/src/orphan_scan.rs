@@ -4,13 +4,13 @@
 //! only by one who has it. So the node daemon may ask it once, of the ledgers, or all
 //! members one after the other.
 
-use crate::claim::{Claim, State};
-use crate::walk::{Standing, walk};
+use crate::claim::{Claim, ClaimState};
+use crate::ownership_trace::{BlockStatus, trace_owner};
 use crate::words::{CLAIM, READING};
 use core::ops::Range;
 
 /// The members of an area, as somebody knows them, with their ledgers.
-pub trait Ledgers {
+pub trait LedgerSet {
     /// A word of the record of this number in a member's ledger, where there is one.
     fn word(&self, member: u16, number: u32, word: usize) -> Option<u64>;
     /// Whether it has neither left nor died.
@@ -22,22 +22,25 @@ pub trait Ledgers {
 }
 
 /// Whether somebody living has or awaits one of these blocks of a dead home.
-pub fn is_in_use(ledgers: &impl Ledgers, home: u16, mut numbers: Range<u32>) -> bool {
+pub fn is_in_use(ledgers: &impl LedgerSet, home: u16, mut numbers: Range<u32>) -> bool {
     numbers.any(|number| {
         let claim = |member: u16| ledgers.word(member, number, CLAIM).map(Claim::decode);
         // Whatever the generation: the home says no more which one counts.
         let claimed = ledgers.living().any(|member| {
             let reading = ledgers.word(member, number, READING).map(Claim::decode);
-            claim(member).is_some_and(|claim| matches!(claim.state, State::Held | State::Shared))
-                || reading.is_some_and(|reading| reading.state == State::Reading)
+            claim(member)
+                .is_some_and(|claim| matches!(claim.state, ClaimState::Held | ClaimState::Shared))
+                || reading.is_some_and(|reading| reading.state == ClaimState::Reading)
         });
-        let Some(own) = claim(home).filter(|own| own.state == State::Given) else { return claimed };
+        let Some(own) = claim(home).filter(|own| own.state == ClaimState::Given) else {
+            return claimed;
+        };
         claimed
-            || match walk(home, own.generation, ledgers.count(), claim) {
+            || match trace_owner(home, own.generation, ledgers.count(), claim) {
                 // Nobody takes a message of a dead one.
-                Standing::Pending { to, from, .. } => ledgers.lives(to) && ledgers.lives(from),
-                Standing::Held { by, .. } | Standing::Shared { by, .. } => ledgers.lives(by),
-                Standing::Returned { .. } | Standing::Gone => false,
+                BlockStatus::Pending { to, from, .. } => ledgers.lives(to) && ledgers.lives(from),
+                BlockStatus::Held { by, .. } | BlockStatus::Shared { by, .. } => ledgers.lives(by),
+                BlockStatus::Returned { .. } | BlockStatus::Gone => false,
             }
     })
 }

@@ -10,7 +10,7 @@ use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
 
 /// How an endpoint waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Strategy {
+pub enum WaitStrategy {
     /// Look without end; sleep never. For CPUs that have nothing else to do.
     Spin,
     /// Sleep at once.
@@ -22,9 +22,9 @@ pub enum Strategy {
 
 /// What a waiter does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum SpinStep {
     /// Look again (the pause is made).
-    Look,
+    Poll,
     /// Sleep until woken.
     Sleep,
 }
@@ -46,39 +46,39 @@ const WEIGHT: u64 = 4;
 
 /// The memory of an endpoint's waits.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Pace {
-    strategy: Strategy,
+pub struct AdaptiveSpin {
+    strategy: WaitStrategy,
     /// How long waits last lately.
     typical_ns: u64,
 }
 
-impl Pace {
+impl AdaptiveSpin {
     /// A pace of this strategy.
     #[must_use]
-    pub fn new(strategy: Strategy) -> Self {
+    pub fn new(strategy: WaitStrategy) -> Self {
         Self { strategy, typical_ns: 0 }
     }
 
     /// The strategy.
     #[must_use]
-    pub fn strategy(&self) -> Strategy {
+    pub fn strategy(&self) -> WaitStrategy {
         self.strategy
     }
 
     /// Begins a wait.
     #[must_use]
     #[inline]
-    pub fn begin(&self) -> Patience {
+    pub fn begin(&self) -> SpinWait {
         let limit_ns = match 2 * self.typical_ns {
             twice if twice > 2 * LOOK_MAX_NS => SHORT_LOOK_NS,
             twice => twice.clamp(LOOK_MIN_NS, LOOK_MAX_NS),
         };
-        Patience { strategy: self.strategy, limit_ns, looks: 0, yields: 0, began_ns: 0 }
+        SpinWait { strategy: self.strategy, limit_ns, looks: 0, yields: 0, began_ns: 0 }
     }
 
     /// Remembers how long a wait was.
     #[inline]
-    pub fn learn(&mut self, wait: &Patience) {
+    pub fn learn(&mut self, wait: &SpinWait) {
         let waited_ns = match wait.began_ns {
             0 => BRIEF_NS,
             began_ns => monotonic_ns().saturating_sub(began_ns),
@@ -91,45 +91,49 @@ impl Pace {
 
 /// One wait: how long it has looked, and how long it still may.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
-    strategy: Strategy,
+pub struct SpinWait {
+    strategy: WaitStrategy,
     limit_ns: u64,
     looks: u32,
     yields: u32,
     began_ns: u64,
 }
 
-impl Patience {
+impl SpinWait {
     /// Pauses and tells what to do next. `same_cpu`: the awaited peer was last
     /// seen on this CPU, so it cannot move while we look.
     #[inline]
-    pub fn next(&mut self, same_cpu: bool) -> Step {
+    pub fn next(&mut self, same_cpu: bool) -> SpinStep {
         match self.strategy {
-            Strategy::Block => return Step::Sleep,
-            Strategy::Spin | Strategy::Adaptive => {}
+            WaitStrategy::Block => return SpinStep::Sleep,
+            WaitStrategy::Spin | WaitStrategy::Adaptive => {}
         }
         if same_cpu {
             return self.hand_over();
         }
         relax();
         self.looks = self.looks.wrapping_add(1);
-        if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.strategy == Strategy::Spin {
-            return Step::Look;
+        if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.strategy == WaitStrategy::Spin {
+            return SpinStep::Poll;
         }
         let now_ns = monotonic_ns();
         if self.began_ns == 0 {
             self.began_ns = now_ns;
         }
-        if now_ns.saturating_sub(self.began_ns) < self.limit_ns { Step::Look } else { Step::Sleep }
+        if now_ns.saturating_sub(self.began_ns) < self.limit_ns {
+            SpinStep::Poll
+        } else {
+            SpinStep::Sleep
+        }
     }
 
     /// Gives the CPU to the peer, a few times before sleeping.
-    fn hand_over(&mut self) -> Step {
-        if self.strategy == Strategy::Adaptive && self.yields >= YIELDS {
-            return Step::Sleep;
+    fn hand_over(&mut self) -> SpinStep {
+        if self.strategy == WaitStrategy::Adaptive && self.yields >= YIELDS {
+            return SpinStep::Sleep;
         }
         self.yields += 1;
         yield_cpu();
-        Step::Look
+        SpinStep::Poll
     }
 }

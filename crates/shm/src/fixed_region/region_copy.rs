@@ -8,16 +8,16 @@
 //! writes, nor any where it is written; so no reference of this process sees it change. Other
 //! processes may write there meanwhile, as everywhere in an area.
 
-use super::{Ground, Ranges};
+use super::{FixedRegion, Ranges};
 use core::ptr::NonNull;
-use m3ipc_sys::{Bytes, Room};
+use m3ipc_sys::{CopySource, CopyTarget};
 use std::sync::PoisonError;
 
-impl Ground {
+impl FixedRegion {
     /// Copies bytes to an offset of the ground; `false`, with nothing copied, where this process may not
     /// write all of that, or uses some of it, or where the bytes are not surely there.
     #[must_use]
-    pub fn copy_in(&self, offset: u64, from: &Bytes<'_>) -> bool {
+    pub fn copy_in(&self, offset: u64, from: &CopySource<'_>) -> bool {
         let ranges = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(to) = self.clear(&ranges, offset, from.bytes(), true) else { return false };
         if !from.is_sure() {
@@ -30,7 +30,7 @@ impl Ground {
 
     /// Copies bytes from an offset of the ground; `false` as [`copy_in`](Self::copy_in).
     #[must_use]
-    pub fn copy_out(&self, offset: u64, into: &Room<'_>) -> bool {
+    pub fn copy_out(&self, offset: u64, into: &CopyTarget<'_>) -> bool {
         let ranges = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(from) = self.clear(&ranges, offset, into.bytes(), false) else { return false };
         if !into.is_sure() {
@@ -43,14 +43,14 @@ impl Ground {
 
     /// Copies within the ground, or to that of another area; `false` as [`copy_in`](Self::copy_in).
     #[must_use]
-    pub fn copy_across(&self, offset: u64, to: &Ground, to_offset: u64, bytes: usize) -> bool {
-        let lock = |ground: &Ground| std::ptr::from_ref(ground).addr();
+    pub fn copy_across(&self, offset: u64, to: &FixedRegion, to_offset: u64, bytes: usize) -> bool {
+        let lock = |ground: &FixedRegion| std::ptr::from_ref(ground).addr();
         // Two locks are taken in the order of their addresses, so that nobody waits in a circle.
         let (first, second) = if lock(self) <= lock(to) { (self, to) } else { (to, self) };
         let ranges = first.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let others = (lock(first) != lock(second))
             .then(|| second.taken.lock().unwrap_or_else(PoisonError::into_inner));
-        let of = |ground: &Ground| match &others {
+        let of = |ground: &FixedRegion| match &others {
             Some(others) if lock(ground) == lock(second) => others,
             _ => &ranges,
         };
@@ -65,7 +65,7 @@ impl Ground {
 
     /// Bytes of this process that somebody vouched for, which are surely there where they lie in this ground.
     #[must_use]
-    pub fn assure_bytes<'a>(&self, bytes: &Bytes<'a>) -> Option<Bytes<'a>> {
+    pub fn assure_source<'a>(&self, bytes: &CopySource<'a>) -> Option<CopySource<'a>> {
         self.is_open(bytes.address(), bytes.bytes(), false)?;
         // SAFETY: mapped for reading, as `is_open` says; the ground is kept as long as its area is attached,
         // and whoever vouched for the bytes forbids none of them meanwhile.
@@ -74,7 +74,7 @@ impl Ground {
 
     /// The same of room to be written.
     #[must_use]
-    pub fn assure_room<'a>(&self, room: &'a mut Room<'_>) -> Option<Room<'a>> {
+    pub fn assure_target<'a>(&self, room: &'a mut CopyTarget<'_>) -> Option<CopyTarget<'a>> {
         self.is_open(room.address(), room.bytes(), true)?;
         // SAFETY: mapped for writing, and the rest as above.
         Some(unsafe { room.part(0, usize::MAX).assured() })
@@ -124,26 +124,26 @@ impl Ground {
 
 #[cfg(test)]
 mod tests {
-    use crate::Ground;
-    use m3ipc_sys::{Bytes, Room};
+    use crate::FixedRegion;
+    use m3ipc_sys::{CopySource, CopyTarget};
     use std::sync::Arc;
 
     const BYTES: usize = 1 << 20;
 
-    fn ground(address: u64, writable: bool) -> Arc<Ground> {
+    fn ground(address: u64, writable: bool) -> Arc<FixedRegion> {
         let memory = m3ipc_sys::create_sparse("m3-test", BYTES as u64, false).unwrap();
-        Ground::at(memory, address, BYTES, writable).unwrap()
+        FixedRegion::map_at(memory, address, BYTES, writable).unwrap()
     }
 
     #[test]
     fn what_nobody_uses_is_copied() {
         let (one, two) = (ground(0x6100_0000_0000, true), ground(0x6100_1000_0000, true));
         let sent: Vec<u8> = (0..=255).collect();
-        assert!(one.copy_in(100, &Bytes::from(&sent[..])));
+        assert!(one.copy_in(100, &CopySource::from(&sent[..])));
         assert!(one.copy_across(100, &one, 200, 256), "they overlap");
         assert!(one.copy_across(200, &two, 5, 256) && two.copy_across(5, &one, 4096, 256));
         let mut got = [0; 256];
-        assert!(one.copy_out(4096, &Room::from(&mut got[..])));
+        assert!(one.copy_out(4096, &CopyTarget::from(&mut got[..])));
         assert_eq!(got[..], sent);
     }
 
@@ -151,25 +151,25 @@ mod tests {
     fn what_is_in_use_or_outside_is_left_alone() {
         let ground = ground(0x6100_2000_0000, true);
         let (mut got, end) = ([7; 64], BYTES as u64);
-        let writes = ground.take(4096, 4096, true).unwrap();
-        let reads = ground.take(16384, 4096, false).unwrap();
+        let writes = ground.lease(4096, 4096, true).unwrap();
+        let reads = ground.lease(16384, 4096, false).unwrap();
         for offset in [4096 - 63, 4096, 8191, 16384 - 63, 20479, end - 63, end, u64::MAX - 5] {
-            assert!(!ground.copy_in(offset, &Bytes::from(&got[..])), "{offset}");
+            assert!(!ground.copy_in(offset, &CopySource::from(&got[..])), "{offset}");
             assert!(!ground.copy_across(0, &ground, offset, 64), "{offset}");
         }
         for offset in [4096 - 63, 4096, 8191, end - 63, end, u64::MAX - 5] {
-            assert!(!ground.copy_out(offset, &Room::from(&mut got[..])), "{offset}");
+            assert!(!ground.copy_out(offset, &CopyTarget::from(&mut got[..])), "{offset}");
             assert!(!ground.copy_across(offset, &ground, 0, 64), "{offset}");
         }
-        assert!(ground.copy_out(16384, &Room::from(&mut got[..])), "it is only read");
+        assert!(ground.copy_out(16384, &CopyTarget::from(&mut got[..])), "it is only read");
         assert!(
-            ground.copy_in(4096 - 64, &Bytes::from(&got[..]))
-                && ground.copy_in(8192, &Bytes::from(&got[..]))
+            ground.copy_in(4096 - 64, &CopySource::from(&got[..]))
+                && ground.copy_in(8192, &CopySource::from(&got[..]))
         );
         drop((writes, reads));
-        ground.take(4096, 4096, true).unwrap().protect().map_err(|(_, errno)| errno).unwrap();
-        assert!(!ground.copy_out(8191, &Room::from(&mut got[..])), "it is forbidden");
-        assert!(ground.copy_out(8192, &Room::from(&mut got[..])));
+        ground.lease(4096, 4096, true).unwrap().protect().map_err(|(_, errno)| errno).unwrap();
+        assert!(!ground.copy_out(8191, &CopyTarget::from(&mut got[..])), "it is forbidden");
+        assert!(ground.copy_out(8192, &CopyTarget::from(&mut got[..])));
     }
 
     #[test]
@@ -177,18 +177,19 @@ mod tests {
         let ground = ground(0x6100_3000_0000, false);
         let mut got = [7; 64];
         assert!(
-            !ground.copy_in(0, &Bytes::from(&got[..])) && !ground.copy_across(0, &ground, 64, 64)
+            !ground.copy_in(0, &CopySource::from(&got[..]))
+                && !ground.copy_across(0, &ground, 64, 64)
         );
-        assert!(ground.copy_out(0, &Room::from(&mut got[..])));
-        assert!(!ground.copy_out(0, &m3ipc_sys::lent_room(8, 64)));
-        let inside = m3ipc_sys::lent_bytes(0x6100_3000_0000 + 100, 64);
-        assert!(ground.assure_bytes(&inside).is_some_and(|bytes| bytes.is_sure()));
-        assert!(ground.assure_bytes(&m3ipc_sys::lent_bytes(0x6100_3000_0000 - 1, 64)).is_none());
+        assert!(ground.copy_out(0, &CopyTarget::from(&mut got[..])));
+        assert!(!ground.copy_out(0, &m3ipc_sys::lent_target(8, 64)));
+        let inside = m3ipc_sys::lent_source(0x6100_3000_0000 + 100, 64);
+        assert!(ground.assure_source(&inside).is_some_and(|bytes| bytes.is_sure()));
+        assert!(ground.assure_source(&m3ipc_sys::lent_source(0x6100_3000_0000 - 1, 64)).is_none());
         assert!(
             ground
-                .assure_bytes(&m3ipc_sys::lent_bytes(0x6100_3000_0000 + BYTES as u64 - 63, 64))
+                .assure_source(&m3ipc_sys::lent_source(0x6100_3000_0000 + BYTES as u64 - 63, 64))
                 .is_none()
         );
-        assert!(ground.assure_room(&mut m3ipc_sys::lent_room(0x6100_3000_0000, 64)).is_none());
+        assert!(ground.assure_target(&mut m3ipc_sys::lent_target(0x6100_3000_0000, 64)).is_none());
     }
 }

@@ -14,17 +14,17 @@
 //! Either side believes only counts that its own allow; what else a peer
 //! writes here spoils the copy with itself.
 
-use crate::atom::{Page, Word32, Word64};
-use crate::slot::Broken;
+use crate::slot::RuleBroken;
+use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_shm::Shared;
-use m3ipc_sys::{Bytes, Errno, Room};
+use m3ipc_sys::{CopySource, CopyTarget, Errno};
 use std::os::fd::AsFd;
 
 /// Bytes of one half: the most that goes through at once.
-pub const HALF_BYTES: usize = 64 * 1024;
+pub const BOUNCE_HALF_BYTES: usize = 64 * 1024;
 /// Size of a window in bytes.
-pub const WINDOW_BYTES: usize = HALVES + 2 * HALF_STEP_BYTES;
+pub const BOUNCE_BUFFER_BYTES: usize = HALVES + 2 * HALF_STEP_BYTES;
 
 const NUMBER: usize = 0x00;
 const WHAT: usize = 0x04;
@@ -39,7 +39,7 @@ const DONE: usize = 0x90;
 const KNOCK: usize = 0xc0;
 const HALVES: usize = 0x1000;
 /// From one half to the next.
-const HALF_STEP_BYTES: usize = HALF_BYTES + 0x1000;
+const HALF_STEP_BYTES: usize = BOUNCE_HALF_BYTES + 0x1000;
 /// Where in its first page a half begins. Blocks of programs begin at a page or a few bytes behind one; a
 /// copy whose destination lies a few bytes behind its source, counted within a page, takes four times as
 /// long, since the CPU takes its loads for those of stores just made.
@@ -51,7 +51,7 @@ const WELL: i32 = 1;
 
 /// What a party is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
+pub enum CopyDirection {
     /// Copy out of its memory into the window.
     Read,
     /// Copy out of the window into its memory.
@@ -60,9 +60,9 @@ pub enum What {
 
 /// One copy that a party is to make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Command {
+pub struct CopyCommand {
     /// Which way.
-    pub what: What,
+    pub direction: CopyDirection,
     /// 0 where `address` is one, else the grant that it is an offset in.
     pub space: u64,
     /// Where in the party's memory, or in the grant.
@@ -71,25 +71,25 @@ pub struct Command {
     pub bytes: u64,
 }
 
-impl Command {
+impl CopyCommand {
     /// Chunks it takes.
     #[must_use]
     pub fn chunks(&self) -> u64 {
-        self.bytes.div_ceil(HALF_BYTES as u64)
+        self.bytes.div_ceil(BOUNCE_HALF_BYTES as u64)
     }
 
     /// Offset and length of a chunk.
     #[must_use]
     pub fn chunk(&self, at: u32) -> (u64, usize) {
-        let offset = u64::from(at) * HALF_BYTES as u64;
-        let left = self.bytes.saturating_sub(offset).min(HALF_BYTES as u64);
-        (offset, usize::try_from(left).unwrap_or(HALF_BYTES))
+        let offset = u64::from(at) * BOUNCE_HALF_BYTES as u64;
+        let left = self.bytes.saturating_sub(offset).min(BOUNCE_HALF_BYTES as u64);
+        (offset, usize::try_from(left).unwrap_or(BOUNCE_HALF_BYTES))
     }
 }
 
 /// How a party says that a copy has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Outcome {
+pub struct CopyOutcome {
     /// The code, negative; none where all went well.
     pub code: Option<i32>,
     /// Bytes that were surely copied, by the party's word.
@@ -110,45 +110,45 @@ fn half(at: u32) -> usize {
 
 /// The requester's side.
 #[derive(Debug)]
-pub struct Window<P = Shared> {
+pub struct BounceBuffer<P = Shared> {
     page: P,
     number: u32,
 }
 
-impl Window {
+impl BounceBuffer {
     /// Maps a window.
     ///
     /// # Errors
     /// Of [`Shared::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Ok(Self::over(Shared::map(memory, WINDOW_BYTES)?))
+        Ok(Self::over(Shared::map(memory, BOUNCE_BUFFER_BYTES)?))
     }
 
     /// The half that a chunk comes through, to be emptied.
     #[must_use]
-    pub fn bytes(&self, chunk: u32, bytes: usize) -> Bytes<'_> {
-        self.page.bytes(half(chunk), bytes.min(HALF_BYTES))
+    pub fn bytes(&self, chunk: u32, bytes: usize) -> CopySource<'_> {
+        self.page.source(half(chunk), bytes.min(BOUNCE_HALF_BYTES))
     }
 
     /// The half that a chunk goes through, to be filled.
     #[must_use]
-    pub fn room(&self, chunk: u32, bytes: usize) -> Room<'_> {
-        self.page.room(half(chunk), bytes.min(HALF_BYTES))
+    pub fn room(&self, chunk: u32, bytes: usize) -> CopyTarget<'_> {
+        self.page.target(half(chunk), bytes.min(BOUNCE_HALF_BYTES))
     }
 }
 
-impl<P: Page> Window<P> {
+impl<P: Page> BounceBuffer<P> {
     /// A window in this memory.
     pub fn over(page: P) -> Self {
         Self { page, number: 0 }
     }
 
     /// Asks for a copy; wake the party afterwards where it sleeps.
-    pub fn ask(&mut self, command: &Command) {
+    pub fn post_command(&mut self, command: &CopyCommand) {
         self.number = self.number.wrapping_add(1).max(1);
-        let what = match command.what {
-            What::Read => 1,
-            What::Write => 2,
+        let what = match command.direction {
+            CopyDirection::Read => 1,
+            CopyDirection::Write => 2,
         };
         self.publish(what, command);
     }
@@ -156,10 +156,13 @@ impl<P: Page> Window<P> {
     /// Takes the command back: the party drops it at its next look.
     pub fn withdraw(&mut self) {
         self.number = self.number.wrapping_add(1).max(1);
-        self.publish(0, &Command { what: What::Read, space: 0, address: 0, bytes: 0 });
+        self.publish(
+            0,
+            &CopyCommand { direction: CopyDirection::Read, space: 0, address: 0, bytes: 0 },
+        );
     }
 
-    fn publish(&self, what: u32, command: &Command) {
+    fn publish(&self, what: u32, command: &CopyCommand) {
         self.page.word32(WHAT).store(what, Ordering::Relaxed);
         self.page.word64(SPACE).store(command.space, Ordering::Relaxed);
         self.page.word64(ADDRESS).store(command.address, Ordering::Relaxed);
@@ -174,9 +177,9 @@ impl<P: Page> Window<P> {
     ///
     /// # Errors
     /// [`Broken`] where they cannot be so many.
-    pub fn served(&self, what: What, own: u32) -> Result<u32, Broken> {
+    pub fn served(&self, what: CopyDirection, own: u32) -> Result<u32, RuleBroken> {
         let count = count_of(self.page.word64(SERVED).load(Ordering::Acquire), self.number);
-        check_ahead(what == What::Read, count, own)
+        check_ahead(what == CopyDirection::Read, count, own)
     }
 
     /// Says that this side has filled or emptied so many; wake the party afterwards where it sleeps.
@@ -188,19 +191,19 @@ impl<P: Page> Window<P> {
 
     /// How the copy has ended, if it has.
     #[must_use]
-    pub fn outcome(&self) -> Option<Outcome> {
+    pub fn outcome(&self) -> Option<CopyOutcome> {
         let word = self.page.word64(OUTCOME).load(Ordering::Acquire);
         let code = (count_of(word, self.number)).cast_signed();
         if code == 0 {
             return None;
         }
         let bytes = self.page.word64(DONE).load(Ordering::Relaxed);
-        Some(Outcome { code: (code != WELL).then_some(code), bytes })
+        Some(CopyOutcome { code: (code != WELL).then_some(code), bytes })
     }
 
     /// The word that the requester sleeps on.
     #[must_use]
-    pub fn knock(&self) -> &P::Word32 {
+    pub fn wake_word(&self) -> &P::Word32 {
         self.page.word32(KNOCK)
     }
 
@@ -214,35 +217,35 @@ impl<P: Page> Window<P> {
 
 /// The party's side.
 #[derive(Debug)]
-pub struct ServedWindow<P = Shared> {
+pub struct ServedBounceBuffer<P = Shared> {
     page: P,
     /// The command that was looked at last.
     number: u32,
 }
 
-impl ServedWindow {
+impl ServedBounceBuffer {
     /// Maps a window.
     ///
     /// # Errors
     /// Of [`Shared::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Ok(Self::over(Shared::map(memory, WINDOW_BYTES)?))
+        Ok(Self::over(Shared::map(memory, BOUNCE_BUFFER_BYTES)?))
     }
 
     /// The half that a chunk comes through, to be emptied.
     #[must_use]
-    pub fn bytes(&self, chunk: u32, bytes: usize) -> Bytes<'_> {
-        self.page.bytes(half(chunk), bytes.min(HALF_BYTES))
+    pub fn bytes(&self, chunk: u32, bytes: usize) -> CopySource<'_> {
+        self.page.source(half(chunk), bytes.min(BOUNCE_HALF_BYTES))
     }
 
     /// The half that a chunk goes through, to be filled.
     #[must_use]
-    pub fn room(&self, chunk: u32, bytes: usize) -> Room<'_> {
-        self.page.room(half(chunk), bytes.min(HALF_BYTES))
+    pub fn room(&self, chunk: u32, bytes: usize) -> CopyTarget<'_> {
+        self.page.target(half(chunk), bytes.min(BOUNCE_HALF_BYTES))
     }
 }
 
-impl<P: Page> ServedWindow<P> {
+impl<P: Page> ServedBounceBuffer<P> {
     /// A window in this memory.
     pub fn over(page: P) -> Self {
         Self { page, number: 0 }
@@ -256,15 +259,15 @@ impl<P: Page> ServedWindow<P> {
     }
 
     /// The next command, read once; `None` where the former one was taken back, or this one is none.
-    pub fn read_next(&mut self) -> Option<Command> {
+    pub fn read_next(&mut self) -> Option<CopyCommand> {
         self.number = self.page.word32(NUMBER).load(Ordering::SeqCst); // pairs with `publish`
         let what = match self.page.word32(WHAT).load(Ordering::Relaxed) {
-            1 => What::Read,
-            2 => What::Write,
+            1 => CopyDirection::Read,
+            2 => CopyDirection::Write,
             _ => return None,
         };
-        Some(Command {
-            what,
+        Some(CopyCommand {
+            direction: what,
             space: self.page.word64(SPACE).load(Ordering::Relaxed),
             address: self.page.word64(ADDRESS).load(Ordering::Relaxed),
             bytes: self.page.word64(BYTES).load(Ordering::Relaxed),
@@ -275,9 +278,9 @@ impl<P: Page> ServedWindow<P> {
     ///
     /// # Errors
     /// [`Broken`] where they cannot be so many.
-    pub fn asked(&self, what: What, own: u32) -> Result<u32, Broken> {
+    pub fn asked(&self, what: CopyDirection, own: u32) -> Result<u32, RuleBroken> {
         let count = count_of(self.page.word64(ASKED).load(Ordering::SeqCst), self.number);
-        check_ahead(what == What::Write, count, own)
+        check_ahead(what == CopyDirection::Write, count, own)
     }
 
     /// Says that this side has filled or emptied so many, and wakes the requester where it sleeps.
@@ -289,7 +292,7 @@ impl<P: Page> ServedWindow<P> {
     }
 
     /// Says how the copy has ended, and wakes the requester where it sleeps.
-    pub fn finish(&self, outcome: Outcome) {
+    pub fn finish(&self, outcome: CopyOutcome) {
         self.page.word64(DONE).store(outcome.bytes, Ordering::Relaxed);
         let code = outcome.code.unwrap_or(WELL).cast_unsigned();
         let word = self.page.word64(OUTCOME);
@@ -308,27 +311,28 @@ impl<P: Page> ServedWindow<P> {
 }
 
 /// Whoever fills is ahead of who empties, by two chunks at most.
-fn check_ahead(other_fills: bool, count: u32, own: u32) -> Result<u32, Broken> {
+fn check_ahead(other_fills: bool, count: u32, own: u32) -> Result<u32, RuleBroken> {
     let ahead = if other_fills { count.wrapping_sub(own) } else { own.wrapping_sub(count) };
-    if ahead <= AHEAD_MAX { Ok(count) } else { Err(Broken) }
+    if ahead <= AHEAD_MAX { Ok(count) } else { Err(RuleBroken) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn both() -> (Window, ServedWindow) {
-        let memory = m3ipc_sys::create_memory("m3-test", WINDOW_BYTES as u64).unwrap();
-        (Window::map(&memory).unwrap(), ServedWindow::map(&memory).unwrap())
+    fn both() -> (BounceBuffer, ServedBounceBuffer) {
+        let memory = m3ipc_sys::create_memory("m3-test", BOUNCE_BUFFER_BYTES as u64).unwrap();
+        (BounceBuffer::map(&memory).unwrap(), ServedBounceBuffer::map(&memory).unwrap())
     }
 
-    const COMMAND: Command = Command { what: What::Write, space: 0, address: 77, bytes: 200_000 };
+    const COMMAND: CopyCommand =
+        CopyCommand { direction: CopyDirection::Write, space: 0, address: 77, bytes: 200_000 };
 
     #[test]
     fn a_command_is_seen_once_and_can_be_taken_back() {
         let (mut window, mut served) = both();
         assert!(!served.has_next());
-        window.ask(&COMMAND);
+        window.post_command(&COMMAND);
         assert!(served.has_next());
         assert_eq!(served.read_next(), Some(COMMAND));
         assert!(!served.has_next());
@@ -340,37 +344,40 @@ mod tests {
     #[test]
     fn counts_of_an_earlier_command_say_nothing() {
         let (mut window, mut served) = both();
-        window.ask(&COMMAND);
+        window.post_command(&COMMAND);
         served.read_next();
         window.advance(2);
-        assert_eq!(served.asked(What::Write, 0), Ok(2));
+        assert_eq!(served.asked(CopyDirection::Write, 0), Ok(2));
         served.advance(2);
-        served.finish(Outcome { code: None, bytes: 9 });
-        assert_eq!(window.served(What::Write, 2), Ok(2));
-        assert_eq!(window.outcome(), Some(Outcome { code: None, bytes: 9 }));
-        window.ask(&COMMAND);
-        assert_eq!(window.served(What::Write, 0), Ok(0));
+        served.finish(CopyOutcome { code: None, bytes: 9 });
+        assert_eq!(window.served(CopyDirection::Write, 2), Ok(2));
+        assert_eq!(window.outcome(), Some(CopyOutcome { code: None, bytes: 9 }));
+        window.post_command(&COMMAND);
+        assert_eq!(window.served(CopyDirection::Write, 0), Ok(0));
         assert_eq!(window.outcome(), None);
         served.read_next();
-        assert_eq!(served.asked(What::Write, 0), Ok(0));
+        assert_eq!(served.asked(CopyDirection::Write, 0), Ok(0));
     }
 
     #[test]
     fn who_is_too_far_ahead_breaks_the_rules() {
         let (mut window, mut served) = both();
-        window.ask(&COMMAND);
+        window.post_command(&COMMAND);
         served.read_next();
         window.advance(3);
-        assert_eq!(served.asked(What::Write, 0), Err(Broken));
-        assert_eq!(served.asked(What::Write, 4), Err(Broken));
+        assert_eq!(served.asked(CopyDirection::Write, 0), Err(RuleBroken));
+        assert_eq!(served.asked(CopyDirection::Write, 4), Err(RuleBroken));
         served.advance(1);
-        assert_eq!(window.served(What::Write, 0), Err(Broken));
+        assert_eq!(window.served(CopyDirection::Write, 0), Err(RuleBroken));
     }
 
     #[test]
     fn chunks_cover_a_copy() {
         assert_eq!(COMMAND.chunks(), 4);
-        assert_eq!(COMMAND.chunk(0), (0, HALF_BYTES));
-        assert_eq!(COMMAND.chunk(3), (3 * HALF_BYTES as u64, 200_000 - 3 * HALF_BYTES));
+        assert_eq!(COMMAND.chunk(0), (0, BOUNCE_HALF_BYTES));
+        assert_eq!(
+            COMMAND.chunk(3),
+            (3 * BOUNCE_HALF_BYTES as u64, 200_000 - 3 * BOUNCE_HALF_BYTES)
+        );
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::name::ClaimedName;
+use crate::name::ClaimedBlockName;
 use core::sync::atomic::{AtomicU64, Ordering, fence};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ impl Paper {
     }
 }
 
-impl Words for Paper {
+impl LedgerWords for Paper {
     fn load(&self, at: usize) -> u64 {
         self.0[at].load(Ordering::Acquire)
     }
 }
 
-impl OwnWords for Paper {
+impl OwnLedgerWords for Paper {
     fn store(&self, at: usize, value: u64) {
         self.0[at].store(value, Ordering::Release);
     }
@@ -32,7 +32,7 @@ impl OwnWords for Paper {
     }
 }
 
-type Member = Side<Paper, Paper>;
+type Member = AreaMember<Paper, Paper>;
 
 fn extent(home: u16) -> Extent {
     Extent {
@@ -49,7 +49,7 @@ fn extent(home: u16) -> Extent {
 fn members(count: u16) -> (Vec<Member>, Vec<Paper>) {
     let papers: Vec<Paper> = (0..count).map(|_| Paper::new()).collect();
     let sides = (0..count).map(|me| {
-        let mut side = Side::new(7, me, NUMBERS, papers[usize::from(me)].clone());
+        let mut side = AreaMember::new(7, me, NUMBERS, papers[usize::from(me)].clone());
         for other in 0..count {
             side.learn_member(other, Address(i32::from(other)), papers[usize::from(other)].clone());
             side.learn_extent(extent(other));
@@ -62,18 +62,18 @@ fn members(count: u16) -> (Vec<Member>, Vec<Paper>) {
 /// What is over is found in one turn, and free in the next.
 fn turn(side: &mut Member) {
     side.sweep_all();
-    side.heard();
+    side.mark_events_received();
     side.sweep_all();
 }
 
-fn claimed(name: &Name) -> ClaimedName {
-    ClaimedName::decode(&name.encode()).unwrap()
+fn claimed(name: &BlockName) -> ClaimedBlockName {
+    ClaimedBlockName::decode(&name.encode()).unwrap()
 }
 
 #[test]
 fn a_block_goes_from_hand_to_hand_and_home() {
     let (mut sides, _) = members(3);
-    let held = sides[0].allocate(1000, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(1000, 64, BlockLifetime::Short).unwrap();
     let (offset, number) = (held.offset(), held.number());
     let name = sides[0].give(held, 1).unwrap();
     let held = sides[1].accept(0, &claimed(&name)).unwrap();
@@ -86,19 +86,19 @@ fn a_block_goes_from_hand_to_hand_and_home() {
     sides[0].release(held);
     assert_eq!(sides[0].room(), (EXTENT, EXTENT));
     // The name of the way is of no use any more.
-    assert_eq!(sides[1].accept(0, &claimed(&name)).unwrap_err(), Refused::NotGiven(number));
+    assert_eq!(sides[1].accept(0, &claimed(&name)).unwrap_err(), AcceptError::NotGiven(number));
 }
 
 #[test]
 fn what_a_holder_releases_its_home_finds() {
     let (mut sides, _) = members(2);
-    let held = sides[0].allocate(EXTENT, 64, Kind::Long).unwrap();
+    let held = sides[0].allocate(EXTENT, 64, BlockLifetime::Long).unwrap();
     let name = sides[0].give(held, 1).unwrap();
     let held = sides[1].accept(0, &claimed(&name)).unwrap();
-    assert!(sides[0].allocate(64, 64, Kind::Short).is_err());
+    assert!(sides[0].allocate(64, 64, BlockLifetime::Short).is_err());
     sides[1].release(held);
     turn(&mut sides[0]);
-    let again = sides[0].allocate(EXTENT, 64, Kind::Short).unwrap();
+    let again = sides[0].allocate(EXTENT, 64, BlockLifetime::Short).unwrap();
     assert_eq!(again.offset(), 0);
     sides[0].release(again);
 }
@@ -106,46 +106,58 @@ fn what_a_holder_releases_its_home_finds() {
 #[test]
 fn nobody_gives_twice_or_what_is_not_his() {
     let (mut sides, papers) = members(4);
-    let held = sides[0].allocate(64, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(64, 64, BlockLifetime::Short).unwrap();
     let name = sides[0].give(held, 1).unwrap();
     // Whoever saw the name cannot use it, nor can it come from another.
-    assert_eq!(sides[2].accept(0, &claimed(&name)).unwrap_err(), Refused::NotGiven(name.number));
-    assert_eq!(sides[1].accept(2, &claimed(&name)).unwrap_err(), Refused::NotGiven(name.number));
+    assert_eq!(
+        sides[2].accept(0, &claimed(&name)).unwrap_err(),
+        AcceptError::NotGiven(name.number)
+    );
+    assert_eq!(
+        sides[1].accept(2, &claimed(&name)).unwrap_err(),
+        AcceptError::NotGiven(name.number)
+    );
     let held = sides[1].accept(0, &claimed(&name)).unwrap();
-    assert_eq!(sides[1].accept(0, &claimed(&name)).unwrap_err(), Refused::NotGiven(name.number));
+    assert_eq!(
+        sides[1].accept(0, &claimed(&name)).unwrap_err(),
+        AcceptError::NotGiven(name.number)
+    );
     let name = sides[1].give(held, 2).unwrap();
     let held = sides[2].accept(1, &claimed(&name)).unwrap();
     // The one before gives it once more, in its own ledger: the holder's claim stands.
-    let again = Claim { state: State::Given, other: 3, hop: 1, generation: name.generation };
+    let again = Claim { state: ClaimState::Given, other: 3, hop: 1, generation: name.generation };
     papers[1].store(word_of(name.number, CLAIM), again.encode());
     let found = sides[3].accept(1, &claimed(&name)).unwrap_err();
-    assert_eq!(found, Refused::Elsewhere { number: name.number, by: Address(2) });
+    assert_eq!(found, AcceptError::Elsewhere { number: name.number, by: Address(2) });
     sides[2].release(held);
 }
 
 #[test]
 fn a_name_that_lies_about_place_or_length_is_refused() {
     let (mut sides, papers) = members(2);
-    let held = sides[0].allocate(64, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(64, 64, BlockLifetime::Short).unwrap();
     let name = sides[0].give(held, 1).unwrap();
-    let longer = Name { bytes: 65, ..name };
+    let longer = BlockName { bytes: 65, ..name };
     assert!(matches!(
         sides[1].accept(0, &claimed(&longer)),
-        Err(Refused::TooLong { bytes: 65, .. })
+        Err(AcceptError::TooLong { bytes: 65, .. })
     ));
-    let beyond = Name { number: NUMBERS, ..name };
-    assert_eq!(sides[1].accept(0, &claimed(&beyond)).unwrap_err(), Refused::Outside(NUMBERS));
+    let beyond = BlockName { number: NUMBERS, ..name };
+    assert_eq!(sides[1].accept(0, &claimed(&beyond)).unwrap_err(), AcceptError::Outside(NUMBERS));
     // Its home says that it lies where another allocates, or beyond the end.
     for offset in [u32::try_from(EXTENT / UNIT_BYTES).unwrap(), u32::MAX] {
-        papers[0].store(word_of(name.number, PLACE), Place { offset, units: 1 }.encode());
-        assert_eq!(sides[1].accept(0, &claimed(&name)).unwrap_err(), Refused::Outside(name.number));
+        papers[0].store(word_of(name.number, SPAN), Span { offset, units: 1 }.encode());
+        assert_eq!(
+            sides[1].accept(0, &claimed(&name)).unwrap_err(),
+            AcceptError::Outside(name.number)
+        );
     }
 }
 
 #[test]
 fn a_withdrawn_message_leaves_the_block_with_its_giver() {
     let (mut sides, _) = members(2);
-    let held = sides[0].allocate(64, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(64, 64, BlockLifetime::Short).unwrap();
     let name = sides[0].give(held, 1).unwrap();
     let held = sides[0].take_back(&name).unwrap();
     assert!(sides[1].accept(0, &claimed(&name)).is_err());
@@ -157,7 +169,7 @@ fn a_withdrawn_message_leaves_the_block_with_its_giver() {
 #[test]
 fn the_blocks_of_the_dead_are_their_homes_again() {
     let (mut sides, _) = members(3);
-    let held = sides[0].allocate(64, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(64, 64, BlockLifetime::Short).unwrap();
     let name = sides[0].give(held, 1).unwrap();
     let held = sides[1].accept(0, &claimed(&name)).unwrap();
     let _lost = sides[1].give(held, 2).unwrap();
@@ -171,11 +183,14 @@ fn the_blocks_of_the_dead_are_their_homes_again() {
 #[test]
 fn a_shared_block_comes_back_when_all_have_read_it() {
     let (mut sides, _) = members(3);
-    let held = sides[0].allocate(64, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(64, 64, BlockLifetime::Short).unwrap();
     let name = sides[0].share(&held);
     let one = sides[1].accept_shared(0, &claimed(&name)).unwrap();
     let two = sides[2].accept_shared(0, &claimed(&name)).unwrap();
-    assert_eq!(sides[1].accept(0, &claimed(&name)).unwrap_err(), Refused::OtherWay(name.number));
+    assert_eq!(
+        sides[1].accept(0, &claimed(&name)).unwrap_err(),
+        AcceptError::WrongKind(name.number)
+    );
     assert!(!sides[0].unshare(&held));
     sides[1].finish(one);
     assert_eq!(sides[0].readers_left(&held, &[1, 2]), 1);
@@ -191,14 +206,14 @@ fn a_shared_block_comes_back_when_all_have_read_it() {
 #[test]
 fn a_home_that_frees_what_others_read_waits_for_them() {
     let (mut sides, _) = members(2);
-    let held = sides[0].allocate(EXTENT, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(EXTENT, 64, BlockLifetime::Short).unwrap();
     let name = sides[0].share(&held);
     let reading = sides[1].accept_shared(0, &claimed(&name)).unwrap();
     sides[0].release(held);
-    assert!(sides[0].allocate(64, 64, Kind::Short).is_err());
+    assert!(sides[0].allocate(64, 64, BlockLifetime::Short).is_err());
     sides[1].finish(reading);
     turn(&mut sides[0]);
-    let held = sides[0].allocate(64, 64, Kind::Short).unwrap();
+    let held = sides[0].allocate(64, 64, BlockLifetime::Short).unwrap();
     sides[0].release(held);
 }
 
@@ -206,7 +221,7 @@ fn a_home_that_frees_what_others_read_waits_for_them() {
 struct Message {
     from: u16,
     to: u16,
-    name: Name,
+    name: BlockName,
 }
 
 /// Random lives of four members; the variable asks for more.
@@ -224,7 +239,7 @@ proptest! {
     ) {
         let (mut sides, _) = members(4);
         let mut alive = [true; 4];
-        let mut hands: Vec<Vec<Held>> = (0..4).map(|_| Vec::new()).collect();
+        let mut hands: Vec<Vec<HeldBlock>> = (0..4).map(|_| Vec::new()).collect();
         let mut mail: Vec<Message> = Vec::new();
         for (step, one, other, bytes) in steps {
             let (at, to) = (usize::from(one), usize::from(other));
@@ -233,8 +248,8 @@ proptest! {
             }
             match step {
                 0..=5 => {
-                    sides[at].heard();
-                    let kind = if bytes % 3 == 0 { Kind::Long } else { Kind::Short };
+                    sides[at].mark_events_received();
+                    let kind = if bytes % 3 == 0 { BlockLifetime::Long } else { BlockLifetime::Short };
                     if let Ok(held) = sides[at].allocate(bytes, 64, kind) {
                         hands[at].push(held);
                     }
@@ -307,9 +322,9 @@ proptest! {
         for (at, word) in words.iter().enumerate() {
             papers[1].store(at, *word);
         }
-        let mut all: Vec<Name> = near
+        let mut all: Vec<BlockName> = near
             .iter()
-            .map(|(number, generation, hop, bytes)| Name {
+            .map(|(number, generation, hop, bytes)| BlockName {
                 area: 7, number: *number, generation: *generation, hop: *hop, bytes: *bytes,
                 shared: false, payload: false,
             })
@@ -317,7 +332,7 @@ proptest! {
         for bytes in names {
             let mut name = [0; crate::NAME_BYTES];
             name[..24].copy_from_slice(&bytes);
-            all.extend(ClaimedName::decode(&name).map(|claimed| claimed.0));
+            all.extend(ClaimedBlockName::decode(&name).map(|claimed| claimed.0));
         }
         for name in all {
             if let Ok(held) = sides[0].accept(1, &claimed(&name)) {
@@ -325,7 +340,7 @@ proptest! {
                 prop_assert!(held.offset() >= EXTENT && held.offset() + held.capacity() <= 2 * EXTENT);
                 sides[0].release(held);
             }
-            if let Ok(reading) = sides[0].accept_shared(1, &claimed(&Name { shared: true, ..name })) {
+            if let Ok(reading) = sides[0].accept_shared(1, &claimed(&BlockName { shared: true, ..name })) {
                 prop_assert!(reading.offset() + reading.capacity() <= 2 * EXTENT);
                 sides[0].finish(reading);
             }
