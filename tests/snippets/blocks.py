@@ -6,13 +6,13 @@ fence changes that:
     <!-- skip: REASON -->       the block does not run
     <!-- compile: REASON -->    the block is compiled and does not run (rust, c)
     <!-- file: PATH -->         the block is that file, byte for byte, and runs
-    <!-- part of: PATH -->      the lines stand in that file in this order; the file is tested elsewhere
+    <!-- part of: PATH -->      that file has these lines in this order; other tests run it
     <!-- numbers vary -->       console: numbers with their units are not compared
 
 `run.sh --write` copies the files into their blocks.
 
-- rust: linked with m3ipc, m3ipc_sockets and bytemuck of the build. A block without `fn main` becomes
-  the body of one that returns `Result<(), Box<dyn Error>>`.
+- rust: linked with m3ipc, m3ipc_sockets and bytemuck of the build. A block without `fn main`
+  becomes the body of one that returns `Result<(), Box<dyn Error>>`.
 - c: compiled with all warnings as errors, linked with libm3ipc.
 - python: with examples/python on the path.
 - console: a line that begins with `$ ` is a command (a line after a backslash continues it); the
@@ -35,7 +35,8 @@ ROOT = Path(__file__).resolve().parents[2]
 LANGUAGES = ("rust", "c", "python", "console")
 LIMIT_S = 120
 FENCE = re.compile(
-    r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>[a-z]+)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
+    r"(?:^<!-- (?P<mark>[^\n]*?) -->\n)?^```(?P<language>[a-z]+)[^\n]*\n(?P<text>.*?)^```$",
+    re.M | re.S)
 
 
 class Block:
@@ -46,8 +47,8 @@ class Block:
         self.line = text.count("\n", 0, match.start("language")) + 1
         self.language = match["language"]
         self.text = match["text"]
-        self.marks = dict(part.partition(":")[::2] for part in (match["mark"] or "").split(";"))
-        self.marks = {key.strip(): value.strip() for key, value in self.marks.items() if key.strip()}
+        parts = [part.partition(":") for part in (match["mark"] or "").split(";")]
+        self.marks = {key.strip(): value.strip() for key, _, value in parts if key.strip()}
 
     def __str__(self):
         return f"{self.page}:{self.line} {self.language}"
@@ -81,8 +82,10 @@ class Build:
 
     def __init__(self):
         flags = shlex.split(os.environ.get("CARGOFLAGS", "--release"))
-        command = [os.environ.get("CARGO", "cargo"), "build", "--quiet", "--message-format=json", *flags]
-        said = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True).stdout
+        cargo = os.environ.get("CARGO", "cargo")
+        built = subprocess.run([cargo, "build", "--quiet", "--message-format=json", *flags],
+                               cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        said = built.stdout
         self.rlibs = {}
         self.programs = None
         for line in said.split("\n"):
@@ -134,8 +137,9 @@ def c(build, block, folder):
     (folder / "block.c").write_text(block.text)
     include = ROOT / "crates/capi/include"
     library = build.library.name
-    compile_it = [os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
-                  f"-I{include}", "-o", "block", "block.c", f"-L{library}", f"-Wl,-rpath,{library}", "-lm3ipc"]
+    compile_it = [os.environ.get("CC", "cc"), "-std=c11", "-D_GNU_SOURCE"]
+    compile_it += ["-Wall", "-Wextra", "-Werror", f"-I{include}", "-o", "block", "block.c"]
+    compile_it += [f"-L{library}", f"-Wl,-rpath,{library}", "-lm3ipc"]
     return compile_it, ["./block"]
 
 
@@ -163,6 +167,9 @@ def console(_build, block, folder):
     ending = "\nended=$?\nkill $(jobs -p) 2>/dev/null\nwait 2>/dev/null\nexit $ended\n"
     (folder / "block.sh").write_text("\n".join(told) + ending)
     return None, ["bash", "block.sh"]
+
+
+HOW = {"rust": rust, "c": c, "python": python, "console": console}
 
 
 def matches(expected, got, numbers_vary):
@@ -196,7 +203,8 @@ def end_daemon(folder):
 def call(command, folder, environment):
     """Runs a command; its exit code and all that it said."""
     ran = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                           start_new_session=True)
     try:
         said, _ = ran.communicate(timeout=LIMIT_S)
     except subprocess.TimeoutExpired:
@@ -223,13 +231,13 @@ def problem_of(build, block):
     if "part of" in block.marks:
         line = in_order(block.text, (ROOT / block.marks["part of"]).read_text(encoding="utf-8"))
         return line and f"{block.marks['part of']} does not have: {line}"
-    if "file" in block.marks and (ROOT / block.marks["file"]).read_text(encoding="utf-8") != block.text:
-        return f"it is not {block.marks['file']}; run tests/snippets/run.sh --write"
+    if "file" in block.marks:
+        if (ROOT / block.marks["file"]).read_text(encoding="utf-8") != block.text:
+            return f"it is not {block.marks['file']}; run tests/snippets/run.sh --write"
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         environment = build.environment(folder)
-        compile_it, run_it = {"rust": rust, "c": c, "python": python, "console": console}[block.language](
-            build, block, folder)
+        compile_it, run_it = HOW[block.language](build, block, folder)
         if compile_it:
             code, said = call(compile_it, folder, environment)
             if code:

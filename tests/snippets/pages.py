@@ -10,6 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 WIDTH = 100
 # A page of the site names files of the repository by this address.
 FORGE = "https://github.com/m3ipc/m3ipc/blob/main/"
+FOLDERS = r"(crates|lab|tests|xtask|fuzz|examples|docs)/"
 LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 REFERENCE = re.compile(r"^\[[^\]]+\]: (\S+)$", re.M)
 
@@ -36,7 +37,8 @@ def without_code(text):
 def anchors(text):
     """The anchors of a page's headings, as forges and mdBook make them."""
     found = set()
-    for heading in re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M):
+    text = re.sub(r"^```.*?^```", "", text, flags=re.M | re.S)
+    for heading in re.findall(r"^#+ (.+)$", text, re.M):
         heading = re.sub(r"[^\w\- ]", "", heading.lower())
         found.add(heading.replace(" ", "-"))
     return found
@@ -124,22 +126,23 @@ def names_of_functions():
     known = sources()
     for number, line in enumerate(text_of("docs/map.md").split("\n"), 1):
         codes = re.findall(r"`([^`]+)`", line)
-        paths = [code for code in codes if re.match(r"(crates|lab|tests|xtask|fuzz|examples|docs)/", code)]
+        paths = [code for code in codes if re.match(FOLDERS, code)]
         for path in paths:
             if not (ROOT / path).exists():
                 problems.append(f"docs/map.md:{number}: there is no {path}")
         texts = [text for path, text in known.items()
-                 if any(path == named or path.startswith(named.rstrip("/") + "/") for named in paths)]
+                 if any(path == named or path.startswith(named + "/") for named in paths)]
         for name in re.findall(r"`(?:\w+::)?(\w+)\(\)`", line):
             if not any(re.search(rf"\bfn {name}\b", text) for text in texts):
-                problems.append(f"docs/map.md:{number}: no fn {name} in {', '.join(paths) or 'no file'}")
+                there = ", ".join(paths) or "no file"
+                problems.append(f"docs/map.md:{number}: no fn {name} in {there}")
     return problems
 
 
 def glossary():
     """Folders in the glossary that do not exist."""
-    return [f"docs/glossary.md: there is no {path}"
-            for path in sorted(set(re.findall(r"\| `([a-z]+/[^`]+)` \|$", text_of("docs/glossary.md"), re.M)))
+    named = set(re.findall(r"\| `([a-z]+/[^`]+)` \|$", text_of("docs/glossary.md"), re.M))
+    return [f"docs/glossary.md: there is no {path}" for path in sorted(named)
             if not (ROOT / path).exists()]
 
 
@@ -166,7 +169,12 @@ def site():
     return [line for line in said if re.search(r"\b(WARN|ERROR)\b", line)]
 
 
+CHECKS = [
+    links, site_links, width, names_of_tests, names_of_functions, glossary, summary, site,
+]
+
+
 def checks():
     """Each check with its problems."""
-    for check in [links, site_links, width, names_of_tests, names_of_functions, glossary, summary, site]:
+    for check in CHECKS:
         yield check.__name__.replace("_", " "), check()
