@@ -44,14 +44,14 @@ pub fn check(manifests: &[Manifest], adr: &str) -> Vec<Finding> {
         .map(|(name, place)| Finding {
             place,
             what: format!("it depends on `{name}`, which {ADR} does not name"),
-            next: "Add a section \"### `name`\" with the reason, the alternatives and why each lost.",
+            next: "Add a row \"| `name` | used by | reason | rejected alternatives |\".",
         })
         .collect()
 }
 
-/// The name in a heading of the form "### `name`".
+/// The name in a table row of the form "| `name` | ...".
 fn named_by(line: &str) -> Option<&str> {
-    line.strip_prefix("### `")?.split_once('`').map(|(name, _)| name)
+    line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name)
 }
 
 /// The direct dependencies that are not ours, each with the first manifest that asks for it.
@@ -104,10 +104,10 @@ mod tests {
         }
     }
 
-    const ADR_TEXT: &str = "# Dependencies\n### `libc`: types\nWe looked at `nix` too.\n";
+    const ADR_TEXT: &str = "# Dependencies\n| `libc` | sys | types |\nWe looked at `nix` too.\n";
 
     #[test]
-    fn a_planted_dependency_without_a_section_fails() {
+    fn a_planted_dependency_without_a_row_fails() {
         let found = check(&[manifest("[dependencies]\nlibc = \"1\"\nnix = \"1\"")], ADR_TEXT);
         assert_eq!(found.len(), 1);
         assert!(found[0].what.contains("`nix`"), "a mention in the text does not count");
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn ours_need_no_section() {
+    fn ours_need_no_row() {
         let top = manifest("[workspace.dependencies]\nm3-abi = { path = \"crates/abi\" }");
         let user =
             manifest("[package]\nname = \"m3ipc-sys\"\n[dependencies]\nm3-abi.workspace = true");
