@@ -209,7 +209,7 @@ impl Area {
     /// [`AreaError`] where it is longer than the area, or the kernel is older than 5.14.
     pub fn prefault(&self, bytes: u64) -> Result<(), AreaError> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.inner.ground.mapping().prefault(0, bytes).map_err(|errno| {
+        self.inner.ground.prefault(0, bytes).map_err(|errno| {
             Fail::new(Code::Inval, format!("{bytes} bytes cannot be mapped at once: {errno}"))
                 .into()
         })

@@ -106,7 +106,7 @@ impl Incoming {
                 return Err(Errno::PROTO);
             }
             let count = (SOCK_BLOCK_BYTES - offset).min(want - done);
-            pool.get(block * SOCK_BLOCK_BYTES + offset, &mut bytes[done..done + count]);
+            pool.read(block * SOCK_BLOCK_BYTES + offset, &mut bytes[done..done + count]);
             done += count;
             at += count as u64;
             if !peek {

@@ -37,7 +37,7 @@ impl Endpoint {
         let joined = self.join(&AreaRequest::Create(config.rounded()), config.prefault)?;
         if config.pages == Pages::Transparent {
             // A wish: kernels without them go on with small ones.
-            let _ = joined.inner.ground.mapping().want_huge_pages();
+            let _ = joined.inner.ground.want_huge_pages();
         }
         Ok(joined)
     }
@@ -216,7 +216,7 @@ impl Endpoint {
             let (offset, bytes) = (usize::try_from(extent.offset), usize::try_from(extent.bytes));
             if let (Ok(offset), Ok(bytes)) = (offset, bytes) {
                 // Where it cannot be done ahead it is done when the pages are touched.
-                let _ = area.ground.mapping().prefault(offset, bytes);
+                let _ = area.ground.prefault(offset, bytes);
             }
         }
         let mut side = area.side();
