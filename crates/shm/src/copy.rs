@@ -87,7 +87,8 @@ pub(crate) unsafe fn copy_overlapping(to: *mut u8, from: *const u8, count: usize
     let mut done = 0;
     while done < count {
         let piece = OVERLAP_BYTES.min(count - done);
-        // A copy to a higher address runs backwards, so that it reads each byte before it writes it.
+        // A copy to a higher address runs backwards, so that it reads each byte before it writes
+        // it.
         let at = if to.addr() > from.addr() { count - done - piece } else { done };
         // SAFETY: `at + piece` is at most `count`, so both pieces lie inside the caller's ranges.
         unsafe {

@@ -16,8 +16,8 @@ use core::ptr::NonNull;
 use m3ipc_sys::{CopySource, CopyTarget};
 
 impl FixedRegion {
-    /// Copies bytes to an offset of the region. Returns `false`, and copies nothing, if this process
-    /// may not write all of the destination, uses some of it, or is not sure of the source.
+    /// Copies bytes to an offset of the region. Returns `false`, and copies nothing, if this
+    /// process may not write all of the destination, uses some of it, or is not sure of the source.
     #[must_use]
     pub fn copy_in(&self, offset: u64, from: &CopySource<'_>) -> bool {
         let ranges = self.ranges();
