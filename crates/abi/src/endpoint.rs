@@ -1,16 +1,15 @@
 //! Endpoint numbers: slot and generation in one integer, as in Minix.
 //!
-//! `address = generation * G + slot` with `G = NR_TASKS + 35535`. Task slots
-//! are negative, so an address below zero is not an error: codes are told from
-//! addresses by `< -300` (see [`crate::Code`]).
+//! `address = generation * G + slot` with `G = NR_TASKS + 35535`. Task slots are negative, so an
+//! address below zero is no error. A number below -300 is a code (see [`crate::Code`]).
 
 use crate::limits::{GENERATION_MAX, GENERATION_SIZE, NodeLimits, SYSTEM_SLOTS};
 
-/// Number of tasks that the numbering is made for.
+/// Number of tasks that the numbering assumes.
 const TASKS: i32 = NodeLimits::DEFAULT.tasks;
 
-/// An endpoint's address in its VM: slot and generation. Any `i32` is a valid
-/// value; whether somebody lives there is the node daemon's to say.
+/// An endpoint's address in its VM: slot and generation. Any `i32` is a valid value. Only the node
+/// daemon knows whether the endpoint exists.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Address(pub i32);
@@ -18,9 +17,9 @@ pub struct Address(pub i32);
 /// A slot number of a VM: `-tasks ..= -1` for tasks, `0 ..` for processes.
 pub type Slot = i32;
 
-/// In receive: a message of whomever.
+/// In receive: a message from any source.
 pub const ANY: Address = Address(31_438);
-/// Nobody.
+/// No endpoint.
 pub const NONE: Address = Address(27_342);
 /// The caller itself (`vcopy` only).
 pub const SELF: Address = Address(35_534);
@@ -50,14 +49,14 @@ impl Address {
         self.0.wrapping_add(TASKS).div_euclid(GENERATION_SIZE)
     }
 
-    /// Whether this is ANY, NONE or SELF, which no slot ever has as its address.
+    /// Whether this is ANY, NONE or SELF. No slot ever has one of these addresses.
     #[must_use]
     pub const fn is_reserved(self) -> bool {
         self.0 == ANY.0 || self.0 == NONE.0 || self.0 == SELF.0
     }
 
-    /// The address of the next life of this slot: system slots keep theirs,
-    /// user slots rise from 1 and begin again after the highest generation.
+    /// The address that the next endpoint in this slot gets. System slots keep their address. The
+    /// generation of a user slot rises from 1 and wraps to 1 after the highest.
     #[must_use]
     pub const fn next_life(slot: Slot, last: Option<Self>) -> Self {
         if slot < SYSTEM_SLOTS {
@@ -96,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slot_and_generation_are_what_the_address_was_made_of() {
+    fn slot_and_generation_survive_their_encoding() {
         for generation in [0, 1, 2, 1000, GENERATION_MAX] {
             for slot in [-35, -1, 0, 28, 29, 220, 35_533] {
                 let address = Address::new(generation, slot);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_system_slot_is_its_own_address_for_ever() {
+    fn a_system_slot_keeps_its_address() {
         assert_eq!(Address::next_life(-2, Some(SYSTEM)), SYSTEM);
         assert_eq!(Address::next_life(28, None), Address(28));
     }
@@ -121,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn no_address_of_a_user_slot_can_be_taken_for_a_code() {
+    fn no_address_of_a_user_slot_is_negative() {
         assert!(Address::new(1, 29).0 > 0);
         assert!(Address::new(GENERATION_MAX, 35_533).0 > 0);
     }

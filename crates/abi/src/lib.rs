@@ -1,18 +1,23 @@
-//! What every part of m3ipc agrees on: ids, codes, limits and records.
+//! The ids, codes, limits and records on which all parts of m3ipc agree.
 //!
-//! No system call, no allocation, no policy; the numbers are those of the
-//! contract (Minix 3, M3-IPC and its later releases) and never change.
+//! This crate makes no system call, allocates nothing and has no policy. The numbers are those of
+//! the contract (Minix 3, M3-IPC and its later releases) and never change.
 #![no_std]
+#![forbid(unsafe_code)]
 
 mod code;
 mod endpoint;
+mod extent;
 mod limits;
 mod message;
+mod verb;
 
 pub use code::Code;
 pub use endpoint::{ANY, Address, CLOCK, HARDWARE, NONE, SELF, SYSTEM, Slot};
+pub use extent::Extent;
 pub use limits::{
     BLOCK_NAME_BYTES, FIRST_USER_SLOT, GENERATION_MAX, GENERATION_SIZE, LARGE_MAX_BYTES,
     LONG_MAX_BYTES, NAME_MAX_BYTES, NodeLimits, SYSTEM_SLOTS, VM_NAME_MAX_BYTES, VmLimits,
 };
 pub use message::{MESSAGE_BYTES, Message, NOTIFY_MESSAGE, PAYLOAD_BYTES};
+pub use verb::Verb;

@@ -1,19 +1,20 @@
-//! Limits: defaults of the paper's releases and the bounds they may be raised to.
+//! Limits: the defaults of the paper's releases, and the bounds of larger values.
 
-/// The part of an endpoint number that generations are multiples of, less the
-/// number of tasks (`G = NR_TASKS + 35535`).
+/// The distance `G` between two generations, less the number of tasks
+/// (`G = NR_TASKS + 35535`).
 const GENERATION_BASE: i32 = 35_535;
 
-/// Tasks per VM (slots `-tasks ..= -1`); fixed for the node, since every endpoint number depends on it.
+/// Tasks per VM (slots `-tasks ..= -1`). The number is fixed for the node, because every endpoint
+/// number depends on it.
 const TASKS: i32 = 35;
 
 /// The distance between two generations of one slot (`G`).
 pub const GENERATION_SIZE: i32 = TASKS + GENERATION_BASE;
 
-/// The highest generation; the next one after it is 1 again.
+/// The highest generation. Generation 1 follows it.
 pub const GENERATION_MAX: i32 = i32::MAX / GENERATION_SIZE - 1;
 
-/// Slots below this one are system slots: their generation is always 0.
+/// Slots below this number are system slots. Their generation is always 0.
 pub const SYSTEM_SLOTS: i32 = 29;
 
 /// The first slot whose generation rises at each bind.
@@ -25,13 +26,13 @@ pub const VM_NAME_MAX_BYTES: usize = 15;
 /// Longest endpoint name, in bytes.
 pub const NAME_MAX_BYTES: usize = 63;
 
-/// Longest payload of a long message, in bytes: what a link holds inline.
+/// Longest payload of a long message, in bytes. A link holds it inline.
 pub const LONG_MAX_BYTES: usize = 1792;
 
-/// Size of a block's name, which a message can carry in place of a long payload, in bytes.
+/// Size of the name of a block, in bytes. A message carries it in place of a long payload.
 pub const BLOCK_NAME_BYTES: usize = 32;
 
-/// Longest payload of a message altogether, in bytes: beyond [`LONG_MAX_BYTES`] it travels as a block.
+/// Longest payload of a message, in bytes. A payload above [`LONG_MAX_BYTES`] travels as a block.
 pub const LARGE_MAX_BYTES: usize = 1 << 30;
 
 /// Limits of a node, set once by `drvs_init`.
@@ -50,7 +51,7 @@ pub struct NodeLimits {
 impl NodeLimits {
     /// Defaults of the paper's releases: 32, 32, 221, 35.
     pub const DEFAULT: Self = Self { vms: 32, nodes: 32, procs: 221, tasks: TASKS };
-    /// The most that can be asked for.
+    /// The highest values that `drvs_init` accepts.
     pub const MAX: Self = Self { vms: 1024, nodes: 1024, procs: 35_534, tasks: TASKS };
 
     /// Whether every limit lies within 1 (tasks: 0) and [`NodeLimits::MAX`].
@@ -84,7 +85,7 @@ pub struct VmLimits {
 }
 
 impl VmLimits {
-    /// Whether the limits are sensible and no larger than the node's.
+    /// Whether the limits are in range and no larger than the limits of the node.
     #[must_use]
     pub const fn fit(&self, node: &NodeLimits) -> bool {
         1 <= self.procs && self.procs <= node.procs && 0 <= self.tasks && self.tasks <= node.tasks

@@ -1,4 +1,4 @@
-//! The message: 48 bytes, of which 44 travel; the source is vouched for, never sent.
+//! The message: 48 bytes, of which 44 travel. The source never travels; the daemon vouches for it.
 
 use crate::endpoint::{Address, NONE, Slot};
 
@@ -6,7 +6,7 @@ use crate::endpoint::{Address, NONE, Slot};
 pub const MESSAGE_BYTES: usize = 48;
 /// Size of its payload in bytes: the union of the formats m1 to m9 and mA.
 pub const PAYLOAD_BYTES: usize = 40;
-/// Type of a notification: this, or-ed with the number of the source's slot.
+/// Type of a notification: this number, or-ed with the slot of the source.
 pub const NOTIFY_MESSAGE: i32 = 0x1000;
 
 /// A message as every language sees it.
@@ -18,12 +18,12 @@ pub const NOTIFY_MESSAGE: i32 = 0x1000;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub struct Message {
-    /// Who sent it: set by the receiver's library from what the node daemon
-    /// vouched for, never from shared memory.
+    /// The sender. The receiver's library sets it to the identity that the node daemon vouched
+    /// for, and never reads it from shared memory.
     pub source: Address,
-    /// What it is; free for the programs to agree upon.
+    /// The type of the message. The programs choose its meaning.
     pub m_type: i32,
-    /// The words of the formats; their meaning is the programs' own.
+    /// The words of the formats. The programs choose their meaning.
     pub payload: [u8; PAYLOAD_BYTES],
 }
 
@@ -37,10 +37,10 @@ impl Message {
         Self { source: NONE, m_type, payload: [0; PAYLOAD_BYTES] }
     }
 
-    /// The same with the first bytes of its payload set; the rest is zero.
+    /// The same message with the first bytes of its payload set.
     ///
     /// # Panics
-    /// Where `bytes` is longer than [`PAYLOAD_BYTES`].
+    /// If `bytes` is longer than [`PAYLOAD_BYTES`].
     #[must_use]
     pub const fn with_bytes(mut self, bytes: &[u8]) -> Self {
         let (head, _) = self.payload.split_at_mut(bytes.len());
@@ -51,7 +51,7 @@ impl Message {
     /// The 32-bit word at `index` (0 to 9) of the payload.
     ///
     /// # Panics
-    /// Where `index` is above 9.
+    /// If `index` is above 9.
     #[must_use]
     pub fn word(&self, index: usize) -> i32 {
         let mut bytes = [0; 4];
@@ -62,7 +62,7 @@ impl Message {
     /// Sets the 32-bit word at `index` (0 to 9) of the payload.
     ///
     /// # Panics
-    /// Where `index` is above 9.
+    /// If `index` is above 9.
     pub fn set_word(&mut self, index: usize, value: i32) {
         self.payload[index * 4..index * 4 + 4].copy_from_slice(&value.to_ne_bytes());
     }
@@ -70,7 +70,7 @@ impl Message {
     /// The 64-bit word at `index` (0 to 4) of the payload.
     ///
     /// # Panics
-    /// Where `index` is above 4.
+    /// If `index` is above 4.
     #[must_use]
     pub fn long(&self, index: usize) -> i64 {
         let mut bytes = [0; 8];
@@ -81,16 +81,16 @@ impl Message {
     /// Sets the 64-bit word at `index` (0 to 4) of the payload.
     ///
     /// # Panics
-    /// Where `index` is above 4.
+    /// If `index` is above 4.
     pub fn set_long(&mut self, index: usize, value: i64) {
         self.payload[index * 8..index * 8 + 8].copy_from_slice(&value.to_ne_bytes());
     }
 
-    /// The notification of `source`: `argument` is the pending set of HARDWARE
-    /// or SYSTEM and 0 else; the time is that of the notification.
+    /// The notification of `source`. `argument` is the pending set of HARDWARE or SYSTEM, else 0.
+    /// The time is that of the notification.
     ///
-    /// Format m9: two ints and a timespec. As in the releases the argument is the
-    /// second int (at 4); what exceeds 32 bits of it is the first (at 0).
+    /// Format m9: two ints and a timespec. As in the releases, the second int (at 4) holds the low
+    /// 32 bits of the argument. The first int (at 0) holds the high 32 bits.
     #[must_use]
     pub fn notification(source: Address, argument: u64, seconds: i64, nanoseconds: i64) -> Self {
         let mut message = Self::new(NOTIFY_MESSAGE | source.slot());
@@ -109,14 +109,14 @@ impl Message {
         self.m_type == Self::notification_type(self.source.slot())
     }
 
-    /// The type that a notification of `slot` has.
+    /// The type of a notification from `slot`.
     #[must_use]
     pub const fn notification_type(slot: Slot) -> i32 {
         NOTIFY_MESSAGE | slot
     }
 }
 
-/// The bits of a number that fits into 32.
+/// The low 32 bits of a number.
 const fn word_of(half: u64) -> i32 {
     let [a, b, c, d, ..] = half.to_le_bytes();
     i32::from_le_bytes([a, b, c, d])

@@ -1,26 +1,25 @@
-//! The allocator: private tables over the extents of one home.
+//! The allocator: private tables over the extents of one allocator member.
 //!
-//! Short-lived blocks come from the front, long-lived ones from the back, so the
-//! two do not cut each other's room into pieces (AnT's rule for its ICA).
-//! Free ranges stand in order of address and, for speed, in bins by size: a range of
-//! a higher bin surely fits, so a block is found with one look per bin.
+//! Short-lived blocks come from the front and long-lived blocks from the back, so the two kinds do
+//! not fragment each other (AnT's rule for its ICA). The tables order free ranges by address and,
+//! for speed, in bins by size. Every range of a higher bin fits, so each bin needs one look-up.
 
 use crate::words::UNIT_BYTES;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How long a block will live, as far as its maker knows.
+/// The expected lifetime of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum BlockLifetime {
-    /// Soon given back: from the front.
+    /// Freed soon; allocated from the front.
     #[default]
     Short,
-    /// Kept: from the back.
+    /// Kept; allocated from the back.
     Long,
 }
 
 const BINS: usize = 64;
 
-/// Free memory, and what was taken from it. All sizes in bytes, multiples of [`UNIT_BYTES`].
+/// The free ranges of the extents. All sizes are in bytes and multiples of [`UNIT_BYTES`].
 #[derive(Clone, Debug)]
 pub struct Allocator {
     free: BTreeMap<u64, u64>,
@@ -51,7 +50,7 @@ impl Allocator {
         self.give(offset, bytes);
     }
 
-    /// Takes a range of `bytes`, beginning at a multiple of `align` (a power of two).
+    /// Takes a range of `bytes` bytes at a multiple of `align` (a power of two).
     pub fn take(&mut self, bytes: u64, align: u64, kind: BlockLifetime) -> Option<u64> {
         let align = align.max(UNIT_BYTES);
         let range = self.find(bytes, align, kind)?;
@@ -71,7 +70,7 @@ impl Allocator {
         Some(offset)
     }
 
-    /// Gives a range back that was taken.
+    /// Gives a taken range back.
     pub fn give(&mut self, offset: u64, bytes: u64) {
         self.free_bytes += bytes;
         let (mut start, mut length) = (offset, bytes);
@@ -90,7 +89,7 @@ impl Allocator {
         self.insert(start, length);
     }
 
-    /// Bytes that are free.
+    /// Free bytes.
     #[must_use]
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes
@@ -120,15 +119,15 @@ impl Allocator {
         bytes
     }
 
-    /// The range nearest to its end of memory that fits.
+    /// The fitting range nearest to the front (short) or to the back (long).
     fn find(&self, bytes: u64, align: u64, kind: BlockLifetime) -> Option<u64> {
-        // A range of this size fits wherever it begins.
+        // A range of this bin fits at any alignment of its first byte.
         let surely = bin_of(bytes + align - UNIT_BYTES).saturating_add(1);
         let mut best = self.bins[surely.min(BINS)..].iter().fold(None, |best, bin| {
             let next = if kind == BlockLifetime::Short { bin.first() } else { bin.last() };
             nearer(kind, best, next.copied())
         });
-        // Where none surely fits, one of the lower bins may.
+        // A range of a lower bin may still fit.
         if best.is_none() {
             for bin in &self.bins[bin_of(bytes)..surely.min(BINS)] {
                 best = nearer(kind, best, self.search(bin, bytes, align, kind));

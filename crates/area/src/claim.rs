@@ -1,59 +1,59 @@
-//! Records of a ledger, word by word.
+//! The words of a record in a ledger.
 //!
 //! ```text
-//! claim, reading: | generation 24 | hop 20 | other 16 | state 4 |
-//! place:          | offset 32           | capacity 32           |   in units of 64 bytes
+//! claim, reading: | generation 24 | hop 20 | other 16 | state 4 |      high bits first
+//! span:           | units 32              | offset 32           |      in units of 64 bytes
 //! ```
 //!
-//! | state | in the word | the ledger's owner says |
+//! | state | word | meaning for the member that owns the ledger |
 //! |---|---|---|
-//! | FREE | claim | nothing (of a home: the block is not allocated) |
-//! | HELD | claim | I hold it, at this hop |
-//! | GIVEN | claim | I held it at this hop, and gave it to `other`, whose hop is the next |
-//! | RETURNED | claim | I held it at this hop, and it is its home's again |
-//! | SHARED | claim | I hold it at this hop, and others read it |
-//! | READING | reading | I read what its holder at this hop shares |
-//! | DONE | reading | I read it, and do no longer |
+//! | FREE | claim | no claim; in the allocator member's ledger: the block is not allocated |
+//! | HELD | claim | the member holds the block, at this hop |
+//! | GIVEN | claim | the member held it at this hop and gave it to `other`, at the next hop |
+//! | RETURNED | claim | the member held it at this hop and returned it to its allocator member |
+//! | SHARED | claim | the member holds it at this hop, and others read it |
+//! | READING | reading | the member reads the block that its holder shares at this hop |
+//! | DONE | reading | the member has finished reading |
 
-/// The highest hop: beyond it a block has to go home first.
+/// The highest hop. At this hop, a block must return to its allocator member.
 pub(crate) const HOP_MAX: u32 = (1 << 20) - 1;
-const GENERATION_MASK: u32 = (1 << 24) - 1;
+pub(crate) const GENERATION_MASK: u32 = (1 << 24) - 1;
 
-/// What a word says.
+/// The state in a claim or reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ClaimState {
-    /// Nothing.
+    /// No claim.
     Free = 0,
-    /// I hold it.
+    /// The member holds the block.
     Held = 1,
-    /// I gave it to another.
+    /// The member gave the block to another member.
     Given = 2,
-    /// I gave it back.
+    /// The member returned the block to its allocator member.
     Returned = 3,
-    /// I hold it, and others read it.
+    /// The member holds the block, and others read it.
     Shared = 4,
-    /// I read it.
+    /// The member reads the block.
     Reading = 5,
-    /// I have read it.
+    /// The member has finished reading the block.
     Done = 6,
 }
 
 /// A claim or a reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What it says.
+    /// The state.
     pub state: ClaimState,
-    /// To whom the block was given.
+    /// The member that the block was given to.
     pub other: u16,
-    /// The how manieth hand since its home allocated it; the home's is 0.
+    /// The number of hand-overs since the allocation; 0 for the allocator member.
     pub hop: u32,
-    /// Which allocation of this number it is about.
+    /// The generation of the block: which allocation of its number this is.
     pub generation: u32,
 }
 
 impl Claim {
-    /// The word.
+    /// The word of this value.
     #[must_use]
     pub const fn encode(self) -> u64 {
         self.state as u64
@@ -62,7 +62,7 @@ impl Claim {
             | ((self.generation & GENERATION_MASK) as u64) << 40
     }
 
-    /// What a word says; one that no rule makes says nothing.
+    /// The claim in a word. A word that no rule makes is `Free`.
     #[must_use]
     pub const fn decode(word: u64) -> Self {
         let state = match word & 0xf {
@@ -83,32 +83,37 @@ impl Claim {
     }
 }
 
-/// The generation after this one.
+/// The next generation.
 pub(crate) const fn next_generation(generation: u32) -> u32 {
     generation.wrapping_add(1) & GENERATION_MASK
 }
 
-/// Where a block lies, in units.
+/// The position of a block, in units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// From the beginning of the area.
+    /// First unit, from the beginning of the area.
     pub offset: u32,
-    /// What was allocated.
+    /// Allocated units.
     pub units: u32,
 }
 
 impl Span {
-    /// The word.
+    /// The word of this value.
     #[must_use]
     pub const fn encode(self) -> u64 {
         self.offset as u64 | (self.units as u64) << 32
     }
 
-    /// What a word says.
+    /// The span in a word.
     #[must_use]
     pub const fn decode(word: u64) -> Self {
         Self { offset: (word & 0xffff_ffff) as u32, units: (word >> 32) as u32 }
     }
+}
+
+/// The generation before this one.
+pub(crate) const fn former_generation(generation: u32) -> u32 {
+    generation.wrapping_sub(1) & GENERATION_MASK
 }
 
 #[cfg(test)]
@@ -116,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn claims_and_places_survive_their_encoding() {
+    fn claims_and_spans_survive_their_encoding() {
         use ClaimState::{Done, Free, Given, Held, Reading, Returned, Shared};
         for state in [Free, Held, Given, Returned, Shared, Reading, Done] {
             for (other, hop, generation) in
@@ -131,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_no_rule_makes_says_nothing() {
+    fn a_word_that_no_rule_makes_is_no_claim() {
         assert_eq!(Claim::decode(u64::MAX).state, ClaimState::Free);
         assert_eq!(Claim::decode(7).state, ClaimState::Free);
     }

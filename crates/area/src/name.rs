@@ -1,4 +1,4 @@
-//! The name of a block: what a message carries instead of its bytes.
+//! The name of a block. A message carries the name instead of the bytes.
 
 /// Size of a name in bytes.
 pub const NAME_BYTES: usize = 32;
@@ -9,36 +9,36 @@ const FLAG_PAYLOAD: u32 = 2;
 /// The name of a block, given or shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockName {
-    /// The area, as the VM numbers it.
+    /// The number of the area in its VM.
     pub area: u32,
-    /// The block.
+    /// The number of the block.
     pub number: u32,
-    /// Which allocation of this number.
+    /// The generation of the block.
     pub generation: u32,
-    /// At which hop the receiver will hold it; of a shared one the hop of its holder.
+    /// The hop at which the receiver will hold it. For a shared block: the hop of its holder.
     pub hop: u32,
-    /// How long its content is, in bytes.
+    /// The length of its content in bytes.
     pub bytes: u64,
-    /// It is to be read, not held.
+    /// Whether the receiver reads the block and does not hold it.
     pub shared: bool,
-    /// It is the long payload of a message, not a block of its own.
+    /// Whether the block is the long payload of a message.
     pub payload: bool,
 }
 
-/// A name as a peer wrote it: nothing in it is checked but its form.
+/// A name from a peer. Only its form has been checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimedBlockName(pub(crate) BlockName);
 
 impl BlockName {
-    /// The bytes of a name.
+    /// The bytes of the name.
     #[must_use]
     pub fn encode(&self) -> [u8; NAME_BYTES] {
         let flags =
             if self.shared { FLAG_SHARED } else { 0 } | if self.payload { FLAG_PAYLOAD } else { 0 };
         let mut bytes = [0; NAME_BYTES];
         let words = [self.area, self.number, self.generation, self.hop];
-        for (span, word) in bytes.chunks_exact_mut(4).zip(words) {
-            span.copy_from_slice(&word.to_le_bytes());
+        for (chunk, word) in bytes.chunks_exact_mut(4).zip(words) {
+            chunk.copy_from_slice(&word.to_le_bytes());
         }
         bytes[16..24].copy_from_slice(&self.bytes.to_le_bytes());
         bytes[24..28].copy_from_slice(&flags.to_le_bytes());
@@ -47,7 +47,7 @@ impl BlockName {
 }
 
 impl ClaimedBlockName {
-    /// The name that these bytes claim; `None` where they are none.
+    /// The name in these bytes; `None` if they are no name.
     #[must_use]
     pub fn decode(bytes: &[u8; NAME_BYTES]) -> Option<Self> {
         let word = |at: usize| Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
@@ -66,19 +66,19 @@ impl ClaimedBlockName {
         }))
     }
 
-    /// The area that it is said to lie in.
+    /// The claimed area.
     #[must_use]
     pub fn area(&self) -> u32 {
         self.0.area
     }
 
-    /// Whether it is said to be the long payload of a message.
+    /// Whether the name claims to be the long payload of a message.
     #[must_use]
     pub fn is_payload(&self) -> bool {
         self.0.payload
     }
 
-    /// Whether it is said to be there to read only.
+    /// Whether the name claims to be shared.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.0.shared
@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_survive_their_encoding_and_other_bytes_are_none() {
+    fn names_survive_their_encoding_and_other_bytes_are_refused() {
         let name = BlockName {
             area: 1,
             number: 2,

@@ -1,43 +1,43 @@
-//! Whether an extent is deserted: its home is dead, and nobody living has or awaits a block of it.
+//! The orphan scan: an extent is orphaned if its allocator member is dead and no living member
+//! holds or awaits a block of it.
 //!
-//! That never changes any more once it is so: nobody allocates there, and a block changes hands
-//! only by one who has it. So the node daemon may ask it once, of the ledgers, or all
-//! members one after the other.
+//! An orphaned extent stays orphaned: no member allocates in it, and only a holder hands a block
+//! on. So one scan is enough, by the node daemon over all ledgers or by the members in turn.
 
 use crate::claim::{Claim, ClaimState};
 use crate::ownership_trace::{BlockStatus, trace_owner};
 use crate::words::{CLAIM, READING};
 use core::ops::Range;
 
-/// The members of an area, as somebody knows them, with their ledgers.
+/// The members of an area with their ledgers, as one process knows them.
 pub trait LedgerSet {
-    /// A word of the record of this number in a member's ledger, where there is one.
+    /// A word of the record of this block number in a member's ledger, if there is one.
     fn word(&self, member: u16, number: u32, word: usize) -> Option<u64>;
-    /// Whether it has neither left nor died.
+    /// Whether the member has neither left nor died.
     fn lives(&self, member: u16) -> bool;
-    /// Those who live, and have a ledger.
+    /// The living members that have a ledger.
     fn living(&self) -> impl Iterator<Item = u16>;
-    /// How many members there are at most.
+    /// The highest number of members.
     fn count(&self) -> usize;
 }
 
-/// Whether somebody living has or awaits one of these blocks of a dead home.
-pub fn is_in_use(ledgers: &impl LedgerSet, home: u16, mut numbers: Range<u32>) -> bool {
+/// Whether a living member holds or awaits one of these blocks of a dead allocator member.
+pub fn is_in_use(ledgers: &impl LedgerSet, allocator: u16, mut numbers: Range<u32>) -> bool {
     numbers.any(|number| {
         let claim = |member: u16| ledgers.word(member, number, CLAIM).map(Claim::decode);
-        // Whatever the generation: the home says no more which one counts.
+        // Any generation counts: the dead allocator member no longer says which one is valid.
         let claimed = ledgers.living().any(|member| {
             let reading = ledgers.word(member, number, READING).map(Claim::decode);
             claim(member)
                 .is_some_and(|claim| matches!(claim.state, ClaimState::Held | ClaimState::Shared))
                 || reading.is_some_and(|reading| reading.state == ClaimState::Reading)
         });
-        let Some(own) = claim(home).filter(|own| own.state == ClaimState::Given) else {
+        let Some(own) = claim(allocator).filter(|own| own.state == ClaimState::Given) else {
             return claimed;
         };
         claimed
-            || match trace_owner(home, own.generation, ledgers.count(), claim) {
-                // Nobody takes a message of a dead one.
+            || match trace_owner(allocator, own.generation, ledgers.count(), claim) {
+                // A message from or to a dead member is never taken.
                 BlockStatus::Pending { to, from, .. } => ledgers.lives(to) && ledgers.lives(from),
                 BlockStatus::Held { by, .. } | BlockStatus::Shared { by, .. } => ledgers.lives(by),
                 BlockStatus::Returned { .. } | BlockStatus::Gone => false,

@@ -1,57 +1,56 @@
-//! The walk: who holds a block, by the ledgers of all.
+//! The ownership trace: finds the holder of a block in the ledgers of all members.
 //!
-//! It begins at the block's home and follows GIVEN from member to member. A
-//! claim counts only where its generation is the block's and its hop is not
-//! below that at which its writer was given the block: older ones are left over
-//! from an earlier visit. So hops rise along the walk, each ledger counts at most
-//! once, and a walk ends however the ledgers of hostile members change under it.
+//! The trace starts at the allocator member and follows GIVEN from member to member. A claim counts
+//! only if it has the generation of the block, and a hop not below the hop at which its member got
+//! the block. A claim with a lower hop is left from an earlier hand-over to the same member. So
+//! hops rise along the trace, and the trace ends even while hostile members change their ledgers.
 
 use crate::claim::{Claim, ClaimState};
 
-/// How a block stands.
+/// The status of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockStatus {
-    /// Its home has freed it, or allocated it anew.
+    /// Its allocator member has freed it, or allocated it anew.
     Gone,
-    /// Somebody holds it.
+    /// A member holds it.
     Held {
-        /// Who.
+        /// The holder.
         by: u16,
-        /// At which hop.
+        /// Its hop.
         hop: u32,
     },
-    /// Somebody holds it, and others read it.
+    /// A member holds it, and others read it.
     Shared {
-        /// Who holds it.
+        /// The holder.
         by: u16,
-        /// At which hop.
+        /// Its hop.
         hop: u32,
     },
-    /// It was given to somebody who has not accepted it yet.
+    /// A member gave it to another member, which has not accepted it yet.
     Pending {
-        /// To whom.
+        /// The receiver.
         to: u16,
-        /// At which hop.
+        /// Its hop.
         hop: u32,
-        /// By whom.
+        /// The giver.
         from: u16,
     },
-    /// Its last holder gave it back to its home.
+    /// Its last holder returned it to its allocator member.
     Returned {
-        /// Who that was.
+        /// The last holder.
         by: u16,
     },
 }
 
-/// How the block of this generation stands; `claim_of` gives a member's claim, where there is one.
-/// Ends after at most `members` steps.
+/// The status of the block of this generation. `claim_of` returns the claim of a member, if it has
+/// a ledger. The trace ends after at most `members` steps.
 pub fn trace_owner(
-    home: u16,
+    allocator: u16,
     generation: u32,
     members: usize,
     mut claim_of: impl FnMut(u16) -> Option<Claim>,
 ) -> BlockStatus {
-    let (mut at, mut hop, mut from) = (home, 0, home);
+    let (mut at, mut hop, mut from) = (allocator, 0, allocator);
     for step in 0..=members {
         let claim = claim_of(at).filter(|claim| {
             claim.generation == generation && claim.hop >= hop && claim.state != ClaimState::Free
@@ -75,11 +74,11 @@ pub fn trace_owner(
             ClaimState::Free | ClaimState::Reading | ClaimState::Done => return BlockStatus::Gone,
         }
     }
-    // Only words that change while they are read lead here.
+    // Only words that changed during the trace lead here.
     BlockStatus::Gone
 }
 
-/// Whether somebody says, in these two words of a record, that it holds or reads the block of this generation.
+/// Whether these two words of a record claim to hold or read the block of this generation.
 #[must_use]
 pub fn is_claimed(claim: u64, reading: u64, generation: u32) -> bool {
     let claim = Claim::decode(claim);
@@ -96,34 +95,35 @@ mod tests {
         Claim { state, other, hop, generation: 1 }
     }
 
-    fn stands(claims: &[Claim]) -> BlockStatus {
+    fn status(claims: &[Claim]) -> BlockStatus {
         trace_owner(0, 1, claims.len(), |member| claims.get(usize::from(member)).copied())
     }
 
     #[test]
-    fn a_block_is_with_the_last_of_its_chain() {
+    fn the_last_member_of_the_chain_has_the_block() {
         use ClaimState::{Free, Given, Held, Returned};
-        assert_eq!(stands(&[claim(Held, 0, 0)]), BlockStatus::Held { by: 0, hop: 0 });
+        assert_eq!(status(&[claim(Held, 0, 0)]), BlockStatus::Held { by: 0, hop: 0 });
         let given = [claim(Given, 1, 0), claim(Free, 0, 0)];
-        assert_eq!(stands(&given), BlockStatus::Pending { to: 1, hop: 1, from: 0 });
+        assert_eq!(status(&given), BlockStatus::Pending { to: 1, hop: 1, from: 0 });
         let held = [claim(Given, 1, 0), claim(Given, 2, 1), claim(Held, 0, 2)];
-        assert_eq!(stands(&held), BlockStatus::Held { by: 2, hop: 2 });
+        assert_eq!(status(&held), BlockStatus::Held { by: 2, hop: 2 });
         let returned = [claim(Given, 1, 0), claim(Returned, 0, 1)];
-        assert_eq!(stands(&returned), BlockStatus::Returned { by: 1 });
+        assert_eq!(status(&returned), BlockStatus::Returned { by: 1 });
     }
 
     #[test]
-    fn a_later_visit_counts_and_an_earlier_one_does_not() {
+    fn only_the_latest_hand_over_to_a_member_counts() {
         use ClaimState::{Given, Held};
-        // 0 to 1 to 2 and back to 1, who has not accepted yet: its claim of hop 1 is not one of hop 3.
+        // 0 gave to 1, 1 to 2, and 2 back to 1, which has not accepted yet: its claim has hop 1,
+        // not 3.
         let back = [claim(Given, 1, 0), claim(Given, 2, 1), claim(Given, 1, 2)];
-        assert_eq!(stands(&back), BlockStatus::Pending { to: 1, hop: 3, from: 2 });
+        assert_eq!(status(&back), BlockStatus::Pending { to: 1, hop: 3, from: 2 });
         let accepted = [claim(Given, 1, 0), claim(Held, 0, 3), claim(Given, 1, 2)];
-        assert_eq!(stands(&accepted), BlockStatus::Held { by: 1, hop: 3 });
+        assert_eq!(status(&accepted), BlockStatus::Held { by: 1, hop: 3 });
     }
 
     #[test]
-    fn a_walk_ends_whatever_the_ledgers_say() {
+    fn a_trace_ends_over_any_ledgers() {
         let mut hop = 0;
         let forever = trace_owner(0, 1, 4, |member| {
             hop += 1;

@@ -1,20 +1,20 @@
-//! The words of a ledger: what the rules run on, mapped or modelled.
+//! The words of a ledger, generic over the memory: mapped memory, or that of a model checker.
 
 use core::sync::atomic::{Ordering, fence};
 use m3ipc_shm::{Observed, Shared};
 
-/// Words of a record: claim, place, reading, one to spare.
+/// Words of a record: claim, span, reading, one unused word.
 pub const RECORD_WORDS: usize = 4;
-/// Where in its record the claim stands.
+/// Index of the claim in its record.
 pub const CLAIM: usize = 0;
-/// Where in its record the place stands; of a block's home only.
+/// Index of the span in its record. Only the allocator member writes it.
 pub const SPAN: usize = 1;
-/// Where in its record the reading stands.
+/// Index of the reading in its record.
 pub const READING: usize = 2;
-/// Offsets and capacities of blocks are multiples of this, in bytes: a cache line.
+/// Offsets and capacities of blocks are multiples of this unit: one cache line, in bytes.
 pub const UNIT_BYTES: u64 = 64;
 
-/// Block numbers of an area of this limit in bytes: one per KB, within 1,024 to 262,144.
+/// Block numbers of an area with this limit in bytes: one per KB, from 1,024 to 262,144.
 #[must_use]
 pub const fn numbers_of(limit_bytes: u64) -> u32 {
     let wanted = limit_bytes / 1024;
@@ -23,28 +23,28 @@ pub const fn numbers_of(limit_bytes: u64) -> u32 {
     } else if wanted > 262_144 {
         262_144
     } else {
-        // Below 2^18: nothing is lost.
+        // The number is below 2^18, so the cast is exact.
         (wanted & 0xffff_ffff) as u32
     }
 }
 
-/// Size of a ledger of so many block numbers, in bytes.
+/// Size in bytes of a ledger with this number of block numbers.
 #[must_use]
 pub const fn ledger_bytes(numbers: u32) -> usize {
     numbers as usize * RECORD_WORDS * 8
 }
 
-/// A ledger as anybody sees it.
+/// A ledger that this process reads.
 pub trait LedgerWords {
-    /// The word at this index, and all that its writer wrote before it (acquire).
+    /// Loads the word at this index with acquire order.
     fn load(&self, at: usize) -> u64;
 }
 
-/// A ledger as its one writer sees it.
+/// The ledger that this process alone writes.
 pub trait OwnLedgerWords: LedgerWords {
-    /// Stores a word after all that was written before (release).
+    /// Stores a word with release order.
     fn store(&self, at: usize, value: u64);
-    /// Orders the stores before every later load of others' words.
+    /// Orders all earlier stores before every later load of other ledgers.
     fn fence(&self);
 }
 
@@ -66,13 +66,18 @@ impl LedgerWords for Shared {
 impl OwnLedgerWords for Shared {
     #[inline]
     fn store(&self, at: usize, value: u64) {
-        // Release: pairs with `load` of everybody else.
+        // Release: pairs with `load` of the other members.
         self.word64(8 * at).store(value, Ordering::Release);
     }
 
     #[inline]
     fn fence(&self) {
-        // Pairs with the fence of whoever claims the same block at the same time.
+        // Pairs with the same `fence` of another member that claims the block at the same time.
         fence(Ordering::SeqCst);
     }
+}
+
+/// Index in a ledger of a word of the record of this block number.
+pub(crate) const fn word_index(number: u32, word: usize) -> usize {
+    number as usize * RECORD_WORDS + word
 }

@@ -111,8 +111,8 @@ impl Connection {
     /// Sends a frame, or keeps it until there is room: frames never overtake.
     pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Sent {
         let contact = match frame {
-            FromDaemon::News(DaemonEvent::Contact(info)) => Some(info.address),
-            FromDaemon::News(DaemonEvent::Died(address)) if self.takes_back(*address) => {
+            FromDaemon::Event(DaemonEvent::Contact(info)) => Some(info.address),
+            FromDaemon::Event(DaemonEvent::Died(address)) if self.takes_back(*address) => {
                 return Sent::Waits;
             }
             _ => None,

@@ -310,7 +310,7 @@ impl Server {
     /// Tells a member something, and wakes it.
     pub(crate) fn tell(&mut self, token: u64, news: DaemonEvent, fds: Vec<Rc<OwnedFd>>) {
         if let Some(connection) = self.connections.get_mut(&token) {
-            let sent = connection.send(&FromDaemon::News(news), fds);
+            let sent = connection.send(&FromDaemon::Event(news), fds);
             connection.announce();
             self.after_send(token, sent);
         }
@@ -332,7 +332,7 @@ impl Server {
             Sent::Gone => {}
             Sent::Waits => {
                 if let Some(connection) = self.connections.get(&token) {
-                    let _ = self.poll.want_room(&connection.socket, token, true);
+                    let _ = self.poll.set_wait_writable(&connection.socket, token, true);
                 }
             }
             Sent::Crowded => self.set_alarm(CROWDED_NS, Alarm::Flush(token)),
@@ -346,10 +346,10 @@ impl Server {
         // What waited was announced before it could be read.
         connection.announce();
         match sent {
-            Sent::Gone => drop(self.poll.want_room(&connection.socket, token, false)),
+            Sent::Gone => drop(self.poll.set_wait_writable(&connection.socket, token, false)),
             Sent::Waits => {}
             Sent::Crowded => {
-                let _ = self.poll.want_room(&connection.socket, token, false);
+                let _ = self.poll.set_wait_writable(&connection.socket, token, false);
                 self.set_alarm(CROWDED_NS, Alarm::Flush(token));
             }
             Sent::Broken => self.close(token),

@@ -188,7 +188,7 @@ impl Area {
     /// Free bytes and all bytes of the room that this endpoint allocates in.
     #[must_use]
     pub fn room(&self) -> (u64, u64) {
-        self.inner.side().room()
+        self.inner.side().free_and_total_bytes()
     }
 
     /// The longest free range in the room of this endpoint, in bytes.
@@ -200,7 +200,7 @@ impl Area {
     /// Blocks of this endpoint that others hold.
     #[must_use]
     pub fn blocks_out(&self) -> usize {
-        self.inner.side().out()
+        self.inner.side().blocks_away()
     }
 
     /// Maps the whole range `[0, bytes)` of the area's memory at once, not page by page.
@@ -209,7 +209,7 @@ impl Area {
     /// [`AreaError`] where it is longer than the area, or the kernel is older than 5.14.
     pub fn prefault(&self, bytes: u64) -> Result<(), AreaError> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
-        self.inner.ground.mapping().prefault(0, bytes).map_err(|errno| {
+        self.inner.ground.prefault(0, bytes).map_err(|errno| {
             Fail::new(Code::Inval, format!("{bytes} bytes cannot be mapped at once: {errno}"))
                 .into()
         })

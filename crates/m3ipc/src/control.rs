@@ -248,7 +248,7 @@ impl Control {
             return Err(no_descriptors());
         }
         match frame {
-            Ok(FromDaemon::News(news)) => {
+            Ok(FromDaemon::Event(news)) => {
                 self.news.push_back((news, packet.fds, LinkSide::One));
                 Ok(None)
             }

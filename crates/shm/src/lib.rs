@@ -1,15 +1,28 @@
 //! Shared memory as hostile input: regions whose contents can only be copied.
 //!
-//! Two types tell who may write: [`Shared`] (this process and its peers) and
-//! [`Observed`] (others write, this process looks). Neither ever gives a
-//! reference to the memory but to an atomic word; every access is checked
-//! against the region's own length, which is sealed and known from its maker.
-//! [`SharedPage`] and [`ObservedPage`] are the same for exactly one page.
+//! The type of a region says which processes write it:
+//!
+//! | type | writers | access |
+//! |---|---|---|
+//! | [`Shared`], [`SharedPage`] | this process and its peers | atomic words, copies in and out |
+//! | [`Observed`], [`ObservedPage`] | other processes | loads, copies out |
+//! | [`LeasedRange`] | this process; hostile members of the area | copies in and out |
+//! | [`SealedRange`] | no process, ever again | `&[u8]` |
+//!
+//! No safe function returns a reference to memory that another process can write, except to an
+//! atomic word. Each access is checked against the length of the region. That length is sealed, and
+//! this process knows it from its own mapping. One routine, [`copy_bytes`], moves all bytes.
 
-mod bytes;
 mod copy;
 mod fixed_region;
+mod leased_range;
+mod page;
+mod range_table;
 mod region;
+mod region_copy;
 
-pub use fixed_region::{FixedRegion, LeasedRange};
-pub use region::{Observed, ObservedPage, PAGE_BYTES, Shared, SharedPage};
+pub use copy::copy_bytes;
+pub use fixed_region::FixedRegion;
+pub use leased_range::{LeasedRange, RangeError, SealedRange, Values};
+pub use page::{ObservedPage, PAGE_BYTES, SharedPage};
+pub use region::{Observed, Shared};

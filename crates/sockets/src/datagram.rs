@@ -176,7 +176,7 @@ impl Datagrams {
             return Err(SockError::new(Errno::ACCESS, why));
         }
         let (Reply::Sock(SockReply::Addresses(all)), _) =
-            self.party.ask(SockRequest::Everybody { port })?
+            self.party.ask(SockRequest::DatagramAddresses { port })?
         else {
             return Err(unexpected());
         };

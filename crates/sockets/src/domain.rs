@@ -161,7 +161,8 @@ impl Domain {
         }
         loop {
             let spares = if from == 0 { self.party.wish(target) } else { 0 };
-            let request = SockRequest::Connect { address: target.0, port: target.1, from, spares };
+            let request =
+                SockRequest::Connect { address: target.0, port: target.1, from, prepared: spares };
             match self.party.ask(request) {
                 Ok((Reply::Sock(SockReply::Connected(seat, spares)), mut fds))
                     if !fds.is_empty() =>

@@ -5,7 +5,7 @@ use crate::outgoing::{below, place};
 use crate::pair::Way;
 use core::sync::atomic::Ordering;
 use m3ipc_sys::Errno;
-use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, SOCK_POOL_BLOCKS, way};
+use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, SOCK_POOL_BLOCKS, half};
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
 /// Fewer are taken before a sender has looked at the door: two updates of a word that both use would cost more.
@@ -40,7 +40,7 @@ impl Incoming {
     /// The tail as it is now, as the sender wrote it.
     #[inline]
     pub(crate) fn claimed_tail(&self) -> u64 {
-        self.way.word(way::TAIL).load(Ordering::SeqCst)
+        self.way.word(half::TAIL).load(Ordering::SeqCst)
     }
 
     /// How many bytes lie in blocks.
@@ -68,7 +68,7 @@ impl Incoming {
                 break;
             }
             let watches =
-                there >= WATCHED_BYTES && door::watch(self.way.word(way::SUPPRESSION), until);
+                there >= WATCHED_BYTES && door::watch(self.way.word(half::SUPPRESSION), until);
             loop {
                 let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
                 done += count;
@@ -78,7 +78,7 @@ impl Incoming {
             }
             if watches {
                 // After it the tail is read once more.
-                door::rest(self.way.word(way::SUPPRESSION), until);
+                door::rest(self.way.word(half::SUPPRESSION), until);
             }
         }
         Ok(done)
@@ -106,13 +106,13 @@ impl Incoming {
                 return Err(Errno::PROTO);
             }
             let count = (SOCK_BLOCK_BYTES - offset).min(want - done);
-            pool.get(block * SOCK_BLOCK_BYTES + offset, &mut bytes[done..done + count]);
+            pool.read(block * SOCK_BLOCK_BYTES + offset, &mut bytes[done..done + count]);
             done += count;
             at += count as u64;
             if !peek {
                 self.head = at;
                 // Release: pairs with the sender's look at it, before it uses the block again.
-                self.way.word(way::HEAD).store(at, Ordering::Release);
+                self.way.word(half::HEAD).store(at, Ordering::Release);
             }
         }
         Ok(done)
@@ -123,7 +123,7 @@ impl Incoming {
     pub(crate) fn tell_cpu(&mut self, cpu: u32) {
         if self.cpu != cpu {
             self.cpu = cpu;
-            self.way.cpu(way::RECEIVER_CPU).store(cpu, Ordering::Relaxed);
+            self.way.cpu(half::RECEIVER_CPU).store(cpu, Ordering::Relaxed);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::door;
 use crate::pair::Way;
 use core::sync::atomic::Ordering;
 use m3ipc_sys::Errno;
-use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, way};
+use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, half};
 
 const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
 /// How long a receiver is given to come by itself, or to take something more, before a bell is rung for it, in ticks: what a bell
@@ -105,7 +105,7 @@ impl Outgoing {
     /// Takes back the blocks that the receiver has read past.
     fn reclaim(&mut self) -> Result<(), Errno> {
         // Acquire: pairs with the receiver's release of its head, after it has read.
-        let head = self.way.word(way::HEAD).load(Ordering::Acquire);
+        let head = self.way.word(half::HEAD).load(Ordering::Acquire);
         if head < self.head || head > self.tail {
             return Err(Errno::PROTO);
         }
@@ -136,20 +136,20 @@ impl Outgoing {
             self.tail += count as u64;
             done += count;
             // Each block at once: the receiver copies one while we fill the next.
-            door::announce(self.way.word(way::TAIL), self.tail);
-            unheard = door::needs_call(self.way.word(way::SUPPRESSION), self.tail);
+            door::announce(self.way.word(half::TAIL), self.tail);
+            unheard = door::needs_call(self.way.word(half::SUPPRESSION), self.tail);
             if unheard && self.at_once > 0 {
-                ring |= door::call(self.way.word(way::SUPPRESSION), self.tail);
+                ring |= door::call(self.way.word(half::SUPPRESSION), self.tail);
                 unheard = false;
             }
         }
         if unheard && !self.comes() {
-            ring |= door::call(self.way.word(way::SUPPRESSION), self.tail);
+            ring |= door::call(self.way.word(half::SUPPRESSION), self.tail);
         }
         self.at_once = self.at_once.saturating_sub(1);
         if !ring && done > 0 {
             self.spared += 1;
-            self.way.word(way::WAKEUPS_SUPPRESSED).store(self.spared, Ordering::Relaxed);
+            self.way.word(half::WAKEUPS_SUPPRESSED).store(self.spared, Ordering::Relaxed);
         }
         Ok((done, ring))
     }
@@ -161,9 +161,9 @@ impl Outgoing {
         let began = m3ipc_sys::ticks();
         let (mut seen, mut moved) = (self.head, began);
         loop {
-            let unheard = door::needs_call(self.way.word(way::SUPPRESSION), self.tail);
+            let unheard = door::needs_call(self.way.word(half::SUPPRESSION), self.tail);
             // What it says it has taken decides whether it is called, and nothing else.
-            let head = self.way.word(way::HEAD).load(Ordering::Acquire);
+            let head = self.way.word(half::HEAD).load(Ordering::Acquire);
             if !unheard || head >= self.tail {
                 self.skips = SKIPS.0;
                 return true;
@@ -186,7 +186,7 @@ impl Outgoing {
     pub(crate) fn tell_cpu(&mut self, cpu: u32) {
         if self.cpu != cpu {
             self.cpu = cpu;
-            self.way.cpu(way::SENDER_CPU).store(cpu, Ordering::Relaxed);
+            self.way.cpu(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         }
     }
 

@@ -17,8 +17,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_shm::{Observed, Shared};
 use m3ipc_sys::{Errno, ForkGuard};
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS,
-    way,
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES,
+    SOCK_SLOTS, half,
 };
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -76,13 +76,13 @@ impl Pair {
 
     /// Whether the daemon says that the two are not in one VM any more.
     pub(crate) fn is_over(&self) -> bool {
-        self.control.word64(SOCK_OVER).load(Ordering::Acquire) != 0
+        self.control.word64(SOCK_SEPARATED).load(Ordering::Acquire) != 0
     }
 
     /// Says that a connection that was prepared is open: for whoever lists connections.
     pub(crate) fn open(&self, slot: usize) {
         if slot < SOCK_SLOTS {
-            let word = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + way::OPENED;
+            let word = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + half::OPENED;
             self.control.word64(word).store(1, Ordering::Release);
         }
     }
@@ -121,7 +121,7 @@ impl Pair {
 
     /// The way of a slot that a side sends on.
     pub(crate) fn way(self: &std::sync::Arc<Self>, slot: usize, side: usize) -> Option<Way> {
-        let base = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + side * way::BYTES;
+        let base = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + side * half::BYTES;
         (slot < SOCK_SLOTS && side < 2).then(|| Way { pair: std::sync::Arc::clone(self), base })
     }
 
@@ -138,7 +138,7 @@ impl Pair {
     pub(crate) fn settle(&self, fresh: Option<usize>) {
         self.lingering().retain(|old| {
             let head =
-                SOCK_HEAD_BYTES + old.slot * SOCK_SLOT_BYTES + self.side * way::BYTES + way::HEAD;
+                SOCK_HEAD_BYTES + old.slot * SOCK_SLOT_BYTES + self.side * half::BYTES + half::HEAD;
             let done = fresh == Some(old.slot)
                 || self.control.word64(head).load(Ordering::Acquire) == old.tail;
             if done {
@@ -174,6 +174,6 @@ impl Way {
     /// Where the number of the block of this place in the ring stands.
     #[inline]
     pub(crate) fn block(&self, place: usize) -> &AtomicU32 {
-        self.pair.control.word32(self.base + way::BLOCKS + 4 * place)
+        self.pair.control.word32(self.base + half::BLOCKS + 4 * place)
     }
 }

@@ -121,7 +121,7 @@ impl Party {
 
     /// Makes sure that a daemon knows of us: for who hears that it has gone.
     pub(crate) fn look_after_daemon(&self) -> Result<(), SockError> {
-        self.ask(SockRequest::Everybody { port: 0 }).map(drop)
+        self.ask(SockRequest::DatagramAddresses { port: 0 }).map(drop)
     }
 
     /// A port of the domain, and the socket of one for datagrams.

@@ -78,7 +78,7 @@ impl Pool {
     /// Writes into a block.
     #[inline]
     pub(crate) fn write(&self, block: u32, offset: usize, bytes: &[u8]) {
-        self.memory.put(block as usize * SOCK_BLOCK_BYTES + offset, bytes);
+        self.memory.write(block as usize * SOCK_BLOCK_BYTES + offset, bytes);
     }
 
     #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Time: the CPU's counter for stamps, the monotonic clock for limits.
+//! Time: the CPU's counter for stamps, and the monotonic clock for limits.
 //!
 //! # Safety
-//! Reading a counter touches no memory but a local of our own.
+//! A counter read touches no memory except a local of the caller.
 #![allow(unsafe_code)]
 
 use rustix::time::{ClockId, clock_gettime};
@@ -13,8 +13,8 @@ pub fn monotonic_ns() -> u64 {
     time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
-/// A stamp that rises with time on all CPUs of the machine: the unit is the
-/// CPU's counter here, a nanosecond elsewhere; only order and distance of two count.
+/// A stamp that rises with time on all CPUs of the machine. The unit is a tick of the CPU's counter
+/// on x86-64, else a nanosecond. Only the order and distance of two stamps count.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 #[inline]
@@ -23,7 +23,7 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
-/// A stamp that rises with time on all CPUs of the machine.
+/// A stamp that rises with time on all CPUs of the machine, in nanoseconds.
 #[cfg(not(target_arch = "x86_64"))]
 #[must_use]
 #[inline]
@@ -31,21 +31,21 @@ pub fn ticks() -> u64 {
     monotonic_ns()
 }
 
-/// A stamp that waits until all before it has been done, so that two of them enclose the work
-/// between them: in the unit of [`stamp_soon`], not of [`ticks`].
+/// A stamp that waits for all earlier instructions. Two of them enclose the work between them. The
+/// unit is that of [`stamp_soon`], not of [`ticks`].
 ///
 /// # Source
-/// Intel SDM, RDTSCP: it waits for earlier instructions and loads, not for stores.
+/// Intel SDM, RDTSCP: waits for earlier instructions and loads, not for stores.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 #[inline]
 pub fn stamp() -> u64 {
     let mut cpu = 0;
-    // SAFETY: rdtscp writes the number of the CPU into the local, and touches nothing else.
+    // SAFETY: rdtscp writes the number of the CPU into the local and touches no other memory.
     unsafe { core::arch::x86_64::__rdtscp(&raw mut cpu) }
 }
 
-/// A stamp that may be taken a few instructions early or late: half as dear.
+/// A stamp that may be a few instructions early or late. It costs half of [`stamp`].
 #[cfg(target_arch = "x86_64")]
 #[must_use]
 #[inline]
@@ -53,34 +53,34 @@ pub fn stamp_soon() -> u64 {
     ticks()
 }
 
-/// A stamp that waits until all before it has been done.
+/// A stamp that waits for all earlier instructions.
 ///
 /// # Source
-/// Arm ARM, CNTVCT_EL0: an ISB keeps it from being read early.
+/// Arm ARM, CNTVCT_EL0: an ISB prevents an early read.
 #[cfg(target_arch = "aarch64")]
 #[must_use]
 #[inline]
 pub fn stamp() -> u64 {
     let ticks: u64;
-    // SAFETY: reads a register that Linux lets every process read.
+    // SAFETY: the code reads a register that Linux lets every process read, and no memory.
     unsafe {
         core::arch::asm!("isb", "mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem))
     };
     ticks
 }
 
-/// A stamp that may be taken a few instructions early or late.
+/// A stamp that may be a few instructions early or late.
 #[cfg(target_arch = "aarch64")]
 #[must_use]
 #[inline]
 pub fn stamp_soon() -> u64 {
     let ticks: u64;
-    // SAFETY: as above.
+    // SAFETY: as in `stamp`.
     unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) ticks, options(nostack, nomem)) };
     ticks
 }
 
-/// A stamp: no counter is read on this architecture, so a nanosecond.
+/// A stamp in nanoseconds: this architecture has no supported counter.
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[must_use]
 #[inline]
@@ -88,7 +88,7 @@ pub fn stamp() -> u64 {
     monotonic_ns()
 }
 
-/// The same.
+/// A stamp in nanoseconds, as [`stamp`].
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 #[must_use]
 #[inline]
@@ -96,7 +96,7 @@ pub fn stamp_soon() -> u64 {
     monotonic_ns()
 }
 
-/// What relates stamps to the monotonic clock: two readings of both, some time apart.
+/// The relation between stamps and the monotonic clock, from two readings of both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampScale {
     stamp: u64,
@@ -106,7 +106,7 @@ pub struct StampScale {
 }
 
 impl StampScale {
-    /// Looks at both clocks for this long, in nanoseconds; 20 ms give five digits.
+    /// Compares both clocks over this time, in nanoseconds. 20 ms give five digits.
     #[must_use]
     pub fn calibrate(for_ns: u64) -> Self {
         let (stamp_at, ns_at) = Self::read();
@@ -115,7 +115,7 @@ impl StampScale {
         Self { stamp: stamp_at, ns: ns_at, factor: 1 << 32 }.with(stamp, ns)
     }
 
-    /// The same scale over a longer time: from where it began until now.
+    /// The same scale over a longer time: from its beginning until now.
     #[must_use]
     pub fn refined(self) -> Self {
         let (stamp, ns) = Self::read();
@@ -129,7 +129,7 @@ impl StampScale {
         Self { factor, ..self }
     }
 
-    /// Both clocks at one moment: of a few tries the one that took least.
+    /// Both clocks at one moment: the fastest of a few readings.
     fn read() -> (u64, u64) {
         let tries = (0..8).map(|_| {
             let before = stamp();
@@ -147,7 +147,7 @@ impl StampScale {
         ticks as f64 * self.factor as f64 / 4_294_967_296.0
     }
 
-    /// When a stamp was taken, in nanoseconds of `CLOCK_MONOTONIC`; 0 for one of before the clock began.
+    /// The time of a stamp, in nanoseconds of `CLOCK_MONOTONIC`; 0 if it precedes the clock.
     #[must_use]
     pub fn monotonic_ns(&self, stamp: u64) -> u64 {
         let scaled = |ticks: u64| {
@@ -165,13 +165,14 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "miri has no rdtscp")]
     fn stamps_rise_and_scale_to_the_monotonic_clock() {
         let scale = StampScale::calibrate(5_000_000);
         let (before_ns, first) = (monotonic_ns(), stamp());
         std::thread::sleep(std::time::Duration::from_millis(5));
         let (second, after_ns) = (stamp(), monotonic_ns());
         assert!(second > first && scale.ns(second - first) >= 4_900_000.0);
-        // A hundredth of what has passed, and what a reading takes on a busy machine.
+        // The slack covers the delay of a reading on a busy machine.
         let slack_ns = 20_000_000;
         let refined = scale.refined();
         assert!(refined.monotonic_ns(first) + slack_ns >= before_ns);
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_counts_both_ways_from_where_it_began() {
+    fn a_scale_extends_both_ways_from_its_beginning() {
         let scale = StampScale { stamp: 1_000, ns: 5_000, factor: 1 << 31 };
         assert_eq!(
             [1_000, 1_200, 800].map(|stamp| scale.monotonic_ns(stamp)),

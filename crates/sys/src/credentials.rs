@@ -1,16 +1,17 @@
-//! Who is at the other end of a socket, as the kernel says.
+//! The credentials of the peer of a socket, as the kernel vouches for them.
 //!
 //! # Safety
-//! `getsockopt` writes into locals of exactly the length it is given.
+//! `getsockopt` writes into live locals and gets their exact length.
 #![allow(unsafe_code)]
 
+use crate::errno::last_error;
 use rustix::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// The credentials of a process at the time it connected.
+/// The credentials of a process at the time of its connect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerCredentials {
-    /// Process id, in the caller's PID namespace.
+    /// Process id, in the PID namespace of the caller.
     pub pid: i32,
     /// Effective user id.
     pub uid: u32,
@@ -23,15 +24,15 @@ const SO_PEERPIDFD: libc::c_int = 77;
 /// `SO_PASSRIGHTS`, Linux 6.16.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// Who connected this socket.
+/// The credentials of the process that connected this socket.
 ///
 /// # Errors
-/// `INVAL` where it is no connected Unix socket; `SRCH` where the process has
-/// no number in this PID namespace (the kernel says 0, which is nobody).
+/// `INVAL` if this is no connected Unix socket; `SRCH` if the process has no number in this PID
+/// namespace (the kernel then returns 0).
 pub fn peer_identity(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
     let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length: libc::socklen_t = 12;
-    // SAFETY: cred is live and 12 bytes long, plain integers valid for any bits.
+    // SAFETY: `cred` is live, 12 bytes long, and valid for any bits.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -48,15 +49,16 @@ pub fn peer_identity(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
     }
 }
 
-/// The supplementary groups of who connected this socket; at most 256 of them.
+/// The supplementary groups of the process that connected this socket, at most 256.
 ///
 /// # Errors
-/// `RANGE` where there are more, `NOPROTOOPT` before Linux 4.13.
+/// `RANGE` if there are more; `NOPROTOOPT` before Linux 4.13.
 pub fn peer_groups(socket: impl AsFd) -> Result<Vec<u32>, Errno> {
     const GROUPS_MAX: usize = 256;
     let mut groups = [0_u32; GROUPS_MAX];
     let mut length: libc::socklen_t = 4 * 256;
-    // SAFETY: groups is live and exactly `length` bytes long; the kernel writes no more and tells how much.
+    // SAFETY: `groups` is live and `length` bytes long. The kernel writes no more and returns the
+    // written length.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),
@@ -67,25 +69,23 @@ pub fn peer_groups(socket: impl AsFd) -> Result<Vec<u32>, Errno> {
         )
     };
     if result != 0 {
-        return Err(Errno::from_raw_os_error(
-            std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EINVAL),
-        ));
+        return Err(last_error());
     }
     Ok(groups[..(length as usize / 4).min(GROUPS_MAX)].to_vec())
 }
 
-/// A descriptor of the very process that connected this socket; it becomes readable at its death.
+/// A descriptor of the process that connected this socket. It becomes readable at its death.
 ///
-/// Before Linux 6.5 it is opened by number, which is safe only while the peer
-/// is known to live: the caller compares the start time afterwards.
+/// Before Linux 6.5 the descriptor is opened by process id. The id may have a new process by then,
+/// so the caller compares the start time afterwards.
 ///
 /// # Errors
-/// `SRCH` where the process has been reaped on an old kernel; `MFILE`.
+/// `SRCH` if the process has been reaped on an old kernel; `MFILE`.
 pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
     let socket = socket.as_fd();
     let mut fd: libc::c_int = -1;
     let mut length: libc::socklen_t = 4;
-    // SAFETY: fd and length are live locals, length is the size of fd.
+    // SAFETY: `fd` and `length` are live locals, and `length` is the size of `fd`.
     let result = unsafe {
         libc::getsockopt(
             socket.as_raw_fd(),
@@ -96,16 +96,16 @@ pub fn peer_pidfd(socket: impl AsFd) -> Result<OwnedFd, Errno> {
         )
     };
     if result == 0 && fd >= 0 {
-        // SAFETY: the kernel made this descriptor for us; nobody else owns it.
+        // SAFETY: the kernel has just made this descriptor for the caller, its only owner.
         return Ok(unsafe { OwnedFd::from_raw_fd(fd) });
     }
     crate::open_process(peer_identity(socket)?.pid)
 }
 
-/// Makes the kernel refuse descriptors sent to this socket; `false` where it is too old for that.
+/// Makes the kernel refuse descriptors sent to this socket. `false` on a kernel that cannot.
 pub(crate) fn refuse_descriptors(socket: impl AsFd) -> bool {
     let off: libc::c_int = 0;
-    // SAFETY: the option value is a live local of the length given.
+    // SAFETY: the option value is a live local of the given length.
     let result = unsafe {
         libc::setsockopt(
             socket.as_fd().as_raw_fd(),

@@ -1,8 +1,8 @@
-//! The bell: a datagram socket that carries no data, only readiness.
+//! The doorbell: a datagram socket that carries no data, only readiness.
 //!
-//! One socket with one owner listens; each peer rings through a socket of its
-//! own that the node daemon has connected for it. So nobody can drain it but
-//! its owner, a full bell is a ringing bell, and ringing never blocks.
+//! The owner has the receiver. Each peer has a sender, which the node daemon connected for it. So
+//! only the owner can drain the doorbell, a full doorbell still wakes its owner, and ringing never
+//! blocks.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
@@ -17,12 +17,12 @@ fn datagram_socket() -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None)
 }
 
-/// The listening half, held by the endpoint alone.
+/// The receiver of a doorbell. Only its owner has it.
 #[derive(Debug)]
 pub struct DoorbellReceiver(OwnedFd);
 
 impl DoorbellReceiver {
-    /// Hangs a bell at `path`, which only the daemon can reach.
+    /// Binds a doorbell at `path`, which only the daemon can reach.
     ///
     /// # Errors
     /// `ADDRINUSE`, `ACCES`, `MFILE`.
@@ -33,17 +33,17 @@ impl DoorbellReceiver {
         Ok(socket)
     }
 
-    /// The bell behind a descriptor that the daemon gave.
+    /// The receiver in a descriptor from the daemon.
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)
     }
 
-    /// Takes all that has rung; `true` if anything had.
+    /// Takes all pending rings. `true` if there was one.
     pub fn drain(&self) -> bool {
         let mut byte = [0_u8; 1];
         let mut rang = false;
-        // Bounded: a peer that rings for ever must not keep us here.
+        // The bound keeps a peer that rings for ever from holding the owner here.
         for _ in 0..1024 {
             if recv(&self.0, &mut byte[..], RecvFlags::DONTWAIT).is_err() {
                 break;
@@ -60,28 +60,28 @@ impl AsFd for DoorbellReceiver {
     }
 }
 
-/// The ringing half, held by one peer.
+/// A sender of a doorbell. One peer has it.
 #[derive(Debug)]
 pub struct DoorbellSender(OwnedFd);
 
 impl DoorbellSender {
-    /// A clapper for the bell at `path`.
+    /// Connects a sender to the doorbell at `path`.
     ///
     /// # Errors
-    /// `CONNREFUSED`, `NOENT` where the bell has gone.
+    /// `CONNREFUSED`, `NOENT` if the doorbell is gone.
     pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
         let socket = datagram_socket()?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
         Ok(socket)
     }
 
-    /// The clapper behind a descriptor that the daemon gave.
+    /// The sender in a descriptor from the daemon.
     #[must_use]
     pub fn from_fd(fd: OwnedFd) -> Self {
         Self(fd)
     }
 
-    /// Rings; never blocks. A full bell rings already; `false` where the bell has gone.
+    /// Rings, and never blocks. A full doorbell counts as rung. `false` if the doorbell is gone.
     pub fn ring(&self) -> bool {
         let rung = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         matches!(rung, Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS))

@@ -1,8 +1,8 @@
-//! Noticing a fork: a page that reads zero in a child.
+//! Detection of a fork, by a page that the kernel clears in the child.
 //!
 //! # Safety
-//! The page is the process's own, mapped for its whole life and only
-//! touched through an atomic.
+//! The page is private to the process and stays mapped for its whole life. All access goes through
+//! an atomic.
 #![allow(unsafe_code)]
 
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
@@ -13,27 +13,27 @@ use std::sync::{Once, OnceLock};
 
 const PAGE_BYTES: usize = 4096;
 
-/// The one page of the process, and of its children by fork, where the kernel wipes it.
+/// The page of the process. The kernel clears it in a forked child.
 static PAGE: OnceLock<Page> = OnceLock::new();
-/// Processes that have made guards, counted along the line of forks.
+/// The number of processes that made guards, along the chain of forks to this process.
 static GENERATIONS: AtomicU32 = AtomicU32::new(0);
 
 #[derive(Debug)]
 struct Page(*mut AtomicU32);
 
-// SAFETY: the page is only touched atomically.
+// SAFETY: all access to the page is atomic.
 unsafe impl Send for Page {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Page {}
 
 impl Page {
     fn word(&self) -> &AtomicU32 {
-        // SAFETY: mapped, aligned, never unmapped.
+        // SAFETY: `ForkGuard::map` mapped the page, it is aligned, and it is never unmapped.
         unsafe { &*self.0 }
     }
 }
 
-/// Knows whether the process that made it still runs, or a child by fork.
+/// Tells whether the present process made it, or a forked child of that process runs.
 #[derive(Debug)]
 pub struct ForkGuard {
     word: &'static AtomicU32,
@@ -44,7 +44,7 @@ impl ForkGuard {
     /// A guard for the calling process.
     ///
     /// # Errors
-    /// Of mmap(2) and madvise(2) (`MADV_WIPEONFORK`, Linux 4.14).
+    /// Those of mmap(2) and madvise(2) (`MADV_WIPEONFORK`, Linux 4.14).
     pub fn new() -> Result<Self, Errno> {
         let page = match PAGE.get() {
             Some(page) => page,
@@ -53,7 +53,7 @@ impl ForkGuard {
                 PAGE.get_or_init(|| page)
             }
         };
-        // In a child the page reads zero until its first guard.
+        // In a child, the page reads zero until the child's first guard.
         let next = GENERATIONS.load(Ordering::Relaxed) + 1;
         if page.word().compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             GENERATIONS.store(next, Ordering::Relaxed);
@@ -62,7 +62,7 @@ impl ForkGuard {
     }
 
     fn map() -> Result<Page, Errno> {
-        // SAFETY: a fresh anonymous mapping at an address of the kernel's choice.
+        // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let page = unsafe {
             mmap_anonymous(
                 core::ptr::null_mut(),
@@ -71,12 +71,12 @@ impl ForkGuard {
                 MapFlags::PRIVATE,
             )?
         };
-        // SAFETY: the range is exactly our page.
+        // SAFETY: the range is exactly the new page.
         unsafe { madvise(page, PAGE_BYTES, Advice::LinuxWipeOnFork)? };
         Ok(Page(page.cast()))
     }
 
-    /// Whether this is still the process that made the guard: one load.
+    /// Whether this process made the guard. Costs one load.
     #[must_use]
     #[inline]
     pub fn is_original(&self) -> bool {
@@ -84,54 +84,56 @@ impl ForkGuard {
     }
 }
 
-/// Descriptors that a child by fork must not keep open: how many are remembered.
-const KEPT_MAX: usize = 256;
-static KEPT: [AtomicI32; KEPT_MAX] = [const { AtomicI32::new(NO_FD) }; KEPT_MAX];
+/// Highest number of descriptors that forked children close.
+const PARENT_ONLY_MAX: usize = 256;
+static PARENT_ONLY: [AtomicI32; PARENT_ONLY_MAX] =
+    [const { AtomicI32::new(NO_FD) }; PARENT_ONLY_MAX];
 const NO_FD: i32 = -1;
 static REGISTER: Once = Once::new();
 
-/// A descriptor whose copies in children by fork are closed at once, so that
-/// its other end sees when this process has gone or executed another program.
+/// A descriptor that forked children close at once. So its other end sees the end of this process,
+/// or its exec of another program.
 #[derive(Debug)]
 pub struct ParentOnlyFd {
-    place: Option<usize>,
+    index: Option<usize>,
 }
 
 impl ParentOnlyFd {
-    /// Remembers a descriptor; beyond 256 at a time children keep theirs.
+    /// Registers a descriptor. Children keep the descriptors beyond 256 registered ones.
     pub fn new(fd: &impl AsRawFd) -> Self {
-        // SAFETY: the handler is a plain function that lives as long as the process.
-        REGISTER.call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(close_kept)) });
+        // SAFETY: the handler is a static function, and makes system calls only.
+        REGISTER
+            .call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) });
         let fd = fd.as_raw_fd();
-        let free = |kept: &AtomicI32| {
-            kept.compare_exchange(NO_FD, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+        let free = |entry: &AtomicI32| {
+            entry.compare_exchange(NO_FD, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok()
         };
-        Self { place: KEPT.iter().position(free) }
+        Self { index: PARENT_ONLY.iter().position(free) }
     }
 }
 
 impl Drop for ParentOnlyFd {
     fn drop(&mut self) {
-        if let Some(place) = self.place {
-            KEPT[place].store(NO_FD, Ordering::Relaxed);
+        if let Some(index) = self.index {
+            PARENT_ONLY[index].store(NO_FD, Ordering::Relaxed);
         }
     }
 }
 
-/// Runs in the child, before fork returns there: system calls only, no locks.
-/// The numbers stay valid (they lead to /dev/null), since their owners will close them.
-extern "C" fn close_kept() {
-    // SAFETY: a constant path and flags; the result is checked.
+/// Runs in the child before fork returns: system calls only, no locks. The numbers stay valid and
+/// lead to /dev/null, because their owners will close them.
+extern "C" fn close_in_child() {
+    // SAFETY: the path is a constant C string; the code checks the result.
     let null = unsafe { libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC) };
-    for kept in &KEPT {
-        let fd = kept.load(Ordering::Relaxed);
+    for entry in &PARENT_ONLY {
+        let fd = entry.load(Ordering::Relaxed);
         if fd != NO_FD && null >= 0 {
-            // SAFETY: fd is a descriptor of ours, null another one; both stay open.
+            // SAFETY: `fd` is a descriptor of this process, `null` another one; both stay open.
             unsafe { libc::dup3(null, fd, libc::O_CLOEXEC) };
         }
     }
     if null >= 0 {
-        // SAFETY: opened above, used by nobody else.
+        // SAFETY: this function opened the descriptor and alone knows it.
         unsafe { libc::close(null) };
     }
 }

@@ -1,21 +1,20 @@
-//! Sleeping on words of shared memory, and waking who sleeps there.
+//! Sleeps on words of shared memory, and wake-ups.
 //!
-//! Always shared futexes (the word is known by its page, not its address) and
-//! always with a limit: whoever trusts that a wake comes has no time to look
-//! whether the waker still lives.
+//! All futexes are shared: the kernel identifies the word by its page, not by its address. Every
+//! sleep has a limit, so that the sleeper can check from time to time that its peer lives.
 
 use core::sync::atomic::AtomicU32;
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, WaitFlags, WaitPtr, WaitvFlags};
 use rustix::time::{ClockId, Timespec};
 
-/// The most words that one sleep can wait for.
+/// Highest number of words of one sleep.
 pub const WAIT_WORDS_MAX: usize = 128;
 
-/// How a sleep ended. All but `Limit` and `Signal` only mean: look again.
+/// The end of a sleep. `Changed` may be spurious: poll again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// Woken, or a word had changed already.
+    /// A wake-up, or a word had changed already.
     Changed,
     /// The limit passed.
     Limit,
@@ -23,7 +22,7 @@ pub enum WaitOutcome {
     Signal,
 }
 
-/// A word with the value it must still have for the sleep to begin.
+/// A word, and the value that it must have at the beginning of the sleep.
 pub type Expected<'a> = (&'a AtomicU32, u32);
 
 fn timespec(limit_ns: u64) -> Timespec {
@@ -42,10 +41,10 @@ fn outcome(result: Result<(), Errno>) -> Result<WaitOutcome, Errno> {
     }
 }
 
-/// Sleeps while the word has this value, for at most `limit_ns` from now.
+/// Sleeps while the word has this value, for at most `limit_ns` nanoseconds.
 ///
 /// # Errors
-/// Those that mean a defect of ours: `FAULT`, `INVAL`.
+/// `FAULT`, `INVAL`: a defect of the caller.
 ///
 /// # Source
 /// futex(2), `FUTEX_WAIT`
@@ -53,10 +52,11 @@ pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<WaitOutcome, 
     outcome(futex::wait(word, Flags::empty(), value, Some(&timespec(limit_ns))))
 }
 
-/// Sleeps while all words have their values, until `deadline_ns` of the monotonic clock.
+/// Sleeps while all words have their values, until `deadline_ns` nanoseconds of the monotonic
+/// clock.
 ///
 /// # Errors
-/// `NOSYS` before Linux 5.16; `INVAL` for no word or more than [`WAIT_WORDS_MAX`].
+/// `NOSYS` before Linux 5.16; `INVAL` without words or with more than [`WAIT_WORDS_MAX`].
 ///
 /// # Source
 /// futex(2), futex_waitv
@@ -75,9 +75,9 @@ pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcome,
     )
 }
 
-/// Wakes whoever sleeps on the word: at most two, since at most its two parties may.
+/// Wakes the sleepers of the word: at most two, because only its two parties may sleep on it.
 #[inline]
 pub fn wake(word: &AtomicU32) {
-    // A failed wake means that nobody can sleep there: the word is ours and mapped.
+    // A failed wake-up needs no action: the word is mapped, so the call can only find no sleeper.
     let _ = futex::wake(word, Flags::empty(), 2);
 }

@@ -1,37 +1,38 @@
-//! Signals that ask a program to end, as something to wait for beside others.
+//! The signals that ask a program to end, as a descriptor.
 //!
 //! # Safety
-//! The signal sets are locals of our own, filled by sigemptyset before anything reads them.
+//! The signal sets are locals, and sigemptyset fills them before their first use.
 #![allow(unsafe_code)]
 
+use crate::errno::last_error;
 use rustix::fd::{FromRawFd, OwnedFd};
 use rustix::io::Errno;
 
-/// A descriptor that becomes readable where SIGINT or SIGTERM comes, which no longer end this thread: to be
-/// called before others are started, which inherit that.
+/// Blocks SIGINT and SIGTERM, and returns a descriptor that becomes readable when one arrives. Call
+/// it before the program starts threads, because threads inherit the mask.
 ///
 /// # Errors
-/// Of pthread_sigmask(3) and signalfd(2).
+/// Those of pthread_sigmask(3) and signalfd(2).
 pub fn interrupt_signals() -> Result<OwnedFd, Errno> {
-    // SAFETY: a set is plain integers, for which zeros are valid; it is emptied right below.
+    // SAFETY: a set consists of integers, for which zeros are valid.
     let mut set: libc::sigset_t = unsafe { core::mem::zeroed() };
-    // SAFETY: `set` is a valid place for a set; both signals exist.
+    // SAFETY: `set` is a live local; both signals exist.
     unsafe {
         libc::sigemptyset(&raw mut set);
         libc::sigaddset(&raw mut set, libc::SIGINT);
         libc::sigaddset(&raw mut set, libc::SIGTERM);
     }
-    // SAFETY: reads the set; no former one is asked for.
+    // SAFETY: the call reads the live `set`; the null pointer asks for no former set.
     let failed =
         unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, core::ptr::null_mut()) };
     if failed != 0 {
         return Err(Errno::from_raw_os_error(failed));
     }
-    // SAFETY: a new descriptor for the set, which is read.
+    // SAFETY: the call reads the live `set`; -1 asks for a new descriptor.
     let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
     if fd < 0 {
-        return Err(Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(Errno::INVAL));
+        return Err(last_error());
     }
-    // SAFETY: new, open, and nobody else's.
+    // SAFETY: the kernel has just made this descriptor; the caller is its only owner.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

@@ -1,14 +1,16 @@
-//! The only system calls of m3ipc: mechanism, no policy, errors as [`Errno`].
+//! The system calls of m3ipc: mechanism, no policy. No other crate makes raw system calls of its
+//! own.
 //!
-//! Unsafe code is lifted in the files that need it and nowhere else; each of
-//! them states its obligations in a `# Safety` section.
+//! Errors are [`Errno`]. Unsafe code is allowed only in the files that need it. Each of them states
+//! its obligations in a `# Safety` section.
 
-mod area;
 mod clock;
-mod copy;
+mod copy_range;
 mod cpu;
 mod credentials;
 mod doorbell;
+mod errno;
+mod fixed_mapping;
 mod fork;
 mod futex;
 mod interrupt;
@@ -16,24 +18,20 @@ mod liveness_lock;
 mod mapping;
 mod memfd;
 mod memory_ranges;
+mod own_copy;
 mod packet;
 mod pause;
 mod poll;
 mod process;
+mod process_copy;
 mod stream;
 
-pub use area::{
-    Access, FixedMapping, create_sparse, is_sealed_against_writing, memory_id, release_memory,
-    reserve_memory, seal_against_writing, seal_seals,
-};
 pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
-pub use copy::{
-    CopySource, CopyTarget, OwnCopy, copy_from_process, copy_to_process, has_memory, lent_source,
-    lent_target,
-};
+pub use copy_range::{CopySource, CopyTarget, lent_source, lent_target};
 pub use cpu::{current_cpu, pin_to, relax, request_time_slice, yield_cpu};
 pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
+pub use fixed_mapping::{Access, FixedMapping};
 pub use fork::{ForkGuard, ParentOnlyFd};
 pub use futex::{WAIT_WORDS_MAX, WaitOutcome, wait, wait_any, wake};
 pub use interrupt::interrupt_signals;
@@ -41,8 +39,13 @@ pub use liveness_lock::{
     LIVENESS_LOCK_BYTES, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, LivenessLock,
 };
 pub use mapping::Mapping;
-pub use memfd::{create_memory, memory_bytes, seal_against_new_writers, seal_size};
+pub use memfd::{
+    create_memory, create_sparse, is_sealed_against_writing, memory_bytes, memory_id,
+    release_memory, reserve_memory, seal_against_new_writers, seal_against_writing, seal_seals,
+    seal_size,
+};
 pub use memory_ranges::{MemoryRange, memory_ranges};
+pub use own_copy::OwnCopy;
 pub use packet::{
     PACKET_FDS_MAX, Packet, accept, connect, inherited_listener, listen, receive_packet,
     send_packet,
@@ -54,6 +57,7 @@ pub use process::{
     process_of_thread, process_start_ticks, raise_fd_limit, signal, thread_id, thread_sleeps,
     user_id,
 };
+pub use process_copy::{copy_from_process, copy_to_process, has_memory};
 pub use rustix::io::Errno;
 pub use stream::{
     Datagram, Direction, ReceiveFlags, bind_datagrams, bound_path, connect_datagrams, has_hung_up,

@@ -1,15 +1,15 @@
-//! Pulses: a word that the kernel marks as soon as the thread which holds it begins to end.
+//! Liveness locks: a word that the kernel marks as soon as its owner thread begins to end.
 //!
-//! A robust mutex in shared memory, locked and never unlocked. The kernel walks the robust mutexes
-//! of an ending thread before it gives the memory of the process back, so the mark comes after the
-//! same time whatever the process has; descriptors close, and descriptors of the process become
-//! readable, only after that (80 us for each MB on the project's machine).
+//! A liveness lock is a robust mutex in shared memory. Its thread locks it and keeps it locked. The
+//! kernel marks the robust mutexes of an ending thread before it frees the memory of the process.
+//! So the mark takes the same time for every process. The kernel closes descriptors, and makes the
+//! pidfd readable, only after that (80 us for each MB on the project's machine).
 //!
 //! # Safety
-//! The mutex lies in a mapping that the pulse owns. The C library links it into a list of the
-//! thread that locked it, so the mapping must stay until that thread has unlocked it or has ended:
-//! a pulse that is dropped elsewhere is kept until then. In a child by fork there is neither the
-//! mapping nor the list.
+//! The mutex lies in a mapping that the liveness lock owns. The C library links it into a list of
+//! the thread that locked it. The mapping must stay until that thread has unlocked the mutex or has
+//! ended. A lock that another thread drops is therefore kept until then. A forked child has neither
+//! the mapping nor the list.
 #![allow(unsafe_code)]
 
 use crate::{ForkGuard, Mapping};
@@ -18,28 +18,28 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::sync::{Mutex, TryLockError};
 
-/// Room that a pulse takes in its page, in bytes.
+/// Size of a liveness lock in its page, in bytes.
 pub const LIVENESS_LOCK_BYTES: usize = 64;
-/// In the word: the thread that held it has ended.
+/// Bit of the word: the owner thread has ended.
 pub const LIVENESS_OWNER_DIED: u32 = 0x4000_0000;
-/// In the word: the kernel shall wake who sleeps on it.
+/// Bit of the word: the kernel wakes a sleeper of the word.
 pub const LIVENESS_WAITERS: u32 = 0x8000_0000;
-/// In the word: which thread holds it; 0 where none does.
+/// Bits of the word: the owner thread; 0 for none.
 pub const LIVENESS_OWNER_MASK: u32 = 0x3fff_ffff;
 
 const _: () = assert!(size_of::<libc::pthread_mutex_t>() <= LIVENESS_LOCK_BYTES);
 
-/// How often a thread looks whether the list below is free.
-const LEAVE_TRIES: u32 = 10_000;
-/// Pulses dropped by others than their holders.
-static LEFT: Mutex<Vec<Held>> = Mutex::new(Vec::new());
+/// How often a thread tries to lock the list below.
+const ORPHAN_TRIES: u32 = 10_000;
+/// Liveness locks that another thread than their owner dropped.
+static ORPHANED: Mutex<Vec<Locked>> = Mutex::new(Vec::new());
 
-/// A pulse of the thread that took it.
+/// A liveness lock of the thread that took it.
 #[derive(Debug)]
-pub struct LivenessLock(Option<Held>);
+pub struct LivenessLock(Option<Locked>);
 
 #[derive(Debug)]
-struct Held {
+struct Locked {
     page: Mapping,
     offset: usize,
     thread: i32,
@@ -47,11 +47,12 @@ struct Held {
 }
 
 impl LivenessLock {
-    /// Takes the pulse at `offset` of a page for the calling thread. The bytes there are zero, and nobody's else.
+    /// Locks the liveness lock at `offset` of a page for this thread. Its bytes are zero, and no
+    /// other code uses them.
     ///
     /// # Errors
-    /// Of [`Mapping::new`]; `INVAL` where the room does not lie inside, aligned; `BUSY` where it is taken;
-    /// `NOSYS` where the C library has no robust mutexes.
+    /// Those of [`Mapping::new`]; `INVAL` if the lock does not lie inside, aligned; `BUSY` if it is
+    /// locked; `NOSYS` if the C library has no robust mutexes.
     ///
     /// # Source
     /// get_robust_list(2), pthread_mutexattr_setrobust(3)
@@ -60,84 +61,93 @@ impl LivenessLock {
         if !inside || !offset.is_multiple_of(LIVENESS_LOCK_BYTES) {
             return Err(Errno::INVAL);
         }
-        release_left();
+        release_orphaned();
         let page = Mapping::new(page, page_bytes, true)?;
-        let held = Held { page, offset, thread: crate::thread_id(), guard: ForkGuard::new()? };
-        lock_robust(held.mutex())?;
-        Ok(Self(Some(held)))
+        let locked = Locked { page, offset, thread: crate::thread_id(), guard: ForkGuard::new()? };
+        lock_robust(locked.mutex())?;
+        Ok(Self(Some(locked)))
     }
 }
 
 impl Drop for LivenessLock {
     fn drop(&mut self) {
-        let Some(held) = self.0.take() else { return };
-        if let Some(kept) = held.release() {
-            leave(kept);
+        let Some(locked) = self.0.take() else { return };
+        if let Some(kept) = locked.unlock() {
+            keep_orphaned(kept);
         }
-        release_left();
+        release_orphaned();
     }
 }
 
-impl Held {
+impl Locked {
     fn mutex(&self) -> *mut libc::pthread_mutex_t {
         self.page.start().as_ptr().wrapping_add(self.offset).cast()
     }
 
-    fn has_stopped(&self) -> bool {
-        // SAFETY: inside the mapping and aligned; the kernel changes it as an atomic does.
+    fn owner_died(&self) -> bool {
+        // SAFETY: `take` checked that the word lies inside the mapping, aligned. The kernel changes
+        // it atomically.
         let word = unsafe { AtomicU32::from_ptr(self.mutex().cast()) };
         word.load(Ordering::Acquire) & LIVENESS_OWNER_DIED != 0
     }
 
-    /// Lets go of it, or gives it back where only its holder may do that.
-    fn release(self) -> Option<Self> {
+    /// Unlocks it, or returns it if only its owner thread may unlock it.
+    fn unlock(self) -> Option<Self> {
         if !self.guard.is_original() {
-            // The parent's. Here lies nothing, or something else by now.
+            // The lock is the parent's. Another mapping may have the address in this child.
             core::mem::forget(self.page);
             return None;
         }
         if self.thread == crate::thread_id() {
-            // SAFETY: locked by this very thread, in its list, in a mapping that still is.
+            // SAFETY: this thread locked the mutex, and `self` keeps it mapped.
             unsafe { libc::pthread_mutex_unlock(self.mutex()) };
             return None;
         }
-        // An ended thread has no list any more.
-        (!self.has_stopped()).then_some(self)
+        // An ended thread has no list any more, so the mapping may go.
+        (!self.owner_died()).then_some(self)
     }
 }
 
-/// Leaves a pulse to its holder. Where the list stays in use (a thread of the parent had it when this child was forked)
-/// the page stays mapped as long as the process: its holder's list leads through it.
-fn leave(held: Held) {
-    for _ in 0..LEAVE_TRIES {
-        match LEFT.try_lock() {
-            Ok(mut left) => return left.push(held),
-            Err(TryLockError::Poisoned(left)) => return left.into_inner().push(held),
+/// Keeps a liveness lock for its owner thread. The list may stay locked for ever in a forked child,
+/// if a thread of the parent had it at the fork. The page then stays mapped as long as the process:
+/// the owner's list leads through it.
+fn keep_orphaned(locked: Locked) {
+    for _ in 0..ORPHAN_TRIES {
+        match ORPHANED.try_lock() {
+            Ok(mut list) => return list.push(locked),
+            Err(TryLockError::Poisoned(list)) => return list.into_inner().push(locked),
             Err(TryLockError::WouldBlock) => std::thread::yield_now(),
         }
     }
-    core::mem::forget(held);
+    core::mem::forget(locked);
 }
 
 /// Lets go of what others have left for this thread, and of what ended threads have left.
-fn release_left() {
-    // Whoever finds the list in use (also by the parent of this child) leaves it for the next.
-    if let Ok(mut left) = LEFT.try_lock() {
-        let all = std::mem::take(&mut *left);
-        left.extend(all.into_iter().filter_map(Held::release));
+fn release_orphaned() {
+    // If the list is locked (perhaps for ever, in a forked child), a later call frees the locks.
+    if let Ok(mut list) = ORPHANED.try_lock() {
+        let all = std::mem::take(&mut *list);
+        list.extend(all.into_iter().filter_map(Locked::unlock));
     }
 }
 
 fn lock_robust(mutex: *mut libc::pthread_mutex_t) -> Result<(), Errno> {
     let check = |code: i32| if code == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(code)) };
-    let mut kind = core::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
-    // SAFETY: attributes of our own, made before they are used; the mutex lies in our mapping, and is nobody's else.
+    let mut attributes = core::mem::MaybeUninit::<libc::pthread_mutexattr_t>::uninit();
+    // SAFETY: `attributes` is a local that `init` fills before its use. The mutex lies in a mapping
+    // of the caller, and no other code uses its bytes.
     unsafe {
-        check(libc::pthread_mutexattr_init(kind.as_mut_ptr()))?;
-        check(libc::pthread_mutexattr_setpshared(kind.as_mut_ptr(), libc::PTHREAD_PROCESS_SHARED))?;
-        check(libc::pthread_mutexattr_setrobust(kind.as_mut_ptr(), libc::PTHREAD_MUTEX_ROBUST))?;
-        check(libc::pthread_mutex_init(mutex, kind.as_ptr()))?;
-        libc::pthread_mutexattr_destroy(kind.as_mut_ptr());
+        check(libc::pthread_mutexattr_init(attributes.as_mut_ptr()))?;
+        check(libc::pthread_mutexattr_setpshared(
+            attributes.as_mut_ptr(),
+            libc::PTHREAD_PROCESS_SHARED,
+        ))?;
+        check(libc::pthread_mutexattr_setrobust(
+            attributes.as_mut_ptr(),
+            libc::PTHREAD_MUTEX_ROBUST,
+        ))?;
+        check(libc::pthread_mutex_init(mutex, attributes.as_ptr()))?;
+        libc::pthread_mutexattr_destroy(attributes.as_mut_ptr());
         check(libc::pthread_mutex_trylock(mutex))
     }
 }
@@ -147,30 +157,30 @@ mod tests {
     use super::*;
 
     fn word(page: &Mapping) -> &AtomicU32 {
-        // SAFETY: the first word of a mapping.
+        // SAFETY: the first word of a mapping is aligned.
         unsafe { AtomicU32::from_ptr(page.start().as_ptr().cast()) }
     }
 
     #[test]
-    fn a_pulse_names_its_thread_until_it_is_dropped() {
+    fn a_liveness_lock_names_its_thread_until_drop() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         let page = Mapping::new(&memory, 4096, true).unwrap();
-        let pulse = LivenessLock::take(&memory, 4096, 0).unwrap();
+        let lock = LivenessLock::take(&memory, 4096, 0).unwrap();
         assert_eq!(word(&page).load(Ordering::Acquire), crate::thread_id().cast_unsigned());
-        drop(pulse);
+        drop(lock);
         assert_eq!(word(&page).load(Ordering::Acquire), 0);
     }
 
     #[test]
-    fn the_end_of_its_thread_stops_it() {
+    fn the_end_of_its_thread_marks_it() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         let page = Mapping::new(&memory, 4096, true).unwrap();
         let taken = std::thread::spawn({
             let memory = memory.try_clone().unwrap();
             move || LivenessLock::take(&memory, 4096, 0).unwrap()
         });
-        let pulse = taken.join().unwrap();
-        // The join may come before the kernel's last steps.
+        let lock = taken.join().unwrap();
+        // The join may return before the kernel's last steps.
         for _ in 0..10_000 {
             if word(&page).load(Ordering::Acquire) == LIVENESS_OWNER_DIED {
                 break;
@@ -178,29 +188,29 @@ mod tests {
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
         assert_eq!(word(&page).load(Ordering::Acquire), LIVENESS_OWNER_DIED);
-        drop(pulse);
+        drop(lock);
     }
 
     #[test]
-    fn dropped_by_another_it_is_its_holders_to_let_go() {
+    fn a_lock_that_another_thread_drops_is_unlocked_by_its_owner() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         let page = Mapping::new(&memory, 4096, true).unwrap();
-        let pulse = LivenessLock::take(&memory, 4096, 0).unwrap();
-        std::thread::spawn(move || drop(pulse)).join().unwrap();
+        let lock = LivenessLock::take(&memory, 4096, 0).unwrap();
+        std::thread::spawn(move || drop(lock)).join().unwrap();
         assert_eq!(word(&page).load(Ordering::Acquire), crate::thread_id().cast_unsigned());
         let other = crate::create_memory("m3-test", 4096).unwrap();
         for _ in 0..10_000 {
-            // Another test may look at what was left just now.
+            // Another test may have the list locked at this moment.
             drop(LivenessLock::take(&other, 4096, 64).unwrap());
             if word(&page).load(Ordering::Acquire) == 0 {
                 return;
             }
         }
-        panic!("its holder never let go of it");
+        panic!("the owner never unlocked it");
     }
 
     #[test]
-    fn room_outside_of_the_page_is_refused() {
+    fn a_lock_outside_of_the_page_is_refused() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         for offset in [4095, 4096, usize::MAX, 8] {
             assert_eq!(LivenessLock::take(&memory, 4096, offset).unwrap_err(), Errno::INVAL);
@@ -208,11 +218,11 @@ mod tests {
     }
 
     #[test]
-    fn a_page_that_is_not_empty_is_refused_or_taken_anew() {
+    fn a_lock_over_other_bytes_is_initialised_anew() {
         let memory = crate::create_memory("m3-test", 4096).unwrap();
         let page = Mapping::new(&memory, 4096, true).unwrap();
         word(&page).store(77, Ordering::Release);
-        // Begun anew: what lay there was nobody's lock.
+        // The former bytes were no lock.
         assert!(LivenessLock::take(&memory, 4096, 0).is_ok());
     }
 }

@@ -1,10 +1,9 @@
-//! A shared mapping of sealed memory, owned.
+//! A shared mapping of memory with a sealed size.
 //!
 //! # Safety
-//! The pointer is valid for `bytes` from creation to drop: the size of the
-//! memory is sealed before it is mapped, so no peer can take the pages away.
-//! What lies in it is a peer's to change at any time; nobody may form a
-//! reference to it but to an atomic.
+//! The pointer is valid for `bytes` bytes from creation to drop: the size of the memory is sealed
+//! before the mapping, so no peer can take pages away. A peer may change the bytes at any time, so
+//! code forms no reference to them except to an atomic.
 #![allow(unsafe_code)]
 
 use core::ptr::NonNull;
@@ -12,7 +11,7 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
-/// A shared mapping. Not inherited by forks.
+/// A shared mapping. Forked children do not inherit it.
 #[derive(Debug)]
 pub struct Mapping {
     start: NonNull<u8>,
@@ -20,36 +19,41 @@ pub struct Mapping {
     writable: bool,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; access is by atomics only.
+// SAFETY: a mapping belongs to the process, not to a thread. The type gives a raw pointer only.
 unsafe impl Send for Mapping {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps all of this memory, populated.
+    /// Maps all of this memory, with all its pages.
     ///
     /// # Errors
-    /// `PERM` where its size is not sealed, `INVAL` where it is not exactly
-    /// `bytes` long (or is no memory of this kind), `NOMEM`, `ACCES`.
+    /// `PERM` if the size is not sealed; `INVAL` if the memory is not exactly `bytes` bytes long,
+    /// or if the descriptor is no memfd; `NOMEM`, `ACCES`.
     pub fn new(memory: impl AsFd, bytes: usize, writable: bool) -> Result<Self, Errno> {
         Self::map(memory, bytes, writable, MapFlags::POPULATE)
     }
 
-    /// The same, with pages mapped when they are touched.
+    /// Maps memory like [`new`](Self::new), but each page only at its first access.
     ///
     /// # Errors
-    /// Of [`new`](Self::new).
+    /// Those of [`new`](Self::new).
     pub fn new_sparse(memory: impl AsFd, bytes: usize, writable: bool) -> Result<Self, Errno> {
         Self::map(memory, bytes, writable, MapFlags::empty())
     }
 
-    fn map(memory: impl AsFd, bytes: usize, writable: bool, how: MapFlags) -> Result<Self, Errno> {
+    fn map(
+        memory: impl AsFd,
+        bytes: usize,
+        writable: bool,
+        population: MapFlags,
+    ) -> Result<Self, Errno> {
         if crate::memory_bytes(&memory)? != bytes as u64 || bytes == 0 {
             return Err(Errno::INVAL);
         }
         let protection =
             if writable { ProtFlags::READ | ProtFlags::WRITE } else { ProtFlags::READ };
-        let flags = MapFlags::SHARED | how;
+        let flags = MapFlags::SHARED | population;
         // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
         let start = unsafe { mmap(core::ptr::null_mut(), bytes, protection, flags, memory, 0)? };
         let mapping =
@@ -59,21 +63,21 @@ impl Mapping {
         Ok(mapping)
     }
 
-    /// Its first byte.
+    /// The first byte.
     #[must_use]
     #[inline]
     pub fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// Its length in bytes.
+    /// The length in bytes.
     #[must_use]
     #[inline]
     pub fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether it may be written.
+    /// Whether the mapping is writable.
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.writable
@@ -82,7 +86,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: our own mapping, unmapped once, by the one who owns it.
+        // SAFETY: this value owns the mapping and unmaps it once.
         let _ = unsafe { munmap(self.start.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,4 +1,4 @@
-//! Memory without a name: gone with its last mapping, whoever was killed.
+//! Memory without a name. It ends with its last mapping, whichever process was killed.
 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{
@@ -7,7 +7,18 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// Creates memory of `bytes` bytes that can neither shrink nor grow, with all its pages reserved.
+fn create(name: &str, flags: MemfdFlags, bytes: u64) -> Result<OwnedFd, Errno> {
+    let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let memory = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
+        // Linux before 6.3 does not know the flag.
+        Err(Errno::INVAL) => memfd_create(name, flags)?,
+        other => other?,
+    };
+    ftruncate(&memory, bytes)?;
+    Ok(memory)
+}
+
+/// Creates memory of `bytes` bytes. Its size is sealed, and all its pages are reserved.
 ///
 /// # Errors
 /// `MFILE`, `NFILE`, `NOMEM`, `NOSPC`.
@@ -15,43 +26,101 @@ use rustix::io::Errno;
 /// # Source
 /// memfd_create(2)
 pub fn create_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
-    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    let memory = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
-        // Before Linux 6.3 the flag is unknown.
-        Err(Errno::INVAL) => memfd_create(name, flags)?,
-        other => other?,
-    };
-    ftruncate(&memory, bytes)?;
+    let memory = create(name, MemfdFlags::empty(), bytes)?;
     fallocate(&memory, FallocateFlags::empty(), 0, bytes)?;
     seal_size(&memory)?;
     Ok(memory)
 }
 
+/// Creates memory of `bytes` bytes. Its size is sealed, and it has no pages yet: they come with
+/// [`reserve_memory`], or with the first access.
+///
+/// # Errors
+/// `MFILE`, `NFILE`, `NOMEM`; `NOSYS` if `huge` is set and the system has no huge pages.
+///
+/// # Source
+/// memfd_create(2)
+pub fn create_sparse(name: &str, bytes: u64, huge: bool) -> Result<OwnedFd, Errno> {
+    let flags = if huge { MemfdFlags::HUGETLB } else { MemfdFlags::empty() };
+    let memory = create(name, flags, bytes)?;
+    seal_size(&memory)?;
+    Ok(memory)
+}
+
+/// Reserves the pages of a range, so that a later access cannot fail.
+///
+/// # Errors
+/// `NOMEM`, `NOSPC`.
+pub fn reserve_memory(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+    fallocate(memory, FallocateFlags::KEEP_SIZE, offset, bytes)
+}
+
+/// Gives the pages of a range back to the system. The range then reads as zeros.
+///
+/// # Errors
+/// `PERM` if the memory is sealed against writing.
+pub fn release_memory(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), Errno> {
+    fallocate(memory, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes)
+}
+
 /// Forbids any change of size, for ever.
 ///
 /// # Errors
-/// `PERM` where sealing is sealed.
+/// `PERM` if further seals are forbidden.
 pub fn seal_size(memory: impl AsFd) -> Result<(), Errno> {
     fcntl_add_seals(memory, SealFlags::SHRINK | SealFlags::GROW)
 }
 
-/// Forbids any new writable mapping and any further seal, for ever: from now
-/// on only mappings that exist can write. To be called when the one writer has mapped it.
+/// Forbids any further seal, for ever.
 ///
 /// # Errors
-/// `INVAL` before Linux 5.1, `PERM` where sealing is sealed.
+/// `PERM` if further seals are forbidden already.
+pub fn seal_seals(memory: impl AsFd) -> Result<(), Errno> {
+    fcntl_add_seals(memory, SealFlags::SEAL)
+}
+
+/// Forbids new writable mappings and further seals, for ever. Only present mappings can write from
+/// now on. Call it after the one writer has mapped the memory.
+///
+/// # Errors
+/// `INVAL` before Linux 5.1; `PERM` if further seals are forbidden.
 pub fn seal_against_new_writers(memory: impl AsFd) -> Result<(), Errno> {
     fcntl_add_seals(memory, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
 }
 
-/// The size of memory whose size can never change.
+/// Forbids any writing, for ever. The kernel refuses while a process has the memory mapped for
+/// writing.
 ///
 /// # Errors
-/// `PERM` where its size is not sealed; `INVAL` where this is no such memory.
+/// `BUSY` while a writable mapping exists; `PERM` if further seals are forbidden.
+pub fn seal_against_writing(memory: impl AsFd) -> Result<(), Errno> {
+    fcntl_add_seals(memory, SealFlags::WRITE)
+}
+
+/// Whether no process can write this memory, now or ever.
+///
+/// # Errors
+/// `INVAL` if the descriptor is no memfd.
+pub fn is_sealed_against_writing(memory: impl AsFd) -> Result<bool, Errno> {
+    Ok(fcntl_get_seals(memory)?.contains(SealFlags::WRITE))
+}
+
+/// The size of memory with a sealed size.
+///
+/// # Errors
+/// `PERM` if the size is not sealed; `INVAL` if the descriptor is no memfd.
 pub fn memory_bytes(memory: impl AsFd) -> Result<u64, Errno> {
     let seals = fcntl_get_seals(&memory)?;
     if !seals.contains(SealFlags::SHRINK | SealFlags::GROW) {
         return Err(Errno::PERM);
     }
     u64::try_from(fstat(memory)?.st_size).map_err(|_negative| Errno::INVAL)
+}
+
+/// The number that identifies this memory on the machine: its inode number.
+///
+/// # Errors
+/// Those of fstat(2).
+pub fn memory_id(memory: impl AsFd) -> Result<u64, Errno> {
+    Ok(fstat(memory)?.st_ino)
 }

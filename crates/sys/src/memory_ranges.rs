@@ -1,42 +1,41 @@
-//! What lies behind the memory of a process: whether touching it can wait for somebody.
+//! The memory ranges of a process, and whether an access to them can block.
 //!
-//! A page of a file system in user space, of a network, or under a
-//! userfaultfd is filled by whoever answers for it, who may never do so; who
-//! copies such a page sleeps until then, and cannot even be killed. So a range
-//! is looked up before it is touched: memory without a file, memory of
-//! memfds, and files of the machine's own file systems answer by themselves.
+//! Another process fills the pages of a file system in user space, of a network file system, and of
+//! a userfaultfd. It may never do so; a copy of such a page then sleeps and cannot be killed. So a
+//! requester checks a range before a copy. Three kinds of memory never wait for a process: memory
+//! without a file, memory of memfds, and files of the machine's own file systems.
 
 use rustix::fs::{fstat, major, minor};
 use rustix::io::Errno;
 use std::collections::HashMap;
 use std::fs::read_to_string;
 
-/// File systems whose pages come from the machine itself.
+/// File systems with pages that the kernel fills by itself.
 const OWN_FILE_SYSTEMS: &[&str] = &[
     "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "squashfs",
     "tmpfs", "xfs", "zfs",
 ];
 
-/// One range of addresses of a process.
+/// A range of addresses of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryRange {
-    /// Its first address.
+    /// The first address.
     pub start: u64,
-    /// The address behind its last one.
+    /// The address behind the last byte.
     pub end: u64,
-    /// Whether its pages answer by themselves.
-    pub answers: bool,
+    /// Whether an access never waits for another process.
+    pub never_blocks: bool,
 }
 
-/// The ranges that a process has mapped, in order.
+/// The mapped ranges of a process, in order.
 ///
 /// # Errors
-/// `SRCH` where there is no such process, or /proc does not show it to this one.
+/// `SRCH` if there is no such process, or if /proc hides it.
 ///
 /// # Source
 /// proc_pid_smaps(5), proc_pid_mountinfo(5)
 pub fn memory_ranges(pid: i32) -> Result<Vec<MemoryRange>, Errno> {
-    // What the kernel says about every range costs a walk through its pages; only a userfaultfd shows nowhere else.
+    // Only smaps shows a userfaultfd, and it costs a walk through all pages.
     let detailed = may_use_userfaultfd();
     let file = if detailed { "smaps" } else { "maps" };
     let text = read_to_string(format!("/proc/{pid}/{file}")).map_err(|_hidden| Errno::SRCH)?;
@@ -49,13 +48,13 @@ pub fn memory_ranges(pid: i32) -> Result<Vec<MemoryRange>, Errno> {
         } else if let (Some(flags), Some(last)) = (line.strip_prefix("VmFlags:"), ranges.last_mut())
             && flags.split(' ').any(|flag| matches!(flag, "um" | "uw" | "ui"))
         {
-            last.answers = false;
+            last.never_blocks = false;
         }
     }
     Ok(ranges)
 }
 
-/// One line of maps: `start-end perms offset dev inode path`.
+/// A line of maps: `start-end perms offset dev inode path`.
 fn parse(
     line: &str,
     mounts: &HashMap<(u32, u32), bool>,
@@ -67,13 +66,13 @@ fn parse(
     let (device, inode) = (fields.nth(2)?, fields.next()?);
     let (major, minor) = device.split_once(':')?;
     let device = (u32::from_str_radix(major, 16).ok()?, u32::from_str_radix(minor, 16).ok()?);
-    let answers = inode == "0" && device == (0, 0)
+    let never_blocks = inode == "0" && device == (0, 0)
         || Some(device) == memory
         || mounts.get(&device).copied().unwrap_or(false);
-    Some(MemoryRange { start, end, answers })
+    Some(MemoryRange { start, end, never_blocks })
 }
 
-/// Devices of what is mounted, and whether it is a file system of the machine itself.
+/// The devices of all mounts, and whether each has one of [`OWN_FILE_SYSTEMS`].
 fn mounts() -> HashMap<(u32, u32), bool> {
     let text = read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let lines = text.lines().filter_map(|line| {
@@ -85,17 +84,17 @@ fn mounts() -> HashMap<(u32, u32), bool> {
     lines.collect()
 }
 
-/// The device that memory without a name lies on.
+/// The device of memfds.
 fn memory_device() -> Option<(u32, u32)> {
     let device = fstat(crate::create_memory("m3-probe", 4096).ok()?).ok()?.st_dev;
     Some((major(device), minor(device)))
 }
 
-/// Whether processes of this user may answer page faults of the kernel.
+/// Whether processes of this user may handle page faults of the kernel.
 fn may_use_userfaultfd() -> bool {
-    let everybody = read_to_string("/proc/sys/vm/unprivileged_userfaultfd")
+    let unprivileged = read_to_string("/proc/sys/vm/unprivileged_userfaultfd")
         .is_ok_and(|text| text.trim() == "1");
-    everybody
+    unprivileged
         || rustix::fs::access("/dev/userfaultfd", rustix::fs::Access::WRITE_OK).is_ok()
         || may_ptrace()
 }
@@ -114,32 +113,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_memory_answers() {
+    fn own_memory_never_blocks() {
         let heap = vec![1_u8; 1 << 20];
         let stack = 5_u8;
         let ranges = memory_ranges(crate::process_id()).unwrap();
         for address in [heap.as_ptr().addr() as u64, (&raw const stack).addr() as u64] {
             let range =
                 ranges.iter().find(|range| range.start <= address && address < range.end).unwrap();
-            assert!(range.answers, "{range:x?}");
+            assert!(range.never_blocks, "{range:x?}");
         }
     }
 
     #[test]
-    fn only_the_machines_own_files_answer() {
+    fn only_files_of_the_machine_never_block() {
         let mounts = HashMap::from([((8, 1), true), ((0, 50), false)]);
-        let answers = |line: &str| parse(line, &mounts, Some((0, 1))).unwrap().answers;
-        assert!(answers("7f00-7f10 rw-p 00000000 00:00 0 "));
-        assert!(answers("7f00-7f10 rw-p 00000000 00:00 0    [heap]"));
-        assert!(answers("7f00-7f10 r--p 00000000 08:01 77   /usr/lib/x.so"));
-        assert!(answers("7f00-7f10 rw-s 00000000 00:01 77   /memfd:m3 (deleted)"));
-        assert!(!answers("7f00-7f10 rw-s 00000000 00:32 77  /memfd:m3 (deleted)"));
-        assert!(!answers("7f00-7f10 rw-s 00000000 00:33 77  /mnt/far"));
+        let never_blocks = |line: &str| parse(line, &mounts, Some((0, 1))).unwrap().never_blocks;
+        assert!(never_blocks("7f00-7f10 rw-p 00000000 00:00 0 "));
+        assert!(never_blocks("7f00-7f10 rw-p 00000000 00:00 0    [heap]"));
+        assert!(never_blocks("7f00-7f10 r--p 00000000 08:01 77   /usr/lib/x.so"));
+        assert!(never_blocks("7f00-7f10 rw-s 00000000 00:01 77   /memfd:m3 (deleted)"));
+        assert!(!never_blocks("7f00-7f10 rw-s 00000000 00:32 77  /memfd:m3 (deleted)"));
+        assert!(!never_blocks("7f00-7f10 rw-s 00000000 00:33 77  /mnt/far"));
         assert_eq!(parse("VmFlags: rd wr mr", &mounts, None), None);
     }
 
     #[test]
-    fn nobody_is_no_process() {
+    fn an_unknown_process_is_an_error() {
         assert_eq!(memory_ranges(i32::MAX), Err(Errno::SRCH));
     }
 }

@@ -1,8 +1,10 @@
-//! The control plane's sockets: Unix SEQPACKET, one frame a packet, with
-//! descriptors (daemon to member only) and the sender's credentials (member to daemon).
+//! The sockets of the control plane: Unix SEQPACKET, with one frame in each packet.
+//!
+//! Descriptors travel from the daemon to members only. Credentials of the sender travel from
+//! members to the daemon.
 //!
 //! # Safety
-//! The one inherited descriptor is taken over once.
+//! The function for the inherited descriptor takes it over once.
 #![allow(unsafe_code)]
 
 use core::mem::MaybeUninit;
@@ -16,17 +18,17 @@ use rustix::net::{
 };
 use std::path::Path;
 
-/// The most descriptors that travel with one packet.
+/// Highest number of descriptors of one packet.
 pub const PACKET_FDS_MAX: usize = 8;
 
-/// What came with one packet.
+/// The result of one received packet.
 #[derive(Debug)]
 pub struct Packet {
-    /// Length of the packet in bytes; 0 where the peer has gone.
+    /// Length of the packet in bytes; 0 if the peer is gone.
     pub bytes: usize,
     /// Its descriptors, close-on-exec.
     pub fds: Vec<OwnedFd>,
-    /// The process id of the sender, where the socket passes credentials.
+    /// The process id of the sender, if the socket passes credentials.
     pub sender_pid: Option<i32>,
     /// Whether the packet or its descriptors did not fit.
     pub truncated: bool,
@@ -39,7 +41,7 @@ fn packet_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
 /// Listens at `path`, non-blocking.
 ///
 /// # Errors
-/// `ADDRINUSE` where the path exists, `NAMETOOLONG`, `ACCES`, ...
+/// `ADDRINUSE` if the path exists; `NAMETOOLONG`, `ACCES`, ...
 ///
 /// # Source
 /// unix(7)
@@ -52,7 +54,7 @@ pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// The listener that systemd passes on: descriptor 3, if it is meant for this very process.
+/// The listener from systemd: descriptor 3, if it is for this process.
 ///
 /// # Source
 /// sd_listen_fds(3)
@@ -63,7 +65,8 @@ pub fn inherited_listener() -> Option<OwnedFd> {
     if pid != std::process::id() || count < 1 {
         return None;
     }
-    // SAFETY: systemd gives this process descriptor 3, and nobody else here knows of it.
+    // SAFETY: systemd gave descriptor 3 to this process (LISTEN_PID says so), and no other code
+    // here uses it.
     let listener = unsafe { OwnedFd::from_raw_fd(3) };
     rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC).ok()?;
     rustix::io::ioctl_fionbio(&listener, true).ok()?;
@@ -72,19 +75,19 @@ pub fn inherited_listener() -> Option<OwnedFd> {
     Some(listener)
 }
 
-/// Accepts one connection, non-blocking, with the credentials of every sender passed on.
+/// Accepts one connection, non-blocking. The kernel passes the credentials of every sender.
 ///
 /// # Errors
-/// `AGAIN` where nobody waits; `MFILE`, `NFILE`.
+/// `AGAIN` without a waiting connection; `MFILE`, `NFILE`.
 pub fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
     let socket = accept_with(listener, SocketFlags::NONBLOCK | SocketFlags::CLOEXEC)?;
     pass_credentials(&socket)?;
     Ok(socket)
 }
 
-/// The kernel adds a sender's credentials where either end asks for them when
-/// the packet is sent. The first packet may be sent before the listener's owner
-/// has asked, so the sender asks too; from Linux 6.16 on the listener's own wish is inherited.
+/// Asks the kernel for the credentials of senders. The kernel adds them if either end has asked
+/// when the packet is sent. The first packet may precede the accept, so the sender asks too. From
+/// Linux 6.16 on, an accepted socket inherits the setting of its listener.
 fn pass_credentials(socket: impl AsFd) -> Result<(), Errno> {
     sockopt::set_socket_passcred(socket, true)
 }
@@ -92,7 +95,7 @@ fn pass_credentials(socket: impl AsFd) -> Result<(), Errno> {
 /// Connects to the listener at `path`.
 ///
 /// # Errors
-/// `NOENT`, `CONNREFUSED` where nobody listens, `ACCES`.
+/// `NOENT`, `CONNREFUSED` without a listener; `ACCES`.
 pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     let socket = packet_socket(SocketFlags::empty())?;
     pass_credentials(&socket)?;
@@ -100,7 +103,7 @@ pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// Sends one packet; never raises SIGPIPE. Non-blocking by `wait = false`.
+/// Sends one packet, and never raises SIGPIPE. The call does not block unless `wait` is set.
 ///
 /// # Errors
 /// `AGAIN`, `PIPE`, `CONNRESET`, `TOOMANYREFS`, `MSGSIZE`.
@@ -120,12 +123,12 @@ pub fn send_packet(
     if sent == frame.len() { Ok(()) } else { Err(Errno::MSGSIZE) }
 }
 
-/// Receives one packet into `buffer`. Where `take_fds` is false, descriptors
-/// that came with it are dropped by the kernel and the packet counts as
-/// truncated: to close a stranger's descriptor oneself can block for ever.
+/// Receives one packet into `buffer`. Without `take_fds`, the kernel drops the packet's
+/// descriptors, and the packet counts as truncated: the close of a foreign descriptor can block for
+/// ever.
 ///
 /// # Errors
-/// `AGAIN` (with `wait = false`), `INTR`, `CONNRESET`.
+/// `AGAIN` (without `wait`), `INTR`, `CONNRESET`.
 pub fn receive_packet(
     socket: impl AsFd,
     buffer: &mut [u8],
@@ -135,8 +138,8 @@ pub fn receive_packet(
     let mut space =
         [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PACKET_FDS_MAX), ScmCredentials(1))];
     let credentials_only = rustix::cmsg_space!(ScmCredentials(1));
-    let room = if take_fds { space.len() } else { credentials_only };
-    let mut control = RecvAncillaryBuffer::new(&mut space[..room]);
+    let control_bytes = if take_fds { space.len() } else { credentials_only };
+    let mut control = RecvAncillaryBuffer::new(&mut space[..control_bytes]);
     let flags =
         if wait { RecvFlags::CMSG_CLOEXEC } else { RecvFlags::CMSG_CLOEXEC | RecvFlags::DONTWAIT };
     let message = recvmsg(socket, &mut [IoSliceMut::new(buffer)], &mut control, flags)?;

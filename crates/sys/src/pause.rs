@@ -1,9 +1,8 @@
-//! Pause points: named places where a test has a process stop itself, to kill
-//! it exactly there.
+//! Pause points: named places at which a test stops a process, to kill it exactly there.
 //!
-//! With the feature `pause-points`, and in debug builds only, the process whose
-//! environment says `M3_PAUSE=name` (or `name:3`, for the third time) stops at
-//! `pause_point("name")` as if by SIGSTOP. Elsewhere there is nothing.
+//! They exist in debug builds with the feature `pause-points` only. A process with `M3_PAUSE=name`
+//! in its environment sends itself SIGSTOP at `pause_point("name")`. With `M3_PAUSE=name:3` it
+//! stops at the third pass.
 
 #[cfg(all(feature = "pause-points", debug_assertions))]
 pub use armed::pause_point;
@@ -11,7 +10,7 @@ pub use armed::pause_point;
 /// Whether this build has pause points.
 pub const HAS_PAUSE_POINTS: bool = cfg!(all(feature = "pause-points", debug_assertions));
 
-/// Nothing: this build has no pause points.
+/// Does nothing: this build has no pause points.
 #[cfg(not(all(feature = "pause-points", debug_assertions)))]
 #[inline(always)]
 pub fn pause_point(_name: &str) {}
@@ -22,7 +21,7 @@ mod armed {
     use std::sync::OnceLock;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Where to stop, and the how manieth time.
+    /// The pause point, and the number of the pass.
     static WANTED: OnceLock<Option<(String, u32)>> = OnceLock::new();
     static PASSED: AtomicU32 = AtomicU32::new(0);
 
@@ -34,7 +33,7 @@ mod armed {
         }
     }
 
-    /// Stops the process where its environment asks for that.
+    /// Stops the process if its environment asks for it.
     pub fn pause_point(name: &str) {
         let Some((wanted, nth)) = WANTED.get_or_init(wanted) else { return };
         if wanted == name && PASSED.fetch_add(1, Ordering::Relaxed) + 1 == *nth {

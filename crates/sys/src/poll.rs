@@ -1,21 +1,21 @@
-//! Waiting for descriptors: epoll for many, poll for a few.
+//! Waits for descriptors: epoll for many, poll for a few.
 
 use rustix::event::{PollFd, PollFlags, Timespec, epoll, poll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 
-/// A descriptor that is ready.
+/// A ready descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
-    /// What it was added with.
+    /// The token of [`Poll::add`].
     pub token: u64,
-    /// There is something to read, or the other side has gone.
+    /// There are bytes to read, or the other side has gone.
     pub readable: bool,
-    /// There is room to write.
+    /// The socket accepts bytes.
     pub writable: bool,
 }
 
-/// A set of descriptors to wait for. Itself a descriptor that polls.
+/// A set of descriptors to wait for. The set itself is a pollable descriptor.
 #[derive(Debug)]
 pub struct Poll {
     fd: OwnedFd,
@@ -38,25 +38,29 @@ impl Poll {
         epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
     }
 
-    /// Asks to be told when a descriptor has room to write, and until then of nothing but its
-    /// end; or of what there is to read again.
+    /// Waits for a descriptor to become writable (and for its end), or readable again.
     ///
     /// # Errors
-    /// `NOENT` where it was not added.
-    pub fn want_room(&self, fd: impl AsFd, token: u64, want: bool) -> Result<(), Errno> {
-        let flags = if want { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+    /// `NOENT` if it was not added.
+    pub fn set_wait_writable(
+        &self,
+        fd: impl AsFd,
+        token: u64,
+        writable: bool,
+    ) -> Result<(), Errno> {
+        let flags = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
         epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)
     }
 
-    /// Takes a descriptor out of the set.
+    /// Removes a descriptor from the set.
     ///
     /// # Errors
-    /// `NOENT` where it was not added.
+    /// `NOENT` if it was not added.
     pub fn remove(&self, fd: impl AsFd) -> Result<(), Errno> {
         epoll::delete(&self.fd, fd)
     }
 
-    /// Waits until something is ready or the limit has passed; `None` waits for ever.
+    /// Waits until a descriptor is ready or the limit has passed. `None` waits without limit.
     ///
     /// # Errors
     /// `INTR`.
@@ -95,11 +99,11 @@ fn timespec(limit_ns: u64) -> Timespec {
     }
 }
 
-/// Waits until one of a few descriptors is readable (or its peer has gone);
-/// `Ok(false)` where the limit passed first.
+/// Waits until one of a few descriptors is readable, or its peer has gone. `Ok(false)` if the limit
+/// passed first.
 ///
 /// # Errors
-/// `INTR` where a signal was handled.
+/// `INTR` after a signal.
 pub fn wait_readable(fds: &[BorrowedFd<'_>], limit_ns: u64) -> Result<bool, Errno> {
     let mut polled: Vec<PollFd<'_>> =
         fds.iter().map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN)).collect();

@@ -1,9 +1,10 @@
-//! Processes: known by descriptors, never by a number alone.
+//! Processes, identified by descriptors and never by a number alone.
 //!
 //! # Safety
 //! The raw calls take integers only.
 #![allow(unsafe_code)]
 
+use crate::errno::last_error;
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 pub use rustix::process::Signal;
@@ -22,7 +23,7 @@ fn pid(number: i32) -> Result<Pid, Errno> {
     Pid::from_raw(number).ok_or(Errno::SRCH)
 }
 
-/// A descriptor of the process that has this number now; readable at its death.
+/// A descriptor of the process that has this number now. It becomes readable at its death.
 ///
 /// # Errors
 /// `SRCH`, `MFILE`.
@@ -33,27 +34,25 @@ pub fn open_process(number: i32) -> Result<OwnedFd, Errno> {
     pidfd_open(pid(number)?, PidfdFlags::empty())
 }
 
-/// A descriptor of one thread; readable at its end.
+/// A descriptor of one thread. It becomes readable at its end.
 ///
 /// # Errors
 /// `SRCH`, `MFILE`; `INVAL` before Linux 6.9.
 pub fn open_thread(number: i32) -> Result<OwnedFd, Errno> {
     pid(number)?;
-    // SAFETY: two integers; the result is a new descriptor or an error.
+    // SAFETY: the call takes two integers; the result is a new descriptor or an error.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, number, PIDFD_THREAD) };
     match i32::try_from(fd) {
-        // SAFETY: a descriptor the kernel has just made for us.
+        // SAFETY: the kernel has just made this descriptor; the caller is its only owner.
         Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(Errno::from_raw_os_error(
-            std::io::Error::last_os_error().raw_os_error().unwrap_or(22),
-        )),
+        _ => Err(last_error()),
     }
 }
 
 /// Sends a signal to the process of this descriptor.
 ///
 /// # Errors
-/// `SRCH` where it has gone, `PERM`.
+/// `SRCH` if it has ended; `PERM`.
 pub fn signal(process: impl AsFd, signal: Signal) -> Result<(), Errno> {
     pidfd_send_signal(process, signal)
 }
@@ -70,31 +69,31 @@ pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
-/// When the process with this number started, in clock ticks since boot:
-/// number and start together are unique.
+/// The start time of a process, in clock ticks since boot. Number and start time together are
+/// unique.
 ///
 /// # Errors
-/// `SRCH` where there is no such process or /proc hides it; `MFILE`, `NFILE`, `NOMEM`.
+/// `SRCH` if there is no such process or /proc hides it; `MFILE`, `NFILE`, `NOMEM`.
 ///
 /// # Source
 /// proc_pid_stat(5), field 22
 pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
     let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
     let stat = stat.map_err(|cause| match Errno::from_io_error(&cause) {
-        // Of the system's, not of the process's: it may well live.
+        // A lack of resources says nothing about the process.
         Some(full @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => full,
         _ => Errno::SRCH,
     })?;
-    // The command in parentheses may hold anything; the fields after it do not.
+    // The command in parentheses may contain any character, so the code splits at its end.
     let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
     fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)
 }
 
-/// Whether a thread of a process sleeps (and does not just wait for a CPU or
-/// a page, and is not stopped: it may have been served already).
+/// Whether a thread of a process sleeps. A thread that waits for a CPU or a page, or that is
+/// stopped, does not sleep: its wake-up may have happened.
 ///
 /// # Errors
-/// `SRCH` where there is no such thread or /proc hides it.
+/// `SRCH` if there is no such thread or /proc hides it.
 ///
 /// # Source
 /// proc_pid_stat(5), field 3
@@ -105,12 +104,13 @@ pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
     Ok(fields.starts_with('S'))
 }
 
-/// Whether a process (or only this thread of it) has begun to end: whoever is in that state never runs a program's
-/// code again. A process ends when each of its threads does; its memory and descriptors may last for long after.
+/// Whether a process, or one thread of it, has begun to end. An ending thread never runs code of
+/// its program again. A process ends when each of its threads does. Its memory and descriptors may
+/// last longer.
 ///
 /// # Errors
-/// `SRCH` where there is no such process or thread, or /proc hides it; `MFILE`, `NFILE`, `NOMEM` and the like where it
-/// cannot be looked at: that says nothing of it.
+/// `SRCH` if there is no such process or thread, or if /proc hides it; `MFILE`, `NFILE`, `NOMEM`
+/// and the like if it cannot be read, which says nothing about the process.
 ///
 /// # Source
 /// proc_pid_stat(5), field 9: `PF_EXITING`
@@ -119,7 +119,8 @@ pub fn is_ending(process: i32, thread: Option<i32>) -> Result<bool, Errno> {
         return has_begun_to_end(&format!("/proc/{process}/task/{thread}/stat"))?
             .ok_or(Errno::SRCH);
     }
-    // Twice: a thread that was made after the list was read, by one that has ended since, is in the second.
+    // Two passes: a thread that ended after it had made another thread shows both only in the
+    // second.
     Ok(all_have_begun_to_end(process)? && all_have_begun_to_end(process)?)
 }
 
@@ -127,7 +128,7 @@ fn all_have_begun_to_end(process: i32) -> Result<bool, Errno> {
     let unseen = |cause: std::io::Error| Errno::from_io_error(&cause).unwrap_or(Errno::SRCH);
     for entry in std::fs::read_dir(format!("/proc/{process}/task")).map_err(unseen)? {
         let stat = entry.map_err(unseen)?.path().join("stat");
-        // A thread that has gone since is no thread of the process.
+        // A thread that has ended since then is no thread of the process.
         if has_begun_to_end(&stat.to_string_lossy())? == Some(false) {
             return Ok(false);
         }
@@ -135,7 +136,7 @@ fn all_have_begun_to_end(process: i32) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// `None` where it has gone: only the kernel's word for that counts.
+/// `None` if the thread is gone, which only these errors of the kernel prove.
 fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
     const PF_EXITING: u64 = 4;
     let stat = match std::fs::read_to_string(stat) {
@@ -154,10 +155,10 @@ fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
     Ok(Some(flags & PF_EXITING != 0))
 }
 
-/// The process that a thread (or its only thread, the process itself) belongs to.
+/// The process of a thread.
 ///
 /// # Errors
-/// `SRCH` where there is no such thread or /proc hides it.
+/// `SRCH` if there is no such thread or /proc hides it.
 ///
 /// # Source
 /// proc_pid_status(5), Tgid
@@ -168,7 +169,7 @@ pub fn process_of_thread(thread: i32) -> Result<i32, Errno> {
     group.and_then(|number| number.trim().parse().ok()).ok_or(Errno::SRCH)
 }
 
-/// Makes this process get SIGKILL when its parent's thread ends.
+/// Sends this process SIGKILL when its parent's thread ends.
 ///
 /// # Errors
 /// None in practice.
@@ -176,7 +177,7 @@ pub fn die_with_parent() -> Result<(), Errno> {
     set_parent_process_death_signal(Some(Signal::KILL))
 }
 
-/// Keeps this process from dumping core and from being read by others of its user.
+/// Forbids core dumps of this process, and access to its memory by other processes of its user.
 ///
 /// # Errors
 /// None in practice.
@@ -184,7 +185,7 @@ pub fn no_core() -> Result<(), Errno> {
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
 }
 
-/// Raises the limit of open descriptors to the most allowed; returns it.
+/// Raises the limit of open descriptors to its maximum, and returns it.
 #[must_use]
 pub fn raise_fd_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
@@ -204,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_runs_is_not_ending_and_who_was_killed_is() {
+    fn a_running_process_is_not_ending_and_a_killed_one_is() {
         assert_eq!(is_ending(process_id(), None), Ok(false));
         assert_eq!(is_ending(process_id(), Some(thread_id())), Ok(false));
         let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
@@ -220,9 +221,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_not_called_gone() {
+    fn an_unreadable_thread_does_not_count_as_gone() {
         assert_eq!(has_begun_to_end("/proc/self/task/none/stat"), Ok(None));
-        // As with no descriptor left: there is something, and it cannot be read.
+        // The path exists and cannot be read, as without a free descriptor.
         assert!(has_begun_to_end("/proc/self").is_err());
         assert_eq!(has_begun_to_end("/proc/self/comm"), Err(Errno::IO));
     }

@@ -1,7 +1,7 @@
-//! Connected sockets between two processes: what com-sockets are made of.
+//! Connected sockets between two processes, for com-sockets.
 //!
-//! The node daemon makes them and gives one end to each side. They refuse
-//! descriptors where the kernel can (Linux 6.16); what is received here never takes any.
+//! The node daemon makes them and gives one end to each side. From Linux 6.16 on, they refuse
+//! descriptors. The functions for receiving never take descriptors.
 
 use crate::credentials::refuse_descriptors;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,18 +14,18 @@ use rustix::net::{
 };
 use std::path::Path;
 
-/// Which way of a connection ends.
+/// The direction of a connection that ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// Nothing more is received.
+    /// The socket receives no more bytes.
     Receive,
-    /// Nothing more is sent.
+    /// The socket sends no more bytes.
     Send,
-    /// Neither.
+    /// Both directions.
     Both,
 }
 
-/// Two ends of a connection for bytes.
+/// Both ends of a connection for bytes.
 ///
 /// # Errors
 /// `MFILE`, `NFILE`, `NOMEM`.
@@ -40,10 +40,11 @@ pub fn stream_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((one, other))
 }
 
-/// Two ends of a connection for packets with descriptors: the first, which does not block, takes none.
+/// Both ends of a connection for packets with descriptors. The first end does not block, and
+/// refuses descriptors.
 ///
 /// # Errors
-/// Of [`stream_pair`].
+/// Those of [`stream_pair`].
 pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     let (one, other) =
         socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -52,12 +53,12 @@ pub fn packet_pair() -> Result<(OwnedFd, OwnedFd), Errno> {
     Ok((one, other))
 }
 
-/// How to receive.
+/// Flags of a receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReceiveFlags {
-    /// Sleep until there is something, as long as the socket's own options say.
+    /// Sleep until there are bytes, within the socket's own time limit.
     pub wait: bool,
-    /// Leave what was received where it is.
+    /// Leave the received bytes in the socket.
     pub peek: bool,
 }
 
@@ -70,7 +71,7 @@ impl ReceiveFlags {
     }
 }
 
-/// Receives bytes; 0 where the other side has ended.
+/// Receives bytes; returns 0 after the end of the other side.
 ///
 /// # Errors
 /// `AGAIN`, `INTR`, `CONNRESET`.
@@ -82,7 +83,7 @@ pub fn receive_bytes(
     recv(socket, bytes, how.flags()).map(|(taken, _sent)| taken)
 }
 
-/// Sends two runs of bytes as one, as far as there is room; never raises SIGPIPE.
+/// Sends two runs of bytes as one, as far as the socket accepts them. Never raises SIGPIPE.
 ///
 /// # Errors
 /// `AGAIN`, `INTR`, `PIPE`, `CONNRESET`.
@@ -96,10 +97,10 @@ pub fn send_bytes(socket: impl AsFd, head: &[u8], body: &[u8], wait: bool) -> Re
     )
 }
 
-/// Whether the other side has gone altogether, or the connection is broken.
+/// Whether the other side is gone in both directions, or the connection is broken.
 ///
 /// # Errors
-/// Of poll(2).
+/// Those of poll(2).
 pub fn has_hung_up(socket: impl AsFd) -> Result<bool, Errno> {
     let now = Timespec { tv_sec: 0, tv_nsec: 0 };
     let mut fds = [PollFd::new(&socket, PollFlags::empty())];
@@ -107,12 +108,12 @@ pub fn has_hung_up(socket: impl AsFd) -> Result<bool, Errno> {
     Ok(fds[0].revents().intersects(PollFlags::HUP | PollFlags::ERR))
 }
 
-/// Ends one way of a connection, or both.
+/// Ends one direction of a connection, or both.
 ///
 /// # Errors
 /// `NOTCONN`.
-pub fn shut_down(socket: impl AsFd, way: Direction) -> Result<(), Errno> {
-    let how = match way {
+pub fn shut_down(socket: impl AsFd, direction: Direction) -> Result<(), Errno> {
+    let how = match direction {
         Direction::Receive => Shutdown::Read,
         Direction::Send => Shutdown::Write,
         Direction::Both => Shutdown::Both,
@@ -126,7 +127,7 @@ fn datagram_socket() -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// A socket for datagrams that are sent to `path`.
+/// A socket that receives datagrams at `path`.
 ///
 /// # Errors
 /// `ADDRINUSE`, `ACCES`, `NAMETOOLONG`, `MFILE`.
@@ -136,32 +137,32 @@ pub fn bind_datagrams(path: &Path) -> Result<OwnedFd, Errno> {
     Ok(socket)
 }
 
-/// A socket that sends datagrams to `path`; they come from `source`, a name that is taken for no longer
-/// than this call.
+/// A socket that sends datagrams to `path`, with the source address `source`. The file of `source`
+/// exists only during this call.
 ///
 /// # Errors
-/// `CONNREFUSED`, `NOENT` where nobody receives there; those of [`datagrams_at`].
+/// `CONNREFUSED`, `NOENT` without a receiver at `path`; those of [`bind_datagrams`].
 pub fn connect_datagrams(path: &Path, source: &Path) -> Result<OwnedFd, Errno> {
     let socket = datagram_socket()?;
     bind(&socket, &SocketAddrUnix::new(source)?)?;
     let connected = connect(&socket, &SocketAddrUnix::new(path)?);
-    // The kernel keeps the name with the socket.
+    // The kernel keeps the address with the socket.
     let _ = std::fs::remove_file(source);
     connected.map(|()| socket)
 }
 
-/// A datagram as it came.
+/// A received datagram.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Datagram {
-    /// Bytes taken; those that did not fit are lost.
+    /// Received bytes. The kernel drops the rest of a longer datagram.
     pub taken: usize,
-    /// Bytes it had.
+    /// Length of the datagram, in bytes.
     pub sent: usize,
-    /// The last part of the name it came from; empty where it had none.
+    /// The last component of its source address; empty without one.
     pub source: String,
 }
 
-/// Receives one datagram; descriptors that came with it are dropped by the kernel.
+/// Receives one datagram. The kernel drops its descriptors.
 ///
 /// # Errors
 /// `AGAIN`, `INTR`.
@@ -170,7 +171,7 @@ pub fn receive_datagram(
     bytes: &mut [u8],
     how: ReceiveFlags,
 ) -> Result<Datagram, Errno> {
-    let room = bytes.len();
+    let capacity = bytes.len();
     let mut control = rustix::net::RecvAncillaryBuffer::default();
     let flags = how.flags() | RecvFlags::TRUNC;
     let got = recvmsg(socket, &mut [IoSliceMut::new(bytes)], &mut control, flags)?;
@@ -178,13 +179,13 @@ pub fn receive_datagram(
     let name = name.and_then(|name| Some(String::from_utf8_lossy(name.path_bytes()?).into_owned()));
     let source =
         name.and_then(|name| name.rsplit('/').next().map(str::to_owned)).unwrap_or_default();
-    Ok(Datagram { taken: got.bytes.min(room), sent: got.bytes, source })
+    Ok(Datagram { taken: got.bytes.min(capacity), sent: got.bytes, source })
 }
 
-/// The file that a Unix socket is bound at.
+/// The path of a bound Unix socket.
 ///
 /// # Errors
-/// `NOENT` where it has no such name.
+/// `NOENT` if it is not bound to a path.
 pub fn bound_path(socket: impl AsFd) -> Result<std::path::PathBuf, Errno> {
     use std::os::unix::ffi::OsStrExt;
     let name = SocketAddrUnix::try_from(rustix::net::getsockname(socket)?)
@@ -193,10 +194,10 @@ pub fn bound_path(socket: impl AsFd) -> Result<std::path::PathBuf, Errno> {
     Ok(std::path::PathBuf::from(std::ffi::OsStr::from_bytes(&bytes)))
 }
 
-/// Whether calls on this descriptor fail rather than sleep.
+/// Makes calls on this descriptor fail instead of sleep, or sleep again.
 ///
 /// # Errors
-/// Of ioctl(2).
+/// Those of ioctl(2).
 pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> Result<(), Errno> {
     rustix::io::ioctl_fionbio(fd, nonblocking)
 }

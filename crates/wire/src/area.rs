@@ -1,164 +1,150 @@
-//! Areas in frames.
+//! Frames about areas.
 
+use m3ipc_abi::Extent;
 use serde::{Deserialize, Serialize};
 
-/// Who may join an area.
+/// The endpoints that may join an area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AreaAudience {
-    /// Its maker and this endpoint.
+    /// Its owner and this endpoint.
     Pair(i32),
-    /// Its maker and these endpoints.
+    /// Its owner and these endpoints.
     Set(Vec<i32>),
     /// Every member of the VM.
     Vm,
 }
 
-/// What an area is to be.
+/// The parameters of an area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AreaParams {
-    /// Its size at most, in bytes.
+    /// Its highest size, in bytes.
     pub limit_bytes: u64,
-    /// Who may join.
+    /// The endpoints that may join.
     pub audience: AreaAudience,
-    /// Only its maker writes; else whoever holds a block.
+    /// Whether only its owner writes. Otherwise the holder of a block writes it.
     pub owner_writes: bool,
-    /// Made of huge pages (hugetlb).
+    /// Whether it consists of huge pages (hugetlb).
     pub huge: bool,
 }
 
-/// An area as it is.
+/// The present state of an area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AreaInfo {
     /// Its number in the VM.
     pub area: u32,
-    /// Where it is mapped, in every process.
+    /// Its address in every process.
     pub base: u64,
-    /// Its size at most, in bytes.
+    /// Its highest size, in bytes.
     pub limit_bytes: u64,
-    /// Bytes given to members to allocate in.
+    /// Bytes in the extents of members.
     pub extent_bytes: u64,
-    /// Who made it.
+    /// The endpoint that made it.
     pub owner: i32,
-    /// Who may join.
+    /// The endpoints that may join.
     pub audience: AreaAudience,
-    /// Only its maker writes.
+    /// Whether only its owner writes.
     pub owner_writes: bool,
-    /// Made of huge pages.
+    /// Whether it consists of huge pages.
     pub huge: bool,
-    /// Nobody new may join.
+    /// Whether no further member may join.
     pub closed: bool,
-    /// Block numbers that it has.
+    /// Number of its block numbers.
     pub numbers: u32,
-    /// Endpoints that take part.
+    /// Its members.
     pub members: Vec<i32>,
 }
 
-/// A piece of an area in which one member allocates.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AreaExtent {
-    /// The member that allocates in it.
-    pub home: u16,
-    /// Where it begins, in bytes from the area's beginning.
-    pub offset: u64,
-    /// Its length in bytes.
-    pub bytes: u64,
-    /// The first of its block numbers.
-    pub first_number: u32,
-    /// How many block numbers it has.
-    pub numbers: u32,
-    /// The generation that its numbers begin with.
-    pub generation: u32,
-}
-
-/// What members ask about areas.
+/// A request about areas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AreaRequest {
-    /// A new area. Answer: `Joined`, with its memory and the caller's ledger.
+    /// Makes an area. Reply: `Joined`, with its memory and the caller's ledger.
     Create(AreaParams),
-    /// To take part. Answer: as of `Create`; then news of extents and members.
+    /// Joins an area. Reply: as for `Create`; then events of extents and members.
     Attach(u32),
-    /// Memory and ledger of `Joined` are mapped. Answer: `Done`.
+    /// Memory and ledger of `Joined` are mapped. Reply: `Done`.
     Mapped(u32),
-    /// The index of another, so that blocks can be given to it. Answer: `Number`.
+    /// The index of another member, so that the caller can hand blocks to it. Reply: `Number`.
     Index {
         /// The area.
         area: u32,
-        /// Who.
+        /// The member.
         address: i32,
     },
-    /// More room to allocate in. Answer: `Extent`.
+    /// A further extent for the caller. Reply: `Extent`.
     Extent {
         /// The area.
         area: u32,
-        /// What is needed in one piece, in bytes.
+        /// Least length, in bytes.
         needed: u64,
-        /// What would be welcome, in bytes.
+        /// Preferred length, in bytes.
         wanted: u64,
-        /// For blocks that live long.
+        /// Whether the extent is for long-lived blocks, from the back of the area.
         from_back: bool,
     },
-    /// The caller takes part no longer. Answer: `Done`.
+    /// Leaves an area. Reply: `Done`.
     Detach(u32),
-    /// Nobody new may join. Answer: `Done`.
+    /// Lets no further member join. Reply: `Done`.
     Close(u32),
-    /// After a takeover: what a predecessor may not have told of this area, as news. Answer: `Done`.
+    /// After a takeover: asks for the events that the former daemon may not have sent. Reply:
+    /// `Done`.
     Recall(u32),
-    /// Nobody living uses what this dead member allocated, as the caller sees it. No answer.
+    /// No living member holds a block of this dead member, by the ledgers that the caller sees. No
+    /// reply.
     Orphaned {
         /// The area.
         area: u32,
         /// The dead member's index.
         index: u16,
     },
-    /// The areas of a VM. Answer: `Areas`.
+    /// The areas of a VM. Reply: `Areas`.
     List {
         /// The VM.
         vm: i32,
-        /// Those above this number.
+        /// List areas above this number.
         after: u32,
     },
 }
 
-/// What the daemon answers about areas.
+/// A reply about areas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AreaReply {
-    /// The caller may map the area; two descriptors: its memory, the caller's ledger.
+    /// The caller may map the area. Two descriptors: its memory, the caller's ledger.
     Joined {
         /// The area.
         info: AreaInfo,
         /// The caller's index.
         index: u16,
     },
-    /// Room to allocate in.
-    Extent(AreaExtent),
-    /// Areas, and the number to ask on from.
+    /// An extent for the caller.
+    Extent(Extent),
+    /// Areas of a VM.
     Areas {
         /// The areas.
         list: Vec<AreaInfo>,
-        /// The next to ask from, or none.
+        /// The `after` of the next request; `None` at the end.
         next: Option<u32>,
     },
 }
 
-/// What the daemon tells of areas.
+/// An event of an area.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AreaEvent {
-    /// A member has joined; one descriptor: its ledger.
+    /// A member has joined. One descriptor: its ledger.
     Member {
         /// The area.
         area: u32,
         /// Its index.
         index: u16,
-        /// Who it is.
+        /// Its address.
         address: i32,
     },
-    /// A member may join; blocks can be given to it.
+    /// A member may join. Other members can hand blocks to it already.
     Expected {
         /// The area.
         area: u32,
         /// Its index.
         index: u16,
-        /// Who it is.
+        /// Its address.
         address: i32,
     },
     /// A member has left, or died.
@@ -168,14 +154,15 @@ pub enum AreaEvent {
         /// Its index.
         index: u16,
     },
-    /// A member has got an extent.
+    /// A member has an extent.
     Extent {
         /// The area.
         area: u32,
         /// The extent.
-        extent: AreaExtent,
+        extent: Extent,
     },
-    /// The daemon has not made the area and cannot look: which extents of the dead are deserted?
+    /// The daemon took over and cannot read the ledgers. It asks for the orphaned extents of dead
+    /// members.
     FindOrphans {
         /// The area.
         area: u32,
@@ -184,7 +171,7 @@ pub enum AreaEvent {
     ExtentGone {
         /// The area.
         area: u32,
-        /// Where it began, in bytes.
+        /// Its first byte.
         offset: u64,
     },
 }

@@ -1,12 +1,12 @@
-//! Frames as bytes: postcard, with nothing left over.
+//! Frames as bytes: postcard, without trailing bytes.
 
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Bytes that are no frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the frame of {bytes} bytes is malformed")]
+#[error("the frame of {bytes} bytes is malformed; use a library and a daemon of one version")]
 pub struct Malformed {
-    /// Length of what came.
+    /// Length of the bytes.
     pub bytes: usize,
 }
 
@@ -18,10 +18,10 @@ pub fn encode<T: Serialize>(frame: &T) -> Vec<u8> {
     postcard::to_allocvec(frame).expect("plain records always have bytes")
 }
 
-/// The frame in these bytes, all of them.
+/// The frame in these bytes.
 ///
 /// # Errors
-/// [`Malformed`] where they are no frame of this type or bytes are left over.
+/// [`Malformed`] if the bytes are no frame of this type, or if bytes are left over.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
     match postcard::take_from_bytes(bytes) {
         Ok((frame, [])) => Ok(frame),
@@ -35,7 +35,7 @@ mod tests {
     use crate::{Request, VERSION};
 
     #[test]
-    fn a_frame_survives_its_encoding_and_nothing_may_follow_it() {
+    fn a_frame_survives_its_encoding_without_trailing_bytes() {
         let frame = Request::Hello { version: VERSION };
         let mut bytes = encode(&frame);
         assert_eq!(decode::<Request>(&bytes), Ok(frame));

@@ -1,60 +1,60 @@
-//! What the daemon tells unasked.
+//! Daemon events: frames that the daemon sends unasked.
 
 use crate::area::AreaEvent;
 use crate::info::PeerInfo;
 use crate::trace::TraceEvent;
 use serde::{Deserialize, Serialize};
 
-/// Something that happened.
+/// A daemon event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DaemonEvent {
-    /// A peer has made a link; three descriptors: link, its status page, its hints.
+    /// A peer made a link. Three descriptors: link, the peer's status page, its ready bitmap.
     Contact(PeerInfo),
-    /// The endpoint of this address has gone; its links are void.
+    /// The endpoint of this address has gone. Its links are void.
     Died(i32),
-    /// What was waited for is so.
+    /// An awaited event happened.
     Ready {
-        /// The ticket of the waiting.
+        /// The ticket of the request.
         ticket: u64,
-        /// The endpoint it is about.
+        /// The endpoint of the event.
         address: i32,
     },
-    /// A wakeup: the desk's flag tells whether it still stands.
+    /// A wakeup. The flag of the control page says whether it is still pending.
     Wakeup,
-    /// Another has unbound this endpoint.
+    /// Another process unbound this endpoint.
     Unbound,
     /// The VM has ended.
     Ended,
-    /// What may be said over the link with this peer has changed.
+    /// The allowed messages on the link with this peer have changed.
     Allowed {
         /// The peer.
         address: i32,
-        /// What one may do to it.
+        /// The allowed kinds of message to the peer.
         may_send: u32,
-        /// What it may do to one.
+        /// The allowed kinds of message from the peer.
         may_receive: u32,
     },
-    /// What this endpoint may do has changed: a bit per verb.
+    /// The allowed calls of this endpoint have changed: a bit per verb.
     Traps(u32),
-    /// About areas.
+    /// An event of an area.
     Area(AreaEvent),
-    /// A peer wants to copy with this endpoint; a descriptor of the window, where it needs one.
+    /// A peer wants to copy with this endpoint. A descriptor of the bounce buffer, if needed.
     CopyGate {
         /// The peer.
         peer: i32,
-        /// Whether a window came with this.
+        /// Whether a bounce buffer came with this event.
         bounce_buffer: bool,
     },
-    /// A notification that came through the daemon: in another's name (src_notify), or
-    /// given while this endpoint had not come (back) to this daemon yet.
+    /// A notification through the daemon. Its sender used src_notify, or sent it before this
+    /// endpoint had reattached to this daemon.
     Notified {
-        /// In whose name.
+        /// The source of the notification.
         source: i32,
         /// Its pending bits.
         bits: u64,
-        /// Its process, user and group; none where nobody stands behind it.
+        /// Process, user and group of the source; `None` if it has no process.
         by: Option<(i32, u32, u32)>,
     },
-    /// About tracing.
+    /// An event of tracing.
     Trace(TraceEvent),
 }

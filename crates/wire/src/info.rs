@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a node is started with; what is not given is the daemon's own setting.
+/// The parameters of a node. The daemon's settings replace missing ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeParams {
     /// The node's id.
@@ -18,14 +18,14 @@ pub struct NodeParams {
     pub tasks: Option<i32>,
 }
 
-/// A node as it is.
+/// The present state of a node.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeInfo {
     /// Its id.
     pub nodeid: i32,
     /// Whether drvs_init has been called.
     pub initialised: bool,
-    /// VMs it may hold.
+    /// Highest number of VMs.
     pub vms: i32,
     /// Nodes of the system.
     pub nodes: i32,
@@ -37,41 +37,41 @@ pub struct NodeInfo {
     pub daemon_pid: i32,
     /// The daemon's version.
     pub version: String,
-    /// Links that live.
+    /// Present links.
     pub links: u32,
-    /// Endpoints that are bound.
+    /// Bound endpoints.
     pub endpoints: u32,
-    /// How often a daemon has taken over from a killed one.
+    /// How often a daemon has taken over from a killed daemon.
     pub takeovers: u32,
 }
 
-/// Domains of one VM that have names, at most.
+/// Highest number of named domains of one VM.
 pub const VM_DOMAINS_MAX: usize = 32;
 
-/// What a VM is made of.
+/// The parameters of a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmParams {
-    /// Its id; the lowest free one where none is given.
+    /// Its id; `None` for the lowest free id.
     pub id: Option<i32>,
     /// Its name, under 16 bytes.
     pub name: String,
-    /// Process slots; the node's where none is given.
+    /// Process slots; `None` for the node's number.
     pub procs: Option<i32>,
-    /// Task slots; the node's where none is given.
+    /// Task slots; `None` for the node's number.
     pub tasks: Option<i32>,
-    /// Who may join: permission bits of owner, group and others (4 see, 2 system slots, 1 bind).
+    /// Permission bits of owner, group and others (4 see, 2 system slots, 1 bind).
     pub mode: u16,
-    /// Group; the creator's where none is given.
+    /// Group; `None` for the creator's group.
     pub gid: Option<u32>,
-    /// How long members have after SIGPIPE before SIGKILL, in milliseconds.
+    /// Time that members have between SIGPIPE and SIGKILL, in milliseconds.
     pub grace_ms: u32,
     /// Whether copies need a lease or a grant also within one user.
     pub copy_granted: bool,
-    /// Domains of com-sockets that have names, and their numbers; at most [`VM_DOMAINS_MAX`].
+    /// Named domains of com-sockets and their numbers; at most [`VM_DOMAINS_MAX`].
     pub domains: BTreeMap<String, u32>,
 }
 
-/// A VM as it is.
+/// The present state of a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmInfo {
     /// Its id.
@@ -88,7 +88,7 @@ pub struct VmInfo {
     pub procs: i32,
     /// Task slots.
     pub tasks: i32,
-    /// How long members have after SIGPIPE before SIGKILL, in milliseconds.
+    /// Time that members have between SIGPIPE and SIGKILL, in milliseconds.
     pub grace_ms: u32,
     /// Whether copies need a lease or a grant also within one user.
     pub copy_granted: bool,
@@ -96,22 +96,22 @@ pub struct VmInfo {
     pub endpoints: u32,
     /// Whether it is ending.
     pub ending: bool,
-    /// Domains of com-sockets that have names, and their numbers; not told in a list of VMs.
+    /// Named domains of com-sockets and their numbers. Empty in a list of VMs.
     pub domains: BTreeMap<String, u32>,
 }
 
-/// What an endpoint waits for, as it says itself.
+/// The wait of an endpoint, by its own record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitInfo {
-    /// The call it is in, or `running`.
+    /// The call, or `running`.
     pub verb: String,
     /// The partner's number, or ANY.
     pub peer: i32,
-    /// For how long, in nanoseconds; 0 while it does not sleep.
+    /// Duration of its sleep so far, in nanoseconds; 0 while it does not sleep.
     pub for_ns: u64,
 }
 
-/// An endpoint as it is.
+/// The present state of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EndpointInfo {
     /// Its VM.
@@ -122,7 +122,7 @@ pub struct EndpointInfo {
     pub address: i32,
     /// Its process.
     pub pid: i32,
-    /// Its thread, where it is one of a process's further threads.
+    /// Its thread, if it is a further thread of a process.
     pub tid: i32,
     /// Its user.
     pub uid: u32,
@@ -130,7 +130,7 @@ pub struct EndpointInfo {
     pub gid: u32,
     /// Its names.
     pub names: Vec<String>,
-    /// What it waits for.
+    /// Its wait.
     pub wait: WaitInfo,
     /// Its links.
     pub links: u32,
@@ -138,13 +138,13 @@ pub struct EndpointInfo {
     pub sent: u64,
     /// Messages received.
     pub received: u64,
-    /// Times it slept.
+    /// Sleeps.
     pub slept: u64,
-    /// Copies it asked for that the kernel made.
+    /// Its copies that the kernel made.
     pub copies_direct: u64,
-    /// Copies between areas, which it made itself.
+    /// Its copies between areas, which it made itself.
     pub copies_shared: u64,
-    /// Copies it asked for that went through windows or a buffer.
+    /// Its copies through a bounce buffer.
     pub copies_served: u64,
     /// Whether it is connected to this daemon.
     pub connected: bool,
@@ -161,39 +161,39 @@ pub struct PeerInfo {
     pub uid: u32,
     /// Its group.
     pub gid: u32,
-    /// The index of the link in one's own hints.
+    /// The index of the link in the ready bitmap of the addressee.
     pub index_here: u32,
-    /// The index of the link in the peer's hints.
+    /// The index of the link in the ready bitmap of the peer.
     pub index_there: u32,
-    /// What one may do to the peer: a bit per kind of message.
+    /// The allowed messages to the peer: a bit per kind of message.
     pub may_send: u32,
-    /// What the peer may do to one.
+    /// The allowed messages from the peer: a bit per kind of message.
     pub may_receive: u32,
 }
 
 impl PeerInfo {
-    /// The bit of a notification in the masks; those of messages are `1 << kind`.
+    /// The bit of a notification in the masks. The bit of a message is `1 << kind`.
     pub const MAY_NOTIFY: u32 = 1;
     /// All bits.
     pub const MAY_ALL: u32 = 0x1f;
 }
 
-/// What an endpoint may do: the privileges of the contract.
+/// The privileges of an endpoint, as the contract names them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Privileges {
-    /// Calls it may make: a bit per verb.
+    /// Allowed calls: a bit per [`m3ipc_abi::Verb`].
     pub traps: u32,
-    /// Slots it may send to; `None` is all.
+    /// Slots to which it may send; `None` for all.
     pub ipc_to: Option<Vec<i32>>,
-    /// Slots it may receive from; `None` is all.
+    /// Slots from which it may receive; `None` for all.
     pub ipc_from: Option<Vec<i32>>,
-    /// Its level, for the programs' own use.
+    /// Its level. The programs choose its meaning.
     pub level: i32,
 }
 
-/// Where a bell hangs: nothing but that it does; the descriptor travels beside.
+/// The endpoint of a doorbell. The descriptor travels beside the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DoorbellInfo {
-    /// The address it belongs to.
+    /// The owner's address.
     pub address: i32,
 }

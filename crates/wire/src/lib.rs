@@ -1,9 +1,9 @@
 //! Control frames between members and the node daemon, and their codec.
 //!
-//! One frame a packet. The first frame of a connection is [`Request::Hello`]
-//! with the [`VERSION`]; whatever cannot be decoded ends the connection. The
-//! frames are flat: no nesting that a stranger could deepen, no length that is
-//! not bounded by the packet.
+//! A packet carries one frame. The first frame of a connection is [`Request::Hello`] with the
+//! [`VERSION`]. A frame that cannot be decoded ends the connection. Frames are flat: a sender
+//! cannot nest them, and the size of the packet bounds every length.
+#![forbid(unsafe_code)]
 
 mod area;
 mod codec;
@@ -14,7 +14,7 @@ mod request;
 pub mod sock;
 mod trace;
 
-pub use area::{AreaAudience, AreaEvent, AreaExtent, AreaInfo, AreaParams, AreaReply, AreaRequest};
+pub use area::{AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaRequest};
 pub use codec::{Malformed, decode, encode};
 pub use event::DaemonEvent;
 pub use info::{
@@ -26,11 +26,11 @@ pub use request::{AwaitedEvent, BindKind, Request};
 pub use sock::{SockArrival, SockConnection, SockInfo, SockKind, SockReply, SockRequest};
 pub use trace::{TraceEvent, TraceRequest};
 
-/// Version of the frames; daemon and library must have the same.
+/// Version of the frames. Daemon and library must have the same version.
 pub const VERSION: u32 = 1;
-/// The longest frame a member may send, in bytes.
+/// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
-/// The longest frame a daemon sends, in bytes.
+/// The longest frame of the daemon, in bytes.
 pub const REPLY_MAX_BYTES: usize = 64 * 1024;
 /// File name of the daemon's socket in its runtime directory.
 pub const SOCKET_NAME: &str = "m3d.sock";

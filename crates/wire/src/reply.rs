@@ -1,4 +1,4 @@
-//! What the daemon answers.
+//! The daemon's replies.
 
 use crate::area::AreaReply;
 use crate::event::DaemonEvent;
@@ -6,7 +6,7 @@ use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, VmInfo};
 use crate::sock::SockReply;
 use serde::{Deserialize, Serialize};
 
-/// Why the daemon does not do what it was asked.
+/// The reason for a refused request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
     /// The code of the contract, negative.
@@ -15,15 +15,15 @@ pub struct Refusal {
     pub why: String,
 }
 
-/// The answer to one request.
+/// The reply to one request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// The daemon speaks the same version.
+    /// The daemon has the same version.
     Welcome {
         /// The daemon's [`crate::VERSION`].
         version: u32,
     },
-    /// Done, with nothing to tell.
+    /// Done, without a result.
     Done,
     /// A number: an id, an address, or a truth value.
     Number(i32),
@@ -33,7 +33,7 @@ pub enum Reply {
     Vm(VmInfo),
     /// VMs.
     Vms(Vec<VmInfo>),
-    /// The endpoint is made; three descriptors: desk, status page, hints.
+    /// The endpoint exists. Three descriptors: control page, status page, ready bitmap.
     Bound {
         /// Its VM.
         vm: i32,
@@ -41,46 +41,48 @@ pub enum Reply {
         vm_name: String,
         /// Its address.
         address: i32,
-        /// What it may do: a bit per verb.
+        /// Its allowed calls: a bit per verb.
         traps: u32,
         /// Whether copies need a lease or a grant also within one user.
         copy_granted: bool,
     },
-    /// The peer lies still for copies while it waits; a descriptor of the window, where one was asked for.
-    Berth {
-        /// Where the peer's probe lies in its memory.
+    /// The peer parks at its copy gate while it waits. A descriptor of the bounce buffer, if the
+    /// request asked for it.
+    CopyGate {
+        /// Address of the probe value in the peer's memory.
         address: u64,
-        /// What lies there: who can read it there has found the peer's process, and may copy.
+        /// The probe value. A requester that reads it there has found the peer's process and may
+        /// copy.
         probe: [u64; 2],
     },
-    /// The link is made; three descriptors: link, the peer's status page, its hints.
+    /// The link exists. Three descriptors: link, the peer's status page, its ready bitmap.
     Contact(PeerInfo),
-    /// The link was made by the peer; it lies in the news before this answer.
+    /// The peer made the link. Its event precedes this reply.
     Known,
-    /// It is not so yet: `News::Ready` will carry this ticket.
+    /// The event has not happened yet. [`DaemonEvent::Ready`] will carry this ticket.
     Wait(u64),
     /// Privileges.
     Privileges(Privileges),
-    /// Endpoints, and the slot to ask from next.
+    /// Endpoints of a VM.
     Endpoints {
         /// The endpoints.
         list: Vec<EndpointInfo>,
-        /// The next slot, or none.
+        /// The slot of the next request; `None` at the end.
         next: Option<i32>,
     },
-    /// About areas.
+    /// A reply about areas.
     Area(AreaReply),
     /// Not done.
     Refused(Refusal),
-    /// About com-sockets.
+    /// A reply about com-sockets.
     Sock(SockReply),
 }
 
 /// A frame from the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromDaemon {
-    /// The answer to the one open request of this connection.
+    /// The reply to the open request of this connection.
     Reply(Reply),
-    /// Something that happened.
-    News(DaemonEvent),
+    /// A daemon event.
+    Event(DaemonEvent),
 }

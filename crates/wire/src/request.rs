@@ -1,4 +1,4 @@
-//! What members ask of the daemon.
+//! The requests of members.
 
 use crate::area::AreaRequest;
 use crate::info::{NodeParams, Privileges, VmParams};
@@ -6,7 +6,7 @@ use crate::sock::SockRequest;
 use crate::trace::TraceRequest;
 use serde::{Deserialize, Serialize};
 
-/// What kind of endpoint a bind makes.
+/// The kind of endpoint that a bind makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum BindKind {
     /// The process itself.
@@ -15,56 +15,56 @@ pub enum BindKind {
     Thread(i32),
 }
 
-/// What a member can wait for.
+/// An event that a member can await.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AwaitedEvent {
-    /// The caller's own bind by another (lclbind).
+    /// The caller's own bind by another process (lclbind).
     OwnBind,
-    /// An endpoint of this address to exist.
+    /// An endpoint of this address exists.
     Bind(i32),
-    /// The endpoint of this address to be gone.
+    /// The endpoint of this address is gone.
     Unbind(i32),
-    /// An endpoint to take this name.
+    /// An endpoint has this name.
     Name(String),
 }
 
-/// A frame from a member.
+/// A frame from a member. Each variant names its reply.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// First of all. Answer: `Welcome`.
+    /// The first frame. Reply: `Welcome`.
     Hello {
         /// The library's [`crate::VERSION`].
         version: u32,
     },
-    /// drvs_init. Answer: `Number` with the node's id.
+    /// drvs_init. Reply: `Number` with the node's id.
     NodeInit(NodeParams),
-    /// drvs_end. Answer: `Done`, then the daemon leaves.
+    /// drvs_end. Reply: `Done`; then the daemon exits.
     NodeEnd,
-    /// Answer: `Node`.
+    /// The state of the node. Reply: `Node`.
     NodeInfo,
-    /// vm_init. Answer: `Vm`.
+    /// vm_init. Reply: `Vm`.
     VmInit(VmParams),
-    /// vm_end. Answer: `Done` when all members have gone.
+    /// vm_end. Reply: `Done` after all members have left.
     VmEnd(i32),
-    /// Answer: `Vm`.
+    /// The VM of this id. Reply: `Vm`.
     VmInfo(i32),
-    /// Answer: `Vm`.
+    /// The VM of this name. Reply: `Vm`.
     VmFind(String),
-    /// Answer: `Vms`.
+    /// All VMs. Reply: `Vms`.
     VmList,
-    /// Binds this connection's process or thread. Answer: `Bound`, with desk,
-    /// status page and hints; it counts when `Mapped` has been answered.
+    /// Binds the process or thread of this connection. Reply: `Bound`, with control page, status
+    /// page and ready bitmap. The bind counts after the reply to `Mapped`.
     Bind {
         /// The VM.
         vm: i32,
-        /// The slot; the lowest free user slot where none is given.
+        /// The slot; `None` for the lowest free user slot.
         slot: Option<i32>,
-        /// What is bound.
+        /// The kind of endpoint.
         kind: BindKind,
     },
-    /// The pages of `Bound` or `Reattached` are mapped. Answer: `Done`.
+    /// The pages of `Bound` are mapped. Reply: `Done`.
     Mapped,
-    /// Binds another process (lclbind). Answer: `Number`, its address.
+    /// Binds another process (lclbind). Reply: `Number`, its address.
     BindOther {
         /// The VM.
         vm: i32,
@@ -73,125 +73,127 @@ pub enum Request {
         /// The slot.
         slot: i32,
     },
-    /// Takes the endpoint that another made for this process. Answer: `Bound`,
-    /// or `Wait` where there is none yet.
+    /// Takes the endpoint that another process made for this process. Reply: `Bound`, or `Wait` if
+    /// there is none yet.
     Claim,
-    /// Unbinds this connection's endpoint or another's. Answer: `Done` when it has left.
+    /// Unbinds this connection's endpoint or another endpoint. Reply: `Done` after it has left.
     Unbind {
         /// The VM.
         vm: i32,
         /// The endpoint.
         address: i32,
     },
-    /// The endpoint has seen that another unbound it, and has left.
+    /// The endpoint knows that another process unbound it, and has left.
     Left,
-    /// A link to this endpoint. Answer: `Contact`, with link, status page and
-    /// hints; or `Known` where the link is in the news already.
+    /// A link to this endpoint. Reply: `Contact`, with link, status page and ready bitmap; or
+    /// `Known` if a daemon event already brought the link.
     Contact(i32),
-    /// The address of a process. Answer: `Number`.
+    /// The address of a process. Reply: `Number`.
     GetEndpoint(i32),
-    /// Answer: `Number` where it is so already, else `Wait`.
+    /// Awaits an event. Reply: `Number` if it has happened, else `Wait`.
     Await(AwaitedEvent),
-    /// Ends the waiting for this ticket. Answer: `Done`.
+    /// Ends the wait with this ticket. Reply: `Done`.
     Forget(u64),
-    /// Takes a name. Answer: `Done`.
+    /// Takes a name. Reply: `Done`.
     NameAttach(String),
-    /// Who has this name. Answer: `Number`.
+    /// The endpoint of this name. Reply: `Number`.
     NameLocate(String),
-    /// Ends another's receive(ANY). Answer: `Done`, or the code.
+    /// Ends another endpoint's receive(ANY). Reply: `Done`, or the code.
     Wakeup {
         /// The VM.
         vm: i32,
         /// The endpoint.
         address: i32,
     },
-    /// setpriv. Answer: `Done`.
+    /// setpriv. Reply: `Done`.
     SetPrivileges {
         /// The VM.
         vm: i32,
         /// The endpoint.
         address: i32,
-        /// What it may do from now on.
+        /// Its new privileges.
         privileges: Privileges,
     },
-    /// getpriv. Answer: `Privileges`.
+    /// getpriv. Reply: `Privileges`.
     GetPrivileges {
         /// The VM.
         vm: i32,
         /// The endpoint.
         address: i32,
     },
-    /// src_notify: a notification in another's name. Answer: `Done`.
+    /// src_notify: a notification from another source. Reply: `Done`.
     NotifyFor {
-        /// In whose name.
+        /// The source.
         source: i32,
-        /// To whom.
+        /// The destination.
         destination: i32,
     },
-    /// The endpoints of a VM, from this slot on. Answer: `Endpoints`.
+    /// The endpoints of a VM, from a slot on. Reply: `Endpoints`.
     Endpoints {
         /// The VM.
         vm: i32,
-        /// The first slot to tell of.
+        /// The first slot.
         from: i32,
     },
-    /// After `Reattach`: the peers of this endpoint's links. Those that have
-    /// died meanwhile are in the news before the answer. Answer: `Done`.
+    /// After `Reattach`: the peers of this endpoint's links. An event for each peer that has died
+    /// precedes the reply. Reply: `Done`.
     Recall(Vec<i32>),
-    /// Hangs this endpoint's bell. Answer: `Done`, with the bell.
+    /// Opens this endpoint's doorbell. Reply: `Done`, with the doorbell receiver.
     OpenDoorbell,
-    /// A clapper for the bell of this endpoint. Answer: `Done`, with the clapper.
+    /// A sender for the doorbell of this endpoint. Reply: `Done`, with the doorbell sender.
     DoorbellSender(i32),
-    /// Whether this endpoint's waiting has closed a circle. Answer: `Number`, 1 or 0; 2 where it
-    /// seems so and another of the circle was awake: to be asked again soon.
+    /// Whether this endpoint's wait closed a cycle. Reply: `Number`, 1 or 0; 2 if there seems to be
+    /// a cycle, but a member of it was awake. Ask again soon after a 2.
     IsDeadlock,
-    /// This endpoint wants to copy with a peer it has a link with. Answer: `Berth` once the peer
-    /// has said `Berthed`, with the window where one was asked for.
+    /// This endpoint wants to copy with a linked peer. Reply: `CopyGate` after the peer sent
+    /// `CopyGateReady`, with the bounce buffer if asked for.
     CopyGate {
         /// The peer.
         peer: i32,
-        /// The peer surely waits (its request is held here), whatever its desk says yet.
+        /// The peer certainly waits, whatever its control page says yet: this endpoint holds a
+        /// request of the peer.
         surely: bool,
-        /// Whether a window is needed, through which the peer copies for itself.
-        window: bool,
+        /// Whether the copy needs a bounce buffer, through which the peer copies for itself.
+        bounce_buffer: bool,
     },
-    /// After `News::Berth`: this endpoint lies still for the peer while it waits. No answer.
+    /// After [`DaemonEvent::CopyGate`](crate::DaemonEvent::CopyGate): this endpoint parks at its
+    /// copy gate for the peer while it waits. No reply.
     CopyGateReady {
         /// The peer.
         peer: i32,
-        /// Where the probe lies in the memory of this endpoint.
+        /// Address of the probe value in the memory of this endpoint.
         address: u64,
-        /// What lies there.
+        /// The probe value.
         probe: [u64; 2],
     },
-    /// About areas.
+    /// A request about areas.
     Area(AreaRequest),
-    /// A member of a daemon that was killed is back. Answer: `Bound`, with new
-    /// desk, status page and hints for links to come.
+    /// A member of a killed daemon is back. Reply: `Bound`, with new control page, status page and
+    /// ready bitmap for later links.
     Reattach {
         /// Its VM.
         vm: i32,
         /// Its address.
         address: i32,
-        /// Its thread, where it is one of a process's further threads.
+        /// Its thread, if it is a further thread of a process.
         tid: Option<i32>,
     },
-    /// As `Contact`, where the link of before never reached this endpoint (it had
-    /// no descriptor or no memory for it): made anew, for both.
+    /// As `Contact`, after an earlier link did not reach this endpoint (it had no descriptor or no
+    /// memory left). The daemon makes the link anew, for both parties.
     Renew(i32),
-    /// As `Contact`, for a call that does not wait: refused with -11 where the
-    /// other has not come (back) to this daemon yet.
+    /// As `Contact`, for a non-blocking call. The daemon refuses it with -11 if the peer has not
+    /// attached to this daemon yet.
     ContactNow(i32),
-    /// A notification for one who has not come (back) to this daemon yet: the daemon
-    /// keeps it until then. Answer: `Done`; refused with -11 where the other is there.
+    /// A notification for an endpoint that has not attached to this daemon yet. The daemon keeps
+    /// it until then. Reply: `Done`; refused with -11 if the endpoint is attached.
     Notify {
-        /// To whom.
+        /// The destination.
         destination: i32,
         /// The pending bits, for HARDWARE and SYSTEM.
         bits: u64,
     },
-    /// About tracing.
+    /// A request about tracing.
     Trace(TraceRequest),
-    /// About com-sockets.
+    /// A request about com-sockets.
     Sock(SockRequest),
 }

@@ -1,12 +1,13 @@
-//! Com-sockets in frames, and the layout of what two parties share.
+//! Frames about com-sockets, and the layout of the memory of a pair.
 //!
-//! A *party* is one process in one domain: one control connection. Two parties that have met share a
-//! *pair*: a control region that both write, with a slot for each connection, and a pool of blocks each way,
-//! which one writes and the other reads.
+//! A *party* is one process in one domain, with one control connection. Two parties that have met
+//! share a *pair*: a control region that both write, and one pool of blocks per direction. A
+//! control region has a slot for each connection. One party writes a pool; the other party reads
+//! it.
 
 use serde::{Deserialize, Serialize};
 
-/// Connections that one pair has room for; further ones make another pair.
+/// Connections of one pair. Further connections make another pair.
 pub const SOCK_SLOTS: usize = 64;
 /// Size of a block of a pool, in bytes.
 pub const SOCK_BLOCK_BYTES: usize = 8192;
@@ -14,35 +15,37 @@ pub const SOCK_BLOCK_BYTES: usize = 8192;
 pub const SOCK_POOL_BLOCKS: usize = 256;
 /// Size of a pool, in bytes.
 pub const SOCK_POOL_BYTES: usize = SOCK_POOL_BLOCKS * SOCK_BLOCK_BYTES;
-/// Blocks that one way of a connection may hold.
+/// Blocks that one direction of a connection may hold.
 pub const SOCK_CREDITS: usize = 32;
-/// Where the slots of a control region begin, in bytes.
+/// Offset of the first slot in a control region, in bytes.
 pub const SOCK_HEAD_BYTES: usize = 4096;
-/// Size of a slot, in bytes: one half for each way.
+/// Size of a slot, in bytes: one [`half`] for each direction.
 pub const SOCK_SLOT_BYTES: usize = 1024;
 /// Size of a control region, in bytes.
 pub const SOCK_CONTROL_BYTES: usize = SOCK_HEAD_BYTES + SOCK_SLOTS * SOCK_SLOT_BYTES;
-/// Connections that are prepared beside one that is asked for, at most: as many descriptors go with one packet.
+/// Prepared connections beside a requested connection, at most. One packet carries no more
+/// descriptors.
 pub const SOCK_PREPARED_MAX: usize = 7;
-/// Where the daemon says, in the head of a control region, that its parties are no longer in one VM.
-pub const SOCK_OVER: usize = 128;
+/// Offset of a word in the head of a control region. The daemon sets it when the parties are no
+/// longer in one VM.
+pub const SOCK_SEPARATED: usize = 128;
 /// The highest number of a domain in the default network.
 pub const SOCK_DOMAIN_MAX: u32 = 65_532;
 
-/// Where, in its half of a slot, each word of a way lies.
+/// Offsets in one half of a slot, which serves one direction of a connection.
 ///
 /// ```text
-///   0 line of the sender        tail, bytes given to the kernel, cpu; the door (both write it)
+///   0 line of the sender        tail, bytes given to the kernel, cpu; suppression (both write it)
 ///  64 line of the receiver      head, bytes taken from the kernel, cpu
-/// 128 counters of the sender    bells, bells not needed, overflows
+/// 128 counters of the sender    wakeups, suppressed wakeups, overflows
 /// 192 the blocks of the bytes from head to tail, in a ring
 /// ```
-pub mod way {
+pub mod half {
     /// Bytes that the sender has published.
     pub const TAIL: usize = 0;
     /// Bytes that the sender has put into records of the kernel's socket.
     pub const GIVEN: usize = 8;
-    /// The door: whether the receiver must be called.
+    /// The word of notification suppression.
     pub const SUPPRESSION: usize = 16;
     /// The CPU of the sender.
     pub const SENDER_CPU: usize = 24;
@@ -52,17 +55,17 @@ pub mod way {
     pub const TAKEN: usize = 72;
     /// The CPU of the receiver.
     pub const RECEIVER_CPU: usize = 80;
-    /// Bells that were rung.
+    /// Wakeup records that the sender sent.
     pub const WAKEUPS: usize = 128;
-    /// Bells that were not needed.
+    /// Wakeup records that the sender did not need.
     pub const WAKEUPS_SUPPRESSED: usize = 136;
     /// Records that carried bytes.
     pub const OVERFLOWS: usize = 144;
-    /// Of side 0: a connection that was prepared is open.
+    /// Whether a prepared connection is open. Only the half of side 0 uses it.
     pub const OPENED: usize = 152;
     /// Numbers of the blocks, 32 bits each.
     pub const BLOCKS: usize = 192;
-    /// Size of a way, in bytes.
+    /// Size of a half, in bytes.
     pub const BYTES: usize = 512;
 }
 
@@ -75,83 +78,86 @@ pub enum SockKind {
     Datagram,
 }
 
-/// One side of a connection, as its party is told.
+/// One side of a connection, as the daemon describes it to its party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SockConnection {
     /// The pair, by its number at this daemon.
     pub pair: u64,
-    /// Which side of it the party is: 0 or 1.
+    /// The party's side of the pair: 0 or 1.
     pub side: u8,
     /// The connection's slot in the pair.
     pub slot: u16,
     /// The party's own address.
     pub own: (u32, u16),
-    /// The other's address.
+    /// The peer's address.
     pub peer: (u32, u16),
-    /// The other's process and user.
+    /// The peer's process and user.
     pub by: (i32, u32),
-    /// Descriptors of the pair came along: control region, and the pool that the party writes.
+    /// Whether descriptors of the pair came along: the control region, and the pool that the party
+    /// writes.
     pub with_pair: bool,
 }
 
-/// What parties ask.
+/// A request about com-sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SockRequest {
-    /// To be a party of a domain; the first free one where no number is given. Answer: `Joined`.
+    /// Joins a domain. Reply: `Joined`.
     Join {
         /// The VM.
         vm: i32,
-        /// The domain.
+        /// The domain; `None` for the first free domain.
         domain: Option<u32>,
     },
-    /// A port of the party's domain, or any free one for 0. Answer: `Port`; of datagrams with the socket.
+    /// Binds a port of the party's domain. Reply: `Port`; for datagrams with the socket.
     Bind {
-        /// Of streams or of datagrams.
+        /// Streams or datagrams.
         kind: SockKind,
-        /// The port.
+        /// The port; 0 for any free port.
         port: u16,
     },
-    /// The party takes connections at a port it has. Answer: `Done`, with the descriptor they come through.
+    /// Accepts connections at a bound port. Reply: `Done`, with the descriptor that delivers them.
     Listen {
         /// The port.
         port: u16,
         /// Connections that may wait there.
         backlog: u32,
     },
-    /// Gives a port back. No answer.
+    /// Gives a port back. No reply.
     Release {
-        /// Of streams or of datagrams.
+        /// Streams or datagrams.
         kind: SockKind,
         /// The port.
         port: u16,
     },
-    /// A connection, and as many that are prepared. Answer: `Connected`, with the socket, the pair where it is new, and the sockets of
-    /// those that were prepared.
+    /// Makes a connection, and prepared connections. Reply: `Connected`, with the socket, the pair
+    /// if it is new, and the sockets of the prepared connections.
     Connect {
-        /// To this address.
+        /// The destination's address.
         address: u32,
-        /// And this port.
+        /// The destination's port.
         port: u16,
-        /// From this port; any free one for 0.
+        /// The source's port; 0 for any free port.
         from: u16,
-        /// Further ones, to be opened without asking; at most [`SOCK_SPARES_MAX`] are given, perhaps none.
-        spares: u8,
+        /// Wanted prepared connections. The daemon gives at most [`SOCK_PREPARED_MAX`], perhaps
+        /// none.
+        prepared: u8,
     },
-    /// The pair is mapped. No answer.
+    /// The pair is mapped. No reply.
     Mapped {
         /// The pair.
         pair: u64,
         /// The party's side.
         side: u8,
     },
-    /// The pool that the other side writes, once it has mapped it. Answer: `Done`, with the pool.
+    /// Asks for the pool that the peer writes, after the peer has mapped it. Reply: `Done`, with
+    /// the pool.
     PeerPool {
         /// The pair.
         pair: u64,
         /// The party's side.
         side: u8,
     },
-    /// The party's side of a connection is closed. No answer.
+    /// The party's side of a connection is closed. No reply.
     Closed {
         /// The pair.
         pair: u64,
@@ -160,64 +166,65 @@ pub enum SockRequest {
         /// The slot.
         slot: u16,
     },
-    /// A pair of which the party uses no connection any more. Answer: `Done`; refused where one is in use.
+    /// The party uses no connection of a pair any more. Reply: `Done`; refused while a connection
+    /// is in use.
     Forget {
         /// The pair.
         pair: u64,
         /// The party's side.
         side: u8,
     },
-    /// A way to a datagram socket. Answer: `Done`, with a socket that sends there.
+    /// A route to a datagram socket. Reply: `Done`, with a socket that sends there.
     Route {
-        /// From this port of the party's.
+        /// The party's own port.
         from: u16,
-        /// To this address.
+        /// The destination's address.
         address: u32,
-        /// And this port.
+        /// The destination's port.
         port: u16,
     },
-    /// Who has a datagram socket at this port. Answer: `Addresses`.
-    Everybody {
+    /// The addresses that have a datagram socket at this port. Reply: `Addresses`.
+    DatagramAddresses {
         /// The port.
         port: u16,
     },
-    /// After a takeover: a datagram socket that lives on at its port. Answer: `Done`.
+    /// After a takeover: a datagram socket that still has its port. Reply: `Done`.
     Keep {
         /// The port.
         port: u16,
     },
-    /// The sockets of a VM. Answer: `Sockets`.
+    /// The sockets of a VM. Reply: `Sockets`.
     List {
         /// The VM.
         vm: i32,
-        /// Those from this place in the list on.
+        /// Position in the list of the first socket to return.
         from: u32,
     },
 }
 
-/// What the daemon answers.
+/// A reply about com-sockets.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum SockReply {
     /// The caller is a party.
     Joined {
-        /// Of this domain.
+        /// Its domain.
         domain: u32,
         /// The network of the VM's domains.
         network: u32,
-        /// How many leading bits of an address are the network's.
+        /// Number of leading bits of an address that name the network.
         bits: u8,
     },
     /// A port.
     Port(u16),
-    /// A connection, and those that were prepared beside it.
+    /// A connection, and the prepared connections beside it.
     Connected(SockConnection, Vec<SockConnection>),
     /// Addresses.
     Addresses(Vec<u32>),
-    /// Sockets, and where to ask on from.
+    /// Sockets of a VM.
     Sockets {
         /// The sockets.
         list: Vec<SockInfo>,
-        /// The next place, or none.
+        /// The `from` of the next request; `None` at the end.
         next: Option<u32>,
     },
     /// Not done, for a reason that sockets have a number for.
@@ -229,10 +236,10 @@ pub enum SockReply {
     },
 }
 
-/// A socket as `m3 sock stat` shows it.
+/// A socket, as `m3 sock stat` shows it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SockInfo {
-    /// Of streams or of datagrams.
+    /// Streams or datagrams.
     pub kind: SockKind,
     /// The process.
     pub pid: i32,
@@ -240,21 +247,22 @@ pub struct SockInfo {
     pub uid: u32,
     /// Its address.
     pub own: (u32, u16),
-    /// The other's address; none of a socket that is bound or listens.
+    /// The peer's address; `None` for a bound or listening socket.
     pub peer: Option<(u32, u16)>,
     /// Bytes sent through blocks.
     pub ring_bytes: u64,
     /// Bytes sent through the kernel.
     pub kernel_bytes: u64,
-    /// Bells rung.
-    pub rung: u64,
-    /// Bells not needed.
-    pub spared: u64,
-    /// Times that bytes went through the kernel because blocks were short, or not shared yet.
+    /// Wakeup records sent.
+    pub wakeups: u64,
+    /// Wakeup records not needed.
+    pub wakeups_suppressed: u64,
+    /// Times that bytes went through the kernel, because blocks were short or not shared yet.
     pub overflows: u64,
 }
 
-/// What comes through a listener: one connection, with the socket, and the pair where the party has not
-/// said yet that it mapped it. Then those that were prepared, with their sockets: each is one once a bell comes through it.
+/// A message to a listener: one connection, with its socket and, unless the party said that it
+/// mapped the pair, with the pair. The prepared connections and their sockets follow. A prepared
+/// connection opens when a wakeup record comes through it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SockArrival(pub SockConnection, pub Vec<SockConnection>);

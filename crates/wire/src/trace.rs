@@ -1,11 +1,11 @@
-//! Tracing: rings of stamped records, from members to one who may look at their VM.
+//! Tracing: rings of stamped records, from the members of a VM to its tracer.
 //!
 //! ```text
-//! tracer                daemon                     member
-//!   Begin ------------->  ring made, News::On ----->  maps it
-//!   <----------- Done     sealed  <--------- Mapped
-//!   <--- News::Ring (the ring, read-only from now on)
-//!   End, or its death -->  News::Off -------------->  lets go of it
+//! tracer                   daemon                        member
+//!   Begin ---------------> makes a ring; On -----------> maps it
+//!   <---------------- Done seals it <------------ Mapped
+//!   <------ Ring (the ring, read-only from now on)
+//!   End, or its death ---> Off ------------------------> unmaps it
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -13,40 +13,40 @@ use serde::{Deserialize, Serialize};
 /// A request about tracing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TraceRequest {
-    /// Traces a VM until the end of this connection: every endpoint that is there or comes gets a ring,
-    /// which then comes as news. For the VM's owner and root. Answer: `Done`.
+    /// Traces a VM until the end of this connection. Each present and later endpoint gets a ring; a
+    /// [`TraceEvent::Ring`] brings it. Only the VM's owner and root may trace. Reply: `Done`.
     Begin {
         /// The VM.
         vm: i32,
-        /// Records that a ring holds.
+        /// Records per ring.
         slots: u32,
-        /// Whether stamps wait for what comes before them: sharper and dearer.
+        /// Whether a stamp waits for earlier instructions. It is then more exact and more costly.
         sharp: bool,
     },
-    /// Ends it. Answer: `Done`.
+    /// Ends tracing. Reply: `Done`.
     End,
-    /// After `TraceNews::On`: the member has mapped its ring. No answer.
+    /// After [`TraceEvent::On`]: the member has mapped its ring. No reply.
     Mapped,
 }
 
-/// News about tracing.
+/// An event of tracing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TraceEvent {
-    /// To a member: stamp from now on, into the ring that came with this.
+    /// To a member: write stamps into the ring of the descriptor beside this event.
     On {
-        /// As in `TraceRequest::Begin`.
+        /// As in [`TraceRequest::Begin`].
         sharp: bool,
     },
-    /// To a member: stamp no more.
+    /// To a member: write no more stamps.
     Off,
-    /// To the tracer: the ring of this endpoint, which came with this.
+    /// To the tracer: the ring of this endpoint, in the descriptor beside this event.
     Ring {
         /// The endpoint.
         address: i32,
         /// Its process.
         pid: i32,
     },
-    /// To the tracer: this endpoint has gone. What it wrote stays in its ring.
+    /// To the tracer: this endpoint has gone. Its ring keeps its records.
     Gone {
         /// The endpoint.
         address: i32,

@@ -86,7 +86,7 @@ impl Raw {
         loop {
             match self.next_frame()? {
                 (FromDaemon::Reply(reply), fds) => return Some((reply, fds)),
-                (FromDaemon::News(news), fds) => self.news.push_back((news, fds)),
+                (FromDaemon::Event(news), fds) => self.news.push_back((news, fds)),
             }
         }
     }

@@ -1,109 +1,77 @@
-//! Accepting a block: the checks that make a hand-over valid.
+//! Acceptance of given and shared blocks: the checks of a hand-over.
 
-use super::{AreaMember, HeldBlock, OwnState, word_of};
+use super::{AreaMember, LastAccepted};
+use crate::accept_error::AcceptError;
+use crate::block::{HeldBlock, SharedReading};
 use crate::claim::{Claim, ClaimState, Span, next_generation};
 use crate::name::{BlockName, ClaimedBlockName};
+use crate::own_blocks::OwnState;
 use crate::ownership_trace::BlockStatus;
-use crate::words::{CLAIM, LedgerWords, OwnLedgerWords, SPAN, UNIT_BYTES};
-use m3ipc_abi::Address;
-
-/// Why a block was not accepted. All but `Elsewhere` tell that the giver broke the rules.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AcceptError {
-    /// No extent has that number, or the place it stands for lies outside its home's extents.
-    #[error("block {0} does not lie in the area, or not where its home may allocate")]
-    Outside(u32),
-    /// Its content is said to be longer than what was allocated.
-    #[error("block {number} has {capacity} bytes, and its content is said to have {bytes}")]
-    TooLong {
-        /// The block.
-        number: u32,
-        /// What the giver says.
-        bytes: u64,
-        /// What was allocated.
-        capacity: u64,
-    },
-    /// The ledgers do not say that the giver gave it to this member.
-    #[error("block {0} was not the sender's to give, or was given to another")]
-    NotGiven(u32),
-    /// Another living member claims it: it was given it as well, or says so falsely.
-    #[error("block {number} is claimed by endpoint {by} as well")]
-    Elsewhere {
-        /// The block.
-        number: u32,
-        /// Who claims it.
-        by: Address,
-    },
-    /// A shared block came as a given one, or the other way round.
-    #[error("block {0} is not what the message says it is")]
-    WrongKind(u32),
-}
+use crate::words::{CLAIM, LedgerWords, OwnLedgerWords, READING, UNIT_BYTES, word_index};
 
 impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
-    /// Accepts a block that `from`, the member behind the link that the name came over, has given to this one.
+    /// Accepts a block that `from` gave to this member. `from` is the member behind the link that
+    /// brought the name.
     ///
     /// # Errors
-    /// [`Refused`]; the block is whose it was.
+    /// [`AcceptError`]; the block keeps its holder.
     pub fn accept(&mut self, from: u16, name: &ClaimedBlockName) -> Result<HeldBlock, AcceptError> {
         let BlockName { number, generation, hop, bytes, shared, .. } = name.0;
         if shared {
             return Err(AcceptError::WrongKind(number));
         }
-        let home = self.home(number)?;
-        let span = self.checked_place(home, number, bytes)?;
-        let given = BlockStatus::Pending { to: self.me, hop, from };
+        let (allocator, span) = self.checked_span(number, bytes)?;
+        let given = BlockStatus::Pending { to: self.index, hop, from };
         if self.block_status(number, generation) != given {
             return Err(AcceptError::NotGiven(number));
         }
-        let before = self.own.load(word_of(number, CLAIM));
-        self.former = Some((number, before, generation));
-        if home == self.me {
-            return self.come_home(number, generation, bytes);
+        let before = self.own.load(word_index(number, CLAIM));
+        self.last_accepted = Some(LastAccepted { number, claim: before, generation });
+        if allocator == self.index {
+            return self.accept_own(number, generation, bytes);
         }
         self.claim(number, ClaimState::Held, 0, hop, generation);
         m3ipc_sys::pause_point("server.block_claimed");
-        self.own.fence(); // pairs with that of another who accepts it, of its home's sweep, of `take_back`
-        let stands =
-            self.block_status(number, generation) == BlockStatus::Held { by: self.me, hop };
-        let elsewhere = self.claimer(number, generation);
-        if !stands || elsewhere.is_some() {
-            self.own.store(word_of(number, CLAIM), before);
+        // Pairs with the fence of another member in `accept` or `take_back`, and with that of the
+        // allocator member in `void`.
+        self.own.fence();
+        let held = BlockStatus::Held { by: self.index, hop };
+        let is_holder = self.block_status(number, generation) == held;
+        let elsewhere = self.others.claimer(number, generation);
+        if !is_holder || elsewhere.is_some() {
+            self.own.store(word_index(number, CLAIM), before);
             return Err(elsewhere.map_or(AcceptError::NotGiven(number), |by| {
                 AcceptError::Elsewhere { number, by }
             }));
         }
-        Ok(HeldBlock { number, generation, hop, home, span: span, bytes })
+        Ok(HeldBlock { number, generation, hop, allocator, span, bytes })
     }
 
-    /// Whether a block that was accepted is still this member's alone: to be asked where
-    /// members were learned of meanwhile. Where it is not, it is to be [released](Self::release).
+    /// Whether an accepted block is still held by this member alone. Ask after new members became
+    /// known. If not, [release](Self::release) the block.
     #[must_use]
     pub fn is_mine_alone(&self, held: &HeldBlock) -> bool {
-        let stands = self.block_status(held.number, held.generation);
-        stands == BlockStatus::Held { by: self.me, hop: held.hop }
-            && self.claimer(held.number, held.generation).is_none()
+        let status = self.block_status(held.number, held.generation);
+        status == BlockStatus::Held { by: self.index, hop: held.hop }
+            && self.others.claimer(held.number, held.generation).is_none()
     }
 
-    /// Undoes the acceptance of the block that was accepted last: its message was withdrawn before it was taken,
-    /// so it is its giver's, who looks for it. Any other block is [released](Self::release).
+    /// Undoes the last acceptance: its message was withdrawn before this member took it, so the
+    /// giver will look for the block. Any other block is [released](Self::release).
     pub fn refuse(&mut self, held: HeldBlock) {
-        let Some((_, before, generation)) =
-            self.former.take().filter(|former| former.0 == held.number)
-        else {
-            return self.release(held);
-        };
-        if held.home == self.me
-            && let Some(block) = self.own_block(held.number)
+        let last = self.last_accepted.take().filter(|last| last.number == held.number);
+        let Some(last) = last else { return self.release(held) };
+        if held.allocator == self.index
+            && let Some(block) = self.blocks.get_mut(held.number)
         {
-            block.generation = generation;
-            block.state = OwnState::Out;
-            self.out.push_back(held.number);
+            block.generation = last.generation;
+            self.blocks.mark_away(held.number);
         }
-        self.own.store(word_of(held.number, CLAIM), before);
+        self.own.store(word_index(held.number, CLAIM), last.claim);
     }
 
-    /// A block of this home is back: under a new generation all claims of the way are void.
-    fn come_home(
+    /// Accepts a block of this allocator member. A new generation makes all former claims void.
+    fn accept_own(
         &mut self,
         number: u32,
         generation: u32,
@@ -111,57 +79,71 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
     ) -> Result<HeldBlock, AcceptError> {
         let next = next_generation(generation);
         self.claim(number, ClaimState::Held, 0, 0, next);
-        self.own.fence(); // pairs with that of `accept`
-        let elsewhere = self.claimer(number, generation);
+        self.own.fence(); // pairs with the fence of another member in `accept`
+        let elsewhere = self.others.claimer(number, generation);
         if elsewhere.is_some() {
             self.claim(number, ClaimState::Free, 0, 0, next);
         }
-        let (home, turn) = (self.me, self.turn);
-        let block = self.own_block(number).ok_or(AcceptError::Outside(number))?;
+        let (allocator, round) = (self.index, self.round);
+        let block = self.blocks.get_mut(number).ok_or(AcceptError::Outside(number))?;
         block.generation = next;
         if let Some(by) = elsewhere {
-            block.state = OwnState::Void(turn);
+            block.state = OwnState::Void(round);
             return Err(AcceptError::Elsewhere { number, by });
         }
-        block.state = OwnState::Here;
+        block.state = OwnState::Held;
         let span = block.span;
-        self.out.retain(|out| *out != number);
-        Ok(HeldBlock { number, generation: next, hop: 0, home, span: span, bytes })
+        self.blocks.unqueue(number);
+        Ok(HeldBlock { number, generation: next, hop: 0, allocator, span, bytes })
     }
 
-    pub(super) fn home(&self, number: u32) -> Result<u16, AcceptError> {
-        self.plan
-            .allocator_of(number)
-            .filter(|_| number < self.numbers)
-            .ok_or(AcceptError::Outside(number))
-    }
-
-    /// The place of a block by its home's ledger, if it lies in the home's extents and holds the content.
-    pub(super) fn checked_place(
+    /// Begins to read a block that `from` shares.
+    ///
+    /// # Errors
+    /// [`AcceptError`]; this member does not read the block.
+    pub fn accept_shared(
         &mut self,
-        home: u16,
-        number: u32,
-        bytes: u64,
-    ) -> Result<Span, AcceptError> {
-        let span = self.place_at(home, number).ok_or(AcceptError::Outside(number))?;
+        from: u16,
+        name: &ClaimedBlockName,
+    ) -> Result<SharedReading, AcceptError> {
+        let BlockName { number, generation, hop, bytes, shared, .. } = name.0;
+        if !shared {
+            return Err(AcceptError::WrongKind(number));
+        }
+        let (_, span) = self.checked_span(number, bytes)?;
+        let status = BlockStatus::Shared { by: from, hop };
+        if self.block_status(number, generation) != status {
+            return Err(AcceptError::NotGiven(number));
+        }
+        self.mark_reading(ClaimState::Reading, number, hop, generation);
+        // Pairs with the fence of the holder in `unshare`, and of the allocator member in `void`.
+        self.own.fence();
+        if self.block_status(number, generation) != status {
+            self.mark_reading(ClaimState::Done, number, hop, generation);
+            return Err(AcceptError::NotGiven(number));
+        }
+        Ok(SharedReading { number, generation, hop, span, bytes })
+    }
+
+    /// Ends the reading of a block.
+    pub fn finish(&mut self, reading: SharedReading) {
+        self.mark_reading(ClaimState::Done, reading.number, reading.hop, reading.generation);
+    }
+
+    fn mark_reading(&self, state: ClaimState, number: u32, hop: u32, generation: u32) {
+        let reading = Claim { state, other: 0, hop, generation };
+        self.own.store(word_index(number, READING), reading.encode());
+    }
+
+    /// The allocator member of a block, and its span, if it holds the claimed content.
+    fn checked_span(&self, number: u32, bytes: u64) -> Result<(u16, Span), AcceptError> {
+        let outside = AcceptError::Outside(number);
+        let allocator = self.allocator_of(number).ok_or(outside)?;
+        let span = self.span_of(allocator, number).ok_or(outside)?;
         let capacity = u64::from(span.units) * UNIT_BYTES;
         if bytes > capacity {
             return Err(AcceptError::TooLong { number, bytes, capacity });
         }
-        Ok(span)
-    }
-
-    pub(super) fn place_at(&mut self, home: u16, number: u32) -> Option<Span> {
-        if home == self.me {
-            return self.own_block(number).map(|block| block.span);
-        }
-        let span = Span::decode(self.word(home, word_of(number, SPAN))?);
-        self.plan.contains(home, span).then_some(span)
-    }
-
-    /// A claim of this member, for those who look at it from outside.
-    #[must_use]
-    pub fn own_claim(&self, number: u32) -> Claim {
-        Claim::decode(self.own.load(word_of(number, CLAIM)))
+        Ok((allocator, span))
     }
 }

@@ -30,7 +30,7 @@ fn read_of_child() -> Result<(), Errno> {
 fn read_of(pid: i32) -> Result<(), Errno> {
     let mut failed = Errno::SRCH;
     let mut bytes = [0; 16];
-    for range in m3ipc_sys::memory_ranges(pid)?.iter().filter(|range| range.answers) {
+    for range in m3ipc_sys::memory_ranges(pid)?.iter().filter(|range| range.never_blocks) {
         match m3ipc_sys::copy_from_process(pid, range.start, &CopyTarget::from(&mut bytes[..])) {
             Ok(_) => return Ok(()),
             Err(errno) => failed = errno,

@@ -265,7 +265,7 @@ impl Server {
                 self.tell_area(
                     place.vm,
                     id,
-                    Some(extent.home),
+                    Some(extent.allocator),
                     &AreaEvent::Extent { area: id, extent },
                     None,
                 );
@@ -477,9 +477,9 @@ fn make_ledger(numbers: u32) -> Result<(Rc<OwnedFd>, Observed), Errno> {
     Ok((Rc::new(ledger), view))
 }
 
-fn shown_extent(extent: &AreaExtent) -> m3ipc_wire::AreaExtent {
+fn shown_extent(extent: &AreaExtent) -> m3ipc_abi::Extent {
     let AreaExtent { home, offset, bytes, first_number, numbers, generation } = *extent;
-    m3ipc_wire::AreaExtent { home, offset, bytes, first_number, numbers, generation }
+    m3ipc_abi::Extent { allocator: home, offset, bytes, first_number, numbers, generation }
 }
 
 fn shown_area(area: &Area) -> AreaInfo {

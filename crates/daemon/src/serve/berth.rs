@@ -83,7 +83,7 @@ impl Server {
         let Some(connection) = self.connections.get_mut(&asker) else { return };
         if connection.waits_for == Some(Deferred::Berth(place)) {
             let window = connection.window.take();
-            self.reply(asker, Reply::Berth { address, probe }, window.into_iter().collect());
+            self.reply(asker, Reply::CopyGate { address, probe }, window.into_iter().collect());
         }
     }
 }

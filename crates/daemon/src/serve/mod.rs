@@ -114,7 +114,7 @@ impl Server {
             Request::Area(request) => self.serve_area(token, cred, request),
             Request::Sock(request) => self.serve_sock(token, cred, request),
             Request::IsDeadlock => self.is_deadlock(token),
-            Request::CopyGate { peer, surely, window } => {
+            Request::CopyGate { peer, surely, bounce_buffer: window } => {
                 self.berth(token, Address(peer), surely, window)
             }
             Request::CopyGateReady { peer, address, probe } => {

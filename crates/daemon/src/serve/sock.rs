@@ -124,13 +124,13 @@ impl Server {
             }
             SockRequest::Bind { kind, port } => self.bind_port(token, kind, port),
             SockRequest::Listen { port, backlog } => self.listen_at(token, port, backlog),
-            SockRequest::Connect { address, port, from, spares } => {
+            SockRequest::Connect { address, port, from, prepared: spares } => {
                 self.connect_to(token, (address, port), from, spares)
             }
             SockRequest::PeerPool { pair, side } => self.peer_pool(token, pair, side),
             SockRequest::Forget { pair, side } => self.forget_pair(token, pair, side),
             SockRequest::Route { from, address, port } => self.reach(token, from, address, port),
-            SockRequest::Everybody { port } => self.everybody(token, port),
+            SockRequest::DatagramAddresses { port } => self.everybody(token, port),
             SockRequest::Keep { port } => self.keep_port(token, port),
             SockRequest::Release { kind, port } => return self.release_port(token, kind, port),
             SockRequest::Mapped { pair, side } => return self.pair_mapped(token, pair, side),

@@ -6,9 +6,9 @@ use crate::control::unexpected;
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_area::{BlockLifetime, Extent};
+use m3ipc_area::BlockLifetime;
 use m3ipc_shm::Observed;
-use m3ipc_wire::{AreaEvent, AreaExtent, AreaReply, AreaRequest, Reply, Request};
+use m3ipc_wire::{AreaEvent, AreaReply, AreaRequest, Reply, Request};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Endpoint {
         let joined = self.join(&AreaRequest::Create(config.rounded()), config.prefault)?;
         if config.pages == Pages::Transparent {
             // A wish: kernels without them go on with small ones.
-            let _ = joined.inner.ground.mapping().want_huge_pages();
+            let _ = joined.inner.ground.want_huge_pages();
         }
         Ok(joined)
     }
@@ -192,7 +192,7 @@ impl Endpoint {
         if let Ok(held) = side.allocate(bytes, align, kind) {
             return Ok(held);
         }
-        let (_, total) = side.room();
+        let (_, total) = side.free_and_total_bytes();
         drop(side);
         let most = area.info.limit_bytes / 4;
         // Of whole pages the beginning is aligned, and needs no more than the block.
@@ -216,11 +216,11 @@ impl Endpoint {
             let (offset, bytes) = (usize::try_from(extent.offset), usize::try_from(extent.bytes));
             if let (Ok(offset), Ok(bytes)) = (offset, bytes) {
                 // Where it cannot be done ahead it is done when the pages are touched.
-                let _ = area.ground.mapping().prefault(offset, bytes);
+                let _ = area.ground.prefault(offset, bytes);
             }
         }
         let mut side = area.side();
-        side.learn_extent(of_wire(&extent));
+        side.learn_extent(extent);
         side.allocate(bytes, align, kind)
             .map_err(|full| Fail::new(Code::AllocMem, full.to_string()))
     }
@@ -299,7 +299,7 @@ impl Endpoint {
                 side.expect_member(*index, Address(*address))
             }
             AreaEvent::Left { index, .. } => side.member_left(*index),
-            AreaEvent::Extent { extent, .. } => side.learn_extent(of_wire(extent)),
+            AreaEvent::Extent { extent, .. } => side.learn_extent(*extent),
             AreaEvent::ExtentGone { offset, .. } => side.forget_extent(*offset),
             AreaEvent::FindOrphans { area } => {
                 for index in side.orphaned_extents() {
@@ -319,9 +319,4 @@ impl Endpoint {
         }
         Ok(())
     }
-}
-
-fn of_wire(extent: &AreaExtent) -> Extent {
-    let AreaExtent { home, offset, bytes, first_number, numbers, generation } = *extent;
-    Extent { home, offset, bytes, first_number, numbers, generation }
 }

@@ -17,7 +17,7 @@ use crate::party::Party;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use m3ipc_sys::{Direction, Errno, shut_down};
 use m3ipc_wire::SockConnection;
-use m3ipc_wire::sock::way;
+use m3ipc_wire::sock::half;
 use receive::Receiving;
 use send::Sending;
 use std::io::{self, Read, Write};
@@ -72,7 +72,7 @@ impl Connection {
     /// Whether the other side says that it has taken everything that this one sent: what it left in its socket then were bells.
     pub(crate) fn is_all_taken(&self) -> bool {
         let word = |at| self.out.word(at).load(Ordering::Acquire);
-        word(way::HEAD) == word(way::TAIL) && word(way::TAKEN) == word(way::GIVEN)
+        word(half::HEAD) == word(half::TAIL) && word(half::TAKEN) == word(half::GIVEN)
     }
 
     /// Gets the other side's pool, where it can be had and is not mapped yet.

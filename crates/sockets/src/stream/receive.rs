@@ -10,7 +10,7 @@ use crate::record::{RECORD_BYTES, Record, low_half};
 use core::sync::atomic::Ordering;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, ReceiveFlags, receive_bytes};
-use m3ipc_wire::sock::way;
+use m3ipc_wire::sock::half;
 
 /// Looks for a bell that is on its way, where the connection ends.
 const LAST_LOOKS: u32 = 64;
@@ -142,7 +142,7 @@ impl Receiving {
                 self.due = (left > 0).then_some(Due { count: left, ..due });
                 self.taken += got as u64;
                 // Release: pairs with the sender's look, after which it uses blocks again.
-                self.ring.way().word(way::TAKEN).store(self.taken, Ordering::Release);
+                self.ring.way().word(half::TAKEN).store(self.taken, Ordering::Release);
                 Ok(got)
             }
             Ok(got) => Ok(got),
@@ -158,7 +158,7 @@ impl Receiving {
     fn watch(&mut self, want: u64) -> bool {
         let until = self.ring.head() + want;
         let way = self.ring.way().clone();
-        if self.due.is_some() || !door::watch(way.word(way::SUPPRESSION), until) {
+        if self.due.is_some() || !door::watch(way.word(half::SUPPRESSION), until) {
             return false;
         }
         let here = m3ipc_sys::current_cpu();
@@ -166,16 +166,16 @@ impl Receiving {
         let mut patience = self.pace.begin();
         let found = loop {
             let more = self.ring.claimed_tail() != self.ring.head()
-                || way.word(way::GIVEN).load(Ordering::Relaxed) != self.announced;
+                || way.word(half::GIVEN).load(Ordering::Relaxed) != self.announced;
             if more {
                 break true;
             }
-            let same_cpu = way.cpu(way::SENDER_CPU).load(Ordering::Relaxed) == here;
+            let same_cpu = way.cpu(half::SENDER_CPU).load(Ordering::Relaxed) == here;
             if patience.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };
-        door::rest(way.word(way::SUPPRESSION), until);
+        door::rest(way.word(half::SUPPRESSION), until);
         self.pace.learn(&patience);
         found
     }
@@ -187,7 +187,7 @@ impl Receiving {
                 .told(receive_bytes(&connection.socket, &mut [0], LOOK), 1)
                 .unwrap_or(Found::More));
         }
-        if door::answer(self.ring.way().word(way::SUPPRESSION)) {
+        if door::answer(self.ring.way().word(half::SUPPRESSION)) {
             self.stale += 1;
         }
         if self.ring.available()? > 0 {
@@ -208,7 +208,9 @@ impl Receiving {
         };
         match record {
             Record::Bell if !peek => self.stale -= 1,
-            Record::Bell if door::answer(self.ring.way().word(way::SUPPRESSION)) => self.stale += 1,
+            Record::Bell if door::answer(self.ring.way().word(half::SUPPRESSION)) => {
+                self.stale += 1
+            }
             // Nobody's bell: a sender asked the kernel whether we live.
             Record::Bell => drop(receive_bytes(&connection.socket, &mut head, TAKE)),
             Record::Bytes { count, behind } => {
@@ -262,7 +264,7 @@ impl Receiving {
         if self.due.is_some() {
             return Ok(());
         }
-        let door = || self.ring.way().word(way::SUPPRESSION);
+        let door = || self.ring.way().word(half::SUPPRESSION);
         if self.ring.claimed_tail() != self.ring.head() {
             // Whoever waits for edges is owed one at the next arrival, also where he has left something.
             if connection.is_nonblocking() && door::answer(door()) {

@@ -10,7 +10,7 @@ use crate::record::{BODY_MAX_BYTES, RECORD_BYTES, Record, low_half};
 use core::sync::atomic::Ordering;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, send_bytes};
-use m3ipc_wire::sock::way;
+use m3ipc_wire::sock::half;
 
 /// How long one sends without asking the kernel whether the other side lives, in ticks: below a millisecond.
 const CHECK_TICKS: u64 = 1_000_000;
@@ -111,7 +111,7 @@ impl Sending {
     fn is_drained(&mut self) -> Result<bool, Errno> {
         if !self.drained {
             // Acquire: pairs with the receiver's release of it.
-            let taken = self.ring.way().word(way::TAKEN).load(Ordering::Acquire);
+            let taken = self.ring.way().word(half::TAKEN).load(Ordering::Acquire);
             if taken > self.given {
                 return Err(Errno::PROTO);
             }
@@ -126,7 +126,7 @@ impl Sending {
             // A full socket is readable already.
             Ok(_) | Err(Errno::AGAIN | Errno::INTR) => {
                 self.rung += 1;
-                self.ring.way().word(way::WAKEUPS).store(self.rung, Ordering::Relaxed);
+                self.ring.way().word(half::WAKEUPS).store(self.rung, Ordering::Relaxed);
                 Ok(())
             }
             Err(errno) => Err(errno),
@@ -161,7 +161,7 @@ impl Sending {
             if self.is_drained()? && self.ring.has_room()? {
                 break true;
             }
-            let same_cpu = self.ring.way().cpu(way::RECEIVER_CPU).load(Ordering::Relaxed) == here;
+            let same_cpu = self.ring.way().cpu(half::RECEIVER_CPU).load(Ordering::Relaxed) == here;
             if patience.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
@@ -187,8 +187,8 @@ impl Sending {
         self.given += u64::from(count);
         self.drained = false;
         self.overflows += 1;
-        self.ring.way().word(way::GIVEN).store(self.given, Ordering::Relaxed);
-        self.ring.way().word(way::OVERFLOWS).store(self.overflows, Ordering::Relaxed);
+        self.ring.way().word(half::GIVEN).store(self.given, Ordering::Relaxed);
+        self.ring.way().word(half::OVERFLOWS).store(self.overflows, Ordering::Relaxed);
         Ok(sent)
     }
 

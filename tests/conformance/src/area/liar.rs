@@ -5,15 +5,13 @@
 
 use m3ipc_abi::Address;
 use m3ipc_area::{
-    AreaMember, BlockLifetime, BlockName, CLAIM, Claim, ClaimState, Extent, LedgerWords,
-    OwnLedgerWords, RECORD_WORDS, SPAN, Span, ledger_bytes,
+    AreaMember, BlockLifetime, BlockName, CLAIM, Claim, ClaimState, LedgerWords, OwnLedgerWords,
+    RECORD_WORDS, SPAN, Span, ledger_bytes,
 };
 use m3ipc_conformance::raw::Raw;
 use m3ipc_link::{Link, MessageKind as Sent, ReadyBitmap};
 use m3ipc_shm::{FixedRegion, LeasedRange, Observed, Shared};
-use m3ipc_wire::{
-    AreaEvent, AreaExtent, AreaInfo, AreaReply, AreaRequest, DaemonEvent, Reply, Request,
-};
+use m3ipc_wire::{AreaEvent, AreaInfo, AreaReply, AreaRequest, DaemonEvent, Reply, Request};
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -56,10 +54,6 @@ struct Liar {
 }
 
 /// What a wire extent is to the rules.
-fn of_wire(extent: &AreaExtent) -> Extent {
-    let AreaExtent { home, offset, bytes, first_number, numbers, generation } = *extent;
-    Extent { home, offset, bytes, first_number, numbers, generation }
-}
 
 impl Liar {
     fn join(directory: &Path, vm: i32, slot: i32, area: u32) -> Self {
@@ -91,7 +85,7 @@ impl Liar {
                     self.side.learn_member(index, Address(address), view().expect("a ledger"));
                 }
                 DaemonEvent::Area(AreaEvent::Extent { extent, .. }) => {
-                    self.side.learn_extent(of_wire(&extent))
+                    self.side.learn_extent(extent)
                 }
                 _ => {}
             }
@@ -100,7 +94,7 @@ impl Liar {
     }
 
     fn allocate(&mut self, bytes: u64) -> (m3ipc_area::HeldBlock, LeasedRange) {
-        if self.side.room().0 < bytes {
+        if self.side.free_and_total_bytes().0 < bytes {
             let request = AreaRequest::Extent {
                 area: self.info.area,
                 needed: 1 << 20,
@@ -110,7 +104,7 @@ impl Liar {
             let Some(Reply::Area(AreaReply::Extent(extent))) = self.ask(&request) else {
                 panic!("no room for the liar");
             };
-            self.side.learn_extent(of_wire(&extent));
+            self.side.learn_extent(extent);
         }
         let held = self.side.allocate(bytes, 64, BlockLifetime::Short).expect("room");
         let tract = self.ground.lease(held.offset(), held.capacity(), true).expect("its own");
@@ -194,11 +188,11 @@ pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper
     let (receiver, third) = (liar.index_of(victim), liar.index_of(keeper));
 
     let (held, mut tract) = liar.allocate(4096);
-    tract.bytes_mut().expect("writable").fill(1);
+    tract.copy_from(&[1; 4096]).expect("writable");
     let number = held.number();
     let name = liar.side.give(held, receiver).expect("a member");
     way.say(acts::CHANGED, Some(&name));
-    tract.bytes_mut().expect("writable").fill(9);
+    tract.copy_from(&[9; 4096]).expect("writable");
     liar.claim_given(&name, receiver);
     way.say(acts::TWICE, Some(&name));
 

@@ -3,7 +3,7 @@
 use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, way,
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, half,
 };
 use m3ipc_wire::{FromDaemon, Reply, Request, SockConnection, SockReply, SockRequest, VERSION};
 use std::net::SocketAddrV4;
@@ -34,7 +34,7 @@ fn ask(control: &OwnedFd, request: &Request) -> (Reply, Vec<OwnedFd>) {
         match m3ipc_sys::receive_packet(control, &mut buffer, true, true) {
             Ok(packet) => match m3ipc_wire::decode(&buffer[..packet.bytes]).expect("a frame") {
                 FromDaemon::Reply(reply) => return (reply, packet.fds),
-                FromDaemon::News(_) => {}
+                FromDaemon::Event(_) => {}
             },
             Err(Errno::INTR) => {}
             Err(errno) => panic!("the daemon does not answer: {errno}"),
@@ -52,7 +52,7 @@ pub fn spoil(directory: &Path, vm: i32, domain: u32, victim: SocketAddrV4) {
     println!("ready");
     loop {
         let (address, port) = (u32::from(*victim.ip()), victim.port());
-        let connect = Request::Sock(SockRequest::Connect { address, port, from: 0, spares: 7 });
+        let connect = Request::Sock(SockRequest::Connect { address, port, from: 0, prepared: 7 });
         let (Reply::Sock(SockReply::Connected(seat, _)), fds) = ask(&control, &connect) else {
             std::thread::sleep(std::time::Duration::from_millis(1));
             continue;
@@ -85,8 +85,8 @@ fn attack(
     pool: &Shared,
 ) {
     let slot = SOCK_HEAD_BYTES + usize::from(seat.slot) * SOCK_SLOT_BYTES;
-    let own = slot + usize::from(seat.side) * way::BYTES;
-    let words = [way::TAIL, way::GIVEN, way::SUPPRESSION, way::HEAD, way::TAKEN, way::BLOCKS];
+    let own = slot + usize::from(seat.side) * half::BYTES;
+    let words = [half::TAIL, half::GIVEN, half::SUPPRESSION, half::HEAD, half::TAKEN, half::BLOCKS];
     for round in 0..2000 {
         let value = match chance.below(4) {
             0 => chance.next(),
@@ -97,7 +97,7 @@ fn attack(
         match chance.below(6) {
             // The words that mean something, of both ways.
             0..3 => {
-                let at = slot + chance.below(2) * way::BYTES + words[chance.below(words.len())];
+                let at = slot + chance.below(2) * half::BYTES + words[chance.below(words.len())];
                 region.word64(at).store(value, Ordering::SeqCst);
             }
             // Any word of the slot, and of the head.
@@ -107,9 +107,9 @@ fn attack(
             // A tail that could be, over blocks that could not.
             4 => {
                 region
-                    .word32(own + way::BLOCKS + 4 * chance.below(32))
+                    .word32(own + half::BLOCKS + 4 * chance.below(32))
                     .store(u32::try_from(value >> 40).unwrap_or(0), Ordering::SeqCst);
-                region.word64(own + way::TAIL).fetch_add(chance.next() % 9000, Ordering::SeqCst);
+                region.word64(own + half::TAIL).fetch_add(chance.next() % 9000, Ordering::SeqCst);
             }
             _ => {
                 let mut bytes = value.to_le_bytes().to_vec();

@@ -177,8 +177,8 @@ fn row(vm: &VmInfo, socket: &SockInfo) -> Vec<String> {
         socket.peer.map_or_else(|| "-".to_owned(), address),
         number(socket.ring_bytes),
         number(socket.kernel_bytes),
-        number(socket.rung),
-        number(socket.spared),
+        number(socket.wakeups),
+        number(socket.wakeups_suppressed),
         number(socket.overflows),
     ]
 }
@@ -188,6 +188,6 @@ fn json(vm: &VmInfo, socket: &SockInfo) -> serde_json::Value {
         "vm": vm.name, "kind": kind(socket.kind), "pid": socket.pid, "uid": socket.uid,
         "address": address(socket.own), "peer": socket.peer.map(address),
         "ring_bytes": socket.ring_bytes, "kernel_bytes": socket.kernel_bytes,
-        "bells": socket.rung, "spared": socket.spared, "overflows": socket.overflows,
+        "bells": socket.wakeups, "spared": socket.wakeups_suppressed, "overflows": socket.overflows,
     })
 }

@@ -11,8 +11,8 @@ use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
 use m3ipc_wire::Reply;
 use m3ipc_wire::sock::{
-    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_OVER, SOCK_POOL_BYTES, SOCK_SLOT_BYTES, SOCK_SLOTS,
-    way,
+    SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES,
+    SOCK_SLOTS, half,
 };
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
@@ -96,7 +96,7 @@ impl Pair {
 
     /// Whether a slot is one of a connection, and not of one that was prepared and never opened.
     pub(crate) fn is_open(&self, at: usize) -> bool {
-        let word = SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES + way::OPENED;
+        let word = SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES + half::OPENED;
         let slot = &self.slots[at];
         slot.used && (!slot.spare || self.view.word64(word).load(Ordering::Relaxed) != 0)
     }
@@ -195,7 +195,7 @@ impl Server {
     pub(super) fn drop_pairs(&mut self, token: u64) {
         for pair in self.socks.pairs.values().filter(|pair| pair.parties.contains(&token)) {
             // What was prepared is not opened any more.
-            pair.view.word64(SOCK_OVER).store(1, Ordering::Release);
+            pair.view.word64(SOCK_SEPARATED).store(1, Ordering::Release);
         }
         self.socks.pairs.retain(|_, pair| !pair.parties.contains(&token));
         self.socks.between.retain(|(one, other), _| *one != token && *other != token);

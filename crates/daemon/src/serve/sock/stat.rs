@@ -3,7 +3,7 @@
 use crate::server::Server;
 use core::sync::atomic::Ordering;
 use m3ipc_model::tables::Credentials;
-use m3ipc_wire::sock::{SOCK_HEAD_BYTES, SOCK_SLOT_BYTES, way};
+use m3ipc_wire::sock::{SOCK_HEAD_BYTES, SOCK_SLOT_BYTES, half};
 use m3ipc_wire::{Reply, SockInfo, SockReply};
 
 /// Sockets told of in one frame.
@@ -35,8 +35,8 @@ impl Server {
             peer: None,
             ring_bytes: 0,
             kernel_bytes: 0,
-            rung: 0,
-            spared: 0,
+            wakeups: 0,
+            wakeups_suppressed: 0,
             overflows: 0,
         }
     }
@@ -58,7 +58,7 @@ impl Server {
             let slots = pair.slots.iter().enumerate().filter(|(at, _)| pair.is_open(*at));
             slots.flat_map(move |(at, slot)| {
                 [0, 1].map(|side: usize| {
-                    let base = SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES + side * way::BYTES;
+                    let base = SOCK_HEAD_BYTES + at * SOCK_SLOT_BYTES + side * half::BYTES;
                     let count = |word: usize| pair.view.word64(base + word).load(Ordering::Relaxed);
                     let mut info = self.blank(
                         pair.parties[side],
@@ -66,10 +66,10 @@ impl Server {
                         slot.names[side],
                     );
                     info.peer = Some(slot.names[1 - side]);
-                    (info.ring_bytes, info.kernel_bytes) = (count(way::TAIL), count(way::GIVEN));
-                    (info.rung, info.spared) =
-                        (count(way::WAKEUPS), count(way::WAKEUPS_SUPPRESSED));
-                    info.overflows = count(way::OVERFLOWS);
+                    (info.ring_bytes, info.kernel_bytes) = (count(half::TAIL), count(half::GIVEN));
+                    (info.wakeups, info.wakeups_suppressed) =
+                        (count(half::WAKEUPS), count(half::WAKEUPS_SUPPRESSED));
+                    info.overflows = count(half::OVERFLOWS);
                     info
                 })
             })

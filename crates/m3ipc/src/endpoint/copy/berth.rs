@@ -175,8 +175,11 @@ impl Endpoint {
         let (pid, address) = (peer.identity.pid, peer.address());
         let window = window || !may_be_direct;
         // Its request is held here: it waits, though its desk may not say so yet.
-        let request =
-            Request::CopyGate { peer: address.0, surely: peer.link.owes_answer(), window };
+        let request = Request::CopyGate {
+            peer: address.0,
+            surely: peer.link.owes_answer(),
+            bounce_buffer: window,
+        };
         // A copy that would not wait still gets acquainted first.
         let limit_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
         let until_ns = limit_ns.min(m3ipc_sys::monotonic_ns() + STALL_NS);
@@ -188,7 +191,7 @@ impl Endpoint {
             other => other,
         }
         .map_err(|fail| if fail.code == Code::DstDied { role.died().into() } else { fail })?;
-        let Reply::Berth { address, probe } = reply else {
+        let Reply::CopyGate { address, probe } = reply else {
             return Err(crate::control::unexpected());
         };
         let probe = Probe { address, value: probe };
@@ -252,10 +255,11 @@ impl Endpoint {
         let peer = self.peers.get_mut(index);
         let Ok(ranges) = m3ipc_sys::memory_ranges(peer.identity.pid) else { return false };
         let end = address.saturating_add(bytes);
-        let waits =
-            ranges.iter().any(|range| range.start < end && address < range.end && !range.answers);
+        let waits = ranges
+            .iter()
+            .any(|range| range.start < end && address < range.end && !range.never_blocks);
         peer.copying.ranges = ranges;
-        peer.copying.ranges.retain(|range| range.answers);
+        peer.copying.ranges.retain(|range| range.never_blocks);
         // What is not mapped at all is an error at once.
         !waits
     }

@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn ranges_vouch_for_what_they_cover() {
-        let range = |start, end| MemoryRange { start, end, answers: true };
+        let range = |start, end| MemoryRange { start, end, never_blocks: true };
         let copying = Copying {
             ranges: vec![range(10, 20), range(20, 30), range(40, 50)],
             ..Copying::default()

@@ -1,0 +1,151 @@
+//! Regions of exactly one page, for hot paths: access to a word costs no branch.
+//!
+//! # Safety
+//! Pages are mapped with exactly [`PAGE_BYTES`]. Words are reached at masked, aligned offsets;
+//! bytes at checked offsets. The rest is as in [`crate::region`].
+#![allow(unsafe_code)]
+
+use crate::copy::{copy_in, copy_out};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3ipc_sys::{Errno, Mapping};
+use std::os::fd::AsFd;
+
+/// Size of a page in bytes.
+pub const PAGE_BYTES: usize = 4096;
+
+/// Types that are valid for every bit pattern, with a size that equals their alignment.
+trait Word: Sized {}
+impl Word for AtomicU32 {}
+impl Word for AtomicU64 {}
+
+/// The word at `offset` of a page. The mask replaces the bounds check.
+#[inline]
+fn word<T: Word>(mapping: &Mapping, offset: usize) -> &T {
+    debug_assert!(offset + size_of::<T>() <= PAGE_BYTES && offset.is_multiple_of(align_of::<T>()));
+    let inside = offset & (PAGE_BYTES - align_of::<T>());
+    // SAFETY: the size of each word is its alignment, so a multiple of it below the size of the
+    // page is inside and aligned. The mapping has exactly that size and lives as long as the
+    // borrow. Any bits are valid.
+    unsafe { &*mapping.start().as_ptr().add(inside).cast::<T>() }
+}
+
+#[inline]
+fn run(mapping: &Mapping, offset: usize, bytes: usize) -> *mut u8 {
+    let inside = offset <= PAGE_BYTES && bytes <= PAGE_BYTES - offset;
+    assert!(inside, "bytes outside their page");
+    mapping.start().as_ptr().wrapping_add(offset)
+}
+
+/// One page that this process and its peers write.
+///
+/// An offset outside the page is a defect of the caller. Debug builds panic; release builds access
+/// another word of the page.
+#[derive(Debug)]
+pub struct SharedPage(Mapping);
+
+impl SharedPage {
+    /// Maps memory of exactly one page for reading and writing.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::new`].
+    pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
+        Mapping::new(memory, PAGE_BYTES, true).map(Self)
+    }
+
+    /// The 32-bit word at `offset`.
+    #[must_use]
+    #[inline]
+    pub fn word32(&self, offset: usize) -> &AtomicU32 {
+        word(&self.0, offset)
+    }
+
+    /// The 64-bit word at `offset`.
+    #[must_use]
+    #[inline]
+    pub fn word64(&self, offset: usize) -> &AtomicU64 {
+        word(&self.0, offset)
+    }
+
+    /// Copies bytes in. A reader may see them in any order until the writer publishes a word with
+    /// release order.
+    ///
+    /// # Panics
+    /// If the bytes do not fit.
+    #[inline]
+    pub fn write(&self, offset: usize, bytes: &[u8]) {
+        let to = run(&self.0, offset, bytes.len());
+        // SAFETY: `run` checked the range of this writable, live mapping. No reference covers
+        // mapped memory, so `bytes` lies elsewhere.
+        unsafe { copy_in(to, bytes) };
+    }
+
+    /// Copies bytes out. A peer's concurrent writes may be part of them.
+    ///
+    /// # Panics
+    /// If the bytes do not lie inside.
+    #[inline]
+    pub fn read(&self, offset: usize, bytes: &mut [u8]) {
+        let from = run(&self.0, offset, bytes.len());
+        // SAFETY: `run` checked the range of this live mapping; `bytes` lies elsewhere.
+        unsafe { copy_out(from, bytes) };
+    }
+}
+
+/// One page that another process writes and this process only reads.
+#[derive(Debug)]
+pub struct ObservedPage(Mapping);
+
+impl ObservedPage {
+    /// Maps memory of exactly one page for reading.
+    ///
+    /// # Errors
+    /// Those of [`Mapping::new`].
+    pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
+        Mapping::new(memory, PAGE_BYTES, false).map(Self)
+    }
+
+    /// The present value of the 32-bit word at `offset`.
+    #[must_use]
+    #[inline]
+    pub fn load32(&self, offset: usize, order: Ordering) -> u32 {
+        word::<AtomicU32>(&self.0, offset).load(order)
+    }
+
+    /// The present value of the 64-bit word at `offset`.
+    #[must_use]
+    #[inline]
+    pub fn load64(&self, offset: usize, order: Ordering) -> u64 {
+        word::<AtomicU64>(&self.0, offset).load(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Shared;
+
+    #[test]
+    fn a_page_and_a_region_of_the_same_memory_agree() {
+        let memory = m3ipc_sys::create_memory("m3-test", 4096).unwrap();
+        let (page, region) =
+            (SharedPage::map(&memory).unwrap(), Shared::map(&memory, 4096).unwrap());
+        let sent: Vec<u8> = (0..77).collect();
+        page.write(4016, &sent);
+        let mut got = vec![0; sent.len()];
+        region.read(4016, &mut got);
+        assert_eq!(got, sent);
+        region.word32(4092).store(9, Ordering::Release);
+        assert_eq!(ObservedPage::map(&memory).unwrap().load32(4092, Ordering::Acquire), 9);
+        assert_eq!(
+            page.word64(4016).load(Ordering::Relaxed),
+            region.word64(4016).load(Ordering::Relaxed)
+        );
+    }
+
+    #[test]
+    #[should_panic(expected = "bytes outside their page")]
+    fn a_run_beyond_the_end_is_refused() {
+        let memory = m3ipc_sys::create_memory("m3-test", 4096).unwrap();
+        SharedPage::map(&memory).unwrap().write(4092, &[0; 5]);
+    }
+}

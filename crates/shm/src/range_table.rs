@@ -1,0 +1,138 @@
+//! The ranges of a region that this process uses, and those that it may not touch.
+//!
+//! Leased ranges do not overlap, except equal ranges that are all leased for reading. A forbidden
+//! range is unmapped for this process by its protection; a new lease of it lifts the protection.
+
+use std::collections::BTreeMap;
+
+/// One leased range, stored under its first offset.
+#[derive(Clone, Copy, Debug)]
+struct Lease {
+    bytes: usize,
+    /// Number of reading leases; 0 for one writing lease.
+    readers: usize,
+}
+
+/// The leased and the forbidden ranges of one region, by offset.
+#[derive(Debug, Default)]
+pub(crate) struct RangeTable {
+    leases: BTreeMap<usize, Lease>,
+    /// Length of each forbidden range, by offset.
+    forbidden: BTreeMap<usize, usize>,
+}
+
+impl RangeTable {
+    /// Whether `offset .. end` can be leased, for writing or for reading.
+    pub(crate) fn is_leasable(&self, offset: usize, end: usize, writes: bool) -> bool {
+        // Leases do not overlap: the last lease that begins before `end` is the only candidate.
+        match self.leases.range(..end).next_back() {
+            Some((at, lease)) if at + lease.bytes > offset => {
+                *at == offset && at + lease.bytes == end && lease.readers > 0 && !writes
+            }
+            _ => true,
+        }
+    }
+
+    /// Adds a lease of a range that [`is_leasable`](Self::is_leasable).
+    pub(crate) fn add_lease(&mut self, offset: usize, end: usize, writes: bool) {
+        let readers = usize::from(!writes);
+        self.leases
+            .entry(offset)
+            .and_modify(|lease| lease.readers += readers)
+            .or_insert(Lease { bytes: end - offset, readers });
+    }
+
+    /// Removes one lease of the range that begins at `offset`.
+    pub(crate) fn remove_lease(&mut self, offset: usize) {
+        match self.leases.get_mut(&offset) {
+            Some(lease) if lease.readers > 1 => lease.readers -= 1,
+            _ => drop(self.leases.remove(&offset)),
+        }
+    }
+
+    /// Whether the range that begins at `offset` has exactly one lease.
+    pub(crate) fn is_sole_lease(&self, offset: usize) -> bool {
+        self.leases.get(&offset).is_some_and(|lease| lease.readers <= 1)
+    }
+
+    /// Whether any range is leased for writing.
+    pub(crate) fn has_writer(&self) -> bool {
+        self.leases.values().any(|lease| lease.readers == 0)
+    }
+
+    /// Whether an access by this process to `offset .. end` would meet a lease: any lease for a
+    /// write access, a writing lease for a read access.
+    pub(crate) fn is_in_use(&self, offset: usize, end: usize, write: bool) -> bool {
+        let overlapping = self.leases.range(..end).rev();
+        overlapping
+            .take_while(|(at, lease)| *at + lease.bytes > offset)
+            .any(|(_, lease)| write || lease.readers == 0)
+    }
+
+    /// Marks a range as forbidden.
+    pub(crate) fn forbid(&mut self, offset: usize, bytes: usize) {
+        self.forbidden.insert(offset, bytes);
+    }
+
+    /// Marks the forbidden range at `offset` as allowed again.
+    pub(crate) fn allow(&mut self, offset: usize) {
+        self.forbidden.remove(&offset);
+    }
+
+    /// A forbidden range that overlaps `offset .. end`: its offset and length.
+    pub(crate) fn forbidden_in(&self, offset: usize, end: usize) -> Option<(usize, usize)> {
+        let last = self.forbidden.range(..end).next_back().map(|(at, bytes)| (*at, *bytes));
+        last.filter(|(at, bytes)| at + bytes > offset)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease(table: &mut RangeTable, offset: usize, end: usize, writes: bool) -> bool {
+        let leasable = table.is_leasable(offset, end, writes);
+        if leasable {
+            table.add_lease(offset, end, writes);
+        }
+        leasable
+    }
+
+    #[test]
+    fn a_writing_lease_excludes_all_others() {
+        let mut table = RangeTable::default();
+        assert!(lease(&mut table, 64, 128, true) && table.has_writer());
+        for (offset, end) in [(64, 128), (0, 65), (127, 192), (0, 192), (64, 65)] {
+            assert!(!lease(&mut table, offset, end, false), "{offset} to {end}");
+            assert!(!lease(&mut table, offset, end, true), "{offset} to {end}");
+        }
+        assert!(lease(&mut table, 0, 64, true) && lease(&mut table, 128, 129, false));
+        table.remove_lease(64);
+        assert!(lease(&mut table, 64, 128, false));
+    }
+
+    #[test]
+    fn equal_reading_leases_share_a_range() {
+        let mut table = RangeTable::default();
+        assert!(lease(&mut table, 64, 128, false) && table.is_sole_lease(64));
+        assert!(lease(&mut table, 64, 128, false) && !table.is_sole_lease(64));
+        assert!(!lease(&mut table, 64, 96, false), "only an equal range is shared");
+        assert!(!table.has_writer() && !lease(&mut table, 64, 128, true));
+        assert!(table.is_in_use(0, 65, true) && !table.is_in_use(0, 65, false));
+        table.remove_lease(64);
+        table.remove_lease(64);
+        assert!(lease(&mut table, 64, 128, true) && table.is_in_use(127, 200, false));
+    }
+
+    #[test]
+    fn forbidden_ranges_are_found_by_overlap() {
+        let mut table = RangeTable::default();
+        table.forbid(64, 64);
+        assert_eq!(table.forbidden_in(0, 64), None);
+        assert_eq!(table.forbidden_in(0, 65), Some((64, 64)));
+        assert_eq!(table.forbidden_in(127, 128), Some((64, 64)));
+        assert_eq!(table.forbidden_in(128, 200), None);
+        table.allow(64);
+        assert_eq!(table.forbidden_in(0, 200), None);
+    }
+}
