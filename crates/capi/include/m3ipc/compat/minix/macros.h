@@ -1,4 +1,4 @@
-/* Sets of bits. */
+/* Macros for sets of bits. */
 #ifndef M3IPC_COMPAT_MINIX_MACROS_H
 #define M3IPC_COMPAT_MINIX_MACROS_H
 
