@@ -121,8 +121,8 @@ int m3_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
  * Connects a stream, or names the peer of datagrams, as connect(2).
  *
  * Returns 0, or -1 (ECONNREFUSED: no process listens at the port; EHOSTUNREACH: no process is in
- * the domain; EISCONN; EINPROGRESS). Waits for a place in the queue of the listener, unless the
- * socket has O_NONBLOCK.
+ * the domain; EISCONN; EAGAIN: the queue of the listener is full and the socket has O_NONBLOCK).
+ * Waits for a place in that queue, unless the socket has O_NONBLOCK.
  */
 int m3_connect(int fd, const struct sockaddr *address, socklen_t length);
 
