@@ -90,8 +90,8 @@ make_include() {
 
 # `cargo xtask install` links the shared library with the symbol versions of the map.
 mkdir "$work/static" "$work/plain"
-(cd "$root" && $cargo xtask install --no-build --destdir "$work/root" --prefix /usr) \
-    >"$work/log" 2>&1
+(cd "$root" && $cargo xtask install --no-build --profile release --destdir "$work/root" \
+    --prefix /usr) >"$work/log" 2>&1
 report $? "cargo xtask install" "$work/log"
 ln -s root/usr/lib "$work/lib"
 ln -s root/usr/bin "$work/bin"
