@@ -1,11 +1,11 @@
 /*
- * A third party copies a block between two others: neither sends it, none sees it.
+ * A process copies a block between two other processes.
  *
  *     cc -o copy_between copy_between.c $(pkg-config --cflags --libs m3ipc) && ./copy_between
  *
- * The parent is the third party. The source lends its block with a request, to be read: for
- * that call and no longer. The destination grants room for it, to be written, until it takes
- * the grant back. Both wait until the parent answers.
+ * The parent copies. The source lends its block with a request, for reading, until the answer. The
+ * destination grants memory for writing until it revokes the grant. Both wait until the parent
+ * answers.
  */
 #include <m3ipc.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ static void check(const char *who, const char *what, int code) {
 
 static unsigned char byte_at(size_t at) { return (unsigned char)(at * 31 + at / 251); }
 
-/* Tells the parent with a request where its block lies, and waits. */
+/* Sends the address of its block to the parent, and waits for the answer. */
 static int party(int nr) {
   const char *who = nr == SOURCE_NR ? "source" : "destination";
   unsigned char *block = calloc(1, BYTES);
@@ -69,7 +69,7 @@ int main(void) {
   if (code != EMOLDRVSBUSY) check("parent", "drvs_init", code);
   memset(&vm, 0, sizeof vm);
   vm.vm_vmid = VM_ID;
-  vm.vm_copy = M3_COPY_GRANTED; /* nothing is copied but what is lent */
+  vm.vm_copy = M3_COPY_GRANTED; /* only lent and granted memory can be copied */
   strcpy(vm.vm_name, "between");
   check("parent", "vm_init", mnx_vm_init(&vm));
   int self = mnx_bind(VM_ID, PARENT_NR);
@@ -83,8 +83,11 @@ int main(void) {
     check("parent", "receive", mnx_receive_T(ANY, &m, 20000));
     asked[m.m_type - SOURCE_NR] = m;
   }
-  check("parent", "vcopy", mnx_vcopy(asked[0].m_source, asked[0].m1_p1, asked[1].m_source, asked[1].m1_p1, BYTES));
-  printf("parent: %ld bytes from endpoint %d to endpoint %d\n", m3_copied(), asked[0].m_source, asked[1].m_source);
+  message *source = &asked[0], *dest = &asked[1];
+  code = mnx_vcopy(source->m_source, source->m1_p1, dest->m_source, dest->m1_p1, BYTES);
+  check("parent", "vcopy", code);
+  printf("parent: %ld bytes from endpoint %d to endpoint %d\n", m3_copied(), source->m_source,
+         dest->m_source);
   for (int i = 0; i < 2; i++) check("parent", "reply", mnx_reply(asked[i].m_source, &asked[i]));
   for (int i = 0; i < 2; i++) {
     int status = 0;
