@@ -20,9 +20,9 @@
 #define DEST_NR   (FIRST_USER_NR + 1)
 #define BYTES     (8 * 1024 * 1024)
 
-static void check(const char *who, const char *what, int code) {
+static void check(const char *role, const char *what, int code) {
   if (code >= 0) return;
-  fprintf(stderr, "%s: %s: %s (%d)\n", who, what, m3_strerror(code), code);
+  fprintf(stderr, "%s: %s: %s (%d)\n", role, what, m3_strerror(code), code);
   exit(EXIT_FAILURE);
 }
 
@@ -30,29 +30,29 @@ static unsigned char byte_at(size_t at) { return (unsigned char)(at * 31 + at / 
 
 /* Sends the address of its block to the parent, and waits for the answer. */
 static int party(int nr) {
-  const char *who = nr == SOURCE_NR ? "source" : "destination";
+  const char *role = nr == SOURCE_NR ? "source" : "destination";
   unsigned char *block = calloc(1, BYTES);
   message m;
 
   if (block == NULL) return EXIT_FAILURE;
   for (size_t at = 0; nr == SOURCE_NR && at < BYTES; at++) block[at] = byte_at(at);
   int self = mnx_bind(VM_ID, nr);
-  if (!M3_BOUND(self, nr)) check(who, "bind", self);
+  if (!M3_BOUND(self, nr)) check(role, "bind", self);
   memset(&m, 0, sizeof m);
   m.m_type = nr;
   m.m1_p1 = (char *)block;
   if (nr == SOURCE_NR) {
     struct m3_loan loan = {block, BYTES, M3_READ};
-    check(who, "sendrec_lent", m3_sendrec_lent_T(PARENT_NR, &m, &loan, 1, 20000));
+    check(role, "sendrec_lent", m3_sendrec_lent_T(PARENT_NR, &m, &loan, 1, 20000));
   } else {
     m3_grant_t grant = 0;
-    check(who, "grant", m3_grant(PARENT_NR, block, BYTES, M3_WRITE, &grant));
-    check(who, "sendrec", mnx_sendrec_T(PARENT_NR, &m, 20000));
-    check(who, "revoke", m3_revoke(grant));
+    check(role, "grant", m3_grant(PARENT_NR, block, BYTES, M3_WRITE, &grant));
+    check(role, "sendrec", mnx_sendrec_T(PARENT_NR, &m, 20000));
+    check(role, "revoke", m3_revoke(grant));
   }
   for (size_t at = 0; at < BYTES; at++) {
     if (block[at] != byte_at(at)) {
-      fprintf(stderr, "%s: byte %lu is wrong\n", who, (unsigned long)at);
+      fprintf(stderr, "%s: byte %lu is wrong\n", role, (unsigned long)at);
       return EXIT_FAILURE;
     }
   }

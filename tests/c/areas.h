@@ -61,7 +61,7 @@ static void blocks(void) {
   is(area_call(&p, REPLY_BLOCK, s.ep, 0, block).code, OK, "the server replies with the block");
   is(finish(&s).code, OK, "the client has the answer");
   is((int)area_call(&s, TAKE, 0, 0, 0).sum, 5000, "the client takes the block");
-  is(area_call(&s, READ, 0, 0, block).code, 8, "with what the server wrote");
+  is(area_call(&s, READ, 0, 0, block).code, 8, "the client reads what the server wrote");
   is(area_call(&s, FREE, 0, 0, block).code, OK, "the client frees the block");
 
   struct order o = order(SEND_BLOCK);

@@ -103,7 +103,7 @@ struct result {
   message m;
   size_t len;
   unsigned int sum;
-  struct m3_peer who;
+  struct m3_peer peer;
 };
 
 struct peer {
@@ -324,7 +324,7 @@ static void execute(struct order *o, struct result *r) {
     r->sum = sum_of(REGION_BACK, (size_t)o->nr);
     break;
   case COPIED: r->len = (size_t)m3_copied(); break;
-  case PEER: r->code = m3_peer(&r->who); break;
+  case PEER: r->code = m3_peer(&r->peer); break;
   case AREA: case AREA_SET: case ATTACH: case DETACH: case RENOUNCE: case SEAL: case ALLOC:
   case FREE: case TAKE: case WRITE: case READ: case SEND_BLOCK: case SENDREC_BLOCK:
   case REPLY_BLOCK: case SHARE_BLOCK: case RECLAIM: case CREATEICA: case DELETEICA:

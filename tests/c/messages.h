@@ -277,12 +277,12 @@ static void notifications(void) {
   group("m3_peer");
   r = call(&q, PEER, 0, 0, 0);
   is(r.code, OK, "after a message");
-  is(r.who.endpoint, p.ep, "endpoint");
-  is(r.who.vmid, VM, "VM");
-  is(r.who.nodeid, NODE, "node");
-  is(r.who.pid, (int)p.pid, "process");
-  is((int)r.who.uid, (int)geteuid(), "user");
-  is((int)r.who.gid, (int)getegid(), "group");
+  is(r.peer.endpoint, p.ep, "endpoint");
+  is(r.peer.vmid, VM, "VM");
+  is(r.peer.nodeid, NODE, "node");
+  is(r.peer.pid, (int)p.pid, "process");
+  is((int)r.peer.uid, (int)geteuid(), "user");
+  is((int)r.peer.gid, (int)getegid(), "group");
   struct peer fresh = bound(VM, third_nr);
   is(call(&fresh, PEER, 0, 0, 0).code, EMOLNOMSG, "before any message");
   end(&fresh, SIGKILL);

@@ -62,7 +62,7 @@ impl Delivery {
         Self { message, bytes, length: (!length.is_null()).then_some(length) }
     }
 
-    /// Runs `take` with a buffer for the long part, and delivers what it returns: the message and
+    /// Runs `take` with a buffer for the long part, and delivers its result: the message and
     /// the length of its long part.
     #[inline]
     pub(crate) fn deliver(

@@ -129,21 +129,21 @@ int m3_revoke(m3_grant_t grant);
 /*
  * Copies between the caller's memory and memory that another endpoint has granted.
  *
- *   ep      endpoint that made the grant
- *   grant   name of the grant
- *   offset  first byte within the grant
- *   own     memory of the caller
- *   bytes   number of bytes
- *   what    M3_READ copies from the grant to own, M3_WRITE from own into the grant
+ *   ep         endpoint that made the grant
+ *   grant      name of the grant
+ *   offset     first byte within the grant
+ *   own        memory of the caller
+ *   bytes      number of bytes
+ *   direction  M3_READ copies from the grant to own, M3_WRITE from own into the grant
  *
  * Returns as mnx_vcopy, or:
  *   EMOLRANGE  offset and bytes go beyond the end of the grant
  *   EMOLPERM   the caller has no such grant (any more), or not with this right
- *   EMOLINVAL  what is neither M3_READ nor M3_WRITE
+ *   EMOLINVAL  direction is neither M3_READ nor M3_WRITE
  * Blocks.
  */
 int m3_copy_granted(int ep, m3_grant_t grant, uint64_t offset, void *own, size_t bytes,
-                    unsigned int what);
+                    unsigned int direction);
 
 #ifdef __cplusplus
 }

@@ -118,7 +118,7 @@
 #define M3_BIT_WAITUNBIND 17
 #define M3_BIT_WAITBIND   18
 
-/* Bits of p_rts_flags: the state of a slot, and what its process waits for. */
+/* Bits of p_rts_flags: the state of a slot, and the reason of a wait. */
 enum m3_proc_status {
   M3_SLOT_FREE = 1 << M3_BIT_SLOT_FREE,   /* no process is bound here */
   M3_NO_MAP = 1 << M3_BIT_NO_MAP,         /* bound by mnx_lclbind, no call made yet */

@@ -158,9 +158,9 @@ pub unsafe extern "C" fn m3_copy_granted(
     offset: u64,
     own: *mut c_void,
     bytes: usize,
-    what: c_uint,
+    direction: c_uint,
 ) -> c_int {
     // SAFETY: C lends `bytes` bytes at `own` for this call.
     let own = unsafe { CopyRange::new(own, bytes) };
-    call(|| copy::copy_granted(Address(ep), grant, offset, own, what))
+    call(|| copy::copy_granted(Address(ep), grant, offset, own, direction))
 }

@@ -180,7 +180,7 @@ fn receive_stream(
     Ok(done)
 }
 
-/// What a piece of a receive left for the rest of the call.
+/// The state of a receive after one piece.
 #[derive(PartialEq, Eq)]
 enum Progress {
     /// The piece is full; the next piece follows.
