@@ -107,6 +107,9 @@ needs="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
 c99="$cc -std=c99 -D_POSIX_C_SOURCE=200809L $warnings -I$include"
 c11="$cc -std=c11 $warnings -I$include"
 
+for header in "$include"/m3ipc/*.h; do
+    step "compile $(basename "$header") by itself" $c99 -fsyntax-only -x c "$header"
+done
 step "check_pages.sh" sh "$here/check_pages.sh" "$root"
 step "check_names.sh" sh "$here/check_names.sh" "$root"
 step "check_symbols.sh --versions" sh "$here/check_symbols.sh" --versions \

@@ -8,6 +8,11 @@
 #ifndef M3IPC_LATER_H
 #define M3IPC_LATER_H
 
+#include "copy.h"
+#include "endpoint.h"
+#include "ipc.h"
+#include "node.h"
+#include "remote.h"
 #include "short.h"
 
 /* ---- Numbers ----------------------------------------------------------- */

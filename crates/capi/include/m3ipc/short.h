@@ -7,6 +7,9 @@
 #ifndef M3IPC_SHORT_H
 #define M3IPC_SHORT_H
 
+#include "codes.h"
+#include "records.h"
+
 /* ---- Codes ------------------------------------------------------------- */
 
 #define OK M3_OK
