@@ -16,6 +16,11 @@
 //! process. A small table then remembers the page. The library does not notice a page that is
 //! unmapped between two calls: the check catches pointers that never were valid.
 //!
+//! # Limits
+//! A buffer in an area that a hostile member can write breaks the rule below without a fault of the
+//! program. The library only copies such bytes: it reads none of them twice, and takes no decision
+//! from them.
+//!
 //! # Safety
 //! The rule of all constructors: the pointer is any address, even an invalid one. If it names
 //! memory of the program, then the program lends that memory for the call, and no other thread

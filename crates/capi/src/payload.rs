@@ -97,3 +97,7 @@ impl Delivery {
         })
     }
 }
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests;

@@ -76,3 +76,31 @@ pub(crate) fn read_domain_name(name: ReadText) -> PosixResult<String> {
     let name = name.map_err(|TooLong| Errno::NAMETOOLONG)?;
     String::from_utf8(name).map_err(|_not_utf8| Errno::INVAL)
 }
+
+#[cfg(test)]
+#[allow(unsafe_code)]
+mod tests {
+    use super::*;
+
+    fn read_bytes(bytes: &[u8]) -> PosixResult<Option<SocketAddrV4>> {
+        // SAFETY: a live slice that no other thread writes.
+        read_or_unspecified(unsafe { ReadBytes::new(bytes.as_ptr().cast(), bytes.len()) })
+    }
+
+    #[test]
+    fn an_address_survives_both_conversions() {
+        let address = SocketAddrV4::new(Ipv4Addr::new(192, 168, 0, 7), 4711);
+        assert_eq!(read_bytes(&bytes_of(address)), Ok(Some(address)));
+    }
+
+    #[test]
+    fn a_short_address_is_invalid_and_another_family_is_refused() {
+        let bytes = bytes_of(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 1));
+        assert_eq!(read_bytes(&bytes[..15]), Err(Errno::INVAL));
+        assert_eq!(read_bytes(&bytes[..1]), Err(Errno::INVAL));
+        assert_eq!(read_bytes(&[0, 0]), Ok(None));
+        let mut other = bytes;
+        other[..2].copy_from_slice(&1_u16.to_ne_bytes());
+        assert_eq!(read_bytes(&other), Err(Errno::AFNOSUPPORT));
+    }
+}
