@@ -1,5 +1,5 @@
 /*
- * client: asks the server of server.c for a sum.
+ * client: asks the server of server.c for the sum of two numbers.
  *
  *     ./client 20 22
  *     client: 20 + 22 = 42
@@ -28,7 +28,7 @@ int main(int argc, char **argv) {
   int self = mnx_bind(VM_ID, CLIENT_NR);
   if (self < EMOLERRCODE) return fail("bind", self);
 
-  /* Perhaps the server is only starting. */
+  /* The server may still be starting. */
   int server = mnx_wait4bindep_T(SERVER_NR, 5000);
   if (server != SERVER_NR) return fail("wait4bindep", server);
 
@@ -40,7 +40,7 @@ int main(int argc, char **argv) {
   if (m.m_type != OK) return fail("answer", m.m_type);
   printf("client: %d + %d = %d\n", m.m1_i1, m.m1_i2, m.m1_i3);
 
-  /* An endpoint's notifications end with it: the client leaves once this one was taken. */
+  /* A notification ends with its source: wait until the server has taken it. */
   code = mnx_notify(server);
   if (code != OK) return fail("notify", code);
   code = mnx_receive(server, &m);

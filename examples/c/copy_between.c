@@ -1,11 +1,11 @@
 /*
- * A third party copies a block between two others: neither sends it, none sees it.
+ * A process copies a block between two other processes.
  *
  *     cc -o copy_between copy_between.c $(pkg-config --cflags --libs m3ipc) && ./copy_between
  *
- * The parent is the third party. The source lends its block with a request, to be read: for
- * that call and no longer. The destination grants room for it, to be written, until it takes
- * the grant back. Both wait until the parent answers.
+ * The parent copies. The source lends its block with a request, for reading, until the answer. The
+ * destination grants memory for writing until it revokes the grant. Both wait until the parent
+ * answers.
  */
 #include <m3ipc.h>
 #include <stdio.h>
@@ -20,39 +20,39 @@
 #define DEST_NR   (FIRST_USER_NR + 1)
 #define BYTES     (8 * 1024 * 1024)
 
-static void check(const char *who, const char *what, int code) {
+static void check(const char *role, const char *what, int code) {
   if (code >= 0) return;
-  fprintf(stderr, "%s: %s: %s (%d)\n", who, what, m3_strerror(code), code);
+  fprintf(stderr, "%s: %s: %s (%d)\n", role, what, m3_strerror(code), code);
   exit(EXIT_FAILURE);
 }
 
 static unsigned char byte_at(size_t at) { return (unsigned char)(at * 31 + at / 251); }
 
-/* Tells the parent with a request where its block lies, and waits. */
+/* Sends the address of its block to the parent, and waits for the answer. */
 static int party(int nr) {
-  const char *who = nr == SOURCE_NR ? "source" : "destination";
+  const char *role = nr == SOURCE_NR ? "source" : "destination";
   unsigned char *block = calloc(1, BYTES);
   message m;
 
   if (block == NULL) return EXIT_FAILURE;
   for (size_t at = 0; nr == SOURCE_NR && at < BYTES; at++) block[at] = byte_at(at);
   int self = mnx_bind(VM_ID, nr);
-  if (!M3_BOUND(self, nr)) check(who, "bind", self);
+  if (!M3_BOUND(self, nr)) check(role, "bind", self);
   memset(&m, 0, sizeof m);
   m.m_type = nr;
   m.m1_p1 = (char *)block;
   if (nr == SOURCE_NR) {
     struct m3_loan loan = {block, BYTES, M3_READ};
-    check(who, "sendrec_lent", m3_sendrec_lent_T(PARENT_NR, &m, &loan, 1, 20000));
+    check(role, "sendrec_lent", m3_sendrec_lent_T(PARENT_NR, &m, &loan, 1, 20000));
   } else {
     m3_grant_t grant = 0;
-    check(who, "grant", m3_grant(PARENT_NR, block, BYTES, M3_WRITE, &grant));
-    check(who, "sendrec", mnx_sendrec_T(PARENT_NR, &m, 20000));
-    check(who, "revoke", m3_revoke(grant));
+    check(role, "grant", m3_grant(PARENT_NR, block, BYTES, M3_WRITE, &grant));
+    check(role, "sendrec", mnx_sendrec_T(PARENT_NR, &m, 20000));
+    check(role, "revoke", m3_revoke(grant));
   }
   for (size_t at = 0; at < BYTES; at++) {
     if (block[at] != byte_at(at)) {
-      fprintf(stderr, "%s: byte %lu is wrong\n", who, (unsigned long)at);
+      fprintf(stderr, "%s: byte %lu is wrong\n", role, (unsigned long)at);
       return EXIT_FAILURE;
     }
   }
@@ -69,7 +69,7 @@ int main(void) {
   if (code != EMOLDRVSBUSY) check("parent", "drvs_init", code);
   memset(&vm, 0, sizeof vm);
   vm.vm_vmid = VM_ID;
-  vm.vm_copy = M3_COPY_GRANTED; /* nothing is copied but what is lent */
+  vm.vm_copy = M3_COPY_GRANTED; /* only lent and granted memory can be copied */
   strcpy(vm.vm_name, "between");
   check("parent", "vm_init", mnx_vm_init(&vm));
   int self = mnx_bind(VM_ID, PARENT_NR);
@@ -83,8 +83,11 @@ int main(void) {
     check("parent", "receive", mnx_receive_T(ANY, &m, 20000));
     asked[m.m_type - SOURCE_NR] = m;
   }
-  check("parent", "vcopy", mnx_vcopy(asked[0].m_source, asked[0].m1_p1, asked[1].m_source, asked[1].m1_p1, BYTES));
-  printf("parent: %ld bytes from endpoint %d to endpoint %d\n", m3_copied(), asked[0].m_source, asked[1].m_source);
+  message *source = &asked[0], *dest = &asked[1];
+  code = mnx_vcopy(source->m_source, source->m1_p1, dest->m_source, dest->m1_p1, BYTES);
+  check("parent", "vcopy", code);
+  printf("parent: %ld bytes from endpoint %d to endpoint %d\n", m3_copied(), source->m_source,
+         dest->m_source);
   for (int i = 0; i < 2; i++) check("parent", "reply", mnx_reply(asked[i].m_source, &asked[i]));
   for (int i = 0; i < 2; i++) {
     int status = 0;

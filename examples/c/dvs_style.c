@@ -1,8 +1,8 @@
 /*
  * The program of paper_style.c in the words of the later releases: dvs, dc, dvk_.
  *
- * The parent is the server, the child the client. The parent binds both; the child
- * waits until it is bound, asks three times, and says goodbye with a notification.
+ * The parent is the server, the child is the client. The parent binds both. The client waits until
+ * it is bound, makes three requests, and ends the server with a notification.
  */
 #include <m3ipc.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int client(void) {
     check("client", "sendrec", dvk_sendrec(server, &m));
     printf("client: " MSG1_FORMAT, MSG1_FIELDS(&m));
   }
-  /* An endpoint's notifications end with it: the client leaves once this one was taken. */
+  /* A notification ends with its source: wait until the server has taken it. */
   check("client", "notify", dvk_notify(server));
   check("client", "receive", dvk_receive(server, &m));
   check("client", "unbind", dvk_unbind(DC_ID, self));

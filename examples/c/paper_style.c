@@ -1,8 +1,8 @@
 /*
  * A program in the words of M3-IPC: drvs, vm, mnx_.
  *
- * The parent is the server, the child the client. The parent binds both; the child
- * waits until it is bound, asks three times, and says goodbye with a notification.
+ * The parent is the server, the child is the client. The parent binds both. The client waits until
+ * it is bound, makes three requests, and ends the server with a notification.
  */
 #include <m3ipc.h>
 #include <stdio.h>
@@ -38,7 +38,7 @@ static int client(void) {
     check("client", "sendrec", mnx_sendrec(server, &m));
     printf("client: " MSG1_FORMAT, MSG1_FIELDS(&m));
   }
-  /* An endpoint's notifications end with it: the client leaves once this one was taken. */
+  /* A notification ends with its source: wait until the server has taken it. */
   check("client", "notify", mnx_notify(server));
   check("client", "receive", mnx_receive(server, &m));
   check("client", "unbind", mnx_unbind(VM_ID, self));

@@ -1,11 +1,11 @@
 /*
- * A pipeline of three processes that work on an image in place: it goes from one to the next
- * as a block, and not a byte is copied. The stages are children of this program.
+ * A pipeline of three processes works on an image in place. The image is a block: it goes from
+ * stage to stage without a copy. The stages are children of this program.
  *
- *   cc pipeline.c $(pkg-config --cflags --libs m3ipc) && ./a.out [MEGABYTES]
+ *     cc -o pipeline pipeline.c $(pkg-config --cflags --libs m3ipc) && ./pipeline [MEGABYTES]
  *
- * That nothing is copied is counted twice: what the library has copied for each stage, and the
- * private memory that each has at its end, which would have to hold a copy.
+ * Two numbers show that nothing is copied: the bytes that the library has copied for each stage,
+ * and the private memory of each stage, which would hold a copy.
  */
 #include <m3ipc.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int check(int result, const char *what)
     return result;
 }
 
-/* Memory of this process that it shares with nobody, in KB, as the kernel counts it. */
+/* The private memory of this process in KB, as the kernel counts it. */
 static long private_kb(void)
 {
     char line[128];
@@ -41,7 +41,7 @@ static long private_kb(void)
     return kb;
 }
 
-/* Adds 1 to every pixel where it lies, and sends the image on. */
+/* Adds 1 to every pixel in place, and sends the image on. */
 static int stage(int vmid, int slot)
 {
     message m;

@@ -1,18 +1,18 @@
 /*
- * server: adds two numbers for whoever asks.
+ * server: adds two numbers for each client.
  *
  *     cc -o server server.c $(pkg-config --cflags --libs m3ipc)
  *     ./server &
  *     ./client 20 22
  *
- * The client says that it is done with a notification.
+ * A notification of the client ends the server.
  */
 #include <m3ipc.h>
 #include <stdio.h>
 #include <string.h>
 
 #define VM_ID     7
-#define SERVER_NR 10 /* a server slot: its endpoint is 10 too */
+#define SERVER_NR 10 /* a server slot: the endpoint is 10 too */
 #define ADD       1
 
 static int fail(const char *what, int code) {
@@ -24,11 +24,11 @@ int main(void) {
   VM_usr_t vm;
   message m;
 
-  /* The node: number and parameters from the environment or by default. */
+  /* The node: number and parameters come from the environment, or are defaults. */
   int code = mnx_drvs_init(LOCALNODE, NULL);
   if (code < 0 && code != EMOLDRVSBUSY) return fail("drvs_init", code);
 
-  /* The VM: made by whoever comes first. */
+  /* The VM: the first server makes it. */
   memset(&vm, 0, sizeof vm);
   vm.vm_vmid = VM_ID;
   vm.vm_warn2proc = NONE;
@@ -53,7 +53,7 @@ int main(void) {
     m.m_type = m.m_type == ADD ? OK : EMOLBADREQUEST;
     m.m1_i3 = m.m1_i1 + m.m1_i2;
     code = mnx_reply(client, &m);
-    if (code != OK) fail("reply", code); /* a client that has gone stops nobody */
+    if (code != OK) fail("reply", code); /* the client has gone: serve the next one */
   }
 
   code = mnx_unbind(VM_ID, self);

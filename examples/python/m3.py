@@ -1,41 +1,119 @@
-"""m3ipc from Python, through the C library: what the examples need, no more.
+"""m3ipc from Python, through the C library: the calls that the examples need.
 
-The library is found by the name in M3_LIBRARY, else as libm3ipc.so.0.
+The library is the file that M3_LIBRARY names, else libm3ipc.so.0 of the system.
 """
 import ctypes
 import os
 import struct
 
 ANY = 31438
+LOCALNODE = -1
+DRVSBUSY = -317
+ERRCODE = -300
+FOREVER = -1
+TEXT_MAX = 4096  # bytes of an answer that sendrec and receive accept besides the 48
+
 LIBRARY = ctypes.CDLL(os.environ.get("M3_LIBRARY", "libm3ipc.so.0"))
 LIBRARY.m3_strerror.restype = ctypes.c_char_p
 
 
 class Message(ctypes.Structure):
-    """Source, type and 40 bytes of payload; 48 bytes as in C."""
+    """Sender, type and 40 bytes of payload: 48 bytes, as m3_message in C."""
 
-    _fields_ = [("source", ctypes.c_int), ("type", ctypes.c_int), ("payload", ctypes.c_char * 40)]
+    _fields_ = [("source", ctypes.c_int), ("type", ctypes.c_int), ("payload", ctypes.c_ubyte * 40)]
 
     @classmethod
     def of(cls, kind, *words):
-        """A message with up to ten 32-bit words."""
+        """A message with up to ten 32-bit words; more raise ValueError."""
         message = cls(0, kind)
-        ctypes.memmove(ctypes.addressof(message) + 8, struct.pack(f"{len(words)}i", *words), 4 * len(words))
+        if len(words) * 4 > ctypes.sizeof(message.payload):
+            raise ValueError(f"{len(words)} words do not fit into 40 bytes")
+        struct.pack_into(f"{len(words)}i", message.payload, 0, *words)
         return message
 
     def word(self, index):
-        """The 32-bit word at index 0 to 9."""
-        return struct.unpack_from("i", bytes(self), 8 + 4 * index)[0]
+        """The 32-bit word at index 0 to 9; another index raises IndexError."""
+        if not 0 <= index < 10:
+            raise IndexError(f"word {index} is not in 0 to 9")
+        return struct.unpack_from("i", self.payload, 4 * index)[0]
+
+
+class Vm(ctypes.Structure):
+    """Parameters of a VM: 224 bytes, as m3_vm_usr_t in C. 0 is a default for each field."""
+
+    _fields_ = [
+        ("vmid", ctypes.c_int),
+        ("flags", ctypes.c_int),
+        ("nr_procs", ctypes.c_int),
+        ("nr_tasks", ctypes.c_int),
+        ("nr_sysprocs", ctypes.c_int),
+        ("nr_nodes", ctypes.c_int),
+        ("nodes", ctypes.c_ulong),
+        ("warn2proc", ctypes.c_int),
+        ("warnmsg", ctypes.c_int),
+        ("pid", ctypes.c_int),
+        ("name", ctypes.c_char * 16),
+        ("cpumask", ctypes.c_ulong * 16),
+        ("grace_ms", ctypes.c_int),
+        ("mode", ctypes.c_uint),
+        ("uid", ctypes.c_uint),
+        ("gid", ctypes.c_uint),
+        ("members", ctypes.c_uint),
+        ("copy", ctypes.c_uint),
+        ("reserved", ctypes.c_uint * 2),
+    ]
 
 
 class M3Error(OSError):
-    """A call ended with a code of the contract."""
+    """A call failed. `code` is the negative code of the call; str() describes it."""
+
+    def __init__(self, code, name):
+        super().__init__(-code, f"{name}: {LIBRARY.m3_strerror(code).decode()} ({code})")
+        self.code = code
 
 
 def call(name, *arguments):
-    """Calls a function of the library; codes become exceptions."""
+    """Calls a function of the library and returns its result. A code raises M3Error."""
     result = getattr(LIBRARY, name)(*arguments)
-    # Task slots are negative too: only what is below -300 is surely no address.
-    if result < -300 or (result < 0 and not name.endswith("bind")):
-        raise M3Error(-result, f"{name}: {LIBRARY.m3_strerror(result).decode()}")
+    # Endpoints of tasks are negative too: of a call that returns an endpoint, only a result
+    # below ERRCODE is surely a code.
+    if result < ERRCODE or (result < 0 and not name.endswith("bind")):
+        raise M3Error(result, name)
     return result
+
+
+def start_node():
+    """Starts the node, if it does not run yet."""
+    try:
+        call("mnx_drvs_init", LOCALNODE, None)
+    except M3Error as error:
+        if error.code != DRVSBUSY:
+            raise
+
+
+def start_vm(vmid, name):
+    """Starts a VM with the limits of the node."""
+    call("mnx_vm_init", ctypes.byref(Vm(vmid=vmid, name=name.encode())))
+
+
+def sendrec(server, message, data=b""):
+    """Sends a request with bytes; returns the bytes of the answer, and writes it to message."""
+    answer = ctypes.create_string_buffer(TEXT_MAX)
+    length = ctypes.c_size_t(0)
+    call("m3_sendrec_long", server, ctypes.byref(message), data, ctypes.c_size_t(len(data)),
+         answer, ctypes.c_size_t(TEXT_MAX), ctypes.byref(length))
+    return answer.raw[: length.value]
+
+
+def receive(source, message):
+    """Receives a message; returns its bytes, and writes the rest to message."""
+    data = ctypes.create_string_buffer(TEXT_MAX)
+    length = ctypes.c_size_t(0)
+    call("m3_receive_long", source, ctypes.byref(message), data, ctypes.c_size_t(TEXT_MAX),
+         ctypes.byref(length))
+    return data.raw[: length.value]
+
+
+def reply(client, message, data=b""):
+    """Answers a request with bytes."""
+    call("m3_reply_long", client, ctypes.byref(message), data, ctypes.c_size_t(len(data)))

@@ -1,18 +1,21 @@
-"""A server and a client in two processes, and what the client hears of a kill -9."""
+"""A server adds numbers for a client. The client learns that a third process killed the server.
+
+    python3 shop.py
+"""
 import ctypes
 import os
 import signal
 import sys
 import time
 
-from m3 import ANY, M3Error, Message, call
+from m3 import ANY, M3Error, Message, call, start_node, start_vm
 
 VM, SERVER, CLIENT = 7, 1, 2
-ADD, SLEEP = 1, 2
+ADD, SLEEP = 1, 2  # types of requests
 
 
-def server():
-    """Adds two numbers; sleeps when told."""
+def serve():
+    """Adds two numbers, or sleeps."""
     call("mnx_bind", VM, SERVER)
     request = Message()
     while True:
@@ -24,37 +27,34 @@ def server():
 
 
 def main():
-    """The client."""
-    call("mnx_drvs_init", 0, None)
-    make_vm()
-    child = os.fork()
-    if child == 0:
-        server()
+    """Runs the client. Returns the exit code."""
+    start_node()
+    start_vm(VM, "shop")
+    server = os.fork()
+    if server == 0:
+        serve()
     call("mnx_bind", VM, CLIENT)
     call("mnx_wait4bindep_T", SERVER, ctypes.c_long(5000))
     message = Message.of(ADD, 2, 40)
     call("mnx_sendrec", SERVER, ctypes.byref(message))
     print("2 + 40 =", message.word(0))
-    if os.fork() == 0:
+    killer = os.fork()
+    if killer == 0:
         time.sleep(0.1)
-        os.kill(child, signal.SIGKILL)
+        os.kill(server, signal.SIGKILL)
         os._exit(0)
     try:
         call("mnx_sendrec", SERVER, ctypes.byref(Message.of(SLEEP)))
-        sys.exit("the dead answered")
+        print("a killed server answered")
+        return 1
     except M3Error as error:
-        print("killed:", error)
+        print("killed:", error.strerror)
+    os.waitpid(killer, 0)
+    os.waitpid(server, 0)
     call("mnx_vm_end", VM)
     call("mnx_drvs_end")
-
-
-def make_vm():
-    """A VM with the node's limits: its record is all zeros but for the id and the name."""
-    record = ctypes.create_string_buffer(224)
-    ctypes.memmove(record, ctypes.byref(ctypes.c_int(VM)), 4)
-    ctypes.memmove(ctypes.addressof(record) + 44, b"shop", 5)
-    call("mnx_vm_init", record)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

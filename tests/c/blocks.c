@@ -1,5 +1,5 @@
 /*
- * Blocks of an area through a com-socket: between two processes, at the same address, with nothing copied.
+ * Sends blocks of an area through a com-socket between two processes: same address, no copy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,10 +21,11 @@ static void must(int good, const char *what)
     }
 }
 
-/* Adds one to each byte of what comes, and sends it back, until there is no more. */
+/* Adds 1 to each byte of each received block and sends the block back, until the end. */
 static int child(int vmid, struct in_addr there, int port)
 {
-    struct sockaddr_in name = { .sin_family = AF_INET, .sin_port = htons((unsigned short)port), .sin_addr = there };
+    struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr = there };
+    name.sin_port = htons((unsigned short)port);
     void *block;
     long count;
     must(mnx_bind(vmid, 2) >= 0, "the child binds");
@@ -35,7 +36,7 @@ static int child(int vmid, struct in_addr there, int port)
             ((unsigned char *)block)[at]++;
         must(m3_stream_send_block(fd, block) == 0, "the child sends back");
         char go;
-        must(m3_recv(fd, &go, 1, MSG_WAITALL) == 1, "the child waits until it was received");
+        must(m3_recv(fd, &go, 1, MSG_WAITALL) == 1, "the child waits until its block is received");
     }
     must(count == 0, "the child sees the end");
     return 0;
@@ -74,24 +75,27 @@ int main(void)
     void *first = block;
     for (int turn = 1; turn <= 20; turn++) {
         must(m3_stream_send_block(fd, block) == 0, "sends");
-        must(m3_stream_send_block(fd, block) < 0 && errno == EFAULT, "what was sent is no more one's own");
+        must(m3_stream_send_block(fd, block) < 0 && errno == EFAULT,
+             "the sender no longer owns a sent block");
         must(m3_stream_receive_block(fd, &back) == BYTES, "receives");
         must(back == first, "at the same address");
         for (int at = 0; at < BYTES; at++)
             must(((unsigned char *)back)[at] == (unsigned char)(at + turn), "the bytes are right");
-        must(m3_send(fd, "g", 1, 0) == 1, "says so");
+        must(m3_send(fd, "g", 1, 0) == 1, "tells the child");
         block = back;
     }
     must(m3_copied_total() == 0, "nothing was copied");
-    must(m3_stream_send_block(listener, block) < 0 && errno == ENOTCONN, "a listener is no stream");
-    must(m3_stream_receive_block(-1, &back) < 0 && errno == EBADF, "no socket");
-    must(m3_stream_receive_block(fd, (void **)8) < 0 && errno == EFAULT, "no memory");
-    must(m3_fcntl(fd, F_SETFL, O_NONBLOCK) == 0 && m3_stream_send_block(fd, block) < 0 && errno == EINVAL,
-         "a stream that does not wait");
-    must(m3_block_free(block) >= 0, "what was not sent is still one's own");
+    must(m3_stream_send_block(listener, block) < 0 && errno == ENOTCONN,
+         "a listener has no stream");
+    must(m3_stream_receive_block(-1, &back) < 0 && errno == EBADF, "a number that is no socket");
+    must(m3_stream_receive_block(fd, (void **)8) < 0 && errno == EFAULT, "a bad address");
+    must(m3_fcntl(fd, F_SETFL, O_NONBLOCK) == 0, "O_NONBLOCK is set");
+    must(m3_stream_send_block(fd, block) < 0 && errno == EINVAL, "a non-blocking stream");
+    must(m3_block_free(block) >= 0, "the caller still owns a block that was not sent");
     m3_close(fd);
     must(waitpid(other, &status, 0) == other && status == 0, "the child ends well");
-    must(mnx_unbind(vmid, 1) >= 0 && mnx_vm_end(vmid) >= 0 && mnx_drvs_end() >= 0, "the end");
+    must(mnx_unbind(vmid, 1) >= 0 && mnx_vm_end(vmid) >= 0 && mnx_drvs_end() >= 0,
+         "unbind, vm_end, drvs_end");
     puts("20 blocks of 1 MB there and back, nothing copied");
     return 0;
 }

@@ -1,10 +1,10 @@
 /*
- * conformance: each row of the contract of m3ipc, seen from C.
+ * conformance: tests each row of the contract of m3ipc through the C interface.
  *
  *     cc -o conformance conformance.c $(pkg-config --cflags --libs m3ipc) && ./conformance
  *
- * Starts its own node in a folder of its own (M3_RUNTIME_DIR, made if not set) and
- * ends it. TAP on standard output; ends with 0 when every case passed.
+ * The program starts a node of its own in the folder M3_RUNTIME_DIR, or in a new folder, and ends
+ * it. It prints TAP to standard output and exits with 0 if every case passed.
  */
 #include "areas.h"
 #include "copies.h"
@@ -13,7 +13,6 @@
 #include "messages.h"
 
 #include <stddef.h>
-
 
 /* ---- Numbers and layouts ----------------------------------------------- */
 
@@ -32,8 +31,9 @@ static void numbers(void) {
   is(_ENDPOINT_G(_ENDPOINT(7, -35)), 7, "the generation of an endpoint");
   ok(ANY == 31438 && NONE == 27342 && SELF == 35534, "ANY, NONE, SELF");
   ok(HARDWARE == -1 && SYSTEM == -2 && CLOCK == -35, "HARDWARE, SYSTEM, CLOCK");
-  ok(PM_PROC_NR == 0 && FS_PROC_NR == 1 && RS_PROC_NR == 2 && INIT_PROC_NR == 14, "PM, FS, RS, INIT");
-  ok(EMOLDCNOTRUN == EMOLVMNOTRUN && EDVSDVSINIT == EMOLDRVSINIT, "codes in the later words");
+  ok(PM_PROC_NR == 0 && FS_PROC_NR == 1 && RS_PROC_NR == 2 && INIT_PROC_NR == 14,
+     "PM, FS, RS, INIT");
+  ok(EMOLDCNOTRUN == EMOLVMNOTRUN && EDVSDVSINIT == EMOLDRVSINIT, "codes of the later releases");
 
   memset(&m, 0, sizeof m);
   m.m_source = 4;
@@ -42,8 +42,9 @@ static void numbers(void) {
   snprintf(text, sizeof text, MSG1_FORMAT, MSG1_FIELDS(&m));
   ok(strstr(text, "m1_i3=11") != NULL, "MSG1_FORMAT prints with MSG1_FIELDS");
   ok(m3_strerror(EMOLDSTDIED) != NULL && m3_strerror(12345) != NULL, "m3_strerror is never NULL");
-  ok(strcmp(m3_strerror(EMOLDSTDIED), m3_strerror(EMOLSRCDIED)) != 0, "m3_strerror tells codes apart");
-  ok(m3_version()[0] != '\0', "m3_version says %s", m3_version());
+  ok(strcmp(m3_strerror(EMOLDSTDIED), m3_strerror(EMOLSRCDIED)) != 0,
+     "m3_strerror differs for each code");
+  ok(m3_version()[0] != '\0', "m3_version: %s", m3_version());
 }
 
 /* ---- The node ---------------------------------------------------------- */
@@ -55,14 +56,14 @@ static void node(void) {
 
   group("drvs_init");
   memset(&m, 0, sizeof m);
-  is(mnx_getdrvsinfo(&d), EMOLDRVSINIT, "before it, getdrvsinfo");
-  is(mnx_drvs_end(), EMOLDRVSINIT, "before it, drvs_end");
-  is(mnx_bind(VM, user_nr), EMOLDRVSINIT, "before it, bind");
-  is(mnx_send(server_nr, &m), EMOLDRVSINIT, "before it, send");
-  is(mnx_receive(ANY, &m), EMOLDRVSINIT, "before it, receive");
-  is(mnx_notify(server_nr), EMOLDRVSINIT, "before it, notify");
-  is(mnx_wait4bind_T(TIMEOUT_NOWAIT), EMOLDRVSINIT, "before it, wait4bind");
-  is(vm_start(VM), EMOLDRVSINIT, "before it, vm_init");
+  is(mnx_getdrvsinfo(&d), EMOLDRVSINIT, "getdrvsinfo before drvs_init");
+  is(mnx_drvs_end(), EMOLDRVSINIT, "drvs_end before drvs_init");
+  is(mnx_bind(VM, user_nr), EMOLDRVSINIT, "bind before drvs_init");
+  is(mnx_send(server_nr, &m), EMOLDRVSINIT, "send before drvs_init");
+  is(mnx_receive(ANY, &m), EMOLDRVSINIT, "receive before drvs_init");
+  is(mnx_notify(server_nr), EMOLDRVSINIT, "notify before drvs_init");
+  is(mnx_wait4bind_T(TIMEOUT_NOWAIT), EMOLDRVSINIT, "wait4bind before drvs_init");
+  is(vm_start(VM), EMOLDRVSINIT, "vm_init before drvs_init");
   is(mnx_drvs_init(BIG, NULL), EMOLBADNODEID, "node id out of range");
   memset(&d, 0, sizeof d);
   d.d_nr_vms = -1;
@@ -72,18 +73,18 @@ static void node(void) {
   memset(&d, 0, sizeof d);
   d.d_max_copybuf = 4096;
   d.d_max_copylen = 1024;
-  is(mnx_drvs_init(NODE, &d), EMOLBADVALUE, "copy piece longer than the whole");
+  is(mnx_drvs_init(NODE, &d), EMOLBADVALUE, "d_max_copybuf above d_max_copylen");
   memset(&d, 0, sizeof d);
   d.d_nr_vms = 16;
-  is(mnx_drvs_init(NODE, &d), NODE, "the node id");
-  is(mnx_drvs_init(NODE, &d), EMOLDRVSBUSY, "again");
+  is(mnx_drvs_init(NODE, &d), NODE, "returns the node id");
+  is(mnx_drvs_init(NODE, &d), EMOLDRVSBUSY, "a second call");
   memset(&d, 0, sizeof d);
-  is(mnx_getdrvsinfo(&d), NODE, "getdrvsinfo: the node id");
-  is(d.d_nr_vms, 16, "getdrvsinfo: a parameter that was set");
-  is(d.d_nr_procs, NR_PROCS, "getdrvsinfo: a parameter by default");
-  is(mnx_getdvsinfo(&later), NODE, "getdvsinfo, in the later words");
-  is(later.d_nr_dcs, 16, "getdvsinfo: the same field");
-  is(mnx_getdrvsinfo(NULL), EMOLADDRNOTAVAIL, "getdrvsinfo of no memory");
+  is(mnx_getdrvsinfo(&d), NODE, "getdrvsinfo returns the node id");
+  is(d.d_nr_vms, 16, "getdrvsinfo: the parameter that drvs_init got");
+  is(d.d_nr_procs, NR_PROCS, "getdrvsinfo: a default parameter");
+  is(mnx_getdvsinfo(&later), NODE, "getdvsinfo returns the node id");
+  is(later.d_nr_dcs, 16, "getdvsinfo: d_nr_dcs is d_nr_vms");
+  is(mnx_getdrvsinfo(NULL), EMOLADDRNOTAVAIL, "getdrvsinfo into NULL");
 }
 
 /* ---- VMs --------------------------------------------------------------- */
@@ -104,30 +105,30 @@ static void vms(void) {
   vm = vm_params(VM, "one");
   vm.vm_nr_tasks = -1;
   is(mnx_vm_init(&vm), EMOLBADRANGE, "negative limit");
-  is(mnx_bind(VM, user_nr), EMOLVMNOTRUN, "before it, bind");
+  is(mnx_bind(VM, user_nr), EMOLVMNOTRUN, "bind before vm_init");
   vm = vm_params(VM, "one");
   vm.vm_nr_procs = 64;
-  is(mnx_vm_init(&vm), NODE, "the node id");
+  is(mnx_vm_init(&vm), NODE, "returns the node id");
   is(mnx_vm_init(&vm), EMOLRSCBUSY, "id in use");
   vm = vm_params(VM + 1, "one");
   is(mnx_vm_init(&vm), EMOLRSCBUSY, "name in use");
   is(mnx_getvminfo(VM, &info), OK, "getvminfo");
   ok(strcmp(info.vm_name, "one") == 0, "getvminfo: the name");
-  is(info.vm_nr_procs, 64, "getvminfo: a limit that was set");
-  is(info.vm_nr_tasks, NR_TASKS, "getvminfo: a limit of the node");
+  is(info.vm_nr_procs, 64, "getvminfo: the limit that vm_init got");
+  is(info.vm_nr_tasks, NR_TASKS, "getvminfo: the limit of the node");
   is((int)info.vm_uid, (int)geteuid(), "getvminfo: the owner");
   is(mnx_getvminfo(BIG, &info), EMOLBADVMID, "getvminfo: id out of range");
-  is(mnx_getvminfo(VM + 1, &info), OK, "getvminfo of one that does not run");
-  is(info.vm_flags, VM_FREE, "getvminfo of one that does not run: VM_FREE");
-  is(mnx_getdcinfo(VM, &dc), OK, "getdcinfo, in the later words");
+  is(mnx_getvminfo(VM + 1, &info), OK, "getvminfo of a VM that does not run");
+  is(info.vm_flags, VM_FREE, "getvminfo of a VM that does not run: VM_FREE");
+  is(mnx_getdcinfo(VM, &dc), OK, "getdcinfo");
   ok(strcmp(dc.dc_name, "one") == 0, "getdcinfo: the name");
 
   struct peer p = bound(VM, user_nr);
   struct order o = order(GETVMINFO);
   o.vm = PROC_NO_PID;
   struct result r = call_order(&p, o);
-  is(r.code, OK, "getvminfo of the caller's own");
-  is((int)r.len, VM, "getvminfo of the caller's own: its id");
+  is(r.code, OK, "getvminfo of the caller's VM");
+  is((int)r.len, VM, "getvminfo of the caller's VM: its id");
   end(&p, SIGKILL);
 
   group("vm_end");
@@ -135,32 +136,35 @@ static void vms(void) {
   is(mnx_vm_end(VM + 1), EMOLVMNOTRUN, "not running");
   struct peer plain = bound(VM, user_nr), stubborn = bound(VM, other_nr);
   call(&stubborn, IGNORE_SIGPIPE, 0, 0, 0);
-  is(mnx_vm_end(VM), OK, "ends with members");
+  is(mnx_vm_end(VM), OK, "ends a VM with members");
   int status = end(&plain, 0);
   ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE, "a member gets SIGPIPE");
   status = end(&stubborn, 0);
-  ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "one that stays gets SIGKILL");
-  is(mnx_bind(VM, user_nr), EMOLVMNOTRUN, "after it, bind");
-  is(mnx_vm_end(VM), EMOLVMNOTRUN, "again");
-  is(vm_start(VM), NODE, "the id can be used again");
+  ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL,
+     "a member that ignores SIGPIPE gets SIGKILL");
+  is(mnx_bind(VM, user_nr), EMOLVMNOTRUN, "bind after vm_end");
+  is(mnx_vm_end(VM), EMOLVMNOTRUN, "a second call");
+  is(vm_start(VM), NODE, "vm_init with the same id");
   p = bound(VM, user_nr);
-  is(call_vm(&p, VM_END, VM, 0, 0), OK, "by a member");
+  is(call_vm(&p, VM_END, VM, 0, 0), OK, "called by a member");
   end(&p, SIGKILL);
-  is(vm_start(VM), NODE, "and again");
+  is(vm_start(VM), NODE, "vm_init after the member ended the VM");
 }
 
+/* Each case has two causes of failure; the earlier check must give the result. */
 static void order_of_checks(void) {
   message m;
 
   group("order of checks");
   memset(&m, 0, sizeof m);
   is(mnx_send(ANY, &m), EMOLNOTBIND, "not bound before slot range");
-  is(mnx_send(server_nr, NULL) < 0, 1, "not bound, and no memory");
+  is(mnx_send(server_nr, NULL) < 0, 1, "not bound, with a NULL message");
   is(mnx_bind(BIG, BIG), EMOLBADVMID, "VM id before slot range");
   is(mnx_bind(VM + 1, BIG), EMOLVMNOTRUN, "VM not running before slot range");
   is(mnx_unbind(BIG, ANY), EMOLBADVMID, "VM id before the endpoint");
   struct peer p = bound(VM, user_nr);
-  is(call(&p, SEND, _ENDPOINT(9, 35000), 1, LONG_MS).code, EMOLRANGE, "slot range before generation");
+  is(call(&p, SEND, _ENDPOINT(9, 35000), 1, LONG_MS).code, EMOLRANGE,
+     "slot range before generation");
   end(&p, SIGKILL);
 }
 
@@ -189,8 +193,8 @@ static void end_of_node(void) {
   is(mnx_drvs_end(), OK, "ends the VMs and the node");
   int status = end(&p, 0);
   ok(WIFSIGNALED(status) && WTERMSIG(status) == SIGPIPE, "a member gets SIGPIPE");
-  is(mnx_getdrvsinfo(&d), EMOLDRVSINIT, "after it, getdrvsinfo");
-  is(mnx_drvs_end(), EMOLDRVSINIT, "again");
+  is(mnx_getdrvsinfo(&d), EMOLDRVSINIT, "getdrvsinfo after drvs_end");
+  is(mnx_drvs_end(), EMOLDRVSINIT, "a second call");
 }
 
 int main(void) {
@@ -203,7 +207,7 @@ int main(void) {
       return 3;
     }
   }
-  signal(SIGALRM, bark);
+  signal(SIGALRM, watchdog_expired);
   signal(SIGPIPE, SIG_IGN);
   alarm(WATCHDOG_S);
 

@@ -1,10 +1,9 @@
 /*
- * What the conformance program stands on: TAP output, a watchdog, and peers.
+ * The fixture of the conformance program: TAP output, a watchdog, and peers.
  *
- * A peer is a forked process that makes the calls it is told to, one at a time:
- * tell() starts a call, hear() waits for its result, call() does both. Between the
- * two, until_blocked() waits until the node sees the peer blocked; nothing here
- * sleeps and hopes. The program itself stays unbound.
+ * A peer is a forked process that makes calls, one at a time: start() starts a call, finish() waits
+ * for its result, call() does both. Between start() and finish(), until_blocked() waits until the
+ * node reports the peer as blocked. No test relies on a sleep. The program itself stays unbound.
  */
 #ifndef M3IPC_TESTS_HARNESS_H
 #define M3IPC_TESTS_HARNESS_H
@@ -27,18 +26,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WATCHDOG_S 60   /* one group of cases */
-#define LONG_MS    20000 /* a limit that is not meant to be reached */
-#define SHORT_MS   30   /* a limit that is */
+#define WATCHDOG_S 60    /* seconds for one group of cases */
+#define LONG_MS    20000 /* a limit that no passing case reaches */
+#define SHORT_MS   30    /* a limit that the case reaches */
 
 /* ---- TAP --------------------------------------------------------------- */
 
 static int cases, failures;
 static const char *group_name = "start";
 
-static void bark(int signo) {
+static void watchdog_expired(int signo) {
   (void)signo;
-  static const char text[] = "Bail out! the watchdog ended a group that hangs\n";
+  static const char text[] = "Bail out! a group of cases took longer than the watchdog allows\n";
   ssize_t ignored = write(STDOUT_FILENO, text, sizeof text - 1);
   (void)ignored;
   _exit(3);
@@ -104,7 +103,7 @@ struct result {
   message m;
   size_t len;
   unsigned int sum;
-  struct m3_peer who;
+  struct m3_peer peer;
 };
 
 struct peer {
@@ -113,7 +112,7 @@ struct peer {
   int vm, ep;
 };
 
-/* Every peer's, at the same address: the front is copied from, the back to. */
+/* Memory at the same address in every peer: copies read the front and write the back. */
 #define REGION_BYTES 300000
 #define REGION_FRONT (region)
 #define REGION_BACK  (region + REGION_BYTES)
@@ -129,7 +128,7 @@ static void pattern(unsigned char *bytes, size_t len) {
   for (size_t i = 0; i < len; i++) bytes[i] = (unsigned char)(i * 7 + len);
 }
 
-static void nothing(int signo) { (void)signo; }
+static void ignore_signal(int signo) { (void)signo; }
 
 static void *thread_bind(void *arg) {
   struct order *o = arg;
@@ -137,7 +136,7 @@ static void *thread_bind(void *arg) {
   return NULL;
 }
 
-/* Its own endpoint, then a send from it: o->nr is the code of the first that fails. */
+/* Binds the thread, then sends. o->nr is the code of the first call that fails. */
 static void *thread_bind_send(void *arg) {
   struct order *o = arg;
   int ep = mnx_tbind(o->vm, o->nr);
@@ -151,15 +150,15 @@ static void *thread_receive(void *arg) {
   return NULL;
 }
 
-static int in_thread(void *(*body)(void *), struct order *o) {
+static int run_in_thread(void *(*body)(void *), struct order *o) {
   pthread_t thread;
   if (pthread_create(&thread, NULL, body, o) != 0) return EMOLNOMEM;
   pthread_join(thread, NULL);
   return o->nr;
 }
 
-/* A second thread's call while the first is in receive on the same endpoint. */
-static int while_received(struct order *o) {
+/* Makes a call while another thread is in receive on the same endpoint; returns its code. */
+static int call_during_receive(struct order *o) {
   pthread_t thread;
   proc_usr_t p;
   message m = o->m;
@@ -179,7 +178,7 @@ static int while_received(struct order *o) {
   return code;
 }
 
-static int forked(void) {
+static int fork_is_unbound(void) {
   int status = 0;
   pid_t pid = fork();
   if (pid == 0) _exit(mnx_wait4bind_T(TIMEOUT_NOWAIT) == EMOLTIMEDOUT ? 0 : 1);
@@ -187,8 +186,8 @@ static int forked(void) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-/* Areas and blocks: a block goes to and fro as the number of its address, in len. */
-static void obey_area(struct order *o, struct result *r) {
+/* Calls about areas and blocks. The address of a block travels in len. */
+static void execute_area(struct order *o, struct result *r) {
   int plain = o->ms == TIMEOUT_FOREVER;
   int set[2] = {o->ep, o->vm};
   unsigned int flags = (unsigned int)o->nr;
@@ -213,14 +212,17 @@ static void obey_area(struct order *o, struct result *r) {
   case WRITE: memset(block, o->nr, 100); return;
   case READ: r->code = ((unsigned char *)block)[99]; return;
   case SEND_BLOCK:
-    r->code = plain ? m3_send_block(o->ep, &o->m, block) : m3_send_block_T(o->ep, &o->m, block, o->ms);
+    r->code = plain ? m3_send_block(o->ep, &o->m, block)
+                    : m3_send_block_T(o->ep, &o->m, block, o->ms);
     return;
   case SENDREC_BLOCK:
-    r->code = plain ? m3_sendrec_block(o->ep, &o->m, block) : m3_sendrec_block_T(o->ep, &o->m, block, o->ms);
+    r->code = plain ? m3_sendrec_block(o->ep, &o->m, block)
+                    : m3_sendrec_block_T(o->ep, &o->m, block, o->ms);
     return;
   case REPLY_BLOCK: r->code = m3_reply_block(o->ep, &o->m, block); return;
   case SHARE_BLOCK:
-    r->code = plain ? m3_share_block(o->ep, &o->m, block) : m3_share_block_T(o->ep, &o->m, block, o->ms);
+    r->code = plain ? m3_share_block(o->ep, &o->m, block)
+                    : m3_share_block_T(o->ep, &o->m, block, o->ms);
     return;
   case RECLAIM: r->code = m3_block_reclaim(block); return;
   case CREATEICA: block = createica(o->len, o->nr); break;
@@ -234,11 +236,11 @@ static void obey_area(struct order *o, struct result *r) {
   r->len = (size_t)block;
 }
 
-static void obey(struct order *o, struct result *r) {
+static void execute(struct order *o, struct result *r) {
   static unsigned char bytes[300000];
   struct pollfd readable = {-1, POLLIN, 0};
   message *bad = (message *)8;
-  int plain = o->ms == TIMEOUT_FOREVER; /* the form without a limit */
+  int plain = o->ms == TIMEOUT_FOREVER; /* use the form without a limit */
 
   switch (o->op) {
   case BIND: r->code = mnx_bind(o->vm, o->nr); break;
@@ -246,11 +248,23 @@ static void obey(struct order *o, struct result *r) {
   case UNBIND: r->code = mnx_unbind_T(o->vm, o->ep, LONG_MS); break;
   case GETEP: r->code = mnx_getep(o->ep); break;
   case WAIT4BIND: r->code = plain ? mnx_wait4bind() : mnx_wait4bind_T(o->ms); break;
-  case WAIT4BINDEP: r->code = plain ? mnx_wait4bindep(o->ep) : mnx_wait4bindep_T(o->ep, o->ms); break;
-  case WAIT4UNBIND: r->code = plain ? mnx_wait4unbind(o->ep) : mnx_wait4unbind_T(o->ep, o->ms); break;
+  case WAIT4BINDEP:
+    r->code = plain ? mnx_wait4bindep(o->ep)
+                    : mnx_wait4bindep_T(o->ep, o->ms);
+    break;
+  case WAIT4UNBIND:
+    r->code = plain ? mnx_wait4unbind(o->ep)
+                    : mnx_wait4unbind_T(o->ep, o->ms);
+    break;
   case SEND: r->code = plain ? mnx_send(o->ep, &o->m) : mnx_send_T(o->ep, &o->m, o->ms); break;
-  case RECEIVE: r->code = plain ? mnx_receive(o->ep, &o->m) : mnx_receive_T(o->ep, &o->m, o->ms); break;
-  case SENDREC: r->code = plain ? mnx_sendrec(o->ep, &o->m) : mnx_sendrec_T(o->ep, &o->m, o->ms); break;
+  case RECEIVE:
+    r->code = plain ? mnx_receive(o->ep, &o->m)
+                    : mnx_receive_T(o->ep, &o->m, o->ms);
+    break;
+  case SENDREC:
+    r->code = plain ? mnx_sendrec(o->ep, &o->m)
+                    : mnx_sendrec_T(o->ep, &o->m, o->ms);
+    break;
   case RCVRQST: r->code = plain ? mnx_rcvrqst(&o->m) : mnx_rcvrqst_T(&o->m, o->ms); break;
   case REPLY: r->code = plain ? mnx_reply(o->ep, &o->m) : mnx_reply_T(o->ep, &o->m, o->ms); break;
   case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
@@ -310,25 +324,30 @@ static void obey(struct order *o, struct result *r) {
     r->sum = sum_of(REGION_BACK, (size_t)o->nr);
     break;
   case COPIED: r->len = (size_t)m3_copied(); break;
-  case PEER: r->code = m3_peer(&r->who); break;
-  case AREA: case AREA_SET: case ATTACH: case DETACH: case RENOUNCE: case SEAL: case ALLOC: case FREE:
-  case TAKE: case WRITE: case READ: case SEND_BLOCK: case SENDREC_BLOCK: case REPLY_BLOCK:
-  case SHARE_BLOCK: case RECLAIM: case CREATEICA: case DELETEICA: case ATTACHICA: case DETACHICA:
-  case GETMEM: case FREEMEM: obey_area(o, r); break;
+  case PEER: r->code = m3_peer(&r->peer); break;
+  case AREA: case AREA_SET: case ATTACH: case DETACH: case RENOUNCE: case SEAL: case ALLOC:
+  case FREE: case TAKE: case WRITE: case READ: case SEND_BLOCK: case SENDREC_BLOCK:
+  case REPLY_BLOCK: case SHARE_BLOCK: case RECLAIM: case CREATEICA: case DELETEICA:
+  case ATTACHICA: case DETACHICA: case GETMEM: case FREEMEM: execute_area(o, r); break;
   case POLL:
     readable.fd = m3_fd();
     r->code = readable.fd < 0 ? readable.fd : poll(&readable, 1, (int)o->ms);
     break;
   case SETPRIV: r->code = mnx_setpriv(o->vm, o->ep, &o->priv); break;
   case VM_END: r->code = mnx_vm_end(o->vm); break;
-  case GETVMINFO: { VM_usr_t vm; r->code = mnx_getvminfo(o->vm, &vm); r->len = (size_t)vm.vm_vmid; break; }
+  case GETVMINFO: {
+    VM_usr_t vm;
+    r->code = mnx_getvminfo(o->vm, &vm);
+    r->len = (size_t)vm.vm_vmid;
+    break;
+  }
   case SEND_BAD: r->code = mnx_send_T(o->ep, bad, LONG_MS); break;
   case RECEIVE_BAD: r->code = mnx_receive_T(o->ep, NULL, LONG_MS); break;
   case IGNORE_SIGPIPE: r->code = signal(SIGPIPE, SIG_IGN) == SIG_ERR ? -1 : 0; break;
-  case TBIND: r->code = in_thread(thread_bind, o); break;
-  case TBIND_SEND: r->code = in_thread(thread_bind_send, o); break;
-  case TWO_THREADS: r->code = while_received(o); break;
-  case FORKED: r->code = forked(); break;
+  case TBIND: r->code = run_in_thread(thread_bind, o); break;
+  case TBIND_SEND: r->code = run_in_thread(thread_bind_send, o); break;
+  case TWO_THREADS: r->code = call_during_receive(o); break;
+  case FORKED: r->code = fork_is_unbound(); break;
   case EXEC: execl("/bin/sleep", "sleep", "1000", (char *)NULL); r->code = -1; break;
   case EXIT: _exit(0);
   }
@@ -341,20 +360,20 @@ static void serve_orders(int orders, int results) {
   struct sigaction handled;
 
   memset(&handled, 0, sizeof handled);
-  handled.sa_handler = nothing; /* without SA_RESTART */
+  handled.sa_handler = ignore_signal; /* without SA_RESTART */
   sigaction(SIGUSR1, &handled, NULL);
   signal(SIGALRM, SIG_DFL);
   signal(SIGPIPE, SIG_DFL);
   while (read(orders, &o, sizeof o) == (ssize_t)sizeof o) {
     alarm(WATCHDOG_S);
     memset(&r, 0, sizeof r);
-    obey(&o, &r);
+    execute(&o, &r);
     if (write(results, &r, sizeof r) != (ssize_t)sizeof r) break;
   }
   _exit(0);
 }
 
-/* A peer that is not bound. */
+/* Starts a peer that is not bound. */
 static struct peer unbound(void) {
   int orders[2], results[2];
   struct peer peer;
@@ -390,13 +409,13 @@ static struct order order(enum op op) {
   return o;
 }
 
-static void tell_order(struct peer *peer, struct order o) {
+static void start_order(struct peer *peer, struct order o) {
   ssize_t ignored = write(peer->orders, &o, sizeof o);
   (void)ignored;
 }
 
-/* The result of the call that was told; EMOLSRCH when the peer has ended instead. */
-static struct result hear(struct peer *peer) {
+/* Waits for the result of the started call; EMOLSRCH if the peer has ended instead. */
+static struct result finish(struct peer *peer) {
   struct result r;
   if (read(peer->results, &r, sizeof r) != (ssize_t)sizeof r) {
     siginfo_t how;
@@ -404,42 +423,43 @@ static struct result hear(struct peer *peer) {
     r.code = EMOLSRCH;
     memset(&how, 0, sizeof how);
     if (waitid(P_PID, (id_t)peer->pid, &how, WEXITED | WNOWAIT) == 0)
-      printf("# the peer has ended, %s %d\n", how.si_code == CLD_EXITED ? "with" : "by signal", how.si_status);
+      printf("# the peer has ended %s %d\n",
+             how.si_code == CLD_EXITED ? "with exit code" : "by signal", how.si_status);
   }
   return r;
 }
 
 /*
- * Sends a signal until the call that was told has ended: one that arrives before
- * the peer sleeps is handled and ends nothing.
+ * Sends signals until the started call has ended. A signal that arrives before the peer sleeps is
+ * handled and does not end the call.
  */
-static struct result hear_interrupted(struct peer *peer, int signo) {
+static struct result finish_interrupted(struct peer *peer, int signo) {
   struct pollfd result = {peer->results, POLLIN, 0};
   do kill(peer->pid, signo);
   while (poll(&result, 1, 20) == 0);
-  return hear(peer);
+  return finish(peer);
 }
 
 static struct result call_order(struct peer *peer, struct order o) {
-  tell_order(peer, o);
-  return hear(peer);
+  start_order(peer, o);
+  return finish(peer);
 }
 
-static void tell(struct peer *peer, enum op op, int ep, int type, long ms) {
+static void start(struct peer *peer, enum op op, int ep, int type, long ms) {
   struct order o = order(op);
   o.ep = ep;
   o.m.m_type = type;
   o.m.m1_i1 = type + 1000;
   o.ms = ms;
-  tell_order(peer, o);
+  start_order(peer, o);
 }
 
 static struct result call(struct peer *peer, enum op op, int ep, int type, long ms) {
-  tell(peer, op, ep, type, ms);
-  return hear(peer);
+  start(peer, op, ep, type, ms);
+  return finish(peer);
 }
 
-/* A call that takes a VM and an endpoint (or pid), or a VM and a slot. */
+/* Makes a call with a VM and an endpoint (or pid) or slot; returns its code. */
 static int call_vm(struct peer *peer, enum op op, int vm, int ep, int nr) {
   struct order o = order(op);
   o.vm = vm;
@@ -455,16 +475,17 @@ static int call_name(struct peer *peer, enum op op, const char *name, long ms) {
   return call_order(peer, o).code;
 }
 
-/* A peer bound to a slot. */
+/* Starts a peer and binds it to a slot. */
 static struct peer bound(int vm, int nr) {
   struct peer peer = unbound();
   peer.vm = vm;
   peer.ep = call_vm(&peer, BIND, vm, 0, nr);
-  if (!M3_BOUND(peer.ep, nr)) printf("# bind of slot %d: %d (%s)\n", nr, peer.ep, m3_strerror(peer.ep));
+  if (!M3_BOUND(peer.ep, nr))
+    printf("# bind of slot %d: %d (%s)\n", nr, peer.ep, m3_strerror(peer.ep));
   return peer;
 }
 
-/* Ends a peer and tells how it ended, as waitpid does; returns when its slot is free. */
+/* Ends a peer and waits until its slot is free. Returns the status of waitpid. */
 static int end(struct peer *peer, int signo) {
   int status = -1;
   proc_usr_t p;
@@ -487,7 +508,7 @@ static unsigned long state_of(int vm, int ep) {
   return mnx_getprocinfo(vm, _ENDPOINT_P(ep), &p) == OK ? p.p_rts_flags : SLOT_FREE;
 }
 
-/* Waits until a peer is in this state; the watchdog ends a wait for ever. */
+/* Waits until a peer has one of these states, or until the watchdog expires. */
 static void until_state(int vm, int ep, unsigned long state) {
   while (!(state_of(vm, ep) & state)) {
     if ((state_of(vm, ep) & SLOT_FREE) && state != SLOT_FREE) return;
@@ -495,7 +516,7 @@ static void until_state(int vm, int ep, unsigned long state) {
   }
 }
 
-/* Whether a process sleeps, and does not wait for a CPU. */
+/* True if a process sleeps: a process that waits for a CPU does not. */
 static int sleeps(pid_t pid) {
   char path[64], stat[512] = "", *state;
   snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
@@ -508,8 +529,8 @@ static int sleeps(pid_t pid) {
 }
 
 /*
- * Waits until a peer sleeps in its call. One that only begins to wait says the same
- * of itself, but has no place yet among those who have waited longer.
+ * Waits until a peer sleeps in its call. The node reports a peer as blocked before the peer sleeps;
+ * only a sleeping peer surely has its place in the order of arrival.
  */
 static void until_blocked(int vm, const struct peer *peer) {
   do until_state(vm, peer->ep, SENDING | RECEIVING | WAITBIND | WAITUNBIND);
@@ -542,7 +563,7 @@ static int remove_one(const char *path, const struct stat *st, int kind, struct 
   return remove(path);
 }
 
-/* ---- Who plays ------------------------------------------------------- */
+/* ---- The node, the VM and the slots of the peers ------------------------ */
 
 #define NODE 3
 #define VM   1

@@ -1,9 +1,8 @@
 /*
- * old_paths: compiles as programs of MOL-IPC and DVK are written, with their include
- * paths, their words, and addresses passed as a long. Never run: compiling it, in C
- * and in C++, is the test.
+ * old_paths: a program as of MOL-IPC and DVK, with their include paths and their words, and with
+ * addresses passed as a long. The test compiles it, in C and in C++, and never runs it.
  *
- *     D=crates/capi/include/m3ipc/compat
+ *     D=$(pkg-config --variable=compatdir m3ipc)
  *     cc -Wall -Wextra -Werror -I$D -I$D/src -I$D/src/sub -I$D/src/sub/dir -c old_paths.c
  */
 #include "stub_syscall.h"
@@ -57,7 +56,8 @@ int main(void) {
          DVS_VER_FIELDS(d));
   if (ret < EMOLERRCODE) return 1;
   ret = mnx_dc_init(c);
-  printf(DC_USR_FORMAT DC_WARN_FORMAT DC_CPU_FORMAT, DC_USR_FIELDS(c), DC_WARN_FIELDS(c), DC_CPU_FIELDS(c));
+  printf(DC_USR_FORMAT DC_WARN_FORMAT DC_CPU_FORMAT, DC_USR_FIELDS(c), DC_WARN_FIELDS(c),
+         DC_CPU_FIELDS(c));
   ret = mnx_getvminfo(0, v);
   printf(VM_USR_FORMAT, VM_USR_FIELDS(v));
 
@@ -65,8 +65,8 @@ int main(void) {
   ret = mnx_send(ep, (long)&m);
   ret = mnx_receive_T(ANY, (long)p, TIMEOUT_MOLCALL);
   ret = mnx_getprocinfo(0, 1, q);
-  printf(PROC_USR_FORMAT PROC_WAIT_FORMAT PROC_COUNT_FORMAT, PROC_USR_FIELDS(q), PROC_WAIT_FIELDS(q),
-         PROC_COUNT_FIELDS(q));
+  printf(PROC_USR_FORMAT PROC_WAIT_FORMAT PROC_COUNT_FORMAT, PROC_USR_FIELDS(q),
+         PROC_WAIT_FIELDS(q), PROC_COUNT_FIELDS(q));
   if (q->p_dcid != 0 || TEST_BIT(q->p_rts_flags, BIT_SLOT_FREE)) return 1;
   ret = mnx_replbind(0, 1, ep);
 

@@ -1,12 +1,13 @@
 #!/bin/sh
-# Builds and installs libm3ipc and its daemon into a folder of its own, and runs all that is
-# written in C against them: the examples, the conformance program with the shared
-# and with the static library, the sources with old include paths, the man pages.
+# Builds libm3ipc and its daemon, installs them into a folder of its own, and runs every C program
+# against them: the examples, the conformance program with the shared and with the static library,
+# a program with old include paths, C++ with and without short names, and the page checks.
 #
 #   tests/c/run.sh            the last line is: N passed, N failed
 #
-# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo), CC (else cc), and CARGOFLAGS.
-# Leaves nothing behind, neither files nor processes.
+# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo), CC (else cc), CXX (else c++) and
+# CARGOFLAGS. M3_NO_BUILD=1 tests the programs that are built already. The script leaves neither
+# files nor processes behind.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -14,14 +15,16 @@ export LC_ALL
 here=$(cd "$(dirname "$0")" && pwd)
 root=$(cd "$here/../.." && pwd)
 target=${CARGO_TARGET_DIR:-$root/target}
+cargo=${CARGO:-cargo}
 cc=${CC:-cc}
+cxx=${CXX:-c++}
 warnings="-Wall -Wextra -Werror"
 passed=0
 failed=0
 
 work=$(mktemp -d "${TMPDIR:-/tmp}/m3ipc-capi.XXXXXX") || exit 3
 
-# A daemon that still runs in one of our folders is ended by the number that its lock holds.
+# Ends each daemon that still runs in our folder, by the process id in its lock.
 finish() {
     for lock in "$work"/run.*/lock; do
         [ -s "$lock" ] || continue
@@ -35,7 +38,8 @@ finish() {
 trap finish EXIT
 trap 'exit 130' INT TERM
 
-say() {
+# $1: exit code; $2: name of the case; $3: its output.
+report() {
     if [ "$1" -eq 0 ]; then
         passed=$((passed + 1))
         echo "PASS $2"
@@ -46,15 +50,15 @@ say() {
     fi
 }
 
-# $1: what it is called; the rest: a command that is quick and starts nothing.
+# $1: name of the case; the rest: a command that is quick and starts no daemon.
 step() {
     name=$1
     shift
     "$@" >"$work/log" 2>&1
-    say $? "$name" "$work/log"
+    report $? "$name" "$work/log"
 }
 
-# $1: what it is called; $2: seconds; the rest: a program, run in a node of its own.
+# $1: name of the case; $2: seconds; the rest: a program, run with a node of its own.
 run() {
     name=$1
     limit=$2
@@ -63,77 +67,101 @@ run() {
     M3_RUNTIME_DIR=$work/run.$runs M3_DAEMON=$work/bin/m3d LD_LIBRARY_PATH=$work/lib \
         timeout -k 1 "$limit" "$@" >"$work/log" 2>&1 </dev/null
     code=$?
-    say $code "$name" "$work/log"
+    report $code "$name" "$work/log"
     tail -n 1 "$work/log" | grep '^[0-9]* passed, [0-9]* failed$' | sed "s/^/  $name: /"
 }
 
-${CARGO:-cargo} build --manifest-path "$root/Cargo.toml" --release \
-    ${CARGOFLAGS-} || {
+# $1: folder for a copy of the headers, with those that forwards.tsv lists.
+make_include() {
+    cp -R "$root/crates/capi/include" "$1"
+    while read -r path header; do
+        mkdir -p "$(dirname "$1/$path")"
+        up=$(dirname "$path" | sed 's,[^/][^/]*,..,g')
+        echo "#include \"$up/$header\"" >"$1/$path"
+    done <"$root/crates/capi/include/forwards.tsv"
+}
+
+[ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" --release \
+    ${CARGOFLAGS-} -p m3ipc-capi -p m3ipc-daemon -p m3ipc-cli -p m3ipc-shim-preload || {
     echo "FAIL build"
     echo "0 passed, 1 failed"
     exit 1
 }
 
-# As `make install` does it; the shared library bears the symbol versions of the map.
+# `cargo xtask install` links the shared library with the symbol versions of the map.
 mkdir "$work/static" "$work/plain"
-(cd "$root" && ${CARGO:-cargo} xtask install --no-build --destdir "$work/root" --prefix /usr) >"$work/log" 2>&1
-say $? "cargo xtask install" "$work/log"
+(cd "$root" && $cargo xtask install --no-build --profile release --destdir "$work/root" \
+    --prefix /usr) >"$work/log" 2>&1
+report $? "cargo xtask install" "$work/log"
 ln -s root/usr/lib "$work/lib"
 ln -s root/usr/bin "$work/bin"
 ln -s ../lib/libm3ipc.a "$work/static/libm3ipc.a"
-# What cargo builds by itself has no versions.
+# The library that cargo builds has no symbol versions.
 cp "$target/release/libm3ipc_c.so" "$work/plain/libm3ipc.so.0"
 ln -s libm3ipc.so.0 "$work/plain/libm3ipc.so"
-include=$root/crates/capi/include
+include=$work/include
+make_include "$include"
 compat=$include/m3ipc/compat
-# Whoever links the static library needs what it needs.
+# A program that links the static library needs the libraries that it uses.
 needs="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
+c99="$cc -std=c99 -D_POSIX_C_SOURCE=200809L $warnings -I$include"
+c11="$cc -std=c11 $warnings -I$include"
 
+for header in "$include"/m3ipc/*.h; do
+    step "compile $(basename "$header") by itself" $c99 -fsyntax-only -x c "$header"
+done
 step "check_pages.sh" sh "$here/check_pages.sh" "$root"
-step "check_symbols.sh --versions" sh "$here/check_symbols.sh" --versions "$work/lib/libm3ipc.so" "$root"
+step "check_names.sh" sh "$here/check_names.sh" "$root"
+step "check_symbols.sh --versions" sh "$here/check_symbols.sh" --versions \
+    "$work/lib/libm3ipc.so" "$root"
 step "check_symbols.sh" sh "$here/check_symbols.sh" "$work/plain/libm3ipc.so" "$root"
 
 for source in "$root"/examples/c/*.c; do
     name=$(basename "$source" .c)
-    step "compile $name" $cc -std=c99 -D_POSIX_C_SOURCE=200809L $warnings -I"$include" -o "$work/$name" "$source" \
-        -L"$work/lib" -lm3ipc
+    step "compile $name" $c99 -o "$work/$name" "$source" -L"$work/lib" -lm3ipc
 done
-step "compile conformance" $cc -std=c11 $warnings -I"$include" -o "$work/conformance" "$here/conformance.c" \
+step "compile conformance" $c11 -o "$work/conformance" "$here/conformance.c" \
     -L"$work/lib" -lm3ipc -lpthread
-step "compile conformance, static" $cc -std=c11 $warnings -I"$include" -o "$work/conformance.static" \
-    "$here/conformance.c" "$work/static/libm3ipc.a" $needs
+step "compile conformance, static" $c11 -o "$work/conformance.static" "$here/conformance.c" \
+    "$work/static/libm3ipc.a" $needs
 for build in kernel com; do
     define=-DKERNEL
     [ $build = kernel ] || define=-DCOM
-    step "compile sockets, $build" $cc -std=c11 $warnings $define -I"$include" -o "$work/sockets.$build" "$here/sockets.c" \
+    step "compile sockets, $build" $c11 $define -o "$work/sockets.$build" "$here/sockets.c" \
         -L"$work/lib" -lm3ipc -lpthread
 done
-step "compile blocks" $cc -std=c11 $warnings -I"$include" -o "$work/blocks" "$here/blocks.c" -L"$work/lib" -lm3ipc
+step "compile blocks" $c11 -o "$work/blocks" "$here/blocks.c" -L"$work/lib" -lm3ipc
 old="-I$compat -I$compat/src -I$compat/src/sub -I$compat/src/sub/dir"
 step "compile old_paths" $cc $warnings $old -c -o "$work/old_paths.o" "$here/old_paths.c"
-step "compile old_paths as C++" $cc -x c++ $warnings $old -c -o "$work/old_paths.o" "$here/old_paths.c"
+step "compile old_paths as C++" $cc -x c++ $warnings $old -c -o "$work/old_paths.o" \
+    "$here/old_paths.c"
+for names in short prefixed; do
+    step "compile C++ with $names names" $cxx -std=c++17 $warnings -I"$include" \
+        -o "$work/names_$names" "$here/names_$names.cpp" -L"$work/lib" -lm3ipc
+done
 
-step "compile paper_style without symbol versions" $cc -std=c99 -D_POSIX_C_SOURCE=200809L $warnings -I"$include" \
-    -o "$work/paper_style.plain" "$root/examples/c/paper_style.c" -L"$work/plain" -lm3ipc
+step "compile paper_style without symbol versions" $c99 -o "$work/paper_style.plain" \
+    "$root/examples/c/paper_style.c" -L"$work/plain" -lm3ipc
 readelf --version-info "$work/paper_style" 2>/dev/null | grep -q M3IPC_0.1
-say $? "a program says which version of a function it means"
+report $? "a program names the version of each function"
 
-for name in paper_style dvs_style copy_between; do
+for name in hello paper_style dvs_style copy_between; do
     run "$name" 60 "$work/$name"
 done
 run "pipeline" 60 "$work/pipeline" 16
 grep -q '^bytes copied: 0;' "$work/log"
-say $? "pipeline copies nothing" "$work/log"
+report $? "pipeline copies nothing" "$work/log"
 run "conformance" 300 "$work/conformance"
 run "conformance, static" 300 "$work/conformance.static"
-# The same program over the kernel's sockets and over com-sockets: the same results, call by call.
+# The same program over kernel sockets and over com-sockets must print the same results.
 run "sockets, kernel" 120 "$work/sockets.kernel"
 cp "$work/log" "$work/sockets.expected"
 run "sockets, com" 120 "$work/sockets.com"
 diff "$work/sockets.expected" "$work/log" >"$work/differences"
-say $? "com-sockets answer as the kernel's ($(grep -c : "$work/log") results)" "$work/differences"
+report $? "com-sockets return what kernel sockets return ($(grep -c : "$work/log") results)" \
+    "$work/differences"
 run "blocks through com-sockets" 60 "$work/blocks"
-# A program that was linked without versions runs with a library that has them.
+# A program that was linked without symbol versions runs with a library that has them.
 run "paper_style, linked without symbol versions" 60 "$work/paper_style.plain"
 
 echo "$passed passed, $failed failed"

@@ -1,7 +1,7 @@
 /*
- * One program, built twice: over the kernel's sockets (AF_INET on this host), and, with
- * -DCOM, over com-sockets. Each call's result is a line; run.sh compares the two outputs.
- * Where com-sockets differ on purpose the line says so and each build checks its own value.
+ * The same program over the sockets of the kernel (AF_INET on this host) and, with -DCOM, over
+ * com-sockets. It prints one line for the result of each call, and run.sh compares the two outputs.
+ * Where com-sockets differ on purpose, each build checks its own value and the line says so.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -34,7 +34,7 @@
 static char bytes[1 << 20];
 static int failed;
 
-/* A result: its number, and errno where it is -1. */
+/* Prints a result: the number, or the name of errno if it is -1. */
 static long say(const char *what, long result)
 {
     if (result < 0)
@@ -44,12 +44,13 @@ static long say(const char *what, long result)
     return result;
 }
 
-/* A result that differs on purpose: what each build must have, and why. */
+/* Checks a result that differs on purpose: the value of each build, and the reason. */
 static void differs(const char *what, long result, long kernel, long com, const char *why)
 {
     long got = result < 0 ? -errno : result;
     if (got != PICK(kernel, com)) {
-        printf("%s: %ld in this build, not as said (%s)\n", what, got, PICK("kernel", "com"));
+        printf("%s: %ld in this build, against the expected value (%s)\n", what, got,
+               PICK("kernel", "com"));
         failed = 1;
     } else {
         printf("%s: kernel %ld, com-socket %ld: %s\n", what, kernel, com, why);
@@ -60,8 +61,9 @@ static void events(const char *what, int fd)
 {
     struct pollfd one = { fd, POLLIN | POLLOUT | POLLRDHUP, 0 };
     poll(&one, 1, 0);
-    printf("%s:%s%s%s%s%s\n", what, one.revents & POLLIN ? " in" : "", one.revents & POLLOUT ? " out" : "",
-           one.revents & POLLRDHUP ? " rdhup" : "", one.revents & POLLHUP ? " hup" : "", one.revents & POLLERR ? " err" : "");
+    printf("%s:%s%s%s%s%s\n", what, one.revents & POLLIN ? " in" : "",
+           one.revents & POLLOUT ? " out" : "", one.revents & POLLRDHUP ? " rdhup" : "",
+           one.revents & POLLHUP ? " hup" : "", one.revents & POLLERR ? " err" : "");
 }
 
 static struct sockaddr_in here(int port)
@@ -91,7 +93,7 @@ static int connect_at(int fd, int port)
     return CALL(connect)(fd, (struct sockaddr *)&name, sizeof name);
 }
 
-/* A connection within this process. */
+/* Makes a connection within this process. */
 static void both(int end[2])
 {
     int listener = CALL(socket)(AF_INET, SOCK_STREAM, 0);
@@ -103,7 +105,7 @@ static void both(int end[2])
     CALL(close)(listener);
 }
 
-/* Sent bytes of TCP arrive a little later: until so many lie there, or an end. */
+/* TCP delivers sent bytes later: waits until count bytes, or the end of the stream, are there. */
 static void arrive(int fd, int count)
 {
     struct pollfd one = { fd, POLLIN | POLLRDHUP, 0 };
@@ -119,23 +121,24 @@ static void making(void)
 {
     puts("-- making");
     int fd;
-    say("socket of no family", CALL(socket)(AF_APPLETALK, SOCK_STREAM, 0) < 0 ? -1 : 0);
+    say("socket of an unknown family", CALL(socket)(AF_APPLETALK, SOCK_STREAM, 0) < 0 ? -1 : 0);
     say("socket of the wrong protocol", CALL(socket)(AF_INET, SOCK_STREAM, IPPROTO_UDP));
     say("socket", (fd = CALL(socket)(AF_INET, SOCK_STREAM, 0)) < 0 ? -1 : 0);
     say("accept before listen", CALL(accept)(fd, NULL, NULL));
-    say("getpeername of nobody", CALL(getpeername)(fd, (struct sockaddr *)bytes, &(socklen_t){ 16 }));
+    say("getpeername without a peer",
+        CALL(getpeername)(fd, (struct sockaddr *)bytes, &(socklen_t){ 16 }));
     int none = CALL(socket)(AF_INET, SOCK_STREAM, 0);
-    say("shutdown of nothing", CALL(shutdown)(none, SHUT_RDWR));
+    say("shutdown without a connection", CALL(shutdown)(none, SHUT_RDWR));
     CALL(close)(none);
-    say("send to nobody", CALL(send)(fd, "x", 1, MSG_NOSIGNAL));
-    say("recv from nobody", CALL(recv)(fd, bytes, 1, 0));
+    say("send without a connection", CALL(send)(fd, "x", 1, MSG_NOSIGNAL));
+    say("recv without a connection", CALL(recv)(fd, bytes, 1, 0));
     say("bind to a short address", CALL(bind)(fd, (struct sockaddr *)bytes, 3));
     struct sockaddr_in name = here(0);
     name.sin_family = AF_UNIX;
     say("bind to another family", CALL(bind)(fd, (struct sockaddr *)&name, sizeof name));
     name = here(0);
     name.sin_addr.s_addr = htonl(0x01020304);
-    say("bind to another's address", CALL(bind)(fd, (struct sockaddr *)&name, sizeof name));
+    say("bind to a foreign address", CALL(bind)(fd, (struct sockaddr *)&name, sizeof name));
     say("bind", bind_at(fd, 0));
     say("bind again", bind_at(fd, 0));
     int other = CALL(socket)(AF_INET, SOCK_STREAM, 0);
@@ -145,16 +148,16 @@ static void making(void)
     say("listen again", CALL(listen)(fd, 3));
     events("a listener", fd);
     CALL(fcntl)(fd, F_SETFL, O_NONBLOCK);
-    say("accept of nobody", CALL(accept)(fd, NULL, NULL));
+    say("accept without a connection", CALL(accept)(fd, NULL, NULL));
     say("connect", connect_at(other, port_of(fd)));
-    events("a listener with somebody", fd);
+    events("a listener with a connection", fd);
     say("connect again", connect_at(other, port_of(fd)));
     socklen_t length = sizeof name;
     int taken = CALL(accept4)(fd, (struct sockaddr *)&name, &length, SOCK_NONBLOCK);
     say("accept4", taken < 0 ? -1 : (long)length);
-    say("its peer is who connected", ntohs(name.sin_port) == port_of(other));
+    say("the peer is the connecting socket", ntohs(name.sin_port) == port_of(other));
     say("its flags", CALL(fcntl)(taken, F_GETFL, 0) & O_NONBLOCK ? 1 : 0);
-    say("recv of nothing", CALL(recv)(taken, bytes, 1, 0));
+    say("recv without bytes", CALL(recv)(taken, bytes, 1, 0));
     say("listen of a connection", CALL(listen)(taken, 1));
     say("accept of a connection", CALL(accept)(taken, NULL, NULL));
     int value = 0;
@@ -163,13 +166,15 @@ static void making(void)
     say("SO_ACCEPTCONN", value);
     CALL(getsockopt)(taken, SOL_SOCKET, SO_TYPE, &value, &length);
     say("SO_TYPE", value);
-    say("SO_ERROR", CALL(getsockopt)(taken, SOL_SOCKET, SO_ERROR, &value, &length) < 0 ? -1 : value);
+    say("SO_ERROR",
+        CALL(getsockopt)(taken, SOL_SOCKET, SO_ERROR, &value, &length) < 0 ? -1 : value);
     value = 1;
     say("TCP_NODELAY", CALL(setsockopt)(taken, IPPROTO_TCP, TCP_NODELAY, &value, sizeof value));
     value = 0;
     CALL(getsockopt)(taken, IPPROTO_TCP, TCP_NODELAY, &value, &length);
     say("TCP_NODELAY is", value);
-    say("an option of no level", CALL(setsockopt)(taken, 4711, 1, &value, sizeof value) < 0 ? -1 : 0);
+    say("an option of an unknown level",
+        CALL(setsockopt)(taken, 4711, 1, &value, sizeof value) < 0 ? -1 : 0);
     CALL(close)(fd), CALL(close)(other), CALL(close)(taken);
     say("close again", CALL(close)(taken));
     say("send when closed", CALL(send)(taken, "x", 1, MSG_NOSIGNAL));
@@ -192,15 +197,16 @@ static void talking(void)
     say("recv of some", CALL(recv)(end[1], bytes, 2, 0));
     say("recv of the rest", CALL(recv)(end[1], bytes, 100, 0));
     printf("it is %.3s\n", bytes);
-    events("after it", end[1]);
+    events("after recv", end[1]);
     say("recv, not waiting", CALL(recv)(end[1], bytes, 100, MSG_DONTWAIT));
     say("peek, not waiting", CALL(recv)(end[1], bytes, 100, MSG_DONTWAIT | MSG_PEEK));
-    say("send of nothing", CALL(send)(end[0], "", 0, 0));
-    differs("recv into nothing", CALL(recv)(end[1], bytes, 0, MSG_DONTWAIT), -EAGAIN, 0, "nothing was asked for");
-    say("send from nowhere", CALL(send)(end[0], (void *)8, 5, 0));
+    say("send of 0 bytes", CALL(send)(end[0], "", 0, 0));
+    differs("recv into nothing", CALL(recv)(end[1], bytes, 0, MSG_DONTWAIT), -EAGAIN, 0,
+            "the program asked for no bytes");
+    say("send from a bad address", CALL(send)(end[0], (void *)8, 5, 0));
     CALL(send)(end[0], "abc", 3, 0);
     CALL(send)(end[0], "defg", 4, 0);
-    say("recv of all of it", CALL(recv)(end[1], bytes, 7, MSG_WAITALL));
+    say("recv with MSG_WAITALL", CALL(recv)(end[1], bytes, 7, MSG_WAITALL));
     struct iovec out[3] = { { "one", 3 }, { "", 0 }, { "three", 5 } };
     struct msghdr message = { .msg_iov = out, .msg_iovlen = 3 };
     say("sendmsg of three", CALL(sendmsg)(end[0], &message, 0));
@@ -214,7 +220,7 @@ static void talking(void)
     struct timeval soon = { 0, 20000 };
     say("SO_RCVTIMEO", CALL(setsockopt)(end[1], SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon));
     say("recv with a limit", CALL(recv)(end[1], bytes, 1, 0));
-    say("out of band into nowhere", CALL(recv)(end[1], bytes, 1, MSG_OOB | MSG_DONTWAIT));
+    say("out-of-band recv", CALL(recv)(end[1], bytes, 1, MSG_OOB | MSG_DONTWAIT));
     CALL(close)(end[0]), CALL(close)(end[1]);
 }
 
@@ -263,7 +269,7 @@ static void ending(void)
     CALL(close)(end[1]);
     arrive(end[0], 1);
     differs("send after the other closed", CALL(send)(end[0], "x", 1, MSG_NOSIGNAL), 1, -EPIPE,
-            "nothing is sent to nobody, as over a Unix socket");
+            "a stream without a peer takes no bytes, as a Unix socket");
     CALL(close)(end[0]);
 }
 
@@ -284,12 +290,12 @@ static void filling(void)
     long sent = 0, count;
     while ((count = CALL(send)(end[0], bytes, 50000, 0)) > 0)
         sent += count;
-    say("send to a full one", count);
+    say("send to a full stream", count);
     events("full", end[0]);
     pthread_t reader;
     pthread_create(&reader, NULL, drain, &end[1]);
     struct pollfd one = { end[0], POLLOUT, 0 };
-    say("room comes", poll(&one, 1, 20000));
+    say("the stream becomes writable", poll(&one, 1, 20000));
     CALL(fcntl)(end[0], F_SETFL, 0);
     say("send that waits", CALL(send)(end[0], bytes, sizeof bytes, 0));
     CALL(shutdown)(end[0], SHUT_WR);
@@ -311,26 +317,27 @@ static void edges(void)
     CALL(send)(end[0], "abcd", 4, 0);
     say("an edge", epoll_wait(set, &got, 1, 20000));
     CALL(recv)(end[1], bytes, 1, 0);
-    say("none for the rest", epoll_wait(set, &got, 1, 0));
+    say("no edge for the rest", epoll_wait(set, &got, 1, 0));
     CALL(send)(end[0], "e", 1, 0);
-    say("one for the next", epoll_wait(set, &got, 1, 20000));
+    say("an edge for the next bytes", epoll_wait(set, &got, 1, 20000));
     arrive(end[1], 4);
-    say("all of it", CALL(recv)(end[1], bytes, 100, 0));
+    say("recv of all bytes", CALL(recv)(end[1], bytes, 100, 0));
     event.events = EPOLLIN | EPOLLONESHOT;
     epoll_ctl(set, EPOLL_CTL_MOD, end[1], &event);
     CALL(send)(end[0], "f", 1, 0);
-    say("one shot", epoll_wait(set, &got, 1, 20000));
+    say("one-shot event", epoll_wait(set, &got, 1, 20000));
     CALL(send)(end[0], "g", 1, 0);
     arrive(end[1], 2);
-    say("no second", epoll_wait(set, &got, 1, 0));
+    say("no second one-shot event", epoll_wait(set, &got, 1, 0));
     close(set), CALL(close)(end[0]), CALL(close)(end[1]);
 }
 
 static void datagrams(void)
 {
     puts("-- datagrams");
-    int one = CALL(socket)(AF_INET, SOCK_DGRAM, 0), two = CALL(socket)(AF_INET, SOCK_DGRAM, IPPROTO_UDP);
-    say("send to nobody", CALL(send)(one, "x", 1, 0));
+    int one = CALL(socket)(AF_INET, SOCK_DGRAM, 0);
+    int two = CALL(socket)(AF_INET, SOCK_DGRAM, IPPROTO_UDP);
+    say("send without a connection", CALL(send)(one, "x", 1, 0));
     say("bind", bind_at(two, 0));
     struct sockaddr_in to = here(port_of(two)), from;
     to.sin_addr.s_addr = htonl(PICK(INADDR_LOOPBACK, INADDR_ANY));
@@ -338,7 +345,7 @@ static void datagrams(void)
     events("with a datagram", two);
     socklen_t length = sizeof from;
     say("recvfrom", CALL(recvfrom)(two, bytes, 100, 0, (struct sockaddr *)&from, &length));
-    say("from whom", length == 16 && ntohs(from.sin_port) == port_of(one));
+    say("the source of the datagram", length == 16 && ntohs(from.sin_port) == port_of(one));
     CALL(sendto)(one, "first", 5, 0, (struct sockaddr *)&to, sizeof to);
     CALL(sendto)(one, "", 0, 0, (struct sockaddr *)&to, sizeof to);
     CALL(sendto)(one, "third", 5, 0, (struct sockaddr *)&to, sizeof to);
@@ -347,8 +354,8 @@ static void datagrams(void)
     struct iovec in[2] = { { bytes, 2 }, { bytes + 2, 1 } };
     struct msghdr message = { .msg_iov = in, .msg_iovlen = 2 };
     say("recvmsg of a part", CALL(recvmsg)(two, &message, 0));
-    say("it was cut", message.msg_flags & MSG_TRUNC ? 1 : 0);
-    say("recv of none", CALL(recv)(two, bytes, 2, MSG_DONTWAIT));
+    say("MSG_TRUNC is set", message.msg_flags & MSG_TRUNC ? 1 : 0);
+    say("recv without a datagram", CALL(recv)(two, bytes, 2, MSG_DONTWAIT));
     say("too long", CALL(sendto)(one, bytes, 70000, 0, (struct sockaddr *)&to, sizeof to));
     say("connect", CALL(connect)(one, (struct sockaddr *)&to, sizeof to));
     say("send", CALL(send)(one, "y", 1, 0));
@@ -356,15 +363,17 @@ static void datagrams(void)
     say("accept", CALL(accept)(one, NULL, NULL));
     CALL(close)(two);
     int gone = CALL(socket)(AF_INET, SOCK_DGRAM, 0);
-    differs("sendto to a port of nobody", CALL(sendto)(gone, "x", 1, 0, (struct sockaddr *)&to, sizeof to), 1, -ECONNREFUSED,
-            "it is known at once");
+    differs("sendto to a free port",
+            CALL(sendto)(gone, "x", 1, 0, (struct sockaddr *)&to, sizeof to), 1, -ECONNREFUSED,
+            "the sender learns at once that no socket is bound");
     to.sin_addr.s_addr = htonl(PICK(INADDR_BROADCAST, 0xc0a800ff));
-    say("broadcast without leave", CALL(sendto)(one, "x", 1, 0, (struct sockaddr *)&to, sizeof to));
+    say("broadcast without SO_BROADCAST",
+        CALL(sendto)(one, "x", 1, 0, (struct sockaddr *)&to, sizeof to));
     CALL(close)(one), CALL(close)(gone);
 }
 
 #ifdef COM
-/* A node and a VM of our own; the process is bound, so its first socket joins a domain. */
+/* Starts a node and a VM and binds the process, so that its first socket joins a domain. */
 static int begin(void)
 {
     VM_usr_t vm;
@@ -385,18 +394,20 @@ static int begin(void) { return 5; }
 int main(void)
 {
     if (begin() != 5) {
-        puts("no node, no VM or no endpoint");
+        puts("the node, the VM or the endpoint is missing");
         return 2;
     }
 #ifdef COM
     struct in_addr there;
-    if (m3_domain_named(8, "nowhere") >= 0 || errno != EADDRNOTAVAIL || m3_domain_named(8, NULL) >= 0 || errno != EFAULT ||
+    if (m3_domain_named(8, "nowhere") >= 0 || errno != EADDRNOTAVAIL ||
+        m3_domain_named(8, NULL) >= 0 || errno != EFAULT ||
         m3_domain_named(8, "sixteen bytes is") >= 0 || errno != ENAMETOOLONG ||
         m3_domain_address(8, "nowhere", &there) >= 0 || errno != EADDRNOTAVAIL) {
-        puts("a domain that has no name is joined by one");
+        puts("a call with a bad domain name succeeds, or sets another errno");
         return 2;
     }
-    if (m3_close(m3_socket(AF_INET, SOCK_STREAM, 0)) < 0 || m3_domain(8, 40) >= 0 || errno != EISCONN) {
+    if (m3_close(m3_socket(AF_INET, SOCK_STREAM, 0)) < 0 || m3_domain(8, 40) >= 0 ||
+        errno != EISCONN) {
         puts("the first socket does not join a domain");
         return 2;
     }

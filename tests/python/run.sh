@@ -1,19 +1,53 @@
 #!/bin/sh
-# Runs the Python examples against the C library of this tree, on a node of their own.
+# Runs the Python binding and examples against the C library of this tree, each on its own node.
+#
+#   tests/python/run.sh       the last line is: N passed, N failed
+#
+# Uses CARGO_TARGET_DIR (else target), CARGO (else cargo) and CARGOFLAGS. M3_NO_BUILD=1 tests the
+# programs that are built already.
 set -u
-top=$(cd "$(dirname "$0")/../.." && pwd)
-target=${CARGO_TARGET_DIR:-$top/target}
-cargo build --quiet --release --manifest-path "$top/Cargo.toml" || exit 1
-home=$(mktemp -d)
-trap 'rm -rf "$home"' EXIT
-export M3_RUNTIME_DIR="$home/m3" M3_DAEMON="$target/release/m3d"
-export M3_LIBRARY="$target/release/libm3ipc_c.so" PYTHONDONTWRITEBYTECODE=1
+root=$(cd "$(dirname "$0")/../.." && pwd)
+target=${CARGO_TARGET_DIR:-$root/target}
+[ "${M3_NO_BUILD-}" = 1 ] || ${CARGO:-cargo} build --quiet --release ${CARGOFLAGS-} \
+    --manifest-path "$root/Cargo.toml" -p m3ipc-capi -p m3ipc-daemon || exit 1
+work=$(mktemp -d)
+
+# Ends a daemon that still runs in our folder, by the process id in its lock.
+finish() {
+    for lock in "$work"/run.*/lock; do
+        [ -s "$lock" ] && kill "$(cat "$lock")" 2>/dev/null
+    done
+    rm -rf "$work"
+}
+trap finish EXIT
+trap 'exit 130' INT TERM
+
+export M3_DAEMON="$target/release/m3d" M3_LIBRARY="$target/release/libm3ipc_c.so"
+export PYTHONDONTWRITEBYTECODE=1 PYTHONPATH="$root/examples/python"
 passed=0
 failed=0
-got=$(timeout -k 2 60 python3 "$top/examples/python/shop.py" 2>&1 </dev/null)
-case "$got" in
-*"2 + 40 = 42"*"killed:"*) passed=1 ;;
-*) failed=1; printf '%s\n' "not ok - shop.py" "$got" ;;
-esac
+
+# $1: name of the case; $2: text that the output must have; the rest: a program.
+run() {
+    name=$1
+    wanted=$2
+    shift 2
+    M3_RUNTIME_DIR=$work/run.$name timeout -k 2 60 "$@" >"$work/log" 2>&1 </dev/null
+    code=$?
+    if [ $code -eq 0 ] && grep -q "$wanted" "$work/log"; then
+        passed=$((passed + 1))
+        echo "PASS $name"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $name (exit code $code, expected: $wanted)"
+        sed 's/^/  | /' "$work/log"
+    fi
+}
+
+run binding.py "^OK" python3 "$root/tests/python/binding.py"
+run hello.py "was killed: .*-108" python3 "$root/examples/python/hello.py"
+run shop.py "killed: .*-108" python3 "$root/examples/python/shop.py"
+grep -q "2 + 40 = 42" "$work/log" || { failed=$((failed + 1)); echo "FAIL shop.py does not add"; }
+
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

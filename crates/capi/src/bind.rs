@@ -1,61 +1,83 @@
-//! Binding and unbinding.
-//!
-//! # Safety
-//! No pointer is taken; the lift is for the names that C knows the functions by.
-#![allow(unsafe_code)]
+//! Endpoints: bind, unbind, look up, wait.
 
-use crate::guard::{Answer, FOREVER, call, limit};
+use crate::failure::{CallFailure, CallResult};
 use crate::{current, node};
-use core::ffi::{c_int, c_long};
-use m3ipc::{Address, Endpoint, Timeout};
+use m3ipc::{Address, Code, Endpoint, Timeout};
+use std::time::Duration;
 
-/// `mnx_bind`: the calling process gets slot `nr`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_bind(vmid: c_int, nr: c_int) -> c_int {
-    call(|| {
-        // One that has ended makes room first. Where one is in use the node says that it is taken.
-        drop(current::take());
-        let endpoint = Endpoint::bind(vmid, nr)?;
-        let address = endpoint.address();
-        current::settle(endpoint)?;
-        Ok(address.0)
-    })
+/// How often [`wait_bind`] tries again, once a millisecond, while another thread binds the process.
+const BIND_TRIES: u32 = 1_000;
+
+pub(crate) fn bind(vmid: i32, nr: i32) -> CallResult {
+    // An endpoint that has ended makes room. For one in use, the node reports "slot used".
+    current::release_ended();
+    let endpoint = Endpoint::bind(vmid, nr)?;
+    let address = endpoint.address();
+    current::bind_process(endpoint)?;
+    Ok(address.0)
 }
 
-/// `mnx_tbind`: the calling thread gets slot `nr`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_tbind(vmid: c_int, nr: c_int) -> c_int {
-    call(|| {
-        drop(current::take());
-        let endpoint = Endpoint::bind_thread(vmid, nr)?;
-        let address = endpoint.address();
-        current::settle_own(endpoint)?;
-        Ok(address.0)
-    })
+pub(crate) fn bind_thread(vmid: i32, nr: i32) -> CallResult {
+    current::release_ended();
+    let endpoint = Endpoint::bind_thread(vmid, nr)?;
+    let address = endpoint.address();
+    current::bind_thread(endpoint)?;
+    Ok(address.0)
 }
 
-/// `mnx_lclbind`: another process gets slot `nr`, and its endpoint with its next call.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_lclbind(vmid: c_int, pid: c_int, nr: c_int) -> c_int {
-    call(|| Ok(node::reach()?.bind_other(vmid, pid, nr)?.0))
+pub(crate) fn bind_other(vmid: i32, pid: i32, nr: i32) -> CallResult {
+    Ok(node::find()?.bind_other(vmid, pid, nr)?.0)
 }
 
-/// `mnx_unbind`: ends a binding, one's own or another's.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_unbind(vmid: c_int, ep: c_int) -> c_int {
-    mnx_unbind_T(vmid, ep, FOREVER)
-}
-
-/// `mnx_unbind_T`: the same with a limit.
-#[unsafe(no_mangle)]
-#[allow(non_snake_case)]
-pub extern "C" fn mnx_unbind_T(vmid: c_int, ep: c_int, timeout_ms: c_long) -> c_int {
-    call(|| unbind(vmid, Address(ep), limit(timeout_ms)?))
-}
-
-fn unbind(vmid: c_int, address: Address, limit: Timeout) -> Answer {
-    if current::leave(vmid, address)? {
+pub(crate) fn unbind(vmid: i32, address: Address, limit: Timeout) -> CallResult {
+    if current::unbind(vmid, address)? {
         return Ok(0);
     }
-    node::done(node::reach()?.unbind_timeout(vmid, address, limit))
+    node::find()?.unbind_timeout(vmid, address, limit)?;
+    Ok(0)
+}
+
+/// The endpoint of a process or thread of the caller's VM.
+pub(crate) fn endpoint_of(pid: i32) -> CallResult {
+    current::with(|member| {
+        if pid <= 0 {
+            return Err(Code::BadProc.into());
+        }
+        Ok(member.endpoint.locate_process(pid)?.0)
+    })
+}
+
+/// Waits until the calling process is bound.
+pub(crate) fn wait_bind(limit: Timeout) -> CallResult {
+    for _ in 0..BIND_TRIES {
+        if let Some((_, address)) = current::address() {
+            return Ok(address.0);
+        }
+        match Endpoint::wait_for_bind(limit) {
+            Ok(endpoint) => {
+                let address = endpoint.address();
+                current::bind_process(endpoint)?;
+                return Ok(address.0);
+            }
+            // Another thread has bound the process, and is about to store the endpoint.
+            Err(error) if error.code == Code::SlotUsed => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Err(CallFailure(Code::NotReady))
+}
+
+/// Waits until an endpoint of the caller's VM is bound.
+pub(crate) fn wait_bind_of(address: Address, limit: Timeout) -> CallResult {
+    current::with(|member| Ok(member.endpoint.wait_bind(address, limit)?.0))
+}
+
+/// Waits until an endpoint of the caller's VM is no longer bound.
+pub(crate) fn wait_unbind_of(address: Address, limit: Timeout) -> CallResult {
+    current::with(|member| {
+        member.endpoint.wait_unbind(address, limit)?;
+        Ok(0)
+    })
 }

@@ -1,196 +1,98 @@
-//! Copies: vcopy, what is lent with a request, grants.
-//!
-//! # Safety
-//! The memory of C that is copied is passed on as an address and a length, for
-//! the kernel to check; records go through [`crate::memory`].
-#![allow(unsafe_code)]
+//! Copies: vcopy, loans, grants. The kernel checks the addresses of copied memory.
 
 use crate::current;
-use crate::guard::{Answer, FOREVER, Refused, call, limit};
-use crate::memory::{self, Plain};
-use core::ffi::{c_int, c_long, c_uint, c_void};
+use crate::failure::CallResult;
+use crate::memory::{CopyRange, ReadPtr, WritePtr};
+use crate::records::M3Loan;
+use core::ffi::{c_int, c_long, c_uint};
 use m3ipc::{
-    ANY, Address, Audience, Code, CopySource, CopyTarget, Endpoint, Grant, Loan, Location, Message,
-    Rights, SELF,
+    ANY, Address, Audience, Code, Endpoint, Grant, Loan, Location, Message, Rights, SELF, Timeout,
 };
 
 /// `M3_READ` and `M3_WRITE`.
 const READ: c_uint = 1;
 const WRITE: c_uint = 2;
 /// `M3_LOANS_MAX`.
-const LOANS_MAX: c_int = 16;
+const LOANS_MAX: usize = 16;
 
-/// `struct m3_loan`: memory that is lent for one call.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-#[allow(missing_docs)]
-pub struct LoanUsr {
-    pub base: *mut c_void,
-    pub bytes: usize,
-    pub rights: c_uint,
-}
-
-// SAFETY: an address that is never followed here, and two numbers; padding is not looked at.
-unsafe impl Plain for LoanUsr {}
-
-/// `mnx_vcopy`: copies a block between two endpoints.
-///
-/// # Safety
-/// What the caller's side names is memory that nobody else accesses meanwhile; a bad address is -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnx_vcopy(
-    src: c_int,
-    saddr: *mut c_void,
-    dst: c_int,
-    daddr: *mut c_void,
-    bytes: c_long,
-) -> c_int {
-    call(|| vcopy(src, saddr, dst, daddr, bytes, FOREVER))
-}
-
-/// `mnx_vcopy_T`: the same with a limit.
-///
-/// # Safety
-/// As [`mnx_vcopy`].
-#[unsafe(no_mangle)]
-#[allow(non_snake_case)]
-pub unsafe extern "C" fn mnx_vcopy_T(
-    src: c_int,
-    saddr: *mut c_void,
-    dst: c_int,
-    daddr: *mut c_void,
-    bytes: c_long,
-    timeout_ms: c_long,
-) -> c_int {
-    call(|| vcopy(src, saddr, dst, daddr, bytes, timeout_ms))
+/// One side of a vcopy: an endpoint, and the range at an address in that endpoint's memory.
+#[derive(Clone, Copy)]
+pub(crate) struct CopySide {
+    pub(crate) endpoint: Address,
+    pub(crate) range: CopyRange,
 }
 
 #[inline]
-fn vcopy(
-    src: c_int,
-    saddr: *mut c_void,
-    dst: c_int,
-    daddr: *mut c_void,
+pub(crate) fn vcopy(
+    source: CopySide,
+    destination: CopySide,
     bytes: c_long,
-    timeout_ms: c_long,
-) -> Answer {
-    let limit = limit(timeout_ms)?;
+    limit: Timeout,
+) -> CallResult {
     current::with(|member| {
+        let bytes = u64::try_from(bytes).map_err(|_negative| Code::Range)?;
         let me = &mut member.endpoint;
-        let bytes = usize::try_from(bytes).map_err(|_negative| Code::Range)?;
-        let own = |number: c_int| number == SELF.0 || number == me.address().0;
-        let at = |address: *mut c_void| Location::At(address.expose_provenance() as u64);
-        match (own(src), own(dst)) {
+        let own = me.address();
+        let is_own = |side: CopySide| side.endpoint == SELF || side.endpoint == own;
+        let at = |side: CopySide| Location::At(side.range.address());
+        match (is_own(source), is_own(destination)) {
             (true, true) => return Err(Code::Endpoint.into()),
             (true, false) => {
-                // SAFETY: the caller vouches for it; where nothing is mapped the kernel says so.
-                let from = unsafe { CopySource::from_raw(saddr.cast(), bytes) };
-                me.copy_bytes_to(Address(dst), at(daddr), &from, limit)?;
+                let from = source.range.source();
+                me.copy_bytes_to(destination.endpoint, at(destination), &from, limit)?;
             }
             (false, true) => {
-                // SAFETY: as above.
-                let mut into = unsafe { CopyTarget::from_raw(daddr.cast(), bytes) };
-                me.copy_into_room(Address(src), at(saddr), &mut into, limit)?;
+                let mut into = destination.range.target();
+                me.copy_into_room(source.endpoint, at(source), &mut into, limit)?;
             }
             (false, false) => {
-                let (source, destination) = ((Address(src), at(saddr)), (Address(dst), at(daddr)));
-                me.copy_between(source, destination, bytes as u64, limit)?;
+                let from = (source.endpoint, at(source));
+                me.copy_between(from, (destination.endpoint, at(destination)), bytes, limit)?;
             }
         }
         Ok(0)
     })
 }
 
-/// `m3_copied`: bytes that the last copy of the caller's endpoint has copied.
-#[unsafe(no_mangle)]
-pub extern "C" fn m3_copied() -> c_long {
-    count(Endpoint::copied)
+/// Reads a counter of the caller's endpoint.
+pub(crate) fn counter(of: impl FnOnce(&Endpoint) -> u64) -> CallResult<c_long> {
+    current::with(|member| Ok(c_long::try_from(of(&member.endpoint)).unwrap_or(c_long::MAX)))
 }
 
-/// `m3_copied_total`: bytes that the caller's endpoint has copied in all.
-#[unsafe(no_mangle)]
-pub extern "C" fn m3_copied_total() -> c_long {
-    count(Endpoint::copied_total)
-}
-
-fn count(of: impl FnOnce(&Endpoint) -> u64) -> c_long {
-    let mut bytes = 0;
-    let answer = call(|| {
-        current::with(|member| {
-            bytes = c_long::try_from(of(&member.endpoint)).unwrap_or(c_long::MAX);
-            Ok(0)
-        })
-    });
-    if answer < 0 { c_long::from(answer) } else { bytes }
-}
-
-/// `m3_sendrec_lent`: sendrec that lends memory to whoever answers, as long as it lasts.
-///
-/// # Safety
-/// `m` is a message, `loans` are `count` records; the lent memory is not accessed by others meanwhile.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_sendrec_lent(
-    dst: c_int,
-    m: *mut Message,
-    loans: *const LoanUsr,
+/// `ranges` makes the range of a loan.
+pub(crate) fn sendrec_lent(
+    to: Address,
+    message: WritePtr<Message>,
+    loans: ReadPtr<M3Loan>,
     count: c_int,
-) -> c_int {
-    call(|| sendrec_lent(dst, m, loans, count, FOREVER))
-}
-
-/// `m3_sendrec_lent_T`: the same with a limit.
-///
-/// # Safety
-/// As [`m3_sendrec_lent`].
-#[unsafe(no_mangle)]
-#[allow(non_snake_case)]
-pub unsafe extern "C" fn m3_sendrec_lent_T(
-    dst: c_int,
-    m: *mut Message,
-    loans: *const LoanUsr,
-    count: c_int,
-    timeout_ms: c_long,
-) -> c_int {
-    call(|| sendrec_lent(dst, m, loans, count, timeout_ms))
-}
-
-fn sendrec_lent(
-    dst: c_int,
-    m: *mut Message,
-    loans: *const LoanUsr,
-    count: c_int,
-    timeout_ms: c_long,
-) -> Answer {
-    let limit = limit(timeout_ms)?;
+    ranges: impl Fn(&M3Loan) -> CopyRange,
+    limit: Timeout,
+) -> CallResult {
     current::with(|member| {
-        let message = memory::read(m)?;
-        memory::check_write(m)?;
-        if !(0..=LOANS_MAX).contains(&count) {
-            return Err(Code::Range.into());
-        }
-        let mut lent = Vec::new();
-        for at in 0..usize::try_from(count).unwrap_or(0) {
-            lent.push(loan(memory::read(loans.wrapping_add(at))?)?);
-        }
-        let answer = member.endpoint.sendrec_lent(Address(dst), &message, &lent, limit)?;
-        memory::write(m, answer)?;
+        let request = message.read()?;
+        message.check()?;
+        let count = usize::try_from(count).ok().filter(|count| *count <= LOANS_MAX);
+        let lent: CallResult<Vec<Loan<'static>>> = (0..count.ok_or(Code::Range)?)
+            .map(|index| {
+                let record = loans.read_at(index)?;
+                loan(ranges(&record), rights(record.rights)?)
+            })
+            .collect();
+        let answer = member.endpoint.sendrec_lent(to, &request, &lent?, limit)?;
+        message.write(answer)?;
         Ok(0)
     })
 }
 
-fn loan(record: LoanUsr) -> Result<Loan<'static>, Refused> {
-    // SAFETY: the caller vouches for it as long as its call lasts, and the loan ends with that.
-    let room = unsafe { CopyTarget::from_raw(record.base.cast(), record.bytes) };
-    // SAFETY: as above.
-    let bytes = unsafe { CopySource::from_raw(record.base.cast_const().cast(), record.bytes) };
-    match rights(record.rights)? {
-        Rights::Read => Ok(Loan::of_bytes(&bytes)),
-        Rights::Write => Ok(Loan::of_room(&room, false)),
-        Rights::Both => Ok(Loan::of_room(&room, true)),
-    }
+fn loan(range: CopyRange, rights: Rights) -> CallResult<Loan<'static>> {
+    Ok(match rights {
+        Rights::Read => Loan::of_bytes(&range.source()),
+        Rights::Write => Loan::of_room(&range.target(), false),
+        Rights::Both => Loan::of_room(&range.target(), true),
+    })
 }
 
-fn rights(bits: c_uint) -> Result<Rights, Refused> {
+fn rights(bits: c_uint) -> CallResult<Rights> {
     match bits {
         READ => Ok(Rights::Read),
         WRITE => Ok(Rights::Write),
@@ -199,75 +101,49 @@ fn rights(bits: c_uint) -> Result<Rights, Refused> {
     }
 }
 
-/// `m3_grant`: grants memory to an endpoint, or with ANY to all of the VM, until it is revoked.
-///
-/// # Safety
-/// The memory stays, and is accessed by others only as the caller allows for, until the grant is
-/// revoked; `grant` is a number that can be written, else -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_grant(
-    ep: c_int,
-    base: *mut c_void,
-    bytes: usize,
+pub(crate) fn grant(
+    ep: Address,
+    range: CopyRange,
     allowed: c_uint,
-    grant: *mut u64,
-) -> c_int {
-    call(|| {
-        current::with(|member| {
-            memory::check_write(grant)?;
-            let allowed = rights(allowed)?;
-            // SAFETY: the caller vouches for it until it revokes the grant.
-            let room: CopyTarget<'static> = unsafe { CopyTarget::from_raw(base.cast(), bytes) };
-            let audience = if ep == ANY.0 { Audience::Vm } else { Audience::Only(Address(ep)) };
-            let made = member.endpoint.grant_room(audience, &room, allowed)?;
-            memory::write(grant, made.to_u64())?;
-            Ok(0)
-        })
+    grant: WritePtr<u64>,
+) -> CallResult {
+    current::with(|member| {
+        grant.check()?;
+        let allowed = rights(allowed)?;
+        let audience = if ep == ANY { Audience::Vm } else { Audience::Only(ep) };
+        let made = member.endpoint.grant_room(audience, &range.target(), allowed)?;
+        grant.write(made.to_u64())?;
+        Ok(0)
     })
 }
 
-/// `m3_revoke`: ends a grant.
-#[unsafe(no_mangle)]
-pub extern "C" fn m3_revoke(grant: u64) -> c_int {
-    call(|| {
-        current::with(|member| {
-            member.endpoint.revoke(Grant::from_u64(grant))?;
-            Ok(0)
-        })
+pub(crate) fn revoke(grant: u64) -> CallResult {
+    current::with(|member| {
+        member.endpoint.revoke(Grant::from_u64(grant))?;
+        Ok(0)
     })
 }
 
-/// `m3_copy_granted`: copies between the caller's memory and what another endpoint has granted.
-///
-/// # Safety
-/// As [`mnx_vcopy`].
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_copy_granted(
-    ep: c_int,
+/// Copies between memory of the caller and a grant of `ep`, from `offset` on.
+pub(crate) fn copy_granted(
+    ep: Address,
     grant: u64,
     offset: u64,
-    own: *mut c_void,
-    bytes: usize,
-    what: c_uint,
-) -> c_int {
-    call(|| {
-        let limit = limit(FOREVER)?;
-        current::with(|member| {
-            let location = Location::Granted(Grant::from_u64(grant), offset);
-            match rights(what)? {
-                Rights::Read => {
-                    // SAFETY: the caller vouches for it; where nothing is mapped the kernel says so.
-                    let mut into = unsafe { CopyTarget::from_raw(own.cast(), bytes) };
-                    member.endpoint.copy_into_room(Address(ep), location, &mut into, limit)?;
-                }
-                Rights::Write => {
-                    // SAFETY: as above.
-                    let from = unsafe { CopySource::from_raw(own.cast(), bytes) };
-                    member.endpoint.copy_bytes_to(Address(ep), location, &from, limit)?;
-                }
-                Rights::Both => return Err(Code::Inval.into()),
+    own: CopyRange,
+    direction: c_uint,
+) -> CallResult {
+    current::with(|member| {
+        let location = Location::Granted(Grant::from_u64(grant), offset);
+        match rights(direction)? {
+            Rights::Read => {
+                let mut into = own.target();
+                member.endpoint.copy_into_room(ep, location, &mut into, Timeout::Never)?;
             }
-            Ok(0)
-        })
+            Rights::Write => {
+                member.endpoint.copy_bytes_to(ep, location, &own.source(), Timeout::Never)?;
+            }
+            Rights::Both => return Err(Code::Inval.into()),
+        }
+        Ok(0)
     })
 }

@@ -1,75 +1,36 @@
-//! Between C and the library: no panic crosses, `errno` stays, a code is a number.
+//! The guard around each call of C: no panic crosses the ABI, `errno` keeps its value, and a
+//! failure becomes a code.
 //!
 //! # Safety
-//! `errno` is the calling thread's own, for as long as the thread lives.
+//! `errno` belongs to the calling thread for as long as the thread lives.
 #![allow(unsafe_code)]
 
+use crate::failure::{CallFailure, CallResult};
 use core::ffi::{c_int, c_long};
-use m3ipc::{
-    BindError, CallError, Code, CopyError, GrantError, NodeError, NotifyError, ReceiveError,
-    ReplyError, SendError, SendRecError, Timeout,
-};
+use m3ipc::{Code, Timeout};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// What a call of C answers: a number, or the code that says why not.
-pub(crate) type Answer = Result<c_int, Refused>;
-
-/// The code that a call ends with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Refused(pub(crate) Code);
-
-impl From<Code> for Refused {
-    fn from(code: Code) -> Self {
-        Self(code)
-    }
-}
-
-/// Every error of the Rust API ends as its code.
-macro_rules! refused {
-    ($($error:ident)*) => {$(
-        impl From<$error> for Refused {
-            fn from(error: $error) -> Self {
-                Self(error.code())
-            }
-        }
-    )*};
-}
-
-refused! { BindError CallError CopyError GrantError NotifyError ReceiveError ReplyError SendError SendRecError }
-
-impl From<NodeError> for Refused {
-    fn from(error: NodeError) -> Self {
-        Self(match error.code {
-            // The daemon went away while it was asked: there is no node (any more).
-            Code::NotConn => Code::DrvsInit,
-            code => code,
-        })
-    }
-}
-
-/// Runs the body of a call of C. A panic, which is a mistake of ours, leaves the outcome unknown.
+/// Runs the body of a call. After a panic, which is a defect of this library, the outcome is
+/// unknown (-501).
 #[inline]
-pub(crate) fn call(body: impl FnOnce() -> Answer) -> c_int {
-    // SAFETY: the address of the calling thread's errno is always valid.
+pub(crate) fn call<T: From<c_int>>(body: impl FnOnce() -> CallResult<T>) -> T {
+    // SAFETY: __errno_location has no preconditions.
     let errno = unsafe { libc::__errno_location() };
-    // SAFETY: as above; nobody else accesses it.
-    let before = unsafe { *errno };
-    let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(Refused(Code::Unknown)));
-    // SAFETY: as above.
-    unsafe { *errno = before };
-    match answer {
-        Ok(number) => number,
-        Err(Refused(code)) => code.number(),
-    }
+    // SAFETY: `errno` points to the errno of this thread, which no other thread accesses.
+    let before = unsafe { errno.read() };
+    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CallFailure(Code::Unknown)));
+    // SAFETY: as for the read above.
+    unsafe { errno.write(before) };
+    result.unwrap_or_else(|CallFailure(code)| T::from(code.number()))
 }
 
-/// The time limit of a `_T` form.
+/// Converts the time limit of a `_T` form.
 #[inline]
-pub(crate) fn limit(timeout_ms: c_long) -> Result<Timeout, Refused> {
+pub(crate) fn limit(timeout_ms: c_long) -> CallResult<Timeout> {
     if timeout_ms < -1 { Err(Code::Inval.into()) } else { Ok(Timeout::from_ms(timeout_ms)) }
 }
 
-/// Without a limit.
+/// The limit of a form without `_T`: none.
 pub(crate) const FOREVER: c_long = -1;
 
 #[cfg(test)]
@@ -78,15 +39,28 @@ mod tests {
 
     #[test]
     fn a_panic_ends_as_a_code() {
-        assert_eq!(call(|| panic!("a mistake of ours")), Code::Unknown.number());
-        assert_eq!(call(|| Err(Code::Again.into())), Code::Again.number());
-        assert_eq!(call(|| Ok(-35)), -35);
+        assert_eq!(call::<c_int>(|| panic!("a defect")), Code::Unknown.number());
+        assert_eq!(call::<c_int>(|| Err(Code::Again.into())), Code::Again.number());
+        assert_eq!(call::<c_int>(|| Ok(-35)), -35);
     }
 
     #[test]
-    fn minus_one_is_for_ever_and_nothing_lower_is_a_limit() {
+    fn a_call_keeps_errno() {
+        // SAFETY: the errno of this thread.
+        unsafe { libc::__errno_location().write(libc::EDOM) };
+        call::<c_int>(|| {
+            // SAFETY: the errno of this thread.
+            unsafe { libc::__errno_location().write(libc::EIO) };
+            Ok(0)
+        });
+        // SAFETY: the errno of this thread.
+        assert_eq!(unsafe { libc::__errno_location().read() }, libc::EDOM);
+    }
+
+    #[test]
+    fn a_limit_below_minus_one_is_invalid() {
         assert_eq!(limit(-1), Ok(Timeout::Never));
         assert_eq!(limit(0), Ok(Timeout::Now));
-        assert_eq!(limit(-2), Err(Refused(Code::Inval)));
+        assert_eq!(limit(-2), Err(CallFailure(Code::Inval)));
     }
 }

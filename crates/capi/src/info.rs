@@ -1,15 +1,13 @@
-//! What is known of slots, of the last sender, of codes; and the descriptor to poll.
-//!
-//! # Safety
-//! Pointers of C go through [`crate::memory`] alone.
-#![allow(unsafe_code)]
+//! The state of slots, of the last sender, and the texts of codes.
 
-use crate::current::{self, Member};
-use crate::guard::{Refused, call};
-use crate::records::{CpuMask, M3Peer, ProcUsr, name_of};
+use crate::cpus;
+use crate::current;
+use crate::failure::CallResult;
+use crate::member::CallingMember;
+use crate::node;
+use crate::records::{M3Peer, ProcUsr, name_of};
 use crate::vm::{PROC_NO_PID, id_of, set_of};
-use crate::{memory, node};
-use core::ffi::{CStr, c_char, c_int};
+use core::ffi::{CStr, c_int};
 use m3ipc::{Address, Code, EndpointInfo, NONE, Node, VmInfo, WaitInfo};
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -24,69 +22,54 @@ const RECEIVING: u64 = 1 << 3;
 const WAITUNBIND: u64 = 1 << 17;
 const WAITBIND: u64 = 1 << 18;
 
-/// `mnx_getprocinfo`: one slot of a VM.
-///
-/// # Safety
-/// `info` is a `proc_usr_t` that nobody else accesses meanwhile; a bad address is -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnx_getprocinfo(vmid: c_int, nr: c_int, info: *mut ProcUsr) -> c_int {
-    call(|| {
-        let (mut node, about) = node::reach_with_info()?;
-        let vm = running(&mut node, id_of(vmid)?)?;
-        if !(-vm.tasks..vm.procs).contains(&nr) {
-            return Err(Code::Range.into());
-        }
-        let shown = match node.endpoint(vm.id, nr)? {
-            Some(endpoint) => {
-                let lives = |address: Address| match node.endpoint(vm.id, address.slot()) {
-                    Ok(Some(other)) => other.address == address.0,
-                    _ => false,
-                };
-                shown(&endpoint, about.nodeid, lives)
-            }
-            None => free(&vm, nr, about.nodeid),
-        };
-        memory::write(info, shown)?;
-        Ok(0)
-    })
+/// The state of one slot of a VM.
+pub(crate) fn slot(vmid: c_int, nr: c_int) -> CallResult<ProcUsr> {
+    let (mut node, about) = node::find_with_info()?;
+    let vm = running(&mut node, id_of(vmid)?)?;
+    if !(-vm.tasks..vm.procs).contains(&nr) {
+        return Err(Code::Range.into());
+    }
+    let Some(endpoint) = node.endpoint(vm.id, nr)? else {
+        return Ok(free_record(&vm, nr, about.nodeid));
+    };
+    let is_bound = |address: Address| match node.endpoint(vm.id, address.slot()) {
+        Ok(Some(other)) => other.address == address.0,
+        _ => false,
+    };
+    Ok(record_of(&endpoint, about.nodeid, is_bound))
 }
 
-/// `mnx_proc_dump`: prints the bound slots of a VM to standard error.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_proc_dump(vmid: c_int) -> c_int {
-    call(|| {
-        let mut node = node::reach()?;
-        let vm = running(&mut node, id_of(vmid)?)?;
-        eprintln!("VM {} {}: {} bound", vm.id, vm.name, vm.endpoints);
-        eprintln!("  slot   endpoint      pid waits in           for        sent  received names");
-        for endpoint in node.endpoints(vm.id)? {
-            let EndpointInfo { slot, address, pid, wait, sent, received, names, .. } = endpoint;
-            let WaitInfo { verb, peer, .. } = wait;
-            let (peer, names) = (Address(peer), names.join(" "));
-            eprintln!(
-                "{slot:6} {address:10} {pid:8} {verb:15} {peer:9} {sent:8} {received:9} {names}"
-            );
-        }
-        Ok(0)
-    })
+/// Prints the bound slots of a VM to standard error.
+pub(crate) fn dump(vmid: c_int) -> CallResult {
+    let mut node = node::find()?;
+    let vm = running(&mut node, id_of(vmid)?)?;
+    eprintln!("VM {} {}: {} bound", vm.id, vm.name, vm.endpoints);
+    eprintln!("  slot   endpoint      pid waits in           for        sent  received names");
+    for endpoint in node.endpoints(vm.id)? {
+        let EndpointInfo { slot, address, pid, wait, sent, received, names, .. } = endpoint;
+        let WaitInfo { verb, peer, .. } = wait;
+        let (peer, names) = (Address(peer), names.join(" "));
+        eprintln!("{slot:6} {address:10} {pid:8} {verb:15} {peer:9} {sent:8} {received:9} {names}");
+    }
+    Ok(0)
 }
 
-/// A VM that is not ending.
-fn running(node: &mut Node, vmid: c_int) -> Result<VmInfo, Refused> {
+/// The VM, if it runs and is not ending.
+fn running(node: &mut Node, vmid: c_int) -> CallResult<VmInfo> {
     let vm = node.vm(vmid)?;
     if vm.info().ending { Err(Code::VmNotRun.into()) } else { Ok(vm.info().clone()) }
 }
 
-fn free(vm: &VmInfo, nr: c_int, nodeid: c_int) -> ProcUsr {
+fn free_record(vm: &VmInfo, nr: c_int, nodeid: c_int) -> ProcUsr {
     ProcUsr {
         p_lpid: PROC_NO_PID,
         p_vpid: PROC_NO_PID,
         p_rts_flags: SLOT_FREE,
-        ..blank(vm.id, nr, nodeid)
+        ..empty_record(vm.id, nr, nodeid)
     }
 }
 
-fn blank(vm: c_int, nr: c_int, nodeid: c_int) -> ProcUsr {
+fn empty_record(vm: c_int, nr: c_int, nodeid: c_int) -> ProcUsr {
     ProcUsr {
         p_nr: nr,
         p_endpoint: NONE.0,
@@ -102,18 +85,22 @@ fn blank(vm: c_int, nr: c_int, nodeid: c_int) -> ProcUsr {
     }
 }
 
-fn shown(endpoint: &EndpointInfo, nodeid: c_int, lives: impl FnOnce(Address) -> bool) -> ProcUsr {
+fn record_of(
+    endpoint: &EndpointInfo,
+    nodeid: c_int,
+    is_bound: impl FnOnce(Address) -> bool,
+) -> ProcUsr {
     let pid = if endpoint.tid == 0 { endpoint.pid } else { endpoint.tid };
     let mut slot = ProcUsr {
         p_endpoint: endpoint.address,
         p_lpid: pid,
-        p_vpid: inner_pid(pid).unwrap_or(pid),
+        p_vpid: namespace_pid(pid).unwrap_or(pid),
         p_lclsent: endpoint.sent,
         p_name: name_of(
             std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end(),
         ),
-        p_cpumask: cpus(pid),
-        ..blank(endpoint.vm, endpoint.slot, nodeid)
+        p_cpumask: cpus::of_process(pid),
+        ..empty_record(endpoint.vm, endpoint.slot, nodeid)
     };
     let peer = endpoint.wait.peer;
     slot.p_rts_flags = match endpoint.wait.verb.as_str() {
@@ -122,7 +109,7 @@ fn shown(endpoint: &EndpointInfo, nodeid: c_int, lives: impl FnOnce(Address) -> 
             slot.p_sendto = peer;
             SENDING
         }
-        // As in Minix a request that has not been taken does both.
+        // As in Minix, a request that the server has not taken has both bits.
         "sendrec" => {
             (slot.p_sendto, slot.p_getfrom) = (peer, peer);
             SENDING | RECEIVING
@@ -131,8 +118,8 @@ fn shown(endpoint: &EndpointInfo, nodeid: c_int, lives: impl FnOnce(Address) -> 
             slot.p_getfrom = peer;
             RECEIVING
         }
-        // One waits for who lives to go, and for who does not to come.
-        "wait4" if lives(Address(peer)) => {
+        // A wait for a bound endpoint is for its end, any other wait for its bind.
+        "wait4" if is_bound(Address(peer)) => {
             slot.p_waitunbind = peer;
             WAITUNBIND
         }
@@ -142,73 +129,51 @@ fn shown(endpoint: &EndpointInfo, nodeid: c_int, lives: impl FnOnce(Address) -> 
     slot
 }
 
-/// The number of a process in its own pid namespace.
-fn inner_pid(pid: c_int) -> Option<c_int> {
+/// The id of a process in its own pid namespace.
+fn namespace_pid(pid: c_int) -> Option<c_int> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().next_back()?.parse().ok()
 }
 
-fn cpus(pid: c_int) -> CpuMask {
-    let mut mask = CpuMask::default();
-    // SAFETY: the mask is as long as is said, and the kernel writes no further.
-    let _ = unsafe { libc::sched_getaffinity(pid, size_of::<CpuMask>(), (&raw mut mask).cast()) };
-    mask
-}
-
-/// `m3_peer`: who sent what the caller's endpoint took last.
-///
-/// # Safety
-/// `peer` is a `struct m3_peer` that nobody else accesses meanwhile; a bad address is -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn m3_peer(peer: *mut M3Peer) -> c_int {
-    call(|| {
-        current::with(|member| {
-            let latest = member.endpoint.latest_peer().ok_or(Code::NoMsg)?;
-            let shown = M3Peer {
-                endpoint: latest.address.0,
-                vmid: member.endpoint.vm(),
-                nodeid: nodeid(member)?,
-                pid: latest.pid,
-                uid: latest.uid,
-                gid: latest.gid,
-                reserved: [0; 2],
-            };
-            memory::write(peer, shown)?;
-            Ok(0)
+/// The sender of the last message of the caller's endpoint.
+pub(crate) fn peer() -> CallResult<M3Peer> {
+    current::with(|member| {
+        let latest = member.endpoint.latest_peer().ok_or(Code::NoMsg)?;
+        Ok(M3Peer {
+            endpoint: latest.address.0,
+            vmid: member.endpoint.vm(),
+            nodeid: nodeid(member)?,
+            pid: latest.pid,
+            uid: latest.uid,
+            gid: latest.gid,
+            reserved: [0; 2],
         })
     })
 }
 
-fn nodeid(member: &mut Member) -> Result<c_int, Refused> {
+/// The id of the node: asks the daemon once.
+fn nodeid(member: &mut CallingMember) -> CallResult {
     if let Some(known) = member.nodeid {
         return Ok(known);
     }
-    let (_, info) = node::reach_with_info()?;
+    let (_, info) = node::find_with_info()?;
     member.nodeid = Some(info.nodeid);
     Ok(info.nodeid)
 }
 
-/// `m3_fd`: a descriptor that polls readable when receive from ANY may have something to take.
-#[unsafe(no_mangle)]
-pub extern "C" fn m3_fd() -> c_int {
-    call(|| current::with(|member| Ok(member.endpoint.fd()?.as_raw_fd())))
+/// The descriptor that polls readable when a receive from ANY may have a message.
+pub(crate) fn poll_fd() -> CallResult {
+    current::with(|member| Ok(member.endpoint.fd()?.as_raw_fd()))
 }
 
-/// `m3_strerror`: what a code means.
-#[unsafe(no_mangle)]
-pub extern "C" fn m3_strerror(code: c_int) -> *const c_char {
+/// The meaning of a code, as a static text.
+pub(crate) fn text_of(code: c_int) -> &'static CStr {
     static TEXTS: OnceLock<HashMap<c_int, CString>> = OnceLock::new();
-    let all = || {
-        Code::ALL.iter().map(|code| (code.number(), CString::new(code.text()).unwrap_or_default()))
-    };
-    let text = TEXTS.get_or_init(|| all().collect()).get(&code);
-    let other: &CStr = if code == 0 { c"done" } else { c"no code of m3ipc" };
-    text.map_or(other, CString::as_c_str).as_ptr()
-}
-
-/// `m3_version`: the release of the library.
-#[unsafe(no_mangle)]
-pub extern "C" fn m3_version() -> *const c_char {
-    concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
+    let texts = TEXTS.get_or_init(|| {
+        let texts = Code::ALL.iter().map(|code| (code.number(), CString::new(code.text())));
+        texts.filter_map(|(number, text)| Some((number, text.ok()?))).collect()
+    });
+    let other = if code == 0 { c"done" } else { c"no code of m3ipc" };
+    texts.get(&code).map_or(other, CString::as_c_str)
 }

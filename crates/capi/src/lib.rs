@@ -1,36 +1,46 @@
 //! libm3ipc: the C API of m3ipc, as `include/m3ipc.h` declares it.
 //!
 //! ```text
-//! a call of C ── guard ─ no panic leaves, no bad pointer is followed
-//!                  ├ current ─ the calling thread's endpoint ── m3ipc::Endpoint
-//!                  └ node    ─ a connection for one call     ── m3ipc::Node
+//! a call of C ── abi ── guard ─ no panic crosses the ABI, a failure becomes a code
+//!                 ├ memory ─── pointers of C, checked before each access
+//!                 ├ current ── the endpoint of the calling thread ── m3ipc::Endpoint
+//!                 └ node ───── a connection for one call          ── m3ipc::Node
 //! ```
 //!
-//! A file for each section of the header. All of `unsafe` is where memory of C
-//! is read or written ([`memory`]) and where the endpoint of the process is
-//! kept ([`current`]); what a function does is safe code of [`m3ipc`].
+//! | files | contents |
+//! |---|---|
+//! | `abi/` | one thin `extern "C"` function for each function of the headers |
+//! | `ipc`, `payload`, `block` | messages, long messages, blocks in messages |
+//! | `bind`, `names`, `info`, `privileges` | endpoints |
+//! | `node`, `vm` | the node and its VMs |
+//! | `copy`, `area` | copies, areas and AnT's calls |
+//! | `sock/` | com-sockets |
+//! | `member`, `current`, `memory`, `records`, `guard`, `failure` | below all of them |
 //!
-//! What it does not do: it has no rules of its own. Codes and their order are
-//! those of the node daemon and of [`m3ipc`], and only told here.
-// A C library has no public Rust API: its documentation is for who works on it.
+//! Only `abi`, `memory`, `current`, `guard` and the files with system calls use `unsafe`.
+//!
+//! The crate has no rules of its own. Codes and their order come from the node daemon and from
+//! [`m3ipc`].
+// A C library has no public Rust API. Its documentation is for its developers.
 #![allow(rustdoc::private_intra_doc_links)]
 
-pub mod area;
-pub mod bind;
-pub mod block;
-pub mod copy;
+pub mod abi;
+mod area;
+mod bind;
+mod block;
+mod copy;
+mod cpus;
 mod current;
+mod failure;
 mod guard;
-pub mod ica;
-pub mod info;
-pub mod later;
-pub mod long;
+mod info;
+mod ipc;
+mod member;
 mod memory;
-pub mod message;
-pub mod names;
-pub mod node;
-pub mod privileges;
+mod names;
+mod node;
+mod payload;
+mod privileges;
 pub mod records;
-pub mod sock;
-pub mod vm;
-pub mod waits;
+mod sock;
+mod vm;

@@ -1,19 +1,16 @@
-//! setpriv and getpriv: sets of C, and what the node keeps.
+//! Privileges: setpriv and getpriv.
 //!
-//! In C a call is a bit of Minix's trap mask, and all user slots share one bit of a set.
-//!
-//! # Safety
-//! Pointers of C go through [`crate::memory`] alone.
-#![allow(unsafe_code)]
+//! In C a call is a bit of the trap mask of Minix, and one bit of a set stands for all user slots.
+//! The node keeps its own mask, and lists of slots.
 
-use crate::guard::{Refused, call};
-use crate::memory;
+use crate::failure::{CallFailure, CallResult};
+use crate::memory::ReadPtr;
 use crate::node::{self, SERVERS};
 use crate::records::{PrivUsr, SlotMap};
 use core::ffi::{c_int, c_short};
-use m3ipc::{Address, Code, NONE, Privileges};
+use m3ipc::{Address, Code, NONE, NodeError, Privileges};
 
-/// Bits of the node's masks with those of C: `M3_TRAP_...`.
+/// The bits of the node's mask, each with its bit of C: `M3_TRAP_...`.
 const TRAPS: &[(u32, u16)] = &[
     (1 << 0, 1 << 1),  // send
     (1 << 1, 1 << 2),  // receive
@@ -24,87 +21,72 @@ const TRAPS: &[(u32, u16)] = &[
     (1 << 6, 1 << 7),  // relay
     (1 << 8, 1 << 15), // vcopy
 ];
-/// `NR_TASKS`: where slot 0 is in a set.
+/// `NR_TASKS`: the bit of slot 0 in a set.
 const TASKS: c_int = 35;
-/// The bit of all user slots.
+/// The bit that stands for all user slots.
 const USERS: c_int = TASKS + SERVERS;
 /// `PROXY_PRIV`, the highest level.
 const LEVEL_MAX: c_int = 5;
-/// Slots that one request has room for.
+/// The largest number of slots in one request.
 const LIST_MAX: usize = 2_500;
 
-/// `mnx_setpriv`: sets the privileges of an endpoint.
-///
-/// # Safety
-/// `privileges` is a `priv_usr_t` that nobody else writes meanwhile; a bad address is -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnx_setpriv(vmid: c_int, ep: c_int, privileges: *mut PrivUsr) -> c_int {
-    call(|| {
-        let mut node = node::reach()?;
-        // What C has no bit for stays as it is.
-        let former =
-            node.privileges(vmid, Address(ep)).map_err(|error| node::or_died(error.into()))?;
-        let wanted = memory::read(privileges)?;
-        if !(0..=LEVEL_MAX).contains(&wanted.s_level) {
-            return Err(Code::BadValue.into());
-        }
-        let procs = node.vm(vmid)?.info().procs;
-        let privileges = Privileges {
-            traps: traps_of(wanted.s_trap_mask, former.traps),
-            ipc_to: list_of(&wanted.s_ipc_to, procs)?,
-            ipc_from: list_of(&wanted.s_ipc_from, procs)?,
-            level: wanted.s_level,
-        };
-        node::done(node.set_privileges(vmid, Address(ep), privileges)).map_err(node::or_died)
+/// Sets the privileges of an endpoint.
+pub(crate) fn set(vmid: c_int, address: Address, record: ReadPtr<PrivUsr>) -> CallResult {
+    let mut node = node::find()?;
+    // Calls without a bit in C keep their value.
+    let former = node.privileges(vmid, address).map_err(of_other)?;
+    let wanted = record.read()?;
+    if !(0..=LEVEL_MAX).contains(&wanted.s_level) {
+        return Err(Code::BadValue.into());
+    }
+    let procs = node.vm(vmid)?.info().procs;
+    let privileges = Privileges {
+        traps: traps_of(wanted.s_trap_mask, former.traps),
+        ipc_to: list_of(&wanted.s_ipc_to, procs)?,
+        ipc_from: list_of(&wanted.s_ipc_from, procs)?,
+        level: wanted.s_level,
+    };
+    node.set_privileges(vmid, address, privileges).map_err(of_other)?;
+    Ok(0)
+}
+
+/// The privileges of an endpoint.
+pub(crate) fn get(vmid: c_int, address: Address) -> CallResult<PrivUsr> {
+    let mut node = node::find()?;
+    let found = node.privileges(vmid, address).map_err(of_other)?;
+    let procs = node.vm(vmid)?.info().procs;
+    Ok(PrivUsr {
+        s_id: c_short::try_from(bit_of(address.slot())).unwrap_or(0),
+        s_warn: NONE.0,
+        s_level: found.level,
+        s_trap_mask: mask_of(found.traps),
+        s_ipc_from: map_of(found.ipc_from.as_deref(), procs),
+        s_ipc_to: map_of(found.ipc_to.as_deref(), procs),
+        ..PrivUsr::default()
     })
 }
 
-/// `mnx_getpriv`: the privileges of an endpoint.
-///
-/// # Safety
-/// `privileges` is a `priv_usr_t` that nobody else accesses meanwhile; a bad address is -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnx_getpriv(vmid: c_int, ep: c_int, privileges: *mut PrivUsr) -> c_int {
-    call(|| {
-        let mut node = node::reach()?;
-        let found =
-            node.privileges(vmid, Address(ep)).map_err(|error| node::or_died(error.into()))?;
-        let procs = node.vm(vmid)?.info().procs;
-        let shown = PrivUsr {
-            s_id: c_short::try_from(bit_of(Address(ep).slot())).unwrap_or(0),
-            s_warn: NONE.0,
-            s_level: found.level,
-            s_trap_mask: mask_of(found.traps),
-            s_ipc_from: map_of(found.ipc_from.as_deref(), procs),
-            s_ipc_to: map_of(found.ipc_to.as_deref(), procs),
-            ..PrivUsr::default()
-        };
-        memory::write(privileges, shown)?;
-        Ok(0)
-    })
+fn of_other(error: NodeError) -> CallFailure {
+    CallFailure::from(error).of_other()
 }
 
 fn traps_of(mask: c_short, former: u32) -> u32 {
     let mask = mask.cast_unsigned();
     TRAPS.iter().fold(
         former,
-        |traps, (ours, theirs)| {
-            if mask & theirs == 0 { traps & !ours } else { traps | ours }
+        |traps, (node, c)| {
+            if mask & c == 0 { traps & !node } else { traps | node }
         },
     )
 }
 
 fn mask_of(traps: u32) -> c_short {
-    let bits = TRAPS
-        .iter()
-        .filter(|(ours, _)| traps & ours != 0)
-        .fold(0, |mask, (_, theirs)| mask | theirs);
-    // Reply and relay share a bit: it stands for both.
-    let half = TRAPS
-        .iter()
-        .filter(|(ours, _)| traps & ours == 0)
-        .fold(0, |mask, (_, theirs)| mask | theirs);
-    (bits & !half).cast_signed()
+    let union = |allowed: bool| {
+        let bits = TRAPS.iter().filter(|(node, _)| (traps & node != 0) == allowed);
+        bits.fold(0, |mask, (_, c)| mask | c)
+    };
+    // Reply and relay share a bit of C, which is set only if both are allowed.
+    (union(true) & !union(false)).cast_signed()
 }
 
 fn bit_of(slot: c_int) -> c_int {
@@ -116,8 +98,8 @@ fn has(map: &SlotMap, bit: c_int) -> bool {
     map[bit / 16] & 1 << (bit % 16) != 0
 }
 
-/// The slots of a set; `None` is everybody.
-fn list_of(map: &SlotMap, procs: c_int) -> Result<Option<Vec<i32>>, Refused> {
+/// The slots of a set; `None` is every slot.
+fn list_of(map: &SlotMap, procs: c_int) -> CallResult<Option<Vec<i32>>> {
     if (0..=USERS).all(|bit| has(map, bit)) {
         return Ok(None);
     }
@@ -129,7 +111,7 @@ fn list_of(map: &SlotMap, procs: c_int) -> Result<Option<Vec<i32>>, Refused> {
     Ok(Some(list))
 }
 
-/// The set of some slots, or of everybody.
+/// The set of a list of slots, or of every slot.
 fn map_of(list: Option<&[i32]>, procs: c_int) -> SlotMap {
     let Some(list) = list else { return [u16::MAX; 8] };
     let mut map = SlotMap::default();
@@ -147,17 +129,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_without_a_bit_in_c_stay_as_they_are() {
+    fn calls_without_a_bit_in_c_keep_their_value() {
         let all = mask_of(u32::MAX);
         assert_eq!(traps_of(all, u32::MAX), u32::MAX);
         let no_send = all & !(1 << 1);
         assert_eq!(traps_of(no_send, u32::MAX), !1);
         assert_eq!(mask_of(traps_of(no_send, u32::MAX)), no_send);
-        assert_eq!(mask_of(!(1 << 6)) & 1 << 7, 0, "no relay: not both");
+        assert_eq!(mask_of(!(1 << 6)) & 1 << 7, 0, "reply without relay");
     }
 
     #[test]
-    fn a_set_comes_back_as_it_went() {
+    fn a_set_survives_both_conversions() {
         assert_eq!(list_of(&[u16::MAX; 8], 221), Ok(None));
         let mut map = map_of(None, 221);
         map[(5 + 35) / 16] &= !(1 << ((5 + 35) % 16));
@@ -169,6 +151,6 @@ mod tests {
         assert!((0..=USERS).all(|bit| has(&back, bit) == has(&map, bit)));
         let none = list_of(&SlotMap::default(), 221);
         assert_eq!(none, Ok(Some(Vec::new())));
-        assert!(list_of(&map, 35_000).is_err(), "more slots than a request holds");
+        assert!(list_of(&map, 35_000).is_err(), "too many slots for a request");
     }
 }

@@ -1,26 +1,27 @@
 //! The records of `m3ipc/records.h`, field by field.
 //!
-//! Names are those of M3-IPC; in C the later words are other names of the same
-//! fields. Reserved words are zero. All of them are plain numbers: any bytes that C passes are a value.
+//! The names are the names of M3-IPC. The later words (dvs, dc) name the same fields in C. Reserved
+//! words are 0. Every bit pattern that C passes is a value of each record.
 //!
 //! # Safety
-//! Every field is an integer, a float-free array of them, or padding that is never read.
+//! Every field is an integer, an array of integers, an address that is never followed, or padding
+//! that is never read.
 #![allow(unsafe_code)]
 
 use crate::memory::Plain;
-use core::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_ushort};
+use core::ffi::{c_char, c_int, c_long, c_short, c_uint, c_ulong, c_ushort, c_void};
 use core::mem::offset_of;
 
-/// Bytes of a name, its zero included.
+/// Size of a name in bytes, with its zero.
 pub const NAME_BYTES: usize = 16;
 
-/// A name: bytes and a zero.
+/// A name: bytes, and a zero.
 pub type Name = [c_char; NAME_BYTES];
 
 /// A set of CPUs (`m3_cpumask_t`).
 pub type CpuMask = [c_ulong; 16];
 
-/// `struct drvs_usr`: the node.
+/// `struct m3_drvs_usr`: parameters of the node.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -40,7 +41,7 @@ pub struct DrvsUsr {
     pub d_name: Name,
 }
 
-/// `struct VM_usr`: a VM.
+/// `struct m3_vm_usr`: parameters of a VM.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -66,7 +67,7 @@ pub struct VmUsr {
     pub vm_reserved: [c_uint; 2],
 }
 
-/// `struct proc_usr`: a slot.
+/// `struct m3_proc_usr`: the state of a slot.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -93,7 +94,7 @@ pub struct ProcUsr {
     pub p_cpumask: CpuMask,
 }
 
-/// `struct moltimer`: kept for its place alone.
+/// `struct m3_moltimer`: only keeps its place in [`PrivUsr`].
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -104,10 +105,10 @@ pub struct Timer {
     pub tmr_arg: c_long,
 }
 
-/// `sys_map_t`: a set of partners.
+/// `m3_sys_map_t`: a set of partners.
 pub type SlotMap = [c_ushort; 8];
 
-/// `struct priv_usr`: privileges.
+/// `struct m3_priv_usr`: privileges of an endpoint.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -122,7 +123,7 @@ pub struct PrivUsr {
     pub s_alarm_timer: Timer,
 }
 
-/// `struct m3_peer`: who sent a message.
+/// `struct m3_peer`: the sender of a message.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 #[allow(missing_docs)]
@@ -136,6 +137,16 @@ pub struct M3Peer {
     pub reserved: [c_uint; 2],
 }
 
+/// `struct m3_loan`: a range of memory that a request lends.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct M3Loan {
+    pub base: *mut c_void,
+    pub bytes: usize,
+    pub rights: c_uint,
+}
+
 // SAFETY: integers only.
 unsafe impl Plain for DrvsUsr {}
 // SAFETY: integers only.
@@ -146,6 +157,8 @@ unsafe impl Plain for ProcUsr {}
 unsafe impl Plain for PrivUsr {}
 // SAFETY: integers only.
 unsafe impl Plain for M3Peer {}
+// SAFETY: an address that is never followed here, and integers.
+unsafe impl Plain for M3Loan {}
 
 const _: () = {
     assert!(size_of::<DrvsUsr>() == 80);
@@ -164,18 +177,19 @@ const _: () = {
     assert!(offset_of!(PrivUsr, s_ipc_from) == 14);
     assert!(offset_of!(PrivUsr, s_alarm_timer) == 56);
     assert!(size_of::<M3Peer>() == 32);
+    assert!(size_of::<M3Loan>() == 24);
 };
 
-/// A name of at most 15 bytes as C has it; a longer one is cut.
+/// Converts a text to a name of C. A text of more than 15 bytes is cut.
 pub(crate) fn name_of(text: &str) -> Name {
     let mut name = [0; NAME_BYTES];
-    for (place, byte) in name.iter_mut().zip(text.bytes()).take(NAME_BYTES - 1) {
-        *place = c_char::from_ne_bytes([byte]);
+    for (cell, byte) in name.iter_mut().zip(text.bytes()).take(NAME_BYTES - 1) {
+        *cell = c_char::from_ne_bytes([byte]);
     }
     name
 }
 
-/// The bytes before a name's zero; `None` where it has none.
+/// The bytes of a name before its zero; `None` without a zero.
 pub(crate) fn bytes_of(name: &Name) -> Option<Vec<u8>> {
     let end = name.iter().position(|byte| *byte == 0)?;
     Some(name[..end].iter().flat_map(|byte| byte.to_ne_bytes()).collect())

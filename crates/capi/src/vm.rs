@@ -1,18 +1,14 @@
-//! VMs: vm_init, vm_end, getvminfo, vm_dump.
-//!
-//! # Safety
-//! Pointers of C go through [`crate::memory`] alone.
-#![allow(unsafe_code)]
+//! VMs: start, end, parameters.
 
-use crate::guard::{Refused, call};
-use crate::memory;
+use crate::failure::{CallFailure, CallResult};
+use crate::memory::WritePtr;
 use crate::node::{self, SERVERS};
 use crate::records::{VmUsr, bytes_of, name_of};
 use crate::{current, records};
 use core::ffi::{c_int, c_uint, c_ulong};
 use m3ipc::{Code, NONE, NodeInfo, VmConfig, VmInfo};
 
-/// `PROC_NO_PID`: no process; as a VM, the caller's.
+/// `PROC_NO_PID`: no process; as a VM id, the VM of the caller.
 pub(crate) const PROC_NO_PID: c_int = -1;
 /// `VM_FREE`.
 const VM_FREE: c_int = 1 << 1;
@@ -22,98 +18,71 @@ const COPY_GRANTED: c_uint = 1;
 const DEFAULT_MODE: u32 = 0o750;
 const DEFAULT_GRACE_MS: u32 = 1_000;
 
-/// `mnx_vm_init`: starts a VM.
-///
-/// # Safety
-/// `params` is a `VM_usr_t` that nobody else accesses meanwhile; a bad address is -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnx_vm_init(params: *mut VmUsr) -> c_int {
-    call(|| {
-        let (mut node, info) = node::reach_with_info()?;
-        let wanted = memory::read(params)?;
-        memory::check_write(params)?;
-        let vm = node.vm_init(&config_of(&wanted, &info)?)?;
-        memory::write(params, shown(vm.info(), &info))?;
-        Ok(info.nodeid)
-    })
+/// Starts a VM. Reads its parameters from `params`, and writes those in force there.
+pub(crate) fn init(params: WritePtr<VmUsr>) -> CallResult {
+    let (mut node, info) = node::find_with_info()?;
+    let wanted = params.read()?;
+    params.check()?;
+    let vm = node.vm_init(&config_of(&wanted, &info)?)?;
+    params.write(record_of(vm.info(), &info))?;
+    Ok(info.nodeid)
 }
 
-/// `mnx_vm_end`: ends a VM, and returns when its last member has left.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_vm_end(vmid: c_int) -> c_int {
-    call(|| {
-        node::reach()?.vm_end(vmid)?;
-        // Where the caller was a member, the node has unbound it before it asked the others to leave.
-        drop(current::take());
-        Ok(0)
-    })
+/// Ends a VM, and returns when its last member has left.
+pub(crate) fn end(vmid: c_int) -> CallResult {
+    node::find()?.vm_end(vmid)?;
+    // If the caller was a member, the node unbound it before the other members.
+    current::release_ended();
+    Ok(0)
 }
 
-/// `mnx_getvminfo`: the parameters of a VM.
-///
-/// # Safety
-/// `info` is a `VM_usr_t` that nobody else accesses meanwhile; a bad address is -71.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn mnx_getvminfo(vmid: c_int, info: *mut VmUsr) -> c_int {
-    call(|| {
-        let (mut node, about) = node::reach_with_info()?;
-        let found = match node.vm(id_of(vmid)?) {
-            Ok(vm) if !vm.info().ending => shown(vm.info(), &about),
-            Err(error) if error.code != Code::VmNotRun => return Err(error.into()),
-            _ => VmUsr { vm_flags: VM_FREE, ..VmUsr::default() },
-        };
-        memory::write(info, found)?;
-        Ok(0)
-    })
+/// The parameters of a VM.
+pub(crate) fn info(vmid: c_int) -> CallResult<VmUsr> {
+    let (mut node, about) = node::find_with_info()?;
+    match node.vm(id_of(vmid)?) {
+        Ok(vm) if !vm.info().ending => Ok(record_of(vm.info(), &about)),
+        Err(error) if error.code != Code::VmNotRun => Err(error.into()),
+        _ => Ok(VmUsr { vm_flags: VM_FREE, ..VmUsr::default() }),
+    }
 }
 
-/// `mnx_vm_dump`: prints the VMs of the node to standard error.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_vm_dump() -> c_int {
-    call(|| {
-        eprintln!("  vm name            procs tasks members mode    uid    gid");
-        for vm in node::reach()?.vms()? {
-            eprintln!(
-                "{:4} {:15} {:6} {:5} {:7} {:04o} {:6} {:6}{}",
-                vm.id,
-                vm.name,
-                vm.procs,
-                vm.tasks,
-                vm.endpoints,
-                vm.mode,
-                vm.uid,
-                vm.gid,
-                if vm.ending { " ending" } else { "" }
-            );
-        }
-        Ok(0)
-    })
+/// Prints the VMs of the node to standard error.
+pub(crate) fn dump() -> CallResult {
+    eprintln!("  vm name            procs tasks members mode    uid    gid");
+    for vm in node::find()?.vms()? {
+        let ending = if vm.ending { " ending" } else { "" };
+        eprintln!(
+            "{:4} {:15} {:6} {:5} {:7} {:04o} {:6} {:6}{ending}",
+            vm.id, vm.name, vm.procs, vm.tasks, vm.endpoints, vm.mode, vm.uid, vm.gid,
+        );
+    }
+    Ok(0)
 }
 
-/// The id that is meant: `PROC_NO_PID` is the caller's own VM.
-pub(crate) fn id_of(vmid: c_int) -> Result<c_int, Refused> {
+/// Resolves a VM id: `PROC_NO_PID` is the VM of the caller.
+pub(crate) fn id_of(vmid: c_int) -> CallResult {
     match vmid {
-        PROC_NO_PID => current::place().map(|(vm, _)| vm).ok_or(Refused(Code::BadVmId)),
+        PROC_NO_PID => current::address().map(|(vm, _)| vm).ok_or(CallFailure(Code::BadVmId)),
         vmid => Ok(vmid),
     }
 }
 
-/// Checks what the node daemon does not know of, and asks it for the rest.
-fn config_of(wanted: &VmUsr, node: &NodeInfo) -> Result<VmConfig, Refused> {
+/// Checks the parameters that the daemon does not know, and converts the others.
+fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     if !(0..node.vms).contains(&wanted.vm_vmid) {
         return Err(Code::BadVmId.into());
     }
     let name = bytes_of(&wanted.vm_name).ok_or(Code::NameSize)?;
-    let name = String::from_utf8(name).map_err(|_no_text| Code::BadValue)?;
+    let name = String::from_utf8(name).map_err(|_not_utf8| Code::BadValue)?;
     let name = if name.is_empty() { format!("VM{}", wanted.vm_vmid) } else { name };
     let (procs, tasks) = (wanted.vm_nr_procs, wanted.vm_nr_tasks);
-    let most = [
+    let limits = [
         (procs, node.procs),
         (tasks, node.tasks),
         (wanted.vm_nr_sysprocs, node.tasks.saturating_add(SERVERS)),
         (wanted.vm_nr_nodes, node.nodes),
     ];
-    if most.iter().any(|(wanted, most)| *wanted < 0 || wanted > most) {
+    if limits.iter().any(|(wanted, limit)| *wanted < 0 || wanted > limit) {
         return Err(Code::BadRange.into());
     }
     let here = set_of(node.nodeid);
@@ -139,8 +108,8 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> Result<VmConfig, Refused> {
     Ok(config)
 }
 
-/// The values in force.
-fn shown(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
+/// The parameters in force.
+fn record_of(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
     VmUsr {
         vm_vmid: vm.id,
         vm_flags: 0,
@@ -164,7 +133,7 @@ fn shown(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
     }
 }
 
-/// The set with one node in it; empty where its number is none of a set.
+/// The set of one node; empty if the number of the node is above 63.
 pub(crate) fn set_of(nodeid: c_int) -> c_ulong {
     u32::try_from(nodeid).ok().and_then(|bit| c_ulong::checked_shl(1, bit)).unwrap_or(0)
 }

@@ -1,19 +1,18 @@
 /*
- * Codes of m3ipc: what a call returns when it did not succeed.
+ * Codes of m3ipc: the results of calls that fail.
  *
- * A code is a negative number. A call that answers with an endpoint (bind, getep,
- * wait4bind, ...) may answer with a small negative number that is no failure,
- * since tasks live in slots below zero: compare such an answer with EMOLERRCODE,
- * never with 0. The few codes above EMOLERRCODE that such a call has are named at
- * the call. Numbers are never reused; new ones are appended.
+ * A code is a negative number. A call that returns an endpoint (mnx_bind, mnx_getep, mnx_wait4bind)
+ * may return a small negative endpoint, because tasks have slots below 0. Compare such a result
+ * with EMOLERRCODE, never with 0. The manual page of the call names its few codes above
+ * EMOLERRCODE. m3ipc never uses a number again and appends new codes.
  */
 #ifndef M3IPC_CODES_H
 #define M3IPC_CODES_H
 
-/* The call was done. */
-#define OK 0
+/* Success. */
+#define M3_OK 0
 
-/* Codes that have the number of the system error of Minix. */
+/* Codes with the numbers of the system errors of Minix. */
 #define EMOLPERM           (-1)    /* operation not permitted */
 #define EMOLSRCH           (-3)    /* no such process */
 #define EMOLINTR           (-4)    /* a signal ended the call */
@@ -23,10 +22,10 @@
 #define EMOLBUSY           (-16)   /* busy */
 #define EMOLINVAL          (-22)   /* bad argument */
 #define EMOLRANGE          (-34)   /* number out of range */
-#define EMOLNOSYS          (-38)   /* the module is not there */
+#define EMOLNOSYS          (-38)   /* not in this release, or not on this system */
 #define EMOLTIMEDOUT       (-61)   /* the time limit is over */
 #define EMOLNOTCONN        (-64)   /* no connection */
-#define EMOLSHUTDOWN       (-65)   /* unbound by another while in the call */
+#define EMOLSHUTDOWN       (-65)   /* another process unbound the caller during the call */
 #define EMOLADDRNOTAVAIL   (-71)   /* bad buffer address */
 #define EMOLMSGSIZE        (-73)   /* message too long */
 
@@ -35,7 +34,7 @@
 #define EMOLBADCALL        (-102)  /* bad call number */
 #define EMOLBADSRCDST      (-103)  /* bad source or destination */
 #define EMOLCALLDENIED     (-104)  /* privileges do not allow this partner */
-#define EMOLDEADSRCDST     (-105)  /* nobody lives at the destination */
+#define EMOLDEADSRCDST     (-105)  /* no process is bound at the destination */
 #define EMOLNOTREADY       (-106)  /* another thread is in a call on this endpoint */
 #define EMOLBADREQUEST     (-107)  /* bad request */
 #define EMOLSRCDIED        (-108)  /* the source died */
@@ -44,11 +43,11 @@
 #define EMOLDONTREPLY      (-201)  /* no reply is to be sent */
 
 /* The node, its VMs and its processes. */
-#define EMOLERRCODE        (-300)  /* bound: an answer below it is a code, whatever the call */
+#define EMOLERRCODE        (-300)  /* limit: every result below it is a code */
 #define EMOLBADNODEID      (-301)  /* node id out of range */
 #define EMOLBADVMID        (-302)  /* VM id out of range */
 #define EMOLVMNOTRUN       (-303)  /* the VM is not running */
-#define EMOLBADPROC        (-304)  /* no such process here */
+#define EMOLBADPROC        (-304)  /* no such process on this node */
 #define EMOLBADPID         (-305)  /* bad process id */
 #define EMOLENDPOINT       (-306)  /* the endpoint is of another generation */
 #define EMOLNOPROXY        (-307)  /* no proxy */
@@ -89,18 +88,9 @@
 #define EMOLALIGN          (-347)  /* bad alignment */
 #define EMOLWOKENUP        (-348)  /* woken by wakeup */
 
-/* Ours. */
+/* Additions of m3ipc. */
 #define EMOLPEERBROKE      (-500)  /* the peer broke the link's rules; the link is poisoned */
 #define EMOLUNKNOWN        (-501)  /* the outcome cannot be known */
 #define EMOLVERSION        (-502)  /* node daemon and library do not match */
-
-/* The same codes in the words of the later releases: DVS for DRVS, DC for VM. */
-#define EMOLBADDCID        EMOLBADVMID
-#define EMOLDCNOTRUN       EMOLVMNOTRUN
-#define EMOLDVSBUSY        EMOLDRVSBUSY
-#define EMOLDVSINIT        EMOLDRVSINIT
-#define EMOLNODCNODE       EMOLNOVMNODE
-#define EMOLDCRUN          EMOLVMRUN
-#define EMOLDCNODE         EMOLVMNODE
 
 #endif /* M3IPC_CODES_H */

@@ -1,11 +1,108 @@
 /*
- * The words of the later releases: DVS for DRVS, DC for VM, the prefix dvk_ for
- * mnx_, and EDVS for EMOL. Nothing here is a symbol of the library: each name is
- * the call of m3ipc.h behind it, inline.
+ * The words of the later releases: DVS for DRVS, DC for VM, the prefix dvk_ for mnx_, and EDVS for
+ * EMOL. m3ipc.h includes this file unless M3_NO_SHORT_NAMES is defined.
+ *
+ * Each function here is inline and makes the call of m3ipc.h behind it: same parameters, same
+ * results, same rules for threads and signals. The library has no symbol of these names.
  */
 #ifndef M3IPC_LATER_H
 #define M3IPC_LATER_H
 
+#include "copy.h"
+#include "endpoint.h"
+#include "ipc.h"
+#include "node.h"
+#include "remote.h"
+#include "short.h"
+
+/* ---- Numbers ----------------------------------------------------------- */
+
+#define DVS_VERSION M3IPC_VERSION_MAJOR
+#define DVS_SUBVER  M3IPC_VERSION_MINOR
+#define NR_DCS      NR_VMS
+#define MAXDCNAME   MAXVMNAME
+#define DC_RUNNING  VM_RUNNING
+#define BIT_DC_FREE BIT_VM_FREE
+#define DC_FREE     VM_FREE
+
+/* ---- Records ----------------------------------------------------------- */
+
+/* struct m3_drvs_usr, with d_nr_dcs for d_nr_vms. */
+struct dvs_usr {
+  int d_nr_dcs;
+  int d_nr_nodes;
+  int d_nr_procs;
+  int d_nr_tasks;
+  int d_nr_sysprocs;
+  int d_max_copybuf;
+  int d_max_copylen;
+  unsigned long d_dbglvl;
+  int d_version;
+  int d_subver;
+  unsigned long d_flags;
+  int d_size_proc;
+  char d_name[MAXPROCNAME];
+};
+typedef struct dvs_usr dvs_usr_t;
+
+#define DVS_USR_FORMAT \
+  "d_name=%.16s d_nr_dcs=%d d_nr_nodes=%d d_nr_procs=%d d_nr_tasks=%d d_nr_sysprocs=%d\n"
+#define DVS_USR_FIELDS(p) (p)->d_name, (p)->d_nr_dcs, (p)->d_nr_nodes, (p)->d_nr_procs, \
+  (p)->d_nr_tasks, (p)->d_nr_sysprocs
+#define DVS_MAX_FORMAT DRVS_MAX_FORMAT
+#define DVS_MAX_FIELDS(p) DRVS_MAX_FIELDS(p)
+#define DVS_VER_FORMAT DRVS_VER_FORMAT
+#define DVS_VER_FIELDS(p) DRVS_VER_FIELDS(p)
+
+/* struct m3_vm_usr, with the prefix dc_ for vm_. */
+struct dc_usr {
+  int dc_dcid;
+  int dc_flags;
+  int dc_nr_procs;
+  int dc_nr_tasks;
+  int dc_nr_sysprocs;
+  int dc_nr_nodes;
+  unsigned long dc_nodes;
+  int dc_warn2proc;
+  int dc_warnmsg;
+  int dc_pid;
+  char dc_name[MAXDCNAME];
+  m3_cpumask_t dc_cpumask;
+  int dc_grace_ms;
+  unsigned int dc_mode;
+  unsigned int dc_uid;
+  unsigned int dc_gid;
+  unsigned int dc_members;
+  unsigned int dc_copy;
+  unsigned int dc_reserved[2];
+};
+typedef struct dc_usr dc_usr_t;
+
+#define DC_USR_FORMAT "dc_dcid=%d dc_nr_procs=%d dc_nr_tasks=%d dc_nr_sysprocs=%d " \
+  "dc_nr_nodes=%d dc_flags=%X dc_nodes=%lX dc_name=%.16s\n"
+#define DC_USR_FIELDS(p) (p)->dc_dcid, (p)->dc_nr_procs, (p)->dc_nr_tasks, \
+  (p)->dc_nr_sysprocs, (p)->dc_nr_nodes, (unsigned int)(p)->dc_flags, (p)->dc_nodes, (p)->dc_name
+#define DC_USR1_FORMAT "dc_dcid=%d dc_nr_procs=%d dc_nr_tasks=%d dc_nr_sysprocs=%d dc_nr_nodes=%d\n"
+#define DC_USR1_FIELDS(p) (p)->dc_dcid, (p)->dc_nr_procs, (p)->dc_nr_tasks, \
+  (p)->dc_nr_sysprocs, (p)->dc_nr_nodes
+#define DC_USR2_FORMAT "dc_flags=%X dc_nodes=%lX dc_pid=%d dc_name=%.16s\n"
+#define DC_USR2_FIELDS(p) (unsigned int)(p)->dc_flags, (p)->dc_nodes, (p)->dc_pid, (p)->dc_name
+#define DC_CPU_FORMAT "dc_dcid=%d dc_cpumask=%lX dc_name=%.16s\n"
+#define DC_CPU_FIELDS(p) (p)->dc_dcid, (p)->dc_cpumask.bits[0], (p)->dc_name
+#define DC_WARN_FORMAT "dc_dcid=%d dc_warn2proc=%d dc_warnmsg=%d\n"
+#define DC_WARN_FIELDS(p) (p)->dc_dcid, (p)->dc_warn2proc, (p)->dc_warnmsg
+
+typedef m3_sys_id_t dvk_id_t;
+typedef m3_sys_map_t ipc_map_t;
+typedef m3_moltimer_t dvktimer_t;
+
+#if defined(__x86_64__) && !defined(__ILP32__)
+M3_STATIC_ASSERT(sizeof(struct dvs_usr) == sizeof(struct m3_drvs_usr), dvs_usr_as_drvs_usr);
+M3_STATIC_ASSERT(offsetof(struct dvs_usr, d_name) == 60, d_name_at_60);
+M3_STATIC_ASSERT(sizeof(struct dc_usr) == sizeof(struct m3_vm_usr), dc_usr_as_vm_usr);
+M3_STATIC_ASSERT(offsetof(struct dc_usr, dc_name) == 44, dc_name_at_44);
+M3_STATIC_ASSERT(offsetof(struct dc_usr, dc_grace_ms) == 192, dc_grace_at_192);
+#endif
 
 /* ---- MOL-IPC: mnx_dvs_, mnx_dc_ ---------------------------------------- */
 
@@ -32,7 +129,7 @@ static inline int mnx_dc_dump(void) { return mnx_vm_dump(); }
 #define DVK_USERMODE    M3_DRVS_USERMODE
 #define DVK_INITIALIZED M3_DRVS_INITIALIZED
 
-/* The library needs no device to be opened. Returns 0. */
+/* Returns 0: the library opens no device. */
 static inline int dvk_open(void) { return OK; }
 
 static inline int dvk_dvs_init(int nodeid, dvs_usr_t *params) {
@@ -127,6 +224,16 @@ static inline int dvk_migr_commit(int pid, int dcid, int ep, int nodeid) {
   return mnx_migr_commit(pid, dcid, ep, nodeid);
 }
 static inline int dvk_migr_rollback(int dcid, int ep) { return mnx_migr_rollback(dcid, ep); }
+
+/* ---- Codes ------------------------------------------------------------- */
+
+#define EMOLBADDCID        EMOLBADVMID
+#define EMOLDCNOTRUN       EMOLVMNOTRUN
+#define EMOLDVSBUSY        EMOLDRVSBUSY
+#define EMOLDVSINIT        EMOLDRVSINIT
+#define EMOLNODCNODE       EMOLNOVMNODE
+#define EMOLDCRUN          EMOLVMRUN
+#define EMOLDCNODE         EMOLVMNODE
 
 /* ---- DVK: EDVS --------------------------------------------------------- */
 

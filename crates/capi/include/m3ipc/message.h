@@ -1,174 +1,180 @@
 /*
- * The message: 48 bytes on x86-64. Who sent it, what it is, and 40 bytes that
- * the programs agree upon, in one of the formats of Minix (1 to 8), of M3-IPC
- * (9 and A) or of DVK (B and C).
+ * The message: 48 bytes on x86-64. It holds the sender, a type, and 40 bytes in one of the formats
+ * of Minix (1 to 8), of M3-IPC (9 and A) or of DVK (B and C). The programs agree on the format.
  *
  *     0          4        8                                      48
  *     | m_source | m_type | m_u: 40 bytes, aligned to eight        |
  *
- * m_source is set by the library of the receiver from what the node vouches
- * for; what a sender writes there is ignored.
+ * The library of the receiver writes m_source, from data of the node. It ignores the m_source of
+ * the sender.
  */
 #ifndef M3IPC_MESSAGE_H
 #define M3IPC_MESSAGE_H
 
-#include <sched.h> /* struct timespec in every language mode */
+#include <sched.h> /* struct timespec, in every language mode */
 #include <stddef.h>
 
-#define M3_STRING    14 /* bytes of m3_ca1 */
-#define SLOTS_BY_MSG 4  /* numbers in mA_ia */
-#define MD5_SIZE     16 /* bytes of mB_md5 */
-#define MC_STRING    10 /* bytes of mC_ca1 */
+#define M3_M3_STRING    14 /* bytes of m3_m3_ca1 */
+#define M3_SLOTS_BY_MSG 4  /* numbers in m3_mA_ia */
+#define M3_MD5_SIZE     16 /* bytes of m3_mB_md5 */
+#define M3_MC_STRING    10 /* bytes of m3_mC_ca1 */
 
-typedef struct { int m1i1, m1i2, m1i3; char *m1p1, *m1p2, *m1p3; } mess_1;
-typedef struct { int m2i1, m2i2, m2i3; long m2l1, m2l2; char *m2p1; } mess_2;
-typedef struct { int m3i1, m3i2; char *m3p1; char m3ca1[M3_STRING]; } mess_3;
-typedef struct { long m4l1, m4l2, m4l3, m4l4, m4l5; } mess_4;
-typedef struct { short m5c1, m5c2; int m5i1, m5i2; long m5l1, m5l2, m5l3; } mess_5;
-typedef struct { char m6ca1[sizeof(mess_3)]; } mess_6;
-typedef struct { int m7i1, m7i2, m7i3, m7i4; char *m7p1, *m7p2; } mess_7;
-typedef struct { int m8i1, m8i2; char *m8p1, *m8p2, *m8p3, *m8p4; } mess_8;
-typedef struct { int m9i1, m9l1; struct timespec m9t1; } mess_9;
-typedef struct { int mAdst, mAnr, mAia[SLOTS_BY_MSG]; } mess_A;
-typedef struct { long mBnr; char mBmd5[MD5_SIZE]; } mess_B;
-typedef struct { int mCi1, mCi2, mCi3, mCi4; char mCca1[MC_STRING]; } mess_C;
+/* The formats of the 40 bytes. */
+typedef struct { int m1i1, m1i2, m1i3; char *m1p1, *m1p2, *m1p3; } m3_mess_1;
+typedef struct { int m2i1, m2i2, m2i3; long m2l1, m2l2; char *m2p1; } m3_mess_2;
+typedef struct { int m3i1, m3i2; char *m3p1; char m3ca1[M3_M3_STRING]; } m3_mess_3;
+typedef struct { long m4l1, m4l2, m4l3, m4l4, m4l5; } m3_mess_4;
+typedef struct { short m5c1, m5c2; int m5i1, m5i2; long m5l1, m5l2, m5l3; } m3_mess_5;
+typedef struct { char m6ca1[sizeof(m3_mess_3)]; } m3_mess_6;
+typedef struct { int m7i1, m7i2, m7i3, m7i4; char *m7p1, *m7p2; } m3_mess_7;
+typedef struct { int m8i1, m8i2; char *m8p1, *m8p2, *m8p3, *m8p4; } m3_mess_8;
+typedef struct { int m9i1, m9l1; struct timespec m9t1; } m3_mess_9;
+typedef struct { int mAdst, mAnr, mAia[M3_SLOTS_BY_MSG]; } m3_mess_A;
+typedef struct { long mBnr; char mBmd5[M3_MD5_SIZE]; } m3_mess_B;
+typedef struct { int mCi1, mCi2, mCi3, mCi4; char mCca1[M3_MC_STRING]; } m3_mess_C;
 
-typedef struct {
+/* A message. */
+typedef struct m3_message {
   int m_source; /* endpoint of the sender */
-  int m_type;   /* what it is; 0x1000 and above: see NOTIFY_FROM */
+  int m_type;   /* type; M3_NOTIFY_FROM(slot) for a notification */
   union {
-    mess_1 m_m1;
-    mess_2 m_m2;
-    mess_3 m_m3;
-    mess_4 m_m4;
-    mess_5 m_m5;
-    mess_6 m_m6;
-    mess_7 m_m7;
-    mess_8 m_m8;
-    mess_9 m_m9;
-    mess_A m_mA;
-    mess_B m_mB;
-    mess_C m_mC;
+    m3_mess_1 m_m1;
+    m3_mess_2 m_m2;
+    m3_mess_3 m_m3;
+    m3_mess_4 m_m4;
+    m3_mess_5 m_m5;
+    m3_mess_6 m_m6;
+    m3_mess_7 m_m7;
+    m3_mess_8 m_m8;
+    m3_mess_9 m_m9;
+    m3_mess_A m_mA;
+    m3_mess_B m_mB;
+    m3_mess_C m_mC;
   } m_u;
-} message;
+} m3_message;
 
-#define m1_i1  m_u.m_m1.m1i1
-#define m1_i2  m_u.m_m1.m1i2
-#define m1_i3  m_u.m_m1.m1i3
-#define m1_p1  m_u.m_m1.m1p1
-#define m1_p2  m_u.m_m1.m1p2
-#define m1_p3  m_u.m_m1.m1p3
+/* Fields of a message: m.m3_m1_i1 is the first int of format 1. */
+#define m3_m1_i1  m_u.m_m1.m1i1
+#define m3_m1_i2  m_u.m_m1.m1i2
+#define m3_m1_i3  m_u.m_m1.m1i3
+#define m3_m1_p1  m_u.m_m1.m1p1
+#define m3_m1_p2  m_u.m_m1.m1p2
+#define m3_m1_p3  m_u.m_m1.m1p3
 
-#define m2_i1  m_u.m_m2.m2i1
-#define m2_i2  m_u.m_m2.m2i2
-#define m2_i3  m_u.m_m2.m2i3
-#define m2_l1  m_u.m_m2.m2l1
-#define m2_l2  m_u.m_m2.m2l2
-#define m2_p1  m_u.m_m2.m2p1
+#define m3_m2_i1  m_u.m_m2.m2i1
+#define m3_m2_i2  m_u.m_m2.m2i2
+#define m3_m2_i3  m_u.m_m2.m2i3
+#define m3_m2_l1  m_u.m_m2.m2l1
+#define m3_m2_l2  m_u.m_m2.m2l2
+#define m3_m2_p1  m_u.m_m2.m2p1
 
-#define m3_i1  m_u.m_m3.m3i1
-#define m3_i2  m_u.m_m3.m3i2
-#define m3_p1  m_u.m_m3.m3p1
-#define m3_ca1 m_u.m_m3.m3ca1
+#define m3_m3_i1  m_u.m_m3.m3i1
+#define m3_m3_i2  m_u.m_m3.m3i2
+#define m3_m3_p1  m_u.m_m3.m3p1
+#define m3_m3_ca1 m_u.m_m3.m3ca1
 
-#define m4_l1  m_u.m_m4.m4l1
-#define m4_l2  m_u.m_m4.m4l2
-#define m4_l3  m_u.m_m4.m4l3
-#define m4_l4  m_u.m_m4.m4l4
-#define m4_l5  m_u.m_m4.m4l5
+#define m3_m4_l1  m_u.m_m4.m4l1
+#define m3_m4_l2  m_u.m_m4.m4l2
+#define m3_m4_l3  m_u.m_m4.m4l3
+#define m3_m4_l4  m_u.m_m4.m4l4
+#define m3_m4_l5  m_u.m_m4.m4l5
 
-#define m5_c1  m_u.m_m5.m5c1
-#define m5_c2  m_u.m_m5.m5c2
-#define m5_i1  m_u.m_m5.m5i1
-#define m5_i2  m_u.m_m5.m5i2
-#define m5_l1  m_u.m_m5.m5l1
-#define m5_l2  m_u.m_m5.m5l2
-#define m5_l3  m_u.m_m5.m5l3
+#define m3_m5_c1  m_u.m_m5.m5c1
+#define m3_m5_c2  m_u.m_m5.m5c2
+#define m3_m5_i1  m_u.m_m5.m5i1
+#define m3_m5_i2  m_u.m_m5.m5i2
+#define m3_m5_l1  m_u.m_m5.m5l1
+#define m3_m5_l2  m_u.m_m5.m5l2
+#define m3_m5_l3  m_u.m_m5.m5l3
 
-#define m6_ca1 m_u.m_m6.m6ca1
+#define m3_m6_ca1 m_u.m_m6.m6ca1
 
-#define m7_i1  m_u.m_m7.m7i1
-#define m7_i2  m_u.m_m7.m7i2
-#define m7_i3  m_u.m_m7.m7i3
-#define m7_i4  m_u.m_m7.m7i4
-#define m7_p1  m_u.m_m7.m7p1
-#define m7_p2  m_u.m_m7.m7p2
+#define m3_m7_i1  m_u.m_m7.m7i1
+#define m3_m7_i2  m_u.m_m7.m7i2
+#define m3_m7_i3  m_u.m_m7.m7i3
+#define m3_m7_i4  m_u.m_m7.m7i4
+#define m3_m7_p1  m_u.m_m7.m7p1
+#define m3_m7_p2  m_u.m_m7.m7p2
 
-#define m8_i1  m_u.m_m8.m8i1
-#define m8_i2  m_u.m_m8.m8i2
-#define m8_p1  m_u.m_m8.m8p1
-#define m8_p2  m_u.m_m8.m8p2
-#define m8_p3  m_u.m_m8.m8p3
-#define m8_p4  m_u.m_m8.m8p4
+#define m3_m8_i1  m_u.m_m8.m8i1
+#define m3_m8_i2  m_u.m_m8.m8i2
+#define m3_m8_p1  m_u.m_m8.m8p1
+#define m3_m8_p2  m_u.m_m8.m8p2
+#define m3_m8_p3  m_u.m_m8.m8p3
+#define m3_m8_p4  m_u.m_m8.m8p4
 
-#define m9_i1  m_u.m_m9.m9i1
-#define m9_l1  m_u.m_m9.m9l1
-#define m9_t1  m_u.m_m9.m9t1
+#define m3_m9_i1  m_u.m_m9.m9i1
+#define m3_m9_l1  m_u.m_m9.m9l1
+#define m3_m9_t1  m_u.m_m9.m9t1
 
-#define mA_dst m_u.m_mA.mAdst
-#define mA_nr  m_u.m_mA.mAnr
-#define mA_ia  m_u.m_mA.mAia
+#define m3_mA_dst m_u.m_mA.mAdst
+#define m3_mA_nr  m_u.m_mA.mAnr
+#define m3_mA_ia  m_u.m_mA.mAia
 
-#define mB_nr  m_u.m_mB.mBnr
-#define mB_md5 m_u.m_mB.mBmd5
+#define m3_mB_nr  m_u.m_mB.mBnr
+#define m3_mB_md5 m_u.m_mB.mBmd5
 
-#define mC_i1  m_u.m_mC.mCi1
-#define mC_i2  m_u.m_mC.mCi2
-#define mC_i3  m_u.m_mC.mCi3
-#define mC_i4  m_u.m_mC.mCi4
-#define mC_ca1 m_u.m_mC.mCca1
+#define m3_mC_i1  m_u.m_mC.mCi1
+#define m3_mC_i2  m_u.m_mC.mCi2
+#define m3_mC_i3  m_u.m_mC.mCi3
+#define m3_mC_i4  m_u.m_mC.mCi4
+#define m3_mC_ca1 m_u.m_mC.mCca1
 
 /*
- * A notification, format 9: its argument is a set of 64 bits, the pending
- * interrupts of HARDWARE or the pending signals of SYSTEM, and 0 from others.
- * The lower half is m9_l1, the upper m9_i1; m9_t1 is its time (CLOCK_REALTIME).
+ * A notification has format 9. Its argument is a set of 64 bits: the pending interrupts from
+ * M3_HARDWARE, the pending signals from M3_SYSTEM, and 0 from others. m3_m9_l1 is the lower half,
+ * m3_m9_i1 the upper half. m3_m9_t1 is the time of the notification (CLOCK_REALTIME).
  */
-#define NOTIFY_SOURCE    m_source
-#define NOTIFY_TYPE      m_type
-#define NOTIFY_ARG       m9_l1
-#define NOTIFY_ARG_HIGH  m9_i1
-#define NOTIFY_TIMESTAMP m9_t1
+#define M3_NOTIFY_SOURCE    m_source
+#define M3_NOTIFY_TYPE      m_type
+#define M3_NOTIFY_ARG       m3_m9_l1
+#define M3_NOTIFY_ARG_HIGH  m3_m9_i1
+#define M3_NOTIFY_TIMESTAMP m3_m9_t1
 
-/* Whether the message at p is the notification of its source. */
-#define M3_IS_NOTIFY(p) ((p)->m_type == NOTIFY_FROM(_ENDPOINT_P((p)->m_source)))
+/* True if the message at p is a notification of its source. */
+#define M3_IS_NOTIFY(p) ((p)->m_type == M3_NOTIFY_FROM(M3_ENDPOINT_P((p)->m_source)))
 
-/* printf of a message at p: printf(MSG1_FORMAT, MSG1_FIELDS(p)). */
-#define M3_MSG_HEAD    "m_source=%d m_type=%d "
-#define M3_MSG_WHO(p)  (p)->m_source, (p)->m_type
-#define MSG1_FORMAT M3_MSG_HEAD "m1_i1=%d m1_i2=%d m1_i3=%d m1_p1=%p m1_p2=%p m1_p3=%p\n"
-#define MSG2_FORMAT M3_MSG_HEAD "m2_i1=%d m2_i2=%d m2_i3=%d m2_l1=%ld m2_l2=%ld m2_p1=%p\n"
-#define MSG3_FORMAT M3_MSG_HEAD "m3_i1=%d m3_i2=%d m3_p1=%p m3_ca1=\"%.14s\"\n"
-#define MSG4_FORMAT M3_MSG_HEAD "m4_l1=%ld m4_l2=%ld m4_l3=%ld m4_l4=%ld m4_l5=%ld\n"
-#define MSG5_FORMAT M3_MSG_HEAD "m5_c1=%d m5_c2=%d m5_i1=%d m5_i2=%d m5_l1=%ld m5_l2=%ld m5_l3=%ld\n"
-#define MSG6_FORMAT M3_MSG_HEAD "m6_ca1=\"%.32s\"\n"
-#define MSG7_FORMAT M3_MSG_HEAD "m7_i1=%d m7_i2=%d m7_i3=%d m7_i4=%d m7_p1=%p m7_p2=%p\n"
-#define MSG8_FORMAT M3_MSG_HEAD "m8_i1=%d m8_i2=%d m8_p1=%p m8_p2=%p m8_p3=%p m8_p4=%p\n"
-#define MSG9_FORMAT M3_MSG_HEAD "m9_i1=%d m9_l1=%d m9_t1=%ld.%09ld\n"
-#define MSGA_FORMAT M3_MSG_HEAD "mA_dst=%d mA_nr=%d mA_ia=%d,%d,%d,%d\n"
-#define MSGB_FORMAT M3_MSG_HEAD "mB_nr=%ld mB_md5=\"%.16s\"\n"
-#define MSGC_FORMAT M3_MSG_HEAD "mC_i1=%d mC_i2=%d mC_i3=%d mC_i4=%d mC_ca1=\"%.10s\"\n"
+/* Formats for printf of a message at p: printf(M3_MSG1_FORMAT, M3_MSG1_FIELDS(p)). */
+#define M3_MSG_HEAD "m_source=%d m_type=%d "
+#define M3_MSG_SENDER(p) (p)->m_source, (p)->m_type
+#define M3_MSG1_FORMAT M3_MSG_HEAD "m1_i1=%d m1_i2=%d m1_i3=%d m1_p1=%p m1_p2=%p m1_p3=%p\n"
+#define M3_MSG2_FORMAT M3_MSG_HEAD "m2_i1=%d m2_i2=%d m2_i3=%d m2_l1=%ld m2_l2=%ld m2_p1=%p\n"
+#define M3_MSG3_FORMAT M3_MSG_HEAD "m3_i1=%d m3_i2=%d m3_p1=%p m3_ca1=\"%.14s\"\n"
+#define M3_MSG4_FORMAT M3_MSG_HEAD "m4_l1=%ld m4_l2=%ld m4_l3=%ld m4_l4=%ld m4_l5=%ld\n"
+#define M3_MSG5_FORMAT M3_MSG_HEAD \
+  "m5_c1=%d m5_c2=%d m5_i1=%d m5_i2=%d m5_l1=%ld m5_l2=%ld m5_l3=%ld\n"
+#define M3_MSG6_FORMAT M3_MSG_HEAD "m6_ca1=\"%.32s\"\n"
+#define M3_MSG7_FORMAT M3_MSG_HEAD "m7_i1=%d m7_i2=%d m7_i3=%d m7_i4=%d m7_p1=%p m7_p2=%p\n"
+#define M3_MSG8_FORMAT M3_MSG_HEAD "m8_i1=%d m8_i2=%d m8_p1=%p m8_p2=%p m8_p3=%p m8_p4=%p\n"
+#define M3_MSG9_FORMAT M3_MSG_HEAD "m9_i1=%d m9_l1=%d m9_t1=%ld.%09ld\n"
+#define M3_MSGA_FORMAT M3_MSG_HEAD "mA_dst=%d mA_nr=%d mA_ia=%d,%d,%d,%d\n"
+#define M3_MSGB_FORMAT M3_MSG_HEAD "mB_nr=%ld mB_md5=\"%.16s\"\n"
+#define M3_MSGC_FORMAT M3_MSG_HEAD "mC_i1=%d mC_i2=%d mC_i3=%d mC_i4=%d mC_ca1=\"%.10s\"\n"
 
-#define MSG1_FIELDS(p) M3_MSG_WHO(p), (p)->m1_i1, (p)->m1_i2, (p)->m1_i3, \
-  (void *)(p)->m1_p1, (void *)(p)->m1_p2, (void *)(p)->m1_p3
-#define MSG2_FIELDS(p) M3_MSG_WHO(p), (p)->m2_i1, (p)->m2_i2, (p)->m2_i3, \
-  (p)->m2_l1, (p)->m2_l2, (void *)(p)->m2_p1
-#define MSG3_FIELDS(p) M3_MSG_WHO(p), (p)->m3_i1, (p)->m3_i2, (void *)(p)->m3_p1, (p)->m3_ca1
-#define MSG4_FIELDS(p) M3_MSG_WHO(p), (p)->m4_l1, (p)->m4_l2, (p)->m4_l3, (p)->m4_l4, (p)->m4_l5
-#define MSG5_FIELDS(p) M3_MSG_WHO(p), (p)->m5_c1, (p)->m5_c2, (p)->m5_i1, (p)->m5_i2, \
-  (p)->m5_l1, (p)->m5_l2, (p)->m5_l3
-#define MSG6_FIELDS(p) M3_MSG_WHO(p), (p)->m6_ca1
-#define MSG7_FIELDS(p) M3_MSG_WHO(p), (p)->m7_i1, (p)->m7_i2, (p)->m7_i3, (p)->m7_i4, \
-  (void *)(p)->m7_p1, (void *)(p)->m7_p2
-#define MSG8_FIELDS(p) M3_MSG_WHO(p), (p)->m8_i1, (p)->m8_i2, (void *)(p)->m8_p1, \
-  (void *)(p)->m8_p2, (void *)(p)->m8_p3, (void *)(p)->m8_p4
-#define MSG9_FIELDS(p) M3_MSG_WHO(p), (p)->m9_i1, (p)->m9_l1, \
-  (long)(p)->m9_t1.tv_sec, (long)(p)->m9_t1.tv_nsec
-#define MSGA_FIELDS(p) M3_MSG_WHO(p), (p)->mA_dst, (p)->mA_nr, \
-  (p)->mA_ia[0], (p)->mA_ia[1], (p)->mA_ia[2], (p)->mA_ia[3]
-#define MSGB_FIELDS(p) M3_MSG_WHO(p), (p)->mB_nr, (p)->mB_md5
-#define MSGC_FIELDS(p) M3_MSG_WHO(p), (p)->mC_i1, (p)->mC_i2, (p)->mC_i3, (p)->mC_i4, (p)->mC_ca1
+#define M3_MSG1_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m1_i1, (p)->m3_m1_i2, (p)->m3_m1_i3, \
+  (void *)(p)->m3_m1_p1, (void *)(p)->m3_m1_p2, (void *)(p)->m3_m1_p3
+#define M3_MSG2_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m2_i1, (p)->m3_m2_i2, (p)->m3_m2_i3, \
+  (p)->m3_m2_l1, (p)->m3_m2_l2, (void *)(p)->m3_m2_p1
+#define M3_MSG3_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m3_i1, (p)->m3_m3_i2, (void *)(p)->m3_m3_p1, \
+  (p)->m3_m3_ca1
+#define M3_MSG4_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m4_l1, (p)->m3_m4_l2, (p)->m3_m4_l3, \
+  (p)->m3_m4_l4, (p)->m3_m4_l5
+#define M3_MSG5_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m5_c1, (p)->m3_m5_c2, (p)->m3_m5_i1, \
+  (p)->m3_m5_i2, (p)->m3_m5_l1, (p)->m3_m5_l2, (p)->m3_m5_l3
+#define M3_MSG6_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m6_ca1
+#define M3_MSG7_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m7_i1, (p)->m3_m7_i2, (p)->m3_m7_i3, \
+  (p)->m3_m7_i4, (void *)(p)->m3_m7_p1, (void *)(p)->m3_m7_p2
+#define M3_MSG8_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m8_i1, (p)->m3_m8_i2, (void *)(p)->m3_m8_p1, \
+  (void *)(p)->m3_m8_p2, (void *)(p)->m3_m8_p3, (void *)(p)->m3_m8_p4
+#define M3_MSG9_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_m9_i1, (p)->m3_m9_l1, \
+  (long)(p)->m3_m9_t1.tv_sec, (long)(p)->m3_m9_t1.tv_nsec
+#define M3_MSGA_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_mA_dst, (p)->m3_mA_nr, (p)->m3_mA_ia[0], \
+  (p)->m3_mA_ia[1], (p)->m3_mA_ia[2], (p)->m3_mA_ia[3]
+#define M3_MSGB_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_mB_nr, (p)->m3_mB_md5
+#define M3_MSGC_FIELDS(p) M3_MSG_SENDER(p), (p)->m3_mC_i1, (p)->m3_mC_i2, (p)->m3_mC_i3, \
+  (p)->m3_mC_i4, (p)->m3_mC_ca1
 
-/* Layouts are part of the interface: checked where they are compiled. */
+/* The layouts are part of the interface, so every compiler checks them. */
 #if defined(__cplusplus)
 #define M3_STATIC_ASSERT(cond, name) static_assert(cond, #name)
 #elif defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
@@ -178,14 +184,14 @@ typedef struct {
 #endif
 
 #if defined(__x86_64__) && !defined(__ILP32__)
-M3_STATIC_ASSERT(sizeof(message) == 48, message_is_48_bytes);
-M3_STATIC_ASSERT(offsetof(message, m_type) == 4, type_at_4);
-M3_STATIC_ASSERT(offsetof(message, m_u) == 8, payload_at_8);
-M3_STATIC_ASSERT(sizeof(mess_2) == 40, format_2_fills_the_payload);
-M3_STATIC_ASSERT(sizeof(mess_6) == 32, format_6_is_as_large_as_3);
-M3_STATIC_ASSERT(sizeof(mess_9) == 24, format_9_is_24_bytes);
-M3_STATIC_ASSERT(offsetof(message, m9_t1) == 16, notification_time_at_16);
-M3_STATIC_ASSERT(sizeof(mess_A) == 24, format_A_is_24_bytes);
+M3_STATIC_ASSERT(sizeof(m3_message) == 48, message_is_48_bytes);
+M3_STATIC_ASSERT(offsetof(m3_message, m_type) == 4, type_at_4);
+M3_STATIC_ASSERT(offsetof(m3_message, m_u) == 8, payload_at_8);
+M3_STATIC_ASSERT(sizeof(m3_mess_2) == 40, format_2_fills_the_payload);
+M3_STATIC_ASSERT(sizeof(m3_mess_6) == 32, format_6_is_as_large_as_3);
+M3_STATIC_ASSERT(sizeof(m3_mess_9) == 24, format_9_is_24_bytes);
+M3_STATIC_ASSERT(offsetof(m3_message, m3_m9_t1) == 16, notification_time_at_16);
+M3_STATIC_ASSERT(sizeof(m3_mess_A) == 24, format_A_is_24_bytes);
 #endif
 
 #endif /* M3IPC_MESSAGE_H */

@@ -1,14 +1,23 @@
 /*
- * Com-sockets of m3ipc: Berkeley sockets over shared memory, between the processes of
- * a VM. Each call does what the POSIX call of its name does, returns what that returns
- * and sets errno as that does; see m3_socket(3) for what differs.
+ * Com-sockets of m3ipc: Berkeley sockets over shared memory, between the processes of a VM.
  *
- * A process is in a domain of its VM. Domain d has the address 192.168.0.(d + 2) (the
- * network is a setting of the node daemon) and ports of its own; 192.168.0.255 is all
- * domains, for datagrams. An address is a struct sockaddr_in.
+ * Each call does, returns and sets errno as the POSIX call of its name, with the prefix m3_. On
+ * failure the result is -1. m3_socket(3) describes the differences. Besides the errors of POSIX,
+ * each call may set:
+ *   EBADF, ENOTSOCK  fd is not open, or is not a com-socket
+ *   EFAULT           a pointer cannot be read or written
+ *   EPROTO           the peer broke the rules of the connection, which is over
+ *   ENETDOWN         the process is in no domain and can join none
  *
- * The number of a socket is a descriptor of the kernel's: poll, select and epoll take
- * it as it is; what reads, writes and closes it are the calls below alone.
+ * A process is in one domain of its VM. Domain d has the address 192.168.0.(d + 2) and ports of
+ * its own; the network is a setting of the node daemon. 192.168.0.255 is every domain, for
+ * datagrams. An address is a struct sockaddr_in.
+ *
+ * A socket number is a descriptor of the kernel. poll, select and epoll take it. Only the calls
+ * below may read, write or close it.
+ *
+ * Threads: any thread may use any socket. A child by fork cannot use the sockets of its parent
+ * (ENOTCONN). Signals: a handler ends a waiting call with EINTR, as in POSIX.
  */
 #ifndef M3IPC_SOCK_H
 #define M3IPC_SOCK_H
@@ -21,63 +30,204 @@
 extern "C" {
 #endif
 
-/* The family of com-sockets: their addresses have the form of IPv4. */
+/* The family of com-sockets. Their addresses have the form of IPv4. */
 #define M3_AF_COM AF_INET
 #define M3_PF_COM AF_INET
 
+/* ---- Domains ----------------------------------------------------------- */
+
 /*
- * Joins a domain of a VM with this process, -1: any that is free. Without it the first
- * socket joins one of the VM that the process is bound in, or that M3_VM names: the one
- * that M3_DOMAIN names or numbers, else one of its own.
- * Returns the domain, or -1: EISCONN (in one already), EACCES, ENETDOWN, EADDRNOTAVAIL.
+ * Joins a domain with all sockets of this process.
+ *
+ * Without this call the first socket joins a domain: in the VM in which the process is bound, else
+ * in the VM that M3_VM names. M3_DOMAIN names or numbers the domain; without it the process gets a
+ * domain of its own.
+ *
+ *   vmid    number of the VM
+ *   domain  number of the domain, or -1 for a free one
+ *
+ * Returns the domain, or -1:
+ *   EISCONN        the process is in a domain already
+ *   EACCES         the VM or the domain belongs to another user
+ *   EADDRNOTAVAIL  the domain is outside the network, or no domain is free
+ *   EINVAL         domain is below -1
  */
 int m3_domain(int vmid, int domain);
 
 /*
- * The same for the domain that the VM's configuration (m3 vm create --domain) gives this name;
- * its address, to connect there. A vmid of -1: the VM that the process is bound in, or that
- * M3_VM names. -1 and EADDRNOTAVAIL where the VM has no such name.
+ * Joins the domain that the configuration of the VM (m3 vm create --domain) gives a name.
+ *
+ *   vmid  number of the VM; -1 is the VM in which the process is bound, else the VM of M3_VM
+ *   name  name of the domain, at most 15 bytes
+ *
+ * Returns the domain, or -1: as m3_domain, or
+ *   EADDRNOTAVAIL  the VM has no domain of this name
+ *   ENAMETOOLONG   the name is longer than 15 bytes
  */
 int m3_domain_named(int vmid, const char *name);
+
+/*
+ * Looks up the address of a named domain, to connect there. Joins a domain if the process is in
+ * none.
+ *
+ *   vmid     as for m3_domain_named
+ *   name     as for m3_domain_named
+ *   address  receives the address
+ *
+ * Returns 0, or -1 with the errors of m3_domain_named.
+ */
 int m3_domain_address(int vmid, const char *name, struct in_addr *address);
 
+/* ---- Sockets ----------------------------------------------------------- */
+
+/*
+ * Makes a socket, as socket(2).
+ *
+ *   domain    M3_AF_COM
+ *   type      SOCK_STREAM or SOCK_DGRAM, or-ed with SOCK_NONBLOCK and SOCK_CLOEXEC
+ *   protocol  0, or the protocol of TCP or UDP that fits the type
+ *
+ * Returns the socket, or -1 (EAFNOSUPPORT, EINVAL, EPROTONOSUPPORT, EMFILE). Never waits.
+ *
+ *   int fd = m3_socket(M3_AF_COM, SOCK_STREAM, 0);
+ */
 int m3_socket(int domain, int type, int protocol);
+
+/*
+ * Takes a port of the domain of this process, as bind(2). Port 0 takes a free port.
+ *
+ * Returns 0, or -1 (EADDRINUSE, EADDRNOTAVAIL for an address of another domain, EINVAL). Never
+ * waits for a peer.
+ */
 int m3_bind(int fd, const struct sockaddr *address, socklen_t length);
+
+/*
+ * Accepts connections on a socket, as listen(2). backlog is the number of waiting connections.
+ *
+ * Returns 0, or -1 (EINVAL, EOPNOTSUPP for datagrams). Never waits for a peer.
+ */
 int m3_listen(int fd, int backlog);
+
+/*
+ * Take one connection, as accept(2) and accept4(2). flags are SOCK_NONBLOCK and SOCK_CLOEXEC.
+ *
+ * Return the socket of the connection, or -1 (EAGAIN, EINVAL, EOPNOTSUPP). Wait for a connection,
+ * unless the socket has O_NONBLOCK.
+ */
 int m3_accept(int fd, struct sockaddr *address, socklen_t *length);
 int m3_accept4(int fd, struct sockaddr *address, socklen_t *length, int flags);
+
+/*
+ * Connects a stream, or names the peer of datagrams, as connect(2).
+ *
+ * Returns 0, or -1 (ECONNREFUSED: no process listens at the port; EHOSTUNREACH: no process is in
+ * the domain; EISCONN; EAGAIN: the queue of the listener is full and the socket has O_NONBLOCK).
+ * Waits for a place in that queue, unless the socket has O_NONBLOCK.
+ */
 int m3_connect(int fd, const struct sockaddr *address, socklen_t length);
 
+/* ---- Send and receive -------------------------------------------------- */
+
+/*
+ * Send bytes, as send(2), sendto(2), sendmsg(2) and write(2).
+ *
+ * flags are MSG_DONTWAIT, MSG_NOSIGNAL and MSG_MORE (no effect). There is no control data and no
+ * out-of-band data. A datagram has at most 65,507 bytes.
+ *
+ * Return the number of bytes sent, or -1 (EAGAIN, EPIPE with SIGPIPE, ECONNRESET, EMSGSIZE,
+ * ENOTCONN). Wait until there is room, unless the call or the socket is non-blocking.
+ */
 ssize_t m3_send(int fd, const void *bytes, size_t length, int flags);
-ssize_t m3_sendto(int fd, const void *bytes, size_t length, int flags, const struct sockaddr *to, socklen_t to_length);
+ssize_t m3_sendto(int fd, const void *bytes, size_t length, int flags,
+                  const struct sockaddr *to, socklen_t to_length);
 ssize_t m3_sendmsg(int fd, const struct msghdr *message, int flags);
 ssize_t m3_write(int fd, const void *bytes, size_t length);
+
+/*
+ * Receive bytes, as recv(2), recvfrom(2), recvmsg(2) and read(2).
+ *
+ * flags are MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL and, for datagrams, MSG_TRUNC.
+ *
+ * Return the number of bytes, 0 at the end of the stream, or -1 (EAGAIN, ECONNRESET, ENOTCONN).
+ * Wait until bytes come, unless the call or the socket is non-blocking.
+ */
 ssize_t m3_recv(int fd, void *bytes, size_t length, int flags);
-ssize_t m3_recvfrom(int fd, void *bytes, size_t length, int flags, struct sockaddr *from, socklen_t *from_length);
+ssize_t m3_recvfrom(int fd, void *bytes, size_t length, int flags,
+                    struct sockaddr *from, socklen_t *from_length);
 ssize_t m3_recvmsg(int fd, struct msghdr *message, int flags);
 ssize_t m3_read(int fd, void *bytes, size_t length);
 
 /*
- * A block of an area (m3_block_alloc) through a stream, behind all bytes that were sent before: it
- * changes its owner and lies where it lay; nothing of it is copied. Both processes are bound in the VM of the
- * area, and the sender lives until the block is received. send_block: 0. receive_block: the bytes
- * of the block, whose address it stores; 0 at the end of the stream. -1: EBADF (no socket, or one side is not
- * bound, or not of the area), EFAULT (no block of the caller's), ENOTCONN, EINVAL (a socket that does not wait), EPROTO
- * (something else came), EPIPE. What was not sent is the caller's still.
+ * Sends a block of an area (m3_block_alloc) through a stream, after all bytes sent before.
+ *
+ * Nothing is copied. The receiver owns the block when it has received it, at the same address. Both
+ * processes are bound in the VM of the area. The sender must live until the block is received.
+ *
+ *   fd     connected stream without O_NONBLOCK
+ *   block  address of a block of the caller
+ *
+ * Returns 0, or -1. On failure the caller still owns the block.
+ *   EBADF       fd is not open, or a side is not bound or not in the audience of the area
+ *   EFAULT      the caller has no block at this address
+ *   ENOTCONN    the stream is not connected
+ *   EOPNOTSUPP  fd is a datagram socket
+ *   EINVAL      the socket has O_NONBLOCK
+ *   EPIPE, ECONNRESET  as m3_send
+ * Waits until there is room.
  */
 int m3_stream_send_block(int fd, void *block);
+
+/*
+ * Receives a block of an area from a stream.
+ *
+ *   fd     connected stream without O_NONBLOCK
+ *   block  receives the address of the block
+ *
+ * Returns the length of the block in bytes, 0 at the end of the stream, or -1: the errors of
+ * m3_stream_send_block, or
+ *   EFAULT  block cannot be written
+ *   EPROTO  the stream has bytes where a block was expected, or the sender did not own the block.
+ *           The connection is over.
+ * Waits until a block comes.
+ */
 ssize_t m3_stream_receive_block(int fd, void **block);
 
+/* ---- End --------------------------------------------------------------- */
+
+/*
+ * Ends one direction of a connection, or both, as shutdown(2). how is SHUT_RD, SHUT_WR or
+ * SHUT_RDWR. Returns 0, or -1 (EINVAL, ENOTCONN). Never waits.
+ */
 int m3_shutdown(int fd, int how);
+
+/* Closes a socket, as close(2). Returns 0, or -1. Never waits. */
 int m3_close(int fd);
 
+/* ---- Names, options and flags ------------------------------------------ */
+
+/* Reads the address of the socket, as getsockname(2). Returns 0, or -1. Never waits. */
 int m3_getsockname(int fd, struct sockaddr *address, socklen_t *length);
+
+/* Reads the address of the peer, as getpeername(2). Returns 0, or -1 (ENOTCONN). Never waits. */
 int m3_getpeername(int fd, struct sockaddr *address, socklen_t *length);
+
+/*
+ * Read and set an option, as getsockopt(2) and setsockopt(2). m3_setsockopt(3) has the list of
+ * options. Return 0, or -1 (ENOPROTOOPT, EINVAL). Never wait.
+ */
 int m3_getsockopt(int fd, int level, int option, void *value, socklen_t *length);
 int m3_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
 
-/* F_GETFL, F_SETFL (O_NONBLOCK), F_GETFD, F_SETFD; FIONREAD and FIONBIO. */
+/*
+ * Reads or sets flags, as fcntl(2). command is F_GETFL, F_SETFL (O_NONBLOCK), F_GETFD or F_SETFD.
+ * Returns the flags or 0, or -1 (EINVAL). Never waits.
+ */
 int m3_fcntl(int fd, int command, long argument);
+
+/*
+ * Controls a socket, as ioctl(2). request is FIONBIO or, for streams, FIONREAD. Returns 0, or -1
+ * (EINVAL). Never waits.
+ */
 int m3_ioctl(int fd, unsigned long request, int *argument);
 
 #ifdef __cplusplus

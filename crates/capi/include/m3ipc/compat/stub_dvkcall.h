@@ -16,7 +16,7 @@
 #define dvk_reply_T(d, m, ms)            (dvk_reply_T)((d), M3_MSG(m), (ms))
 #define dvk_relay(d, m)                  (dvk_relay)((d), M3_MSG(m))
 
-/* Replicas, proxies and foreign kernels are the node daemon's own. */
+/* m3ipc has no replicas, no proxies and no foreign kernels. */
 #define dvk_umbind(dc, pid, ep)          ((void)(dc), (void)(pid), (void)(ep), EMOLNOSYS)
 #define dvk_bkupbind(dc, pid, ep, node)  mnx_bkupbind(dc, pid, ep, node)
 #define dvk_replbind(dc, pid, ep)        mnx_replbind(dc, pid, ep)
@@ -24,7 +24,7 @@
 #define dvk_proxies_unbind(px)           mnx_proxies_unbind(px)
 #define dvk_proxy_conn(px, status)       mnx_proxy_conn(px, status)
 
-/* The general forms behind the calls of DVK. */
+/* The general forms of the calls of DVK: kind selects the call. */
 static inline int dvk_bind_X(int kind, int dcid, int pid, int ep, int nodeid) {
   (void)nodeid;
   switch (kind) {

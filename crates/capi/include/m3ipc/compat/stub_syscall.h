@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* Programs of MOL-IPC pass the address of a message, or of a record, also as a long. */
+/* Programs of MOL-IPC may pass the address of a message or record as a long. */
 #define M3_MSG(m) ((message *)(intptr_t)(m))
 
 #define mnx_send(d, m)                   (mnx_send)((d), M3_MSG(m))
@@ -21,8 +21,10 @@
 #define mnx_reply(d, m)                  (mnx_reply)((d), M3_MSG(m))
 #define mnx_reply_T(d, m, ms)            (mnx_reply_T)((d), M3_MSG(m), (ms))
 #define mnx_relay(d, m)                  (mnx_relay)((d), M3_MSG(m))
-#define mnx_vcopy(s, sa, d, da, n)       (mnx_vcopy)((s), (void *)(intptr_t)(sa), (d), (void *)(intptr_t)(da), (n))
-#define mnx_vcopy_T(s, sa, d, da, n, ms) (mnx_vcopy_T)((s), (void *)(intptr_t)(sa), (d), (void *)(intptr_t)(da), (n), (ms))
+#define mnx_vcopy(s, sa, d, da, n) \
+  (mnx_vcopy)((s), (void *)(intptr_t)(sa), (d), (void *)(intptr_t)(da), (n))
+#define mnx_vcopy_T(s, sa, d, da, n, ms) \
+  (mnx_vcopy_T)((s), (void *)(intptr_t)(sa), (d), (void *)(intptr_t)(da), (n), (ms))
 #define mnx_drvs_init(node, p)           (mnx_drvs_init)((node), (drvs_usr_t *)(intptr_t)(p))
 #define mnx_dvs_init(node, p)            (mnx_dvs_init)((node), (dvs_usr_t *)(intptr_t)(p))
 #define mnx_getdrvsinfo(p)               (mnx_getdrvsinfo)((drvs_usr_t *)(intptr_t)(p))
@@ -36,10 +38,12 @@
 #define mnx_getpriv(dc, ep, p)           (mnx_getpriv)((dc), (ep), (priv_usr_t *)(intptr_t)(p))
 #define mnx_getnodeinfo(node, p)         (mnx_getnodeinfo)((node), (node_usr_t *)(intptr_t)(p))
 
-/* Replicas and proxies are the node daemon's own. */
-#define mnx_bkupbind(dc, pid, ep, node)  ((void)(dc), (void)(pid), (void)(ep), (void)(node), EMOLNOSYS)
+/* m3ipc has no replicas and no proxies. */
+#define mnx_bkupbind(dc, pid, ep, node) \
+  ((void)(dc), (void)(pid), (void)(ep), (void)(node), EMOLNOSYS)
 #define mnx_replbind(dc, pid, ep)        ((void)(dc), (void)(pid), (void)(ep), EMOLNOSYS)
-#define mnx_proxies_bind(n, px, s, r, b) ((void)(n), (void)(px), (void)(s), (void)(r), (void)(b), EMOLNOSYS)
+#define mnx_proxies_bind(n, px, s, r, b) \
+  ((void)(n), (void)(px), (void)(s), (void)(r), (void)(b), EMOLNOSYS)
 #define mnx_proxies_unbind(px)           ((void)(px), EMOLNOSYS)
 #define mnx_proxy_conn(px, status)       ((void)(px), (void)(status), EMOLNOSYS)
 

@@ -1,4 +1,4 @@
-/* Call numbers of the servers of Minix: no part of m3ipc. */
+/* Call numbers of the Minix servers, which are no part of m3ipc. */
 #ifndef M3IPC_COMPAT_MINIX_CALLNR_H
 #define M3IPC_COMPAT_MINIX_CALLNR_H
 

@@ -1,4 +1,4 @@
-/* Well-known numbers: see m3ipc/numbers.h. */
+/* Well-known numbers of the later releases, beyond those of m3ipc/numbers.h. */
 #ifndef M3IPC_COMPAT_MINIX_COM_H
 #define M3IPC_COMPAT_MINIX_COM_H
 
@@ -24,11 +24,11 @@
 
 #define TIMEOUT_MOLCALL 30000 /* ms */
 
-/* Slots below the last task: nobody can be bound there. */
+/* Slots below the last task. No process can be bound there. */
 #define IDLE  (CLOCK - 1)
 #define PROXY IDLE
 
-/* Kinds of bind, of wait and of move, as numbers. */
+/* Types of bind, of wait and of move. */
 #define SELF_BIND     0
 #define LCL_BIND      1
 #define RMT_BIND      2
@@ -42,7 +42,7 @@
 #define MIGR_COMMIT   1
 #define MIGR_ROLLBACK 2
 
-/* Other notifications of Minix, and the other word of format 9. */
+/* More notifications of Minix, and the second word of format 9. */
 #define NEW_KSIG     NOTIFY_FROM(HARDWARE)
 #define FKEY_PRESSED NOTIFY_FROM(TTY_PROC_NR)
 #define DEV_PING     NOTIFY_FROM(RS_PROC_NR)

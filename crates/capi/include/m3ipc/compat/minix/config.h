@@ -1,4 +1,4 @@
-/* Limits: see m3ipc/numbers.h. */
+/* Limits of a node, as in m3ipc/numbers.h. */
 #ifndef M3IPC_COMPAT_MINIX_CONFIG_H
 #define M3IPC_COMPAT_MINIX_CONFIG_H
 

@@ -1,4 +1,4 @@
-/* Constants. */
+/* Constants of the later releases. */
 #ifndef M3IPC_COMPAT_MINIX_CONST_H
 #define M3IPC_COMPAT_MINIX_CONST_H
 

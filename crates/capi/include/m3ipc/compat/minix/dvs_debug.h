@@ -1,4 +1,4 @@
-/* Trace levels: bits of d_dbglvl. */
+/* Trace levels of DVK: bits of d_dbglvl, which m3ipc ignores. */
 #ifndef M3IPC_COMPAT_MINIX_DVS_DEBUG_H
 #define M3IPC_COMPAT_MINIX_DVS_DEBUG_H
 

@@ -1,4 +1,4 @@
-/* Codes: see m3ipc/codes.h and m3ipc/later.h. */
+/* Codes of DVK that m3ipc never returns. */
 #ifndef M3IPC_COMPAT_MINIX_DVS_ERRNO_H
 #define M3IPC_COMPAT_MINIX_DVS_ERRNO_H
 

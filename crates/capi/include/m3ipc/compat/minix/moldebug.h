@@ -1,4 +1,4 @@
-/* Trace levels: bits of d_dbglvl. */
+/* Trace levels of MOL-IPC: bits of d_dbglvl, which m3ipc ignores. */
 #ifndef M3IPC_COMPAT_MINIX_MOLDEBUG_H
 #define M3IPC_COMPAT_MINIX_MOLDEBUG_H
 
@@ -26,7 +26,7 @@
 #define DBGPROXYLOCK 0x00100000
 #define DBGREFCOUNT  0x00200000
 
-/* Traces of the kernel in the later releases: nothing here; see m3 trace. */
+/* The kernel traces of the later releases. They do nothing here; use m3 trace instead. */
 #define MOLDEBUG(level, ...) ((void)0)
 
 #endif /* M3IPC_COMPAT_MINIX_MOLDEBUG_H */

@@ -1,10 +1,10 @@
-/* Codes: see m3ipc/codes.h. */
+/* Codes of MOL-IPC that m3ipc never returns. */
 #ifndef M3IPC_COMPAT_MINIX_MOLERRNO_H
 #define M3IPC_COMPAT_MINIX_MOLERRNO_H
 
 #include "../../../m3ipc.h"
 
-/* Numbers that m3ipc never returns; servers of the later releases answer with them. */
+/* Servers of the later releases use these numbers in their answers. */
 #define EMOLNOENT          (-2)
 #define EMOLIO             (-5)
 #define EMOLNXIO           (-6)

@@ -1,4 +1,4 @@
-/* Limits: see m3ipc/numbers.h. */
+/* Limits of a node, under the names of the later releases. */
 #ifndef M3IPC_COMPAT_MINIX_SYS_CONFIG_H
 #define M3IPC_COMPAT_MINIX_SYS_CONFIG_H
 

@@ -1,4 +1,4 @@
-/* Timers: the record; the functions are no part of m3ipc. */
+/* The timer record. Its functions are no part of m3ipc. */
 #ifndef M3IPC_COMPAT_MINIX_TIMERS_H
 #define M3IPC_COMPAT_MINIX_TIMERS_H
 

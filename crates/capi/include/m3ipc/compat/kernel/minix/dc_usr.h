@@ -1,7 +1,0 @@
-/* For programs of MOL-IPC. */
-#ifndef M3IPC_COMPAT_KERNEL_MINIX_DC_USR_H
-#define M3IPC_COMPAT_KERNEL_MINIX_DC_USR_H
-
-#include "../../minix/dc_usr.h"
-
-#endif /* M3IPC_COMPAT_KERNEL_MINIX_DC_USR_H */

@@ -1,7 +1,0 @@
-/* Commands between proxies: here the node daemon does their work. */
-#ifndef M3IPC_COMPAT_MINIX_CMD_H
-#define M3IPC_COMPAT_MINIX_CMD_H
-
-#include "../../../m3ipc.h"
-
-#endif /* M3IPC_COMPAT_MINIX_CMD_H */

@@ -1,7 +1,0 @@
-/* The node: see m3ipc/records.h. */
-#ifndef M3IPC_COMPAT_MINIX_DRVS_USR_H
-#define M3IPC_COMPAT_MINIX_DRVS_USR_H
-
-#include "../../../m3ipc.h"
-
-#endif /* M3IPC_COMPAT_MINIX_DRVS_USR_H */

@@ -1,7 +1,0 @@
-/* Privileges: see m3ipc/records.h. */
-#ifndef M3IPC_COMPAT_MINIX_PRIV_H
-#define M3IPC_COMPAT_MINIX_PRIV_H
-
-#include "../../../m3ipc.h"
-
-#endif /* M3IPC_COMPAT_MINIX_PRIV_H */

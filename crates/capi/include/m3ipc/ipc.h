@@ -1,0 +1,300 @@
+/*
+ * Messages: send, receive, notify. Part of m3ipc.h; see there for results, threads and signals.
+ *
+ * Every call of this file but mnx_wakeup needs a bound caller. Besides the codes below, each of
+ * them may return:
+ *   EMOLDRVSINIT      the node is not initialised
+ *   EMOLNOTBIND       the caller is not bound
+ *   EMOLNOTREADY      another thread is inside a call on this endpoint
+ *   EMOLRANGE         the slot of dst or src is out of range, or is M3_ANY (as a destination),
+ *                     M3_NONE or M3_SELF
+ *   EMOLENDPOINT      dst or src is the caller's own endpoint, or of another generation
+ *   EMOLTRAPDENIED    the privileges of the caller do not allow this call
+ *   EMOLCALLDENIED    the privileges of the caller do not allow this partner
+ *   EMOLPEERBROKE     the partner broke the rules of the link, which is closed for good
+ *   EMOLADDRNOTAVAIL  a pointer cannot be read or written
+ * Each call that blocks may also return:
+ *   EMOLAGAIN         the limit is 0 and the call would wait
+ *   EMOLTIMEDOUT      the limit is over
+ *   EMOLINTR          a signal with a handler ended the call
+ *   EMOLSHUTDOWN      another process unbound the caller meanwhile
+ *   EMOLINVAL         the limit is negative and not M3_TIMEOUT_FOREVER
+ *
+ * A complete client and server are in examples/c/hello.c.
+ */
+#ifndef M3IPC_IPC_H
+#define M3IPC_IPC_H
+
+#include "records.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Messages ---------------------------------------------------------- */
+
+/*
+ * Sends a message and returns when the receiver has taken it. Nothing is buffered.
+ *
+ *   dst         endpoint of the receiver
+ *   m           message of 48 bytes; m_source is ignored
+ *   timeout_ms  milliseconds to wait
+ *
+ * Returns 0, or a code of the list above, or:
+ *   EMOLDSTDIED  the receiver has gone, before or during the call
+ *   EMOLLOCKED   the call would close a circle of processes that wait for each other
+ * Blocks. On any failure the message is surely withdrawn.
+ */
+int mnx_send(int dst, m3_message *m);
+int mnx_send_T(int dst, m3_message *m, long timeout_ms);
+
+/*
+ * Receives a message.
+ *
+ * From M3_ANY the order is: a remembered wakeup, then notifications, lowest slot first and one in
+ * each call, then messages in order of arrival. From an endpoint, the call takes only what that
+ * endpoint sent or notified.
+ *
+ *   src         endpoint of the sender, or M3_ANY
+ *   m           receives the message; the node vouches for m_source
+ *   timeout_ms  milliseconds to wait
+ *
+ * Returns 0, or a code of the list above, or:
+ *   EMOLSRCDIED  the sender has gone, before or during the call
+ *   EMOLWOKENUP  mnx_wakeup ended the call (from M3_ANY only)
+ *   EMOLMSGSIZE  a long message was taken and its long part dropped
+ *   EMOLLOCKED   the call would close a circle of processes that wait for each other
+ * Blocks.
+ *
+ *   if (mnx_receive(M3_ANY, &m) == M3_OK && M3_IS_NOTIFY(&m)) handle_notification(m.m_source);
+ */
+int mnx_receive(int src, m3_message *m);
+int mnx_receive_T(int src, m3_message *m, long timeout_ms);
+
+/*
+ * Sends a request and waits for the answer of the same process.
+ *
+ * Any send or reply of dst is the answer. Notifications, and messages of others, stay queued. If
+ * dst relays the request, the process that takes it answers in its place.
+ *
+ *   dst         endpoint of the server
+ *   m           request; receives the answer
+ *   timeout_ms  milliseconds for the whole call
+ *
+ * Returns 0, or a code of the list above, or:
+ *   EMOLDEADSRCDST  no process is bound at dst
+ *   EMOLDSTDIED     the server died before it took the request
+ *   EMOLSRCDIED     the server died after it took the request
+ *   EMOLLOCKED      the call would close a circle of processes that wait for each other
+ *   EMOLMSGSIZE     the answer was a long message, and its long part was dropped
+ * Blocks. After EMOLTIMEDOUT or EMOLINTR the server may have taken the request; its reply then
+ * gets EMOLPROCSTS.
+ *
+ *   m.m_type = 1;
+ *   m.m3_m1_i1 = 20;
+ *   int code = mnx_sendrec_T(server, &m, 1000);
+ */
+int mnx_sendrec(int dst, m3_message *m);
+int mnx_sendrec_T(int dst, m3_message *m, long timeout_ms);
+
+/*
+ * Receives a request that a client made with mnx_sendrec, or a notification. Messages of mnx_send
+ * stay queued for mnx_receive.
+ *
+ *   m           receives the request
+ *   timeout_ms  milliseconds to wait
+ *
+ * Returns 0, or a code of the list above, or EMOLWOKENUP, EMOLMSGSIZE or EMOLLOCKED, as
+ * mnx_receive. Blocks.
+ */
+int mnx_rcvrqst(m3_message *m);
+int mnx_rcvrqst_T(m3_message *m, long timeout_ms);
+
+/*
+ * Answers a process that waits in mnx_sendrec or mnx_receive for exactly the caller.
+ *
+ *   dst         endpoint of the client
+ *   m           answer; m_source is ignored
+ *   timeout_ms  checked, and without effect
+ *
+ * Returns 0, or a code of the list above, or:
+ *   EMOLPROCSTS  dst does not wait for the caller
+ *   EMOLDSTDIED  dst has gone
+ * Never blocks.
+ */
+int mnx_reply(int dst, m3_message *m);
+int mnx_reply_T(int dst, m3_message *m, long timeout_ms);
+
+/*
+ * Hands the request that the caller took last, and has not answered, to another process.
+ *
+ * The receiver sees the client as m_source and answers it directly. A long part of the request
+ * goes on unchanged. The client then waits for dst and learns the outcome of the request. On
+ * failure the caller still holds the request.
+ *
+ *   dst         endpoint of the new server
+ *   m           request as dst receives it
+ *   timeout_ms  0 hands the request on only if dst receives from M3_ANY or from the client; any
+ *               other limit has no effect
+ *
+ * Returns 0, or a code of the list above, or:
+ *   EMOLPROCSTS  the caller holds no request, or the client no longer waits
+ *   EMOLDSTDIED  dst has gone
+ *   EMOLAGAIN    the limit is 0 and dst is not receiving
+ * Never blocks.
+ */
+int mnx_relay(int dst, m3_message *m);
+int mnx_relay_T(int dst, m3_message *m, long timeout_ms);
+
+/* ---- Notifications and wakeups ----------------------------------------- */
+
+/*
+ * Notifies a process. The receiver remembers one bit for each source until its next receive.
+ *
+ *   dst  endpoint of the receiver
+ *
+ * Returns 0, or a code of the list above, or:
+ *   EMOLDSTDIED  dst has gone
+ * Never blocks.
+ */
+int mnx_notify(int dst);
+
+/*
+ * Notifies a process in the name of another slot.
+ *
+ *   src_nr  slot of the caller; for the owner of the VM also a task (below 0), bound or not
+ *   dst     endpoint of the receiver
+ *
+ * Returns as mnx_notify, or:
+ *   EMOLPRIVILEGES  the caller may not use this slot
+ * Never waits for dst.
+ */
+int mnx_src_notify(int src_nr, int dst);
+
+/*
+ * Ends the mnx_receive from M3_ANY, or the mnx_rcvrqst, of another endpoint with EMOLWOKENUP.
+ *
+ * The caller need not be bound.
+ *
+ *   vmid  number of the VM
+ *   ep    endpoint to wake
+ *
+ * Returns 0, or:
+ *   EMOLPROCRUN     ep was running; the wakeup is remembered until its next receive from M3_ANY
+ *   EMOLPROCSTS     ep was blocked in another call; the wakeup is remembered
+ *   EMOLDRVSINIT    the node is not initialised
+ *   EMOLBADVMID     vmid is out of range
+ *   EMOLVMNOTRUN    the VM is not running
+ *   EMOLRANGE       the slot of ep is out of range
+ *   EMOLENDPOINT    ep is of another generation
+ *   EMOLDSTDIED     ep has gone
+ *   EMOLPRIVILEGES  the caller may not wake this endpoint
+ * Blocks until the daemon answers.
+ */
+int mnx_wakeup(int vmid, int ep);
+
+/* ---- Long messages ----------------------------------------------------- */
+
+/*
+ * Send and reply with bytes besides the 48 of the message.
+ *
+ * Up to M3_LONG_MAX bytes travel in the link itself. More travel as a block of an area, which the
+ * library makes. A len of 0 is the plain call.
+ *
+ *   dst         endpoint of the receiver
+ *   m           message
+ *   buf         bytes to send
+ *   len         number of bytes, at most M3_LARGE_MAX
+ *   timeout_ms  milliseconds to wait
+ *
+ * Return as mnx_send and mnx_reply, or:
+ *   EMOLMSGSIZE  len is above M3_LARGE_MAX; nothing was sent
+ * m3_send_long blocks; m3_reply_long never waits for its receiver.
+ */
+int m3_send_long(int dst, m3_message *m, const void *buf, size_t len);
+int m3_send_long_T(int dst, m3_message *m, const void *buf, size_t len, long timeout_ms);
+int m3_reply_long(int dst, m3_message *m, const void *buf, size_t len);
+
+/*
+ * Receive with the bytes besides the 48 of the message.
+ *
+ *   src         endpoint of the sender, or M3_ANY
+ *   m           receives the message
+ *   buf         receives the bytes
+ *   cap         size of buf in bytes
+ *   len         receives the number of bytes that came, 0 for a plain message or a notification;
+ *               may be NULL. On any code but EMOLMSGSIZE *len is 0.
+ *   timeout_ms  milliseconds to wait
+ *
+ * Return as mnx_receive and mnx_rcvrqst, or:
+ *   EMOLMSGSIZE  more than cap bytes came. The message is taken, buf holds the first cap bytes and
+ *                *len is the whole number.
+ * Block. The library checks the part of buf beyond M3_LONG_MAX bytes only when the bytes come.
+ */
+int m3_receive_long(int src, m3_message *m, void *buf, size_t cap, size_t *len);
+int m3_receive_long_T(int src, m3_message *m, void *buf, size_t cap, size_t *len,
+                      long timeout_ms);
+int m3_rcvrqst_long(m3_message *m, void *buf, size_t cap, size_t *len);
+int m3_rcvrqst_long_T(m3_message *m, void *buf, size_t cap, size_t *len, long timeout_ms);
+
+/*
+ * Sends a request and receives its answer, both with bytes besides the 48 of the message.
+ *
+ *   dst         endpoint of the server
+ *   m           request; receives the answer
+ *   out         bytes of the request
+ *   out_len     number of bytes of the request, at most M3_LARGE_MAX
+ *   in          receives the bytes of the answer; may be the same memory as out
+ *   cap         size of in, in bytes
+ *   len         receives the number of bytes of the answer, as m3_receive_long; may be NULL
+ *   timeout_ms  milliseconds for the whole call
+ *
+ * Returns as mnx_sendrec, with EMOLMSGSIZE as m3_send_long and m3_receive_long. Blocks.
+ *
+ *   char answer[256];
+ *   size_t len;
+ *   code = m3_sendrec_long(server, &m, "hello", 5, answer, sizeof answer, &len);
+ */
+int m3_sendrec_long(int dst, m3_message *m, const void *out, size_t out_len,
+                    void *in, size_t cap, size_t *len);
+int m3_sendrec_long_T(int dst, m3_message *m, const void *out, size_t out_len,
+                      void *in, size_t cap, size_t *len, long timeout_ms);
+
+/* ---- The calling endpoint ---------------------------------------------- */
+
+/*
+ * Reads the identity of the process that sent the message taken last.
+ *
+ *   peer  receives endpoint, VM, node, process id, user and group; the node vouches for all fields
+ *
+ * Returns 0, or:
+ *   EMOLDRVSINIT      the node is not initialised
+ *   EMOLNOTBIND       the caller is not bound
+ *   EMOLNOTREADY      another thread is inside a call on this endpoint
+ *   EMOLNOMSG         the endpoint has taken no message yet
+ *   EMOLADDRNOTAVAIL  peer cannot be written
+ * Blocks until the daemon answers, the first time only.
+ */
+int m3_peer(struct m3_peer *peer);
+
+/*
+ * Returns a descriptor that polls readable when mnx_receive from M3_ANY may have a message.
+ *
+ * The descriptor belongs to the library and ends with the endpoint. Poll it; never read, write or
+ * close it. Readable is a hint: call mnx_receive_T with M3_TIMEOUT_NOWAIT until it returns
+ * EMOLAGAIN, and only then poll. After any other call on the endpoint, call mnx_receive_T again
+ * before the next poll.
+ *
+ * Returns the descriptor, or:
+ *   EMOLDRVSINIT  the node is not initialised
+ *   EMOLNOTBIND   the caller is not bound
+ *   EMOLNOTREADY  another thread is inside a call on this endpoint
+ * Never blocks.
+ */
+int m3_fd(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* M3IPC_IPC_H */

@@ -1,0 +1,193 @@
+//! The functions of `m3ipc/ipc.h` without `_long`.
+//!
+//! # Safety
+//! Pointers follow the rule of [`crate::abi`].
+#![allow(unsafe_code)]
+
+use crate::guard::{call, limit};
+use crate::memory::{ReadBytes, ReadPtr, WritePtr};
+use crate::payload::Delivery;
+use crate::records::M3Peer;
+use crate::{info, ipc};
+use core::ffi::{c_int, c_long};
+use m3ipc::{Address, Message, Timeout};
+
+/// `mnx_send`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnx_send(dst: c_int, m: *const Message) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { ReadPtr::new(m) };
+    call(|| ipc::send(Address(dst), m, ReadBytes::NONE, Timeout::Never))
+}
+
+/// `mnx_send_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn mnx_send_T(dst: c_int, m: *const Message, timeout_ms: c_long) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { ReadPtr::new(m) };
+    call(|| ipc::send(Address(dst), m, ReadBytes::NONE, limit(timeout_ms)?))
+}
+
+/// `mnx_receive`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnx_receive(src: c_int, m: *mut Message) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { WritePtr::new(m) };
+    call(|| ipc::receive(Address(src), Delivery::plain(m), Timeout::Never))
+}
+
+/// `mnx_receive_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn mnx_receive_T(src: c_int, m: *mut Message, timeout_ms: c_long) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { WritePtr::new(m) };
+    call(|| ipc::receive(Address(src), Delivery::plain(m), limit(timeout_ms)?))
+}
+
+/// `mnx_sendrec`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnx_sendrec(dst: c_int, m: *mut Message) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { WritePtr::new(m) };
+    call(|| ipc::sendrec(Address(dst), m, ReadBytes::NONE, Delivery::plain(m), Timeout::Never))
+}
+
+/// `mnx_sendrec_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn mnx_sendrec_T(dst: c_int, m: *mut Message, timeout_ms: c_long) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { WritePtr::new(m) };
+    call(|| ipc::sendrec(Address(dst), m, ReadBytes::NONE, Delivery::plain(m), limit(timeout_ms)?))
+}
+
+/// `mnx_rcvrqst`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnx_rcvrqst(m: *mut Message) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { WritePtr::new(m) };
+    call(|| ipc::receive_request(Delivery::plain(m), Timeout::Never))
+}
+
+/// `mnx_rcvrqst_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn mnx_rcvrqst_T(m: *mut Message, timeout_ms: c_long) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { WritePtr::new(m) };
+    call(|| ipc::receive_request(Delivery::plain(m), limit(timeout_ms)?))
+}
+
+/// `mnx_reply`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnx_reply(dst: c_int, m: *const Message) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { ReadPtr::new(m) };
+    call(|| ipc::reply(Address(dst), m, ReadBytes::NONE))
+}
+
+/// `mnx_reply_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn mnx_reply_T(dst: c_int, m: *const Message, timeout_ms: c_long) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { ReadPtr::new(m) };
+    call(|| {
+        // The call never waits: the limit is only checked.
+        limit(timeout_ms)?;
+        ipc::reply(Address(dst), m, ReadBytes::NONE)
+    })
+}
+
+/// `mnx_relay`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mnx_relay(dst: c_int, m: *const Message) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { ReadPtr::new(m) };
+    call(|| ipc::relay(Address(dst), m, Timeout::Never))
+}
+
+/// `mnx_relay_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn mnx_relay_T(dst: c_int, m: *const Message, timeout_ms: c_long) -> c_int {
+    // SAFETY: C lends `m` for this call.
+    let m = unsafe { ReadPtr::new(m) };
+    call(|| ipc::relay(Address(dst), m, limit(timeout_ms)?))
+}
+
+/// `mnx_notify`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mnx_notify(dst: c_int) -> c_int {
+    call(|| ipc::notify(Address(dst)))
+}
+
+/// `mnx_src_notify`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mnx_src_notify(src_nr: c_int, dst: c_int) -> c_int {
+    call(|| ipc::notify_as(src_nr, Address(dst)))
+}
+
+/// `mnx_wakeup`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mnx_wakeup(vmid: c_int, ep: c_int) -> c_int {
+    call(|| ipc::wake(vmid, Address(ep)))
+}
+
+/// `m3_peer`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_peer(peer: *mut M3Peer) -> c_int {
+    // SAFETY: C lends `peer` for this call.
+    let peer = unsafe { WritePtr::new(peer) };
+    call(|| {
+        peer.write(info::peer()?)?;
+        Ok(0)
+    })
+}
+
+/// `m3_fd`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_fd() -> c_int {
+    call(info::poll_fd)
+}

@@ -1,0 +1,138 @@
+//! Messages: send, receive, sendrec, rcvrqst, reply, relay, notify, wakeup.
+//!
+//! The checks follow the order of the contract: the caller first ([`current::with`]), then its
+//! memory, then the partner, in [`m3ipc`].
+
+use crate::failure::{CallFailure, CallResult};
+use crate::member::CallingMember;
+use crate::memory::{ReadBytes, ReadPtr, WritePtr};
+use crate::payload::{self, Delivery};
+use crate::{current, node};
+use m3ipc::{ANY, Address, Code, Message, Timeout};
+
+#[inline]
+pub(crate) fn send(
+    to: Address,
+    message: ReadPtr<Message>,
+    bytes: ReadBytes,
+    limit: Timeout,
+) -> CallResult {
+    current::with(|member| {
+        let message = message.read()?;
+        payload::with_copy(bytes, |bytes| {
+            Ok(member.endpoint.send_long(to, &message, bytes, limit)?)
+        })?;
+        member.answered(to);
+        Ok(0)
+    })
+}
+
+#[inline]
+pub(crate) fn receive(from: Address, into: Delivery, limit: Timeout) -> CallResult {
+    current::with(|member| {
+        into.deliver(|buffer| {
+            let taken = member.endpoint.receive_long(from, buffer, limit)?;
+            if taken.is_request {
+                member.took_request(taken.message.source);
+            }
+            Ok((taken.message, taken.bytes))
+        })
+    })
+}
+
+#[inline]
+pub(crate) fn sendrec(
+    to: Address,
+    message: WritePtr<Message>,
+    bytes: ReadBytes,
+    into: Delivery,
+    limit: Timeout,
+) -> CallResult {
+    current::with(|member| {
+        let message = message.read()?;
+        payload::with_copy(bytes, |bytes| {
+            into.deliver(|buffer| {
+                // The request may itself be the answer to a request of `to`.
+                member.answered(to);
+                Ok(member.endpoint.sendrec_long(to, &message, bytes, buffer, limit)?)
+            })
+        })
+    })
+}
+
+#[inline]
+pub(crate) fn receive_request(into: Delivery, limit: Timeout) -> CallResult {
+    current::with(|member| {
+        into.deliver(|buffer| {
+            let taken = member.endpoint.rcvrqst(buffer, limit)?;
+            if taken.is_request {
+                member.took_request(taken.message.source);
+            }
+            Ok((taken.message, taken.bytes))
+        })
+    })
+}
+
+#[inline]
+pub(crate) fn reply(to: Address, message: ReadPtr<Message>, bytes: ReadBytes) -> CallResult {
+    current::with(|member| {
+        let message = message.read()?;
+        payload::with_copy(bytes, |bytes| Ok(member.endpoint.reply_long(to, &message, bytes)?))?;
+        member.answered(to);
+        Ok(0)
+    })
+}
+
+pub(crate) fn relay(to: Address, message: ReadPtr<Message>, limit: Timeout) -> CallResult {
+    current::with(|member| {
+        let message = message.read()?;
+        let client = member.unanswered().ok_or(Code::ProcSts)?;
+        if limit == Timeout::Now && !receives_from(member, client, to) {
+            return Err(Code::Again.into());
+        }
+        member.endpoint.relay_message(client, to, &message)?;
+        member.answered(client);
+        Ok(0)
+    })
+}
+
+/// False if `to` is bound and the node sees that it does not receive from `client`.
+fn receives_from(member: &CallingMember, client: Address, to: Address) -> bool {
+    let vm = member.endpoint.vm();
+    let state =
+        node::find().and_then(|mut node| node.endpoint(vm, to.slot()).map_err(CallFailure::from));
+    match state {
+        Ok(Some(state)) if state.address == to.0 => {
+            let receives = matches!(state.wait.verb.as_str(), "receive" | "rcvrqst");
+            receives && [ANY.0, client.0].contains(&state.wait.peer)
+        }
+        // The relay itself reports any other fault.
+        _ => true,
+    }
+}
+
+pub(crate) fn notify(to: Address) -> CallResult {
+    current::with(|member| {
+        member.endpoint.notify(to)?;
+        Ok(0)
+    })
+}
+
+/// Notifies in the name of the caller's slot, or of a task.
+pub(crate) fn notify_as(slot: i32, to: Address) -> CallResult {
+    current::with(|member| {
+        if slot == member.endpoint.address().slot() {
+            member.endpoint.notify(to)?;
+        } else if slot < 0 {
+            member.endpoint.notify_for(Address(slot), to)?;
+        } else {
+            return Err(Code::Privileges.into());
+        }
+        Ok(0)
+    })
+}
+
+pub(crate) fn wake(vmid: i32, address: Address) -> CallResult {
+    let woken = node::find()?.wakeup(vmid, address);
+    woken.map(|()| 0).map_err(|error| CallFailure::from(error).of_other())
+}

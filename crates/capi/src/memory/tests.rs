@@ -1,0 +1,57 @@
+use super::*;
+use crate::failure::CallFailure;
+
+const BAD: CallFailure = CallFailure(Code::AddrNotAvail);
+
+fn write_ptr<T: Plain>(pointer: *mut T) -> WritePtr<T> {
+    // SAFETY: each test passes memory of its own, or an address without memory.
+    unsafe { WritePtr::new(pointer) }
+}
+
+#[test]
+fn an_address_without_memory_is_a_code() {
+    for address in [0, 8, 4095, 4096, usize::MAX - 7, usize::MAX / 2] {
+        let pointer = write_ptr::<usize>(core::ptr::with_exposed_provenance_mut(address));
+        assert_eq!(pointer.read(), Err(BAD), "{address:x}");
+        assert_eq!(pointer.check(), Err(BAD), "{address:x}");
+    }
+}
+
+#[test]
+fn read_only_memory_cannot_be_written() {
+    static CONSTANT: usize = 77;
+    let pointer = write_ptr((&raw const CONSTANT).cast_mut());
+    assert_eq!(pointer.read(), Ok(77));
+    assert_eq!(pointer.check(), Err(BAD));
+    let mut variable = 5_usize;
+    assert_eq!(write_ptr(&raw mut variable).write(6), Ok(()));
+    assert_eq!(variable, 6);
+}
+
+#[test]
+fn a_text_ends_at_its_zero_or_is_too_long() {
+    // SAFETY: live strings, and the null address.
+    let text = |start| unsafe { ReadText::new(start) };
+    assert_eq!(text(c"abc".as_ptr()).read(3), Ok(Ok(b"abc".to_vec())));
+    assert_eq!(text(c"abcd".as_ptr()).read(3), Ok(Err(TooLong)));
+    assert_eq!(text(core::ptr::null()).read(3), Err(BAD));
+}
+
+#[test]
+fn bytes_are_checked_on_all_their_pages() {
+    let source = vec![7_u8; 3 << PAGE_BITS];
+    let mut room = vec![0; source.len()];
+    // SAFETY: a live vector that no other thread writes.
+    let bytes = unsafe { ReadBytes::new(source.as_ptr().cast(), source.len()) };
+    assert_eq!(bytes.read(&mut room), Ok(()));
+    assert_eq!(source, room);
+    assert_eq!(bytes.with_slice(<[u8]>::to_vec), Ok(room));
+    // SAFETY: the null address, and the last page of the address space.
+    let (null, beyond) = unsafe {
+        let end: *mut c_void = core::ptr::with_exposed_provenance_mut(usize::MAX - 100);
+        (WriteBytes::new(core::ptr::null_mut(), 0), WriteBytes::new(end, 1000))
+    };
+    assert_eq!(null.write(&[]), Ok(()));
+    assert_eq!(beyond.write(&[1; 1000]), Err(BAD));
+    assert_eq!(beyond.with_slice(|_| ()), Err(BAD));
+}

@@ -1,0 +1,85 @@
+//! The system calls of sockets.
+//!
+//! # Safety
+//! Each call gets integers, descriptors, and buffers of ours with their size. No call of this file
+//! closes a descriptor.
+#![allow(unsafe_code)]
+
+use super::posix::{PosixResult, errno_of};
+use core::ffi::c_int;
+use libc::socklen_t;
+use std::os::fd::{FromRawFd, OwnedFd};
+
+fn last_errno() -> m3ipc_sockets::Errno {
+    errno_of(&std::io::Error::last_os_error())
+}
+
+fn checked(result: c_int) -> PosixResult {
+    if result < 0 { Err(last_errno()) } else { Ok(result) }
+}
+
+/// A Unix socket of the type SOCK_STREAM or SOCK_DGRAM. `cloexec` is 0 or SOCK_CLOEXEC.
+///
+/// # Source
+/// socket(2)
+pub(super) fn socket(kind: c_int, cloexec: c_int) -> PosixResult<OwnedFd> {
+    // SAFETY: three integers.
+    let fd = checked(unsafe { libc::socket(libc::AF_UNIX, kind | cloexec, 0) })?;
+    // SAFETY: the kernel has just made the descriptor, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// F_GETFD or F_SETFD.
+///
+/// # Source
+/// fcntl(2)
+pub(super) fn descriptor_flags(fd: c_int, command: c_int, flags: c_int) -> PosixResult {
+    // SAFETY: three integers.
+    checked(unsafe { libc::fcntl(fd, command, flags) })
+}
+
+/// Makes the number `fd` a duplicate of `new`. `cloexec` is 0 or O_CLOEXEC.
+///
+/// # Source
+/// dup(2)
+pub(super) fn replace(fd: c_int, new: c_int, cloexec: c_int) -> PosixResult {
+    // SAFETY: three integers; the caller owns the number `fd`.
+    checked(unsafe { libc::dup3(new, fd, cloexec) })
+}
+
+/// Reads an option into `buffer`. Returns the bytes that the kernel wrote.
+///
+/// # Source
+/// getsockopt(2)
+pub(super) fn get_option(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    buffer: &mut [u8],
+) -> PosixResult<usize> {
+    let mut size = socklen_t::try_from(buffer.len()).unwrap_or(socklen_t::MAX);
+    // SAFETY: the kernel writes at most `size` bytes, which is at most the length of the buffer.
+    checked(unsafe {
+        libc::getsockopt(fd, level, name, buffer.as_mut_ptr().cast(), &raw mut size)
+    })?;
+    Ok(usize::try_from(size).unwrap_or(0).min(buffer.len()))
+}
+
+/// Sets an option.
+///
+/// # Source
+/// setsockopt(2)
+pub(super) fn set_option(fd: c_int, level: c_int, name: c_int, value: &[u8]) -> PosixResult {
+    let size = socklen_t::try_from(value.len()).unwrap_or(0);
+    // SAFETY: the kernel reads at most `size` bytes of the live buffer.
+    checked(unsafe { libc::setsockopt(fd, level, name, value.as_ptr().cast(), size) })
+}
+
+/// Raises SIGPIPE in the calling thread.
+///
+/// # Source
+/// raise(3)
+pub(super) fn raise_sigpipe() {
+    // SAFETY: an integer. The program chooses what the signal does.
+    unsafe { libc::raise(libc::SIGPIPE) };
+}

@@ -1,0 +1,219 @@
+//! Bytes, sent and received.
+
+use super::kernel;
+use super::posix::{PosixResult, fault};
+use super::table::{self, SocketEntry, SocketState};
+use crate::memory::{ReadBytes, WriteBytes};
+use core::ffi::c_int;
+use m3ipc_sockets::{DATAGRAM_MAX_BYTES, Datagrams, Errno, How, Stream};
+use std::net::SocketAddrV4;
+use std::sync::Arc;
+
+/// The flags of a call: `MSG_...`.
+#[derive(Clone, Copy)]
+pub(crate) struct Flags(pub(crate) c_int);
+
+impl Flags {
+    fn has(self, flag: c_int) -> bool {
+        self.0 & flag != 0
+    }
+
+    fn waits(self) -> bool {
+        !self.has(libc::MSG_DONTWAIT)
+    }
+}
+
+/// The socket of a transfer.
+enum Carrier {
+    Stream(Arc<Stream>),
+    Datagrams(Arc<Datagrams>),
+}
+
+/// The carrier of an entry; `None` if the socket is not connected.
+fn carrier(entry: &SocketEntry, fd: c_int) -> PosixResult<Option<Carrier>> {
+    let mut state = entry.state();
+    Ok(match &*state {
+        SocketState::Connected(stream, _) => Some(Carrier::Stream(Arc::clone(stream))),
+        SocketState::New | SocketState::Datagrams(_) if !entry.is_stream() => {
+            Some(Carrier::Datagrams(entry.datagrams(fd, &mut state)?))
+        }
+        _ => None,
+    })
+}
+
+/// Raises SIGPIPE for EPIPE, unless the call has MSG_NOSIGNAL.
+fn signal_pipe(errno: Errno, flags: Flags) -> Errno {
+    if errno == Errno::PIPE && !flags.has(libc::MSG_NOSIGNAL) {
+        kernel::raise_sigpipe();
+    }
+    errno
+}
+
+/// Sends the pieces as one datagram, or one after the other on a stream.
+pub(crate) fn send(
+    fd: c_int,
+    pieces: &[ReadBytes],
+    to: Option<SocketAddrV4>,
+    flags: Flags,
+) -> PosixResult<usize> {
+    if flags.has(libc::MSG_OOB) {
+        return Err(Errno::OPNOTSUPP);
+    }
+    let entry = table::find(fd)?;
+    match carrier(&entry, fd)? {
+        Some(Carrier::Stream(stream)) => send_stream(&stream, pieces, flags),
+        Some(Carrier::Datagrams(socket)) => send_datagram(&socket, pieces, to, flags),
+        None => Err(signal_pipe(Errno::PIPE, flags)),
+    }
+}
+
+fn send_datagram(
+    socket: &Datagrams,
+    pieces: &[ReadBytes],
+    to: Option<SocketAddrV4>,
+    flags: Flags,
+) -> PosixResult<usize> {
+    let send = |bytes: &[u8]| -> PosixResult<usize> {
+        Ok(match to {
+            Some(to) => socket.send_to(bytes, to, flags.waits())?,
+            None => socket.send(bytes, flags.waits())?,
+        })
+    };
+    if let [piece] = pieces {
+        return piece.with_slice(send).map_err(fault)?;
+    }
+    let mut whole = Vec::new();
+    for piece in pieces {
+        piece.with_slice(|bytes| whole.extend_from_slice(bytes)).map_err(fault)?;
+    }
+    send(&whole)
+}
+
+fn send_stream(stream: &Stream, pieces: &[ReadBytes], flags: Flags) -> PosixResult<usize> {
+    let mut done = 0;
+    for piece in pieces {
+        let sent = piece.with_slice(|bytes| stream.send(bytes, flags.waits())).map_err(fault)?;
+        match sent {
+            Ok(sent) => {
+                done += sent;
+                if sent < piece.len() {
+                    break;
+                }
+            }
+            Err(_) if done > 0 => break,
+            Err(errno) => return Err(signal_pipe(errno, flags)),
+        }
+    }
+    Ok(done)
+}
+
+/// The result of a receive.
+pub(crate) struct Received {
+    /// The result of the call: bytes received, or with MSG_TRUNC bytes of the datagram.
+    pub(crate) bytes: usize,
+    /// The sender of a datagram.
+    pub(crate) from: Option<SocketAddrV4>,
+    /// The datagram was longer than the room.
+    pub(crate) is_cut: bool,
+}
+
+/// Receives a datagram, or bytes of a stream, into the pieces.
+pub(crate) fn receive(fd: c_int, pieces: &[WriteBytes], flags: Flags) -> PosixResult<Received> {
+    if flags.has(libc::MSG_OOB) {
+        return Err(Errno::INVAL);
+    }
+    let entry = table::find(fd)?;
+    let how = How { wait: flags.waits(), peek: flags.has(libc::MSG_PEEK) };
+    match carrier(&entry, fd)? {
+        Some(Carrier::Stream(stream)) => {
+            let bytes = receive_stream(&stream, pieces, how, flags)?;
+            Ok(Received { bytes, from: None, is_cut: false })
+        }
+        Some(Carrier::Datagrams(socket)) => receive_datagram(&socket, pieces, how, flags),
+        None => Err(Errno::NOTCONN),
+    }
+}
+
+fn receive_datagram(
+    socket: &Datagrams,
+    pieces: &[WriteBytes],
+    how: How,
+    flags: Flags,
+) -> PosixResult<Received> {
+    let got = if let [piece] = pieces {
+        piece.with_slice(|room| socket.receive(room, how)).map_err(fault)??
+    } else {
+        let room = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        let mut whole = vec![0; room.min(DATAGRAM_MAX_BYTES)];
+        let got = socket.receive(&mut whole, how)?;
+        let mut rest = &whole[..got.taken];
+        for piece in pieces {
+            let (part, later) = rest.split_at(piece.len().min(rest.len()));
+            piece.write(part).map_err(fault)?;
+            rest = later;
+        }
+        got
+    };
+    let bytes = if flags.has(libc::MSG_TRUNC) { got.sent } else { got.taken };
+    Ok(Received { bytes, from: Some(got.from), is_cut: got.sent > got.taken })
+}
+
+fn receive_stream(
+    stream: &Stream,
+    pieces: &[WriteBytes],
+    how: How,
+    flags: Flags,
+) -> PosixResult<usize> {
+    // A peek returns the bytes that are there, also with MSG_WAITALL.
+    let all = flags.has(libc::MSG_WAITALL) && how.wait && !how.peek && !stream.is_nonblocking();
+    let mut done = 0;
+    for piece in pieces {
+        let step =
+            piece.with_slice(|room| fill(stream, room, how, all, &mut done)).map_err(fault)?;
+        if step? == Progress::Ended {
+            return Ok(done);
+        }
+    }
+    if pieces.iter().all(|piece| piece.len() == 0) {
+        stream.receive(&mut [], how)?;
+    }
+    Ok(done)
+}
+
+/// The state of a receive after one piece.
+#[derive(PartialEq, Eq)]
+enum Progress {
+    /// The piece is full; the next piece follows.
+    Full,
+    /// The call ends.
+    Ended,
+}
+
+/// Fills one piece. `done` counts the bytes of the call.
+fn fill(
+    stream: &Stream,
+    room: &mut [u8],
+    how: How,
+    all: bool,
+    done: &mut usize,
+) -> PosixResult<Progress> {
+    let mut at = 0;
+    while at < room.len() {
+        // Only the first bytes, or all bytes, are worth a wait.
+        let wait = how.wait && (*done == 0 || all);
+        match stream.receive(&mut room[at..], How { wait, peek: how.peek }) {
+            Ok(0) => return Ok(Progress::Ended),
+            Ok(got) => {
+                *done += got;
+                at += got;
+                // A second peek would return the same bytes.
+                if how.peek || (!all && at < room.len()) {
+                    return Ok(Progress::Ended);
+                }
+            }
+            Err(_) if *done > 0 => return Ok(Progress::Ended),
+            Err(errno) => return Err(errno),
+        }
+    }
+    Ok(Progress::Full)
+}
