@@ -3,13 +3,15 @@
 //! Each check is a pure function from files to findings, so a unit test plants a defect in it. To
 //! add a check, write a module with such a function and add a row to [`CHECKS`].
 //!
-//! Other tools check the rest: rustfmt, clippy, cargo-machete (dependencies that nothing uses) and
-//! cargo-modules (import circles, in `circles.rs`). `ci/steps.rs` lists all of them.
+//! Other tools check the rest: rustfmt, clippy, cargo-machete (dependencies that nothing uses).
+//! `ci/steps.rs` lists all of them.
 
 mod circles;
 mod dependencies;
 mod direction;
 mod fences;
+mod finding;
+mod input;
 mod lengths;
 mod manifests;
 mod paths;
@@ -18,44 +20,11 @@ mod sizes;
 mod unsafe_code;
 mod width;
 
-use std::fmt;
-use std::fs;
-
 use crate::error::Error;
-use crate::tree::{self, Source};
 use crate::workspace::Workspace;
 
-use self::dependencies::Manifest;
-
-/// A broken rule: where, how, and what to do.
-#[derive(Debug, PartialEq, Eq)]
-pub struct Finding {
-    /// A file with its line, or a crate.
-    pub place: String,
-    /// What is wrong there.
-    pub what: String,
-    /// What to do about it.
-    pub next: &'static str,
-}
-
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n    {}", self.place, self.what, self.next)
-    }
-}
-
-/// What the checks read.
-pub struct Tree {
-    workspace: Workspace,
-    sources: Vec<Source>,
-    manifests: Vec<Manifest>,
-}
-
-/// What a check found, and the figure to show where it found nothing.
-pub struct Report {
-    findings: Vec<Finding>,
-    figure: String,
-}
+use self::finding::Report;
+use self::input::Tree;
 
 /// A check: its name, and the function that makes its report.
 type Check = (&'static str, fn(&Tree) -> Result<Report, Error>);
@@ -70,17 +39,17 @@ const CHECKS: &[Check] = &[
     ("width", width::report),
     ("fences", fences::report),
     ("paths", paths::report),
+    ("circles", circles::report),
 ];
 
-/// The checks that need another tool or a build. They run where they are named.
-const NAMED_CHECKS: &[Check] =
-    &[("circles", circles::report), ("public-api", public_api::report), ("sizes", sizes::report)];
+/// The checks that need a build. They run where they are named.
+const NAMED_CHECKS: &[Check] = &[("public-api", public_api::report), ("sizes", sizes::report)];
 
 /// What to check.
 #[derive(clap::Args)]
 pub struct Args {
     /// The checks to run: direction, dependencies, manifests, unsafe, lengths, width, fences,
-    /// paths (these are the default), circles, public-api, sizes
+    /// paths, circles (these are the default), public-api, sizes
     names: Vec<String>,
 }
 
@@ -114,19 +83,4 @@ pub fn run(workspace: Workspace, args: &Args) -> Result<(), Error> {
         }
     }
     if broken > 0 { Err(Error::Reported) } else { Ok(()) }
-}
-
-impl Tree {
-    fn read(workspace: Workspace) -> Result<Self, Error> {
-        let sources =
-            tree::sources(&workspace.root, &["rs", "c", "h", "py", "sh", "md", "yml", "lua"])?;
-        let manifests = dependencies::manifests(&workspace.root)?;
-        Ok(Self { workspace, sources, manifests })
-    }
-
-    /// The text of one file.
-    fn text(&self, path: &str) -> Result<String, Error> {
-        let path = self.workspace.root.join(path);
-        fs::read_to_string(&path).map_err(|e| Error::read(&path, e))
-    }
 }

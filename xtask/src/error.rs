@@ -42,6 +42,14 @@ pub enum Error {
         /// The parser's reason.
         source: Box<toml::de::Error>,
     },
+    /// A file is no valid Rust.
+    #[error("cannot parse {}: {reason}. `cargo check` names the line.", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The parser's reason.
+        reason: String,
+    },
     /// Cargo or rustdoc answered in an unknown format.
     #[error(
         "cannot read the JSON of cargo or rustdoc: {0}. Check `cargo --version` against \

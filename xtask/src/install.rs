@@ -16,7 +16,7 @@ use std::process::Command;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-use self::placer::Placer;
+use self::placer::{Placer, relative};
 use self::template::Values;
 
 pub use self::headers::forwards;
@@ -95,9 +95,4 @@ fn build(root: &Path, profile: &str) -> Result<(), Error> {
     }
     let command = format!("cargo build --profile {profile} -p {}", PACKAGES.join(" -p "));
     Err(Error::Failed { command, status })
-}
-
-/// A path without its leading `/`, to be put below another.
-fn relative(path: &Path) -> &Path {
-    path.strip_prefix("/").unwrap_or(path)
 }

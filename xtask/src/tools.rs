@@ -5,6 +5,7 @@
 //! says so and succeeds, and the steps that need the tool say that they are skipped.
 
 use std::env;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use crate::error::Error;
@@ -24,8 +25,6 @@ const fn tool(program: &'static str, version: &'static str) -> Tool {
 const TOOLS: &[Tool] = &[
     tool("cargo-nextest", "0.9.151"),
     tool("cargo-machete", "0.9.2"),
-    // 0.28 needs a newer compiler than the stable one of this tree.
-    tool("cargo-modules", "0.27.0"),
     tool("mdbook", "0.5.4"),
     Tool { full: true, ..tool("cargo-fuzz", "0.13.2") },
 ];
@@ -52,6 +51,9 @@ pub fn run(args: &Args) -> Result<(), Error> {
             println!("SKIP {}: `cargo install` failed; is crates.io in reach?", tool.program);
         }
     }
+    if args.full && !nightly_has("bin/miri") {
+        add_components()?;
+    }
     let present = wanted.iter().filter(|tool| is_on_path(tool.program)).count();
     println!("{present} of {} tools present, {installed} installed now", wanted.len());
     Ok(())
@@ -65,6 +67,30 @@ fn install(tool: &Tool) -> Result<bool, Error> {
     let status =
         cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
     Ok(status.success())
+}
+
+/// Adds miri and the sources of the standard library to the nightly toolchain.
+fn add_components() -> Result<(), Error> {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+    rustup.args(["--component", "miri", "--component", "rust-src"]).stdin(Stdio::null());
+    let status =
+        rustup.status().map_err(|source| Error::Start { program: "rustup".into(), source })?;
+    if !status.success() {
+        println!("SKIP miri and sanitizers: rustup could not install the nightly toolchain");
+    }
+    Ok(())
+}
+
+/// Whether the nightly toolchain has a file, given from its root.
+pub fn nightly_has(path: &str) -> bool {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["+nightly", "--print", "sysroot"]).env("RUSTUP_AUTO_INSTALL", "0");
+    let output = rustc.stderr(Stdio::null()).output();
+    output.is_ok_and(|output| {
+        let root = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success() && Path::new(&root).join(path).is_file()
+    })
 }
 
 /// Whether a folder of PATH holds a program of that name.

@@ -58,3 +58,11 @@ fn read(root: &Path, path: PathBuf) -> Result<Source, Error> {
     let short = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
     Ok(Source { path: short, text: String::from_utf8_lossy(&bytes).into_owned() })
 }
+
+/// The text of a file.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn text(path: &Path) -> Result<String, Error> {
+    fs::read_to_string(path).map_err(|e| Error::read(path, e))
+}

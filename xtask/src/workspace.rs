@@ -40,12 +40,14 @@ pub struct Package {
 }
 
 /// A target that a package builds.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Target {
     /// The name of the target.
     pub name: String,
     /// `lib`, `bin`, `test`, `cdylib`, ...
     pub kind: Vec<String>,
+    /// Its root file.
+    pub src_path: PathBuf,
 }
 
 /// A direct dependency.

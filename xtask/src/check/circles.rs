@@ -1,62 +1,149 @@
 //! Modules of a crate form no import circles.
 //!
-//! cargo-modules finds the circles; this file calls it for each package and shows what it printed.
+//! A module is a file. It imports another where it names an item that the other file defines, in a
+//! `use` or in code. A re-export (`pub use`) is no import, and the search follows it to the file
+//! that defines the item. Tests do not count. Methods and macros are not followed.
+//!
+//! cargo-modules looks for circles among items: a type with `fn new() -> Self` is one for it, and
+//! two modules that use each other are none. So this check reads the files with `syn` itself.
 
-use std::process::Command;
+mod modules;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::error::Error;
-use crate::workspace::{Package, Workspace};
+use crate::workspace::Target;
 
-use super::{Finding, Report, Tree};
+use self::modules::{Crate, Imports};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
-/// Only imports count: neither owners, nor items, nor crates of others.
-const OPTIONS: &[&str] = &["modules", "dependencies", "--acyclic", "--no-externs", "--no-sysroot"];
+/// The kinds of targets that make up the product; each test file is a target of its own.
+const KINDS: &[&str] = &["lib", "bin", "cdylib", "test"];
 
 pub fn report(tree: &Tree) -> Result<Report, Error> {
     let mut findings = Vec::new();
-    let mut targets = 0;
+    let mut files = BTreeSet::new();
     for package in &tree.workspace.packages {
-        for target in targets_of(&tree.workspace, package) {
-            targets += 1;
-            findings.extend(check(&tree.workspace, package, &target)?);
+        for target in package.targets.iter().filter(|target| is_checked(target)) {
+            let imports = Crate::read(&tree.workspace.root, &target.src_path)?.imports();
+            files.extend(imports.keys().cloned());
+            findings.extend(check(&imports));
         }
     }
-    Ok(Report { findings, figure: format!("{targets} targets without import circles") })
+    findings.dedup();
+    Ok(Report { findings, figure: format!("{} files without import circles", files.len()) })
 }
 
-/// The arguments that choose the library, or else each program, of a package.
-fn targets_of(workspace: &Workspace, package: &Package) -> Vec<Vec<String>> {
-    let libraries = ["lib", "cdylib", "staticlib"];
-    if libraries.iter().any(|kind| workspace.targets(&package.name, kind).next().is_some()) {
-        return vec![vec!["--lib".into()]];
+fn is_checked(target: &Target) -> bool {
+    target.kind.iter().any(|kind| KINDS.contains(&kind.as_str()))
+}
+
+/// One finding for each group of files that import each other.
+fn check(imports: &Imports) -> Vec<Finding> {
+    let reached: BTreeMap<&str, BTreeSet<&str>> =
+        imports.keys().map(|file| (file.as_str(), reach(imports, file))).collect();
+    let mut grouped = BTreeSet::new();
+    let mut findings = Vec::new();
+    for (file, others) in &reached {
+        if !others.contains(file) || grouped.contains(file) {
+            continue;
+        }
+        let is_mutual = |other: &&&str| reached.get(**other).is_some_and(|r| r.contains(file));
+        let group: Vec<&str> = others.iter().filter(is_mutual).copied().collect();
+        grouped.extend(group.iter().copied());
+        findings.push(Finding {
+            place: (*file).to_owned(),
+            what: format!(
+                "{} files import each other: {}{}",
+                group.len(),
+                group.join(", "),
+                shown(imports, &group)
+            ),
+            next: "Move the shared item into a module below both.",
+        });
     }
-    workspace.targets(&package.name, "bin").map(|name| vec!["--bin".into(), name.into()]).collect()
+    findings
 }
 
-fn check(
-    workspace: &Workspace,
-    package: &Package,
-    target: &[String],
-) -> Result<Option<Finding>, Error> {
-    let mut cargo = Command::new("cargo");
-    cargo.args(OPTIONS).args(["--package", &package.name]).args(target);
-    let output = cargo
-        .current_dir(&workspace.root)
-        .output()
-        .map_err(|source| Error::Start { program: "cargo modules".into(), source })?;
-    if output.status.success() {
-        return Ok(None);
+/// The imports among the files of a group, a line each.
+fn shown(imports: &Imports, group: &[&str]) -> String {
+    let mut lines = String::new();
+    for from in group {
+        for (to, path) in imports.get(*from).into_iter().flatten() {
+            if group.contains(&to.as_str()) {
+                lines.push_str(&format!("\n      {from} -> {to}: {path}"));
+            }
+        }
     }
-    let errors = String::from_utf8_lossy(&output.stderr);
-    Ok(Some(Finding {
-        place: package.name.clone(),
-        what: circle(&errors),
-        next: "Move the shared item into a module below both; see docs/map.md.",
-    }))
+    lines
 }
 
-/// The part of the errors that shows the circle; all of them where there is none.
-fn circle(errors: &str) -> String {
-    let at = errors.find("Circular").or_else(|| errors.find("ircular"));
-    at.map_or(errors, |at| &errors[at..]).trim().to_owned()
+/// The files that a file imports, directly or through others.
+fn reach<'a>(imports: &'a Imports, file: &str) -> BTreeSet<&'a str> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![file];
+    while let Some(file) = open.pop() {
+        for to in imports.get(file).into_iter().flat_map(|to| to.keys()) {
+            if reached.insert(to.as_str()) {
+                open.push(to);
+            }
+        }
+    }
+    reached
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(files: &[(&str, &str)]) -> Vec<Finding> {
+        check(&Crate::of_texts(files).imports())
+    }
+
+    #[test]
+    fn two_modules_that_use_each_other_fail() {
+        let found = found(&[
+            ("lib.rs", "mod a; mod b;"),
+            ("a.rs", "use super::b::B; pub struct A(B);"),
+            ("b.rs", "pub struct B; impl B { fn f() { crate::a::A::new(); } }"),
+        ]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].what.contains("2 files import each other: a.rs, b.rs"), "{}", found[0]);
+        assert!(found[0].what.contains("b.rs -> a.rs: crate::a::A::new"), "{}", found[0]);
+    }
+
+    #[test]
+    fn a_child_that_uses_its_parent_fails_where_the_parent_uses_it() {
+        let lib = ("lib.rs", "mod a;");
+        let child = ("a/child.rs", "use super::Shared; pub struct Child(Shared);");
+        let user = "mod child; pub struct Shared; fn f(c: child::Child) {}";
+        assert_eq!(found(&[lib, ("a.rs", user), child]).len(), 1);
+        // The parent only offers the child to others.
+        let offers = "mod child; pub use child::Child; pub struct Shared;";
+        assert_eq!(found(&[lib, ("a.rs", offers), child]), []);
+    }
+
+    #[test]
+    fn a_reexport_leads_to_the_file_that_defines_the_item() {
+        // `b` uses `A` by the name that the root gives it; the root itself imports nothing.
+        let files = |b| {
+            found(&[
+                ("lib.rs", "mod a; mod b; pub use a::A; pub use b::*;"),
+                ("a.rs", "use crate::B; pub struct A(B);"),
+                ("b.rs", b),
+            ])
+        };
+        assert_eq!(files("pub struct B;"), []);
+        assert_eq!(files("pub struct B; fn f(a: crate::A) {}").len(), 1);
+        assert_eq!(files("pub struct B; fn f() { go!(crate::A { x: 1 }) }").len(), 1);
+    }
+
+    #[test]
+    fn tests_do_not_count() {
+        let tests = "pub struct B; #[cfg(test)] mod tests { use crate::a::A; }";
+        let lib = ("lib.rs", "mod a; mod b;");
+        let a = ("a.rs", "use crate::b::B; pub struct A(B);");
+        assert_eq!(found(&[lib, a, ("b.rs", tests)]), []);
+    }
 }

@@ -1,44 +1,19 @@
 //! ADR 1 names each direct dependency on the work of others, with its reason.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crate::error::Error;
-use crate::tree;
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::{Manifest, Tree};
 
 /// The record, from the root.
 const ADR: &str = "docs/adr/0001-dependencies.md";
-
-/// A `Cargo.toml` of the tree, in the workspace or beside it.
-#[derive(Debug)]
-pub struct Manifest {
-    /// Its path from the root.
-    pub path: String,
-    /// Its content.
-    pub table: toml::Table,
-}
 
 pub fn report(tree: &Tree) -> Result<Report, Error> {
     let adr = tree.text(ADR)?;
     let figure = format!("ADR 1 names all {}", third_party(&tree.manifests).len());
     Ok(Report { findings: check(&tree.manifests, &adr), figure })
-}
-
-/// Reads every `Cargo.toml` of the tree.
-///
-/// # Errors
-/// Where one cannot be read or is no valid TOML.
-pub fn manifests(root: &Path) -> Result<Vec<Manifest>, Error> {
-    tree::sources(root, &["toml"])?
-        .into_iter()
-        .filter(|source| source.path == "Cargo.toml" || source.path.ends_with("/Cargo.toml"))
-        .map(|source| match source.text.parse() {
-            Ok(table) => Ok(Manifest { path: source.path, table }),
-            Err(e) => Err(Error::Manifest { path: root.join(&source.path), source: Box::new(e) }),
-        })
-        .collect()
 }
 
 /// Finds the dependencies that the record does not name.

@@ -9,7 +9,8 @@ use std::path::Path;
 use crate::error::Error;
 use crate::workspace::{Dependency, Package, Workspace};
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
 /// The crates below the public API.
 const BELOW: &[&str] =

@@ -10,7 +10,8 @@ use std::collections::{HashMap, HashSet};
 use crate::error::Error;
 use crate::tree::Source;
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
 const WORDS: &str = "pairs with";
 

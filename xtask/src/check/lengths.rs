@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::tree::Source;
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
 /// The endings of source files.
 const ENDINGS: &[&str] = &["rs", "c", "h", "py", "sh"];

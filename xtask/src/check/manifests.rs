@@ -6,8 +6,8 @@ use std::path::Path;
 
 use crate::error::Error;
 
-use super::dependencies::Manifest;
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::{Manifest, Tree};
 
 /// The fields of `[package]`, of the package or inherited from the workspace.
 const FIELDS: &[&str] = &[

@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::tree::Source;
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
 /// Beginnings of such paths; in pieces, so that this file passes.
 const PATHS: &[&[&str]] = &[&["/wo", "rk/"], &["/ro", "ot/"], &["/ho", "me/"], &["/tm", "p/wt"]];

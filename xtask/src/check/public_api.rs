@@ -12,7 +12,8 @@ use serde_json::Value;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
 const PACKAGE: &str = "m3ipc";
 

@@ -7,7 +7,8 @@ use std::fs;
 
 use crate::error::Error;
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
 /// The folder that the CI step `install` fills.
 const INSTALLED: &str = "ci/install/usr";

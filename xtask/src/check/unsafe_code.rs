@@ -3,8 +3,8 @@
 use crate::error::Error;
 use crate::tree::Source;
 
-use super::dependencies::Manifest;
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::{Manifest, Tree};
 
 /// Where a file may lift `unsafe_code`: beginnings of paths.
 const MAY_LIFT: &[&str] = &[

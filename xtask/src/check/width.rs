@@ -5,7 +5,8 @@
 use crate::error::Error;
 use crate::tree::Source;
 
-use super::{Finding, Report, Tree};
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
 /// As `max_width` of rustfmt.toml, which does not see comments and strings.
 const MAX_COLUMNS: usize = 100;

@@ -52,6 +52,8 @@ pub enum Need {
     Program(&'static str),
     /// A toolchain of rustup.
     Toolchain(&'static str),
+    /// A file of the nightly toolchain.
+    Nightly(&'static str),
     /// A test target of a package.
     Test(&'static str, &'static str),
 }
@@ -77,6 +79,19 @@ const fn check(name: &'static str, command: &'static [&'static str]) -> Step {
     Step { name, command, run: Run::Fast, next: "each finding says what to do", ..PLAIN }
 }
 
+/// A step of `--full` alone.
+const FULL: Step = Step { run: Run::Full, ..PLAIN };
+
+/// The target of sanitizer runs. Cargo then builds build scripts without the sanitizer.
+const HOST: &str = if cfg!(target_arch = "aarch64") {
+    "aarch64-unknown-linux-gnu"
+} else {
+    "x86_64-unknown-linux-gnu"
+};
+
+/// Stable Rust then takes the options of nightly that cargo-fuzz uses.
+const BOOTSTRAP: &[(&str, &str)] = &[("RUSTC_BOOTSTRAP", "1")];
+
 /// Scripts learn from this variable where cargo builds.
 const TARGET: &[(&str, &str)] = &[("CARGO_TARGET_DIR", "{target}")];
 
@@ -98,6 +113,7 @@ pub const STEPS: &[Step] = &[
     check("width", &["{xtask}", "check", "width"]),
     check("fences", &["{xtask}", "check", "fences"]),
     check("paths", &["{xtask}", "check", "paths"]),
+    check("circles", &["{xtask}", "check", "circles"]),
     Step {
         name: "pages",
         command: &["bash", "tests/c/check_pages.sh"],
@@ -135,7 +151,7 @@ pub const STEPS: &[Step] = &[
         name: "build",
         command: &["cargo", "build", "--release"],
         lock: "release",
-        figure: Figure::Fixed("release build"),
+        figure: Figure::Fixed("release build, optimised as the profile dist"),
         next: "correct the error in the log",
         ..PLAIN
     },
@@ -153,7 +169,6 @@ pub const STEPS: &[Step] = &[
         name: "install",
         command: &["{xtask}", "install", "--prefix", "/usr", "--destdir", "{target}/ci/install"],
         after: &["build"],
-        lock: "dist",
         next: "run it alone with another --destdir",
         ..PLAIN
     },
@@ -161,14 +176,6 @@ pub const STEPS: &[Step] = &[
         name: "sizes",
         command: &["{xtask}", "check", "sizes"],
         after: &["install"],
-        next: "each finding says what to do",
-        ..PLAIN
-    },
-    Step {
-        name: "circles",
-        command: &["{xtask}", "check", "circles"],
-        needs: &[Need::Program("cargo-modules")],
-        after: &["tools"],
         next: "each finding says what to do",
         ..PLAIN
     },
@@ -234,7 +241,11 @@ pub const STEPS: &[Step] = &[
             "--target-dir",
             "{target}/loom",
         ],
-        env: &[("RUSTFLAGS", "--cfg loom")],
+        env: &[
+            ("RUSTFLAGS", "--cfg loom"),
+            ("CARGO_PROFILE_RELEASE_LTO", "off"),
+            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "4"),
+        ],
         needs: &[
             Need::Test("m3ipc-link", "loom"),
             Need::Test("m3ipc-area", "loom"),
@@ -361,12 +372,130 @@ pub const STEPS: &[Step] = &[
         command: &["cargo", "test", "-p", "m3ipc-conformance", "--test", "soak"],
         env: &[("M3_SOAK_SECONDS", "600")],
         after: &["test"],
-        run: Run::Full,
         quiet: true,
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command alone; the log names the seed",
-        ..PLAIN
+        ..FULL
+    },
+    Step {
+        name: "tools-full",
+        command: &["{xtask}", "tools", "--full"],
+        after: &["tools"],
+        limit_s: 3_600,
+        next: "check the network, or install the tool with cargo install or rustup",
+        ..FULL
+    },
+    Step {
+        name: "fuzz-frames",
+        command: &["cargo", "fuzz", "run", "frames", "--", "-max_total_time=600"],
+        env: BOOTSTRAP,
+        needs: &[Need::Program("cargo-fuzz")],
+        after: &["tools-full"],
+        limit_s: 1_800,
+        next: "cargo fuzz run frames FILE, with the file that the log names",
+        ..FULL
+    },
+    Step {
+        name: "fuzz-links",
+        command: &["cargo", "fuzz", "run", "links", "--", "-max_total_time=600"],
+        env: BOOTSTRAP,
+        needs: &[Need::Program("cargo-fuzz")],
+        after: &["fuzz-frames"],
+        limit_s: 1_800,
+        next: "cargo fuzz run links FILE, with the file that the log names",
+        ..FULL
+    },
+    Step {
+        name: "miri",
+        command: &[
+            "cargo",
+            "+nightly",
+            "miri",
+            "test",
+            "--no-fail-fast",
+            "--lib",
+            "--target-dir",
+            "{target}/miri",
+            "-p",
+            "m3ipc-abi",
+            "-p",
+            "m3ipc-wire",
+            "-p",
+            "m3ipc-shm",
+            "-p",
+            "m3ipc-link",
+            "-p",
+            "m3ipc-area",
+            "-p",
+            "m3ipc-model",
+        ],
+        needs: &[Need::Nightly("bin/miri")],
+        after: &["tools-full"],
+        limit_s: 3_600,
+        figure: Figure::TestTotals,
+        next: "a test that needs a memory file takes #[cfg_attr(miri, ignore)]",
+        ..FULL
+    },
+    Step {
+        name: "asan",
+        command: &[
+            "cargo",
+            "+nightly",
+            "test",
+            "--no-fail-fast",
+            "--lib",
+            "--target",
+            HOST,
+            "--target-dir",
+            "{target}/asan",
+            "-p",
+            "m3ipc-sys",
+            "-p",
+            "m3ipc-shm",
+            "-p",
+            "m3ipc-link",
+            "-p",
+            "m3ipc-area",
+            "-p",
+            "m3ipc-wire",
+        ],
+        env: &[("RUSTFLAGS", "-Zsanitizer=address")],
+        needs: &[Need::Nightly("bin/rustc")],
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command alone; the report names both the access and the allocation",
+        ..FULL
+    },
+    Step {
+        name: "tsan",
+        command: &[
+            "cargo",
+            "+nightly",
+            "test",
+            "-Zbuild-std",
+            "--no-fail-fast",
+            "--lib",
+            "--target",
+            HOST,
+            "--target-dir",
+            "{target}/tsan",
+            "-p",
+            "m3ipc-sys",
+            "-p",
+            "m3ipc-shm",
+            "-p",
+            "m3ipc-link",
+            "-p",
+            "m3ipc-area",
+        ],
+        env: &[("RUSTFLAGS", "-Zsanitizer=thread")],
+        needs: &[Need::Nightly("lib/rustlib/src/rust/library/std/Cargo.toml")],
+        after: &["tools-full"],
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command alone; the report names both accesses",
+        ..FULL
     },
 ];
 
@@ -422,6 +551,8 @@ impl Need {
             }
             Self::Toolchain(version) => (!tools::has_toolchain(version))
                 .then(|| format!("rustup has no toolchain {version}")),
+            Self::Nightly(path) => (!tools::nightly_has(path))
+                .then(|| format!("rustup has no nightly toolchain with {path}")),
             Self::Test(package, name) => {
                 (!workspace.targets(package, "test").any(|target| target == *name))
                     .then(|| format!("{package} has no test target `{name}`"))
@@ -467,6 +598,7 @@ mod tests {
             Need::File("tests/c/run.sh"),
             Need::Program("no-such-program-anywhere"),
             Need::Toolchain("0.1"),
+            Need::Nightly("no/such/file"),
             Need::Test("m3ipc-link", "loom"),
         ] {
             assert!(need.missing(&nowhere()).is_some());

@@ -10,7 +10,6 @@ use crate::tree;
 use crate::workspace::Workspace;
 
 use super::placer::{Placer, TEXT};
-use super::plan::read;
 
 const INCLUDE: &str = "crates/capi/include";
 const TABLE: &str = "crates/capi/include/forwards.tsv";
@@ -32,7 +31,7 @@ pub fn forwards(workspace: &Workspace, dir: &Path) -> Result<(), Error> {
 /// As [`forwards`].
 pub fn place(root: &Path, to: &Path, placer: &mut Placer) -> Result<(), Error> {
     let headers = tree::sources(&root.join(INCLUDE), &["h"])?;
-    let forwards = parse(&read(&root.join(TABLE))?)?;
+    let forwards = parse(&tree::text(&root.join(TABLE))?)?;
     for forward in &forwards {
         let is_target = headers.iter().any(|header| header.path == forward.target)
             || forwards.iter().any(|other| other.path == forward.target);

@@ -6,8 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-use super::relative;
-
 /// For programs and libraries.
 pub const PROGRAM: u32 = 0o755;
 /// For everything else.
@@ -72,4 +70,9 @@ impl Placer {
         self.count += 1;
         Ok(())
     }
+}
+
+/// A path without its leading `/`, to be put below another.
+pub fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
 }

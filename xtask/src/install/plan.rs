@@ -24,10 +24,10 @@ use crate::tree;
 use crate::workspace::Workspace;
 
 use super::headers;
-use super::placer::{PROGRAM, Placer, TEXT};
+use super::placer::{PROGRAM, Placer, TEXT, relative};
 use super::strip;
 use super::template::Values;
-use super::{relative, versioned};
+use super::versioned;
 
 /// The programs of an installation.
 const PROGRAMS: &[&str] = &["m3", "m3d", "m3-bench"];
@@ -115,7 +115,7 @@ fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), 
         ("dist/cmake/m3ipc-config-version.cmake.in", "cmake/m3ipc/m3ipc-config-version.cmake"),
     ];
     for (from, to) in filled {
-        let text = read(&root.join(from))?;
+        let text = tree::text(&root.join(from))?;
         placer.file(&values.libdir.join(to), values.fill(from, &text)?.as_bytes(), TEXT)?;
     }
     Ok(())
@@ -180,11 +180,6 @@ fn command_pages(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), 
         placer.file(&to, page.text.as_bytes(), TEXT)?;
     }
     Ok(())
-}
-
-/// The text of a file.
-pub fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|e| Error::read(path, e))
 }
 
 fn contains(content: &[u8], wanted: &[u8]) -> bool {

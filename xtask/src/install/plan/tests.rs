@@ -56,7 +56,7 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("docs/man/m3.1", "page");
     folder.write("docs/man/man3/mnx_send.3", "page");
     let targets =
-        vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into(), "staticlib".into()] }];
+        vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into()], ..Target::default() }];
     let capi = Package {
         name: "m3ipc-capi".into(),
         version: "0.1.0".into(),
