@@ -9,6 +9,7 @@
 mod figure;
 mod process;
 mod schedule;
+mod step;
 mod steps;
 
 use std::env;
@@ -19,7 +20,8 @@ use crate::error::Error;
 use crate::workspace::Workspace;
 
 use self::schedule::Schedule;
-use self::steps::{Run, STEPS, Step};
+use self::step::{Run, Step};
+use self::steps::STEPS;
 
 /// What to run.
 #[derive(clap::Args)]

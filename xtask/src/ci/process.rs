@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-use super::steps::{Step, expand};
+use super::step::{Step, expand};
 
 /// A step that runs.
 pub struct Running {

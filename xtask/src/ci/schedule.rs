@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::workspace::Workspace;
 
 use super::process::{self, Ended, Running};
-use super::steps::Step;
+use super::step::Step;
 
 /// How many lines of the log of a failed step are printed.
 const TAIL_LINES: usize = 60;
@@ -123,7 +123,7 @@ impl<'a> Schedule<'a> {
             return Ok(());
         }
         if let Some(reason) = step.falls_back(self.workspace) {
-            println!("{:<12} NOTE    {:>7}  {reason}: {}", step.name, "", step.fallback.join(" "));
+            println!("{:<12} NOTE    {:>7}  {reason}: {}", step.name, "", step.fallback);
         }
         let running = process::start(self.workspace, step, &self.log(step))?;
         self.running.push((step, running));
@@ -168,16 +168,20 @@ impl<'a> Schedule<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figure::Figure;
-    use super::super::steps::PLAIN;
+    use super::super::step::PLAIN;
     use super::*;
 
-    fn run(steps: &[Step], name: &str) -> (Result<(), Error>, String) {
+    /// Runs steps, each with its script, and returns the words that the scripts wrote to `order`.
+    fn run(steps: &[(Step, &str)], name: &str) -> (Result<(), Error>, String) {
         let folder = std::env::temp_dir().join(format!("m3-ci-{}-{name}", std::process::id()));
         fs::create_dir_all(&folder).expect("the temporary folder can be made");
+        for (step, script) in steps {
+            fs::write(folder.join(step.name), script).expect("a script can be written");
+        }
         let workspace =
             Workspace { root: folder.clone(), target_dir: folder.clone(), packages: Vec::new() };
-        let mut schedule = Schedule::new(&workspace, folder.clone(), steps.iter().collect());
+        let steps = steps.iter().map(|(step, _)| step).collect();
+        let mut schedule = Schedule::new(&workspace, folder.clone(), steps);
         schedule.slots = 2;
         let result = schedule.run();
         let order = fs::read_to_string(folder.join("order")).unwrap_or_default();
@@ -185,37 +189,32 @@ mod tests {
         (result, order.split_whitespace().collect::<Vec<_>>().join(" "))
     }
 
-    const fn step(name: &'static str, command: &'static [&'static str]) -> Step {
-        Step { name, command, figure: Figure::Fixed("well"), next: "nothing", ..PLAIN }
-    }
+    const A: Step = Step { name: "a", command: "sh a", ..PLAIN };
+    const B: Step = Step { name: "b", command: "sh b", ..PLAIN };
+    const C: Step = Step { name: "c", command: "sh c", ..PLAIN };
+    const D: Step = Step { name: "d", command: "sh d", ..PLAIN };
 
     #[test]
-    fn steps_side_by_side_and_quiet_steps_alone() {
+    fn steps_run_side_by_side_and_quiet_steps_alone() {
         let (result, order) = run(
             &[
-                step("a", &["sh", "-c", "echo a >>order; sleep 0.4; echo -a >>order"]),
-                Step {
-                    quiet: true,
-                    ..step("q", &["sh", "-c", "echo q >>order; sleep 0.2; echo -q >>order"])
-                },
-                step("b", &["sh", "-c", "sleep 0.2; echo b >>order"]),
-                Step { after: &["q"], ..step("c", &["sh", "-c", "echo c >>order"]) },
+                (A, "echo a >>order; sleep 0.4; echo -a >>order"),
+                (Step { quiet: true, ..B }, "echo b >>order; sleep 0.2; echo -b >>order"),
+                (C, "sleep 0.2; echo c >>order"),
+                (Step { after: &["b"], ..D }, "echo d >>order"),
             ],
             "order",
         );
         assert!(result.is_ok());
-        assert_eq!(order, "a b -a q -q c");
+        assert_eq!(order, "a c -a b -b d");
     }
 
     #[test]
     fn steps_with_one_lock_run_one_after_the_other() {
         let (_, order) = run(
             &[
-                Step {
-                    lock: "debug",
-                    ..step("a", &["sh", "-c", "echo a >>order; sleep 0.3; echo -a >>order"])
-                },
-                Step { lock: "debug", ..step("b", &["sh", "-c", "echo b >>order"]) },
+                (Step { lock: "debug", ..A }, "echo a >>order; sleep 0.3; echo -a >>order"),
+                (Step { lock: "debug", ..B }, "echo b >>order"),
             ],
             "lock",
         );
@@ -226,13 +225,13 @@ mod tests {
     fn the_first_failure_ends_the_others() {
         let (result, order) = run(
             &[
-                step("long", &["sleep", "600"]),
-                step("bad", &["sh", "-c", "echo bad >>order; exit 1"]),
-                Step { after: &["bad"], ..step("later", &["sh", "-c", "echo later >>order"]) },
+                (A, "sleep 600; echo a >>order"),
+                (B, "echo b >>order; exit 1"),
+                (Step { after: &["b"], ..C }, "echo c >>order"),
             ],
             "failure",
         );
         assert!(matches!(result, Err(Error::Reported)));
-        assert_eq!(order, "bad");
+        assert_eq!(order, "b");
     }
 }

@@ -34,7 +34,7 @@ pub fn place(root: &Path, to: &Path, placer: &mut Placer) -> Result<(), Error> {
     let forwards = parse(&tree::text(&root.join(TABLE))?)?;
     for forward in &forwards {
         let is_target = headers.iter().any(|header| header.path == forward.target)
-            || forwards.iter().any(|other| other.path == forward.target);
+            || forwards.iter().any(|other| other.path == Path::new(&forward.target));
         if !is_target {
             return Err(unfit(format!("{TABLE} names {}, which does not exist", forward.target)));
         }
