@@ -70,6 +70,7 @@ pub fn run(workspace: Workspace, args: &Args) -> Result<(), Error> {
         chosen.extend(CHECKS);
     }
     let tree = Tree::read(workspace)?;
+    let is_single = chosen.len() == 1;
     let mut broken = 0;
     for (name, report) in chosen {
         let Report { findings, figure } = report(&tree)?;
@@ -77,10 +78,12 @@ pub fn run(workspace: Workspace, args: &Args) -> Result<(), Error> {
         for finding in &findings {
             println!("{finding}");
         }
-        match findings.len() {
-            0 => println!("{name}: {figure}"),
-            count => println!("{name}: {count} findings"),
-        }
+        let figure = match findings.len() {
+            0 => figure,
+            count => format!("{count} findings"),
+        };
+        // CI names the step already.
+        if is_single { println!("{figure}") } else { println!("{name}: {figure}") }
     }
     if broken > 0 { Err(Error::Reported) } else { Ok(()) }
 }

@@ -70,7 +70,7 @@ impl Args {
 /// Runs the steps.
 ///
 /// # Errors
-/// [`Error::Reported`] where a step failed; others where one could not be started.
+/// [`Error::Reported`] where a step failed; others where a step could not be started.
 pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     let steps = args.steps()?;
     if args.list {

@@ -1,4 +1,4 @@
-//! What can go wrong in xtask. Each text says what happened, why, and what to do next.
+//! The errors of xtask. Each text says what happened, why, and what to do next.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! `cargo xtask install`: builds with the profile `dist` and puts everything into a prefix.
 //!
-//! `install/plan.rs` says where each file goes. Each file is written beside its place and then
-//! renamed, so that the installation never overwrites a daemon that runs or a loaded library.
+//! `install/plan.rs` says where each file goes. Each file is written under a temporary name and
+//! then renamed, so that the installation never overwrites a daemon that runs or a loaded library.
 
 mod headers;
 mod placer;
@@ -71,7 +71,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     let built = workspace.target_dir.join(&args.profile);
     let shared = versioned::link(workspace, &built, &values.soname())?;
     let mut placer = Placer::new(&root);
-    plan::place(workspace, &built, &shared, &values, &mut placer)?;
+    plan::install(workspace, &built, &shared, &values, &mut placer)?;
     println!(
         "{} files installed below {}",
         placer.count(),

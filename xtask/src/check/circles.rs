@@ -53,8 +53,8 @@ fn check(imports: &Imports) -> Vec<Finding> {
         let group: Vec<&str> = others.iter().filter(is_mutual).copied().collect();
         grouped.extend(group.iter().copied());
         findings.push(Finding {
-            place: (*file).to_owned(),
-            what: format!(
+            location: (*file).to_owned(),
+            problem: format!(
                 "{} files import each other: {}{}",
                 group.len(),
                 group.join(", "),
@@ -109,8 +109,8 @@ mod tests {
             ("b.rs", "pub struct B; impl B { fn f() { crate::a::A::new(); } }"),
         ]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].what.contains("2 files import each other: a.rs, b.rs"), "{}", found[0]);
-        assert!(found[0].what.contains("b.rs -> a.rs: crate::a::A::new"), "{}", found[0]);
+        assert!(found[0].problem.contains("2 files import each other: a.rs, b.rs"), "{}", found[0]);
+        assert!(found[0].problem.contains("b.rs -> a.rs: crate::a::A::new"), "{}", found[0]);
     }
 
     #[test]

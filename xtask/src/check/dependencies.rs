@@ -24,7 +24,7 @@ fn check(manifests: &[Manifest], adr: &str) -> Vec<Finding> {
         .filter(|(name, _)| !named.contains(&name.as_str()))
         .map(|(name, place)| Finding {
             place,
-            what: format!("it depends on `{name}`, which {ADR} does not name"),
+            problem: format!("it depends on `{name}`, which {ADR} does not name"),
             next: "Add a row \"| `name` | used by | reason | rejected alternatives |\".",
         })
         .collect()
@@ -90,7 +90,7 @@ mod tests {
     fn a_dependency_without_a_row_fails() {
         let found = check(&[manifest("[dependencies]\nlibc = \"1\"\nnix = \"1\"")], ADR_TEXT);
         assert_eq!(found.len(), 1);
-        assert!(found[0].what.contains("`nix`"), "a mention in the text does not count");
+        assert!(found[0].problem.contains("`nix`"), "a mention in the text does not count");
     }
 
     #[test]

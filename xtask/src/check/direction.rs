@@ -84,15 +84,15 @@ fn name(package: &Package, folder: &Path) -> Option<Finding> {
     let last = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
     if package.name != last && package.name != format!("m3ipc-{last}") {
         return Some(Finding {
-            place: package.name.clone(),
-            what: format!("its folder is {}", folder.display()),
+            location: package.name.clone(),
+            problem: format!("its folder is {}", folder.display()),
             next: "Name the package `m3ipc-` plus the name of its folder.",
         });
     }
     let known = TABLE.iter().any(|row| row.name == package.name);
     (!known && !folder.starts_with(TESTS)).then(|| Finding {
-        place: package.name.clone(),
-        what: "the plan of the tree does not list this crate".into(),
+        location: package.name.clone(),
+        problem: "the plan of the tree does not list this crate".into(),
         next: "Record the decision in docs/adr/, add a row to xtask/src/check/direction.rs.",
     })
 }
@@ -113,8 +113,8 @@ fn dependency_of(
         None => folder.starts_with(TESTS) && (to.starts_with("crates") || to.starts_with(TESTS)),
     };
     (!allowed).then(|| Finding {
-        place: package.name.clone(),
-        what: format!("it uses {}, which the plan of the tree does not allow", dependency.name),
+        location: package.name.clone(),
+        problem: format!("it uses {}, which the plan of the tree does not allow", dependency.name),
         next: "Move the shared part down, or change the plan (design 13) with a decision record.",
     })
 }
@@ -141,8 +141,8 @@ fn circle(packages: &[Package]) -> Option<Finding> {
         }
     }
     (!rest.is_empty()).then(|| Finding {
-        place: "workspace".into(),
-        what: format!(
+        location: "workspace".into(),
+        problem: format!(
             "dependencies (dev-dependencies included) form a circle among: {}",
             rest.iter().map(|package| package.name.as_str()).collect::<Vec<_>>().join(", ")
         ),
@@ -183,7 +183,7 @@ mod tests {
             package("crates/link", &[]),
         ]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].place == "m3ipc-shm" && found[0].what.contains("m3ipc-link"));
+        assert!(found[0].location == "m3ipc-shm" && found[0].problem.contains("m3ipc-link"));
     }
 
     #[test]
@@ -226,7 +226,7 @@ mod tests {
             package("crates/m3ipc", &[("crates/link", None)]),
         ]);
         assert_eq!(found.len(), 1);
-        assert!(found[0].what.contains("circle"), "{}", found[0]);
+        assert!(found[0].problem.contains("circle"), "{}", found[0]);
     }
 
     #[test]
@@ -234,7 +234,7 @@ mod tests {
         assert!(found(vec![package("crates/surprise", &[])])[0].next.contains("docs/adr"));
         let mut link = package("crates/link", &[]);
         link.name = "m3-link".into();
-        assert!(found(vec![link])[0].what.contains("crates/link"));
+        assert!(found(vec![link])[0].problem.contains("crates/link"));
     }
 
     #[test]

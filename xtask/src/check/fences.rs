@@ -33,7 +33,7 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
 /// A place where a comment names a partner.
 struct Partner {
     crate_folder: String,
-    place: String,
+    location: String,
     items: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ fn partners(source: &Source) -> Vec<Partner> {
             let items = sentence.split('`').skip(1).step_by(2).map(str::to_owned).collect();
             found.push(Partner {
                 crate_folder: crate_of(&source.path),
-                place: format!("{}:{line}", source.path),
+                location: format!("{}:{line}", source.path),
                 items,
             });
         }
@@ -77,15 +77,15 @@ fn partners(source: &Source) -> Vec<Partner> {
 }
 
 fn check(partner: &Partner, names: &Names) -> Option<Finding> {
-    let what = if partner.items.is_empty() {
+    let problem = if partner.items.is_empty() {
         "`pairs with` names no item in backticks".to_owned()
     } else {
         let missing = partner.items.iter().find(|item| !exists(item, &partner.crate_folder, names));
         format!("`pairs with` names `{}`, which the crate does not have", missing?)
     };
     Some(Finding {
-        place: partner.place.clone(),
-        what,
+        location: partner.location.clone(),
+        problem,
         next: "Write: pairs with `function`, or `Type::method`, by the name in the code.",
     })
 }

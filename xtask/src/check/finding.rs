@@ -1,4 +1,4 @@
-//! What a check reports.
+//! The report of a check.
 
 use std::fmt;
 
@@ -6,16 +6,16 @@ use std::fmt;
 #[derive(Debug, PartialEq, Eq)]
 pub struct Finding {
     /// A file with its line, or a crate.
-    pub place: String,
+    pub location: String,
     /// What is wrong there.
-    pub what: String,
+    pub problem: String,
     /// What to do about it.
     pub next: &'static str,
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}\n    {}", self.place, self.what, self.next)
+        write!(f, "{}: {}\n    {}", self.location, self.problem, self.next)
     }
 }
 

@@ -49,7 +49,7 @@ pub struct Manifest {
 /// Reads every `Cargo.toml` of the tree.
 ///
 /// # Errors
-/// Where one cannot be read or is no valid TOML.
+/// Where a manifest cannot be read or is no valid TOML.
 fn manifests(root: &Path) -> Result<Vec<Manifest>, Error> {
     tree::sources(root, &["toml"])?
         .into_iter()

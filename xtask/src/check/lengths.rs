@@ -25,15 +25,15 @@ fn check(sources: &[Source]) -> Vec<Finding> {
         let lines = source.text.lines().count();
         if lines > MAX_LINES {
             findings.push(Finding {
-                place: source.path.clone(),
-                what: format!("{lines} lines, more than {MAX_LINES}"),
+                location: source.path.clone(),
+                problem: format!("{lines} lines, more than {MAX_LINES}"),
                 next: "Split it by object or operation family; move long tests to foo/tests.rs.",
             });
         }
         if source.ends_in(&["rs"]) {
             findings.extend(cfg_in_bodies(&source.text).map(|line| Finding {
-                place: format!("{}:{line}", source.path),
-                what: "conditional compilation inside a function body".into(),
+                location: format!("{}:{line}", source.path),
+                problem: "conditional compilation inside a function body".into(),
                 next: "Give each condition its own function or module, and choose there.",
             }));
         }

@@ -34,8 +34,8 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
         let path = folder.join("Cargo.toml").to_string_lossy().into_owned();
         if package.is_published() != folder.starts_with("crates") {
             findings.push(Finding {
-                place: path,
-                what: format!("publish is {}", package.is_published()),
+                location: path,
+                problem: format!("publish is {}", package.is_published()),
                 next: "Only packages of crates/ are published: set `publish = false` elsewhere.",
             });
         } else if package.is_published() {
@@ -52,9 +52,9 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
 /// The fields that the manifest lacks.
 fn fields(manifest: &Manifest) -> Vec<Finding> {
     let package = manifest.table.get("package").and_then(toml::Value::as_table);
-    let missing = |what: String| Finding {
-        place: manifest.path.clone(),
-        what,
+    let missing = |problem: String| Finding {
+        location: manifest.path.clone(),
+        problem,
         next: "Registries and docs.rs show it; see a neighbour for its form.",
     };
     let mut findings: Vec<Finding> = FIELDS
@@ -75,8 +75,8 @@ fn files(folder: &Path, manifest: &str) -> Vec<Finding> {
     wanted
         .filter(|name| !folder.join(name).is_file())
         .map(|name| Finding {
-            place: manifest.to_owned(),
-            what: format!("there is no {name} beside it"),
+            location: manifest.to_owned(),
+            problem: format!("there is no {name} beside it"),
             next: "Link the licence files of the root; write a short README.md.",
         })
         .collect()
@@ -89,8 +89,8 @@ fn versions(manifest: &Manifest) -> Vec<Finding> {
     shared
         .filter(|(_, value)| value.get("path").is_some() && value.get("version").is_none())
         .map(|(name, _)| Finding {
-            place: manifest.path.clone(),
-            what: format!("the dependency `{name}` has a path and no version"),
+            location: manifest.path.clone(),
+            problem: format!("the dependency `{name}` has a path and no version"),
             next: "Add the `version` of the workspace beside the path.",
         })
         .collect()
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(fields(&manifest(&whole)), []);
         for field in FIELDS {
             let text = whole.replace(&format!("\n{field} = \"x\"\n"), "\n");
-            assert!(fields(&manifest(&text))[0].what.contains(field), "{field}");
+            assert!(fields(&manifest(&text))[0].problem.contains(field), "{field}");
         }
         assert_eq!(fields(&manifest(&format!("[package]\n{lines}"))).len(), 1);
     }

@@ -18,8 +18,8 @@ fn check(source: &Source) -> impl Iterator<Item = Finding> {
     source.text.lines().enumerate().filter_map(|(index, line)| {
         let path = PATHS.iter().map(|parts| parts.concat()).find(|path| has_path(line, path))?;
         Some(Finding {
-            place: format!("{}:{}", source.path, index + 1),
-            what: format!("it names a path below {path}"),
+            location: format!("{}:{}", source.path, index + 1),
+            problem: format!("it names a path below {path}"),
             next: "Use a relative path, a variable, or a folder that the program makes itself.",
         })
     })

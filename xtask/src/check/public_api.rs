@@ -74,7 +74,7 @@ impl Api {
                 ids.iter().filter_map(|id| self.foreign_path(id, &exported)).collect();
             findings.extend(foreign.into_iter().map(|path| finding(item, &path)));
         }
-        findings.sort_by(|a, b| (&a.place, &a.what).cmp(&(&b.place, &b.what)));
+        findings.sort_by(|a, b| (&a.location, &a.problem).cmp(&(&b.location, &b.problem)));
         findings.dedup();
         (findings, items)
     }
@@ -133,8 +133,8 @@ fn finding(item: &Value, path: &str) -> Finding {
     let file = item["span"]["filename"].as_str().unwrap_or(PACKAGE);
     let line = item["span"]["begin"][0].as_u64().unwrap_or(0);
     Finding {
-        place: format!("{file}:{line}"),
-        what: format!("the public API names `{path}`, which {PACKAGE} does not export"),
+        location: format!("{file}:{line}"),
+        problem: format!("the public API names `{path}`, which {PACKAGE} does not export"),
         next: "Take or return a type of m3ipc or std, or add an entry with its reason to ALLOWED.",
     }
 }
@@ -163,8 +163,8 @@ mod tests {
     fn a_foreign_type_fails() {
         let (findings, items) = api("").check();
         assert_eq!((findings.len(), items), (1, 1));
-        assert_eq!(findings[0].place, "a.rs:7");
-        assert!(findings[0].what.contains("rustix::fd::Owned"), "{}", findings[0]);
+        assert_eq!(findings[0].location, "a.rs:7");
+        assert!(findings[0].problem.contains("rustix::fd::Owned"), "{}", findings[0]);
     }
 
     #[test]

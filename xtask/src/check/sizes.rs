@@ -35,8 +35,8 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
 
 fn check((name, bytes, limit): &(&str, u64, u64)) -> Option<Finding> {
     (bytes > limit).then(|| Finding {
-        place: (*name).to_owned(),
-        what: format!("{} MB, more than {} MB", in_mb(*bytes), limit / MB),
+        location: (*name).to_owned(),
+        problem: format!("{} MB, more than {} MB", in_mb(*bytes), limit / MB),
         next: "Find the cause with `nm --size-sort --radix=d` on target/dist.",
     })
 }
@@ -53,7 +53,7 @@ mod tests {
     fn a_large_program_fails() {
         assert_eq!(check(&("bin/m3", 6 * MB, 6 * MB)), None);
         let found = check(&("bin/m3", 6 * MB + 1, 6 * MB)).expect("one byte too many");
-        assert!(found.what.contains("6.0 MB"), "{found}");
+        assert!(found.problem.contains("6.0 MB"), "{found}");
         assert_eq!(in_mb(5_250_000), "5.2");
     }
 }

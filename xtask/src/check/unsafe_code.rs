@@ -36,8 +36,8 @@ fn check_files(sources: &[Source]) -> Vec<Finding> {
         .iter()
         .filter(|source| source.ends_in(&["rs"]) && !may_lift(&source.path) && lifts(&source.text))
         .map(|source| Finding {
-            place: source.path.clone(),
-            what: format!("it lifts `{LINT}`"),
+            location: source.path.clone(),
+            problem: format!("it lifts `{LINT}`"),
             next: "Move the unsafe part behind a safe call of m3ipc-sys, m3ipc-shm or m3ipc-link.",
         })
         .collect()
@@ -56,15 +56,15 @@ fn check_manifests(manifests: &[Manifest]) -> Vec<Finding> {
             && !may_lift(path)
         {
             findings.push(Finding {
-                place: path.clone(),
-                what: "it does not take the lints of the workspace".into(),
+                location: path.clone(),
+                problem: "it does not take the lints of the workspace".into(),
                 next: "Add `[lints]` with `workspace = true`.",
             });
         }
         if path == "Cargo.toml" && !is_denied(table) {
             findings.push(Finding {
-                place: path.clone(),
-                what: format!("`{LINT}` is not denied for the workspace"),
+                location: path.clone(),
+                problem: format!("`{LINT}` is not denied for the workspace"),
                 next: "Set it to \"deny\" under [workspace.lints.rust].",
             });
         }

@@ -20,8 +20,8 @@ fn check(source: &Source) -> impl Iterator<Item = Finding> {
     source.text.lines().enumerate().filter_map(|(index, line)| {
         let columns = line.chars().count();
         (columns > MAX_COLUMNS && !is_free(line)).then(|| Finding {
-            place: format!("{}:{}", source.path, index + 1),
-            what: format!("{columns} columns, more than {MAX_COLUMNS}"),
+            location: format!("{}:{}", source.path, index + 1),
+            problem: format!("{columns} columns, more than {MAX_COLUMNS}"),
             next: "Break the line.",
         })
     })

@@ -32,7 +32,7 @@ pub enum Ended {
     OutOfTime,
 }
 
-/// CI builds the release programs once, as the profile `dist` does, and tests what users install.
+/// CI builds the release programs once, as the profile `dist` does, and tests the programs that users get.
 /// Incremental builds cost only time where each profile is built once.
 const BUILDS: [(&str, &str); 3] = [
     ("CARGO_PROFILE_RELEASE_LTO", "fat"),

@@ -47,7 +47,7 @@ impl<'a> Schedule<'a> {
     /// Runs all steps, or those until the first failure, and prints the totals.
     ///
     /// # Errors
-    /// [`Error::Reported`] where a step failed; others where one could not be started.
+    /// [`Error::Reported`] where a step failed; others where a step could not be started.
     pub fn run(mut self) -> Result<(), Error> {
         let start = Instant::now();
         let result = self.run_steps();
@@ -154,7 +154,8 @@ impl<'a> Schedule<'a> {
         }
         let result = if outcome == Outcome::Passed { "passed" } else { "FAILED" };
         let seconds = took.as_secs_f64();
-        println!("{:<12} {result:<7} {seconds:>7.1}  {figure}  [{}]", step.name, log.display());
+        let log = log.strip_prefix(&self.workspace.root).unwrap_or(&log).display();
+        println!("{:<12} {result:<7} {seconds:>7.1}  {figure}  [{log}]", step.name);
         if outcome == Outcome::Failed {
             let lines: Vec<&str> = output.lines().collect();
             for line in &lines[lines.len().saturating_sub(TAIL_LINES)..] {

@@ -15,7 +15,7 @@ pub struct Step {
     pub fallback: &'static str,
     /// Variables set for the command.
     pub env: &'static [(&'static str, &'static str)],
-    /// Things that must be there; CI skips the step and says so where one is missing.
+    /// Things that must be there; CI skips the step and says so where something is missing.
     pub needs: &'static [Need],
     /// Steps that must end first.
     pub after: &'static [&'static str],

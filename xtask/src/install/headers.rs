@@ -20,7 +20,7 @@ const TABLE: &str = "crates/capi/include/forwards.tsv";
 /// Where the table has a fault or a file cannot be written.
 pub fn forwards(workspace: &Workspace, dir: &Path) -> Result<(), Error> {
     let mut placer = Placer::new(dir);
-    place(&workspace.root, Path::new("/"), &mut placer)?;
+    install(&workspace.root, Path::new("/"), &mut placer)?;
     println!("{} headers in {}", placer.count(), dir.display());
     Ok(())
 }
@@ -29,7 +29,7 @@ pub fn forwards(workspace: &Workspace, dir: &Path) -> Result<(), Error> {
 ///
 /// # Errors
 /// As [`forwards`].
-pub fn place(root: &Path, to: &Path, placer: &mut Placer) -> Result<(), Error> {
+pub fn install(root: &Path, to: &Path, placer: &mut Placer) -> Result<(), Error> {
     let headers = tree::sources(&root.join(INCLUDE), &["h"])?;
     let forwards = parse(&tree::text(&root.join(TABLE))?)?;
     for forward in &forwards {

@@ -1,4 +1,4 @@
-//! Writes each file beside its place, then renames it.
+//! Writes each file under a temporary name beside its path, then renames it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -32,14 +32,14 @@ use super::versioned;
 /// The programs of an installation.
 const PROGRAMS: &[&str] = &["m3", "m3d", "m3-bench"];
 
-/// A shell, and the place of its completions from the prefix.
+/// A shell, and the path of its completions from the prefix.
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "share/bash-completion/completions/m3"),
     ("zsh", "share/zsh/site-functions/_m3"),
     ("fish", "share/fish/vendor_completions.d/m3.fish"),
 ];
 
-/// A folder of units in the tree, and its place from the prefix.
+/// A folder of units in the tree, and its path from the prefix.
 const UNITS: &[(&str, &str)] = &[
     ("dist/systemd", "lib/systemd/system"),
     ("dist/systemd/user", "lib/systemd/user"),
@@ -51,7 +51,7 @@ const UNITS: &[(&str, &str)] = &[
 ///
 /// # Errors
 /// Where a part is missing, or a file cannot be written.
-pub fn place(
+pub fn install(
     workspace: &Workspace,
     built: &Path,
     shared: &Path,
@@ -65,7 +65,7 @@ pub fn place(
     libraries(&archive, shared, values, placer)?;
     let preload = "libm3sock.so";
     binary(&built.join(preload), &values.libdir.join("m3ipc").join(preload), values, placer)?;
-    headers::place(&workspace.root, &values.prefix.join("include"), placer)?;
+    headers::install(&workspace.root, &values.prefix.join("include"), placer)?;
     development(&workspace.root, values, placer)?;
     pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;

@@ -80,10 +80,10 @@ fn everything_lands_in_its_place() {
     let workspace = tree_with(&folder, "ELF\0libm3ipc.so.0\0");
     let values = Values::new(Path::new("/usr"), Path::new("lib/multi"), "0.1.0");
     let mut placer = Placer::new(&folder.0.join("out"));
-    place(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
+    install(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
         .expect("the small tree is whole");
     // A second time over the first must do as well.
-    place(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
+    install(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
         .expect("it may be installed over");
 
     assert_eq!(folder.read("out/usr/bin/m3d"), "daemon");
@@ -117,7 +117,7 @@ fn a_library_without_a_soname_is_refused() {
     let folder = Folder::new("soname");
     let workspace = tree_with(&folder, "ELF without a name");
     let values = Values::new(Path::new("/usr"), Path::new("lib"), "0.1.0");
-    let error = place(
+    let error = install(
         &workspace,
         &built(&workspace),
         &shared(&workspace),
