@@ -22,8 +22,8 @@ fn check(manifests: &[Manifest], adr: &str) -> Vec<Finding> {
     third_party(manifests)
         .into_iter()
         .filter(|(name, _)| !named.contains(&name.as_str()))
-        .map(|(name, place)| Finding {
-            place,
+        .map(|(name, location)| Finding {
+            location,
             problem: format!("it depends on `{name}`, which {ADR} does not name"),
             next: "Add a row \"| `name` | used by | reason | rejected alternatives |\".",
         })
