@@ -13,6 +13,7 @@ mod fences;
 mod finding;
 mod input;
 mod lengths;
+mod links;
 mod manifests;
 mod paths;
 mod public_api;
@@ -39,6 +40,7 @@ const CHECKS: &[Check] = &[
     ("width", width::report),
     ("fences", fences::report),
     ("paths", paths::report),
+    ("links", links::report),
     ("circles", circles::report),
 ];
 
@@ -49,7 +51,7 @@ const NAMED_CHECKS: &[Check] = &[("public-api", public_api::report), ("sizes", s
 #[derive(clap::Args)]
 pub struct Args {
     /// The checks to run: direction, dependencies, manifests, unsafe, lengths, width, fences,
-    /// paths, circles (these are the default), public-api, sizes
+    /// paths, links, circles (these are the default), public-api, sizes
     names: Vec<String>,
 }
 

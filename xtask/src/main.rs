@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `ci` | all checks and tests, side by side where possible | `ci.rs` |
 //! | `check` | the rules of the project that other tools do not check | `check.rs` |
+//! | `site` | builds the book of `docs/` | `site.rs` |
 //! | `tools` | installs the tools that CI needs | `tools.rs` |
 //! | `install` | puts programs, libraries, pages and units into a prefix | `install.rs` |
 //! | `forwards` | writes a folder of the C headers, with those under old paths | `install/headers.rs` |
@@ -14,6 +15,7 @@ mod check;
 mod ci;
 mod error;
 mod install;
+mod site;
 mod tools;
 mod tree;
 mod workspace;
@@ -40,6 +42,8 @@ enum Command {
     Ci(ci::Args),
     /// Check the rules of the project that other tools do not check
     Check(check::Args),
+    /// Build the book of docs/
+    Site,
     /// Install the tools that CI needs and that are missing
     Tools(tools::Args),
     /// Build with the profile `dist` and install into a prefix
@@ -68,6 +72,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         Command::Ci(args) => ci::run(&workspace, args),
         Command::Check(args) => check::run(workspace, args),
+        Command::Site => site::run(&workspace),
         Command::Tools(args) => tools::run(args),
         Command::Install(args) => install::run(&workspace, args),
         Command::Forwards { dir } => install::forwards(&workspace, dir),

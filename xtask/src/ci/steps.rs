@@ -35,6 +35,7 @@ pub const STEPS: &[Step] = &[
     check("width", "{xtask} check width"),
     check("fences", "{xtask} check fences"),
     check("paths", "{xtask} check paths"),
+    check("links", "{xtask} check links"),
     check("circles", "{xtask} check circles"),
     Step {
         name: "pages",
@@ -137,10 +138,9 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "site",
-        command: "mdbook build docs --dest-dir {target}/site",
+        command: "{xtask} site",
         needs: &[Need::File("docs/book.toml"), Need::Program("mdbook")],
         after: &["tools"],
-        figure: Figure::Fixed("target/site"),
         next: "run the command alone",
         ..PLAIN
     },
