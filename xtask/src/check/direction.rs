@@ -177,6 +177,34 @@ mod tests {
     }
 
     #[test]
+    fn the_plan_allows_itself_and_has_no_circle() {
+        let folder = |name: &str| {
+            let last = name.strip_prefix("m3ipc-").unwrap_or(name);
+            match last {
+                "xtask" => last.to_owned(),
+                "bench" | "report" => format!("lab/{last}"),
+                "model" => format!("tests/{last}"),
+                _ => format!("crates/{last}"),
+            }
+        };
+        let rows = TABLE.iter().map(|row| {
+            let api: &[&str] = if row.api { &["m3ipc"] } else { &[] };
+            let below = if row.api { BELOW } else { &[] };
+            let uses: Vec<String> =
+                api.iter().chain(below).chain(row.more).map(|name| folder(name)).collect();
+            let uses: Vec<_> = uses.iter().map(|name| (name.as_str(), None)).collect();
+            package(&folder(row.name), &uses)
+        });
+        assert_eq!(found(rows.collect()), []);
+    }
+
+    #[test]
+    fn a_build_dependency_counts_like_an_ordinary_one() {
+        let abi = package("crates/abi", &[("crates/wire", Some("build"))]);
+        assert_eq!(found(vec![abi]).len(), 1);
+    }
+
+    #[test]
     fn a_dependency_upwards_fails() {
         let found = found(vec![
             package("crates/shm", &[("crates/link", None)]),

@@ -57,13 +57,12 @@ pub fn start(workspace: &Workspace, step: &Step, log: &Path) -> Result<Running, 
         command.env("LD_LIBRARY_PATH", path);
     }
     command.stdin(Stdio::null()).stdout(file).stderr(errors);
-    spawn(command, Duration::from_secs(step.limit_s))
+    // On a terminal, Ctrl-C must reach the whole step; without a terminal, the limit must.
+    spawn(command, Duration::from_secs(step.limit_s), !stdin().is_terminal())
         .map_err(|source| Error::Start { program: words[0].clone(), source })
 }
 
-fn spawn(mut command: Command, limit: Duration) -> io::Result<Running> {
-    // On a terminal, Ctrl-C must reach the whole step; without one, the limit must.
-    let own_group = !stdin().is_terminal();
+fn spawn(mut command: Command, limit: Duration, own_group: bool) -> io::Result<Running> {
     if own_group {
         command.process_group(0);
     }
@@ -113,12 +112,15 @@ fn library_path(target: &Path) -> Option<OsString> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
+    use super::super::step::PLAIN;
     use super::*;
 
     fn run(script: &str, limit: Duration) -> Ended {
         let mut command = Command::new("sh");
         command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::null());
-        let mut running = spawn(command, limit).expect("sh starts");
+        let mut running = spawn(command, limit, true).expect("sh starts");
         loop {
             if let Some(ended) = running.poll().expect("a child can be waited for") {
                 return ended;
@@ -134,9 +136,36 @@ mod tests {
     }
 
     #[test]
-    fn a_hung_step_is_ended() {
-        let ended = run("sleep 600", Duration::from_millis(200));
-        assert!(matches!(ended, Ended::OutOfTime));
+    fn both_outputs_reach_the_log() {
+        let folder = env::temp_dir().join(format!("m3-ci-{}-log", std::process::id()));
+        fs::create_dir_all(&folder).expect("the temporary folder can be made");
+        fs::write(folder.join("script"), "echo one; echo two >&2; printf three").expect("a script");
+        let workspace =
+            Workspace { root: folder.clone(), target_dir: folder.clone(), packages: Vec::new() };
+        let step = Step { command: "sh script", ..PLAIN };
+        let mut running = start(&workspace, &step, &folder.join("log")).expect("sh starts");
+        while running.poll().expect("a child can be waited for").is_none() {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let log = fs::read_to_string(folder.join("log")).expect("the log is there");
+        let mut lines: Vec<&str> = log.lines().collect();
+        lines.sort_unstable();
+        assert_eq!(lines, ["$ sh script", "one", "three", "two"]);
+        let _ = fs::remove_dir_all(&folder);
+    }
+
+    #[test]
+    fn a_hung_step_is_ended_with_all_its_processes() {
+        let file = env::temp_dir().join(format!("m3-ci-{}-pid", std::process::id()));
+        let script = format!("sleep 600 & echo $! >{}; wait", file.display());
+        assert!(matches!(run(&script, Duration::from_millis(500)), Ended::OutOfTime));
+        let pid = fs::read_to_string(&file).expect("the script wrote it");
+        // The child ends at once, but its new parent may collect it later.
+        let status = format!("/proc/{}/status", pid.trim());
+        while fs::read_to_string(&status).is_ok_and(|text| !text.contains("Z (zombie)")) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = fs::remove_file(&file);
     }
 
     #[test]

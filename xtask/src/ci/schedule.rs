@@ -63,7 +63,7 @@ impl<'a> Schedule<'a> {
         let count = |outcome| self.ended.iter().filter(|ended| **ended == outcome).count();
         let skipped = count(Outcome::Skipped) + self.waiting.len() + self.running.len();
         println!("{:<12} {:<7} {:>7.1}", "all", "", start.elapsed().as_secs_f64());
-        println!("{} passed, {} failed, {skipped} skipped", count(Outcome::Passed), self.failed());
+        println!("{}", closing_line(count(Outcome::Passed), self.failed(), skipped));
         if self.failed() > 0 { Err(Error::Reported) } else { Ok(()) }
     }
 
@@ -167,6 +167,10 @@ impl<'a> Schedule<'a> {
     }
 }
 
+fn closing_line(passed: usize, failed: usize, skipped: usize) -> String {
+    format!("{passed} passed, {failed} failed, {skipped} skipped")
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::step::PLAIN;
@@ -188,6 +192,11 @@ mod tests {
         let order = fs::read_to_string(folder.join("order")).unwrap_or_default();
         let _ = fs::remove_dir_all(&folder);
         (result, order.split_whitespace().collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn the_closing_line_is_plain() {
+        assert_eq!(closing_line(7, 0, 2), "7 passed, 0 failed, 2 skipped");
     }
 
     const A: Step = Step { name: "a", command: "sh a", ..PLAIN };
