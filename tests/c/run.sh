@@ -76,7 +76,7 @@ ${CARGO:-cargo} build --manifest-path "$root/Cargo.toml" --release \
 
 # As `make install` does it; the shared library bears the symbol versions of the map.
 mkdir "$work/static" "$work/plain"
-(cd "$root" && ${CARGO:-cargo} xtask install --no-build --profile release --destdir "$work/root" --prefix /usr) >"$work/log" 2>&1
+(cd "$root" && ${CARGO:-cargo} xtask install --no-build --destdir "$work/root" --prefix /usr) >"$work/log" 2>&1
 say $? "cargo xtask install" "$work/log"
 ln -s root/usr/lib "$work/lib"
 ln -s root/usr/bin "$work/bin"

@@ -74,12 +74,14 @@ pub const STEPS: &[Step] = &[
         name: "build",
         command: "cargo build --release",
         lock: "release",
+        limit_s: 1_800,
         figure: Figure::Fixed("release build, optimised as the profile dist"),
         next: "correct the error in the log",
         ..PLAIN
     },
     Step {
         name: "build-tests",
+        limit_s: 1_800,
         command: "cargo test --workspace --no-run",
         after: &["clippy"],
         run: Run::Fast,
