@@ -1,4 +1,4 @@
-# For people and packages that expect make; the work is done by `cargo xtask`.
+# For people and packages that expect make; `cargo xtask` does the work.
 CARGO   ?= cargo
 PREFIX  ?= /usr/local
 LIBDIR  ?= lib
@@ -9,9 +9,10 @@ DESTDIR ?=
 all:
 	$(CARGO) build --workspace --release
 
-# LIBDIR is taken from PREFIX; Debian's own is lib/x86_64-linux-gnu.
+# Builds with the profile dist. LIBDIR starts at PREFIX; Debian's own is lib/x86_64-linux-gnu.
 install:
-	$(CARGO) xtask install --prefix "$(PREFIX)" --libdir "$(LIBDIR)" $(if $(DESTDIR),--destdir "$(DESTDIR)")
+	$(CARGO) xtask install --prefix "$(PREFIX)" --libdir "$(LIBDIR)" \
+		$(if $(DESTDIR),--destdir "$(DESTDIR)")
 
 check:
 	$(CARGO) xtask ci

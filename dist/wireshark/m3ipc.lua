@@ -1,12 +1,15 @@
--- Wireshark takes the messages of m3ipc apart that `m3 trace --out FILE.pcapng` wrote.
+-- The dissector of Wireshark for the files that `m3 trace --out FILE.pcapng` writes.
 --
 -- Use: tshark -X lua_script:m3ipc.lua -r FILE.pcapng
--- or copy it to the folder of personal Lua plugins (Help, About Wireshark, Folders).
--- The packets' layout is told in crates/cli/src/trace/pcapng.rs.
+-- Or copy it to the folder of personal Lua plugins (Help, About Wireshark, Folders).
+-- crates/cli/src/trace/pcapng.rs describes the layout of a packet.
 
 local m3ipc = Proto("m3ipc", "m3ipc message")
 
-local kinds = { [1] = "send", [2] = "request", [3] = "answer", [4] = "relay", [16] = "notify", [17] = "copy" }
+local kinds = {
+    [1] = "send", [2] = "request", [3] = "answer", [4] = "relay",
+    [16] = "notify", [17] = "copy",
+}
 
 local f = m3ipc.fields
 f.version = ProtoField.uint32("m3ipc.version", "Version")

@@ -1,156 +1,96 @@
-//! `cargo xtask ci`: every check and test in order, and a table at the end.
+//! `cargo xtask ci`: all checks and tests.
 //!
-//! The rungs are data, in `ci/rungs.rs`. The ladder stops at the first rung that fails; what is left out is always
-//! said with its reason. The last line is `N passed, N failed, N skipped` and counts rungs.
+//! The steps are data, in `ci/steps.rs`. Independent steps run side by side; a quiet step runs
+//! alone. Each step prints one line at its end, and its output goes to `target/ci/STEP.log`. The
+//! first failure ends the steps that still run, and the end of its log is printed. A step that
+//! lacks a tool is skipped with the reason. The last line is `N passed, N failed, N skipped` and
+//! counts steps.
 
 mod figure;
-mod rungs;
+mod process;
+mod schedule;
 mod step;
+mod steps;
 
-use std::time::{Duration, Instant};
+use std::env;
+use std::fs;
+use std::path::Path;
 
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-use self::rungs::Rung;
-use self::step::Ended;
+use self::schedule::Schedule;
+use self::step::{Run, Step};
+use self::steps::STEPS;
 
 /// What to run.
 #[derive(clap::Args)]
 pub struct Args {
-    /// Only the rungs of a working loop: fmt, clippy, deps, tests
-    #[arg(long)]
+    /// Only the quick steps of a working loop
+    #[arg(long, conflicts_with = "full")]
     fast: bool,
-    /// Print the rungs and their commands, and run nothing
+    /// Also soak, long fuzzing, miri and sanitizers
+    #[arg(long)]
+    full: bool,
+    /// Print the steps and their commands, and run nothing
     #[arg(long)]
     list: bool,
+    /// Only this step, without the steps before it; may be given several times
+    #[arg(long, value_name = "STEP")]
+    only: Vec<String>,
 }
 
-/// How one rung ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
-    Passed,
-    Failed,
-    Skipped,
+impl Args {
+    fn run(&self) -> Run {
+        match (self.fast, self.full) {
+            (true, _) => Run::Fast,
+            (_, true) => Run::Full,
+            _ => Run::Gate,
+        }
+    }
+
+    fn steps(&self) -> Result<Vec<&'static Step>, Error> {
+        let unknown = self.only.iter().find(|name| STEPS.iter().all(|step| step.name != **name));
+        match unknown {
+            Some(name) => Err(Error::Unknown {
+                what: format!("step `{name}`"),
+                next: "`cargo xtask ci --list` names them.",
+            }),
+            None if self.only.is_empty() => {
+                Ok(STEPS.iter().filter(|step| step.run <= self.run()).collect())
+            }
+            None => {
+                let named = |step: &&Step| self.only.iter().any(|name| *name == step.name);
+                Ok(STEPS.iter().filter(named).collect())
+            }
+        }
+    }
 }
 
-/// One row of the closing table.
-struct Row {
-    rung: &'static str,
-    outcome: Outcome,
-    took: Duration,
-    figure: String,
-}
-
-/// Climbs the ladder.
+/// Runs the steps.
 ///
 /// # Errors
-/// [`Error::Reported`] where a rung failed; others where one could not be started.
+/// [`Error::Reported`] where a step failed; others where a step could not be started.
 pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
+    let steps = args.steps()?;
     if args.list {
-        for rung in rungs::LADDER {
-            println!("{:<12} {}", rung.name, rung.command_line());
+        for step in steps {
+            println!("{:<12} {}", step.name, step.command_line());
         }
         return Ok(());
     }
-    let start = Instant::now();
-    let mut rows: Vec<Row> = Vec::new();
-    for (index, rung) in rungs::LADDER.iter().enumerate() {
-        if let Some(failed) = rows.iter().find(|row| row.outcome == Outcome::Failed) {
-            rows.push(skipped(rung, format!("not reached: `{}` failed", failed.rung)));
-            continue;
-        }
-        let reason = if args.fast && !rung.fast {
-            Some("left out by --fast".into())
-        } else {
-            rung.needs.iter().find_map(|need| need.missing(workspace))
-        };
-        println!(
-            "\n== {}/{} {}: {}",
-            index + 1,
-            rungs::LADDER.len(),
-            rung.name,
-            rung.command_line()
-        );
-        let row = match reason {
-            Some(reason) => {
-                println!("SKIP {reason}");
-                skipped(rung, reason)
-            }
-            None => climb(workspace, rung)?,
-        };
-        rows.push(row);
-    }
-    close(&rows, start.elapsed())
+    let logs = workspace.target_dir.join("ci");
+    fs::create_dir_all(&logs).map_err(|e| Error::write(&logs, e))?;
+    copy_program(&logs)?;
+    println!("logs: {}/STEP.log", logs.display());
+    Schedule::new(workspace, logs, steps).run()
 }
 
-fn skipped(rung: &Rung, reason: String) -> Row {
-    Row { rung: rung.name, outcome: Outcome::Skipped, took: Duration::ZERO, figure: reason }
-}
-
-fn climb(workspace: &Workspace, rung: &Rung) -> Result<Row, Error> {
-    let start = Instant::now();
-    let report = step::run(workspace, rung)?;
-    let took = start.elapsed();
-    let (outcome, figure) = match report.ended {
-        Ended::Exited(status) if status.success() => {
-            (Outcome::Passed, rung.figure.read(&report.lines))
-        }
-        Ended::Exited(status) => (Outcome::Failed, rung.figure.of_failure(status, &report.lines)),
-        Ended::OutOfTime => {
-            (Outcome::Failed, format!("still running after {} s; ended", rung.limit_s))
-        }
-    };
-    match outcome {
-        Outcome::Failed => {
-            println!("== {} FAILED after {:.1} s: {figure}", rung.name, took.as_secs_f64());
-            println!("   alone: {}\n   next:  {}", rung.command_line(), rung.next);
-        }
-        _ => println!("== {} passed in {:.1} s: {figure}", rung.name, took.as_secs_f64()),
-    }
-    Ok(Row { rung: rung.name, outcome, took, figure })
-}
-
-/// Prints the table and the closing line.
-fn close(rows: &[Row], took: Duration) -> Result<(), Error> {
-    println!("\n{:<12} {:<7} {:>8}  figure", "rung", "result", "seconds");
-    for row in rows {
-        let result = match row.outcome {
-            Outcome::Passed => "passed",
-            Outcome::Failed => "FAILED",
-            Outcome::Skipped => "SKIP",
-        };
-        println!("{:<12} {result:<7} {:>8.1}  {}", row.rung, row.took.as_secs_f64(), row.figure);
-    }
-    println!("{:<12} {:<7} {:>8.1}", "all", "", took.as_secs_f64());
-    let count = |outcome| rows.iter().filter(|row| row.outcome == outcome).count();
-    println!(
-        "\n{}",
-        closing_line(count(Outcome::Passed), count(Outcome::Failed), count(Outcome::Skipped))
-    );
-    if count(Outcome::Failed) > 0 { Err(Error::Reported) } else { Ok(()) }
-}
-
-fn closing_line(passed: usize, failed: usize, skipped: usize) -> String {
-    format!("{passed} passed, {failed} failed, {skipped} skipped")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(outcome: Outcome) -> Row {
-        Row { rung: "any", outcome, took: Duration::ZERO, figure: String::new() }
-    }
-
-    #[test]
-    fn one_failed_rung_fails_the_whole() {
-        assert!(close(&[row(Outcome::Passed), row(Outcome::Skipped)], Duration::ZERO).is_ok());
-        assert!(close(&[row(Outcome::Passed), row(Outcome::Failed)], Duration::ZERO).is_err());
-    }
-
-    #[test]
-    fn the_closing_line_is_plain() {
-        assert_eq!(closing_line(7, 0, 2), "7 passed, 0 failed, 2 skipped");
-    }
+/// Copies this program for the steps: a build during the run may replace the original.
+fn copy_program(folder: &Path) -> Result<(), Error> {
+    let own = env::current_exe().map_err(|e| Error::read(folder, e))?;
+    let copy = folder.join("xtask");
+    // The system refuses to write to a program that still runs; a removed one lives on.
+    let _ = fs::remove_file(&copy);
+    fs::copy(&own, &copy).map(drop).map_err(|e| Error::write(&copy, e))
 }

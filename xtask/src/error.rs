@@ -1,9 +1,9 @@
-//! What can go wrong in a chore. Each text says what happened, why, and what to do next.
+//! The errors of xtask. Each text says what happened, why, and what to do next.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a chore ended early.
+/// Why a command ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A program could not be started.
@@ -39,23 +39,40 @@ pub enum Error {
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// What the parser met.
+        /// The parser's reason.
         source: Box<toml::de::Error>,
     },
-    /// `cargo metadata` answered something else than its format 1.
+    /// A file is no valid Rust.
+    #[error("cannot parse {}: {reason}. `cargo check` names the line.", path.display())]
+    Syntax {
+        /// The file.
+        path: PathBuf,
+        /// The parser's reason.
+        reason: String,
+    },
+    /// Cargo or rustdoc answered in an unknown format.
     #[error(
-        "cannot read the answer of `cargo metadata`: {0}. Check `cargo --version` against rust-toolchain.toml."
+        "cannot read the JSON of cargo or rustdoc: {0}. Check `cargo --version` against \
+         rust-toolchain.toml."
     )]
-    Metadata(#[from] serde_json::Error),
+    Json(#[from] serde_json::Error),
+    /// The command line names an unknown thing.
+    #[error("there is no {what}. {next}")]
+    Unknown {
+        /// The thing.
+        what: String,
+        /// How to find its name.
+        next: &'static str,
+    },
     /// A part that the installation must have is missing or unfit.
     #[error("cannot install: {what}. {next}")]
     Unfit {
-        /// What is wrong with which part.
+        /// The part and its fault.
         what: String,
         /// What to do about it.
         next: String,
     },
-    /// The chore found faults and has printed them itself.
+    /// The command found faults and has printed them itself.
     #[error("faults were found; they are printed above")]
     Reported,
 }

@@ -1,10 +1,12 @@
-//! `cargo xtask install`: builds for release and puts everything into a prefix.
+//! `cargo xtask install`: builds with the profile `dist` and puts everything into a prefix.
 //!
-//! What goes where is data (`install/plan.rs`); each file is written beside its place and then renamed into it, so a
-//! running daemon or a loaded library is never written over.
+//! `install/plan.rs` says where each file goes. Each file is written under a temporary name and
+//! then renamed, so that the installation never overwrites a daemon that runs or a loaded library.
 
-mod place;
+mod headers;
+mod placer;
 mod plan;
+mod strip;
 mod template;
 mod versioned;
 
@@ -14,8 +16,10 @@ use std::process::Command;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-use self::place::Placer;
+use self::placer::{Placer, relative};
 use self::template::Values;
+
+pub use self::headers::forwards;
 
 /// Where to install.
 #[derive(clap::Args)]
@@ -29,13 +33,17 @@ pub struct Args {
     /// The folder for libraries, from the prefix; Debian's own is lib/x86_64-linux-gnu
     #[arg(long, value_name = "DIR", default_value = "lib")]
     libdir: PathBuf,
-    /// Install what is built already
+    /// The profile of cargo; `release` builds sooner and makes larger programs
+    #[arg(long, default_value = "dist")]
+    profile: String,
+    /// Install the programs that are already built
     #[arg(long)]
     no_build: bool,
 }
 
-/// The crates that an installation is made of.
-const CRATES: &[&str] = &["m3", "m3d", "m3ipc-capi", "m3ipc-shim-preload"];
+/// The packages of an installation.
+const PACKAGES: &[&str] =
+    &["m3ipc-cli", "m3ipc-daemon", "m3ipc-bench", "m3ipc-capi", "m3ipc-shim-preload"];
 
 /// Builds and installs.
 ///
@@ -44,25 +52,26 @@ const CRATES: &[&str] = &["m3", "m3d", "m3ipc-capi", "m3ipc-shim-preload"];
 pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     if !args.prefix.is_absolute() || args.libdir.is_absolute() {
         return Err(Error::Unfit {
-            what: "the prefix must be an absolute path, and the libdir one from the prefix".into(),
-            next: "For a trial run use --destdir, which may be any folder.".into(),
+            what: "the prefix must be absolute, and the libdir relative to the prefix".into(),
+            next: "For a trial use --destdir, which may be any folder.".into(),
         });
     }
-    if let Some(name) = CRATES.iter().find(|name| workspace.package(name).is_none()) {
+    if let Some(name) = PACKAGES.iter().find(|name| workspace.package(name).is_none()) {
         return Err(Error::Unfit {
-            what: format!("the crate {name} is not in this workspace"),
-            next: "Check out the whole tree; `ls crates` shows what is there.".into(),
+            what: format!("the workspace has no package {name}"),
+            next: "Check out the whole tree; `ls crates` shows its packages.".into(),
         });
     }
     if !args.no_build {
-        build(&workspace.root)?;
+        build(&workspace.root, &args.profile)?;
     }
     let version = workspace.package("m3ipc-capi").map_or("0", |package| package.version.as_str());
     let values = Values::new(&args.prefix, &args.libdir, version);
-    let root = destination(args);
+    let root = args.destdir.clone().unwrap_or_else(|| "/".into());
+    let built = workspace.target_dir.join(&args.profile);
+    let shared = versioned::link(workspace, &built, &values.soname())?;
     let mut placer = Placer::new(&root);
-    let shared = versioned::link(workspace, plan::built(workspace), &values.soname())?;
-    plan::place(workspace, &shared, &values, &mut placer)?;
+    plan::install(workspace, &built, &shared, &values, &mut placer)?;
     println!(
         "{} files installed below {}",
         placer.count(),
@@ -70,35 +79,20 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     );
     if args.destdir.is_none() {
         println!("Next, as root: ldconfig && systemd-sysusers && systemctl daemon-reload");
-        println!(
-            "Then `systemctl enable --now m3d.socket` for the whole machine; a single user needs nothing."
-        );
+        println!("For all users: systemctl enable --now m3d.socket. One user needs no more.");
     }
     Ok(())
 }
 
-fn build(root: &Path) -> Result<(), Error> {
+fn build(root: &Path, profile: &str) -> Result<(), Error> {
     let mut cargo = Command::new("cargo");
-    cargo
-        .args(["build", "--release"])
-        .args(CRATES.iter().flat_map(|name| ["-p", name]))
-        .current_dir(root);
+    cargo.args(["build", "--profile", profile]);
+    cargo.args(PACKAGES.iter().flat_map(|name| ["-p", name])).current_dir(root);
     let status =
         cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
     if status.success() {
         return Ok(());
     }
-    Err(Error::Failed {
-        command: format!("cargo build --release -p {}", CRATES.join(" -p ")),
-        status,
-    })
-}
-
-fn destination(args: &Args) -> PathBuf {
-    args.destdir.clone().unwrap_or_else(|| "/".into())
-}
-
-/// A path without its leading `/`, to be put below another.
-fn relative(path: &Path) -> &Path {
-    path.strip_prefix("/").unwrap_or(path)
+    let command = format!("cargo build --profile {profile} -p {}", PACKAGES.join(" -p "));
+    Err(Error::Failed { command, status })
 }

@@ -1,20 +1,26 @@
-//! Chores of the project, as one program: `cargo xtask <chore>`.
+//! The commands of the project for building, checking and installing: `cargo xtask COMMAND`.
 //!
-//! | chore | does | file |
+//! | command | does | file |
 //! |---|---|---|
-//! | `deps` | arrows between crates, lifted lints, long files, named dependencies | `deps.rs` |
-//! | `ci` | every check and test in order, with a table at the end | `ci.rs` |
+//! | `ci` | all checks and tests, side by side where possible | `ci.rs` |
+//! | `check` | the rules of the project that other tools do not check | `check.rs` |
+//! | `site` | builds the book of `docs/` | `site.rs` |
+//! | `tools` | installs the tools that CI needs | `tools.rs` |
 //! | `install` | puts programs, libraries, pages and units into a prefix | `install.rs` |
+//! | `forwards` | writes a folder of the C headers, with those under old paths | `install/headers.rs` |
 //!
-//! It depends on no crate of ours, so it still builds when they do not.
+//! xtask depends on no crate of the project, so that it builds when they do not.
 
+mod check;
 mod ci;
-mod deps;
 mod error;
 mod install;
+mod site;
+mod tools;
 mod tree;
 mod workspace;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -22,28 +28,37 @@ use clap::{Parser, Subcommand};
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-/// Chores of the m3ipc workspace.
+/// Builds, checks and installs m3ipc.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask", version, about)]
 struct Cli {
     #[command(subcommand)]
-    chore: Chore,
+    command: Command,
 }
 
 #[derive(Subcommand)]
-enum Chore {
-    /// Check the arrows between crates, lifted lints, file lengths and named dependencies
-    Deps,
-    /// Run every check and test in order; the test command of the project
+enum Command {
+    /// Run all checks and tests; the test command of the project
     Ci(ci::Args),
-    /// Build for release and install into a prefix
+    /// Check the rules of the project that other tools do not check
+    Check(check::Args),
+    /// Build the book of docs/
+    Site,
+    /// Install the tools that CI needs and that are missing
+    Tools(tools::Args),
+    /// Build with the profile `dist` and install into a prefix
     Install(install::Args),
+    /// Write the C headers and those under old paths into a folder
+    Forwards {
+        /// The folder; it is made where it is missing
+        dir: PathBuf,
+    },
 }
 
 fn main() -> ExitCode {
     match run(&Cli::parse()) {
         Ok(()) => ExitCode::SUCCESS,
-        // The chore has already printed what is wrong.
+        // The command has already printed the faults.
         Err(Error::Reported) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {error}");
@@ -54,9 +69,12 @@ fn main() -> ExitCode {
 
 fn run(cli: &Cli) -> Result<(), Error> {
     let workspace = Workspace::load()?;
-    match &cli.chore {
-        Chore::Deps => deps::run(&workspace),
-        Chore::Ci(args) => ci::run(&workspace, args),
-        Chore::Install(args) => install::run(&workspace, args),
+    match &cli.command {
+        Command::Ci(args) => ci::run(&workspace, args),
+        Command::Check(args) => check::run(workspace, args),
+        Command::Site => site::run(&workspace),
+        Command::Tools(args) => tools::run(args),
+        Command::Install(args) => install::run(&workspace, args),
+        Command::Forwards { dir } => install::forwards(&workspace, dir),
     }
 }

@@ -1,7 +1,7 @@
-//! The workspace as `cargo metadata` sees it: packages, their targets and their direct dependencies.
+//! The workspace as `cargo metadata` sees it: packages, their targets, their direct dependencies.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde::Deserialize;
@@ -22,12 +22,16 @@ pub struct Workspace {
 }
 
 /// One of our packages.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 pub struct Package {
     /// The name in its manifest.
     pub name: String,
     /// Its version.
     pub version: String,
+    /// The path of its `Cargo.toml`.
+    pub manifest_path: PathBuf,
+    /// The registries that it may go to: `None` for all, empty for none.
+    pub publish: Option<Vec<String>>,
     /// What it builds.
     #[serde(default)]
     pub targets: Vec<Target>,
@@ -35,21 +39,23 @@ pub struct Package {
     pub dependencies: Vec<Dependency>,
 }
 
-/// One thing a package builds.
-#[derive(Debug, Deserialize)]
+/// A target that a package builds.
+#[derive(Debug, Default, Deserialize)]
 pub struct Target {
     /// The name of the target.
     pub name: String,
     /// `lib`, `bin`, `test`, `cdylib`, ...
     pub kind: Vec<String>,
+    /// Its root file.
+    pub src_path: PathBuf,
 }
 
-/// One direct dependency.
+/// A direct dependency.
 #[derive(Debug, Deserialize)]
 pub struct Dependency {
     /// The package depended on.
     pub name: String,
-    /// Nothing for an ordinary one, else `dev` or `build`.
+    /// `None` for an ordinary dependency, else `dev` or `build`.
     pub kind: Option<String>,
     /// The folder, where it is a package on this disk: one of ours.
     pub path: Option<PathBuf>,
@@ -63,8 +69,8 @@ impl Workspace {
     pub fn load() -> Result<Self, Error> {
         let mut cargo = Command::new("cargo");
         cargo.args(["metadata", "--no-deps", "--format-version", "1"]);
-        // `cargo run` sets this to xtask's folder, so it works from whichever folder it is called. Read when it runs,
-        // not when it is compiled: two checkouts may share one target folder, and so one program.
+        // `cargo run` sets this variable to xtask's folder, so each folder will do. It is read at
+        // run time, because two checkouts may share a target folder and so this very program.
         if let Some(folder) = env::var_os("CARGO_MANIFEST_DIR") {
             cargo.current_dir(folder);
         }
@@ -91,5 +97,18 @@ impl Workspace {
         targets
             .filter(move |target| target.kind.iter().any(|k| k == kind))
             .map(|target| target.name.as_str())
+    }
+
+    /// The folder of a package from the root, as `crates/link`.
+    pub fn folder<'a>(&self, package: &'a Package) -> &'a Path {
+        let folder = package.manifest_path.parent().unwrap_or(&package.manifest_path);
+        folder.strip_prefix(&self.root).unwrap_or(folder)
+    }
+}
+
+impl Package {
+    /// Whether the package may go to a registry.
+    pub fn is_published(&self) -> bool {
+        self.publish.as_ref().is_none_or(|registries| !registries.is_empty())
     }
 }

@@ -1,201 +1,200 @@
-//! Runs one rung: passes its output on line by line, keeps it for the figure, and ends it when it hangs.
-//!
-//! A rung may leave a process behind that still holds the pipe; so the end of the rung is the end of its own process,
-//! and the rest of the output is waited for only so long.
+//! One step of CI: its command, its needs, and when it may run.
 
-use std::ffi::OsString;
-use std::io::{BufRead, BufReader, IsTerminal, Read, stdin};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::time::{Duration, Instant};
-use std::{env, path::Path, thread};
-
-use rustix::process::{Pid, Signal, kill_process_group};
-
-use crate::error::Error;
+use crate::tools;
 use crate::workspace::Workspace;
 
-use super::rungs::Rung;
+use super::figure::Figure;
 
-/// What a rung printed and how it ended.
-pub struct Report {
-    /// All its lines, output and errors in the order of arrival.
-    pub lines: Vec<String>,
-    /// How it ended.
-    pub ended: Ended,
+/// A check, a build or a set of tests.
+pub struct Step {
+    /// Its short name, also the name of its log file.
+    pub name: &'static str,
+    /// The program and its arguments; see [`Step::words`] for the words in braces.
+    pub command: &'static str,
+    /// The command to run instead where a tool of `needs` is missing; empty for none.
+    pub fallback: &'static str,
+    /// Variables set for the command.
+    pub env: &'static [(&'static str, &'static str)],
+    /// Things that must be there; CI skips the step and says so where something is missing.
+    pub needs: &'static [Need],
+    /// Steps that must end first.
+    pub after: &'static [&'static str],
+    /// The runs that include it.
+    pub run: Run,
+    /// Whether nothing may run beside it, because it measures or depends on time.
+    pub quiet: bool,
+    /// The folder below `target` that its cargo locks: two such steps would only wait.
+    pub lock: &'static str,
+    /// How long it may take before CI ends it, in seconds.
+    pub limit_s: u64,
+    /// The figure of its output.
+    pub figure: Figure,
+    /// What to do when it fails.
+    pub next: &'static str,
 }
 
-/// How a rung ended.
-pub enum Ended {
-    /// By itself.
-    Exited(ExitStatus),
-    /// It was ended because it took longer than its limit.
-    OutOfTime,
+/// The runs that include a step. Each includes the steps of those before it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Run {
+    /// `cargo xtask ci --fast`: the loop of a person at work.
+    Fast,
+    /// `cargo xtask ci`: the gate.
+    Gate,
+    /// `cargo xtask ci --full`: also soak, fuzzing, miri and sanitizers.
+    Full,
 }
 
-/// How often to look whether the process has ended while it prints nothing.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long to wait for the rest of the output once the process has ended.
-const REST_OF_OUTPUT: Duration = Duration::from_secs(2);
+/// Something that a step needs.
+pub enum Need {
+    /// A file of the tree.
+    File(&'static str),
+    /// A program on PATH; [`tools`] installs some of them.
+    Program(&'static str),
+    /// A toolchain of rustup.
+    Toolchain(&'static str),
+    /// A file of the nightly toolchain.
+    Nightly(&'static str),
+    /// A test target of a package.
+    Test(&'static str, &'static str),
+}
 
-/// Each rung is built once and run once: neither whole-program optimisation nor what makes the next build quicker pays.
-const QUICK_BUILDS: [(&str, &str); 2] =
-    [("CARGO_PROFILE_RELEASE_LTO", "off"), ("CARGO_INCREMENTAL", "0")];
+/// The values that most steps have.
+pub const PLAIN: Step = Step {
+    name: "",
+    command: "",
+    fallback: "",
+    env: &[],
+    needs: &[],
+    after: &[],
+    run: Run::Gate,
+    quiet: false,
+    lock: "",
+    limit_s: 900,
+    figure: Figure::LastLine,
+    next: "",
+};
 
-/// Runs the rung from the root of the workspace.
-///
-/// # Errors
-/// Where it cannot be started or waited for.
-pub fn run(workspace: &Workspace, rung: &Rung) -> Result<Report, Error> {
-    let words: Vec<String> =
-        rung.command.iter().map(|word| in_target(word, &workspace.target_dir)).collect();
-    let mut command = Command::new(&words[0]);
-    command.args(&words[1..]).current_dir(&workspace.root);
-    command
-        .envs(rung.env.iter().map(|(key, value)| (key, in_target(value, &workspace.target_dir))));
-    command.envs(QUICK_BUILDS.into_iter().filter(|(key, _)| std::env::var_os(key).is_none()));
-    if let Some(path) = library_path(&workspace.target_dir) {
-        command.env("LD_LIBRARY_PATH", path);
+impl Step {
+    /// The command with its words in braces replaced.
+    ///
+    /// `{target}` is cargo's target folder, `{host}` the target triple, `{xtask}` a copy of this program there: a build during
+    /// the run may replace the original.
+    pub fn words(&self, workspace: &Workspace) -> Vec<String> {
+        let words = if self.falls_back(workspace).is_none() { self.command } else { self.fallback };
+        words.split_whitespace().map(|word| expand(word, workspace)).collect()
     }
-    // Where a person sits before it, Ctrl-C must reach the whole rung; else the limit must.
-    let own_group = !stdin().is_terminal();
-    if own_group {
-        command.process_group(0);
+
+    /// Why CI must skip the step, or nothing where all its needs are met.
+    pub fn missing(&self, workspace: &Workspace) -> Option<String> {
+        if !self.fallback.is_empty() {
+            return None;
+        }
+        self.needs.iter().find_map(|need| need.missing(workspace))
     }
-    run_command(command, Duration::from_secs(rung.limit_s), own_group)
-        .map_err(|source| Error::Start { program: words[0].clone(), source })
+
+    /// Why CI must run the fallback, or nothing where it runs the command.
+    pub fn falls_back(&self, workspace: &Workspace) -> Option<String> {
+        if self.fallback.is_empty() {
+            return None;
+        }
+        self.needs.iter().find_map(|need| need.missing(workspace))
+    }
+
+    /// The command as a person would type it.
+    pub fn command_line(&self) -> String {
+        let mut line: Vec<String> =
+            self.env.iter().map(|(key, value)| format!("{key}='{value}'")).collect();
+        line.push(self.command.to_owned());
+        line.join(" ")
+            .replace("{target}", "target")
+            .replace("{xtask}", "cargo xtask")
+            .replace("{host}", HOST)
+    }
 }
 
-fn run_command(mut command: Command, limit: Duration, own_group: bool) -> std::io::Result<Report> {
-    let mut child =
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    let (sender, lines) = channel();
-    pass_on(child.stdout.take(), sender.clone());
-    pass_on(child.stderr.take(), sender);
-    wait(&mut child, &lines, Instant::now() + limit, own_group)
+/// The target of sanitizer runs. Cargo then builds build scripts without the sanitizer.
+const HOST: &str = if cfg!(target_arch = "aarch64") {
+    "aarch64-unknown-linux-gnu"
+} else {
+    "x86_64-unknown-linux-gnu"
+};
+
+/// Replaces the words in braces.
+pub fn expand(text: &str, workspace: &Workspace) -> String {
+    let target = workspace.target_dir.to_string_lossy();
+    text.replace("{xtask}", "{target}/ci/xtask")
+        .replace("{target}", &target)
+        .replace("{host}", HOST)
 }
 
-/// Passes lines on until the process has ended and both pipes are closed, or nothing more is waited for.
-fn wait(
-    child: &mut Child,
-    output: &Receiver<String>,
-    mut deadline: Instant,
-    own_group: bool,
-) -> std::io::Result<Report> {
-    let mut lines = Vec::new();
-    let mut end = None;
-    loop {
-        let closed = match output.recv_timeout(LOOK_EVERY) {
-            Ok(line) => {
-                println!("{line}");
-                lines.push(line);
-                false
+impl Need {
+    fn missing(&self, workspace: &Workspace) -> Option<String> {
+        match self {
+            Self::File(path) => {
+                (!workspace.root.join(path).is_file()).then(|| format!("the tree has no {path}"))
             }
-            Err(RecvTimeoutError::Timeout) => false,
-            Err(RecvTimeoutError::Disconnected) => true,
-        };
-        match end.take() {
-            Some(ended) if closed || Instant::now() > deadline => {
-                return Ok(Report { lines, ended });
+            Self::Program(name) => {
+                (!tools::is_on_path(name)).then(|| format!("`{name}` is not installed"))
             }
-            Some(ended) => end = Some(ended),
-            None => {
-                end = look(child, deadline, own_group)?;
-                if end.is_some() {
-                    deadline = Instant::now() + REST_OF_OUTPUT;
-                } else if closed {
-                    // It closed its output but lives on: a closed channel no longer waits for us.
-                    thread::sleep(LOOK_EVERY);
-                }
+            Self::Toolchain(version) => (!tools::has_toolchain(version))
+                .then(|| format!("rustup has no toolchain {version}")),
+            Self::Nightly(path) => (!tools::nightly_has(path))
+                .then(|| format!("rustup has no nightly toolchain with {path}")),
+            Self::Test(package, name) => {
+                (!workspace.targets(package, "test").any(|target| target == *name))
+                    .then(|| format!("{package} has no test target `{name}`"))
             }
         }
     }
-}
-
-/// Whether the process has ended, or must be ended now because its time is over.
-fn look(child: &mut Child, deadline: Instant, own_group: bool) -> std::io::Result<Option<Ended>> {
-    if let Some(status) = child.try_wait()? {
-        return Ok(Some(Ended::Exited(status)));
-    }
-    if Instant::now() <= deadline {
-        return Ok(None);
-    }
-    kill(child, own_group)?;
-    Ok(Some(Ended::OutOfTime))
-}
-
-/// Ends the process, and with its group everything it started there.
-fn kill(child: &mut Child, own_group: bool) -> std::io::Result<()> {
-    if own_group {
-        kill_process_group(Pid::from_child(child), Signal::KILL)?;
-    } else {
-        child.kill()?;
-    }
-    child.wait().map(drop)
-}
-
-fn pass_on(pipe: Option<impl Read + Send + 'static>, sender: Sender<String>) {
-    let Some(pipe) = pipe else { return };
-    thread::spawn(move || {
-        let mut reader = BufReader::new(pipe);
-        let mut bytes = Vec::new();
-        while reader.read_until(b'\n', &mut bytes).is_ok_and(|count| count > 0) {
-            let line = String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned();
-            if sender.send(line).is_err() {
-                return;
-            }
-            bytes.clear();
-        }
-    });
-}
-
-fn in_target(text: &str, target: &Path) -> String {
-    text.replace("{target}", &target.to_string_lossy())
-}
-
-/// `LD_LIBRARY_PATH` without what cargo added for this very program: a rung must find the libraries it names itself.
-fn library_path(target: &Path) -> Option<OsString> {
-    let path = env::var_os("LD_LIBRARY_PATH")?;
-    env::join_paths(env::split_paths(&path).filter(|folder| !folder.starts_with(target))).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
-        let mut command = Command::new("sh");
-        command.args(["-c", script]).process_group(0);
-        command
+    const NOWHERE: &str = "/n";
+
+    fn nowhere() -> Workspace {
+        let target_dir = format!("{NOWHERE}/target").into();
+        Workspace { root: NOWHERE.into(), target_dir, packages: Vec::new() }
     }
 
     #[test]
-    fn lines_of_both_pipes_and_the_status_arrive() {
-        let report = run_command(
-            shell("echo one; echo two >&2; printf three; exit 3"),
-            Duration::from_secs(60),
-            true,
-        )
-        .expect("sh can be started");
-        let mut lines = report.lines;
-        lines.sort();
-        assert_eq!(lines, ["one", "three", "two"]);
-        assert!(matches!(report.ended, Ended::Exited(status) if status.code() == Some(3)));
+    fn a_person_can_type_the_command_line() {
+        const CHECK: Step = Step {
+            command: "{xtask} check width --in {target}/x",
+            env: &[("RUSTFLAGS", "--cfg loom")],
+            ..PLAIN
+        };
+        let line = CHECK.command_line();
+        assert_eq!(line, "RUSTFLAGS='--cfg loom' cargo xtask check width --in target/x");
+        let words = ["/n/target/ci/xtask", "check", "width", "--in", "/n/target/x"];
+        assert_eq!(CHECK.words(&nowhere()), words);
     }
 
     #[test]
-    fn a_hung_rung_is_ended_with_all_it_started() {
-        let report = run_command(shell("sleep 600 & sleep 600"), Duration::from_millis(200), true)
-            .expect("sh can be started");
-        assert!(matches!(report.ended, Ended::OutOfTime));
+    fn a_missing_need_skips_the_step() {
+        for need in [
+            Need::File("tests/c/run.sh"),
+            Need::Program("no-such-program-anywhere"),
+            Need::Toolchain("0.1"),
+            Need::Nightly("no/such/file"),
+            Need::Test("m3ipc-link", "loom"),
+        ] {
+            assert!(need.missing(&nowhere()).is_some());
+        }
+        assert_eq!(Need::Program("sh").missing(&nowhere()), None);
     }
 
     #[test]
-    fn a_process_left_behind_does_not_hold_up_the_ladder() {
-        let report = run_command(shell("sleep 5 & echo done"), Duration::from_secs(600), true)
-            .expect("sh can be started");
-        assert_eq!(report.lines, ["done"]);
-        assert!(matches!(report.ended, Ended::Exited(status) if status.success()));
+    fn a_fallback_runs_where_the_tool_is_missing() {
+        const MISSING: Step = Step {
+            command: "first",
+            fallback: "second",
+            needs: &[Need::Program("no-such-program-anywhere")],
+            ..PLAIN
+        };
+        assert_eq!(MISSING.words(&nowhere()), ["second"]);
+        assert_eq!(MISSING.missing(&nowhere()), None);
     }
 }

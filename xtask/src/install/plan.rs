@@ -1,17 +1,18 @@
-//! What goes where.
+//! Where each file goes.
 //!
 //! ```text
-//! PREFIX/bin                    m3, m3d
+//! PREFIX/bin                    m3, m3d, m3-bench
+//! PREFIX/lib/debug/PREFIX/...   the debug information of programs and shared libraries
 //! PREFIX/LIBDIR                 libm3ipc.so.0.1.0, its two links, libm3ipc.a
-//! PREFIX/LIBDIR/m3ipc           libm3sock.so, which `m3 sock run` puts in front of programs
+//! PREFIX/LIBDIR/m3ipc           libm3sock.so, which `m3 sock run` loads into programs
 //! PREFIX/LIBDIR/pkgconfig       m3ipc.pc
 //! PREFIX/LIBDIR/cmake/m3ipc     m3ipc-config.cmake, m3ipc-config-version.cmake
-//! PREFIX/include                the headers
+//! PREFIX/include                the headers, also those under old paths
 //! PREFIX/share/man/manN         the pages
 //! PREFIX/share/...              completions for bash, zsh and fish
 //! PREFIX/lib/systemd/...        system and user units
 //! PREFIX/lib/sysusers.d         the user m3
-//! PREFIX/share/m3ipc/wireshark   what takes captures apart
+//! PREFIX/share/m3ipc/wireshark  the dissector of captures
 //! ```
 
 use std::fs;
@@ -22,17 +23,23 @@ use crate::error::Error;
 use crate::tree;
 use crate::workspace::Workspace;
 
-use super::place::{PROGRAM, Placer, TEXT};
+use super::headers;
+use super::placer::{PROGRAM, Placer, TEXT, relative};
+use super::strip;
 use super::template::Values;
+use super::versioned;
 
-/// Shell, and the place of its completions from the prefix.
+/// The programs of an installation.
+const PROGRAMS: &[&str] = &["m3", "m3d", "m3-bench"];
+
+/// A shell, and the path of its completions from the prefix.
 const COMPLETIONS: &[(&str, &str)] = &[
     ("bash", "share/bash-completion/completions/m3"),
     ("zsh", "share/zsh/site-functions/_m3"),
     ("fish", "share/fish/vendor_completions.d/m3.fish"),
 ];
 
-/// Folder of units in the tree, and its place from the prefix.
+/// A folder of units in the tree, and its path from the prefix.
 const UNITS: &[(&str, &str)] = &[
     ("dist/systemd", "lib/systemd/system"),
     ("dist/systemd/user", "lib/systemd/user"),
@@ -40,36 +47,41 @@ const UNITS: &[(&str, &str)] = &[
     ("dist/wireshark", "share/m3ipc/wireshark"),
 ];
 
-/// The name that cargo gives the libraries: it forbids the crate to bear the library's own, which the Rust API has.
-pub fn built(workspace: &Workspace) -> &str {
-    workspace.targets("m3ipc-capi", "cdylib").next().unwrap_or("m3ipc")
-}
-
-/// Places everything; `shared` is the library for programs to load.
+/// Places everything from the folder `built`; `shared` is the library that programs load.
 ///
 /// # Errors
-/// Where a part that must be there is not, or a file cannot be written.
-pub fn place(
+/// Where a part is missing, or a file cannot be written.
+pub fn install(
     workspace: &Workspace,
+    built: &Path,
     shared: &Path,
     values: &Values,
     placer: &mut Placer,
 ) -> Result<(), Error> {
-    let release = workspace.target_dir.join("release");
-    for name in ["m3", "m3d"] {
-        placer.copy(&release.join(name), &values.prefix.join("bin").join(name), PROGRAM)?;
+    for name in PROGRAMS {
+        binary(&built.join(name), &values.prefix.join("bin").join(name), values, placer)?;
     }
-    libraries(&release.join(format!("lib{}.a", built(workspace))), shared, values, placer)?;
-    placer.copy(
-        &release.join("libm3sock.so"),
-        &values.libdir.join("m3ipc/libm3sock.so"),
-        PROGRAM,
-    )?;
+    let archive = built.join(versioned::archive(workspace));
+    libraries(&archive, shared, values, placer)?;
+    let preload = "libm3sock.so";
+    binary(&built.join(preload), &values.libdir.join("m3ipc").join(preload), values, placer)?;
+    headers::install(&workspace.root, &values.prefix.join("include"), placer)?;
     development(&workspace.root, values, placer)?;
     pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;
-    command_pages(&release.join("m3"), values, placer)?;
-    completions(&release.join("m3"), values, placer)
+    command_pages(&built.join("m3"), values, placer)?;
+    completions(&built.join("m3"), values, placer)
+}
+
+/// Places a program or a shared library, and its debug information below `lib/debug`.
+fn binary(from: &Path, to: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let separated = strip::separate(from)?;
+    placer.file(to, &separated.program, PROGRAM)?;
+    let Some(debug) = separated.debug else { return Ok(()) };
+    // Debuggers look for the name that the link holds, which is that of the built file.
+    let name = format!("{}.debug", from.file_name().unwrap_or_default().to_string_lossy());
+    let folder = values.prefix.join("lib/debug").join(relative(to));
+    placer.file(&folder.with_file_name(name), &debug, TEXT)
 }
 
 /// Places the libraries.
@@ -81,7 +93,7 @@ fn libraries(
 ) -> Result<(), Error> {
     let content = fs::read(shared).map_err(|e| Error::read(shared, e))?;
     let soname = values.soname();
-    // Without it, a program linked today would load whatever version lies there tomorrow.
+    // Without it, a program linked today would load each later version tomorrow.
     if !contains(&content, format!("\0{soname}\0").as_bytes()) {
         return Err(Error::Unfit {
             what: format!("{} does not carry the SONAME {soname}", shared.display()),
@@ -89,29 +101,21 @@ fn libraries(
         });
     }
     let real = format!("libm3ipc.so.{}", values.version);
-    placer.file(&values.libdir.join(&real), &content, PROGRAM)?;
+    binary(shared, &values.libdir.join(&real), values, placer)?;
     placer.link(&values.libdir.join(&soname), &real)?;
     placer.link(&values.libdir.join("libm3ipc.so"), &soname)?;
-    placer.copy(archive, &values.libdir.join("libm3ipc.a"), TEXT)
+    placer.file(&values.libdir.join("libm3ipc.a"), &strip::archive(archive)?, TEXT)
 }
 
-/// Headers, pkg-config, CMake.
+/// Places the files of pkg-config and CMake.
 fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
-    let include = root.join("crates/capi/include");
-    for header in tree::sources(&include, &["h"])? {
-        placer.file(
-            &values.prefix.join("include").join(&header.path),
-            header.text.as_bytes(),
-            TEXT,
-        )?;
-    }
     let filled = [
         ("crates/capi/m3ipc.pc.in", "pkgconfig/m3ipc.pc"),
         ("dist/cmake/m3ipc-config.cmake.in", "cmake/m3ipc/m3ipc-config.cmake"),
         ("dist/cmake/m3ipc-config-version.cmake.in", "cmake/m3ipc/m3ipc-config-version.cmake"),
     ];
     for (from, to) in filled {
-        let text = read(&root.join(from))?;
+        let text = tree::text(&root.join(from))?;
         placer.file(&values.libdir.join(to), values.fill(from, &text)?.as_bytes(), TEXT)?;
     }
     Ok(())
@@ -120,7 +124,7 @@ fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), 
 fn pages(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
     let folder = root.join("docs/man");
     if !folder.is_dir() {
-        println!("SKIP man pages: there is no docs/man in this tree");
+        println!("SKIP man pages: the tree has no docs/man");
         return Ok(());
     }
     let sections = ["1", "2", "3", "4", "5", "6", "7", "8"];
@@ -136,7 +140,7 @@ fn pages(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error>
 fn units(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
     for (from, to) in UNITS {
         let folder = root.join(from);
-        // Not `user/` from within its parent: that has its own row.
+        // `user/` has its own row, so its files must not come from the parent's row.
         let units = tree::sources(&folder, &["service", "socket", "conf", "lua"])?;
         for unit in units.iter().filter(|unit| !unit.path.contains('/')) {
             let text = values.relocate(&unit.text);
@@ -146,7 +150,7 @@ fn units(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error>
     Ok(())
 }
 
-/// Asks the program itself, which knows its options best.
+/// Asks `m3` for its completions.
 fn completions(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
     for (shell, to) in COMPLETIONS {
         let answer = Command::new(m3).args(["completions", shell]).output();
@@ -160,7 +164,7 @@ fn completions(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), Er
     Ok(())
 }
 
-/// The program writes the pages of its own commands, too.
+/// Has `m3` write the man pages of its commands.
 fn command_pages(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
     let folder = std::env::temp_dir().join(format!("m3ipc-pages-{}", std::process::id()));
     fs::create_dir_all(&folder).map_err(|e| Error::read(&folder, e))?;
@@ -176,10 +180,6 @@ fn command_pages(m3: &Path, values: &Values, placer: &mut Placer) -> Result<(), 
         placer.file(&to, page.text.as_bytes(), TEXT)?;
     }
     Ok(())
-}
-
-fn read(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).map_err(|e| Error::read(path, e))
 }
 
 fn contains(content: &[u8], wanted: &[u8]) -> bool {

@@ -1,16 +1,16 @@
-//! Texts with places to fill in: `@PREFIX@`, `@LIBDIR@`, `@INCLUDEDIR@`, `@VERSION@`, `@SOVERSION@`.
+//! Templates with the variables `@PREFIX@`, `@LIBDIR@`, `@INCLUDEDIR@`, `@VERSION@`, `@SOVERSION@`.
 //!
-//! The service files are no templates: they are written for the default prefix, so that they can be checked and read
-//! as they stand, and only the path of the program is changed for another prefix.
+//! The service files are no templates: they name the default prefix, so that systemd can check them
+//! as they are. Installation changes only the path of the program.
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
 
-/// The prefix for which files without places to fill in are written.
+/// The prefix in files that are no templates.
 const DEFAULT_BIN: &str = "/usr/local/bin/";
 
-/// What is filled in.
+/// The values of the variables.
 pub struct Values {
     /// The prefix, an absolute path.
     pub prefix: PathBuf,
@@ -34,7 +34,7 @@ impl Values {
         }
     }
 
-    /// The name that programs look the shared library up by.
+    /// The name by which programs find the shared library.
     pub fn soname(&self) -> String {
         format!("libm3ipc.so.{}", self.soversion)
     }
@@ -42,7 +42,7 @@ impl Values {
     /// Fills in a template.
     ///
     /// # Errors
-    /// Where a place is left that nobody knows.
+    /// Where the template has an unknown variable.
     pub fn fill(&self, name: &str, text: &str) -> Result<String, Error> {
         let include = self.prefix.join("include");
         let filled = text
@@ -53,15 +53,14 @@ impl Values {
             .replace("@SOVERSION@", &self.soversion);
         match unfilled(&filled) {
             None => Ok(filled),
-            Some(place) => Err(Error::Unfit {
-                what: format!("{name} asks for {place}, which has no value"),
-                next: "Use one of the names listed in xtask/src/install/template.rs, or add one there."
-                    .into(),
+            Some(variable) => Err(Error::Unfit {
+                what: format!("{name} has the unknown variable {variable}"),
+                next: "xtask/src/install/template.rs lists the variables.".into(),
             }),
         }
     }
 
-    /// A service file with the programs of this prefix.
+    /// A service file that starts the programs of this prefix.
     pub fn relocate(&self, text: &str) -> String {
         text.replace(DEFAULT_BIN, &format!("{}/", self.prefix.join("bin").to_string_lossy()))
     }
@@ -84,9 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn every_place_is_filled() {
-        let text = "prefix=@PREFIX@\nlibdir=@LIBDIR@\nincludedir=@INCLUDEDIR@\nVersion: @VERSION@ (@SOVERSION@)";
-        let filled = values().fill("m3ipc.pc.in", text).expect("all places are known");
+    fn every_variable_is_filled() {
+        let text = "prefix=@PREFIX@\nlibdir=@LIBDIR@\nincludedir=@INCLUDEDIR@\n\
+                    Version: @VERSION@ (@SOVERSION@)";
+        let filled = values().fill("m3ipc.pc.in", text).expect("all variables are known");
         assert_eq!(
             filled,
             "prefix=/opt/m3\nlibdir=/opt/m3/lib64\nincludedir=/opt/m3/include\nVersion: 0.1.0 (0)"
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_place_fails_and_an_address_does_not() {
+    fn an_unknown_variable_fails_and_an_address_does_not() {
         assert!(values().fill("x", "libs=@LIBS@").is_err());
         assert!(values().fill("x", "mail someone@example.org or root@host").is_ok());
     }

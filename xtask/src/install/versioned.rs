@@ -1,8 +1,8 @@
-//! The shared library as it is installed: linked once more, with the symbol versions of the map.
+//! The installed shared library, linked with the symbol versions of the map.
 //!
-//! Cargo's own link cannot give them: the compiler passes a version script of its own, and a linker takes one. So the
-//! static library is made a shared one here. A program that is linked today says which version of a function it
-//! means, and finds it in every later release.
+//! Cargo cannot link it so: the compiler passes its own version script, and a linker takes one
+//! script. This file links the static library again as a shared one. A program that is linked
+//! today names the version of each function, and finds that version in every later release.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,19 +10,25 @@ use std::process::Command;
 use crate::error::Error;
 use crate::workspace::Workspace;
 
-/// What the static library needs of the system.
+/// The system libraries that the static library needs.
 const NEEDS: &[&str] = &["-lgcc_s", "-lutil", "-lrt", "-lpthread", "-lm", "-ldl", "-lc"];
 
-/// Links the library; where it lies.
+/// Links the library from the files in `built`, and returns its path.
 ///
 /// # Errors
 /// Where there is no C compiler, or it fails.
-pub fn link(workspace: &Workspace, built: &str, soname: &str) -> Result<PathBuf, Error> {
-    let release = workspace.target_dir.join("release");
+pub fn link(workspace: &Workspace, built: &Path, soname: &str) -> Result<PathBuf, Error> {
     let map = workspace.root.join("crates/capi/libm3ipc.map");
-    let shared = release.join(soname);
-    link_with(&release.join(format!("lib{built}.a")), &map, soname, &shared)?;
+    let shared = built.join(soname);
+    link_with(&built.join(archive(workspace)), &map, soname, &shared)?;
     Ok(shared)
+}
+
+/// The file name of the static library, from the name of the target: cargo forbids `m3ipc`, which
+/// is the name of the Rust API.
+pub fn archive(workspace: &Workspace) -> String {
+    let target = workspace.targets("m3ipc-capi", "cdylib").next().unwrap_or("m3ipc_c");
+    format!("lib{target}.a")
 }
 
 fn link_with(archive: &Path, map: &Path, soname: &str, shared: &Path) -> Result<(), Error> {

@@ -90,8 +90,11 @@ impl Server {
             }
             Err(errno) => {
                 let _ = self.node.set_area_standing(place, id, AreaMemberState::Gone);
-                let why = format_args!("no memory for an area of {limit_bytes} bytes: {errno}");
-                self.refuse(token, Code::NoMem, why);
+                self.refuse(
+                    token,
+                    Code::NoMem,
+                    format_args!("no memory for an area of {limit_bytes} bytes: {errno}"),
+                );
             }
         }
     }

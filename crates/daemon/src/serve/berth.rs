@@ -23,13 +23,18 @@ impl Server {
         let other =
             self.present.get(&there).copied().filter(|_| self.held.contains(&(here, there)));
         let Some(other) = other else {
-            let why =
-                format_args!("endpoint {peer} has no link with the caller, or is not back yet");
-            return self.refuse(token, Code::ProcSts, why);
+            return self.refuse(
+                token,
+                Code::ProcSts,
+                format_args!("endpoint {peer} has no link with the caller, or is not back yet"),
+            );
         };
         if !surely && !self.may_be_copied(other) {
-            let why = format_args!("endpoint {peer} is in no receive and no sendrec");
-            return self.refuse(token, Code::ProcSts, why);
+            return self.refuse(
+                token,
+                Code::ProcSts,
+                format_args!("endpoint {peer} is in no receive and no sendrec"),
+            );
         }
         let memory = match window.then(|| self.make_window(here, there)).transpose() {
             Ok(memory) => memory,

@@ -70,8 +70,11 @@ impl Server {
                 m3ipc_sys::pause_point("daemon.bind_recorded");
                 if let Some(Err(errno)) = tid.map(|tid| self.watch_thread(cred.pid, tid)) {
                     self.force_unbind(MemberId::new(vm, bound.address));
-                    let why = format_args!("the thread cannot be watched: {errno}");
-                    return self.refuse(token, Code::NoMem, why);
+                    return self.refuse(
+                        token,
+                        Code::NoMem,
+                        format_args!("the thread cannot be watched: {errno}"),
+                    );
                 }
                 self.give_pages(token, MemberId::new(vm, bound.address), bound.told, false);
             }

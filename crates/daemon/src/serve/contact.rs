@@ -46,11 +46,14 @@ impl Server {
         let there = MemberId::new(here.vm, peer);
         let lives = self.node.lookup(here.vm, Some(here.address), peer).is_ok();
         if lives && !self.held.contains(&(here, there)) && !self.has_come(there) {
-            let why = format_args!(
-                "endpoint {peer} has not come to this daemon yet; it will within a second of \
+            return self.refuse(
+                token,
+                Code::Again,
+                format_args!(
+                    "endpoint {peer} has not come to this daemon yet; it will within a second of \
                                     sleep, or at one of its next calls"
+                ),
             );
-            return self.refuse(token, Code::Again, why);
         }
         self.contact(token, peer);
     }
@@ -92,8 +95,11 @@ impl Server {
         // It may turn out to be dead by that; the caller has been told of the death then,
         // and must not get the link of a dead one after it.
         if !self.held.contains(&(here, there)) {
-            let why = format_args!("endpoint {} died", there.address);
-            return self.refuse(token, Code::DstDied, why);
+            return self.refuse(
+                token,
+                Code::DstDied,
+                format_args!("endpoint {} died", there.address),
+            );
         }
         self.reply(token, Reply::Contact(of_peer), vec![memory, theirs.0, theirs.1]);
         // As news, too: a caller whose limit has passed is in another call, and must hear of the link there.

@@ -190,8 +190,11 @@ impl Server {
         if owner.is_none()
             && let Err(cause) = std::fs::write(self.home.domain(home, cred.uid), "")
         {
-            let why = format_args!("the runtime directory has no room for a domain: {cause}");
-            return self.refuse(token, Code::NoMem, why);
+            return self.refuse(
+                token,
+                Code::NoMem,
+                format_args!("the runtime directory has no room for a domain: {cause}"),
+            );
         }
         self.socks.kept.remove(&home);
         let fresh = || Domain { uid: cred.uid, parties: BTreeSet::new() };

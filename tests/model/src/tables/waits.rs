@@ -87,9 +87,14 @@ impl Waits {
 
     /// Ends the waits for what cannot come any more; who waits for an endpoint to go goes on waiting.
     pub(super) fn end_vm(&mut self, vm: i32) -> Vec<u64> {
-        let over = |key: &Key| key.vm() == Some(vm) && !matches!(key, Key::Goes(_));
-        let told: Vec<u64> =
-            self.tokens.extract_if(.., |key, _| over(key)).flat_map(|(_, tokens)| tokens).collect();
+        let mut told = Vec::new();
+        self.tokens.retain(|key, tokens| {
+            let over = key.vm() == Some(vm) && !matches!(key, Key::Goes(_));
+            if over {
+                told.extend(std::mem::take(tokens));
+            }
+            !over
+        });
         self.over(told)
     }
 

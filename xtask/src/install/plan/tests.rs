@@ -1,4 +1,4 @@
-//! Installs a made-up tree and looks at the result.
+//! Installs a small tree and reads the result.
 
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -38,34 +38,40 @@ impl Drop for Folder {
 }
 
 fn tree_with(folder: &Folder, shared: &str) -> Workspace {
-    folder.write("target/release/m3", "#!/bin/sh\ntest $2 != fish && echo completes $2\n");
-    folder.write("target/release/m3d", "daemon");
-    folder.write("target/release/libm3ipc_c.so", shared);
-    folder.write("target/release/libm3ipc_c.a", "archive");
-    folder.write("target/release/libm3sock.so", "in front");
+    folder.write("target/dist/m3", "#!/bin/sh\ntest $2 != fish && echo completes $2\n");
+    folder.write("target/dist/m3d", "daemon");
+    folder.write("target/dist/m3-bench", "benchmark");
+    folder.write("target/dist/libm3ipc_c.so", shared);
+    folder.write("target/dist/libm3ipc_c.a", "archive");
+    folder.write("target/dist/libm3sock.so", "preload");
     folder.write("crates/capi/include/m3ipc/mnx.h", "int x;");
+    folder.write("crates/capi/include/forwards.tsv", "m3ipc/old/ipc.h\tm3ipc/mnx.h\n");
     folder.write("crates/capi/m3ipc.pc.in", "prefix=@PREFIX@");
     folder.write("dist/cmake/m3ipc-config.cmake.in", "@SOVERSION@");
     folder.write("dist/cmake/m3ipc-config-version.cmake.in", "@VERSION@");
     folder.write("dist/systemd/m3d.service", "ExecStart=/usr/local/bin/m3d --system");
     folder.write("dist/systemd/user/m3d.service", "ExecStart=/usr/local/bin/m3d");
     folder.write("dist/sysusers.d/m3.conf", "u m3");
-    folder.write("dist/wireshark/m3ipc.lua", "takes apart");
+    folder.write("dist/wireshark/m3ipc.lua", "dissector");
     folder.write("docs/man/m3.1", "page");
     folder.write("docs/man/man3/mnx_send.3", "page");
     let targets =
-        vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into(), "staticlib".into()] }];
+        vec![Target { name: "m3ipc_c".into(), kind: vec!["cdylib".into()], ..Target::default() }];
     let capi = Package {
         name: "m3ipc-capi".into(),
         version: "0.1.0".into(),
         targets,
-        dependencies: Vec::new(),
+        ..Package::default()
     };
     Workspace { root: folder.0.clone(), target_dir: folder.0.join("target"), packages: vec![capi] }
 }
 
+fn built(workspace: &Workspace) -> PathBuf {
+    workspace.target_dir.join("dist")
+}
+
 fn shared(workspace: &Workspace) -> PathBuf {
-    workspace.target_dir.join("release/libm3ipc_c.so")
+    built(workspace).join("libm3ipc_c.so")
 }
 
 #[test]
@@ -74,10 +80,11 @@ fn everything_lands_in_its_place() {
     let workspace = tree_with(&folder, "ELF\0libm3ipc.so.0\0");
     let values = Values::new(Path::new("/usr"), Path::new("lib/multi"), "0.1.0");
     let mut placer = Placer::new(&folder.0.join("out"));
-    place(&workspace, &shared(&workspace), &values, &mut placer)
-        .expect("the made-up tree is whole");
+    install(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
+        .expect("the small tree is whole");
     // A second time over the first must do as well.
-    place(&workspace, &shared(&workspace), &values, &mut placer).expect("it may be installed over");
+    install(&workspace, &built(&workspace), &shared(&workspace), &values, &mut placer)
+        .expect("it may be installed over");
 
     assert_eq!(folder.read("out/usr/bin/m3d"), "daemon");
     assert_eq!(folder.read("out/usr/lib/multi/libm3ipc.so"), "ELF\0libm3ipc.so.0\0");
@@ -85,8 +92,9 @@ fn everything_lands_in_its_place() {
         |name: &str| fs::read_link(folder.0.join("out/usr/lib/multi").join(name)).expect("a link");
     assert_eq!(link("libm3ipc.so"), Path::new("libm3ipc.so.0"));
     assert_eq!(link("libm3ipc.so.0"), Path::new("libm3ipc.so.0.1.0"));
-    assert_eq!(folder.read("out/usr/lib/multi/m3ipc/libm3sock.so"), "in front");
+    assert_eq!(folder.read("out/usr/lib/multi/m3ipc/libm3sock.so"), "preload");
     assert_eq!(folder.read("out/usr/include/m3ipc/mnx.h"), "int x;");
+    assert!(folder.read("out/usr/include/m3ipc/old/ipc.h").contains("\"../../m3ipc/mnx.h\""));
     assert_eq!(folder.read("out/usr/lib/multi/pkgconfig/m3ipc.pc"), "prefix=/usr");
     assert_eq!(folder.read("out/usr/lib/multi/cmake/m3ipc/m3ipc-config-version.cmake"), "0.1.0");
     assert_eq!(folder.read("out/usr/share/man/man3/mnx_send.3"), "page");
@@ -100,8 +108,8 @@ fn everything_lands_in_its_place() {
         !folder.0.join("out/usr/share/fish").exists(),
         "a shell the program does not know is skipped"
     );
-    assert_eq!(folder.read("out/usr/share/m3ipc/wireshark/m3ipc.lua"), "takes apart");
-    assert_eq!(placer.count(), 2 * 19);
+    assert_eq!(folder.read("out/usr/share/m3ipc/wireshark/m3ipc.lua"), "dissector");
+    assert_eq!(placer.count(), 2 * 21);
 }
 
 #[test]
@@ -109,8 +117,13 @@ fn a_library_without_a_soname_is_refused() {
     let folder = Folder::new("soname");
     let workspace = tree_with(&folder, "ELF without a name");
     let values = Values::new(Path::new("/usr"), Path::new("lib"), "0.1.0");
-    let error =
-        place(&workspace, &shared(&workspace), &values, &mut Placer::new(&folder.0.join("out")))
-            .expect_err("no SONAME");
+    let error = install(
+        &workspace,
+        &built(&workspace),
+        &shared(&workspace),
+        &values,
+        &mut Placer::new(&folder.0.join("out")),
+    )
+    .expect_err("no SONAME");
     assert!(error.to_string().contains("SONAME"), "{error}");
 }

@@ -1,11 +1,11 @@
-//! Links a small library and looks at it as a linker would.
+//! Links a small library and reads its symbols as a linker would.
 
 use super::*;
 
 use std::fs;
 
-/// What a program prints; `None` where it is not installed or fails.
-fn said(program: &str, arguments: &[&str], folder: &Path) -> Option<String> {
+/// The output of a program; `None` where it is not installed or fails.
+fn output_of(program: &str, arguments: &[&str], folder: &Path) -> Option<String> {
     let output = Command::new(program).args(arguments).current_dir(folder).output().ok()?;
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
@@ -21,9 +21,9 @@ fn exported_names_bear_the_version_of_the_map() {
         "M3IPC_0.1 {\n  global:\n    mnx_known;\n  local: *;\n};\n",
     )
     .expect("likewise");
-    let made = said("cc", &["-c", "-fPIC", "small.c"], &folder)
-        .and_then(|_| said("ar", &["rcs", "libsmall.a", "small.o"], &folder))
-        .and_then(|_| said("objdump", &["--version"], &folder));
+    let made = output_of("cc", &["-c", "-fPIC", "small.c"], &folder)
+        .and_then(|_| output_of("ar", &["rcs", "libsmall.a", "small.o"], &folder))
+        .and_then(|_| output_of("objdump", &["--version"], &folder));
     if made.is_none() {
         println!("SKIP symbol versions: cc, ar or objdump is not installed");
         return;
@@ -31,11 +31,12 @@ fn exported_names_bear_the_version_of_the_map() {
     let shared = folder.join("libsmall.so.0");
     link_with(&folder.join("libsmall.a"), &folder.join("small.map"), "libsmall.so.0", &shared)
         .expect("it links");
-    let symbols = said("objdump", &["-T", "libsmall.so.0"], &folder).expect("a shared library");
+    let symbols =
+        output_of("objdump", &["-T", "libsmall.so.0"], &folder).expect("a shared library");
     let known = symbols.lines().find(|line| line.ends_with(" mnx_known")).expect("exported");
     assert!(known.contains("M3IPC_0.1"), "{known}");
     assert!(!symbols.contains("rust_internal"), "{symbols}");
-    let names = said("objdump", &["-p", "libsmall.so.0"], &folder).expect("a shared library");
+    let names = output_of("objdump", &["-p", "libsmall.so.0"], &folder).expect("a shared library");
     assert!(
         names.lines().any(|line| line.contains("SONAME") && line.ends_with("libsmall.so.0")),
         "{names}"

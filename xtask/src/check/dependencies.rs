@@ -1,49 +1,30 @@
-//! Every direct dependency on the work of others is named, with its reason, in the decision record.
+//! ADR 1 names each direct dependency on the work of others, with its reason.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use crate::error::Error;
-use crate::tree;
 
-use super::Finding;
+use super::finding::{Finding, Report};
+use super::input::{Manifest, Tree};
 
 /// The record, from the root.
-pub const ADR: &str = "docs/adr/0001-dependencies.md";
+const ADR: &str = "docs/adr/0001-dependencies.md";
 
-/// A `Cargo.toml` of the tree, in the workspace or beside it.
-#[derive(Debug)]
-pub struct Manifest {
-    /// Its path from the root.
-    pub path: String,
-    /// What it says.
-    pub table: toml::Table,
-}
-
-/// Reads every `Cargo.toml` of the tree.
-///
-/// # Errors
-/// Where one cannot be read or is no valid TOML.
-pub fn manifests(root: &Path) -> Result<Vec<Manifest>, Error> {
-    tree::sources(root, &["toml"])?
-        .into_iter()
-        .filter(|source| source.path == "Cargo.toml" || source.path.ends_with("/Cargo.toml"))
-        .map(|source| match source.text.parse() {
-            Ok(table) => Ok(Manifest { path: source.path, table }),
-            Err(e) => Err(Error::Manifest { path: root.join(&source.path), source: Box::new(e) }),
-        })
-        .collect()
+pub fn report(tree: &Tree) -> Result<Report, Error> {
+    let adr = tree.text(ADR)?;
+    let figure = format!("ADR 1 names all {}", third_party(&tree.manifests).len());
+    Ok(Report { findings: check(&tree.manifests, &adr), figure })
 }
 
 /// Finds the dependencies that the record does not name.
-pub fn check(manifests: &[Manifest], adr: &str) -> Vec<Finding> {
+fn check(manifests: &[Manifest], adr: &str) -> Vec<Finding> {
     let named: Vec<&str> = adr.lines().filter_map(named_by).collect();
     third_party(manifests)
         .into_iter()
         .filter(|(name, _)| !named.contains(&name.as_str()))
-        .map(|(name, place)| Finding {
-            place,
-            what: format!("it depends on `{name}`, which {ADR} does not name"),
+        .map(|(name, location)| Finding {
+            location,
+            problem: format!("it depends on `{name}`, which {ADR} does not name"),
             next: "Add a row \"| `name` | used by | reason | rejected alternatives |\".",
         })
         .collect()
@@ -55,14 +36,13 @@ fn named_by(line: &str) -> Option<&str> {
 }
 
 /// The direct dependencies that are not ours, each with the first manifest that asks for it.
-pub fn third_party(manifests: &[Manifest]) -> BTreeMap<String, String> {
+fn third_party(manifests: &[Manifest]) -> BTreeMap<String, String> {
     let ours: Vec<&str> =
         manifests.iter().filter_map(|m| m.table.get("package")?.get("name")?.as_str()).collect();
     let mut found = BTreeMap::new();
     for manifest in manifests {
         for (key, value) in dependency_tables(&manifest.table).into_iter().flatten() {
             let name = value.get("package").and_then(toml::Value::as_str).unwrap_or(key);
-            // A path leads to one of ours, even where its manifest is still to be written.
             if value.get("path").is_none()
                 && !ours.contains(&name)
                 && !is_path_of_workspace(manifests, key)
@@ -107,25 +87,27 @@ mod tests {
     const ADR_TEXT: &str = "# Dependencies\n| `libc` | sys | types |\nWe looked at `nix` too.\n";
 
     #[test]
-    fn a_planted_dependency_without_a_row_fails() {
+    fn a_dependency_without_a_row_fails() {
         let found = check(&[manifest("[dependencies]\nlibc = \"1\"\nnix = \"1\"")], ADR_TEXT);
         assert_eq!(found.len(), 1);
-        assert!(found[0].what.contains("`nix`"), "a mention in the text does not count");
+        assert!(found[0].problem.contains("`nix`"), "a mention in the text does not count");
     }
 
     #[test]
     fn every_kind_of_table_is_read() {
-        let text = "[workspace.dependencies]\na = \"1\"\n[dev-dependencies]\nb = \"1\"\n[build-dependencies]\n\
-                    c = \"1\"\n[target.'cfg(loom)'.dependencies]\nd = \"1\"\n[dependencies]\ne = { package = \"f\" }";
+        let text = "[workspace.dependencies]\na = \"1\"\n[dev-dependencies]\nb = \"1\"\n\
+                    [build-dependencies]\nc = \"1\"\n\
+                    [target.'cfg(loom)'.dependencies]\nd = \"1\"\n\
+                    [dependencies]\ne = { package = \"f\" }";
         let found = third_party(&[manifest(text)]);
         assert_eq!(found.keys().map(String::as_str).collect::<Vec<_>>(), ["a", "b", "c", "d", "f"]);
     }
 
     #[test]
     fn ours_need_no_row() {
-        let top = manifest("[workspace.dependencies]\nm3-abi = { path = \"crates/abi\" }");
+        let top = manifest("[workspace.dependencies]\nm3ipc-abi = { path = \"crates/abi\" }");
         let user =
-            manifest("[package]\nname = \"m3ipc-sys\"\n[dependencies]\nm3-abi.workspace = true");
+            manifest("[package]\nname = \"m3ipc-sys\"\n[dependencies]\nm3ipc-abi.workspace = true");
         assert_eq!(check(&[top, user], ADR_TEXT), []);
     }
 }

@@ -1,9 +1,10 @@
-//! `unsafe_code` is denied in the whole workspace and lifted file by file, only where the allow-list lets it.
+//! The workspace denies `unsafe_code`. A file may lift the lint only below a path of [`MAY_LIFT`].
 
+use crate::error::Error;
 use crate::tree::Source;
 
-use super::Finding;
-use super::named::Manifest;
+use super::finding::{Finding, Report};
+use super::input::{Manifest, Tree};
 
 /// Where a file may lift `unsafe_code`: beginnings of paths.
 const MAY_LIFT: &[&str] = &[
@@ -15,28 +16,35 @@ const MAY_LIFT: &[&str] = &[
     "crates/shim/",
     "crates/shim-preload/",
     "lab/bench/src/raw",
-    // What only attackers and tests of signals do; the product has none of it.
+    // Hostile members and tests of signals need calls that the product does not have.
     "tests/conformance/src/",
 ];
 
 const LINT: &str = "unsafe_code";
 const LEVELS: &[&str] = &["allow(", "warn(", "expect("];
 
+pub fn report(tree: &Tree) -> Result<Report, Error> {
+    let mut findings = check_files(&tree.sources);
+    findings.extend(check_manifests(&tree.manifests));
+    let lifted = tree.sources.iter().filter(|s| s.ends_in(&["rs"]) && lifts(&s.text)).count();
+    Ok(Report { findings, figure: format!("{lifted} files lift the lint, all where they may") })
+}
+
 /// Finds the files outside the allow-list that lift the lint.
-pub fn check_files(sources: &[Source]) -> Vec<Finding> {
+fn check_files(sources: &[Source]) -> Vec<Finding> {
     sources
         .iter()
         .filter(|source| source.ends_in(&["rs"]) && !may_lift(&source.path) && lifts(&source.text))
         .map(|source| Finding {
-            place: source.path.clone(),
-            what: format!("it lifts `{LINT}`"),
-            next: "Move the unsafe part into m3ipc-sys, m3ipc-shm or m3ipc-link behind a safe call.",
+            location: source.path.clone(),
+            problem: format!("it lifts `{LINT}`"),
+            next: "Move the unsafe part behind a safe call of m3ipc-sys, m3ipc-shm or m3ipc-link.",
         })
         .collect()
 }
 
-/// Finds the manifests that slip out of the workspace's lints, or a workspace that no longer denies.
-pub fn check_manifests(manifests: &[Manifest]) -> Vec<Finding> {
+/// Finds manifests without the lints of the workspace, and a workspace that does not deny.
+fn check_manifests(manifests: &[Manifest]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for Manifest { path, table } in manifests {
         let lints = table.get("lints");
@@ -48,15 +56,15 @@ pub fn check_manifests(manifests: &[Manifest]) -> Vec<Finding> {
             && !may_lift(path)
         {
             findings.push(Finding {
-                place: path.clone(),
-                what: "it does not take the lints of the workspace".into(),
+                location: path.clone(),
+                problem: "it does not take the lints of the workspace".into(),
                 next: "Add `[lints]` with `workspace = true`.",
             });
         }
         if path == "Cargo.toml" && !is_denied(table) {
             findings.push(Finding {
-                place: path.clone(),
-                what: format!("`{LINT}` is not denied for the workspace"),
+                location: path.clone(),
+                problem: format!("`{LINT}` is not denied for the workspace"),
                 next: "Set it to \"deny\" under [workspace.lints.rust].",
             });
         }
@@ -78,7 +86,7 @@ fn is_denied(table: &toml::Table) -> bool {
     matches!(level, Some("deny" | "forbid"))
 }
 
-/// Whether an attribute of this text lowers the lint. Comments are passed over.
+/// Whether an attribute of this text lowers the lint. Comments do not count.
 fn lifts(text: &str) -> bool {
     let code: String = text
         .lines()
@@ -88,7 +96,7 @@ fn lifts(text: &str) -> bool {
     code.match_indices(LINT).any(|(at, _)| {
         let before = &code[..at];
         let attribute = before.rfind("#[").max(before.rfind("#![")).map(|start| &before[start..]);
-        // A closed bracket in between means that the attribute ended before the word.
+        // A bracket closes between: the attribute ended before the word.
         attribute.is_some_and(|a| !a.contains(']') && LEVELS.iter().any(|level| a.contains(level)))
     })
 }
@@ -102,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_lift_fails_outside_the_list() {
+    fn a_lift_fails_outside_the_list() {
         for level in ["allow", "expect", "warn"] {
             let text = format!("//! Doc.\n#![{level}(dead_code,\n    {LINT})]\nfn f() {{}}\n");
             assert_eq!(check_files(&[file("tests/model/src/lib.rs", text.clone())]).len(), 1);

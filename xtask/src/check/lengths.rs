@@ -1,31 +1,39 @@
 //! Files stay short, and `#[cfg]` stays out of function bodies.
 
+use crate::error::Error;
 use crate::tree::Source;
 
-use super::Finding;
+use super::finding::{Finding, Report};
+use super::input::Tree;
 
-/// The endings of the files that count as source.
-pub const ENDINGS: &[&str] = &["rs", "c", "h", "py", "sh"];
+/// The endings of source files.
+const ENDINGS: &[&str] = &["rs", "c", "h", "py", "sh"];
 
 /// The most lines a source file may have.
 const MAX_LINES: usize = 600;
 
+pub fn report(tree: &Tree) -> Result<Report, Error> {
+    let files = tree.sources.iter().filter(|s| s.ends_in(ENDINGS));
+    let longest = files.map(|s| s.text.lines().count()).max().unwrap_or(0);
+    Ok(Report { findings: check(&tree.sources), figure: format!("longest file: {longest} lines") })
+}
+
 /// Finds long files and conditional compilation inside functions.
-pub fn check(sources: &[Source]) -> Vec<Finding> {
+fn check(sources: &[Source]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for source in sources {
+    for source in sources.iter().filter(|source| source.ends_in(ENDINGS)) {
         let lines = source.text.lines().count();
         if lines > MAX_LINES {
             findings.push(Finding {
-                place: source.path.clone(),
-                what: format!("{lines} lines, more than {MAX_LINES}"),
-                next: "Split it: one object or one family of operations per file; long tests to foo/tests.rs.",
+                location: source.path.clone(),
+                problem: format!("{lines} lines, more than {MAX_LINES}"),
+                next: "Split it by object or operation family; move long tests to foo/tests.rs.",
             });
         }
         if source.ends_in(&["rs"]) {
             findings.extend(cfg_in_bodies(&source.text).map(|line| Finding {
-                place: format!("{}:{line}", source.path),
-                what: "conditional compilation inside a function body".into(),
+                location: format!("{}:{line}", source.path),
+                problem: "conditional compilation inside a function body".into(),
                 next: "Give each condition its own function or module, and choose there.",
             }));
         }
@@ -35,8 +43,8 @@ pub fn check(sources: &[Source]) -> Vec<Finding> {
 
 /// The lines (from 1) that carry `#[cfg(` within a function's braces.
 ///
-/// It leans on rustfmt: a function that starts at some indentation ends at a `}` of the same indentation. Text in
-/// raw strings may deceive it; that has not been worth a parser.
+/// The search relies on rustfmt: a function ends at a `}` of the indentation at which it starts.
+/// Text in raw strings may mislead the search; a parser would cost more than that.
 fn cfg_in_bodies(text: &str) -> impl Iterator<Item = usize> {
     let mut body_of: Option<usize> = None;
     text.lines().enumerate().filter_map(move |(index, line)| {
@@ -77,18 +85,19 @@ mod tests {
     }
 
     #[test]
-    fn a_planted_long_file_fails() {
+    fn a_long_file_fails() {
         let file = |lines: usize| Source { path: "a.c".into(), text: "int x;\n".repeat(lines) };
         assert_eq!(check(&[file(MAX_LINES)]), []);
         assert_eq!(check(&[file(MAX_LINES + 1)]).len(), 1);
     }
 
     #[test]
-    fn a_planted_cfg_in_a_body_fails() {
+    fn a_cfg_in_a_body_fails() {
         let cfg = "#[cfg(loom)]";
         assert_eq!(lines_of(&format!("pub fn f() {{\n    {cfg}\n    g();\n}}\n")), [2]);
         let method = format!(
-            "impl A {{\n    unsafe extern \"C\" fn f(\n        a: u8,\n    ) {{\n        {cfg}\n        g();\n    }}\n}}\n"
+            "impl A {{\n    unsafe extern \"C\" fn f(\n        a: u8,\n    ) {{\n        {cfg}\n\
+             \x20       g();\n    }}\n}}\n"
         );
         assert_eq!(lines_of(&method), [5]);
     }
@@ -97,7 +106,9 @@ mod tests {
     fn a_cfg_between_functions_passes() {
         let cfg = "#[cfg(loom)]";
         let text = format!(
-            "fn one() {{ 1 }}\n{cfg}\nfn f() {{\n    g();\n}}\nimpl A {{\n    fn b(&self) {{\n    }}\n    {cfg}\n    fn c(&self);\n    {cfg}\n    fn d(\n    );\n    {cfg}\n    fn e() {{}}\n}}\n{cfg}\nmod tests {{}}\n"
+            "fn one() {{ 1 }}\n{cfg}\nfn f() {{\n    g();\n}}\nimpl A {{\n    fn b(&self) {{\n\
+             \x20   }}\n    {cfg}\n    fn c(&self);\n    {cfg}\n    fn d(\n    );\n    {cfg}\n\
+             \x20   fn e() {{}}\n}}\n{cfg}\nmod tests {{}}\n"
         );
         assert_eq!(lines_of(&text), [0_usize; 0]);
     }

@@ -1,12 +1,10 @@
-//! Puts files into their places: written beside, then renamed.
+//! Writes each file under a temporary name beside its path, then renames it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
-
-use super::relative;
 
 /// For programs and libraries.
 pub const PROGRAM: u32 = 0o755;
@@ -30,7 +28,7 @@ impl Placer {
         self.count
     }
 
-    /// Writes a file with this content to an absolute path, which is taken from the root.
+    /// Writes a file with this content to an absolute path, which is relative to the root.
     ///
     /// # Errors
     /// Where it cannot be written.
@@ -39,15 +37,6 @@ impl Placer {
             fs::write(beside, content)?;
             fs::set_permissions(beside, Permissions::from_mode(mode))
         })
-    }
-
-    /// Copies a file; it must be there.
-    ///
-    /// # Errors
-    /// Where it cannot be read or written.
-    pub fn copy(&mut self, from: &Path, to: &Path, mode: u32) -> Result<(), Error> {
-        let content = fs::read(from).map_err(|e| Error::read(from, e))?;
-        self.file(to, &content, mode)
     }
 
     /// Makes a symbolic link that says `text`.
@@ -63,11 +52,11 @@ impl Placer {
         to: &Path,
         make: impl FnOnce(&Path) -> std::io::Result<()>,
     ) -> Result<(), Error> {
-        let place = self.root.join(relative(to));
-        let folder = place.parent().unwrap_or(&self.root);
+        let path = self.root.join(relative(to));
+        let folder = path.parent().unwrap_or(&self.root);
         fs::create_dir_all(folder).map_err(|e| Error::write(folder, e))?;
-        let name = place.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let beside = place.with_file_name(format!(".{name}.new"));
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let beside = path.with_file_name(format!(".{name}.new"));
         match fs::remove_file(&beside) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(Error::write(&beside, e));
@@ -75,10 +64,15 @@ impl Placer {
             _ => {}
         }
         make(&beside)
-            .and_then(|()| fs::rename(&beside, &place))
-            .map_err(|e| Error::write(&place, e))?;
-        println!("  {}", place.display());
+            .and_then(|()| fs::rename(&beside, &path))
+            .map_err(|e| Error::write(&path, e))?;
+        println!("  {}", path.display());
         self.count += 1;
         Ok(())
     }
+}
+
+/// A path without its leading `/`, to be put below another.
+pub fn relative(path: &Path) -> &Path {
+    path.strip_prefix("/").unwrap_or(path)
 }

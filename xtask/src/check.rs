@@ -1,0 +1,91 @@
+//! `cargo xtask check`: the rules of the project that no compiler and no other tool checks.
+//!
+//! Each check is a pure function from files to findings, so a unit test plants a defect in it. To
+//! add a check, write a module with such a function and add a row to [`CHECKS`].
+//!
+//! Other tools check the rest: rustfmt, clippy, cargo-machete (dependencies that nothing uses).
+//! `ci/steps.rs` lists all of them.
+
+mod circles;
+mod dependencies;
+mod direction;
+mod fences;
+mod finding;
+mod input;
+mod lengths;
+mod links;
+mod manifests;
+mod paths;
+mod public_api;
+mod sizes;
+mod unsafe_code;
+mod width;
+
+use crate::error::Error;
+use crate::workspace::Workspace;
+
+use self::finding::Report;
+use self::input::Tree;
+
+/// A check: its name, and the function that makes its report.
+type Check = (&'static str, fn(&Tree) -> Result<Report, Error>);
+
+/// The checks that read files alone. `cargo xtask check` runs them.
+const CHECKS: &[Check] = &[
+    ("direction", direction::report),
+    ("dependencies", dependencies::report),
+    ("manifests", manifests::report),
+    ("unsafe", unsafe_code::report),
+    ("lengths", lengths::report),
+    ("width", width::report),
+    ("fences", fences::report),
+    ("paths", paths::report),
+    ("links", links::report),
+    ("circles", circles::report),
+];
+
+/// The checks that need a build. They run where they are named.
+const NAMED_CHECKS: &[Check] = &[("public-api", public_api::report), ("sizes", sizes::report)];
+
+/// What to check.
+#[derive(clap::Args)]
+pub struct Args {
+    /// The checks to run: direction, dependencies, manifests, unsafe, lengths, width, fences,
+    /// paths, links, circles (these are the default), public-api, sizes
+    names: Vec<String>,
+}
+
+/// Runs checks and prints what they find; the last line is the figure of the whole.
+///
+/// # Errors
+/// Where a rule is broken, a check is unknown, or a file cannot be read.
+pub fn run(workspace: Workspace, args: &Args) -> Result<(), Error> {
+    let mut chosen: Vec<&Check> = Vec::new();
+    for name in &args.names {
+        let known = CHECKS.iter().chain(NAMED_CHECKS).find(|(known, _)| known == name);
+        chosen.push(known.ok_or_else(|| Error::Unknown {
+            what: format!("check `{name}`"),
+            next: "`cargo xtask check --help` names them.",
+        })?);
+    }
+    if chosen.is_empty() {
+        chosen.extend(CHECKS);
+    }
+    let tree = Tree::read(workspace)?;
+    let is_single = chosen.len() == 1;
+    let mut broken = 0;
+    for (name, report) in chosen {
+        let Report { findings, figure } = report(&tree)?;
+        broken += findings.len();
+        for finding in &findings {
+            println!("{finding}");
+        }
+        let figure = match findings.len() {
+            0 => figure,
+            count => format!("{count} findings"),
+        };
+        // CI names the step already.
+        if is_single { println!("{figure}") } else { println!("{name}: {figure}") }
+    }
+    if broken > 0 { Err(Error::Reported) } else { Ok(()) }
+}

@@ -1,0 +1,59 @@
+//! The installed programs and the library stay small.
+//!
+//! The check measures the files that `cargo xtask install` put into `target/ci/install`: built with
+//! the profile `dist` and stripped.
+
+use std::fs;
+
+use crate::error::Error;
+
+use super::finding::{Finding, Report};
+use super::input::Tree;
+
+/// The folder that the CI step `install` fills.
+const INSTALLED: &str = "ci/install/usr";
+
+const MB: u64 = 1_000_000;
+
+/// A file from the prefix, and its most bytes.
+const LIMITS: &[(&str, u64)] =
+    &[("bin/m3", 6 * MB), ("bin/m3d", 5 * MB), ("lib/libm3ipc.so", 2 * MB)];
+
+pub fn report(tree: &Tree) -> Result<Report, Error> {
+    let mut sizes = Vec::new();
+    for (name, limit) in LIMITS {
+        let path = tree.workspace.target_dir.join(INSTALLED).join(name);
+        let bytes = fs::metadata(&path).map_err(|e| Error::read(&path, e))?.len();
+        sizes.push((*name, bytes, *limit));
+    }
+    let figure = sizes
+        .iter()
+        .map(|(name, bytes, limit)| format!("{name} {} of {} MB", in_mb(*bytes), limit / MB));
+    let figure = figure.collect::<Vec<_>>().join(", ");
+    Ok(Report { findings: sizes.iter().filter_map(check).collect(), figure })
+}
+
+fn check((name, bytes, limit): &(&str, u64, u64)) -> Option<Finding> {
+    (bytes > limit).then(|| Finding {
+        location: (*name).to_owned(),
+        problem: format!("{} MB, more than {} MB", in_mb(*bytes), limit / MB),
+        next: "Find the cause with `nm --size-sort --radix=d` on target/dist.",
+    })
+}
+
+fn in_mb(bytes: u64) -> String {
+    format!("{}.{}", bytes / MB, bytes % MB / (MB / 10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_large_program_fails() {
+        assert_eq!(check(&("bin/m3", 6 * MB, 6 * MB)), None);
+        let found = check(&("bin/m3", 6 * MB + 1, 6 * MB)).expect("one byte too many");
+        assert!(found.problem.contains("6.0 MB"), "{found}");
+        assert_eq!(in_mb(5_250_000), "5.2");
+    }
+}

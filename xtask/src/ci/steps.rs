@@ -1,0 +1,354 @@
+//! The steps of CI, as data. To add a step, add an entry to [`STEPS`].
+
+use super::figure::Figure;
+use super::step::{Need, PLAIN, Run, Step};
+
+/// A check of xtask itself.
+const fn check(name: &'static str, command: &'static str) -> Step {
+    Step { name, command, run: Run::Fast, next: "each finding says what to do", ..PLAIN }
+}
+
+/// A step of `--full` alone.
+const FULL: Step = Step { run: Run::Full, ..PLAIN };
+
+/// Stable Rust then takes the options of nightly that cargo-fuzz uses.
+const BOOTSTRAP: &[(&str, &str)] = &[("RUSTC_BOOTSTRAP", "1")];
+
+/// Scripts learn from this variable where cargo builds.
+const TARGET: &[(&str, &str)] = &[("CARGO_TARGET_DIR", "{target}")];
+
+/// The steps, in the order in which they start where nothing else decides.
+pub const STEPS: &[Step] = &[
+    Step {
+        name: "fmt",
+        command: "cargo fmt --all --check",
+        run: Run::Fast,
+        figure: Figure::Fixed("every file as rustfmt leaves it"),
+        next: "cargo fmt --all",
+        ..PLAIN
+    },
+    check("direction", "{xtask} check direction"),
+    check("dependencies", "{xtask} check dependencies"),
+    check("manifests", "{xtask} check manifests"),
+    check("unsafe", "{xtask} check unsafe"),
+    check("lengths", "{xtask} check lengths"),
+    check("width", "{xtask} check width"),
+    check("fences", "{xtask} check fences"),
+    check("paths", "{xtask} check paths"),
+    check("links", "{xtask} check links"),
+    check("circles", "{xtask} check circles"),
+    Step {
+        name: "pages",
+        command: "bash tests/c/check_pages.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/c/check_pages.sh")],
+        next: "write or correct the man page in docs/man that the log names",
+        ..PLAIN
+    },
+    Step {
+        name: "clippy",
+        command: "cargo clippy --workspace --all-targets -- -D warnings",
+        run: Run::Fast,
+        lock: "debug",
+        figure: Figure::Fixed("no warnings"),
+        next: "correct the code; `cargo clippy --fix` does the simple ones",
+        ..PLAIN
+    },
+    Step {
+        name: "tools",
+        command: "{xtask} tools",
+        limit_s: 3_600,
+        next: "check the network, or install the tool with cargo install",
+        ..PLAIN
+    },
+    Step {
+        name: "unused",
+        command: "cargo machete",
+        needs: &[Need::Program("cargo-machete")],
+        after: &["tools"],
+        figure: Figure::Fixed("no dead dependency"),
+        next: "remove the dependencies that the log names",
+        ..PLAIN
+    },
+    Step {
+        name: "build",
+        command: "cargo build --release",
+        lock: "release",
+        limit_s: 1_800,
+        figure: Figure::Fixed("release build, optimised as the profile dist"),
+        next: "correct the error in the log",
+        ..PLAIN
+    },
+    Step {
+        name: "build-tests",
+        limit_s: 1_800,
+        command: "cargo test --workspace --no-run",
+        after: &["clippy"],
+        run: Run::Fast,
+        lock: "debug",
+        figure: Figure::Fixed("tests built"),
+        next: "correct the error in the log",
+        ..PLAIN
+    },
+    Step {
+        name: "install",
+        command: "{xtask} install --prefix /usr --destdir {target}/ci/install",
+        after: &["build"],
+        next: "run it alone with another --destdir",
+        ..PLAIN
+    },
+    Step {
+        name: "sizes",
+        command: "{xtask} check sizes",
+        after: &["install"],
+        next: "each finding says what to do",
+        ..PLAIN
+    },
+    Step {
+        name: "public-api",
+        command: "{xtask} check public-api",
+        lock: "api",
+        next: "each finding says what to do",
+        ..PLAIN
+    },
+    Step {
+        name: "docs",
+        command: "cargo doc --workspace --no-deps",
+        env: &[("RUSTDOCFLAGS", "-D warnings")],
+        lock: "debug",
+        figure: Figure::Fixed("no warnings"),
+        next: "correct the link or the block that the log names",
+        ..PLAIN
+    },
+    Step {
+        name: "package",
+        command: "cargo package --workspace --allow-dirty --quiet",
+        after: &["build-tests"],
+        lock: "debug",
+        figure: Figure::Fixed("each package builds from its archive"),
+        next: "run the command alone; `cargo package --list -p PACKAGE` lists the files",
+        ..PLAIN
+    },
+    Step {
+        name: "msrv",
+        command: "cargo +1.88 check --workspace --target-dir {target}/msrv",
+        needs: &[Need::Toolchain("1.88")],
+        lock: "msrv",
+        figure: Figure::Fixed("Rust 1.88 compiles the workspace"),
+        next: "replace the newer function, or raise rust-version with an entry in CHANGELOG.md",
+        ..PLAIN
+    },
+    Step {
+        name: "site",
+        command: "{xtask} site",
+        needs: &[Need::File("docs/book.toml"), Need::Program("mdbook")],
+        after: &["tools"],
+        next: "run the command alone",
+        ..PLAIN
+    },
+    Step {
+        name: "loom",
+        command: "cargo test -p m3ipc-link -p m3ipc-area -p m3ipc-sockets -p m3ipc-shim \
+                          --release --test loom --target-dir {target}/loom",
+        env: &[
+            ("RUSTFLAGS", "--cfg loom"),
+            ("CARGO_PROFILE_RELEASE_LTO", "off"),
+            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "4"),
+        ],
+        needs: &[
+            Need::Test("m3ipc-link", "loom"),
+            Need::Test("m3ipc-area", "loom"),
+            Need::Test("m3ipc-sockets", "loom"),
+            Need::Test("m3ipc-shim", "loom"),
+        ],
+        lock: "loom",
+        figure: Figure::TestTotals,
+        next: "set LOOM_LOG=trace and LOOM_LOCATION=1 to see the interleaving that fails",
+        ..PLAIN
+    },
+    Step {
+        name: "test",
+        command: "cargo nextest run --workspace --no-fail-fast",
+        fallback: "cargo test --workspace --no-fail-fast --lib --bins --tests",
+        env: &[("M3_SOAK_SECONDS", "5")],
+        needs: &[Need::Program("cargo-nextest")],
+        after: &["build-tests", "tools"],
+        run: Run::Fast,
+        quiet: true,
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the failed test alone: cargo test -p PACKAGE NAME -- --nocapture",
+        ..PLAIN
+    },
+    Step {
+        name: "doctest",
+        command: "cargo test --workspace --doc --no-fail-fast",
+        after: &["build-tests"],
+        run: Run::Fast,
+        lock: "debug",
+        figure: Figure::TestTotals,
+        next: "run the example alone: cargo test -p PACKAGE --doc NAME",
+        ..PLAIN
+    },
+    Step {
+        name: "capi",
+        command: "bash tests/c/run.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/c/run.sh"), Need::Program("cc")],
+        after: &["build"],
+        quiet: true,
+        figure: Figure::TestTotals,
+        next: "run the script by itself after cargo build --release",
+        ..PLAIN
+    },
+    Step {
+        name: "sockets",
+        command: "bash tests/sockets/run.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/sockets/run.sh"), Need::Program("cc")],
+        after: &["build"],
+        quiet: true,
+        figure: Figure::TestTotals,
+        next: "run the script with the name of the case after cargo build --release",
+        ..PLAIN
+    },
+    Step {
+        name: "python",
+        command: "bash tests/python/run.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/python/run.sh"), Need::Program("python3")],
+        after: &["build"],
+        quiet: true,
+        figure: Figure::TestTotals,
+        next: "run the script by itself after cargo build --release",
+        ..PLAIN
+    },
+    Step {
+        name: "snippets",
+        command: "bash tests/snippets/run.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/snippets/run.sh")],
+        after: &["build"],
+        quiet: true,
+        figure: Figure::TestTotals,
+        next: "run the script by itself after cargo build --release",
+        ..PLAIN
+    },
+    Step {
+        name: "bench-ipc",
+        command: "{target}/release/m3 bench ipc --quick",
+        after: &["build"],
+        quiet: true,
+        next: "run it alone on a quiet machine",
+        ..PLAIN
+    },
+    Step {
+        name: "bench-area",
+        command: "{target}/release/m3 bench area --quick --rounds 1 --millis 2",
+        after: &["build"],
+        quiet: true,
+        next: "run it alone on a quiet machine",
+        ..PLAIN
+    },
+    Step {
+        name: "bench-copy",
+        command: "{target}/release/m3 bench copy --quick --rounds 1 --millis 2",
+        after: &["build"],
+        quiet: true,
+        next: "run it alone on a quiet machine",
+        ..PLAIN
+    },
+    Step {
+        name: "soak",
+        command: "cargo test -p m3ipc-conformance --test soak",
+        env: &[("M3_SOAK_SECONDS", "600")],
+        after: &["test"],
+        quiet: true,
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command alone; the log names the seed",
+        ..FULL
+    },
+    Step {
+        name: "tools-full",
+        command: "{xtask} tools --full",
+        after: &["tools"],
+        limit_s: 3_600,
+        next: "check the network, or install the tool with cargo install or rustup",
+        ..FULL
+    },
+    Step {
+        name: "fuzz-frames",
+        command: "cargo fuzz run frames -- -max_total_time=600",
+        env: BOOTSTRAP,
+        needs: &[Need::Program("cargo-fuzz")],
+        after: &["tools-full"],
+        limit_s: 1_800,
+        next: "cargo fuzz run frames FILE, with the file that the log names",
+        ..FULL
+    },
+    Step {
+        name: "fuzz-links",
+        command: "cargo fuzz run links -- -max_total_time=600",
+        env: BOOTSTRAP,
+        needs: &[Need::Program("cargo-fuzz")],
+        after: &["fuzz-frames"],
+        limit_s: 1_800,
+        next: "cargo fuzz run links FILE, with the file that the log names",
+        ..FULL
+    },
+    Step {
+        name: "miri",
+        command: "cargo +nightly miri test --no-fail-fast --lib --target-dir {target}/miri -p \
+                          m3ipc-abi -p m3ipc-wire -p m3ipc-shm -p m3ipc-link -p m3ipc-area -p \
+                          m3ipc-model",
+        needs: &[Need::Nightly("bin/miri")],
+        after: &["tools-full"],
+        limit_s: 3_600,
+        figure: Figure::TestTotals,
+        next: "a test that needs a memory file takes #[cfg_attr(miri, ignore)]",
+        ..FULL
+    },
+    Step {
+        name: "asan",
+        command: "cargo +nightly test --no-fail-fast --lib --target {host} --target-dir \
+                          {target}/asan -p m3ipc-sys -p m3ipc-shm -p m3ipc-link -p m3ipc-area -p \
+                          m3ipc-wire",
+        env: &[("RUSTFLAGS", "-Zsanitizer=address")],
+        needs: &[Need::Nightly("bin/rustc")],
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command alone; the report names both the access and the allocation",
+        ..FULL
+    },
+    Step {
+        name: "tsan",
+        command: "cargo +nightly test -Zbuild-std --no-fail-fast --lib --target {host} --target-dir \
+                          {target}/tsan -p m3ipc-sys -p m3ipc-shm -p m3ipc-link -p m3ipc-area",
+        env: &[("RUSTFLAGS", "-Zsanitizer=thread")],
+        needs: &[Need::Nightly("lib/rustlib/src/rust/library/std/Cargo.toml")],
+        after: &["tools-full"],
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command alone; the report names both accesses",
+        ..FULL
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_is_whole_and_follows_earlier_steps_alone() {
+        for (index, step) in STEPS.iter().enumerate() {
+            let earlier = &STEPS[..index];
+            assert!(!step.name.is_empty() && !step.command.is_empty() && !step.next.is_empty());
+            assert!(earlier.iter().all(|other| other.name != step.name), "{} twice", step.name);
+            for name in step.after {
+                let before = earlier.iter().find(|other| other.name == *name);
+                assert!(before.is_some(), "{} waits for {name}", step.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `cargo xtask tools`: installs the tools of CI that are missing.
+//!
+//! Cargo builds them from crates.io, once for the machine, with the versions of [`TOOLS`]. A tool
+//! that is already on PATH is taken as it is. Where the registry cannot be reached, the command
+//! says so and succeeds, and the steps that need the tool say that they are skipped.
+
+use std::env;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use crate::error::Error;
+
+/// A program, and the package and version that bring it.
+struct Tool {
+    program: &'static str,
+    version: &'static str,
+    /// Only `--full` needs it.
+    full: bool,
+}
+
+const fn tool(program: &'static str, version: &'static str) -> Tool {
+    Tool { program, version, full: false }
+}
+
+const TOOLS: &[Tool] = &[
+    tool("cargo-nextest", "0.9.151"),
+    tool("cargo-machete", "0.9.2"),
+    tool("mdbook", "0.5.4"),
+    Tool { full: true, ..tool("cargo-fuzz", "0.13.2") },
+];
+
+/// Which tools.
+#[derive(clap::Args)]
+pub struct Args {
+    /// Also the tools of `cargo xtask ci --full`
+    #[arg(long)]
+    full: bool,
+}
+
+/// Installs the missing tools and prints a line for each that stays missing.
+///
+/// # Errors
+/// Where cargo cannot be started.
+pub fn run(args: &Args) -> Result<(), Error> {
+    let wanted: Vec<&Tool> = TOOLS.iter().filter(|tool| args.full || !tool.full).collect();
+    let mut installed = 0;
+    for tool in wanted.iter().filter(|tool| !is_on_path(tool.program)) {
+        if install(tool)? {
+            installed += 1;
+        } else {
+            println!("SKIP {}: `cargo install` failed; is crates.io in reach?", tool.program);
+        }
+    }
+    if args.full && !nightly_has("bin/miri") {
+        add_components()?;
+    }
+    let present = wanted.iter().filter(|tool| is_on_path(tool.program)).count();
+    println!("{present} of {} tools present, {installed} installed now", wanted.len());
+    Ok(())
+}
+
+fn install(tool: &Tool) -> Result<bool, Error> {
+    let mut cargo = Command::new("cargo");
+    cargo.args(["install", "--locked", "--version", tool.version, tool.program]);
+    // The tools are built with their own settings, not with those of this run.
+    cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS").stdin(Stdio::null());
+    let status =
+        cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
+    Ok(status.success())
+}
+
+/// Adds miri and the sources of the standard library to the nightly toolchain.
+fn add_components() -> Result<(), Error> {
+    let mut rustup = Command::new("rustup");
+    rustup.args(["toolchain", "install", "nightly", "--profile", "minimal"]);
+    rustup.args(["--component", "miri", "--component", "rust-src"]).stdin(Stdio::null());
+    let status =
+        rustup.status().map_err(|source| Error::Start { program: "rustup".into(), source })?;
+    if !status.success() {
+        println!("SKIP miri and sanitizers: rustup could not install the nightly toolchain");
+    }
+    Ok(())
+}
+
+/// Whether the nightly toolchain has a file, given from its root.
+pub fn nightly_has(path: &str) -> bool {
+    let mut rustc = Command::new("rustc");
+    rustc.args(["+nightly", "--print", "sysroot"]).env("RUSTUP_AUTO_INSTALL", "0");
+    let output = rustc.stderr(Stdio::null()).output();
+    output.is_ok_and(|output| {
+        let root = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+        output.status.success() && Path::new(&root).join(path).is_file()
+    })
+}
+
+/// Whether a folder of PATH holds a program of that name.
+pub fn is_on_path(name: &str) -> bool {
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|dir| dir.join(name).is_file()))
+}
+
+/// Whether rustup has a toolchain; false where there is no rustup.
+pub fn has_toolchain(version: &str) -> bool {
+    let mut rustc = Command::new("rustc");
+    // Without this variable, rustup would start a download.
+    rustc.arg(format!("+{version}")).arg("--version").env("RUSTUP_AUTO_INSTALL", "0");
+    rustc.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|s| s.success())
+}
