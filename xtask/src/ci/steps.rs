@@ -323,8 +323,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "tsan",
-        command: "cargo +nightly test -Zbuild-std --no-fail-fast --lib --target {host} --target-dir \
-                          {target}/tsan -p m3ipc-sys -p m3ipc-shm -p m3ipc-link -p m3ipc-area",
+        command: "cargo +nightly test -Zbuild-std --no-fail-fast --lib --target {host} \
+                  --target-dir {target}/tsan -p m3ipc-sys -p m3ipc-shm -p m3ipc-link -p m3ipc-area",
         env: &[("RUSTFLAGS", "-Zsanitizer=thread")],
         needs: &[Need::Nightly("lib/rustlib/src/rust/library/std/Cargo.toml")],
         after: &["tools-full"],
