@@ -92,7 +92,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "install",
-        command: "{xtask} install --prefix /usr --destdir {target}/ci/install",
+        command: "{xtask} install --no-build --profile release --prefix /usr \
+                  --destdir {target}/ci/install",
         after: &["build"],
         next: "run it alone with another --destdir",
         ..PLAIN
