@@ -25,7 +25,10 @@ pub enum Error {
         status: std::process::ExitStatus,
     },
     /// A file or folder could not be read or written.
-    #[error("cannot {verb} {}: {source}. Check that it exists and that you may {verb} it.", path.display())]
+    #[error(
+        "cannot {verb} {}: {source}. Check that it exists and that you may {verb} it.",
+        path.display()
+    )]
     File {
         /// `read` or `write`.
         verb: &'static str,
@@ -35,7 +38,10 @@ pub enum Error {
         source: io::Error,
     },
     /// A manifest is no valid TOML.
-    #[error("cannot parse {}: {source}. Correct the file; `cargo metadata` names the line too.", path.display())]
+    #[error(
+        "cannot parse {}: {source}. Correct the file; `cargo metadata` names the line too.",
+        path.display()
+    )]
     Manifest {
         /// The manifest.
         path: PathBuf,

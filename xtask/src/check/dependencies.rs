@@ -61,7 +61,7 @@ fn is_path_of_workspace(manifests: &[Manifest], key: &str) -> bool {
     })
 }
 
-/// The tables of dependencies of every kind: the package's, the workspace's, and those for one target.
+/// The tables of dependencies: of the package, of the workspace, and of one target.
 fn dependency_tables(manifest: &toml::Table) -> Vec<&toml::Table> {
     let mut holders = vec![manifest];
     holders.extend(manifest.get("workspace").and_then(toml::Value::as_table));

@@ -171,7 +171,7 @@ mod tests {
     fn an_exported_type_and_a_standard_one_pass() {
         for exported in [
             r#", "2": {"crate_id": 0, "inner": {"use": {"id": 9, "is_glob": false}}}"#,
-            r#", "2": {"crate_id": 0, "inner": {"use": {"source": "rustix::fd", "is_glob": true}}}"#,
+            r#", "2": {"crate_id": 0, "inner": {"use": {"source": "rustix::fd","is_glob": true}}}"#,
         ] {
             assert_eq!(api(exported).check().0, []);
         }

@@ -1,6 +1,7 @@
 //! Lines of code, comments and Markdown have at most 100 columns.
 //!
-//! Free are rows of tables, because a row cannot be broken, and lines with an address of the web.
+//! Free are rows of tables, because a row cannot be broken, lines with an address of the web, and
+//! output of programs in blocks of Markdown that are marked `text`.
 
 use crate::error::Error;
 use crate::tree::Source;
@@ -17,9 +18,13 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
 }
 
 fn check(source: &Source) -> impl Iterator<Item = Finding> {
-    source.text.lines().enumerate().filter_map(|(index, line)| {
+    let mut in_output = false;
+    source.text.lines().enumerate().filter_map(move |(index, line)| {
+        if line.starts_with("```") {
+            in_output = line == "```text";
+        }
         let columns = line.chars().count();
-        (columns > MAX_COLUMNS && !is_free(line)).then(|| Finding {
+        (!in_output && columns > MAX_COLUMNS && !is_free(line)).then(|| Finding {
             location: format!("{}:{}", source.path, index + 1),
             problem: format!("{columns} columns, more than {MAX_COLUMNS}"),
             next: "Break the line.",
@@ -48,6 +53,14 @@ mod tests {
         assert_eq!(found(&"x".repeat(MAX_COLUMNS)), 0);
         assert_eq!(found(&"ä".repeat(MAX_COLUMNS)), 0, "columns are characters");
         assert_eq!(found(&"x".repeat(MAX_COLUMNS + 1)), 1);
+    }
+
+    #[test]
+    fn output_in_a_block_is_free() {
+        let wide = "x".repeat(MAX_COLUMNS + 1);
+        assert_eq!(found(&format!("```text\n{wide}\n```")), 0);
+        assert_eq!(found(&format!("```text\n```\n{wide}")), 1);
+        assert_eq!(found(&format!("```sh\n{wide}\n```")), 1);
     }
 
     #[test]

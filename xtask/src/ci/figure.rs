@@ -87,7 +87,7 @@ mod tests {
     const OUTPUT: &str = "running 2 tests\n\
         test result: ok. 12 passed; 0 failed; 1 ignored; 0 measured; 3 filtered out\n\
         test result: FAILED. 3 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out\n\
-        \x20    Summary [   9.2s] 30 tests run: 28 passed (1 slow), 1 failed, 1 timed out, 4 skipped\n\
+        \x20    Summary [   9.2s] 30 run: 28 passed (1 slow), 1 failed, 1 timed out, 4 skipped\n\
         7 passed, 0 failed\n\
         conformance: 7 passed, 0 failed of all\n";
 

@@ -32,7 +32,7 @@ pub enum Ended {
     OutOfTime,
 }
 
-/// CI builds the release programs once, as the profile `dist` does, and tests the programs that users get.
+/// CI builds the release programs once, as the profile `dist` does: it tests what is installed.
 /// Incremental builds cost only time where each profile is built once.
 const BUILDS: [(&str, &str); 3] = [
     ("CARGO_PROFILE_RELEASE_LTO", "fat"),

@@ -77,8 +77,8 @@ pub const PLAIN: Step = Step {
 impl Step {
     /// The command with its words in braces replaced.
     ///
-    /// `{target}` is cargo's target folder, `{host}` the target triple, `{xtask}` a copy of this program there: a build during
-    /// the run may replace the original.
+    /// `{target}` is cargo's target folder and `{host}` the target triple. `{xtask}` is a copy of
+    /// this program, because a build during the run may replace the original.
     pub fn words(&self, workspace: &Workspace) -> Vec<String> {
         let words = if self.falls_back(workspace).is_none() { self.command } else { self.fallback };
         words.split_whitespace().map(|word| expand(word, workspace)).collect()

@@ -92,7 +92,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "install",
-        command: "{xtask} install --prefix /usr --destdir {target}/ci/install",
+        command: "{xtask} install --no-build --profile release --prefix /usr \
+                  --destdir {target}/ci/install",
         after: &["build"],
         next: "run it alone with another --destdir",
         ..PLAIN
@@ -323,8 +324,8 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "tsan",
-        command: "cargo +nightly test -Zbuild-std --no-fail-fast --lib --target {host} --target-dir \
-                          {target}/tsan -p m3ipc-sys -p m3ipc-shm -p m3ipc-link -p m3ipc-area",
+        command: "cargo +nightly test -Zbuild-std --no-fail-fast --lib --target {host} \
+                  --target-dir {target}/tsan -p m3ipc-sys -p m3ipc-shm -p m3ipc-link -p m3ipc-area",
         env: &[("RUSTFLAGS", "-Zsanitizer=thread")],
         needs: &[Need::Nightly("lib/rustlib/src/rust/library/std/Cargo.toml")],
         after: &["tools-full"],
