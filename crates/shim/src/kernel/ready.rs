@@ -51,6 +51,32 @@ pub fn select_now(count: i32, sets: &mut [Option<fd_set>; 3]) -> Result<usize, E
     Ok(ready)
 }
 
+/// Whether a set of select holds a descriptor.
+#[must_use]
+pub fn contains(set: &fd_set, fd: RawFd) -> bool {
+    // SAFETY: the set is live, and the number is below its bits.
+    is_in_bounds(fd) && unsafe { libc::FD_ISSET(fd, set) }
+}
+
+/// Adds a descriptor to a set of select.
+pub fn insert(set: &mut fd_set, fd: RawFd) {
+    if is_in_bounds(fd) {
+        // SAFETY: the set is live, and the number is below its bits.
+        unsafe { libc::FD_SET(fd, set) };
+    }
+}
+
+/// A set of select without descriptors.
+#[must_use]
+pub fn empty_set() -> fd_set {
+    // SAFETY: plain integers, for which zeros are valid.
+    unsafe { core::mem::zeroed() }
+}
+
+fn is_in_bounds(fd: RawFd) -> bool {
+    usize::try_from(fd).is_ok_and(|fd| fd < libc::FD_SETSIZE)
+}
+
 /// Appends the events that an epoll set has now; their number.
 ///
 /// # Errors

@@ -171,9 +171,8 @@ pub fn ioctl_number(fd: RawFd, request: u64) -> Result<i32, Errno> {
 /// Shuts both directions of a connection down.
 pub fn shut_down(fd: RawFd) {
     // SAFETY: no pointers.
-    let _ = unsafe {
-        call(libc::SYS_shutdown, [register(fd), register(libc::SHUT_RDWR), 0, 0, 0, 0])
-    };
+    let _ =
+        unsafe { call(libc::SYS_shutdown, [register(fd), register(libc::SHUT_RDWR), 0, 0, 0, 0]) };
 }
 
 /// One end of a socket, of which the name is asked.
