@@ -34,8 +34,8 @@ for file in m3 libm3sock.so; do
 done
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
-    "$here/sets.c" "$here/pending.c" "$here/event_mask.c" "$here/threads.c" "$here/fork.c" "$here/many.c" \
-    "$here/slots.c" "$here/once.c" "$here/steps.c" "$here/hostile.c" -lpthread || exit 3
+    "$here/sets.c" "$here/pending.c" "$here/event_mask.c" "$here/threads.c" "$here/fork.c" \
+    "$here/many.c" "$here/slots.c" "$here/once.c" "$here/steps.c" "$here/hostile.c" -lpthread || exit 3
 # The program needs no C library, so any compiler for this machine can build it.
 if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie \
     -o "$work/static" "$here/static.c"; then
@@ -47,7 +47,7 @@ ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/stat" "$here/st
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
 printf '%s\nring-bytes = 64\n' "$common" >"$work/tiny"
-printf '%s\nring-bytes = 256\n[test]\nalways-token = true\n' "$common" >"$work/token"
+printf '%s\nring-bytes = 256\n[test]\nalways-token = true\n' "$common" >"$work/wakeup"
 
 # A counter of a file of counters, by its index.
 counter() {
@@ -94,9 +94,10 @@ one() {
         fail "$kind $case natively" "$work/error"
         return
     fi
-    for setting in default tiny token; do
+    for setting in default tiny wakeup; do
         timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$setting" \
-            --counters "$work/counters" -- "$work/matrix" "$kind" "$case" >"$work/shared" 2>"$work/error" </dev/null
+            --counters "$work/counters" -- "$work/matrix" "$kind" "$case" \
+            >"$work/shared" 2>"$work/error" </dev/null
         code=$?
         diff "$work/native" "$work/shared" >"$work/difference"
         if [ $code -ne 0 ]; then

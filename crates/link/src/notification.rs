@@ -10,7 +10,7 @@
 //! |---|---|---|
 //! | NEEDED | the receiver does not poll | changes it to SENT and sends a notification |
 //! | SENT | a notification lies in the socket, or is on its way | sends nothing |
-//! | POLLING(n) | the receiver polls, and takes all bytes below n | notifies only for bytes beyond n |
+//! | POLLING(n) | the receiver polls, and takes all bytes below n | notifies only for later bytes |
 //!
 //! A sender changes NEEDED and POLLING to SENT. The receiver makes all other changes. Both parties
 //! can write the word. A party that breaks the rule loses wake-ups, or gets too many, on this one

@@ -2,15 +2,14 @@
 //!
 //! The constructor looks all of them up, since the loader's lock may be held for ever in a signal
 //! handler or a child by fork. A call before the constructor looks up its own function. Calls that
-//! may sleep go through these functions and not through bare system calls: the C library's functions
-//! are cancellation points.
+//! may sleep go through these functions and not through bare system calls: the C library's
+//! functions are cancellation points.
 //!
 //! # Safety
 //! Each function has the contract of the C library's function of its name. The types are those of
 //! its header.
 #![allow(unsafe_code)]
 
-use crate::abi::stdio::CookieFunctions;
 use core::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::{
@@ -72,13 +71,22 @@ macro_rules! functions {
                 crate::abi::errno::set(libc::ENOSYS);
                 return Failure::FAILURE;
             }
-            // SAFETY: the C library's function of this name has this type.
             let function: unsafe extern "C-unwind" fn($($type),*) -> $result =
+                // SAFETY: the C library's function of this name has this type.
                 unsafe { core::mem::transmute(at) };
             // SAFETY: the caller keeps the contract of the function.
             unsafe { function($($argument),*) }
         })*
     };
+}
+
+/// `cookie_io_functions_t`
+#[repr(C)]
+pub struct CookieFunctions {
+    pub read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, usize) -> isize,
+    pub write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, usize) -> isize,
+    pub seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
+    pub close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
 }
 
 /// The result of a function that fails.

@@ -108,12 +108,16 @@ pub fn process_of(word: u64) -> (u32, u64) {
     (u32::try_from(word >> START_BITS).unwrap_or(0), word & ((1 << START_BITS) - 1))
 }
 
-static OWN: Page = Page {
-    magic: AtomicU64::new(0),
-    processes: [const { AtomicU64::new(0) }; PROCESSES_MAX],
-    counts: [const { AtomicU64::new(0) }; COUNTERS],
-    pins: [const { AtomicU64::new(0) }; REASONS],
-};
+const fn empty_page() -> Page {
+    Page {
+        magic: AtomicU64::new(0),
+        processes: [const { AtomicU64::new(0) }; PROCESSES_MAX],
+        counts: [const { AtomicU64::new(0) }; COUNTERS],
+        pins: [const { AtomicU64::new(0) }; REASONS],
+    }
+}
+
+static OWN: Page = empty_page();
 static SHARED: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The page in use.
@@ -264,13 +268,7 @@ mod tests {
 
     #[test]
     fn a_process_takes_the_entry_of_an_ended_one() {
-        const FREE: AtomicU64 = AtomicU64::new(0);
-        let page = Page {
-            magic: FREE,
-            processes: [FREE; PROCESSES_MAX],
-            counts: [FREE; COUNTERS],
-            pins: [FREE; REASONS],
-        };
+        let page = empty_page();
         let entries = || -> Vec<u64> {
             let all = page.processes.iter().map(|entry| entry.load(Ordering::Relaxed));
             all.filter(|word| *word != 0).collect()

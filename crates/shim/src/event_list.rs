@@ -83,7 +83,8 @@ impl<'a> EventList<'a> {
         unsafe { &mut *(core::ptr::from_mut(events) as *mut [epoll_event]) }
     }
 
-    /// Removes the first event from `first` on that has these data; whether there was such an event.
+    /// Removes the first event from `first` on that has these data; whether there was such an
+    /// event.
     pub fn remove(&mut self, first: usize, data: u64) -> bool {
         let Some(found) = self.since(first).iter().position(|event| event.u64 == data) else {
             return false;

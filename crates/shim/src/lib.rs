@@ -2,9 +2,9 @@
 //!
 //! `m3 sock run -- program` loads the library in front of the C library. Its hooks (package
 //! `m3ipc-shim-preload`) convert the program's pointers and call this crate, which exports no C
-//! name. Where both ends of a stream are such programs of one user, bytes pass through shared rings.
-//! In all else, and whenever in doubt, the kernel does its usual work. A descriptor stays the
-//! kernel's own socket throughout.
+//! name. Where both ends of a stream are such programs of one user, bytes pass through shared
+//! rings. In all else, and whenever in doubt, the kernel does its usual work. A descriptor stays
+//! the kernel's own socket throughout.
 //!
 //! ```text
 //!   lifecycle  readiness  options  send_file  exec  stdio     the hooks' families

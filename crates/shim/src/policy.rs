@@ -1,14 +1,15 @@
 //! The user's policy: which programs, ports, paths and users, and the settings of the library.
 //!
 //! A policy is one line of words. `m3 sock run` makes the line of a file and passes it in the
-//! environment ([`VARIABLE`]). The constructor of the library reads it in place, without allocating.
+//! environment ([`VARIABLE`]). The constructor of the library reads it in place, without
+//! allocating.
 //!
 //! | word | meaning |
 //! |---|---|
 //! | `on=0` | nothing is upgraded |
 //! | `programs=A,B`, `!programs=A` | only these programs (names of their files); not these |
-//! | `ports=6379,8000-8999`, `!ports=22` | only TCP connections with an end at these ports; not these |
-//! | `paths=/run/,@x`, `!paths=/run/dbus/` | only Unix connections whose name begins so; not these |
+//! | `ports=6379,8000-8999`, `!ports=22` | only TCP connections at these ports; not these |
+//! | `paths=/run/,@x`, `!paths=/run/dbus/` | only Unix connections with such names; not these |
 //! | `users=0,1000`, `!users=0` | only processes of these effective users; not these |
 //! | `after=N` | data calls before a socket looks for its peer |
 //! | `ring=BYTES` | bytes of each ring: a power of two from 64 to 64 KiB |
@@ -115,7 +116,8 @@ impl<'a> Policy<'a> {
         self.passes("ports", "!ports", within)
     }
 
-    /// Whether a Unix connection with this name at one end may be upgraded; `None`: neither has one.
+    /// Whether a Unix connection with this name at one end may be upgraded; `None`: neither has
+    /// one.
     #[must_use]
     pub fn allows_path(&self, path: Option<&[u8]>) -> bool {
         let begins = |item: &str| path.is_some_and(|path| path.starts_with(item.as_bytes()));

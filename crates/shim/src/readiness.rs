@@ -1,7 +1,7 @@
 //! `poll` and `select`: the kernel reports what is ready. Before a wait sleeps, it polls the rings.
 //!
-//! Such a wait is not that of an epoll set: the bytes of its sockets need wakeup bytes from then on.
-//! Signals are held back during a spin, as in [`crate::epoll::wait`].
+//! Such a wait is not that of an epoll set: the bytes of its sockets need wakeup bytes from then
+//! on. Signals are held back during a spin, as in [`crate::epoll::wait`].
 
 use crate::connection::socket::Socket;
 use crate::connection::socket_state::any_joined;

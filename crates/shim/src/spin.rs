@@ -1,10 +1,10 @@
 //! Spinning before a sleep: never for longer than a sleep and a wake-up cost, and only where
 //! spinning has paid lately.
 //!
-//! `m3ipc_link::AdaptiveSpin` does not fit here. It belongs to one endpoint, learns through
-//! `&mut self`, and takes its limit from the length of its own waits. A socket is used by several
-//! threads and signal handlers at once, and the user's policy sets the limit. What a data call and a
-//! wait for many sockets know differs too: the call knows the peer's CPU, the wait does not.
+//! `m3ipc_link::AdaptiveSpin` does not fit here. It belongs to one endpoint, learns through `&mut
+//! self`, and takes its limit from the length of its own waits. A socket is used by several threads
+//! and signal handlers at once, and the user's policy sets the limit. What a data call and a wait
+//! for many sockets know differs too: the call knows the peer's CPU, the wait does not.
 
 use crate::counters::{self, Counter};
 use core::sync::atomic::{AtomicU32, Ordering};

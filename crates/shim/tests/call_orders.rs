@@ -1,7 +1,7 @@
 //! Random orders of sends and receives on real sockets, against an exact model: a queue of bytes.
 //!
-//! After each call the bytes are the model's, and the descriptor is readable exactly where the model
-//! has bytes.
+//! After each call the bytes are the model's, and the descriptor is readable exactly where the
+//! model has bytes.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use m3ipc_shim::buffers::Buffers;
@@ -40,7 +40,8 @@ enum Step {
     Pin {
         end: usize,
     },
-    /// As after an exec, or in a process that received the descriptor: only the descriptor is known.
+    /// As after an exec, or in a process that received the descriptor: only the descriptor is
+    /// known.
     Reopen {
         end: usize,
     },
@@ -255,8 +256,12 @@ fn every_order_gives_the_bytes_that_were_sent_and_the_right_readiness() {
         });
         let mut config = ProptestConfig::with_cases(120);
         config.failure_persistence = None;
-        proptest!(config.clone(), |(steps in prop::collection::vec(step(), 1..80))| { play(unix(), &steps)?; });
-        proptest!(config, |(steps in prop::collection::vec(step(), 1..60))| { play(tcp(), &steps)?; });
+        proptest!(config.clone(), |(steps in prop::collection::vec(step(), 1..80))| {
+            play(unix(), &steps)?;
+        });
+        proptest!(config, |(steps in prop::collection::vec(step(), 1..60))| {
+            play(tcp(), &steps)?;
+        });
     }
     assert!(
         counters::read(Counter::RingBytes) > 100_000,

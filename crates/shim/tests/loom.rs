@@ -126,15 +126,8 @@ impl CountingWord for AnyWord {
     }
 }
 
-/// Words that carry an order between sender and receiver.
-const CHECKED: [usize; 6] = [
-    half::TAIL,
-    half::SUPPRESSION,
-    half::WAKEUPS,
-    half::SWITCHES,
-    half::PUBLISHING,
-    half::POLLER_SLOT,
-];
+/// Words that carry an order between sender and receiver in each model.
+const CHECKED: [usize; 4] = [half::TAIL, half::SUPPRESSION, half::WAKEUPS, half::PUBLISHING];
 
 /// One direction: its words, the armed poller of its event loop, and the kernel's socket.
 struct Direction {
@@ -145,8 +138,9 @@ struct Direction {
 }
 
 impl Direction {
-    /// A direction that bytes go through the ring of; `slot` is its slot word.
-    fn new(fenced: bool, slot: u64) -> Arc<Self> {
+    /// A direction whose bytes go through the ring. `slot` is its slot word; `changing` is a word
+    /// that changes in the model beside those of [`CHECKED`].
+    fn new(fenced: bool, slot: u64, changing: usize) -> Arc<Self> {
         let start = |offset: usize| match offset {
             half::RING_BYTES => 64,
             half::SWITCHES => 1,
@@ -155,9 +149,7 @@ impl Direction {
         };
         let word = |at: usize| {
             let offset = 8 * at;
-            // The slot word of a direction that no event loop watches never changes.
-            let is_checked = CHECKED.contains(&offset) && (slot != 0 || offset != half::POLLER_SLOT);
-            if is_checked {
+            if CHECKED.contains(&offset) || offset == changing {
                 AnyWord::Checked(Word::new(start(offset), fenced))
             } else {
                 AnyWord::Plain(start(offset).into())
@@ -341,7 +333,7 @@ fn fails(model: impl FnOnce()) -> bool {
 /// Two publishes and two calls: the descriptor is readable exactly while bytes are left.
 fn two_publishes(fenced: bool, want: usize) {
     check(move || {
-        let direction = Direction::new(fenced, 0);
+        let direction = Direction::new(fenced, 0, half::TAIL);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();
@@ -364,7 +356,7 @@ fn two_publishes(fenced: bool, want: usize) {
 /// A publish, then an overflow into the kernel: wakeup bytes and bytes are never mixed up.
 fn overflow(want: usize) {
     check(move || {
-        let direction = Direction::new(true, 0);
+        let direction = Direction::new(true, 0, half::SWITCHES);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();
@@ -386,7 +378,7 @@ fn overflow(want: usize) {
 /// An event loop polls, receives and sleeps, while two publishes arrive.
 fn event_loop(fenced: bool) {
     check(move || {
-        let direction = Direction::new(fenced, SLOT);
+        let direction = Direction::new(fenced, SLOT, half::TAIL);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();
@@ -436,7 +428,7 @@ fn event_loop(fenced: bool) {
 /// reads the tail, and sleeps where it sees nothing.
 fn disarmed(waits_for_publisher: bool) {
     check(move || {
-        let direction = Direction::new(true, SLOT);
+        let direction = Direction::new(true, SLOT, half::POLLER_SLOT);
         let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
             publish(&*sender, 1, false).unwrap();

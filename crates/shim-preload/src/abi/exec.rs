@@ -1,8 +1,8 @@
 //! exec, and the environment of the next program.
 //!
 //! # Safety
-//! Paths, arguments and environments are the program's: strings that end with a zero, in arrays that
-//! end with a null pointer, as execve(2) demands.
+//! Paths, arguments and environments are the program's: strings that end with a zero, in arrays
+//! that end with a null pointer, as execve(2) demands.
 #![allow(unsafe_code)]
 
 use crate::next;

@@ -1,8 +1,8 @@
 //! poll and select.
 //!
 //! # Safety
-//! The list of poll becomes a slice for the time of the call. The sets of select are copied, because
-//! a program may pass one set twice. Masks and timeouts go on to the C library unchanged.
+//! The list of poll becomes a slice for the time of the call. The sets of select are copied,
+//! because a program may pass one set twice. Masks and timeouts go on to the C library unchanged.
 #![allow(unsafe_code)]
 
 use super::errno;
@@ -84,7 +84,7 @@ pub unsafe extern "C-unwind" fn ppoll(
         return unsafe { next::ppoll(fds, count, timeout, mask) };
     };
     // SAFETY: null, or valid by the contract of ppoll(2).
-    let may_sleep = !unsafe { timeout.as_ref() }.is_some_and(|time| nanoseconds(time) == Some(0));
+    let may_sleep = unsafe { timeout.as_ref() }.is_none_or(|time| nanoseconds(time) != Some(0));
     finish(poll_sockets(list, may_sleep, |fds, wait| {
         let mask = match wait {
             RealWait::AfterSpin(before) if mask.is_null() => address(before),
@@ -227,7 +227,7 @@ pub unsafe extern "C-unwind" fn pselect(
     // SAFETY: the program keeps the contract of pselect(2).
     let Some(mut copies) = (unsafe { copies(count, sets) }) else { return real(mask) };
     // SAFETY: null, or valid by the contract of pselect(2).
-    let may_sleep = !unsafe { timeout.as_ref() }.is_some_and(|time| nanoseconds(time) == Some(0));
+    let may_sleep = unsafe { timeout.as_ref() }.is_none_or(|time| nanoseconds(time) != Some(0));
     let waited = select_sockets(&mut copies, may_sleep, |wait| match wait {
         RealWait::AfterSpin(before) if mask.is_null() => real(address(before)),
         _ => real(mask),

@@ -1,14 +1,14 @@
 //! The C library's buffered files over sockets.
 //!
 //! # Safety
-//! Files, formats and arguments are the program's. A file over our own calls keeps its descriptor as
-//! its cookie.
+//! Files, formats and arguments are the program's. A file over our own calls keeps its descriptor
+//! as its cookie.
 #![allow(unsafe_code)]
 
 use super::errno;
 use super::lifecycle::close;
 use super::stream::{read, write};
-use crate::next;
+use crate::next::{self, CookieFunctions};
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::FILE;
@@ -49,15 +49,6 @@ unsafe fn over_own_calls(fd: c_int, mode: *const c_char) -> *mut FILE {
         unsafe { file.cast::<u8>().add(FILENO_OFFSET).cast::<c_int>().write(fd) };
     }
     file
-}
-
-/// `cookie_io_functions_t`
-#[repr(C)]
-pub struct CookieFunctions {
-    read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, usize) -> isize,
-    write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, usize) -> isize,
-    seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
-    close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,
 }
 
 fn descriptor(cookie: *mut c_void) -> c_int {

@@ -100,8 +100,8 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, runs: *const iovec, count: c_i
     unsafe { send_runs(fd, runs, length(count), 0, real) }
 }
 
-/// The flags of a stream call for `RWF_` flags at the current position; `None` where the kernel must
-/// answer.
+/// The flags of a stream call for `RWF_` flags at the current position; `None` where the kernel
+/// must answer.
 fn flags_of(offset: off_t, flags: c_int) -> Option<c_int> {
     let is_stream = offset == -1 && flags & !libc::RWF_NOWAIT == 0;
     is_stream.then_some(if flags == 0 { 0 } else { libc::MSG_DONTWAIT })

@@ -1,9 +1,9 @@
 //! Armed pollers: how a sender knows that the receiver's event loop polls by itself.
 //!
-//! An epoll set of one process owns an armed poller in the ring file: a word that counts its threads
-//! that sleep in the kernel, and a bit for each poller slot of the set. The steps on both are those
-//! of [`crate::protocol::armed`]. ADR 17 has the rule: *bytes without a wakeup byte have a bit in an
-//! armed poller in which no thread sleeps.*
+//! An epoll set of one process owns an armed poller in the ring file: a word that counts its
+//! threads that sleep in the kernel, and a bit for each poller slot of the set. The steps on both
+//! are those of [`crate::protocol::armed`]. ADR 17 has the rule: *bytes without a wakeup byte have
+//! a bit in an armed poller in which no thread sleeps.*
 //!
 //! Every process of the user can write this memory. Slots are bounded. A generation that is not the
 //! poller's own counts as asleep, and a bit is nothing but a reason to poll.

@@ -1,7 +1,7 @@
 //! One connection: the pair that both ends share, and the bytes of its two directions.
 //!
 //! ```text
-//!   socket ── upgrade ── pairs ── sock_diag    a socket; its pair; the kernel's answer for its peer
+//!   socket ── upgrade ── pairs ── sock_diag   a socket; its pair; the kernel's answer
 //!     │  └── socket_state
 //!     ├── send ────┐
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel

@@ -6,9 +6,9 @@
 //! ```
 //!
 //! The sender switches. For a switch to the ring it also takes the receiver's lock, and the kernel
-//! must hold no unread byte. No position in the stream has to be agreed upon. A switch to the kernel
-//! needs no consent: the bytes of the ring come before the bytes of the kernel. Wakeup bytes are
-//! counted, so the receiver takes exactly as many as were sent.
+//! must hold no unread byte. No position in the stream has to be agreed upon. A switch to the
+//! kernel needs no consent: the bytes of the ring come before the bytes of the kernel. Wakeup bytes
+//! are counted, so the receiver takes exactly as many as were sent.
 
 use crate::buffers::{IovCursor, Piece};
 use crate::memory::layout::half;

@@ -49,8 +49,8 @@ impl Socket {
         Self { fd, id, state: id.state() }
     }
 
-    /// A new state for a descriptor; `None` where the descriptor is no TCP or Unix stream socket, or
-    /// nothing is upgraded.
+    /// A new state for a descriptor; `None` where the descriptor is no TCP or Unix stream socket,
+    /// or nothing is upgraded.
     #[must_use]
     pub fn open(fd: RawFd) -> Option<Self> {
         let option = |name| socket::option(fd, libc::SOL_SOCKET, name);
@@ -245,7 +245,8 @@ impl Socket {
         half.has_ring().then_some(ReceiveHalf { half, fd: self.fd })
     }
 
-    /// Whether bytes lie in the ring now: a reason to poll, never an answer in place of the kernel's.
+    /// Whether bytes lie in the ring now: a reason to poll, never an answer in place of the
+    /// kernel's.
     #[must_use]
     pub fn has_bytes(&self) -> bool {
         self.receive_half().is_some_and(|half| half.ring().is_ok_and(|ring| ring.filled > 0))
@@ -257,7 +258,8 @@ impl Socket {
         self.receive_half()?.readable_bytes()
     }
 
-    /// Whether bytes lie in the ring that the kernel does not know; `None` while a sender publishes.
+    /// Whether bytes lie in the ring that the kernel does not know; `None` while a sender
+    /// publishes.
     #[must_use]
     pub fn has_unsignalled(&self) -> Option<bool> {
         self.receive_half().map_or(Some(false), |half| has_unsignalled_now(&half))
@@ -363,8 +365,8 @@ impl Socket {
         }
     }
 
-    /// Frees the state, before this process closes its last descriptor of the socket. `is_open` says
-    /// whether the descriptor is still open.
+    /// Frees the state, before this process closes its last descriptor of the socket. `is_open`
+    /// says whether the descriptor is still open.
     pub fn forget(&self, is_open: bool) {
         if let Some((file, end)) = self.state.joined_end() {
             // An armed socket belongs to this process alone.

@@ -185,7 +185,7 @@ impl SocketId {
                 .is_ok()
         })?;
         let id = u32::try_from(free).ok()?;
-        NEXT.store((id + 1) % SOCKETS_MAX as u32, Ordering::Relaxed);
+        NEXT.store(id + 1, Ordering::Relaxed);
         STATES[free].begin(is_unix);
         Some(Self(id))
     }

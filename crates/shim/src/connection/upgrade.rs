@@ -196,8 +196,8 @@ pub fn pin_sending(half: &RingHalf, reason: PinReason) {
     }
 }
 
-/// Returns the half that is received on to the kernel for good. `false` where bytes lie in the ring,
-/// which only a receiver with this library can take.
+/// Returns the half that is received on to the kernel for good. `false` where bytes lie in the
+/// ring, which only a receiver with this library can take.
 pub fn pin_receiving(half: ReceiveHalf) -> bool {
     half.store(half::ATTACHED, 2);
     if !half.has_ring() {

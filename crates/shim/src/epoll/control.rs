@@ -40,7 +40,8 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
     }
     let slot = sets::slot_in(number, set, fd);
     let Some(event) = event else {
-        // The slot stays, and senders go on setting its bit: any other wait comes through here, too.
+        // The slot stays, and senders go on setting its bit: any other wait comes through here,
+        // too.
         if let Some(slot) = slot {
             set.unwatch(slot);
         }

@@ -325,7 +325,8 @@ impl Set {
         self.shared.store(u32::from(shared), Ordering::Relaxed);
     }
 
-    /// Whether the kernel still has a slot's socket in the set: another process may have removed it.
+    /// Whether the kernel still has a slot's socket in the set: another process may have removed
+    /// it.
     pub(super) fn is_in_kernel(&self, set: RawFd, fd: RawFd, events: u32, data: u64) -> bool {
         if self.shared.load(Ordering::Relaxed) == 0 || events & EDGE != 0 {
             return true;
@@ -381,8 +382,8 @@ impl Set {
         }
     }
 
-    /// A thread begins to wait. With two of them a mark would wake one, and a wakeup byte the other,
-    /// for one arrival.
+    /// A thread begins to wait. With two of them a mark would wake one, and a wakeup byte the
+    /// other, for one arrival.
     pub(super) fn begin_wait(&self) {
         if self.waiters.fetch_add(1, Ordering::SeqCst) > 0 {
             self.disable();

@@ -102,8 +102,8 @@ pub fn note_found(socket: Socket, is_new: bool) {
 
 /// A descriptor is closed, or stands for something else from now on.
 ///
-/// An epoll set watches the socket and not its number: where `successor` stands for the same socket,
-/// the set goes on reporting it.
+/// An epoll set watches the socket and not its number: where `successor` stands for the same
+/// socket, the set goes on reporting it.
 pub fn forget(fd: RawFd, successor: Option<RawFd>) {
     let before = notes::get(fd);
     if before == 0 {
@@ -183,8 +183,8 @@ pub fn after_fork(child: i32) {
     }
 }
 
-/// Before an exec: the sockets that the next program inherits need wakeup bytes. `is_inherited` says
-/// which descriptors survive.
+/// Before an exec: the sockets that the next program inherits need wakeup bytes. `is_inherited`
+/// says which descriptors survive.
 pub fn before_exec(is_inherited: impl Fn(RawFd) -> bool) {
     children::pass_on();
     for socket in descriptors::sockets() {

@@ -20,7 +20,8 @@ use std::os::fd::RawFd;
 
 /// Marks without anything to report, after which the wait sleeps all the same.
 const FRUITLESS_MAX: u32 = 64;
-/// After a poll found bytes, their wakeup byte is a moment away: the wait asks the kernel meanwhile.
+/// After a poll found bytes, their wakeup byte is a moment away: the wait asks the kernel
+/// meanwhile.
 pub const WAKEUP_NS: u64 = 30_000;
 
 const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM).cast_unsigned();
@@ -107,8 +108,8 @@ impl<'a> EpollWait<'a> {
         self.sleep(held.mask_before(), real)
     }
 
-    /// Gathers all events that rings and the kernel have now. Where both do not fit, the other comes
-    /// first at the next wait.
+    /// Gathers all events that rings and the kernel have now. Where both do not fit, the other
+    /// comes first at the next wait.
     fn gather(&mut self) -> Result<(), Errno> {
         self.list.clear();
         let kernel_first = self.set.kernel_first.load(Ordering::Relaxed);

@@ -67,6 +67,7 @@ pub struct Additions {
     missing: [bool; 4],
 }
 
+#[allow(clippy::large_enum_variant, reason = "lives on the stack of one exec, without allocation")]
 #[derive(Debug)]
 enum Preload {
     /// The list that this process had.

@@ -142,8 +142,10 @@ fn garbage_is_shown_as_unknown() {
         fixture.set(STATES + 8 * number, rng.u64(..) | LIVE);
         for at in 0..PAIR_WORDS {
             let value = rng.u64(..);
-            fixture
-                .set(pair_offset(number) + 8 * at, if value % 3 == 0 { u64::MAX } else { value });
+            fixture.set(
+                pair_offset(number) + 8 * at,
+                if value.is_multiple_of(3) { u64::MAX } else { value },
+            );
         }
     }
     let found = fixture.read();

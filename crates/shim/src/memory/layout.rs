@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | 0 to 127 | cookies and addresses of both ends | the maker, before the pair is live |
 //! | 128 to 255 | the process of each end, notes of closes | that end |
-//! | 512, 1024 | the two halves, four cache lines each: sender, suppression, receiver, counters | see [`half`] |
+//! | 512, 1024 | the two halves, four cache lines each | see [`half`] |
 
 use crate::kernel::memory::PAGE_BYTES;
 

@@ -2,8 +2,8 @@
 //!
 //! The file lies in `$M3_RUNTIME_DIR` or in `/dev/shm`. Its name holds the layout version, the user
 //! and the PID namespace. Only its owner may open it. The end of a process frees nothing: the maker
-//! of a later pair frees pairs that the dead left (see `pairs`). A file of another size, or one that
-//! other users may open, is not used.
+//! of a later pair frees pairs that the dead left (see `pairs`). A file of another size, or one
+//! that other users may open, is not used.
 //!
 //! # Safety
 //! A mapping is never taken back, so references to its words live for ever. Words are atomics: any
