@@ -1,4 +1,4 @@
-/* Cases: many bytes. */
+/* Cases: large transfers. */
 #include "matrix.h"
 
 static void send_all(int stream, const char *from, size_t count)
@@ -43,7 +43,7 @@ void two_sendfile(void)
     tell();
 }
 
-/* Both ways at once, in pieces of all sizes. */
+/* Both directions at once, in pieces of all sizes. */
 static void flood(unsigned own, unsigned theirs, long total)
 {
     unsigned sizes = own * 7 + 1;
@@ -53,7 +53,8 @@ static void flood(unsigned own, unsigned theirs, long total)
     unsigned char next_out = own, next_in = theirs;
     fcntl(fd, F_SETFL, O_NONBLOCK);
     while (sent < total || come < total) {
-        struct pollfd one = { fd, (short)((sent < total ? POLLOUT : 0) | (come < total ? POLLIN : 0)), 0 };
+        struct pollfd one = { fd, (short)((sent < total ? POLLOUT : 0) | (come < total ? POLLIN
+            : 0)), 0 };
         if (poll(&one, 1, 30000) <= 0)
             quit("the flood stands still");
         if (one.revents & POLLOUT) {
@@ -106,7 +107,7 @@ void two_flood(void)
     hear();
 }
 
-/* Much is written before anything is read. */
+/* The sender writes many bytes before the receiver reads the first. */
 void one_ahead(void)
 {
     fill(bytes, 100000, 10);

@@ -69,7 +69,7 @@ char **resume(const char *what, int stream)
     if (readlink("/proc/self/exe", name, sizeof name - 1) < 0)
         quit("no name of our own");
     snprintf(number, sizeof number, "%d", stream);
-    /* The log of the program that comes is of no interest: what it does is seen by the other side. */
+    /* The log of the next program does not matter: the other side sees its work. */
     snprintf(log_number, sizeof log_number, "%d", open("/dev/null", O_WRONLY));
     snprintf(kind, sizeof kind, "%d", is_unix);
     char *all[7] = { name, "--resume", (char *)what, number, log_number, kind, NULL };
@@ -146,7 +146,8 @@ void pass(int over, int stream)
 {
     char room[CMSG_SPACE(sizeof(int))] = { 0 }, byte = 'x';
     struct iovec part = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room,
+        .msg_controllen = sizeof room };
     struct cmsghdr *head = CMSG_FIRSTHDR(&message);
     head->cmsg_level = SOL_SOCKET;
     head->cmsg_type = SCM_RIGHTS;
@@ -159,7 +160,8 @@ int take(int over)
 {
     char room[CMSG_SPACE(sizeof(int))], byte;
     struct iovec part = { &byte, 1 };
-    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room, .msg_controllen = sizeof room };
+    struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1, .msg_control = room,
+        .msg_controllen = sizeof room };
     if (recvmsg(over, &message, 0) != 1)
         return -1;
     int stream = -1;
@@ -459,7 +461,8 @@ void two_killed_asleep(void)
     read(fd, bytes, 100);
 }
 
-/* While bytes stream, one side is killed: what came is what was sent, from the first byte on. */
+/* One side is killed while bytes stream: the bytes that arrived are the first bytes that were sent.
+ * */
 void one_killed_streaming(void)
 {
     long come = 0, now, wrong = 0;

@@ -1,6 +1,6 @@
 /*
- * matrix KIND CASE      one case over tcp or unix; both sides' logs on standard output
- * matrix --list         the names of the cases; `-` before those that need no ring
+ * matrix KIND CASE      one case over tcp or unix; the logs of both sides on standard output
+ * matrix --list         the names of the cases; `-` before a case that needs no ring
  */
 #include "matrix.h"
 
@@ -215,7 +215,8 @@ int main(int count, char **words)
     int first[2], second[2], outcome;
     struct sockaddr_storage at;
     socklen_t length;
-    snprintf(place, sizeof place, "%s/m3-matrix.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp", (int)getpid());
+    snprintf(place, sizeof place, "%s/m3-matrix.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
+        (int)getpid());
     FILE *books[2] = { tmpfile(), tmpfile() };
     signal(SIGPIPE, SIG_IGN);
     if (!books[0] || !books[1] || pipe(first) != 0 || pipe(second) != 0)

@@ -1,4 +1,4 @@
-/* Cases: waiting for many. */
+/* Cases: readiness of several sockets. */
 #include "matrix.h"
 
 static struct epoll_event list[8];
@@ -9,7 +9,8 @@ static void add(int set, int what, int stream, unsigned wanted, unsigned mark)
     DO(epoll_ctl(set, what, stream, &event));
 }
 
-#define WAIT(set, time) events("epoll_wait(" #set ", " #time ")", epoll_wait(set, list, 8, time), list)
+#define WAIT(set, time) events("epoll_wait(" #set ", " #time ")", epoll_wait(set, list, 8, time), \
+    list)
 
 void one_level(void)
 {
@@ -68,7 +69,7 @@ void two_edge(void)
     WAIT(set, 0);
     GET(read(fd, bytes, 4));
     WAIT(set, 0);
-    /* An edge for each arrival, also where bytes are left. */
+    /* Each arrival is an edge, also where bytes were left. */
     tell();
     WAIT(set, 30000);
     until_bytes(fd, 16);
@@ -234,7 +235,7 @@ void two_poll(void)
     DO(read(fd, bytes, 5));
 }
 
-/* Requests and answers by epoll on both sides, as servers do it. */
+/* Requests and answers by epoll on both sides, as in a server. */
 static void serve(int asks)
 {
     int set = epoll_create1(0);

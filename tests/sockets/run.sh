@@ -1,12 +1,12 @@
 #!/bin/sh
 # The matrix: each case of matrix.c over TCP and over Unix sockets, with the kernel's sockets and
-# under `m3 sock run` in three settings, compared line by line. A case counts only where bytes went through a ring.
-# At the end, where no case is named, what `m3 sock stat` says of a connection (sight.sh).
+# under `m3 sock run` in three settings, compared line by line. A case counts only where bytes went
+# through a ring. A run of all cases also checks `m3 sock stat` (stat.sh).
 #
 #   tests/sockets/run.sh [CASE...]        the last line is: N passed, N failed
 #
 # Needs `cargo build --release` (or what CARGO_TARGET_DIR and PROFILE name), and CC (else cc).
-# Leaves nothing behind, neither files nor processes.
+# The script leaves neither files nor processes behind.
 set -u
 LC_ALL=C
 export LC_ALL
@@ -34,21 +34,22 @@ for file in m3 libm3sock.so; do
 done
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
-    "$here/sets.c" "$here/held.c" "$here/marks.c" "$here/hands.c" "$here/kin.c" "$here/crowd.c" \
-    "$here/slots.c" "$here/sharp.c" "$here/steps.c" "$here/foes.c" -lpthread || exit 3
-# Needs no C library, so it can be made wherever there is a compiler for this machine.
-if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie -o "$work/static" "$here/static.c"; then
+    "$here/sets.c" "$here/pending.c" "$here/event_mask.c" "$here/threads.c" "$here/fork.c" \
+    "$here/many.c" "$here/slots.c" "$here/once.c" "$here/steps.c" "$here/hostile.c" -lpthread || exit 3
+# The program needs no C library, so any compiler for this machine can build it.
+if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fno-pie -no-pie \
+    -o "$work/static" "$here/static.c"; then
     M3_MATRIX_STATIC=$work/static
     export M3_MATRIX_STATIC
 fi
-${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/sight" "$here/sight.c" || exit 3
+${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/stat" "$here/stat.c" || exit 3
 
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
 printf '%s\nring-bytes = 64\n' "$common" >"$work/tiny"
-printf '%s\nring-bytes = 256\n[test]\nalways-token = true\n' "$common" >"$work/token"
+printf '%s\nring-bytes = 256\n[test]\nalways-token = true\n' "$common" >"$work/wakeup"
 
-# A number of a file of counters, by its place.
+# A counter of a file of counters, by its index.
 counter() {
     od -An -t u8 -j $((520 + 8 * $2)) -N 8 "$1" | tr -d ' '
 }
@@ -59,18 +60,20 @@ fail() {
     [ -z "${2-}" ] || sed 's/^/  | /' "$2" | head -40
 }
 
-# What connections leave behind is freed by later ones: 600 that come and go take no more room than a few.
-# (TCP sockets that wait for their last packets keep their pairs for a minute, so this is said of Unix ones alone.)
-leaves_nothing() {
+# Later connections free the memory of earlier ones: 600 connections take no more room than a few.
+# This holds for Unix sockets alone: a TCP socket in TIME_WAIT keeps its pair for a minute.
+frees_memory() {
     rm -f "$M3_RUNTIME_DIR"/*
-    for turn in 1 2 3 4 5 6 7 8 9 10; do
-        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" -- "$work/matrix" unix crowd_churn \
-            >"$work/shared" 2>"$work/error" </dev/null || fail "coming and going, turn $turn" "$work/error"
+    for round in 1 2 3 4 5 6 7 8 9 10; do
+        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" -- \
+            "$work/matrix" unix many_churn >"$work/shared" 2>"$work/error" </dev/null ||
+            fail "memory of earlier connections, round $round" "$work/error"
     done
     left_kb=$(du -k "$M3_RUNTIME_DIR" | cut -f 1)
-    if [ "$left_kb" -gt 16384 ] || [ "$(ls "$M3_RUNTIME_DIR" | grep -c ^sock-)" -ne 1 ]; then
+    files=$(ls "$M3_RUNTIME_DIR" | grep -c ^sock-)
+    if [ "$left_kb" -gt 16384 ] || [ "$files" -ne 1 ]; then
         ls -ls "$M3_RUNTIME_DIR" >"$work/error"
-        fail "what connections leave behind: $left_kb KiB" "$work/error"
+        fail "memory of earlier connections: $left_kb KiB" "$work/error"
     else
         passed=$((passed + 1))
     fi
@@ -91,9 +94,10 @@ one() {
         fail "$kind $case natively" "$work/error"
         return
     fi
-    for setting in default tiny token; do
-        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$setting" --counters "$work/counters" -- \
-            "$work/matrix" "$kind" "$case" >"$work/shared" 2>"$work/error" </dev/null
+    for setting in default tiny wakeup; do
+        timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/$setting" \
+            --counters "$work/counters" -- "$work/matrix" "$kind" "$case" \
+            >"$work/shared" 2>"$work/error" </dev/null
         code=$?
         diff "$work/native" "$work/shared" >"$work/difference"
         if [ $code -ne 0 ]; then
@@ -110,7 +114,7 @@ one() {
     done
 }
 
-. "$here/sight.sh"
+. "$here/stat.sh"
 for case in ${*:-$("$work/matrix" --list)}; do
     ring=yes
     case $case in
@@ -120,8 +124,8 @@ for case in ${*:-$("$work/matrix" --list)}; do
     # Unix sockets have no urgent bytes of this kind.
     [ "$case" = urgent ] || one unix "$case" $ring
 done
-[ $# -gt 0 ] || for kind in tcp unix; do sight $kind; done
-[ $# -gt 0 ] || leaves_nothing
+[ $# -gt 0 ] || for kind in tcp unix; do inspect $kind; done
+[ $# -gt 0 ] || frees_memory
 rm -f "$M3_RUNTIME_DIR"/*
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -1,4 +1,4 @@
-/* The side that obeys, and what the side that watches uses. */
+/* The side that obeys, and the functions of the side that watches. */
 #include "sets.h"
 
 int ends[ENDS];
@@ -63,7 +63,7 @@ int lit(unsigned wanted)
     return set;
 }
 
-/* Small writes one after the other would wait for each other. */
+/* Without this a small write would wait for the answer to the last. */
 static void hurry(int stream)
 {
     int yes = 1;
@@ -112,7 +112,7 @@ static void servant(void)
     hurry(fd);
     while ((count = read(from_other[0], &order, sizeof order)) == sizeof order) {
         struct outcome outcome = { 0, 0, 0 };
-        /* What is to happen later is answered for at once. */
+        /* An order for later is acknowledged at once. */
         if (order.what != 'l')
             outcome = order.what == 'p' ? outcome : obey(&order);
         if (write(to_other[1], &outcome, sizeof outcome) != sizeof outcome)
@@ -156,7 +156,8 @@ static struct outcome say_so(const struct order *order)
 
 static struct order order_of(char what, int stream, const char *text, int value)
 {
-    struct order order = { .what = what, .stream = stream, .value = text ? (int)strlen(text) : value };
+    struct order order = { .what = what, .stream = stream, .value = text ? (int)strlen(text)
+        : value };
     if (text)
         memcpy(order.text, text, strlen(text));
     return order;
@@ -169,7 +170,7 @@ void far_write(int stream, const char *text)
         quit("the other side cannot write");
 }
 
-void held(int stream, const char *text)
+void far_write_here(int stream, const char *text)
 {
     int before = 0;
     if (ioctl(ends[stream], FIONREAD, &before) != 0)

@@ -1,10 +1,10 @@
-/* Cases: many sets, many comings and goings, sets that several share, and marks that few programs ask for. */
+/* Cases: many sets, many changes, sets of several processes, and rare event flags. */
 #include "sets.h"
 #include <time.h>
 
 enum { SETS = 150 };
 
-/* More sets than anybody has a place for. */
+/* More sets than the library has room for. */
 void two_slots_sets(void)
 {
     static int sets[SETS + 1];
@@ -12,15 +12,17 @@ void two_slots_sets(void)
     mesh(SETS);
     for (int turn = 0; turn < 2; turn++) {
         for (int i = 1; i <= SETS; i++) {
-            struct epoll_event one = { .events = turn ? EPOLLIN | EPOLLET : EPOLLIN, .data.u64 = i * 1000003ul };
+            struct epoll_event one = { .events = turn ? EPOLLIN | EPOLLET : EPOLLIN,
+                .data.u64 = i * 1000003ul };
             sets[i] = epoll_create1(0);
             epoll_ctl(sets[i], EPOLL_CTL_ADD, ends[i], &one);
         }
         for (int round = 0; round < 3; round++) {
             for (int i = 1; i <= SETS; i++)
-                held(i, "to each");
+                far_write_here(i, "to each");
             for (int i = SETS; i >= 1; i--) {
-                wrong += epoll_wait(sets[i], list, 8, 30000) != 1 || list[0].data.u64 != i * 1000003ul;
+                wrong += epoll_wait(sets[i], list, 8, 30000) != 1 ||
+                    list[0].data.u64 != i * 1000003ul;
                 wrong += read(ends[i], bytes, 100) != 7;
                 wrong += epoll_wait(sets[i], list, 8, 0) != 0;
             }
@@ -31,18 +33,19 @@ void two_slots_sets(void)
     say("wrong: %d", wrong);
 }
 
-/* Added and removed, made and closed, again and again; bytes come in between. */
+/* Sockets are added and removed, sets are made and closed, and bytes arrive in between. */
 void two_slots_cycles(void)
 {
     int set = lit(EPOLLIN), wrong = 0;
     mesh(2);
     for (int i = 0; i < 1500; i++) {
-        struct epoll_event one = { .events = i & 4 ? EPOLLIN | EPOLLET : EPOLLIN, .data.u64 = 1000 + i };
+        struct epoll_event one = { .events = i & 4 ? EPOLLIN | EPOLLET : EPOLLIN,
+            .data.u64 = 1000 + i };
         int stream = 1 + (i & 1), own = i % 3 ? set : epoll_create1(0);
         wrong += epoll_ctl(own, EPOLL_CTL_ADD, ends[stream], &one) != 0;
         wrong += epoll_wait(own, list, 8, 0) != 0;
         if (i % 10 == 0) {
-            held(stream, "x");
+            far_write_here(stream, "x");
             if (i % 20 == 0)
                 wrong += epoll_wait(own, list, 8, 0) != 1 || list[0].data.u64 != 1000u + i;
             wrong += read(ends[stream], bytes, 10) != 1;
@@ -51,28 +54,30 @@ void two_slots_cycles(void)
         if (own != set && i % 2)
             close(own);
         else
-            wrong += epoll_ctl(own, EPOLL_CTL_DEL, ends[stream], NULL) != 0 || (own != set && close(own) != 0);
+            wrong += epoll_ctl(own, EPOLL_CTL_DEL, ends[stream], NULL) != 0 || (own != set &&
+                close(own) != 0);
     }
     say("wrong: %d", wrong);
-    held(0, "still");
+    far_write_here(0, "still");
     WAIT(set, 0);
     GET(read(fd, bytes, 10));
     far_later(gettid(), 0, "asleep");
     WAIT(set, 30000);
 }
 
-/* What is told of bytes by their other name, and with flags that mean nothing here. */
+/* Bytes under the other names of their events, and with flags that mean nothing here. */
 void two_slots_names(void)
 {
     static const unsigned wanted[] = {
         EPOLLRDNORM, EPOLLIN | EPOLLRDNORM, EPOLLIN | EPOLLPRI, EPOLLRDNORM | EPOLLET | EPOLLOUT,
-        EPOLLIN | EPOLLOUT | EPOLLWRNORM, EPOLLIN | EPOLLERR | EPOLLHUP, EPOLLPRI, EPOLLIN | EPOLLMSG, EPOLLRDBAND | EPOLLIN,
+        EPOLLIN | EPOLLOUT | EPOLLWRNORM, EPOLLIN | EPOLLERR | EPOLLHUP, EPOLLPRI,
+            EPOLLIN | EPOLLMSG, EPOLLRDBAND | EPOLLIN,
     };
     int set = lit(EPOLLIN);
     for (unsigned i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         watch(set, EPOLL_CTL_MOD, fd, wanted[i], i);
         WAIT(set, 0);
-        held(0, "bytes");
+        far_write_here(0, "bytes");
         WAIT(set, 0);
         GET(read(fd, bytes, 2));
         watch(set, EPOLL_CTL_DEL, fd, 0, 0);
@@ -83,7 +88,7 @@ void two_slots_names(void)
     }
 }
 
-/* A set that parent and child have: each sees what the other adds and removes. */
+/* Parent and child have one set: each sees the changes of the other. */
 void two_slots_shared(void)
 {
     mesh(3);
@@ -92,17 +97,17 @@ void two_slots_shared(void)
     if (pipe(go) != 0 || pipe(back) != 0)
         quit("pipe");
     watch(set, EPOLL_CTL_ADD, ends[3], EPOLLIN, 4);
-    held(0, "held");
+    far_write_here(0, "held");
     pid_t child = fork();
     if (child == 0) {
         watch(set, EPOLL_CTL_ADD, ends[1], EPOLLIN, 2);
-        held(1, "added by the child");
+        far_write_here(1, "added by the child");
         WAIT(set, 0);
         watch(set, EPOLL_CTL_DEL, fd, 0, 0);
         WAIT(set, 0);
         write(back[1], "x", 1);
         read(go[0], bytes, 1);
-        held(2, "rouses the parent");
+        far_write_here(2, "rouses the parent");
         watch(set, EPOLL_CTL_ADD, ends[2], EPOLLIN, 3);
         write(back[1], "x", 1);
         read(go[0], bytes, 1);
@@ -119,23 +124,23 @@ void two_slots_shared(void)
     read(back[0], bytes, 1);
     finish(&one, "roused");
     GET(read(ends[2], bytes, 100));
-    held(3, "of before");
+    far_write_here(3, "of before");
     write(go[1], "x", 1);
     ended(child);
     WAIT(set, 0);
     WAIT(set, 0);
-    held(3, "of after");
+    far_write_here(3, "of after");
     WAIT(set, 0);
     GET(read(ends[3], bytes, 100));
-    held(0, "not watched any more");
-    held(1, "but this");
+    far_write_here(0, "not watched any more");
+    far_write_here(1, "but this");
     WAIT(set, 0);
     GET(read(ends[1], bytes, 100));
     watch(set, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
     WAIT(set, 0);
 }
 
-/* A program that comes by exec waits on the set that it inherits. */
+/* A program after an exec waits in the set that it inherits. */
 void inherited_after_exec(int stream)
 {
     struct epoll_event one;
@@ -158,7 +163,7 @@ void two_slots_exec(void)
     setenv("M3_MATRIX_SET", number, 1);
     for (int turn = 0; turn < 2; turn++) {
         char **words = resume("inherit", fd);
-        held(0, "12345");
+        far_write_here(0, "12345");
         pid_t child = turn ? vfork() : fork();
         if (child == 0) {
             execv(words[0], words);
@@ -170,13 +175,13 @@ void two_slots_exec(void)
                 far_write(0, "again");
         }
         ended(child);
-        held(0, "home");
+        far_write_here(0, "home");
         WAIT(set, 0);
         GET(read(fd, bytes, 100));
     }
 }
 
-/* Two threads that never sleep: each arrival is an edge for one of them. */
+/* Two threads never sleep: each arrival is an edge for one of them. */
 static volatile int told, over;
 
 static void *polls(void *which)

@@ -1,8 +1,10 @@
-/* Nothing but system calls: reads ten bytes. 7: those that were sent; 1: an end or an error; 2: anything else. */
+/* Reads ten bytes by bare system calls. Exit 7: the bytes that were sent; 1: an end or an error;
+ * 2: anything else. */
 static long call(long number, long one, long two, long three)
 {
     long result;
-    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(one), "S"(two), "d"(three) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall" : "=a"(result) : "a"(number), "D"(one), "S"(two), "d"(three)
+        : "rcx", "r11", "memory");
     return result;
 }
 

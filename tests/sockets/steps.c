@@ -1,6 +1,7 @@
 /*
- * Cases: killed at each step. A process is led through its calls one instruction at a time, and killed between two of
- * them; who survives sees the beginning of what was sent, then an end, whatever the other was doing.
+ * Cases: a kill at each step. A tracer leads a process through its calls, one instruction at a
+ * time,
+ * and kills it between two of them. The survivor gets the first bytes that were sent, then an end.
  */
 #include "sets.h"
 #include <sys/ptrace.h>
@@ -31,7 +32,7 @@ static int is_end(long value)
     return value == 0 || (value < 0 && (errno == ECONNRESET || errno == EPIPE));
 }
 
-/* The survivors. 1: all was right, and an end came. */
+/* The survivors. 1: all bytes were right, and an end came. */
 long drain(int which)
 {
     char in[200];
@@ -86,7 +87,7 @@ long ping(int which)
     return now;
 }
 
-/* The victims; each is called for what comes before the steps, and for what is stepped through. */
+/* The victims. Each is called for the part before the steps, and for the part with steps. */
 static void sends(int stream, int count)
 {
     static char out[PIECE * 7];
@@ -123,7 +124,7 @@ static void serves(int stream, int count)
     }
 }
 
-/* Leads a child through so many steps and kills it; how many there were, where it came to the end. */
+/* Leads a child through `steps` steps and kills it; the number of steps, where the child ended. */
 static long led(void (*act)(int, int), int stream, long most)
 {
     long steps = 0;
@@ -175,9 +176,9 @@ static void at_each_step(void (*act)(int, int), int survivor)
     }
     if (getenv("TRIES"))
         fprintf(stderr, "%d tries, %ld steps\n", count, all);
-    /* The next ones find all in order. */
+    /* The next processes find the memory in order. */
     mesh(1);
-    held(1, "and on it goes");
+    far_write_here(1, "and on it goes");
     GET(read(ends[1], bytes, 100));
 }
 

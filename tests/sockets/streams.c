@@ -127,7 +127,8 @@ static void two_linger(void)
     hear();
     until_ready(fd, POLLHUP | POLLRDHUP);
     long first = read(fd, bytes, 100);
-    say(first == 4 || (first < 0 && errno == ECONNRESET) ? "bytes or a reset" : "neither bytes nor a reset");
+    say(first == 4 || (first < 0 && errno == ECONNRESET) ? "bytes or a reset"
+        : "neither bytes nor a reset");
 }
 
 static void one_gone(void)
@@ -135,7 +136,8 @@ static void one_gone(void)
     hear();
     until_ready(fd, POLLRDHUP);
     long first = write(fd, "x", 1);
-    say("first: %s", first == 1 ? (is_unix ? "taken" : "taken, as TCP has it") : strerrorname_np(errno));
+    say("first: %s", first == 1 ? (is_unix ? "taken" : "taken, as TCP has it")
+        : strerrorname_np(errno));
     if (!is_unix)
         until_ready(fd, POLLHUP);
     DO(write(fd, "x", 1));
@@ -223,7 +225,8 @@ static void two_waitall(void)
 static void one_vectors(void)
 {
     fill(bytes, 900, 6);
-    struct iovec parts[4] = { { bytes, 100 }, { bytes + 100, 0 }, { bytes + 100, 500 }, { bytes + 600, 300 } };
+    struct iovec parts[4] = { { bytes, 100 }, { bytes + 100, 0 }, { bytes + 100, 500 },
+        { bytes + 600, 300 } };
     DO(writev(fd, parts, 4));
     DO(pwritev2(fd, parts, 1, -1, 0));
     DO(pwrite(fd, bytes, 10, 0));
@@ -249,11 +252,13 @@ static void two_vectors(void)
     GET(preadv2(fd, parts, 3, -1, 0));
     DO(pread(fd, bytes, 10, 0));
     struct sockaddr_storage from;
-    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 3, .msg_name = &from, .msg_namelen = sizeof from };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 3, .msg_name = &from,
+        .msg_namelen = sizeof from };
     GET(recv(fd, bytes, 178, MSG_WAITALL));
     until_bytes(fd, 900);
     GET(recvmsg(fd, &message, MSG_CMSG_CLOEXEC));
-    say("name %u, control %zu, flags %#x", message.msg_namelen, message.msg_controllen, message.msg_flags);
+    say("name %u, control %zu, flags %#x", message.msg_namelen, message.msg_controllen,
+        message.msg_flags);
     GET(recv(fd, bytes, 489, MSG_WAITALL));
     until_bytes(fd, 2720);
     struct mmsghdr many[2] = { { message, 0 }, { message, 0 } };

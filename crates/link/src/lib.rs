@@ -14,6 +14,7 @@ mod bounce_buffer;
 mod control_page;
 pub mod copy_gate;
 mod link;
+pub mod notification;
 mod ready_bitmap;
 pub mod slot;
 mod status;

@@ -1,165 +1,92 @@
-//! What happens before the program's first instruction, and where the counters go.
+//! The constructor: everything before the program's first instruction.
+//!
+//! # Safety
+//! The loader calls the constructor once, while there is one thread, with the arguments and the
+//! environment of `main`. Both stay valid for the constructor.
+#![allow(unsafe_code)]
 
-use crate::{next, policy, table};
-use core::ffi::{CStr, c_char, c_int};
-use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use m3ipc_shim::count;
-use m3ipc_shim::policy::{COUNTS_VARIABLE, VARIABLE};
+use crate::abi::exec::{Strings, variable};
+use crate::abi::stdio;
+use crate::next;
+use core::ffi::{CStr, c_int, c_void};
+use m3ipc_shim::exec::environment;
+use m3ipc_shim::kernel::socket::{SleepingCalls, set_sleeping_calls};
+use m3ipc_shim::kernel::{file, process};
+use m3ipc_shim::policy::{COUNTERS_VARIABLE, VARIABLE};
+use m3ipc_shim::process::policy;
+use m3ipc_shim::{counters, prepare, prepare_tables};
 
-/// The loader calls it with the arguments of `main`.
 #[used]
 #[unsafe(link_section = ".init_array")]
-static START: unsafe extern "C" fn(c_int, *const *const c_char, *const *const c_char) = start;
+static START: unsafe extern "C" fn(c_int, Strings, Strings) = start;
 
-unsafe extern "C" fn start(_argc: c_int, argv: *const *const c_char, envp: *const *const c_char) {
+unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
     next::look_up_all();
-    crate::hook::look_up();
-    // A program with more rights than its caller takes no orders from the caller's environment.
-    if libc::getauxval(libc::AT_SECURE) != 0 {
+    stdio::look_up();
+    // A program with more rights than its caller takes no orders of the caller's environment.
+    // SAFETY: getauxval(3) takes an integer.
+    if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
         return;
     }
-    crate::hook::process::remember(envp);
-    let mut name = [0_u8; 256];
-    let name = program(&mut name, argv);
-    let user = crate::raw(libc::SYS_geteuid, [0; 6]).unwrap_or(0) as u32;
-    let line = variable(envp, VARIABLE).map_or(&b""[..], CStr::to_bytes);
-    if let Some(counts) = variable(envp, COUNTS_VARIABLE) {
-        keep_path(counts.to_bytes());
+    // SAFETY: the loader passes the environment of `main`.
+    let find = |name: &str| unsafe { variable(envp, name) };
+    environment::keep(find, own_path());
+    let mut room = [0_u8; 256];
+    // SAFETY: the loader passes the arguments of `main`.
+    let name = program_name(&mut room, unsafe { first_argument(argv) });
+    let line = find(VARIABLE).map_or(&b""[..], CStr::to_bytes);
+    let Some(policy) = policy::store(line, name, process::user()) else { return };
+    prepare_tables();
+    if let Some(path) = find(COUNTERS_VARIABLE) {
+        counters::share(path);
     }
-    if let Some(policy) = policy::take(line, name, user) {
-        table::open();
-        crate::watch::settle();
-        crate::hook::signal::look_up();
-        show_counters();
-        m3ipc_shim::real::wait_with(m3ipc_shim::real::Waiting {
-            recvmsg: wait_recvmsg,
-            sendmsg: wait_sendmsg,
-        });
-        m3ipc_shim::engine::settle(policy.settings);
-    }
+    set_sleeping_calls(SleepingCalls { recvmsg, sendmsg });
+    prepare(policy.settings);
 }
 
-unsafe extern "C-unwind" fn wait_recvmsg(
-    fd: c_int,
-    message: *mut libc::msghdr,
-    flags: c_int,
-) -> isize {
-    next::recvmsg(fd, message, flags)
+unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {
+    // SAFETY: the caller keeps the contract of recvmsg(2).
+    unsafe { next::recvmsg(fd, message, flags) }
 }
 
-unsafe extern "C-unwind" fn wait_sendmsg(
+unsafe extern "C-unwind" fn sendmsg(
     fd: c_int,
     message: *const libc::msghdr,
     flags: c_int,
 ) -> isize {
-    next::sendmsg(fd, message, flags)
+    // SAFETY: the caller keeps the contract of sendmsg(2).
+    unsafe { next::sendmsg(fd, message, flags) }
 }
 
-/// The value of a variable in an environment.
-pub unsafe fn variable(mut envp: *const *const c_char, name: &str) -> Option<&'static CStr> {
-    while !envp.is_null() && !(*envp).is_null() {
-        let entry = CStr::from_ptr(*envp);
-        if entry
-            .to_bytes()
-            .strip_prefix(name.as_bytes())
-            .is_some_and(|rest| rest.first() == Some(&b'='))
-        {
-            return Some(CStr::from_ptr((*envp).add(name.len() + 1)));
-        }
-        envp = envp.add(1);
+/// The path of this library, as the loader knows it.
+fn own_path() -> Option<&'static CStr> {
+    // SAFETY: plain pointers, for which zeros are valid.
+    let mut found: libc::Dl_info = unsafe { core::mem::zeroed() };
+    let inside: *const c_void = (own_path as fn() -> Option<&'static CStr> as *const ()).cast();
+    // SAFETY: an address of this library; the structure is live.
+    if unsafe { libc::dladdr(inside, &raw mut found) } == 0 || found.dli_fname.is_null() {
+        return None;
     }
-    None
+    // SAFETY: the loader keeps the name for as long as the library is loaded, which is for good.
+    Some(unsafe { CStr::from_ptr(found.dli_fname) })
 }
 
-/// The name of the program's file.
-unsafe fn program(room: &mut [u8; 256], argv: *const *const c_char) -> &str {
-    let at = [
-        libc::AT_FDCWD as usize,
-        c"/proc/self/exe".as_ptr() as usize,
-        room.as_mut_ptr() as usize,
-        room.len(),
-        0,
-        0,
-    ];
-    let length = crate::raw(libc::SYS_readlinkat, at).unwrap_or(0);
-    let path = if length > 0 {
-        &room[..length]
-    } else if argv.is_null() || (*argv).is_null() {
-        &[]
-    } else {
+/// # Safety
+/// `argv` is the array of `main`.
+unsafe fn first_argument<'a>(argv: Strings) -> &'a [u8] {
+    // SAFETY: the caller promises the array, which may have no argument.
+    unsafe {
+        if argv.is_null() || (*argv).is_null() {
+            return &[];
+        }
         CStr::from_ptr(*argv).to_bytes()
-    };
+    }
+}
+
+/// The name of the program's file; by its first argument where the kernel does not tell.
+fn program_name<'a>(room: &'a mut [u8; 256], first_argument: &'a [u8]) -> &'a str {
+    let length = file::read_link(c"/proc/self/exe", room).unwrap_or(0);
+    let path = if length > 0 { &room[..length] } else { first_argument };
     let name = path.rsplit(|byte| *byte == b'/').next().unwrap_or(path);
     core::str::from_utf8(name).unwrap_or("")
-}
-
-/// Bytes of the counters' path, with its end.
-const ROOM: usize = 512;
-static PATH: [core::sync::atomic::AtomicU8; ROOM] =
-    [const { core::sync::atomic::AtomicU8::new(0) }; ROOM];
-static PATH_BYTES: AtomicUsize = AtomicUsize::new(0);
-
-fn keep_path(path: &[u8]) {
-    if path.len() < ROOM {
-        for (to, from) in PATH.iter().zip(path) {
-            to.store(*from, Ordering::Relaxed);
-        }
-        PATH_BYTES.store(path.len(), Ordering::Release);
-    }
-}
-
-/// Moves the counters to where others can read them. At once: a program may give up the rights to it later.
-fn show_counters() {
-    let length = PATH_BYTES.load(Ordering::Acquire);
-    if length == 0 || count::is_shared() {
-        return;
-    }
-    let path = PATH.as_ptr() as usize;
-    let flags = (libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOFOLLOW | libc::O_NONBLOCK) as usize;
-    let Ok(fd) =
-        (unsafe { crate::raw(libc::SYS_openat, [libc::AT_FDCWD as usize, path, flags, 0, 0, 0]) })
-    else {
-        return;
-    };
-    let protection = (libc::PROT_READ | libc::PROT_WRITE) as usize;
-    // A file that is too short would kill the program where it is touched.
-    let room = unsafe { crate::raw(libc::SYS_lseek, [fd, 0, libc::SEEK_END as usize, 0, 0, 0]) }
-        .unwrap_or(0);
-    let map = [0, count::PAGE_BYTES, protection, libc::MAP_SHARED as usize, fd, 0];
-    if room >= count::PAGE_BYTES
-        && let Ok(at) = unsafe { crate::raw(libc::SYS_mmap, map) }
-    {
-        unsafe { count::share(at as *mut count::Page) };
-    }
-    let _ = unsafe { crate::raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
-}
-
-static JOINED: AtomicU32 = AtomicU32::new(0);
-
-/// Says that this process has sockets, once in each process that has.
-pub fn join_counters() {
-    let pid = unsafe { crate::raw(libc::SYS_getpid, [0; 6]) }.unwrap_or(0) as u32;
-    if !count::is_shared() || JOINED.swap(pid, Ordering::Relaxed) == pid {
-        return;
-    }
-    let own = count::process_word(pid, started());
-    let lives = |word| unsafe { crate::raw(libc::SYS_kill, [count::process_of(word).0 as usize, 0, 0, 0, 0, 0]) } != Err(libc::ESRCH);
-    count::join(own, lives);
-}
-
-/// When this process started, in clock ticks after boot; 0 where nobody says so.
-fn started() -> u64 {
-    let mut text = [0_u8; 512];
-    let path = c"/proc/self/stat".as_ptr() as usize;
-    let open =
-        [libc::AT_FDCWD as usize, path, (libc::O_RDONLY | libc::O_CLOEXEC) as usize, 0, 0, 0];
-    let Ok(fd) = (unsafe { crate::raw(libc::SYS_openat, open) }) else { return 0 };
-    let read = unsafe {
-        crate::raw(libc::SYS_read, [fd, text.as_mut_ptr() as usize, text.len(), 0, 0, 0])
-    };
-    let _ = unsafe { crate::raw(libc::SYS_close, [fd, 0, 0, 0, 0, 0]) };
-    let text = core::str::from_utf8(&text[..read.unwrap_or(0)]).unwrap_or("");
-    // The name in brackets may hold anything; twenty words after it comes the start.
-    let after = text.rsplit_once(')').map_or("", |(_name, after)| after);
-    after.split_ascii_whitespace().nth(19).and_then(|word| word.parse().ok()).unwrap_or(0)
 }

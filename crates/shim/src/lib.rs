@@ -1,17 +1,60 @@
-//! `libm3sock.so`: sockets of unmodified programs over shared memory.
+//! Sockets of unmodified programs over shared memory: the engine of `libm3sock.so`.
 //!
-//! Loaded in front of the C library (`m3 sock run -- program`), it sees the calls that a program makes on its
-//! sockets. Where both ends of a stream are such programs of one user, bytes pass through shared rings; in all
-//! else, and whenever in doubt, the kernel does what it always did. The descriptor is the kernel's own socket throughout.
+//! `m3 sock run -- program` loads the library in front of the C library. Its hooks (package
+//! `m3ipc-shim-preload`) convert the program's pointers and call this crate, which exports no C
+//! name. Where both ends of a stream are such programs of one user, bytes pass through shared
+//! rings. In all else, and whenever in doubt, the kernel does its usual work. A descriptor stays
+//! the kernel's own socket throughout.
 //!
 //! ```text
-//!   hook ── table ── policy      the exported functions; which descriptor is what; what is allowed
-//!    │        │
-//!    └────────┴── engine         one `Talk` for each socket: rings, tokens, locks, the way back
-//!          real ──┘    └ count   the kernel's calls; what `m3 sock stat` reads
+//!   lifecycle  readiness  options  send_file  exec  stdio     the hooks' families
+//!        └─────────┴──────────┴───────┬───────┴──────┘
+//!   epoll ──────────────────────── sockets                    from a descriptor to a socket
+//!        └──────── process ───────────┘                       entries, notes, policy, vfork
+//!                     │
+//!   inspection ── connection ── protocol                      pairs, rings; the order of steps
+//!                     │            │
+//!                  memory       kernel, buffers               the ring file; system calls
 //! ```
+//!
+//! Unsafe code lies in `kernel`, `memory::ring_file`, `buffers`, `event_list` and `counters` alone.
 
-pub mod count;
-pub mod engine;
+pub mod buffers;
+pub mod connection;
+pub mod counters;
+pub mod epoll;
+pub mod event_list;
+pub mod exec;
+pub mod inspection;
+pub mod kernel;
+pub mod lifecycle;
+pub mod memory;
+pub mod options;
+pub mod outcome;
+pub mod pin;
 pub mod policy;
-pub mod real;
+pub mod process;
+pub mod protocol;
+pub mod readiness;
+pub mod send_file;
+pub mod settings;
+pub mod signals;
+pub mod sockets;
+mod spin;
+pub mod stdio;
+
+use settings::Settings;
+
+/// Prepares this process. Once, before the first socket; without it nothing is upgraded.
+pub fn prepare(settings: Settings) {
+    memory::ring_file::set_directory();
+    memory::lock::prepare();
+    settings::store(settings);
+}
+
+/// Prepares the tables of the hooks. Once, in the constructor, before [`prepare`].
+pub fn prepare_tables() {
+    process::descriptors::prepare();
+    process::notes::prepare();
+    signals::learn_all();
+}

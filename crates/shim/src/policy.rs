@@ -1,42 +1,45 @@
-//! What the user allows: which programs, ports, paths and users, and how the engine works.
+//! The user's policy: which programs, ports, paths and users, and the settings of the library.
 //!
-//! A policy is written as one line of words, which `m3 sock run` makes of a file and passes in the environment
-//! (`M3SOCK_POLICY`), and which the library reads in its constructor without allocating: in the words' own place.
+//! A policy is one line of words. `m3 sock run` makes the line of a file and passes it in the
+//! environment ([`VARIABLE`]). The constructor of the library reads it in place, without
+//! allocating.
 //!
-//! | word | means |
+//! | word | meaning |
 //! |---|---|
 //! | `on=0` | nothing is upgraded |
 //! | `programs=A,B`, `!programs=A` | only these programs (names of their files); not these |
-//! | `ports=6379,8000-8999`, `!ports=22` | only TCP connections with one end at these; not these |
-//! | `paths=/run/,@x`, `!paths=/run/dbus/` | only Unix connections whose name begins so; not these |
-//! | `users=0,1000`, `!users=0` | only where the process's effective user is one of these; not these |
+//! | `ports=6379,8000-8999`, `!ports=22` | only TCP connections at these ports; not these |
+//! | `paths=/run/,@x`, `!paths=/run/dbus/` | only Unix connections with such names; not these |
+//! | `users=0,1000`, `!users=0` | only processes of these effective users; not these |
 //! | `after=N` | data calls before a socket looks for its peer |
-//! | `ring=BYTES` | size of each ring: a power of two from 64 to 64 KiB |
-//! | `spin=NS` | the longest look before a call sleeps, in nanoseconds |
-//! | `token=always` | a token for each publish (for tests) |
+//! | `ring=BYTES` | bytes of each ring: a power of two from 64 to 64 KiB |
+//! | `spin=NS` | the longest spin before a call sleeps, in nanoseconds |
+//! | `wakeup=always` | a wakeup byte for each publish (for tests) |
 //! | `same=1` | both ends may lie in one process (for tests) |
-//! | `uring=pass` | io_uring is let through: the user knows that the program does no socket calls with it; else it fails with ENOSYS |
+//! | `uring=pass` | io_uring is let through, else it fails with ENOSYS |
+//!
+//! `uring=pass` is right only for a program that makes no socket call through io_uring.
 
-use crate::engine::Settings;
+use crate::settings::Settings;
 
-/// The variable that a policy is passed in.
+/// The environment variable with the policy.
 pub const VARIABLE: &str = "M3SOCK_POLICY";
-/// The variable that names a file of counters, which must exist.
-pub const COUNTS_VARIABLE: &str = "M3SOCK_COUNTS";
-/// The variable that names the directory where rings and counters lie.
+/// The environment variable with the path of a file of counters, which must exist.
+pub const COUNTERS_VARIABLE: &str = "M3SOCK_COUNTS";
+/// The environment variable with the directory of the ring file and the counters.
 pub const DIRECTORY_VARIABLE: &str = "M3SOCK_DIR";
 
 /// A policy, over the line that it was read from.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy<'a> {
-    /// How the engine works.
+    /// The settings of the library.
     pub settings: Settings,
     /// Whether io_uring is refused.
     pub refuse_uring: bool,
     line: &'a str,
 }
 
-/// A word that a policy does not have, or a value that it cannot take.
+/// An unknown word of a policy, or a value that its word cannot take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadWord<'a>(pub &'a str);
 
@@ -44,25 +47,25 @@ impl<'a> Policy<'a> {
     /// Reads a line.
     ///
     /// # Errors
-    /// The first word that is not known. A library in front of a program does nothing then, as if it were off.
+    /// The first bad word. The library then does nothing, as with `on=0`.
     pub fn read(line: &'a str) -> Result<Self, BadWord<'a>> {
         let mut policy = Self { settings: Settings::default(), refuse_uring: true, line };
         for word in line.split_ascii_whitespace() {
             let (name, value) = word.split_once('=').ok_or(BadWord(word))?;
-            policy.take(name, value).ok_or(BadWord(word))?;
+            policy.apply(name, value).ok_or(BadWord(word))?;
         }
         Ok(policy)
     }
 
-    fn take(&mut self, name: &str, value: &str) -> Option<()> {
+    fn apply(&mut self, name: &str, value: &str) -> Option<()> {
         let settings = &mut self.settings;
         match name {
             "on" => settings.on = switch(value)?,
             "same" => settings.same_process = switch(value)?,
             "after" => settings.upgrade_after_calls = value.parse().ok()?,
             "spin" => settings.spin_ns = value.parse().ok().filter(|ns| *ns <= 10_000_000)?,
-            "token" => {
-                settings.always_token = match value {
+            "wakeup" => {
+                settings.always_wake = match value {
                     "always" => true,
                     "needed" => false,
                     _ => return None,
@@ -94,7 +97,7 @@ impl<'a> Policy<'a> {
         Some(())
     }
 
-    /// Whether a program of this name, run by this user, may have sockets of ours at all.
+    /// Whether the sockets of a program of this name and this effective user may be upgraded.
     #[must_use]
     pub fn allows_program(&self, name: &str, user: u32) -> bool {
         let named = |item: &str| item == name;
@@ -113,14 +116,15 @@ impl<'a> Policy<'a> {
         self.passes("ports", "!ports", within)
     }
 
-    /// Whether a Unix connection may be upgraded of which one end, or none, has a name.
+    /// Whether a Unix connection with this name at one end may be upgraded; `None`: neither has
+    /// one.
     #[must_use]
     pub fn allows_path(&self, path: Option<&[u8]>) -> bool {
         let begins = |item: &str| path.is_some_and(|path| path.starts_with(item.as_bytes()));
         self.passes("paths", "!paths", begins)
     }
 
-    /// Whether there are rules that need a socket's names.
+    /// Whether a rule needs the names of sockets.
     #[must_use]
     pub fn asks_for_names(&self) -> bool {
         ["ports", "!ports", "paths", "!paths"].iter().any(|name| self.values(name).next().is_some())

@@ -1,27 +1,26 @@
-//! A peer that writes anything into the shared memory: its connection suffers, and nothing else.
-#![cfg(not(loom))]
+//! A peer that writes garbage into the shared memory spoils its own connection and nothing else.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
-#[path = "two/end.rs"]
+#[path = "processes/end.rs"]
 #[allow(dead_code)]
 mod end;
 
-use end::{Dice, End, byte};
-use m3ipc_shim::count::{self, Count};
-use m3ipc_shim::engine::{Settings, settle};
+use end::{End, byte};
+use m3ipc_shim::counters::{self, Counter};
+use m3ipc_shim::memory::layout::{FIRST_PAIR, PAIR_BYTES, half, pair};
+use m3ipc_shim::prepare;
+use m3ipc_shim::settings::Settings;
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Where pairs begin in the file, and how far they are apart; the words of both ways of a pair.
-const FIRST: usize = 152 * 1024;
-const APART: usize = 4096 + 2 * 64 * 1024;
-const WAYS: std::ops::Range<usize> = 64..192;
-const LOCKS: [usize; 2] = [40, 152];
+/// Bytes of a half that a round may overwrite.
+const HALF_BYTES: usize = 192;
+const LOCKS: [usize; 2] = [half::SEND_LOCK, half::RECEIVE_LOCK];
 
-/// The file, mapped as a hostile process would.
+/// The words of the ring file, mapped as a hostile process would map them.
 fn words(home: &Path) -> impl Fn(usize) -> &'static AtomicU64 {
     let path = std::fs::read_dir(home).unwrap().next().unwrap().unwrap().path();
     let file = File::options().read(true).write(true).open(path).unwrap();
@@ -53,13 +52,14 @@ fn ends() -> [End; 2] {
     [End::new(one.into(), true), End::new(other.into(), true)]
 }
 
-/// Sends and receives some bytes each way; whether they arrived, and were right.
-fn exchange(ends: &[End; 2], dice: &mut Dice, right: &mut [u64; 2]) -> bool {
+/// Sends and receives some bytes in each direction; whether the right bytes arrived.
+fn exchange(ends: &[End; 2], rng: &mut fastrand::Rng, right: &mut [u64; 2]) -> bool {
     let mut piece = vec![0; 3000];
-    for way in [0, 1] {
-        let (from, to) = (&ends[way], &ends[1 - way]);
-        let size = 1 + dice.roll(2000);
-        let data: Vec<u8> = (0..size as u64).map(|at| byte(way as u64, right[way] + at)).collect();
+    for side in [0, 1] {
+        let (from, to) = (&ends[side], &ends[1 - side]);
+        let size = 1 + rng.usize(..2000);
+        let data: Vec<u8> =
+            (0..size as u64).map(|at| byte(side as u64, right[side] + at)).collect();
         let Ok(sent) = from.send(&data) else { return false };
         let mut done = 0;
         while done < sent {
@@ -70,63 +70,68 @@ fn exchange(ends: &[End; 2], dice: &mut Dice, right: &mut [u64; 2]) -> bool {
                 _ => return false,
             }
         }
-        right[way] += sent as u64;
+        right[side] += sent as u64;
     }
     true
 }
 
 #[test]
-fn whatever_lies_in_the_memory_ends_one_connection_at_most() {
+fn garbage_in_the_memory_ends_one_connection_at_most() {
     let home = std::env::temp_dir().join(format!("m3-hostile-{}", std::process::id()));
     std::fs::create_dir_all(&home).unwrap();
     // SAFETY: the only thread that looks at the environment.
     unsafe { std::env::set_var("M3_RUNTIME_DIR", &home) };
-    settle(Settings {
+    prepare(Settings {
         ring_bytes: 4096,
         upgrade_after_calls: 0,
-        always_token: false,
+        always_wake: false,
         spin_ns: 1000,
         same_process: true,
         on: true,
     });
-    let mut dice = Dice(99);
-    // The good connection's pair is the first, and each hostile one's the next free: the second.
+    let mut rng = fastrand::Rng::with_seed(99);
+    // The good connection has the first pair. Each hostile connection gets the next free pair.
     let good = ends();
     let mut good_bytes = [0; 2];
-    assert!(exchange(&good, &mut dice, &mut good_bytes));
+    assert!(exchange(&good, &mut rng, &mut good_bytes));
     let word = words(&home);
     for round in 0..300 {
         let bad = ends();
         let mut bytes = [0; 2];
         for _ in 0..3 {
-            exchange(&bad, &mut dice, &mut bytes);
+            exchange(&bad, &mut rng, &mut bytes);
         }
-        let pair = (1..64)
-            .map(|number| FIRST + number * APART)
+        let at = (1..64)
+            .map(|number| FIRST_PAIR + number * PAIR_BYTES)
             .find(|at| {
-                word(at + 144).load(Ordering::Relaxed) == 0
-                    && word(at + 512).load(Ordering::Relaxed) > 0
+                word(at + pair::CLOSED[0]).load(Ordering::Relaxed) == 0
+                    && word(at + pair::HALVES[0]).load(Ordering::Relaxed) > 0
             })
-            .expect("the pair of the bad connection, which nobody closed");
-        for _ in 0..1 + dice.roll(6) {
-            let inside = 8 * dice.roll(WAYS.end / 8 - WAYS.start / 8 + 8);
-            let way = pair + 512 * (1 + dice.roll(2));
-            let value = match dice.roll(5) {
+            .expect("the pair of the hostile connection, which is open");
+        for _ in 0..1 + rng.usize(..6) {
+            let inside = 8 * rng.usize(..HALF_BYTES / 8);
+            let half = at + pair::HALVES[rng.usize(..2)];
+            let value = match rng.u32(..5) {
                 0 => 0,
                 1 => u64::MAX,
-                2 => dice.roll(9000) as u64,
-                _ => (dice.roll(1 << 30) as u64) << 33 | dice.roll(1 << 30) as u64,
+                2 => rng.u64(..9000),
+                _ => rng.u64(..),
             };
-            // A lock that a living thread seems to hold is waited for, for ten seconds: a test of its own.
+            // A waiter believes for ten seconds in a lock that a living thread seems to hold, so no
+            // lock gets the number of a thread here.
             let value = if LOCKS.contains(&inside) { value | 1 << 40 } else { value };
-            word(way + inside).store(value, Ordering::Relaxed);
+            word(half + inside).store(value, Ordering::Relaxed);
             for _ in 0..3 {
-                exchange(&bad, &mut dice, &mut bytes);
+                exchange(&bad, &mut rng, &mut bytes);
             }
         }
-        assert!(exchange(&good, &mut dice, &mut good_bytes), "round {round}");
+        assert!(exchange(&good, &mut rng, &mut good_bytes), "round {round}");
     }
-    assert!(count::read(Count::Nonsense) > 20, "only {} were found", count::read(Count::Nonsense));
-    assert!(count::read(Count::RingBytes) > 100_000);
+    assert!(
+        counters::read(Counter::Corrupt) > 20,
+        "only {} were found",
+        counters::read(Counter::Corrupt)
+    );
+    assert!(counters::read(Counter::RingBytes) > 100_000);
     std::fs::remove_dir_all(&home).unwrap();
 }

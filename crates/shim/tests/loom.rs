@@ -1,377 +1,499 @@
-//! Tokens, overflow and the door under loom: a sender that publishes and turns to the kernel while a receiver takes, settles and leaves, in
-//! every interleaving and with every value that a weak memory may show.
+//! The protocol under loom: a sender publishes and switches to the kernel, while a receiver takes,
+//! settles, polls and sleeps, in every interleaving and with every value of a weak memory.
 //!
-//! The door is `m3ipc_sockets::door` itself, on the checker's words; the rest are the engine's steps, named as there. The kernel's socket is a
-//! queue of what was sent, tokens and bytes. Run once more without fences, the model must fail, or it proves nothing.
-//!
-//! ```text
-//! RUSTFLAGS="--cfg loom" cargo test -p m3ipc-shim --release --test loom
-//! ```
-#![cfg(loom)]
+//! The steps are the product's own (`m3ipc_shim::protocol`), on words of the checker. The kernel's
+//! socket is a queue of the bytes that were sent. Each model also runs without fences and must fail
+//! then: otherwise it proves nothing.
 #![allow(clippy::unwrap_used)]
 
 use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::sync::{Arc, Mutex};
 use m3ipc_link::Word64;
-use m3ipc_shim::engine::{get_up, lie_down, take, tell};
-use m3ipc_sockets::door;
+use m3ipc_shim::kernel::Errno;
+use m3ipc_shim::memory::layout::half;
+use m3ipc_shim::protocol::publish::{SendPort, publish};
+use m3ipc_shim::protocol::pull::{Attempt, ReceivePort, attempt};
+use m3ipc_shim::protocol::settle::{WakeupPort, disarm};
+use m3ipc_shim::protocol::{CountingWord, HalfView, RingState, armed};
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How often a thread is stopped where it need not: without a bound the model takes hours.
+/// Preemptions of one execution at most: without a bound a model takes hours.
 const PREEMPTIONS: usize = 3;
-/// A token in the kernel's queue.
-const TOKEN: u64 = 0;
+/// A wakeup byte in the kernel's queue.
+const WAKEUP: u64 = 0;
+/// The slot word of a direction that an event loop watches.
+const SLOT: u64 = 1;
+/// The bit of that slot, and the generation of its armed poller.
+const BIT: u64 = 1;
+const GENERATION: u64 = 5;
 
-/// A word whose fences can be left out.
-struct Word(AtomicU64, bool);
+/// A word of the checker; `fenced` says whether its fences count.
+struct Word {
+    value: AtomicU64,
+    fenced: bool,
+}
+
+impl Word {
+    fn new(value: u64, fenced: bool) -> Self {
+        Self { value: AtomicU64::new(value), fenced }
+    }
+}
 
 impl Word64 for Word {
     fn load(&self, order: Ordering) -> u64 {
-        self.0.load(order)
+        self.value.load(order)
     }
     fn store(&self, value: u64, order: Ordering) {
-        self.0.store(value, order);
+        self.value.store(value, order);
     }
     fn swap(&self, value: u64, order: Ordering) -> u64 {
-        self.0.swap(value, order)
+        self.value.swap(value, order)
     }
     fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
-        self.0.fetch_or(bits, order)
+        self.value.fetch_or(bits, order)
     }
     fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
-        self.0.compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
+        self.value.compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
     }
     fn fence_after_update(&self) {
-        if self.1 {
+        if self.fenced {
             fence(Ordering::SeqCst);
         }
     }
 }
 
-struct Way {
-    tail: Word,
-    door: Word,
-    tokens: AtomicU64,
-    turn: AtomicU64,
-    publishing: AtomicU64,
+/// A word that both threads use in turn without an order of its own: the checker need not try all
+/// its interleavings.
+enum AnyWord {
+    Checked(Word),
+    Plain(core::sync::atomic::AtomicU64),
+}
+
+impl Word64 for AnyWord {
+    fn load(&self, order: Ordering) -> u64 {
+        match self {
+            Self::Checked(word) => word.load(order),
+            Self::Plain(word) => word.load(Ordering::SeqCst),
+        }
+    }
+    fn store(&self, value: u64, order: Ordering) {
+        match self {
+            Self::Checked(word) => word.store(value, order),
+            Self::Plain(word) => word.store(value, Ordering::SeqCst),
+        }
+    }
+    fn swap(&self, value: u64, order: Ordering) -> u64 {
+        match self {
+            Self::Checked(word) => word.swap(value, order),
+            Self::Plain(word) => word.swap(value, Ordering::SeqCst),
+        }
+    }
+    fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
+        match self {
+            Self::Checked(word) => word.fetch_or(bits, order),
+            Self::Plain(word) => word.fetch_or(bits, Ordering::SeqCst),
+        }
+    }
+    fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
+        match self {
+            Self::Checked(word) => word.compare_exchange(old, new),
+            Self::Plain(word) => {
+                word.compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
+            }
+        }
+    }
+    fn fence_after_update(&self) {
+        if let Self::Checked(word) = self {
+            word.fence_after_update();
+        }
+    }
+}
+
+impl CountingWord for AnyWord {
+    fn add(&self, amount: u64) {
+        match self {
+            Self::Checked(word) => drop(word.value.fetch_add(amount, Ordering::AcqRel)),
+            Self::Plain(word) => drop(word.fetch_add(amount, Ordering::AcqRel)),
+        }
+    }
+    fn subtract(&self, amount: u64) {
+        match self {
+            Self::Checked(word) => drop(word.value.fetch_sub(amount, Ordering::AcqRel)),
+            Self::Plain(word) => drop(word.fetch_sub(amount, Ordering::AcqRel)),
+        }
+    }
+}
+
+/// Words that carry an order between sender and receiver in each model.
+const CHECKED: [usize; 4] = [half::TAIL, half::SUPPRESSION, half::WAKEUPS, half::PUBLISHING];
+
+/// One direction: its words, the armed poller of its event loop, and the kernel's socket.
+struct Direction {
+    words: Vec<AnyWord>,
+    bits: Word,
+    state: Word,
     kernel: Mutex<VecDeque<u64>>,
 }
 
-impl Way {
-    fn new(fenced: bool) -> Arc<Self> {
-        let word = || Word(AtomicU64::new(0), fenced);
+impl Direction {
+    /// A direction whose bytes go through the ring. `slot` is its slot word; `changing` is a word
+    /// that changes in the model beside those of [`CHECKED`].
+    fn new(fenced: bool, slot: u64, changing: usize) -> Arc<Self> {
+        let start = |offset: usize| match offset {
+            half::RING_BYTES => 64,
+            half::SWITCHES => 1,
+            half::POLLER_SLOT => slot,
+            _ => 0,
+        };
+        let word = |at: usize| {
+            let offset = 8 * at;
+            if CHECKED.contains(&offset) || offset == changing {
+                AnyWord::Checked(Word::new(start(offset), fenced))
+            } else {
+                AnyWord::Plain(start(offset).into())
+            }
+        };
         Arc::new(Self {
-            tail: word(),
-            door: word(),
-            tokens: AtomicU64::new(0),
-            turn: AtomicU64::new(1),
-            publishing: AtomicU64::new(0),
+            words: (0..half::BYTES / 8).map(word).collect(),
+            bits: Word::new(0, fenced),
+            state: Word::new(armed::awake(GENERATION), fenced),
             kernel: Mutex::new(VecDeque::new()),
         })
     }
 
-    /// `send::publish`, under the sender's lock.
-    fn publish(&self, tail: u64) {
-        let step = self.publishing.load(Ordering::Acquire);
-        self.publishing.store(step + 1, Ordering::Release);
-        let rings = door::publish(&self.tail, &self.door, tail);
-        if rings {
-            self.tokens.fetch_add(1, Ordering::AcqRel);
-        }
-        self.publishing.store(step + 2, Ordering::Release);
-        if rings {
-            self.kernel.lock().unwrap().push_back(TOKEN);
-        }
-    }
-
-    /// `send::to_kernel`, and a byte that goes there.
+    /// A sender's overflow: switches to the kernel, and sends a byte through it.
     fn overflow(&self, byte: u64) {
-        self.turn.store(2, Ordering::SeqCst);
+        assert!(self.switch_to_kernel());
         self.kernel.lock().unwrap().push_back(byte);
     }
 
     fn tail(&self) -> u64 {
-        self.tail.load(Ordering::SeqCst)
+        self.word(half::TAIL).load(Ordering::SeqCst)
+    }
+
+    fn has_kernel_bytes(&self) -> bool {
+        !self.kernel.lock().unwrap().is_empty()
     }
 }
 
-#[derive(Default)]
+impl HalfView for Direction {
+    type Word = AnyWord;
+
+    fn word(&self, offset: usize) -> &AnyWord {
+        &self.words[offset / 8]
+    }
+}
+
+impl SendPort for Direction {
+    fn send_wakeup(&self) -> Result<(), Errno> {
+        self.kernel.lock().unwrap().push_back(WAKEUP);
+        Ok(())
+    }
+
+    fn offer(&self, slot: u64) -> bool {
+        assert_eq!(slot, SLOT);
+        armed::offer(&self.bits, &self.state, BIT, GENERATION)
+    }
+
+    fn always_wakes(&self) -> bool {
+        false
+    }
+}
+
+impl WakeupPort for Direction {
+    fn take_wakeups(&self, most: usize) -> Result<usize, Errno> {
+        let mut kernel = self.kernel.lock().unwrap();
+        let taken = kernel.len().min(most);
+        for byte in kernel.drain(..taken) {
+            assert_eq!(byte, WAKEUP, "the receiver takes a byte of the program for a wakeup byte");
+        }
+        if taken > 0 { Ok(taken) } else { Err(libc::EAGAIN) }
+    }
+
+    fn pause(&self, _round: u32) {
+        loom::thread::yield_now();
+    }
+}
+
+/// The receiver, for all its calls.
 struct Receiver {
-    head: u64,
-    taken: u64,
-    got: Vec<u64>,
+    direction: Arc<Direction>,
+    got: RefCell<Vec<u64>>,
+    left: Cell<usize>,
 }
 
 impl Receiver {
-    /// `receive::settle`; whether the ring is empty and its tokens are gone.
-    fn settle(&mut self, way: &Way) -> bool {
-        let step = way.publishing.load(Ordering::Acquire);
-        while step & 1 == 1 && way.publishing.load(Ordering::Acquire) == step {
-            loom::thread::yield_now();
-        }
-        door::answer(&way.door);
-        let sent = way.tokens.load(Ordering::SeqCst);
-        if way.tail() != self.head {
-            return false;
-        }
-        while self.taken < sent {
-            let next = way.kernel.lock().unwrap().pop_front();
-            match next {
-                Some(next) => {
-                    assert_eq!(next, TOKEN, "a byte of the program is taken for a token");
-                    self.taken += 1;
-                }
-                None => loom::thread::yield_now(),
-            }
-        }
-        true
+    fn new(direction: &Arc<Direction>) -> Self {
+        let direction = Arc::clone(direction);
+        Self { direction, got: RefCell::default(), left: Cell::new(0) }
     }
 
-    /// `receive::pull` of at most `want` bytes, without sleep.
-    fn call(&mut self, way: &Way, want: u64) {
-        let mut left = want;
-        let until = self.head + left;
-        let mut watched = false;
-        loop {
-            let turn = way.turn.load(Ordering::SeqCst);
-            let count = (way.tail() - self.head).min(left);
-            for _ in 0..count {
-                self.head += 1;
-                self.got.push(self.head);
-            }
-            left -= count;
-            if way.tail() != self.head && left == 0 {
-                return;
-            }
-            if !self.settle(way) {
-                continue;
-            }
-            if left == 0 {
-                return;
-            }
-            if turn == 1 {
-                if left < want || watched {
-                    return;
-                }
-                watched = true;
-                if door::watch(&way.door, until) {
-                    door::rest(&way.door, until);
-                }
-                continue;
-            }
-            let next = way.kernel.lock().unwrap().pop_front();
-            if let Some(byte) = next {
-                assert_ne!(byte, TOKEN, "a token is given to the program");
-                self.got.push(byte);
-            }
-            return;
-        }
+    /// One call for at most `want` bytes, which does not sleep; `polls` lets it poll first.
+    fn call(&mut self, want: usize, polls: bool) {
+        self.left.set(want);
+        let outcome = attempt(self, want, polls).unwrap();
+        assert!(!matches!(outcome, Attempt::Sleep), "the call may not sleep");
+    }
+
+    fn head(&self) -> u64 {
+        self.direction.load(half::HEAD)
+    }
+
+    fn has_bytes(&self) -> bool {
+        self.direction.tail() != self.head()
     }
 }
 
-fn model(fenced: bool, want: u64, overflows: bool) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
-    model.check(move || {
-        let way = Way::new(fenced);
-        let sender = Arc::clone(&way);
-        let sends = loom::thread::spawn(move || {
-            sender.publish(1);
-            if overflows {
-                sender.overflow(2);
-            } else {
-                sender.publish(3);
-            }
-        });
-        let mut receiver = Receiver::default();
-        receiver.call(&way, want);
-        receiver.call(&way, want);
-        sends.join().unwrap();
-        let (waiting, tail) = (way.kernel.lock().unwrap().len(), way.tail());
-        assert!(receiver.head == tail || waiting > 0, "bytes lie there and nobody is called");
-        if !overflows {
-            assert!(receiver.head < tail || waiting == 0, "it is readable, and nothing is there");
-        }
-        receiver.call(&way, 3);
-        receiver.call(&way, 3);
-        let all: Vec<u64> = if overflows { vec![1, 2] } else { vec![1, 2, 3] };
-        assert_eq!(receiver.got, all);
-        assert!(way.kernel.lock().unwrap().is_empty());
-    });
-}
+impl HalfView for Receiver {
+    type Word = AnyWord;
 
-#[test]
-fn the_descriptor_is_readable_exactly_while_bytes_are_left() {
-    for want in [1, 2, 3] {
-        model(true, want, false);
+    fn word(&self, offset: usize) -> &AnyWord {
+        self.direction.word(offset)
     }
 }
 
-#[test]
-fn bytes_and_tokens_are_never_taken_for_each_other() {
-    for want in [1, 3] {
-        model(true, want, true);
+impl WakeupPort for Receiver {
+    fn take_wakeups(&self, most: usize) -> Result<usize, Errno> {
+        self.direction.take_wakeups(most)
+    }
+
+    fn pause(&self, round: u32) {
+        self.direction.pause(round);
     }
 }
 
-#[test]
-fn without_fences_somebody_is_not_called() {
-    let broken = catch_unwind(AssertUnwindSafe(|| model(false, 3, false)));
-    assert!(broken.is_err(), "the model does not need its fences: it proves nothing");
-}
-
-/// A way whose receiver is an event loop: the way, its cover, and the lookout's words.
-struct Covered {
-    way: Arc<Way>,
-    cover: AtomicU64,
-    bits: Word,
-    state: Word,
-}
-
-const BIT: u64 = 1;
-/// The lookout's own.
-const GENERATION: u64 = 5;
-const AWAKE: u64 = GENERATION << 32;
-
-impl Covered {
-    fn new(fenced: bool) -> Arc<Self> {
-        Arc::new(Self {
-            way: Way::new(fenced),
-            cover: AtomicU64::new(1),
-            bits: Word(AtomicU64::new(0), fenced),
-            state: Word(AtomicU64::new(AWAKE), fenced),
-        })
+impl ReceivePort for Receiver {
+    fn left(&self) -> usize {
+        self.left.get()
     }
 
-    /// `send::publish` of a way that may be covered.
-    fn publish(&self, tail: u64) {
-        let way = &self.way;
-        let step = way.publishing.load(Ordering::Acquire);
-        way.publishing.store(step + 1, Ordering::Release);
-        door::announce(&way.tail, tail);
-        let cover = self.cover.load(Ordering::SeqCst);
-        if cover != 0 && tell(&self.bits, &self.state, BIT, GENERATION) {
-            way.publishing.swap(step + 2, Ordering::SeqCst);
-            if way.tail.1 {
-                fence(Ordering::SeqCst);
-            }
-            if self.cover.load(Ordering::SeqCst) == cover {
-                return;
-            }
-            way.publishing.swap(step + 1, Ordering::SeqCst);
-        }
-        let rings = door::call(&way.door, tail);
-        if rings {
-            way.tokens.fetch_add(1, Ordering::AcqRel);
-        }
-        way.publishing.store(step + 2, Ordering::Release);
-        if rings {
-            way.kernel.lock().unwrap().push_back(TOKEN);
-        }
+    fn copy_out(&mut self, ring: RingState) -> usize {
+        let bytes = ring.filled.min(self.left.get());
+        // The n-th byte of the stream is n.
+        self.got.borrow_mut().extend((1..=bytes as u64).map(|at| ring.head + at));
+        self.left.set(self.left.get() - bytes);
+        bytes
     }
 
-    /// What a wait finds: whether the descriptor is to be read.
-    fn gather(&self, receiver: &Receiver) -> bool {
-        let marked = take(&self.bits) != 0 && self.way.tail() != receiver.head;
-        marked || !self.way.kernel.lock().unwrap().is_empty()
+    fn receive_from_kernel(&mut self) -> Result<usize, Errno> {
+        let byte = self.direction.kernel.lock().unwrap().pop_front().ok_or(libc::EAGAIN)?;
+        assert_ne!(byte, WAKEUP, "the program gets a wakeup byte");
+        self.got.borrow_mut().push(byte);
+        self.left.set(self.left.get() - 1);
+        Ok(1)
     }
 
-    /// The steps before a sleep: whether it sleeps.
-    fn sleeps(&self) -> bool {
-        lie_down(&self.state, GENERATION);
-        if self.bits.load(Ordering::SeqCst) & BIT == 0 {
-            return true;
-        }
-        get_up(&self.state, GENERATION);
+    fn peek_kernel(&self) -> Result<usize, Errno> {
+        if self.direction.has_kernel_bytes() { Ok(1) } else { Err(libc::EAGAIN) }
+    }
+
+    fn keep_error(&self, errno: Errno) {
+        panic!("an error {errno} of the kernel");
+    }
+
+    fn take_error(&self) -> Option<Errno> {
+        None
+    }
+
+    fn is_peek(&self) -> bool {
         false
     }
 
-    /// `receive::uncover`, in its two halves; the wait for the sender is left out where it takes too long.
-    fn uncover(&self, waits: bool) {
-        self.cover.swap(0, Ordering::SeqCst);
-        if self.way.tail.1 {
-            fence(Ordering::SeqCst);
-        }
-        let step = self.way.publishing.load(Ordering::Acquire);
-        while waits && step & 1 == 1 && self.way.publishing.load(Ordering::Acquire) == step {
-            loom::thread::yield_now();
-        }
+    fn wants_all(&self) -> bool {
+        false
+    }
+
+    fn may_wait(&self) -> bool {
+        false
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        true
+    }
+
+    fn note_sleeps(&self, _sleeps: bool) {}
+
+    fn spin(&self, arrived: &dyn Fn() -> bool) -> bool {
+        arrived()
     }
 }
 
-/// An event loop that looks, reads and sleeps, while two publishes come.
-fn event_loop(fenced: bool) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
-    model.check(move || {
-        let all = Covered::new(fenced);
-        let sender = Arc::clone(&all);
+fn check(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.check(model);
+}
+
+fn fails(model: impl FnOnce()) -> bool {
+    catch_unwind(AssertUnwindSafe(model)).is_err()
+}
+
+/// Two publishes and two calls: the descriptor is readable exactly while bytes are left.
+fn two_publishes(fenced: bool, want: usize) {
+    check(move || {
+        let direction = Direction::new(fenced, 0, half::TAIL);
+        let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
-            sender.publish(1);
-            sender.publish(2);
+            publish(&*sender, 1, false).unwrap();
+            publish(&*sender, 3, false).unwrap();
         });
-        let mut receiver = Receiver::default();
-        if all.gather(&receiver) {
-            receiver.call(&all.way, 9);
-        }
-        let mut asleep = all.sleeps();
-        if !asleep && all.gather(&receiver) {
-            receiver.call(&all.way, 9);
-            asleep = all.sleeps();
-        }
+        let mut receiver = Receiver::new(&direction);
+        receiver.call(want, true);
+        receiver.call(want, true);
         sends.join().unwrap();
-        let has_bytes = all.way.tail() != receiver.head;
-        let token = !all.way.kernel.lock().unwrap().is_empty();
-        let mark = all.bits.load(Ordering::SeqCst) != 0;
-        assert!(
-            !has_bytes || token || (mark && !asleep),
-            "bytes lie there, and who sleeps is not called"
-        );
-        if asleep {
-            get_up(&all.state, GENERATION);
-        }
-        if all.gather(&receiver) {
-            receiver.call(&all.way, 9);
-        }
-        assert_eq!(receiver.got, [1, 2]);
-        assert!(all.way.kernel.lock().unwrap().is_empty(), "it is readable, and nothing is there");
+        let is_readable = direction.has_kernel_bytes();
+        assert!(!receiver.has_bytes() || is_readable, "bytes are left without a wakeup byte");
+        assert!(receiver.has_bytes() || !is_readable, "a wakeup byte is left without bytes");
+        receiver.call(3, false);
+        receiver.call(3, false);
+        assert_eq!(*receiver.got.borrow(), [1, 2, 3]);
+        assert!(!direction.has_kernel_bytes());
     });
 }
 
-/// Another thread waits for the same socket in a way that needs tokens: it takes the cover away, looks, and sleeps.
-fn cover_taken_away(waits: bool) {
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
-    model.check(move || {
-        let all = Covered::new(true);
-        let sender = Arc::clone(&all);
+/// A publish, then an overflow into the kernel: wakeup bytes and bytes are never mixed up.
+fn overflow(want: usize) {
+    check(move || {
+        let direction = Direction::new(true, 0, half::SWITCHES);
+        let sender = Arc::clone(&direction);
         let sends = loom::thread::spawn(move || {
-            sender.publish(1);
-            sender.publish(2);
+            publish(&*sender, 1, false).unwrap();
+            sender.overflow(2);
         });
-        all.uncover(waits);
-        let seen = all.way.tail();
-        // It sleeps where it sees nothing, and has to be called then.
+        let mut receiver = Receiver::new(&direction);
+        receiver.call(want, true);
+        receiver.call(want, true);
         sends.join().unwrap();
-        let token = !all.way.kernel.lock().unwrap().is_empty();
-        assert!(seen > 0 || token, "bytes came after the look, and nobody was called");
+        let is_readable = direction.has_kernel_bytes();
+        assert!(!receiver.has_bytes() || is_readable, "bytes are left without a wakeup byte");
+        receiver.call(3, false);
+        receiver.call(3, false);
+        assert_eq!(*receiver.got.borrow(), [1, 2]);
+        assert!(!direction.has_kernel_bytes());
+    });
+}
+
+/// An event loop polls, receives and sleeps, while two publishes arrive.
+fn event_loop(fenced: bool) {
+    check(move || {
+        let direction = Direction::new(fenced, SLOT, half::TAIL);
+        let sender = Arc::clone(&direction);
+        let sends = loom::thread::spawn(move || {
+            publish(&*sender, 1, false).unwrap();
+            publish(&*sender, 2, false).unwrap();
+        });
+        // A wait: whether the descriptor is to be received from.
+        let is_ready = |receiver: &Receiver| {
+            let marked = armed::take(&direction.bits) != 0 && receiver.has_bytes();
+            marked || direction.has_kernel_bytes()
+        };
+        // The steps before a sleep: whether the loop sleeps.
+        let sleeps = || {
+            armed::begin_sleep(&direction.state, GENERATION);
+            let is_marked = direction.bits.load(Ordering::SeqCst) & BIT != 0;
+            if is_marked {
+                armed::end_sleep(&direction.state, GENERATION);
+            }
+            !is_marked
+        };
+        let mut receiver = Receiver::new(&direction);
+        if is_ready(&receiver) {
+            receiver.call(9, false);
+        }
+        let mut asleep = sleeps();
+        if !asleep && is_ready(&receiver) {
+            receiver.call(9, false);
+            asleep = sleeps();
+        }
+        sends.join().unwrap();
+        let is_marked = direction.bits.load(Ordering::SeqCst) != 0;
+        assert!(
+            !receiver.has_bytes() || direction.has_kernel_bytes() || (is_marked && !asleep),
+            "bytes arrived, and the sleeping loop is not woken"
+        );
+        if asleep {
+            armed::end_sleep(&direction.state, GENERATION);
+        }
+        if is_ready(&receiver) {
+            receiver.call(9, false);
+        }
+        assert_eq!(*receiver.got.borrow(), [1, 2]);
+        assert!(!direction.has_kernel_bytes(), "a wakeup byte is left without bytes");
+    });
+}
+
+/// Another thread waits for the socket in a way that needs wakeup bytes: it disarms the direction,
+/// reads the tail, and sleeps where it sees nothing.
+fn disarmed(waits_for_publisher: bool) {
+    check(move || {
+        let direction = Direction::new(true, SLOT, half::POLLER_SLOT);
+        let sender = Arc::clone(&direction);
+        let sends = loom::thread::spawn(move || {
+            publish(&*sender, 1, false).unwrap();
+            publish(&*sender, 2, false).unwrap();
+        });
+        if waits_for_publisher {
+            disarm(&*direction);
+        } else {
+            // A signal handler cannot wait for the sender that it may have interrupted.
+            let slot = direction.word(half::POLLER_SLOT);
+            slot.swap(0, Ordering::SeqCst);
+            slot.fence_after_update();
+        }
+        let seen = direction.tail();
+        sends.join().unwrap();
+        assert!(seen > 0 || direction.has_kernel_bytes(), "bytes arrived without a wakeup byte");
     });
 }
 
 #[test]
-fn who_sleeps_over_an_event_loop_is_called() {
+fn calls_of_one_byte_leave_the_descriptor_readable_exactly_while_bytes_are_left() {
+    two_publishes(true, 1);
+}
+
+#[test]
+fn calls_of_two_bytes_leave_the_descriptor_readable_exactly_while_bytes_are_left() {
+    two_publishes(true, 2);
+}
+
+#[test]
+fn calls_of_three_bytes_leave_the_descriptor_readable_exactly_while_bytes_are_left() {
+    two_publishes(true, 3);
+}
+
+#[test]
+fn without_fences_bytes_are_left_without_a_wakeup_byte() {
+    assert!(fails(|| two_publishes(false, 3)), "the model holds without its fences");
+}
+
+#[test]
+fn calls_of_one_byte_never_mix_bytes_and_wakeup_bytes() {
+    overflow(1);
+}
+
+#[test]
+fn calls_of_three_bytes_never_mix_bytes_and_wakeup_bytes() {
+    overflow(3);
+}
+
+#[test]
+fn a_sleeping_event_loop_is_woken() {
     event_loop(true);
 }
 
 #[test]
-fn who_takes_the_cover_away_is_called() {
-    cover_taken_away(true);
-    cover_taken_away(false);
+fn without_fences_an_event_loop_sleeps_although_bytes_arrived() {
+    assert!(fails(|| event_loop(false)), "the model holds without its fences");
 }
 
 #[test]
-fn without_fences_an_event_loop_sleeps_over_bytes() {
-    let broken = catch_unwind(AssertUnwindSafe(|| event_loop(false)));
-    assert!(broken.is_err(), "the model does not need its fences: it proves nothing");
+fn a_wait_that_disarms_is_woken() {
+    disarmed(true);
+}
+
+#[test]
+fn a_wait_that_disarms_without_waiting_for_the_sender_is_woken() {
+    disarmed(false);
 }

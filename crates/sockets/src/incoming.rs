@@ -1,9 +1,9 @@
 //! What is received from blocks: one way of a connection, as its receiver has it.
 
-use crate::door;
 use crate::outgoing::{below, place};
 use crate::pair::Way;
 use core::sync::atomic::Ordering;
+use m3ipc_link::notification::NotificationSuppression;
 use m3ipc_sys::Errno;
 use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, SOCK_POOL_BLOCKS, half};
 
@@ -46,7 +46,7 @@ impl Incoming {
     /// How many bytes lie in blocks.
     #[inline]
     pub(crate) fn available(&mut self) -> Result<u64, Errno> {
-        // SeqCst: pairs with `door::publish`; and acquire of what was written before it.
+        // SeqCst: pairs with `notification::publish_tail`; and acquire of what was written before it.
         let tail = self.claimed_tail();
         if tail < self.tail || tail - self.head > SPAN_MAX {
             return Err(Errno::PROTO);
@@ -68,7 +68,7 @@ impl Incoming {
                 break;
             }
             let watches =
-                there >= WATCHED_BYTES && door::watch(self.way.word(half::SUPPRESSION), until);
+                there >= WATCHED_BYTES && NotificationSuppression::new(self.way.word(half::SUPPRESSION)).begin_polling(until);
             loop {
                 let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
                 done += count;
@@ -78,7 +78,7 @@ impl Incoming {
             }
             if watches {
                 // After it the tail is read once more.
-                door::rest(self.way.word(half::SUPPRESSION), until);
+                NotificationSuppression::new(self.way.word(half::SUPPRESSION)).end_polling(until);
             }
         }
         Ok(done)

@@ -33,7 +33,6 @@ mod asynchronous;
 mod control;
 mod datagram;
 mod domain;
-pub mod door;
 mod error;
 mod incoming;
 mod listener;

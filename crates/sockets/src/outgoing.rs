@@ -3,9 +3,9 @@
 //! The bytes of a stream are numbered; those of one number divided by the size of a block share a block. The sender names
 //! the blocks of the bytes from head to tail in a ring of as many places as a connection has credits.
 
-use crate::door;
 use crate::pair::Way;
 use core::sync::atomic::Ordering;
+use m3ipc_link::notification::{NotificationSuppression, publish_tail};
 use m3ipc_sys::Errno;
 use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, half};
 
@@ -136,15 +136,15 @@ impl Outgoing {
             self.tail += count as u64;
             done += count;
             // Each block at once: the receiver copies one while we fill the next.
-            door::announce(self.way.word(half::TAIL), self.tail);
-            unheard = door::needs_call(self.way.word(half::SUPPRESSION), self.tail);
+            publish_tail(self.way.word(half::TAIL), self.tail);
+            unheard = NotificationSuppression::new(self.way.word(half::SUPPRESSION)).is_needed(self.tail);
             if unheard && self.at_once > 0 {
-                ring |= door::call(self.way.word(half::SUPPRESSION), self.tail);
+                ring |= NotificationSuppression::new(self.way.word(half::SUPPRESSION)).request(self.tail);
                 unheard = false;
             }
         }
         if unheard && !self.comes() {
-            ring |= door::call(self.way.word(half::SUPPRESSION), self.tail);
+            ring |= NotificationSuppression::new(self.way.word(half::SUPPRESSION)).request(self.tail);
         }
         self.at_once = self.at_once.saturating_sub(1);
         if !ring && done > 0 {
@@ -161,7 +161,7 @@ impl Outgoing {
         let began = m3ipc_sys::ticks();
         let (mut seen, mut moved) = (self.head, began);
         loop {
-            let unheard = door::needs_call(self.way.word(half::SUPPRESSION), self.tail);
+            let unheard = NotificationSuppression::new(self.way.word(half::SUPPRESSION)).is_needed(self.tail);
             // What it says it has taken decides whether it is called, and nothing else.
             let head = self.way.word(half::HEAD).load(Ordering::Acquire);
             if !unheard || head >= self.tail {

@@ -31,6 +31,19 @@ impl Page {
         // SAFETY: `ForkGuard::map` mapped the page, it is aligned, and it is never unmapped.
         unsafe { &*self.0 }
     }
+
+    /// The generation of this process. A child by fork reads zero and takes the next number.
+    fn generation(&self) -> u32 {
+        match self.word().load(Ordering::Relaxed) {
+            0 => {
+                let next = GENERATIONS.fetch_add(1, Ordering::Relaxed) + 1;
+                let set =
+                    self.word().compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed);
+                set.map_or_else(|other| other, |_zero| next)
+            }
+            generation => generation,
+        }
+    }
 }
 
 /// Tells whether the present process made it, or a forked child of that process runs.
@@ -53,12 +66,7 @@ impl ForkGuard {
                 PAGE.get_or_init(|| page)
             }
         };
-        // In a child, the page reads zero until the child's first guard.
-        let next = GENERATIONS.load(Ordering::Relaxed) + 1;
-        if page.word().compare_exchange(0, next, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            GENERATIONS.store(next, Ordering::Relaxed);
-        }
-        Ok(Self { word: page.word(), generation: page.word().load(Ordering::Relaxed) })
+        Ok(Self { word: page.word(), generation: page.generation() })
     }
 
     fn map() -> Result<Page, Errno> {
@@ -82,6 +90,16 @@ impl ForkGuard {
     pub fn is_original(&self) -> bool {
         self.word.load(Ordering::Relaxed) == self.generation
     }
+}
+
+/// The fork generation: a number that differs between a process and its children by fork.
+///
+/// 0 before the first [`ForkGuard`], and where the kernel lacks `MADV_WIPEONFORK`. Makes no system
+/// call, so signal handlers may ask.
+#[must_use]
+#[inline]
+pub fn fork_generation() -> u32 {
+    PAGE.get().map_or(0, Page::generation)
 }
 
 /// Highest number of descriptors that forked children close.

@@ -32,7 +32,7 @@ pub use cpu::{current_cpu, pin_to, relax, request_time_slice, yield_cpu};
 pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use fixed_mapping::{Access, FixedMapping};
-pub use fork::{ForkGuard, ParentOnlyFd};
+pub use fork::{ForkGuard, ParentOnlyFd, fork_generation};
 pub use futex::{WAIT_WORDS_MAX, WaitOutcome, wait, wait_any, wake};
 pub use interrupt::interrupt_signals;
 pub use liveness_lock::{

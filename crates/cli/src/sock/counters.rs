@@ -3,7 +3,7 @@
 //! They lie in `sock-run` of the runtime directory, named after the process that became the program. A file of which no
 //! process lives any more is removed by whoever looks next, or starts the next program.
 
-use m3ipc_shim::count::{Snapshot, process_of, process_word};
+use m3ipc_shim::counters::{Snapshot, process_of, process_word};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};

@@ -139,7 +139,7 @@ fn written(file: &File) -> std::result::Result<String, String> {
         file.io_uring
             .map(|how| if matches!(how, Uring::Pass) { "pass" } else { "refuse" }.to_owned()),
     );
-    word("token", file.test.always_token.then(|| "always".to_owned()));
+    word("wakeup", file.test.always_token.then(|| "always".to_owned()));
     word("same", file.test.same_process.then(|| "1".to_owned()));
     let rules = [
         ("programs", &file.programs),
@@ -180,7 +180,7 @@ mod tests {
             [ports]\nallow = [6379, \"8000-8999\"]\ndeny = [22]\n[programs]\ndeny = [\"sshd\"]\n\
             [paths]\nallow = [\"/run/\"]\n[test]\nalways-token = true\n";
         let line = written(&toml::from_str(text).unwrap()).unwrap();
-        let wanted = "after=0 ring=64 spin=20000 uring=pass token=always !programs=sshd ports=6379,8000-8999 !ports=22 paths=/run/";
+        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always !programs=sshd ports=6379,8000-8999 !ports=22 paths=/run/";
         assert_eq!(line, wanted);
         assert!(Policy::read(&line).is_ok());
     }

@@ -28,12 +28,12 @@ fn rules_that_allow_exclude_the_rest_and_rules_that_deny_come_first() {
 }
 
 #[test]
-fn settings_are_taken_and_nonsense_is_named() {
-    let policy = Policy::read("ring=64 after=0 spin=0 token=always same=1 uring=pass").unwrap();
+fn settings_are_applied_and_bad_words_are_named() {
+    let policy = Policy::read("ring=64 after=0 spin=0 wakeup=always same=1 uring=pass").unwrap();
     let wanted = Settings {
         ring_bytes: 64,
         upgrade_after_calls: 0,
-        always_token: true,
+        always_wake: true,
         spin_ns: 0,
         same_process: true,
         on: true,

@@ -4,10 +4,10 @@
 //! taken out where no bytes are left, so that the socket is readable if and only if there is something to read.
 
 use super::Connection;
-use crate::door;
 use crate::incoming::Incoming;
 use crate::record::{RECORD_BYTES, Record, low_half};
 use core::sync::atomic::Ordering;
+use m3ipc_link::notification::NotificationSuppression;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, ReceiveFlags, receive_bytes};
 use m3ipc_wire::sock::half;
@@ -158,7 +158,7 @@ impl Receiving {
     fn watch(&mut self, want: u64) -> bool {
         let until = self.ring.head() + want;
         let way = self.ring.way().clone();
-        if self.due.is_some() || !door::watch(way.word(half::SUPPRESSION), until) {
+        if self.due.is_some() || !NotificationSuppression::new(way.word(half::SUPPRESSION)).begin_polling(until) {
             return false;
         }
         let here = m3ipc_sys::current_cpu();
@@ -175,7 +175,7 @@ impl Receiving {
                 break false;
             }
         };
-        door::rest(way.word(half::SUPPRESSION), until);
+        NotificationSuppression::new(way.word(half::SUPPRESSION)).end_polling(until);
         self.pace.learn(&patience);
         found
     }
@@ -187,7 +187,7 @@ impl Receiving {
                 .told(receive_bytes(&connection.socket, &mut [0], LOOK), 1)
                 .unwrap_or(Found::More));
         }
-        if door::answer(self.ring.way().word(half::SUPPRESSION)) {
+        if NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION)).rearm() {
             self.stale += 1;
         }
         if self.ring.available()? > 0 {
@@ -208,7 +208,7 @@ impl Receiving {
         };
         match record {
             Record::Bell if !peek => self.stale -= 1,
-            Record::Bell if door::answer(self.ring.way().word(half::SUPPRESSION)) => {
+            Record::Bell if NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION)).rearm() => {
                 self.stale += 1
             }
             // Nobody's bell: a sender asked the kernel whether we live.
@@ -264,15 +264,15 @@ impl Receiving {
         if self.due.is_some() {
             return Ok(());
         }
-        let door = || self.ring.way().word(half::SUPPRESSION);
+        let door = || NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION));
         if self.ring.claimed_tail() != self.ring.head() {
             // Whoever waits for edges is owed one at the next arrival, also where he has left something.
-            if connection.is_nonblocking() && door::answer(door()) {
+            if connection.is_nonblocking() && door().rearm() {
                 self.stale += 1;
             }
             return Ok(());
         }
-        if door::answer(door()) {
+        if door().rearm() {
             self.stale += 1;
             if self.ring.claimed_tail() != self.ring.head() {
                 return Ok(());

@@ -6,8 +6,8 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use m3ipc_shim::count::{Count, Snapshot};
-use m3ipc_shim::policy::COUNTS_VARIABLE;
+use m3ipc_shim::counters::{Counter, Snapshot};
+use m3ipc_shim::policy::COUNTERS_VARIABLE;
 
 use super::Test;
 use crate::error::Error;
@@ -38,7 +38,7 @@ impl Counters {
     /// What tells the library of it.
     #[must_use]
     pub fn variable(&self) -> (OsString, OsString) {
-        (COUNTS_VARIABLE.into(), self.path.clone().into())
+        (COUNTERS_VARIABLE.into(), self.path.clone().into())
     }
 
     /// Adds what was counted to a round: the share of the rings, and tokens as bells.
@@ -50,13 +50,13 @@ impl Counters {
         let bytes = std::fs::read(&self.path)
             .map_err(|source| Error::File { path: self.path.clone(), source })?;
         let read = |what| Snapshot::of(&bytes).map_or(0, |snapshot| snapshot.read(what));
-        let (ring, kernel) = (read(Count::RingBytes), read(Count::KernelBytes));
+        let (ring, kernel) = (read(Counter::RingBytes), read(Counter::KernelBytes));
         if ring == 0 && test != Test::Connect {
             return Err(Error::NoRing);
         }
         round.ring_share = Some(if ring == 0 { 0.0 } else { ring as f64 / (ring + kernel) as f64 });
         if test != Test::Connect {
-            round.bells_per_op = Some(read(Count::Tokens) as f64 / trips.max(1) as f64);
+            round.bells_per_op = Some(read(Counter::Wakeups) as f64 / trips.max(1) as f64);
         }
         Ok(())
     }
@@ -82,13 +82,13 @@ mod tests {
         assert_eq!((round.ring_share, round.bells_per_op), (Some(0.0), None));
 
         let mut page = Snapshot::empty_page(0);
-        let mut set = |what: Count, value: u8| {
-            let at = core::mem::offset_of!(m3ipc_shim::count::Page, counts) + 8 * what as usize;
+        let mut set = |what: Counter, value: u8| {
+            let at = core::mem::offset_of!(m3ipc_shim::counters::Page, counts) + 8 * what as usize;
             page[at] = value;
         };
-        set(Count::RingBytes, 30);
-        set(Count::KernelBytes, 10);
-        set(Count::Tokens, 5);
+        set(Counter::RingBytes, 30);
+        set(Counter::KernelBytes, 10);
+        set(Counter::Wakeups, 5);
         std::fs::write(&counters.path, page).unwrap();
         assert!(counters.add_to(&mut round, Test::Stream, 10).is_ok());
         assert_eq!((round.ring_share, round.bells_per_op), (Some(0.75), Some(0.5)));

@@ -107,12 +107,12 @@ pub fn run(args: &Run, out: Out) -> Result<()> {
                 None => counters::begin_own(&reach::directory(&args.common)),
             };
             match counters {
-                Ok(path) => command.env(words::COUNTS_VARIABLE, path),
+                Ok(path) => command.env(words::COUNTERS_VARIABLE, path),
                 Err(cause) if args.counters.is_some() => {
                     return Err(Fail::system("cannot count", cause));
                 }
                 // Not to be seen is no reason not to run.
-                Err(_) => command.env_remove(words::COUNTS_VARIABLE),
+                Err(_) => command.env_remove(words::COUNTERS_VARIABLE),
             };
         }
         target::Fit::Not(why) if args.strict => {

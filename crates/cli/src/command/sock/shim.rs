@@ -5,8 +5,8 @@ use crate::out::table;
 use crate::reach;
 use crate::sock::counters;
 pub use crate::sock::counters::Program;
-use m3ipc_shim::count::{Count, NAMES};
-use m3ipc_shim::engine::Pin;
+use m3ipc_shim::counters::{Counter, NAMES};
+use m3ipc_shim::pin::PinReason;
 
 const HEAD: [&str; 12] = [
     "PROGRAM",
@@ -35,7 +35,7 @@ pub fn shown(programs: &[Program]) -> String {
 }
 
 fn pins(program: &Program) -> impl Iterator<Item = (&'static str, u64)> {
-    Pin::ALL
+    PinReason::ALL
         .iter()
         .filter_map(|(pin, name)| Some((*name, *program.snapshot.pins.get(*pin as usize)?)))
         .filter(|(_name, count)| *count > 0)
@@ -49,16 +49,16 @@ fn row(program: &Program) -> Vec<String> {
     vec![
         program.name.clone(),
         pids.join(","),
-        count(Count::RingBytes),
-        count(Count::KernelBytes),
-        count(Count::Tokens),
-        count(Count::TokensSpared),
-        count(Count::Overflows),
-        count(Count::Upgrades),
-        count(Count::Downgrades),
+        count(Counter::RingBytes),
+        count(Counter::KernelBytes),
+        count(Counter::Wakeups),
+        count(Counter::WakeupsSpared),
+        count(Counter::Overflows),
+        count(Counter::Upgrades),
+        count(Counter::Downgrades),
         if pinned.is_empty() { "-".to_owned() } else { pinned.join(" ") },
-        format!("{} ms", program.snapshot.read(Count::SpinNs) / 1_000_000),
-        count(Count::SpinHits),
+        format!("{} ms", program.snapshot.read(Counter::SpinNs) / 1_000_000),
+        count(Counter::SpinHits),
     ]
 }
 

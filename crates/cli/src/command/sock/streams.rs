@@ -2,8 +2,8 @@
 
 use crate::cli::Common;
 use crate::out::table;
-use m3ipc_shim::engine::Pin;
-use m3ipc_shim::engine::sight::{self, Connection, Course, End, Place, Way};
+use m3ipc_shim::inspection::{self, Connection, Direction, End, EndAddress, Route};
+use m3ipc_shim::pin::PinReason;
 use std::collections::HashMap;
 use std::path::PathBuf;
 
@@ -37,8 +37,8 @@ pub struct Stream {
 impl Stream {
     /// The ports of both ends, of TCP.
     pub fn ports(&self) -> impl Iterator<Item = u16> {
-        self.connection.ends.into_iter().filter_map(|end| match end.place {
-            Some(Place::Tcp(address)) => Some(address.port()),
+        self.connection.ends.into_iter().filter_map(|end| match end.address {
+            Some(EndAddress::Tcp(address)) => Some(address.port()),
             _ => None,
         })
     }
@@ -58,9 +58,9 @@ pub fn all(common: &Common) -> Vec<Stream> {
     let named =
         || std::env::var_os("M3_RUNTIME_DIR").filter(|named| !named.is_empty()).map(PathBuf::from);
     let home = common.runtime_dir.clone().or_else(named);
-    let users = sight::users(home.as_deref(), USERS).into_iter();
+    let users = inspection::users(home.as_deref(), USERS).into_iter();
     let mut found: Vec<Connection> = users
-        .flat_map(|user| sight::connections(home.as_deref(), user).unwrap_or_default())
+        .flat_map(|user| inspection::connections(home.as_deref(), user).unwrap_or_default())
         .collect();
     found.sort_by_key(|connection| (connection.user, connection.ends.map(|end| end.cookie)));
     let paths = if found.iter().any(is_unix) { unix_paths() } else { HashMap::new() };
@@ -76,7 +76,7 @@ pub fn all(common: &Common) -> Vec<Stream> {
 }
 
 fn is_unix(connection: &Connection) -> bool {
-    connection.ends.iter().any(|end| matches!(end.place, Some(Place::Unix(_))))
+    connection.ends.iter().any(|end| matches!(end.address, Some(EndAddress::Unix(_))))
 }
 
 /// Names are given by programs: nothing that moves a terminal's cursor gets through.
@@ -103,9 +103,9 @@ fn unix_paths() -> HashMap<u32, String> {
 }
 
 fn address(end: &End, paths: &HashMap<u32, String>) -> String {
-    match end.place {
-        Some(Place::Tcp(address)) => address.to_string(),
-        Some(Place::Unix(inode)) => {
+    match end.address {
+        Some(EndAddress::Tcp(address)) => address.to_string(),
+        Some(EndAddress::Unix(inode)) => {
             paths.get(&inode).cloned().unwrap_or_else(|| format!("unix:{inode}"))
         }
         None => "?".to_owned(),
@@ -119,19 +119,19 @@ fn state(end: &End) -> &'static str {
     }
 }
 
-fn reason(course: Course) -> Option<&'static str> {
+fn reason(course: Route) -> Option<&'static str> {
     match course {
-        Course::Pinned(reason) => Some(reason.map_or("unknown", Pin::name)),
+        Route::Pinned(reason) => Some(reason.map_or("unknown", PinReason::name)),
         _ => None,
     }
 }
 
-fn course(course: Course) -> &'static str {
+fn course(course: Route) -> &'static str {
     match course {
-        Course::Before => "not yet",
-        Course::Ring => "ring",
-        Course::Kernel => "kernel",
-        Course::Pinned(_) => "pinned",
+        Route::Before => "not yet",
+        Route::Ring => "ring",
+        Route::Kernel => "kernel",
+        Route::Pinned(_) => "pinned",
     }
 }
 
@@ -160,19 +160,19 @@ pub fn shown(streams: &[Stream]) -> String {
 }
 
 fn row(number: usize, stream: &Stream, side: usize) -> Vec<String> {
-    let way: &Way = &stream.connection.ways[side];
-    let word = course(way.course);
+    let way: &Direction = &stream.connection.directions[side];
+    let word = course(way.route);
     vec![
         number.to_string(),
         stream.end(side),
         stream.end(1 - side),
         state(&stream.connection.ends[side]).to_owned(),
-        reason(way.course).map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")),
+        reason(way.route).map_or_else(|| word.to_owned(), |why| format!("{word}: {why}")),
         way.ring_bytes.to_string(),
         way.kernel_bytes.to_string(),
         way.waiting_bytes.map_or_else(|| "?".to_owned(), |bytes| bytes.to_string()),
-        way.tokens.to_string(),
-        way.spared.to_string(),
+        way.wakeup_bytes.to_string(),
+        way.wakeup_bytes_spared.to_string(),
         way.overflows.to_string(),
     ]
 }
@@ -187,16 +187,16 @@ pub fn json(stream: &Stream) -> serde_json::Value {
             "state": state(end), "joined": end.is_joined, "cookie": end.cookie,
         })
     };
-    let way = |way: &Way| {
+    let way = |way: &Direction| {
         serde_json::json!({
-            "course": course(way.course), "reason": reason(way.course), "ring_size_bytes": way.ring_size_bytes,
+            "course": course(way.route), "reason": reason(way.route), "ring_size_bytes": way.ring_size_bytes,
             "ring_bytes": way.ring_bytes, "kernel_bytes": way.kernel_bytes, "waiting_bytes": way.waiting_bytes,
-            "tokens": way.tokens, "tokens_spared": way.spared, "overflows": way.overflows,
+            "tokens": way.wakeup_bytes, "tokens_spared": way.wakeup_bytes_spared, "overflows": way.overflows,
         })
     };
     serde_json::json!({
         "connection": if is_unix(connection) { "unix" } else { "tcp" }, "uid": connection.user,
-        "ends": [end(0), end(1)], "ways": [way(&connection.ways[0]), way(&connection.ways[1])],
+        "ends": [end(0), end(1)], "ways": [way(&connection.directions[0]), way(&connection.directions[1])],
     })
 }
 

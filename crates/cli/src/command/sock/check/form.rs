@@ -3,7 +3,7 @@
 use super::Counts;
 use super::figure::Figure;
 use super::programs::{Case, Ready};
-use m3ipc_shim::count::{Count, Snapshot};
+use m3ipc_shim::counters::{Counter, Snapshot};
 use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};
@@ -133,11 +133,11 @@ impl<'a> Field<'a> {
         let mut all = Counts::default();
         for snapshot in snapshots {
             all.add(&Counts {
-                ring: snapshot.read(Count::RingBytes),
-                kernel: snapshot.read(Count::KernelBytes),
-                tokens: snapshot.read(Count::Tokens),
-                spared: snapshot.read(Count::TokensSpared),
-                overflows: snapshot.read(Count::Overflows),
+                ring: snapshot.read(Counter::RingBytes),
+                kernel: snapshot.read(Counter::KernelBytes),
+                tokens: snapshot.read(Counter::Wakeups),
+                spared: snapshot.read(Counter::WakeupsSpared),
+                overflows: snapshot.read(Counter::Overflows),
             });
         }
         all

@@ -1,0 +1,205 @@
+//! Several messages in one call, `sendfile`, `splice`, and asynchronous I/O.
+//!
+//! # Safety
+//! Lists and offsets are the program's, valid as the manual page of each function demands.
+#![allow(unsafe_code)]
+
+use super::errno;
+use super::message::{self, recvmsg, sendmsg};
+use crate::next;
+use core::ffi::{c_int, c_uint, c_void};
+use libc::{mmsghdr, off_t, size_t, ssize_t, timespec};
+use m3ipc_shim::pin::PinReason;
+use m3ipc_shim::send_file::{SentFile, send_file};
+use m3ipc_shim::sockets;
+use m3ipc_sys::monotonic_ns;
+
+/// Messages of one `sendmmsg` at most, as in the kernel.
+const MESSAGES_MAX: c_uint = 1024;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> c_int {
+    let sent_max = if messages.is_null() { 0 } else { count.min(MESSAGES_MAX) };
+    // SAFETY: sendmmsg(2) gets `count` messages.
+    let at = |index: c_uint| unsafe { &mut *messages.add(index as usize) };
+    if messages.is_null() || sockets::find(fd).is_none() {
+        for index in 0..sent_max {
+            // SAFETY: the program keeps the contract of sendmmsg(2).
+            unsafe { message::descriptors_leave(&raw const at(index).msg_hdr) };
+        }
+        // SAFETY: the program keeps the contract of sendmmsg(2).
+        return unsafe { next::sendmmsg(fd, messages, count, flags) };
+    }
+    for index in 0..sent_max {
+        let message = at(index);
+        // SAFETY: the program keeps the contract of sendmmsg(2) for each message.
+        let sent = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
+        let Ok(sent) = c_uint::try_from(sent) else { return partial(index) };
+        message.msg_len = sent;
+    }
+    errno::count(sent_max as usize)
+}
+
+/// The result of a call that failed at this message.
+fn partial(index: c_uint) -> c_int {
+    if index == 0 { -1 } else { errno::count(index as usize) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    // SAFETY: recvmmsg(2) gets `count` messages.
+    let at = |index: c_uint| unsafe { &mut *messages.add(index as usize) };
+    if messages.is_null() || sockets::find(fd).is_none() {
+        // SAFETY: the program keeps the contract of recvmmsg(2).
+        let got = unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
+        for index in 0..c_uint::try_from(got).unwrap_or(0) {
+            // SAFETY: recvmmsg(2) filled the first `got` messages.
+            unsafe { message::descriptors_arrived(&raw const at(index).msg_hdr) };
+        }
+        return got;
+    }
+    // SAFETY: null, or valid by the contract of recvmmsg(2).
+    let limit_ns = match unsafe { timeout.as_ref() }.map(nanoseconds) {
+        Some(None) => return errno::fail(libc::EINVAL),
+        Some(limit) => limit,
+        None => None,
+    };
+    // The call checks the time between messages only, as the kernel does.
+    let end_ns = limit_ns.map(|limit_ns| monotonic_ns().saturating_add(limit_ns));
+    let mut call_flags = flags & !libc::MSG_WAITFORONE;
+    for index in 0..count {
+        let message = at(index);
+        // SAFETY: the program keeps the contract of recvmmsg(2) for each message.
+        let got = unsafe { recvmsg(fd, &raw mut message.msg_hdr, call_flags) };
+        let Ok(got) = c_uint::try_from(got) else { return partial(index) };
+        message.msg_len = got;
+        if flags & libc::MSG_WAITFORONE != 0 {
+            call_flags |= libc::MSG_DONTWAIT;
+        }
+        if end_ns.is_some_and(|end_ns| monotonic_ns() >= end_ns) {
+            return errno::count(index as usize + 1);
+        }
+    }
+    errno::count(count as usize)
+}
+
+/// A time in nanoseconds; `None` for a time that the kernel refuses.
+pub fn nanoseconds(time: &timespec) -> Option<u64> {
+    let seconds = u64::try_from(time.tv_sec).ok()?;
+    let ns = u64::try_from(time.tv_nsec).ok().filter(|ns| *ns < 1_000_000_000)?;
+    Some(seconds.saturating_mul(1_000_000_000).saturating_add(ns))
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendfile(
+    out: c_int,
+    from: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    // SAFETY: null, or valid by the contract of sendfile(2).
+    let given = unsafe { offset.as_ref() }.copied();
+    // The kernel refuses a negative offset when it is used; the value stays the same.
+    let begin = given.map(|begin| usize::try_from(begin).unwrap_or(usize::MAX));
+    let write = |bytes: &[u8]| {
+        // SAFETY: the slice is live.
+        errno::result(unsafe { next::write(out, bytes.as_ptr().cast(), bytes.len()) })
+    };
+    match send_file(out, from, begin, count, write) {
+        SentFile::Sent(bytes, end) => {
+            if !offset.is_null() {
+                // SAFETY: not null, and valid by the contract of sendfile(2).
+                unsafe { *offset = off_t::try_from(end).unwrap_or(off_t::MAX) };
+            }
+            errno::bytes(bytes)
+        }
+        SentFile::Failed(code) => {
+            errno::set(code);
+            -1
+        }
+        // SAFETY: the program keeps the contract of sendfile(2).
+        SentFile::Kernel => unsafe { next::sendfile(out, from, offset, count) },
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendfile64(
+    out: c_int,
+    from: c_int,
+    offset: *mut off_t,
+    count: size_t,
+) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { sendfile(out, from, offset, count) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn splice(
+    from: c_int,
+    from_offset: *mut i64,
+    to: c_int,
+    to_offset: *mut i64,
+    bytes: size_t,
+    flags: c_uint,
+) -> ssize_t {
+    sockets::pin_found_or_shut_down(from, PinReason::Splice);
+    sockets::pin_found_or_shut_down(to, PinReason::Splice);
+    // SAFETY: the program keeps the contract of splice(2).
+    unsafe { next::splice(from, from_offset, to, to_offset, bytes, flags) }
+}
+
+/// Pins the descriptor of an asynchronous operation, which is the first field of its block.
+///
+/// # Safety
+/// `block` is null or points to an `aiocb`.
+unsafe fn pin_block(block: *const c_void) {
+    // SAFETY: null, or an `aiocb`, which begins with an aligned descriptor.
+    if let Some(fd) = unsafe { block.cast::<c_int>().as_ref() } {
+        sockets::pin_found_or_shut_down(*fd, PinReason::Asynchronous);
+    }
+}
+
+macro_rules! asynchronous {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(block: *mut c_void) -> c_int {
+            // SAFETY: the program keeps the contract of aio_read(3).
+            unsafe {
+                pin_block(block);
+                next::$name(block)
+            }
+        }
+    )*};
+}
+asynchronous!(aio_read aio_read64 aio_write aio_write64);
+
+macro_rules! lists {
+    ($($name:ident)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name(
+            mode: c_int,
+            list: *const *mut c_void,
+            count: c_int,
+            event: *mut c_void,
+        ) -> c_int {
+            let blocks = if list.is_null() { 0 } else { usize::try_from(count).unwrap_or(0) };
+            // SAFETY: the program keeps the contract of lio_listio(3): `count` blocks.
+            unsafe {
+                (0..blocks).for_each(|index| pin_block(*list.add(index)));
+                next::$name(mode, list, count, event)
+            }
+        }
+    )*};
+}
+lists!(lio_listio lio_listio64);

@@ -1,0 +1,125 @@
+//! `recvmsg` and `sendmsg`, and descriptors in messages.
+//!
+//! # Safety
+//! Header, runs, name and control data of a message are the program's, valid as recvmsg(2) and
+//! sendmsg(2) demand. Control data is read within `msg_controllen`.
+#![allow(unsafe_code)]
+
+use super::stream::{finish, write_name};
+use crate::next;
+use core::ffi::c_int;
+use libc::{cmsghdr, msghdr, ssize_t};
+use m3ipc_shim::buffers::Buffers;
+use m3ipc_shim::outcome::Outcome;
+use m3ipc_shim::pin::PinReason;
+use m3ipc_shim::{lifecycle, sockets};
+
+/// Calls `visit` with each descriptor in the control data of a message.
+///
+/// # Safety
+/// The message is valid as for sendmsg(2), or as recvmsg(2) left it.
+unsafe fn each_descriptor(message: *const msghdr, mut visit: impl FnMut(c_int)) {
+    // SAFETY: the caller promises the header.
+    if unsafe { (*message).msg_control.is_null() } {
+        return;
+    }
+    // SAFETY: the header is valid, so the macros stay within its control data.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: the macros return headers inside of the control data only.
+        let cmsghdr { cmsg_len, cmsg_level, cmsg_type } = unsafe { *header };
+        if cmsg_level == libc::SOL_SOCKET && cmsg_type == libc::SCM_RIGHTS {
+            // SAFETY: pure arithmetic on a length.
+            let head = usize::try_from(unsafe { libc::CMSG_LEN(0) }).unwrap_or(0);
+            // SAFETY: the data begin behind a header inside of the control data.
+            let data = unsafe { libc::CMSG_DATA(header) }.cast::<c_int>();
+            for index in 0..cmsg_len.saturating_sub(head) / size_of::<c_int>() {
+                // SAFETY: the sender of the message says that it has so many descriptors.
+                visit(unsafe { data.add(index).read_unaligned() });
+            }
+        }
+        // The C library's macro does not stop at a length that is too short.
+        if cmsg_len < size_of::<cmsghdr>() {
+            return;
+        }
+        // SAFETY: as for the first header.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+}
+
+/// Says that the descriptors of a message leave.
+///
+/// # Safety
+/// The message is valid as for sendmsg(2).
+pub unsafe fn descriptors_leave(message: *const msghdr) {
+    // SAFETY: the caller promises the message.
+    unsafe { each_descriptor(message, lifecycle::leaving) };
+}
+
+/// Says that the descriptors of a message arrived.
+///
+/// # Safety
+/// recvmsg(2) filled the message.
+pub unsafe fn descriptors_arrived(message: *const msghdr) {
+    // SAFETY: the caller promises the message.
+    unsafe { each_descriptor(message, lifecycle::opened_unknown) };
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    let real = move || {
+        // SAFETY: the program keeps the contract of recvmsg(2).
+        let got = unsafe { next::recvmsg(fd, message, flags) };
+        // SAFETY: recvmsg(2) succeeded, so the header is valid.
+        if got >= 0 && unsafe { (*message).msg_controllen } > 0 {
+            // SAFETY: recvmsg(2) filled the message.
+            unsafe { descriptors_arrived(message) };
+        }
+        got
+    };
+    let Some(socket) = sockets::find(fd).filter(|_socket| !message.is_null()) else {
+        return real();
+    };
+    // SAFETY: not null, and valid by the contract of recvmsg(2).
+    let header = unsafe { &mut *message };
+    // SAFETY: recvmsg(2) gets `msg_iovlen` runs, which it may write.
+    let buffers = unsafe { Buffers::from_raw(header.msg_iov, header.msg_iovlen) };
+    let has_control = !header.msg_control.is_null() && header.msg_controllen > 0;
+    let outcome = socket.receive_message(buffers, flags, has_control);
+    if matches!(outcome, Outcome::Done(_)) {
+        if !header.msg_name.is_null() {
+            // SAFETY: recvmsg(2): the name has `msg_namelen` bytes.
+            header.msg_namelen = unsafe { write_name(socket, header.msg_name, header.msg_namelen) };
+        }
+        header.msg_controllen = 0;
+        header.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
+    }
+    finish(outcome, real)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendmsg(
+    fd: c_int,
+    message: *const msghdr,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the program keeps the contract of sendmsg(2).
+    let real = || unsafe { next::sendmsg(fd, message, flags) };
+    // SAFETY: null, or valid by the contract of sendmsg(2).
+    let Some(header) = (unsafe { message.as_ref() }) else { return real() };
+    if header.msg_controllen > 0 {
+        // SAFETY: the program keeps the contract of sendmsg(2).
+        unsafe { descriptors_leave(message) };
+        sockets::pin_found(fd, PinReason::Ancillary);
+        return real();
+    }
+    // A Unix socket fails with the right error, see `sendto`.
+    let is_addressed = !header.msg_name.is_null() && header.msg_namelen > 0;
+    if is_addressed && sockets::known(fd).is_some_and(|socket| socket.is_unix()) {
+        return real();
+    }
+    let Some(socket) = sockets::find(fd) else { return real() };
+    // SAFETY: sendmsg(2) gets `msg_iovlen` runs, which it may read.
+    let buffers = unsafe { Buffers::from_raw(header.msg_iov, header.msg_iovlen) };
+    finish(socket.send(buffers, flags), real)
+}

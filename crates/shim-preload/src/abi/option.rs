@@ -1,0 +1,57 @@
+//! Socket options.
+//!
+//! # Safety
+//! The value and its length are the program's, valid as getsockopt(2) demands.
+#![allow(unsafe_code)]
+
+use crate::next;
+use core::ffi::{c_int, c_void};
+use libc::socklen_t;
+use m3ipc_shim::options;
+
+/// The integer in the program's memory, where the memory is long enough.
+///
+/// # Safety
+/// `value` is null or valid for `length` bytes.
+unsafe fn integer(value: *const c_void, length: socklen_t) -> Option<c_int> {
+    let fits = !value.is_null() && length as usize >= size_of::<c_int>();
+    // SAFETY: not null and long enough (just checked).
+    fits.then(|| unsafe { value.cast::<c_int>().read_unaligned() })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    length: socklen_t,
+) -> c_int {
+    // SAFETY: setsockopt(2) gets `length` bytes.
+    if options::setting(fd, level, name, unsafe { integer(value, length) }) {
+        return 0;
+    }
+    // SAFETY: the program keeps the contract of setsockopt(2).
+    unsafe { next::setsockopt(fd, level, name, value, length) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the program keeps the contract of getsockopt(2).
+    let result = unsafe { next::getsockopt(fd, level, name, value, length) };
+    if result == 0
+        // SAFETY: getsockopt(2) succeeded, so the length is valid.
+        && unsafe { *length } as usize == size_of::<c_int>()
+        && let Some(kept) = options::value_of(fd, level, name)
+    {
+        // SAFETY: the kernel has just written an integer here.
+        unsafe { value.cast::<c_int>().write_unaligned(kept) };
+    }
+    result
+}

@@ -1,0 +1,76 @@
+//! posix_spawn.
+//!
+//! # Safety
+//! All arguments go on to the C library unchanged, but for the environment (see `exec`).
+#![allow(unsafe_code)]
+
+use super::exec::{Strings, exec, loads_name, loads_path};
+use crate::next;
+use core::ffi::{c_char, c_int, c_void};
+use libc::pid_t;
+use m3ipc_shim::exec::duplicated_in_spawn;
+
+/// Runs a spawn. A null environment is an empty one, and goes on as it is.
+///
+/// # Safety
+/// As posix_spawn(3) demands of an environment.
+unsafe fn spawn(
+    environment: Strings,
+    loads: impl FnOnce() -> bool,
+    call: impl FnOnce(Strings) -> c_int,
+) -> c_int {
+    if environment.is_null() {
+        return call(environment);
+    }
+    // SAFETY: the caller promises the environment.
+    unsafe { exec(environment, loads, call) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawn(
+    pid: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    argv: Strings,
+    environment: Strings,
+) -> c_int {
+    // SAFETY: the program keeps the contract of posix_spawn(3).
+    let loads = || unsafe { loads_path(libc::AT_FDCWD, path) };
+    // SAFETY: as above.
+    unsafe {
+        spawn(environment, loads, |environment| {
+            next::posix_spawn(pid, path, actions, attributes, argv, environment)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawnp(
+    pid: *mut pid_t,
+    file: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    argv: Strings,
+    environment: Strings,
+) -> c_int {
+    // SAFETY: the program keeps the contract of posix_spawnp(3).
+    let loads = || unsafe { loads_name(file) };
+    // SAFETY: as above.
+    unsafe {
+        spawn(environment, loads, |environment| {
+            next::posix_spawnp(pid, file, actions, attributes, argv, environment)
+        })
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
+    actions: *mut c_void,
+    fd: c_int,
+    to: c_int,
+) -> c_int {
+    duplicated_in_spawn(fd);
+    // SAFETY: the program keeps the contract of the function.
+    unsafe { next::posix_spawn_file_actions_adddup2(actions, fd, to) }
+}

@@ -1,0 +1,180 @@
+//! The C library's buffered files over sockets.
+//!
+//! # Safety
+//! Files, formats and arguments are the program's. A file over our own calls keeps its descriptor
+//! as its cookie.
+#![allow(unsafe_code)]
+
+use super::errno;
+use super::lifecycle::close;
+use super::stream::{read, write};
+use crate::next::{self, CookieFunctions};
+use core::ffi::{c_char, c_int, c_void};
+use core::sync::atomic::{AtomicPtr, Ordering};
+use libc::FILE;
+use m3ipc_shim::stdio;
+
+/// Bytes in front of `_fileno` in the C library's `FILE`: part of its interface since 2.1.
+const FILENO_OFFSET: usize = 112;
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    if stdio::needs_own_calls(fd) {
+        // SAFETY: the program keeps the contract of fdopen(3).
+        return unsafe { over_own_calls(fd, mode) };
+    }
+    // SAFETY: as above.
+    let file = unsafe { next::fdopen(fd, mode) };
+    if !file.is_null() {
+        stdio::opened(fd);
+    }
+    file
+}
+
+/// Opens a file over our own calls, for a socket whose ring holds bytes.
+///
+/// # Safety
+/// As for fdopen(3).
+unsafe fn over_own_calls(fd: c_int, mode: *const c_char) -> *mut FILE {
+    let functions =
+        CookieFunctions { read: read_hook, write: write_hook, seek: no_seek, close: close_hook };
+    let cookie =
+        usize::try_from(fd).map_or(core::ptr::null_mut(), core::ptr::without_provenance_mut);
+    // SAFETY: the caller promises the mode; the functions have the right types.
+    let file = unsafe { next::fopencookie(cookie, mode, functions) };
+    if !file.is_null() {
+        // The answer of `fileno`. The C library keeps no descriptor for such files, and uses the
+        // field for nothing else.
+        // SAFETY: the file was just opened; the field lies at this offset.
+        unsafe { file.cast::<u8>().add(FILENO_OFFSET).cast::<c_int>().write(fd) };
+    }
+    file
+}
+
+fn descriptor(cookie: *mut c_void) -> c_int {
+    c_int::try_from(cookie.addr()).unwrap_or(-1)
+}
+
+unsafe extern "C-unwind" fn read_hook(
+    cookie: *mut c_void,
+    buffer: *mut c_char,
+    bytes: usize,
+) -> isize {
+    // SAFETY: the C library gives a buffer of so many bytes.
+    unsafe { read(descriptor(cookie), buffer.cast(), bytes) }
+}
+
+unsafe extern "C-unwind" fn write_hook(
+    cookie: *mut c_void,
+    buffer: *const c_char,
+    bytes: usize,
+) -> isize {
+    // For such a file 0 is the error.
+    // SAFETY: the C library gives a buffer of so many bytes.
+    unsafe { write(descriptor(cookie), buffer.cast(), bytes) }.max(0)
+}
+
+unsafe extern "C-unwind" fn no_seek(_cookie: *mut c_void, _to: *mut i64, _whence: c_int) -> c_int {
+    errno::fail(libc::ESPIPE)
+}
+
+unsafe extern "C-unwind" fn close_hook(cookie: *mut c_void) -> c_int {
+    // SAFETY: close(2) takes an integer.
+    unsafe { close(descriptor(cookie)) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn vdprintf(
+    fd: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
+    stdio::pin(fd);
+    // SAFETY: the program keeps the contract of vdprintf(3).
+    unsafe { next::vdprintf(fd, format, arguments) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __vdprintf_chk(
+    fd: c_int,
+    flag: c_int,
+    format: *const c_char,
+    arguments: *mut c_void,
+) -> c_int {
+    stdio::pin(fd);
+    // SAFETY: the program keeps the contract of vdprintf(3).
+    unsafe { next::__vdprintf_chk(fd, flag, format, arguments) }
+}
+
+static DPRINTF: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+static DPRINTF_CHK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
+
+/// Stores the addresses that the assembly jumps to. Called by the constructor.
+pub fn look_up() {
+    let (plain, checked) = next::dprintf_at();
+    DPRINTF.store(plain, Ordering::Relaxed);
+    DPRINTF_CHK.store(checked, Ordering::Relaxed);
+}
+
+extern "C-unwind" fn before_dprintf(fd: c_int) {
+    stdio::pin(fd);
+}
+
+// The arguments, in registers of both kinds, go on to the C library's function untouched.
+#[cfg(target_arch = "x86_64")]
+macro_rules! printing {
+    ($name:ident, $at:ident) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() -> c_int {
+            core::arch::naked_asm!(
+                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                "sub rsp, 128",
+                "movups [rsp], xmm0", "movups [rsp + 16], xmm1",
+                "movups [rsp + 32], xmm2", "movups [rsp + 48], xmm3",
+                "movups [rsp + 64], xmm4", "movups [rsp + 80], xmm5",
+                "movups [rsp + 96], xmm6", "movups [rsp + 112], xmm7",
+                "call {before}",
+                "movups xmm0, [rsp]", "movups xmm1, [rsp + 16]",
+                "movups xmm2, [rsp + 32]", "movups xmm3, [rsp + 48]",
+                "movups xmm4, [rsp + 64]", "movups xmm5, [rsp + 80]",
+                "movups xmm6, [rsp + 96]", "movups xmm7, [rsp + 112]",
+                "add rsp, 128",
+                "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                "mov r11, [rip + {at}]",
+                "jmp r11",
+                before = sym before_dprintf,
+                at = sym $at,
+            )
+        }
+    };
+}
+#[cfg(target_arch = "aarch64")]
+macro_rules! printing {
+    ($name:ident, $at:ident) => {
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C-unwind" fn $name() -> c_int {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-208]!",
+                "stp x0, x1, [sp, #16]", "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]", "stp x6, x7, [sp, #64]",
+                "stp q0, q1, [sp, #80]", "stp q2, q3, [sp, #112]",
+                "stp q4, q5, [sp, #144]", "stp q6, q7, [sp, #176]",
+                "bl {before}",
+                "ldp q0, q1, [sp, #80]", "ldp q2, q3, [sp, #112]",
+                "ldp q4, q5, [sp, #144]", "ldp q6, q7, [sp, #176]",
+                "ldp x0, x1, [sp, #16]", "ldp x2, x3, [sp, #32]",
+                "ldp x4, x5, [sp, #48]", "ldp x6, x7, [sp, #64]",
+                "ldp x29, x30, [sp], #208",
+                "adrp x16, {at}",
+                "ldr x16, [x16, #:lo12:{at}]",
+                "br x16",
+                before = sym before_dprintf,
+                at = sym $at,
+            )
+        }
+    };
+}
+printing!(dprintf, DPRINTF);
+printing!(__dprintf_chk, DPRINTF_CHK);

@@ -1,0 +1,319 @@
+//! Bytes of one socket: read and write, send and recv, and their other names.
+//!
+//! # Safety
+//! A buffer of a program goes to [`Buffers`] and to the C library, and nowhere else.
+#![allow(unsafe_code)]
+
+use super::errno;
+use crate::next;
+use core::ffi::{c_int, c_void};
+use libc::{iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
+use m3ipc_shim::buffers::Buffers;
+use m3ipc_shim::connection::socket::Socket;
+use m3ipc_shim::outcome::Outcome;
+use m3ipc_shim::sockets;
+
+/// The result of a data call; `real` makes the program's own call where the kernel must do it.
+pub fn finish(outcome: Outcome, real: impl FnOnce() -> ssize_t) -> ssize_t {
+    match outcome {
+        Outcome::Done(bytes) => errno::bytes(bytes),
+        Outcome::Failed(code) => {
+            errno::set(code);
+            -1
+        }
+        Outcome::Kernel => real(),
+    }
+}
+
+/// One buffer as a run.
+pub fn run(buffer: *const c_void, bytes: size_t) -> [iovec; 1] {
+    [iovec { iov_base: buffer.cast_mut(), iov_len: bytes }]
+}
+
+/// Sends the runs of a call.
+///
+/// # Safety
+/// `runs` is null or points to `count` runs, which writev(2) may read.
+unsafe fn send_runs(
+    fd: c_int,
+    runs: *const iovec,
+    count: usize,
+    flags: c_int,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some(socket) = sockets::find(fd) else { return real() };
+    // SAFETY: the caller promises the runs.
+    let buffers = unsafe { Buffers::from_raw(runs, count) };
+    finish(socket.send(buffers, flags), real)
+}
+
+/// Receives into the runs of a call.
+///
+/// # Safety
+/// `runs` is null or points to `count` runs, which readv(2) may write.
+unsafe fn receive_runs(
+    fd: c_int,
+    runs: *const iovec,
+    count: usize,
+    flags: c_int,
+    real: impl FnOnce() -> ssize_t,
+) -> ssize_t {
+    let Some(socket) = sockets::find(fd) else { return real() };
+    // SAFETY: the caller promises the runs.
+    let buffers = unsafe { Buffers::from_raw(runs, count) };
+    finish(socket.receive(buffers, flags), real)
+}
+
+fn length(count: c_int) -> usize {
+    usize::try_from(count).unwrap_or(0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    // SAFETY: the program keeps the contract of read(2).
+    let real = || unsafe { next::read(fd, buffer, bytes) };
+    // SAFETY: one run, which read(2) may write.
+    unsafe { receive_runs(fd, run(buffer, bytes).as_ptr(), 1, 0, real) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: size_t) -> ssize_t {
+    // SAFETY: the program keeps the contract of write(2).
+    let real = || unsafe { next::write(fd, buffer, bytes) };
+    // SAFETY: one run, which write(2) may read.
+    unsafe { send_runs(fd, run(buffer, bytes).as_ptr(), 1, 0, real) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn readv(fd: c_int, runs: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the program keeps the contract of readv(2).
+    let real = || unsafe { next::readv(fd, runs, count) };
+    // SAFETY: readv(2) gets `count` runs.
+    unsafe { receive_runs(fd, runs, length(count), 0, real) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn writev(fd: c_int, runs: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the program keeps the contract of writev(2).
+    let real = || unsafe { next::writev(fd, runs, count) };
+    // SAFETY: writev(2) gets `count` runs.
+    unsafe { send_runs(fd, runs, length(count), 0, real) }
+}
+
+/// The flags of a stream call for `RWF_` flags at the current position; `None` where the kernel
+/// must answer.
+fn flags_of(offset: off_t, flags: c_int) -> Option<c_int> {
+    let is_stream = offset == -1 && flags & !libc::RWF_NOWAIT == 0;
+    is_stream.then_some(if flags == 0 { 0 } else { libc::MSG_DONTWAIT })
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv2(
+    fd: c_int,
+    runs: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the program keeps the contract of preadv2(2).
+    let real = || unsafe { next::preadv2(fd, runs, count, offset, flags) };
+    let Some(flags) = flags_of(offset, flags) else { return real() };
+    // SAFETY: preadv2(2) gets `count` runs.
+    unsafe { receive_runs(fd, runs, length(count), flags, real) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn preadv64v2(
+    fd: c_int,
+    runs: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { preadv2(fd, runs, count, offset, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pwritev2(
+    fd: c_int,
+    runs: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the program keeps the contract of pwritev2(2).
+    let real = || unsafe { next::pwritev2(fd, runs, count, offset, flags) };
+    let Some(flags) = flags_of(offset, flags) else { return real() };
+    // SAFETY: pwritev2(2) gets `count` runs.
+    unsafe { send_runs(fd, runs, length(count), flags, real) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn pwritev64v2(
+    fd: c_int,
+    runs: *const iovec,
+    count: c_int,
+    offset: off_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { pwritev2(fd, runs, count, offset, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recv(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the program keeps the contract of recv(2).
+    let real = || unsafe { next::recv(fd, buffer, bytes, flags) };
+    // SAFETY: one run, which recv(2) may write.
+    unsafe { receive_runs(fd, run(buffer, bytes).as_ptr(), 1, flags, real) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn send(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the program keeps the contract of send(2).
+    let real = || unsafe { next::send(fd, buffer, bytes, flags) };
+    // SAFETY: one run, which send(2) may read.
+    unsafe { send_runs(fd, run(buffer, bytes).as_ptr(), 1, flags, real) }
+}
+
+/// Writes the peer's name as `recvfrom` reports it; the length of the name.
+///
+/// # Safety
+/// `to` is valid for `room` bytes.
+pub unsafe fn write_name(socket: Socket, to: *mut c_void, room: socklen_t) -> socklen_t {
+    let name = socket.peer_name();
+    let name = name.as_ref().and_then(|name| name.copied(usize::try_from(room).unwrap_or(0)));
+    let Some((bytes, length)) = name else { return 0 };
+    // SAFETY: `copied` gives at most `room` bytes, for which the caller promises `to`.
+    unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to.cast(), bytes.len()) };
+    socklen_t::try_from(length).unwrap_or(0)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn recvfrom(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    length: *mut socklen_t,
+) -> ssize_t {
+    // SAFETY: the program keeps the contract of recvfrom(2).
+    let real = move || unsafe { next::recvfrom(fd, buffer, bytes, flags, from, length) };
+    let Some(socket) = sockets::find(fd) else { return real() };
+    let runs = run(buffer, bytes);
+    // SAFETY: one run, which recvfrom(2) may write.
+    let buffers = unsafe { Buffers::from_raw(runs.as_ptr(), 1) };
+    let outcome = socket.receive(buffers, flags);
+    if matches!(outcome, Outcome::Done(_)) && !from.is_null() && !length.is_null() {
+        // SAFETY: recvfrom(2): `from` has as many bytes as `length` says.
+        unsafe { *length = write_name(socket, from.cast(), *length) };
+    }
+    finish(outcome, real)
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendto(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+    flags: c_int,
+    to: *const sockaddr,
+    length: socklen_t,
+) -> ssize_t {
+    // SAFETY: the program keeps the contract of sendto(2).
+    let real = || unsafe { next::sendto(fd, buffer, bytes, flags, to, length) };
+    // A connected TCP socket ignores an address. A Unix socket fails with the right error.
+    let is_addressed = !to.is_null() && length > 0;
+    if is_addressed && sockets::known(fd).is_some_and(|socket| socket.is_unix()) {
+        return real();
+    }
+    // SAFETY: one run, which sendto(2) may read.
+    unsafe { send_runs(fd, run(buffer, bytes).as_ptr(), 1, flags, real) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __read(fd: c_int, buffer: *mut c_void, bytes: size_t) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { read(fd, buffer, bytes) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __write(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { write(fd, buffer, bytes) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __send(
+    fd: c_int,
+    buffer: *const c_void,
+    bytes: size_t,
+    flags: c_int,
+) -> ssize_t {
+    // SAFETY: the same function.
+    unsafe { send(fd, buffer, bytes, flags) }
+}
+
+/// Lets the C library end the program with its message where a call exceeds its buffer.
+pub fn check_room(bytes: size_t, room: size_t) {
+    if bytes > room {
+        // SAFETY: the function takes nothing and does not return.
+        unsafe { next::__chk_fail() };
+    }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __read_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    room: size_t,
+) -> ssize_t {
+    check_room(bytes, room);
+    // SAFETY: the same function, with `bytes` checked.
+    unsafe { read(fd, buffer, bytes) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __recv_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    room: size_t,
+    flags: c_int,
+) -> ssize_t {
+    check_room(bytes, room);
+    // SAFETY: the same function, with `bytes` checked.
+    unsafe { recv(fd, buffer, bytes, flags) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn __recvfrom_chk(
+    fd: c_int,
+    buffer: *mut c_void,
+    bytes: size_t,
+    room: size_t,
+    flags: c_int,
+    from: *mut sockaddr,
+    length: *mut socklen_t,
+) -> ssize_t {
+    check_room(bytes, room);
+    // SAFETY: the same function, with `bytes` checked.
+    unsafe { recvfrom(fd, buffer, bytes, flags, from, length) }
+}

@@ -1,0 +1,20 @@
+//! One connection: the pair that both ends share, and the bytes of its two directions.
+//!
+//! ```text
+//!   socket ── upgrade ── pairs ── sock_diag   a socket; its pair; the kernel's answer
+//!     │  └── socket_state
+//!     ├── send ────┐
+//!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
+//!   armed_poller                               event loops that poll by themselves
+//! ```
+
+pub mod address;
+pub mod armed_poller;
+pub mod pairs;
+mod receive;
+mod ring_half;
+mod send;
+pub mod sock_diag;
+pub mod socket;
+pub mod socket_state;
+mod upgrade;

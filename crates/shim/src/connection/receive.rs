@@ -1,0 +1,268 @@
+//! Receiving: the steps of [`crate::protocol::pull`], then sleep in the kernel.
+
+use super::ring_half::RingHalf;
+use super::send::{disconnect, interrupted};
+use crate::buffers::{Buffers, IovCursor, no_runs};
+use crate::kernel::{Errno, file, socket};
+use crate::memory::layout::half;
+use crate::memory::lock::{self, LockResult};
+use crate::outcome::Outcome;
+use crate::protocol::pull::{Attempt, ReceivePort, attempt};
+use crate::protocol::settle::{WakeupPort, arm, disarm};
+use crate::protocol::{Corrupt, HalfView, RingState};
+use crate::spin::CallSpin;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::RawFd;
+
+/// Spins of a receiver that waits for a sender's next instructions, before it yields the CPU.
+const SPINS: u32 = 400;
+/// Sleeps of one call that end without a byte, before the peer counts as hostile: other receivers
+/// may take the bytes that woke this one.
+const SLEEPS_MAX: u32 = 10_000_000;
+
+/// A half with the descriptor that its wakeup bytes arrive at.
+#[derive(Clone, Copy, Debug)]
+pub struct ReceiveHalf {
+    /// The half that this end receives on.
+    pub half: RingHalf,
+    /// The descriptor.
+    pub fd: RawFd,
+}
+
+impl HalfView for ReceiveHalf {
+    type Word = AtomicU64;
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        self.half.word(offset)
+    }
+}
+
+impl WakeupPort for ReceiveHalf {
+    fn take_wakeups(&self, most: usize) -> Result<usize, Errno> {
+        let mut bytes = [0_u8; 256];
+        let bytes = bytes.get_mut(..most).unwrap_or(&mut []);
+        socket::receive_bytes(self.fd, bytes, libc::MSG_DONTWAIT)
+    }
+
+    fn pause(&self, round: u32) {
+        if round < SPINS {
+            m3ipc_sys::relax();
+        } else {
+            m3ipc_sys::yield_cpu();
+        }
+    }
+}
+
+impl ReceiveHalf {
+    /// Bytes of the ring, and bytes of the kernel that are no wakeup bytes; `None` where the kernel
+    /// does not answer.
+    pub fn readable_bytes(&self) -> Option<usize> {
+        let ring = self.ring().ok()?.filled;
+        let wakeups = usize::try_from(self.wakeups_in_kernel()).unwrap_or(0);
+        let queued = socket::ioctl_number(self.fd, libc::FIONREAD).ok()?;
+        Some(ring + usize::try_from(queued).ok()?.saturating_sub(wakeups))
+    }
+}
+
+/// What one end keeps between its receives.
+#[derive(Debug)]
+pub struct ReceiveMemory {
+    /// The record of spins.
+    pub spin: CallSpin,
+    /// Not 0 where calls on the descriptor slept lately: the next call may spin before it asks.
+    pub sleeps: AtomicU32,
+    /// An error of the kernel, behind bytes that arrived before it; 0 is none.
+    pub kept_error: AtomicU64,
+    /// The slot word that the half is to have; 0 is none.
+    pub wanted_slot: AtomicU64,
+}
+
+impl ReceiveMemory {
+    /// All zeros.
+    pub const fn new() -> Self {
+        Self {
+            spin: CallSpin::new(),
+            sleeps: AtomicU32::new(0),
+            kept_error: AtomicU64::new(0),
+            wanted_slot: AtomicU64::new(0),
+        }
+    }
+
+    /// Forgets the past.
+    pub fn reset(&self) {
+        self.spin.reset();
+        self.sleeps.store(0, Ordering::Relaxed);
+        self.kept_error.store(0, Ordering::Relaxed);
+        self.wanted_slot.store(0, Ordering::Relaxed);
+    }
+}
+
+/// A receiver's side of one direction, for one call.
+struct Receiver<'a> {
+    half: ReceiveHalf,
+    memory: &'a ReceiveMemory,
+    spin_ns: u64,
+    cursor: IovCursor<'a>,
+    flags: i32,
+}
+
+impl HalfView for Receiver<'_> {
+    type Word = AtomicU64;
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        self.half.word(offset)
+    }
+}
+
+impl WakeupPort for Receiver<'_> {
+    fn take_wakeups(&self, most: usize) -> Result<usize, Errno> {
+        self.half.take_wakeups(most)
+    }
+
+    fn pause(&self, round: u32) {
+        self.half.pause(round);
+    }
+}
+
+impl ReceivePort for Receiver<'_> {
+    fn left(&self) -> usize {
+        self.cursor.left()
+    }
+
+    #[inline]
+    fn copy_out(&mut self, ring: RingState) -> usize {
+        let discard = self.has(libc::MSG_TRUNC);
+        self.half.half.read(ring, &mut self.cursor, discard)
+    }
+
+    fn receive_from_kernel(&mut self) -> Result<usize, Errno> {
+        let mut copies = no_runs();
+        let now = self.cursor.clone();
+        let flags = self.flags & (libc::MSG_PEEK | libc::MSG_TRUNC) | libc::MSG_DONTWAIT;
+        let bytes = socket::receive(self.half.fd, &now.remaining(&mut copies), flags)?;
+        self.cursor.skip(bytes);
+        Ok(bytes)
+    }
+
+    fn peek_kernel(&self) -> Result<usize, Errno> {
+        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
+        socket::receive_bytes(self.half.fd, &mut [0], flags)
+    }
+
+    fn keep_error(&self, errno: Errno) {
+        self.memory.kept_error.store(u64::from(errno.unsigned_abs()), Ordering::Relaxed);
+    }
+
+    fn take_error(&self) -> Option<Errno> {
+        let kept = self.memory.kept_error.swap(0, Ordering::Relaxed);
+        (kept != 0).then(|| i32::try_from(kept).unwrap_or(libc::EIO))
+    }
+
+    fn is_peek(&self) -> bool {
+        self.has(libc::MSG_PEEK)
+    }
+
+    fn wants_all(&self) -> bool {
+        self.has(libc::MSG_WAITALL) && !self.is_peek()
+    }
+
+    fn may_wait(&self) -> bool {
+        !self.has(libc::MSG_DONTWAIT)
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        file::is_nonblocking(self.half.fd)
+    }
+
+    fn note_sleeps(&self, sleeps: bool) {
+        self.memory.sleeps.store(u32::from(sleeps), Ordering::Relaxed);
+    }
+
+    fn spin(&self, arrived: &dyn Fn() -> bool) -> bool {
+        let own_cpu = u64::from(m3ipc_sys::current_cpu());
+        let sender_cpu = self.word(half::SENDER_CPU);
+        let same_cpu = || sender_cpu.load(Ordering::Relaxed) == own_cpu;
+        self.memory.spin.spin(self.spin_ns, same_cpu, arrived)
+    }
+}
+
+impl Receiver<'_> {
+    fn has(&self, flag: i32) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// One attempt under the lock; `None`: the call sleeps.
+    fn attempt(&mut self, total: usize) -> Option<Outcome> {
+        let held = match lock::take(self.half.half.receive_lock()) {
+            LockResult::Held(held) => held,
+            LockResult::Own => {
+                let failed = interrupted(self.half.fd, self.flags);
+                return Some(done_or(total - self.cursor.left(), failed));
+            }
+            LockResult::Stuck => return Some(disconnect(self.half.fd)),
+        };
+        if held.recovered {
+            // The receiver that died may have been polling.
+            self.word(half::SUPPRESSION).swap(0, Ordering::SeqCst);
+        }
+        arm(&self.half, self.memory.wanted_slot.load(Ordering::SeqCst));
+        let polls = self.spin_ns > 0
+            && self.may_wait()
+            && self.memory.sleeps.load(Ordering::Relaxed) != 0
+            && self.memory.spin.pays();
+        match attempt(self, total, polls) {
+            Err(Corrupt) => Some(disconnect(self.half.fd)),
+            Ok(Attempt::Done(bytes)) => Some(Outcome::Done(bytes)),
+            Ok(Attempt::Failed(errno)) => Some(Outcome::Failed(errno)),
+            Ok(Attempt::Sleep) => None,
+        }
+    }
+}
+
+/// Receives on one half.
+pub fn receive(
+    half: ReceiveHalf,
+    memory: &ReceiveMemory,
+    spin_ns: u64,
+    buffers: &Buffers<'_>,
+    flags: i32,
+) -> Outcome {
+    let cursor = IovCursor::new(buffers);
+    let total = cursor.left();
+    let mut call = Receiver { half, memory, spin_ns, cursor, flags };
+    let (mut rounds, mut left) = (0_u32, total);
+    loop {
+        if let Some(outcome) = call.attempt(total) {
+            return outcome;
+        }
+        // No event loop polls for this half while the call sleeps.
+        if half.load(half::POLLER_SLOT) != 0 {
+            memory.wanted_slot.store(0, Ordering::SeqCst);
+            let _held = lock::take(half.half.receive_lock());
+            disarm(&half);
+            continue;
+        }
+        // Many small arrivals for one call are no fault.
+        rounds = if call.left() == left { rounds + 1 } else { 0 };
+        left = call.left();
+        if rounds > SLEEPS_MAX {
+            return disconnect(half.fd);
+        }
+        // The kernel knows timeouts, signals, ends and errors.
+        let mut byte = [0];
+        let mut run = [Buffers::run(&mut byte)];
+        match socket::receive_sleeping(half.fd, &Buffers::from_mut(&mut run), libc::MSG_PEEK) {
+            Ok(_) => {}
+            Err(errno @ (libc::EINTR | libc::EAGAIN)) => {
+                return done_or(total - left, Outcome::Failed(errno));
+            }
+            Err(errno) => call.keep_error(errno),
+        }
+    }
+}
+
+fn done_or(got: usize, other: Outcome) -> Outcome {
+    if got > 0 { Outcome::Done(got) } else { other }
+}

@@ -1,0 +1,251 @@
+//! Sending: a copy into the ring, or the kernel where the ring is full or not in use.
+
+use super::armed_poller;
+use super::ring_half::RingHalf;
+use crate::buffers::{Buffers, IovCursor, no_runs};
+use crate::counters::{self, Counter};
+use crate::kernel::{Errno, file, ready, socket};
+use crate::memory::layout::half;
+use crate::memory::lock::{self, LockResult};
+use crate::memory::ring_file::RingFile;
+use crate::outcome::Outcome;
+use crate::protocol::publish::{Published, SendPort, publish};
+use crate::protocol::{Corrupt, HalfView, RingState};
+use crate::spin::CallSpin;
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::os::fd::RawFd;
+
+/// Bytes that are published at once, so that the receiver copies while the sender does.
+const CHUNK_BYTES: usize = 16 * 1024;
+/// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
+const STALE_SENDS: u64 = 8;
+/// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
+pub const SUSPECT: u64 = u64::MAX;
+
+/// A sender's side of one direction, for one call.
+#[derive(Debug)]
+pub struct Sender<'a> {
+    /// The descriptor of the call.
+    pub fd: RawFd,
+    /// The half that this end sends on.
+    pub half: RingHalf,
+    /// The file that the half lies in.
+    pub file: &'static RingFile,
+    /// The record of spins for room in the ring.
+    pub spin: &'a CallSpin,
+    /// The longest spin.
+    pub spin_ns: u64,
+    /// Whether each publish sends a wakeup byte.
+    pub always_wake: bool,
+    /// Whether the first send after the peer's end fails, as on Unix sockets.
+    pub is_unix: bool,
+    /// The head that the last send saw, and the number of sends that saw the same head.
+    pub progress: &'a [AtomicU64; 2],
+}
+
+impl HalfView for Sender<'_> {
+    type Word = AtomicU64;
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        self.half.word(offset)
+    }
+}
+
+impl SendPort for Sender<'_> {
+    fn send_wakeup(&self) -> Result<(), Errno> {
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        socket::send_bytes(self.fd, &[0], flags).map(drop)
+    }
+
+    #[inline]
+    fn offer(&self, slot: u64) -> bool {
+        armed_poller::offer(self.file, slot)
+    }
+
+    fn always_wakes(&self) -> bool {
+        self.always_wake
+    }
+}
+
+/// The outcome of a send into the ring.
+enum Put {
+    /// The ring took all bytes.
+    All,
+    /// The ring is full.
+    Full,
+    /// The kernel refuses a wakeup byte.
+    Refused(Errno),
+}
+
+/// The peer, as the kernel sees it.
+enum PeerState {
+    Alive,
+    /// The peer ended its own sending, or everything: a wakeup byte finds out which.
+    Ending,
+    Gone,
+}
+
+impl Sender<'_> {
+    /// Sends. `switch` tries to switch to the ring where bytes go through the kernel.
+    pub fn send(
+        &self,
+        buffers: &Buffers<'_>,
+        flags: i32,
+        switch: impl FnOnce(&RingHalf) -> bool,
+    ) -> Outcome {
+        let mut cursor = IovCursor::new(buffers);
+        let held = match lock::take(self.half.word(half::SEND_LOCK)) {
+            LockResult::Held(held) => held,
+            LockResult::Own => return interrupted(self.fd, flags),
+            LockResult::Stuck => return disconnect(self.fd),
+        };
+        if held.recovered && self.load(half::PUBLISHING) & 1 == 1 {
+            self.add(half::PUBLISHING, 1);
+        }
+        let total = cursor.left();
+        if !self.in_ring() && !switch(&self.half) {
+            self.add(half::SENDING, 1);
+            drop(held);
+            return self.send_through_kernel(&cursor, flags, 0);
+        }
+        if self.load(half::ATTACHED) != 1 {
+            // The peer receives without this library from now on. It still takes what the ring has.
+            self.switch_to_kernel();
+            counters::add(Counter::Downgrades, 1);
+            self.add(half::SENDING, 1);
+            drop(held);
+            return self.send_through_kernel(&cursor, flags, 0);
+        }
+        let force = match self.peer_state() {
+            PeerState::Alive => self.always_wake,
+            PeerState::Ending => true,
+            PeerState::Gone => return Outcome::Kernel,
+        };
+        let put = self.put(&mut cursor, flags, force);
+        let sent = total - cursor.left();
+        counters::add(Counter::RingBytes, sent as u64);
+        match put {
+            Err(Corrupt) => disconnect(self.fd),
+            Ok(Put::All) => Outcome::Done(total),
+            Ok(Put::Refused(_)) if sent > CHUNK_BYTES => Outcome::Done(sent - CHUNK_BYTES),
+            // The real call reports it once more, with its signal.
+            Ok(Put::Refused(libc::EPIPE)) => Outcome::Kernel,
+            Ok(Put::Refused(errno)) => Outcome::Failed(errno),
+            Ok(Put::Full) => {
+                self.switch_to_kernel();
+                counters::add(Counter::Overflows, 1);
+                self.add(half::OVERFLOWS, 1);
+                self.add(half::SENDING, 1);
+                drop(held);
+                self.send_through_kernel(&cursor, flags, sent)
+            }
+        }
+    }
+
+    /// Asks the kernel for the peer where the receiver has made no progress for a while.
+    #[inline]
+    fn peer_state(&self) -> PeerState {
+        let head = self.load(half::HEAD);
+        let [last_head, stale] = self.progress;
+        let moved = last_head.swap(head, Ordering::Relaxed) != head;
+        let seen = stale.load(Ordering::Relaxed);
+        if moved && seen != SUSPECT {
+            stale.store(0, Ordering::Relaxed);
+            return PeerState::Alive;
+        }
+        if seen != SUSPECT {
+            stale.store(seen + 1, Ordering::Relaxed);
+            if !self.is_unix && !seen.is_multiple_of(STALE_SENDS) {
+                return PeerState::Alive;
+            }
+        }
+        let events = ready::poll_now(self.fd, libc::POLLRDHUP);
+        if events & (libc::POLLHUP | libc::POLLERR | libc::POLLRDHUP) != 0 {
+            stale.store(SUSPECT, Ordering::Relaxed);
+        }
+        if events & (libc::POLLHUP | libc::POLLERR) != 0 {
+            PeerState::Gone
+        } else if events & libc::POLLRDHUP != 0 {
+            PeerState::Ending
+        } else {
+            PeerState::Alive
+        }
+    }
+
+    fn put(&self, cursor: &mut IovCursor<'_>, flags: i32, force: bool) -> Result<Put, Corrupt> {
+        let mut waited = flags & libc::MSG_DONTWAIT != 0;
+        let cpu = u64::from(m3ipc_sys::current_cpu());
+        self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
+        loop {
+            let ring = self.ring()?;
+            let bytes = self.half.write(ring, cursor, CHUNK_BYTES);
+            if bytes > 0 {
+                match publish(self, ring.tail.wrapping_add(bytes as u64), force) {
+                    Ok(Published::Signalled) => counters::add(Counter::Wakeups, 1),
+                    Ok(Published::Spared) => counters::add(Counter::WakeupsSpared, 1),
+                    Ok(Published::Full) => {}
+                    Err(errno) => return Ok(Put::Refused(errno)),
+                }
+                if cursor.left() == 0 {
+                    return Ok(Put::All);
+                }
+                continue;
+            }
+            if waited || self.spin_ns == 0 || file::is_nonblocking(self.fd) {
+                return Ok(Put::Full);
+            }
+            if !self.spin_for_room(ring) {
+                waited = true;
+            }
+        }
+    }
+
+    fn spin_for_room(&self, ring: RingState) -> bool {
+        let enough = (ring.size / 4).max(1) as u64;
+        let has_room = || self.load(half::HEAD).wrapping_sub(ring.head) >= enough;
+        self.spin.spin(self.spin_ns, || false, has_room)
+    }
+
+    /// Sends the rest through the kernel, behind `sent` bytes of this call in the ring. The caller
+    /// has raised `SENDING` for it.
+    fn send_through_kernel(&self, rest: &IovCursor<'_>, flags: i32, sent: usize) -> Outcome {
+        let (mut cursor, mut done) = (rest.clone(), sent);
+        let outcome = loop {
+            let mut copies = no_runs();
+            let now = cursor.clone();
+            let runs = now.remaining(&mut copies);
+            // The program learns of a signal by the next call: this one has sent bytes.
+            let quiet = if done > 0 { libc::MSG_NOSIGNAL } else { 0 };
+            match socket::send_sleeping(self.fd, &runs, flags | quiet) {
+                Ok(bytes) => {
+                    cursor.skip(bytes);
+                    done += bytes;
+                    if bytes < runs.total() || cursor.left() == 0 {
+                        break Outcome::Done(done);
+                    }
+                }
+                Err(_) if done > 0 => break Outcome::Done(done),
+                Err(errno) => break Outcome::Failed(errno),
+            }
+        };
+        let bytes = (done - sent) as u64;
+        self.add(half::KERNEL, bytes);
+        counters::add(Counter::KernelBytes, bytes);
+        self.half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+        outcome
+    }
+}
+
+/// A signal handler found a lock of its own thread: the handler cannot wait for it.
+pub fn interrupted(fd: RawFd, flags: i32) -> Outcome {
+    let waits = flags & libc::MSG_DONTWAIT == 0 && !file::is_nonblocking(fd);
+    Outcome::Failed(if waits { libc::EINTR } else { libc::EAGAIN })
+}
+
+/// Ends a connection whose memory is corrupt.
+pub fn disconnect(fd: RawFd) -> Outcome {
+    counters::add(Counter::Corrupt, 1);
+    socket::shut_down(fd);
+    Outcome::Failed(libc::ECONNRESET)
+}

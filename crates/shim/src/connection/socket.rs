@@ -1,0 +1,412 @@
+//! A socket of the program: its descriptor and its state.
+//!
+//! A hook resolves a descriptor once and passes the socket forward. Every call here either does the
+//! work, or answers [`Outcome::Kernel`]: the caller then makes the real call.
+
+use super::address::SocketName;
+use super::armed_poller::ArmedPoller;
+use super::receive::{ReceiveHalf, receive};
+use super::send::{SUSPECT, Sender};
+use super::socket_state::{Direction, SocketId, SocketState, half_of, phase};
+use super::upgrade;
+use crate::buffers::Buffers;
+use crate::counters;
+use crate::kernel::socket;
+use crate::memory::layout::half;
+use crate::memory::lock;
+use crate::memory::ring_file::RingFile;
+use crate::outcome::Outcome;
+use crate::pin::PinReason;
+use crate::protocol::HalfView;
+use crate::protocol::settle::{arm, disarm, has_unsignalled_now, settle};
+use crate::{connection::pairs, settings};
+use core::sync::atomic::Ordering;
+use std::os::fd::RawFd;
+
+/// Flags of a send that a ring can obey.
+const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
+/// Flags of a receive that a ring can obey.
+const RECEIVE_FLAGS: i32 = libc::MSG_DONTWAIT
+    | libc::MSG_PEEK
+    | libc::MSG_WAITALL
+    | libc::MSG_TRUNC
+    | libc::MSG_NOSIGNAL
+    | libc::MSG_CMSG_CLOEXEC;
+
+/// A socket that has, or may get, a pair.
+#[derive(Clone, Copy, Debug)]
+pub struct Socket {
+    fd: RawFd,
+    id: SocketId,
+    state: &'static SocketState,
+}
+
+impl Socket {
+    /// The socket of a descriptor that the table knows.
+    #[must_use]
+    #[inline]
+    pub fn new(fd: RawFd, id: SocketId) -> Self {
+        Self { fd, id, state: id.state() }
+    }
+
+    /// A new state for a descriptor; `None` where the descriptor is no TCP or Unix stream socket,
+    /// or nothing is upgraded.
+    #[must_use]
+    pub fn open(fd: RawFd) -> Option<Self> {
+        let option = |name| socket::option(fd, libc::SOL_SOCKET, name);
+        if !settings::current().on || option(libc::SO_TYPE) != Ok(libc::SOCK_STREAM) {
+            return None;
+        }
+        let is_unix = match option(libc::SO_DOMAIN).ok()? {
+            libc::AF_UNIX => true,
+            libc::AF_INET | libc::AF_INET6
+                if option(libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP) =>
+            {
+                false
+            }
+            _ => return None,
+        };
+        SocketId::claim(is_unix).map(|id| Self::new(fd, id))
+    }
+
+    /// The descriptor.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.fd
+    }
+
+    /// The number of the state.
+    #[must_use]
+    pub fn id(&self) -> SocketId {
+        self.id
+    }
+
+    /// Whether two descriptors stand for the same state.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.id == other.id
+    }
+
+    /// Whether this is a Unix socket.
+    #[must_use]
+    pub fn is_unix(&self) -> bool {
+        self.state.is_unix()
+    }
+
+    /// `send`, `write`, `writev`, and `sendmsg` without ancillary data.
+    pub fn send(&self, buffers: Option<Buffers<'_>>, flags: i32) -> Outcome {
+        let state = self.state;
+        // A confirmation concerns datagrams alone.
+        if flags & !(SEND_FLAGS | libc::MSG_CONFIRM) != 0 {
+            self.pin(PinReason::Flag);
+            return Outcome::Kernel;
+        }
+        let Some(buffers) = buffers else { return Outcome::Kernel };
+        if flags & !SEND_FLAGS != 0 {
+            self.pin(PinReason::Flag);
+            return Outcome::Kernel;
+        }
+        match state.phase() {
+            phase::JOINED => {}
+            phase::FRESH if upgrade::try_join(state, self.fd) => {}
+            phase::FRESH => {
+                return self.through_kernel(Direction::Send, || {
+                    socket::send_sleeping(self.fd, &buffers, flags)
+                });
+            }
+            _ => return Outcome::Kernel,
+        }
+        let Some((file, end)) = state.end() else { return Outcome::Kernel };
+        let now = settings::current();
+        let sender = Sender {
+            fd: self.fd,
+            half: half_of(file, end, Direction::Send),
+            file,
+            spin: &state.send_spin,
+            spin_ns: u64::from(now.spin_ns),
+            always_wake: now.always_wake,
+            is_unix: state.is_unix(),
+            progress: &state.progress,
+        };
+        sender.send(&buffers, flags, |half| {
+            upgrade::switch_to_ring(state, self.fd, file, end, half, &now)
+        })
+    }
+
+    /// `recv`, `read`, `readv`, `recvmsg`. `MSG_PEEK` with `MSG_WAITALL` returns what is there.
+    pub fn receive(&self, buffers: Option<Buffers<'_>>, flags: i32) -> Outcome {
+        let state = self.state;
+        // The error queue is no part of the stream.
+        if flags & libc::MSG_ERRQUEUE != 0 {
+            return Outcome::Kernel;
+        }
+        if flags & !RECEIVE_FLAGS != 0 {
+            self.pin(PinReason::Flag);
+            return Outcome::Kernel;
+        }
+        let Some(buffers) = buffers else { return Outcome::Kernel };
+        let through_kernel = || {
+            self.through_kernel(Direction::Receive, || {
+                socket::receive_sleeping(self.fd, &buffers, flags)
+            })
+        };
+        match state.phase() {
+            phase::JOINED => {}
+            phase::FRESH if upgrade::try_join(state, self.fd) => {}
+            phase::FRESH => return through_kernel(),
+            _ => return Outcome::Kernel,
+        }
+        let Some((file, end)) = state.end() else { return Outcome::Kernel };
+        let half = half_of(file, end, Direction::Receive);
+        if pairs::peer_joined(file, end) {
+            upgrade::attach(state, file, end, &half);
+        }
+        if half.load(half::ATTACHED) != 1 && !half.has_ring() {
+            return through_kernel();
+        }
+        // TCP alone discards the bytes; a Unix stream ignores the flag.
+        let flags = if state.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
+        let spin_ns = u64::from(settings::current().spin_ns);
+        let outcome =
+            receive(ReceiveHalf { half, fd: self.fd }, &state.receives, spin_ns, &buffers, flags);
+        self.note_end(outcome, half.load(half::REASON), file, end)
+    }
+
+    /// `recvmsg`. `has_control` says that the program gave room for ancillary data.
+    pub fn receive_message(
+        &self,
+        buffers: Option<Buffers<'_>>,
+        flags: i32,
+        has_control: bool,
+    ) -> Outcome {
+        let is_plain = flags & !RECEIVE_FLAGS == 0;
+        if !has_control || !is_plain || !self.is_unix() {
+            return self.receive(buffers, flags);
+        }
+        // Descriptors may arrive. The kernel alone passes them on, behind the bytes of the ring.
+        if self.pin(PinReason::Ancillary) {
+            return Outcome::Kernel;
+        }
+        match buffers.and_then(|buffers| buffers.first_byte()) {
+            Some(byte) => self.receive(Some(Buffers::from_mut(&mut [byte])), flags),
+            None => Outcome::Kernel,
+        }
+    }
+
+    /// The peer's name, as `recvfrom` reports it: a TCP socket reports none.
+    #[must_use]
+    pub fn peer_name(&self) -> Option<SocketName> {
+        self.is_unix().then(|| SocketName::ask(self.fd, socket::NameOf::Peer)).flatten()
+    }
+
+    /// Looks at the outcome of a receive for the end of the stream.
+    fn note_end(
+        &self,
+        outcome: Outcome,
+        reason: u64,
+        file: &'static RingFile,
+        end: pairs::PairEnd,
+    ) -> Outcome {
+        let [_last_head, stale] = &self.state.progress;
+        let mut outcome = outcome;
+        if outcome == Outcome::Done(0)
+            && stale.load(Ordering::Relaxed) != SUSPECT
+            && reason != PinReason::Ended as u64
+            && half_of(file, end, Direction::Send).has_unsignalled()
+        {
+            // The peer ended without reading bytes that the kernel does not know: no orderly end.
+            outcome = Outcome::Failed(libc::ECONNRESET);
+        }
+        let is_end = match outcome {
+            Outcome::Done(bytes) => bytes == 0,
+            Outcome::Failed(errno) => !matches!(errno, libc::EAGAIN | libc::EINTR),
+            Outcome::Kernel => false,
+        };
+        if is_end {
+            // The program knows of the end: its next send must fail as the kernel's would.
+            stale.store(SUSPECT, Ordering::Relaxed);
+        }
+        outcome
+    }
+
+    fn through_kernel(
+        &self,
+        direction: Direction,
+        call: impl FnOnce() -> Result<usize, i32>,
+    ) -> Outcome {
+        let result = self.state.count_in_kernel(direction, call);
+        result.map_or_else(Outcome::Failed, Outcome::Done)
+    }
+
+    /// The half that this end receives on, where it has a ring.
+    fn receive_half(&self) -> Option<ReceiveHalf> {
+        let (file, end) = self.state.joined_end()?;
+        let half = half_of(file, end, Direction::Receive);
+        half.has_ring().then_some(ReceiveHalf { half, fd: self.fd })
+    }
+
+    /// Whether bytes lie in the ring now: a reason to poll, never an answer in place of the
+    /// kernel's.
+    #[must_use]
+    pub fn has_bytes(&self) -> bool {
+        self.receive_half().is_some_and(|half| half.ring().is_ok_and(|ring| ring.filled > 0))
+    }
+
+    /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.
+    #[must_use]
+    pub fn readable_bytes(&self) -> Option<usize> {
+        self.receive_half()?.readable_bytes()
+    }
+
+    /// Whether bytes lie in the ring that the kernel does not know; `None` while a sender
+    /// publishes.
+    #[must_use]
+    pub fn has_unsignalled(&self) -> Option<bool> {
+        self.receive_half().map_or(Some(false), |half| has_unsignalled_now(&half))
+    }
+
+    /// Whether sends are copies into the ring, so that the socket is writable.
+    #[must_use]
+    pub fn sends_in_ring(&self) -> bool {
+        self.state
+            .joined_end()
+            .is_some_and(|(file, end)| half_of(file, end, Direction::Send).in_ring())
+    }
+
+    /// Joins the pair that other processes know, for a descriptor that this program inherited or
+    /// received in a message.
+    pub fn join_known(&self) {
+        if self.state.phase() == phase::FRESH {
+            let _ = upgrade::join_known(self.state, self.fd);
+        }
+    }
+
+    /// Arms the socket with a slot of this process's poller: senders send no wakeup byte while no
+    /// thread sleeps in it. The caller makes sure that this process alone has the socket, and waits
+    /// for it in this one set.
+    pub fn arm(&self, poller: ArmedPoller, slot: usize) {
+        let wanted = poller.slot_word(slot);
+        if self.state.receives.wanted_slot.swap(wanted, Ordering::SeqCst) == wanted {
+            return;
+        }
+        // Otherwise the next receive arms the half.
+        if let Some(half) = self.receive_half()
+            && let Some(_held) = lock::try_take(half.half.receive_lock())
+        {
+            arm(&half, self.state.receives.wanted_slot.load(Ordering::SeqCst));
+        }
+    }
+
+    /// Disarms the socket: later bytes have wakeup bytes. Earlier bytes may have none, see
+    /// [`has_unsignalled`](Self::has_unsignalled). Whether the socket was armed.
+    pub fn disarm(&self) -> bool {
+        if self.state.receives.wanted_slot.swap(0, Ordering::SeqCst) == 0 {
+            return false;
+        }
+        if let Some(half) = self.receive_half() {
+            // Under the lock no receive arms the half again. A signal handler that interrupted a
+            // receive of its own thread cannot wait for the lock.
+            let held = lock::take(half.half.receive_lock());
+            disarm(&half);
+            drop(held);
+        }
+        true
+    }
+
+    /// Whether a poller is armed for the socket, or will be at its next receive.
+    #[must_use]
+    pub fn is_armed(&self) -> bool {
+        self.state.receives.wanted_slot.load(Ordering::Relaxed) != 0
+    }
+
+    /// Says whether an epoll set has the socket edge-triggered.
+    pub fn set_edge_triggered(&self, on: bool) {
+        self.state.set_edge_triggered(on);
+    }
+
+    /// Pins the socket to the kernel. `false` where bytes lie in the ring: this process can still
+    /// receive them, a program without this library cannot.
+    pub fn pin(&self, reason: PinReason) -> bool {
+        match self.state.phase() {
+            phase::JOINED => {}
+            // After an exec the socket may have a pair already.
+            phase::FRESH if upgrade::join_known(self.state, self.fd) => {}
+            phase::FRESH => {
+                self.state.stay_in_kernel();
+                counters::count_pin(reason);
+                return true;
+            }
+            _ => return true,
+        }
+        let Some((file, end)) = self.state.end() else { return true };
+        self.disarm();
+        counters::count_pin(reason);
+        let sending = half_of(file, end, Direction::Send);
+        upgrade::pin_sending(&sending, reason);
+        if sending.has_ring() && !self.is_unix() && sending.load(half::LATENCY[0]) == 0 {
+            let _ = socket::set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
+        }
+        let half = half_of(file, end, Direction::Receive);
+        upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd })
+    }
+
+    /// Pins the socket, and shuts the connection down where bytes of the ring would be lost: no
+    /// program may read wakeup bytes as data.
+    pub fn pin_or_shut_down(&self, reason: PinReason) {
+        if !self.pin(reason) {
+            socket::shut_down(self.fd);
+        }
+    }
+
+    /// Prepares a shutdown of sending: later sends must fail as the kernel's would.
+    pub fn end_sending(&self) {
+        if let Some((file, end)) = self.state.joined_end() {
+            upgrade::pin_sending(&half_of(file, end, Direction::Send), PinReason::Ended);
+        }
+    }
+
+    /// Frees the state, before this process closes its last descriptor of the socket. `is_open`
+    /// says whether the descriptor is still open.
+    pub fn forget(&self, is_open: bool) {
+        if let Some((file, end)) = self.state.joined_end() {
+            // An armed socket belongs to this process alone.
+            let is_alone = self.disarm();
+            let fd = if is_open { self.fd } else { -1 };
+            let half = ReceiveHalf { half: half_of(file, end, Direction::Receive), fd };
+            // Wakeup bytes that nobody took would turn an orderly end into a reset.
+            if half.has_ring()
+                && let Some(_held) = lock::try_take(half.half.receive_lock())
+                && half.ring().is_ok_and(|ring| ring.filled == 0)
+            {
+                let _ = settle(&half);
+            } else if is_alone && is_open && !self.is_unix() && half.has_unsignalled() {
+                // The kernel resets a connection with unread bytes. It does not know of these.
+                socket::reset_on_close(self.fd);
+            }
+            pairs::note_close(file, end);
+        }
+        self.state.free();
+    }
+
+    /// `TCP_NODELAY` or `TCP_CORK` of a socket with a ring: stores `set`, and returns the value for
+    /// the program. `None` where the kernel must be asked.
+    pub fn latency_option(&self, option: i32, set: Option<i32>) -> Option<i32> {
+        let word = match option {
+            libc::TCP_NODELAY => half::LATENCY[0],
+            libc::TCP_CORK => half::LATENCY[1],
+            _ => return None,
+        };
+        if self.is_unix() {
+            return None;
+        }
+        let (file, end) = self.state.joined_end()?;
+        let half = half_of(file, end, Direction::Send);
+        if !half.has_ring() || half.load(half::PINNED) != 0 {
+            return None;
+        }
+        if let Some(value) = set {
+            half.store(word, u64::from(value != 0));
+        }
+        Some(i32::from(half.load(word) != 0))
+    }
+}

@@ -1,0 +1,329 @@
+//! The state of a socket: what this process keeps for one open socket. The pair in the ring file
+//! holds what all processes share.
+//!
+//! | phase | meaning | data calls |
+//! |---|---|---|
+//! | FREE | no socket | none |
+//! | FRESH | the socket may get a pair; its calls are counted | the kernel's, made here |
+//! | JOINED | the socket has a pair | this library's |
+//! | KERNEL | the socket never gets a pair, or never again | the kernel's, made by the caller |
+//!
+//! States lie in a table of the library's image. They take no allocation, and a child by fork has
+//! its own copy.
+
+use super::pairs::{self, PairEnd};
+use super::receive::ReceiveMemory;
+use super::ring_half::RingHalf;
+use crate::memory::layout::half;
+use crate::memory::ring_file::RingFile;
+use crate::protocol::HalfView;
+use crate::settings;
+use crate::spin::CallSpin;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// Sockets of a process at most.
+const SOCKETS_MAX: usize = 16_384;
+
+/// The phase of a socket.
+pub mod phase {
+    /// No socket.
+    pub const FREE: u32 = 0;
+    /// A socket that may get a pair.
+    pub const FRESH: u32 = 1;
+    /// A socket with a pair.
+    pub const JOINED: u32 = 2;
+    /// A socket that stays in the kernel.
+    pub const KERNEL: u32 = 3;
+}
+
+/// The direction of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// A send.
+    Send = 0,
+    /// A receive.
+    Receive = 1,
+}
+
+/// The state of one open socket in this process.
+#[derive(Debug)]
+pub struct SocketState {
+    phase: AtomicU32,
+    is_unix: AtomicU32,
+    pub(super) search: Search,
+    /// Calls of this process that are in the kernel, past this library: sends, receives.
+    in_kernel: [AtomicU32; 2],
+    joined: JoinedEnd,
+    /// Whether an epoll set has the socket edge-triggered.
+    edges: AtomicU32,
+    /// The fork generation in which this process last announced its receives.
+    pub(super) announced_in: AtomicU32,
+    pub(super) first_switch: SwitchGaps,
+    pub(super) send_spin: CallSpin,
+    /// The head that the last send saw, and the number of sends that saw the same head.
+    pub(super) progress: [AtomicU64; 2],
+    pub(super) receives: ReceiveMemory,
+}
+
+/// The search of a FRESH socket for its peer.
+#[derive(Debug)]
+pub struct Search {
+    /// Data calls so far.
+    pub calls: AtomicU32,
+    /// The call that searches next.
+    pub next: AtomicU32,
+    /// Searches so far.
+    pub searches: AtomicU32,
+    /// The cookie; 0 before the kernel was asked.
+    pub cookie: AtomicU64,
+}
+
+/// The end of a JOINED socket.
+#[derive(Debug)]
+struct JoinedEnd {
+    /// The number of the ring file plus one; 0 is none.
+    file: AtomicU32,
+    pair: AtomicU32,
+    side: AtomicU32,
+    state: AtomicU64,
+}
+
+/// The gaps between attempts of the first switch to the ring, which ask the kernel.
+#[derive(Debug)]
+pub struct SwitchGaps {
+    left: AtomicU32,
+    gap: AtomicU32,
+}
+
+/// Sends between two attempts at most.
+const GAP_MAX: u32 = 64;
+
+impl SwitchGaps {
+    /// Whether this send attempts the switch: the gaps double.
+    pub fn is_due(&self) -> bool {
+        if self.left.load(Ordering::Relaxed) > 0 {
+            self.left.fetch_sub(1, Ordering::Relaxed);
+            return false;
+        }
+        let next = self.gap.load(Ordering::Relaxed);
+        self.left.store(next.saturating_sub(1), Ordering::Relaxed);
+        self.gap.store((next * 2).min(GAP_MAX), Ordering::Relaxed);
+        true
+    }
+}
+
+const fn word32() -> AtomicU32 {
+    AtomicU32::new(0)
+}
+
+const fn word64() -> AtomicU64 {
+    AtomicU64::new(0)
+}
+
+/// All zeros, so that the table takes no room in the library's file.
+const fn empty() -> SocketState {
+    SocketState {
+        phase: word32(),
+        is_unix: word32(),
+        search: Search { calls: word32(), next: word32(), searches: word32(), cookie: word64() },
+        in_kernel: [const { word32() }; 2],
+        joined: JoinedEnd { file: word32(), pair: word32(), side: word32(), state: word64() },
+        edges: word32(),
+        announced_in: word32(),
+        first_switch: SwitchGaps { left: word32(), gap: word32() },
+        send_spin: CallSpin::new(),
+        progress: [const { word64() }; 2],
+        receives: ReceiveMemory::new(),
+    }
+}
+
+static STATES: [SocketState; SOCKETS_MAX] = [const { empty() }; SOCKETS_MAX];
+/// Whether any socket of this process ever had a pair.
+static ANY_JOINED: AtomicBool = AtomicBool::new(false);
+/// The state that the next claim tries first.
+static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// Whether any socket of this process ever had a pair: no ring can hold bytes before.
+#[must_use]
+pub fn any_joined() -> bool {
+    ANY_JOINED.load(Ordering::Relaxed)
+}
+
+/// The number of a state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketId(u32);
+
+impl SocketId {
+    /// The number as an integer below 2^16.
+    #[must_use]
+    pub fn number(self) -> u64 {
+        u64::from(self.0)
+    }
+
+    /// The id of such an integer.
+    #[must_use]
+    pub fn from_number(number: u64) -> Option<Self> {
+        u32::try_from(number).ok().filter(|at| (*at as usize) < SOCKETS_MAX).map(Self)
+    }
+
+    /// The state of this number.
+    #[must_use]
+    #[inline]
+    pub fn state(self) -> &'static SocketState {
+        &STATES[self.0 as usize % SOCKETS_MAX]
+    }
+
+    /// Claims a free state for a socket; `None` where all are taken.
+    #[must_use]
+    pub fn claim(is_unix: bool) -> Option<Self> {
+        let from = NEXT.load(Ordering::Relaxed) as usize;
+        let free = (0..SOCKETS_MAX).map(|step| (from + step) % SOCKETS_MAX).find(|at| {
+            let (free, taken) = (phase::FREE, phase::KERNEL);
+            STATES[*at]
+                .phase
+                .compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        })?;
+        let id = u32::try_from(free).ok()?;
+        NEXT.store(id + 1, Ordering::Relaxed);
+        STATES[free].begin(is_unix);
+        Some(Self(id))
+    }
+}
+
+impl SocketState {
+    fn begin(&self, is_unix: bool) {
+        self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
+        let zeros = [&self.search.calls, &self.search.searches, &self.edges, &self.announced_in];
+        let [sends, receives] = &self.in_kernel;
+        for word in zeros.into_iter().chain([sends, receives, &self.first_switch.left]) {
+            word.store(0, Ordering::Relaxed);
+        }
+        self.first_switch.gap.store(1, Ordering::Relaxed);
+        let upgrade_after = settings::current().upgrade_after_calls;
+        self.search.next.store(upgrade_after, Ordering::Relaxed);
+        self.search.cookie.store(0, Ordering::Relaxed);
+        self.progress[0].store(u64::MAX, Ordering::Relaxed);
+        self.progress[1].store(0, Ordering::Relaxed);
+        self.send_spin.reset();
+        self.receives.reset();
+        self.phase.store(phase::FRESH, Ordering::Release);
+    }
+
+    /// Frees the state for another socket.
+    pub(super) fn free(&self) {
+        self.phase.store(phase::FREE, Ordering::Release);
+    }
+
+    /// The phase, see [`phase`].
+    #[inline]
+    pub(super) fn phase(&self) -> u32 {
+        self.phase.load(Ordering::Acquire)
+    }
+
+    /// A FRESH socket stays in the kernel from now on.
+    pub(super) fn stay_in_kernel(&self) {
+        let (from, to) = (phase::FRESH, phase::KERNEL);
+        let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_unix(&self) -> bool {
+        self.is_unix.load(Ordering::Relaxed) != 0
+    }
+
+    /// The end of a JOINED socket; `None` where another connection has its pair by now.
+    #[inline]
+    pub(super) fn end(&self) -> Option<(&'static RingFile, PairEnd)> {
+        let index = self.joined.file.load(Ordering::Acquire).checked_sub(1)?;
+        let file = RingFile::of_index(index as usize)?;
+        let end = PairEnd {
+            pair: self.joined.pair.load(Ordering::Relaxed) as usize,
+            side: self.joined.side.load(Ordering::Relaxed) as usize & 1,
+            state: self.joined.state.load(Ordering::Relaxed),
+        };
+        (pairs::state(file, end.pair) == end.state).then_some((file, end))
+    }
+
+    /// The end of a socket in phase JOINED.
+    #[inline]
+    pub(super) fn joined_end(&self) -> Option<(&'static RingFile, PairEnd)> {
+        if self.phase() == phase::JOINED { self.end() } else { None }
+    }
+
+    /// Joins a pair.
+    pub(super) fn join(&self, file: &'static RingFile, end: PairEnd) {
+        ANY_JOINED.store(true, Ordering::Relaxed);
+        self.joined.pair.store(u32::try_from(end.pair).unwrap_or(0), Ordering::Relaxed);
+        self.joined.side.store(u32::try_from(end.side).unwrap_or(0), Ordering::Relaxed);
+        self.joined.state.store(end.state, Ordering::Relaxed);
+        let index = u32::try_from(file.index()).unwrap_or(0);
+        self.joined.file.store(index + 1, Ordering::Release);
+        if self.edges.load(Ordering::Acquire) != 0 {
+            half_of(file, end, Direction::Receive).store(half::EDGES, 1);
+        }
+        pairs::note_joined(file, end);
+        let (from, to) = (phase::FRESH, phase::JOINED);
+        let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Says whether an epoll set has the socket edge-triggered: each publish must be an edge then.
+    pub fn set_edge_triggered(&self, on: bool) {
+        // Before there is a pair, `join` passes it on.
+        self.edges.store(u32::from(on), Ordering::Release);
+        if let Some((file, end)) = self.joined_end() {
+            half_of(file, end, Direction::Receive).store(half::EDGES, u64::from(on));
+        }
+    }
+
+    /// Makes a call of the kernel, and counts it as under way.
+    pub(super) fn count_in_kernel<T>(&self, direction: Direction, call: impl FnOnce() -> T) -> T {
+        let calls = &self.in_kernel[direction as usize];
+        calls.fetch_add(1, Ordering::AcqRel);
+        let result = call();
+        calls.fetch_sub(1, Ordering::AcqRel);
+        result
+    }
+
+    /// Whether a call of this process is in the kernel, past this library.
+    pub(super) fn has_calls_in_kernel(&self, direction: Direction) -> bool {
+        self.in_kernel[direction as usize].load(Ordering::Acquire) != 0
+    }
+}
+
+/// The half that an end sends or receives on.
+#[inline]
+pub(super) fn half_of(file: &'static RingFile, end: PairEnd, direction: Direction) -> RingHalf {
+    let side = match direction {
+        Direction::Send => end.side,
+        Direction::Receive => 1 - end.side,
+    };
+    RingHalf::new(file, end.pair, side)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_are_claimed_once_and_freed() {
+        let one = SocketId::claim(true).unwrap();
+        let other = SocketId::claim(false).unwrap();
+        assert_ne!(one, other);
+        assert!(one.state().is_unix() && !other.state().is_unix());
+        assert_eq!(one.state().phase(), phase::FRESH);
+        one.state().stay_in_kernel();
+        assert_eq!(one.state().phase(), phase::KERNEL);
+        assert!(one.state().joined_end().is_none());
+        assert_eq!(SocketId::from_number(one.number()), Some(one));
+        assert_eq!(SocketId::from_number(SOCKETS_MAX as u64), None);
+        one.state().free();
+        other.state().free();
+    }
+
+    #[test]
+    fn the_gaps_between_attempts_double() {
+        let gaps = SwitchGaps { left: word32(), gap: AtomicU32::new(1) };
+        let due: Vec<usize> = (0..16).filter(|_| gaps.is_due()).collect();
+        assert_eq!(due, [0, 1, 3, 7, 15]);
+    }
+}

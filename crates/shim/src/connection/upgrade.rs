@@ -1,0 +1,212 @@
+//! Upgrades and pins: how a socket joins its pair, and how a direction switches between kernel and
+//! ring.
+
+use super::address::SocketAddress;
+use super::armed_poller::current_file;
+use super::pairs::{self, NoPair, PairEnd};
+use super::receive::ReceiveHalf;
+use super::ring_half::RingHalf;
+use super::sock_diag;
+use super::socket_state::{Direction, SocketState};
+use crate::counters::{self, Counter};
+use crate::kernel::socket;
+use crate::memory::layout::{half, ring_offset};
+use crate::memory::lock::{self, LockResult};
+use crate::memory::ring_file::RingFile;
+use crate::pin::PinReason;
+use crate::protocol::HalfView;
+use crate::protocol::settle::{Settled, settle};
+use crate::settings::Settings;
+use core::sync::atomic::Ordering;
+use std::os::fd::RawFd;
+
+/// Searches for a peer that is not there.
+const SEARCHES_MAX: u32 = 8;
+
+/// A data call of a FRESH socket: whether the socket has a pair now.
+///
+/// A pair that other processes know (the peer, or a process that shares this end) is joined at
+/// once, because bytes may go through its rings already.
+pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
+    let Some(file) = current_file() else {
+        state.stay_in_kernel();
+        return false;
+    };
+    if join_known(state, fd) {
+        return true;
+    }
+    let search = &state.search;
+    let calls = search.calls.fetch_add(1, Ordering::Relaxed);
+    if calls < search.next.load(Ordering::Relaxed) {
+        return false;
+    }
+    match find_peer(state, fd, file, search.cookie.load(Ordering::Relaxed)) {
+        Ok(end) => {
+            state.join(file, end);
+            return true;
+        }
+        Err(NoPair::OtherUser) => state.stay_in_kernel(),
+        Err(cause) => {
+            let searches = search.searches.fetch_add(1, Ordering::Relaxed);
+            let next = calls.saturating_add(1 << searches.min(16));
+            search.next.store(next, Ordering::Relaxed);
+            // The kernel knows either end of TCP before the other end can use it.
+            let is_final = cause == NoPair::NoPeer && !state.is_unix();
+            if searches >= if is_final { 1 } else { SEARCHES_MAX } {
+                state.stay_in_kernel();
+            }
+        }
+    }
+    false
+}
+
+/// Joins the pair with this end, where other processes know one; whether they do.
+pub fn join_known(state: &SocketState, fd: RawFd) -> bool {
+    let Some(file) = current_file() else { return false };
+    let cookie = match state.search.cookie.load(Ordering::Relaxed) {
+        0 => socket::cookie(fd).unwrap_or(0),
+        known => known,
+    };
+    state.search.cookie.store(cookie, Ordering::Relaxed);
+    let end = pairs::find(file, cookie);
+    if let Some(end) = end {
+        state.join(file, end);
+    }
+    end.is_some()
+}
+
+#[cold]
+fn find_peer(
+    state: &SocketState,
+    fd: RawFd,
+    file: &'static RingFile,
+    cookie: u64,
+) -> Result<PairEnd, NoPair> {
+    let family = if state.is_unix() { libc::AF_UNIX } else { libc::AF_INET };
+    // This fails where the socket is not connected yet.
+    let address = SocketAddress::of(fd, family).map_err(|_| NoPair::NoRoom)?;
+    pairs::join(file, cookie, &address)
+}
+
+/// Announces that every receive of this end goes through this library. Not while a receive of this
+/// process is in the kernel.
+#[inline]
+pub fn attach(state: &SocketState, file: &'static RingFile, end: PairEnd, half: &RingHalf) {
+    let generation = m3ipc_sys::fork_generation();
+    let is_announced = state.announced_in.load(Ordering::Relaxed) == generation
+        && generation != 0
+        && half.load(half::ATTACHED) != 0;
+    if is_announced || state.has_calls_in_kernel(Direction::Receive) {
+        return;
+    }
+    pairs::note_process(file, end);
+    // Release: pairs with the sender's check in `switch_to_ring`.
+    let attached = half.word(half::ATTACHED);
+    let _ = attached.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
+    state.announced_in.store(generation, Ordering::Relaxed);
+}
+
+/// Tries to switch a direction to the ring, under the sender's lock.
+pub fn switch_to_ring(
+    state: &SocketState,
+    fd: RawFd,
+    file: &'static RingFile,
+    end: PairEnd,
+    half: &RingHalf,
+    settings: &Settings,
+) -> bool {
+    let is_idle = half.load(half::ATTACHED) == 1
+        && half.load(half::PINNED) == 0
+        && half.load(half::SENDING) == 0
+        && !state.has_calls_in_kernel(Direction::Send);
+    if !is_idle || !(settings.same_process || pairs::peer_is_other_process(file, end)) {
+        return false;
+    }
+    if half.has_ring() {
+        let is_drained = || half.load(half::KERNEL) == half.load(half::KERNEL_TAKEN);
+        if !is_drained() {
+            return false;
+        }
+        let Some(_held) = lock::try_take(half.receive_lock()) else { return false };
+        if is_drained() {
+            half.switch_to_ring();
+        }
+        return half.in_ring();
+    }
+    state.first_switch.is_due() && first_switch(state, fd, file, end, half, settings)
+}
+
+#[cold]
+fn first_switch(
+    state: &SocketState,
+    fd: RawFd,
+    file: &'static RingFile,
+    end: PairEnd,
+    half: &RingHalf,
+    settings: &Settings,
+) -> bool {
+    // The other socket has received all bytes that were sent, and its program has read them.
+    if socket::ioctl_number(fd, libc::TIOCOUTQ) != Ok(0) {
+        return false;
+    }
+    if !state.is_unix() {
+        let peer =
+            SocketAddress::of(fd, libc::AF_INET).and_then(|own| sock_diag::look_up(&own.swapped()));
+        if peer.map(|info| info.unread_bytes) != Ok(0) || !send_at_once(fd, half) {
+            return false;
+        }
+    }
+    let Some(_held) = lock::try_take(half.receive_lock()) else { return false };
+    let ring = ring_offset(end.pair, end.side);
+    if file.reserve(ring, settings.ring_bytes as usize).is_err() {
+        half.store(half::REASON, PinReason::Room as u64);
+        half.store(half::PINNED, 1);
+        return false;
+    }
+    // One side alone, or neither, counted the calls of before. All bytes have been read, so both
+    // counts are equal here.
+    half.store(half::KERNEL_TAKEN, half.load(half::KERNEL));
+    half.store(half::RING_BYTES, u64::from(settings.ring_bytes));
+    counters::add(Counter::Upgrades, 1);
+    half.switch_to_ring();
+    true
+}
+
+/// Makes TCP send wakeup bytes at once, and stores the program's own setting. `false` for a corked
+/// socket.
+fn send_at_once(fd: RawFd, half: &RingHalf) -> bool {
+    if socket::option(fd, libc::IPPROTO_TCP, libc::TCP_CORK) != Ok(0) {
+        return false;
+    }
+    let Ok(nodelay) = socket::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) else {
+        return false;
+    };
+    half.store(half::LATENCY[0], u64::from(nodelay != 0));
+    half.store(half::LATENCY[1], 0);
+    nodelay != 0 || socket::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).is_ok()
+}
+
+/// Returns the half that is sent on to the kernel for good.
+pub fn pin_sending(half: &RingHalf, reason: PinReason) {
+    let LockResult::Held(_held) = lock::take(half.word(half::SEND_LOCK)) else { return };
+    half.store(half::REASON, reason as u64);
+    half.store(half::PINNED, 1);
+    if half.switch_to_kernel() {
+        counters::add(Counter::Downgrades, 1);
+    }
+}
+
+/// Returns the half that is received on to the kernel for good. `false` where bytes lie in the
+/// ring, which only a receiver with this library can take.
+pub fn pin_receiving(half: ReceiveHalf) -> bool {
+    half.store(half::ATTACHED, 2);
+    if !half.has_ring() {
+        return true;
+    }
+    let LockResult::Held(_send) = lock::take(half.word(half::SEND_LOCK)) else { return false };
+    let LockResult::Held(_receive) = lock::take(half.half.receive_lock()) else { return false };
+    if half.switch_to_kernel() {
+        counters::add(Counter::Downgrades, 1);
+    }
+    half.ring().is_ok_and(|ring| ring.filled == 0) && settle(&half) == Ok(Settled::Empty)
+}

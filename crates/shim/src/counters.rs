@@ -1,0 +1,283 @@
+//! Counters: the work of the library, for `m3 sock stat` and for tests, which demand that rings
+//! carried bytes.
+//!
+//! A process counts in memory of its own at first. Where the user names a file, the constructor
+//! moves the counters to a page of it: other programs can then read them during and after the life
+//! of the process. Children by fork go on counting in the same page.
+//!
+//! # Safety
+//! The page is mapped for good, so a reference into it is valid for ever. Everything in it is
+//! atomic, and any bits are valid.
+#![allow(unsafe_code)]
+
+use crate::kernel::file::File;
+use crate::kernel::memory::{PAGE_BYTES as MAP_BYTES, map_shared};
+use crate::kernel::process;
+use crate::pin::PinReason;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+/// A counter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Counter {
+    /// Bytes through rings, as their senders counted them.
+    RingBytes,
+    /// Bytes of upgraded connections through the kernel: before the switch, and past a full ring.
+    KernelBytes,
+    /// Wakeup bytes sent.
+    Wakeups,
+    /// Wakeup bytes that were not needed: one lay there already, or the receiver polled.
+    WakeupsSpared,
+    /// Sends that found the ring full and went on through the kernel.
+    Overflows,
+    /// Directions that switched from the kernel to a ring for the first time.
+    Upgrades,
+    /// Directions that switched back.
+    Downgrades,
+    /// Sockets that were pinned to the kernel.
+    Pins,
+    /// Connections that ended because the peer broke the rules of the shared memory.
+    Corrupt,
+    /// Nanoseconds spent spinning.
+    SpinNs,
+    /// Spins that found what they waited for.
+    SpinHits,
+    /// Spins that found nothing.
+    SpinMisses,
+}
+
+/// The number of counters.
+pub const COUNTERS: usize = Counter::SpinMisses as usize + 1;
+
+/// The names of the counters, as people and scripts read them.
+pub const NAMES: [&str; COUNTERS] = [
+    "ring_bytes",
+    "kernel_bytes",
+    "wakeup_bytes",
+    "wakeup_bytes_spared",
+    "overflows",
+    "upgrades",
+    "downgrades",
+    "pins",
+    "corrupt",
+    "spin_ns",
+    "spin_hits",
+    "spin_misses",
+];
+
+/// Counters of pins by reason: [`PinReason`] is the index.
+pub const REASONS: usize = 16;
+
+/// Processes that one page names; more processes count without a name.
+pub const PROCESSES_MAX: usize = 64;
+
+/// A page of counters, as it lies in its file.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Page {
+    /// [`MAGIC`], once the rest is there.
+    pub magic: AtomicU64,
+    /// Processes that count here, as [`process_word`] encodes them; 0 is a free entry.
+    pub processes: [AtomicU64; PROCESSES_MAX],
+    /// The counters, by [`Counter`].
+    pub counts: [AtomicU64; COUNTERS],
+    /// Pins by reason.
+    pub pins: [AtomicU64; REASONS],
+}
+
+/// The first word of a page; its last digit is the version.
+pub const MAGIC: u64 = 0x6d33_736f_636b_0001;
+
+/// Bytes of a page's file.
+pub const PAGE_BYTES: usize = 4096;
+const _: () = assert!(size_of::<Page>() <= PAGE_BYTES && PAGE_BYTES <= MAP_BYTES);
+
+/// Bits of the start time in a [`process_word`]; the process number has the 22 bits above.
+const START_BITS: u32 = 42;
+
+/// A process in one word: its number and its start, in clock ticks after boot.
+#[must_use]
+pub const fn process_word(pid: u32, start_ticks: u64) -> u64 {
+    (pid as u64) << START_BITS | (start_ticks & ((1 << START_BITS) - 1))
+}
+
+/// Number and start of the process in a word.
+#[must_use]
+pub fn process_of(word: u64) -> (u32, u64) {
+    (u32::try_from(word >> START_BITS).unwrap_or(0), word & ((1 << START_BITS) - 1))
+}
+
+const fn empty_page() -> Page {
+    Page {
+        magic: AtomicU64::new(0),
+        processes: [const { AtomicU64::new(0) }; PROCESSES_MAX],
+        counts: [const { AtomicU64::new(0) }; COUNTERS],
+        pins: [const { AtomicU64::new(0) }; REASONS],
+    }
+}
+
+static OWN: Page = empty_page();
+static SHARED: AtomicPtr<Page> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The page in use.
+fn page() -> &'static Page {
+    let shared = SHARED.load(Ordering::Acquire);
+    if shared.is_null() {
+        return &OWN;
+    }
+    // SAFETY: `share` alone sets the pointer, to a mapping that is never taken back.
+    unsafe { &*shared }
+}
+
+/// Moves the counters to the page of this file, which must exist. Called by the constructor: the
+/// program may give up its rights to the file later. Does nothing where the file cannot be used.
+pub fn share(path: &CStr) {
+    if is_shared() {
+        return;
+    }
+    let Ok(file) = File::open_writable(path) else { return };
+    // A touch of a page beyond the end of its file would kill the program.
+    if file.size_bytes().unwrap_or(0) < PAGE_BYTES {
+        return;
+    }
+    let Ok(at) = map_shared(file.fd(), PAGE_BYTES) else { return };
+    let shared = at.cast::<Page>();
+    // SAFETY: a new mapping of a whole page, aligned, which is never taken back.
+    let to = unsafe { &*shared };
+    for (from, to) in OWN.counts.iter().zip(&to.counts).chain(OWN.pins.iter().zip(&to.pins)) {
+        to.fetch_add(from.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+    SHARED.store(shared, Ordering::Release);
+}
+
+fn is_shared() -> bool {
+    !SHARED.load(Ordering::Acquire).is_null()
+}
+
+/// The process that has named itself in the page.
+static NAMED: AtomicU32 = AtomicU32::new(0);
+
+/// Names this process in the shared page, once in each process that has sockets.
+pub fn name_process() {
+    let pid = process::id().unsigned_abs();
+    if !is_shared() || NAMED.swap(pid, Ordering::Relaxed) == pid {
+        return;
+    }
+    let lives = |word| i32::try_from(process_of(word).0).is_ok_and(process::exists);
+    page().add_process(process_word(pid, process::start_ticks()), lives);
+}
+
+impl Page {
+    /// Adds a process, in place of a free entry or of a process that has ended.
+    fn add_process(&self, own: u64, lives: impl Fn(u64) -> bool) {
+        if self.processes.iter().any(|entry| entry.load(Ordering::Relaxed) == own) {
+            return;
+        }
+        for entry in &self.processes {
+            let old = entry.load(Ordering::Relaxed);
+            if (old == 0 || !lives(old))
+                && entry.compare_exchange(old, own, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            {
+                return;
+            }
+        }
+    }
+}
+
+/// Adds to a counter.
+pub fn add(counter: Counter, amount: u64) {
+    page().counts[counter as usize].fetch_add(amount, Ordering::Relaxed);
+}
+
+/// Counts a pin and its reason.
+pub fn count_pin(reason: PinReason) {
+    add(Counter::Pins, 1);
+    if let Some(count) = page().pins.get(reason as usize) {
+        count.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// The value of a counter of this process.
+#[must_use]
+pub fn read(counter: Counter) -> u64 {
+    page().counts[counter as usize].load(Ordering::Relaxed)
+}
+
+/// The content of a page's file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Words of [`process_word`].
+    pub processes: Vec<u64>,
+    /// By [`NAMES`].
+    pub counts: [u64; COUNTERS],
+    /// By [`PinReason`].
+    pub pins: [u64; REASONS],
+}
+
+impl Snapshot {
+    /// Reads the bytes of a page's file; `None` for other bytes.
+    #[must_use]
+    pub fn of(bytes: &[u8]) -> Option<Self> {
+        let mut words =
+            bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or([0; 8])));
+        if words.next()? != MAGIC || bytes.len() < size_of::<Page>() {
+            return None;
+        }
+        let processes = words.by_ref().take(PROCESSES_MAX).filter(|word| *word != 0).collect();
+        let mut snapshot = Self { processes, counts: [0; COUNTERS], pins: [0; REASONS] };
+        for count in snapshot.counts.iter_mut().chain(&mut snapshot.pins) {
+            *count = words.next()?;
+        }
+        Some(snapshot)
+    }
+
+    /// The bytes of a new page's file, in which this process counts.
+    #[must_use]
+    pub fn empty_page(process: u64) -> Vec<u8> {
+        let mut bytes = vec![0; PAGE_BYTES];
+        for (to, word) in bytes.chunks_exact_mut(8).zip([MAGIC, process]) {
+            to.copy_from_slice(&word.to_ne_bytes());
+        }
+        bytes
+    }
+
+    /// The value of a counter.
+    #[must_use]
+    pub fn read(&self, counter: Counter) -> u64 {
+        self.counts[counter as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_read_back_as_it_was_written() {
+        let word = process_word(4_194_303, 1 << 41);
+        assert_eq!(process_of(word), (4_194_303, 1 << 41));
+        let mut bytes = Snapshot::empty_page(word);
+        let at = core::mem::offset_of!(Page, counts) + 8 * Counter::Overflows as usize;
+        bytes[at] = 7;
+        let read = Snapshot::of(&bytes).unwrap();
+        assert_eq!((read.processes.clone(), read.read(Counter::Overflows)), (vec![word], 7));
+        assert_eq!(Snapshot::of(&bytes[..100]), None);
+        assert_eq!(Snapshot::of(&[0; PAGE_BYTES]), None);
+    }
+
+    #[test]
+    fn a_process_takes_the_entry_of_an_ended_one() {
+        let page = empty_page();
+        let entries = || -> Vec<u64> {
+            let all = page.processes.iter().map(|entry| entry.load(Ordering::Relaxed));
+            all.filter(|word| *word != 0).collect()
+        };
+        page.add_process(5, |_| true);
+        page.add_process(6, |_| true);
+        page.add_process(6, |_| true);
+        assert_eq!(entries(), [5, 6]);
+        page.add_process(7, |word| word != 5);
+        assert_eq!(entries(), [7, 6]);
+    }
+}

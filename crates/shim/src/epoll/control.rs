@@ -1,0 +1,63 @@
+//! `epoll_ctl`: keeps what the program asks the kernel to watch.
+
+use super::inherited;
+use super::set::Set;
+use super::sets;
+use crate::process::descriptors::{self, Entry};
+use crate::process::{policy, vfork};
+use crate::sockets;
+use libc::epoll_event;
+use std::os::fd::RawFd;
+
+/// The set of a wait, also where nothing is known of the descriptor yet.
+#[must_use]
+pub fn waited_on(fd: RawFd) -> Option<&'static Set> {
+    if descriptors::get(fd) == Entry::Unknown {
+        let is_ours = policy::is_on() && !vfork::in_child();
+        return if is_ours { inherited::adopt(fd) } else { None };
+    }
+    sets::of(fd).map(|(_number, set)| set)
+}
+
+/// The program has added, changed or (`event` is `None`) removed a descriptor of a set.
+pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_event>) {
+    const EDGE: u32 = libc::EPOLLET.cast_unsigned();
+    if event.is_some_and(|event| event.events & EDGE != 0) {
+        match descriptors::get(fd) {
+            Entry::Socket(id) => id.state().set_edge_triggered(true),
+            entry @ Entry::New { .. } => {
+                descriptors::learn(fd, entry, Entry::New { edges: true });
+            }
+            _ => {}
+        }
+    }
+    let Some((number, set)) = sets::of(set_fd) else { return };
+    if let Entry::EpollSet(inner) = descriptors::get(fd) {
+        if operation == libc::EPOLL_CTL_ADD {
+            sets::wait_concerns_set(inner, fd);
+        }
+        return;
+    }
+    let slot = sets::slot_in(number, set, fd);
+    let Some(event) = event else {
+        // The slot stays, and senders go on setting its bit: any other wait comes through here,
+        // too.
+        if let Some(slot) = slot {
+            set.unwatch(slot);
+        }
+        return;
+    };
+    let socket = sockets::find(fd);
+    if matches!(descriptors::get(fd), Entry::Plain | Entry::Pinned | Entry::Closing) {
+        return;
+    }
+    let Some(slot) = slot.or_else(|| sets::add_slot(number, set, fd)) else {
+        return sets::need_wakeups(fd);
+    };
+    set.change(slot, event);
+    if let Some(socket) = socket {
+        socket.join_known();
+        set.arm(slot, socket);
+        set.note_arrival(set_fd, slot, socket);
+    }
+}

@@ -1,0 +1,284 @@
+//! `epoll_wait`: the kernel reports what is ready, and rings report bytes without a wakeup byte.
+//! Before the wait sleeps, it asks both.
+//!
+//! A wait holds signals back while it spins. They arrive in the real wait, which sleeps with the
+//! mask of before. So no handler runs unseen between spin and sleep.
+
+use super::control;
+use super::set::{Report, Set};
+use super::sets;
+use crate::connection::socket::Socket;
+use crate::connection::socket_state::any_joined;
+use crate::event_list::EventList;
+use crate::kernel::{Errno, ready};
+use crate::process::policy;
+use crate::signals;
+use core::sync::atomic::Ordering;
+use libc::{epoll_event, sigset_t};
+use m3ipc_sys::monotonic_ns;
+use std::os::fd::RawFd;
+
+/// Marks without anything to report, after which the wait sleeps all the same.
+const FRUITLESS_MAX: u32 = 64;
+/// After a poll found bytes, their wakeup byte is a moment away: the wait asks the kernel
+/// meanwhile.
+pub const WAKEUP_NS: u64 = 30_000;
+
+const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM).cast_unsigned();
+const WRITABLE: u32 = (libc::EPOLLOUT | libc::EPOLLWRNORM).cast_unsigned();
+const EDGE: u32 = libc::EPOLLET.cast_unsigned();
+const ONESHOT: u32 = libc::EPOLLONESHOT.cast_unsigned();
+
+/// The outcome of a wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// So many events.
+    Ready(usize),
+    /// The wait failed with this error number.
+    Failed(Errno),
+    /// The real wait returned this, and set `errno` where it failed.
+    Real(i32),
+}
+
+/// The time that a real wait may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    /// The program's own timeout.
+    AsGiven,
+    /// So many milliseconds; -1 is no limit.
+    Milliseconds(i32),
+}
+
+/// One wait on an epoll set of ours.
+#[derive(Debug)]
+pub struct EpollWait<'a> {
+    set: &'static Set,
+    fd: RawFd,
+    list: EventList<'a>,
+    limit_ns: Option<u64>,
+}
+
+/// The set of a wait, where the kernel may not know all of it.
+#[must_use]
+pub fn set_of_wait(fd: RawFd) -> Option<&'static Set> {
+    control::waited_on(fd)
+}
+
+impl<'a> EpollWait<'a> {
+    /// A wait with room for events; `limit_ns` is its timeout.
+    #[must_use]
+    pub fn new(set: &'static Set, fd: RawFd, list: EventList<'a>, limit_ns: Option<u64>) -> Self {
+        if !set.is_empty() && !set.is_disabled() && policy::spin_ns() > 0 {
+            sets::rearm_after_children(set);
+            set.open_poller();
+        }
+        Self { set, fd, list, limit_ns }
+    }
+
+    /// Waits. `real` makes a real wait into the list, with this timeout and the mask of before.
+    pub fn wait(
+        mut self,
+        mut real: impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
+    ) -> Waited {
+        self.set.begin_wait();
+        let waited = self.wait_counted(&mut real);
+        self.set.end_wait();
+        waited
+    }
+
+    fn wait_counted(
+        &mut self,
+        real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
+    ) -> Waited {
+        if self.set.is_empty() || !any_joined() {
+            return self.sleep(None, real);
+        }
+        match self.gather() {
+            Ok(()) if self.list.is_empty() && self.limit_ns != Some(0) => {}
+            Ok(()) => return Waited::Ready(self.list.len()),
+            Err(errno) => return Waited::Failed(errno),
+        }
+        let held = signals::hold();
+        if policy::spin_ns() > 0 && self.set.has_sockets() && self.set.spin.pays() {
+            self.spin();
+        }
+        if !self.list.is_empty() {
+            return Waited::Ready(self.list.len());
+        }
+        self.sleep(held.mask_before(), real)
+    }
+
+    /// Gathers all events that rings and the kernel have now. Where both do not fit, the other
+    /// comes first at the next wait.
+    fn gather(&mut self) -> Result<(), Errno> {
+        self.list.clear();
+        let kernel_first = self.set.kernel_first.load(Ordering::Relaxed);
+        if kernel_first {
+            self.ask_kernel()?;
+        } else {
+            self.report_rings();
+        }
+        if self.list.is_full() {
+            self.set.kernel_first.store(!kernel_first, Ordering::Relaxed);
+            return Ok(());
+        }
+        let first = self.list.len();
+        if kernel_first {
+            self.report_rings();
+        } else if let Err(errno) = self.ask_kernel()
+            && first == 0
+        {
+            return Err(errno);
+        }
+        self.set.kernel_first.store(false, Ordering::Relaxed);
+        self.list.merge(first);
+        Ok(())
+    }
+
+    fn ask_kernel(&mut self) -> Result<(), Errno> {
+        let first = self.list.len();
+        ready::epoll_now(self.fd, &mut self.list)?;
+        self.remove_self_wake(first);
+        Ok(())
+    }
+
+    /// Removes the event of the eventfd that woke this thread.
+    fn remove_self_wake(&mut self, first: usize) {
+        if self.list.remove(first, self.set.self_wake_data()) {
+            self.set.end_self_wake();
+        }
+    }
+
+    /// Appends the events of rings: once around all marked slots, from the slot that is due on.
+    fn report_rings(&mut self) {
+        let (set, words) = (self.set, self.set.words());
+        if words == 0 || self.list.is_full() {
+            return;
+        }
+        let poller = set.poller();
+        let first = set.first.load(Ordering::Relaxed) as usize;
+        let (first_word, first_bit) = (first / 64 % words, first % 64);
+        // The last step takes the lower slots of the first word.
+        for step in 0..=words {
+            let word = (first_word + step) % words;
+            let marks = set.take_marks(word, poller);
+            let from_first = u64::MAX << first_bit;
+            let mut now = if step == 0 {
+                marks & from_first
+            } else if step == words {
+                marks & !from_first
+            } else {
+                marks
+            };
+            let mut kept = marks & !now;
+            while now != 0 {
+                let bit = now.trailing_zeros();
+                now &= now - 1;
+                if !self.report_slot(word * 64 + bit as usize) {
+                    kept |= 1 << bit;
+                }
+            }
+            set.mark_word(word, kept);
+        }
+    }
+
+    /// Appends the event of a slot; `false` where its mark must stay.
+    fn report_slot(&mut self, slot: usize) -> bool {
+        if self.list.is_full() {
+            return false;
+        }
+        let (socket, events, data) = match self.set.report(slot) {
+            Report::Nothing => return true,
+            Report::Later => return false,
+            Report::Bytes { socket, events, data } => (socket, events, data),
+        };
+        if !self.set.is_in_kernel(self.fd, socket.fd(), events, data) {
+            return true;
+        }
+        let ready = events & READABLE | writable(socket, events);
+        self.list.push(epoll_event { events: ready, u64: data });
+        let next = u32::try_from(slot + 1).unwrap_or(0);
+        self.set.first.store(next, Ordering::Relaxed);
+        if events & ONESHOT != 0 {
+            self.disarm_oneshot(socket.fd(), events, data);
+            return true;
+        }
+        // A level is reported until the bytes are taken.
+        events & EDGE != 0
+    }
+
+    /// Does what the kernel does after it reported an event with `EPOLLONESHOT`.
+    fn disarm_oneshot(&self, fd: RawFd, events: u32, data: u64) {
+        const PRIVATE: u32 = ONESHOT | EDGE | libc::EPOLLWAKEUP.cast_unsigned();
+        let event = epoll_event { events: events & PRIVATE, u64: data };
+        let _ = ready::epoll_control(self.fd, libc::EPOLL_CTL_MOD, fd, event);
+    }
+
+    /// Spins, and gathers what arrived.
+    fn spin(&mut self) {
+        let set = self.set;
+        let polls_unarmed = set.has_unarmed();
+        let arrived = || set.has_marks(set.poller()) || polls_unarmed && set.unarmed_have_bytes();
+        if !set.spin.spin(policy::spin_ns(), arrived) {
+            return;
+        }
+        let end_ns = monotonic_ns() + WAKEUP_NS;
+        while self.gather().is_ok() && self.list.is_empty() && monotonic_ns() < end_ns && arrived()
+        {
+        }
+    }
+
+    fn sleep(
+        &mut self,
+        mask: Option<&sigset_t>,
+        real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
+    ) -> Waited {
+        let start_ns = self.limit_ns.map(|_limit| monotonic_ns());
+        let (mut fruitless, mut timeout) = (0, Sleep::AsGiven);
+        loop {
+            let counted = self.set.begin_sleep();
+            if fruitless < FRUITLESS_MAX && self.set.has_marks(counted) {
+                self.set.end_sleep(counted);
+                fruitless += 1;
+                if self.gather().is_ok() && !self.list.is_empty() {
+                    return Waited::Ready(self.list.len());
+                }
+                continue;
+            }
+            self.list.clear();
+            let got = real(&mut self.list, timeout, mask);
+            self.set.end_sleep(counted);
+            if got <= 0 {
+                return Waited::Real(got);
+            }
+            self.remove_self_wake(0);
+            let first = self.list.len();
+            self.report_rings();
+            self.list.merge(first);
+            if !self.list.is_empty() {
+                return Waited::Ready(self.list.len());
+            }
+            timeout = Sleep::Milliseconds(self.remaining_ms(start_ns));
+        }
+    }
+
+    fn remaining_ms(&self, start_ns: Option<u64>) -> i32 {
+        let (Some(limit_ns), Some(start_ns)) = (self.limit_ns, start_ns) else { return -1 };
+        let took_ns = monotonic_ns().saturating_sub(start_ns);
+        let left_ms = limit_ns.saturating_sub(took_ns).div_ceil(1_000_000);
+        i32::try_from(left_ms).unwrap_or(i32::MAX)
+    }
+}
+
+/// The writable events that a report of readable bytes adds, where the program asked for them.
+fn writable(socket: Socket, events: u32) -> u32 {
+    if socket.sends_in_ring() {
+        return events & WRITABLE;
+    }
+    // The kernel reports a level by itself.
+    if events & WRITABLE == 0 || events & EDGE == 0 {
+        return 0;
+    }
+    let is_writable = ready::poll_now(socket.fd(), libc::POLLOUT) & libc::POLLOUT != 0;
+    if is_writable { events & WRITABLE } else { 0 }
+}

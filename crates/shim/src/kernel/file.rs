@@ -1,0 +1,169 @@
+//! Files: open, read, and the properties of a descriptor.
+//!
+//! # Safety
+//! The kernel reads and writes live locals and slices, whose lengths it gets with them.
+#![allow(unsafe_code)]
+
+use super::call::{Errno, call, descriptor, register};
+use core::ffi::CStr;
+use std::os::fd::RawFd;
+
+/// An open file, closed when dropped.
+#[derive(Debug)]
+pub struct File(RawFd);
+
+impl File {
+    /// Opens a path for reading.
+    ///
+    /// # Errors
+    /// Of open(2).
+    pub fn open(path: &CStr) -> Result<Self, Errno> {
+        open(libc::AT_FDCWD, path, libc::O_RDONLY, 0).map(Self)
+    }
+
+    /// Opens a path below a directory, without waiting for the other end of a FIFO.
+    ///
+    /// # Errors
+    /// Of openat(2).
+    pub fn open_at(directory: RawFd, path: &CStr) -> Result<Self, Errno> {
+        open(directory, path, libc::O_RDONLY | libc::O_NONBLOCK, 0).map(Self)
+    }
+
+    /// Opens an existing file of the caller's own for reading and writing; follows no link.
+    ///
+    /// # Errors
+    /// Of open(2).
+    pub fn open_writable(path: &CStr) -> Result<Self, Errno> {
+        let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        open(libc::AT_FDCWD, path, flags, 0).map(Self)
+    }
+
+    /// Opens a file of the caller's own for reading and writing, and creates it where it is absent.
+    ///
+    /// # Errors
+    /// Of open(2).
+    pub fn create(path: &CStr) -> Result<Self, Errno> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        open(libc::AT_FDCWD, path, flags, 0o600).map(Self)
+    }
+
+    /// The descriptor.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.0
+    }
+
+    /// Reads from the position of the file; 0 at its end, and where it cannot be read.
+    pub fn read(&self, bytes: &mut [u8]) -> usize {
+        let words = [register(self.0), bytes.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
+        // SAFETY: the kernel writes at most the length of the slice.
+        unsafe { call(libc::SYS_read, words) }.unwrap_or(0)
+    }
+
+    /// The size in bytes.
+    ///
+    /// # Errors
+    /// Of lseek(2).
+    pub fn size_bytes(&self) -> Result<usize, Errno> {
+        seek(self.0, 0, libc::SEEK_END)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        close(self.0);
+    }
+}
+
+/// Closes a descriptor of ours.
+pub fn close(fd: RawFd) {
+    // SAFETY: no pointers.
+    let _ = unsafe { call(libc::SYS_close, [register(fd), 0, 0, 0, 0, 0]) };
+}
+
+fn open(directory: RawFd, path: &CStr, flags: i32, mode: u32) -> Result<RawFd, Errno> {
+    let (at, flags) = (path.as_ptr() as usize, register(flags | libc::O_CLOEXEC));
+    let words = [register(directory), at, flags, mode as usize, 0, 0];
+    // SAFETY: the path is live and ends with a zero.
+    unsafe { call(libc::SYS_openat, words) }.and_then(descriptor)
+}
+
+/// Properties of an open file.
+///
+/// # Errors
+/// Of fstat(2).
+pub fn stat(fd: RawFd) -> Result<libc::stat, Errno> {
+    // SAFETY: plain integers, for which zeros are valid.
+    let mut stat: libc::stat = unsafe { core::mem::zeroed() };
+    let words = [register(fd), (&raw mut stat) as usize, 0, 0, 0, 0];
+    // SAFETY: the structure is live and has the layout of the kernel on 64-bit machines.
+    unsafe { call(libc::SYS_fstat, words)? };
+    Ok(stat)
+}
+
+/// Sets the size of a file in bytes.
+///
+/// # Errors
+/// Of ftruncate(2).
+pub fn truncate(fd: RawFd, bytes: usize) -> Result<(), Errno> {
+    // SAFETY: no pointers.
+    unsafe { call(libc::SYS_ftruncate, [register(fd), bytes, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Moves the position of a file; the new position in bytes.
+///
+/// # Errors
+/// Of lseek(2).
+pub fn seek(fd: RawFd, offset: i64, whence: i32) -> Result<usize, Errno> {
+    let offset = isize::try_from(offset).map_err(|_| libc::EOVERFLOW)?.cast_unsigned();
+    // SAFETY: no pointers.
+    unsafe { call(libc::SYS_lseek, [register(fd), offset, register(whence), 0, 0, 0]) }
+}
+
+/// Reads from an offset of a file; the bytes that were read.
+///
+/// # Errors
+/// Of pread(2).
+pub fn read_at(fd: RawFd, bytes: &mut [u8], offset: usize) -> Result<usize, Errno> {
+    let words = [register(fd), bytes.as_mut_ptr() as usize, bytes.len(), offset, 0, 0];
+    // SAFETY: the kernel writes at most the length of the slice.
+    unsafe { call(libc::SYS_pread64, words) }
+}
+
+/// The target of a symbolic link; the bytes that were written, without a zero behind them.
+///
+/// # Errors
+/// Of readlink(2).
+pub fn read_link(path: &CStr, bytes: &mut [u8]) -> Result<usize, Errno> {
+    let (at, to) = (path.as_ptr() as usize, bytes.as_mut_ptr() as usize);
+    let words = [register(libc::AT_FDCWD), at, to, bytes.len(), 0, 0];
+    // SAFETY: the path is live and ends with a zero; the kernel writes at most the slice's length.
+    unsafe { call(libc::SYS_readlinkat, words) }
+}
+
+/// Whether exec closes a descriptor; `None` where the descriptor is not open.
+#[must_use]
+pub fn is_close_on_exec(fd: RawFd) -> Option<bool> {
+    let words = [register(fd), register(libc::F_GETFD), 0, 0, 0, 0];
+    // SAFETY: no pointers.
+    let flags = unsafe { call(libc::SYS_fcntl, words) }.ok()?;
+    Some(flags & register(libc::FD_CLOEXEC) != 0)
+}
+
+/// Whether a descriptor does not block.
+#[must_use]
+pub fn is_nonblocking(fd: RawFd) -> bool {
+    // SAFETY: no pointers.
+    unsafe { call(libc::SYS_fcntl, [register(fd), register(libc::F_GETFL), 0, 0, 0, 0]) }
+        .is_ok_and(|flags| flags & register(libc::O_NONBLOCK) != 0)
+}
+
+/// Whether a program file brings privileges: set-user-ID, set-group-ID or file capabilities.
+#[must_use]
+pub fn has_privileges(fd: RawFd) -> bool {
+    let Ok(stat) = stat(fd) else { return true };
+    let name = c"security.capability".as_ptr() as usize;
+    // SAFETY: the name is live and ends with a zero; a length of 0 makes the kernel write nothing.
+    let capability = unsafe { call(libc::SYS_fgetxattr, [register(fd), name, 0, 0, 0, 0]) };
+    stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0 || capability.is_ok()
+}

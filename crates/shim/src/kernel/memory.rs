@@ -1,0 +1,137 @@
+//! Mappings: shared ones of files, and private tables of one word for each descriptor.
+//!
+//! # Safety
+//! Each mapping lies at an address of the kernel's choice and is never taken back once it is
+//! handed out, so references to its words live for ever. Words are atomics, for which any bits are
+//! valid.
+#![allow(unsafe_code)]
+
+use super::call::{Errno, call, register};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::os::fd::RawFd;
+
+/// Bytes of a page.
+pub const PAGE_BYTES: usize = 4096;
+/// Linux 5.14.
+const MADV_POPULATE_WRITE: i32 = 23;
+
+fn map(bytes: usize, flags: i32, fd: RawFd) -> Result<*mut u8, Errno> {
+    let protection = register(libc::PROT_READ | libc::PROT_WRITE);
+    // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
+    unsafe { call(libc::SYS_mmap, [0, bytes, protection, register(flags), register(fd), 0]) }
+        .map(|at| at as *mut u8)
+}
+
+/// Maps the first bytes of a file, shared with other processes.
+///
+/// # Errors
+/// Of mmap(2).
+pub fn map_shared(fd: RawFd, bytes: usize) -> Result<*mut u8, Errno> {
+    map(bytes, libc::MAP_SHARED | libc::MAP_NORESERVE, fd)
+}
+
+/// Takes a mapping of [`map_shared`] back.
+///
+/// # Safety
+/// No reference into the mapping exists.
+pub unsafe fn unmap(at: *mut u8, bytes: usize) {
+    // SAFETY: the caller promises that nothing uses the mapping.
+    let _ = unsafe { call(libc::SYS_munmap, [at as usize, bytes, 0, 0, 0, 0]) };
+}
+
+/// Takes memory from the system for some bytes of a shared mapping, page by page, so that a later
+/// access cannot fail.
+///
+/// # Errors
+/// Of madvise(2), `MADV_POPULATE_WRITE`; `EINVAL` before Linux 5.14.
+pub fn populate(at: *mut u8, bytes: usize) -> Result<(), Errno> {
+    let start = at as usize & !(PAGE_BYTES - 1);
+    let length = (at as usize + bytes - start).next_multiple_of(PAGE_BYTES);
+    // SAFETY: the call changes no byte of any mapping.
+    unsafe {
+        call(libc::SYS_madvise, [start, length, register(MADV_POPULATE_WRITE), 0, 0, 0]).map(drop)
+    }
+}
+
+/// Gives pages of a shared mapping back to the system; they read as zeros afterwards.
+///
+/// # Safety
+/// The range lies in a shared mapping of a file, in whole pages, and holds nothing but atomics.
+pub unsafe fn remove(at: *mut u8, bytes: usize) {
+    let words = [at as usize, bytes, register(libc::MADV_REMOVE), 0, 0, 0];
+    // SAFETY: the caller promises the range; zeros are valid atomics.
+    let _ = unsafe { call(libc::SYS_madvise, words) };
+}
+
+/// Descriptors that have an entry in an [`FdTable`]; calls on larger numbers go to the kernel.
+pub const FD_LIMIT: usize = 1 << 20;
+
+/// An atomic integer that [`FdTable`] may hold: zeros are valid.
+pub trait TableWord: private::Sealed {}
+impl TableWord for AtomicU32 {}
+impl TableWord for AtomicU64 {}
+
+mod private {
+    pub trait Sealed {}
+    impl Sealed for super::AtomicU32 {}
+    impl Sealed for super::AtomicU64 {}
+}
+
+/// One atomic word for each descriptor, in memory that a fork copies and that takes no room until
+/// it is used.
+#[derive(Debug)]
+pub struct FdTable<W: TableWord> {
+    words: AtomicPtr<W>,
+}
+
+impl<W: TableWord> FdTable<W> {
+    /// A table that is not mapped yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { words: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// Maps the table, once, in the constructor. Without it every look-up finds nothing.
+    pub fn map(&self) {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        if let Ok(at) = map(FD_LIMIT * size_of::<W>(), flags, -1) {
+            self.words.store(at.cast(), Ordering::Release);
+        }
+    }
+
+    /// The word of a descriptor.
+    #[inline]
+    pub fn get(&self, fd: RawFd) -> Option<&'static W> {
+        let words = self.words.load(Ordering::Acquire);
+        let index = usize::try_from(fd).ok()?;
+        if words.is_null() || index >= FD_LIMIT {
+            return None;
+        }
+        // SAFETY: the mapping has FD_LIMIT words, begins at a page and is never taken back; the
+        // words are atomics, for which the zeros of new pages are valid.
+        Some(unsafe { &*words.add(index) })
+    }
+}
+
+impl<W: TableWord> Default for FdTable<W> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_word_for_each_descriptor_up_to_its_limit() {
+        let table = FdTable::<AtomicU32>::new();
+        assert!(table.get(3).is_none(), "a table that is not mapped");
+        table.map();
+        table.get(3).unwrap().store(7, Ordering::Relaxed);
+        assert_eq!(table.get(3).unwrap().load(Ordering::Relaxed), 7);
+        let last = i32::try_from(FD_LIMIT).unwrap() - 1;
+        assert_eq!(table.get(last).unwrap().load(Ordering::Relaxed), 0);
+        assert!(table.get(last + 1).is_none() && table.get(-1).is_none());
+    }
+}

@@ -1,0 +1,209 @@
+//! How descriptors begin, get a second number, and end.
+//!
+//! Each function of the C library that makes or closes descriptors says so here, before or after
+//! its real call.
+
+use crate::connection::socket::Socket;
+use crate::epoll::sets;
+use crate::kernel::file::is_close_on_exec;
+use crate::pin::PinReason;
+use crate::process::descriptors::{self, Entry};
+use crate::process::{policy, vfork};
+use crate::sockets;
+use core::sync::atomic::{AtomicBool, Ordering};
+use std::os::fd::RawFd;
+
+/// Whether a socket ever had two descriptors.
+static ANY_DUPLICATE: AtomicBool = AtomicBool::new(false);
+
+/// A new descriptor stands for this entry; what its number stood for before is gone.
+pub fn opened(fd: RawFd, entry: Entry) {
+    if fd < 0 {
+        return;
+    }
+    if let Some(before) = descriptors::replace(fd, entry) {
+        let successor = release(fd, before, false);
+        sets::forget(fd, successor);
+    }
+}
+
+/// A new descriptor is no stream socket.
+pub fn opened_plain(fd: RawFd) {
+    opened(fd, Entry::Plain);
+}
+
+/// A new descriptor came from another process, or is a socket before its connect.
+pub fn opened_unknown(fd: RawFd) {
+    opened(fd, Entry::Unknown);
+}
+
+/// A new descriptor is a connected socket, if it is a stream socket at all.
+pub fn opened_connected(fd: RawFd) {
+    opened(fd, Entry::New { edges: false });
+}
+
+/// A new descriptor of `socket`.
+pub fn opened_socket(fd: RawFd, kind: i32) {
+    let is_stream = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM;
+    if is_stream { opened_unknown(fd) } else { opened_plain(fd) }
+}
+
+/// A new epoll set.
+pub fn opened_epoll(fd: RawFd) {
+    if fd >= 0 {
+        let is_ours = policy::is_on() && !vfork::in_child();
+        opened(fd, if is_ours { sets::open() } else { Entry::Plain });
+    }
+}
+
+/// A `connect` succeeded, or goes on in the background.
+pub fn connected(fd: RawFd) {
+    if policy::is_on() {
+        descriptors::learn(fd, Entry::Unknown, Entry::New { edges: false });
+    }
+}
+
+/// Before a close; whether [`closed`] must follow.
+#[must_use]
+pub fn closing(fd: RawFd) -> bool {
+    let Some(before) = descriptors::begin_close(fd) else { return false };
+    let successor = release(fd, before, true);
+    sets::forget(fd, successor);
+    true
+}
+
+/// After a close.
+pub fn closed(fd: RawFd) {
+    descriptors::end_close(fd);
+}
+
+/// Before a range of descriptors is closed at once. The child of a vfork owns no entry.
+pub fn closing_range(first: usize, last: usize) {
+    let end = usize::try_from(descriptors::top()).unwrap_or(0).min(last.saturating_add(1));
+    if vfork::in_child() {
+        return;
+    }
+    for fd in (first..end).filter_map(|fd| RawFd::try_from(fd).ok()) {
+        if descriptors::get(fd) != Entry::Unknown {
+            opened_unknown(fd);
+        }
+    }
+}
+
+/// A descriptor no longer stands for `before`; `is_open` says whether it is still open. Another
+/// descriptor of the same socket.
+fn release(fd: RawFd, before: Entry, is_open: bool) -> Option<RawFd> {
+    match before {
+        Entry::Socket(id) => {
+            let socket = Socket::new(fd, id);
+            if ANY_DUPLICATE.load(Ordering::Relaxed) {
+                let is_other = |other: &Socket| other.fd() != fd && other.is_same(&socket);
+                if let Some(other) = descriptors::sockets().find(is_other) {
+                    return Some(other.fd());
+                }
+            }
+            socket.forget(is_open);
+        }
+        Entry::EpollSet(number) => sets::remove_descriptor(number),
+        _ => {}
+    }
+    None
+}
+
+/// Before `to` becomes a second number of `fd`: ends what `to` stands for, where the call succeeds.
+pub fn replacing(fd: RawFd, to: RawFd) {
+    if fd != to && sockets::known(to).is_some() && is_close_on_exec(fd).is_some() && closing(to) {
+        closed(to);
+    }
+}
+
+/// `to` has become a second number of `fd`.
+pub fn duplicated(fd: RawFd, to: RawFd) {
+    if to < 0 || to == fd {
+        return;
+    }
+    // The child of a vfork has no entries of its own, but its exec must know the socket.
+    if vfork::in_child()
+        && let Some(socket) = sockets::known(fd)
+        && !vfork::remember_duplicate(fd)
+    {
+        socket.pin(PinReason::Exec);
+    }
+    let mut entry = descriptors::get(fd);
+    // Two numbers must not become two sockets.
+    if matches!(entry, Entry::New { .. } | Entry::Unknown) && sockets::find(fd).is_some() {
+        entry = descriptors::get(fd);
+    }
+    match entry {
+        Entry::Socket(_) => {
+            ANY_DUPLICATE.store(true, Ordering::Relaxed);
+            sets::need_wakeups(fd);
+        }
+        Entry::EpollSet(number) => sets::add_descriptor(number),
+        _ => {}
+    }
+    // Another thread is closing `fd` at this moment: nothing is known of `to`.
+    opened(to, if entry == Entry::Closing { Entry::Unknown } else { entry });
+    if let Entry::Socket(_) = entry {
+        sets::note_duplicate(to);
+    }
+}
+
+/// A message takes a descriptor to another process, which may be without this library.
+pub fn leaving(fd: RawFd) {
+    match descriptors::get(fd) {
+        Entry::Socket(id) => {
+            Socket::new(fd, id).pin(PinReason::Passed);
+        }
+        Entry::EpollSet(number) => sets::wait_concerns_set(number, fd),
+        _ => {}
+    }
+}
+
+/// Before a `shutdown`.
+pub fn shutting_down(fd: RawFd, how: i32) {
+    if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
+        && let Some(socket) = sockets::known(fd)
+    {
+        socket.end_sending();
+    }
+}
+
+/// A command of `fcntl` before its real call; whether the result is a new descriptor.
+#[must_use]
+pub fn controlling(fd: RawFd, command: i32, argument: usize) -> bool {
+    const F_SETSIG: i32 = 10;
+    const F_SETOWN_EX: i32 = 15;
+    let is_async = match command {
+        libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => return true,
+        libc::F_SETOWN | F_SETSIG | F_SETOWN_EX => true,
+        libc::F_SETFL => argument & libc::O_ASYNC as usize != 0,
+        _ => false,
+    };
+    if is_async {
+        sockets::pin_found(fd, PinReason::Asynchronous);
+    }
+    false
+}
+
+/// An `ioctl` before its real call. `Some` gives the number of readable bytes that `FIONREAD` must
+/// return.
+#[must_use]
+pub fn device_control(fd: RawFd, request: usize) -> Option<i32> {
+    const FIONREAD: usize = 0x541b;
+    const FIOASYNC: usize = 0x5452;
+    const FIOSETOWN: usize = 0x8901;
+    const SIOCSPGRP: usize = 0x8902;
+    // Requests have 32 bits; some callers extend them with their sign.
+    match request & 0xffff_ffff {
+        FIONREAD => {
+            let bytes = sockets::known(fd)?.readable_bytes()?;
+            Some(i32::try_from(bytes).unwrap_or(i32::MAX))
+        }
+        FIOASYNC | FIOSETOWN | SIOCSPGRP => {
+            sockets::pin_found(fd, PinReason::Asynchronous);
+            None
+        }
+        _ => None,
+    }
+}

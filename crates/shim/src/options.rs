@@ -1,0 +1,123 @@
+//! Socket options: those that leave the stream as it is, and all others, which pin.
+
+use crate::connection::socket::Socket;
+use crate::pin::PinReason;
+use crate::sockets;
+use std::os::fd::RawFd;
+
+/// `IP_BIND_ADDRESS_NO_PORT`.
+const IP_BIND_LATE: i32 = 24;
+
+/// Options that are right in the kernel alone.
+const HARMLESS: &[(i32, &[i32])] = &[
+    (
+        libc::SOL_SOCKET,
+        &[
+            libc::SO_REUSEADDR,
+            libc::SO_REUSEPORT,
+            libc::SO_KEEPALIVE,
+            libc::SO_LINGER,
+            libc::SO_SNDBUF,
+            libc::SO_RCVBUF,
+            libc::SO_SNDBUFFORCE,
+            libc::SO_RCVBUFFORCE,
+            libc::SO_RCVTIMEO,
+            libc::SO_SNDTIMEO,
+            libc::SO_PRIORITY,
+            libc::SO_MARK,
+            libc::SO_BUSY_POLL,
+            libc::SO_INCOMING_CPU,
+            libc::SO_BINDTODEVICE,
+            libc::SO_DONTROUTE,
+            libc::SO_BROADCAST,
+        ],
+    ),
+    (
+        libc::IPPROTO_TCP,
+        &[
+            libc::TCP_NODELAY,
+            libc::TCP_CORK,
+            libc::TCP_KEEPIDLE,
+            libc::TCP_KEEPINTVL,
+            libc::TCP_KEEPCNT,
+            libc::TCP_USER_TIMEOUT,
+            libc::TCP_QUICKACK,
+            libc::TCP_DEFER_ACCEPT,
+            libc::TCP_MAXSEG,
+            libc::TCP_SYNCNT,
+            libc::TCP_LINGER2,
+            libc::TCP_WINDOW_CLAMP,
+            libc::TCP_FASTOPEN,
+            libc::TCP_CONGESTION,
+        ],
+    ),
+    (
+        libc::IPPROTO_IP,
+        &[
+            libc::IP_TOS,
+            libc::IP_TTL,
+            libc::IP_MTU_DISCOVER,
+            libc::IP_FREEBIND,
+            libc::IP_TRANSPARENT,
+            IP_BIND_LATE,
+        ],
+    ),
+    (
+        libc::IPPROTO_IPV6,
+        &[libc::IPV6_V6ONLY, libc::IPV6_TCLASS, libc::IPV6_UNICAST_HOPS, libc::IPV6_MTU_DISCOVER],
+    ),
+];
+
+/// Whether an option with this value leaves the stream as it is. `value` is the integer in the
+/// program's memory, where the memory is long enough.
+fn is_harmless(level: i32, name: i32, value: Option<i32>) -> bool {
+    match (level, name) {
+        (libc::SOL_SOCKET, libc::SO_RCVLOWAT) => value.is_some_and(|bytes| bytes <= 1),
+        // A new socket has these off.
+        (
+            libc::SOL_SOCKET,
+            libc::SO_OOBINLINE | libc::SO_TIMESTAMP | libc::SO_PASSCRED | libc::SO_ZEROCOPY,
+        ) => value == Some(0),
+        _ => HARMLESS.iter().any(|(of, names)| *of == level && names.contains(&name)),
+    }
+}
+
+/// Before `setsockopt`: pins the socket where the option needs it. `true` where the option is set
+/// already, so that the real call must not follow.
+#[must_use]
+pub fn setting(fd: RawFd, level: i32, name: i32, value: Option<i32>) -> bool {
+    if !is_harmless(level, name, value) {
+        // Before the option applies: what waits is still the kernel's plain stream then.
+        sockets::pin(fd, PinReason::Option);
+        return false;
+    }
+    level == libc::IPPROTO_TCP
+        && value.is_some()
+        && sockets::known(fd).and_then(|socket| socket.latency_option(name, value)).is_some()
+}
+
+/// After `getsockopt`: the value that the program must see in place of the kernel's.
+#[must_use]
+pub fn value_of(fd: RawFd, level: i32, name: i32) -> Option<i32> {
+    let is_kept = level == libc::IPPROTO_TCP && matches!(name, libc::TCP_NODELAY | libc::TCP_CORK);
+    let socket: Socket = sockets::known(fd).filter(|_socket| is_kept)?;
+    socket.latency_option(name, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_is_harmless_by_list_or_by_value() {
+        assert!(is_harmless(libc::IPPROTO_TCP, libc::TCP_NODELAY, Some(1)));
+        assert!(is_harmless(libc::SOL_SOCKET, libc::SO_LINGER, None));
+        assert!(is_harmless(libc::SOL_SOCKET, libc::SO_RCVLOWAT, Some(1)));
+        assert!(!is_harmless(libc::SOL_SOCKET, libc::SO_RCVLOWAT, Some(2)));
+        assert!(!is_harmless(libc::SOL_SOCKET, libc::SO_RCVLOWAT, None));
+        assert!(is_harmless(libc::SOL_SOCKET, libc::SO_PASSCRED, Some(0)));
+        assert!(!is_harmless(libc::SOL_SOCKET, libc::SO_PASSCRED, Some(1)));
+        assert!(!is_harmless(libc::IPPROTO_TCP, libc::TCP_ULP, None));
+        assert!(!is_harmless(libc::IPPROTO_IP, libc::TCP_NODELAY + 1000, Some(0)));
+    }
+}

@@ -1,0 +1,6 @@
+//! What this process keeps: its policy, an entry and a note for each descriptor.
+
+pub mod descriptors;
+pub mod notes;
+pub mod policy;
+pub mod vfork;

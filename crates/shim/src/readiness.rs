@@ -1,0 +1,267 @@
+//! `poll` and `select`: the kernel reports what is ready. Before a wait sleeps, it polls the rings.
+//!
+//! Such a wait is not that of an epoll set: the bytes of its sockets need wakeup bytes from then
+//! on. Signals are held back during a spin, as in [`crate::epoll::wait`].
+
+use crate::connection::socket::Socket;
+use crate::connection::socket_state::any_joined;
+use crate::epoll::wait::WAKEUP_NS;
+use crate::epoll::{control, sets};
+use crate::kernel::{Errno, ready};
+use crate::process::descriptors::{self, Entry};
+use crate::process::notes::{self, WAS_ARMED};
+use crate::process::{policy, vfork};
+use crate::signals;
+use crate::sockets;
+use crate::spin::WaitSpin;
+use libc::{fd_set, pollfd, sigset_t};
+use m3ipc_sys::monotonic_ns;
+use std::os::fd::RawFd;
+
+/// Descriptors that poll and select spin for; calls with more of them sleep at once.
+const SPUN_MAX: usize = 64;
+const READABLE: i16 = libc::POLLIN | libc::POLLRDNORM;
+
+static SPIN: WaitSpin = WaitSpin::new();
+
+/// The real wait that a call needs.
+#[derive(Clone, Copy, Debug)]
+pub enum RealWait<'a> {
+    /// The program's own call.
+    AsGiven,
+    /// The call after a spin, with this mask in place of the program's missing one.
+    AfterSpin(Option<&'a sigset_t>),
+}
+
+/// The outcome of a poll or a select.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// So many descriptors (poll) or bits (select) are ready; the caller's arguments say which.
+    Ready(usize),
+    /// The call failed with this error number.
+    Failed(Errno),
+    /// The real wait returned this, and wrote the program's memory itself.
+    Real(i32),
+}
+
+fn ready(asked: Result<usize, Errno>) -> Waited {
+    asked.map_or_else(Waited::Failed, Waited::Ready)
+}
+
+/// The socket of a descriptor whose ring has bytes without a wakeup byte. From this call on its
+/// bytes, or those of its epoll set, have wakeup bytes.
+fn unsignalled(fd: RawFd) -> Option<Socket> {
+    if descriptors::get(fd) == Entry::Unknown {
+        let _ = control::waited_on(fd);
+    }
+    if let Entry::EpollSet(number) = descriptors::get(fd) {
+        sets::wait_concerns_set(number, fd);
+        return None;
+    }
+    if descriptors::get(fd) == Entry::Unknown {
+        // A descriptor of an earlier program, or of a message.
+        sockets::find(fd)?.join_known();
+    }
+    let socket = sockets::known(fd)?;
+    if !notes::has(fd, WAS_ARMED) {
+        return None;
+    }
+    if socket.is_armed() {
+        sets::need_wakeups(fd);
+    }
+    socket.has_bytes().then_some(socket)
+}
+
+/// Whether a wait should spin for these descriptors.
+fn may_spin(mut sockets: impl Iterator<Item = Socket>) -> bool {
+    policy::spin_ns() > 0 && any_joined() && sockets.next().is_some() && SPIN.pays()
+}
+
+/// Spins and asks the kernel; `None` where the call must sleep. `target` is what the kernel writes.
+fn spin_and_ask<T>(
+    target: &mut T,
+    has_bytes: impl Fn(&T) -> bool,
+    ask: impl Fn(&mut T) -> Result<usize, Errno>,
+) -> Option<usize> {
+    if !SPIN.spin(policy::spin_ns(), || has_bytes(target)) {
+        return None;
+    }
+    let end_ns = monotonic_ns() + WAKEUP_NS;
+    while monotonic_ns() < end_ns {
+        if let Ok(found @ 1..) = ask(target) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+/// Asks the kernel, spins, asks again and then sleeps in `real`.
+fn spin_then_wait<T>(
+    target: &mut T,
+    has_bytes: impl Fn(&T) -> bool,
+    ask: impl Fn(&mut T) -> Result<usize, Errno>,
+    real: impl FnOnce(&mut T, RealWait<'_>) -> i32,
+) -> Waited {
+    match ask(target) {
+        Ok(0) => {}
+        answer => return ready(answer),
+    }
+    let held = signals::hold();
+    if let Some(found) = spin_and_ask(target, has_bytes, ask) {
+        return Waited::Ready(found);
+    }
+    Waited::Real(real(target, RealWait::AfterSpin(held.mask_before())))
+}
+
+fn watched(fds: &[pollfd]) -> impl Iterator<Item = Socket> {
+    let reads = |one: &&pollfd| one.events & libc::POLLIN != 0;
+    fds.iter().filter(reads).filter_map(|one| sockets::known(one.fd))
+}
+
+/// `poll` and `ppoll`. `may_sleep` is false for a timeout of 0; `real` makes the real wait.
+pub fn poll(
+    fds: &mut [pollfd],
+    may_sleep: bool,
+    real: impl FnOnce(&mut [pollfd], RealWait<'_>) -> i32,
+) -> Waited {
+    if policy::is_on()
+        && !vfork::in_child()
+        && let Some(waited) = poll_rings(fds)
+    {
+        return waited;
+    }
+    if !may_sleep || fds.len() > SPUN_MAX || !may_spin(watched(fds)) {
+        return Waited::Real(real(fds, RealWait::AsGiven));
+    }
+    let mut target = fds;
+    spin_then_wait(
+        &mut target,
+        |fds| watched(fds).any(|socket| socket.has_bytes()),
+        |fds| ready::poll_all_now(fds),
+        |fds, wait| real(fds, wait),
+    )
+}
+
+/// The answer where rings have bytes that the kernel does not know; `None` where none have.
+fn poll_rings(fds: &mut [pollfd]) -> Option<Waited> {
+    let has_unsignalled =
+        |one: &pollfd| one.events & READABLE != 0 && unsignalled(one.fd).is_some();
+    // All of them are asked: the bytes of each need wakeup bytes from now on.
+    if fds.iter().filter(|one| has_unsignalled(one)).count() == 0 {
+        return None;
+    }
+    let mut found = match ready::poll_all_now(fds) {
+        Ok(found) => found,
+        Err(errno) => return Some(Waited::Failed(errno)),
+    };
+    for one in fds.iter_mut().filter(|one| has_unsignalled(one)) {
+        found += usize::from(one.revents == 0);
+        one.revents |= one.events & READABLE;
+    }
+    Some(Waited::Ready(found))
+}
+
+/// The sets of a select: descriptors to read, to write, and with exceptions.
+#[derive(Clone, Copy)]
+pub struct SelectSets {
+    /// One more than the highest descriptor; at most `FD_SETSIZE`.
+    pub count: i32,
+    /// The sets; `None` where the program gave none.
+    pub sets: [Option<fd_set>; 3],
+}
+
+impl SelectSets {
+    /// Descriptors to read.
+    fn reads(&self) -> impl Iterator<Item = RawFd> + use<'_> {
+        let set = self.sets[0].as_ref();
+        (0..self.count).filter(move |fd| set.is_some_and(|set| ready::contains(set, *fd)))
+    }
+
+    fn watched(&self) -> impl Iterator<Item = Socket> + use<'_> {
+        self.reads().filter_map(sockets::known)
+    }
+
+    fn ask(&mut self) -> Result<usize, Errno> {
+        ready::select_now(self.count, &mut self.sets)
+    }
+
+    /// The answer where rings have bytes that the kernel does not know; `None` where none have.
+    fn select_rings(&mut self) -> Option<Waited> {
+        let asked = *self;
+        // All of them are asked: the bytes of each need wakeup bytes from now on.
+        if asked.reads().filter(|fd| unsignalled(*fd).is_some()).count() == 0 {
+            return None;
+        }
+        let mut found = match self.ask() {
+            Ok(found) => found,
+            Err(errno) => return Some(Waited::Failed(errno)),
+        };
+        if found == 0 {
+            self.sets.iter_mut().flatten().for_each(|set| *set = ready::empty_set());
+        }
+        let readable = self.sets[0].as_mut()?;
+        for fd in asked.reads().filter(|fd| unsignalled(*fd).is_some()) {
+            if !ready::contains(readable, fd) {
+                ready::insert(readable, fd);
+                found += 1;
+            }
+        }
+        Some(Waited::Ready(found))
+    }
+}
+
+/// `select` and `pselect`. `may_sleep` is false for a timeout of 0; `real` makes the real wait on
+/// the program's own sets. On [`Waited::Ready`] the caller copies `sets` to the program.
+pub fn select(
+    sets: &mut SelectSets,
+    may_sleep: bool,
+    real: impl FnOnce(RealWait<'_>) -> i32,
+) -> Waited {
+    if policy::is_on()
+        && !vfork::in_child()
+        && let Some(waited) = sets.select_rings()
+    {
+        return waited;
+    }
+    if !may_sleep || !may_spin(sets.watched()) {
+        return Waited::Real(real(RealWait::AsGiven));
+    }
+    spin_then_wait(
+        sets,
+        |sets| sets.watched().any(|socket| socket.has_bytes()),
+        SelectSets::ask,
+        |_sets, wait| real(wait),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_without_sockets_is_the_programs_own_call() {
+        let mut fds = [pollfd { fd: -1, events: libc::POLLIN, revents: 0 }];
+        let waited = poll(&mut fds, true, |fds, wait| {
+            assert!(matches!(wait, RealWait::AsGiven) && fds.len() == 1);
+            7
+        });
+        assert_eq!(waited, Waited::Real(7));
+    }
+
+    #[test]
+    fn select_reads_its_own_bits() {
+        let mut sets = SelectSets { count: 10, sets: [None; 3] };
+        assert_eq!(sets.reads().count(), 0);
+        let mut set = ready::empty_set();
+        ready::insert(&mut set, 3);
+        ready::insert(&mut set, 10);
+        ready::insert(&mut set, i32::MAX);
+        sets.sets[0] = Some(set);
+        assert_eq!(sets.reads().collect::<Vec<_>>(), [3]);
+        let waited = select(&mut sets, false, |wait| {
+            assert!(matches!(wait, RealWait::AsGiven));
+            1
+        });
+        assert_eq!(waited, Waited::Real(1));
+    }
+}

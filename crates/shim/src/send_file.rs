@@ -1,0 +1,91 @@
+//! `sendfile` over a ring: the library reads the file and sends the bytes.
+
+use crate::buffers::Buffers;
+use crate::connection::socket::Socket;
+use crate::kernel::{Errno, file};
+use crate::outcome::Outcome;
+use crate::pin::PinReason;
+use crate::sockets;
+use std::os::fd::RawFd;
+
+/// Bytes that are read at once, on the stack.
+const CHUNK_BYTES: usize = 32 * 1024;
+/// Bytes of one call at most, as in the kernel.
+const CALL_BYTES_MAX: usize = 0x7fff_f000;
+
+/// The outcome of a `sendfile`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SentFile {
+    /// So many bytes were sent; the program's offset is this from now on, where it gave one.
+    Sent(usize, usize),
+    /// The call failed with this error number.
+    Failed(Errno),
+    /// The caller must make the real call.
+    Kernel,
+}
+
+/// Sends `count` bytes of a file, from `offset` or from the position of the file. `write` makes the
+/// real write of some bytes to the socket.
+pub fn send_file(
+    out: RawFd,
+    from: RawFd,
+    offset: Option<usize>,
+    count: usize,
+    write: impl Fn(&[u8]) -> Result<usize, Errno>,
+) -> SentFile {
+    sockets::pin_found_or_shut_down(from, PinReason::Splice);
+    let Some(socket) = sockets::find(out).filter(|_socket| count > 0) else {
+        return SentFile::Kernel;
+    };
+    let begin = offset.map_or_else(|| file::seek(from, 0, libc::SEEK_CUR), Ok);
+    // Bytes of a file without positions could not be put back.
+    let Ok(begin) = begin else {
+        socket.pin_or_shut_down(PinReason::Splice);
+        return SentFile::Kernel;
+    };
+    let (sent, failed) = copy(socket, from, begin, count.min(CALL_BYTES_MAX), write);
+    if let (Some(errno), 0) = (failed, sent) {
+        return SentFile::Failed(errno);
+    }
+    if offset.is_none()
+        && let Ok(end) = i64::try_from(begin + sent)
+    {
+        let _ = file::seek(from, end, libc::SEEK_SET);
+    }
+    SentFile::Sent(sent, begin + sent)
+}
+
+/// Copies bytes until one side ends: how many, and the error that ended the copy.
+fn copy(
+    socket: Socket,
+    from: RawFd,
+    begin: usize,
+    count: usize,
+    write: impl Fn(&[u8]) -> Result<usize, Errno>,
+) -> (usize, Option<Errno>) {
+    let mut chunk = [0_u8; CHUNK_BYTES];
+    let mut sent = 0;
+    loop {
+        let wanted = (count - sent).min(CHUNK_BYTES);
+        let got = match file::read_at(from, &mut chunk[..wanted], begin + sent) {
+            Ok(0) => return (sent, None),
+            Ok(got) => got,
+            Err(errno) => return (sent, Some(errno)),
+        };
+        let bytes = &mut chunk[..got];
+        let mut run = [Buffers::run(bytes)];
+        let outcome = socket.send(Some(Buffers::from_mut(&mut run)), 0);
+        let gone = match outcome {
+            Outcome::Done(gone) => gone,
+            Outcome::Failed(errno) => return (sent, Some(errno)),
+            Outcome::Kernel => match write(&chunk[..got]) {
+                Ok(gone) => gone,
+                Err(errno) => return (sent, Some(errno)),
+            },
+        };
+        sent += gone;
+        if gone < got || sent == count {
+            return (sent, None);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! Signals with handlers: a wait holds back those alone while it spins.
+//!
+//! A blocked signal stays pending even where the program ignores it, and would then end an
+//! `epoll_wait` that it does not end natively. So the library follows the program's changes.
+
+use crate::kernel::signal;
+use crate::process::vfork;
+use core::sync::atomic::{AtomicU64, Ordering};
+
+const SIGNALS: i32 = 64;
+/// The C library's own two signals, which cancel threads and change users of all threads.
+const LIBRARY_SIGNALS: u64 = 0b11 << 31;
+
+/// A bit for each signal with a handler.
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+
+fn bit(number: i32) -> Option<u64> {
+    (1..=SIGNALS).contains(&number).then(|| 1 << (number - 1))
+}
+
+/// Asks the kernel for all signals, before the program starts.
+pub fn learn_all() {
+    (1..=SIGNALS).for_each(learn);
+}
+
+fn learn(number: i32) {
+    let (Some(bit), Some(handler)) = (bit(number), signal::handler(number)) else { return };
+    if matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
+        HANDLED.fetch_and(!bit, Ordering::Relaxed);
+    } else {
+        HANDLED.fetch_or(bit, Ordering::Relaxed);
+    }
+}
+
+/// Makes a call that changes the handler of a signal. The child of a vfork has signals of its own,
+/// but not this memory.
+pub fn change<T>(number: i32, call: impl FnOnce() -> T) -> T {
+    if vfork::in_child() {
+        return call();
+    }
+    // From the first moment at which the handler may run.
+    if let Some(bit) = bit(number) {
+        HANDLED.fetch_or(bit, Ordering::Relaxed);
+    }
+    let result = call();
+    learn(number);
+    result
+}
+
+/// Signals that are held back until dropped.
+#[derive(Debug)]
+pub struct HeldSignals(Option<libc::sigset_t>);
+
+/// Holds back the signals with handlers.
+#[must_use]
+pub fn hold() -> HeldSignals {
+    let handled = HANDLED.load(Ordering::Relaxed) & !LIBRARY_SIGNALS;
+    HeldSignals((handled != 0).then(|| signal::block(handled)))
+}
+
+impl HeldSignals {
+    /// The mask before, to sleep with; `None` where no signal is held back.
+    #[must_use]
+    pub fn mask_before(&self) -> Option<&libc::sigset_t> {
+        self.0.as_ref()
+    }
+}
+
+impl Drop for HeldSignals {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            signal::set_mask(before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_without_a_handler_is_not_held_back() {
+        learn_all();
+        let number = libc::SIGUSR2;
+        let is_handled = || HANDLED.load(Ordering::Relaxed) & bit(number).unwrap() != 0;
+        assert!(!is_handled());
+        change(number, || assert!(is_handled(), "the handler may run during the call"));
+        assert!(!is_handled(), "the call set no handler");
+        assert_eq!((bit(0), bit(65), bit(64)), (None, None, Some(1 << 63)));
+    }
+}

@@ -1,0 +1,172 @@
+//! From a descriptor to a socket: the look-up of each hook, and the first use of a descriptor.
+
+use crate::connection::address::SocketName;
+use crate::connection::socket::Socket;
+use crate::counters;
+use crate::epoll::sets;
+use crate::kernel::Errno;
+use crate::kernel::socket::{NameOf, option};
+use crate::pin::PinReason;
+use crate::process::descriptors::{self, Entry};
+use crate::process::policy;
+use std::os::fd::RawFd;
+
+/// The socket of a descriptor, where this library may move its bytes.
+#[inline]
+#[must_use]
+pub fn find(fd: RawFd) -> Option<Socket> {
+    match descriptors::get(fd) {
+        Entry::Socket(id) => Some(Socket::new(fd, id)),
+        entry @ (Entry::Unknown | Entry::New { .. }) => first_use(fd, entry),
+        _ => None,
+    }
+}
+
+/// The socket of a descriptor that was found before, for calls that move no bytes.
+#[inline]
+#[must_use]
+pub fn known(fd: RawFd) -> Option<Socket> {
+    descriptors::socket(fd)
+}
+
+/// The answer for a descriptor that is used for the first time.
+enum FirstUse {
+    /// The kernel's answer may change: ask again at the next use.
+    AskAgain,
+    /// No connected TCP or Unix stream socket, or nothing is upgraded.
+    Plain,
+    /// A stream socket that must stay in the kernel.
+    Pinned(PinReason),
+    /// A socket with a new state.
+    Socket(Socket),
+}
+
+#[cold]
+fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
+    let socket = match examine(fd) {
+        FirstUse::AskAgain => return None,
+        FirstUse::Plain => {
+            descriptors::learn(fd, entry, Entry::Plain);
+            return None;
+        }
+        FirstUse::Pinned(reason) => {
+            pin_unused(fd, entry, reason);
+            return None;
+        }
+        FirstUse::Socket(socket) => socket,
+    };
+    counters::name_process();
+    let is_new = matches!(entry, Entry::New { .. });
+    // Nobody knows the events for which other programs registered an inherited socket: each publish
+    // must be an edge.
+    if entry != (Entry::New { edges: false }) {
+        socket.set_edge_triggered(true);
+    }
+    if descriptors::learn(fd, entry, Entry::Socket(socket.id())) {
+        sets::note_found(socket, is_new);
+    }
+    // Otherwise another thread was faster, or this is the child of a vfork. The state still works
+    // for this one call.
+    Some(socket)
+}
+
+fn examine(fd: RawFd) -> FirstUse {
+    let of_socket = |name| option(fd, libc::SOL_SOCKET, name);
+    let kind = of_socket(libc::SO_TYPE);
+    if kind == Err(libc::EBADF) {
+        return FirstUse::AskAgain;
+    }
+    let domain = of_socket(libc::SO_DOMAIN).unwrap_or(libc::AF_UNSPEC);
+    let is_stream = kind == Ok(libc::SOCK_STREAM)
+        && matches!(domain, libc::AF_INET | libc::AF_INET6 | libc::AF_UNIX);
+    if !policy::is_on() || !is_stream || of_socket(libc::SO_ACCEPTCONN) == Ok(1) {
+        return FirstUse::Plain;
+    }
+    // A socket without a peer is not connected, or not yet.
+    let Some(peer) = SocketName::ask(fd, NameOf::Peer) else { return FirstUse::AskAgain };
+    let own = SocketName::ask(fd, NameOf::Own).unwrap_or_else(SocketName::unknown);
+    if !policy::allows(own, peer) {
+        return FirstUse::Pinned(PinReason::Policy);
+    }
+    if has_odd_option(domain, of_socket) {
+        return FirstUse::Pinned(PinReason::Option);
+    }
+    Socket::open(fd).map_or(FirstUse::Plain, FirstUse::Socket)
+}
+
+/// Options that a program may have set before its first data call, and the value of a new socket.
+const DEFAULTS: [(i32, i32); 6] = [
+    (libc::SO_RCVLOWAT, 1),
+    (libc::SO_OOBINLINE, 0),
+    (libc::SO_ZEROCOPY, 0),
+    (libc::SO_TIMESTAMP, 0),
+    (libc::SO_TIMESTAMPNS, 0),
+    (libc::SO_TIMESTAMPING, 0),
+];
+
+/// Options of Unix sockets, and the least value that shared memory cannot mirror.
+const UNIX_LIMITS: [(i32, i32); 3] =
+    [(libc::SO_PASSCRED, 1), (libc::SO_PASSSEC, 1), (libc::SO_PEEK_OFF, 0)];
+
+/// Whether a socket has an option that shared memory cannot mirror.
+fn has_odd_option(domain: i32, option: impl Fn(i32) -> Result<i32, Errno>) -> bool {
+    let differs = |(name, value): (i32, i32)| option(name).is_ok_and(|found| found != value);
+    let reaches = |(name, limit): (i32, i32)| option(name).is_ok_and(|found| found >= limit);
+    DEFAULTS.into_iter().any(differs)
+        || (domain == libc::AF_UNIX && UNIX_LIMITS.into_iter().any(reaches))
+}
+
+/// Pins a socket before its first data call.
+fn pin_unused(fd: RawFd, entry: Entry, reason: PinReason) {
+    if descriptors::learn(fd, entry, Entry::Pinned) {
+        counters::count_pin(reason);
+    }
+}
+
+/// Pins a descriptor, also before its first data call. `false` where bytes of a ring cannot follow.
+pub fn pin(fd: RawFd, reason: PinReason) -> bool {
+    match descriptors::get(fd) {
+        Entry::Socket(id) => Socket::new(fd, id).pin(reason),
+        entry @ (Entry::Unknown | Entry::New { .. }) => {
+            if option(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Ok(libc::SOCK_STREAM) {
+                pin_unused(fd, entry, reason);
+            }
+            true
+        }
+        _ => true,
+    }
+}
+
+/// Pins a descriptor that is a socket of ours, or becomes one now.
+pub fn pin_found(fd: RawFd, reason: PinReason) {
+    if let Some(socket) = find(fd) {
+        socket.pin(reason);
+    }
+}
+
+/// The same; shuts the connection down where bytes of a ring cannot follow.
+pub fn pin_found_or_shut_down(fd: RawFd, reason: PinReason) {
+    if let Some(socket) = find(fd) {
+        socket.pin_or_shut_down(reason);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_with_another_value_than_a_new_socket_is_odd() {
+        let with = |odd: i32, value: i32| {
+            move |name: i32| if name == odd { Ok(value) } else { Err(libc::ENOPROTOOPT) }
+        };
+        assert!(!has_odd_option(libc::AF_INET, |_| Err(libc::ENOPROTOOPT)));
+        assert!(!has_odd_option(libc::AF_INET, with(libc::SO_RCVLOWAT, 1)));
+        assert!(has_odd_option(libc::AF_INET, with(libc::SO_RCVLOWAT, 2)));
+        assert!(has_odd_option(libc::AF_INET6, with(libc::SO_TIMESTAMPNS, 1)));
+        assert!(has_odd_option(libc::AF_UNIX, with(libc::SO_PASSCRED, 1)));
+        assert!(!has_odd_option(libc::AF_INET, with(libc::SO_PASSCRED, 1)));
+        assert!(!has_odd_option(libc::AF_UNIX, with(libc::SO_PEEK_OFF, -1)));
+        assert!(has_odd_option(libc::AF_UNIX, with(libc::SO_PEEK_OFF, 0)));
+    }
+}

@@ -1,0 +1,27 @@
+//! The C library's buffered files over sockets: it reads, writes and closes past the hooks.
+
+use crate::connection::socket::Socket;
+use crate::pin::PinReason;
+use crate::process::descriptors::{self, Entry};
+use crate::sockets;
+use std::os::fd::RawFd;
+
+/// Before the C library moves bytes of a descriptor by itself.
+pub fn pin(fd: RawFd) {
+    sockets::pin_found(fd, PinReason::Stdio);
+}
+
+/// Before `fdopen`; whether the file must lie over our own calls, because bytes lie in the ring.
+#[must_use]
+pub fn needs_own_calls(fd: RawFd) -> bool {
+    let loses_bytes = |socket: Socket| !socket.pin(PinReason::Stdio);
+    sockets::find(fd).is_some_and(loses_bytes)
+}
+
+/// After the C library opened a file over a descriptor: `fclose` closes it past the hooks, and the
+/// number may stand for anything then.
+pub fn opened(fd: RawFd) {
+    if !matches!(descriptors::get(fd), Entry::Unknown | Entry::Plain) {
+        descriptors::set_kept(fd, Entry::Pinned);
+    }
+}

@@ -1,0 +1,162 @@
+/* Cases: a peer that writes garbage into the memory of its connection, and a program without the
+ * library. */
+#include "sets.h"
+#include <sys/mman.h>
+#include <glob.h>
+#include <time.h>
+
+enum { GOOD = 4, TURNS = 250, PAGE_BYTES = 4096, RINGS = 128 * 1024 };
+
+/* The page of this connection in the ring file of its user; null where there is no such file. */
+static volatile unsigned long *page_of(int stream)
+{
+    unsigned long cookie = 0;
+    socklen_t length = sizeof cookie;
+    const char *home = getenv("M3_RUNTIME_DIR");
+    char name[PATH_MAX];
+    glob_t all;
+    if (!getenv("M3SOCK_POLICY") || !home)
+        return NULL;
+    snprintf(name, sizeof name, "%s/sock-*", home);
+    if (getsockopt(stream, SOL_SOCKET, SO_COOKIE, &cookie, &length) != 0 || glob(name, 0, NULL,
+        &all) != 0)
+        quit("no memory to write into");
+    for (size_t i = 0; i < all.gl_pathc; i++) {
+        int file = open(all.gl_pathv[i], O_RDWR);
+        off_t end = lseek(file, 0, SEEK_END), at = 0;
+        while ((at = lseek(file, at, SEEK_DATA)) >= 0 && at < end) {
+            unsigned long words[2];
+            if (pread(file, words, sizeof words, at) == sizeof words && (words[0] == cookie ||
+                words[1] == cookie)) {
+                void *page = mmap(NULL, PAGE_BYTES + RINGS, PROT_READ | PROT_WRITE, MAP_SHARED,
+                    file, at);
+                if (page != MAP_FAILED)
+                    return page;
+            }
+            at += PAGE_BYTES;
+        }
+        close(file);
+    }
+    quit("this connection is not in the memory");
+}
+
+/* Locks are left out: a waiter believes in the number of a living thread for ten seconds. */
+static int is_lock(int word)
+{
+    int at = word * 8 - 512;
+    return at >= 0 && (at % 512 == 40 || at % 512 == 152);
+}
+
+/* The good connections ask and check. The last one writes garbage anywhere in its own pair. */
+long hostile(int seed)
+{
+    char word[40], back[16];
+    unsigned next = seed;
+    pid_t child = fork();
+    if (child == 0) {
+        volatile unsigned long *page = page_of(ends[GOOD + 1]);
+        for (int i = 0; i < 20000; i++) {
+            next = next * 1103515245 + 12345;
+            if (i % 4 == 0 && send(ends[GOOD + 1], bytes, 1 + (next >> 8) % 100,
+                MSG_DONTWAIT | MSG_NOSIGNAL) < 0 &&
+                errno != EAGAIN && errno != EINTR)
+                break;
+            int at = 16 + (next >> 12) % (192 - 16);
+            unsigned long values[4] = { next, -1ul, 1ul << (next >> 26), page
+                ? page[at] + (next >> 28) - 8 : 0 };
+            if (page && !is_lock(at))
+                page[at] = values[(next >> 20) & 3];
+        }
+        _exit(0);
+    }
+    long right = 0;
+    for (int turn = 0; turn < TURNS; turn++)
+        for (int i = 1; i <= GOOD; i++) {
+            snprintf(word, sizeof word, "%03d of %03d......", turn, i);
+            if (write(ends[i], word, 12) != 12 || recv(ends[i], back, 12, MSG_WAITALL) != 12)
+                return -1;
+            right += memcmp(word, back, 12) == 0;
+        }
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    return right;
+}
+
+void two_hostile_scribbles(void)
+{
+    for (int try = 0; try < tries(2); try++) {
+        mesh(GOOD + 1);
+        int set = epoll_create1(0), left = GOOD * TURNS * 12;
+        for (int i = 1; i <= GOOD + 1; i++) {
+            struct epoll_event one = { .events = EPOLLIN, .data.u32 = i };
+            epoll_ctl(set, EPOLL_CTL_ADD, ends[i], &one);
+        }
+        far_part(PART_HOSTILE, seed_of(try));
+        while (left > 0) {
+            int count = waited(set, list, 64);
+            if (count < 1)
+                quit("the good ones starve");
+            for (int at = 0; at < count; at++) {
+                int i = list[at].data.u32;
+                long now = recv(ends[i], bytes, 100, MSG_DONTWAIT);
+                if (i <= GOOD) {
+                    if (now > 0 && write(ends[i], bytes, now) != now)
+                        quit("a good one is gone");
+                    left -= now > 0 ? now : 0;
+                } else if (now == 0 || (now < 0 && errno != EAGAIN)) {
+                    epoll_ctl(set, EPOLL_CTL_DEL, ends[i], NULL);
+                }
+            }
+        }
+        say("the good ones were right %ld times", far_ended());
+        for (int i = 1; i <= GOOD + 1; i++)
+            close(ends[i]);
+        close(set);
+    }
+}
+
+/* A program without any library inherits a stream with bytes. It reads the bytes that were sent, or
+ * finds an end, and never reads anything else. */
+void two_hostile_static(void)
+{
+    const char *name = getenv("M3_MATRIX_STATIC");
+    if (!name)
+        leave_out("there is no static program");
+    mesh(3);
+    for (int i = 1; i <= 3; i++) {
+        int outcome = 0, set = epoll_create1(0);
+        watch(set, EPOLL_CTL_ADD, ends[i], EPOLLIN, i);
+        far_write_here(i, "light");
+        WAIT(set, 0);
+        GET(read(ends[i], bytes, 100));
+        /* Without bytes in the ring the stream goes on natively. */
+        if (i > 1)
+            far_write_here(i, "0123456789");
+        if (i == 3)
+            WAIT(set, 0);
+        int gate[2];
+        if (pipe2(gate, O_CLOEXEC) != 0)
+            quit("pipe");
+        pid_t child = fork();
+        if (child == 0) {
+            dup2(ends[i], 0);
+            execl(name, name, NULL);
+            _exit(127);
+        }
+        if (i == 1) {
+            close(ends[i]);
+            close(gate[1]);
+            /* Waits until the new program runs. */
+            read(gate[0], bytes, 1);
+            far_write(i, "0123456789");
+        }
+        while (waitpid(child, &outcome, 0) < 0 && errno == EINTR)
+            ;
+        outcome = WEXITSTATUS(outcome);
+        if (i == 1)
+            say("it ended with %d", outcome);
+        else
+            say(outcome == 7 || outcome == 1 ? "it read what was sent, or an end"
+                : "it ended with %d", outcome);
+    }
+}
