@@ -17,8 +17,8 @@ fn a_leaked_descriptor_and_mapping_are_found() {
 #[test]
 fn a_file_left_behind_is_found() {
     let directory = std::env::temp_dir().join(format!("m3-crash-left-{}", std::process::id()));
-    std::fs::create_dir_all(directory.join("bells")).expect("a directory");
-    std::fs::write(directory.join("bells/1.30"), "").expect("a file");
+    std::fs::create_dir_all(directory.join("doorbells")).expect("a directory");
+    std::fs::write(directory.join("doorbells/1.30"), "").expect("a file");
     assert_eq!(left_in_directory(&directory), ["1.30"]);
     std::fs::remove_dir_all(&directory).expect("removed");
 }
