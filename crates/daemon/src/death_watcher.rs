@@ -41,7 +41,7 @@ struct WatchedWord {
 
 /// One thread of the watcher.
 #[derive(Debug, Default)]
-struct WatcherThread {
+pub(crate) struct WatcherThread {
     words: Mutex<Vec<WatchedWord>>,
     /// The futex word that ends the thread's sleep.
     changed: AtomicU32,

@@ -21,7 +21,7 @@ pub struct Args {
     /// Runtime directory (default: M3_RUNTIME_DIR, $XDG_RUNTIME_DIR/m3 or /tmp/m3-UID).
     #[arg(long, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
-    /// Serve all users of the machine from /run/m3. The mode of each VM decides which users may join.
+    /// Serve all users of the machine from /run/m3. The mode of a VM decides which users may join.
     #[arg(long)]
     pub system: bool,
     /// Settings file (TOML).
@@ -116,10 +116,16 @@ pub enum SettingsError {
         value: String,
     },
     /// A limit is out of bounds.
-    #[error("the limits of the node are out of bounds: {0:?}; give at most {max:?}", max = NodeLimits::MAX)]
+    #[error(
+        "the limits of the node are out of bounds: {0:?}; give at most {max:?}",
+        max = NodeLimits::MAX
+    )]
     Limits(NodeLimits),
     /// The node id is out of range.
-    #[error("node id {nodeid} is out of range; give 0 to {last} with {nodes} nodes", last = nodes - 1)]
+    #[error(
+        "node id {nodeid} is out of range; give 0 to {last} with {nodes} nodes",
+        last = nodes - 1
+    )]
     NodeId {
         /// The id.
         nodeid: i32,
@@ -128,7 +134,8 @@ pub enum SettingsError {
     },
     /// `--sock-network` is not a network.
     #[error(
-        "sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and zeros behind them, such as 192.168.0.0/24"
+        "sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and zeros behind them, such \
+         as 192.168.0.0/24"
     )]
     SockNetwork(String),
     /// `--idle-exit` is neither a number nor `never`.

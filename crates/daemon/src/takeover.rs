@@ -61,7 +61,7 @@ impl Server {
             Err(Errno::SRCH) => self.thread_died(pid, tid),
             Err(errno) => {
                 tracing::warn!(
-                    pid, tid, %errno, "a member's thread cannot be watched yet; trying again shortly"
+                    pid, tid, %errno, "a thread cannot be watched yet; trying again shortly"
                 );
                 self.set_timer(RETRY_NS, Timer::WatchThread(pid, tid));
             }

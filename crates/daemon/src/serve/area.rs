@@ -54,7 +54,8 @@ impl Server {
 
     fn create_area(&mut self, token: u64, id: MemberId, params: AreaParams) {
         let (limit_bytes, huge) = (params.limit_bytes, params.huge);
-        // Both members of a pair may seal the area against all writers; in other areas no member may.
+        // Both members of a pair may seal the area against all writers. In other areas no member
+        // may.
         let may_seal = matches!(params.audience, AreaAudience::Pair(_)) || params.owner_writes;
         let area = match self.node.create_area(id, params, numbers_of(limit_bytes)) {
             Ok(area) => area,

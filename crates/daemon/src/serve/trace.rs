@@ -12,7 +12,7 @@ use m3ipc_link::trace_bytes;
 use m3ipc_wire::{DaemonEvent, TraceEvent, TraceRequest};
 use std::rc::Rc;
 
-/// Memory for the rings of one user's traces, in bytes. Root has no limit.
+/// Memory for the rings of one user's traces, in bytes. Root has no such limit.
 const USER_BYTES: u64 = 256 << 20;
 
 impl Server {
@@ -108,7 +108,7 @@ impl Server {
         }
         let tracer = trace.tracer;
         if let Err(errno) = m3ipc_sys::seal_against_new_writers(&ring) {
-            return tracing::error!(%errno, "a trace ring cannot be sealed; it stays with its member");
+            return tracing::error!(%errno, "a trace ring cannot be sealed; no tracer gets it");
         }
         let event = TraceEvent::Ring { address: id.address.0, pid };
         self.send_event(tracer, DaemonEvent::Trace(event), vec![ring]);

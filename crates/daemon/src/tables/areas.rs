@@ -57,7 +57,7 @@ impl Node {
                 vm.check_destination(Some(owner.address), Address(*other))?;
             }
             AreaAudience::Set(list) if list.len() >= AREA_MEMBERS_MAX => {
-                return Err(AreaError::Crowded);
+                return Err(AreaError::TooManyMembers);
             }
             AreaAudience::Set(_) | AreaAudience::Vm => {}
         }
@@ -97,9 +97,9 @@ impl Node {
         }
         self.vm(id.vm)?.endpoint(None, id.address)?;
         if entry.member_count() >= AREA_MEMBERS_MAX || entry.members.len() >= INDEXES_MAX {
-            return Err(AreaError::Crowded);
+            return Err(AreaError::TooManyMembers);
         }
-        let index = u16::try_from(entry.members.len()).map_err(|_| AreaError::Crowded)?;
+        let index = u16::try_from(entry.members.len()).map_err(|_| AreaError::TooManyMembers)?;
         let mut entry = entry.clone();
         let state = AreaMemberState::Expected;
         entry.members.push(AreaMembership { address: id.address, state });

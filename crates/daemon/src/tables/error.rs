@@ -301,7 +301,8 @@ pub enum Denied {
     Trap(Verb),
     /// The sender's `ipc_to` lacks the receiver, or the receiver's `ipc_from` lacks the sender.
     #[error(
-        "the privileges do not allow slot {from} to send to slot {to}; the VM's owner can change them"
+        "the privileges do not allow slot {from} to send to slot {to}; the VM's owner can change \
+         them"
     )]
     Call {
         /// The sender's slot.
@@ -392,7 +393,7 @@ pub enum AreaError {
         "the area has as many members as an area may have (256 at a time, 4,096 in its life); \
          create another area"
     )]
-    Crowded,
+    TooManyMembers,
     /// The VM has as many areas as it may have.
     #[error("the VM has 4,096 areas already; detach from some of them")]
     TooMany,
@@ -432,7 +433,7 @@ impl AreaError {
             Self::Endpoint(error) => error.code(Code::NotBind),
             Self::Unknown(_) => Code::NoNode,
             Self::Limit(_) => Code::BadRange,
-            Self::Crowded | Self::TooMany | Self::NoAddresses(_) => Code::NoMem,
+            Self::TooManyMembers | Self::TooMany | Self::NoAddresses(_) => Code::NoMem,
             Self::NotInAudience(_) | Self::NotOwner(_) => Code::Privileges,
             Self::Full { .. } => Code::AllocMem,
         }

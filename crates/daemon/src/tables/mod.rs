@@ -18,10 +18,10 @@
 //! | modules | content |
 //! |---|---|
 //! | `identity`, `error`, `index_pool`, `serde_abi`, [`deadlock`] | plain types |
-//! | `lookup`, `privileges`, `area`, `link_table`, `vm`, `tickets` | one table entry each, with its rules |
+//! | `lookup`, `privileges`, `area`, `link_table`, `vm`, `tickets` | single entries |
 //! | `record`, `state` | a change, and the state that applies it |
 //! | `node` | [`Node`]: checks, commits, read access |
-//! | `areas`, `bind`, `links`, `names`, `snapshot`, `unbind`, `vms`, `waits` | the operations of [`Node`] |
+//! | `areas`, `bind`, `links`, `names`, `snapshot`, `unbind`, `vms`, `waits` | its operations |
 //!
 //! Invariants:
 //! - A process has at most one process endpoint. Its threads live in the same VM.

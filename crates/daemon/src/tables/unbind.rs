@@ -20,7 +20,7 @@ pub struct Death {
 }
 
 impl Node {
-    /// Checks whether the caller may unbind an endpoint: only its user, the VM's owner and root may.
+    /// Checks whether the caller may unbind an endpoint. Its user, the VM's owner and root may.
     ///
     /// # Errors
     /// VM id -302; no such VM -303; free slot -310; other generation -306; not allowed -335.

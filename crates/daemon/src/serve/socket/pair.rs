@@ -33,7 +33,7 @@ impl Server {
     pub(super) fn pair_mapped(&mut self, token: u64, end: PairEnd) {
         let Some(pair) = self.sockets.pair_end(token, end) else { return };
         if let Err(errno) = pair.mapped(end.side()) {
-            tracing::error!(%errno, "a pool cannot be sealed; its connections use the kernel alone");
+            tracing::error!(%errno, "a pool cannot be sealed; the kernel alone carries its bytes");
         }
     }
 

@@ -26,7 +26,8 @@ fn change() -> impl Strategy<Value = Change> {
         2 => vm.clone().prop_map(Change::VmInit),
         1 => vm.clone().prop_map(Change::VmEnd),
         1 => vm.clone().prop_map(Change::VmFinish),
-        8 => (vm.clone(), slot.clone(), pid.clone()).prop_map(|(vm, slot, pid)| Change::Bind(vm, slot, pid)),
+        8 => (vm.clone(), slot.clone(), pid.clone())
+            .prop_map(|(vm, slot, pid)| Change::Bind(vm, slot, pid)),
         8 => (vm.clone(), pid.clone()).prop_map(|(vm, pid)| Change::BindFree(vm, pid)),
         4 => (vm.clone(), pid.clone(), 0..3).prop_map(|(vm, pid, tid)| Change::Tbind(vm, pid, tid)),
         2 => (vm, slot).prop_map(|(vm, slot)| Change::Unbind(vm, slot)),
@@ -117,7 +118,9 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_replay_of_the_records_gives_an_equal_node(changes in prop::collection::vec(change(), 0..150)) {
+    fn a_replay_of_the_records_gives_an_equal_node(
+        changes in prop::collection::vec(change(), 0..150)
+    ) {
         let mut node = node();
         for vm in 0..2 {
             apply(&mut node, Change::VmInit(vm));

@@ -76,7 +76,9 @@ proptest! {
     #![proptest_config(Config { cases: 2_000, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn no_message_is_lost_duplicated_or_misreported(plans in prop::collection::vec(plan(), 1..120)) {
+    fn no_message_is_lost_duplicated_or_misreported(
+        plans in prop::collection::vec(plan(), 1..120)
+    ) {
         prop_assert_eq!(run(Fault::None, &plans), Ok(()));
     }
 
