@@ -61,7 +61,7 @@ impl Server {
             Ok(area) => area,
             Err(error) => return self.refuse(token, error.code(), error),
         };
-        let made = m3ipc_sys::create_sparse("m3ipc-area", limit_bytes, huge).and_then(|memory| {
+        let made = m3ipc_sys::create_sparse("m3-area", limit_bytes, huge).and_then(|memory| {
             if !may_seal {
                 m3ipc_sys::seal_seals(&memory)?;
             }

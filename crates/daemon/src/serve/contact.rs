@@ -62,7 +62,7 @@ impl Server {
         (other, peer): (u64, MemberId),
         link: Link,
     ) {
-        let memory = match m3ipc_sys::create_memory("m3ipc-link", LINK_BYTES as u64) {
+        let memory = match m3ipc_sys::create_memory("m3-link", LINK_BYTES as u64) {
             Ok(memory) => Rc::new(memory),
             Err(errno) => {
                 self.node.unlink(own, peer.address);

@@ -6,11 +6,11 @@ use m3ipc_conformance::crash::{Ledger, left_in_directory};
 fn a_leaked_descriptor_and_mapping_are_found() {
     let own = std::process::id().cast_signed();
     let before = Ledger::of(own);
-    let leaked = m3ipc_sys::create_memory("m3ipc-link", 4096).expect("memory");
+    let leaked = m3ipc_sys::create_memory("m3-link", 4096).expect("memory");
     let mapping = m3ipc_sys::Mapping::new(&leaked, 4096, true).expect("a mapping");
     let found = before.differences(&Ledger::of(own)).join("; ");
-    assert!(found.contains("descriptors of /memfd:m3ipc-link"), "{found}");
-    assert!(found.contains("mappings of m3ipc-link: 0 became 1"), "{found}");
+    assert!(found.contains("descriptors of /memfd:m3-link"), "{found}");
+    assert!(found.contains("mappings of m3-link: 0 became 1"), "{found}");
     drop((leaked, mapping));
 }
 
