@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use m3ipc_abi::NodeLimits;
-use m3ipc_model::tables::{Node, Quota, Record};
+use m3ipc_daemon::tables::{Node, Quota, Record};
 use m3ipc_wire::{FromDaemon, Request, decode, encode};
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,11 +1,11 @@
-//! The journal: what a successor must know after a kill.
+//! The journal: the records from which a successor rebuilds the tables after a kill.
 //!
-//! Records of the tables, each with its length and a check sum, appended
-//! before anybody is told of the change. It lives in the runtime directory,
-//! so it outlives the daemon but not the boot; a torn end (the kill came in
-//! the middle of a write) is cut off, since nobody was told of it.
+//! Each record of the tables has its length and a checksum before it. The daemon appends a record
+//! before any member learns of the change. The journal lies in the runtime directory, so it
+//! outlives the daemon, but not a boot. A kill in the middle of a write leaves a torn end. The
+//! replay cuts it off, because no member learned of that change.
 
-use m3ipc_model::tables::Record;
+use crate::tables::Record;
 use m3ipc_sys::Errno;
 use rustix::fs::{FallocateFlags, fallocate};
 use std::fs::{File, OpenOptions};
@@ -14,13 +14,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 const HEAD_BYTES: usize = 8;
-/// A record is never longer: privileges of a VM with all slots named one by one.
+/// The longest record: privileges that name all slots of a VM one by one.
 const RECORD_MAX_BYTES: usize = 1 << 20;
-/// Grown by this much since it was last shortened, it is shortened again.
-const SHORTEN_BYTES: u64 = 4 << 20;
+/// A journal that grew by this much is rewritten from a snapshot.
+const REWRITE_BYTES: u64 = 4 << 20;
 
-/// Room that is kept for records of what cannot be refused.
-const ROOM_BYTES: u64 = 4096;
+/// Room for records of changes that the daemon cannot refuse.
+const RESERVE_BYTES: u64 = 4096;
 
 /// The journal, open for appending.
 #[derive(Debug)]
@@ -28,15 +28,15 @@ pub(crate) struct Journal {
     path: PathBuf,
     file: File,
     grown_bytes: u64,
-    /// How long it is, and how long it may grow without asking for room.
+    /// The length, and the length up to which the file has reserved room.
     end_bytes: u64,
     reserved_bytes: u64,
-    /// A record did not fit: what lies there is of before it.
+    /// Whether a record did not fit, so that the file lacks changes.
     is_behind: bool,
 }
 
 impl Journal {
-    /// The records that a predecessor left, if any.
+    /// The records of a predecessor; none if there is no journal.
     pub(crate) fn read(path: &Path) -> std::io::Result<Vec<Record>> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(parse(&bytes)),
@@ -45,7 +45,7 @@ impl Journal {
         }
     }
 
-    /// Begins a journal with these records, in place of what is there.
+    /// Begins a journal with these records. It replaces an old journal in one step.
     pub(crate) fn begin(path: &Path, records: &[Record]) -> std::io::Result<Self> {
         let fresh = path.with_extension("new");
         let begun = Self::begin_at(&fresh, records).and_then(|file| {
@@ -71,26 +71,26 @@ impl Journal {
         Ok(file)
     }
 
-    /// Makes sure that a few records will find room, before what they tell is done.
+    /// Reserves room for a few records, before the daemon makes their changes.
     pub(crate) fn reserve(&mut self) -> std::io::Result<()> {
         if self.is_behind {
             return Err(std::io::ErrorKind::StorageFull.into());
         }
-        if self.end_bytes + ROOM_BYTES <= self.reserved_bytes {
+        if self.end_bytes + RESERVE_BYTES <= self.reserved_bytes {
             return Ok(());
         }
         let flags = FallocateFlags::KEEP_SIZE;
-        match fallocate(&self.file, flags, self.end_bytes, 2 * ROOM_BYTES) {
-            // A file system that cannot reserve: the write will tell.
+        match fallocate(&self.file, flags, self.end_bytes, 2 * RESERVE_BYTES) {
+            // The file system cannot reserve room: a failed write will report the lack.
             Ok(()) | Err(Errno::OPNOTSUPP) => {
-                self.reserved_bytes = self.end_bytes + 2 * ROOM_BYTES;
+                self.reserved_bytes = self.end_bytes + 2 * RESERVE_BYTES;
                 Ok(())
             }
             Err(errno) => Err(errno.into()),
         }
     }
 
-    /// Appends records. Where that fails, nothing is appended any more until it is [begun anew](Self::shorten).
+    /// Appends records. After a failure, every append fails until [`Self::rewrite`] succeeds.
     pub(crate) fn append(&mut self, records: &[Record]) -> std::io::Result<()> {
         if self.is_behind {
             return Err(std::io::ErrorKind::StorageFull.into());
@@ -103,14 +103,14 @@ impl Journal {
         written
     }
 
-    /// Whether it is time to begin it anew from a snapshot.
+    /// Whether the journal is long enough for a rewrite.
     pub(crate) fn is_long(&self) -> bool {
-        self.grown_bytes > SHORTEN_BYTES
+        self.grown_bytes > REWRITE_BYTES
     }
 
-    /// Begins anew with a snapshot.
-    pub(crate) fn shorten(&mut self, snapshot: &[Record]) -> std::io::Result<()> {
-        // Until it is done: what has changed is not in the one that lies there.
+    /// Replaces the journal by a snapshot.
+    pub(crate) fn rewrite(&mut self, snapshot: &[Record]) -> std::io::Result<()> {
+        // The old file lacks changes until the new one is in place.
         self.is_behind = true;
         *self = Self::begin(&self.path, snapshot)?;
         Ok(())
@@ -123,7 +123,7 @@ fn format(records: &[Record]) -> Vec<u8> {
         let body = m3ipc_wire::encode(record);
         let length = u32::try_from(body.len()).expect("records are shorter than 4 GiB");
         bytes.extend(length.to_le_bytes());
-        bytes.extend(check_sum(&body).to_le_bytes());
+        bytes.extend(checksum(&body).to_le_bytes());
         bytes.extend(body);
     }
     bytes
@@ -146,12 +146,12 @@ fn parse_one(bytes: &[u8]) -> Option<(Record, &[u8])> {
         return None;
     }
     let (body, rest) = rest.split_at_checked(length)?;
-    (check_sum(body).to_le_bytes() == sum).then_some(())?;
+    (checksum(body).to_le_bytes() == sum).then_some(())?;
     Some((m3ipc_wire::decode(body).ok()?, rest))
 }
 
-/// FNV-1a: it only has to tell a torn write.
-fn check_sum(bytes: &[u8]) -> u32 {
+/// FNV-1a. The checksum only has to detect a torn write.
+fn checksum(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 

@@ -1,56 +1,91 @@
-//! The node daemon: it knows who is who, makes links, and tells of deaths.
+//! The node daemon: it keeps the tables of a node, makes links, and reports deaths.
 //!
-//! One thread, one table ([`m3ipc_model::tables::Node`]), one loop. It is off every hot
-//! path: members talk through the links that it made. It accepts no
-//! descriptors, trusts nothing that a member says about itself, and keeps
-//! nothing in memory that its journal and the kernel could not give back.
+//! The daemon has one thread for all requests and one event loop. Members exchange messages over
+//! the links that the daemon made, so the daemon is on no hot path. It accepts no descriptors and
+//! believes no member's statement about itself. Its memory holds nothing that the journal and the
+//! kernel cannot give back.
 //!
 //! ```text
-//! server ─ loop, sources, time limits      serve/* ─ a request in, a reply out
-//!   ├ connection ─ one member's socket       ├ node vm bind contact waits ask rights
-//!   ├ death ─ processes and threads watched  └ (all through `Server`)
-//!   ├ turn ─ who is served when, and how much
-//!   └ journal, home ─ what outlives a kill
+//! event_loop   sources, time limits, one frame after the other
+//!   ├ serve/*    one family of requests each: check, change the tables, record, answer
+//!   ├ deaths     processes and threads that ended
+//!   ├ vm_end     VMs that end
+//!   └ takeover   the tables of a killed predecessor
+//! server       the state of the daemon, and the ways to answer a member
+//!   ├ state/*    the parts of that state; none of them knows the server
+//!   ├ tables/*   VMs, endpoints, links, areas: pure rules
+//!   └ journal, runtime_directory, death_watcher, settings
 //! ```
+//!
+//! # The chain of a death
+//!
+//! ```text
+//! kernel marks the liveness lock of the ending process
+//!   → watcher thread     death_watcher::WatcherThread::run finds the mark, checks /proc
+//!   → event loop         server::Server::liveness_lock_marked
+//!   → process            server::Server::process_died, or thread_died
+//!   → tables             tables::Node::exit, or exit_thread: the deaths, with their peers
+//!   → journal            server::Server::record
+//!   → each peer          server::Server::announce_deaths, send_event(DaemonEvent::Died)
+//!   → event word         m3ipc_link::ControlPageView::announce_event wakes the peer
+//! ```
+//!
+//! The same in links: [`death_watcher::WatcherThread::run`],
+//! [`server::Server::liveness_lock_marked`], [`server::Server::process_died`],
+//! [`server::Server::thread_died`], [`tables::Node::exit`], [`tables::Node::exit_thread`],
+//! [`server::Server::record`], [`server::Server::announce_deaths`],
+//! [`server::Server::send_event`], [`m3ipc_wire::DaemonEvent::Died`],
+//! [`m3ipc_link::ControlPageView::announce_event`].
+//!
+//! A pidfd reports the deaths that the liveness lock cannot report. It enters the chain at
+//! [`server::Server::process_died`]. The peer's library reads the event and ends the call with
+//! -109 or -108.
+#![forbid(unsafe_code)]
+// The chain above names private functions: the compiler checks that they exist.
+#![allow(rustdoc::private_intra_doc_links)]
 
-mod connection;
-mod death;
-mod home;
+mod death_watcher;
+mod deaths;
+mod event_loop;
 mod journal;
 mod log;
-mod record;
+mod network;
+mod runtime_directory;
 mod serve;
 mod server;
 mod settings;
-mod spare;
-mod turn;
-mod ward;
+mod state;
+pub mod tables;
+mod takeover;
+mod vm_end;
+mod write_ahead;
 
-pub use serve::sock::Network;
-pub use settings::{Args, Settings, SettingsError};
+pub use network::Network;
+pub use settings::{Args, LogFormat, Settings, SettingsError};
 
+use runtime_directory::{RuntimeDirectory, RuntimeDirectoryError};
 use std::process::ExitCode;
 
 /// Exit code: a setting or an argument is wrong.
 pub const EXIT_USAGE: u8 = 2;
 /// Exit code: another daemon serves this runtime directory.
 pub const EXIT_BUSY: u8 = 3;
-/// Exit code: the system does not give what is needed.
+/// Exit code: the system refuses a resource that the daemon needs.
 pub const EXIT_SYSTEM: u8 = 4;
 
-/// The daemon's turns on a CPU: the shortest there are.
-const TURN_NS: u64 = 100_000;
+/// The daemon's time slice on a CPU: the shortest that the kernel grants.
+const TIME_SLICE_NS: u64 = 100_000;
 
-/// Tells a daemon that it was started in the background.
+/// Environment variable of a daemon that [`detach`] started.
 const DETACHED: &str = "M3_DETACHED";
 
-/// Starts the same again without `--detach`, and leaves: the daemon is nobody's child.
+/// Starts this program again without `--detach`. The new daemon is a child of no shell.
 fn detach() -> ExitCode {
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--detach");
     let program = match std::env::current_exe() {
         Ok(program) => program,
         Err(cause) => {
-            eprintln!("m3d: its own program cannot be found: {cause}");
+            eprintln!("m3d: cannot find its own program file: {cause}; start it without --detach");
             return ExitCode::from(EXIT_SYSTEM);
         }
     };
@@ -58,13 +93,13 @@ fn detach() -> ExitCode {
     match command.args(arguments).env(DETACHED, "1").spawn() {
         Ok(_child) => ExitCode::SUCCESS,
         Err(cause) => {
-            eprintln!("m3d: cannot start in the background: {cause}");
+            eprintln!("m3d: cannot start in the background: {cause}; start it without --detach");
             ExitCode::from(EXIT_SYSTEM)
         }
     }
 }
 
-/// Runs the daemon until it is told to leave.
+/// Runs the daemon until a request or an idle time ends it.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
     let settings = match Settings::resolve(args, &|name| std::env::var(name).ok()) {
@@ -77,26 +112,26 @@ pub fn run(args: &Args) -> ExitCode {
     if args.detach {
         return detach();
     }
-    // Started in the background by ourselves: no terminal's signals, no terminal's fate.
+    // A session of its own: signals of the starter's terminal do not reach the daemon.
     if std::env::var_os(DETACHED).is_some() {
         let _ = rustix::process::setsid();
     }
     log::begin(&settings);
-    // It holds what it gives to members: another process of its user must not trace it for that.
+    // The daemon holds the memory of all members, so other processes of its user must not trace it.
     let _ = m3ipc_sys::no_core();
-    // Members wait for its news of deaths, also where busy ones have all CPUs.
-    if let Err(errno) = m3ipc_sys::request_time_slice(TURN_NS) {
-        tracing::debug!(%errno, "the scheduler gives no short turns");
+    // Members wait for reports of deaths, also while other programs use all CPUs.
+    if let Err(errno) = m3ipc_sys::request_time_slice(TIME_SLICE_NS) {
+        tracing::debug!(%errno, "the scheduler does not grant a short time slice");
     }
-    let home = match home::Home::open(&settings) {
-        Ok(home) => home,
+    let directory = match RuntimeDirectory::open(&settings) {
+        Ok(directory) => directory,
         Err(error) => {
             eprintln!("m3d: {error}");
-            let busy = matches!(error, home::HomeError::Busy { .. });
+            let busy = matches!(error, RuntimeDirectoryError::Busy { .. });
             return ExitCode::from(if busy { EXIT_BUSY } else { EXIT_SYSTEM });
         }
     };
-    match server::Server::new(settings, home).and_then(server::Server::run) {
+    match event_loop::run(settings, directory) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("m3d: {error}");

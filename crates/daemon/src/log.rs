@@ -1,19 +1,23 @@
-//! The daemon's log: for people or as JSON, on standard error.
+//! The daemon's log on standard error: lines for people, or JSON.
 
 use crate::settings::{LogFormat, Settings};
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, registry};
 
-/// Begins logging; `M3_LOG` (as of tracing's filters) wins over the setting.
+/// Starts the log. `M3_LOG` wins over the setting: a level, or `TARGET=LEVEL` pairs with commas.
 pub(crate) fn begin(settings: &Settings) {
-    let filter = EnvFilter::try_from_env("M3_LOG")
-        .unwrap_or_else(|_unset| EnvFilter::new(settings.log_level.as_str()));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A line that cannot be written (a full disk, a closed pipe) is lost. To complain of
-    // that on standard error as well would fail there too, and end the daemon.
-    let builder = builder.log_internal_errors(false);
-    // A second daemon in one process (tests) keeps the first one's log.
+    let named = std::env::var("M3_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
+    let filter = named.or_else(|| settings.log_level.parse().ok()).unwrap_or_default();
+    // A full disk or a closed pipe loses a line. A report of that on standard error would fail as
+    // well, and end the daemon.
+    let lines = fmt::layer().with_writer(std::io::stderr).log_internal_errors(false);
+    // A second daemon in one process (tests) keeps the log of the first one.
     let _ = match settings.log_format {
-        LogFormat::Human => builder.with_target(false).try_init(),
-        LogFormat::Json => builder.json().try_init(),
+        LogFormat::Human => {
+            registry().with(lines.with_target(false).with_filter(filter)).try_init()
+        }
+        LogFormat::Json => registry().with(lines.json().with_filter(filter)).try_init(),
     };
 }

@@ -1,4 +1,5 @@
 //! `m3d`: the node daemon.
+#![forbid(unsafe_code)]
 
 use clap::Parser;
 use std::process::ExitCode;

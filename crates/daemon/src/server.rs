@@ -1,206 +1,161 @@
-//! The server: all state of the daemon, and the loop that drives it.
+//! The server: the state of the daemon, and the ways to answer a member.
+//!
+//! | part | fields |
+//! |---|---|
+//! | registry | `node`, `journal`, `runtime_directory`, `settings`, `grace_ms` |
+//! | connections | `poll`, `sources`, `connections`, `attached`, `tickets`, `timers`, `round` |
+//! | links | `links_held`, `bounce_buffers`, `pending_notifications`, `traces` |
+//! | deaths | `watched`, `death_watcher` |
+//! | areas | `areas` |
+//! | sockets | `sockets` |
 
-use crate::connection::{Connection, Deferred, Sent};
-use crate::death::Watch;
-use crate::home::Home;
+use crate::death_watcher::DeathWatcher;
 use crate::journal::Journal;
-use crate::serve::area::AreaMemory;
-use crate::serve::sock::Socks;
-use crate::serve::{Notes, Traces};
+use crate::runtime_directory::RuntimeDirectory;
 use crate::settings::{self, Settings};
-use crate::spare::Spare;
-use crate::turn::Turn;
-use crate::ward::Ward;
-use m3ipc_model::tables::{Credentials, Death, MemberId, Node, Quota};
-use m3ipc_sys::{Errno, Poll, Ready};
-use m3ipc_wire::{DaemonEvent, FromDaemon, Refusal, Reply, Request};
+use crate::state::areas::AreaRegistry;
+use crate::state::connection::{Connection, Deferred, EndpointPages, SendOutcome};
+use crate::state::pending_notifications::PendingNotifications;
+use crate::state::processes::WatchedProcesses;
+use crate::state::reserve_descriptor::ReserveDescriptor;
+use crate::state::scheduling_round::SchedulingRound;
+use crate::state::sockets::SocketRegistry;
+use crate::state::timers::{Timer, Timers};
+use crate::state::traces::Traces;
+use crate::tables::{MemberId, Node, Quota};
+use m3ipc_abi::Code;
+use m3ipc_sys::Poll;
+use m3ipc_wire::{DaemonEvent, FromDaemon, Refusal, Reply};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// How long a stranger may take to say hello, and a new member to map its pages.
-pub(crate) const HELLO_LIMIT_NS: u64 = 5_000_000_000;
-/// How many connections one user may have.
-const CONNECTIONS_PER_USER: usize = 8_192;
-const LISTENER: u64 = 0;
-const WARD: u64 = 1;
-/// How long to wait where the system is out of something that others will give back.
-const CROWDED_NS: u64 = 10_000_000;
+/// The pause while the system lacks a resource that other processes will free.
+pub(crate) const EXHAUSTED_PAUSE_NS: u64 = 10_000_000;
+/// The token of the listener in the poll.
+pub(crate) const LISTENER_TOKEN: u64 = 0;
+/// The token of the death watcher's pipe in the poll.
+pub(crate) const DEATH_WATCHER_TOKEN: u64 = 1;
 
-/// What a token of the poll stands for.
+/// The meaning of a token of the poll.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Source {
+    /// A control connection.
     Connection,
+    /// The pidfd of this process.
     Process(i32),
+    /// The pidfd of this thread of a process.
     Thread(i32, i32),
 }
 
-/// Something to do at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Alarm {
-    Hello(u64),
-    Mapped(u64, MemberId),
-    VmGrace(i32),
-    UnbindGrace(MemberId, Option<u64>),
-    Idle,
-    /// Try to send again what waits for this connection.
-    Flush(u64),
-    /// Listen again, after the system had no descriptor for a newcomer.
-    Listen,
-    /// Watch this process, after the system had no descriptor for that.
-    Watch(i32),
-    /// The same for a thread of a process.
-    WatchThread(i32, i32),
-    /// Begin the journal anew, after a record did not fit into the runtime directory.
-    Journal,
-}
-
-/// All that the daemon has.
+/// The state of the daemon.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) settings: Settings,
-    pub(crate) home: Home,
+    pub(crate) runtime_directory: RuntimeDirectory,
     pub(crate) node: Node,
+    pub(crate) journal: Journal,
     pub(crate) initialised: bool,
     pub(crate) takeovers: u32,
-    /// Who holds a link with whom, as far as this daemon knows: it made the
-    /// link, or the holder recalled it after a takeover.
-    pub(crate) held: BTreeSet<(MemberId, MemberId)>,
-    /// Windows made so far: for whom, and through which peer's memory.
-    pub(crate) windows: BTreeMap<(MemberId, MemberId), u32>,
-    /// Notifications for those who have not come (back) yet.
-    pub(crate) notes: Notes,
+    pub(crate) leaving: bool,
+    /// The grace time of each VM, in milliseconds.
+    pub(crate) grace_ms: HashMap<i32, u32>,
+
     pub(crate) poll: Poll,
     pub(crate) sources: HashMap<u64, Source>,
     pub(crate) connections: HashMap<u64, Connection>,
-    pub(crate) present: BTreeMap<MemberId, u64>,
-    pub(crate) processes: HashMap<i32, Watch>,
-    pub(crate) threads: HashMap<(i32, i32), Watch>,
-    pub(crate) ward: Ward,
-    /// Tickets: which connection waits.
+    /// The connection of each endpoint that has one.
+    pub(crate) attached: BTreeMap<MemberId, u64>,
+    /// The connection of each open ticket.
     pub(crate) tickets: HashMap<u64, u64>,
-    pub(crate) grace_ms: HashMap<i32, u32>,
-    /// The memory of areas that this daemon made, by VM and number.
-    pub(crate) areas: BTreeMap<(i32, u32), AreaMemory>,
-    pub(crate) traces: Traces,
-    pub(crate) socks: Socks,
-    /// Of areas that a predecessor made, by VM, number and dead member: who says that its extents are deserted.
-    pub(crate) deserted: BTreeMap<(i32, u32, u16), BTreeSet<u16>>,
-    pub(crate) leaving: bool,
-    pub(crate) spare: Spare,
-    pub(crate) turn: Turn,
-    pub(crate) journal: Journal,
-    alarms: BTreeMap<(u64, u64), Alarm>,
+    pub(crate) timers: Timers,
+    pub(crate) round: SchedulingRound,
+    pub(crate) reserve_descriptor: ReserveDescriptor,
     next_token: u64,
+
+    /// The pairs (holder, peer) of held links, as far as this daemon knows: it made the link, or
+    /// the holder named it after a takeover.
+    pub(crate) links_held: BTreeSet<(MemberId, MemberId)>,
+    /// The number of bounce buffers made, by requester and peer.
+    pub(crate) bounce_buffers: BTreeMap<(MemberId, MemberId), u32>,
+    pub(crate) pending_notifications: PendingNotifications,
+    pub(crate) traces: Traces,
+
+    pub(crate) watched: WatchedProcesses,
+    pub(crate) death_watcher: DeathWatcher,
+
+    pub(crate) areas: AreaRegistry,
+    pub(crate) sockets: SocketRegistry,
 }
 
 /// Why the daemon cannot go on.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServerError {
-    #[error("the system refuses {what}: {cause}")]
-    System { what: &'static str, cause: std::io::Error },
+    #[error("the system refuses {resource}: {cause}; check the limits and the space of the system")]
+    System { resource: &'static str, cause: std::io::Error },
     #[error("{0}")]
     Settings(#[from] settings::SettingsError),
 }
 
-fn system<E: Into<std::io::Error>>(what: &'static str) -> impl FnOnce(E) -> ServerError {
-    move |cause| ServerError::System { what, cause: cause.into() }
+/// Maps the refusal of a resource to an error.
+pub(crate) fn refused<E: Into<std::io::Error>>(
+    resource: &'static str,
+) -> impl FnOnce(E) -> ServerError {
+    move |cause| ServerError::System { resource, cause: cause.into() }
 }
 
 impl Server {
-    /// A server in its home: with the tables of a killed predecessor, if there was one.
-    pub(crate) fn new(settings: Settings, home: Home) -> Result<Self, ServerError> {
+    /// A server in its runtime directory, with the tables of a killed predecessor if there are any.
+    pub(crate) fn new(
+        settings: Settings,
+        runtime_directory: RuntimeDirectory,
+    ) -> Result<Self, ServerError> {
+        // The default limit suffices for a few members.
         let _ = m3ipc_sys::raise_fd_limit();
-        let records = Journal::read(&home.journal()).map_err(system("the journal"))?;
-        let (node, takeovers) = match Node::replay(&records, Quota::default()) {
+        let path = runtime_directory.journal();
+        let records = Journal::read(&path).map_err(refused("the journal"))?;
+        let (mut node, takeovers) = match Node::replay(&records, Quota::default()) {
             Ok(node) => (node, 1),
-            Err(_none) => {
-                let (nodeid, limits) =
-                    settings::join(&settings.node, &m3ipc_wire::NodeParams::default())?;
+            Err(_no_journal) => {
+                let program = m3ipc_wire::NodeParams::default();
+                let (nodeid, limits) = settings::resolve_node(&settings.node, &program)?;
                 (Node::new(nodeid, limits, Quota::default()), 0)
             }
         };
-        let journal =
-            Journal::begin(&home.journal(), &node.snapshot()).map_err(system("the journal"))?;
-        let poll = Poll::new().map_err(system("a poll"))?;
-        poll.add(&home.listener, LISTENER).map_err(system("a poll"))?;
-        let ward = Ward::new().map_err(system("a pipe"))?;
-        poll.add(ward.endings(), WARD).map_err(system("a poll"))?;
-        let socks = Socks::new(&home.socks());
-        let mut server = Self {
+        let journal = Journal::begin(&path, &node.snapshot()).map_err(refused("the journal"))?;
+        node.drain_records();
+        let poll = Poll::new().map_err(refused("a poll"))?;
+        poll.add(&runtime_directory.listener, LISTENER_TOKEN).map_err(refused("a poll"))?;
+        let death_watcher = DeathWatcher::new().map_err(refused("a pipe"))?;
+        poll.add(death_watcher.reader(), DEATH_WATCHER_TOKEN).map_err(refused("a poll"))?;
+        let sockets = SocketRegistry::new(&runtime_directory.sockets());
+        Ok(Self {
             initialised: takeovers > 0 || !settings.uninitialised,
             settings,
-            home,
+            runtime_directory,
             node,
+            journal,
             takeovers,
-            held: BTreeSet::new(),
-            notes: Notes::new(),
-            windows: BTreeMap::new(),
+            leaving: false,
+            grace_ms: HashMap::new(),
             poll,
             sources: HashMap::new(),
             connections: HashMap::new(),
-            present: BTreeMap::new(),
-            processes: HashMap::new(),
-            threads: HashMap::new(),
-            ward,
+            attached: BTreeMap::new(),
             tickets: HashMap::new(),
-            grace_ms: HashMap::new(),
-            areas: BTreeMap::new(),
+            timers: Timers::default(),
+            round: SchedulingRound::default(),
+            reserve_descriptor: ReserveDescriptor::new(),
+            next_token: DEATH_WATCHER_TOKEN,
+            links_held: BTreeSet::new(),
+            bounce_buffers: BTreeMap::new(),
+            pending_notifications: PendingNotifications::default(),
             traces: Traces::default(),
-            socks,
-            deserted: BTreeMap::new(),
-            leaving: false,
-            spare: Spare::new(),
-            turn: Turn::default(),
-            journal,
-            alarms: BTreeMap::new(),
-            next_token: 1,
-        };
-        server.node.drain_records();
-        if takeovers > 0 {
-            server.take_over();
-        }
-        server.rest();
-        tracing::info!(
-            runtime_dir = %server.home.path.display(), nodeid = server.node.nodeid(), takeovers, "node up"
-        );
-        Ok(server)
-    }
-
-    /// Serves until told to leave, and leaves nothing behind.
-    pub(crate) fn run(mut self) -> Result<(), ServerError> {
-        let mut ready = Vec::new();
-        while !self.leaving {
-            let limit = self.next_alarm_ns().map(|at| at.saturating_sub(m3ipc_sys::monotonic_ns()));
-            match self.poll.wait(&mut ready, limit) {
-                Ok(()) => {}
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(system("waiting")(errno)),
-            }
-            self.begin_turn(&mut ready);
-            for event in &ready {
-                self.serve_event(*event);
-            }
-            self.ring_alarms();
-        }
-        tracing::info!("node down");
-        self.home.leave();
-        Ok(())
-    }
-
-    fn serve_event(&mut self, event: Ready) {
-        if event.token == LISTENER {
-            return self.accept_all();
-        }
-        if event.token == WARD {
-            return self.ward.take().into_iter().for_each(|token| self.pulse_stopped(token));
-        }
-        match self.sources.get(&event.token).copied() {
-            Some(Source::Connection) => self.serve_connection(event),
-            Some(Source::Process(pid)) => self.process_died(pid),
-            Some(Source::Thread(pid, tid)) => self.thread_died(pid, tid),
-            None => {}
-        }
+            watched: WatchedProcesses::default(),
+            death_watcher,
+            areas: AreaRegistry::default(),
+            sockets,
+        })
     }
 
     /// A token that was never used.
@@ -209,309 +164,158 @@ impl Server {
         self.next_token
     }
 
-    fn accept_all(&mut self) {
-        // Bounded, so that a flood of strangers cannot keep the members waiting.
-        for _ in 0..64 {
-            match m3ipc_sys::accept(&self.home.listener) {
-                Ok(socket) => self.welcome(socket),
-                Err(Errno::AGAIN) => return,
-                // The newcomer is told, with the one descriptor that is kept for that.
-                Err(Errno::MFILE | Errno::NFILE)
-                    if self.spare.refuse_newcomer(&self.home.listener) => {}
-                Err(errno) => {
-                    tracing::warn!(%errno, "cannot accept a connection");
-                    // The newcomer still waits: without a pause we would do nothing else.
-                    let _ = self.poll.remove(&self.home.listener);
-                    self.set_alarm(CROWDED_NS, Alarm::Listen);
-                    return;
-                }
-            }
+    /// Sets a timer.
+    pub(crate) fn set_timer(&mut self, in_ns: u64, timer: Timer) {
+        self.timers.set(m3ipc_sys::monotonic_ns().saturating_add(in_ns), timer);
+    }
+
+    /// The endpoint of a connection.
+    pub(crate) fn endpoint_of(&self, token: u64) -> Option<MemberId> {
+        self.connections.get(&token)?.id
+    }
+
+    /// The endpoint of a connection; refuses the open request if there is none.
+    pub(crate) fn require_endpoint(&mut self, token: u64) -> Option<MemberId> {
+        let id = self.endpoint_of(token);
+        if id.is_none() {
+            let why = "the caller is not bound in any VM; bind it first";
+            self.refuse(token, Code::NotBind, why);
+        }
+        id
+    }
+
+    /// The connection of an endpoint.
+    pub(crate) fn connection_of(&self, id: MemberId) -> Option<u64> {
+        self.attached.get(&id).copied()
+    }
+
+    /// The pages of an endpoint.
+    pub(crate) fn pages_of(&self, id: MemberId) -> Option<&EndpointPages> {
+        self.connections.get(self.attached.get(&id)?)?.pages.as_ref()
+    }
+
+    /// Whether an endpoint has mapped its pages of this daemon.
+    pub(crate) fn is_attached(&self, id: MemberId) -> bool {
+        let connection = self.attached.get(&id).and_then(|token| self.connections.get(token));
+        connection.is_some_and(Connection::is_attached)
+    }
+
+    /// Defers the answer to the open request of a connection until an event.
+    pub(crate) fn defer(&mut self, token: u64, until: Deferred) {
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.deferred = Some(until);
         }
     }
 
-    fn welcome(&mut self, socket: OwnedFd) {
-        let Ok(identity) = m3ipc_sys::peer_identity(&socket) else { return };
-        let started = match m3ipc_sys::process_start_ticks(identity.pid) {
-            Ok(started) => started,
-            Err(Errno::SRCH) => return,
-            Err(errno) => return crate::spare::refuse(&socket, errno),
-        };
-        let uid = identity.uid;
-        let same = self.connections.values().filter(|other| other.cred.uid == uid).count();
-        if uid != 0 && same >= CONNECTIONS_PER_USER {
-            tracing::warn!(uid, "too many connections of one user");
-            return;
-        }
-        let groups = m3ipc_sys::peer_groups(&socket).unwrap_or_default();
-        let cred = Credentials { uid, gid: identity.gid, groups, pid: identity.pid };
-        let token = self.new_token();
-        if let Err(errno) = self.poll.add(&socket, token) {
-            return crate::spare::refuse(&socket, errno);
-        }
-        self.sources.insert(token, Source::Connection);
-        self.connections.insert(token, Connection::new(socket, cred, started));
-        self.set_alarm(HELLO_LIMIT_NS, Alarm::Hello(token));
-    }
-
-    fn serve_connection(&mut self, event: Ready) {
-        if event.writable {
-            self.flush(event.token);
-        }
-        if !event.readable {
-            return;
-        }
-        let mut buffer = [0; m3ipc_wire::REQUEST_MAX_BYTES];
-        while self.turn.takes_another(event.token) {
-            let Some(connection) = self.connections.get_mut(&event.token) else { return };
-            if !self.turn.takes_of(connection) {
-                return;
-            }
-            // Who does not read gets no more to read: its requests wait in its own socket.
-            if connection.is_full {
-                return;
-            }
-            let packet =
-                match m3ipc_sys::receive_packet(&connection.socket, &mut buffer, false, false) {
-                    Ok(packet) => packet,
-                    Err(Errno::AGAIN | Errno::INTR) => return,
-                    Err(_) => return self.close(event.token),
-                };
-            // A child that inherited the socket must not speak for its parent.
-            let stranger = packet.sender_pid != Some(connection.cred.pid);
-            if packet.bytes == 0 || packet.truncated || stranger {
-                return self.close(event.token);
-            }
-            match m3ipc_wire::decode::<Request>(&buffer[..packet.bytes]) {
-                Ok(request) => self.serve(event.token, request),
-                Err(malformed) => {
-                    tracing::warn!(pid = connection.cred.pid, %malformed, "closing a connection");
-                    return self.close(event.token);
-                }
-            }
-        }
+    /// The connections whose answer waits for this event.
+    pub(crate) fn deferred_until(&self, event: Deferred) -> Vec<u64> {
+        let waiting = self.connections.iter().filter(|(_, other)| other.deferred == Some(event));
+        waiting.map(|(token, _)| *token).collect()
     }
 
     /// Answers the open request of a connection.
     pub(crate) fn reply(&mut self, token: u64, reply: Reply, fds: Vec<Rc<OwnedFd>>) {
         if let Some(connection) = self.connections.get_mut(&token) {
-            connection.waits_for = None;
-            let sent = connection.send(&FromDaemon::Reply(reply), fds);
-            self.after_send(token, sent);
+            connection.deferred = None;
+            let outcome = connection.send(&FromDaemon::Reply(reply), fds);
+            self.after_send(token, outcome);
         }
+    }
+
+    /// Answers with a number.
+    pub(crate) fn reply_number(&mut self, token: u64, number: i32) {
+        self.reply(token, Reply::Number(number), Vec::new());
+    }
+
+    /// Records the changes of the request, then answers it without a result.
+    pub(crate) fn reply_done(&mut self, token: u64) {
+        self.record();
+        self.reply(token, Reply::Done, Vec::new());
     }
 
     /// Refuses the open request of a connection.
-    pub(crate) fn refuse(&mut self, token: u64, code: m3ipc_abi::Code, why: impl ToString) {
+    pub(crate) fn refuse(&mut self, token: u64, code: Code, why: impl ToString) {
         let refusal = Refusal { code: code.number(), why: why.to_string() };
-        tracing::debug!(code = refusal.code, why = refusal.why, "refused");
+        tracing::debug!(code = refusal.code, why = refusal.why, "a request is refused");
         self.reply(token, Reply::Refused(refusal), Vec::new());
     }
 
-    /// Tells a member something, and wakes it.
-    pub(crate) fn tell(&mut self, token: u64, news: DaemonEvent, fds: Vec<Rc<OwnedFd>>) {
+    /// Sends a daemon event to a member, and wakes it by its event word.
+    pub(crate) fn send_event(&mut self, token: u64, event: DaemonEvent, fds: Vec<Rc<OwnedFd>>) {
         if let Some(connection) = self.connections.get_mut(&token) {
-            let sent = connection.send(&FromDaemon::Event(news), fds);
-            connection.announce();
-            self.after_send(token, sent);
+            let outcome = connection.send(&FromDaemon::Event(event), fds);
+            connection.announce_event();
+            self.after_send(token, outcome);
         }
     }
 
-    /// Tells those who waited under these tickets.
-    pub(crate) fn tell_tickets(&mut self, tickets: &[u64], address: i32) {
+    /// Sends a daemon event to an endpoint that has a connection.
+    pub(crate) fn send_event_to(&mut self, id: MemberId, event: DaemonEvent) {
+        if let Some(token) = self.connection_of(id) {
+            self.send_event(token, event, Vec::new());
+        }
+    }
+
+    /// Reports to the waiters that their tickets are complete.
+    pub(crate) fn complete_tickets(&mut self, tickets: &[u64], address: i32) {
         for ticket in tickets {
             let Some(token) = self.tickets.remove(ticket) else { continue };
             if let Some(connection) = self.connections.get_mut(&token) {
                 connection.tickets.retain(|open| open != ticket);
             }
-            self.tell(token, DaemonEvent::Ready { ticket: *ticket, address }, Vec::new());
+            let event = DaemonEvent::Ready { ticket: *ticket, address };
+            self.send_event(token, event, Vec::new());
         }
     }
 
-    fn after_send(&mut self, token: u64, sent: Sent) {
-        match sent {
-            Sent::Gone => {}
-            Sent::Waits => {
-                if let Some(connection) = self.connections.get(&token) {
-                    let _ = self.poll.set_wait_writable(&connection.socket, token, true);
-                }
+    fn after_send(&mut self, token: u64, outcome: SendOutcome) {
+        match outcome {
+            SendOutcome::Sent => {}
+            SendOutcome::Queued => self.poll_for_room(token, true),
+            SendOutcome::DescriptorsExhausted => {
+                self.set_timer(EXHAUSTED_PAUSE_NS, Timer::Flush(token));
             }
-            Sent::Crowded => self.set_alarm(CROWDED_NS, Alarm::Flush(token)),
-            Sent::Broken => self.close(token),
+            SendOutcome::Broken => self.close(token),
         }
     }
 
-    fn flush(&mut self, token: u64) {
+    /// Sends the queued frames of a connection.
+    pub(crate) fn flush(&mut self, token: u64) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
-        let sent = connection.flush();
-        // What waited was announced before it could be read.
-        connection.announce();
-        match sent {
-            Sent::Gone => drop(self.poll.set_wait_writable(&connection.socket, token, false)),
-            Sent::Waits => {}
-            Sent::Crowded => {
-                let _ = self.poll.set_wait_writable(&connection.socket, token, false);
-                self.set_alarm(CROWDED_NS, Alarm::Flush(token));
+        let outcome = connection.flush();
+        // The first announcement came before the frames were readable.
+        connection.announce_event();
+        match outcome {
+            SendOutcome::Sent => self.poll_for_room(token, false),
+            SendOutcome::Queued => {}
+            SendOutcome::DescriptorsExhausted => {
+                self.poll_for_room(token, false);
+                self.set_timer(EXHAUSTED_PAUSE_NS, Timer::Flush(token));
             }
-            Sent::Broken => self.close(token),
+            SendOutcome::Broken => self.close(token),
         }
     }
 
-    /// Ends a connection; the endpoint it was for goes with it.
-    pub(crate) fn close(&mut self, token: u64) {
-        let Some(connection) = self.connections.remove(&token) else { return };
-        let _ = self.poll.remove(&connection.socket);
-        self.sources.remove(&token);
-        self.ward.forget(token);
-        self.leave_socks(token);
-        for ticket in &connection.tickets {
-            self.tickets.remove(ticket);
-            self.node.cancel_wait(*ticket);
-        }
-        self.end_traces_of(token);
-        if let Some(place) =
-            connection.place.filter(|place| self.present.get(place) == Some(&token))
-        {
-            self.present.remove(&place);
-            // It was there before, and its owner had no room for the pages: it may come again.
-            if let Some(pages) =
-                connection.pages.as_ref().filter(|pages| pages.is_return && !pages.sealed)
-            {
-                self.tell_tickets(&pages.told, place.address.0);
-            } else if let Ok(deaths) = self.node.unbind(place) {
-                self.bury(&deaths);
-            }
-        }
-        self.rest();
-    }
-
-    /// Ends what has died: its peers are told first, then whoever waited for it.
-    pub(crate) fn bury(&mut self, deaths: &[Death]) {
-        m3ipc_sys::pause_point("daemon.death_seen");
-        self.record();
-        m3ipc_sys::pause_point("daemon.death_recorded");
-        for death in deaths {
-            let address = death.place.address.0;
-            self.forget_links(death.place, &death.peers);
-            self.forget_notes(death.place);
-            for peer in &death.peers {
-                let there = MemberId::new(death.place.vm, peer.address);
-                if let Some(token) = self.present.get(&there).copied() {
-                    self.tell(token, DaemonEvent::Died(address), Vec::new());
-                    m3ipc_sys::pause_point("daemon.death_told_one");
-                }
-            }
-            self.leave_areas(death.place);
-            self.trace_gone(death.place);
-            self.tell_tickets(&death.told, address);
-            self.forget_place(death.place);
-            tracing::debug!(vm = death.place.vm, address, pid = death.member.pid, "endpoint gone");
-        }
-        for death in deaths {
-            self.left(death.place);
-        }
-        self.forget_processes(deaths);
-    }
-
-    fn forget_place(&mut self, place: MemberId) {
-        let _ = std::fs::remove_file(self.home.bell(place.vm, place.address.0));
-        if let Some(token) = self.present.remove(&place) {
-            // A thread's endpoint goes with its process's: it must not wait for ever.
-            self.tell(token, DaemonEvent::Unbound, Vec::new());
-            if let Some(connection) = self.connections.get_mut(&token) {
-                connection.place = None;
-                connection.pages = None;
-                self.ward.forget(token);
-            }
-        }
-        let waiting =
-            [Deferred::Contact(place), Deferred::Berth(place)].map(|what| self.waiting_for(what));
-        for token in waiting.into_iter().flatten() {
-            self.refuse(
-                token,
-                m3ipc_abi::Code::DstDied,
-                format_args!("endpoint {} died", place.address),
-            );
+    fn poll_for_room(&mut self, token: u64, wanted: bool) {
+        if let Some(connection) = self.connections.get(&token) {
+            // A failure leaves the frames in the queue until the next send or flush.
+            let _ = self.poll.set_wait_writable(&connection.socket, token, wanted);
         }
     }
 
-    /// The connections whose request waits for this.
-    pub(crate) fn waiting_for(&self, what: Deferred) -> Vec<u64> {
-        let waiting = self.connections.iter().filter(|(_, other)| other.waits_for == Some(what));
-        waiting.map(|(token, _)| *token).collect()
+    /// Whether the node has no VMs.
+    pub(crate) fn has_no_vms(&self) -> bool {
+        self.node.vms().next().is_none()
     }
 
-    /// Sets an alarm.
-    pub(crate) fn set_alarm(&mut self, in_ns: u64, alarm: Alarm) {
-        let serial = self.new_token();
-        self.alarms.insert((m3ipc_sys::monotonic_ns().saturating_add(in_ns), serial), alarm);
-    }
-
-    pub(crate) fn cancel_alarm(&mut self, alarm: Alarm) {
-        self.alarms.retain(|_, set| *set != alarm);
-    }
-
-    fn next_alarm_ns(&self) -> Option<u64> {
-        self.alarms.keys().next().map(|(at, _)| *at)
-    }
-
-    fn ring_alarms(&mut self) {
-        while let Some(entry) = self.alarms.first_entry() {
-            if entry.key().0 > m3ipc_sys::monotonic_ns() {
-                return;
-            }
-            match entry.remove() {
-                Alarm::Hello(token) => {
-                    if self.connections.get(&token).is_some_and(|connection| !connection.greeted) {
-                        self.close(token);
-                    }
-                }
-                // Others wait for it, some in calls that never wait long.
-                Alarm::Mapped(token, place) => {
-                    let late = self.connections.get(&token).is_some_and(|connection| {
-                        connection.place == Some(place)
-                            && connection.pages.as_ref().is_some_and(|pages| !pages.sealed)
-                    });
-                    if late {
-                        self.close(token);
-                    }
-                }
-                Alarm::VmGrace(vm) => self.kill_members(vm),
-                // Not who came to the place since: a system slot's next holder has the same address.
-                Alarm::UnbindGrace(place, holder)
-                    if self.present.get(&place).copied() == holder =>
-                {
-                    self.force_unbind(place);
-                }
-                Alarm::UnbindGrace(..) => {}
-                Alarm::Idle => self.leave_if_idle(),
-                Alarm::Flush(token) => self.flush(token),
-                Alarm::Listen => drop(self.poll.add(&self.home.listener, LISTENER)),
-                Alarm::Watch(pid) => self.watch_again(pid),
-                Alarm::WatchThread(pid, tid) => self.watch_thread_again(pid, tid),
-                Alarm::Journal => self.begin_journal(),
-            }
-        }
-    }
-
-    /// Nothing to do may be a reason to leave, after a while.
-    pub(crate) fn rest(&mut self) {
+    /// Starts the idle timer if the node is unused and the settings have an idle time.
+    pub(crate) fn start_idle_timer(&mut self) {
         let idle = self.connections.is_empty() && self.has_no_vms();
         if let Some(limit_ns) = self.settings.idle_exit_ns
             && idle
-            && !self.alarms.values().any(|alarm| *alarm == Alarm::Idle)
+            && !self.timers.is_set(Timer::Idle)
         {
-            self.set_alarm(limit_ns, Alarm::Idle);
-        }
-    }
-
-    pub(crate) fn has_no_vms(&self) -> bool {
-        self.node.list(&Credentials::new(0, 0, 0)).is_empty()
-    }
-
-    fn leave_if_idle(&mut self) {
-        if self.connections.is_empty() && self.has_no_vms() {
-            tracing::info!("idle");
-            self.leaving = true;
+            self.set_timer(limit_ns, Timer::Idle);
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Settings: flags, then the file, then the environment, then the program that
-//! calls `drvs_init`; each value is checked wherever it comes from.
+//! Settings: from flags, then the file, then the environment, then the program that calls
+//! `drvs_init`. Each source gets the same checks.
 
-use crate::serve::sock::Network;
+use crate::network::Network;
 use clap::{Parser, ValueEnum};
 use m3ipc_abi::NodeLimits;
 use m3ipc_wire::NodeParams;
@@ -10,56 +10,54 @@ use std::path::PathBuf;
 
 /// The node daemon of m3ipc.
 ///
-/// It keeps the tables of one node: VMs, endpoints, names and rights. Programs
-/// start it by themselves when they need it (mnx_drvs_init, the m3 command);
-/// running it by hand or by systemd is a choice.
+/// It keeps the tables of one node: VMs, endpoints, names and rights. Programs start it when they
+/// need it (mnx_drvs_init, the m3 command). A person or systemd may start it as well.
 ///
-/// Settings come from these flags, then from the file, then from the
-/// environment (M3_NODEID, M3_VMS, M3_NODES, M3_PROCS, M3_TASKS), then from the
-/// program that calls drvs_init.
+/// Settings come from these flags, then from the file, then from the environment (M3_NODEID,
+/// M3_VMS, M3_NODES, M3_PROCS, M3_TASKS), then from the program that calls drvs_init.
 #[derive(Parser, Clone, Debug, Default)]
 #[command(name = "m3d", version)]
 pub struct Args {
-    /// Runtime directory (else M3_RUNTIME_DIR, $XDG_RUNTIME_DIR/m3 or /tmp/m3-UID).
+    /// Runtime directory (default: M3_RUNTIME_DIR, $XDG_RUNTIME_DIR/m3 or /tmp/m3-UID).
     #[arg(long, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
-    /// Serve all users of the machine from /run/m3; VMs' modes decide who may join.
+    /// Serve all users of the machine from /run/m3. The mode of a VM decides which users may join.
     #[arg(long)]
     pub system: bool,
     /// Settings file (TOML).
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// This node's id, 0 or above and below the number of nodes.
+    /// The id of this node: from 0 to the number of nodes minus 1.
     #[arg(long, value_name = "ID", allow_negative_numbers = true)]
     pub nodeid: Option<i32>,
-    /// VMs that the node may hold.
+    /// The number of VMs that the node may have.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub vms: Option<i32>,
-    /// Nodes of the system.
+    /// The number of nodes of the system.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub nodes: Option<i32>,
-    /// Process slots that a VM may have.
+    /// The number of process slots that a VM may have.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub procs: Option<i32>,
-    /// Task slots that a VM may have.
+    /// The number of task slots that a VM may have.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     pub tasks: Option<i32>,
     /// The network of com-sockets, as A.B.C.D/BITS [default: 192.168.0.0/24].
     #[arg(long, value_name = "NETWORK")]
     pub sock_network: Option<String>,
-    /// Leave after this many seconds without VMs and members, or `never`.
+    /// Leave after this many seconds without VMs and members, or `never` [default: never].
     #[arg(long, value_name = "SECONDS")]
     pub idle_exit: Option<String>,
-    /// Go on in the background and return at once.
+    /// Run in the background, and return at once.
     #[arg(long)]
     pub detach: bool,
-    /// Wait for drvs_init: until then every other call answers that the node is not initialised.
+    /// Wait for drvs_init. Until then every other call fails: the node is not initialised.
     #[arg(long)]
     pub uninitialised: bool,
-    /// How much to log: error, warn, info, debug, trace.
+    /// Lowest level of the log: error, warn, info, debug, trace [default: info].
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
-    /// How to log.
+    /// Form of the log [default: human].
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
 }
@@ -71,7 +69,7 @@ pub enum LogFormat {
     /// Lines for people.
     #[default]
     Human,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -90,47 +88,54 @@ struct File {
     log_format: Option<LogFormat>,
 }
 
-/// What is wrong with a setting.
+/// An error in a setting.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
     /// The file cannot be read.
-    #[error("the settings file {path} cannot be read: {cause}")]
+    #[error("the settings file {path} cannot be read: {cause}; check the path and its permissions")]
     Unreadable {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: std::io::Error,
     },
-    /// The file is no TOML, or names a setting that does not exist.
-    #[error("the settings file {path} is wrong: {cause}")]
+    /// The file is not TOML, or has an unknown setting.
+    #[error("the settings file {path} has an error: {cause}; correct that line")]
     Malformed {
-        /// Which.
+        /// Its path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         cause: toml::de::Error,
     },
-    /// A value is no number.
-    #[error("{name} is {value:?}, which is no number; unset it or give a number")]
+    /// A value is not a number.
+    #[error("{name} is {value:?}, which is not a number; unset it or give a number")]
     NotANumber {
-        /// Where it comes from.
+        /// Its environment variable.
         name: String,
-        /// What it is.
+        /// The value.
         value: String,
     },
-    /// A limit lies out of bounds.
-    #[error("limits out of bounds: {0:?}; at most {max:?}", max = NodeLimits::MAX)]
+    /// A limit is out of bounds.
+    #[error(
+        "the limits of the node are out of bounds: {0:?}; give at most {max:?}",
+        max = NodeLimits::MAX
+    )]
     Limits(NodeLimits),
-    /// The node id lies out of bounds.
-    #[error("node id {nodeid} is out of range: 0 to {last} with {nodes} nodes", last = nodes - 1)]
+    /// The node id is out of range.
+    #[error(
+        "node id {nodeid} is out of range; give 0 to {last} with {nodes} nodes",
+        last = nodes - 1
+    )]
     NodeId {
         /// The id.
         nodeid: i32,
         /// The number of nodes.
         nodes: i32,
     },
-    /// `--sock-network` is no network.
+    /// `--sock-network` is not a network.
     #[error(
-        "sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and no host, as 192.168.0.0/24"
+        "sock-network is {0:?}; give A.B.C.D/BITS with 16 to 30 bits and zeros behind them, such \
+         as 192.168.0.0/24"
     )]
     SockNetwork(String),
     /// `--idle-exit` is neither a number nor `never`.
@@ -138,32 +143,33 @@ pub enum SettingsError {
     IdleExit(String),
 }
 
-/// What the daemon runs with.
+/// The settings of a daemon.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The runtime directory.
     pub runtime_dir: PathBuf,
-    /// Whether it serves all users.
+    /// Whether the daemon serves all users.
     pub system: bool,
-    /// What flags, file and environment say of the node; the program fills the gaps.
+    /// The node, from flags, file and environment. The program that calls `drvs_init` fills the
+    /// gaps.
     pub node: NodeParams,
     /// The network of com-sockets.
     pub sock_network: Network,
-    /// Leave after this long without VMs and members.
+    /// The time without VMs and members after which the daemon leaves.
     pub idle_exit_ns: Option<u64>,
-    /// Wait for drvs_init.
+    /// Whether the daemon waits for `drvs_init`.
     pub uninitialised: bool,
-    /// How much to log.
+    /// The lowest level of the log.
     pub log_level: String,
-    /// How to log.
+    /// The form of the log.
     pub log_format: LogFormat,
 }
 
 impl Settings {
-    /// Joins flags, file and environment.
+    /// Combines flags, file and environment.
     ///
     /// # Errors
-    /// [`SettingsError`], for the first thing that is wrong.
+    /// [`SettingsError`] for the first wrong setting.
     pub fn resolve(
         args: &Args,
         env: &dyn Fn(&str) -> Option<String>,
@@ -180,7 +186,7 @@ impl Settings {
             procs: number(args.procs, file.procs, "M3_PROCS")?,
             tasks: number(args.tasks, file.tasks, "M3_TASKS")?,
         };
-        join(&node, &NodeParams::default())?;
+        resolve_node(&node, &NodeParams::default())?;
         let idle = args.idle_exit.clone().or(file.idle_exit).unwrap_or_else(|| "never".to_owned());
         Ok(Self {
             runtime_dir: args.runtime_dir.clone().unwrap_or_else(|| {
@@ -242,11 +248,11 @@ fn parse_idle(text: &str) -> Result<Option<u64>, SettingsError> {
     Ok(Some(seconds.saturating_mul(1_000_000_000)))
 }
 
-/// The node that settings and program make together: the settings win.
+/// Combines the node of the settings with that of the program; the settings win.
 ///
 /// # Errors
 /// [`SettingsError::Limits`] and [`SettingsError::NodeId`].
-pub(crate) fn join(
+pub(crate) fn resolve_node(
     settings: &NodeParams,
     program: &NodeParams,
 ) -> Result<(i32, NodeLimits), SettingsError> {
@@ -283,12 +289,12 @@ mod tests {
         let settings = resolve(&args, &[("M3_NODEID", "4"), ("M3_PROCS", "100")]).unwrap();
         let program =
             NodeParams { nodeid: Some(5), procs: Some(7), vms: Some(2), ..NodeParams::default() };
-        let (nodeid, limits) = join(&settings.node, &program).unwrap();
+        let (nodeid, limits) = resolve_node(&settings.node, &program).unwrap();
         assert_eq!((nodeid, limits.procs, limits.vms), (3, 100, 2));
     }
 
     #[test]
-    fn each_value_is_checked_wherever_it_comes_from() {
+    fn each_source_gets_the_same_checks() {
         let wrong = Args { nodeid: Some(32), ..Args::default() };
         assert!(matches!(
             resolve(&wrong, &[]),

@@ -13,7 +13,7 @@ use frames::make::{self, Script};
 use m3ipc::VmConfig;
 use m3ipc_conformance::field::{Role, UsersNode};
 use m3ipc_conformance::raw::Raw;
-use m3ipc_model::tables::{Node, Quota, Record};
+use m3ipc_daemon::tables::{Node, Quota, Record};
 use m3ipc_wire::{FromDaemon, Request, VERSION, decode, encode};
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::TestRunner;

@@ -10,7 +10,7 @@ const PLANTED_MIN: usize = 6;
 /// The inodes of the link pages that a process has mapped.
 fn links_of(pid: i32) -> Vec<String> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("a process of ours");
-    let links = maps.lines().filter(|line| line.contains("memfd:m3ipc-link"));
+    let links = maps.lines().filter(|line| line.contains("memfd:m3-link"));
     links.filter_map(|line| line.split_whitespace().nth(4).map(str::to_owned)).collect()
 }
 

@@ -152,7 +152,7 @@ fn a_member_left_behind_is_found() {
     leak.bound();
     let found = before.differences(&Ledger::of(daemon)).join("; ");
     for wanted in
-        ["mappings of m3-desk", "descriptors of socket", "descriptors of /memfd:m3-status"]
+        ["mappings of m3-control", "descriptors of socket", "descriptors of /memfd:m3-status"]
     {
         assert!(found.contains(wanted), "{wanted} in {found}");
     }

@@ -1,9 +1,8 @@
-//! The oracle: all verbs of one VM as one deterministic machine.
+//! The rendezvous machine: all verbs of one VM, without time and chance.
 //!
-//! [`Machine::step`] applies one [`Op`] and returns what ended by it: the call
-//! itself, if it did not block, and calls of others that it let go on. Nothing
-//! is left to chance: a machine that got the same ops is in the same state, so
-//! real links can be held against it step by step.
+//! [`Machine::step`] applies one [`Op`]. It returns the calls that ended by the step: the call
+//! itself, if it did not block, and calls of other endpoints. Equal steps give equal machines, so a
+//! test can compare real links with the machine step by step.
 //!
 //! ```text
 //!            send, sendrec: no receiver                 taken
@@ -15,19 +14,19 @@
 //!                                      Running <──────────────────────┘
 //! ```
 //!
-//! | rule of the contract | where |
+//! | rule of the contract | place |
 //! |---|---|
-//! | order of checks | `Machine::step`, `Machine::peer` |
-//! | who takes what, receive order | `receive` |
+//! | order of checks | [`Machine::step`], `Machine::check_peer` |
+//! | which message a receive takes, and in which order | `receive` |
 //! | send, sendrec, no-wait, time limit | `send` |
 //! | reply, relay | `answer` |
 //! | notify, wakeup | `notify` |
 //! | death, withdrawal by time or signal | `death` |
-//! | deadlock | `Machine::closes_cycle`, [`crate::deadlock`] |
-//! | what must always hold | `check` |
+//! | deadlock | `Machine::deadlock`, [`crate::cycle`] |
+//! | invariants | [`Machine::check`] |
 //!
-//! What it does not do: privileges (see [`crate::tables::Privileges`]), vcopy,
-//! VM states, more than one thread in an endpoint's call (-106 is all of that).
+//! Limits: no privileges, no vcopy, no VM states, and one call at a time per endpoint (a second
+//! call gets -106).
 
 mod answer;
 mod check;

@@ -1,29 +1,38 @@
-//! Binding and unbinding: who gets which endpoint, and the memory that goes with it.
+//! Bind, attach and unbind: endpoints and their pages.
 //!
-//! The owner maps its pages first and says so; then the status page is sealed
-//! against any other writer; only then may anybody see it. So a bind counts
-//! from `Mapped` on, and whoever wants a link before that waits.
+//! The owner maps its pages first and says so (`Mapped`). The daemon then seals the status page
+//! against any other writer. Only then may peers see it. A bind therefore takes effect at `Mapped`,
+//! and earlier requests for links wait for it.
 
-use crate::connection::{Deferred, Pages};
-use crate::server::{Alarm, HELLO_LIMIT_NS, Server};
-use m3ipc_abi::{Address, Code};
+use crate::server::Server;
+use crate::state::connection::{Deferred, EndpointPages};
+use crate::state::timers::Timer;
+use crate::tables::{Credentials, Member, MemberId, MemberKind};
+use m3ipc_abi::Code;
 use m3ipc_link::{CONTROL_PAGE_BYTES, ControlPageView, READY_BITMAP_BYTES, STATUS_BYTES};
-use m3ipc_model::tables::{Credentials, Member, MemberId, MemberKind};
 use m3ipc_sys::Errno;
 use m3ipc_wire::{BindKind, Reply};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
-fn make_pages() -> Result<(Pages, Rc<OwnedFd>), Errno> {
-    let desk = m3ipc_sys::create_memory("m3-desk", CONTROL_PAGE_BYTES as u64)?;
-    let status = m3ipc_sys::create_memory("m3-status", STATUS_BYTES as u64)?;
-    let hints = m3ipc_sys::create_memory("m3-hints", READY_BITMAP_BYTES as u64)?;
-    let view = Arc::new(ControlPageView::map(&desk)?);
-    let (status, hints) = (Rc::new(status), Rc::new(hints));
-    let pages =
-        Pages { desk: view, status, hints, is_return: false, sealed: false, told: Vec::new() };
-    Ok((pages, Rc::new(desk)))
+/// The time that the owner of an endpoint has to map its pages.
+const MAPPING_LIMIT_NS: u64 = 5_000_000_000;
+
+/// New pages of an endpoint, and the descriptor of the control page.
+fn create_pages(is_return: bool) -> Result<(EndpointPages, Rc<OwnedFd>), Errno> {
+    let control_page = m3ipc_sys::create_memory("m3-control", CONTROL_PAGE_BYTES as u64)?;
+    let status_page = m3ipc_sys::create_memory("m3-status", STATUS_BYTES as u64)?;
+    let ready_bitmap = m3ipc_sys::create_memory("m3-ready", READY_BITMAP_BYTES as u64)?;
+    let pages = EndpointPages {
+        control_page: Arc::new(ControlPageView::map(&control_page)?),
+        status_page: Rc::new(status_page),
+        ready_bitmap: Rc::new(ready_bitmap),
+        is_return,
+        sealed: false,
+        tickets: Vec::new(),
+    };
+    Ok((pages, Rc::new(control_page)))
 }
 
 impl Server {
@@ -36,29 +45,27 @@ impl Server {
         kind: BindKind,
     ) {
         let Some(connection) = self.connections.get(&token) else { return };
-        if connection.place.is_some() {
-            return self.refuse(token, Code::SlotUsed, "this connection has an endpoint already");
+        if connection.id.is_some() {
+            let why = "this connection has an endpoint already; use another connection";
+            return self.refuse(token, Code::SlotUsed, why);
         }
         let (kind, tid) = match kind {
             BindKind::Process => (MemberKind::Process, None),
             BindKind::Thread(tid) if is_thread_of(cred.pid, tid) => (MemberKind::Thread, Some(tid)),
             BindKind::Thread(tid) => {
-                let why = format!("{tid} is no thread of process {}", cred.pid);
+                let why = format!("{tid} is not a thread of process {}", cred.pid);
                 return self.refuse(token, Code::BadProc, why);
             }
         };
-        let member = Member { pid: cred.pid, tid, token: connection.started };
+        let member = Member { pid: cred.pid, tid, started: connection.started };
         let watched = m3ipc_sys::peer_pidfd(&connection.socket)
             .and_then(|fd| self.watch_process(cred.pid, fd));
         if let Err(errno) = watched {
-            return self.refuse(
-                token,
-                Code::NoMem,
-                format_args!("the process cannot be watched: {errno}"),
-            );
+            let why = format_args!("the process cannot be watched: {errno}; free descriptors");
+            return self.refuse(token, Code::NoMem, why);
         }
-        if let Some(place) = self.bound_before(token, vm, slot, tid) {
-            return self.give_pages(token, place, Vec::new(), false);
+        if let Some(id) = self.bound_by_predecessor(token, vm, slot, tid) {
+            return self.give_pages(token, id, Vec::new(), false);
         }
         let bound = match slot {
             Some(slot) => self.node.bind(vm, slot, member, cred, kind),
@@ -66,29 +73,27 @@ impl Server {
         };
         match bound {
             Ok(bound) => {
+                let id = MemberId::new(vm, bound.address);
                 self.record();
                 m3ipc_sys::pause_point("daemon.bind_recorded");
                 if let Some(Err(errno)) = tid.map(|tid| self.watch_thread(cred.pid, tid)) {
-                    self.force_unbind(MemberId::new(vm, bound.address));
-                    return self.refuse(
-                        token,
-                        Code::NoMem,
-                        format_args!("the thread cannot be watched: {errno}"),
-                    );
+                    self.unbind_endpoint(id);
+                    let why =
+                        format_args!("the thread cannot be watched: {errno}; free descriptors");
+                    return self.refuse(token, Code::NoMem, why);
                 }
-                self.give_pages(token, MemberId::new(vm, bound.address), bound.told, false);
+                self.give_pages(token, id, bound.tickets, false);
             }
             Err(error) => {
-                // Watched for nothing: whoever is refused again and again must not cost a descriptor.
-                self.forget_process(cred.pid);
+                // Repeated refusals must not cost descriptors.
+                self.unwatch_unbound_process(cred.pid);
                 self.refuse(token, error.code(), error);
             }
         }
     }
 
-    /// The endpoint that a predecessor gave to this very process or thread and
-    /// did not live to tell of: its binder asks again.
-    fn bound_before(
+    /// The endpoint that a predecessor bound for this request without answering it.
+    fn bound_by_predecessor(
         &self,
         token: u64,
         vm: i32,
@@ -96,88 +101,82 @@ impl Server {
         tid: Option<i32>,
     ) -> Option<MemberId> {
         let pid = self.connections.get(&token)?.cred.pid;
-        let place = match tid {
-            Some(tid) => self.node.place_of_thread(pid, tid),
-            None => self.node.place_of(pid),
+        let id = match tid {
+            Some(tid) => self.node.endpoint_of_thread(pid, tid),
+            None => self.node.endpoint_of_process(pid),
         }?;
-        let asked = place.vm == vm && slot.is_none_or(|slot| slot == place.address.slot());
-        (asked && self.takeovers > 0 && self.is_unattached_of(token, place)).then_some(place)
+        let is_requested = id.vm == vm && slot.is_none_or(|slot| slot == id.address.slot());
+        (is_requested && self.takeovers > 0 && self.is_own_unattached(token, id)).then_some(id)
     }
 
-    /// Whether this endpoint is of the caller's process, and no connection is for it.
-    fn is_unattached_of(&self, token: u64, place: MemberId) -> bool {
+    /// Whether an endpoint belongs to the caller's process, and has no connection.
+    fn is_own_unattached(&self, token: u64, id: MemberId) -> bool {
         let Some(connection) = self.connections.get(&token) else { return false };
-        !self.present.contains_key(&place)
-            && self.node.endpoint(place).is_some_and(|endpoint| {
-                endpoint.member.pid == connection.cred.pid
-                    && endpoint.member.token == connection.started
+        let member = self.node.endpoint(id).map(|endpoint| endpoint.member);
+        self.connection_of(id).is_none()
+            && member.is_some_and(|member| {
+                member.pid == connection.cred.pid && member.started == connection.started
             })
     }
 
-    /// Makes the pages of an endpoint and gives them to its owner.
-    fn give_pages(&mut self, token: u64, place: MemberId, told: Vec<u64>, is_return: bool) {
-        let (mut pages, desk) = match make_pages() {
-            Ok(made) => made,
+    /// Makes the pages of an endpoint, and gives them to its owner.
+    fn give_pages(&mut self, token: u64, id: MemberId, tickets: Vec<u64>, is_return: bool) {
+        let (mut pages, control_page) = match create_pages(is_return) {
+            Ok(created) => created,
             Err(errno) => {
-                if !is_return && let Ok(deaths) = self.node.unbind(place) {
-                    self.bury(&deaths);
+                if !is_return {
+                    self.unbind_endpoint(id);
                 }
-                return self.refuse(
-                    token,
-                    Code::NoMem,
-                    format_args!("no memory for an endpoint: {errno}"),
-                );
+                let why =
+                    format_args!("no memory for an endpoint: {errno}; free memory or descriptors");
+                return self.refuse(token, Code::NoMem, why);
             }
         };
-        (pages.told, pages.is_return) = (told, is_return);
-        let fds = vec![desk, Rc::clone(&pages.status), Rc::clone(&pages.hints)];
-        let (vm_name, copy_granted) = self
-            .node
-            .vm_info(place.vm, &Credentials::new(0, 0, 0))
-            .map(|info| (info.spec.name, info.spec.copy_granted))
-            .unwrap_or_default();
-        let traps = self.node.get_priv(place).map_or(0, |privileges| privileges.traps.0);
+        pages.tickets = tickets;
+        let fds = vec![control_page, Rc::clone(&pages.status_page), Rc::clone(&pages.ready_bitmap)];
+        let spec = self.node.vm(id.vm).map(|vm| (vm.spec().name.clone(), vm.spec().copy_granted));
+        let (vm_name, copy_granted) = spec.unwrap_or_default();
+        let traps = self.node.get_priv(id).map_or(0, |privileges| privileges.traps);
         if let Some(connection) = self.connections.get_mut(&token) {
-            connection.place = Some(place);
+            connection.id = Some(id);
             connection.pages = Some(pages);
-            self.present.insert(place, token);
+            self.attached.insert(id, token);
         }
-        self.set_alarm(HELLO_LIMIT_NS, Alarm::Mapped(token, place));
-        let address = place.address.0;
-        self.reply(
-            token,
-            Reply::Bound { vm: place.vm, vm_name, address, traps, copy_granted },
-            fds,
-        );
+        self.set_timer(MAPPING_LIMIT_NS, Timer::Mapping(token, id));
+        let bound = Reply::Bound { vm: id.vm, vm_name, address: id.address.0, traps, copy_granted };
+        self.reply(token, bound, fds);
         m3ipc_sys::pause_point("daemon.pages_given");
     }
 
+    /// The owner has mapped its pages: the bind takes effect.
     pub(super) fn mapped(&mut self, token: u64) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
-        let (Some(place), Some(pages)) = (connection.place, connection.pages.as_mut()) else {
-            return self.refuse(token, Code::NotBind, "there is nothing to map");
+        let (Some(id), Some(pages)) = (connection.id, connection.pages.as_mut()) else {
+            let why = "the caller has no pages to map; bind it first";
+            return self.refuse(token, Code::NotBind, why);
         };
-        let newly = !pages.sealed;
-        if newly {
-            if let Err(errno) = m3ipc_sys::seal_against_new_writers(&pages.status) {
-                tracing::error!(%errno, "a status page cannot be sealed");
+        let is_first = !pages.sealed;
+        if is_first {
+            if let Err(errno) = m3ipc_sys::seal_against_new_writers(&pages.status_page) {
+                tracing::error!(%errno, "a status page cannot be sealed; its connection is closed");
                 return self.close(token);
             }
             pages.sealed = true;
             m3ipc_sys::pause_point("daemon.sealed");
         }
-        let told = std::mem::take(&mut pages.told);
-        if newly && let Some(member) = self.node.endpoint(place).map(|endpoint| endpoint.member) {
-            self.ward.watch(token, member.pid, member.tid, &pages.desk);
+        let tickets = std::mem::take(&mut pages.tickets);
+        if is_first && let Some(endpoint) = self.node.endpoint(id) {
+            let Member { pid, tid, .. } = endpoint.member;
+            self.death_watcher.watch(token, pid, tid, &pages.control_page);
         }
-        self.tell_tickets(&told, place.address.0);
-        self.done(token);
-        self.tell_notes(place);
-        if newly {
-            self.trace_newcomer(place);
+        self.complete_tickets(&tickets, id.address.0);
+        self.reply_done(token);
+        self.send_pending_notifications(id);
+        if is_first {
+            self.trace_new_member(id);
         }
-        for waiting in self.waiting_for(Deferred::Contact(place)) {
-            self.contact(waiting, place.address);
+        for waiting in self.deferred_until(Deferred::Contact(id)) {
+            self.contact(waiting, id.address);
         }
     }
 
@@ -189,23 +188,20 @@ impl Server {
         pid: i32,
         slot: i32,
     ) {
-        let Ok(fd) = m3ipc_sys::open_process(pid) else {
+        let process = (m3ipc_sys::open_process(pid), m3ipc_sys::process_start_ticks(pid));
+        let ((Ok(fd), Ok(started)), Some((uid, gid))) = (process, process_owner(pid)) else {
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
-        let (Ok(started), Some((uid, gid))) =
-            (m3ipc_sys::process_start_ticks(pid), process_owner(pid))
-        else {
-            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
-        };
-        let member = Member { pid, tid: None, token: started };
+        let member = Member { pid, tid: None, started };
         match self.node.bind(vm, slot, member, cred, MemberKind::Foreign { uid, gid }) {
             Ok(bound) => {
                 self.record();
                 if self.watch_process(pid, fd).is_err() {
                     self.process_died(pid);
-                    return self.refuse(token, Code::NoMem, "the process cannot be watched");
+                    let why = "the process cannot be watched; free descriptors";
+                    return self.refuse(token, Code::NoMem, why);
                 }
-                self.tell_tickets(&bound.told, bound.address.0);
+                self.complete_tickets(&bound.tickets, bound.address.0);
                 self.reply_number(token, bound.address.0);
             }
             Err(error) => self.refuse(token, error.code(), error),
@@ -213,71 +209,53 @@ impl Server {
     }
 
     pub(super) fn claim(&mut self, token: u64, cred: &Credentials) {
-        let Some(place) = self.node.place_of(cred.pid) else {
-            return self.refuse(token, Code::NotBind, "nobody has bound this process");
-        };
-        self.attach(token, cred, place, None);
+        match self.node.endpoint_of_process(cred.pid) {
+            Some(id) => self.attach(token, cred, id, None),
+            None => {
+                let why = "no process has bound the caller; wait for the bind, or bind it here";
+                self.refuse(token, Code::NotBind, why);
+            }
+        }
     }
 
-    pub(super) fn reattach(
+    /// Gives new pages to the living owner of an endpoint without a connection.
+    pub(super) fn attach(
         &mut self,
         token: u64,
         cred: &Credentials,
-        vm: i32,
-        address: i32,
+        id: MemberId,
         tid: Option<i32>,
     ) {
-        self.attach(token, cred, MemberId::new(vm, Address(address)), tid);
-    }
-
-    /// Gives new pages to the living owner of an endpoint that has none here.
-    fn attach(&mut self, token: u64, cred: &Credentials, place: MemberId, tid: Option<i32>) {
         let Some(connection) = self.connections.get(&token) else { return };
-        let started = connection.started;
-        // The process of the journal is known by number and start: no other can take its place.
-        let is_owner = self.node.endpoint(place).is_some_and(|endpoint| {
-            endpoint.member.pid == cred.pid
-                && endpoint.member.tid == tid
-                && endpoint.member.token == started
-        });
-        if !is_owner {
-            return self.refuse(
-                token,
-                Code::NotBind,
-                "this endpoint is not the caller's (any more)",
-            );
+        // Process id and start time identify the process: no other process can take its endpoint.
+        let own = Member { pid: cred.pid, tid, started: connection.started };
+        if self.node.endpoint(id).is_none_or(|endpoint| endpoint.member != own) {
+            let why = "this endpoint does not belong to the caller, or it ended; bind again";
+            return self.refuse(token, Code::NotBind, why);
         }
-        if connection.place.is_some() || self.present.contains_key(&place) {
-            return self.refuse(token, Code::SlotUsed, "this endpoint is attached already");
+        if connection.id.is_some() || self.connection_of(id).is_some() {
+            let why = "this endpoint is attached already; use its connection";
+            return self.refuse(token, Code::SlotUsed, why);
         }
-        self.give_pages(token, place, Vec::new(), true);
+        self.give_pages(token, id, Vec::new(), true);
     }
 
-    pub(super) fn unbind(&mut self, token: u64, cred: &Credentials, vm: i32, address: i32) {
-        let place = MemberId::new(vm, Address(address));
-        let own = self.connections.get(&token).and_then(|connection| connection.place)
-            == Some(place)
-            || self.is_unattached_of(token, place);
-        if let Err(error) = self.node.may_unbind(place, cred) {
+    pub(super) fn unbind(&mut self, token: u64, cred: &Credentials, id: MemberId) {
+        if let Err(error) = self.node.may_unbind(id, cred) {
             return self.refuse(token, error.code(), error);
         }
-        if own {
-            if let Ok(deaths) = self.node.unbind(place) {
-                self.bury(&deaths);
-            }
-            return self.done(token);
+        if self.endpoint_of(token) == Some(id) || self.is_own_unattached(token, id) {
+            self.unbind_endpoint(id);
+            return self.reply_done(token);
         }
-        if let Some(connection) = self.connections.get_mut(&token) {
-            connection.waits_for = Some(Deferred::Unbind(place));
-        }
-        self.ask_to_leave(place);
+        self.defer(token, Deferred::Unbind(id));
+        self.ask_to_leave(id);
     }
 
-    pub(super) fn leave(&mut self, token: u64) {
-        if let Some(place) = self.connections.get(&token).and_then(|connection| connection.place)
-            && let Ok(deaths) = self.node.unbind(place)
-        {
-            self.bury(&deaths);
+    /// The endpoint of this connection left after a request to do so.
+    pub(super) fn left(&mut self, token: u64) {
+        if let Some(id) = self.endpoint_of(token) {
+            self.unbind_endpoint(id);
         }
     }
 }
@@ -286,8 +264,8 @@ fn is_thread_of(pid: i32, tid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
 }
 
-/// The effective user and group of a process. Not the owner of its files in
-/// /proc: that is root for a process that cannot be dumped.
+/// The effective user and group of a process. The owner of its files in /proc is no substitute: it
+/// is root for a process that cannot be dumped.
 fn process_owner(pid: i32) -> Option<(u32, u32)> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let effective = |name: &str| {

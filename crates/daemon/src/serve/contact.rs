@@ -1,154 +1,137 @@
-//! First contact: a link between two endpoints, and what may be said over it.
+//! First contact: the link between two endpoints, and the messages that it may carry.
 
-use crate::connection::Deferred;
 use crate::server::Server;
-use m3ipc_abi::{Address, Code};
+use crate::state::connection::Deferred;
+use crate::tables::{Link, MemberId};
+use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{LINK_BYTES, MessageKind};
-use m3ipc_model::tables::{Link, LookupError, MemberId, Verb};
 use m3ipc_wire::{DaemonEvent, PeerInfo, Reply};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 impl Server {
-    /// Makes a link, or lets the caller wait for a peer that has not (re)appeared yet.
+    /// Makes a link, or defers the answer until the peer attaches.
     pub(crate) fn contact(&mut self, token: u64, peer: Address) {
-        let Some(here) = self.own_place(token) else { return };
-        let there = MemberId::new(here.vm, peer);
-        if let Err(error) = self.node.lookup(here.vm, Some(here.address), peer) {
-            let died = matches!(error, LookupError::Dead(_));
-            let code = if died { Code::DstDied } else { error.code(Code::DstDied) };
-            return self.refuse(token, code, error);
+        let Some(own) = self.require_endpoint(token) else { return };
+        let peer_id = MemberId::new(own.vm, peer);
+        if let Err(error) = self.node.lookup(own.vm, Some(own.address), peer) {
+            return self.refuse(token, error.code(Code::DstDied), error);
         }
-        if self.held.contains(&(here, there)) {
+        if self.links_held.contains(&(own, peer_id)) {
             return self.reply(token, Reply::Known, Vec::new());
         }
-        let ready = self.present.get(&there).copied().filter(|other| {
-            let pages =
-                self.connections.get(other).and_then(|connection| connection.pages.as_ref());
-            pages.is_some_and(|pages| pages.sealed)
-        });
-        let Some(other) = ready else {
-            if let Some(connection) = self.connections.get_mut(&token) {
-                connection.waits_for = Some(Deferred::Contact(there));
-            }
-            return;
+        let attached = self.connection_of(peer_id).filter(|_| self.is_attached(peer_id));
+        let Some(other) = attached else {
+            return self.defer(token, Deferred::Contact(peer_id));
         };
-        // A link of before a takeover that its party does not hold never reached it: made anew.
-        self.node.unlink(here, peer);
-        match self.node.link(here, peer) {
-            Ok(link) => self.make_link(token, here, other, there, link),
+        // A link of the journal that this party does not hold never reached it: make it again.
+        self.node.unlink(own, peer);
+        match self.node.link(own, peer) {
+            Ok(link) => self.make_link((token, own), (other, peer_id), link),
             Err(error) => self.refuse(token, error.code(Code::DstDied), error),
         }
     }
 
-    /// A contact of one who does not wait for the other to come (back).
+    /// A contact by a call that does not wait for the peer to attach.
     pub(super) fn contact_now(&mut self, token: u64, peer: Address) {
-        let Some(here) = self.own_place(token) else { return };
-        let there = MemberId::new(here.vm, peer);
-        let lives = self.node.lookup(here.vm, Some(here.address), peer).is_ok();
-        if lives && !self.held.contains(&(here, there)) && !self.has_come(there) {
-            return self.refuse(
-                token,
-                Code::Again,
-                format_args!(
-                    "endpoint {peer} has not come to this daemon yet; it will within a second of \
-                                    sleep, or at one of its next calls"
-                ),
+        let Some(own) = self.require_endpoint(token) else { return };
+        let peer_id = MemberId::new(own.vm, peer);
+        let lives = self.node.lookup(own.vm, Some(own.address), peer).is_ok();
+        let is_ready = self.links_held.contains(&(own, peer_id)) || self.is_attached(peer_id);
+        if lives && !is_ready {
+            let why = format_args!(
+                "endpoint {peer} has not attached to this daemon yet; it will within a second of \
+                 sleep, or at one of its next calls; try again"
             );
+            return self.refuse(token, Code::Again, why);
         }
         self.contact(token, peer);
     }
 
-    /// A contact of one whom the former link never reached.
-    pub(super) fn renew(&mut self, token: u64, peer: Address) {
-        if let Some(here) = self.connections.get(&token).and_then(|connection| connection.place) {
-            self.held.remove(&(here, MemberId::new(here.vm, peer)));
+    /// A contact by an endpoint that the earlier link never reached.
+    pub(super) fn renew_contact(&mut self, token: u64, peer: Address) {
+        if let Some(own) = self.endpoint_of(token) {
+            self.links_held.remove(&(own, MemberId::new(own.vm, peer)));
         }
         self.contact(token, peer);
     }
 
-    fn make_link(&mut self, token: u64, here: MemberId, other: u64, there: MemberId, link: Link) {
-        let memory = match m3ipc_sys::create_memory("m3ipc-link", LINK_BYTES as u64) {
+    fn make_link(
+        &mut self,
+        (token, own): (u64, MemberId),
+        (other, peer): (u64, MemberId),
+        link: Link,
+    ) {
+        let memory = match m3ipc_sys::create_memory("m3-link", LINK_BYTES as u64) {
             Ok(memory) => Rc::new(memory),
             Err(errno) => {
-                self.node.unlink(here, there.address);
-                return self.refuse(
-                    token,
-                    Code::NoMem,
-                    format_args!("no memory for a link: {errno}"),
-                );
+                self.node.unlink(own, peer.address);
+                let why = format_args!("no memory for a link: {errno}; free memory or descriptors");
+                return self.refuse(token, Code::NoMem, why);
             }
         };
         self.record();
         m3ipc_sys::pause_point("daemon.link_recorded");
-        let (Some(mine), Some(theirs)) = (self.pages_of(token), self.pages_of(other)) else {
+        let (Some(own_pages), Some(peer_pages)) = (self.peer_pages(own), self.peer_pages(peer))
+        else {
             return;
         };
-        let (to_peer, to_me) = (self.allowed(here, there), self.allowed(there, here));
-        let of_peer = self.peer_info(there, link.asker_index, link.peer_index, to_peer, to_me);
-        let of_me = self.peer_info(here, link.peer_index, link.asker_index, to_me, to_peer);
-        let (Some(of_peer), Some(of_me)) = (of_peer, of_me) else { return };
-        self.held.extend([(here, there), (there, here)]);
-        // The peer first: what the caller posts at once must not find a stranger.
-        let fds = vec![Rc::clone(&memory), mine.0, mine.1];
-        self.tell(other, DaemonEvent::Contact(of_me), fds);
-        m3ipc_sys::pause_point("daemon.peer_told");
-        // It may turn out to be dead by that; the caller has been told of the death then,
-        // and must not get the link of a dead one after it.
-        if !self.held.contains(&(here, there)) {
-            return self.refuse(
-                token,
-                Code::DstDied,
-                format_args!("endpoint {} died", there.address),
-            );
+        let (to_peer, to_own) =
+            (self.allowed_messages(own, peer), self.allowed_messages(peer, own));
+        let (own_index, peer_index) = (link.requester_index, link.peer_index);
+        let (Some(about_peer), Some(about_own)) = (
+            self.peer_info(peer, (own_index, peer_index), to_peer, to_own),
+            self.peer_info(own, (peer_index, own_index), to_own, to_peer),
+        ) else {
+            return;
+        };
+        self.links_held.extend([(own, peer), (peer, own)]);
+        // The peer first: it has to know the requester before the requester's first message.
+        let fds = vec![Rc::clone(&memory), own_pages.0, own_pages.1];
+        self.send_event(other, DaemonEvent::Contact(about_own), fds);
+        m3ipc_sys::pause_point("daemon.peer_notified");
+        // The event may have closed the peer's broken connection. The requester has got the death
+        // then, and must not get the link after it.
+        if !self.links_held.contains(&(own, peer)) {
+            let why = format_args!("endpoint {} died; look up its successor", peer.address);
+            return self.refuse(token, Code::DstDied, why);
         }
-        self.reply(token, Reply::Contact(of_peer), vec![memory, theirs.0, theirs.1]);
-        // As news, too: a caller whose limit has passed is in another call, and must hear of the link there.
+        let fds = vec![memory, peer_pages.0, peer_pages.1];
+        self.reply(token, Reply::Contact(about_peer), fds);
+        // A requester whose time limit has passed is in another call: wake it for the link.
         if let Some(connection) = self.connections.get(&token) {
-            connection.announce();
+            connection.announce_event();
         }
-        m3ipc_sys::pause_point("daemon.both_told");
+        m3ipc_sys::pause_point("daemon.both_notified");
     }
 
-    /// After a takeover: whoever died while no daemon lived is told of now.
-    pub(super) fn recall(&mut self, token: u64, peers: &[i32]) {
-        let Some(here) = self.own_place(token) else { return };
+    /// After a takeover, a member names the peers of its links. Peers that died while no daemon
+    /// ran are announced now.
+    pub(super) fn recall_links(&mut self, token: u64, peers: &[i32]) {
+        let Some(own) = self.require_endpoint(token) else { return };
         for peer in peers {
-            let there = MemberId::new(here.vm, Address(*peer));
-            if self.node.endpoint(there).is_some() {
-                // Held by this party; whether the other holds it too it says itself.
-                self.held.insert((here, there));
+            let peer_id = MemberId::new(own.vm, Address(*peer));
+            if self.node.endpoint(peer_id).is_some() {
+                // This party holds the link. The other party speaks for itself.
+                self.links_held.insert((own, peer_id));
             } else {
-                self.tell(token, DaemonEvent::Died(*peer), Vec::new());
+                self.send_event(token, DaemonEvent::Died(*peer), Vec::new());
             }
         }
-        self.done(token);
+        self.reply_done(token);
     }
 
-    /// Forgets the links of one that has gone.
-    pub(crate) fn forget_links(
-        &mut self,
-        place: MemberId,
-        peers: &[m3ipc_model::tables::LinkedPeer],
-    ) {
-        for peer in peers {
-            let other = MemberId::new(place.vm, peer.address);
-            self.held.remove(&(place, other));
-            self.held.remove(&(other, place));
-            self.windows.remove(&(place, other));
-            self.windows.remove(&(other, place));
-        }
+    /// The pages of an endpoint that its peers map.
+    fn peer_pages(&self, id: MemberId) -> Option<(Rc<OwnedFd>, Rc<OwnedFd>)> {
+        let pages = self.pages_of(id)?;
+        Some((Rc::clone(&pages.status_page), Rc::clone(&pages.ready_bitmap)))
     }
 
-    fn pages_of(&self, token: u64) -> Option<(Rc<std::os::fd::OwnedFd>, Rc<std::os::fd::OwnedFd>)> {
-        let pages = self.connections.get(&token)?.pages.as_ref()?;
-        Some((Rc::clone(&pages.status), Rc::clone(&pages.hints)))
-    }
-
+    /// A peer as the other party of its link sees it. `indexes`: at the other party, at the peer.
     fn peer_info(
         &self,
         peer: MemberId,
-        index_here: u32,
-        index_there: u32,
+        indexes: (u32, u32),
         may_send: u32,
         may_receive: u32,
     ) -> Option<PeerInfo> {
@@ -158,23 +141,23 @@ impl Server {
             pid: endpoint.member.pid,
             uid: endpoint.uid,
             gid: endpoint.gid,
-            index_here,
-            index_there,
+            index_here: indexes.0,
+            index_there: indexes.1,
             may_send,
             may_receive,
         })
     }
 
-    /// What one endpoint may say to another: a bit per kind of message.
-    pub(crate) fn allowed(&self, from: MemberId, to: MemberId) -> u32 {
-        let may = |verb, bit: u32| match self.node.may(from, Some(to.address), verb) {
+    /// The messages that one endpoint may send to another: a bit per kind.
+    pub(super) fn allowed_messages(&self, from: MemberId, to: MemberId) -> u32 {
+        let bit = |verb, bit: u32| match self.node.check_verb(from, Some(to.address), verb) {
             Ok(()) => bit,
             Err(_denied) => 0,
         };
-        may(Verb::Notify, PeerInfo::MAY_NOTIFY)
-            | may(Verb::Send, 1 << MessageKind::Send as u32)
-            | may(Verb::Sendrec, 1 << MessageKind::Request as u32)
-            | may(Verb::Reply, 1 << MessageKind::Reply as u32)
-            | may(Verb::Relay, 1 << MessageKind::Relay as u32)
+        bit(Verb::Notify, PeerInfo::MAY_NOTIFY)
+            | bit(Verb::Send, 1 << MessageKind::Send as u32)
+            | bit(Verb::Sendrec, 1 << MessageKind::Request as u32)
+            | bit(Verb::Reply, 1 << MessageKind::Reply as u32)
+            | bit(Verb::Relay, 1 << MessageKind::Relay as u32)
     }
 }

@@ -1,203 +1,135 @@
-//! Tracing: rings of stamped records for who may look at a VM.
+//! Tracing: rings of stamped records for the owner of a VM and for root.
 //!
-//! The ring of an endpoint goes to its member first; when that has mapped it, it is sealed against any
-//! other writer and goes to the tracer. One tracer a VM: its connection is the tracing, so whatever ends
-//! it (its own word, its death, ours) ends the stamping. A member that hears nothing holds at most one
-//! ring on its way, however often somebody begins and ends.
+//! A member gets its ring first. Once it has mapped the ring, the daemon seals it against any other
+//! writer and gives it to the tracer. A VM has one tracer. The end of the tracer's connection ends
+//! the trace, for whatever reason: its request, its death, or the daemon's. A member that does not
+//! read its connection has at most one ring on its way, however often a trace begins and ends.
 
 use crate::server::Server;
+use crate::tables::{Credentials, MemberId};
 use m3ipc_abi::Code;
 use m3ipc_link::trace_bytes;
-use m3ipc_model::tables::{Credentials, MemberId};
 use m3ipc_wire::{DaemonEvent, TraceEvent, TraceRequest};
-use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
-/// Memory that the rings of all tracings of one user may take, root's apart.
+/// Memory for the rings of one user's traces, in bytes. Root has no such limit.
 const USER_BYTES: u64 = 256 << 20;
 
-/// One VM that is traced.
-#[derive(Debug)]
-struct Tracing {
-    /// The connection that asked for it.
-    tracer: u64,
-    uid: u32,
-    slots: u32,
-    sharp: bool,
-    /// Tells it from former ones of the VM.
-    number: u64,
-    /// Memory of its rings.
-    bytes: u64,
-}
-
-/// All VMs that are traced.
-#[derive(Debug, Default)]
-pub(crate) struct Traces {
-    by_vm: BTreeMap<i32, Tracing>,
-    /// Rings given to members that have not mapped them yet, by connection: of which tracing.
-    on_their_way: HashMap<u64, (u64, Rc<OwnedFd>)>,
-    latest: u64,
-}
-
 impl Server {
-    pub(super) fn trace(&mut self, token: u64, cred: &Credentials, request: TraceRequest) {
+    pub(super) fn serve_trace(&mut self, token: u64, cred: &Credentials, request: TraceRequest) {
         match request {
             TraceRequest::Begin { vm, slots, sharp } => {
-                self.begin_trace(token, cred, vm, slots, sharp)
+                self.begin_trace(token, cred, vm, slots, sharp);
             }
             TraceRequest::End => {
                 self.end_traces_of(token);
-                self.done(token);
+                self.reply_done(token);
             }
             TraceRequest::Mapped => self.ring_mapped(token),
         }
     }
 
     fn begin_trace(&mut self, token: u64, cred: &Credentials, vm: i32, slots: u32, sharp: bool) {
-        let owner = match self.node.vm_info(vm, &Credentials::new(0, 0, 0)) {
-            Ok(info) => info.spec.owner_uid,
+        let owner = match self.node.vm(vm) {
+            Ok(vm) => vm.spec().owner_uid,
             Err(error) => return self.refuse(token, error.code(), error),
         };
         if !cred.is_root() && cred.uid != owner {
-            let why = "only the VM's owner and root may trace it";
+            let why = "only the VM's owner and root may trace it; ask one of them";
             return self.refuse(token, Code::Privileges, why);
         }
-        if let Some(other) = self.traces.by_vm.get(&vm) {
-            let pid =
-                self.connections.get(&other.tracer).map_or(0, |connection| connection.cred.pid);
-            return self.refuse(
-                token,
-                Code::Busy,
-                format_args!("process {pid} traces this VM already"),
-            );
+        if let Some(trace) = self.traces.get(vm) {
+            let tracer = self.connections.get(&trace.tracer);
+            let pid = tracer.map_or(0, |connection| connection.cred.pid);
+            let why = format_args!("process {pid} traces this VM already; end that trace first");
+            return self.refuse(token, Code::Busy, why);
         }
-        self.traces.latest += 1;
-        let number = self.traces.latest;
-        let tracing = Tracing { tracer: token, uid: cred.uid, slots, sharp, number, bytes: 0 };
-        self.traces.by_vm.insert(vm, tracing);
-        tracing::info!(vm, pid = cred.pid, uid = cred.uid, "traced");
-        self.done(token);
-        let there: Vec<(MemberId, u64)> = self
-            .present
-            .range(MemberId::new(vm, m3ipc_abi::Address(i32::MIN))..)
-            .take_while(|(place, _)| place.vm == vm)
-            .map(|(place, member)| (*place, *member))
-            .collect();
-        for (place, member) in there {
-            if self.has_come(place) {
-                self.trace_member(place, member);
+        self.traces.begin(vm, token, cred.uid, slots, sharp);
+        tracing::info!(vm, pid = cred.pid, uid = cred.uid, "trace begun");
+        self.reply_done(token);
+        for (id, member) in self.attached_in(vm) {
+            if self.is_attached(id) {
+                self.send_ring(id, member);
             }
         }
     }
 
-    /// An endpoint has come (back): where its VM is traced it gets a ring.
-    pub(super) fn trace_newcomer(&mut self, place: MemberId) {
-        if self.traces.by_vm.contains_key(&place.vm)
-            && let Some(member) = self.present.get(&place).copied()
-        {
-            self.trace_member(place, member);
+    /// The endpoints of a VM that have connections.
+    fn attached_in(&self, vm: i32) -> Vec<(MemberId, u64)> {
+        let of_vm = self.attached.iter().filter(|(id, _)| id.vm == vm);
+        of_vm.map(|(id, member)| (*id, *member)).collect()
+    }
+
+    /// Gives a ring to a member that attached, if its VM is traced.
+    pub(super) fn trace_new_member(&mut self, id: MemberId) {
+        if let Some(member) = self.connection_of(id) {
+            self.send_ring(id, member);
         }
     }
 
-    fn trace_member(&mut self, place: MemberId, member: u64) {
-        // It has not heard of the former tracing: when it has, it gets a ring of this one.
-        if self.traces.on_their_way.contains_key(&member) {
+    fn send_ring(&mut self, id: MemberId, member: u64) {
+        // The member gets a ring of this trace once it has mapped that of the former one.
+        if self.traces.has_sent_ring(member) {
             return;
         }
-        let Some(tracing) = self.traces.by_vm.get(&place.vm) else { return };
-        let bytes = trace_bytes(tracing.slots);
-        let (uid, number, sharp) = (tracing.uid, tracing.number, tracing.sharp);
-        let used: u64 = self
-            .traces
-            .by_vm
-            .values()
-            .filter(|other| other.uid == uid)
-            .map(|other| other.bytes)
-            .sum();
-        if uid != 0 && used + bytes > USER_BYTES {
+        let Some(trace) = self.traces.get(id.vm) else { return };
+        let (bytes, uid, sharp) = (trace_bytes(trace.slots), trace.uid, trace.sharp);
+        let (vm, address) = (id.vm, id.address.0);
+        if uid != 0 && self.traces.bytes_of(uid) + bytes > USER_BYTES {
             tracing::warn!(
-                vm = place.vm,
+                vm,
+                address,
                 uid,
-                "an endpoint is not traced: its user's rings are large enough"
+                "an endpoint is not traced: its tracer's quota is used up"
             );
             return;
         }
         match m3ipc_sys::create_memory("m3-trace", bytes) {
-            Ok(memory) => {
-                let memory = Rc::new(memory);
-                if let Some(tracing) = self.traces.by_vm.get_mut(&place.vm) {
-                    tracing.bytes += bytes;
-                }
-                self.traces.on_their_way.insert(member, (number, Rc::clone(&memory)));
-                self.tell(member, DaemonEvent::Trace(TraceEvent::On { sharp }), vec![memory]);
+            Ok(ring) => {
+                let ring = Rc::new(ring);
+                self.traces.add_sent_ring(vm, member, Rc::clone(&ring));
+                let event = DaemonEvent::Trace(TraceEvent::On { sharp });
+                self.send_event(member, event, vec![ring]);
             }
             Err(errno) => {
-                tracing::warn!(vm = place.vm, %errno, "an endpoint is not traced: no memory")
+                tracing::warn!(vm, address, %errno, "an endpoint is not traced: no memory")
             }
         }
     }
 
-    /// A member has mapped its ring: from now on nobody else can write it, and the tracer may read it.
+    /// A member has mapped its ring: the daemon seals it and gives it to the tracer.
     fn ring_mapped(&mut self, member: u64) {
-        let Some((number, memory)) = self.traces.on_their_way.remove(&member) else { return };
+        let Some((number, ring)) = self.traces.take_sent_ring(member) else { return };
         let Some(connection) = self.connections.get(&member) else { return };
-        let (Some(place), pid) = (connection.place, connection.cred.pid) else { return };
-        let Some(tracing) = self.traces.by_vm.get(&place.vm) else { return };
-        if tracing.number != number {
-            return self.trace_member(place, member);
+        let (Some(id), pid) = (connection.id, connection.cred.pid) else { return };
+        let Some(trace) = self.traces.get(id.vm) else { return };
+        if trace.number != number {
+            return self.send_ring(id, member);
         }
-        let tracer = tracing.tracer;
-        if let Err(errno) = m3ipc_sys::seal_against_new_writers(&memory) {
-            return tracing::error!(%errno, "a ring cannot be sealed");
+        let tracer = trace.tracer;
+        if let Err(errno) = m3ipc_sys::seal_against_new_writers(&ring) {
+            return tracing::error!(%errno, "a trace ring cannot be sealed; no tracer gets it");
         }
-        let ring = TraceEvent::Ring { address: place.address.0, pid };
-        self.tell(tracer, DaemonEvent::Trace(ring), vec![memory]);
+        let event = TraceEvent::Ring { address: id.address.0, pid };
+        self.send_event(tracer, DaemonEvent::Trace(event), vec![ring]);
     }
 
-    /// An endpoint has gone: its tracer is told, and what it wrote last can still be read.
-    pub(crate) fn trace_gone(&mut self, place: MemberId) {
-        if let Some(member) = self.present.get(&place) {
-            self.traces.on_their_way.remove(member);
-        }
-        if let Some(tracing) = self.traces.by_vm.get_mut(&place.vm) {
-            let tracer = tracing.tracer;
-            tracing.bytes = tracing.bytes.saturating_sub(trace_bytes(tracing.slots));
-            self.tell(
-                tracer,
-                DaemonEvent::Trace(TraceEvent::Gone { address: place.address.0 }),
-                Vec::new(),
-            );
+    /// Reports the end of an endpoint to its tracer, which can still read the last records.
+    pub(crate) fn end_member_trace(&mut self, id: MemberId) {
+        let member = self.connection_of(id);
+        if let Some(tracer) = self.traces.remove_member(id, member) {
+            let event = TraceEvent::Gone { address: id.address.0 };
+            self.send_event(tracer, DaemonEvent::Trace(event), Vec::new());
         }
     }
 
-    /// A connection ends, or says so: what it traces is traced no more.
+    /// Ends the traces of a connection.
     pub(crate) fn end_traces_of(&mut self, token: u64) {
-        self.traces.on_their_way.remove(&token);
-        let vms: Vec<i32> = self
-            .traces
-            .by_vm
-            .iter()
-            .filter(|(_, tracing)| tracing.tracer == token)
-            .map(|(vm, _)| *vm)
-            .collect();
-        for vm in vms {
-            self.traces.by_vm.remove(&vm);
-            tracing::info!(vm, "traced no more");
-            let members: Vec<u64> = self
-                .present
-                .iter()
-                .filter(|(place, _)| place.vm == vm)
-                .map(|(_, member)| *member)
-                .collect();
-            for member in members {
-                self.tell(member, DaemonEvent::Trace(TraceEvent::Off), Vec::new());
+        for vm in self.traces.remove_tracer(token) {
+            tracing::info!(vm, "trace ended");
+            for (_, member) in self.attached_in(vm) {
+                self.send_event(member, DaemonEvent::Trace(TraceEvent::Off), Vec::new());
             }
         }
-    }
-
-    /// A VM has ended.
-    pub(crate) fn forget_trace(&mut self, vm: i32) {
-        self.traces.by_vm.remove(&vm);
     }
 }

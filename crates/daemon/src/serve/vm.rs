@@ -1,14 +1,13 @@
 //! VMs: init, end, info, list.
 
-use crate::connection::Deferred;
 use crate::server::Server;
+use crate::state::connection::Deferred;
+use crate::tables::{Credentials, Vm, VmMode, VmSpec, VmState};
+use crate::vm_end::GRACE_DEFAULT_MS;
 use m3ipc_abi::{Code, VM_NAME_MAX_BYTES, VmLimits};
-use m3ipc_model::tables::{Credentials, VmInfo as Info, VmMode, VmSpec, VmState};
 use m3ipc_wire::{Reply, VM_DOMAINS_MAX, VmInfo, VmParams};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The grace time of a VM of before a takeover, in milliseconds.
-const GRACE_DEFAULT_MS: u32 = 1_000;
 /// The longest grace time, in milliseconds.
 const GRACE_MAX_MS: u32 = 600_000;
 
@@ -20,7 +19,7 @@ impl Server {
             tasks: params.tasks.unwrap_or(limits.tasks),
         };
         if params.mode > 0o777 || params.grace_ms > GRACE_MAX_MS {
-            let why = "the mode has nine bits, the grace time is at most 600,000 ms";
+            let why = "give a mode of nine bits, and a grace time of at most 600,000 ms";
             return self.refuse(token, Code::BadValue, why);
         }
         if let Err(why) = self.check_domains(&params.domains) {
@@ -33,7 +32,7 @@ impl Server {
         spec.copy_granted = params.copy_granted;
         if let Some(gid) = params.gid {
             if !cred.is_root() && cred.gid != gid && !cred.groups.contains(&gid) {
-                let why = format!("user {} is not in group {gid}", cred.uid);
+                let why = format!("user {} is not in group {gid}; give a group of it", cred.uid);
                 return self.refuse(token, Code::Perm, why);
             }
             spec.owner_gid = gid;
@@ -54,10 +53,8 @@ impl Server {
         match self.node.begin_end(vm, cred) {
             Ok(ending) => {
                 self.record();
-                if let Some(connection) = self.connections.get_mut(&token) {
-                    connection.waits_for = Some(Deferred::VmEnd(vm));
-                }
-                self.tell_tickets(&ending.told, Code::VmNotRun.number());
+                self.defer(token, Deferred::VmEnd(vm));
+                self.complete_tickets(&ending.tickets, Code::VmNotRun.number());
                 self.end_members(vm, Some(cred.pid));
             }
             Err(error) => self.refuse(token, error.code(), error),
@@ -65,8 +62,8 @@ impl Server {
     }
 
     pub(super) fn vm_info(&mut self, token: u64, cred: &Credentials, vm: i32) {
-        match self.node.vm_info(vm, cred) {
-            Ok(info) => self.reply(token, Reply::Vm(self.shown_vm(&info)), Vec::new()),
+        match self.node.visible_vm(vm, cred).map(|vm| self.info_of(vm)) {
+            Ok(info) => self.reply(token, Reply::Vm(info), Vec::new()),
             Err(error) => self.refuse(token, error.code(), error),
         }
     }
@@ -79,52 +76,58 @@ impl Server {
     }
 
     pub(super) fn vm_list(&mut self, token: u64, cred: &Credentials) {
-        // Without the names of domains: a thousand VMs fit into one packet.
-        let shown = |info: &Info| VmInfo { domains: BTreeMap::new(), ..self.shown_vm(info) };
-        let list = self.node.list(cred).iter().map(shown).collect();
+        // Without the names of domains a thousand VMs fit into one packet.
+        let short = |vm: &Vm| VmInfo { domains: BTreeMap::new(), ..self.info_of(vm) };
+        let list = self.node.visible_vms(cred).map(short).collect();
         self.reply(token, Reply::Vms(list), Vec::new());
     }
 
-    /// Whether domains can have these names: each one to [`VM_NAME_MAX_BYTES`] bytes, and a number of its own within the network.
+    /// Checks the named domains of a VM. A name has 1 to [`VM_NAME_MAX_BYTES`] bytes; each domain
+    /// has a number of its own within the network.
     fn check_domains(&self, domains: &BTreeMap<String, u32>) -> Result<(), String> {
         if domains.len() > VM_DOMAINS_MAX {
-            return Err(format!("a VM has {VM_DOMAINS_MAX} domains with names at most"));
+            return Err(format!("give the VM at most {VM_DOMAINS_MAX} named domains"));
         }
         let last = self.settings.sock_network.last();
         let mut numbers = BTreeSet::new();
         for (name, number) in domains {
-            let sound = !name.chars().any(char::is_control) && name.parse::<u32>().is_err();
-            if name.is_empty() || name.len() > VM_NAME_MAX_BYTES || !sound {
+            let is_plain = !name.chars().any(char::is_control) && name.parse::<u32>().is_err();
+            if name.is_empty() || name.len() > VM_NAME_MAX_BYTES || !is_plain {
                 return Err(format!(
-                    "no domain can be named {name:?}: give 1 to {VM_NAME_MAX_BYTES} bytes, and no number"
+                    "no domain can be named {name:?}; give 1 to {VM_NAME_MAX_BYTES} bytes that \
+                     are not a number"
                 ));
             }
             if *number > last {
                 return Err(format!(
-                    "domain {name:?} is {number}, beyond {last}, the last of the network"
+                    "domain {name:?} has number {number}; the last number of the network is {last}"
                 ));
             }
             if !numbers.insert(*number) {
-                return Err(format!("two domains are number {number}; one of them is {name:?}"));
+                return Err(format!(
+                    "domain {name:?} has number {number}, as another domain of the VM; give each \
+                     its own number"
+                ));
             }
         }
         Ok(())
     }
 
-    fn shown_vm(&self, info: &Info) -> VmInfo {
+    fn info_of(&self, vm: &Vm) -> VmInfo {
+        let spec = vm.spec();
         VmInfo {
-            id: info.id,
-            name: info.spec.name.clone(),
-            uid: info.spec.owner_uid,
-            gid: info.spec.owner_gid,
-            mode: info.spec.mode.0,
-            procs: info.spec.limits.procs,
-            tasks: info.spec.limits.tasks,
-            grace_ms: self.grace_ms.get(&info.id).copied().unwrap_or(GRACE_DEFAULT_MS),
-            copy_granted: info.spec.copy_granted,
-            endpoints: u32::try_from(info.bound).unwrap_or(u32::MAX),
-            ending: info.state == VmState::Ending,
-            domains: info.spec.domains.clone(),
+            id: vm.id(),
+            name: spec.name.clone(),
+            uid: spec.owner_uid,
+            gid: spec.owner_gid,
+            mode: spec.mode.0,
+            procs: spec.limits.procs,
+            tasks: spec.limits.tasks,
+            grace_ms: self.grace_ms.get(&vm.id()).copied().unwrap_or(GRACE_DEFAULT_MS),
+            copy_granted: spec.copy_granted,
+            endpoints: u32::try_from(vm.endpoint_count()).unwrap_or(u32::MAX),
+            ending: vm.state() == VmState::Ending,
+            domains: spec.domains.clone(),
         }
     }
 }

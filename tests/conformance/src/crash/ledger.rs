@@ -108,11 +108,11 @@ pub fn left_in_shm() -> Vec<String> {
 /// What lies in a runtime directory beyond what a living daemon needs: there is to be nothing.
 #[must_use]
 pub fn left_in_directory(directory: &Path) -> Vec<String> {
-    let needed = ["lock", "journal", "m3d.sock", "bells", "socks"];
+    let needed = ["lock", "journal", "m3d.sock", "doorbells", "sockets"];
     let mut left: Vec<_> =
         names(directory).into_iter().filter(|name| !needed.contains(&name.as_str())).collect();
-    left.extend(names(&directory.join("bells")));
-    left.extend(names(&directory.join("socks")));
+    left.extend(names(&directory.join("doorbells")));
+    left.extend(names(&directory.join("sockets")));
     left
 }
 

@@ -88,7 +88,7 @@ fn alters(pid: i32, secret: usize) -> bool {
 /// Where the links of a process lie, if that may be known.
 fn maps_of(pid: i32) -> Vec<usize> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let links = maps.lines().filter(|line| line.contains("memfd:m3ipc-link"));
+    let links = maps.lines().filter(|line| line.contains("memfd:m3-link"));
     links.filter_map(|line| usize::from_str_radix(line.split('-').next()?, 16).ok()).collect()
 }
 

@@ -180,7 +180,7 @@ fn a_requester_that_dies_between_two_chunks_leaves_nothing_behind() {
 /// Windows that a process has mapped.
 fn windows(pid: i32) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    maps.lines().filter(|line| line.contains("m3-window")).count()
+    maps.lines().filter(|line| line.contains("m3-bounce")).count()
 }
 
 /// A window of one who was killed or stands still is no reason to refuse others.

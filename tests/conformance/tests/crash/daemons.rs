@@ -9,14 +9,14 @@ pub fn run(score: &mut Score) {
         score.attempt(&format!("daemon.{state}"), || bind(state, false));
     }
     score.attempt("journal half written", || bind("bind_recorded", true));
-    for state in ["link_recorded", "peer_told", "both_told"] {
+    for state in ["link_recorded", "peer_notified", "both_notified"] {
         for waits_alone in [false, true] {
             score.attempt(&format!("daemon.{state}, the peer awaits one: {waits_alone}"), || {
                 contact(state, waits_alone);
             });
         }
     }
-    for state in ["death_seen", "death_recorded", "death_told_one"] {
+    for state in ["death_seen", "death_recorded", "death_notified_one"] {
         score.attempt(&format!("daemon.{state}"), || death(state));
     }
     score.attempt("daemon.vm_recorded", vm);

@@ -164,5 +164,5 @@ pub fn ledger_at_rest(ground: &Ground) -> Ledger {
 
 /// Links that a process has mapped.
 pub fn links_of(peer: &Peer) -> usize {
-    Ledger::of(peer.pid()).mapped("m3ipc-link")
+    Ledger::of(peer.pid()).mapped("m3-link")
 }

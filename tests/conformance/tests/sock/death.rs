@@ -76,7 +76,7 @@ fn kills_leave_no_domain_no_port_and_no_connection() {
     let left = || m3ipc_sockets::sockets(scene.field.directory(), scene.vm.id()).unwrap();
     until("nothing is left", || left().is_empty());
     assert_eq!(scene.domain.connect(scene.at(1, 80)).unwrap_err().errno(), Errno::HOSTUNREACH);
-    let names = std::fs::read_dir(scene.field.directory().join("socks")).unwrap();
+    let names = std::fs::read_dir(scene.field.directory().join("sockets")).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 1, "but for our own domain: {names:?}");
 }

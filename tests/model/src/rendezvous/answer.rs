@@ -1,4 +1,4 @@
-//! reply and relay: how a server lets go of a client. Neither ever blocks.
+//! `reply` and `relay`: a server ends its part in a client's call. Neither verb blocks.
 
 use m3ipc_abi::{Address, Code, Message};
 
@@ -6,7 +6,7 @@ use super::machine::{Machine, State};
 use super::op::{Completion, Fate, Source};
 
 impl State {
-    /// Whether this is a wait for exactly `server`: its client, or in receive of it alone.
+    /// Whether the endpoint waits for exactly `server`: as its client, or in receive of it alone.
     fn waits_exactly_for(self, server: Address) -> bool {
         match self {
             Self::Awaiting { dst, .. } => dst == server,
@@ -17,9 +17,9 @@ impl State {
 }
 
 impl Machine {
-    /// The contract: dst must wait for exactly me; -324 otherwise.
+    /// The contract: `dst` waits for exactly the caller, else -324.
     pub(super) fn reply(&mut self, me: Address, dst: Address, mut message: Message) {
-        if let Err(code) = self.peer(me, dst, Code::DstDied) {
+        if let Err(code) = self.check_peer(me, dst, Code::DstDied) {
             return self.fail_unsent(me, code);
         }
         if !self.state_of(dst).waits_exactly_for(me) {
@@ -30,18 +30,18 @@ impl Machine {
         self.end(Completion::done(me.slot()).with(Fate::Delivered));
     }
 
-    /// The contract: hands the request I hold to dst, which then answers the
-    /// first client directly. The client's original message goes out in the
-    /// client's name; the client's time limit goes on.
+    /// The contract: the caller hands the client's request to `dst`, which then answers the client
+    /// directly. The original message goes out in the client's name. The client's time limit goes
+    /// on.
     ///
-    /// Client and dst are checked in this order, each as by reply and send; the
-    /// client as dst is itself (-306); where dst waits for the client, directly
-    /// or along a chain, the relay closes the circle (-101) and the client stays mine.
+    /// The checks cover first the client, as in `reply`, then `dst`, as in `send`. The client as
+    /// `dst` is itself (-306). If `dst` waits for the client, directly or along a chain, the relay
+    /// would close a cycle: it fails with -101, and the client stays with the caller.
     pub(super) fn relay(&mut self, me: Address, client: Address, dst: Address) {
         let checked = self
-            .peer(me, client, Code::DstDied)
-            .and_then(|()| self.peer(me, dst, Code::DstDied))
-            .and_then(|()| self.peer(client, dst, Code::DstDied));
+            .check_peer(me, client, Code::DstDied)
+            .and_then(|()| self.check_peer(me, dst, Code::DstDied))
+            .and_then(|()| self.check_peer(client, dst, Code::DstDied));
         if let Err(code) = checked {
             return self.fail(me, code);
         }
@@ -58,7 +58,7 @@ impl Machine {
         } else {
             let waiting =
                 State::Sending { dst, message: request, sendrec: true, relayed: true, stamp };
-            if self.closes_cycle(client, waiting).is_some() {
+            if self.deadlock(client, waiting) {
                 return self.fail(me, Code::Locked);
             }
             self.living(client).state = waiting;

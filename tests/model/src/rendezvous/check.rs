@@ -1,45 +1,45 @@
-//! What must hold after every step.
+//! The invariants that hold after every step.
 
 use m3ipc_abi::Address;
 
 use super::machine::{Machine, State};
 use super::op::Source;
-use crate::deadlock;
+use crate::cycle;
 
-/// A rule found broken.
+/// A broken invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Violation {
-    /// Somebody waits for an endpoint that does not live.
+    /// An endpoint waits for an endpoint that does not live.
     WaitsForDead {
-        /// Who.
+        /// The waiting endpoint.
         who: Address,
-        /// For whom.
+        /// The dead endpoint.
         dead: Address,
     },
-    /// A sender waits, and its receiver waits for just that.
+    /// A sender waits, and its receiver waits for this message.
     Missed {
         /// The sender.
         sender: Address,
         /// The receiver.
         receiver: Address,
     },
-    /// Somebody waits with a notification pending that would end the wait.
+    /// An endpoint waits although its pending notification would end the wait.
     NotificationMissed(Address),
-    /// Somebody waits in receive(ANY) with a wakeup remembered.
+    /// An endpoint waits in receive(ANY) although it has a remembered wakeup.
     WakeupMissed(Address),
-    /// A notification of nobody is pending.
-    NotifiedByNobody(Address),
-    /// A circle of waiting endpoints.
+    /// The source of a pending notification does not live.
+    NotifiedByDead(Address),
+    /// A cycle of waiting endpoints.
     Cycle(Vec<Address>),
 }
 
 impl Machine {
-    /// Checks every invariant of the state.
+    /// Checks every invariant.
     ///
     /// # Errors
-    /// The first one found broken.
+    /// The first broken invariant.
     pub fn check(&self) -> Result<(), Violation> {
-        let records = self.blocked();
+        let waiters = self.waiters();
         for endpoint in self.endpoints.values() {
             let (who, state) = (endpoint.address, endpoint.state);
             if let Some(dead) =
@@ -52,7 +52,7 @@ impl Machine {
             }
             for slot in &endpoint.notified {
                 match self.address(*slot) {
-                    None => return Err(Violation::NotifiedByNobody(who)),
+                    None => return Err(Violation::NotifiedByDead(who)),
                     Some(source) if state.takes_notification(source) => {
                         return Err(Violation::NotificationMissed(who));
                     }
@@ -62,8 +62,8 @@ impl Machine {
             if endpoint.woken && matches!(state, State::Receiving { src: Source::Any, .. }) {
                 return Err(Violation::WakeupMissed(who));
             }
-            if let Some(cycle) = deadlock::closes_cycle(who, &records) {
-                return Err(Violation::Cycle(cycle.members));
+            if let Some(members) = cycle::deadlock_of(who, &waiters) {
+                return Err(Violation::Cycle(members));
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! How a blocked call ends without its rendezvous: death, time, signal.
+//! The end of a blocked call without its rendezvous: death, time limit, signal.
 
 use m3ipc_abi::{Address, Code, Slot};
 
@@ -6,15 +6,18 @@ use super::machine::{Fault, Machine, State};
 use super::op::{Completion, Fate, Limit, Source};
 
 impl Machine {
-    /// The contract, death of X, in this order: senders queued to X -109; X's
-    /// pending notifications elsewhere erased; those receiving specifically from
-    /// X, clients awaiting its answer included, -108; wait4unbind waiters 0; slot
-    /// free, endpoint value remembered; receive(ANY) waiters untouched.
+    /// The contract, death of an endpoint X, in this order:
+    /// 1. Senders queued to X get -109.
+    /// 2. The pending notifications of X at other endpoints are erased.
+    /// 3. Receivers from X alone, and clients that await its answer, get -108.
+    /// 4. Waiters in wait4unbind get 0.
+    ///
+    /// The slot becomes free, and its address is remembered. A receive(ANY) goes on.
     pub(super) fn die(&mut self, slot: Slot) {
         let Some(dead) = self.endpoints.remove(&slot).map(|endpoint| endpoint.address) else {
             return;
         };
-        let mut senders = self.waiters(|state| match state {
+        let mut senders = self.find_waiting(|state| match state {
             State::Sending { dst, stamp, .. } if dst == dead => Some(stamp),
             _ => None,
         });
@@ -29,7 +32,7 @@ impl Machine {
             self.end_receivers(dead);
         }
         let watchers =
-            self.waiters(|state| (state == State::AwaitingUnbind { dst: dead }).then_some(0));
+            self.find_waiting(|state| (state == State::AwaitingUnbind { dst: dead }).then_some(0));
         for (_, watcher) in watchers {
             self.living(watcher).state = State::Running;
             self.end(Completion::done(watcher.slot()));
@@ -37,7 +40,7 @@ impl Machine {
     }
 
     fn end_receivers(&mut self, dead: Address) {
-        let receivers = self.waiters(|state| match state {
+        let receivers = self.find_waiting(|state| match state {
             State::Receiving { src: Source::From(src), .. } if src == dead => Some(0),
             State::Awaiting { dst, .. } if dst == dead => Some(0),
             _ => None,
@@ -47,7 +50,7 @@ impl Machine {
         }
     }
 
-    fn waiters(&self, fits: impl Fn(State) -> Option<u64>) -> Vec<(u64, Address)> {
+    fn find_waiting(&self, fits: impl Fn(State) -> Option<u64>) -> Vec<(u64, Address)> {
         let found = self
             .endpoints
             .values()
@@ -55,11 +58,11 @@ impl Machine {
         found.collect()
     }
 
-    /// wait4unbind: 0 at once where it is gone already (an earlier life of its
-    /// slot is); own -306; no time to wait -61.
+    /// wait4unbind: 0 at once for a dead endpoint or an earlier generation; the caller itself -306;
+    /// without time to wait -61.
     pub(super) fn await_unbind(&mut self, me: Address, dst: Address) {
         let past = |latest: Address| (1..latest.generation()).contains(&dst.generation());
-        match self.peer(me, dst, Code::DstDied) {
+        match self.check_peer(me, dst, Code::DstDied) {
             Ok(()) if self.limit_of(me) == Limit::NoWait => self.fail(me, Code::TimedOut),
             Ok(()) => self.living(me).state = State::AwaitingUnbind { dst },
             Err(Code::DstDied) => self.end(Completion::done(me.slot())),
@@ -70,15 +73,15 @@ impl Machine {
         }
     }
 
-    /// The time limit of a blocked call is over: -61.
+    /// Ends a blocked call whose time limit has passed: -61.
     pub(super) fn expire(&mut self, slot: Slot) {
         if self.endpoints.get(&slot).is_some_and(|endpoint| endpoint.limit == Limit::Bounded) {
             self.withdraw(slot, Code::TimedOut);
         }
     }
 
-    /// Ends a blocked call with this code. The contract: the message is surely
-    /// withdrawn or surely delivered.
+    /// Ends a blocked call with this code. The contract: its message is either withdrawn or
+    /// delivered, and the call says which.
     pub(super) fn withdraw(&mut self, slot: Slot, code: Code) {
         let Some(endpoint) = self.endpoints.get_mut(&slot) else { return };
         let fate = match endpoint.state {

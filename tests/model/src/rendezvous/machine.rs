@@ -1,52 +1,52 @@
-//! The machine: endpoints, their states, and the dispatch of a step.
+//! The machine: the endpoints of a VM, their states, and the dispatch of a step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use m3ipc_abi::{Address, Code, Message, Slot, VmLimits};
 
 use super::op::{Call, Completion, Fate, Limit, Op, Source};
-use crate::deadlock::{self, Blocked, Cycle, Verb};
-use crate::tables::{Holder, check_destination, slot_in_range};
+use crate::cycle::{self, Waiter};
+use crate::destination;
 
-/// What an endpoint does.
+/// The state of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is not in a call.
+    /// Not in a call.
     Running,
-    /// Its message waits for `dst` to take it.
+    /// In send or sendrec: `dst` has not taken the message yet.
     Sending {
-        /// For whom.
+        /// The receiver.
         dst: Address,
-        /// The message, source filled in.
+        /// The message, with its source filled in.
         message: Message,
-        /// Whether it waits for the answer then.
+        /// Whether the call goes on to wait for the answer.
         sendrec: bool,
-        /// Whether a server had it already and relayed it.
+        /// Whether a server took the request and relayed it.
         relayed: bool,
-        /// Its time of arrival.
+        /// The time of arrival.
         stamp: u64,
     },
-    /// It waits for a message.
+    /// In receive or rcvrqst.
     Receiving {
-        /// Of whom.
+        /// The wanted source.
         src: Source,
-        /// Whether only requests made with sendrec (and notifications) will do.
+        /// Whether only notifications and requests of sendrec end the call (rcvrqst).
         requests_only: bool,
-        /// Since when.
+        /// The start of the wait.
         stamp: u64,
     },
-    /// Its request was taken; it waits for the answer.
+    /// In sendrec: `dst` took the request, and the answer is outstanding.
     Awaiting {
-        /// Of whom.
+        /// The server.
         dst: Address,
-        /// The request as it was sent, for relay.
+        /// The original request, for relay.
         request: Message,
-        /// Since when.
+        /// The start of the wait.
         stamp: u64,
     },
-    /// It waits for an endpoint to go.
+    /// In wait4unbind.
     AwaitingUnbind {
-        /// Which.
+        /// The endpoint that has to end.
         dst: Address,
     },
 }
@@ -57,27 +57,27 @@ pub(super) struct Endpoint {
     pub(super) address: Address,
     pub(super) state: State,
     pub(super) limit: Limit,
-    /// Who notified it since its last receive.
+    /// The slots whose notifications are pending.
     pub(super) notified: BTreeSet<Slot>,
-    /// A wakeup that found no receive(ANY) to end.
+    /// Whether a wakeup is remembered for the next receive(ANY).
     pub(super) woken: bool,
 }
 
-/// A rule that a machine breaks on purpose, to see that its tests notice.
+/// A rule that a machine breaks on purpose. The tests must detect each fault.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fault {
-    /// None: the contract.
+    /// No fault: the contract.
     #[default]
     None,
-    /// Death does not end the waits of those who receive from the dead.
+    /// A death does not end the receives from the dead endpoint.
     ReceiversForgotten,
-    /// A message that was taken stays with its sender.
+    /// A taken message stays with its sender.
     DeliveredTwice,
-    /// A withdrawal says that the message was delivered.
+    /// A withdrawal reports that the message was delivered.
     WrongFate,
-    /// A circle of senders is let in.
+    /// A call may close a cycle.
     CycleLetIn,
-    /// A bound slot begins with the generation of its last holder.
+    /// A bind reuses the generation of the slot's last holder.
     GenerationKept,
 }
 
@@ -93,13 +93,13 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A VM with nobody in it.
+    /// A VM without endpoints.
     #[must_use]
     pub const fn new(limits: VmLimits) -> Self {
         Self::with_fault(limits, Fault::None)
     }
 
-    /// The same, breaking one rule.
+    /// A VM without endpoints that breaks one rule.
     #[must_use]
     pub const fn with_fault(limits: VmLimits, fault: Fault) -> Self {
         Self {
@@ -112,29 +112,28 @@ impl Machine {
         }
     }
 
-    /// The address of who lives in a slot.
+    /// The address of the endpoint that lives in a slot.
     #[must_use]
     pub fn address(&self, slot: Slot) -> Option<Address> {
         self.endpoints.get(&slot).map(|endpoint| endpoint.address)
     }
 
-    /// The latest address of a slot, of the living or the last dead.
+    /// The latest address of a slot: of its living endpoint, else of the last one.
     #[must_use]
     pub fn latest(&self, slot: Slot) -> Option<Address> {
         self.latest.get(&slot).copied()
     }
 
-    /// What who lives in a slot does.
+    /// The state of the endpoint that lives in a slot.
     #[must_use]
     pub fn state(&self, slot: Slot) -> Option<State> {
         self.endpoints.get(&slot).map(|endpoint| endpoint.state)
     }
 
-    /// Applies one step; returns the calls that ended by it, in the order of their ends.
+    /// Applies one step, and returns the calls that ended by it, in the order of their ends.
     ///
-    /// Order of checks: caller not bound -310; in a call already -106; of the peer
-    /// slot range -34 (ANY, NONE, SELF too), self -306, generation -306, free slot the
-    /// call's died code; then the call's own.
+    /// Order of checks: the caller is not bound -310; it is in a call already -106; then those of
+    /// the peer ([`crate::destination::check`]); then those of the call.
     pub fn step(&mut self, op: Op) -> Vec<Completion> {
         self.clock += 1;
         match op {
@@ -152,7 +151,7 @@ impl Machine {
     }
 
     fn bind(&mut self, slot: Slot) {
-        if !slot_in_range(&self.limits, slot) || self.endpoints.contains_key(&slot) {
+        if !destination::has_slot(&self.limits, slot) || self.endpoints.contains_key(&slot) {
             return;
         }
         let last = self.latest(slot);
@@ -187,29 +186,24 @@ impl Machine {
         }
     }
 
-    /// The contract: slot range -34 (ANY, NONE, SELF too); self -306; generation -306; free slot: `died`.
-    pub(super) fn peer(&self, me: Address, peer: Address, died: Code) -> Result<(), Code> {
-        check_destination(&self.limits, Some(me), peer, |slot| {
-            match (self.address(slot), self.latest(slot)) {
-                (Some(living), _) => Holder::Living(living),
-                (None, Some(last)) => Holder::Last(last),
-                (None, None) => Holder::Never,
-            }
-        })
-        .map_err(|error| error.code(died))
+    /// Checks the peer of a call; `died` is the code for a dead peer.
+    pub(super) fn check_peer(&self, me: Address, peer: Address, died: Code) -> Result<(), Code> {
+        let slot = peer.slot();
+        let holder = (self.address(slot), self.latest(slot));
+        destination::check(&self.limits, me, peer, holder, died)
     }
 
     pub(super) fn now(&self) -> u64 {
         self.clock
     }
 
-    /// The endpoint of this address, which the caller knows to live.
+    /// The endpoint with this address. The caller has checked that it lives.
     pub(super) fn living(&mut self, address: Address) -> &mut Endpoint {
         let endpoint = self.endpoints.get_mut(&address.slot());
-        endpoint.expect("its address was checked, or found in the tables, in this step")
+        endpoint.expect("this step checked the address, or read it from the tables")
     }
 
-    /// What the endpoint of this address does; nobody's is Running.
+    /// The state of the endpoint with this address; `Running` if no such endpoint lives.
     pub(super) fn state_of(&self, address: Address) -> State {
         let living =
             self.endpoints.get(&address.slot()).filter(|endpoint| endpoint.address == address);
@@ -228,43 +222,38 @@ impl Machine {
         self.end(Completion::error(who.slot(), code));
     }
 
-    /// Ends a call whose message found no receiver.
+    /// Ends a call whose message was not taken.
     pub(super) fn fail_unsent(&mut self, who: Address, code: Code) {
         self.end(Completion::error(who.slot(), code).with(Fate::Withdrawn));
     }
 
-    /// Everybody who waits for one other, as the deadlock rule sees it.
-    #[must_use]
-    pub fn blocked(&self) -> Vec<Blocked> {
-        self.endpoints
-            .values()
-            .filter_map(|endpoint| blocked(endpoint.address, endpoint.state))
-            .collect()
+    /// The endpoints that wait for one other endpoint.
+    pub(super) fn waiters(&self) -> Vec<Waiter> {
+        let endpoints = self.endpoints.values();
+        endpoints.filter_map(|endpoint| waiter(endpoint.address, endpoint.state)).collect()
     }
 
-    /// The contract: the call that closes the cycle gets -101; a group of two
-    /// where one sends and the other receives from it is no deadlock.
-    pub(super) fn closes_cycle(&self, who: Address, state: State) -> Option<Cycle> {
+    /// The contract: the call that closes a cycle gets -101. Returns whether `who` would close one
+    /// in this state.
+    pub(super) fn deadlock(&self, who: Address, state: State) -> bool {
         if self.fault == Fault::CycleLetIn {
-            return None;
+            return false;
         }
-        let mut records = self.blocked();
-        records.retain(|record| record.who != who);
-        records.extend(blocked(who, state));
-        deadlock::closes_cycle(who, &records)
+        let mut waiters = self.waiters();
+        waiters.retain(|waiter| waiter.endpoint != who);
+        waiters.extend(waiter(who, state));
+        cycle::deadlock_of(who, &waiters).is_some()
     }
 }
 
-fn blocked(who: Address, state: State) -> Option<Blocked> {
-    let (waits_for, verb, since) = match state {
-        State::Sending { dst, stamp, .. } => (dst, Verb::Sending, stamp),
-        State::Receiving { src: Source::From(src), stamp, .. } => (src, Verb::Receiving, stamp),
-        State::Awaiting { dst, stamp, .. } => (dst, Verb::Receiving, stamp),
+fn waiter(endpoint: Address, state: State) -> Option<Waiter> {
+    let (peer, sends) = match state {
+        State::Sending { dst, .. } => (dst, true),
+        State::Receiving { src: Source::From(src), .. } => (src, false),
+        State::Awaiting { dst, .. } => (dst, false),
         State::Running
         | State::Receiving { src: Source::Any, .. }
-        | State::AwaitingUnbind { .. } => {
-            return None;
-        }
+        | State::AwaitingUnbind { .. } => return None,
     };
-    Some(Blocked { who, waits_for, verb, since })
+    Some(Waiter { endpoint, peer, sends })
 }

@@ -1,4 +1,4 @@
-//! notify and wakeup: one bit each, never blocking.
+//! `notify` and `wakeup`: one bit each. Neither verb blocks.
 
 use m3ipc_abi::{Address, Code};
 
@@ -7,10 +7,9 @@ use super::op::{Completion, Source};
 use super::receive::notification;
 
 impl Machine {
-    /// The contract: one bit per source, repeats coalesce; remembered until the
-    /// next receive; -109; -306; -34.
+    /// The contract: one bit per source, remembered until the next receive; repeats coalesce.
     pub(super) fn notify(&mut self, me: Address, dst: Address) {
-        if let Err(code) = self.peer(me, dst, Code::DstDied) {
+        if let Err(code) = self.check_peer(me, dst, Code::DstDied) {
             return self.fail(me, code);
         }
         if self.state_of(dst).takes_notification(me) {
@@ -21,10 +20,10 @@ impl Machine {
         self.end(Completion::done(me.slot()));
     }
 
-    /// The contract: ends another's receive(ANY) (rcvrqst is one); running:
-    /// remembered, -320; blocked otherwise: remembered, -324.
+    /// The contract: ends the receive(ANY) or rcvrqst of another endpoint. In other states the
+    /// wakeup is remembered: -320 for a running endpoint, -324 for one in another call.
     pub(super) fn wakeup(&mut self, me: Address, dst: Address) {
-        if let Err(code) = self.peer(me, dst, Code::DstDied) {
+        if let Err(code) = self.check_peer(me, dst, Code::DstDied) {
             return self.fail(me, code);
         }
         let code = match self.state_of(dst) {

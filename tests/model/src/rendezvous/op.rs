@@ -1,22 +1,22 @@
-//! What can happen in a VM, and how calls end.
+//! The steps of a VM, and the ends of calls.
 
 use m3ipc_abi::{Address, Code, Message, Slot};
 
 /// How long a call may block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// Not at all: -11 where it would.
+    /// Not at all: -11 if it would block.
     NoWait,
     /// Until [`Op::Expire`].
     Bounded,
-    /// For ever.
+    /// Without end.
     Forever,
 }
 
-/// Whom to receive from.
+/// The wanted source of a receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// Whomever.
+    /// Any endpoint.
     Any,
     /// This endpoint only.
     From(Address),
@@ -25,54 +25,54 @@ pub enum Source {
 /// A call of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
-    /// send.
+    /// `send`.
     Send {
-        /// To whom.
+        /// The receiver.
         dst: Address,
-        /// What.
+        /// The message.
         message: Message,
     },
-    /// receive.
+    /// `receive`.
     Receive {
-        /// From whom.
+        /// The wanted source.
         src: Source,
     },
-    /// sendrec.
+    /// `sendrec`.
     Sendrec {
-        /// To whom, and from whom the answer is to come.
+        /// The server: receiver of the request and sender of the answer.
         dst: Address,
         /// The request.
         message: Message,
     },
-    /// rcvrqst.
+    /// `rcvrqst`.
     Rcvrqst,
-    /// notify.
+    /// `notify`.
     Notify {
-        /// Whom.
+        /// The destination.
         dst: Address,
     },
-    /// reply.
+    /// `reply`.
     Reply {
-        /// To which client.
+        /// The client.
         dst: Address,
         /// The answer.
         message: Message,
     },
-    /// relay.
+    /// `relay`.
     Relay {
-        /// Whose request.
+        /// The client whose request moves.
         client: Address,
-        /// To whom.
+        /// The next server.
         dst: Address,
     },
-    /// wakeup.
+    /// `wakeup`.
     Wakeup {
-        /// Whose receive(ANY) to end.
+        /// The endpoint whose receive(ANY) ends.
         dst: Address,
     },
-    /// wait4unbind.
+    /// `wait4unbind`.
     AwaitUnbind {
-        /// Whose end to wait for.
+        /// The endpoint that has to end.
         dst: Address,
     },
 }
@@ -80,44 +80,44 @@ pub enum Call {
 /// One step of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
-    /// A process binds this slot (of those in range; nothing where it is taken).
+    /// A process binds this slot. A slot out of range or taken: no effect.
     Bind(Slot),
-    /// An endpoint is unbound by another: its blocked call, if any, ends with -65, then it dies.
+    /// Another endpoint unbinds the endpoint: its blocked call ends with -65, then it dies.
     Unbind(Slot),
     /// An endpoint dies, or unbinds itself: its blocked call never returns.
     Kill(Slot),
-    /// An endpoint calls.
+    /// An endpoint makes a call.
     Call {
         /// The caller's slot.
         who: Slot,
-        /// What it calls.
+        /// The call.
         call: Call,
-        /// How long it may take; of no meaning to calls that never block.
+        /// The time limit; calls that never block ignore it.
         limit: Limit,
     },
-    /// The time limit of a blocked [`Limit::Bounded`] call is over.
+    /// The time limit of a blocked [`Limit::Bounded`] call passes.
     Expire(Slot),
-    /// A signal handler ran in a blocked endpoint.
+    /// A signal handler runs in a blocked endpoint.
     Signal(Slot),
 }
 
-/// What became of the message that a call carried.
+/// The fate of a call's message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// Somebody took it (of a relayed request: the first server did).
+    /// A receiver took it (of a relayed request: the first server).
     Delivered,
-    /// Nobody took it, and nobody will.
+    /// No receiver took it, and none will.
     Withdrawn,
 }
 
 /// The end of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Completion {
-    /// Whose call.
+    /// The caller's slot.
     pub who: Slot,
-    /// The message it got (receive, sendrec), nothing (the others), or a code.
+    /// A message (receive, sendrec), nothing (other calls), or a code.
     pub result: Result<Option<Message>, Code>,
-    /// Of send, sendrec and reply: what became of their message.
+    /// The fate of the message of a send, sendrec or reply.
     pub fate: Option<Fate>,
 }
 

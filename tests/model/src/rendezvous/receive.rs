@@ -1,4 +1,4 @@
-//! receive and rcvrqst: what is taken, and in which order.
+//! `receive` and `rcvrqst`: which message they take, and in which order.
 
 use m3ipc_abi::{Address, Code, Message, Slot};
 
@@ -8,9 +8,8 @@ use super::op::{Completion, Fate, Limit, Source};
 impl State {
     /// Whether a message of `sender` ends this wait.
     ///
-    /// The contract: any send or reply of dst ends a sendrec, third parties
-    /// queue; receive(specific) takes that source's alone; rcvrqst takes only
-    /// requests made with sendrec.
+    /// The contract: any send or reply of `dst` ends a sendrec, and third parties queue. A receive
+    /// from one source takes only its messages. A rcvrqst takes only requests of sendrec.
     pub(super) fn takes_message(self, sender: Address, sendrec: bool) -> bool {
         match self {
             Self::Receiving { src, requests_only, .. } => {
@@ -23,8 +22,8 @@ impl State {
 
     /// Whether a notification of `source` ends this wait.
     ///
-    /// The contract: a notification never ends a sendrec; receive(specific)
-    /// delivers only that source's; rcvrqst delivers them, too.
+    /// The contract: a notification never ends a sendrec. A receive from one source delivers only
+    /// its notifications. A rcvrqst also delivers notifications.
     pub(super) fn takes_notification(self, source: Address) -> bool {
         matches!(self, Self::Receiving { src, .. } if src.fits(source))
     }
@@ -40,12 +39,11 @@ impl Source {
 }
 
 impl Machine {
-    /// The contract: a remembered wakeup (ANY only); notifications, lowest slot
-    /// first, one per call; messages in order of arrival; src gone at entry -108;
-    /// -11; -101.
+    /// The contract, in this order: a remembered wakeup (ANY only); notifications, lowest slot
+    /// first, one per call; messages in order of arrival. A dead source at entry gives -108.
     pub(super) fn receive(&mut self, me: Address, src: Source, requests_only: bool) {
         if let Source::From(source) = src
-            && let Err(code) = self.peer(me, source, Code::SrcDied)
+            && let Err(code) = self.check_peer(me, source, Code::SrcDied)
         {
             return self.fail(me, code);
         }
@@ -63,13 +61,13 @@ impl Machine {
         if self.limit_of(me) == Limit::NoWait {
             return self.fail(me, Code::Again);
         }
-        if self.closes_cycle(me, waiting).is_some() {
+        if self.deadlock(me, waiting) {
             return self.fail(me, Code::Locked);
         }
         self.living(me).state = waiting;
     }
 
-    /// Lowest slot first: tasks come before processes.
+    /// The pending notification of the lowest slot: tasks come before processes.
     fn first_notification(&self, me: Address, waiting: State) -> Option<Address> {
         let notified = &self.endpoints.get(&me.slot())?.notified;
         notified
@@ -78,7 +76,7 @@ impl Machine {
             .find(|source| waiting.takes_notification(*source))
     }
 
-    /// In order of arrival.
+    /// The sender of the message that arrived first.
     pub(super) fn first_sender(&self, me: Address, waiting: State) -> Option<Address> {
         let arrival = |(slot, endpoint): (&Slot, &super::machine::Endpoint)| match endpoint.state {
             State::Sending { dst, sendrec, stamp, .. }
@@ -92,7 +90,8 @@ impl Machine {
         self.address(slot)
     }
 
-    /// Takes the queued message of `sender`: its send ends, its sendrec goes on to wait for the answer.
+    /// Takes the queued message of `sender`. Its send ends; its sendrec goes on to wait for the
+    /// answer.
     fn take(&mut self, me: Address, sender: Address) {
         let State::Sending { message, sendrec, stamp, .. } = self.state_of(sender) else { return };
         self.hand_over(me, message);
@@ -113,7 +112,7 @@ impl Machine {
     }
 }
 
-/// The notification of `source`; the model has no clock, so its time is 0.
+/// A notification of `source`. Its time is 0, because the oracle has no clock.
 pub(super) fn notification(source: Address) -> Message {
     Message::notification(source, 0, 0, 0)
 }

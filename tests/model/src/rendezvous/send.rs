@@ -1,4 +1,4 @@
-//! send and sendrec.
+//! `send` and `sendrec`.
 
 use m3ipc_abi::{Address, Code, Message};
 
@@ -6,19 +6,19 @@ use super::machine::{Machine, State};
 use super::op::{Completion, Fate, Limit};
 
 impl Machine {
-    /// The contract: returns when the receiver has taken it; -109 dst gone; -11
-    /// where the receiver does not wait for it right now and there is no time; -101.
+    /// The contract: the call returns once the receiver has taken the message. A dead receiver
+    /// gives -109. Without time to wait, a receiver that does not wait now gives -11.
     pub(super) fn send(&mut self, me: Address, dst: Address, message: Message) {
-        if let Err(code) = self.peer(me, dst, Code::DstDied) {
+        if let Err(code) = self.check_peer(me, dst, Code::DstDied) {
             return self.fail_unsent(me, code);
         }
         self.dispatch(me, dst, message, false);
     }
 
-    /// The contract: send, then wait for dst's answer; slot free at entry -105;
-    /// the time limit covers the whole call.
+    /// The contract: a send, then a wait for the answer of `dst`. A dead server at entry gives
+    /// -105. The time limit covers the whole call.
     pub(super) fn sendrec(&mut self, me: Address, dst: Address, message: Message) {
-        if let Err(code) = self.peer(me, dst, Code::DeadSrcDst) {
+        if let Err(code) = self.check_peer(me, dst, Code::DeadSrcDst) {
             return self.fail_unsent(me, code);
         }
         self.dispatch(me, dst, message, true);
@@ -35,14 +35,14 @@ impl Machine {
             return self.fail_unsent(me, Code::Again);
         }
         let waiting = State::Sending { dst, message, sendrec, relayed: false, stamp };
-        if self.closes_cycle(me, waiting).is_some() {
+        if self.deadlock(me, waiting) {
             return self.fail_unsent(me, Code::Locked);
         }
         self.living(me).state = waiting;
     }
 
-    /// A message that met its receiver at once. A no-wait sendrec has no time
-    /// left for its answer: -61, and the request was delivered.
+    /// Goes on after a receiver took the message at once. A no-wait sendrec has no time left for
+    /// the answer: -61, and the request was delivered.
     fn sent(&mut self, me: Address, dst: Address, request: Message, sendrec: bool) {
         let stamp = self.now();
         if !sendrec {

@@ -11,14 +11,14 @@ use super::{Call, Completion, Fate, Limit, Machine, Op, Source};
 
 const LIMITS: VmLimits = VmLimits { procs: 64, tasks: 4 };
 
-/// A machine with endpoints in these slots; each step is checked.
-struct World(Machine);
+/// A machine. Each step checks its invariants.
+struct Fixture(Machine);
 
-impl World {
+impl Fixture {
     fn of<const N: usize>(slots: [Slot; N]) -> (Self, [Address; N]) {
-        let mut world = Self(Machine::new(LIMITS));
-        let addresses = slots.map(|slot| world.bind(slot));
-        (world, addresses)
+        let mut fixture = Self(Machine::new(LIMITS));
+        let addresses = slots.map(|slot| fixture.bind(slot));
+        (fixture, addresses)
     }
 
     fn bind(&mut self, slot: Slot) -> Address {

@@ -1,4 +1,4 @@
-//! A ledger of every message: none may be lost, doubled or misreported.
+//! A ledger of every message: no loss, no duplicate, no wrong report.
 
 use std::collections::BTreeMap;
 
@@ -7,23 +7,23 @@ use super::*;
 #[derive(Debug)]
 struct Sent {
     source: Address,
-    /// How often it may be taken: once, and once more for each relay.
+    /// The number of permitted takes: one, and one more for each relay.
     allowed: u32,
     taken: u32,
     fate: Option<Fate>,
 }
 
-/// Each message bears its number in word 0.
+/// All messages. Each one carries its number in word 0.
 #[derive(Default, Debug)]
 pub(super) struct Ledger {
     sent: BTreeMap<i32, Sent>,
-    /// The message of the call that each endpoint is in.
+    /// The message of each endpoint's open call.
     open: BTreeMap<Slot, i32>,
-    lives: BTreeMap<Slot, Address>,
+    latest: BTreeMap<Slot, Address>,
 }
 
 impl Ledger {
-    /// Applies the step and books what came of it.
+    /// Applies the step and records its results.
     pub(super) fn step(&mut self, machine: &mut Machine, op: Op) -> Result<(), String> {
         let was_free = matches!(op, Op::Bind(slot) if machine.address(slot).is_none());
         let caller_ran = match op {
@@ -42,9 +42,9 @@ impl Ledger {
             self.open.insert(who, message.word(0));
         }
         let ended = machine.step(op);
-        self.book_relay(op, &ended);
+        self.record_relay(op, &ended);
         for completion in ended {
-            self.book(completion)?;
+            self.record(completion)?;
         }
         if let Op::Kill(slot) | Op::Unbind(slot) = op {
             self.open.remove(&slot);
@@ -52,12 +52,12 @@ impl Ledger {
         if let Op::Bind(slot) = op
             && was_free
         {
-            self.book_life(slot, machine.address(slot))?;
+            self.record_bind(slot, machine.address(slot))?;
         }
         machine.check().map_err(|violation| format!("{violation:?}"))
     }
 
-    fn book_relay(&mut self, op: Op, ended: &[Completion]) {
+    fn record_relay(&mut self, op: Op, ended: &[Completion]) {
         if let Op::Call { who, call: Call::Relay { client, .. }, .. } = op
             && ended.iter().any(|completion| *completion == Completion::done(who))
         {
@@ -66,34 +66,34 @@ impl Ledger {
         }
     }
 
-    fn book(&mut self, completion: Completion) -> Result<(), String> {
+    fn record(&mut self, completion: Completion) -> Result<(), String> {
         if let Ok(Some(message)) = completion.result
             && !message.is_notification()
         {
-            let sent = self.sent.get_mut(&message.word(0)).ok_or("from nowhere")?;
+            let sent = self.sent.get_mut(&message.word(0)).ok_or("a message without a sender")?;
             sent.taken += 1;
             if sent.taken > sent.allowed
                 || sent.fate == Some(Fate::Withdrawn)
                 || sent.source != message.source
             {
-                return Err(format!("doubled, revived or forged: {sent:?}"));
+                return Err(format!("duplicate, withdrawn or forged: {sent:?}"));
             }
         }
         if let Some(fate) = completion.fate {
-            let number = self.open.remove(&completion.who).ok_or("a fate of no message")?;
+            let number = self.open.remove(&completion.who).ok_or("a fate without a message")?;
             let sent = self.sent.get_mut(&number).unwrap();
             sent.fate = Some(fate);
             if (fate == Fate::Delivered) != (sent.taken > 0) {
-                return Err(format!("misreported: {sent:?}"));
+                return Err(format!("wrong report: {sent:?}"));
             }
         }
         Ok(())
     }
 
-    /// The generation of a user slot rises with each life.
-    fn book_life(&mut self, slot: Slot, address: Option<Address>) -> Result<(), String> {
+    /// The generation of a user slot rises with each bind.
+    fn record_bind(&mut self, slot: Slot, address: Option<Address>) -> Result<(), String> {
         let Some(address) = address else { return Ok(()) };
-        match self.lives.insert(slot, address) {
+        match self.latest.insert(slot, address) {
             Some(last) if slot >= 29 && last.generation() >= address.generation() => {
                 Err(format!("{address:?} after {last:?}"))
             }

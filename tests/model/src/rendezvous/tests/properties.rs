@@ -1,5 +1,4 @@
-//! Random sequences of steps against the ledger and the invariants, and the
-//! same with a rule broken on purpose.
+//! Random sequences of steps against the ledger and the invariants, also with planted faults.
 
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestError, TestRunner};
@@ -10,7 +9,7 @@ use crate::rendezvous::Fault;
 
 const SLOTS: [Slot; 6] = [-2, 3, 29, 30, 31, 32];
 
-/// A step before the machine is known: indexes into [`SLOTS`].
+/// A step as indexes into [`SLOTS`]; [`resolve`] finds the addresses.
 #[derive(Clone, Copy, Debug)]
 struct Plan {
     verb: u8,
@@ -77,7 +76,9 @@ proptest! {
     #![proptest_config(Config { cases: 2_000, failure_persistence: None, ..Config::default() })]
 
     #[test]
-    fn no_message_is_lost_doubled_or_misreported(plans in prop::collection::vec(plan(), 1..120)) {
+    fn no_message_is_lost_duplicated_or_misreported(
+        plans in prop::collection::vec(plan(), 1..120)
+    ) {
         prop_assert_eq!(run(Fault::None, &plans), Ok(()));
     }
 

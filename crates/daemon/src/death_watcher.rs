@@ -1,0 +1,207 @@
+//! The death watcher: it sleeps on the liveness locks of all members.
+//!
+//! The kernel marks a liveness lock when its thread begins to end. A pidfd becomes readable only
+//! after the kernel has freed the memory of the process. A mark alone is no proof: a thread may end
+//! while its process goes on, and the member can write the word itself. The watcher therefore reads
+//! the state of the process in /proc. The process counts as dead when none of its threads will run
+//! a program's code again.
+
+use m3ipc_link::ControlPageView;
+use m3ipc_sys::{LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, WAIT_WORDS_MAX};
+use std::io::{PipeReader, PipeWriter, Read, Write};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The watched words of one thread. One more word ends its sleep.
+const WORDS_PER_THREAD: usize = WAIT_WORDS_MAX - 1;
+/// The number of watcher threads. Pidfds alone report the deaths of further endpoints.
+const THREADS_MAX: usize = 16;
+/// The number of reads of /proc while the other threads of a process still run.
+const PROC_READS: u32 = 64;
+/// The pause between two reads of /proc.
+const PROC_PAUSE: Duration = Duration::from_micros(20);
+const SLEEP_NS: u64 = 3_600_000_000_000;
+/// Size of a token in the pipe, in bytes.
+const TOKEN_BYTES: usize = size_of::<u64>();
+
+/// The liveness lock of one endpoint.
+#[derive(Debug)]
+struct WatchedWord {
+    /// The endpoint's connection.
+    token: u64,
+    pid: i32,
+    /// The thread of a thread's endpoint.
+    tid: Option<i32>,
+    control_page: Arc<ControlPageView>,
+    /// The last value of the word. Any change but the kernel's mark comes from the member, and
+    /// ends the watch.
+    value: u32,
+}
+
+/// One thread of the watcher.
+#[derive(Debug, Default)]
+pub(crate) struct WatcherThread {
+    words: Mutex<Vec<WatchedWord>>,
+    /// The futex word that ends the thread's sleep.
+    changed: AtomicU32,
+    /// Whether the thread has ended: it had no words left, or the kernel refused its wait.
+    closed: AtomicBool,
+}
+
+/// The daemon's side of the watcher.
+#[derive(Debug)]
+pub(crate) struct DeathWatcher {
+    threads: Vec<Arc<WatcherThread>>,
+    reader: PipeReader,
+    writer: Arc<PipeWriter>,
+}
+
+impl DeathWatcher {
+    /// A watcher with one thread and no words.
+    pub(crate) fn new() -> std::io::Result<Self> {
+        let (reader, writer) = std::io::pipe()?;
+        let mut watcher = Self { threads: Vec::new(), reader, writer: Arc::new(writer) };
+        watcher.start_thread(true);
+        Ok(watcher)
+    }
+
+    /// The pipe that is readable when [`Self::take_ended`] has a result.
+    pub(crate) fn reader(&self) -> &PipeReader {
+        &self.reader
+    }
+
+    /// Watches the liveness lock of a control page, if its owner has locked it.
+    pub(crate) fn watch(
+        &mut self,
+        token: u64,
+        pid: i32,
+        tid: Option<i32>,
+        control_page: &Arc<ControlPageView>,
+    ) {
+        // The kernel wakes a futex only if the waiters bit is set.
+        let lock = control_page.liveness_lock();
+        let value = lock.fetch_or(LIVENESS_WAITERS, Ordering::AcqRel) | LIVENESS_WAITERS;
+        if value & LIVENESS_OWNER_MASK == 0 {
+            return;
+        }
+        let Some(thread) = self.thread_with_room() else { return };
+        let mut words = thread.words();
+        // The thread may just have closed. That is rare, and the pidfd reports this death.
+        if !thread.closed.load(Ordering::Acquire) {
+            let control_page = Arc::clone(control_page);
+            words.push(WatchedWord { token, pid, tid, control_page, value });
+            drop(words);
+            thread.wake();
+        }
+    }
+
+    /// Ends the watch of this connection's liveness lock.
+    pub(crate) fn unwatch(&mut self, token: u64) {
+        for thread in &self.threads {
+            let mut words = thread.words();
+            if let Some(at) = words.iter().position(|word| word.token == token) {
+                words.swap_remove(at);
+                drop(words);
+                return thread.wake();
+            }
+        }
+    }
+
+    /// The connections whose processes or threads are ending. Call it when the pipe is readable.
+    pub(crate) fn take_ended(&mut self) -> Vec<u64> {
+        let mut buffer = [0; 64 * TOKEN_BYTES];
+        // A thread writes each token in one piece.
+        let bytes = self.reader.read(&mut buffer).unwrap_or(0);
+        let tokens = buffer[..bytes].chunks_exact(TOKEN_BYTES);
+        tokens.filter_map(|token| Some(u64::from_ne_bytes(token.try_into().ok()?))).collect()
+    }
+
+    /// A thread with room for a word; starts a thread if none has room.
+    fn thread_with_room(&mut self) -> Option<Arc<WatcherThread>> {
+        let has_room = |thread: &&Arc<WatcherThread>| {
+            thread.words().len() < WORDS_PER_THREAD && !thread.closed.load(Ordering::Relaxed)
+        };
+        if let Some(thread) = self.threads.iter().find(has_room) {
+            return Some(Arc::clone(thread));
+        }
+        self.threads.retain(|thread| !thread.closed.load(Ordering::Acquire));
+        if self.threads.len() < THREADS_MAX { self.start_thread(false) } else { None }
+    }
+
+    fn start_thread(&mut self, is_kept: bool) -> Option<Arc<WatcherThread>> {
+        let thread = Arc::new(WatcherThread::default());
+        let (own, writer) = (Arc::clone(&thread), Arc::clone(&self.writer));
+        let builder =
+            std::thread::Builder::new().name("death-watcher".into()).stack_size(128 * 1024);
+        builder.spawn(move || own.run(&writer, is_kept)).ok()?;
+        self.threads.push(Arc::clone(&thread));
+        Some(thread)
+    }
+}
+
+impl WatcherThread {
+    fn words(&self) -> MutexGuard<'_, Vec<WatchedWord>> {
+        self.words.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the thread read its words again.
+    fn wake(&self) {
+        self.changed.fetch_add(1, Ordering::Release);
+        m3ipc_sys::wake(&self.changed);
+    }
+
+    /// Sleeps until the kernel marks a word, and writes its token to the pipe. The thread ends
+    /// with its last word, unless it is kept.
+    fn run(&self, mut writer: &PipeWriter, is_kept: bool) {
+        loop {
+            let changed = self.changed.load(Ordering::Acquire);
+            let marked = take_marked(&mut self.words());
+            for word in marked {
+                if has_ended(&word) && writer.write_all(&word.token.to_ne_bytes()).is_err() {
+                    return;
+                }
+            }
+            let words = self.words();
+            if words.is_empty() && changed > 0 && !is_kept {
+                return self.closed.store(true, Ordering::Release);
+            }
+            let watched: Vec<(Arc<ControlPageView>, u32)> =
+                words.iter().map(|word| (Arc::clone(&word.control_page), word.value)).collect();
+            drop(words);
+            let mut futexes = vec![(&self.changed, changed)];
+            futexes.extend(watched.iter().map(|(page, value)| (page.liveness_lock(), *value)));
+            let until_ns = m3ipc_sys::monotonic_ns().saturating_add(SLEEP_NS);
+            if let Err(errno) = m3ipc_sys::wait_any(&futexes, until_ns) {
+                tracing::info!(%errno, "no wait on several futexes; pidfds alone report deaths");
+                self.closed.store(true, Ordering::Relaxed);
+                return self.words().clear();
+            }
+        }
+    }
+}
+
+/// Removes all words that changed, and returns those that the kernel marked.
+fn take_marked(words: &mut Vec<WatchedWord>) -> Vec<WatchedWord> {
+    let changed = words.extract_if(.., |word| {
+        let value = word.control_page.liveness_lock().load(Ordering::Acquire);
+        value != std::mem::replace(&mut word.value, value)
+    });
+    changed.filter(|word| word.value & LIVENESS_OWNER_DIED != 0).collect()
+}
+
+/// Whether the process or thread has ended. The threads of a killed process end one by one.
+fn has_ended(word: &WatchedWord) -> bool {
+    for _ in 0..PROC_READS {
+        match m3ipc_sys::is_ending(word.pid, word.tid) {
+            Ok(true) => return true,
+            Ok(false) => std::thread::sleep(PROC_PAUSE),
+            // The process is gone or hidden: its pidfd reports the death.
+            Err(_) => return false,
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Deaths: how the daemon learns of them, and what it does about them.
+//!
+//! The crate documentation draws the whole chain. A process or thread is reported by its liveness
+//! lock ([`Server::liveness_lock_marked`]), by its pidfd ([`Server::process_died`],
+//! [`Server::thread_died`]), or by the end of its connection ([`Server::close`]). Reports after the
+//! first one find nothing left to do.
+
+use crate::server::{Server, Source};
+use crate::state::connection::Deferred;
+use crate::state::processes::PidfdWatch;
+use crate::tables::{Death, LinkedPeer, Member, MemberId};
+use m3ipc_abi::Code;
+use m3ipc_sys::Errno;
+use m3ipc_wire::{DaemonEvent, Reply};
+use std::os::fd::OwnedFd;
+
+impl Server {
+    /// Watches a process by its pidfd. The kernel vouches for the identity behind it.
+    pub(crate) fn watch_process(&mut self, pid: i32, fd: OwnedFd) -> Result<(), Errno> {
+        if self.watched.processes.contains_key(&pid) {
+            return Ok(());
+        }
+        let token = self.new_token();
+        self.poll.add(&fd, token)?;
+        self.sources.insert(token, Source::Process(pid));
+        self.watched.processes.insert(pid, PidfdWatch { fd, token });
+        Ok(())
+    }
+
+    /// Watches a thread by its pidfd. Before Linux 6.9 threads have none, and the process is
+    /// watched alone.
+    pub(crate) fn watch_thread(&mut self, pid: i32, tid: i32) -> Result<(), Errno> {
+        let fd = match m3ipc_sys::open_thread(tid) {
+            Ok(fd) => fd,
+            Err(Errno::INVAL) => return Ok(()),
+            Err(errno) => return Err(errno),
+        };
+        let token = self.new_token();
+        self.poll.add(&fd, token)?;
+        self.sources.insert(token, Source::Thread(pid, tid));
+        self.watched.threads.insert((pid, tid), PidfdWatch { fd, token });
+        Ok(())
+    }
+
+    fn unwatch(&mut self, watch: Option<PidfdWatch>) {
+        if let Some(watch) = watch {
+            // The close of the descriptor removes it from the poll in any case.
+            let _ = self.poll.remove(&watch.fd);
+            self.sources.remove(&watch.token);
+        }
+    }
+
+    /// The liveness lock of this connection's endpoint reported the end of its thread or process.
+    pub(crate) fn liveness_lock_marked(&mut self, token: u64) {
+        let endpoint = self.endpoint_of(token).and_then(|id| self.node.endpoint(id));
+        match endpoint.map(|endpoint| endpoint.member) {
+            Some(Member { pid, tid: Some(tid), .. }) => self.thread_died(pid, tid),
+            Some(Member { pid, tid: None, .. }) => self.process_died(pid),
+            None => {}
+        }
+    }
+
+    /// A process died, and all its endpoints with it.
+    pub(crate) fn process_died(&mut self, pid: i32) {
+        let deaths = self.node.exit(pid);
+        self.announce_deaths(&deaths);
+        let watch = self.watched.processes.remove(&pid);
+        self.unwatch(watch);
+        // A child of the process may hold its sockets open.
+        let of_process = self.connections.iter().filter(|(_, other)| other.cred.pid == pid);
+        let tokens: Vec<u64> = of_process.map(|(token, _)| *token).collect();
+        for token in tokens {
+            self.close(token);
+        }
+        self.start_idle_timer();
+    }
+
+    /// A thread died; its process goes on.
+    pub(crate) fn thread_died(&mut self, pid: i32, tid: i32) {
+        let death = self.node.exit_thread(pid, tid);
+        self.announce_deaths(death.as_slice());
+        let watch = self.watched.threads.remove(&(pid, tid));
+        self.unwatch(watch);
+    }
+
+    /// Closes a connection, and ends its endpoint.
+    pub(crate) fn close(&mut self, token: u64) {
+        let Some(connection) = self.connections.remove(&token) else { return };
+        // The close of the socket removes it from the poll in any case.
+        let _ = self.poll.remove(&connection.socket);
+        self.sources.remove(&token);
+        self.death_watcher.unwatch(token);
+        self.leave_domain(token);
+        for ticket in &connection.tickets {
+            self.tickets.remove(ticket);
+            self.node.cancel_wait(*ticket);
+        }
+        self.end_traces_of(token);
+        let id = connection.id.filter(|id| self.connection_of(*id) == Some(token));
+        if let Some(id) = id {
+            self.attached.remove(&id);
+            match &connection.pages {
+                // The endpoint is older than this connection, and its owner may return: it lacked
+                // the memory for the pages.
+                Some(pages) if pages.is_return && !pages.sealed => {
+                    self.complete_tickets(&pages.tickets, id.address.0);
+                }
+                _ => self.unbind_endpoint(id),
+            }
+        }
+        self.start_idle_timer();
+    }
+
+    /// Unbinds an endpoint, without a check of the caller.
+    pub(crate) fn unbind_endpoint(&mut self, id: MemberId) {
+        if let Ok(deaths) = self.node.unbind(id) {
+            self.announce_deaths(&deaths);
+        }
+    }
+
+    /// Performs the effects of deaths: first it notifies the peers, then the waiters.
+    pub(crate) fn announce_deaths(&mut self, deaths: &[Death]) {
+        m3ipc_sys::pause_point("daemon.death_seen");
+        self.record();
+        m3ipc_sys::pause_point("daemon.death_recorded");
+        for death in deaths {
+            let (id, address) = (death.id, death.id.address.0);
+            self.forget_links(id, &death.peers);
+            self.pending_notifications.forget(id);
+            for peer in &death.peers {
+                let peer = MemberId::new(id.vm, peer.address);
+                if self.connection_of(peer).is_some() {
+                    self.send_event_to(peer, DaemonEvent::Died(address));
+                    m3ipc_sys::pause_point("daemon.death_notified_one");
+                }
+            }
+            self.leave_areas(id);
+            self.end_member_trace(id);
+            self.complete_tickets(&death.tickets, address);
+            self.forget_endpoint(id);
+            tracing::debug!(vm = id.vm, address, pid = death.member.pid, "an endpoint ended");
+        }
+        for death in deaths {
+            for token in self.deferred_until(Deferred::Unbind(death.id)) {
+                self.reply(token, Reply::Done, Vec::new());
+            }
+            self.finish_vm_if_empty(death.id.vm);
+        }
+        self.unwatch_deaths(deaths);
+    }
+
+    /// Forgets the links of an endpoint that ended.
+    fn forget_links(&mut self, id: MemberId, peers: &[LinkedPeer]) {
+        for peer in peers {
+            let peer = MemberId::new(id.vm, peer.address);
+            for pair in [(id, peer), (peer, id)] {
+                self.links_held.remove(&pair);
+                self.bounce_buffers.remove(&pair);
+            }
+        }
+    }
+
+    /// Forgets the connection and the pages of an endpoint that ended.
+    fn forget_endpoint(&mut self, id: MemberId) {
+        // The endpoint may have had no doorbell.
+        let _ = std::fs::remove_file(self.runtime_directory.doorbell(id.vm, id.address.0));
+        if let Some(token) = self.attached.remove(&id) {
+            // A living thread whose process's endpoint ended must not wait for ever.
+            self.send_event(token, DaemonEvent::Unbound, Vec::new());
+            if let Some(connection) = self.connections.get_mut(&token) {
+                connection.id = None;
+                connection.pages = None;
+                self.death_watcher.unwatch(token);
+            }
+        }
+        let events = [Deferred::Contact(id), Deferred::CopyGate(id)];
+        let waiting = events.map(|event| self.deferred_until(event));
+        for token in waiting.into_iter().flatten() {
+            let why = format_args!("endpoint {} died; look up its successor", id.address);
+            self.refuse(token, Code::DstDied, why);
+        }
+    }
+
+    /// Ends the watch of processes and threads without endpoints.
+    fn unwatch_deaths(&mut self, deaths: &[Death]) {
+        for death in deaths {
+            if let Some(tid) = death.member.tid {
+                let watch = self.watched.threads.remove(&(death.member.pid, tid));
+                self.unwatch(watch);
+            }
+            self.unwatch_unbound_process(death.member.pid);
+        }
+    }
+
+    /// Ends the watch of a process if it has no endpoint.
+    pub(crate) fn unwatch_unbound_process(&mut self, pid: i32) {
+        if self.node.endpoint_of_process(pid).is_none() {
+            let watch = self.watched.processes.remove(&pid);
+            self.unwatch(watch);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The event loop: it accepts connections, serves frames, and fires timers.
+
+use crate::runtime_directory::RuntimeDirectory;
+use crate::server::{
+    DEATH_WATCHER_TOKEN, EXHAUSTED_PAUSE_NS, LISTENER_TOKEN, Server, ServerError, Source, refused,
+};
+use crate::settings::Settings;
+use crate::state::connection::Connection;
+use crate::state::reserve_descriptor;
+use crate::state::timers::Timer;
+use crate::tables::Credentials;
+use m3ipc_sys::{Errno, Ready};
+use m3ipc_wire::Request;
+use std::os::fd::OwnedFd;
+
+/// The time within which a new connection has to send its greeting.
+const GREETING_LIMIT_NS: u64 = 5_000_000_000;
+/// The number of connections that one user may have.
+const CONNECTIONS_PER_USER: usize = 8_192;
+/// The number of newcomers per scheduling round, so that a flood of them delays no member.
+const NEWCOMERS_PER_ROUND: usize = 64;
+
+/// Runs the daemon until a request or an idle time ends it.
+pub(crate) fn run(settings: Settings, directory: RuntimeDirectory) -> Result<(), ServerError> {
+    let mut server = Server::new(settings, directory)?;
+    if server.takeovers > 0 {
+        server.take_over();
+    }
+    server.start_idle_timer();
+    tracing::info!(
+        runtime_dir = %server.runtime_directory.path.display(),
+        nodeid = server.node.nodeid(),
+        takeovers = server.takeovers,
+        "node up"
+    );
+    server.serve_until_leaving()?;
+    tracing::info!("node down");
+    server.runtime_directory.remove();
+    Ok(())
+}
+
+impl Server {
+    fn serve_until_leaving(&mut self) -> Result<(), ServerError> {
+        let mut ready = Vec::new();
+        while !self.leaving {
+            let next_ns = self.timers.next_ns();
+            let limit = next_ns.map(|at_ns| at_ns.saturating_sub(m3ipc_sys::monotonic_ns()));
+            match self.poll.wait(&mut ready, limit) {
+                Ok(()) => {}
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(refused("a wait for events")(errno)),
+            }
+            let (sources, connections) = (&self.sources, &self.connections);
+            self.round.begin(&mut ready, |token| match sources.get(&token) {
+                Some(Source::Connection) => {
+                    Some(connections.get(&token).map_or(0, |connection| connection.served_in))
+                }
+                _ => None,
+            });
+            for event in &ready {
+                self.serve_event(*event);
+            }
+            self.fire_timers();
+        }
+        Ok(())
+    }
+
+    fn serve_event(&mut self, event: Ready) {
+        match (event.token, self.sources.get(&event.token).copied()) {
+            (LISTENER_TOKEN, _) => self.accept_newcomers(),
+            (DEATH_WATCHER_TOKEN, _) => {
+                for token in self.death_watcher.take_ended() {
+                    self.liveness_lock_marked(token);
+                }
+            }
+            (_, Some(Source::Connection)) => self.serve_connection(event),
+            (_, Some(Source::Process(pid))) => self.process_died(pid),
+            (_, Some(Source::Thread(pid, tid))) => self.thread_died(pid, tid),
+            (_, None) => {}
+        }
+    }
+
+    fn accept_newcomers(&mut self) {
+        for _ in 0..NEWCOMERS_PER_ROUND {
+            let listener = &self.runtime_directory.listener;
+            match m3ipc_sys::accept(listener) {
+                Ok(socket) => self.add_connection(socket),
+                Err(Errno::AGAIN) => return,
+                Err(Errno::MFILE | Errno::NFILE)
+                    if self.reserve_descriptor.refuse_newcomer(listener) => {}
+                Err(errno) => {
+                    tracing::warn!(%errno, "cannot accept a connection; trying again shortly");
+                    // The newcomer stays in the queue. Without a pause the loop would spin on it.
+                    let _ = self.poll.remove(listener);
+                    self.set_timer(EXHAUSTED_PAUSE_NS, Timer::Accept);
+                    return;
+                }
+            }
+        }
+    }
+
+    fn add_connection(&mut self, socket: OwnedFd) {
+        // A newcomer that has left already needs no answer.
+        let Ok(peer) = m3ipc_sys::peer_identity(&socket) else { return };
+        let started = match m3ipc_sys::process_start_ticks(peer.pid) {
+            Ok(started) => started,
+            Err(Errno::SRCH) => return,
+            Err(errno) => return reserve_descriptor::refuse(&socket, errno),
+        };
+        let uid = peer.uid;
+        let same_user = self.connections.values().filter(|other| other.cred.uid == uid).count();
+        if uid != 0 && same_user >= CONNECTIONS_PER_USER {
+            tracing::warn!(uid, "a user has too many connections; a newcomer is turned away");
+            return;
+        }
+        let groups = m3ipc_sys::peer_groups(&socket).unwrap_or_default();
+        let cred = Credentials { uid, gid: peer.gid, groups, pid: peer.pid };
+        let token = self.new_token();
+        if let Err(errno) = self.poll.add(&socket, token) {
+            return reserve_descriptor::refuse(&socket, errno);
+        }
+        self.sources.insert(token, Source::Connection);
+        self.connections.insert(token, Connection::new(socket, cred, started));
+        self.set_timer(GREETING_LIMIT_NS, Timer::Greeting(token));
+    }
+
+    fn serve_connection(&mut self, event: Ready) {
+        let token = event.token;
+        if event.writable {
+            self.flush(token);
+        }
+        if !event.readable {
+            return;
+        }
+        let mut buffer = [0; m3ipc_wire::REQUEST_MAX_BYTES];
+        while self.round.admit_connection(token) {
+            let Some(connection) = self.connections.get_mut(&token) else { return };
+            // Requests of a member that does not read wait in its socket.
+            if !self.round.admit_user(connection) || connection.is_full {
+                return;
+            }
+            let socket = &connection.socket;
+            let packet = match m3ipc_sys::receive_packet(socket, &mut buffer, false, false) {
+                Ok(packet) => packet,
+                Err(Errno::AGAIN | Errno::INTR) => return,
+                Err(_) => return self.close(token),
+            };
+            // A child that inherited the socket must not speak for its parent.
+            let is_foreign = packet.sender_pid != Some(connection.cred.pid);
+            if packet.bytes == 0 || packet.truncated || is_foreign {
+                return self.close(token);
+            }
+            match m3ipc_wire::decode::<Request>(&buffer[..packet.bytes]) {
+                Ok(request) => self.serve(token, request),
+                Err(malformed) => {
+                    let pid = connection.cred.pid;
+                    tracing::warn!(pid, %malformed, "a malformed request closes a connection");
+                    return self.close(token);
+                }
+            }
+        }
+    }
+
+    fn fire_timers(&mut self) {
+        while let Some(timer) = self.timers.take_due(m3ipc_sys::monotonic_ns()) {
+            self.fire(timer);
+        }
+    }
+
+    fn fire(&mut self, timer: Timer) {
+        match timer {
+            Timer::Greeting(token) => {
+                if self.connections.get(&token).is_some_and(|connection| !connection.greeted) {
+                    self.close(token);
+                }
+            }
+            // Other members wait for the pages, some of them in calls with short limits.
+            Timer::Mapping(token, id) => {
+                let is_late = self.connections.get(&token).is_some_and(|connection| {
+                    connection.id == Some(id)
+                        && connection.pages.as_ref().is_some_and(|pages| !pages.sealed)
+                });
+                if is_late {
+                    self.close(token);
+                }
+            }
+            Timer::VmGrace(vm) => self.kill_members(vm),
+            // The next holder of a system slot has the same address, but another connection.
+            Timer::UnbindGrace(id, holder) if self.connection_of(id) == holder => {
+                self.unbind_endpoint(id);
+            }
+            Timer::UnbindGrace(..) => {}
+            Timer::Idle => self.leave_if_idle(),
+            Timer::Flush(token) => self.flush(token),
+            Timer::Accept => {
+                // A failure leaves the newcomers in the kernel's queue, as before.
+                let _ = self.poll.add(&self.runtime_directory.listener, LISTENER_TOKEN);
+            }
+            Timer::WatchProcess(pid) => self.watch_process_again(pid),
+            Timer::WatchThread(pid, tid) => self.watch_thread_again(pid, tid),
+            Timer::Journal => self.rewrite_journal(),
+        }
+    }
+
+    fn leave_if_idle(&mut self) {
+        if self.connections.is_empty() && self.has_no_vms() {
+            tracing::info!("the node is idle");
+            self.leaving = true;
+        }
+    }
+}

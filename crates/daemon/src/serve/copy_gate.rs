@@ -1,0 +1,99 @@
+//! Copy gates: the daemon introduces a requester of copies to the other party.
+//!
+//! The daemon forwards the request to the party, and the party's answer to the requester. From then
+//! on the two agree by the copy gate in their link. The daemon sees none of their copies.
+
+use crate::server::Server;
+use crate::state::connection::Deferred;
+use crate::tables::MemberId;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::BOUNCE_BUFFER_BYTES;
+use m3ipc_wire::{DaemonEvent, Reply};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// The number of bounce buffers that one endpoint may request towards one peer. It needs one, and
+/// another after each process that died during a copy.
+const BOUNCE_BUFFERS_PER_PAIR: u32 = 8;
+
+impl Server {
+    /// An endpoint requests copies with a peer that waits. `surely`: the requester knows that the
+    /// peer waits, whatever its control page says.
+    pub(super) fn request_copy_gate(
+        &mut self,
+        token: u64,
+        peer: Address,
+        surely: bool,
+        wants_buffer: bool,
+    ) {
+        let Some(own) = self.require_endpoint(token) else { return };
+        let peer_id = MemberId::new(own.vm, peer);
+        let is_linked = self.links_held.contains(&(own, peer_id));
+        let Some(other) = self.connection_of(peer_id).filter(|_| is_linked) else {
+            let why = format_args!(
+                "endpoint {peer} has no link with the caller, or has not returned after a \
+                 takeover; contact it first"
+            );
+            return self.refuse(token, Code::ProcSts, why);
+        };
+        if !surely && !self.may_be_copied(peer_id) {
+            let why = format_args!(
+                "endpoint {peer} is in no receive and no sendrec; copy while it waits"
+            );
+            return self.refuse(token, Code::ProcSts, why);
+        }
+        let buffer = match wants_buffer.then(|| self.create_bounce_buffer(own, peer_id)).transpose()
+        {
+            Ok(buffer) => buffer,
+            Err(why) => return self.refuse(token, Code::NoMem, why),
+        };
+        if let Some(connection) = self.connections.get_mut(&token) {
+            connection.deferred = Some(Deferred::CopyGate(peer_id));
+            connection.bounce_buffer.clone_from(&buffer);
+        }
+        let event = DaemonEvent::CopyGate { peer: own.address.0, bounce_buffer: wants_buffer };
+        self.send_event(other, event, buffer.into_iter().collect());
+    }
+
+    fn may_be_copied(&self, id: MemberId) -> bool {
+        let pages = self.pages_of(id);
+        pages.is_some_and(|pages| pages.control_page.blocked().verb.may_be_copied())
+    }
+
+    fn create_bounce_buffer(
+        &mut self,
+        own: MemberId,
+        peer: MemberId,
+    ) -> Result<Rc<OwnedFd>, String> {
+        let made = self.bounce_buffers.entry((own, peer)).or_default();
+        if *made >= BOUNCE_BUFFERS_PER_PAIR {
+            return Err(format!(
+                "endpoint {} has {BOUNCE_BUFFERS_PER_PAIR} bounce buffers for this peer, its \
+                 quota; unbind it and bind again",
+                own.address
+            ));
+        }
+        *made += 1;
+        let memory = m3ipc_sys::create_memory("m3-bounce", BOUNCE_BUFFER_BYTES as u64);
+        memory.map(Rc::new).map_err(|errno| {
+            format!("no memory for a bounce buffer: {errno}; free memory or descriptors")
+        })
+    }
+
+    /// A party opened its copy gate for a requester.
+    pub(super) fn copy_gate_ready(
+        &mut self,
+        token: u64,
+        requester: Address,
+        address: u64,
+        probe: [u64; 2],
+    ) {
+        let Some(id) = self.endpoint_of(token) else { return };
+        let Some(requester) = self.connection_of(MemberId::new(id.vm, requester)) else { return };
+        let Some(connection) = self.connections.get_mut(&requester) else { return };
+        if connection.deferred == Some(Deferred::CopyGate(id)) {
+            let buffer = connection.bounce_buffer.take();
+            self.reply(requester, Reply::CopyGate { address, probe }, buffer.into_iter().collect());
+        }
+    }
+}

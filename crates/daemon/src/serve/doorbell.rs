@@ -1,0 +1,44 @@
+//! Doorbells, for endpoints that a program polls or that have too many links to sleep on.
+
+use crate::server::Server;
+use m3ipc_abi::{Address, Code};
+use m3ipc_sys::{DoorbellReceiver, DoorbellSender};
+use m3ipc_wire::Reply;
+use std::rc::Rc;
+
+impl Server {
+    pub(super) fn open_doorbell(&mut self, token: u64) {
+        let Some(id) = self.require_endpoint(token) else { return };
+        let path = self.runtime_directory.doorbell(id.vm, id.address.0);
+        // A doorbell of a predecessor, or of an earlier attach, is still bound to this path.
+        let _ = std::fs::remove_file(&path);
+        match DoorbellReceiver::bind(&path) {
+            Ok(doorbell) => self.reply(token, Reply::Done, vec![Rc::new(doorbell)]),
+            Err(errno) => {
+                let why = format_args!(
+                    "no doorbell can be made: {errno}; free descriptors, or space in the runtime \
+                     directory"
+                );
+                self.refuse(token, Code::NoMem, why);
+            }
+        }
+    }
+
+    pub(super) fn connect_doorbell(&mut self, token: u64, peer: Address) {
+        let Some(id) = self.require_endpoint(token) else { return };
+        let is_linked = self.node.peers(id).iter().any(|known| known.address == peer);
+        if !is_linked {
+            let why = format_args!("there is no link with endpoint {peer}; contact it first");
+            return self.refuse(token, Code::DstDied, why);
+        }
+        match DoorbellSender::connect(&self.runtime_directory.doorbell(id.vm, peer.0)) {
+            Ok(sender) => self.reply(token, Reply::Done, vec![Rc::new(sender)]),
+            Err(errno) => {
+                let why = format_args!(
+                    "the doorbell of endpoint {peer} cannot be reached: {errno}; try again"
+                );
+                self.refuse(token, Code::NotConn, why);
+            }
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! `notify`, `src_notify` and `wakeup`, as far as they need the daemon.
+//!
+//! A notification over a link needs no daemon. The daemon delivers notifications to endpoints that
+//! have not attached yet, and notifications in the name of another endpoint.
+
+use crate::server::Server;
+use crate::state::pending_notifications::PendingNotification;
+use crate::tables::{Credentials, MemberId};
+use m3ipc_abi::{ANY, Address, Code, Verb};
+use m3ipc_link::{FLAG_WOKEN, Verb as Call};
+use m3ipc_wire::DaemonEvent;
+
+/// The slots of HARDWARE, SYSTEM and CLOCK: notification sources that need no bind.
+const KERNEL_TASKS: core::ops::Range<i32> = -35..0;
+
+impl Server {
+    /// `notify`, if the destination has not attached yet.
+    pub(super) fn notify(&mut self, token: u64, destination: Address, bits: u64) {
+        let Some(own) = self.require_endpoint(token) else { return };
+        let id = MemberId::new(own.vm, destination);
+        if let Err(error) = self.node.lookup(own.vm, Some(own.address), destination) {
+            return self.refuse(token, error.code(Code::DstDied), error);
+        }
+        if let Err(denied) = self.node.check_verb(own, Some(destination), Verb::Notify) {
+            return self.refuse(token, denied.code(), denied);
+        }
+        if self.is_attached(id) {
+            let why = format_args!("endpoint {destination} is attached; notify it over the link");
+            return self.refuse(token, Code::Again, why);
+        }
+        let source = self.node.endpoint(own);
+        let by = source.map(|source| (source.member.pid, source.uid, source.gid));
+        self.deliver_notification(id, own.address, bits, by);
+        self.reply_done(token);
+    }
+
+    /// Delivers a notification, now or when its destination attaches.
+    fn deliver_notification(
+        &mut self,
+        destination: MemberId,
+        source: Address,
+        bits: u64,
+        by: Option<(i32, u32, u32)>,
+    ) {
+        if self.is_attached(destination) {
+            let event = DaemonEvent::Notified { source: source.0, bits, by };
+            self.send_event_to(destination, event);
+        } else {
+            self.pending_notifications.add(destination, source, bits, by);
+        }
+    }
+
+    /// Delivers the pending notifications of an endpoint that attached.
+    pub(super) fn send_pending_notifications(&mut self, id: MemberId) {
+        for (source, PendingNotification { bits, by }) in self.pending_notifications.take(id) {
+            self.send_event_to(id, DaemonEvent::Notified { source, bits, by });
+        }
+    }
+
+    /// `src_notify`: for the VM's owner and root, with the privilege for it.
+    pub(super) fn notify_for(
+        &mut self,
+        token: u64,
+        cred: &Credentials,
+        source: Address,
+        destination: Address,
+    ) {
+        let Some(own) = self.require_endpoint(token) else { return };
+        if let Err(denied) = self.node.check_verb(own, None, Verb::SrcNotify) {
+            return self.refuse(token, denied.code(), denied);
+        }
+        let owner = self.node.vm(own.vm).map(|vm| vm.spec().owner_uid);
+        if !cred.is_root() && owner != Ok(cred.uid) {
+            let why = "only the VM's owner and root may notify in the name of another endpoint";
+            return self.refuse(token, Code::Privileges, why);
+        }
+        for (address, died) in [(destination, Code::DstDied), (source, Code::SrcDied)] {
+            if let Err(error) = self.node.lookup(own.vm, None, address) {
+                if address == source && KERNEL_TASKS.contains(&address.0) {
+                    continue;
+                }
+                return self.refuse(token, error.code(died), error);
+            }
+        }
+        self.deliver_notification(MemberId::new(own.vm, destination), source, 0, None);
+        self.reply_done(token);
+    }
+
+    /// `wakeup`: ends the receive(ANY) of another endpoint, or is remembered for its next one.
+    pub(super) fn wakeup(&mut self, token: u64, cred: &Credentials, id: MemberId) {
+        let own = self.endpoint_of(token);
+        if own == Some(id) {
+            return self.refuse(token, Code::Endpoint, "an endpoint cannot wake itself");
+        }
+        if let Err(error) = self.node.may_unbind(id, cred) {
+            // A dead destination has one code for all verbs.
+            let code = if error.code() == Code::NotBind { Code::DstDied } else { error.code() };
+            return self.refuse(token, code, error);
+        }
+        if let Some(own) = own
+            && let Err(denied) = self.node.check_verb(own, Some(id.address), Verb::Wakeup)
+        {
+            return self.refuse(token, denied.code(), denied);
+        }
+        let Some(pages) = self.pages_of(id) else {
+            let why = format_args!(
+                "endpoint {} is not connected, so the wakeup is lost; try again when it is",
+                id.address
+            );
+            return self.refuse(token, Code::ProcRun, why);
+        };
+        let blocked = pages.control_page.blocked();
+        pages.control_page.raise(FLAG_WOKEN);
+        // An endpoint that sleeps on its doorbell reads its connection, not its control page.
+        self.send_event_to(id, DaemonEvent::Wakeup);
+        match blocked.verb {
+            Call::Receive | Call::Rcvrqst if blocked.peer == ANY => self.reply_done(token),
+            Call::None => {
+                let why = format_args!("endpoint {} runs; the wakeup is remembered", id.address);
+                self.refuse(token, Code::ProcRun, why);
+            }
+            _ => {
+                let why = format_args!(
+                    "endpoint {} waits in another call; the wakeup is remembered",
+                    id.address
+                );
+                self.refuse(token, Code::ProcSts, why);
+            }
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Com-sockets: the daemon introduces the parties of a connection.
+//!
+//! A connection is a kernel socket between two processes, and a slot in memory that only they map.
+//! It needs no daemon after the introduction.
+
+mod connect;
+mod datagram;
+mod list;
+mod pair;
+mod port;
+
+use crate::server::Server;
+use crate::state::sockets::{DomainId, PairEnd, SocketFailure, fail};
+use crate::tables::{Credentials, VmState};
+use m3ipc_abi::Code;
+use m3ipc_sys::Errno;
+use m3ipc_wire::{Reply, SockReply, SockRequest};
+
+impl Server {
+    pub(super) fn serve_socket(&mut self, token: u64, cred: &Credentials, request: SockRequest) {
+        let answer = match request {
+            SockRequest::Join { vm, domain } => return self.join_domain(token, cred, vm, domain),
+            SockRequest::List { vm, from } => return self.list_sockets(token, cred, vm, from),
+            _ if !self.sockets.is_party(token) => {
+                fail(Errno::NETDOWN, "the caller is in no domain; join one first")
+            }
+            SockRequest::Bind { kind, port } => self.bind_port(token, kind, port),
+            SockRequest::Listen { port, backlog } => self.listen_at(token, port, backlog),
+            SockRequest::Connect { address, port, from, prepared } => {
+                self.connect_to(token, (address, port), from, prepared)
+            }
+            SockRequest::PeerPool { pair, side } => self.peer_pool(token, PairEnd { pair, side }),
+            SockRequest::Forget { pair, side } => self.forget_pair(token, PairEnd { pair, side }),
+            SockRequest::Route { from, address, port } => {
+                self.open_route(token, from, address, port)
+            }
+            SockRequest::DatagramAddresses { port } => self.list_receivers(token, port),
+            SockRequest::Keep { port } => self.keep_port(token, port),
+            SockRequest::Release { kind, port } => return self.release_port(token, kind, port),
+            SockRequest::Mapped { pair, side } => {
+                return self.pair_mapped(token, PairEnd { pair, side });
+            }
+            SockRequest::Closed { pair, side, slot } => {
+                return self.side_closed(token, PairEnd { pair, side }, slot);
+            }
+        };
+        match answer {
+            Ok((reply, fds)) => self.reply(token, reply, fds),
+            Err(failure) => self.refuse_socket(token, failure),
+        }
+    }
+
+    fn refuse_socket(&mut self, token: u64, SocketFailure(errno, why): SocketFailure) {
+        tracing::debug!(%errno, why, "a socket request is refused");
+        let failed = SockReply::Failed { errno: errno.raw_os_error(), why };
+        self.reply(token, Reply::Sock(failed), Vec::new());
+    }
+
+    fn join_domain(&mut self, token: u64, cred: &Credentials, vm: i32, wanted: Option<u32>) {
+        match self.node.joinable_vm(vm, cred).map(|vm| vm.state()) {
+            Ok(VmState::Running) => {}
+            Ok(VmState::Ending) => {
+                let why = format_args!("VM {vm} is ending; join a domain of another VM");
+                return self.refuse(token, Code::VmNotRun, why);
+            }
+            Err(error) => return self.refuse(token, error.code(), error),
+        }
+        if self.sockets.is_party(token) {
+            let why = "the caller is in a domain already; use another connection";
+            return self.refuse(token, Code::RscBusy, why);
+        }
+        let number = match self.choose_domain(vm, cred, wanted) {
+            Ok(number) => number,
+            Err(failure) => return self.refuse_socket(token, failure),
+        };
+        let domain = (vm, number);
+        if !self.sockets.has_domain(domain)
+            && let Err(cause) = std::fs::write(self.runtime_directory.domain(domain, cred.uid), "")
+        {
+            let why = format_args!(
+                "the runtime directory has no room for a domain ({cause}); free some space there"
+            );
+            return self.refuse(token, Code::NoMem, why);
+        }
+        self.sockets.join(token, domain, cred.uid);
+        let network = self.settings.sock_network;
+        let joined =
+            SockReply::Joined { domain: number, network: network.address, bits: network.bits };
+        self.reply(token, Reply::Sock(joined), Vec::new());
+    }
+
+    /// The domain for a party of this user: the wanted one, if the user may have it, else a free
+    /// one.
+    fn choose_domain(
+        &self,
+        vm: i32,
+        cred: &Credentials,
+        wanted: Option<u32>,
+    ) -> Result<u32, SocketFailure> {
+        let last = self.settings.sock_network.last();
+        let number = match wanted {
+            Some(number) if number > last => {
+                let why = format!("domain {number} is out of range; give 0 to {last}");
+                return fail(Errno::ADDRNOTAVAIL, why);
+            }
+            Some(number) => number,
+            None => match self.default_domain(vm, cred) {
+                Some(number) => number,
+                None => {
+                    let why = "every domain of the network is taken; start the daemon with a \
+                               wider network (--sock-network)";
+                    return fail(Errno::ADDRNOTAVAIL, why);
+                }
+            },
+        };
+        match self.sockets.domain_user((vm, number)) {
+            Some(uid) if uid != cred.uid => fail(
+                Errno::ACCESS,
+                format!(
+                    "domain {number} belongs to user {uid}, and only processes of one user share \
+                     a domain; join another one"
+                ),
+            ),
+            _ => Ok(number),
+        }
+    }
+
+    /// The domain of a process that names none. In this order: its present domain, the number of
+    /// its slot, the first free one. Named domains of the VM are only for processes that ask for
+    /// them.
+    ///
+    /// After a takeover the search starts at the last domain: members that have not returned yet
+    /// had the first ones.
+    fn default_domain(&self, vm: i32, cred: &Credentials) -> Option<u32> {
+        let is_own =
+            |party| self.connections.get(&party).is_some_and(|other| other.cred.pid == cred.pid);
+        if let Some(number) = self.sockets.find_domain(vm, cred.uid, is_own) {
+            return Some(number);
+        }
+        let named = self.node.vm(vm).ok().map(|vm| &vm.spec().domains);
+        let is_free = |number: &u32| {
+            !named.is_some_and(|named| named.values().any(|named| named == number))
+                && !self.sockets.is_taken((vm, *number))
+        };
+        let last = self.settings.sock_network.last();
+        let id = self.node.endpoint_of_process(cred.pid).filter(|id| id.vm == vm);
+        let slot = id.and_then(|id| u32::try_from(id.address.slot()).ok());
+        slot.filter(|number| *number <= last && is_free(number)).or_else(|| {
+            let mut all = 0..=last;
+            if self.takeovers > 0 { all.rev().find(is_free) } else { all.find(is_free) }
+        })
+    }
+
+    /// Removes a party, with its ports and pairs. Its domain ends with its last party.
+    pub(crate) fn leave_domain(&mut self, token: u64) {
+        for port in self.sockets.ports_of(token) {
+            self.drop_port(port);
+        }
+        if let Some((domain, Some(uid))) = self.sockets.leave(token) {
+            self.release_domain(domain, uid);
+        }
+    }
+
+    fn release_domain(&self, domain: DomainId, uid: u32) {
+        // Without its file the domain is free for every user of the next daemon.
+        let _ = std::fs::remove_file(self.runtime_directory.domain(domain, uid));
+    }
+
+    /// Ends the domains of a VM. Present connections belong to their parties and stay.
+    pub(crate) fn end_domains(&mut self, vm: i32) {
+        for party in self.sockets.parties_of_vm(vm) {
+            self.leave_domain(party);
+        }
+        self.sockets.forget_kept(vm);
+    }
+}

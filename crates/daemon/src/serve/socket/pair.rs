@@ -1,0 +1,70 @@
+//! Requests about pairs: slots for connections, pools, closes.
+
+use crate::server::Server;
+use crate::state::sockets::{EndpointName, Pair, PairEnd, SocketAnswer, fail};
+use m3ipc_sys::Errno;
+use m3ipc_wire::Reply;
+
+/// The number of pairs that one user's parties may be in.
+const PAIRS_PER_USER: usize = 4_096;
+/// The refusal of a request about a pair that does not exist.
+const NO_PAIR: &str = "there is no such pair, or a party of it left; connect again";
+
+impl Server {
+    /// A slot for a connection between two parties; the connecting party comes first. Returns the
+    /// pair and the slot's index.
+    pub(super) fn take_slot(
+        &mut self,
+        parties: [u64; 2],
+        names: [EndpointName; 2],
+    ) -> Result<(u64, usize), Errno> {
+        if let Some(found) = self.sockets.reuse_slot(parties, names) {
+            return Ok(found);
+        }
+        let uid = self.user_of_party(parties[0]);
+        let of_user =
+            |pair: &&Pair| pair.parties.iter().any(|party| self.user_of_party(*party) == uid);
+        if uid != 0 && self.sockets.pairs.values().filter(of_user).count() >= PAIRS_PER_USER {
+            return Err(Errno::NOBUFS);
+        }
+        self.sockets.add_pair(parties, names)
+    }
+
+    pub(super) fn pair_mapped(&mut self, token: u64, end: PairEnd) {
+        let Some(pair) = self.sockets.pair_end(token, end) else { return };
+        if let Err(errno) = pair.mapped(end.side()) {
+            tracing::error!(%errno, "a pool cannot be sealed; the kernel alone carries its bytes");
+        }
+    }
+
+    pub(super) fn peer_pool(&mut self, token: u64, end: PairEnd) -> SocketAnswer {
+        let Some(pair) = self.sockets.pair_end(token, end) else {
+            return fail(Errno::NOENT, NO_PAIR);
+        };
+        let other = 1 - end.side();
+        if !pair.is_mapped_by(other) {
+            return fail(Errno::AGAIN, "the other side has not mapped its pool yet; try again");
+        }
+        match pair.take_pool(other) {
+            Some(pool) => Ok((Reply::Done, vec![pool])),
+            None => fail(Errno::ALREADY, "the caller has the other side's pool already; use it"),
+        }
+    }
+
+    pub(super) fn forget_pair(&mut self, token: u64, end: PairEnd) -> SocketAnswer {
+        let Some(pair) = self.sockets.pair_end(token, end) else {
+            return fail(Errno::NOENT, NO_PAIR);
+        };
+        if pair.has_used_slots() {
+            return fail(Errno::BUSY, "a connection of the pair is in use; close it first");
+        }
+        self.sockets.remove_pair(end.pair);
+        Ok((Reply::Done, Vec::new()))
+    }
+
+    pub(super) fn side_closed(&mut self, token: u64, end: PairEnd, slot: u16) {
+        if let Some(pair) = self.sockets.pair_end(token, end) {
+            pair.side_closed(end.side(), usize::from(slot));
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The memory of areas that this daemon made, and their members' ledgers.
+
+use crate::tables::{Area, AreaMemberState};
+use m3ipc_area::ledger_bytes;
+use m3ipc_shm::Observed;
+use m3ipc_sys::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// The memory of one area.
+#[derive(Debug)]
+pub(crate) struct AreaMemory {
+    pub(crate) memory: Rc<OwnedFd>,
+    pub(crate) ledgers: BTreeMap<u16, Ledger>,
+}
+
+/// The ledger of one member. The member alone writes it; the daemon reads it.
+#[derive(Debug)]
+pub(crate) struct Ledger {
+    pub(crate) fd: Rc<OwnedFd>,
+    view: Observed,
+}
+
+impl Ledger {
+    /// A new ledger for an area with so many block numbers.
+    pub(crate) fn create(numbers: u32) -> Result<Self, Errno> {
+        let bytes = ledger_bytes(numbers);
+        let fd = m3ipc_sys::create_sparse("m3-ledger", bytes as u64, false)?;
+        let view = Observed::map_sparse(&fd, bytes)?;
+        Ok(Self { fd: Rc::new(fd), view })
+    }
+}
+
+/// All areas of this daemon, by VM and number.
+#[derive(Debug, Default)]
+pub(crate) struct AreaRegistry {
+    memory: BTreeMap<(i32, u32), AreaMemory>,
+    /// For areas of a predecessor, by VM, number and dead member: the members that found no block
+    /// of the dead member in use.
+    orphan_reports: BTreeMap<(i32, u32, u16), BTreeSet<u16>>,
+}
+
+impl AreaRegistry {
+    pub(crate) fn add(&mut self, vm: i32, area: u32, memory: Rc<OwnedFd>) {
+        self.memory.insert((vm, area), AreaMemory { memory, ledgers: BTreeMap::new() });
+    }
+
+    /// The memory of an area; `None` for an area of a predecessor.
+    pub(crate) fn get(&self, vm: i32, area: u32) -> Option<&AreaMemory> {
+        self.memory.get(&(vm, area))
+    }
+
+    pub(crate) fn get_mut(&mut self, vm: i32, area: u32) -> Option<&mut AreaMemory> {
+        self.memory.get_mut(&(vm, area))
+    }
+
+    pub(crate) fn ledger_fd(&self, vm: i32, area: u32, index: u16) -> Option<Rc<OwnedFd>> {
+        Some(Rc::clone(&self.get(vm, area)?.ledgers.get(&index)?.fd))
+    }
+
+    pub(crate) fn remove(&mut self, vm: i32, area: u32) {
+        self.memory.remove(&(vm, area));
+    }
+
+    pub(crate) fn remove_vm(&mut self, vm: i32) {
+        self.memory.retain(|(of, _), _| *of != vm);
+        self.orphan_reports.retain(|(of, ..), _| *of != vm);
+    }
+
+    /// Adds a member's report that no block of a dead member is in use. Returns whether all present
+    /// members have reported it.
+    ///
+    /// A member with such a block does not report. A block that is out of use stays out of use, so
+    /// earlier reports remain true.
+    pub(crate) fn add_orphan_report(
+        &mut self,
+        vm: i32,
+        area: &Area,
+        dead: u16,
+        reporter: u16,
+    ) -> bool {
+        let key = (vm, area.id, dead);
+        let reporters = self.orphan_reports.entry(key).or_default();
+        reporters.insert(reporter);
+        let complete = area.present().all(|(member, _)| reporters.contains(&member));
+        if complete {
+            self.orphan_reports.remove(&key);
+        }
+        complete
+    }
+}
+
+/// The ledgers of one area, for the orphan scan.
+pub(crate) struct Ledgers<'a> {
+    pub(crate) memory: &'a AreaMemory,
+    pub(crate) area: &'a Area,
+}
+
+impl m3ipc_area::LedgerSet for Ledgers<'_> {
+    fn word(&self, member: u16, number: u32, word: usize) -> Option<u64> {
+        let at = number as usize * m3ipc_area::RECORD_WORDS + word;
+        let ledger = self.memory.ledgers.get(&member)?;
+        Some(m3ipc_area::LedgerWords::load(&ledger.view, at))
+    }
+
+    fn lives(&self, member: u16) -> bool {
+        let member = self.area.members.get(usize::from(member));
+        member.is_some_and(|member| member.state != AreaMemberState::Gone)
+    }
+
+    fn living(&self) -> impl Iterator<Item = u16> {
+        self.area.present().map(|(index, _)| index)
+    }
+
+    fn count(&self) -> usize {
+        self.area.members.len()
+    }
+}

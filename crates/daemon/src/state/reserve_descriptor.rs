@@ -1,0 +1,50 @@
+//! The reserve descriptor: it lets a daemon without free descriptors refuse a newcomer.
+//!
+//! The kernel queues a newcomer's connection even if the daemon has no descriptor to accept it.
+//! The daemon then closes the reserve descriptor, accepts the newcomer, refuses it, and takes a new
+//! reserve descriptor. No newcomer waits without an answer.
+
+use m3ipc_abi::Code;
+use m3ipc_sys::{Errno, Poll};
+use m3ipc_wire::{FromDaemon, Refusal, Reply};
+use std::os::fd::{AsFd, OwnedFd};
+
+/// A descriptor kept for refusals.
+#[derive(Debug)]
+pub(crate) struct ReserveDescriptor(Option<Poll>);
+
+impl ReserveDescriptor {
+    /// Takes a descriptor, if the system has one.
+    pub(crate) fn new() -> Self {
+        Self(Poll::new().ok())
+    }
+
+    /// Accepts and refuses one newcomer; `false` if that is impossible.
+    pub(crate) fn refuse_newcomer(&mut self, listener: &OwnedFd) -> bool {
+        if self.0.take().is_none() {
+            *self = Self::new();
+            return false;
+        }
+        let accepted = m3ipc_sys::accept(listener);
+        let refused = accepted.is_ok_and(|socket| {
+            refuse(&socket, Errno::MFILE);
+            true
+        });
+        *self = Self::new();
+        refused
+    }
+}
+
+/// Refuses a newcomer, because the daemon lacks a resource for its connection.
+pub(crate) fn refuse(socket: impl AsFd, errno: Errno) {
+    tracing::warn!(%errno, "no room for another connection; a newcomer is refused");
+    let why = format!(
+        "the node daemon has no room for another connection: {errno}; try again when other \
+         processes have left, or raise its limit of open files (ulimit -n, LimitNOFILE of its \
+         unit)"
+    );
+    let refusal = Refusal { code: Code::NoMem.number(), why };
+    let frame = m3ipc_wire::encode(&FromDaemon::Reply(Reply::Refused(refusal)));
+    // A newcomer that has left needs no answer.
+    let _ = m3ipc_sys::send_packet(socket, &frame, &[], false);
+}

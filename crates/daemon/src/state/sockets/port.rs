@@ -1,0 +1,53 @@
+//! A bound port, and the connections that wait at its listener.
+
+use std::os::fd::OwnedFd;
+
+/// The number of connections that may wait at a listener.
+const BACKLOG_MAX: u32 = 4_096;
+
+/// A port in use.
+#[derive(Debug)]
+pub(crate) struct BoundPort {
+    /// The party that bound the port.
+    pub(crate) party: u64,
+    /// The daemon's end of the socket through which a listener gets its connections.
+    pub(crate) listener: Option<OwnedFd>,
+    backlog: u32,
+    waiting: u32,
+}
+
+impl BoundPort {
+    pub(crate) fn new(party: u64) -> Self {
+        Self { party, listener: None, backlog: 0, waiting: 0 }
+    }
+
+    pub(crate) fn listen(&mut self, listener: OwnedFd, backlog: u32) {
+        (self.backlog, self.waiting) = (backlog.min(BACKLOG_MAX), 0);
+        self.listener = Some(listener);
+    }
+
+    /// Whether another connection may wait. The listener's party sends one byte for each
+    /// connection that it has taken.
+    pub(crate) fn has_room(&mut self) -> bool {
+        let Some(listener) = &self.listener else { return false };
+        let flags = m3ipc_sys::ReceiveFlags::default();
+        let mut byte = [0_u8; 8];
+        // Bounded: a party that sends bytes without end only reports that it took everything.
+        for _ in 0..=BACKLOG_MAX {
+            match m3ipc_sys::receive_bytes(listener, &mut byte, flags) {
+                Ok(bytes) if bytes > 0 => self.waiting = self.waiting.saturating_sub(1),
+                _ => break,
+            }
+        }
+        self.waiting <= self.backlog
+    }
+
+    /// Whether connections wait, as of the last [`BoundPort::has_room`].
+    pub(crate) fn has_waiting(&self) -> bool {
+        self.waiting > 0
+    }
+
+    pub(crate) fn add_waiting(&mut self) {
+        self.waiting += 1;
+    }
+}

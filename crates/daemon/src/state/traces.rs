@@ -1,0 +1,88 @@
+//! The traces of VMs, and the trace rings on their way to members.
+
+use crate::tables::MemberId;
+use m3ipc_link::trace_bytes;
+use std::collections::{BTreeMap, HashMap};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// The trace of one VM.
+#[derive(Debug)]
+pub(crate) struct Trace {
+    /// The tracer's connection.
+    pub(crate) tracer: u64,
+    pub(crate) uid: u32,
+    pub(crate) slots: u32,
+    pub(crate) sharp: bool,
+    /// Distinguishes this trace from earlier ones of the VM.
+    pub(crate) number: u64,
+    /// Memory of the trace's rings.
+    bytes: u64,
+}
+
+/// All traces.
+#[derive(Debug, Default)]
+pub(crate) struct Traces {
+    by_vm: BTreeMap<i32, Trace>,
+    /// Rings that a member has not mapped yet, by its connection, with the number of their trace.
+    sent_rings: HashMap<u64, (u64, Rc<OwnedFd>)>,
+    latest: u64,
+}
+
+impl Traces {
+    pub(crate) fn begin(&mut self, vm: i32, tracer: u64, uid: u32, slots: u32, sharp: bool) {
+        self.latest += 1;
+        let number = self.latest;
+        self.by_vm.insert(vm, Trace { tracer, uid, slots, sharp, number, bytes: 0 });
+    }
+
+    pub(crate) fn get(&self, vm: i32) -> Option<&Trace> {
+        self.by_vm.get(&vm)
+    }
+
+    /// Memory of the rings of one user's traces, in bytes.
+    pub(crate) fn bytes_of(&self, uid: u32) -> u64 {
+        let of_user = self.by_vm.values().filter(|trace| trace.uid == uid);
+        of_user.map(|trace| trace.bytes).sum()
+    }
+
+    /// Whether a member has not mapped its last ring yet.
+    pub(crate) fn has_sent_ring(&self, member: u64) -> bool {
+        self.sent_rings.contains_key(&member)
+    }
+
+    /// Records a ring that the daemon sends to a member.
+    pub(crate) fn add_sent_ring(&mut self, vm: i32, member: u64, ring: Rc<OwnedFd>) {
+        let Some(trace) = self.by_vm.get_mut(&vm) else { return };
+        trace.bytes += trace_bytes(trace.slots);
+        self.sent_rings.insert(member, (trace.number, ring));
+    }
+
+    /// Takes the ring that a member has mapped, with the number of its trace.
+    pub(crate) fn take_sent_ring(&mut self, member: u64) -> Option<(u64, Rc<OwnedFd>)> {
+        self.sent_rings.remove(&member)
+    }
+
+    /// Removes an endpoint that ended, and returns the tracer of its VM.
+    pub(crate) fn remove_member(&mut self, id: MemberId, member: Option<u64>) -> Option<u64> {
+        if let Some(member) = member {
+            self.sent_rings.remove(&member);
+        }
+        let trace = self.by_vm.get_mut(&id.vm)?;
+        trace.bytes = trace.bytes.saturating_sub(trace_bytes(trace.slots));
+        Some(trace.tracer)
+    }
+
+    /// Removes the traces of a tracer, and returns their VMs.
+    pub(crate) fn remove_tracer(&mut self, tracer: u64) -> Vec<i32> {
+        self.sent_rings.remove(&tracer);
+        let of_tracer = self.by_vm.iter().filter(|(_, trace)| trace.tracer == tracer);
+        let vms: Vec<i32> = of_tracer.map(|(vm, _)| *vm).collect();
+        self.by_vm.retain(|_, trace| trace.tracer != tracer);
+        vms
+    }
+
+    pub(crate) fn remove_vm(&mut self, vm: i32) {
+        self.by_vm.remove(&vm);
+    }
+}

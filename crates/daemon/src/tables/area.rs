@@ -1,0 +1,169 @@
+//! One area: its members, its extents, and the gaps between them.
+
+use m3ipc_abi::{Address, Extent};
+use m3ipc_wire::{AreaAudience, AreaParams};
+use serde::{Deserialize, Serialize};
+
+use super::serde_abi;
+
+/// The start of the address ranges of all VMs: above the programs and below the libraries.
+const RANGES_START: u64 = 0x2000_0000_0000;
+/// Size of the address range of one VM, in bytes.
+const RANGE_BYTES: u64 = 1 << 39;
+/// The number of address ranges. A process is in one VM only, so further VMs share a range.
+const RANGES: u64 = 64;
+/// An area starts and ends at multiples of this many bytes: a huge page.
+pub const AREA_ALIGN_BYTES: u64 = 2 << 20;
+/// The largest limit of an area in bytes: the reach of 32 bits in units of 64 bytes.
+pub const AREA_LIMIT_MAX_BYTES: u64 = 256 << 30;
+/// The number of members that an area may have at a time.
+pub const AREA_MEMBERS_MAX: usize = 256;
+/// Extents start and end at multiples of this many bytes.
+const EXTENT_STEP_BYTES: u64 = 4096;
+
+/// The state of a member of an area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AreaMemberState {
+    /// Other members can give blocks to it; it has not joined.
+    Expected,
+    /// The daemon has given it the memory.
+    Joining,
+    /// It has mapped the memory.
+    In,
+    /// It has left, or died.
+    Gone,
+}
+
+/// One member. Its index is its position in [`Area::members`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AreaMembership {
+    /// The endpoint.
+    #[serde(with = "serde_abi::address")]
+    pub address: Address,
+    /// The state.
+    pub state: AreaMemberState,
+}
+
+/// An area.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Area {
+    /// Its number in the VM.
+    pub id: u32,
+    /// Its address, the same in every process.
+    pub base: u64,
+    /// The request that created it.
+    pub params: AreaParams,
+    /// The number of block numbers.
+    pub numbers: u32,
+    /// The endpoint that created it.
+    #[serde(with = "serde_abi::address")]
+    pub owner: Address,
+    /// Members, by index.
+    pub members: Vec<AreaMembership>,
+    /// Extents, by offset.
+    pub extents: Vec<Extent>,
+    /// The number of extents given so far. Wraps.
+    pub grants: u32,
+    /// Whether the area takes no new members.
+    pub closed: bool,
+}
+
+impl Area {
+    /// The index of a member that has not left.
+    #[must_use]
+    pub fn index_of(&self, address: Address) -> Option<u16> {
+        let at = self.members.iter().position(|member| {
+            member.address == address && member.state != AreaMemberState::Gone
+        })?;
+        u16::try_from(at).ok()
+    }
+
+    /// Members that have the memory, by index.
+    pub fn present(&self) -> impl Iterator<Item = (u16, AreaMembership)> {
+        let all = (0_u16..).zip(self.members.iter().copied());
+        all.filter(|(_, member)| {
+            matches!(member.state, AreaMemberState::Joining | AreaMemberState::In)
+        })
+    }
+
+    /// Whether the member with this index has left or died.
+    #[must_use]
+    pub fn is_gone(&self, index: u16) -> bool {
+        let member = self.members.get(usize::from(index));
+        member.is_some_and(|member| member.state == AreaMemberState::Gone)
+    }
+
+    /// Whether this endpoint may join.
+    #[must_use]
+    pub fn admits(&self, address: Address) -> bool {
+        address == self.owner
+            || match &self.params.audience {
+                AreaAudience::Pair(other) => *other == address.0,
+                AreaAudience::Set(list) => list.contains(&address.0),
+                AreaAudience::Vm => true,
+            }
+    }
+
+    /// The number of members that have not left.
+    pub(super) fn member_count(&self) -> usize {
+        self.members.iter().filter(|member| member.state != AreaMemberState::Gone).count()
+    }
+
+    /// The step of sizes and offsets of extents, in bytes.
+    pub(super) const fn step_bytes(params: &AreaParams) -> u64 {
+        if params.huge { AREA_ALIGN_BYTES } else { EXTENT_STEP_BYTES }
+    }
+
+    /// The offset of a gap for an extent: the lowest, or (`from_back`) the highest.
+    pub(super) fn gap(&self, bytes: u64, from_back: bool) -> Option<u64> {
+        let limit = self.params.limit_bytes;
+        let starts = std::iter::once(0)
+            .chain(self.extents.iter().map(|extent| extent.offset + extent.bytes));
+        let ends = self.extents.iter().map(|extent| extent.offset).chain([limit]);
+        let mut fits = starts.zip(ends).filter(|(start, end)| end - start >= bytes);
+        if from_back {
+            fits.last().map(|(_, end)| end - bytes)
+        } else {
+            fits.next().map(|(start, _)| start)
+        }
+    }
+
+    /// The first of `count` consecutive free block numbers.
+    pub(super) fn numbers_gap(&self, count: u32) -> Option<u32> {
+        let mut taken: Vec<_> = self
+            .extents
+            .iter()
+            .map(|extent| (extent.first_number, extent.first_number + extent.numbers))
+            .collect();
+        taken.sort_unstable();
+        let mut start = 0;
+        for (first, end) in taken {
+            if first - start >= count {
+                return Some(start);
+            }
+            start = end;
+        }
+        (self.numbers - start >= count).then_some(start)
+    }
+}
+
+/// An address for a new area of `limit` bytes: behind the highest area, else in the first gap.
+pub(super) fn free_base<'a>(
+    vm: i32,
+    areas: impl Iterator<Item = &'a Area>,
+    limit: u64,
+) -> Option<u64> {
+    let start = RANGES_START + (u64::try_from(vm).ok()? % RANGES) * RANGE_BYTES;
+    // A gap follows each area, so that an overrun of one area never reaches the next.
+    let span = |bytes: u64| bytes.next_multiple_of(AREA_ALIGN_BYTES) + AREA_ALIGN_BYTES;
+    let mut taken: Vec<(u64, u64)> =
+        areas.map(|area| (area.base, area.base + span(area.params.limit_bytes))).collect();
+    taken.sort_unstable();
+    let last = taken.last().map_or(start, |(_, end)| *end);
+    if last + span(limit) <= start + RANGE_BYTES {
+        return Some(last);
+    }
+    let ends = std::iter::once(start).chain(taken.iter().map(|(_, end)| *end));
+    let gaps = ends.zip(taken.iter().map(|(begin, _)| *begin));
+    gaps.into_iter().find(|(begin, end)| end - begin >= span(limit)).map(|(begin, _)| begin)
+}

@@ -1,0 +1,203 @@
+//! The operations on areas: create, join, extents, leave.
+//!
+//! An area has an address range that no other area of its VM has while it lives. Every process
+//! therefore maps it at the same address. The area ends with its last member.
+
+use m3ipc_abi::{Address, Extent};
+use m3ipc_wire::{AreaAudience, AreaParams};
+
+use super::area::{
+    AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaMemberState, AreaMembership, free_base,
+};
+use super::error::AreaError;
+use super::identity::MemberId;
+use super::node::Node;
+use super::record::Record;
+
+/// The number of members that an area may have in its life.
+const INDEXES_MAX: usize = 4096;
+/// The number of areas that one VM may have.
+const AREAS_MAX: usize = 4096;
+/// Block numbers are given in multiples of this.
+const NUMBERS_STEP: u32 = 64;
+
+impl Node {
+    /// The area with this number.
+    ///
+    /// # Errors
+    /// The VM's state; -316 for an unknown number.
+    pub fn area(&self, vm: i32, area: u32) -> Result<&Area, AreaError> {
+        self.vm(vm)?.areas.get(&area).ok_or(AreaError::Unknown(area))
+    }
+
+    /// All areas of a VM.
+    pub fn areas(&self, vm: i32) -> impl Iterator<Item = &Area> {
+        self.state.vms.get(&vm).into_iter().flat_map(|vm| vm.areas.values())
+    }
+
+    /// Creates an area with `owner` as its first member, and returns its number.
+    ///
+    /// # Errors
+    /// An invalid limit or audience, too many areas, no addresses left.
+    pub fn create_area(
+        &mut self,
+        owner: MemberId,
+        params: AreaParams,
+        numbers: u32,
+    ) -> Result<u32, AreaError> {
+        let vm = self.running(owner.vm)?;
+        vm.endpoint(None, owner.address)?;
+        let limit = params.limit_bytes;
+        let in_range = (1..=AREA_LIMIT_MAX_BYTES).contains(&limit);
+        if !in_range || !limit.is_multiple_of(Area::step_bytes(&params)) {
+            return Err(AreaError::Limit(limit));
+        }
+        match &params.audience {
+            AreaAudience::Pair(other) => {
+                vm.check_destination(Some(owner.address), Address(*other))?;
+            }
+            AreaAudience::Set(list) if list.len() >= AREA_MEMBERS_MAX => {
+                return Err(AreaError::TooManyMembers);
+            }
+            AreaAudience::Set(_) | AreaAudience::Vm => {}
+        }
+        if vm.areas.len() >= AREAS_MAX {
+            return Err(AreaError::TooMany);
+        }
+        let base =
+            free_base(owner.vm, vm.areas.values(), limit).ok_or(AreaError::NoAddresses(limit))?;
+        let id = vm.areas.keys().next_back().map_or(1, |last| last + 1);
+        let first = AreaMembership { address: owner.address, state: AreaMemberState::Joining };
+        let area = Area {
+            id,
+            base,
+            params,
+            numbers,
+            owner: owner.address,
+            members: vec![first],
+            extents: Vec::new(),
+            grants: 0,
+            closed: false,
+        };
+        self.commit(Record::Area { vm: owner.vm, area });
+        Ok(id)
+    }
+
+    /// The index of a present or future member, so that other members can give blocks to it.
+    ///
+    /// # Errors
+    /// The endpoint is not in the audience, or does not live; the area has too many members.
+    pub fn area_index(&mut self, id: MemberId, area: u32) -> Result<u16, AreaError> {
+        let entry = self.area(id.vm, area)?;
+        if let Some(index) = entry.index_of(id.address) {
+            return Ok(index);
+        }
+        if entry.closed || !entry.admits(id.address) {
+            return Err(AreaError::NotInAudience(id.address));
+        }
+        self.vm(id.vm)?.endpoint(None, id.address)?;
+        if entry.member_count() >= AREA_MEMBERS_MAX || entry.members.len() >= INDEXES_MAX {
+            return Err(AreaError::TooManyMembers);
+        }
+        let index = u16::try_from(entry.members.len()).map_err(|_| AreaError::TooManyMembers)?;
+        let mut entry = entry.clone();
+        let state = AreaMemberState::Expected;
+        entry.members.push(AreaMembership { address: id.address, state });
+        self.commit(Record::Area { vm: id.vm, area: entry });
+        Ok(index)
+    }
+
+    /// Sets the state of a member, and returns its index. The last member ends the area.
+    ///
+    /// # Errors
+    /// The area does not exist, or the endpoint is not a member.
+    pub fn set_area_member_state(
+        &mut self,
+        id: MemberId,
+        area: u32,
+        state: AreaMemberState,
+    ) -> Result<u16, AreaError> {
+        let mut entry = self.area(id.vm, area)?.clone();
+        let index = entry.index_of(id.address).ok_or(AreaError::NotInAudience(id.address))?;
+        entry.members[usize::from(index)].state = state;
+        self.commit(if entry.member_count() == 0 {
+            Record::AreaEnd { vm: id.vm, area }
+        } else {
+            Record::Area { vm: id.vm, area: entry }
+        });
+        Ok(index)
+    }
+
+    /// Closes an area to new members.
+    ///
+    /// # Errors
+    /// The area does not exist, or the caller is not its owner.
+    pub fn close_area(&mut self, id: MemberId, area: u32) -> Result<(), AreaError> {
+        let mut entry = self.area(id.vm, area)?.clone();
+        if entry.owner != id.address {
+            return Err(AreaError::NotOwner(id.address));
+        }
+        entry.closed = true;
+        self.commit(Record::Area { vm: id.vm, area: entry });
+        Ok(())
+    }
+
+    /// Gives a member an extent: of `wanted` bytes if a gap has that size, else of `needed` bytes.
+    ///
+    /// # Errors
+    /// No gap is large enough, or the member may not allocate.
+    pub fn give_extent(
+        &mut self,
+        id: MemberId,
+        area: u32,
+        needed: u64,
+        wanted: u64,
+        from_back: bool,
+    ) -> Result<Extent, AreaError> {
+        let entry = self.area(id.vm, area)?;
+        let allocator = entry.index_of(id.address).ok_or(AreaError::NotInAudience(id.address))?;
+        if entry.params.owner_writes && entry.owner != id.address {
+            return Err(AreaError::NotOwner(id.address));
+        }
+        let limit = entry.params.limit_bytes;
+        let step = Area::step_bytes(&entry.params);
+        let full = AreaError::Full { bytes: needed, limit };
+        if needed > limit || needed == 0 {
+            return Err(full);
+        }
+        let sizes = [wanted.min(limit), needed].map(|bytes| bytes.next_multiple_of(step));
+        let found = sizes.into_iter().find_map(|bytes| Some((entry.gap(bytes, from_back)?, bytes)));
+        let (offset, bytes) = found.ok_or(full.clone())?;
+        let share = u64::from(entry.numbers) * bytes / limit;
+        let count =
+            u32::try_from(share).unwrap_or(entry.numbers).clamp(NUMBERS_STEP, entry.numbers);
+        let numbers = [count, NUMBERS_STEP]
+            .into_iter()
+            .find_map(|count| Some((entry.numbers_gap(count)?, count)));
+        let (first_number, numbers) = numbers.ok_or(full)?;
+        let mut entry = entry.clone();
+        entry.grants = entry.grants.wrapping_add(1);
+        let generation = entry.grants << 12 & 0xff_ffff;
+        let extent = Extent { allocator, offset, bytes, first_number, numbers, generation };
+        let at = entry.extents.partition_point(|other| other.offset < offset);
+        entry.extents.insert(at, extent);
+        self.commit(Record::Area { vm: id.vm, area: entry });
+        Ok(extent)
+    }
+
+    /// Frees the extent of a dead member.
+    pub fn free_extent(&mut self, vm: i32, area: u32, offset: u64) {
+        if let Ok(entry) = self.area(vm, area) {
+            let mut entry = entry.clone();
+            entry.extents.retain(|extent| extent.offset != offset);
+            self.commit(Record::Area { vm, area: entry });
+        }
+    }
+
+    /// The areas of which an endpoint is a present or expected member.
+    #[must_use]
+    pub fn areas_of(&self, id: MemberId) -> Vec<u32> {
+        let has = |area: &&Area| area.index_of(id.address).is_some();
+        self.areas(id.vm).filter(has).map(|area| area.id).collect()
+    }
+}

@@ -1,0 +1,115 @@
+//! `bind`, `tbind`, `lclbind`: the rules by which a member gets a slot.
+
+use m3ipc_abi::{Address, SYSTEM_SLOTS, Slot};
+
+use super::error::BindError;
+use super::identity::{Credentials, Member, MemberId, MemberKind, VmAccess};
+use super::lookup::slot_in_range;
+use super::node::Node;
+use super::record::Record;
+use super::vm::Vm;
+
+/// A new endpoint, and the tickets that it completes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// Its address.
+    pub address: Address,
+    /// Completed tickets of `wait4bind` and `wait4bindep`.
+    pub tickets: Vec<u64>,
+}
+
+impl Node {
+    /// Binds a member to a slot.
+    ///
+    /// # Errors
+    /// In this order: VM id -302; VM not running -303; slot range -34; not allowed -335; thread
+    /// without thread id -336; bound already -337; thread of an unbound process -334; slot taken
+    /// -337; quota -12.
+    pub fn bind(
+        &mut self,
+        vm: i32,
+        slot: Slot,
+        member: Member,
+        cred: &Credentials,
+        kind: MemberKind,
+    ) -> Result<Bound, BindError> {
+        let table = self.running(vm)?;
+        if !slot_in_range(&table.spec.limits, slot) {
+            return Err(BindError::Range(slot));
+        }
+        check_allowed(table, slot, member, cred, kind)?;
+        self.check_member(vm, member, kind)?;
+        let table = self.running(vm)?;
+        if table.slots.contains_key(&slot) {
+            return Err(BindError::Taken(slot));
+        }
+        let address = Address::next_life(slot, table.latest.get(&slot).copied());
+        let (uid, gid) = match kind {
+            MemberKind::Foreign { uid, gid } => (uid, gid),
+            MemberKind::Process | MemberKind::Thread => (cred.uid, cred.gid),
+        };
+        let quota = self.quota().endpoints;
+        if uid != 0 && self.usage(uid).endpoints >= quota {
+            return Err(BindError::Quota { uid, quota });
+        }
+        let id = MemberId::new(vm, address);
+        self.commit(Record::Bind { id, member, kind, uid, gid });
+        Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
+    }
+
+    /// Binds a member to the lowest free user slot.
+    ///
+    /// # Errors
+    /// Those of [`Node::bind`]; no free slot -337.
+    pub fn bind_free(
+        &mut self,
+        vm: i32,
+        member: Member,
+        cred: &Credentials,
+        kind: MemberKind,
+    ) -> Result<Bound, BindError> {
+        let slot = self.running(vm)?.lowest_free_user_slot().ok_or(BindError::Full)?;
+        self.bind(vm, slot, member, cred, kind)
+    }
+
+    /// Checks that a process has one VM and one process endpoint, and that the process of a thread
+    /// is bound in the same VM.
+    fn check_member(&self, vm: i32, member: Member, kind: MemberKind) -> Result<(), BindError> {
+        match (kind, self.state.processes.get(&member.pid)) {
+            (MemberKind::Process | MemberKind::Foreign { .. }, None) => Ok(()),
+            (MemberKind::Process | MemberKind::Foreign { .. }, Some(process)) => {
+                Err(BindError::Bound(process.address))
+            }
+            (MemberKind::Thread, Some(process)) if process.vm == vm => {
+                let tid = member.tid.ok_or(BindError::Kind)?;
+                match process.threads.get(&tid) {
+                    Some(address) => Err(BindError::Bound(*address)),
+                    None => Ok(()),
+                }
+            }
+            (MemberKind::Thread, _) => Err(BindError::ProcessUnbound(member.pid)),
+        }
+    }
+}
+
+/// Checks the VM's mode and the owner of the process. A caller binds its own process or, by
+/// `lclbind`, another process of its user.
+fn check_allowed(
+    vm: &Vm,
+    slot: Slot,
+    member: Member,
+    cred: &Credentials,
+    kind: MemberKind,
+) -> Result<(), BindError> {
+    let spec = &vm.spec;
+    let access = if slot < SYSTEM_SLOTS && !spec.open_slots {
+        VmAccess::BindSystemSlot
+    } else {
+        VmAccess::BindUserSlot
+    };
+    let is_own = match kind {
+        MemberKind::Process | MemberKind::Thread => member.pid == cred.pid,
+        MemberKind::Foreign { uid, .. } => cred.is_root() || uid == cred.uid,
+    };
+    if is_own && spec.allows(cred, access) { Ok(()) } else { Err(BindError::NotAllowed(cred.uid)) }
+}

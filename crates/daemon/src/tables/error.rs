@@ -1,0 +1,441 @@
+//! The errors of the tables: one small enum per operation, with its code of the contract.
+
+use m3ipc_abi::{Address, Code, Slot, Verb, VmLimits};
+use thiserror::Error;
+
+/// Why a VM could not be made, found or ended.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum VmError {
+    /// The id lies outside `0 .. vms`.
+    #[error("VM id {0} is out of range; `m3 vm list` shows the VMs of the node")]
+    IdRange(i32),
+    /// No VM with that id runs.
+    #[error("VM {0} is not running; `m3 vm list` shows the VMs of the node")]
+    NotRunning(i32),
+    /// The VM is being ended.
+    #[error("VM {0} is ending; wait until it has ended, then make it again")]
+    Ending(i32),
+    /// A VM with that id runs already.
+    #[error("VM id {0} is in use; give another id, or none")]
+    IdTaken(i32),
+    /// Another VM has that name.
+    #[error("VM name {0:?} is in use; give another name, or end that VM with `m3 vm end`")]
+    NameTaken(String),
+    /// No VM has that name.
+    #[error("no VM is named {0:?}; `m3 vm list` shows the VMs of the node")]
+    NameUnknown(String),
+    /// The name is longer than 15 bytes.
+    #[error("the VM name has {0} bytes; give at most 15")]
+    NameTooLong(usize),
+    /// The name is empty, or has a control character or a slash.
+    #[error("VM name {0:?} is empty, or has a slash or a control character; give another name")]
+    NameBad(String),
+    /// The limits are below one or above the node's.
+    #[error(
+        "{procs} process slots and {tasks} task slots do not fit into the node's limits; ask for \
+         fewer, or start the node with higher limits",
+        procs = .0.procs, tasks = .0.tasks
+    )]
+    Limits(VmLimits),
+    /// A node id lies outside `0 .. nodes`.
+    #[error("node id {0} is out of range; give the ids of existing nodes")]
+    NodeRange(i32),
+    /// The list of nodes lacks the local node.
+    #[error("the VM does not span the local node {0}; add it to the list of nodes")]
+    NotHere(i32),
+    /// Only root may make a VM for another user.
+    #[error("only root may make a VM owned by user {0}; run the command as that user or as root")]
+    OtherOwner(u32),
+    /// The caller is neither the VM's owner nor root, or the mode forbids the access.
+    #[error("user {uid} may not do this with VM {vm}; ask its owner for a mode that allows it")]
+    NotAllowed {
+        /// The VM.
+        vm: i32,
+        /// The caller.
+        uid: u32,
+    },
+    /// `finish_end` before `begin_end`.
+    #[error("VM {0} is still running; end it first")]
+    StillRunning(i32),
+    /// The caller has as many VMs as the quota allows.
+    #[error("user {uid} owns {quota} VMs, its quota; end one of them first")]
+    Quota {
+        /// The caller.
+        uid: u32,
+        /// VMs per user.
+        quota: u32,
+    },
+}
+
+impl VmError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::IdRange(_) => Code::BadVmId,
+            Self::NotRunning(_) | Self::Ending(_) => Code::VmNotRun,
+            Self::IdTaken(_) | Self::NameTaken(_) => Code::RscBusy,
+            Self::NameUnknown(_) => Code::NoNode,
+            Self::NameTooLong(_) => Code::NameSize,
+            Self::NameBad(_) => Code::BadValue,
+            Self::Limits(_) => Code::BadRange,
+            Self::NodeRange(_) => Code::BadNodeId,
+            Self::NotHere(_) => Code::NoVmNode,
+            Self::OtherOwner(_) => Code::Perm,
+            Self::NotAllowed { .. } => Code::Privileges,
+            Self::StillRunning(_) => Code::VmRun,
+            Self::Quota { .. } => Code::NoMem,
+        }
+    }
+}
+
+/// Why an address leads to no endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum LookupError {
+    /// The slot is outside the VM's limits, or the address is ANY, NONE or SELF.
+    #[error("slot {0} is out of range; give the address of a bound endpoint")]
+    Range(Slot),
+    /// The address is the caller's own.
+    #[error("endpoint {0} is the caller itself; give another endpoint")]
+    Myself(Address),
+    /// Another generation lives, or lived last, in the slot.
+    #[error("endpoint {0} is not the latest of its slot; look its address up again")]
+    Generation(Address),
+    /// The address was the last one of its slot, which is free now.
+    #[error("endpoint {0} died; look up its successor, or wait for one")]
+    Dead(Address),
+}
+
+impl LookupError {
+    /// The contract's code. `died` is the caller's code for a dead peer: -109, -108, -105 or -310.
+    #[must_use]
+    pub const fn code(self, died: Code) -> Code {
+        match self {
+            Self::Range(_) => Code::Range,
+            Self::Myself(_) | Self::Generation(_) => Code::Endpoint,
+            Self::Dead(_) => died,
+        }
+    }
+}
+
+/// Why an endpoint was not bound.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum BindError {
+    /// The VM does not exist, or does not run.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// The VM has no such slot.
+    #[error("slot {0} is out of range; give a slot within the limits of the VM")]
+    Range(Slot),
+    /// Another endpoint holds the slot.
+    #[error("slot {0} is taken; bind another slot, or let the daemon choose one")]
+    Taken(Slot),
+    /// Every user slot is taken.
+    #[error("every user slot is taken; unbind an endpoint, or make the VM with more slots")]
+    Full,
+    /// The process or thread has an endpoint already.
+    #[error("the process or thread is bound already, as endpoint {0}; use that endpoint")]
+    Bound(Address),
+    /// The thread's process is not bound in this VM.
+    #[error("process {0} is not bound in this VM; bind the process before its threads")]
+    ProcessUnbound(i32),
+    /// A thread's bind lacks the thread id.
+    #[error("the bind of a thread has no thread id; give one")]
+    Kind,
+    /// The VM's mode, its owner or the member's owner forbids the bind.
+    #[error(
+        "user {0} may not bind this slot or process; ask the VM's owner for a mode that allows it"
+    )]
+    NotAllowed(u32),
+    /// The member's owner has as many endpoints as the quota allows.
+    #[error("user {uid} has {quota} endpoints, its quota; unbind one of them first")]
+    Quota {
+        /// The member's owner.
+        uid: u32,
+        /// Endpoints per user.
+        quota: u32,
+    },
+}
+
+impl BindError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Range(_) => Code::Range,
+            Self::Taken(_) | Self::Full | Self::Bound(_) => Code::SlotUsed,
+            Self::ProcessUnbound(_) => Code::GrpLeader,
+            Self::Kind => Code::BindType,
+            Self::NotAllowed(_) => Code::Privileges,
+            Self::Quota { .. } => Code::NoMem,
+        }
+    }
+}
+
+/// Why an endpoint was not unbound.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum UnbindError {
+    /// The VM does not exist.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// No endpoint with that address lives.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// Both the endpoint and the VM belong to other users.
+    #[error("user {0} may not unbind this endpoint; only its user, the VM's owner and root may")]
+    NotAllowed(u32),
+}
+
+impl UnbindError {
+    /// The contract's code: free slot -310, other generation -306.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Lookup(error) => error.code(Code::NotBind),
+            Self::NotAllowed(_) => Code::Privileges,
+        }
+    }
+}
+
+/// Why a name was not attached or located.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum NameError {
+    /// The VM does not exist.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// The endpoint for the name does not live.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// Another endpoint, or this one, has the name.
+    #[error("endpoint {0} has that name already; attach another name")]
+    Taken(Address),
+    /// The name is longer than 63 bytes.
+    #[error("the name has {0} bytes; give at most 63")]
+    TooLong(usize),
+    /// The name is empty or has a zero byte.
+    #[error("the name is empty or has a zero byte; give another name")]
+    Bad,
+    /// No endpoint has the name.
+    #[error("no endpoint has that name; `m3 ps` shows the names, and wait4name waits for one")]
+    Unknown,
+    /// The endpoint has as many names as the quota allows.
+    #[error("the endpoint has {0} names, its quota; use one of them")]
+    Quota(u32),
+}
+
+impl NameError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Lookup(error) => error.code(Code::NotBind),
+            Self::Taken(_) => Code::RscBusy,
+            Self::TooLong(_) => Code::NameSize,
+            Self::Bad => Code::BadValue,
+            Self::Unknown => Code::NoNode,
+            Self::Quota(_) => Code::NoMem,
+        }
+    }
+}
+
+/// Why a wait was not registered.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum WaitError {
+    /// The VM does not exist.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// The address can never live, or is the caller's own.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The name is not allowed.
+    #[error(transparent)]
+    Name(#[from] NameError),
+}
+
+impl WaitError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Lookup(error) => error.code(Code::Endpoint),
+            Self::Name(error) => error.code(),
+        }
+    }
+}
+
+/// Why privileges were not set or shown.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum PrivError {
+    /// The VM does not exist.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// The endpoint does not live.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
+    /// The caller is neither the VM's owner nor root.
+    #[error("user {0} may not set privileges; only the VM's owner and root may")]
+    NotAllowed(u32),
+}
+
+impl PrivError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Lookup(error) => error.code(Code::NotBind),
+            Self::NotAllowed(_) => Code::Privileges,
+        }
+    }
+}
+
+/// Privileges that forbid a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Denied {
+    /// The caller's trap mask does not have the verb.
+    #[error("the privileges do not allow {}; the VM's owner can change them", .0.name())]
+    Trap(Verb),
+    /// The sender's `ipc_to` lacks the receiver, or the receiver's `ipc_from` lacks the sender.
+    #[error(
+        "the privileges do not allow slot {from} to send to slot {to}; the VM's owner can change \
+         them"
+    )]
+    Call {
+        /// The sender's slot.
+        from: Slot,
+        /// The receiver's slot.
+        to: Slot,
+    },
+}
+
+impl Denied {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Trap(_) => Code::TrapDenied,
+            Self::Call { .. } => Code::CallDenied,
+        }
+    }
+}
+
+/// Why a link was not made.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LinkError {
+    /// The VM does not exist, or does not run.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// The requester does not live.
+    #[error("the requester is not bound: {0}")]
+    Requester(LookupError),
+    /// The peer does not live.
+    #[error(transparent)]
+    Peer(LookupError),
+    /// The privileges allow messages in neither direction.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The requester's user has as many links as the quota allows.
+    #[error("user {uid} has {quota} links, its quota; unbind endpoints that are no longer used")]
+    Quota {
+        /// The requester's user.
+        uid: u32,
+        /// Links per user.
+        quota: u32,
+    },
+}
+
+impl LinkError {
+    /// The contract's code. `died` is the caller's code for a dead peer: -109, -108 or -105.
+    #[must_use]
+    pub const fn code(&self, died: Code) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Requester(_) => Code::NotBind,
+            Self::Peer(error) => error.code(died),
+            Self::Denied(error) => error.code(),
+            Self::Quota { .. } => Code::NoMem,
+        }
+    }
+}
+
+/// The journal contradicts itself; the replay stopped at this record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("record {at} of the journal contradicts earlier records; the node starts empty")]
+pub struct ReplayError {
+    /// The index of the record.
+    pub at: usize,
+}
+
+/// Why an operation on an area failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AreaError {
+    /// The VM's state.
+    #[error(transparent)]
+    Vm(#[from] VmError),
+    /// An endpoint's state.
+    #[error(transparent)]
+    Endpoint(#[from] LookupError),
+    /// The VM has no such area.
+    #[error("the VM has no area {0}; it never had one, or all members of the area have left")]
+    Unknown(u32),
+    /// The limit is not a valid size of an area.
+    #[error(
+        "an area cannot have {0} bytes; give at most 274,877,906,944, in steps of 4,096 (of \
+         2,097,152 with huge pages)"
+    )]
+    Limit(u64),
+    /// The area has as many members as an area may have.
+    #[error(
+        "the area has as many members as an area may have (256 at a time, 4,096 in its life); \
+         create another area"
+    )]
+    TooManyMembers,
+    /// The VM has as many areas as it may have.
+    #[error("the VM has 4,096 areas already; detach from some of them")]
+    TooMany,
+    /// The VM's address range is used up.
+    #[error(
+        "no addresses are left for an area of {0} bytes in this VM; ask for fewer bytes, or \
+         detach from other areas"
+    )]
+    NoAddresses(u64),
+    /// The endpoint is not in the area's audience, or the area is closed.
+    #[error(
+        "endpoint {0} is not in the audience of the area, or the area is closed; ask its owner"
+    )]
+    NotInAudience(Address),
+    /// Only the area's owner may do this.
+    #[error("endpoint {0} does not own the area; only the owner may do this")]
+    NotOwner(Address),
+    /// No gap is large enough.
+    #[error(
+        "the area is full: no gap of {bytes} bytes is left of {limit}; free blocks, or create a \
+         larger area"
+    )]
+    Full {
+        /// The requested size in bytes.
+        bytes: u64,
+        /// The area's limit in bytes.
+        limit: u64,
+    },
+}
+
+impl AreaError {
+    /// The contract's code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            Self::Vm(error) => error.code(),
+            Self::Endpoint(error) => error.code(Code::NotBind),
+            Self::Unknown(_) => Code::NoNode,
+            Self::Limit(_) => Code::BadRange,
+            Self::TooManyMembers | Self::TooMany | Self::NoAddresses(_) => Code::NoMem,
+            Self::NotInAudience(_) | Self::NotOwner(_) => Code::Privileges,
+            Self::Full { .. } => Code::AllocMem,
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Records: every change of the tables is one of these.
+
+use m3ipc_abi::{Address, NodeLimits};
+use m3ipc_wire::Privileges;
+use serde::{Deserialize, Serialize};
+
+use super::area::Area;
+use super::identity::{Member, MemberId, MemberKind};
+use super::serde_abi;
+use super::vm::VmSpec;
+
+/// One change of the tables.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Record {
+    /// The node began. This is always the first record.
+    Node {
+        /// Its id.
+        nodeid: i32,
+        /// Its limits.
+        #[serde(with = "serde_abi::NodeLimitsForm")]
+        limits: NodeLimits,
+    },
+    /// A VM began; `spec.id` and `spec.nodes` are filled in.
+    VmInit(VmSpec),
+    /// A VM began to end.
+    VmEnding(i32),
+    /// A VM ended.
+    VmEnd(i32),
+    /// The latest address of a free slot (in snapshots).
+    Generation(MemberId),
+    /// An endpoint was bound.
+    Bind {
+        /// The endpoint.
+        id: MemberId,
+        /// The process or thread behind it.
+        member: Member,
+        /// The call that bound it.
+        kind: MemberKind,
+        /// The member's user id.
+        uid: u32,
+        /// The member's group id.
+        gid: u32,
+    },
+    /// An endpoint ended, with its names, privileges and links.
+    Unbind(MemberId),
+    /// An endpoint got a name.
+    Name {
+        /// The endpoint.
+        id: MemberId,
+        /// The name.
+        name: String,
+    },
+    /// An endpoint got privileges.
+    Priv {
+        /// The endpoint.
+        id: MemberId,
+        /// All of its privileges.
+        privileges: Privileges,
+    },
+    /// A link was made.
+    Link {
+        /// The party that requested the link. Its user's quota is charged.
+        requester: MemberId,
+        /// The index of the link at the requester.
+        requester_index: u32,
+        /// The other party.
+        #[serde(with = "serde_abi::address")]
+        peer: Address,
+        /// The index of the link at the other party.
+        peer_index: u32,
+    },
+    /// An area was created or changed.
+    Area {
+        /// Its VM.
+        vm: i32,
+        /// Its new state.
+        area: Area,
+    },
+    /// An area ended with its last member.
+    AreaEnd {
+        /// Its VM.
+        vm: i32,
+        /// Its number.
+        area: u32,
+    },
+    /// A link was removed while both parties lived.
+    Unlink {
+        /// One party.
+        id: MemberId,
+        /// The other party.
+        #[serde(with = "serde_abi::address")]
+        peer: Address,
+    },
+}

@@ -1,0 +1,58 @@
+//! A snapshot: the shortest journal that makes an equal node.
+
+use m3ipc_abi::Address;
+
+use super::identity::{MemberId, MemberKind};
+use super::link_table::LinkEntry;
+use super::node::Node;
+use super::record::Record;
+use super::vm::{Endpoint, Vm, VmState};
+
+impl Node {
+    /// The records of a snapshot. Their replay gives an equal node; a new journal starts with them.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<Record> {
+        let mut records = vec![Record::Node { nodeid: self.nodeid(), limits: self.limits() }];
+        for vm in self.state.vms.values() {
+            snapshot_vm(vm, &mut records);
+        }
+        records
+    }
+}
+
+fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
+    records.push(Record::VmInit(vm.spec.clone()));
+    let dead = vm.latest.iter().filter(|(slot, _)| !vm.slots.contains_key(slot));
+    records.extend(dead.map(|(_, address)| Record::Generation(MemberId::new(vm.id, *address))));
+    let (threads, processes): (Vec<_>, Vec<_>) =
+        vm.slots.values().partition(|endpoint| endpoint.kind == MemberKind::Thread);
+    for endpoint in processes.into_iter().chain(threads) {
+        snapshot_endpoint(vm, endpoint, records);
+    }
+    records.extend(vm.slots.values().flat_map(|endpoint| requested_links(vm, endpoint)));
+    records.extend(vm.areas.values().map(|area| Record::Area { vm: vm.id, area: area.clone() }));
+    if vm.state == VmState::Ending {
+        records.push(Record::VmEnding(vm.id));
+    }
+}
+
+fn snapshot_endpoint(vm: &Vm, endpoint: &Endpoint, records: &mut Vec<Record>) {
+    let id = MemberId::new(vm.id, endpoint.address);
+    let Endpoint { member, kind, uid, gid, .. } = *endpoint;
+    records.push(Record::Bind { id, member, kind, uid, gid });
+    records.extend(endpoint.names.iter().map(|name| Record::Name { id, name: name.clone() }));
+    if endpoint.privileges != vm.spec.privileges {
+        records.push(Record::Priv { id, privileges: endpoint.privileges.clone() });
+    }
+}
+
+fn requested_links(vm: &Vm, endpoint: &Endpoint) -> Vec<Record> {
+    let requester = MemberId::new(vm.id, endpoint.address);
+    let requested = endpoint.links.peers().filter(|(_, entry)| entry.pays);
+    let record = |(peer, entry): (Address, LinkEntry)| {
+        let there = vm.living(peer)?.links.get(endpoint.address)?;
+        let (requester_index, peer_index) = (entry.index, there.index);
+        Some(Record::Link { requester, requester_index, peer, peer_index })
+    };
+    requested.filter_map(record).collect()
+}

@@ -1,0 +1,214 @@
+//! The journalled state of the tables, and how a [`Record`] changes it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use m3ipc_abi::{Address, NodeLimits};
+
+use super::identity::{Member, MemberId, MemberKind};
+use super::link_table::LinkTable;
+use super::lookup::slot_in_range;
+use super::record::Record;
+use super::vm::{Endpoint, Vm, VmSpec, VmState, user_slot_index};
+
+/// The endpoints of one process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct ProcessEntry {
+    pub(super) vm: i32,
+    pub(super) address: Address,
+    pub(super) threads: BTreeMap<i32, Address>,
+}
+
+/// The use of one user, for comparison with the quota.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Usage {
+    pub(super) vms: u32,
+    pub(super) endpoints: u32,
+    pub(super) links: u32,
+}
+
+/// The state that the journal can restore.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) nodeid: i32,
+    pub(super) limits: NodeLimits,
+    pub(super) vms: BTreeMap<i32, Vm>,
+    pub(super) processes: BTreeMap<i32, ProcessEntry>,
+    pub(super) usage: BTreeMap<u32, Usage>,
+}
+
+impl State {
+    pub(super) const fn new(nodeid: i32, limits: NodeLimits) -> Self {
+        Self {
+            nodeid,
+            limits,
+            vms: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            usage: BTreeMap::new(),
+        }
+    }
+
+    fn charge(&mut self, uid: u32, change: impl FnOnce(&mut Usage)) {
+        let usage = self.usage.entry(uid).or_default();
+        change(usage);
+        if *usage == Usage::default() {
+            self.usage.remove(&uid);
+        }
+    }
+
+    /// Applies a record. `None`: the record contradicts the state, which is then unusable.
+    pub(super) fn apply(&mut self, record: &Record) -> Option<()> {
+        match record {
+            Record::Node { .. } => None,
+            Record::VmInit(spec) => self.apply_vm_init(spec),
+            Record::VmEnding(vm) => {
+                self.vms.get_mut(vm)?.state = VmState::Ending;
+                Some(())
+            }
+            Record::VmEnd(vm) => self.apply_vm_end(*vm),
+            Record::Generation(id) => self.apply_generation(*id),
+            Record::Bind { id, member, kind, uid, gid } => {
+                self.apply_bind(*id, *member, *kind, (*uid, *gid))
+            }
+            Record::Unbind(id) => self.apply_unbind(*id),
+            Record::Name { id, name } => {
+                let vm = self.vms.get_mut(&id.vm)?;
+                vm.living_mut(id.address)?.names.insert(name.clone());
+                vm.names.insert(name.clone(), id.address).is_none().then_some(())
+            }
+            Record::Priv { id, privileges } => {
+                let endpoint = self.vms.get_mut(&id.vm)?.living_mut(id.address)?;
+                endpoint.privileges = privileges.clone();
+                Some(())
+            }
+            Record::Link { requester, requester_index, peer, peer_index } => {
+                self.apply_link(*requester, *requester_index, *peer, *peer_index)
+            }
+            Record::Unlink { id, peer } => self.apply_unlink(*id, *peer),
+            Record::Area { vm, area } => {
+                self.vms.get_mut(vm)?.areas.insert(area.id, area.clone());
+                Some(())
+            }
+            Record::AreaEnd { vm, area } => self.vms.get_mut(vm)?.areas.remove(area).map(drop),
+        }
+    }
+
+    fn apply_vm_init(&mut self, spec: &VmSpec) -> Option<()> {
+        let id = spec.id?;
+        self.charge(spec.owner_uid, |usage| usage.vms += 1);
+        self.vms.insert(id, Vm::new(id, spec.clone())).is_none().then_some(())
+    }
+
+    fn apply_vm_end(&mut self, id: i32) -> Option<()> {
+        let vm = self.vms.get(&id)?;
+        vm.slots.is_empty().then_some(())?;
+        let owner = vm.spec.owner_uid;
+        self.vms.remove(&id);
+        self.charge(owner, |usage| usage.vms -= 1);
+        Some(())
+    }
+
+    fn apply_generation(&mut self, id: MemberId) -> Option<()> {
+        let vm = self.vms.get_mut(&id.vm)?;
+        let slot = id.address.slot();
+        slot_in_range(&vm.spec.limits, slot).then_some(())?;
+        vm.latest.insert(slot, id.address).is_none().then_some(())
+    }
+
+    fn apply_bind(
+        &mut self,
+        id: MemberId,
+        member: Member,
+        kind: MemberKind,
+        (uid, gid): (u32, u32),
+    ) -> Option<()> {
+        let MemberId { vm: vm_id, address } = id;
+        let vm = self.vms.get_mut(&vm_id)?;
+        let slot = address.slot();
+        slot_in_range(&vm.spec.limits, slot).then_some(())?;
+        (!vm.slots.contains_key(&slot)).then_some(())?;
+        match (kind, self.processes.get_mut(&member.pid)) {
+            (MemberKind::Thread, Some(process)) if process.vm == vm_id => {
+                process.threads.insert(member.tid?, address).is_none().then_some(())?;
+            }
+            (MemberKind::Process | MemberKind::Foreign { .. }, None) => {
+                let process = ProcessEntry { vm: vm_id, address, threads: BTreeMap::new() };
+                self.processes.insert(member.pid, process);
+            }
+            _ => return None,
+        }
+        if let Some(index) = user_slot_index(slot) {
+            vm.user_slots.take(index);
+        }
+        vm.latest.insert(slot, address);
+        let endpoint = Endpoint {
+            address,
+            member,
+            kind,
+            uid,
+            gid,
+            privileges: vm.spec.privileges.clone(),
+            names: BTreeSet::new(),
+            links: LinkTable::default(),
+        };
+        vm.slots.insert(slot, endpoint);
+        self.charge(uid, |usage| usage.endpoints += 1);
+        Some(())
+    }
+
+    fn apply_unbind(&mut self, id: MemberId) -> Option<()> {
+        let links = &self.vms.get(&id.vm)?.living(id.address)?.links;
+        let peers: Vec<Address> = links.peers().map(|(peer, _)| peer).collect();
+        for peer in peers {
+            self.apply_unlink(id, peer)?;
+        }
+        let vm = self.vms.get_mut(&id.vm)?;
+        let slot = id.address.slot();
+        let endpoint = vm.slots.remove(&slot)?;
+        for name in &endpoint.names {
+            vm.names.remove(name);
+        }
+        if let Some(index) = user_slot_index(slot) {
+            vm.user_slots.release(index);
+        }
+        let pid = endpoint.member.pid;
+        match endpoint.kind {
+            MemberKind::Thread => {
+                self.processes.get_mut(&pid)?.threads.remove(&endpoint.member.tid?)?;
+            }
+            MemberKind::Process | MemberKind::Foreign { .. } => {
+                self.processes.remove(&pid)?.threads.is_empty().then_some(())?;
+            }
+        }
+        self.charge(endpoint.uid, |usage| usage.endpoints -= 1);
+        Some(())
+    }
+
+    fn apply_link(
+        &mut self,
+        requester: MemberId,
+        requester_index: u32,
+        peer: Address,
+        peer_index: u32,
+    ) -> Option<()> {
+        (requester.address != peer).then_some(())?;
+        let vm = self.vms.get_mut(&requester.vm)?;
+        vm.living(peer)?;
+        let endpoint = vm.living_mut(requester.address)?;
+        endpoint.links.add(peer, requester_index, true)?;
+        let payer = endpoint.uid;
+        vm.living_mut(peer)?.links.add(requester.address, peer_index, false)?;
+        self.charge(payer, |usage| usage.links += 1);
+        Some(())
+    }
+
+    fn apply_unlink(&mut self, id: MemberId, peer: Address) -> Option<()> {
+        let vm = self.vms.get_mut(&id.vm)?;
+        let endpoint = vm.living_mut(id.address)?;
+        let (uid, pays) = (endpoint.uid, endpoint.links.remove(peer)?.pays);
+        let other = vm.living_mut(peer)?;
+        other.links.remove(id.address)?;
+        let payer = if pays { uid } else { other.uid };
+        self.charge(payer, |usage| usage.links -= 1);
+        Some(())
+    }
+}

@@ -1,0 +1,80 @@
+//! Areas: audience, extents, addresses, journal.
+
+use super::*;
+use m3ipc_wire::{AreaAudience, AreaParams};
+
+fn members() -> (Node, MemberId, MemberId, MemberId) {
+    let mut node = Node::new(0, NodeLimits::DEFAULT, Quota::default());
+    let cred = Credentials::new(7, 7, 100);
+    let spec = VmSpec::new("a".to_owned(), VmLimits { procs: 221, tasks: 35 }, &cred);
+    let vm = node.vm_init(spec, &cred).unwrap();
+    let mut ids = [100, 101, 102].map(|pid| {
+        let member = Member { pid, tid: None, started: 0 };
+        let bound =
+            node.bind_free(vm, member, &Credentials::new(7, 7, pid), MemberKind::Process).unwrap();
+        MemberId::new(vm, bound.address)
+    });
+    ids.sort();
+    (node, ids[0], ids[1], ids[2])
+}
+
+fn params(audience: AreaAudience) -> AreaParams {
+    AreaParams { limit_bytes: 1 << 20, audience, owner_writes: false, huge: false }
+}
+
+#[test]
+fn only_the_audience_joins_and_the_last_one_ends_the_area() {
+    let (mut node, one, two, three) = members();
+    let id = node.create_area(one, params(AreaAudience::Pair(two.address.0)), 1024).unwrap();
+    assert_eq!(node.area_index(two, id), Ok(1));
+    assert_eq!(node.area_index(two, id), Ok(1));
+    assert_eq!(node.area_index(three, id).unwrap_err().code(), Code::Privileges);
+    node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
+    assert_eq!(node.areas_of(two), [id]);
+    node.set_area_member_state(two, id, AreaMemberState::Gone).unwrap();
+    assert_eq!(node.area(one.vm, id).unwrap_err().code(), Code::NoNode);
+}
+
+#[test]
+fn extents_and_addresses_do_not_overlap_and_come_back() {
+    let (mut node, one, two, _) = members();
+    let id = node.create_area(one, params(AreaAudience::Vm), 1024).unwrap();
+    let other = node.create_area(two, params(AreaAudience::Vm), 1024).unwrap();
+    let (base, next) =
+        (node.area(one.vm, id).unwrap().base, node.area(one.vm, other).unwrap().base);
+    assert!(next >= base + (1 << 20));
+    node.area_index(two, id).unwrap();
+    let front = node.give_extent(one, id, 4096, 1 << 18, false).unwrap();
+    let back = node.give_extent(two, id, 5000, 5000, true).unwrap();
+    assert_eq!((front.offset, front.bytes, front.allocator), (0, 1 << 18, 0));
+    assert_eq!((back.offset + back.bytes, back.allocator), (1 << 20, 1));
+    assert!(front.first_number + front.numbers <= back.first_number);
+    assert_ne!(front.generation, back.generation);
+    let full = node.give_extent(one, id, 1 << 20, 1 << 20, false).unwrap_err();
+    assert_eq!(full.code(), Code::AllocMem);
+    node.free_extent(one.vm, id, front.offset);
+    assert_eq!(node.give_extent(two, id, 4096, 4096, false).unwrap().offset, 0);
+}
+
+#[test]
+fn an_owner_that_writes_alone_allocates_alone() {
+    let (mut node, one, two, _) = members();
+    let id = node
+        .create_area(one, AreaParams { owner_writes: true, ..params(AreaAudience::Vm) }, 1024)
+        .unwrap();
+    node.area_index(two, id).unwrap();
+    assert_eq!(node.give_extent(two, id, 64, 64, false).unwrap_err().code(), Code::Privileges);
+    assert!(node.close_area(two, id).is_err());
+    node.close_area(one, id).unwrap();
+}
+
+#[test]
+fn a_journal_brings_areas_back() {
+    let (mut node, one, two, _) = members();
+    let id = node.create_area(one, params(AreaAudience::Set(vec![two.address.0])), 1024).unwrap();
+    node.area_index(two, id).unwrap();
+    node.give_extent(one, id, 64, 64, false).unwrap();
+    let again = Node::replay(&node.snapshot(), Quota::default()).unwrap();
+    assert_eq!(again, node);
+    assert_eq!(again.area(one.vm, id), node.area(one.vm, id));
+}

@@ -1,0 +1,130 @@
+//! Names, tickets, privileges, links.
+
+use super::*;
+
+#[test]
+fn a_name_is_unique_and_ends_with_its_endpoint() {
+    let mut node = with_vm();
+    let one = bind(&mut node, 29, 7).unwrap();
+    let two = bind(&mut node, 30, 8).unwrap();
+    assert_eq!(node.wait_name(0, "fs", 50), Ok(Wait::Registered));
+    assert_eq!(node.name_attach(at(one), "fs"), Ok(vec![50]));
+    assert_eq!(node.name_attach(at(one), "files"), Ok(vec![]));
+    assert_eq!(node.wait_name(0, "fs", 51), Ok(Wait::Already(one)));
+    let code = |result: Result<Vec<u64>, NameError>| result.unwrap_err().code();
+    assert_eq!(code(node.name_attach(at(two), "fs")), Code::RscBusy);
+    assert_eq!(code(node.name_attach(at(two), &"x".repeat(64))), Code::NameSize);
+    assert_eq!(code(node.name_attach(at(two), "")), Code::BadValue);
+    assert_eq!(node.name_locate(0, "files"), Ok(one));
+    node.exit(7);
+    assert_eq!(node.name_locate(0, "fs").unwrap_err().code(), Code::NoNode);
+    assert_eq!(code(node.name_attach(at(one), "fs")), Code::NotBind);
+    assert_eq!(node.name_attach(at(two), "fs"), Ok(vec![]));
+}
+
+#[test]
+fn a_wait_for_an_endpoint_to_come_ends_with_it_alone() {
+    let mut node = with_vm();
+    let [first, second] = [Address::new(1, 29), Address::new(2, 29)];
+    assert_eq!(node.wait_bind_ep(None, at(second), 50), Ok(Wait::Registered));
+    assert_eq!(node.wait_bind_ep(None, at(Address(29)), 51), Ok(Wait::Registered));
+    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
+    assert_eq!(bound, Bound { address: first, tickets: vec![51] });
+    assert_eq!(node.wait_bind_ep(None, at(Address(29)), 52), Ok(Wait::Already(first)));
+    assert_eq!(node.wait_bind_ep(Some(first), at(first), 52).unwrap_err().code(), Code::Endpoint);
+    node.exit(7);
+    assert_eq!(node.wait_bind_ep(None, at(first), 52).unwrap_err().code(), Code::Endpoint);
+    node.wait_bind_ep(None, at(second), 53).unwrap();
+    node.cancel_wait(50);
+    let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
+    assert_eq!(bound, Bound { address: second, tickets: vec![53] });
+}
+
+#[test]
+fn a_wait_for_an_endpoint_to_go_ends_at_its_death() {
+    let mut node = with_vm();
+    let address = bind(&mut node, 29, 7).unwrap();
+    assert_eq!(node.wait_unbind(None, at(address), 50), Ok(Wait::Registered));
+    assert_eq!(node.exit(7)[0].tickets, [50]);
+    assert_eq!(node.wait_unbind(None, at(address), 51), Ok(Wait::Already(address)));
+    bind(&mut node, 29, 8).unwrap();
+    assert_eq!(node.wait_unbind(None, at(address), 51), Ok(Wait::Already(address)));
+    let never = Address::new(9, 29);
+    assert_eq!(node.wait_unbind(None, at(never), 51).unwrap_err().code(), Code::Endpoint);
+    assert_eq!(node.wait_unbind(None, at(Address(77)), 51).unwrap_err().code(), Code::Range);
+}
+
+#[test]
+fn privileges_forbid_verbs_and_partners() {
+    let mut node = with_vm();
+    let [one, two] = [(29, 7), (30, 8)].map(|(slot, pid)| bind(&mut node, slot, pid).unwrap());
+    let privileges = Privileges {
+        traps: !Verb::Notify.mask(),
+        ipc_to: Some(vec![]),
+        ipc_from: Some(vec![30]),
+        level: 3,
+    };
+    let refused = node.set_priv(at(one), privileges.clone(), &cred(FELLOW, 7));
+    assert_eq!(refused.unwrap_err().code(), Code::Privileges);
+    node.set_priv(at(one), privileges.clone(), &cred(OWNER, 1)).unwrap();
+    assert_eq!(node.get_priv(at(one)), Ok(&privileges));
+    let code = |from, to, verb| node.check_verb(at(from), to, verb).map_err(Denied::code);
+    assert_eq!(code(one, Some(two), Verb::Notify), Err(Code::TrapDenied));
+    assert_eq!(code(one, Some(two), Verb::Send), Err(Code::CallDenied));
+    assert_eq!(code(one, Some(two), Verb::Receive), Ok(()));
+    assert_eq!(code(one, Some(two), Verb::Reply), Ok(()));
+    assert_eq!(code(one, None, Verb::Receive), Ok(()));
+    assert_eq!(code(two, Some(one), Verb::Send), Ok(()));
+    assert_eq!(code(two, Some(one), Verb::Receive), Err(Code::CallDenied));
+    assert_eq!(code(two, Some(Address::new(5, 29)), Verb::Reply), Err(Code::CallDenied));
+    assert_eq!(code(Address::new(5, 29), None, Verb::Receive), Err(Code::TrapDenied));
+}
+
+#[test]
+fn a_new_endpoint_gets_the_privileges_of_its_vm() {
+    let mut node = node();
+    let privileges = Privileges { traps: 0, ..UNRESTRICTED };
+    node.vm_init(VmSpec { privileges, ..spec("one") }, &cred(OWNER, 1)).unwrap();
+    let one = bind(&mut node, 29, 7).unwrap();
+    assert_eq!(node.check_verb(at(one), None, Verb::Receive), Err(Denied::Trap(Verb::Receive)));
+}
+
+#[test]
+fn link_indexes_are_dense_on_both_sides_and_given_again() {
+    let mut node = with_vm();
+    let [a, b, c] =
+        [(29, 7), (30, 8), (31, 9)].map(|(slot, pid)| bind(&mut node, slot, pid).unwrap());
+    let link = |requester_index, peer_index, fresh| Ok(Link { requester_index, peer_index, fresh });
+    assert_eq!(node.link(at(a), b), link(0, 0, true));
+    assert_eq!(node.link(at(c), b), link(0, 1, true));
+    assert_eq!(node.link(at(c), a), link(1, 1, true));
+    assert_eq!(node.link(at(b), a), link(0, 0, false));
+    let deaths = node.exit(7);
+    let peers = [
+        LinkedPeer { address: b, index: 0, peer_index: 0 },
+        LinkedPeer { address: c, index: 1, peer_index: 1 },
+    ];
+    assert_eq!(deaths[0].peers, peers);
+    assert_eq!(node.link(at(b), a).unwrap_err().code(Code::DstDied), Code::DstDied);
+    let a = bind(&mut node, 29, 7).unwrap();
+    assert_eq!(node.link(at(b), a), link(0, 0, true));
+    assert!(node.unlink(at(a), b));
+    assert!(!node.unlink(at(a), b));
+    assert_eq!(node.peers(at(b)), [LinkedPeer { address: c, index: 1, peer_index: 0 }]);
+}
+
+#[test]
+fn a_link_counts_for_its_requester_and_needs_one_allowed_direction() {
+    let mut node = Node::new(0, LIMITS, Quota { links: 1, ..Quota::default() });
+    node.vm_init(spec("one"), &cred(OWNER, 1)).unwrap();
+    let [a, b] = [(29, 7), (30, 8)].map(|(slot, pid)| bind(&mut node, slot, pid).unwrap());
+    let fellow = bind_as(&mut node, 31, 9, FELLOW).unwrap();
+    let mute = Privileges { ipc_to: Some(vec![]), ..UNRESTRICTED };
+    node.set_priv(at(fellow), mute.clone(), &cred(OWNER, 1)).unwrap();
+    assert!(node.link(at(fellow), a).unwrap().fresh);
+    assert_eq!(node.link(at(fellow), b).unwrap_err().code(Code::DstDied), Code::NoMem);
+    assert!(node.link(at(a), b).unwrap().fresh);
+    node.exit(7);
+    node.set_priv(at(b), mute, &cred(OWNER, 1)).unwrap();
+    assert_eq!(node.link(at(b), fellow).unwrap_err().code(Code::DstDied), Code::CallDenied);
+}

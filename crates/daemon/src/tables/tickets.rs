@@ -1,0 +1,97 @@
+//! The tickets of waiting requests, by the event that each one waits for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use m3ipc_abi::Address;
+
+use super::identity::{Member, MemberId, MemberKind};
+
+/// The event that ends a wait.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Event {
+    /// The process with this id is bound.
+    ProcessBound(i32),
+    /// This endpoint is bound.
+    Bound(MemberId),
+    /// This endpoint ended.
+    Unbound(MemberId),
+    /// An endpoint of this VM has this name.
+    Named(i32, String),
+}
+
+impl Event {
+    fn vm(&self) -> Option<i32> {
+        match self {
+            Self::ProcessBound(_) => None,
+            Self::Bound(id) | Self::Unbound(id) => Some(id.vm),
+            Self::Named(vm, _) => Some(*vm),
+        }
+    }
+}
+
+/// All open tickets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tickets {
+    by_event: BTreeMap<Event, BTreeSet<u64>>,
+    /// The event of each ticket, so that a cancellation needs no search.
+    events: BTreeMap<u64, Event>,
+}
+
+impl Tickets {
+    pub(super) fn register(&mut self, event: Event, ticket: u64) {
+        self.events.insert(ticket, event.clone());
+        self.by_event.entry(event).or_default().insert(ticket);
+    }
+
+    /// Removes and returns the tickets that this bind completes.
+    pub(super) fn on_bind(&mut self, id: MemberId, member: Member, kind: MemberKind) -> Vec<u64> {
+        let mut tickets = self.complete(&Event::Bound(id));
+        if id.address.generation() != 0 {
+            let plain_slot = MemberId::new(id.vm, Address(id.address.slot()));
+            tickets.extend(self.complete(&Event::Bound(plain_slot)));
+        }
+        if kind != MemberKind::Thread {
+            tickets.extend(self.complete(&Event::ProcessBound(member.pid)));
+        }
+        tickets
+    }
+
+    pub(super) fn on_unbind(&mut self, id: MemberId) -> Vec<u64> {
+        self.complete(&Event::Unbound(id))
+    }
+
+    pub(super) fn on_name(&mut self, vm: i32, name: &str) -> Vec<u64> {
+        self.complete(&Event::Named(vm, name.to_owned()))
+    }
+
+    /// Removes and returns the tickets for events that an ending VM rules out. Tickets for the end
+    /// of an endpoint stay.
+    pub(super) fn end_vm(&mut self, vm: i32) -> Vec<u64> {
+        let over = |event: &Event| event.vm() == Some(vm) && !matches!(event, Event::Unbound(_));
+        let mut tickets = Vec::new();
+        self.by_event.retain(|event, waiting| {
+            let is_over = over(event);
+            if is_over {
+                tickets.extend(waiting.iter().copied());
+            }
+            !is_over
+        });
+        self.events.retain(|_, event| !over(event));
+        tickets
+    }
+
+    pub(super) fn cancel(&mut self, ticket: u64) {
+        let Some(event) = self.events.remove(&ticket) else { return };
+        if let Some(tickets) = self.by_event.get_mut(&event) {
+            tickets.remove(&ticket);
+            if tickets.is_empty() {
+                self.by_event.remove(&event);
+            }
+        }
+    }
+
+    fn complete(&mut self, event: &Event) -> Vec<u64> {
+        let tickets = self.by_event.remove(event).unwrap_or_default();
+        tickets.into_iter().inspect(|ticket| drop(self.events.remove(ticket))).collect()
+    }
+}

@@ -1,0 +1,126 @@
+//! `wait4bind`, `wait4bindep`, `wait4unbind`, `wait4name`: waits under opaque tickets.
+//!
+//! The event that ends a wait removes its ticket. The daemon cancels the ticket of a waiter that
+//! gives up. The daemon also bounds the number of tickets per connection.
+
+use m3ipc_abi::{Address, SYSTEM_SLOTS};
+
+use super::error::{LookupError, NameError, WaitError};
+use super::identity::MemberId;
+use super::lookup::Holder;
+use super::names::check_name;
+use super::node::Node;
+use super::tickets::Event;
+
+/// The result of a wait's registration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The event has happened, to this endpoint. The ticket was not kept.
+    Already(Address),
+    /// The ticket is registered.
+    Registered,
+}
+
+impl Node {
+    /// `wait4bind`: waits until the process is bound.
+    pub fn wait_bind(&mut self, pid: i32, ticket: u64) -> Wait {
+        match self.endpoint_of_process(pid) {
+            Some(id) => Wait::Already(id.address),
+            None => self.register(Event::ProcessBound(pid), ticket),
+        }
+    }
+
+    /// `wait4bindep`: waits until the endpoint lives. The plain number of a user slot (generation
+    /// 0, which never lives) waits for the next bind of the slot.
+    ///
+    /// # Errors
+    /// VM id -302; VM not running -303; range -34; own address -306; past generation -306.
+    pub fn wait_bind_ep(
+        &mut self,
+        caller: Option<Address>,
+        id: MemberId,
+        ticket: u64,
+    ) -> Result<Wait, WaitError> {
+        let vm = self.running(id.vm)?;
+        let address = id.address;
+        let any_generation = address.slot() >= SYSTEM_SLOTS && address.generation() == 0;
+        match vm.check_destination(caller, address) {
+            Ok(()) => return Ok(Wait::Already(address)),
+            Err(LookupError::Generation(_)) => match vm.holder(address.slot()) {
+                Holder::Living(living) if any_generation => return Ok(Wait::Already(living)),
+                Holder::Living(latest) | Holder::Last(latest)
+                    if !any_generation && !is_later(address, latest) =>
+                {
+                    return Err(LookupError::Generation(address).into());
+                }
+                Holder::Never if address.generation() < 0 => {
+                    return Err(LookupError::Generation(address).into());
+                }
+                _ => {}
+            },
+            Err(LookupError::Dead(_)) if address.slot() >= SYSTEM_SLOTS => {
+                return Err(LookupError::Generation(address).into());
+            }
+            Err(LookupError::Dead(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.register(Event::Bound(id), ticket))
+    }
+
+    /// `wait4unbind`: waits until the endpoint has ended.
+    ///
+    /// # Errors
+    /// VM id -302; no such VM -303; range -34; own address -306; an endpoint that never lived
+    /// -306.
+    pub fn wait_unbind(
+        &mut self,
+        caller: Option<Address>,
+        id: MemberId,
+        ticket: u64,
+    ) -> Result<Wait, WaitError> {
+        let vm = self.vm(id.vm)?;
+        let address = id.address;
+        match vm.check_destination(caller, address) {
+            Ok(()) => Ok(self.register(Event::Unbound(id), ticket)),
+            Err(LookupError::Dead(_)) => Ok(Wait::Already(address)),
+            Err(LookupError::Generation(_)) => match vm.holder(address.slot()) {
+                Holder::Living(latest) | Holder::Last(latest)
+                    if address.generation() > 0 && !is_later(address, latest) =>
+                {
+                    Ok(Wait::Already(address))
+                }
+                _ => Err(LookupError::Generation(address).into()),
+            },
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// `wait4name`: waits until an endpoint has the name.
+    ///
+    /// # Errors
+    /// VM id -302; VM not running -303; name too long -343; empty name -339.
+    pub fn wait_name(&mut self, vm: i32, name: &str, ticket: u64) -> Result<Wait, WaitError> {
+        self.running(vm)?;
+        check_name(name)?;
+        match self.name_locate(vm, name) {
+            Ok(address) => Ok(Wait::Already(address)),
+            Err(NameError::Unknown) => Ok(self.register(Event::Named(vm, name.to_owned()), ticket)),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Cancels the ticket of a waiter that gave up or died.
+    pub fn cancel_wait(&mut self, ticket: u64) {
+        self.tickets.cancel(ticket);
+    }
+
+    fn register(&mut self, event: Event, ticket: u64) -> Wait {
+        self.tickets.register(event, ticket);
+        Wait::Registered
+    }
+}
+
+/// Whether `address` is of a later generation than `latest`.
+const fn is_later(address: Address, latest: Address) -> bool {
+    address.generation() > latest.generation()
+}

@@ -1,0 +1,114 @@
+//! The end of VMs, of single endpoints by request, and of the node.
+//!
+//! A VM ends in two steps. The daemon first asks its members to leave: an event, and SIGPIPE. After
+//! the grace time it kills the remaining members.
+
+use crate::server::Server;
+use crate::state::connection::Deferred;
+use crate::state::timers::Timer;
+use crate::tables::{Death, MemberId, MemberKind, VmState};
+use m3ipc_link::{FLAG_ENDED, FLAG_UNBOUND};
+use m3ipc_sys::Signal;
+use m3ipc_wire::{DaemonEvent, Reply};
+
+/// The grace time of a VM of a predecessor, in milliseconds.
+pub(crate) const GRACE_DEFAULT_MS: u32 = 1_000;
+/// The time that an endpoint has to leave after a request to unbind it.
+const UNBIND_GRACE_NS: u64 = 1_000_000_000;
+
+impl Server {
+    /// Asks the members of a VM to leave. The requester gets no SIGPIPE.
+    pub(crate) fn end_members(&mut self, vm: i32, requester_pid: Option<i32>) {
+        let members: Vec<_> =
+            self.node.endpoints(vm).map(|endpoint| (endpoint.address, endpoint.member)).collect();
+        for (address, member) in &members {
+            let id = MemberId::new(vm, *address);
+            if let Some(pages) = self.pages_of(id) {
+                pages.control_page.raise(FLAG_ENDED);
+            }
+            self.send_event_to(id, DaemonEvent::Ended);
+            if Some(member.pid) != requester_pid {
+                self.watched.signal(member.pid, Signal::PIPE);
+            }
+        }
+        // Set the timer before the requester leaves: the last member ends the VM at once, and that
+        // cancels the timer.
+        let grace_ms = self.grace_ms.get(&vm).copied().unwrap_or(GRACE_DEFAULT_MS);
+        self.set_timer(u64::from(grace_ms) * 1_000_000, Timer::VmGrace(vm));
+        if let Some(pid) = requester_pid {
+            let deaths = self.exit_from(vm, pid);
+            self.announce_deaths(&deaths);
+        }
+        self.finish_vm_if_empty(vm);
+    }
+
+    fn exit_from(&mut self, vm: i32, pid: i32) -> Vec<Death> {
+        match self.node.endpoint_of_process(pid) {
+            Some(id) if id.vm == vm => self.node.exit(pid),
+            _ => Vec::new(),
+        }
+    }
+
+    /// Kills the remaining members of a VM after its grace time.
+    pub(crate) fn kill_members(&mut self, vm: i32) {
+        let pids: Vec<i32> = self.node.endpoints(vm).map(|endpoint| endpoint.member.pid).collect();
+        for pid in pids {
+            if self.watched.processes.contains_key(&pid) {
+                tracing::info!(vm, pid, "a member did not leave its ending VM in time; killed");
+                self.watched.signal(pid, Signal::KILL);
+            }
+        }
+        self.finish_vm_if_empty(vm);
+    }
+
+    /// Finishes the end of a VM that has no members left.
+    pub(crate) fn finish_vm_if_empty(&mut self, vm: i32) {
+        let is_over = self
+            .node
+            .vm(vm)
+            .is_ok_and(|vm| vm.endpoint_count() == 0 && vm.state() == VmState::Ending);
+        if !is_over || self.node.finish_end(vm).is_err() {
+            return;
+        }
+        self.record();
+        self.areas.remove_vm(vm);
+        self.traces.remove_vm(vm);
+        self.end_domains(vm);
+        self.grace_ms.remove(&vm);
+        // The timer must not kill members of the next VM with this id.
+        self.timers.cancel(Timer::VmGrace(vm));
+        tracing::info!(vm, "VM ended");
+        for token in self.deferred_until(Deferred::VmEnd(vm)) {
+            self.reply(token, Reply::Done, Vec::new());
+        }
+        self.finish_node_if_empty();
+        self.start_idle_timer();
+    }
+
+    /// Answers `drvs_end` and leaves, if the last VM has ended.
+    pub(crate) fn finish_node_if_empty(&mut self) {
+        if !self.has_no_vms() {
+            return;
+        }
+        for token in self.deferred_until(Deferred::NodeEnd) {
+            self.reply(token, Reply::Done, Vec::new());
+            self.leaving = true;
+        }
+    }
+
+    /// Asks an endpoint to leave, on the request of another process.
+    pub(crate) fn ask_to_leave(&mut self, id: MemberId) {
+        if let Some(pages) = self.pages_of(id) {
+            pages.control_page.raise(FLAG_UNBOUND);
+        }
+        self.send_event_to(id, DaemonEvent::Unbound);
+        let endpoint = self.node.endpoint(id).map(|endpoint| (endpoint.member.pid, endpoint.kind));
+        let Some((pid, kind)) = endpoint else { return };
+        // A signal for one thread would end the whole process.
+        if kind != MemberKind::Thread {
+            self.watched.signal(pid, Signal::PIPE);
+        }
+        let holder = self.connection_of(id);
+        self.set_timer(UNBIND_GRACE_NS, Timer::UnbindGrace(id, holder));
+    }
+}

@@ -1,0 +1,72 @@
+//! Write-ahead: the journal gets each change before the daemon reports it to a member.
+//!
+//! A request that changes the tables needs room for its record. Without room the daemon refuses
+//! the request, so that it never promises a state that a successor would not know. A death may
+//! find no room either. The daemon then writes a new journal as soon as there is room.
+
+use crate::server::Server;
+use crate::state::timers::Timer;
+use m3ipc_abi::Code;
+use m3ipc_wire::Request;
+
+/// The pause before a new attempt to write a journal that did not fit.
+const RETRY_NS: u64 = 100_000_000;
+
+/// Whether a request may change the journalled state.
+fn changes_state(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::NodeInit(_)
+            | Request::VmInit(_)
+            | Request::Bind { .. }
+            | Request::BindOther { .. }
+            | Request::Contact(_)
+            | Request::ContactNow(_)
+            | Request::Renew(_)
+            | Request::NameAttach(_)
+            | Request::SetPrivileges { .. }
+    )
+}
+
+impl Server {
+    /// Reserves room for the record of this request; refuses the request if there is none.
+    pub(crate) fn reserve_record(&mut self, token: u64, request: &Request) -> bool {
+        if !changes_state(request) {
+            return true;
+        }
+        let Err(cause) = self.journal.reserve() else { return true };
+        let why = format!(
+            "the runtime directory {} has no room for the journal ({cause}); free some space there",
+            self.runtime_directory.path.display()
+        );
+        self.refuse(token, Code::NoMem, why);
+        false
+    }
+
+    /// Writes the records of all changes. Call it before any member learns of them.
+    pub(crate) fn record(&mut self) {
+        let records = self.node.drain_records();
+        if records.is_empty() {
+            return;
+        }
+        match self.journal.append(&records) {
+            Ok(()) if self.journal.is_long() => self.rewrite_journal(),
+            Ok(()) => {}
+            // A replay stops at a torn record, so later records would be lost: write a new journal.
+            Err(_cause) => self.rewrite_journal(),
+        }
+    }
+
+    /// Writes a new journal from a snapshot: the old one is long, obsolete, or lacks a record.
+    pub(crate) fn rewrite_journal(&mut self) {
+        self.timers.cancel(Timer::Journal);
+        if let Err(cause) = self.journal.rewrite(&self.node.snapshot()) {
+            tracing::error!(
+                %cause,
+                "the journal cannot be written, and a successor would miss the last changes; free \
+                 some space in the runtime directory"
+            );
+            self.set_timer(RETRY_NS, Timer::Journal);
+        }
+    }
+}
