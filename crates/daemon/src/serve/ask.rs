@@ -1,7 +1,7 @@
 //! Looking at endpoints: what `m3 ps` and getprocinfo show.
 
 use crate::server::Server;
-use m3ipc_link::{Counter, Verb};
+use m3ipc_link::{Counter, WaitCall as Verb};
 use m3ipc_model::tables::{Credentials, Endpoint, MemberId};
 use m3ipc_wire::{EndpointInfo, Reply, WaitInfo};
 
@@ -39,7 +39,7 @@ impl Server {
         let blocked = desk.map(|desk| desk.blocked());
         let wait = match blocked {
             Some(blocked) => WaitInfo {
-                verb: verb_name(blocked.verb).to_owned(),
+                verb: verb_name(blocked.call).to_owned(),
                 peer: blocked.peer.0,
                 for_ns: match blocked.since_ns {
                     0 => 0,

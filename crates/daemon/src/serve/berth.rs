@@ -56,7 +56,7 @@ impl Server {
         let blocked = connection
             .and_then(|connection| connection.pages.as_ref())
             .map(|pages| pages.desk.blocked());
-        blocked.is_some_and(|blocked| blocked.verb.may_be_copied())
+        blocked.is_some_and(|blocked| blocked.call.may_be_copied())
     }
 
     fn make_window(

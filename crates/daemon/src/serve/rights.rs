@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use m3ipc_abi::{ANY, Address, Code};
-use m3ipc_link::{ControlPageView, FLAG_WOKEN, Verb as Call};
+use m3ipc_link::{ControlPageView, FLAG_WOKEN, WaitCall as Call};
 use m3ipc_model::deadlock::{self, Blocked, Verb as Waits};
 use m3ipc_model::tables::{Credentials, MemberId, Privileges as Rights, SlotSet, Traps, Verb};
 use m3ipc_wire::{DaemonEvent, Privileges, Reply};
@@ -99,7 +99,7 @@ impl Server {
         if let Some(other) = other {
             self.tell(other, DaemonEvent::Wakeup, Vec::new());
         }
-        match blocked.verb {
+        match blocked.call {
             Call::Receive | Call::Rcvrqst if blocked.peer == ANY => self.done(token),
             Call::None => self.refuse(token, Code::ProcRun, "it runs; the wakeup is remembered"),
             _ => self.refuse(
@@ -190,7 +190,7 @@ impl Server {
 
     fn waiting(&self, place: MemberId) -> Option<Blocked> {
         let blocked = self.desk(place)?.blocked();
-        let verb = match blocked.verb {
+        let verb = match blocked.call {
             Call::Send | Call::SendRec => Waits::Sending,
             Call::Await | Call::Receive => Waits::Receiving,
             Call::None | Call::Rcvrqst | Call::Wait => return None,
