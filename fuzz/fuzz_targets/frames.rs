@@ -1,4 +1,4 @@
-//! Any bytes as a frame of a member, a frame of the daemon, and a record of the journal.
+//! Any bytes as a frame of a member, as a frame of the daemon, and as a record of the journal.
 
 #![no_main]
 
@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
     if let Ok(record) = decode::<Record>(bytes) {
         let mut records = Node::new(0, NodeLimits::DEFAULT, Quota::default()).snapshot();
         records.push(record);
-        // Replayed or refused, never trusted to be sound.
+        // The replay accepts or refuses the record, and never panics.
         let _ = Node::replay(&records, Quota::default());
     }
 });

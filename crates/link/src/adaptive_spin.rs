@@ -1,59 +1,58 @@
-//! The pace of waiting: when to look again, when to give the CPU away, when to sleep.
+//! The adaptive spin: when a waiter polls again, yields the CPU, or sleeps.
 //!
-//! A wake-up costs more than anything else here, a lost CPU comes second. So
-//! an adaptive waiter looks for as long as a wake-up would cost while its peer
-//! runs on another CPU, hands the CPU over where both share one, and
-//! remembers how long its waits have lasted lately: looking for longer than
-//! that would cost more than it saves.
+//! A wake-up is the most expensive step; a lost CPU is the second. So an adaptive waiter spins for as
+//! long as a wake-up would cost, while its peer runs on another CPU. If both share a CPU, the waiter
+//! yields. It remembers the length of its last waits: a longer spin would cost more than it saves.
 
 use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
 
 /// How an endpoint waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum WaitStrategy {
-    /// Look without end; sleep never. For CPUs that have nothing else to do.
+    /// Spin without end and never sleep. For CPUs without other work.
     Spin,
     /// Sleep at once.
     Block,
-    /// Look while it is likely to pay, then sleep.
+    /// Spin while it is likely to pay, then sleep.
     #[default]
     Adaptive,
 }
 
-/// What a waiter does next.
+/// The next step of a waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpinStep {
-    /// Look again (the pause is made).
+    /// Poll again. The pause has been made.
     Poll,
-    /// Sleep until woken.
+    /// Sleep until a wake-up.
     Sleep,
 }
 
-/// Looks between two readings of the clock.
-const LOOKS_PER_CLOCK: u32 = 32;
-/// How long looking may last at least, where it may pay: a sleep and a wake-up cost so much anywhere.
-const LOOK_MIN_NS: u64 = 20_000;
-/// How long it may last at most: what they cost on a virtual machine whose other CPU has gone idle.
-const LOOK_MAX_NS: u64 = 100_000;
-/// How long it may last where waits have been longer than that lately.
-const SHORT_LOOK_NS: u64 = 1_000;
-/// How often the CPU is handed over before the waiter sleeps.
+/// Polls between two readings of the clock.
+const POLLS_PER_CLOCK: u32 = 32;
+/// Shortest limit of a spin that may pay, in nanoseconds: the least cost of a sleep and a wake-up.
+const SPIN_MIN_NS: u64 = 20_000;
+/// Longest limit of a spin, in nanoseconds: the cost of a sleep and a wake-up on a virtual machine
+/// whose other CPU has gone idle.
+const SPIN_MAX_NS: u64 = 100_000;
+/// Limit of a spin after longer waits, in nanoseconds.
+const SHORT_SPIN_NS: u64 = 1_000;
+/// Yields before a sleep.
 const YIELDS: u32 = 24;
-/// What is taken for the length of a wait that ended before the clock was read.
+/// Assumed length of a wait that ended before the first reading of the clock, in nanoseconds.
 const BRIEF_NS: u64 = 500;
-/// The newest wait counts for one in so many.
+/// The newest wait has this fraction of the weight.
 const WEIGHT: u64 = 4;
 
-/// The memory of an endpoint's waits.
+/// The strategy of an endpoint, and the typical length of its waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct AdaptiveSpin {
     strategy: WaitStrategy,
-    /// How long waits last lately.
+    /// Typical length of the last waits.
     typical_ns: u64,
 }
 
 impl AdaptiveSpin {
-    /// A pace of this strategy.
+    /// A spin of this strategy, without history.
     #[must_use]
     pub fn new(strategy: WaitStrategy) -> Self {
         Self { strategy, typical_ns: 0 }
@@ -70,38 +69,38 @@ impl AdaptiveSpin {
     #[inline]
     pub fn begin(&self) -> SpinWait {
         let limit_ns = match 2 * self.typical_ns {
-            twice if twice > 2 * LOOK_MAX_NS => SHORT_LOOK_NS,
-            twice => twice.clamp(LOOK_MIN_NS, LOOK_MAX_NS),
+            twice if twice > 2 * SPIN_MAX_NS => SHORT_SPIN_NS,
+            twice => twice.clamp(SPIN_MIN_NS, SPIN_MAX_NS),
         };
-        SpinWait { strategy: self.strategy, limit_ns, looks: 0, yields: 0, began_ns: 0 }
+        SpinWait { strategy: self.strategy, limit_ns, polls: 0, yields: 0, began_ns: 0 }
     }
 
-    /// Remembers how long a wait was.
+    /// Records the length of a wait.
     #[inline]
     pub fn learn(&mut self, wait: &SpinWait) {
         let waited_ns = match wait.began_ns {
             0 => BRIEF_NS,
             began_ns => monotonic_ns().saturating_sub(began_ns),
         };
-        // A long one counts for no more than shows that waits are long: it must be forgotten soon.
-        let waited_ns = waited_ns.min(WEIGHT * 4 * LOOK_MAX_NS);
+        // The cap lets the history forget one long wait soon.
+        let waited_ns = waited_ns.min(WEIGHT * 4 * SPIN_MAX_NS);
         self.typical_ns = (self.typical_ns * (WEIGHT - 1) + waited_ns) / WEIGHT;
     }
 }
 
-/// One wait: how long it has looked, and how long it still may.
+/// The spin of one wait.
 #[derive(Clone, Copy, Debug)]
 pub struct SpinWait {
     strategy: WaitStrategy,
     limit_ns: u64,
-    looks: u32,
+    polls: u32,
     yields: u32,
     began_ns: u64,
 }
 
 impl SpinWait {
-    /// Pauses and tells what to do next. `same_cpu`: the awaited peer was last
-    /// seen on this CPU, so it cannot move while we look.
+    /// Pauses, and returns the next step. `same_cpu`: the awaited peer last ran on this CPU, so it
+    /// cannot run while this thread spins.
     #[inline]
     pub fn next(&mut self, same_cpu: bool) -> SpinStep {
         match self.strategy {
@@ -109,11 +108,11 @@ impl SpinWait {
             WaitStrategy::Spin | WaitStrategy::Adaptive => {}
         }
         if same_cpu {
-            return self.hand_over();
+            return self.yield_or_sleep();
         }
         relax();
-        self.looks = self.looks.wrapping_add(1);
-        if !self.looks.is_multiple_of(LOOKS_PER_CLOCK) || self.strategy == WaitStrategy::Spin {
+        self.polls = self.polls.wrapping_add(1);
+        if !self.polls.is_multiple_of(POLLS_PER_CLOCK) || self.strategy == WaitStrategy::Spin {
             return SpinStep::Poll;
         }
         let now_ns = monotonic_ns();
@@ -127,13 +126,42 @@ impl SpinWait {
         }
     }
 
-    /// Gives the CPU to the peer, a few times before sleeping.
-    fn hand_over(&mut self) -> SpinStep {
+    /// Yields the CPU to the peer, a few times before a sleep.
+    fn yield_or_sleep(&mut self) -> SpinStep {
         if self.strategy == WaitStrategy::Adaptive && self.yields >= YIELDS {
             return SpinStep::Sleep;
         }
         self.yields += 1;
         yield_cpu();
         SpinStep::Poll
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_strategy_decides_about_sleep() {
+        let sleeps = |strategy, same_cpu: bool| {
+            let mut wait = AdaptiveSpin::new(strategy).begin();
+            (0..10_000_000_u32).any(|_| wait.next(same_cpu) == SpinStep::Sleep)
+        };
+        assert!(sleeps(WaitStrategy::Block, false) && sleeps(WaitStrategy::Block, true));
+        assert!(sleeps(WaitStrategy::Adaptive, false) && sleeps(WaitStrategy::Adaptive, true));
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Spin).begin();
+        assert!((0..1_000).all(|_| wait.next(false) == SpinStep::Poll));
+        assert!((0..100).all(|_| wait.next(true) == SpinStep::Poll));
+    }
+
+    #[test]
+    fn long_waits_shorten_the_next_spin() {
+        let mut spin = AdaptiveSpin::new(WaitStrategy::Adaptive);
+        assert_eq!(spin.begin().limit_ns, SPIN_MIN_NS);
+        let long = SpinWait { began_ns: 1, ..spin.begin() };
+        spin.learn(&long);
+        assert_eq!(spin.begin().limit_ns, SHORT_SPIN_NS);
+        (0..20).for_each(|_| spin.learn(&SpinWait { began_ns: 0, ..long }));
+        assert_eq!(spin.begin().limit_ns, SPIN_MIN_NS, "short waits make the history forget");
     }
 }

@@ -1,8 +1,9 @@
-//! The desk: what an endpoint and the node daemon share, and nobody else.
+//! The control page: the page that an endpoint and the node daemon share.
 //!
-//! The daemon bumps `news` (a word the owner may sleep on) when frames wait on
-//! the control socket, and raises flags; the owner tells what it waits for and counts.
+//! The daemon increments the event word, on which the owner may sleep, after each daemon event. It
+//! also raises flags. The owner records its waits and counts its calls.
 
+use crate::wait_call::WaitCall;
 use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::Address;
@@ -10,138 +11,97 @@ use m3ipc_shm::SharedPage;
 use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
 
-/// Size of a desk in bytes.
+/// Size of a control page in bytes.
 pub const CONTROL_PAGE_BYTES: usize = m3ipc_shm::PAGE_BYTES;
 
-/// A wakeup that no receive(ANY) has consumed yet.
+/// Flag: a wakeup that no receive(ANY) has consumed yet.
 pub const FLAG_WOKEN: u32 = 1;
-/// Another has unbound this endpoint.
+/// Flag: another process has unbound this endpoint.
 pub const FLAG_UNBOUND: u32 = 2;
-/// The VM has ended.
+/// Flag: the VM has ended.
 pub const FLAG_ENDED: u32 = 4;
 
-const NEWS: usize = 0;
+const EVENT_WORD: usize = 0;
 const FLAGS: usize = 4;
 const BLOCKED: usize = 64;
 const SINCE: usize = 72;
 const THREAD: usize = 80;
 const COUNTERS: usize = 128;
-/// Where in the page the owner's pulse lies, in bytes.
+/// Offset of the owner's liveness lock in the page, in bytes.
 pub const LIVENESS_LOCK_OFFSET: usize = CONTROL_PAGE_BYTES - m3ipc_sys::LIVENESS_LOCK_BYTES;
 
-/// The calls an endpoint can be in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Verb {
-    /// In none: it runs.
-    None = 0,
-    /// In send: not yet taken.
-    Send = 1,
-    /// In receive.
-    Receive = 2,
-    /// In sendrec: not yet taken.
-    SendRec = 3,
-    /// In sendrec: taken, awaiting the answer.
-    Await = 4,
-    /// In rcvrqst.
-    Rcvrqst = 5,
-    /// Waiting for a bind, an unbind or a name.
-    Wait = 6,
-}
-
-impl Verb {
-    /// Whether who is in this call lies still, and may be copied with.
-    #[must_use]
-    #[inline]
-    pub const fn may_be_copied(self) -> bool {
-        matches!(self, Self::Receive | Self::Rcvrqst | Self::SendRec | Self::Await)
-    }
-
-    fn from_bits(bits: u64) -> Self {
-        match bits & 0xff {
-            1 => Self::Send,
-            2 => Self::Receive,
-            3 => Self::SendRec,
-            4 => Self::Await,
-            5 => Self::Rcvrqst,
-            6 => Self::Wait,
-            _ => Self::None,
-        }
-    }
-}
-
-/// What an endpoint says that it waits for.
+/// The wait of an endpoint, by its own record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitRecord {
     /// The call.
-    pub verb: Verb,
+    pub call: WaitCall,
     /// The partner, or ANY.
     pub peer: Address,
-    /// Since when, in nanoseconds of the monotonic clock; 0 while it still looks.
+    /// Begin of its sleep, in nanoseconds of the monotonic clock; 0 while it polls.
     pub since_ns: u64,
-    /// The thread that sleeps.
+    /// The sleeping thread.
     pub tid: u32,
 }
 
-/// What an endpoint counts.
+/// The counters of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Counter {
-    /// Messages posted and taken by a peer.
+    /// Messages that a peer took.
     Sent = 0,
-    /// Messages taken.
+    /// Messages that the endpoint took.
     Received = 1,
     /// Notifications sent.
     Notified = 2,
-    /// Times it slept.
+    /// Sleeps.
     Slept = 3,
-    /// Peers it woke.
+    /// Wake-ups of peers.
     Woke = 4,
-    /// Links it poisoned.
+    /// Poisoned links.
     Poisoned = 5,
-    /// Copies that the kernel made.
+    /// Direct copies, by the kernel.
     CopiedDirect = 6,
-    /// Copies that went through a window or a buffer.
+    /// Served copies, through a bounce buffer.
     CopiedServed = 7,
-    /// Copies between areas, which the requester made.
+    /// Copies in common areas, by the requester.
     CopiedShared = 8,
 }
 
-/// The owner's side of a desk.
+/// The owner's side of a control page.
 #[derive(Debug)]
 pub struct ControlPage<P = SharedPage>(P);
 
 impl ControlPage {
-    /// Maps a desk.
+    /// Maps a control page.
     ///
     /// # Errors
-    /// Of [`SharedPage::map`].
+    /// Those of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         SharedPage::map(memory).map(Self)
     }
 }
 
 impl<P: Page> ControlPage<P> {
-    /// The desk in this memory.
+    /// The control page in this memory.
     pub fn over(page: P) -> Self {
         Self(page)
     }
 
-    /// The word that the daemon bumps: sleep on it beside the links.
+    /// The word that the daemon increments. Every sleep includes it.
     #[must_use]
     #[inline]
     pub fn event_word(&self) -> &P::Word32 {
-        self.0.word32(NEWS)
+        self.0.word32(EVENT_WORD)
     }
 
-    /// The flags that are raised.
+    /// The raised flags.
     #[must_use]
     #[inline]
     pub fn flags(&self) -> u32 {
         self.0.word32(FLAGS).load(Ordering::Acquire)
     }
 
-    /// Lowers a flag; `true` if it was raised.
+    /// Lowers a flag. `true` if it was raised.
     pub fn take_flag(&self, flag: u32) -> bool {
         self.0.word32(FLAGS).fetch_and(!flag, Ordering::AcqRel) & flag != 0
     }
@@ -151,49 +111,49 @@ impl<P: Page> ControlPage<P> {
         self.0.word32(FLAGS).fetch_or(flag, Ordering::AcqRel);
     }
 
-    /// Says what the owner begins to wait for: one store to a line of its own.
+    /// Records the begin of a wait. The record has a cache line of its own.
     #[inline]
-    pub fn set_blocked(&self, verb: Verb, peer: Address) {
-        let word = verb as u64 | u64::from(peer.0.cast_unsigned()) << 32;
+    pub fn set_blocked(&self, call: WaitCall, peer: Address) {
+        let word = call as u64 | u64::from(peer.0.cast_unsigned()) << 32;
         self.0.word64(SINCE).store(0, Ordering::Relaxed);
         self.0.word64(BLOCKED).store(word, Ordering::Release);
     }
 
-    /// Says since when, and which thread: before the owner sleeps.
+    /// Records the begin of a sleep, in nanoseconds of the monotonic clock, and the thread.
     pub fn set_sleep_start(&self, since_ns: u64, tid: u32) {
         self.0.word32(THREAD).store(tid, Ordering::Relaxed);
         self.0.word64(SINCE).store(since_ns, Ordering::Release);
     }
 
-    /// Says that the owner runs.
+    /// Records the end of the wait.
     #[inline]
     pub fn set_running(&self) {
         self.0.word64(BLOCKED).store(0, Ordering::Release);
     }
 
-    /// Counts one.
+    /// Increments a counter.
     #[inline]
     pub fn count(&self, counter: Counter) {
         let word = self.0.word64(COUNTERS + 8 * counter as usize);
-        // One writer: no locked addition is needed.
+        // The word has one writer, so the addition needs no lock.
         word.store(word.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 }
 
-/// The daemon's side of a desk.
+/// The daemon's side of a control page.
 #[derive(Debug)]
 pub struct ControlPageView<P = SharedPage>(P);
 
 impl ControlPageView {
-    /// Maps a desk.
+    /// Maps a control page.
     ///
     /// # Errors
-    /// Of [`SharedPage::map`].
+    /// Those of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         SharedPage::map(memory).map(Self)
     }
 
-    /// The word of the owner's pulse: what it holds is the owner's claim.
+    /// The word of the owner's liveness lock. Its value is only a claim of the owner.
     #[must_use]
     pub fn liveness_lock(&self) -> &AtomicU32 {
         self.0.word32(LIVENESS_LOCK_OFFSET)
@@ -201,16 +161,16 @@ impl ControlPageView {
 }
 
 impl<P: Page> ControlPageView<P> {
-    /// The desk in this memory.
+    /// The control page in this memory.
     pub fn over(page: P) -> Self {
         Self(page)
     }
 
-    /// Tells the owner that there are news, and wakes it.
+    /// Announces a daemon event to the owner, and wakes it.
     pub fn announce_event(&self) {
-        let news = self.0.word32(NEWS);
-        news.bump();
-        self.0.wake(news);
+        let word = self.0.word32(EVENT_WORD);
+        word.bump();
+        self.0.wake(word);
     }
 
     /// Raises a flag.
@@ -218,19 +178,19 @@ impl<P: Page> ControlPageView<P> {
         self.0.word32(FLAGS).fetch_or(flag, Ordering::AcqRel);
     }
 
-    /// What the owner says that it waits for.
+    /// The owner's record of its wait.
     #[must_use]
     pub fn blocked(&self) -> WaitRecord {
         let word = self.0.word64(BLOCKED).load(Ordering::Acquire);
         WaitRecord {
-            verb: Verb::from_bits(word),
+            call: WaitCall::from_bits(word),
             peer: Address(((word >> 32) as u32).cast_signed()),
             since_ns: self.0.word64(SINCE).load(Ordering::Acquire),
             tid: self.0.word32(THREAD).load(Ordering::Relaxed),
         }
     }
 
-    /// What the owner has counted.
+    /// The value of a counter.
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {
         self.0.word64(COUNTERS + 8 * counter as usize).load(Ordering::Relaxed)

@@ -1,63 +1,63 @@
-//! The berth: where a party of a copy lies while the other one copies.
+//! The copy gate: the word by which a waiting party admits a copy of its memory.
 //!
-//! Each side of a link has one word for it, which only the two parties can
-//! reach. A party that nobody copies with never touches it.
+//! Each side of a link has one gate, which only the two parties can reach. A party without copies
+//! never touches it.
 //!
-//! | state | who moves it on | to |
+//! | state | moved by | to |
 //! |---|---|---|
 //! | RUNNING | party: [`park`], when it begins to wait | PARKED |
-//! | PARKED | requester: [`begin`], by compare-and-swap | COPYING |
+//! | PARKED | requester: [`begin_copy`], by compare-and-swap | COPYING |
 //! | PARKED | party: [`leave`], by compare-and-swap | RUNNING |
-//! | COPYING | requester: [`end`] | PARKED |
+//! | COPYING | requester: [`end_copy`] | PARKED |
 //! | COPYING | party: [`leave`], which then sleeps on the word | AWAITED |
-//! | AWAITED | requester: [`end`], which then wakes the party | RUNNING |
+//! | AWAITED | requester: [`end_copy`], which then wakes the party | RUNNING |
+//! | any | party: [`revoke`] | REVOKED |
 //!
-//! A party that takes its memory back from one who has died or holds it too long
-//! writes EVICTED: that one has to ask for a berth anew, and the daemon asks the party.
+//! A party revokes the gate if the requester has died or holds it too long. The requester must then
+//! ask the daemon for the gate anew, and the daemon asks the party.
 //!
-//! Between PARKED and RUNNING the party touches nothing that it does not own
-//! by the call it is in; between COPYING and what follows it its memory is the
-//! requester's to copy. One compare-and-swap decides who is first.
+//! Between PARKED and RUNNING, the party touches no memory that its call has lent. While the gate is
+//! COPYING or AWAITED, the requester may copy that memory. One compare-and-swap decides between both.
 
 use crate::words::Word32;
 use core::sync::atomic::Ordering;
 
-/// The party runs: its memory is its own.
+/// The party runs and uses its memory.
 pub const RUNNING: u32 = 0;
 const PARKED: u32 = 1;
 const COPYING: u32 = 2;
-/// The party has something to do and sleeps on the word until the copy has ended.
+/// The party must leave, and sleeps on the word until the copy ends.
 pub const AWAITED: u32 = 3;
 const REVOKED: u32 = 4;
 
-/// Why a copy cannot begin.
+/// The reason for a refused copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotParked {
     /// The party runs.
     Running,
-    /// Another copy of the same requester has not ended, or the party is about to leave.
+    /// Another copy of this requester has not ended, or the party is about to leave.
     Busy,
 }
 
-/// What a party that wants to leave has to do.
+/// The next step of a party that leaves its gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leave {
-    /// Nothing: its memory is its own again.
+    /// None: the party has its memory back.
     Left,
-    /// Sleep while the word is [`AWAITED`], then ask again.
+    /// Sleep while the word is [`AWAITED`], then call [`leave`] again.
     Wait,
 }
 
-/// The party begins to wait: from here on it may be copied with.
+/// The party begins to wait and admits copies.
 #[inline]
 pub fn park(word: &impl Word32) {
-    word.store(PARKED, Ordering::Release); // pairs with the exchange in `begin`
+    word.store(PARKED, Ordering::Release); // pairs with the exchange of `begin_copy`
 }
 
 /// The requester begins to copy.
 ///
 /// # Errors
-/// [`NotParked`]; nothing may be copied then.
+/// [`NotParked`]: the requester must not copy.
 #[inline]
 pub fn begin_copy(word: &impl Word32) -> Result<(), NotParked> {
     match word.compare_exchange(PARKED, COPYING) {
@@ -67,33 +67,33 @@ pub fn begin_copy(word: &impl Word32) -> Result<(), NotParked> {
     }
 }
 
-/// The requester has copied; `true` where the party sleeps on the word and must be woken.
+/// The requester has copied. `true` if the party sleeps on the word: wake it.
 #[inline]
 #[must_use]
 pub fn end_copy(word: &impl Word32) -> bool {
     match word.compare_exchange(COPYING, PARKED) {
         Err(AWAITED) => {
-            word.store(RUNNING, Ordering::Release); // pairs with the exchanges in `leave`
+            word.store(RUNNING, Ordering::Release); // pairs with the exchanges of `leave`
             true
         }
-        // Anything else: the party has gone by force, and the word is its own.
+        // In any other state, the party has revoked the gate.
         Ok(_) | Err(_) => false,
     }
 }
 
-/// Whether a copy that has begun may still go on: the party is there.
+/// Whether a copy may go on: the party has not revoked the gate.
 #[inline]
 #[must_use]
 pub fn is_copying(word: &impl Word32) -> bool {
     matches!(word.load(Ordering::Acquire), COPYING | AWAITED)
 }
 
-/// The party wants its memory back.
+/// The party asks for its memory.
 #[inline]
 pub fn leave(word: &impl Word32) -> Leave {
     match word.compare_exchange(PARKED, RUNNING) {
         Err(COPYING) if word.compare_exchange(COPYING, AWAITED).is_ok() => Leave::Wait,
-        // It has ended just now: the next try leaves.
+        // The copy has just ended: the next call leaves.
         Err(COPYING) => Leave::Wait,
         Err(AWAITED) => Leave::Wait,
         Ok(_) | Err(RUNNING | REVOKED) => Leave::Left,
@@ -104,14 +104,55 @@ pub fn leave(word: &impl Word32) -> Leave {
     }
 }
 
-/// The party takes its memory back from a requester that has died or broken the rules.
-pub fn revoke(word: &impl Word32) {
-    word.store(REVOKED, Ordering::Release); // pairs with the exchange in `begin`
+/// The party leaves its gate. `wait` sleeps while the word is [`AWAITED`], or for a shorter time. It
+/// returns `false` if the requester has died or broken its time limit; the party then revokes the
+/// gate.
+pub fn unpark<W: Word32>(word: &W, mut wait: impl FnMut(&W) -> bool) {
+    while leave(word) == Leave::Wait {
+        if !wait(word) {
+            return revoke(word);
+        }
+    }
 }
 
-/// Whether the party has taken its memory back by force: the requester has no berth any more.
+/// The party takes its memory back from a requester that has died or broken the rules.
+pub fn revoke(word: &impl Word32) {
+    word.store(REVOKED, Ordering::Release); // pairs with the exchange of `begin_copy`
+}
+
+/// Whether the party has revoked the gate. The requester must ask for the gate anew.
 #[inline]
 #[must_use]
 pub fn is_revoked(word: &impl Word32) -> bool {
     word.load(Ordering::Relaxed) == REVOKED
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::sync::atomic::AtomicU32;
+
+    #[test]
+    fn a_copy_runs_only_while_its_party_is_parked() {
+        let gate = AtomicU32::new(RUNNING);
+        assert_eq!(begin_copy(&gate), Err(NotParked::Running));
+        park(&gate);
+        assert_eq!(begin_copy(&gate), Ok(()));
+        assert_eq!(begin_copy(&gate), Err(NotParked::Busy));
+        assert_eq!(leave(&gate), Leave::Wait);
+        assert!(is_copying(&gate) && end_copy(&gate), "the party awaits the end");
+        assert_eq!((leave(&gate), begin_copy(&gate)), (Leave::Left, Err(NotParked::Running)));
+    }
+
+    #[test]
+    fn a_revoked_gate_admits_no_copy_until_it_is_parked_again() {
+        let gate = AtomicU32::new(RUNNING);
+        park(&gate);
+        assert_eq!(begin_copy(&gate), Ok(()));
+        unpark(&gate, |_gate| false);
+        assert!(is_revoked(&gate) && !is_copying(&gate) && !end_copy(&gate));
+        assert_eq!(begin_copy(&gate), Err(NotParked::Running));
+        park(&gate);
+        assert_eq!(begin_copy(&gate), Ok(()));
+    }
 }

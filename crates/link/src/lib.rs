@@ -1,40 +1,59 @@
-//! The data plane: what two endpoints share, and how they wait for each other.
+//! The data plane: the pages that two endpoints share, and the rules of waiting for each other.
 //!
 //! ```text
-//!   link page (both write)        status page (owner writes, peers see)
-//!   hints page (all peers write)  desk page (owner and node daemon write)
+//!   link page (both parties write)        status page (owner writes, peers read)
+//!   ready bitmap (all peers write)        control page (owner and node daemon write)
+//!   bounce buffer (both parties write)    trace ring (owner writes, tracer reads)
 //! ```
 //!
-//! A message is one slot of a link going from EMPTY to FULL to TAKEN
-//! ([`slot`]); everything else here is about finding it ([`Hints`],
-//! [`Status`]) and about not sleeping through it ([`Pace`]).
+//! A message is one slot of a link that goes from EMPTY to FULL to TAKEN ([`slot`]). The ready bitmap
+//! and the status page let a receiver find it ([`ReadyBitmap`], [`OwnStatus`]). [`waiting`] keeps a
+//! waiter from sleeping through it, and [`AdaptiveSpin`] decides when a waiter sleeps at all.
+//!
+//! All rules are generic over the memory ([`Page`], [`View`]), so that a model checker runs the same
+//! steps (`tests/loom.rs`).
+#![forbid(unsafe_code)]
 
 mod adaptive_spin;
 mod bounce_buffer;
+mod bounce_layout;
 mod control_page;
+mod copy_command;
 pub mod copy_gate;
+mod layout;
 mod link;
+mod message;
 pub mod notification;
 mod ready_bitmap;
+mod served_bounce_buffer;
 pub mod slot;
 mod status;
-mod trace;
+mod trace_record;
+mod trace_ring;
+mod trace_view;
+mod wait_call;
+mod wait_mode;
+pub mod waiting;
 mod words;
 
 pub use adaptive_spin::{AdaptiveSpin, SpinStep, SpinWait, WaitStrategy};
-pub use bounce_buffer::{
-    BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome,
-    ServedBounceBuffer,
-};
+pub use bounce_buffer::BounceBuffer;
+pub use bounce_layout::{BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES};
 pub use control_page::{
     CONTROL_PAGE_BYTES, ControlPage, ControlPageView, Counter, FLAG_ENDED, FLAG_UNBOUND,
-    FLAG_WOKEN, LIVENESS_LOCK_OFFSET, Verb, WaitRecord,
+    FLAG_WOKEN, LIVENESS_LOCK_OFFSET, WaitRecord,
 };
-pub use link::{AnswerOutcome, Arrival, LINK_BYTES, Link, LinkSide, Payload, TakenMessage};
+pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
+pub use layout::{LINK_BYTES, LinkSide};
+pub use link::{Cancelled, Link};
+pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
+pub use served_bounce_buffer::ServedBounceBuffer;
 pub use slot::{MessageKind, RuleBroken, SlotState};
-pub use status::{HOT_SET_MAX, OwnStatus, PeerStatus, STATUS_BYTES, WaitMode};
-pub use trace::{
-    TRACE_SLOTS, TraceHalf, TraceRecord, TraceRing, TraceView, TraceWhat, trace_bytes,
-};
+pub use status::{HOT_SET_MAX, OwnStatus, PeerStatus, STATUS_BYTES};
+pub use trace_record::{TraceHalf, TraceRecord, TraceWhat};
+pub use trace_ring::{TRACE_SLOTS, TraceRing, trace_bytes};
+pub use trace_view::TraceView;
+pub use wait_call::WaitCall;
+pub use wait_mode::{WaitMode, WakeAction};
 pub use words::{Page, View, Word32, Word64};

@@ -1,18 +1,13 @@
-//! The link: the one page between exactly two endpoints.
+//! The link: the one page between exactly two endpoints. [`crate::layout`] has its layout.
 //!
-//! ```text
-//! 0x000 cell of side 0: state word, stamp, type, long bytes, 40 bytes of payload
-//! 0x040 cell of side 1
-//! 0x080 notify of side 0: pending, argument      0x0c0 notify of side 1
-//! 0x100 knock of side 0 (it sleeps there)        0x140 knock of side 1
-//! 0x180 long payload of side 0, 1,792 bytes      0x880 long payload of side 1
-//! 0xf80 berth of side 0                          0xfc0 berth of side 1
-//! ```
-//!
-//! Both sides can write all of it, so each keeps its own record of what it
-//! posted and what it owes, and believes the page only where a rule leads from
-//! that record to what it reads. What a peer can spoil here is the talk with itself.
+//! Both parties can write the whole page. So each party keeps a private record of its posted message
+//! and of the request that it owes an answer to. It believes the page only where a rule leads from
+//! that record to the word it reads. A peer can spoil only its own conversation.
 
+mod signals;
+
+use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
+use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 use crate::slot::{self, MessageKind, RuleBroken, SlotPhase, SlotState};
 use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
@@ -21,121 +16,14 @@ use m3ipc_shm::SharedPage;
 use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
 
-/// Size of a link in bytes.
-pub const LINK_BYTES: usize = m3ipc_shm::PAGE_BYTES;
-
-const CELL: usize = 0x000;
-const CELL_BYTES: usize = 0x40;
-const STAMP: usize = 8;
-const TYPE: usize = 16;
-const LONG_BYTES: usize = 20;
-const PAYLOAD: usize = 24;
-/// Beside the length: what is there is the name of a block.
-const IS_BLOCK: u32 = 1 << 31;
-const NOTIFY: usize = 0x080;
-const NOTIFY_BYTES: usize = 0x40;
-const ARGUMENT: usize = 8;
-const KNOCK: usize = 0x100;
-const KNOCK_BYTES: usize = 0x40;
-const LONG: usize = 0x180;
-const BERTH: usize = 0xf80;
-const BERTH_BYTES: usize = 0x40;
-
-const _: () = assert!(PAYLOAD + PAYLOAD_BYTES == CELL_BYTES);
-const _: () = assert!(LONG + 2 * LONG_MAX_BYTES <= BERTH);
-const _: () = assert!(BERTH + 2 * BERTH_BYTES <= LINK_BYTES);
-
-/// Which of its two parties one is.
+/// The outcome of a cancelled request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LinkSide {
-    /// The party whose request made the link.
-    Zero,
-    /// The other.
-    One,
-}
-
-impl LinkSide {
-    /// The other party.
-    #[must_use]
-    pub const fn other(self) -> Self {
-        match self {
-            Self::Zero => Self::One,
-            Self::One => Self::Zero,
-        }
-    }
-
-    const fn times(self, bytes: usize) -> usize {
-        match self {
-            Self::Zero => 0,
-            Self::One => bytes,
-        }
-    }
-}
-
-/// What goes beside a message: a long payload, or the name of a block.
-#[derive(Clone, Copy, Debug)]
-pub struct Payload<'a> {
-    bytes: &'a [u8],
-    is_block: bool,
-}
-
-impl<'a> Payload<'a> {
-    /// The name of a block.
-    #[must_use]
-    pub fn block(name: &'a [u8; BLOCK_NAME_BYTES]) -> Self {
-        Self { bytes: name, is_block: true }
-    }
-}
-
-impl<'a> From<&'a [u8]> for Payload<'a> {
-    fn from(bytes: &'a [u8]) -> Self {
-        Self { bytes, is_block: false }
-    }
-}
-
-impl<'a> From<&'a Vec<u8>> for Payload<'a> {
-    fn from(bytes: &'a Vec<u8>) -> Self {
-        Self { bytes, is_block: false }
-    }
-}
-
-impl<'a, const N: usize> From<&'a [u8; N]> for Payload<'a> {
-    fn from(bytes: &'a [u8; N]) -> Self {
-        Self { bytes, is_block: false }
-    }
-}
-
-/// A message that lies in the peer's cell, not yet taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Arrival {
-    /// Its state word.
-    pub state: SlotState,
-    /// When it was posted, by the peer's word; for answers, the number of the request.
-    pub stamp: u64,
-}
-
-/// A message that was taken: a private copy.
-#[derive(Clone, Copy, Debug)]
-pub struct TakenMessage {
-    /// What it is.
-    pub kind: MessageKind,
-    /// Its type.
-    pub m_type: i32,
-    /// Its payload.
-    pub payload: [u8; PAYLOAD_BYTES],
-    /// Length of the long payload that was copied beside, in bytes.
-    pub long_bytes: usize,
-    /// The name of a block came instead: see [`Link::block_name`].
-    pub has_block: bool,
-}
-
-/// What became of an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AnswerOutcome {
-    /// The peer has it or will find it.
-    Posted,
-    /// The peer does not wait for one (any more).
-    NotAwaited,
+pub enum Cancelled {
+    /// The request went back: the receiver never had it.
+    Withdrawn,
+    /// The receiver has taken the request. Poll for the answer once more: it may have been posted
+    /// before the cancellation.
+    Taken,
 }
 
 /// One party's side of a link.
@@ -143,11 +31,11 @@ pub enum AnswerOutcome {
 pub struct Link<P = SharedPage> {
     page: P,
     side: LinkSide,
-    /// The last message posted here, as it was posted.
+    /// The last message of this side, as it was posted.
     last: SlotState,
-    /// The request taken from the peer and not yet answered.
+    /// The taken request that this side has not answered yet.
     owed: Option<SlotState>,
-    /// The name of the block that came with the message taken last.
+    /// The name of the block that came with the last taken message.
     block_name: [u8; BLOCK_NAME_BYTES],
 }
 
@@ -155,7 +43,7 @@ impl Link {
     /// Maps a link as one of its parties.
     ///
     /// # Errors
-    /// Of [`SharedPage::map`].
+    /// Those of [`SharedPage::map`].
     pub fn map(memory: impl AsFd, side: LinkSide) -> Result<Self, Errno> {
         Ok(Self::over(SharedPage::map(memory)?, side))
     }
@@ -167,28 +55,20 @@ impl<P: Page> Link<P> {
         Self { page, side, last: SlotState::NEW, owed: None, block_name: [0; BLOCK_NAME_BYTES] }
     }
 
-    fn own_cell(&self) -> usize {
-        CELL + self.side.times(CELL_BYTES)
-    }
-
-    fn peer_cell(&self) -> usize {
-        CELL + self.side.other().times(CELL_BYTES)
-    }
-
     #[inline]
     fn own_word(&self) -> &P::Word64 {
-        self.page.word64(self.own_cell())
+        self.page.word64(self.side.slot())
     }
 
     #[inline]
     fn peer_word(&self) -> &P::Word64 {
-        self.page.word64(self.peer_cell())
+        self.page.word64(self.side.other().slot())
     }
 
-    /// Whether the last message posted here has left the cell.
+    /// Whether the slot is free: the last message has been taken or withdrawn.
     ///
     /// # Errors
-    /// [`Broken`] where the peer wrote what no rule allows.
+    /// [`RuleBroken`] if the word follows from no rule.
     #[inline]
     pub fn is_free(&self) -> Result<bool, RuleBroken> {
         let found = self.own_word().load(Ordering::Acquire);
@@ -200,13 +80,14 @@ impl<P: Page> Link<P> {
         if left.contains(&found) { Ok(true) } else { Err(RuleBroken) }
     }
 
-    /// Whether nothing was ever posted here.
+    /// Whether this side has never posted a message.
     #[must_use]
     pub fn is_unused(&self) -> bool {
         self.last == SlotState::NEW
     }
 
-    /// Writes and publishes a message. The caller has seen that the cell [is free](Self::is_free).
+    /// Writes and publishes a message. The slot must be [free](Self::is_free). Afterwards, read the
+    /// peer's wait mode and wake it if needed.
     #[inline]
     pub fn post<'a>(
         &mut self,
@@ -216,19 +97,19 @@ impl<P: Page> Link<P> {
         payload: &[u8; PAYLOAD_BYTES],
         long: impl Into<Payload<'a>>,
     ) -> SlotState {
-        let cell = self.own_cell();
+        let slot = self.side.slot();
         let Payload { bytes: long, is_block } = long.into();
         debug_assert!(long.len() <= LONG_MAX_BYTES);
         let long = &long[..long.len().min(LONG_MAX_BYTES)];
         if !long.is_empty() {
-            self.page.write(LONG + self.side.times(LONG_MAX_BYTES), long);
+            self.page.write(self.side.long(), long);
         }
-        self.page.word64(cell + STAMP).store(stamp, Ordering::Relaxed);
-        self.page.word32(cell + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
+        self.page.word64(slot + STAMP).store(stamp, Ordering::Relaxed);
+        self.page.word32(slot + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
         let long_bytes = u32::try_from(long.len()).expect("no longer than LONG_MAX_BYTES");
         let flag = if is_block { IS_BLOCK } else { 0 };
-        self.page.word32(cell + LONG_BYTES).store(long_bytes | flag, Ordering::Relaxed);
-        self.page.write(cell + PAYLOAD, payload);
+        self.page.word32(slot + LONG_BYTES).store(long_bytes | flag, Ordering::Relaxed);
+        self.page.write(slot + PAYLOAD, payload);
         self.last = slot::post(self.own_word(), self.last, kind);
         self.last
     }
@@ -236,88 +117,102 @@ impl<P: Page> Link<P> {
     /// Whether the peer has taken this message.
     ///
     /// # Errors
-    /// [`Broken`] where the peer wrote what no rule allows.
+    /// [`RuleBroken`] if the word follows from no rule.
     #[inline]
     pub fn is_taken(&self, posted: SlotState) -> Result<bool, RuleBroken> {
         slot::is_taken(self.own_word(), posted)
     }
 
-    /// Takes this message back: `Ok(false)` where the peer has it.
+    /// Takes this message back. `Ok(false)` if the peer has taken it.
     ///
     /// # Errors
-    /// [`Broken`] where the peer wrote what no rule allows.
+    /// [`RuleBroken`] if the word follows from no rule.
     pub fn withdraw(&self, posted: SlotState) -> Result<bool, RuleBroken> {
         slot::withdraw(self.own_word(), posted)
     }
 
-    /// Says that no answer to this taken request is awaited any more; look once more afterwards.
+    /// Marks a taken request as abandoned: this side no longer awaits its answer. Poll for the
+    /// answer once more afterwards.
     pub fn abandon(&self, posted: SlotState) {
         slot::abandon(self.own_word(), posted);
     }
 
-    /// What lies in the peer's cell.
+    /// Ends a request: withdraws it or, if the peer has taken it, abandons it. After
+    /// [`Cancelled::Taken`], poll for the answer once more.
     ///
     /// # Errors
-    /// [`Broken`] where the word is no state.
+    /// [`RuleBroken`] if the word follows from no rule.
+    pub fn cancel(&self, request: SlotState) -> Result<Cancelled, RuleBroken> {
+        if self.withdraw(request)? {
+            return Ok(Cancelled::Withdrawn);
+        }
+        self.abandon(request);
+        Ok(Cancelled::Taken)
+    }
+
+    /// The message in the peer's slot.
+    ///
+    /// # Errors
+    /// [`RuleBroken`] if the word is no state.
     #[inline]
     pub fn peek(&self) -> Result<Option<Arrival>, RuleBroken> {
         let Some(state) = slot::peek(self.peer_word())? else { return Ok(None) };
-        let stamp = self.page.word64(self.peer_cell() + STAMP).load(Ordering::Relaxed);
+        let stamp = self.page.word64(self.side.other().slot() + STAMP).load(Ordering::Relaxed);
         Ok(Some(Arrival { state, stamp }))
     }
 
-    /// Whether the peer has surely posted nothing that was not taken: cheaper than [`look`](Self::look).
+    /// Whether the peer's slot certainly has no message. Cheaper than [`peek`](Self::peek).
     #[must_use]
     #[inline]
     pub fn is_quiet(&self) -> bool {
         slot::is_quiet(self.peer_word())
     }
 
-    /// What lies there for one who awaits the answer to `request`: an answer
-    /// to it, or any message of the peer once it has taken the request, which is one too.
+    /// The message in the peer's slot that answers `request`: an answer to it, or any message that
+    /// the peer posted after it took the request.
     ///
     /// # Errors
-    /// [`Broken`] where the word is no state.
+    /// [`RuleBroken`] if the word is no state.
     #[inline]
     pub fn peek_answer(&self, request: SlotState) -> Result<Option<Arrival>, RuleBroken> {
         Ok(self.peek()?.filter(|arrival| match arrival.state.kind {
-            // Read after the peer's word: what it posted after taking the request shows it taken.
+            // The own word is read after the peer's word: a message that the peer posted after the
+            // take then shows the request as taken.
             MessageKind::Send | MessageKind::Request => self.is_taken(request) == Ok(true),
             MessageKind::Reply | MessageKind::Relay => arrival.stamp == request.sequence,
         }))
     }
 
-    /// Copies a message and takes it; `Ok(None)` where it was withdrawn meanwhile.
-    /// The long payload goes to the front of `long`, as far as it fits; its
-    /// full length is told.
+    /// Copies a message and takes it. `Ok(None)` if the peer withdrew it meanwhile. The long payload
+    /// goes to the front of `long`, as far as it fits; the result has its full length.
     ///
     /// # Errors
-    /// [`Broken`] where the message is longer than a link holds.
+    /// [`RuleBroken`] if the claimed length exceeds a link.
     #[inline]
     pub fn take(
         &mut self,
         arrival: Arrival,
         long: &mut [u8],
     ) -> Result<Option<TakenMessage>, RuleBroken> {
-        let cell = self.peer_cell();
-        let word = self.page.word32(cell + LONG_BYTES).load(Ordering::Relaxed);
+        let slot = self.side.other().slot();
+        let word = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed);
         let has_block = word & IS_BLOCK != 0;
         let claimed = (word & !IS_BLOCK) as usize;
         let long_bytes = if has_block { 0 } else { claimed.min(LONG_MAX_BYTES) };
-        let mut incoming = TakenMessage {
+        let mut taken = TakenMessage {
             kind: arrival.state.kind,
-            m_type: self.page.word32(cell + TYPE).load(Ordering::Relaxed).cast_signed(),
+            m_type: self.page.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed(),
             payload: [0; PAYLOAD_BYTES],
             long_bytes,
             has_block,
         };
-        self.page.read(cell + PAYLOAD, &mut incoming.payload);
+        self.page.read(slot + PAYLOAD, &mut taken.payload);
         if long_bytes > 0 {
-            let room = long_bytes.min(long.len());
-            self.page.read(LONG + self.side.other().times(LONG_MAX_BYTES), &mut long[..room]);
+            let fitting = long_bytes.min(long.len());
+            self.page.read(self.side.other().long(), &mut long[..fitting]);
         }
         if has_block {
-            self.page.read(LONG + self.side.other().times(LONG_MAX_BYTES), &mut self.block_name);
+            self.page.read(self.side.other().long(), &mut self.block_name);
         }
         if !slot::take(self.peer_word(), arrival.state) {
             return Ok(None);
@@ -325,57 +220,58 @@ impl<P: Page> Link<P> {
         if claimed > LONG_MAX_BYTES || has_block && claimed != BLOCK_NAME_BYTES {
             return Err(RuleBroken);
         }
-        if incoming.kind == MessageKind::Request {
+        if taken.kind == MessageKind::Request {
             self.owed = Some(arrival.state);
         }
-        Ok(Some(incoming))
+        Ok(Some(taken))
     }
 
-    /// Whether the message in the peer's cell carries the name of a block, by the peer's claim: to be accepted before
-    /// the message is taken, since a sender may end as soon as it is.
+    /// Whether the message in the peer's slot claims to bring the name of a block. Accept the block
+    /// before the take: a sender may end as soon as its message is taken.
     #[must_use]
     #[inline]
     pub fn has_incoming_block(&self) -> bool {
-        self.page.word32(self.peer_cell() + LONG_BYTES).load(Ordering::Relaxed) & IS_BLOCK != 0
+        let word = self.page.word32(self.side.other().slot() + LONG_BYTES);
+        word.load(Ordering::Relaxed) & IS_BLOCK != 0
     }
 
-    /// That name: a claim, and of no meaning where the message is withdrawn meanwhile.
+    /// The claimed name in the peer's slot. It means nothing if the peer withdraws the message.
     #[must_use]
     pub fn incoming_block_name(&self) -> [u8; BLOCK_NAME_BYTES] {
         let mut name = [0; BLOCK_NAME_BYTES];
-        self.page.read(LONG + self.side.other().times(LONG_MAX_BYTES), &mut name);
+        self.page.read(self.side.other().long(), &mut name);
         name
     }
 
-    /// The name of the block that came with the message taken last, if one did: the peer's claim.
+    /// The claimed name of the block that came with the last taken message.
     #[must_use]
     pub fn block_name(&self) -> &[u8; BLOCK_NAME_BYTES] {
         &self.block_name
     }
 
-    /// The last message posted here, as it was posted.
+    /// The last message of this side, as it was posted.
     #[must_use]
     pub fn posted(&self) -> SlotState {
         self.last
     }
 
-    /// The request taken from the peer and not yet answered.
+    /// The taken request that this side has not answered yet.
     #[must_use]
     pub fn owed(&self) -> Option<SlotState> {
         self.owed
     }
 
-    /// Whether the peer awaits an answer from here, as far as one can tell before answering.
+    /// Whether the peer awaits an answer of this side, as far as this side can see.
     #[must_use]
     #[inline]
     pub fn owes_answer(&self) -> bool {
-        self.owed.is_some_and(|request| slot::answer_is_posted(self.peer_word(), request))
+        self.owed.is_some_and(|request| slot::is_answer_awaited(self.peer_word(), request))
     }
 
-    /// Posts the answer to the request taken last, unless the peer has given up.
+    /// Posts the answer to the last taken request, unless the peer abandoned it.
     ///
     /// # Errors
-    /// [`Broken`] where the peer wrote what no rule allows.
+    /// [`RuleBroken`] if a word follows from no rule.
     #[inline]
     pub fn answer<'a>(
         &mut self,
@@ -390,101 +286,21 @@ impl<P: Page> Link<P> {
         }
         let Some(request) = self.owed.take() else { return Ok(AnswerOutcome::NotAwaited) };
         let posted = self.post(kind, request.sequence, m_type, payload, long);
-        // The point of no return is the peer's: if it gave up before it could
-        // see the answer, the answer goes back.
-        if slot::answer_is_posted(self.peer_word(), request) || !self.withdraw(posted)? {
+        // The peer decides: if it abandoned the request before it could see the answer, the answer
+        // goes back.
+        if slot::is_answer_awaited(self.peer_word(), request) || !self.withdraw(posted)? {
             Ok(AnswerOutcome::Posted)
         } else {
             Ok(AnswerOutcome::NotAwaited)
         }
     }
 
-    /// Whether the message posted here came later than one of the peer with
-    /// this stamp; of equal stamps the party that made the link is the elder.
+    /// Whether the message of this side is younger than a message of the peer with this stamp. Of
+    /// equal stamps, the message of side [`LinkSide::Zero`] is the elder.
     #[must_use]
     pub fn is_younger_than(&self, stamp: u64) -> bool {
-        let own = self.page.word64(self.own_cell() + STAMP).load(Ordering::Relaxed);
+        let own = self.page.word64(self.side.slot() + STAMP).load(Ordering::Relaxed);
         own > stamp || own == stamp && self.side == LinkSide::One
-    }
-
-    /// Sets the one bit of this side's notification, and its argument.
-    #[inline]
-    pub fn notify(&self, argument: u64) {
-        let line = NOTIFY + self.side.times(NOTIFY_BYTES);
-        if argument != 0 {
-            self.page.word64(line + ARGUMENT).fetch_or(argument, Ordering::Relaxed);
-        }
-        let pending = self.page.word32(line);
-        pending.swap(1, Ordering::SeqCst);
-        pending.fence_after_update(); // pairs with the sleeper's look after `Status::sleep`
-    }
-
-    /// Whether the peer has taken what this side notified.
-    #[must_use]
-    pub fn is_notification_taken(&self) -> bool {
-        self.page.word32(NOTIFY + self.side.times(NOTIFY_BYTES)).load(Ordering::SeqCst) == 0
-    }
-
-    /// Whether the peer has notified.
-    #[must_use]
-    #[inline]
-    pub fn has_notification(&self) -> bool {
-        let line = NOTIFY + self.side.other().times(NOTIFY_BYTES);
-        self.page.word32(line).load(Ordering::SeqCst) != 0
-    }
-
-    /// Takes the peer's notification, with its argument.
-    #[inline]
-    pub fn take_notification(&self) -> Option<u64> {
-        if !self.has_notification() {
-            return None;
-        }
-        let line = NOTIFY + self.side.other().times(NOTIFY_BYTES);
-        self.page.word32(line).swap(0, Ordering::SeqCst);
-        let argument = self.page.word64(line + ARGUMENT);
-        // A locked exchange only where there is something to exchange.
-        Some(if argument.load(Ordering::Relaxed) == 0 {
-            0
-        } else {
-            argument.swap(0, Ordering::Relaxed)
-        })
-    }
-
-    /// The word this side sleeps on.
-    #[must_use]
-    #[inline]
-    pub fn own_wake_word(&self) -> &P::Word32 {
-        self.page.word32(KNOCK + self.side.times(KNOCK_BYTES))
-    }
-
-    /// The word that says whether this side lies still for the peer to copy: see [`berth`](crate::berth).
-    #[must_use]
-    #[inline]
-    pub fn own_copy_gate(&self) -> &P::Word32 {
-        self.page.word32(BERTH + self.side.times(BERTH_BYTES))
-    }
-
-    /// The word that says whether the peer lies still.
-    #[must_use]
-    #[inline]
-    pub fn peer_copy_gate(&self) -> &P::Word32 {
-        self.page.word32(BERTH + self.side.other().times(BERTH_BYTES))
-    }
-
-    /// Ends a copy with the peer, and wakes it where it sleeps until then.
-    #[inline]
-    pub fn end_copy(&self) {
-        let word = self.peer_copy_gate();
-        if crate::copy_gate::end_copy(word) {
-            self.page.wake(word);
-        }
-    }
-
-    /// Wakes the peer, who sleeps on its word of this link.
-    pub fn wake_peer(&self) {
-        let knock = self.page.word32(KNOCK + self.side.other().times(KNOCK_BYTES));
-        knock.bump();
-        self.page.wake(knock);
     }
 }
 

@@ -1,43 +1,44 @@
-//! The hints: a bitmap in two levels that tells an endpoint where to look.
+//! The ready bitmap: two levels of bits that name the links to poll.
 //!
-//! All its peers write it, so nothing but speed depends on it: a peer that
-//! clears another's hint delays it until the endpoint's next full look.
+//! All peers of an endpoint write its bitmap, so only speed depends on it. A peer that clears the bit
+//! of another peer delays that peer until the endpoint's next poll of all links.
 
-use crate::words::{Page, Word64};
+use crate::status::PeerStatus;
+use crate::words::{Page, View, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_shm::SharedPage;
 use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
 
-/// Size of the hints in bytes.
+/// Size of a ready bitmap in bytes.
 pub const READY_BITMAP_BYTES: usize = m3ipc_shm::PAGE_BYTES;
 const TOP_WORDS: usize = 7;
 const LEAF_WORDS: usize = TOP_WORDS * 64;
 const LEAVES: usize = 64;
-/// The number of links that hints can tell apart; those beyond are found by full looks.
+/// Number of links that a bitmap has bits for. The endpoint finds the others by polls of all links.
 pub const READY_BITMAP_LINKS: u32 = 64 * 448;
 
-/// The hints of one endpoint: its own, or a peer's.
+/// The ready bitmap of one endpoint: the own one, or a peer's.
 #[derive(Debug)]
 pub struct ReadyBitmap<P = SharedPage>(P);
 
 impl ReadyBitmap {
-    /// Maps a page of hints.
+    /// Maps a ready bitmap.
     ///
     /// # Errors
-    /// Of [`SharedPage::map`].
+    /// Those of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         SharedPage::map(memory).map(Self)
     }
 }
 
 impl<P: Page> ReadyBitmap<P> {
-    /// The hints in this memory.
+    /// The ready bitmap in this memory.
     pub fn over(page: P) -> Self {
         Self(page)
     }
 
-    /// Tells the endpoint to look at the link of this index.
+    /// Marks the link of this index as ready. Call it after the post.
     pub fn set(&self, index: u32) {
         if index >= READY_BITMAP_LINKS {
             return;
@@ -47,24 +48,34 @@ impl<P: Page> ReadyBitmap<P> {
         self.raise(8 * (leaf / 64), 1 << (leaf % 64));
     }
 
-    /// Sets a bit, without writing where it is set: the owner clears it before
-    /// it looks, so a bit seen set is a look to come.
+    /// Marks the link of this index as ready, unless the endpoint polls it anyway. Call it after the
+    /// post.
+    #[inline]
+    pub fn set_unless_hot<V: View>(&self, index: u32, owner: &PeerStatus<V>) {
+        if !owner.is_hot(index) {
+            self.set(index);
+        }
+    }
+
+    /// Sets a bit, and writes nothing if the bit is set: the owner clears a bit before it polls the
+    /// link, so a set bit stands for a poll to come.
     fn raise(&self, offset: usize, bit: u64) {
         let word = self.0.word64(offset);
         if word.load(Ordering::SeqCst) & bit == 0 {
             word.fetch_or(bit, Ordering::SeqCst);
-            word.fence_after_update(); // pairs with `clear` of the other level, and with `publish_mode`
+            // Pairs with the fences of `clear` (of the other level) and of `publish_mode`.
+            word.fence_after_update();
         }
     }
 
-    /// Whether any hint is set: a few loads of one line.
+    /// Whether any bit is set. Costs a few loads of one cache line.
     #[must_use]
     #[inline]
     pub fn any(&self) -> bool {
         (0..TOP_WORDS).any(|at| self.0.word64(8 * at).load(Ordering::SeqCst) != 0)
     }
 
-    /// Takes all hints and calls `visit` with each index. Which are set is the peers' claim.
+    /// Clears all bits and calls `visit` with the index of each set bit. Bits are only claims of peers.
     pub fn drain(&self, mut visit: impl FnMut(u32)) {
         for (top, base) in (0..TOP_WORDS).zip((0_u32..).step_by(64)) {
             for_each_bit(self.clear(8 * top), |leaf_bit| {
@@ -81,7 +92,7 @@ impl<P: Page> ReadyBitmap<P> {
             return 0;
         }
         let bits = word.swap(0, Ordering::SeqCst);
-        word.fence_after_update(); // pairs with `post` before `raise`
+        word.fence_after_update(); // pairs with the fence of `slot::post`, which precedes `raise`
         bits
     }
 }
@@ -98,15 +109,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hints_are_found_once_each() {
-        let hints = ReadyBitmap::map(m3ipc_sys::create_memory("m3-test", 4096).unwrap()).unwrap();
+    fn each_bit_is_found_once() {
+        let bitmap = ReadyBitmap::map(m3ipc_sys::create_memory("m3-test", 4096).unwrap()).unwrap();
         let set = [0, 1, 63, 64, 4095, 4096, READY_BITMAP_LINKS - 1];
-        set.iter().for_each(|index| hints.set(*index));
-        hints.set(READY_BITMAP_LINKS);
-        assert!(hints.any());
+        set.iter().for_each(|index| bitmap.set(*index));
+        bitmap.set(READY_BITMAP_LINKS);
+        assert!(bitmap.any());
         let mut found = Vec::new();
-        hints.drain(|index| found.push(index));
+        bitmap.drain(|index| found.push(index));
         assert_eq!(found, set);
-        assert!(!hints.any());
+        assert!(!bitmap.any());
     }
 }

@@ -1,40 +1,40 @@
-//! The slot: one message cell in one direction, decided by one word.
+//! The slot: the message cell of one direction, with one state word.
 //!
-//! | state | who moves it on | to |
+//! | state | moved by | to |
 //! |---|---|---|
 //! | EMPTY(n) | sender: [`post`] | FULL(n+1) |
 //! | FULL(n) | receiver: [`take`], by compare-and-swap | TAKEN(n) |
 //! | FULL(n) | sender: [`withdraw`], by compare-and-swap | EMPTY(n) |
 //! | TAKEN(n) | sender: [`post`] | FULL(n+1) |
-//! | TAKEN(n) | sender of a request: [`give_up`] | EMPTY(n) |
+//! | TAKEN(n) | sender of a request: [`abandon`] | EMPTY(n) |
 //!
-//! Only FULL is contested, and there one compare-and-swap decides: a message is
-//! delivered or withdrawn, never both, never neither. Only the sender writes
-//! the rest of the cell, and never while it is FULL, so a copy whose `take`
-//! succeeded is whole. The number n makes every FULL unlike all before it.
+//! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered or
+//! withdrawn, never both, never neither. Only the sender writes the rest of the cell, and never while
+//! the slot is FULL. So a copy with a successful [`take`] is whole. The number n makes every FULL
+//! differ from all earlier ones.
 //!
-//! TAKEN(n) of a request also means: its sender awaits an answer. An answer is
-//! posted only while that stands ([`answer_stands`]), and whoever gives up
-//! looks for an answer once more afterwards: one of the two sees the other.
+//! TAKEN(n) of a request also means that its sender awaits an answer. The receiver posts an answer
+//! only in this state ([`is_answer_awaited`]). A sender that abandons its request polls for an answer
+//! once more afterwards. So at least one of the two sees the other.
 
 use crate::words::Word64;
 use core::sync::atomic::Ordering;
 
-/// The peer wrote what the rules do not allow.
+/// The peer wrote a word that the rules do not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RuleBroken;
 
-/// What a message is to its receiver.
+/// The kind of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum MessageKind {
-    /// A message whose sender waits until it is taken.
+    /// A message. Its sender waits until the receiver has taken it.
     Send = 1,
-    /// A request: its sender waits for an answer.
+    /// A request. Its sender waits for an answer.
     Request = 2,
-    /// An answer to the request that its stamp names.
+    /// An answer to the request whose number is its stamp.
     Reply = 3,
-    /// Instead of an answer: ask the endpoint that the payload names.
+    /// Instead of an answer: the requester must ask the endpoint that the payload names.
     Relay = 4,
 }
 
@@ -53,11 +53,11 @@ impl MessageKind {
 /// The phase of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SlotPhase {
-    /// No message; the sender's.
+    /// No message. The sender owns the cell.
     Empty,
-    /// A message; contested.
+    /// A message. Receiver and sender contest it.
     Full,
-    /// A message that was taken; the sender's again.
+    /// A taken message. The sender owns the cell again.
     Taken,
 }
 
@@ -66,19 +66,19 @@ const KIND_BITS: u32 = 6;
 const SEQUENCE_SHIFT: u32 = PHASE_BITS + KIND_BITS;
 const SEQUENCE_MASK: u64 = u64::MAX >> SEQUENCE_SHIFT;
 
-/// A state word, decoded: phase, kind and number of the message.
+/// A decoded state word: phase, kind and number of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotState {
     /// The phase.
     pub phase: SlotPhase,
-    /// The kind of the message; of no meaning before the first one.
+    /// The kind of the message. Meaningless before the first message.
     pub kind: MessageKind,
-    /// The number of the message: 1 for the first, wraps after 2^56.
+    /// The number of the message. The first has 1; the number wraps after 2^56.
     pub sequence: u64,
 }
 
 impl SlotState {
-    /// How a slot begins: a page of zeros.
+    /// The first state of a slot: a page of zeros.
     pub const NEW: Self = Self { phase: SlotPhase::Empty, kind: MessageKind::Send, sequence: 0 };
 
     /// The word for this state.
@@ -94,10 +94,10 @@ impl SlotState {
         phase | (self.kind as u64) << PHASE_BITS | self.sequence << SEQUENCE_SHIFT
     }
 
-    /// The state that a word of shared memory claims.
+    /// The state in a word of shared memory.
     ///
     /// # Errors
-    /// [`Broken`] where no rule leads to such a word.
+    /// [`RuleBroken`] if no rule leads to such a word.
     #[inline]
     pub const fn decode(word: u64) -> Result<Self, RuleBroken> {
         if word == 0 {
@@ -122,7 +122,7 @@ impl SlotState {
         Self { phase, ..self }
     }
 
-    /// The next message of a sender whose last one was this.
+    /// The state of the sender's next message.
     #[must_use]
     #[inline]
     pub const fn next(self, kind: MessageKind) -> Self {
@@ -134,21 +134,21 @@ impl SlotState {
     }
 }
 
-/// Publishes the message that the sender has written into the cell.
-/// `last` is the sender's own record of its last message, never the shared word.
+/// Publishes the message that the sender has written into the cell. `last` is the sender's private
+/// record of its last message, never the shared word.
 #[inline]
 pub fn post(word: &impl Word64, last: SlotState, kind: MessageKind) -> SlotState {
     let full = last.next(kind);
-    // Release: pairs with the acquire in `look`; the cell is written before.
+    // Release: pairs with the acquire of `peek`. The writes of the cell precede it.
     word.swap(full.encode(), Ordering::SeqCst);
-    word.fence_after_update(); // pairs with the sleeper's look after `Status::sleep`
+    word.fence_after_update(); // pairs with the fence of `publish_mode`
     full
 }
 
-/// What has become of a message that was posted as `full`.
+/// Whether the receiver has taken the message that was posted as `full`.
 ///
 /// # Errors
-/// [`Broken`] where the word is neither the post nor its taking.
+/// [`RuleBroken`] if the word is neither the posted nor the taken message.
 #[inline]
 pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
     let found = word.load(Ordering::Acquire);
@@ -161,10 +161,10 @@ pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
     }
 }
 
-/// Takes a message back: `Ok(true)` if it was, `Ok(false)` if the receiver has it.
+/// Withdraws a message. `Ok(false)` if the receiver has taken it.
 ///
 /// # Errors
-/// [`Broken`] as in [`is_taken`].
+/// Those of [`is_taken`].
 pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
     match word.compare_exchange(full.encode(), full.in_phase(SlotPhase::Empty).encode()) {
         Ok(_) => Ok(true),
@@ -174,40 +174,40 @@ pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
     }
 }
 
-/// Says that the sender of a taken request no longer awaits an answer. It must
-/// look for one once more after this.
+/// Ends the wait of the sender of a taken request for an answer. The sender must poll for the answer
+/// once more afterwards.
 pub fn abandon(word: &impl Word64, full: SlotState) {
     word.swap(full.in_phase(SlotPhase::Empty).encode(), Ordering::SeqCst);
-    word.fence_after_update(); // pairs with the fence of `post` before `answer_stands`
+    word.fence_after_update(); // pairs with the fence of `post`, which precedes `is_answer_awaited`
 }
 
 /// Whether the sender of this taken request still awaits its answer.
 #[inline]
-pub fn answer_is_posted(word: &impl Word64, request: SlotState) -> bool {
+pub fn is_answer_awaited(word: &impl Word64, request: SlotState) -> bool {
     word.load(Ordering::Acquire) == request.in_phase(SlotPhase::Taken).encode()
 }
 
-/// The message that waits in a slot, if any.
+/// The message in a slot, if any.
 ///
 /// # Errors
-/// [`Broken`] where the word is no state at all.
+/// [`RuleBroken`] if the word is no state.
 #[inline]
 pub fn peek(word: &impl Word64) -> Result<Option<SlotState>, RuleBroken> {
-    // Acquire: pairs with `post`; the cell is read after.
+    // Acquire: pairs with the release of `post`. The reads of the cell follow it.
     let state = SlotState::decode(word.load(Ordering::Acquire))?;
     Ok((state.phase == SlotPhase::Full).then_some(state))
 }
 
-/// Whether there is surely nothing to take: the cheap look of one who waits.
+/// Whether the slot certainly has no message. This is the cheap poll of a waiter.
 #[inline]
 pub fn is_quiet(word: &impl Word64) -> bool {
-    // Relaxed: whoever finds something here looks again, with `look`.
+    // Relaxed: a waiter that sees a message here calls `peek` next.
     let phase = word.load(Ordering::Relaxed) & ((1 << PHASE_BITS) - 1);
     phase == 0 || phase == 2
 }
 
-/// Takes the message that `look` saw, after its cell was copied; `false` where
-/// its sender withdrew it meanwhile: the copy is void.
+/// Takes the message that [`peek`] saw, after the copy of its cell. `false` if its sender withdrew it
+/// meanwhile: the copy is then void.
 #[inline]
 pub fn take(word: &impl Word64, seen: SlotState) -> bool {
     let taken =
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn words_that_no_rule_makes_are_broken() {
+    fn words_that_no_rule_makes_are_refused() {
         assert_eq!(SlotState::decode(3), Err(RuleBroken));
         assert_eq!(SlotState::decode(1), Err(RuleBroken));
         assert_eq!(SlotState::decode(u64::MAX), Err(RuleBroken));

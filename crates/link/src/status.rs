@@ -1,9 +1,10 @@
-//! The status page: an endpoint's public face.
+//! The status page: the public state of an endpoint.
 //!
-//! Written by its owner, seen by its peers; the daemon seals it against any
-//! other writer. Its one line is read after every post, so it changes only
-//! when the owner goes to sleep, wakes, moves to another CPU or attends to other links.
+//! Its owner writes it and its peers read it. The daemon seals it against other writers. Senders read
+//! its one cache line after every post. So the line changes only if the owner begins or ends a sleep,
+//! moves to another CPU, or changes its hot set.
 
+use crate::wait_mode::{WaitMode, WakeAction};
 use crate::words::{Page, View, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::Address;
@@ -13,52 +14,22 @@ use std::os::fd::AsFd;
 
 /// Size of a status page in bytes.
 pub const STATUS_BYTES: usize = m3ipc_shm::PAGE_BYTES;
-/// The most links that an endpoint looks at without being hinted.
+/// Size of the hot set: the links that an endpoint polls without their ready bits.
 pub const HOT_SET_MAX: usize = 6;
 
 const MODE: usize = 0;
 const CPU: usize = 8;
-const WATCH: usize = 12;
+const HOT_SET: usize = 12;
 
-/// Whether, and how, an endpoint must be woken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WaitMode {
-    /// It looks for itself.
-    Awake,
-    /// It sleeps on the words of its links and waits for this source (or ANY).
-    OnLinks(Address),
-    /// It sleeps at its bell and waits for this source (or ANY).
-    AtDoorbell(Address),
-}
-
-impl WaitMode {
-    fn encode(self) -> u64 {
-        match self {
-            Self::Awake => 0,
-            Self::OnLinks(source) => 1 | u64::from(source.0.cast_unsigned()) << 32,
-            Self::AtDoorbell(source) => 2 | u64::from(source.0.cast_unsigned()) << 32,
-        }
-    }
-
-    /// Whatever a peer writes has a meaning: at worst, nobody is woken.
-    #[inline]
-    fn decode(word: u64) -> Self {
-        let source = Address(((word >> 32) as u32).cast_signed());
-        match word & 0xff {
-            1 => Self::OnLinks(source),
-            2 => Self::AtDoorbell(source),
-            _ => Self::Awake,
-        }
-    }
-}
-
-/// Says that one sleeps, before the last look at all that could wake.
-pub fn publish_mode(word: &impl Word64, mode: WaitMode) {
+/// Publishes a wait mode. Before a sleep, the owner polls once more afterwards.
+fn publish_mode(word: &impl Word64, mode: WaitMode) {
     word.swap(mode.encode(), Ordering::SeqCst);
-    word.fence_after_update(); // pairs with `post` and `take`, which look at the mode afterwards
+    // Pairs with the fences of `slot::post`, `slot::take` and `Link::notify`, after which a sender
+    // reads the mode.
+    word.fence_after_update();
 }
 
-/// The owner's side.
+/// The owner's side of a status page.
 #[derive(Debug)]
 pub struct OwnStatus<P = SharedPage> {
     page: P,
@@ -66,31 +37,31 @@ pub struct OwnStatus<P = SharedPage> {
 }
 
 impl OwnStatus {
-    /// Maps one's own status page, before the daemon seals it.
+    /// Maps the own status page, before the daemon seals it.
     ///
     /// # Errors
-    /// Of [`SharedPage::map`].
+    /// Those of [`SharedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         SharedPage::map(memory).map(Self::over)
     }
 }
 
 impl<P: Page> OwnStatus<P> {
-    /// One's own status in this memory.
+    /// The own status page in this memory.
     pub fn over(page: P) -> Self {
         page.word32(CPU).store(u32::MAX, Ordering::Relaxed);
         for at in 0..HOT_SET_MAX {
-            page.word32(WATCH + 4 * at).store(u32::MAX, Ordering::Relaxed);
+            page.word32(HOT_SET + 4 * at).store(u32::MAX, Ordering::Relaxed);
         }
         Self { page, cpu: u32::MAX }
     }
 
-    /// Goes to sleep, or wakes.
+    /// Publishes the wait mode: see [`waiting`](crate::waiting).
     pub fn set_mode(&self, mode: WaitMode) {
         publish_mode(self.page.word64(MODE), mode);
     }
 
-    /// Tells on which CPU the owner runs, where that has changed.
+    /// Publishes the CPU of the owner, if it has changed.
     #[inline]
     pub fn set_cpu(&mut self, cpu: u32) {
         if self.cpu != cpu {
@@ -99,16 +70,17 @@ impl<P: Page> OwnStatus<P> {
         }
     }
 
-    /// Tells which link is looked at without a hint; the caller looks at the
-    /// link that lost its place once more afterwards.
-    pub fn set_hot(&self, place: usize, index: u32) {
-        let watch = self.page.word32(WATCH + 4 * (place % HOT_SET_MAX));
-        watch.swap(index, Ordering::SeqCst);
-        watch.fence_after_update(); // pairs with `post` before `PeerStatus::watches`
+    /// Puts a link into an entry of the hot set. Afterwards, poll the link that was in this entry once
+    /// more: its sender may have seen it there and set no ready bit.
+    pub fn set_hot(&self, entry: usize, index: u32) {
+        let word = self.page.word32(HOT_SET + 4 * (entry % HOT_SET_MAX));
+        word.swap(index, Ordering::SeqCst);
+        // Pairs with the fence of `slot::post`, after which a sender calls `PeerStatus::is_hot`.
+        word.fence_after_update();
     }
 }
 
-/// A peer's side: what one may see.
+/// A peer's side of a status page.
 #[derive(Debug)]
 pub struct PeerStatus<V = ObservedPage>(V);
 
@@ -116,36 +88,43 @@ impl PeerStatus {
     /// Maps a peer's status page.
     ///
     /// # Errors
-    /// Of [`ObservedPage::map`].
+    /// Those of [`ObservedPage::map`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
         ObservedPage::map(memory).map(Self)
     }
 }
 
 impl<V: View> PeerStatus<V> {
-    /// A peer's status in this memory.
+    /// A peer's status page in this memory.
     pub fn over(view: V) -> Self {
         Self(view)
     }
 
-    /// Whether it must be woken; to be asked after a post.
+    /// The owner's wait mode. Read it after a publication: see [`waiting`](crate::waiting).
     #[must_use]
     #[inline]
     pub fn mode(&self) -> WaitMode {
         WaitMode::decode(self.0.load64(MODE, Ordering::SeqCst))
     }
 
-    /// The CPU it was last seen on.
+    /// The action that wakes the owner if it awaits `own` or ANY. Call it after a publication.
+    #[must_use]
+    #[inline]
+    pub fn wake_action(&self, own: Address) -> WakeAction {
+        self.mode().wake_action(own)
+    }
+
+    /// The CPU that the owner last published.
     #[must_use]
     #[inline]
     pub fn cpu(&self) -> u32 {
         self.0.load32(CPU, Ordering::Relaxed)
     }
 
-    /// Whether it looks at the link of this index without a hint.
+    /// Whether the owner polls the link of this index without its ready bit.
     #[must_use]
     #[inline]
     pub fn is_hot(&self, index: u32) -> bool {
-        (0..HOT_SET_MAX).any(|at| self.0.load32(WATCH + 4 * at, Ordering::SeqCst) == index)
+        (0..HOT_SET_MAX).any(|at| self.0.load32(HOT_SET + 4 * at, Ordering::SeqCst) == index)
     }
 }

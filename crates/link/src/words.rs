@@ -1,33 +1,33 @@
-//! Atomic words and the memory that holds them: what the protocol runs on.
+//! Atomic words, and the memory that holds them.
 //!
-//! Everything here is generic over both, so that the very same steps run on
-//! mapped pages and in a model checker (`tests/loom`), which brings its own words.
+//! The rules are generic over both. So the same steps run on mapped pages and on the words of a model
+//! checker (`tests/loom.rs`). The checker finds each access by the location of its caller.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_shm::{Observed, ObservedPage, Shared, SharedPage};
 
 /// A 64-bit atomic word.
 pub trait Word64 {
-    /// Loads it.
-    #[cfg_attr(loom, track_caller)]
+    /// Loads the value.
+    #[track_caller]
     fn load(&self, order: Ordering) -> u64;
-    /// Stores it.
-    #[cfg_attr(loom, track_caller)]
+    /// Stores a value.
+    #[track_caller]
     fn store(&self, value: u64, order: Ordering);
-    /// Replaces it, and tells what it was.
-    #[cfg_attr(loom, track_caller)]
+    /// Replaces the value, and returns the former one.
+    #[track_caller]
     fn swap(&self, value: u64, order: Ordering) -> u64;
-    /// Sets bits, and tells what it was.
-    #[cfg_attr(loom, track_caller)]
+    /// Sets bits, and returns the former value.
+    #[track_caller]
     fn fetch_or(&self, bits: u64, order: Ordering) -> u64;
-    /// Replaces `old` by `new`, or tells what it is instead.
+    /// Replaces `old` by `new`, and returns the former value.
     ///
     /// # Errors
-    /// The value found.
-    #[cfg_attr(loom, track_caller)]
+    /// The present value, if it is not `old`.
+    #[track_caller]
     fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64>;
-    /// Orders an update of this word (a locked instruction) before every later load.
-    #[cfg_attr(loom, track_caller)]
+    /// A full fence between an update of this word (a locked instruction) and every later load.
+    #[track_caller]
     fn fence_after_update(&self) {
         fence_after_update();
     }
@@ -35,32 +35,32 @@ pub trait Word64 {
 
 /// A 32-bit atomic word.
 pub trait Word32 {
-    /// Loads it.
-    #[cfg_attr(loom, track_caller)]
+    /// Loads the value.
+    #[track_caller]
     fn load(&self, order: Ordering) -> u32;
-    /// Stores it.
-    #[cfg_attr(loom, track_caller)]
+    /// Stores a value.
+    #[track_caller]
     fn store(&self, value: u32, order: Ordering);
-    /// Replaces it, and tells what it was.
-    #[cfg_attr(loom, track_caller)]
+    /// Replaces the value, and returns the former one.
+    #[track_caller]
     fn swap(&self, value: u32, order: Ordering) -> u32;
-    /// Sets bits, and tells what it was.
-    #[cfg_attr(loom, track_caller)]
+    /// Sets bits, and returns the former value.
+    #[track_caller]
     fn fetch_or(&self, bits: u32, order: Ordering) -> u32;
-    /// Keeps only these bits, and tells what it was.
-    #[cfg_attr(loom, track_caller)]
+    /// Clears all other bits, and returns the former value.
+    #[track_caller]
     fn fetch_and(&self, bits: u32, order: Ordering) -> u32;
-    /// Replaces `old` by `new`, or tells what it is instead.
+    /// Replaces `old` by `new`, and returns the former value.
     ///
     /// # Errors
-    /// The value found.
-    #[cfg_attr(loom, track_caller)]
+    /// The present value, if it is not `old`.
+    #[track_caller]
     fn compare_exchange(&self, old: u32, new: u32) -> Result<u32, u32>;
     /// Adds one.
-    #[cfg_attr(loom, track_caller)]
+    #[track_caller]
     fn bump(&self);
-    /// Orders an update of this word (a locked instruction) before every later load.
-    #[cfg_attr(loom, track_caller)]
+    /// A full fence between an update of this word (a locked instruction) and every later load.
+    #[track_caller]
     fn fence_after_update(&self) {
         fence_after_update();
     }
@@ -120,25 +120,25 @@ impl Word32 for AtomicU32 {
     }
 }
 
-/// Memory that holds words at offsets: a mapped region, or a model of one.
+/// Memory with words at offsets: a mapped region, or a model of one.
 pub trait Page {
-    /// Its 64-bit words.
+    /// The type of its 64-bit words.
     type Word64: Word64;
-    /// Its 32-bit words.
+    /// The type of its 32-bit words.
     type Word32: Word32;
     /// The word at this offset.
     fn word64(&self, offset: usize) -> &Self::Word64;
     /// The word at this offset.
     fn word32(&self, offset: usize) -> &Self::Word32;
-    /// Copies bytes in, in no order.
+    /// Copies bytes in, without any order.
     fn write(&self, offset: usize, bytes: &[u8]);
-    /// Copies bytes out, in no order.
+    /// Copies bytes out, without any order.
     fn read(&self, offset: usize, bytes: &mut [u8]);
-    /// Wakes who sleeps on this word.
+    /// Wakes the sleepers of this word.
     fn wake(&self, word: &Self::Word32);
 }
 
-/// A mapped region is such memory.
+/// Implements [`Page`] for a mapped region.
 macro_rules! page {
     ($region:ty) => {
         impl Page for $region {
@@ -172,17 +172,17 @@ macro_rules! page {
 page!(SharedPage);
 page!(Shared);
 
-/// Memory that can only be looked at.
+/// Memory that this process only reads.
 pub trait View {
-    /// The word at this offset, now.
-    #[cfg_attr(loom, track_caller)]
+    /// The present value of the word at this offset.
+    #[track_caller]
     fn load32(&self, offset: usize, order: Ordering) -> u32;
-    /// The word at this offset, now.
-    #[cfg_attr(loom, track_caller)]
+    /// The present value of the word at this offset.
+    #[track_caller]
     fn load64(&self, offset: usize, order: Ordering) -> u64;
 }
 
-/// A mapped region that others write is such memory.
+/// Implements [`View`] for a mapped region.
 macro_rules! view {
     ($region:ty) => {
         impl View for $region {
@@ -201,20 +201,19 @@ macro_rules! view {
 view!(ObservedPage);
 view!(Observed);
 
-/// Orders an atomic update (a locked instruction) before every later load.
+/// A full fence between an atomic update (a locked instruction) and every later load.
 ///
-/// One side publishes a message and then looks whether the other sleeps; the
-/// other says that it sleeps and then looks for a message. At least one must
-/// see the other. On x86-64 the locked update is that fence already, so only
-/// the compiler has to be told.
-#[cfg(target_arch = "x86_64")]
+/// A sender publishes a message and then reads the wait mode. A receiver publishes its wait mode and
+/// then polls. At least one of the two must see the other. On x86-64 the locked update is a full
+/// fence, so a fence of the compiler is enough.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn fence_after_update() {
     core::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// Orders an atomic update before every later load.
-#[cfg(not(target_arch = "x86_64"))]
+/// A full fence between an atomic update and every later load.
+#[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline]
 fn fence_after_update() {
     core::sync::atomic::fence(Ordering::SeqCst);

@@ -308,7 +308,8 @@ impl core::ops::Deref for SealedRange {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
 

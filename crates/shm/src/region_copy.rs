@@ -115,7 +115,8 @@ impl FixedRegion {
     }
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use crate::FixedRegion;
     use m3ipc_sys::{CopySource, CopyTarget};

@@ -67,8 +67,9 @@ impl Incoming {
             if there == 0 {
                 break;
             }
-            let watches =
-                there >= WATCHED_BYTES && NotificationSuppression::new(self.way.word(half::SUPPRESSION)).begin_polling(until);
+            let watches = there >= WATCHED_BYTES
+                && NotificationSuppression::new(self.way.word(half::SUPPRESSION))
+                    .begin_polling(until);
             loop {
                 let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
                 done += count;

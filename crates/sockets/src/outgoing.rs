@@ -137,14 +137,17 @@ impl Outgoing {
             done += count;
             // Each block at once: the receiver copies one while we fill the next.
             publish_tail(self.way.word(half::TAIL), self.tail);
-            unheard = NotificationSuppression::new(self.way.word(half::SUPPRESSION)).is_needed(self.tail);
+            unheard =
+                NotificationSuppression::new(self.way.word(half::SUPPRESSION)).is_needed(self.tail);
             if unheard && self.at_once > 0 {
-                ring |= NotificationSuppression::new(self.way.word(half::SUPPRESSION)).request(self.tail);
+                ring |= NotificationSuppression::new(self.way.word(half::SUPPRESSION))
+                    .request(self.tail);
                 unheard = false;
             }
         }
         if unheard && !self.comes() {
-            ring |= NotificationSuppression::new(self.way.word(half::SUPPRESSION)).request(self.tail);
+            ring |=
+                NotificationSuppression::new(self.way.word(half::SUPPRESSION)).request(self.tail);
         }
         self.at_once = self.at_once.saturating_sub(1);
         if !ring && done > 0 {
@@ -161,7 +164,8 @@ impl Outgoing {
         let began = m3ipc_sys::ticks();
         let (mut seen, mut moved) = (self.head, began);
         loop {
-            let unheard = NotificationSuppression::new(self.way.word(half::SUPPRESSION)).is_needed(self.tail);
+            let unheard =
+                NotificationSuppression::new(self.way.word(half::SUPPRESSION)).is_needed(self.tail);
             // What it says it has taken decides whether it is called, and nothing else.
             let head = self.way.word(half::HEAD).load(Ordering::Acquire);
             if !unheard || head >= self.tail {

@@ -119,9 +119,11 @@ pub struct ParentOnlyFd {
 impl ParentOnlyFd {
     /// Registers a descriptor. Children keep the descriptors beyond 256 registered ones.
     pub fn new(fd: &impl AsRawFd) -> Self {
-        // SAFETY: the handler is a static function, and makes system calls only.
-        REGISTER
-            .call_once(|| _ = unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) });
+        REGISTER.call_once(|| {
+            // SAFETY: the handler is a static function, and makes system calls only. Without it,
+            // children keep their descriptors.
+            let _ = unsafe { libc::pthread_atfork(None, None, Some(close_in_child)) };
+        });
         let fd = fd.as_raw_fd();
         let free = |entry: &AtomicI32| {
             entry.compare_exchange(NO_FD, fd, Ordering::Relaxed, Ordering::Relaxed).is_ok()

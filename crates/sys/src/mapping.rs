@@ -9,7 +9,9 @@
 use core::ptr::NonNull;
 use rustix::fd::AsFd;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
+use rustix::mm::MapFlags;
+#[cfg(not(miri))]
+use rustix::mm::{Advice, ProtFlags, madvise, mmap, munmap};
 
 /// A shared mapping. Forked children do not inherit it.
 #[derive(Debug)]
@@ -42,6 +44,7 @@ impl Mapping {
         Self::map(memory, bytes, writable, MapFlags::empty())
     }
 
+    #[cfg(not(miri))]
     fn map(
         memory: impl AsFd,
         bytes: usize,
@@ -61,6 +64,13 @@ impl Mapping {
         // SAFETY: the range is exactly the new mapping.
         unsafe { madvise(start, bytes, Advice::LinuxDontFork)? };
         Ok(mapping)
+    }
+
+    /// Under miri: a view of the heap allocation of the memory.
+    #[cfg(miri)]
+    fn map(memory: impl AsFd, bytes: usize, writable: bool, _: MapFlags) -> Result<Self, Errno> {
+        let (start, length) = crate::miri_memory::find(memory)?;
+        if length == bytes { Ok(Self { start, bytes, writable }) } else { Err(Errno::INVAL) }
     }
 
     /// The first byte.
@@ -84,6 +94,7 @@ impl Mapping {
     }
 }
 
+#[cfg(not(miri))]
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: this value owns the mapping and unmaps it once.

@@ -1,12 +1,12 @@
 //! Memory without a name. It ends with its last mapping, whichever process was killed.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{
-    FallocateFlags, MemfdFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat,
-    ftruncate, memfd_create,
-};
+use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat};
+#[cfg(not(miri))]
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
 
+#[cfg(not(miri))]
 fn create(name: &str, flags: MemfdFlags, bytes: u64) -> Result<OwnedFd, Errno> {
     let flags = flags | MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let memory = match memfd_create(name, flags | MemfdFlags::NOEXEC_SEAL) {
@@ -25,11 +25,21 @@ fn create(name: &str, flags: MemfdFlags, bytes: u64) -> Result<OwnedFd, Errno> {
 ///
 /// # Source
 /// memfd_create(2)
+#[cfg(not(miri))]
 pub fn create_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
     let memory = create(name, MemfdFlags::empty(), bytes)?;
     fallocate(&memory, FallocateFlags::empty(), 0, bytes)?;
     seal_size(&memory)?;
     Ok(memory)
+}
+
+/// Creates memory of `bytes` bytes: see [`crate::miri_memory`].
+///
+/// # Errors
+/// `INVAL`, `NOMEM`, `MFILE`.
+#[cfg(miri)]
+pub fn create_memory(_name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
+    crate::miri_memory::create(bytes)
 }
 
 /// Creates memory of `bytes` bytes. Its size is sealed, and it has no pages yet: they come with
@@ -40,11 +50,21 @@ pub fn create_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
 ///
 /// # Source
 /// memfd_create(2)
+#[cfg(not(miri))]
 pub fn create_sparse(name: &str, bytes: u64, huge: bool) -> Result<OwnedFd, Errno> {
     let flags = if huge { MemfdFlags::HUGETLB } else { MemfdFlags::empty() };
     let memory = create(name, flags, bytes)?;
     seal_size(&memory)?;
     Ok(memory)
+}
+
+/// Creates memory of `bytes` bytes: see [`crate::miri_memory`].
+///
+/// # Errors
+/// `INVAL`, `NOMEM`, `MFILE`.
+#[cfg(miri)]
+pub fn create_sparse(_name: &str, bytes: u64, _huge: bool) -> Result<OwnedFd, Errno> {
+    crate::miri_memory::create(bytes)
 }
 
 /// Reserves the pages of a range, so that a later access cannot fail.
@@ -109,12 +129,22 @@ pub fn is_sealed_against_writing(memory: impl AsFd) -> Result<bool, Errno> {
 ///
 /// # Errors
 /// `PERM` if the size is not sealed; `INVAL` if the descriptor is no memfd.
+#[cfg(not(miri))]
 pub fn memory_bytes(memory: impl AsFd) -> Result<u64, Errno> {
     let seals = fcntl_get_seals(&memory)?;
     if !seals.contains(SealFlags::SHRINK | SealFlags::GROW) {
         return Err(Errno::PERM);
     }
     u64::try_from(fstat(memory)?.st_size).map_err(|_negative| Errno::INVAL)
+}
+
+/// The size of memory: see [`crate::miri_memory`].
+///
+/// # Errors
+/// `INVAL` if the descriptor is no memory.
+#[cfg(miri)]
+pub fn memory_bytes(memory: impl AsFd) -> Result<u64, Errno> {
+    crate::miri_memory::find(memory).map(|(_, bytes)| bytes as u64)
 }
 
 /// The number that identifies this memory on the machine: its inode number.

@@ -63,7 +63,8 @@ pub fn has_memory(pid: i32) -> bool {
     copy_from_process(pid, 8, &CopyTarget::from(&mut byte[..])) != Err(Errno::SRCH)
 }
 
-#[cfg(all(test, not(miri)))]
+#[cfg(test)]
+#[cfg(not(miri))]
 mod tests {
     use super::*;
 

@@ -1,8 +1,13 @@
 //! The list of a VM's endpoints, for `m3 ps` and `getprocinfo`.
 
 use crate::server::Server;
+<<<<<<< HEAD:crates/daemon/src/serve/endpoints.rs
 use crate::tables::{Credentials, Endpoint, MemberId};
 use m3ipc_link::{Counter, Verb};
+=======
+use m3ipc_link::{Counter, WaitCall as Verb};
+use m3ipc_model::tables::{Credentials, Endpoint, MemberId};
+>>>>>>> heads/core:crates/daemon/src/serve/ask.rs
 use m3ipc_wire::{EndpointInfo, Reply, WaitInfo};
 
 /// The number of endpoints in one frame. Long names reduce it.
@@ -36,7 +41,7 @@ impl Server {
         let count = |counter| page.map_or(0, |page| page.counter(counter));
         let wait = match page.map(|page| page.blocked()) {
             Some(blocked) => WaitInfo {
-                verb: verb_name(blocked.verb).to_owned(),
+                verb: verb_name(blocked.call).to_owned(),
                 peer: blocked.peer.0,
                 for_ns: match blocked.since_ns {
                     0 => 0,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::layout::LINK_BYTES;
 
 fn pair() -> (Link, Link) {
     let memory = m3ipc_sys::create_memory("m3-test", LINK_BYTES as u64).unwrap();
@@ -28,7 +29,7 @@ fn a_request_and_its_answer_cross_with_their_long_payloads() {
 }
 
 #[test]
-fn whoever_gave_up_gets_no_answer() {
+fn an_abandoned_request_gets_no_answer() {
     let (mut client, mut server) = pair();
     let request = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &[]);
     let arrival = server.peek().unwrap().unwrap();
@@ -43,12 +44,12 @@ fn whoever_gave_up_gets_no_answer() {
 }
 
 #[test]
-fn an_answer_to_an_old_request_is_not_one_to_the_next() {
+fn an_answer_to_an_earlier_request_does_not_count() {
     let (mut client, mut server) = pair();
     let first = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &[]);
     let arrival = server.peek().unwrap().unwrap();
     server.take(arrival, &mut []).unwrap().unwrap();
-    // The server posts its answer and stops before it looks again.
+    // The server posts its answer and stops before it checks the request again.
     server.post(MessageKind::Reply, first.sequence, 6, &PAYLOAD_A, &[]);
     client.abandon(first);
     let second = client.post(MessageKind::Request, 2, 5, &PAYLOAD_A, &[]);
@@ -56,7 +57,7 @@ fn an_answer_to_an_old_request_is_not_one_to_the_next() {
 }
 
 #[test]
-fn scribbles_break_the_link_and_nothing_else() {
+fn garbage_breaks_the_link() {
     let (mut client, server) = pair();
     let posted = client.post(MessageKind::Send, 1, 5, &PAYLOAD_A, &[]);
     server.peer_word().store(u64::MAX, Ordering::Relaxed);

@@ -1,87 +1,87 @@
-//! Models of the copy_gate: a party that lies still, and a requester that copies.
+//! Models of the copy gate: a party that parks, and a requester that copies.
 //!
-//! The party's memory is one relaxed word: what the requester writes there
-//! must lie between what the party wrote before it lay down and what it writes
-//! after it got up, in the eyes of both.
+//! The party's memory is one relaxed word. The requester's write must lie between the write of the
+//! party before it parks and its write after it has left, in the view of both.
 
-use crate::memory::{Bed, Memory};
-use crate::weak::{Twist, note_end, twisted};
+use crate::model_memory::{FutexQueue, Memory};
+use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
-use m3ipc_link::copy_gate::{self, Leave};
-use m3ipc_link::{Page, Word32, Word64};
+use m3ipc_link::copy_gate;
+use m3ipc_link::{Page, Word64};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-const BERTH: usize = 0;
+const GATE: usize = 0;
 const DATA: usize = 8;
-/// What the party writes before and after, and what the requester writes.
+/// The writes of the party before and after, and of the requester.
 const BEFORE: u64 = 1;
 const COPIED: u64 = 2;
 const AFTER: u64 = 3;
 
-fn page(bed: &Arc<Bed>) -> Memory {
-    Memory::new(64, &[DATA], &[], &[(BERTH, bed)])
+fn page(queue: &Arc<FutexQueue>) -> Memory {
+    Memory::new(64, &[DATA], &[], &[(GATE, queue)])
 }
 
-/// The party gets up, as `Endpoint::unpark`.
-fn get_up(page: &Memory, bed: &Bed) {
-    let word = page.word32(BERTH);
-    if twisted(Twist::GetUpBlindly) {
+/// The party leaves its gate.
+fn unpark(page: &Memory, queue: &FutexQueue) {
+    let word = page.word32(GATE);
+    if twisted(Twist::UnparkBlindly) {
         return copy_gate::revoke(word);
     }
-    while copy_gate::leave(word) == Leave::Wait {
-        bed.sleep(&[(word, copy_gate::AWAITED)]);
-    }
+    copy_gate::unpark(word, |word| {
+        queue.sleep(&[(word, copy_gate::AWAITED)]);
+        true
+    });
 }
 
-/// Copies once, as `Endpoint::copy_directly`; `true` where it could.
+/// Copies once, if the gate admits it.
 fn copy(page: &Memory) -> bool {
-    let word = page.word32(BERTH);
-    if !twisted(Twist::CopyUnasked) && copy_gate::begin_copy(word).is_err() {
+    let word = page.word32(GATE);
+    if !twisted(Twist::CopyWithoutGate) && copy_gate::begin_copy(word).is_err() {
         return false;
     }
     let found = page.word64(DATA).load(Ordering::Relaxed);
     assert!(
         found == BEFORE || found == COPIED,
-        "the party had not lain down yet, or was up: {found}"
+        "the party had not parked yet, or had left: {found}"
     );
     page.word64(DATA).store(COPIED, Ordering::Relaxed);
-    if copy_gate::end_copy(word) && !twisted(Twist::EndInSilence) {
+    if copy_gate::end_copy(word) && !twisted(Twist::EndWithoutWakeUp) {
         page.wake(word);
     }
     true
 }
 
-/// Copies are before the party gets up or not at all, and it always gets up.
-pub fn lie_still() {
+/// A copy ends before the party leaves, or does not begin. The party always leaves.
+pub fn park() {
     copies(1);
 }
 
-/// The same where the requester copies again at once: the party is not held for ever.
-pub fn lie_still_for_two() {
+/// The same with two copies in a row: the requester cannot hold the party for ever.
+pub fn park_for_two() {
     copies(2);
 }
 
 fn copies(times: u32) {
-    let bed = Arc::new(Bed::default());
-    let page = page(&bed);
+    let queue = Arc::new(FutexQueue::default());
+    let page = page(&queue);
     let requester = page.clone();
     let copying = thread::spawn(move || (0..times).map(|_| copy(&requester)).collect::<Vec<_>>());
     page.word64(DATA).store(BEFORE, Ordering::Relaxed);
-    copy_gate::park(page.word32(BERTH));
-    get_up(&page, &bed);
+    copy_gate::park(page.word32(GATE));
+    unpark(&page, &queue);
     let found = page.word64(DATA).load(Ordering::Relaxed);
     page.word64(DATA).store(AFTER, Ordering::Relaxed);
     let copied = copying.join().expect("the requester ends");
     assert_eq!(
         found == COPIED,
         copied.contains(&true),
-        "a copy that ended is seen, one that began is over"
+        "the party sees each finished copy, and no copy is open"
     );
     assert_eq!(
         page.word64(DATA).load(Ordering::Relaxed),
         AFTER,
-        "nothing is written after it got up"
+        "the requester writes nothing after the party has left"
     );
     note_end(copied);
 }

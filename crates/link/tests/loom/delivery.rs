@@ -1,18 +1,18 @@
 //! Models of one message: delivered, withdrawn, notified, crossed.
 
-use crate::party::{Detail, Party, contents, pair, value_of};
-use crate::weak::{Twist, note_end, twisted};
+use crate::model_endpoint::{Detail, ModelEndpoint, contents, pair, value_of};
+use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
 use m3ipc_link::{Link, LinkSide, MessageKind, TakenMessage};
 
-const CONTENTS: Detail = Detail { contents: true, stamps: false, notes: false };
+const CONTENTS: Detail = Detail { contents: true, stamps: false, notifications: false };
 
-/// Both sleep for each other: the message is taken, whole, and nobody sleeps on.
+/// Both parties sleep for each other. The message arrives whole, and both parties wake.
 pub fn deliver() {
     deliver_each(&[1]);
 }
 
-/// The same with two messages, one after the other in the same cell.
+/// The same with two messages in a row, in one slot.
 pub fn deliver_twice() {
     deliver_each(&[1, 2]);
 }
@@ -22,20 +22,20 @@ fn deliver_each(values: &'static [u8]) {
     let sending = thread::spawn(move || {
         for value in values {
             let posted = sender.post(MessageKind::Send, 0, *value);
-            sender.wait(|party| {
-                party.link.is_taken(posted).expect("no rule is broken").then_some(())
+            sender.wait(|endpoint| {
+                endpoint.link.is_taken(posted).expect("no rule is broken").then_some(())
             });
         }
     });
     for value in values {
-        let incoming = receiver.wait(Party::take_any);
+        let incoming = receiver.wait(ModelEndpoint::take_any);
         assert_eq!(value_of(&incoming), *value);
     }
     sending.join().expect("the sender ends");
 }
 
-/// A sender withdraws while the receiver takes, and posts again: one of the
-/// two wins each time, and no copy has parts of two messages.
+/// A sender withdraws while the receiver takes, and posts again. Each time exactly one of the two
+/// wins, and no copy mixes two messages.
 pub fn withdraw() {
     let (mut sender, mut receiver) = pair(CONTENTS);
     let sending = thread::spawn(move || {
@@ -52,7 +52,7 @@ pub fn withdraw() {
     });
     let mut got = [0, 0, 0];
     for _attempt in 0..2 {
-        if let Some(incoming) = look_and_take(&mut receiver) {
+        if let Some(incoming) = peek_and_take(&mut receiver) {
             got[usize::from(value_of(&incoming))] += 1;
         }
     }
@@ -62,41 +62,41 @@ pub fn withdraw() {
     assert_eq!(got[2], u32::from(!second_back), "the second was taken or went back");
 }
 
-fn look_and_take(receiver: &mut Party) -> Option<TakenMessage> {
+fn peek_and_take(receiver: &mut ModelEndpoint) -> Option<TakenMessage> {
     let arrival = receiver.link.peek().expect("no rule is broken")?;
     receiver.link.take(arrival, &mut []).expect("no rule is broken")
 }
 
-/// Two notifications with arguments to a sleeper: it hears of both arguments, once each.
+/// Two notifications with arguments. The sleeper receives each argument exactly once.
 pub fn notify() {
-    let (sender, mut receiver) = pair(Detail { notes: true, ..Detail::default() });
+    let (sender, mut receiver) = pair(Detail { notifications: true, ..Detail::default() });
     let sending = thread::spawn(move || {
         for argument in [1, 2] {
             sender.link.notify(argument);
-            sender.alert();
+            sender.wake_peer();
         }
     });
-    let mut heard = 0;
-    while heard != 3 {
-        let argument = receiver.wait(|party| party.link.take_notification());
-        assert_eq!(heard & argument, 0, "an argument is heard once");
-        heard |= argument;
+    let mut received = 0;
+    while received != 3 {
+        let argument = receiver.wait(|endpoint| endpoint.link.take_notification());
+        assert_eq!(received & argument, 0, "an argument arrives once");
+        received |= argument;
     }
     sending.join().expect("the sender ends");
 }
 
-/// Both post to each other at once: the younger message goes back, its party
-/// receives, and the elder one is taken.
+/// Both parties post to each other at once. The younger message goes back, and its endpoint takes the
+/// elder message.
 pub fn cross() {
     cross_with([5, 7], LinkSide::One);
 }
 
-/// The same, where the party that made the link has the younger message.
+/// The same, with the younger message on the side that made the link.
 pub fn cross_back() {
     cross_with([7, 5], LinkSide::Zero);
 }
 
-/// The same at the same instant: the party that made the link is the elder.
+/// The same with equal stamps: the message of the side that made the link is the elder.
 pub fn cross_at_once() {
     cross_with([6, 6], LinkSide::One);
 }
@@ -105,28 +105,32 @@ fn cross_with(stamps: [u64; 2], younger: LinkSide) {
     let (mut zero, mut one) = pair(Detail { stamps: true, ..Detail::default() });
     let sending = thread::spawn(move || send_or_yield(&mut zero, stamps[0]));
     let one_yielded = send_or_yield(&mut one, stamps[1]);
-    let zero_yielded = sending.join().expect("the other party ends");
+    let zero_yielded = sending.join().expect("the other endpoint ends");
     let expected = if younger == LinkSide::Zero { (true, false) } else { (false, true) };
-    assert_eq!((zero_yielded, one_yielded), expected, "exactly the younger goes back");
+    assert_eq!((zero_yielded, one_yielded), expected, "exactly the younger message goes back");
 }
 
-/// Sends as `Endpoint::send` does once it has posted; then receives where it had to give way.
-fn send_or_yield(party: &mut Party, stamp: u64) -> bool {
-    let posted = party.post(MessageKind::Send, stamp, 1);
-    let yields = party.wait(|party| {
-        if party.link.is_taken(posted).expect("no rule is broken") {
+/// Sends a message. Withdraws and receives if the peer's message is elder.
+fn send_or_yield(endpoint: &mut ModelEndpoint, stamp: u64) -> bool {
+    let posted = endpoint.post(MessageKind::Send, stamp, 1);
+    let yields = endpoint.wait(|endpoint| {
+        if endpoint.link.is_taken(posted).expect("no rule is broken") {
             return Some(false);
         }
-        let arrival = party.link.peek().expect("no rule is broken")?;
-        let is_younger = party.link.is_younger_than(arrival.stamp);
-        if twisted(Twist::NobodyYields) {
+        let arrival = endpoint.link.peek().expect("no rule is broken")?;
+        let is_younger = endpoint.link.is_younger_than(arrival.stamp);
+        if twisted(Twist::NoPartyYields) {
             return None;
         }
         (is_younger || twisted(Twist::BothYield)).then_some(true)
     });
     if yields {
-        assert_eq!(party.link.withdraw(posted), Ok(true), "the elder waits and does not take");
-        party.wait(Party::take_any);
+        assert_eq!(
+            endpoint.link.withdraw(posted),
+            Ok(true),
+            "the elder endpoint waits and does not take"
+        );
+        endpoint.wait(ModelEndpoint::take_any);
     }
     yields
 }

@@ -1,53 +1,53 @@
-//! Models of requests: answered, given up, cut short by a death, woken up.
+//! Models of requests: answered, cancelled, ended by a death; and of a wakeup.
 
-use crate::party::{Detail, Party, contents, pair, value_of};
-use crate::weak::{Twist, note_end, twisted};
+use crate::model_endpoint::{Detail, ModelEndpoint, contents, pair, value_of};
+use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
-use m3ipc_link::{AnswerOutcome, FLAG_WOKEN, MessageKind, SlotState};
+use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
 
-const CONTENTS: Detail = Detail { contents: true, stamps: true, notes: false };
-const STAMPS: Detail = Detail { contents: false, stamps: true, notes: false };
+const CONTENTS: Detail = Detail { contents: true, stamps: true, notifications: false };
+const STAMPS: Detail = Detail { contents: false, stamps: true, notifications: false };
 const QUESTION: u8 = 1;
 const ANSWER: u8 = 2;
 
-/// How a request ended for who made it.
+/// The end of a request for its requester.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Answered,
-    /// It went back.
+    /// The request went back.
     NotTaken,
-    /// It was taken, and no answer counts any more.
+    /// The server took it, and no answer counts any more.
     Taken,
 }
 
-/// What a server did.
+/// The actions of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Served {
     Nothing,
     Took,
     Answered,
-    /// It is told that nobody awaits its answer.
+    /// The link refused its answer: the requester no longer awaits it.
     Refused,
 }
 
-/// Both sleep for each other: the request is answered, and both messages are whole.
+/// Both parties sleep for each other. The request is answered, and both messages are whole.
 pub fn answer() {
     let (mut client, mut server) = pair(CONTENTS);
     let serving = thread::spawn(move || {
-        let incoming = server.wait(Party::take_any);
+        let incoming = server.wait(ModelEndpoint::take_any);
         assert_eq!(value_of(&incoming), QUESTION);
         assert_eq!(answer_with(&mut server, ANSWER), AnswerOutcome::Posted);
-        server.alert();
+        server.wake_peer();
     });
     let request = client.post(MessageKind::Request, 9, QUESTION);
-    let incoming = client.wait(|party| party.take_answer(request));
+    let incoming = client.wait(|endpoint| endpoint.take_answer(request));
     assert_eq!(value_of(&incoming), ANSWER);
     serving.join().expect("the server ends");
 }
 
-/// The client gives up at any moment: an answer is posted if and only if the
-/// client gets it, and a request that went back was not taken.
-pub fn give_up() {
+/// The client cancels at any moment. An answer is posted if and only if the client gets it, and a
+/// withdrawn request was not taken.
+pub fn cancel() {
     let (mut client, mut server) = pair(CONTENTS);
     let serving = thread::spawn(move || {
         for _attempt in 0..2 {
@@ -58,13 +58,12 @@ pub fn give_up() {
         Served::Nothing
     });
     let request = client.post(MessageKind::Request, 9, QUESTION);
-    let end = settle(&mut client, request);
+    let end = end_request(&mut client, request);
     let served = serving.join().expect("the server ends");
     check(end, served);
 }
 
-/// The client gives up and asks again: the answer to the first request never
-/// counts as one to the second.
+/// The client cancels and asks again. The answer to the first request never counts for the second.
 pub fn ask_again() {
     let (mut client, mut server) = pair(STAMPS);
     let first = client.post(MessageKind::Request, 9, QUESTION);
@@ -77,13 +76,13 @@ pub fn ask_again() {
         };
         (first, second)
     });
-    let first_end = settle(&mut client, first);
+    let first_end = end_request(&mut client, first);
     let mut second_end = None;
     if client.link.is_free() == Ok(true) {
         let second = client.post(MessageKind::Request, 9, QUESTION);
         second_end = Some(match client.take_answer(second) {
             Some(_answer) => End::Answered,
-            None => settle(&mut client, second),
+            None => end_request(&mut client, second),
         });
     }
     let (first_served, second_served) = serving.join().expect("the server ends");
@@ -91,47 +90,44 @@ pub fn ask_again() {
     check(second_end.expect("a request that is over leaves its cell"), second_served);
 }
 
-fn serve_taken(server: &mut Party) -> Served {
+fn serve_taken(server: &mut ModelEndpoint) -> Served {
     match answer_with(server, ANSWER) {
         AnswerOutcome::Posted => Served::Answered,
         AnswerOutcome::NotAwaited => Served::Refused,
     }
 }
 
-fn answer_with(server: &mut Party, value: u8) -> AnswerOutcome {
+fn answer_with(server: &mut ModelEndpoint, value: u8) -> AnswerOutcome {
     let (m_type, payload) = contents(value);
     if twisted(Twist::AnswerBlindly) {
         if !server.link.owes_answer() || server.link.is_free() != Ok(true) {
             return AnswerOutcome::NotAwaited;
         }
-        // The models count requests from 1, as links do.
+        // Links number their messages from 1.
         server.link.post(MessageKind::Reply, 1, m_type, &payload, &[]);
         return AnswerOutcome::Posted;
     }
     server.link.answer(MessageKind::Reply, m_type, &payload, &[]).expect("no rule is broken")
 }
 
-/// Ends a request, as `Endpoint::settle_request`.
-fn settle(client: &mut Party, request: SlotState) -> End {
-    if client.link.withdraw(request).expect("no rule is broken") {
-        return End::NotTaken;
+/// Cancels a request, and polls for its answer once more if the server took it.
+fn end_request(client: &mut ModelEndpoint, request: SlotState) -> End {
+    let early = if twisted(Twist::PollBeforeCancel) { client.take_answer(request) } else { None };
+    match client.link.cancel(request).expect("no rule is broken") {
+        Cancelled::Withdrawn => return End::NotTaken,
+        Cancelled::Taken if twisted(Twist::DeathIsNotTaken) => return End::NotTaken,
+        Cancelled::Taken if twisted(Twist::PollBeforeCancel) => {
+            return if early.is_some() { End::Answered } else { End::Taken };
+        }
+        Cancelled::Taken => {}
     }
-    if twisted(Twist::DeathIsNotTaken) {
-        return End::NotTaken;
-    }
-    if twisted(Twist::LookBeforeGivingUp) {
-        let early = client.take_answer(request);
-        client.link.abandon(request);
-        return if early.is_some() { End::Answered } else { End::Taken };
-    }
-    client.link.abandon(request);
     match client.take_answer(request) {
         Some(_answer) => End::Answered,
         None => End::Taken,
     }
 }
 
-/// One end for both sides; a server that died with its answer unsent took the request.
+/// Both sides agree on the end. A server that died before its answer has taken the request.
 fn check(end: End, served: Served) {
     let fits = match end {
         End::Answered => served == Served::Answered,
@@ -139,43 +135,43 @@ fn check(end: End, served: Served) {
         End::Taken => matches!(served, Served::Took | Served::Refused),
     };
     note_end((end, served));
-    assert!(fits, "the client says {end:?}, the server {served:?}");
+    assert!(fits, "the client ends with {end:?}, the server with {served:?}");
 }
 
-/// The server dies, and the daemon tells: the client ends, with exactly one of
-/// answered, taken and not taken.
+/// The server dies, and the daemon announces it. The client ends with exactly one of answered, taken
+/// and not taken.
 pub fn death_before_take() {
     death(Served::Nothing, true);
 }
 
-/// The same where it had time to take the request.
+/// The same, with a server that may have taken the request.
 pub fn death_after_take() {
     death(Served::Took, true);
 }
 
-/// The same where it had time to answer, but not to wake anybody.
+/// The same, with a server that may have answered without a wake-up.
 pub fn death_after_answer() {
     death(Served::Answered, true);
 }
 
-/// The daemon tells of an end while the server still answers.
-pub fn news_while_answering() {
+/// The daemon announces an end while the server still answers.
+pub fn event_while_answering() {
     death(Served::Answered, false);
 }
 
-/// The server gets as far as `last_step`; where it dies there, the daemon tells afterwards.
+/// The server runs up to `last_step`. If it dies there, the daemon announces it afterwards.
 fn death(last_step: Served, dies: bool) {
     let (mut client, mut server) = pair(STAMPS);
-    let daemon = client.give_desk();
+    let daemon = client.give_control_page();
     let asking = thread::spawn(move || {
         let request = client.post(MessageKind::Request, 9, QUESTION);
-        let answered = client.wait(|party| {
-            if let Some(_answer) = party.take_answer(request) {
+        let answered = client.wait(|endpoint| {
+            if let Some(_answer) = endpoint.take_answer(request) {
                 return Some(true);
             }
-            party.hears().then_some(false)
+            endpoint.has_new_event().then_some(false)
         });
-        if answered { End::Answered } else { settle(&mut client, request) }
+        if answered { End::Answered } else { end_request(&mut client, request) }
     });
     let serving = thread::spawn(move || {
         if last_step == Served::Nothing || server.take_any().is_none() {
@@ -186,7 +182,7 @@ fn death(last_step: Served, dies: bool) {
         }
         let served = serve_taken(&mut server);
         if !dies {
-            server.alert();
+            server.wake_peer();
         }
         served
     });
@@ -201,35 +197,35 @@ fn death(last_step: Served, dies: bool) {
     check(asking.join().expect("the client ends"), served);
 }
 
-/// A server that has answered waits for the cell, to send: whoever takes the answer wakes it.
-pub fn cell_of_answer() {
+/// A server that has answered awaits its slot, to send. The client that takes the answer wakes it.
+pub fn slot_of_answer() {
     let (mut client, mut server) = pair(STAMPS);
     let request = client.post(MessageKind::Request, 9, QUESTION);
     server.take_any().expect("the request is there");
     assert_eq!(answer_with(&mut server, ANSWER), AnswerOutcome::Posted);
     let serving = thread::spawn(move || {
-        server.wait(|party| (party.link.is_free() == Ok(true)).then_some(()));
+        server.wait(|endpoint| (endpoint.link.is_free() == Ok(true)).then_some(()));
     });
     client.take_answer(request).expect("the answer is there");
     serving.join().expect("the server ends");
 }
 
-/// The daemon raises a flag and tells: a receiver about to sleep sees it.
+/// The daemon raises a flag and announces it. A receiver about to sleep sees the flag.
 pub fn wakeup() {
     let (mut receiver, _peer) = pair(Detail::default());
-    let daemon = receiver.give_desk();
+    let daemon = receiver.give_control_page();
     let waking = thread::spawn(move || {
         daemon.raise(FLAG_WOKEN);
         daemon.announce_event();
     });
-    receiver.wait(|party| {
-        if twisted(Twist::FlagsBeforeNews) {
-            let woken = party.is_woken();
-            party.hears();
+    receiver.wait(|endpoint| {
+        if twisted(Twist::FlagsBeforeEvents) {
+            let woken = endpoint.is_woken();
+            endpoint.has_new_event();
             return woken.then_some(());
         }
-        party.hears();
-        party.is_woken().then_some(())
+        endpoint.has_new_event();
+        endpoint.is_woken().then_some(())
     });
-    waking.join().expect("the daemon goes on");
+    waking.join().expect("the daemon ends");
 }

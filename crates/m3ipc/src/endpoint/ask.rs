@@ -5,7 +5,7 @@ use crate::error::{CallError, Fail};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Verb, WaitMode};
+use m3ipc_link::{WaitCall as Verb, WaitMode};
 use m3ipc_wire::{AwaitedEvent, Reply, Request};
 
 impl Endpoint {

@@ -112,7 +112,7 @@ pub struct Endpoint {
     bell: Option<fd::Bells>,
     armed: bool,
     /// What the endpoint said last that it waits for, for the desk of the next daemon.
-    blocked: Option<(m3ipc_link::Verb, Address, u64)>,
+    blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
     last_look_ns: u64,
     /// When the daemon was last looked after.
     checked_ns: u64,

@@ -6,7 +6,7 @@ use super::{At, Endpoint, Identity, Trap};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
-use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, MessageKind, TakenMessage, Verb};
+use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall as Verb};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Looks at everything, hinted or not, after so many ticks of work: 100 ms at most

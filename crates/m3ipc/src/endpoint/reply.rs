@@ -8,7 +8,7 @@ use super::{At, Endpoint, Trap};
 use crate::error::{Fail, ReplyError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
-use m3ipc_link::{AnswerOutcome, Counter, MessageKind, Verb};
+use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall as Verb};
 
 impl Endpoint {
     /// Answers one who waits for exactly this endpoint. Never waits itself.

@@ -7,7 +7,7 @@ use crate::error::{Fail, SendError};
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, BLOCK_NAME_BYTES, Code, Message, PAYLOAD_BYTES};
 use m3ipc_link::{
-    AnswerOutcome, Counter, MessageKind, Payload, RuleBroken, SlotState, Verb, WaitMode,
+    AnswerOutcome, Counter, MessageKind, Payload, RuleBroken, SlotState, WaitCall as Verb, WaitMode,
 };
 
 /// How long a peer that looks may take until it finds a message.

@@ -7,7 +7,9 @@ use super::{At, Endpoint, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
-use m3ipc_link::{AnswerOutcome, Arrival, Counter, MessageKind, SlotState, TakenMessage, Verb};
+use m3ipc_link::{
+    AnswerOutcome, Arrival, Counter, MessageKind, SlotState, TakenMessage, WaitCall as Verb,
+};
 
 /// How a request to one server ended.
 #[derive(Debug)]

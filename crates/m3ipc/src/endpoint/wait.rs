@@ -9,7 +9,7 @@ use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::{ANY, Address, Code};
-use m3ipc_link::{Counter, SlotState, SpinStep, Verb, WaitMode, WaitStrategy};
+use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall as Verb, WaitMode, WaitStrategy};
 use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
 

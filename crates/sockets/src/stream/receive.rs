@@ -158,7 +158,9 @@ impl Receiving {
     fn watch(&mut self, want: u64) -> bool {
         let until = self.ring.head() + want;
         let way = self.ring.way().clone();
-        if self.due.is_some() || !NotificationSuppression::new(way.word(half::SUPPRESSION)).begin_polling(until) {
+        if self.due.is_some()
+            || !NotificationSuppression::new(way.word(half::SUPPRESSION)).begin_polling(until)
+        {
             return false;
         }
         let here = m3ipc_sys::current_cpu();
@@ -208,7 +210,10 @@ impl Receiving {
         };
         match record {
             Record::Bell if !peek => self.stale -= 1,
-            Record::Bell if NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION)).rearm() => {
+            Record::Bell
+                if NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION))
+                    .rearm() =>
+            {
                 self.stale += 1
             }
             // Nobody's bell: a sender asked the kernel whether we live.

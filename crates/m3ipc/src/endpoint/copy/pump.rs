@@ -286,7 +286,7 @@ impl Endpoint {
         // Where the bytes are to be found, or else the process to fetch them from.
         let found = match source {
             End::Bytes(from) => Ok(from.part(at, bytes)),
-            End::Served { index, .. } => Ok(window(*index)?.bytes(chunk, bytes)),
+            End::Served { index, .. } => Ok(window(*index)?.source(chunk, bytes)),
             End::Common { address, .. } => {
                 Ok(m3ipc_sys::lent_source(address.wrapping_add(offset), bytes))
             }
@@ -304,7 +304,7 @@ impl Endpoint {
             (Ok(from), End::Served { index, .. }) => {
                 // A window is always there.
                 *failed = Role::Source;
-                own.copy_out(&from, &window(*index)?.room(chunk, bytes))
+                own.copy_out(&from, &window(*index)?.target(chunk, bytes))
             }
             (Ok(from), End::Direct { index, address }) => m3ipc_sys::copy_to_process(
                 peers.get(*index).identity.pid,
@@ -322,7 +322,7 @@ impl Endpoint {
             }
             (Err((pid, there)), End::Served { index, .. }) => {
                 *failed = Role::Source;
-                m3ipc_sys::copy_from_process(pid, there, &window(*index)?.room(chunk, bytes))
+                m3ipc_sys::copy_from_process(pid, there, &window(*index)?.target(chunk, bytes))
             }
             (Err((pid, there)), End::Direct { index, address }) => {
                 let bounce = self

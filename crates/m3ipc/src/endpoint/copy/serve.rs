@@ -184,10 +184,10 @@ impl Endpoint {
         m3ipc_sys::pause_point("party.chunk");
         let copied = match command.direction {
             CopyDirection::Write => {
-                own.copy_in(&window.bytes(count, bytes), &own_room(base + offset, bytes))
+                own.copy_in(&window.source(count, bytes), &own_room(base + offset, bytes))
             }
             CopyDirection::Read => {
-                own.copy_out(&own_bytes(base + offset, bytes), &window.room(count, bytes))
+                own.copy_out(&own_bytes(base + offset, bytes), &window.target(count, bytes))
             }
         };
         match copied {

@@ -1,14 +1,14 @@
-//! Words, pages and the futex, as the model checker sees them.
+//! Words, pages and the futex of the models.
 //!
-//! Only the words that a model is about are loom's, since each costs
-//! interleavings; the others are plain. Of a payload the first eight bytes exist.
+//! Only the words that a model is about are words of loom, because each costs interleavings. The
+//! others are plain. Of a payload, only the first eight bytes exist.
 //!
-//! Loom remembers only the last access to a word, loads included, when it looks
-//! for orders to try: that of a load and another thread's store is lost where
-//! the storing thread has loaded before it stored. So every access to a
-//! modelled word stores to a word of loom's own first: those orders it tries all.
+//! Loom remembers only the last access to a word, loads included, when it searches for orders to try.
+//! It loses the order of a load and another thread's store, if the storing thread has loaded the word
+//! before. So every access to a modelled word first stores to a second word of loom, whose orders it
+//! tries all.
 
-use crate::weak::{Cut, is_cut};
+use crate::weakness::{Cut, is_cut};
 use loom::sync::atomic as modelled;
 use loom::sync::{Condvar, Mutex};
 use m3ipc_link::{Page, View};
@@ -16,16 +16,16 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{self as plain, Ordering};
 
-/// Where one party sleeps. A sleep has no limit: a lost wake-up is a deadlock.
+/// The futex queue of one party. A sleep has no limit, so a lost wake-up is a deadlock.
 #[derive(Debug, Default)]
-pub struct Bed {
+pub struct FutexQueue {
     lock: Mutex<()>,
     woken: Condvar,
 }
 
-impl Bed {
-    /// Sleeps unless one of the words has changed, which is seen under the
-    /// lock that wakers take, as in the kernel.
+impl FutexQueue {
+    /// Sleeps unless one of the words has changed. The check holds the lock that wakers take, as in
+    /// the kernel.
     pub fn sleep(&self, expected: &[(&Word32, u32)]) {
         let guard = self.lock.lock().expect("no model thread panics under the lock");
         if expected.iter().all(|(word, value)| word.now() == *value) {
@@ -39,7 +39,7 @@ impl Bed {
     }
 }
 
-/// A word of loom's, and the word that makes it try all orders.
+/// A word of loom, and the second word that makes loom try all orders.
 #[derive(Debug, Default)]
 pub struct Modelled<W> {
     word: W,
@@ -60,11 +60,11 @@ pub enum Word64 {
     Plain(plain::AtomicU64),
 }
 
-/// A 32-bit word, and who sleeps there.
+/// A 32-bit word, and its futex queue.
 #[derive(Debug)]
 pub struct Word32 {
     cell: Cell32,
-    bed: Option<Arc<Bed>>,
+    queue: Option<Arc<FutexQueue>>,
 }
 
 #[derive(Debug)]
@@ -73,7 +73,7 @@ enum Cell32 {
     Plain(plain::AtomicU32),
 }
 
-/// Runs the same operation on either kind of word.
+/// Runs one operation on either kind of word.
 macro_rules! on {
     ($kind:ident, $word:expr, $cell:ident => $run:expr) => {
         match $word {
@@ -203,7 +203,7 @@ fn fence_unless_cut(at: &'static Location<'static>) {
     }
 }
 
-/// One page, for all who share it.
+/// A page that parties share.
 #[derive(Clone, Debug)]
 pub struct Memory(Arc<Words>);
 
@@ -219,7 +219,7 @@ impl Memory {
         bytes: usize,
         at64: &[usize],
         at32: &[usize],
-        sleepers: &[(usize, &Arc<Bed>)],
+        sleepers: &[(usize, &Arc<FutexQueue>)],
     ) -> Self {
         let words64 = (0..bytes).step_by(8).map(|offset| {
             if at64.contains(&offset) {
@@ -229,14 +229,15 @@ impl Memory {
             }
         });
         let words32 = (0..bytes).step_by(4).map(|offset| {
-            let bed = sleepers.iter().find(|(at, _)| *at == offset).map(|(_, bed)| Arc::clone(bed));
-            let is_modelled = bed.is_some() || at32.contains(&offset);
+            let queue =
+                sleepers.iter().find(|(at, _)| *at == offset).map(|(_, queue)| Arc::clone(queue));
+            let is_modelled = queue.is_some() || at32.contains(&offset);
             let cell = if is_modelled {
                 Cell32::Modelled(Default::default())
             } else {
                 Cell32::Plain(Default::default())
             };
-            Word32 { cell, bed }
+            Word32 { cell, queue }
         });
         Self(Arc::new(Words { words64: words64.collect(), words32: words32.collect() }))
     }
@@ -265,8 +266,8 @@ impl Page for Memory {
         }
     }
     fn wake(&self, word: &Word32) {
-        if let Some(bed) = &word.bed {
-            bed.wake();
+        if let Some(queue) = &word.queue {
+            queue.wake();
         }
     }
 }

@@ -1,4 +1,9 @@
 use super::*;
+use crate::slot::MessageKind;
+use crate::trace_record::{TraceHalf, TraceWhat};
+use crate::trace_ring::{SLOTS, TRACE_SLOTS, TraceRing, trace_bytes};
+use m3ipc_abi::Address;
+use m3ipc_shm::Shared;
 use proptest::prelude::*;
 
 fn ring(slots: u32) -> (TraceRing, TraceView, std::os::fd::OwnedFd) {
@@ -39,7 +44,7 @@ fn all(view: &mut TraceView) -> Vec<TraceRecord> {
 }
 
 #[test]
-fn what_is_written_is_read_once() {
+fn each_record_is_read_once() {
     let (mut ring, mut view, _) = ring(64);
     let written = [took(1), gave(None), gave(Some((25, 40)))];
     written.iter().for_each(|record| ring.write(record));
@@ -49,7 +54,7 @@ fn what_is_written_is_read_once() {
 }
 
 #[test]
-fn what_was_overwritten_is_counted() {
+fn overwritten_records_are_counted() {
     let (mut ring, mut view, _) = ring(64);
     (0..100).for_each(|sequence| ring.write(&took(sequence)));
     let read: Vec<u64> = all(&mut view).iter().map(|record| record.sequence).collect();
@@ -58,7 +63,7 @@ fn what_was_overwritten_is_counted() {
 }
 
 #[test]
-fn distances_longer_than_a_word_end_at_its_end() {
+fn long_distances_are_clamped() {
     let (mut ring, mut view, _) = ring(64);
     let half =
         TraceHalf::Took { ran: None, looked: 0, found: 1 << 40, taken: 1 << 40, done: u64::MAX };
@@ -83,10 +88,11 @@ fn memory_of_another_size_is_no_ring() {
 }
 
 #[test]
-fn one_who_writes_while_another_reads_loses_and_never_lies() {
+fn a_concurrent_reader_loses_records_and_reads_no_false_one() {
+    const RECORDS: u64 = if cfg!(miri) { 500 } else { 200_000 };
     let (mut ring, mut view, _) = ring(64);
     let writer = std::thread::spawn(move || {
-        for number in 0..200_000_u64 {
+        for number in 0..RECORDS {
             let half = TraceHalf::Took {
                 ran: None,
                 looked: number,
@@ -112,12 +118,13 @@ fn one_who_writes_while_another_reads_loses_and_never_lies() {
         }
     }
     writer.join().unwrap();
-    assert_eq!((read + view.lost(), last), (200_000, Some(199_999)));
+    assert_eq!((read + view.lost(), last), (RECORDS, Some(RECORDS - 1)));
 }
 
 proptest! {
-    /// Whatever an owner writes there, a reader comes to an end and never panics.
+    /// A reader ends and does not panic, over any words of an owner.
     #[test]
+    #[cfg_attr(miri, ignore = "too slow")]
     fn a_hostile_ring_is_read_to_its_end(
         heads in prop::collection::vec(any::<u64>(), 1..6),
         words in prop::collection::vec((0_usize..512, any::<u64>()), 0..64),
@@ -127,7 +134,7 @@ proptest! {
         let owner = Shared::map(&memory, 4096 + 64 * 64).unwrap();
         for head in heads.into_iter().chain([small, 0, u64::MAX]) {
             owner.word64(HEAD).store(head, Ordering::Relaxed);
-            // Numbers that a reader looks for, and what is no record behind them.
+            // Valid numbers with invalid records.
             for (at, word) in &words {
                 owner.word64(SLOTS + 8 * at).store(*word, Ordering::Relaxed);
                 let slot = at / 8;
