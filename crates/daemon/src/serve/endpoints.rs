@@ -1,13 +1,8 @@
 //! The list of a VM's endpoints, for `m3 ps` and `getprocinfo`.
 
 use crate::server::Server;
-<<<<<<< HEAD:crates/daemon/src/serve/endpoints.rs
 use crate::tables::{Credentials, Endpoint, MemberId};
-use m3ipc_link::{Counter, Verb};
-=======
-use m3ipc_link::{Counter, WaitCall as Verb};
-use m3ipc_model::tables::{Credentials, Endpoint, MemberId};
->>>>>>> heads/core:crates/daemon/src/serve/ask.rs
+use m3ipc_link::{Counter, WaitCall};
 use m3ipc_wire::{EndpointInfo, Reply, WaitInfo};
 
 /// The number of endpoints in one frame. Long names reduce it.
@@ -72,14 +67,14 @@ impl Server {
     }
 }
 
-fn verb_name(verb: Verb) -> &'static str {
+fn verb_name(verb: WaitCall) -> &'static str {
     match verb {
-        Verb::None => "running",
-        Verb::Send => "send",
-        Verb::Receive => "receive",
-        Verb::SendRec => "sendrec",
-        Verb::Await => "sendrec (taken)",
-        Verb::Rcvrqst => "rcvrqst",
-        Verb::Wait => "wait4",
+        WaitCall::None => "running",
+        WaitCall::Send => "send",
+        WaitCall::Receive => "receive",
+        WaitCall::SendRec => "sendrec",
+        WaitCall::Await => "sendrec (taken)",
+        WaitCall::Rcvrqst => "rcvrqst",
+        WaitCall::Wait => "wait4",
     }
 }
