@@ -57,7 +57,7 @@ impl Server {
 
     fn may_be_copied(&self, id: MemberId) -> bool {
         let pages = self.pages_of(id);
-        pages.is_some_and(|pages| pages.control_page.blocked().verb.may_be_copied())
+        pages.is_some_and(|pages| pages.control_page.blocked().call.may_be_copied())
     }
 
     fn create_bounce_buffer(

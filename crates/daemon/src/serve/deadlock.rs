@@ -3,7 +3,7 @@
 use crate::server::Server;
 use crate::tables::MemberId;
 use crate::tables::deadlock::{self, Blocked, BlockedIn};
-use m3ipc_link::Verb as Call;
+use m3ipc_link::WaitCall;
 
 /// No deadlock, or another member of the cycle is younger.
 const NO_DEADLOCK: i32 = 0;
@@ -60,10 +60,10 @@ impl Server {
     /// The wait of an endpoint for one other endpoint.
     fn wait_of(&self, id: MemberId) -> Option<Blocked> {
         let blocked = self.pages_of(id)?.control_page.blocked();
-        let call = match blocked.verb {
-            Call::Send | Call::SendRec => BlockedIn::Send,
-            Call::Await | Call::Receive => BlockedIn::Receive,
-            Call::None | Call::Rcvrqst | Call::Wait => return None,
+        let call = match blocked.call {
+            WaitCall::Send | WaitCall::SendRec => BlockedIn::Send,
+            WaitCall::Await | WaitCall::Receive => BlockedIn::Receive,
+            WaitCall::None | WaitCall::Rcvrqst | WaitCall::Wait => return None,
         };
         let record =
             Blocked { endpoint: id.address, peer: blocked.peer, call, since: blocked.since_ns };

@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::state::pending_notifications::PendingNotification;
 use crate::tables::{Credentials, MemberId};
 use m3ipc_abi::{ANY, Address, Code, Verb};
-use m3ipc_link::{FLAG_WOKEN, Verb as Call};
+use m3ipc_link::{FLAG_WOKEN, WaitCall};
 use m3ipc_wire::DaemonEvent;
 
 /// The slots of HARDWARE, SYSTEM and CLOCK: notification sources that need no bind.
@@ -113,9 +113,9 @@ impl Server {
         pages.control_page.raise(FLAG_WOKEN);
         // An endpoint that sleeps on its doorbell reads its connection, not its control page.
         self.send_event_to(id, DaemonEvent::Wakeup);
-        match blocked.verb {
-            Call::Receive | Call::Rcvrqst if blocked.peer == ANY => self.reply_done(token),
-            Call::None => {
+        match blocked.call {
+            WaitCall::Receive | WaitCall::Rcvrqst if blocked.peer == ANY => self.reply_done(token),
+            WaitCall::None => {
                 let why = format_args!("endpoint {} runs; the wakeup is remembered", id.address);
                 self.refuse(token, Code::ProcRun, why);
             }
