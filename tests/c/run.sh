@@ -71,16 +71,6 @@ run() {
     tail -n 1 "$work/log" | grep '^[0-9]* passed, [0-9]* failed$' | sed "s/^/  $name: /"
 }
 
-# $1: folder for a copy of the headers, with those that forwards.tsv lists.
-make_include() {
-    cp -R "$root/crates/capi/include" "$1"
-    while read -r path header; do
-        mkdir -p "$(dirname "$1/$path")"
-        up=$(dirname "$path" | sed 's,[^/][^/]*,..,g')
-        echo "#include \"$up/$header\"" >"$1/$path"
-    done <"$root/crates/capi/include/forwards.tsv"
-}
-
 [ "${M3_NO_BUILD-}" = 1 ] || $cargo build --manifest-path "$root/Cargo.toml" --release \
     ${CARGOFLAGS-} -p m3ipc-capi -p m3ipc-daemon -p m3ipc-cli -p m3ipc-shim-preload || {
     echo "FAIL build"
@@ -100,7 +90,8 @@ ln -s ../lib/libm3ipc.a "$work/static/libm3ipc.a"
 cp "$target/release/libm3ipc_c.so" "$work/plain/libm3ipc.so.0"
 ln -s libm3ipc.so.0 "$work/plain/libm3ipc.so"
 include=$work/include
-make_include "$include"
+(cd "$root" && $cargo xtask forwards "$include") >"$work/log" 2>&1
+report $? "cargo xtask forwards" "$work/log"
 compat=$include/m3ipc/compat
 # A program that links the static library needs the libraries that it uses.
 needs="-lgcc_s -lutil -lrt -lpthread -lm -ldl -lc"
