@@ -1,7 +1,7 @@
-//! Streams and listeners on tokio: their descriptors are registered with the runtime, no thread is needed.
+//! Streams and listeners on tokio. The runtime polls their descriptors; no thread is needed.
 
 use crate::listener::Listener;
-use crate::stream::{How, Stream};
+use crate::stream::{ReceiveOptions, Stream};
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use m3ipc_sys::{Direction, Errno};
@@ -9,28 +9,29 @@ use std::io;
 use tokio::io::unix::AsyncFd;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-const NOW: How = How { wait: false, peek: false };
+const NOW: ReceiveOptions = ReceiveOptions { wait: false, peek: false };
 
-/// A [`Stream`] for tasks.
+/// A [`Stream`] for tokio tasks.
 #[derive(Debug)]
 pub struct AsyncStream(AsyncFd<Stream>);
 
 impl AsyncStream {
-    /// Registers a stream with the runtime of the calling task.
+    /// Registers a stream with the runtime of the calling task, and makes it non-blocking.
     ///
     /// # Errors
-    /// Of the registration.
+    /// Those of the runtime's registration.
     ///
     /// # Panics
-    /// Outside of a runtime.
+    /// Panics outside of a tokio runtime.
     pub fn new(stream: Stream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        // Deprecated for types whose descriptor can change under it; a stream's cannot.
+        // Deprecated for types whose descriptor may change. The descriptor of a stream never
+        // changes.
         #[allow(deprecated)]
         AsyncFd::new(stream).map(Self)
     }
 
-    /// The stream: its addresses, options and counters.
+    /// The stream, with its addresses, options and counters.
     #[must_use]
     pub fn stream(&self) -> &Stream {
         self.0.get_ref()
@@ -78,33 +79,33 @@ impl AsyncWrite for AsyncStream {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(self.stream().end(Direction::Send).map_err(io::Error::from))
+        Poll::Ready(self.stream().shutdown(Direction::Send).map_err(io::Error::from))
     }
 }
 
-/// A [`Listener`] for tasks.
+/// A [`Listener`] for tokio tasks.
 #[derive(Debug)]
 pub struct AsyncListener(AsyncFd<Listener>);
 
 impl AsyncListener {
-    /// Registers a listener with the runtime of the calling task.
+    /// Registers a listener with the runtime of the calling task, and makes it non-blocking.
     ///
     /// # Errors
-    /// Of the registration.
+    /// Those of the runtime's registration.
     ///
     /// # Panics
-    /// Outside of a runtime.
+    /// Panics outside of a tokio runtime.
     pub fn new(listener: Listener) -> io::Result<Self> {
         listener.set_nonblocking(true);
-        // As above: a listener keeps its epoll for as long as it lives.
+        // As above: a listener keeps one epoll descriptor for its whole life.
         #[allow(deprecated)]
         AsyncFd::new(listener).map(Self)
     }
 
-    /// Takes a connection.
+    /// Accepts a connection. Cancel safe: a dropped call accepts nothing.
     ///
     /// # Errors
-    /// Of [`Listener::accept`].
+    /// Those of [`Listener::accept`].
     pub async fn accept(&self) -> io::Result<AsyncStream> {
         loop {
             let mut guard = self.0.readable().await?;

@@ -1,7 +1,7 @@
-//! A party's connection to the node daemon: requests and their answers, one at a time.
+//! The control connection of a domain member: one request and its answer at a time.
 //!
-//! A daemon that was killed is followed by another: the next request starts it, joins the domain again
-//! and tells it of the ports. Connections need none of that.
+//! A killed daemon gets a successor. The next request starts it, joins the domain again and names
+//! the member's ports. Open connections need none of that.
 
 use crate::error::SockError;
 use m3ipc_sys::{Errno, ParentOnlyFd};
@@ -12,42 +12,42 @@ use std::path::{Path, PathBuf};
 /// An answer, with the descriptors that came with it.
 pub(crate) type Answer = (Reply, Vec<OwnedFd>);
 
-/// How long a daemon may take, in nanoseconds: it may be stopped.
+/// The time limit of an answer, in nanoseconds. The daemon may be stopped.
 const LIMIT_NS: u64 = 10_000_000_000;
 
-/// One connection.
+/// A connection to the node daemon.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// Forgotten before the socket is closed and its number given to another.
-    _not_for_children: ParentOnlyFd,
+    /// Declared before `socket`: it must forget the number before the socket closes.
+    _closed_in_children: ParentOnlyFd,
     socket: OwnedFd,
     buffer: Box<[u8]>,
 }
 
-/// Why there is no answer.
+/// Why a request has no answer.
 #[derive(Debug)]
-pub(crate) enum Failed {
-    /// The daemon has gone.
-    Gone,
-    /// It says no.
+pub(crate) enum RequestError {
+    /// The daemon is gone.
+    DaemonGone,
+    /// The daemon refused the request.
     Refused(SockError),
 }
 
-impl From<Failed> for SockError {
-    fn from(failed: Failed) -> Self {
+impl From<RequestError> for SockError {
+    fn from(failed: RequestError) -> Self {
         match failed {
-            Failed::Gone => {
+            RequestError::DaemonGone => {
                 Self::new(Errno::NETDOWN, "the node daemon has gone; start one with `m3 up`")
             }
-            Failed::Refused(error) => error,
+            RequestError::Refused(error) => error,
         }
     }
 }
 
 impl Control {
-    /// Connects to the daemon of this directory; one that was killed gets a successor.
+    /// Connects to the daemon of this directory. A killed daemon gets a successor first.
     pub(crate) fn connect(directory: &Path) -> Result<Self, SockError> {
-        // This starts a daemon where none answers, and waits for it.
+        // `attach_at` starts a daemon where none answers, and waits until it does.
         let path = m3ipc::runtime::socket(directory);
         if path.exists() {
             let started = m3ipc::Node::attach_at(directory);
@@ -61,62 +61,62 @@ impl Control {
             SockError::new(Errno::NETDOWN, why)
         })?;
         let mut control = Self {
-            _not_for_children: ParentOnlyFd::new(&socket),
+            _closed_in_children: ParentOnlyFd::new(&socket),
             socket,
             buffer: vec![0; REPLY_MAX_BYTES].into_boxed_slice(),
         };
         match control.ask(&Request::Hello { version: VERSION }) {
             Ok((Reply::Welcome { .. }, _)) => Ok(control),
-            Ok(_) => Err(unexpected()),
+            Ok(_) => Err(unexpected_answer()),
             Err(failed) => Err(failed.into()),
         }
     }
 
-    /// Asks and waits for the answer.
-    pub(crate) fn ask(&mut self, request: &Request) -> Result<Answer, Failed> {
-        self.tell(request)?;
+    /// Sends a request and waits for its answer.
+    pub(crate) fn ask(&mut self, request: &Request) -> Result<Answer, RequestError> {
+        self.send(request)?;
         let deadline_ns = m3ipc_sys::monotonic_ns().saturating_add(LIMIT_NS);
         let packet = loop {
             match m3ipc_sys::receive_packet(&self.socket, &mut self.buffer, false, true) {
                 Ok(packet) => break packet,
                 Err(Errno::INTR | Errno::AGAIN) => {}
-                Err(_closed) => return Err(Failed::Gone),
+                Err(_closed) => return Err(RequestError::DaemonGone),
             }
             let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
-            // A signal is for the call that comes after.
+            // A signal must not end this wait: it belongs to the program's next blocking call.
             if m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) == Ok(false) {
                 let why = "the node daemon does not answer; it may be stopped, see its log";
-                return Err(Failed::Refused(SockError::new(Errno::TIMEDOUT, why)));
+                return Err(RequestError::Refused(SockError::new(Errno::TIMEDOUT, why)));
             }
         };
         if packet.bytes == 0 {
-            return Err(Failed::Gone);
+            return Err(RequestError::DaemonGone);
         }
         let frame = m3ipc_wire::decode::<FromDaemon>(&self.buffer[..packet.bytes]);
         if packet.truncated {
             let why =
                 "this process has no descriptor left for what the daemon gives; raise `ulimit -n`";
-            return Err(Failed::Refused(SockError::new(Errno::MFILE, why)));
+            return Err(RequestError::Refused(SockError::new(Errno::MFILE, why)));
         }
         match frame {
             Ok(FromDaemon::Reply(Reply::Sock(SockReply::Failed { errno, why }))) => {
-                Err(Failed::Refused(SockError::new(Errno::from_raw_os_error(errno), why)))
+                Err(RequestError::Refused(SockError::new(Errno::from_raw_os_error(errno), why)))
             }
             Ok(FromDaemon::Reply(Reply::Refused(refusal))) => {
-                Err(Failed::Refused(SockError::new(errno_of(refusal.code), refusal.why)))
+                Err(RequestError::Refused(SockError::new(errno_of(refusal.code), refusal.why)))
             }
             Ok(FromDaemon::Reply(reply)) => Ok((reply, packet.fds)),
-            _ => Err(Failed::Refused(unexpected())),
+            _ => Err(RequestError::Refused(unexpected_answer())),
         }
     }
 
-    /// Tells something that has no answer.
-    pub(crate) fn tell(&self, request: &Request) -> Result<(), Failed> {
+    /// Sends a request that has no answer.
+    pub(crate) fn send(&self, request: &Request) -> Result<(), RequestError> {
         loop {
             match m3ipc_sys::send_packet(&self.socket, &m3ipc_wire::encode(request), &[], true) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
-                Err(_closed) => return Err(Failed::Gone),
+                Err(_closed) => return Err(RequestError::DaemonGone),
             }
         }
     }
@@ -132,34 +132,34 @@ fn errno_of(code: i32) -> Errno {
     }
 }
 
-pub(crate) fn unexpected() -> SockError {
+pub(crate) fn unexpected_answer() -> SockError {
     SockError::new(Errno::PROTO, "the node daemon gave an unexpected answer; end it with `m3 down`")
 }
 
-/// Where a party belongs: what a successor of the daemon is told.
+/// The VM and the runtime directory of a member, as a successor of the daemon needs them.
 #[derive(Clone, Debug)]
-pub(crate) struct Belonging {
+pub(crate) struct Membership {
     pub(crate) directory: PathBuf,
     pub(crate) vm: i32,
 }
 
-impl Belonging {
+impl Membership {
     /// Joins a domain over a new connection.
-    pub(crate) fn join(&self, domain: Option<u32>) -> Result<(Control, Joined), SockError> {
+    pub(crate) fn join(&self, domain: Option<u32>) -> Result<(Control, JoinedDomain), SockError> {
         let mut control = Control::connect(&self.directory)?;
         let join = Request::Sock(SockRequest::Join { vm: self.vm, domain });
         match control.ask(&join)? {
             (Reply::Sock(SockReply::Joined { domain, network, bits }), _) => {
-                Ok((control, Joined { domain, network, bits }))
+                Ok((control, JoinedDomain { domain, network, bits }))
             }
-            _ => Err(unexpected()),
+            _ => Err(unexpected_answer()),
         }
     }
 }
 
-/// What a party is told when it joins.
+/// The answer to a join.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Joined {
+pub(crate) struct JoinedDomain {
     pub(crate) domain: u32,
     pub(crate) network: u32,
     pub(crate) bits: u8,

@@ -1,14 +1,15 @@
-//! Datagrams: messages with boundaries, to one or to all.
+//! Datagrams: messages with boundaries, to one socket or to all.
 //!
-//! A datagram socket is one of the kernel's, which the daemon has bound where only it can reach it; who sends there gets a
-//! socket of its own that the daemon has connected. So boundaries, readiness, back-pressure and the sender's
-//! name are the kernel's, and nobody can send in another's name. The bytes pass through the kernel.
+//! A datagram socket is a kernel socket. The daemon binds it at a path that only the daemon can
+//! reach. Each sender gets a socket that the daemon has connected to it. Boundaries, readiness,
+//! back-pressure and the sender's name are therefore the kernel's, and no sender can use another
+//! name. The bytes pass through the kernel.
 
-use crate::control::unexpected;
+use crate::control::unexpected_answer;
 use crate::domain::Domain;
 use crate::error::SockError;
-use crate::party::Party;
-use crate::stream::How;
+use crate::member::DomainMember;
+use crate::stream::ReceiveOptions;
 use core::sync::atomic::{AtomicBool, Ordering};
 use m3ipc_sys::{Errno, ReceiveFlags};
 use m3ipc_wire::{Reply, SockKind, SockReply, SockRequest};
@@ -17,48 +18,48 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The longest datagram, in bytes: as that of UDP.
+/// The longest datagram, in bytes. UDP has the same limit.
 pub const DATAGRAM_MAX_BYTES: usize = 65_507;
-/// Ways to others that one socket keeps open.
-const WAYS_MAX: usize = 64;
+/// The most sockets to receivers that one datagram socket keeps open.
+const SENDERS_MAX: usize = 64;
 
-/// A datagram that came.
+/// A datagram that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Received {
-    /// Bytes that were put into the caller's buffer.
+pub struct ReceivedDatagram {
+    /// Bytes that were copied into the caller's buffer.
     pub taken: usize,
-    /// Bytes that the datagram had; what did not fit is lost.
+    /// Bytes that the datagram had. Bytes beyond the buffer are lost.
     pub sent: usize,
-    /// Who sent it.
+    /// The address of the sender.
     pub from: SocketAddrV4,
 }
 
-/// A socket for datagrams, bound to a port of its domain.
+/// A datagram socket, bound to a port of its domain.
 #[derive(Debug)]
-pub struct Datagrams {
-    party: Arc<Party>,
+pub struct DatagramSocket {
+    member: Arc<DomainMember>,
     socket: OwnedFd,
     port: u16,
-    ways: Mutex<HashMap<SocketAddrV4, Arc<OwnedFd>>>,
+    senders: Mutex<HashMap<SocketAddrV4, Arc<OwnedFd>>>,
     peer: Mutex<Option<SocketAddrV4>>,
     broadcasts: AtomicBool,
     nonblocking: AtomicBool,
 }
 
 impl Domain {
-    /// A socket for datagrams at this port, any free one for 0.
+    /// Binds a datagram socket to this port; 0 means any free port.
     ///
     /// # Errors
     /// `ADDRINUSE`, `MFILE`, `NETDOWN`.
-    pub fn datagrams(&self, port: u16) -> Result<Datagrams, SockError> {
-        let party = Arc::clone(self.party());
-        let (port, socket) = party.bind(SockKind::Datagram, port)?;
-        let socket = socket.ok_or_else(unexpected)?;
-        Ok(Datagrams {
-            party,
+    pub fn datagrams(&self, port: u16) -> Result<DatagramSocket, SockError> {
+        let member = Arc::clone(self.member());
+        let (port, socket) = member.bind(SockKind::Datagram, port)?;
+        let socket = socket.ok_or_else(unexpected_answer)?;
+        Ok(DatagramSocket {
+            member,
             socket,
             port,
-            ways: Mutex::default(),
+            senders: Mutex::default(),
             peer: Mutex::default(),
             broadcasts: AtomicBool::new(false),
             nonblocking: AtomicBool::new(false),
@@ -66,49 +67,51 @@ impl Domain {
     }
 }
 
-impl Datagrams {
-    /// One's own address.
+impl DatagramSocket {
+    /// The address of this socket.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddrV4 {
-        SocketAddrV4::new(self.party.address(), self.port)
+        SocketAddrV4::new(self.member.address(), self.port)
     }
 
-    /// Whether calls fail with `AGAIN` rather than sleep.
+    /// Sets whether calls fail with `AGAIN` instead of sleeping.
     ///
     /// # Errors
-    /// Of ioctl(2).
+    /// Those of ioctl(2).
     pub fn set_nonblocking(&self, nonblocking: bool) -> std::io::Result<()> {
         self.nonblocking.store(nonblocking, Ordering::Relaxed);
         Ok(m3ipc_sys::set_nonblocking(&self.socket, nonblocking)?)
     }
 
-    /// Whether datagrams may be sent to all, which is refused otherwise.
+    /// Sets whether this socket may send to the broadcast address. It may not by default.
     pub fn set_broadcast(&self, broadcasts: bool) {
         self.broadcasts.store(broadcasts, Ordering::Relaxed);
     }
 
-    /// Whether [`set_broadcast`](Self::set_broadcast) was said.
+    /// Whether this socket may send to the broadcast address.
     #[must_use]
     pub fn may_broadcast(&self) -> bool {
         self.broadcasts.load(Ordering::Relaxed)
     }
 
-    /// From now on [`send`](Self::send) goes there, and only what comes from there is received; `None`: as before.
+    /// Sets the only peer of [`send`](Self::send) and of [`receive`](Self::receive); `None` removes
+    /// it.
     ///
     /// # Errors
-    /// `HOSTUNREACH` where nobody is in that domain; `ACCES` for the broadcast address without leave.
+    /// `HOSTUNREACH` where the domain has no member; `ACCES` for the broadcast address without
+    /// [`set_broadcast`](Self::set_broadcast).
     pub fn connect(&self, to: Option<SocketAddrV4>) -> Result<(), SockError> {
         let own = |to: SocketAddrV4| {
             if to.ip().is_unspecified() {
-                SocketAddrV4::new(self.party.address(), to.port())
+                SocketAddrV4::new(self.member.address(), to.port())
             } else {
                 to
             }
         };
         let to = to.map(own);
         if let Some(to) = to {
-            match self.reach(to) {
-                // As of UDP: it may be bound later.
+            match self.sender_to(to) {
+                // As with UDP, the receiver may bind its port later.
                 Ok(_) => {}
                 Err(error) if error.errno() == Errno::CONNREFUSED => {}
                 Err(error) => return Err(error),
@@ -118,53 +121,59 @@ impl Datagrams {
         Ok(())
     }
 
-    /// Whom [`connect`](Self::connect) named.
+    /// The peer that [`connect`](Self::connect) set.
     #[must_use]
     pub fn peer_addr(&self) -> Option<SocketAddrV4> {
         *self.peer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sends to whom [`connect`](Self::connect) named.
+    /// Sends to the peer that [`connect`](Self::connect) set.
     ///
     /// # Errors
-    /// `DESTADDRREQ` where nobody was; of [`send_to`](Self::send_to).
+    /// `DESTADDRREQ` without a peer; those of [`send_to`](Self::send_to).
     pub fn send(&self, bytes: &[u8], wait: bool) -> Result<usize, SockError> {
         match self.peer_addr() {
             Some(to) => self.send_to(bytes, to, wait),
-            None => Err(SockError::new(Errno::DESTADDRREQ, "the socket is connected to nobody")),
+            None => Err(SockError::new(
+                Errno::DESTADDRREQ,
+                "the socket has no peer; call connect first, or send_to",
+            )),
         }
     }
 
-    /// Sends a datagram, whole or not at all. To the broadcast address it goes to every socket that is bound at the port, the
-    /// caller's own included; one whose queue is full, and only that one, does not get it.
+    /// Sends a datagram, whole or not at all.
+    ///
+    /// A datagram to the broadcast address goes to every socket bound at the port, the caller's own
+    /// included. A socket with a full queue misses it; the others get it.
     ///
     /// # Errors
-    /// `MSGSIZE` beyond [`DATAGRAM_MAX_BYTES`]; `HOSTUNREACH`, `CONNREFUSED` where nobody is there; `AGAIN` where the receiver's
-    /// queue is full and the call does not wait; `ACCES` for the broadcast address without leave; `INTR`, `NETDOWN`.
+    /// `MSGSIZE` beyond [`DATAGRAM_MAX_BYTES`]; `HOSTUNREACH` and `CONNREFUSED` without a receiver;
+    /// `AGAIN` where the receiver's queue is full and the call does not wait; `ACCES` for the
+    /// broadcast address without [`set_broadcast`](Self::set_broadcast); `INTR`, `NETDOWN`.
     ///
     /// # Source
     /// sendto(2)
     pub fn send_to(&self, bytes: &[u8], to: SocketAddrV4, wait: bool) -> Result<usize, SockError> {
         if bytes.len() > DATAGRAM_MAX_BYTES {
-            let why = format!("{} bytes are more than a datagram has", bytes.len());
+            let why = format!("{} bytes exceed the longest datagram, 65,507 bytes", bytes.len());
             return Err(SockError::new(Errno::MSGSIZE, why));
         }
         let wait = wait && !self.nonblocking.load(Ordering::Relaxed);
-        if *to.ip() == self.party.broadcast() {
+        if *to.ip() == self.member.broadcast() {
             return self.send_to_all(bytes, to.port());
         }
         let to = if to.ip().is_unspecified() {
-            SocketAddrV4::new(self.party.address(), to.port())
+            SocketAddrV4::new(self.member.address(), to.port())
         } else {
             to
         };
-        let way = self.reach(to)?;
-        match m3ipc_sys::send_bytes(&*way, bytes, &[], wait) {
+        let sender = self.sender_to(to)?;
+        match m3ipc_sys::send_bytes(&*sender, bytes, &[], wait) {
             Ok(sent) => Ok(sent),
-            // Who was there has gone; perhaps another is there now.
+            // The receiver is gone. Another process may have the port by now.
             Err(Errno::CONNREFUSED | Errno::CONNRESET | Errno::PIPE | Errno::NOTCONN) => {
-                self.forget(to);
-                Ok(m3ipc_sys::send_bytes(&*self.reach(to)?, bytes, &[], wait)?)
+                self.forget_sender(to);
+                Ok(m3ipc_sys::send_bytes(&*self.sender_to(to)?, bytes, &[], wait)?)
             }
             Err(errno) => Err(errno.into()),
         }
@@ -172,107 +181,122 @@ impl Datagrams {
 
     fn send_to_all(&self, bytes: &[u8], port: u16) -> Result<usize, SockError> {
         if !self.may_broadcast() {
-            let why = "to send to all needs leave: SO_BROADCAST, or set_broadcast";
+            let why = "sending to the broadcast address needs SO_BROADCAST (set_broadcast)";
             return Err(SockError::new(Errno::ACCESS, why));
         }
         let (Reply::Sock(SockReply::Addresses(all)), _) =
-            self.party.ask(SockRequest::DatagramAddresses { port })?
+            self.member.ask(SockRequest::DatagramAddresses { port })?
         else {
-            return Err(unexpected());
+            return Err(unexpected_answer());
         };
         for address in all {
-            // Nobody waits for a slow one: to that one the datagram is lost, as on a network.
+            // A broadcast never waits: a full receiver loses the datagram, as on a network.
             let to = SocketAddrV4::new(Ipv4Addr::from(address), port);
-            let Ok(way) = self.reach(to) else { continue };
-            if matches!(m3ipc_sys::send_bytes(&*way, bytes, &[], false), Err(errno) if errno != Errno::AGAIN)
-            {
-                self.forget(to);
-                let _ = self.reach(to).map(|way| m3ipc_sys::send_bytes(&*way, bytes, &[], false));
+            let Ok(sender) = self.sender_to(to) else { continue };
+            let sent = m3ipc_sys::send_bytes(&*sender, bytes, &[], false);
+            if sent.is_err_and(|errno| errno != Errno::AGAIN) {
+                // The receiver is gone. Another process may have the port by now.
+                self.forget_sender(to);
+                let _ = self
+                    .sender_to(to)
+                    .map(|sender| m3ipc_sys::send_bytes(&*sender, bytes, &[], false));
             }
         }
         Ok(bytes.len())
     }
 
-    fn forget(&self, to: SocketAddrV4) {
-        self.ways.lock().unwrap_or_else(PoisonError::into_inner).remove(&to);
+    fn forget_sender(&self, to: SocketAddrV4) {
+        self.senders.lock().unwrap_or_else(PoisonError::into_inner).remove(&to);
     }
 
-    /// The way to a receiver, from the daemon where there is none yet.
-    fn reach(&self, to: SocketAddrV4) -> Result<Arc<OwnedFd>, SockError> {
-        let ways = || self.ways.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(way) = ways().get(&to) {
-            return Ok(Arc::clone(way));
+    /// The socket that sends to a receiver; the daemon gives it at the first use.
+    fn sender_to(&self, to: SocketAddrV4) -> Result<Arc<OwnedFd>, SockError> {
+        let senders = || self.senders.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sender) = senders().get(&to) {
+            return Ok(Arc::clone(sender));
         }
-        if *to.ip() == self.party.broadcast() {
+        if *to.ip() == self.member.broadcast() {
             let may = self.may_broadcast();
-            let refused =
-                || SockError::new(Errno::ACCESS, "to send to all needs leave: SO_BROADCAST");
+            let refused = || {
+                SockError::new(
+                    Errno::ACCESS,
+                    "sending to the broadcast address needs SO_BROADCAST (set_broadcast)",
+                )
+            };
             return if may {
-                Err(SockError::new(Errno::CONNREFUSED, "all are many"))
+                Err(SockError::new(
+                    Errno::CONNREFUSED,
+                    "the broadcast address accepts datagrams from send_to alone",
+                ))
             } else {
                 Err(refused())
             };
         }
         let request =
             SockRequest::Route { from: self.port, address: u32::from(*to.ip()), port: to.port() };
-        let (_, mut fds) = self.party.ask(request)?;
-        let way = Arc::new(fds.pop().ok_or_else(unexpected)?);
-        let mut ways = ways();
-        if ways.len() >= WAYS_MAX {
-            ways.clear();
+        let (_, mut fds) = self.member.ask(request)?;
+        let sender = Arc::new(fds.pop().ok_or_else(unexpected_answer)?);
+        let mut senders = senders();
+        if senders.len() >= SENDERS_MAX {
+            senders.clear();
         }
-        ways.insert(to, Arc::clone(&way));
-        Ok(way)
+        senders.insert(to, Arc::clone(&sender));
+        Ok(sender)
     }
 
-    /// Receives one datagram; what does not fit into `bytes` is lost.
+    /// Receives one datagram. Bytes beyond the end of `bytes` are lost.
     ///
     /// # Errors
     /// `AGAIN`, `INTR`.
     ///
     /// # Source
     /// recvfrom(2)
-    pub fn receive(&self, bytes: &mut [u8], how: How) -> Result<Received, Errno> {
-        let wait = how.wait && !self.nonblocking.load(Ordering::Relaxed);
-        let only = self.peer_addr().filter(|peer| *peer.ip() != self.party.broadcast());
+    pub fn receive(
+        &self,
+        bytes: &mut [u8],
+        options: ReceiveOptions,
+    ) -> Result<ReceivedDatagram, Errno> {
+        let wait = options.wait && !self.nonblocking.load(Ordering::Relaxed);
+        let only = self.peer_addr().filter(|peer| *peer.ip() != self.member.broadcast());
         loop {
             let got = m3ipc_sys::receive_datagram(
                 &self.socket,
                 bytes,
-                ReceiveFlags { wait, peek: how.peek },
+                ReceiveFlags { wait, peek: options.peek },
             )?;
             let Some(from) = self.source(&got.source) else { continue };
             if only.is_none_or(|only| only == from) {
-                return Ok(Received { taken: got.taken, sent: got.sent, from });
+                return Ok(ReceivedDatagram { taken: got.taken, sent: got.sent, from });
             }
-            if how.peek {
-                // Of another: it is dropped, as the kernel drops it for a connected socket.
+            if options.peek {
+                // A datagram of another sender is dropped, as the kernel does for a connected
+                // socket.
                 let _ = m3ipc_sys::receive_datagram(&self.socket, &mut [], ReceiveFlags::default());
             }
         }
     }
 
-    /// Domain and port, from the name that the daemon gave the sender's socket.
+    /// The sender's address, from the name that the daemon gave the sender's socket.
     fn source(&self, name: &str) -> Option<SocketAddrV4> {
         let mut parts = name.strip_prefix("from.")?.split('.');
         let (domain, port) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
-        Some(SocketAddrV4::new(self.party.address_of(domain), port))
+        Some(SocketAddrV4::new(self.member.address_of(domain), port))
     }
 }
 
-impl Drop for Datagrams {
+impl Drop for DatagramSocket {
     fn drop(&mut self) {
-        self.party.release(SockKind::Datagram, self.port);
+        self.member.release(SockKind::Datagram, self.port);
     }
 }
 
-impl AsFd for Datagrams {
+impl AsFd for DatagramSocket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
 }
 
-impl AsRawFd for Datagrams {
+impl AsRawFd for DatagramSocket {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()
     }

@@ -1,10 +1,10 @@
-//! A domain of a VM, as a process takes part in it.
+//! A domain of a VM, as one member process uses it.
 
-use crate::control::{Belonging, unexpected};
+use crate::control::{Membership, unexpected_answer};
 use crate::error::SockError;
 use crate::listener::Listener;
-use crate::party::Party;
-use crate::spare::Spare;
+use crate::member::DomainMember;
+use crate::prepared::PreparedConnection;
 use crate::stream::Stream;
 use m3ipc::Vm;
 use m3ipc_sys::Errno;
@@ -14,85 +14,91 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause between two tries to connect where the listener's queue is full.
-const FULL_PAUSE: Duration = Duration::from_millis(1);
+/// The pause between two attempts to connect while the listener's queue is full.
+const RETRY_PAUSE: Duration = Duration::from_millis(1);
 
-/// This process's part in a domain of a VM: the place where its sockets have their addresses.
+/// This process's membership in a domain of a VM. Its sockets have their addresses there.
 ///
-/// Domain *d* has the address of the network and *d* + 2, by default 192.168.0.(*d* + 2); its ports are its own.
+/// Domain *d* has the address *network* + *d* + 2, by default 192.168.0.(*d* + 2). Each domain has
+/// its own ports.
 #[derive(Clone, Debug)]
 pub struct Domain {
-    party: Arc<Party>,
+    member: Arc<DomainMember>,
 }
 
 impl Domain {
-    /// Joins a domain of this process's own: one that it is in already, else that of its endpoint's slot, else the first free one.
+    /// Joins a domain for this process alone.
+    ///
+    /// The daemon chooses the domain that the process is in already, else the domain with the
+    /// number of its endpoint's slot, else the first free one.
     ///
     /// # Errors
-    /// `ACCES` where the VM is not for this user, `NETDOWN` where it is not running, `ADDRNOTAVAIL` where no domain is free.
+    /// `ACCES` where this user may not join the VM, `NETDOWN` where the VM does not run,
+    /// `ADDRNOTAVAIL` where no domain is free.
     pub fn join(directory: &Path, vm: &Vm) -> Result<Self, SockError> {
         Self::enter(directory, vm.id(), None)
     }
 
-    /// Joins this domain, alone or with other processes of this user.
+    /// Joins this domain. Several processes of one user may be members of it.
     ///
     /// # Errors
-    /// As [`join`](Self::join); `ACCES` where it is another user's.
+    /// Those of [`join`](Self::join); `ACCES` where the domain belongs to another user.
     pub fn join_numbered(directory: &Path, vm: &Vm, domain: u32) -> Result<Self, SockError> {
         Self::enter(directory, vm.id(), Some(domain))
     }
 
-    /// Joins the domain that the VM's configuration gives this name, alone or with other processes of this user.
+    /// Joins the domain that has this name in the VM's configuration.
     ///
     /// # Errors
-    /// `ADDRNOTAVAIL` where it gives it to none; as [`join_numbered`](Self::join_numbered).
+    /// `ADDRNOTAVAIL` where no domain has the name; those of
+    /// [`join_numbered`](Self::join_numbered).
     pub fn join_named(directory: &Path, vm: &Vm, name: &str) -> Result<Self, SockError> {
-        let Some(domain) = vm.domain(name) else { return Err(unknown(vm, name)) };
+        let Some(domain) = vm.domain(name) else { return Err(unknown_name(vm, name)) };
         Self::join_numbered(directory, vm, domain)
     }
 
-    /// Joins a domain of a VM that is known by its id.
+    /// Joins a domain of the VM with this id.
     ///
     /// # Errors
-    /// As [`join`](Self::join).
+    /// Those of [`join`](Self::join).
     pub fn enter(directory: &Path, vm: i32, domain: Option<u32>) -> Result<Self, SockError> {
-        let belonging = Belonging { directory: directory.to_owned(), vm };
-        Ok(Self { party: Arc::new(Party::join(belonging, domain)?) })
+        let belonging = Membership { directory: directory.to_owned(), vm };
+        Ok(Self { member: Arc::new(DomainMember::join(belonging, domain)?) })
     }
 
-    /// Its number.
+    /// The number of the domain.
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.party.domain()
+        self.member.domain()
     }
 
-    /// Its address.
+    /// The address of the domain.
     #[must_use]
     pub fn address(&self) -> Ipv4Addr {
-        self.party.address()
+        self.member.address()
     }
 
     /// The address of another domain.
     #[must_use]
     pub fn address_of(&self, domain: u32) -> Ipv4Addr {
-        self.party.address_of(domain)
+        self.member.address_of(domain)
     }
 
-    /// The address of the domain that the VM's configuration gives this name.
+    /// The address of the domain that has this name in the VM's configuration.
     ///
     /// # Errors
-    /// `ADDRNOTAVAIL` where it gives it to none.
+    /// `ADDRNOTAVAIL` where no domain has the name.
     pub fn address_named(&self, vm: &Vm, name: &str) -> Result<Ipv4Addr, SockError> {
-        vm.domain(name).map(|domain| self.address_of(domain)).ok_or_else(|| unknown(vm, name))
+        vm.domain(name).map(|domain| self.address_of(domain)).ok_or_else(|| unknown_name(vm, name))
     }
 
     /// The address of all domains, for datagrams.
     #[must_use]
     pub fn broadcast(&self) -> Ipv4Addr {
-        self.party.broadcast()
+        self.member.broadcast()
     }
 
-    /// Takes connections at a port, any free one for 0, of which `backlog` may wait.
+    /// Listens at a port; 0 means any free port. Up to `backlog` connections wait there.
     ///
     /// # Errors
     /// `ADDRINUSE`, `MFILE`, `NETDOWN`.
@@ -103,37 +109,37 @@ impl Domain {
         let port = self.reserve(port)?;
         let listener = self.listen_reserved(port, backlog);
         if listener.is_err() {
-            self.party.release(SockKind::Stream, port);
+            self.member.release(SockKind::Stream, port);
         }
         listener
     }
 
-    /// Takes a port for streams, any free one for 0, without listening there.
+    /// Reserves a port for streams without listening there; 0 means any free port.
     ///
     /// # Errors
     /// `ADDRINUSE`, `NETDOWN`.
     pub fn reserve(&self, port: u16) -> Result<u16, SockError> {
-        self.party.bind(SockKind::Stream, port).map(|(port, _)| port)
+        self.member.bind(SockKind::Stream, port).map(|(port, _)| port)
     }
 
-    /// Takes connections at a port that was [reserved](Self::reserve).
+    /// Listens at a port that was [reserved](Self::reserve).
     ///
     /// # Errors
-    /// `INVAL` where it was not; `MFILE`, `NETDOWN`.
+    /// `INVAL` where the port is not reserved; `MFILE`, `NETDOWN`.
     pub fn listen_reserved(&self, port: u16, backlog: u32) -> Result<Listener, SockError> {
-        Listener::new(Arc::clone(&self.party), port, backlog)
+        Listener::new(Arc::clone(&self.member), port, backlog)
     }
 
-    /// Gives a [reserved](Self::reserve) port back.
+    /// Releases a [reserved](Self::reserve) port.
     pub fn release(&self, port: u16) {
-        self.party.release(SockKind::Stream, port);
+        self.member.release(SockKind::Stream, port);
     }
 
-    /// Connects; waits where the listener's queue is full.
+    /// Connects to a listener. The call waits while the listener's queue is full.
     ///
     /// # Errors
-    /// `HOSTUNREACH` where nobody is in that domain, `CONNREFUSED` where nobody listens at the port, `NETUNREACH` for the broadcast
-    /// address, `MFILE`, `NOBUFS`, `NETDOWN`.
+    /// `HOSTUNREACH` where the domain has no member, `CONNREFUSED` where no process listens at the
+    /// port, `NETUNREACH` for the broadcast address, `MFILE`, `NOBUFS`, `NETDOWN`.
     ///
     /// # Source
     /// connect(2)
@@ -141,69 +147,76 @@ impl Domain {
         self.connect_from(to, 0, true)
     }
 
-    /// Connects from a port of one's own, any free one for 0; `AGAIN` where the queue is full and `wait` is false.
+    /// Connects from a port of this domain; 0 means any free port.
     ///
     /// # Errors
-    /// Of [`connect`](Self::connect).
+    /// `AGAIN` where the listener's queue is full and `wait` is false; those of
+    /// [`connect`](Self::connect).
     pub fn connect_from(
         &self,
         to: SocketAddrV4,
         from: u16,
         wait: bool,
     ) -> Result<Stream, SockError> {
-        // As everywhere, no address means this very host.
+        // As with TCP, the unspecified address means this host.
         let address = if to.ip().is_unspecified() { self.address() } else { *to.ip() };
         let target = (u32::from(address), to.port());
         if from == 0
-            && let Some((spare, pair)) = self.party.open_spare(target)
+            && let Some((connection, pair)) = self.member.open_prepared(target)
         {
-            return Ok(Stream::new(Arc::clone(&self.party), pair, spare.socket, spare.seat)?);
+            return Ok(Stream::new(
+                Arc::clone(&self.member),
+                pair,
+                connection.socket,
+                connection.info,
+            )?);
         }
         loop {
-            let spares = if from == 0 { self.party.wish(target) } else { 0 };
+            let prepared = if from == 0 { self.member.prepared_wanted(target) } else { 0 };
             let request =
-                SockRequest::Connect { address: target.0, port: target.1, from, prepared: spares };
-            match self.party.ask(request) {
-                Ok((Reply::Sock(SockReply::Connected(seat, spares)), mut fds))
+                SockRequest::Connect { address: target.0, port: target.1, from, prepared };
+            match self.member.ask(request) {
+                Ok((Reply::Sock(SockReply::Connected(info, prepared)), mut fds))
                     if !fds.is_empty() =>
                 {
                     let socket = fds.remove(0);
-                    let sockets = fds.split_off(if seat.with_pair { fds.len().min(2) } else { 0 });
-                    let pair = self.party.pair(&seat, &fds)?;
-                    self.party.keep_spares(target, Spare::all(spares, sockets));
-                    return Ok(Stream::new(Arc::clone(&self.party), pair, socket, seat)?);
+                    let sockets = fds.split_off(if info.with_pair { fds.len().min(2) } else { 0 });
+                    let pair = self.member.pair(&info, &fds)?;
+                    self.member
+                        .keep_prepared(target, PreparedConnection::pair_up(prepared, sockets));
+                    return Ok(Stream::new(Arc::clone(&self.member), pair, socket, info)?);
                 }
-                Ok(_) => return Err(unexpected()),
+                Ok(_) => return Err(unexpected_answer()),
                 Err(error) if wait && error.errno() == Errno::AGAIN => {
-                    std::thread::sleep(FULL_PAUSE)
+                    std::thread::sleep(RETRY_PAUSE)
                 }
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Whether an address is this domain's, or stands for any of one's own.
+    /// Whether an address is that of this domain, or the unspecified address.
     #[must_use]
     pub fn is_own(&self, address: Ipv4Addr) -> bool {
-        crate::listener::is_own(address, &self.party)
+        crate::listener::is_own(address, &self.member)
     }
 
-    pub(crate) fn party(&self) -> &Arc<Party> {
-        &self.party
+    pub(crate) fn member(&self) -> &Arc<DomainMember> {
+        &self.member
     }
 }
 
-fn unknown(vm: &Vm, name: &str) -> SockError {
+fn unknown_name(vm: &Vm, name: &str) -> SockError {
     let all: Vec<&str> = vm.info().domains.keys().map(String::as_str).collect();
     let has = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
     let why = format!(
-        "VM {} has no domain named {name:?}, but {has}; `m3 vm create --domain NAME=NUMBER` names them",
+        "VM {} has no domain {name:?} (it has: {has}); name one with `m3 vm create --domain`",
         vm.name()
     );
     SockError::new(Errno::ADDRNOTAVAIL, why)
 }
 
-/// The sockets of a VM, with their counters, for who may see the VM.
+/// The sockets of a VM with their counters, for users that may see the VM.
 ///
 /// # Errors
 /// `ACCES`, `NETDOWN`.
@@ -215,7 +228,7 @@ pub fn sockets(directory: &Path, vm: i32) -> Result<Vec<SockInfo>, SockError> {
         let (Reply::Sock(SockReply::Sockets { list, next }), _) =
             control.ask(&request).map_err(SockError::from)?
         else {
-            return Err(unexpected());
+            return Err(unexpected_answer());
         };
         all.extend(list);
         match next {

@@ -1,8 +1,8 @@
-//! Why a socket is not made, bound or connected: the number of errno(3), and the cause in words.
+//! The error of the socket calls: a number of errno(3), and its cause in words.
 
 use m3ipc_sys::Errno;
 
-/// What failed, as POSIX numbers it, and why.
+/// A failed socket call: its POSIX number and its cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SockError {
     errno: Errno,
@@ -37,18 +37,18 @@ impl std::error::Error for SockError {}
 
 impl From<Errno> for SockError {
     fn from(errno: Errno) -> Self {
-        Self::new(errno, "the system refuses")
+        Self::new(errno, "the kernel refused the call")
     }
 }
 
-/// The number is kept; the words are lost, since an error of the system has none of its own.
+/// Keeps the number. The words are lost, since an [`std::io::Error`] of the system has none.
 impl From<SockError> for std::io::Error {
     fn from(error: SockError) -> Self {
         error.errno.into()
     }
 }
 
-/// The number alone, for who speaks in numbers.
+/// Keeps the number alone.
 impl From<SockError> for Errno {
     fn from(error: SockError) -> Self {
         error.errno

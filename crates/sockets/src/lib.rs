@@ -1,9 +1,11 @@
-//! Com-sockets: Berkeley sockets over shared memory, for processes of a VM.
+//! Com-sockets: Berkeley sockets over shared memory, between processes of a VM.
 //!
-//! A process [joins a domain](Domain::join) of the VM; domain *d* has the address 192.168.0.(*d* + 2). From there on it is as
-//! with sockets: [`listen`](Domain::listen), [`connect`](Domain::connect), read and write, poll.
+//! A process [joins a domain](Domain::join) of the VM. Domain *d* has the address
+//! 192.168.0.(*d* + 2). The calls are those of sockets: [`listen`](Domain::listen),
+//! [`connect`](Domain::connect), read, write, poll.
 //!
 //! ```no_run
+//! // Not run here: it needs a node daemon and a listener in another process.
 //! use m3ipc_sockets::Domain;
 //! use std::io::{Read, Write};
 //!
@@ -21,35 +23,37 @@
 //! ```
 //!
 //! ```text
-//!   Domain ── Listener ── Stream            what programs use
-//!      │         │       ┌──┴───────┐
-//!      └── party ┴─ pair │ send     │ receive   who we are; memory of two parties; one direction each
-//!             │      │   └ outgoing └ incoming  bytes in blocks
-//!          control  pool    └── door ──┘        blocks; who must be called
+//!   Domain ─── Listener ─── Stream                     the public types
+//!      │          │        ┌───┴────────┐
+//!      └─ member ─┴── pair │ SendHalf   │ ReceiveHalf  this process; memory of two members; halves
+//!            │         │   └ SendRing   └ ReceiveRing  bytes in blocks
+//!         control    pool                              the daemon; free blocks
 //! ```
+#![forbid(unsafe_code)]
 
+mod arrival_queue;
 #[cfg(feature = "tokio")]
 mod asynchronous;
 mod control;
 mod datagram;
 mod domain;
 mod error;
-mod incoming;
 mod listener;
-mod outgoing;
+mod member;
 mod pair;
-mod party;
 mod pool;
+mod prepared;
+mod receive_ring;
 mod record;
-mod spare;
+mod send_ring;
 mod stream;
 
 #[cfg(feature = "tokio")]
 pub use asynchronous::{AsyncListener, AsyncStream};
-pub use datagram::{DATAGRAM_MAX_BYTES, Datagrams, Received};
+pub use datagram::{DATAGRAM_MAX_BYTES, DatagramSocket, ReceivedDatagram};
 pub use domain::{Domain, sockets};
 pub use error::SockError;
 pub use listener::Listener;
 pub use m3ipc_sys::{Direction, Errno};
 pub use m3ipc_wire::{SockInfo, SockKind};
-pub use stream::{Bells, How, Stream};
+pub use stream::{ReceiveOptions, Stream, WakeupCounts};

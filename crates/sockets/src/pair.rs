@@ -1,19 +1,20 @@
-//! A pair, as one of its two parties has it mapped.
+//! The shared memory of two members, as one of them has it mapped.
 //!
 //! ```text
-//!   control (both write)      pool out (we write, they read)    pool in (they write, we read)
-//!   ┌──────────────┐          ┌──────┬──────┬── ─┐               ┌──────┬──────┬── ─┐
-//!   │ said, joined │          │ 8 KB │ 8 KB │    │               │ 8 KB │ 8 KB │    │
-//!   │ slot 0: ways │          └──────┴──────┴── ─┘               └──────┴──────┴── ─┘
-//!   │ slot 1 ...   │
-//!   └──────────────┘
+//!   control (both write)      own pool (we write, they read)    peer pool (they write, we read)
+//!   ┌───────────────────┐     ┌──────┬──────┬─── ─┐             ┌──────┬──────┬─── ─┐
+//!   │ offered, mapped   │     │ 8 KB │ 8 KB │     │             │ 8 KB │ 8 KB │     │
+//!   │ slot 0: direction │     └──────┴──────┴─── ─┘             └──────┴──────┴─── ─┘
+//!   │ slot 1 ...        │
+//!   └───────────────────┘
 //! ```
 //!
-//! A slot has two ways, the one of side 0 first. What the peer writes there is read once, compared with what this
-//! side knows privately, and then used.
+//! A slot has the words of two directions, that of side 0 first. Each word that the peer writes is
+//! read once, compared with this side's private numbers, and then used.
 
 use crate::pool::Pool;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3ipc_link::notification::NotificationSuppression;
 use m3ipc_shm::{Observed, Shared};
 use m3ipc_sys::{Errno, ForkGuard};
 use m3ipc_wire::sock::{
@@ -23,21 +24,21 @@ use m3ipc_wire::sock::{
 use std::os::fd::OwnedFd;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-/// Where a side says that its pool can be had, in the head; a line for each side.
-const OFFERED: usize = 0;
-/// Where a side says that it has mapped the other's pool.
-const JOINED: usize = 8;
+/// Offset of the word in which a side offers its pool; one cache line for each side.
+const POOL_OFFERED: usize = 0;
+/// Offset of the word in which a side says that it has mapped the peer's pool.
+const POOL_MAPPED: usize = 8;
 const LINE: usize = 64;
 
-/// Blocks of a connection that has ended here and may still be read there.
+/// Blocks of a closed connection that the peer may still read.
 #[derive(Debug)]
-struct Lingering {
+struct UnreadBlocks {
     slot: usize,
     tail: u64,
     blocks: Vec<u32>,
 }
 
-/// What two parties share.
+/// The memory that two members share.
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) id: u64,
@@ -45,12 +46,12 @@ pub(crate) struct Pair {
     control: Shared,
     pub(crate) pool: Pool,
     incoming: OnceLock<Observed>,
-    lingering: Mutex<Vec<Lingering>>,
+    unread: Mutex<Vec<UnreadBlocks>>,
     guard: ForkGuard,
 }
 
 impl Pair {
-    /// Maps what came with a first connection.
+    /// Maps the descriptors that came with the first connection.
     pub(crate) fn map(
         id: u64,
         side: usize,
@@ -63,104 +64,116 @@ impl Pair {
             control: Shared::map_sparse(control, SOCK_CONTROL_BYTES)?,
             pool: Pool::new(Shared::map_sparse(pool, SOCK_POOL_BYTES)?),
             incoming: OnceLock::new(),
-            lingering: Mutex::default(),
+            unread: Mutex::default(),
             guard: ForkGuard::new()?,
         })
     }
 
-    /// Whether this is the process that mapped it, not a child by fork: that has none of it.
+    /// Whether this process mapped the pair. A child by fork has none of the mappings.
     #[inline]
-    pub(crate) fn is_here(&self) -> bool {
+    pub(crate) fn is_original(&self) -> bool {
         self.guard.is_original()
     }
 
-    /// Whether the daemon says that the two are not in one VM any more.
+    /// Whether the daemon has marked the two members as no longer in one VM.
     pub(crate) fn is_over(&self) -> bool {
         self.control.word64(SOCK_SEPARATED).load(Ordering::Acquire) != 0
     }
 
-    /// Says that a connection that was prepared is open: for whoever lists connections.
-    pub(crate) fn open(&self, slot: usize) {
+    /// Marks a prepared connection as open, for lists of connections.
+    pub(crate) fn mark_opened(&self, slot: usize) {
         if slot < SOCK_SLOTS {
             let word = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + half::OPENED;
             self.control.word64(word).store(1, Ordering::Release);
         }
     }
 
-    /// Says that our pool can be had.
-    pub(crate) fn offer(&self) {
-        self.control.word64(OFFERED + LINE * self.side).store(1, Ordering::Release);
+    /// Offers the own pool to the peer.
+    pub(crate) fn offer_pool(&self) {
+        self.control.word64(POOL_OFFERED + LINE * self.side).store(1, Ordering::Release);
     }
 
-    /// Whether the other side's pool can be had and we have not got it.
-    pub(crate) fn misses_pool(&self) -> bool {
+    /// Whether the peer offers its pool and this side has not mapped it.
+    pub(crate) fn lacks_peer_pool(&self) -> bool {
         self.incoming.get().is_none()
-            && self.control.word64(OFFERED + LINE * (1 - self.side)).load(Ordering::Acquire) == 1
+            && self.control.word64(POOL_OFFERED + LINE * (1 - self.side)).load(Ordering::Acquire)
+                == 1
     }
 
-    /// Maps the pool that the other side writes, and says so.
-    pub(crate) fn join(&self, pool: &OwnedFd) -> Result<(), Errno> {
+    /// Maps the pool that the peer writes, and says so.
+    pub(crate) fn map_peer_pool(&self, pool: &OwnedFd) -> Result<(), Errno> {
         let mapped = Observed::map_sparse(pool, SOCK_POOL_BYTES)?;
         let _ = self.incoming.set(mapped);
-        self.control.word64(JOINED + LINE * self.side).store(1, Ordering::Release);
+        self.control.word64(POOL_MAPPED + LINE * self.side).store(1, Ordering::Release);
         Ok(())
     }
 
-    /// Whether the other side reads our pool.
+    /// Whether the peer has mapped the own pool.
     #[inline]
-    pub(crate) fn is_joined(&self) -> bool {
-        // Acquire: pairs with `join`. A lie of the peer's keeps bytes from itself.
-        self.control.word64(JOINED + LINE * (1 - self.side)).load(Ordering::Acquire) == 1
+    pub(crate) fn is_pool_read(&self) -> bool {
+        // Acquire: pairs with `map_peer_pool`. A false word keeps bytes from the lying peer alone.
+        self.control.word64(POOL_MAPPED + LINE * (1 - self.side)).load(Ordering::Acquire) == 1
     }
 
-    /// The pool that the other side writes.
+    /// The pool that the peer writes.
     #[inline]
     pub(crate) fn incoming(&self) -> Option<&Observed> {
         self.incoming.get()
     }
 
-    /// The way of a slot that a side sends on.
-    pub(crate) fn way(self: &std::sync::Arc<Self>, slot: usize, side: usize) -> Option<Way> {
+    /// The words of the direction in which `side` sends, of this slot.
+    pub(crate) fn direction(
+        self: &std::sync::Arc<Self>,
+        slot: usize,
+        side: usize,
+    ) -> Option<DirectionWords> {
         let base = SOCK_HEAD_BYTES + slot * SOCK_SLOT_BYTES + side * half::BYTES;
-        (slot < SOCK_SLOTS && side < 2).then(|| Way { pair: std::sync::Arc::clone(self), base })
+        (slot < SOCK_SLOTS && side < 2)
+            .then(|| DirectionWords { pair: std::sync::Arc::clone(self), base })
     }
 
-    /// Keeps blocks until the other side has read them, or the slot is another connection's.
-    pub(crate) fn linger(&self, slot: usize, tail: u64, blocks: Vec<u32>) {
-        self.pool.close(blocks.len());
+    /// Keeps blocks until the peer has read them, or until the slot serves another connection.
+    pub(crate) fn keep_until_read(&self, slot: usize, tail: u64, blocks: Vec<u32>) {
+        self.pool.unreserve(blocks.len());
         if !blocks.is_empty() {
-            self.lingering().push(Lingering { slot, tail, blocks });
+            self.unread().push(UnreadBlocks { slot, tail, blocks });
         }
     }
 
-    /// Takes back what ended connections held: all of this slot, which the daemon has given anew, and what has been
-    /// read of others.
-    pub(crate) fn settle(&self, fresh: Option<usize>) {
-        self.lingering().retain(|old| {
+    /// Frees blocks of closed connections: all that the peer has read, and all of the slot `fresh`,
+    /// which the daemon has given to a new connection.
+    pub(crate) fn reclaim_read(&self, fresh: Option<usize>) {
+        self.unread().retain(|old| {
             let head =
                 SOCK_HEAD_BYTES + old.slot * SOCK_SLOT_BYTES + self.side * half::BYTES + half::HEAD;
             let done = fresh == Some(old.slot)
                 || self.control.word64(head).load(Ordering::Acquire) == old.tail;
             if done {
-                old.blocks.iter().for_each(|block| self.pool.give(*block, None));
+                old.blocks.iter().for_each(|block| self.pool.free_block(*block, None));
             }
             !done
         });
     }
 
-    fn lingering(&self) -> std::sync::MutexGuard<'_, Vec<Lingering>> {
-        self.lingering.lock().unwrap_or_else(PoisonError::into_inner)
+    fn unread(&self) -> std::sync::MutexGuard<'_, Vec<UnreadBlocks>> {
+        self.unread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// One way of one connection: the words that both sides share.
+/// The shared words of one direction of one connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Way {
+pub(crate) struct DirectionWords {
     pub(crate) pair: std::sync::Arc<Pair>,
     base: usize,
 }
 
-impl Way {
+impl DirectionWords {
+    /// The suppression of wakeup records in this direction.
+    #[inline]
+    pub(crate) fn suppression(&self) -> NotificationSuppression<'_, AtomicU64> {
+        NotificationSuppression::new(self.word(half::SUPPRESSION))
+    }
+
     #[inline]
     pub(crate) fn word(&self, at: usize) -> &AtomicU64 {
         self.pair.control.word64(self.base + at)
@@ -171,7 +184,7 @@ impl Way {
         self.pair.control.word32(self.base + at)
     }
 
-    /// Where the number of the block of this place in the ring stands.
+    /// The word that holds the block number at this index of the ring.
     #[inline]
     pub(crate) fn block(&self, place: usize) -> &AtomicU32 {
         self.pair.control.word32(self.base + half::BLOCKS + 4 * place)

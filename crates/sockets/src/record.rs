@@ -1,19 +1,19 @@
-//! Records: what a connection's socket carries. A bell, or bytes that found no block.
+//! The records in the socket of a connection: a wakeup, or bytes that found no free block.
 //!
-//! | bits | of a bell | of bytes |
+//! | bits | of a wakeup record | of a record with bytes |
 //! |---|---|---|
-//! | 0 to 31 | 0 | how many follow |
-//! | 32 to 63 | 0 | the low half of the tail: the bytes of blocks before it come first |
+//! | 0 to 31 | 0 | the number of bytes that follow |
+//! | 32 to 63 | 0 | the low half of the tail: bytes of blocks below it come first |
 
-/// Size of a record's head, in bytes.
+/// The size of a record's head, in bytes.
 pub(crate) const RECORD_BYTES: usize = 8;
-/// Bytes that follow one head at most.
+/// The most bytes that follow one head.
 pub(crate) const BODY_MAX_BYTES: usize = 64 * 1024;
 
-/// A record's head.
+/// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Record {
-    Bell,
+    Wakeup,
     Bytes { count: u32, behind: u32 },
 }
 
@@ -26,19 +26,19 @@ pub(crate) fn low_half(number: u64) -> u32 {
 impl Record {
     pub(crate) fn encode(self) -> [u8; RECORD_BYTES] {
         match self {
-            Self::Bell => [0; RECORD_BYTES],
+            Self::Wakeup => [0; RECORD_BYTES],
             Self::Bytes { count, behind } => {
                 (u64::from(count) | u64::from(behind) << 32).to_le_bytes()
             }
         }
     }
 
-    /// Whatever comes has a meaning, or none.
+    /// Decodes a head; `None` where no sender encodes it.
     pub(crate) fn decode(bytes: [u8; RECORD_BYTES]) -> Option<Self> {
         let word = u64::from_le_bytes(bytes);
         let (count, behind) = (low_half(word), low_half(word >> 32));
         match (count, behind) {
-            (0, 0) => Some(Self::Bell),
+            (0, 0) => Some(Self::Wakeup),
             (1.., _) if count as usize <= BODY_MAX_BYTES => Some(Self::Bytes { count, behind }),
             _ => None,
         }
@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn a_record_survives_its_encoding_and_nonsense_is_none() {
         for record in [
-            Record::Bell,
+            Record::Wakeup,
             Record::Bytes { count: 1, behind: 0 },
             Record::Bytes { count: 65_536, behind: 7 },
         ] {

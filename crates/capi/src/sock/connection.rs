@@ -59,7 +59,7 @@ pub(crate) fn accept(fd: c_int, peer: AddressOut, flags: c_int) -> PosixResult {
         SocketState::Listening(listener) => Arc::clone(listener),
         _ => return Err(Errno::INVAL),
     };
-    let stream = listener.take(!entry.is_nonblocking(), entry.receive_limit_ns())?;
+    let stream = listener.accept_timeout(!entry.is_nonblocking(), entry.receive_limit_ns())?;
     peer.write(stream.peer_addr())?;
     table::accepted(stream, flags & libc::SOCK_NONBLOCK != 0, flags & libc::SOCK_CLOEXEC != 0)
 }
@@ -94,6 +94,6 @@ pub(crate) fn shut_down(fd: c_int, how: c_int) -> PosixResult {
         libc::SHUT_RDWR => Direction::Both,
         _ => return Err(Errno::INVAL),
     };
-    entry.stream().ok_or(Errno::NOTCONN)?.end(direction)?;
+    entry.stream().ok_or(Errno::NOTCONN)?.shutdown(direction)?;
     Ok(0)
 }

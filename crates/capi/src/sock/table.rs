@@ -9,7 +9,7 @@ use super::posix::{PosixResult, errno_of};
 use super::{domain, kernel};
 use core::ffi::c_int;
 use core::sync::atomic::{AtomicBool, Ordering};
-use m3ipc_sockets::{Datagrams, Domain, Errno, Listener, SockKind, Stream};
+use m3ipc_sockets::{DatagramSocket, Domain, Errno, Listener, SockKind, Stream};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -26,7 +26,7 @@ pub(crate) enum SocketState {
     Listening(Arc<Listener>),
     /// The stream, and the port to which the socket was bound before, else 0.
     Connected(Arc<Stream>, u16),
-    Datagrams(Arc<Datagrams>),
+    Datagrams(Arc<DatagramSocket>),
 }
 
 /// An option that a program set.
@@ -226,7 +226,7 @@ impl SocketEntry {
         &self,
         fd: c_int,
         state: &mut SocketState,
-    ) -> PosixResult<Arc<Datagrams>> {
+    ) -> PosixResult<Arc<DatagramSocket>> {
         if matches!(state, SocketState::New) {
             *state = self.bind_datagrams(fd, &domain::get_or_join()?, 0)?;
         }

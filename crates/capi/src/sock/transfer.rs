@@ -5,7 +5,7 @@ use super::posix::{PosixResult, fault};
 use super::table::{self, SocketEntry, SocketState};
 use crate::memory::{ReadBytes, WriteBytes};
 use core::ffi::c_int;
-use m3ipc_sockets::{DATAGRAM_MAX_BYTES, Datagrams, Errno, How, Stream};
+use m3ipc_sockets::{DATAGRAM_MAX_BYTES, DatagramSocket, Errno, ReceiveOptions, Stream};
 use std::net::SocketAddrV4;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Flags {
 /// The socket of a transfer.
 enum Carrier {
     Stream(Arc<Stream>),
-    Datagrams(Arc<Datagrams>),
+    Datagrams(Arc<DatagramSocket>),
 }
 
 /// The carrier of an entry; `None` if the socket is not connected.
@@ -68,7 +68,7 @@ pub(crate) fn send(
 }
 
 fn send_datagram(
-    socket: &Datagrams,
+    socket: &DatagramSocket,
     pieces: &[ReadBytes],
     to: Option<SocketAddrV4>,
     flags: Flags,
@@ -123,7 +123,7 @@ pub(crate) fn receive(fd: c_int, pieces: &[WriteBytes], flags: Flags) -> PosixRe
         return Err(Errno::INVAL);
     }
     let entry = table::find(fd)?;
-    let how = How { wait: flags.waits(), peek: flags.has(libc::MSG_PEEK) };
+    let how = ReceiveOptions { wait: flags.waits(), peek: flags.has(libc::MSG_PEEK) };
     match carrier(&entry, fd)? {
         Some(Carrier::Stream(stream)) => {
             let bytes = receive_stream(&stream, pieces, how, flags)?;
@@ -135,9 +135,9 @@ pub(crate) fn receive(fd: c_int, pieces: &[WriteBytes], flags: Flags) -> PosixRe
 }
 
 fn receive_datagram(
-    socket: &Datagrams,
+    socket: &DatagramSocket,
     pieces: &[WriteBytes],
-    how: How,
+    how: ReceiveOptions,
     flags: Flags,
 ) -> PosixResult<Received> {
     let got = if let [piece] = pieces {
@@ -161,7 +161,7 @@ fn receive_datagram(
 fn receive_stream(
     stream: &Stream,
     pieces: &[WriteBytes],
-    how: How,
+    how: ReceiveOptions,
     flags: Flags,
 ) -> PosixResult<usize> {
     // A peek returns the bytes that are there, also with MSG_WAITALL.
@@ -193,7 +193,7 @@ enum Progress {
 fn fill(
     stream: &Stream,
     room: &mut [u8],
-    how: How,
+    how: ReceiveOptions,
     all: bool,
     done: &mut usize,
 ) -> PosixResult<Progress> {
@@ -201,7 +201,7 @@ fn fill(
     while at < room.len() {
         // Only the first bytes, or all bytes, are worth a wait.
         let wait = how.wait && (*done == 0 || all);
-        match stream.receive(&mut room[at..], How { wait, peek: how.peek }) {
+        match stream.receive(&mut room[at..], ReceiveOptions { wait, peek: how.peek }) {
             Ok(0) => return Ok(Progress::Ended),
             Ok(got) => {
                 *done += got;

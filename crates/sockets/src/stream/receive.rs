@@ -1,91 +1,91 @@
-//! Receiving: blocks first, then the socket, then a look, then sleep.
+//! Receiving: first from blocks, then from the socket, then by spinning, then by sleeping.
 //!
-//! Bells that the receiver knows of and has not taken out of the socket are *stale*: their door has been turned back. They are
-//! taken out where no bytes are left, so that the socket is readable if and only if there is something to read.
+//! A *stale* wakeup record lies in the socket although its suppression word was rearmed already.
+//! The receiver takes stale records out when no bytes are left. The socket is thus readable if and
+//! only if bytes can be read.
 
-use super::Connection;
-use crate::incoming::Incoming;
+use super::connection::Connection;
+use crate::receive_ring::ReceiveRing;
 use crate::record::{RECORD_BYTES, Record, low_half};
 use core::sync::atomic::Ordering;
-use m3ipc_link::notification::NotificationSuppression;
 use m3ipc_link::{AdaptiveSpin, SpinStep, WaitStrategy};
 use m3ipc_sys::{Errno, ReceiveFlags, receive_bytes};
 use m3ipc_wire::sock::half;
 
-/// Looks for a bell that is on its way, where the connection ends.
-const LAST_LOOKS: u32 = 64;
+/// Polls for a wakeup record that is on its way when the connection closes.
+const LAST_POLLS: u32 = 64;
 
-/// Records that a call which does not wait reads at most before it says that there is nothing.
+/// The most records that a non-waiting call reads before it reports that nothing is there.
 const TRIES: u32 = 64;
 
-const LOOK: ReceiveFlags = ReceiveFlags { wait: false, peek: true };
+const PEEK: ReceiveFlags = ReceiveFlags { wait: false, peek: true };
 const TAKE: ReceiveFlags = ReceiveFlags { wait: false, peek: false };
 
-/// How a call wants its bytes.
+/// Options of a receive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct How {
-    /// Sleep until there are some.
+pub struct ReceiveOptions {
+    /// Sleep until bytes come.
     pub wait: bool,
-    /// Leave them there.
+    /// Leave the bytes where they are.
     pub peek: bool,
 }
 
-/// Bytes that follow in the socket, once all of blocks before them have been taken.
+/// Bytes in the socket that follow the bytes of blocks below `behind`.
 #[derive(Clone, Copy, Debug)]
-struct Due {
+struct SocketBytes {
     count: u32,
     behind: u64,
 }
 
-/// What a look into the socket found.
+/// The result of a poll of the socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    /// Something has changed: bytes, a bell, an error.
-    More,
+enum SocketState {
+    /// Something changed: bytes, a wakeup record, or an error.
+    Changed,
     Nothing,
-    /// The other side has ended, and everything of it was taken.
+    /// The peer has ended its sending, and this side has taken everything.
     End,
 }
 
-/// What the receiver of a connection knows.
+/// The receiver's state of a connection.
 #[derive(Debug)]
-pub(super) struct Receiving {
-    ring: Incoming,
-    due: Option<Due>,
-    /// Bells in the socket whose door has been turned back.
+pub(super) struct ReceiveHalf {
+    ring: ReceiveRing,
+    in_socket: Option<SocketBytes>,
+    /// Wakeup records in the socket whose suppression word was rearmed.
     stale: u32,
-    /// Bytes announced by records, and bytes taken out of them.
+    /// Bytes announced by records, and bytes taken out of the socket.
     announced: u64,
     taken: u64,
-    /// An error that the kernel told of once, behind bytes that were sent before.
+    /// An error that the kernel reported once, behind bytes that were sent before it.
     pending: Option<Errno>,
-    pace: AdaptiveSpin,
+    spin: AdaptiveSpin,
 }
 
-impl Receiving {
-    pub(super) fn new(ring: Incoming) -> Self {
-        let pace = AdaptiveSpin::new(WaitStrategy::Adaptive);
-        Self { ring, due: None, stale: 0, announced: 0, taken: 0, pending: None, pace }
+impl ReceiveHalf {
+    pub(super) fn new(ring: ReceiveRing) -> Self {
+        let spin = AdaptiveSpin::new(WaitStrategy::Adaptive);
+        Self { ring, in_socket: None, stale: 0, announced: 0, taken: 0, pending: None, spin }
     }
 
-    /// Bytes, at least one; none where the other side has ended.
+    /// Takes at least one byte; 0 means that the peer has ended its sending.
     pub(super) fn take(
         &mut self,
         connection: &Connection,
         bytes: &mut [u8],
-        how: How,
+        options: ReceiveOptions,
     ) -> Result<usize, Errno> {
-        let (mut looked, mut tries) = (bytes.is_empty(), 0);
+        let (mut spun, mut tries) = (bytes.is_empty(), 0);
         loop {
-            let got = self.at_hand(connection, bytes, how.peek)?;
+            let got = self.take_ready(connection, bytes, options.peek)?;
             if got > 0 {
-                if !how.peek {
-                    self.settle(connection);
+                if !options.peek {
+                    self.drain_wakeups(connection);
                 }
                 return Ok(got);
             }
             match self.pending.take() {
-                // A bell that was on its way when the other side ended is nothing that it did not read.
+                // The peer's only unread bytes were wakeup records, so it lost nothing.
                 Some(Errno::CONNRESET) if connection.is_all_taken() => {}
                 Some(errno) => return Err(errno),
                 None => {}
@@ -93,56 +93,57 @@ impl Receiving {
             if bytes.is_empty() {
                 return Ok(0);
             }
-            if how.wait && !looked {
-                looked = true;
-                if self.watch(if how.peek { 0 } else { bytes.len() as u64 }) {
+            if options.wait && !spun {
+                spun = true;
+                if self.spin_for_bytes(if options.peek { 0 } else { bytes.len() as u64 }) {
                     continue;
                 }
             }
             tries += 1;
-            match self.look(connection)? {
-                Found::More if how.wait || tries < TRIES => continue,
-                Found::End => return Ok(0),
-                _ if !how.wait => return Err(Errno::AGAIN),
+            match self.poll_socket(connection)? {
+                SocketState::Changed if options.wait || tries < TRIES => continue,
+                SocketState::End => return Ok(0),
+                _ if !options.wait => return Err(Errno::AGAIN),
                 _ => self.sleep(connection)?,
             }
         }
     }
 
-    /// Bytes that can be read at once.
+    /// The number of bytes that can be read at once.
     pub(super) fn available(&mut self) -> Result<u64, Errno> {
-        Ok(self.ring.available()? + self.due.map_or(0, |due| u64::from(due.count)))
+        Ok(self.ring.available()? + self.in_socket.map_or(0, |rest| u64::from(rest.count)))
     }
 
     #[inline]
-    fn at_hand(
+    fn take_ready(
         &mut self,
         connection: &Connection,
         bytes: &mut [u8],
         peek: bool,
     ) -> Result<usize, Errno> {
-        let due = match self.due {
-            Some(due) => due,
+        let rest = match self.in_socket {
+            Some(rest) => rest,
             None if peek => return self.ring.pull(bytes, u64::MAX, true),
             None => return self.ring.take(bytes),
         };
-        let before = self.ring.pull(bytes, due.behind - self.ring.head(), peek)?;
-        if before > 0 || bytes.is_empty() || due.behind > self.ring.head() {
+        let before = self.ring.pull(bytes, rest.behind - self.ring.head(), peek)?;
+        if before > 0 || bytes.is_empty() || rest.behind > self.ring.head() {
             return Ok(before);
         }
-        let want = bytes.len().min(due.count as usize);
+        let want = bytes.len().min(rest.count as usize);
         match receive_bytes(
             &connection.socket,
             &mut bytes[..want],
             ReceiveFlags { wait: false, peek },
         ) {
             Ok(got) if got > 0 && !peek => {
-                // No more than `count`, which has 32 bits.
-                let left = due.count - u32::try_from(got).unwrap_or(due.count).min(due.count);
-                self.due = (left > 0).then_some(Due { count: left, ..due });
+                // `got` is at most `count`, which has 32 bits.
+                let left = rest.count - u32::try_from(got).unwrap_or(rest.count).min(rest.count);
+                self.in_socket = (left > 0).then_some(SocketBytes { count: left, ..rest });
                 self.taken += got as u64;
-                // Release: pairs with the sender's look, after which it uses blocks again.
-                self.ring.way().word(half::TAKEN).store(self.taken, Ordering::Release);
+                // Release: pairs with the acquire in `SendHalf::is_drained`; the sender then uses
+                // blocks again.
+                self.ring.words().word(half::TAKEN).store(self.taken, Ordering::Release);
                 Ok(got)
             }
             Ok(got) => Ok(got),
@@ -154,130 +155,130 @@ impl Receiving {
         }
     }
 
-    /// Looks for bytes for as long as a sleep would cost; `true` where some came.
-    fn watch(&mut self, want: u64) -> bool {
+    /// Spins for at most the cost of a sleep; `true` where bytes came.
+    fn spin_for_bytes(&mut self, want: u64) -> bool {
         let until = self.ring.head() + want;
-        let way = self.ring.way().clone();
-        if self.due.is_some()
-            || !NotificationSuppression::new(way.word(half::SUPPRESSION)).begin_polling(until)
-        {
+        let words = self.ring.words().clone();
+        if self.in_socket.is_some() || !words.suppression().begin_polling(until) {
             return false;
         }
         let here = m3ipc_sys::current_cpu();
-        self.ring.tell_cpu(here);
-        let mut patience = self.pace.begin();
+        self.ring.publish_cpu(here);
+        let mut patience = self.spin.begin();
         let found = loop {
             let more = self.ring.claimed_tail() != self.ring.head()
-                || way.word(half::GIVEN).load(Ordering::Relaxed) != self.announced;
+                || words.word(half::GIVEN).load(Ordering::Relaxed) != self.announced;
             if more {
                 break true;
             }
-            let same_cpu = way.cpu(half::SENDER_CPU).load(Ordering::Relaxed) == here;
+            let same_cpu = words.cpu(half::SENDER_CPU).load(Ordering::Relaxed) == here;
             if patience.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };
-        NotificationSuppression::new(way.word(half::SUPPRESSION)).end_polling(until);
-        self.pace.learn(&patience);
+        words.suppression().end_polling(until);
+        self.spin.learn(&patience);
         found
     }
 
-    /// Looks into the socket, where blocks had nothing.
-    fn look(&mut self, connection: &Connection) -> Result<Found, Errno> {
-        if self.due.is_some() {
+    /// Polls the socket after the blocks were empty.
+    fn poll_socket(&mut self, connection: &Connection) -> Result<SocketState, Errno> {
+        if self.in_socket.is_some() {
             return Ok(self
-                .told(receive_bytes(&connection.socket, &mut [0], LOOK), 1)
-                .unwrap_or(Found::More));
+                .socket_state(receive_bytes(&connection.socket, &mut [0], PEEK), 1)
+                .unwrap_or(SocketState::Changed));
         }
-        if NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION)).rearm() {
+        if self.ring.words().suppression().rearm() {
             self.stale += 1;
         }
         if self.ring.available()? > 0 {
-            return Ok(Found::More);
+            return Ok(SocketState::Changed);
         }
-        // A bell that is not stale may be of a door that is rung this moment: it stays until that is answered.
+        // A record that is not stale may belong to a suppression word that a sender changes right
+        // now. It stays in the socket until the word is rearmed.
         let peek = self.stale == 0;
         let mut head = [0; RECORD_BYTES];
         let got = receive_bytes(&connection.socket, &mut head, ReceiveFlags { wait: false, peek });
-        if let Some(found) = self.told(got, RECORD_BYTES) {
-            // Who ended may have published before.
-            let more = found == Found::End && self.ring.available()? > 0;
-            return Ok(if more { Found::More } else { found });
+        if let Some(found) = self.socket_state(got, RECORD_BYTES) {
+            // The peer may have published bytes before it ended.
+            let more = found == SocketState::End && self.ring.available()? > 0;
+            return Ok(if more { SocketState::Changed } else { found });
         }
         let record = match got {
             Ok(RECORD_BYTES) => Record::decode(head).ok_or(Errno::PROTO)?,
             _ => return Err(Errno::PROTO),
         };
         match record {
-            Record::Bell if !peek => self.stale -= 1,
-            Record::Bell
-                if NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION))
-                    .rearm() =>
-            {
-                self.stale += 1
-            }
-            // Nobody's bell: a sender asked the kernel whether we live.
-            Record::Bell => drop(receive_bytes(&connection.socket, &mut head, TAKE)),
+            Record::Wakeup if !peek => self.stale -= 1,
+            Record::Wakeup if self.ring.words().suppression().rearm() => self.stale += 1,
+            // A sender asked the kernel whether this side lives. The record has no other meaning.
+            Record::Wakeup => drop(receive_bytes(&connection.socket, &mut head, TAKE)),
             Record::Bytes { count, behind } => {
                 if peek {
                     let _ = receive_bytes(&connection.socket, &mut head, TAKE);
                 }
-                self.announce(connection, count, behind)?;
+                self.expect_bytes(connection, count, behind)?;
             }
         }
-        Ok(Found::More)
+        Ok(SocketState::Changed)
     }
 
-    /// What an answer of the kernel means that is no record of `whole` bytes.
-    fn told(&mut self, got: Result<usize, Errno>, whole: usize) -> Option<Found> {
+    /// The socket's state behind a result that is no record of `whole` bytes.
+    fn socket_state(&mut self, got: Result<usize, Errno>, whole: usize) -> Option<SocketState> {
         match got {
-            Ok(0) => Some(Found::End),
+            Ok(0) => Some(SocketState::End),
             Ok(bytes) if bytes == whole => None,
             Ok(_) => None,
-            Err(Errno::AGAIN | Errno::INTR) => Some(Found::Nothing),
+            Err(Errno::AGAIN | Errno::INTR) => Some(SocketState::Nothing),
             Err(errno) => {
                 self.pending = Some(errno);
-                Some(Found::More)
+                Some(SocketState::Changed)
             }
         }
     }
 
-    /// Bytes follow in the socket, behind some of blocks.
-    fn announce(&mut self, connection: &Connection, count: u32, behind: u32) -> Result<(), Errno> {
+    /// Notes bytes that follow in the socket, behind some bytes of blocks.
+    fn expect_bytes(
+        &mut self,
+        connection: &Connection,
+        count: u32,
+        behind: u32,
+    ) -> Result<(), Errno> {
         let head = self.ring.head();
-        // The low half of a position that is at most a few blocks away.
+        // `behind` has only the low half of a position that is at most a few blocks away.
         let ahead = u64::from(behind.wrapping_sub(low_half(head)));
         if ahead > self.ring.available()? {
             return Err(Errno::PROTO);
         }
-        self.due = Some(Due { count, behind: head + ahead });
+        self.in_socket = Some(SocketBytes { count, behind: head + ahead });
         self.announced += u64::from(count);
-        // They came this way perhaps because we do not read the other side's pool yet.
-        connection.join_pool();
+        // The bytes may have come this way because this side has not mapped the peer's pool yet.
+        connection.map_peer_pool();
         Ok(())
     }
 
-    /// After bytes were taken: where none are left, no bell may be left either.
+    /// After a take: where no bytes are left, no wakeup record may be left either.
     #[inline]
-    fn settle(&mut self, connection: &Connection) {
-        if let Err(errno) = self.try_settle(connection) {
+    fn drain_wakeups(&mut self, connection: &Connection) {
+        if let Err(errno) = self.try_drain_wakeups(connection) {
             self.pending = Some(errno);
         }
     }
 
-    fn try_settle(&mut self, connection: &Connection) -> Result<(), Errno> {
-        if self.due.is_some() {
+    fn try_drain_wakeups(&mut self, connection: &Connection) -> Result<(), Errno> {
+        if self.in_socket.is_some() {
             return Ok(());
         }
-        let door = || NotificationSuppression::new(self.ring.way().word(half::SUPPRESSION));
+        let suppression = || self.ring.words().suppression();
         if self.ring.claimed_tail() != self.ring.head() {
-            // Whoever waits for edges is owed one at the next arrival, also where he has left something.
-            if connection.is_nonblocking() && door().rearm() {
+            // An edge-triggered poll is owed one edge at the next arrival, also where bytes were
+            // left.
+            if connection.is_nonblocking() && suppression().rearm() {
                 self.stale += 1;
             }
             return Ok(());
         }
-        if door().rearm() {
+        if suppression().rearm() {
             self.stale += 1;
             if self.ring.claimed_tail() != self.ring.head() {
                 return Ok(());
@@ -286,13 +287,13 @@ impl Receiving {
         while self.stale > 0 {
             let mut head = [0; RECORD_BYTES];
             let got = receive_bytes(&connection.socket, &mut head, TAKE);
-            if self.told(got, RECORD_BYTES).is_some() {
+            if self.socket_state(got, RECORD_BYTES).is_some() {
                 break;
             }
             match Record::decode(head).filter(|_| got == Ok(RECORD_BYTES)).ok_or(Errno::PROTO)? {
-                Record::Bell => self.stale -= 1,
+                Record::Wakeup => self.stale -= 1,
                 Record::Bytes { count, behind } => {
-                    self.announce(connection, count, behind)?;
+                    self.expect_bytes(connection, count, behind)?;
                     break;
                 }
             }
@@ -300,7 +301,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// Sleeps in the kernel: it knows of limits, signals, ends and errors.
+    /// Sleeps in the kernel, which knows of time limits, signals, ends and errors.
     fn sleep(&mut self, connection: &Connection) -> Result<(), Errno> {
         match receive_bytes(&connection.socket, &mut [0], ReceiveFlags { wait: true, peek: true }) {
             Ok(_) => Ok(()),
@@ -312,13 +313,16 @@ impl Receiving {
         }
     }
 
-    /// The connection ends here: bells without bytes must not look like bytes that were never read.
-    pub(super) fn end(&mut self, connection: &Connection) {
-        for _ in 0..LAST_LOOKS {
-            if self.try_settle(connection).is_err() || self.stale == 0 || self.due.is_some() {
+    /// Closes the half. Wakeup records without bytes must not look like unread bytes.
+    pub(super) fn close(&mut self, connection: &Connection) {
+        for _ in 0..LAST_POLLS {
+            if self.try_drain_wakeups(connection).is_err()
+                || self.stale == 0
+                || self.in_socket.is_some()
+            {
                 return;
             }
-            // Its door has been turned and it is not in the socket yet.
+            // A sender has claimed a record that is not in the socket yet.
             std::thread::yield_now();
         }
     }

@@ -193,7 +193,7 @@ impl Line {
     pub fn end(&mut self) -> Result<(), Error> {
         match self {
             Self::Com(stream) => {
-                stream.end(m3ipc_sockets::Direction::Send).map_err(io::Error::from)
+                stream.shutdown(m3ipc_sockets::Direction::Send).map_err(io::Error::from)
             }
             Self::Unix(stream) => stream.shutdown(Shutdown::Write),
             Self::Tcp(stream) => stream.shutdown(Shutdown::Write),
@@ -223,7 +223,7 @@ impl Line {
     #[must_use]
     pub fn bells(&self) -> Option<u64> {
         match self {
-            Self::Com(stream) => Some(stream.bells().rung),
+            Self::Com(stream) => Some(stream.wakeups().sent),
             _ => None,
         }
     }

@@ -116,8 +116,8 @@ fn fork(domain: &Domain, address: std::net::SocketAddrV4) {
     let mut stream = domain.connect(address).expect("a connection");
     let told = m3ipc_conformance::syscalls::in_child(|| {
         let send = stream.send(b"y", true) == Err(Errno::NOTCONN);
-        let receive =
-            stream.receive(&mut [0; 4], m3ipc_sockets::How::default()) == Err(Errno::NOTCONN);
+        let receive = stream.receive(&mut [0; 4], m3ipc_sockets::ReceiveOptions::default())
+            == Err(Errno::NOTCONN);
         send && receive && domain.reserve(0).is_err_and(|error| error.errno() == Errno::NOTCONN)
     });
     stream.write_all(b"still").expect("room");

@@ -32,7 +32,7 @@ fn who_connects_again_and_again_meets_the_right_one_each_time() {
         assert!(ports.insert(here.local_addr().port()), "an address of one's own is given twice");
         // One that is prepared and not open is no connection.
         until("the two ends are listed", || scene.counters().len() == 2);
-        here.end(m3ipc_sockets::Direction::Send).unwrap();
+        here.shutdown(m3ipc_sockets::Direction::Send).unwrap();
         assert_eq!(there.read(&mut [0; 8]).unwrap(), 0);
         drop(there);
         assert_eq!(here.read(&mut [0; 8]).unwrap(), 0);

@@ -1,11 +1,11 @@
-//! Datagrams: boundaries, names, broadcast, slow receivers.
+//! DatagramSocket: boundaries, names, broadcast, slow receivers.
 
 use crate::party::Scene;
 use m3ipc_conformance::{pattern, readiness};
-use m3ipc_sockets::{Domain, Errno, How};
+use m3ipc_sockets::{Domain, Errno, ReceiveOptions};
 
-const NOW: How = How { wait: false, peek: false };
-const WAIT: How = How { wait: true, peek: false };
+const NOW: ReceiveOptions = ReceiveOptions { wait: false, peek: false };
+const WAIT: ReceiveOptions = ReceiveOptions { wait: true, peek: false };
 
 fn domain(scene: &Scene, number: u32) -> Domain {
     Domain::join_numbered(scene.field.directory(), &scene.vm, number).expect("a domain")
@@ -21,7 +21,7 @@ fn boundaries_and_names_are_kept() {
         assert_eq!(one.send_to(&sent, two.local_addr(), true).unwrap(), length);
         assert!(readiness(&two).readable);
         let mut bytes = vec![0; 70_000];
-        let peeked = two.receive(&mut bytes, How { wait: false, peek: true }).unwrap();
+        let peeked = two.receive(&mut bytes, ReceiveOptions { wait: false, peek: true }).unwrap();
         let got = two.receive(&mut bytes, WAIT).unwrap();
         assert_eq!(peeked, got);
         assert_eq!((got.taken, got.sent, got.from), (length, length, one.local_addr()));

@@ -2,7 +2,7 @@
 
 use crate::party::{Scene, until};
 use m3ipc_conformance::{pattern, sum};
-use m3ipc_sockets::{Errno, How};
+use m3ipc_sockets::{Errno, ReceiveOptions};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -38,7 +38,7 @@ fn garbage_harms_nobody_else() {
             serial += 1;
         }
     });
-    honest.end(m3ipc_sockets::Direction::Send).unwrap();
+    honest.shutdown(m3ipc_sockets::Direction::Send).unwrap();
     let mut said = String::new();
     honest.read_to_string(&mut said).unwrap();
     assert_eq!(said, format!("{} {}", all.len(), sum(&all)));
@@ -50,7 +50,7 @@ fn garbage_harms_nobody_else() {
 fn suffer(stream: &m3ipc_sockets::Stream) -> bool {
     let mut bytes = vec![0; 20_000];
     for round in 0..400_usize {
-        let how = How { wait: false, peek: round % 7 == 0 };
+        let how = ReceiveOptions { wait: false, peek: round % 7 == 0 };
         for done in
             [stream.receive(&mut bytes, how), stream.send(&[round.to_le_bytes()[0]; 3000], false)]
         {

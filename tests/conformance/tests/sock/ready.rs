@@ -2,7 +2,7 @@
 
 use crate::party::Scene;
 use m3ipc_conformance::{pattern, readiness};
-use m3ipc_sockets::{Direction, Domain, Errno, How, Stream};
+use m3ipc_sockets::{Direction, Domain, Errno, ReceiveOptions, Stream};
 use proptest::prelude::*;
 use rustix::event::epoll;
 use std::collections::VecDeque;
@@ -58,9 +58,9 @@ fn an_edge_comes_at_every_arrival_also_where_something_was_left() {
     one.write_all(b"second").unwrap();
     assert_eq!(edges.next(), Some(epoll::EventFlags::IN));
     other.read_exact(&mut [0; 9]).unwrap();
-    assert_eq!(other.receive(&mut [0; 9], How::default()), Err(Errno::AGAIN));
+    assert_eq!(other.receive(&mut [0; 9], ReceiveOptions::default()), Err(Errno::AGAIN));
     assert!(!readiness(&other).readable);
-    one.end(Direction::Send).unwrap();
+    one.shutdown(Direction::Send).unwrap();
     assert_eq!(edges.next(), Some(epoll::EventFlags::IN | epoll::EventFlags::RDHUP));
 }
 
@@ -145,7 +145,7 @@ fn play(domain: &Domain, acts: &[(bool, Act)], nonblocking: bool) {
             Act::Receive(length) | Act::Peek(length) => {
                 let peek = matches!(act, Act::Peek(_));
                 let mut bytes = vec![0; *length];
-                match ends[me].receive(&mut bytes, How { wait: false, peek }) {
+                match ends[me].receive(&mut bytes, ReceiveOptions { wait: false, peek }) {
                     Ok(count) => {
                         assert!(count > 0 && count <= lying[me].len());
                         assert!(

@@ -2,7 +2,7 @@
 
 use crate::party::{Scene, until};
 use m3ipc_conformance::{pattern, sum};
-use m3ipc_sockets::{Direction, Errno, How};
+use m3ipc_sockets::{Direction, Errno, ReceiveOptions};
 use std::io::{Read, Write};
 
 #[test]
@@ -36,7 +36,7 @@ fn a_hundred_megabytes_in_pieces_of_chance_arrive_in_order() {
         at = end;
         piece = piece * 7 % 262_139 + 1;
     }
-    stream.end(Direction::Send).unwrap();
+    stream.shutdown(Direction::Send).unwrap();
     let mut said = String::new();
     stream.read_to_string(&mut said).unwrap();
     assert_eq!(said, format!("{} {}", all.len(), sum(&all)));
@@ -81,7 +81,7 @@ fn who_ended_its_sending_sends_no_more() {
         stream.write_all(b"x").unwrap();
         stream.read_exact(&mut [0; 1]).unwrap();
     }
-    stream.end(Direction::Send).unwrap();
+    stream.shutdown(Direction::Send).unwrap();
     assert_eq!(stream.send(b"y", true), Err(Errno::PIPE));
     assert_eq!(stream.read(&mut [0; 4]).unwrap(), 0);
 }
@@ -104,7 +104,10 @@ fn closing_with_bytes_unread_resets() {
     drop(other);
     let mut bytes = [0; 16];
     assert_eq!(one.read(&mut bytes).unwrap(), 7, "what came before is read first");
-    assert_eq!(one.receive(&mut bytes, How { wait: true, peek: false }), Err(Errno::CONNRESET));
+    assert_eq!(
+        one.receive(&mut bytes, ReceiveOptions { wait: true, peek: false }),
+        Err(Errno::CONNRESET)
+    );
     assert_eq!(one.read(&mut bytes).unwrap(), 0, "and after it the end");
     assert_eq!(one.send(b"too late", true), Err(Errno::PIPE));
 }

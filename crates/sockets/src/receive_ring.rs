@@ -1,0 +1,132 @@
+//! The receiver's side of one direction: bytes in blocks of the peer's pool.
+
+use crate::pair::DirectionWords;
+use crate::send_ring::{remainder, ring_index};
+use core::sync::atomic::Ordering;
+use m3ipc_sys::Errno;
+use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, SOCK_POOL_BLOCKS, half};
+
+const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
+/// Below this number of bytes the receiver does not announce that it polls: the two updates of the
+/// shared suppression word would cost more than they save.
+const POLL_MIN_BYTES: u64 = 256;
+/// The most bytes between head and tail.
+const RING_MAX_BYTES: u64 = (SOCK_CREDITS * SOCK_BLOCK_BYTES) as u64;
+
+/// The receiver's side of one direction.
+#[derive(Debug)]
+pub(crate) struct ReceiveRing {
+    words: DirectionWords,
+    /// Bytes taken.
+    head: u64,
+    /// The sender's tail as of the last check, after the check.
+    tail: u64,
+    cpu: u32,
+}
+
+impl ReceiveRing {
+    pub(crate) fn new(words: DirectionWords) -> Self {
+        Self { words, head: 0, tail: 0, cpu: u32::MAX }
+    }
+
+    pub(crate) fn head(&self) -> u64 {
+        self.head
+    }
+
+    pub(crate) fn words(&self) -> &DirectionWords {
+        &self.words
+    }
+
+    /// The tail as the sender wrote it, unchecked.
+    #[inline]
+    pub(crate) fn claimed_tail(&self) -> u64 {
+        self.words.word(half::TAIL).load(Ordering::SeqCst)
+    }
+
+    /// The number of bytes in blocks.
+    #[inline]
+    pub(crate) fn available(&mut self) -> Result<u64, Errno> {
+        // SeqCst: pairs with `publish_tail`, and acquires the bytes written before the tail.
+        let tail = self.claimed_tail();
+        if tail < self.tail || tail - self.head > RING_MAX_BYTES {
+            return Err(Errno::PROTO);
+        }
+        self.tail = tail;
+        Ok(tail - self.head)
+    }
+
+    /// Takes the bytes in blocks until the ring is empty or `bytes` is full.
+    ///
+    /// The receiver announces that it polls, so the sender needs no wakeup record meanwhile. One
+    /// call takes at most one ring of bytes, so an endless sender cannot hold the caller.
+    #[inline]
+    pub(crate) fn take(&mut self, bytes: &mut [u8]) -> Result<usize, Errno> {
+        let most = bytes.len().min(SOCK_CREDITS * SOCK_BLOCK_BYTES);
+        let until = self.head + most as u64;
+        let mut done = 0;
+        while done < most {
+            let there = self.available()?;
+            if there == 0 {
+                break;
+            }
+            let announced =
+                there >= POLL_MIN_BYTES && self.words.suppression().begin_polling(until);
+            loop {
+                let count = self.pull(&mut bytes[done..most], u64::MAX, false)?;
+                done += count;
+                if count == 0 {
+                    break;
+                }
+            }
+            if announced {
+                // The loop reads the tail once more after this call, as `end_polling` demands.
+                self.words.suppression().end_polling(until);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Copies up to `limit` bytes out of blocks, and takes them unless `peek` is set.
+    #[inline]
+    pub(crate) fn pull(
+        &mut self,
+        bytes: &mut [u8],
+        limit: u64,
+        peek: bool,
+    ) -> Result<usize, Errno> {
+        let there = self.available()?.min(limit);
+        let want = usize::try_from(there).unwrap_or(usize::MAX).min(bytes.len());
+        if want == 0 {
+            return Ok(0);
+        }
+        let Some(pool) = self.words.pair.incoming() else { return Err(Errno::PROTO) };
+        let (mut done, mut at) = (0, self.head);
+        while done < want {
+            let offset = remainder(at, SOCK_BLOCK_BYTES);
+            let block = self.words.block(ring_index(at / BLOCK)).load(Ordering::Relaxed) as usize;
+            if block >= SOCK_POOL_BLOCKS {
+                return Err(Errno::PROTO);
+            }
+            let count = (SOCK_BLOCK_BYTES - offset).min(want - done);
+            pool.read(block * SOCK_BLOCK_BYTES + offset, &mut bytes[done..done + count]);
+            done += count;
+            at += count as u64;
+            if !peek {
+                self.head = at;
+                // Release: pairs with the acquire in `SendRing::reclaim`, before the block is used
+                // again.
+                self.words.word(half::HEAD).store(at, Ordering::Release);
+            }
+        }
+        Ok(done)
+    }
+
+    /// Publishes the CPU of the receiver where it has changed.
+    #[inline]
+    pub(crate) fn publish_cpu(&mut self, cpu: u32) {
+        if self.cpu != cpu {
+            self.cpu = cpu;
+            self.words.cpu(half::RECEIVER_CPU).store(cpu, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! The sender's side of one direction: bytes in blocks of the own pool.
+//!
+//! The bytes of a stream are numbered, and each block holds one run of them. A ring with one entry
+//! for each credit names the blocks of the bytes from head to tail.
+
+use crate::pair::DirectionWords;
+use core::sync::atomic::Ordering;
+use m3ipc_link::notification::publish_tail;
+use m3ipc_sys::Errno;
+use m3ipc_wire::sock::{SOCK_BLOCK_BYTES, SOCK_CREDITS, half};
+
+const BLOCK: u64 = SOCK_BLOCK_BYTES as u64;
+/// The time that a receiver has to come by itself, or to take more bytes, before the sender sends a
+/// wakeup record, in ticks. A record costs as much: one system call on each side.
+const GRACE_TICKS: u64 = 2_400;
+/// The longest such time for a receiver that goes on taking bytes.
+const GRACE_MAX_TICKS: u64 = 20_000;
+/// Sends without that grace after a receiver did not come: the first number, and the highest.
+const IMMEDIATE_SENDS: (u32, u32) = (2, 16);
+
+/// The sender's side of one direction. All numbers are private; shared words are checked copies.
+#[derive(Debug)]
+pub(crate) struct SendRing {
+    words: DirectionWords,
+    /// Bytes published.
+    tail: u64,
+    /// Bytes that the receiver had taken at the last check.
+    head: u64,
+    /// The blocks from `first` up to, but not including, `next` are held.
+    first: u64,
+    next: u64,
+    blocks: [u32; SOCK_CREDITS],
+    suppressed: u64,
+    /// Sends that wake the receiver without grace, and their number after the next miss.
+    immediate: u32,
+    next_immediate: u32,
+    cpu: u32,
+}
+
+/// The index of a block of the stream in the ring and in `blocks`.
+#[inline]
+pub(crate) fn ring_index(block: u64) -> usize {
+    remainder(block, SOCK_CREDITS)
+}
+
+/// The remainder of a division. It is below `limit`, so the cast loses nothing.
+#[inline]
+#[allow(clippy::cast_possible_truncation)]
+pub(crate) fn remainder(number: u64, limit: usize) -> usize {
+    (number % limit as u64) as usize
+}
+
+impl SendRing {
+    pub(crate) fn new(words: DirectionWords) -> Self {
+        words.pair.pool.reserve();
+        let blocks = [0; SOCK_CREDITS];
+        Self {
+            words,
+            tail: 0,
+            head: 0,
+            first: 0,
+            next: 0,
+            blocks,
+            suppressed: 0,
+            immediate: 0,
+            next_immediate: IMMEDIATE_SENDS.0,
+            cpu: u32::MAX,
+        }
+    }
+
+    pub(crate) fn tail(&self) -> u64 {
+        self.tail
+    }
+
+    pub(crate) fn suppressed(&self) -> u64 {
+        self.suppressed
+    }
+
+    fn held(&self) -> usize {
+        block_count(self.next - self.first)
+    }
+
+    /// Makes room for one byte where that is possible; an error where the receiver's head is
+    /// impossible.
+    pub(crate) fn has_room(&mut self) -> Result<bool, Errno> {
+        if self.tail < self.next * BLOCK {
+            return Ok(true);
+        }
+        self.reclaim()?;
+        if self.held() >= SOCK_CREDITS {
+            return Ok(false);
+        }
+        let pool = &self.words.pair.pool;
+        let block = pool.allocate(self.held()).or_else(|| {
+            self.words.pair.reclaim_read(None);
+            pool.allocate(self.held())
+        });
+        let Some(block) = block else { return Ok(false) };
+        self.blocks[ring_index(self.next)] = block;
+        // The publication of the tail also publishes this word.
+        self.words.block(ring_index(self.next)).store(block, Ordering::Relaxed);
+        self.next += 1;
+        Ok(true)
+    }
+
+    /// Frees the blocks that the receiver has read past.
+    fn reclaim(&mut self) -> Result<(), Errno> {
+        // Acquire: pairs with the release in `ReceiveRing::pull`, after the receiver's last read.
+        let head = self.words.word(half::HEAD).load(Ordering::Acquire);
+        if head < self.head || head > self.tail {
+            return Err(Errno::PROTO);
+        }
+        self.head = head;
+        while self.first < head / BLOCK {
+            let block = self.blocks[ring_index(self.first)];
+            self.first += 1;
+            self.words.pair.pool.free_block(block, Some(self.held()));
+        }
+        Ok(())
+    }
+
+    /// Whether the receiver has taken everything.
+    pub(crate) fn is_empty(&mut self) -> Result<bool, Errno> {
+        self.reclaim()?;
+        Ok(self.head == self.tail)
+    }
+
+    /// Puts bytes into blocks. Returns their number, and whether a wakeup record must be sent.
+    #[inline]
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Result<(usize, bool), Errno> {
+        let (mut done, mut wake, mut needed) = (0, false, false);
+        while done < bytes.len() && self.has_room()? {
+            let offset = remainder(self.tail, SOCK_BLOCK_BYTES);
+            let count = (SOCK_BLOCK_BYTES - offset).min(bytes.len() - done);
+            let block = self.blocks[ring_index(self.tail / BLOCK)];
+            self.words.pair.pool.write(block, offset, &bytes[done..done + count]);
+            self.tail += count as u64;
+            done += count;
+            // Publish each block at once: the receiver copies it while the sender fills the next.
+            publish_tail(self.words.word(half::TAIL), self.tail);
+            needed = self.words.suppression().is_needed(self.tail);
+            if needed && self.immediate > 0 {
+                wake |= self.words.suppression().request(self.tail);
+                needed = false;
+            }
+        }
+        if needed && !self.receiver_comes() {
+            wake |= self.words.suppression().request(self.tail);
+        }
+        self.immediate = self.immediate.saturating_sub(1);
+        if !wake && done > 0 {
+            self.suppressed += 1;
+            self.words.word(half::WAKEUPS_SUPPRESSED).store(self.suppressed, Ordering::Relaxed);
+        }
+        Ok((done, wake))
+    }
+
+    /// Whether a receiver that does not poll now comes by itself within the time of a wakeup
+    /// record.
+    ///
+    /// A receiver that keeps up with the sender is usually between two calls when it does not poll.
+    /// Each advance of its head restarts the time, up to [`GRACE_MAX_TICKS`].
+    fn receiver_comes(&mut self) -> bool {
+        let began = m3ipc_sys::ticks();
+        let (mut seen, mut moved) = (self.head, began);
+        loop {
+            let needed = self.words.suppression().is_needed(self.tail);
+            // The peer's head decides only whether a wakeup record is sent, so it needs no check.
+            let head = self.words.word(half::HEAD).load(Ordering::Acquire);
+            if !needed || head >= self.tail {
+                self.next_immediate = IMMEDIATE_SENDS.0;
+                return true;
+            }
+            let now = m3ipc_sys::ticks();
+            if head != seen && now.wrapping_sub(began) < GRACE_MAX_TICKS {
+                (seen, moved) = (head, now);
+            }
+            if now.wrapping_sub(moved) > GRACE_TICKS {
+                self.immediate = self.next_immediate;
+                self.next_immediate = (2 * self.next_immediate + 1).min(IMMEDIATE_SENDS.1);
+                return false;
+            }
+            m3ipc_sys::relax();
+        }
+    }
+
+    /// Publishes the CPU of the sender where it has changed.
+    #[inline]
+    pub(crate) fn publish_cpu(&mut self, cpu: u32) {
+        if self.cpu != cpu {
+            self.cpu = cpu;
+            self.words.cpu(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn words(&self) -> &DirectionWords {
+        &self.words
+    }
+
+    /// Closes the direction. The peer may still read the blocks that it has not read.
+    pub(crate) fn end(&mut self, slot: usize) {
+        let _ = self.reclaim();
+        // After a complete read even the half-full block is free.
+        let from = if self.head == self.tail { self.next } else { self.first };
+        let blocks = |range: core::ops::Range<u64>| {
+            range.map(|at| self.blocks[ring_index(at)]).collect::<Vec<_>>()
+        };
+        for block in blocks(self.first..from) {
+            self.words.pair.pool.free_block(block, None);
+        }
+        self.words.pair.keep_until_read(slot, self.tail, blocks(from..self.next));
+    }
+}
+
+/// A number of blocks, at most the credits.
+fn block_count(blocks: u64) -> usize {
+    usize::try_from(blocks).unwrap_or(SOCK_CREDITS)
+}
