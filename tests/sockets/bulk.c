@@ -33,14 +33,14 @@ void one_sendfile(void)
     DO(sendfile(fd, from, &at, 100));
     DO(sendfile(fd, -1, &at, 100));
     DO(shutdown(fd, SHUT_WR));
-    hear();
+    await_next();
 }
 
 void two_sendfile(void)
 {
     GET(recv(fd, bytes, 199000, MSG_WAITALL));
     DO(read(fd, bytes, 10));
-    tell();
+    allow_next();
 }
 
 /* Both directions at once, in pieces of all sizes. */
@@ -96,15 +96,15 @@ static void flood(unsigned own, unsigned theirs, long total)
 void one_flood(void)
 {
     flood(1, 2, 6 << 20);
-    tell();
-    hear();
+    allow_next();
+    await_next();
 }
 
 void two_flood(void)
 {
     flood(2, 1, 6 << 20);
-    tell();
-    hear();
+    allow_next();
+    await_next();
 }
 
 /* The sender writes many bytes before the receiver reads the first. */
@@ -113,8 +113,8 @@ void one_ahead(void)
     fill(bytes, 100000, 10);
     send_all(fd, bytes, 100000);
     say("written");
-    tell();
-    hear();
+    allow_next();
+    await_next();
     GET(recv(fd, bytes, 100000, MSG_WAITALL));
 }
 
@@ -123,8 +123,8 @@ void two_ahead(void)
     fill(bytes, 100000, 11);
     send_all(fd, bytes, 100000);
     say("written");
-    tell();
-    hear();
+    allow_next();
+    await_next();
     GET(recv(fd, bytes, 100000, MSG_WAITALL));
 }
 
@@ -135,7 +135,7 @@ void one_blocking_bulk(void)
         send_all(fd, bytes, 150000);
     }
     DO(shutdown(fd, SHUT_WR));
-    hear();
+    await_next();
 }
 
 void two_blocking_bulk(void)
@@ -148,5 +148,5 @@ void two_blocking_bulk(void)
         total += count;
     }
     say("%ld bytes, sum %lx, then %ld", total, all, count);
-    tell();
+    allow_next();
 }

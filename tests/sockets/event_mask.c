@@ -5,7 +5,7 @@
 
 void two_event_mask_ends(void)
 {
-    int set = lit(EPOLLIN | EPOLLRDHUP);
+    int set = idle_set(EPOLLIN | EPOLLRDHUP);
     /* Bytes and an end arrive at once. */
     far_write(0, "last words");
     far_shutdown(0);
@@ -53,7 +53,7 @@ void two_event_mask_close(void)
 
 void two_event_mask_both(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     watch(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLOUT, 2);
     WAIT(set, 30000);
     far_write_here(0, "level");
@@ -135,7 +135,7 @@ void two_event_mask_data(void)
 
 void two_event_mask_dup(void)
 {
-    int set = lit(EPOLLIN), copy;
+    int set = idle_set(EPOLLIN), copy;
     far_write_here(0, "before");
     copy = dup(fd);
     DO(close(fd));
@@ -169,7 +169,7 @@ void two_event_mask_dup(void)
 void two_event_mask_reused(void)
 {
     mesh(3);
-    int set = lit(EPOLLIN), pipes[2];
+    int set = idle_set(EPOLLIN), pipes[2];
     if (pipe(pipes) != 0)
         quit("pipe");
     for (int i = 1; i <= 2; i++) {

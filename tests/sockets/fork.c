@@ -7,7 +7,7 @@
  * the parent receives. */
 void two_fork_child(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     struct pollfd one = { fd, POLLIN, 0 };
     far_write_here(0, "0123456789abcdef");
     CHILD {
@@ -147,7 +147,7 @@ void two_fork_passed(void)
         _exit((int)read(pair[1], bytes, 1));
     }
     close(pair[1]);
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (int how = 0; how < 4; how++) {
         far_write_here(0, "here");
         pass(pair[0], how == 3 ? set : fd);
@@ -189,7 +189,7 @@ void watched_after_exec(int stream)
 
 void two_fork_exec(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (int how = 0; how < 3; how++) {
         char **words = resume("watch", fd);
         pid_t child = -1;
@@ -221,7 +221,7 @@ void two_fork_exec(void)
 /* A process that shares the end is killed in its wait. The other process goes on. */
 void two_fork_killed(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (int how = 0; how < 4; how++) {
         int gate[2];
         if (pipe(gate) != 0)
@@ -267,11 +267,11 @@ static void until_gone(int set)
 static void killed(int with_bytes)
 {
     siginfo_t how;
-    int set = lit(EPOLLIN | EPOLLRDHUP);
+    int set = idle_set(EPOLLIN | EPOLLRDHUP);
     far_part(PART_ASLEEP, with_bytes);
     if (with_bytes)
         DO(write(fd, "unread", 6));
-    hear();
+    await_next();
     until_asleep(other);
     kill(other, SIGKILL);
     waitid(P_PID, other, &how, WEXITED | WNOWAIT);

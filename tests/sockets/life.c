@@ -12,13 +12,13 @@ void one_dup(void)
     DO(write(fourth, "fourth", 6));
     DO(dup2(third, fourth) == fourth);
     DO(close(third));
-    hear();
+    await_next();
     GET(read(fourth, bytes, 100));
     DO(write(fourth, "last", 4));
     int null = open("/dev/null", O_RDWR);
     DO(dup2(null, fourth) == fourth);
     DO(write(fourth, "into nothing", 12));
-    tell();
+    allow_next();
 }
 
 void two_dup(void)
@@ -26,8 +26,8 @@ void two_dup(void)
     until_bytes(fd, 17);
     GET(read(fd, bytes, 17));
     DO(write(fd, "answer", 6));
-    tell();
-    hear();
+    allow_next();
+    await_next();
     until_ready(fd, POLLRDHUP);
     GET(read(fd, bytes, 100));
     DO(read(fd, bytes, 100));
@@ -41,7 +41,7 @@ void one_fork(void)
     if (child == 0) {
         if (write(fd, "child ", 6) != 6)
             _exit(1);
-        hear();
+        await_next();
         char back[16];
         _exit(recv(fd, back, 4, MSG_WAITALL) == 4 && memcmp(back, "back", 4) == 0 ? 7 : 8);
     }
@@ -55,7 +55,7 @@ void two_fork(void)
 {
     GET(recv(fd, bytes, 13, MSG_WAITALL));
     DO(write(fd, "back", 4));
-    tell();
+    allow_next();
     GET(recv(fd, bytes, 12, MSG_WAITALL));
     DO(read(fd, bytes, 10));
 }
@@ -108,7 +108,7 @@ static void by_exec(int how)
     waitpid(child, &outcome, 0);
     say("the program ended with %d", WEXITSTATUS(outcome));
     DO(write(fd, "parent again", 12));
-    hear();
+    await_next();
     GET(read(fd, bytes, 100));
     DO(close(fd));
 }
@@ -138,7 +138,7 @@ void two_exec(void)
     }
     GET(recv(fd, bytes, 12, MSG_WAITALL));
     DO(write(fd, "to the parent", 13));
-    tell();
+    allow_next();
     DO(read(fd, bytes, 10));
 }
 
@@ -176,7 +176,7 @@ void one_passed(void)
     int pair[2], outcome;
     socketpair(AF_UNIX, SOCK_STREAM, 0, pair);
     DO(write(fd, "owner ", 6));
-    hear();
+    await_next();
     pid_t child = fork();
     if (child == 0) {
         close(fd);
@@ -184,7 +184,7 @@ void one_passed(void)
         char word[16];
         if (write(stream, "receiver ", 9) != 9)
             _exit(1);
-        tell();
+        allow_next();
         _exit(recv(stream, word, 6, MSG_WAITALL) == 6 && memcmp(word, "answer", 6) == 0 ? 7 : 8);
     }
     pass(pair[0], fd);
@@ -197,8 +197,8 @@ void one_passed(void)
 void two_passed(void)
 {
     GET(recv(fd, bytes, 6, MSG_WAITALL));
-    tell();
-    hear();
+    allow_next();
+    await_next();
     GET(recv(fd, bytes, 9, MSG_WAITALL));
     DO(write(fd, "answer", 6));
     GET(recv(fd, bytes, 11, MSG_WAITALL));
@@ -272,7 +272,7 @@ void one_threads(void)
     for (int i = 0; i < THREADS; i++)
         pthread_join(all[i], NULL);
     DO(shutdown(fd, SHUT_WR));
-    hear();
+    await_next();
 }
 
 void two_threads(void)
@@ -290,7 +290,7 @@ void two_threads(void)
             wrong += record[i] != record[4];
     }
     say("%d %d %d %d, wrong: %d", next[0], next[1], next[2], next[3], wrong);
-    tell();
+    allow_next();
 }
 
 static void *read_some(void *sink)
@@ -309,7 +309,7 @@ void one_readers(void)
         if (write(fd, bytes + i * 100, 100) != 100)
             quit("write");
     DO(shutdown(fd, SHUT_WR));
-    hear();
+    await_next();
 }
 
 void two_readers(void)
@@ -321,7 +321,7 @@ void two_readers(void)
     for (int i = 0; i < 3; i++)
         pthread_join(all[i], NULL);
     say("all readers together: %ld", counts[0] + counts[1] + counts[2]);
-    tell();
+    allow_next();
 }
 
 static volatile long by_handler, refused;
@@ -354,22 +354,22 @@ void one_handler(void)
     }
     setitimer(ITIMER_REAL, &never, NULL);
     DO(shutdown(fd, SHUT_WR));
-    long told[2];
-    if (recv(fd, told, sizeof told, MSG_WAITALL) != sizeof told)
+    long counted[2];
+    if (recv(fd, counted, sizeof counted, MSG_WAITALL) != sizeof counted)
         quit("no answer");
-    if (told[0] == sent && told[1] == by_handler)
+    if (counted[0] == sent && counted[1] == by_handler)
         say("all came, of the handler and of the rest");
     else
-        say("%ld and %ld sent, %ld and %ld came", sent, by_handler, told[0], told[1]);
+        say("%ld and %ld sent, %ld and %ld came", sent, by_handler, counted[0], counted[1]);
 }
 
 void two_handler(void)
 {
-    long told[2] = { 0, 0 }, now;
+    long counted[2] = { 0, 0 }, now;
     while ((now = read(fd, bytes, 5000)) > 0)
         for (long i = 0; i < now; i++)
-            told[bytes[i] == 'h']++;
-    DO(write(fd, told, sizeof told));
+            counted[bytes[i] == 'h']++;
+    DO(write(fd, counted, sizeof counted));
 }
 
 static void *sleeper(void *unused)
@@ -389,19 +389,19 @@ void one_cancelled(void)
     DO(pthread_cancel(thread));
     DO(pthread_join(thread, &end));
     say(end == PTHREAD_CANCELED ? "cancelled in its read" : "not cancelled");
-    tell();
+    allow_next();
     GET(read(fd, bytes, 10));
 }
 
 void two_cancelled(void)
 {
-    hear();
+    await_next();
     DO(write(fd, "after", 5));
 }
 
 void one_killed_sender(void)
 {
-    hear();
+    await_next();
     int outcome;
     siginfo_t how;
     kill(other, SIGKILL);
@@ -419,7 +419,7 @@ void two_killed_sender(void)
     fill(bytes, 400, 14);
     DO(write(fd, bytes, 400));
     until_taken(fd);
-    tell();
+    allow_next();
     pause();
 }
 
@@ -427,7 +427,7 @@ void one_killed_receiver(void)
 {
     fill(bytes, 400, 15);
     DO(write(fd, bytes, 400));
-    hear();
+    await_next();
     siginfo_t how;
     kill(other, SIGKILL);
     waitid(P_PID, other, &how, WEXITED | WNOWAIT);
@@ -441,13 +441,13 @@ void two_killed_receiver(void)
 {
     until_bytes(fd, 400);
     GET(read(fd, bytes, 100));
-    tell();
+    allow_next();
     pause();
 }
 
 void one_killed_asleep(void)
 {
-    hear();
+    await_next();
     siginfo_t how;
     kill(other, SIGKILL);
     waitid(P_PID, other, &how, WEXITED | WNOWAIT);
@@ -457,7 +457,7 @@ void one_killed_asleep(void)
 
 void two_killed_asleep(void)
 {
-    tell();
+    allow_next();
     read(fd, bytes, 100);
 }
 

@@ -8,7 +8,7 @@ int fd = -1, is_unix;
 char bytes[MOST];
 pid_t other;
 
-static FILE *book;
+static FILE *log_file;
 int to_other[2], from_other[2];
 static char place[108];
 
@@ -24,10 +24,10 @@ void say(const char *form, ...)
 {
     va_list list;
     va_start(list, form);
-    vfprintf(book, form, list);
+    vfprintf(log_file, form, list);
     va_end(list);
-    fputc('\n', book);
-    fflush(book);
+    fputc('\n', log_file);
+    fflush(log_file);
 }
 
 long result(const char *what, long value)
@@ -66,13 +66,13 @@ void fill(char *to, size_t count, unsigned seed)
         to[i] = (char)(seed = seed * 1103515245 + 12345, seed >> 16);
 }
 
-void tell(void)
+void allow_next(void)
 {
     if (write(to_other[1], "x", 1) != 1)
-        quit("the other side is not there to be told");
+        quit("the other side is gone");
 }
 
-void hear(void)
+void await_next(void)
 {
     char one;
     long count;
@@ -200,7 +200,7 @@ int main(int count, char **words)
         return 0;
     }
     if (count == 6 && strcmp(words[1], "--resume") == 0) {
-        book = fdopen(atoi(words[4]), "a");
+        log_file = fdopen(atoi(words[4]), "a");
         is_unix = atoi(words[5]);
         fd = atoi(words[3]);
         resumed(words[2], fd);
@@ -217,15 +217,15 @@ int main(int count, char **words)
     socklen_t length;
     snprintf(place, sizeof place, "%s/m3-matrix.%d", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp",
         (int)getpid());
-    FILE *books[2] = { tmpfile(), tmpfile() };
+    FILE *log_files[2] = { tmpfile(), tmpfile() };
     signal(SIGPIPE, SIG_IGN);
-    if (!books[0] || !books[1] || pipe(first) != 0 || pipe(second) != 0)
+    if (!log_files[0] || !log_files[1] || pipe(first) != 0 || pipe(second) != 0)
         quit("cannot begin");
     int listening = made->one && made->plain < 2 ? listener(&at, &length, 8) : -1;
     other = fork();
     if (other < 0)
         quit("fork");
-    book = books[other == 0];
+    log_file = log_files[other == 0];
     memcpy(to_other, other ? first : second, sizeof first);
     memcpy(from_other, other ? second : first, sizeof first);
     close(to_other[0]);
@@ -241,7 +241,7 @@ int main(int count, char **words)
         }
         other = getppid();
         made->two();
-        fflush(book);
+        fflush(log_file);
         _exit(0);
     }
     if (listening >= 0) {
@@ -257,8 +257,8 @@ int main(int count, char **words)
     for (int side = 0; side < 2; side++) {
         char line[4096];
         printf("side %d\n", side + 1);
-        rewind(books[side]);
-        while (fgets(line, sizeof line, books[side]))
+        rewind(log_files[side]);
+        while (fgets(line, sizeof line, log_files[side]))
             fputs(line, stdout);
     }
     if (WIFSIGNALED(outcome))

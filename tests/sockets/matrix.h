@@ -52,9 +52,9 @@ long result(const char *what, long value);
 long got(const char *what, long count);
 #define GET(call) got(#call, (long)(call))
 
-/* A step of the other side: `tell` lets it pass `hear`. Both go through pipes. */
-void tell(void);
-void hear(void);
+/* A step of the other side: `allow_next` lets it pass `await_next`. Both go through pipes. */
+void allow_next(void);
+void await_next(void);
 extern int to_other[2], from_other[2];
 /* Waits until `count` bytes can be received, or until poll reports one of `events`. */
 void until_bytes(int stream, int count);

@@ -36,7 +36,7 @@ void two_once_half(void)
 /* An edge is reported once where there is room for one event. */
 void two_once_room(void)
 {
-    int set = lit(EPOLLIN | EPOLLET);
+    int set = idle_set(EPOLLIN | EPOLLET);
     for (int i = 0; i < 3; i++) {
         far_later(gettid(), 0, "asleep");
         found("room for one", epoll_wait(set, list, 1, 30000), list);
@@ -65,7 +65,7 @@ void two_once_room(void)
 
 /* Threads sleep, poll, and wait for a short time in one set: one of them gets an arrival. */
 enum { WORKERS = 4, STREAMS = 3, ARRIVALS = 400 };
-static int all_set, over, busy[STREAMS + 1], told, doubled_up, arms;
+static int all_set, over, busy[STREAMS + 1], reported, doubled_up, arms;
 static pthread_barrier_t together;
 
 static void *works(void *which)
@@ -93,7 +93,7 @@ static void *works(void *which)
         while (recv(ends[i], word, sizeof word, MSG_DONTWAIT) > 0)
             ;
         __atomic_store_n(&busy[i], 0, __ATOMIC_SEQ_CST);
-        __atomic_fetch_add(&told, 1, __ATOMIC_SEQ_CST);
+        __atomic_fetch_add(&reported, 1, __ATOMIC_SEQ_CST);
         if (arms) {
             one.events = EPOLLIN | EPOLLONESHOT;
             epoll_ctl(all_set, EPOLL_CTL_MOD, ends[i], &one);
@@ -107,7 +107,7 @@ static void to_one(unsigned how)
     pthread_t all[WORKERS];
     arms = !!(how & EPOLLONESHOT);
     all_set = epoll_create1(0);
-    over = told = doubled_up = 0;
+    over = reported = doubled_up = 0;
     memset(busy, 0, sizeof busy);
     for (int i = 1; i <= STREAMS; i++)
         watch(all_set, EPOLL_CTL_ADD, ends[i], how, i);
@@ -119,20 +119,21 @@ static void to_one(unsigned how)
     for (int i = 1; i <= ARRIVALS; i++) {
         time_t last = time(NULL) + 30;
         far_write(1 + i % STREAMS, "arrival");
-        while (__atomic_load_n(&told, __ATOMIC_SEQ_CST) < i && time(NULL) < last)
+        while (__atomic_load_n(&reported, __ATOMIC_SEQ_CST) < i && time(NULL) < last)
             usleep(10);
-        if (told < i)
-            quit("an arrival was told to nobody");
+        if (reported < i)
+            quit("no thread got an arrival");
     }
     __atomic_store_n(&over, 1, __ATOMIC_SEQ_CST);
     for (int i = 0; i < WORKERS; i++)
         pthread_join(all[i], NULL);
     close(all_set);
     say(doubled_up ? "two had one stream at a time" : "each stream was one's at a time");
-    if (told != ARRIVALS || doubled_up)
-        fprintf(stderr, "%d arrivals told %d times, %d at the same time\n", ARRIVALS, told,
+    if (reported != ARRIVALS || doubled_up)
+        fprintf(stderr, "%d arrivals reported %d times, %d at the same time\n", ARRIVALS, reported,
             doubled_up);
-    say(told == ARRIVALS ? "each arrival was told once" : "some were told more than once");
+    say(reported == ARRIVALS ? "each arrival was reported once"
+                             : "some arrivals were reported more than once");
 }
 
 void two_once_edge(void)
@@ -150,7 +151,7 @@ void two_once_oneshot(void)
 /* A grandchild still has the socket after the child has ended. */
 void two_once_grandchild(void)
 {
-    int set = lit(EPOLLIN), ready[2], go[2], back[2];
+    int set = idle_set(EPOLLIN), ready[2], go[2], back[2];
     if (pipe(ready) != 0 || pipe(go) != 0 || pipe(back) != 0)
         quit("pipe");
     pid_t child = fork();

@@ -5,7 +5,7 @@
 
 void two_pending_level(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     static char much[401];
     memset(much, 'm', 400);
     for (int i = 0; i < 3; i++) {
@@ -42,7 +42,7 @@ void two_pending_level(void)
 
 void two_pending_edge(void)
 {
-    int set = lit(EPOLLIN | EPOLLET);
+    int set = idle_set(EPOLLIN | EPOLLET);
     for (int i = 0; i < 3; i++) {
         far_write_here(0, "first");
         WAIT(set, 0);
@@ -80,7 +80,7 @@ void two_pending_edge(void)
 
 void two_pending_modified(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (int i = 0; i < 3; i++) {
         watch(set, EPOLL_CTL_MOD, fd, 0, 1);
         far_write_here(0, "not watched");
@@ -111,7 +111,7 @@ void two_pending_modified(void)
 
 void two_pending_moved(void)
 {
-    int set = lit(EPOLLIN), second = epoll_create1(0), third;
+    int set = idle_set(EPOLLIN), second = epoll_create1(0), third;
     for (int i = 0; i < 3; i++) {
         far_write_here(0, "bytes");
         watch(set, EPOLL_CTL_DEL, fd, 0, 0);
@@ -158,7 +158,7 @@ void two_pending_moved(void)
 
 void two_pending_asked(void)
 {
-    int set = lit(EPOLLIN), there = 0;
+    int set = idle_set(EPOLLIN), there = 0;
     struct pollfd one = { fd, POLLIN | POLLOUT, 0 };
     struct timeval seconds = { 30, 0 };
     fd_set reads;
@@ -208,7 +208,7 @@ void two_pending_asked(void)
 
 void two_pending_nested(void)
 {
-    int inner = lit(EPOLLIN), outer = epoll_create1(0);
+    int inner = idle_set(EPOLLIN), outer = epoll_create1(0);
     for (int i = 0; i < 3; i++) {
         struct pollfd one = { inner, POLLIN, 0 };
         fd_set reads;
@@ -252,7 +252,7 @@ void two_pending_nested(void)
 
 void two_pending_refused(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     struct epoll_event event = { .events = EPOLLIN, .data.u64 = 0xfedcba9876543210 };
     far_write_here(0, "bytes");
     DO(epoll_ctl(set, EPOLL_CTL_ADD, fd, &event));
@@ -286,7 +286,7 @@ void two_pending_refused(void)
 
 void two_pending_busy(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (int i = 0; i < 20; i++) {
         int count = 0;
         time_t last = time(NULL) + 30;

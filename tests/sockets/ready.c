@@ -14,12 +14,12 @@ static void add(int set, int what, int stream, unsigned wanted, unsigned mark)
 
 void one_level(void)
 {
-    hear();
+    await_next();
     DO(write(fd, "0123456789", 10));
-    hear();
+    await_next();
     DO(write(fd, "abc", 3));
     DO(shutdown(fd, SHUT_WR));
-    hear();
+    await_next();
     DO(close(fd));
 }
 
@@ -29,13 +29,13 @@ void two_level(void)
     add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLRDHUP, 1);
     add(set, EPOLL_CTL_ADD, fd, EPOLLIN, 1);
     WAIT(set, 0);
-    tell();
+    allow_next();
     WAIT(set, 30000);
     GET(read(fd, bytes, 4));
     WAIT(set, 0);
     GET(read(fd, bytes, 6));
     WAIT(set, 0);
-    tell();
+    allow_next();
     until_ready(fd, POLLRDHUP);
     WAIT(set, 30000);
     GET(read(fd, bytes, 100));
@@ -45,16 +45,16 @@ void two_level(void)
     WAIT(set, 0);
     add(set, EPOLL_CTL_DEL, fd, 0, 0);
     WAIT(set, 0);
-    tell();
+    allow_next();
 }
 
 void one_edge(void)
 {
     for (int i = 0; i < 5; i++) {
-        hear();
+        await_next();
         DO(write(fd, "0123456789", 10));
     }
-    hear();
+    await_next();
     DO(close(fd));
 }
 
@@ -64,49 +64,49 @@ void two_edge(void)
     DO(fcntl(fd, F_SETFL, O_NONBLOCK));
     add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET | EPOLLRDHUP, 1);
     WAIT(set, 0);
-    tell();
+    allow_next();
     WAIT(set, 30000);
     WAIT(set, 0);
     GET(read(fd, bytes, 4));
     WAIT(set, 0);
     /* Each arrival is an edge, also where bytes were left. */
-    tell();
+    allow_next();
     WAIT(set, 30000);
     until_bytes(fd, 16);
     GET(read(fd, bytes, 100));
     DO(read(fd, bytes, 100));
     WAIT(set, 0);
-    tell();
+    allow_next();
     WAIT(set, 30000);
     GET(read(fd, bytes, 10));
     DO(read(fd, bytes, 10));
-    tell();
+    allow_next();
     WAIT(set, 30000);
-    tell();
+    allow_next();
     WAIT(set, 30000);
     until_bytes(fd, 20);
     GET(read(fd, bytes, 100));
     WAIT(set, 0);
-    tell();
+    allow_next();
     WAIT(set, 30000);
     DO(read(fd, bytes, 100));
 }
 
 void one_edge_late(void)
 {
-    hear();
+    await_next();
     DO(write(fd, "there before", 12));
-    tell();
-    hear();
+    allow_next();
+    await_next();
     DO(write(fd, "and after", 9));
-    hear();
+    await_next();
 }
 
 void two_edge_late(void)
 {
     int set = epoll_create1(0);
-    tell();
-    hear();
+    allow_next();
+    await_next();
     until_bytes(fd, 12);
     add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLET, 1);
     WAIT(set, 30000);
@@ -114,33 +114,33 @@ void two_edge_late(void)
     add(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLET, 2);
     WAIT(set, 30000);
     GET(read(fd, bytes, 5));
-    tell();
+    allow_next();
     WAIT(set, 30000);
     until_bytes(fd, 16);
     GET(read(fd, bytes, 100));
     WAIT(set, 0);
-    tell();
+    allow_next();
 }
 
 void one_oneshot(void)
 {
-    hear();
+    await_next();
     DO(write(fd, "first", 5));
-    hear();
+    await_next();
     DO(write(fd, "second", 6));
-    tell();
-    hear();
+    allow_next();
+    await_next();
 }
 
 void two_oneshot(void)
 {
     int set = epoll_create1(0);
     add(set, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLONESHOT, 1);
-    tell();
+    allow_next();
     WAIT(set, 30000);
     WAIT(set, 0);
-    tell();
-    hear();
+    allow_next();
+    await_next();
     until_bytes(fd, 11);
     WAIT(set, 0);
     add(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT, 2);
@@ -148,7 +148,7 @@ void two_oneshot(void)
     GET(read(fd, bytes, 100));
     add(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLONESHOT, 3);
     WAIT(set, 0);
-    tell();
+    allow_next();
 }
 
 void two_nested(void)
@@ -157,7 +157,7 @@ void two_nested(void)
     add(inner, EPOLL_CTL_ADD, fd, EPOLLIN | EPOLLEXCLUSIVE, 1);
     add(outer, EPOLL_CTL_ADD, inner, EPOLLIN, 2);
     WAIT(outer, 0);
-    tell();
+    allow_next();
     WAIT(outer, 30000);
     WAIT(inner, 0);
     struct pollfd one = { inner, POLLIN, 0 };
@@ -165,12 +165,12 @@ void two_nested(void)
     GET(read(fd, bytes, 100));
     WAIT(inner, 0);
     WAIT(outer, 0);
-    tell();
-    hear();
+    allow_next();
+    await_next();
     until_bytes(fd, 6);
     WAIT(outer, 30000);
     GET(read(fd, bytes, 100));
-    tell();
+    allow_next();
 }
 
 static void masks(const char *what, int count, struct pollfd *one)
@@ -181,12 +181,12 @@ static void masks(const char *what, int count, struct pollfd *one)
 void one_poll(void)
 {
     for (int i = 0; i < 4; i++) {
-        hear();
+        await_next();
         DO(write(fd, "bytes", 5));
     }
-    hear();
+    await_next();
     DO(close(fd));
-    tell();
+    allow_next();
 }
 
 void two_poll(void)
@@ -199,13 +199,13 @@ void two_poll(void)
     one.events = POLLIN | POLLRDHUP;
     masks("poll", poll(&one, 1, 0), &one);
     masks("poll", poll(&one, 1, 1), &one);
-    tell();
+    allow_next();
     masks("poll", poll(&one, 1, 30000), &one);
     GET(read(fd, bytes, 2));
     masks("poll", poll(&one, 1, -1), &one);
     GET(read(fd, bytes, 3));
     masks("ppoll", ppoll(&one, 1, &none, NULL), &one);
-    tell();
+    allow_next();
     masks("ppoll", ppoll(&one, 1, &long_time, NULL), &one);
     GET(read(fd, bytes, 5));
     FD_ZERO(&reads);
@@ -214,7 +214,7 @@ void two_poll(void)
     FD_SET(fd, &writes);
     DO(select(fd + 1, &reads, &writes, NULL, NULL));
     say("reads %d, writes %d", !!FD_ISSET(fd, &reads), !!FD_ISSET(fd, &writes));
-    tell();
+    allow_next();
     FD_SET(fd, &reads);
     DO(select(fd + 1, &reads, NULL, NULL, &seconds));
     say("reads %d, time left: %d", !!FD_ISSET(fd, &reads), seconds.tv_sec >= 1);
@@ -224,12 +224,12 @@ void two_poll(void)
     FD_SET(fd, &reads);
     DO(select(fd + 1, &reads, NULL, NULL, &seconds));
     say("reads %d, time left: %d", !!FD_ISSET(fd, &reads), seconds.tv_sec || seconds.tv_usec);
-    tell();
+    allow_next();
     FD_SET(fd, &reads);
     DO(pselect(fd + 1, &reads, NULL, NULL, &long_time, NULL));
     GET(read(fd, bytes, 5));
-    tell();
-    hear();
+    allow_next();
+    await_next();
     until_ready(fd, POLLRDHUP);
     masks("poll", poll(&one, 1, 30000), &one);
     DO(read(fd, bytes, 5));
@@ -261,9 +261,9 @@ static void serve(int asks)
     }
     say("%ld rounds, %ld bytes", rounds, all);
     if (!asks)
-        tell();
+        allow_next();
     else
-        hear();
+        await_next();
 }
 
 void one_serve(void)

@@ -48,7 +48,7 @@ void until_mask(int set, unsigned wanted)
     say("mask %#x, data %lx", one.events, (long)one.data.u64);
 }
 
-int lit(unsigned wanted)
+int idle_set(unsigned wanted)
 {
     int set = epoll_create1(0);
     ends[0] = fd;

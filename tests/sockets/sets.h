@@ -22,7 +22,7 @@ void found(const char *what, int count, struct epoll_event *in);
 /* Waits until one event has all these bits, and logs them. */
 void until_mask(int set, unsigned wanted);
 /* A set that watches the stream of the case, has reported bytes once, and has nothing to report. */
-int lit(unsigned wanted);
+int idle_set(unsigned wanted);
 
 /* The side that obeys. */
 void one_servant(void), two_servant(void);

@@ -36,7 +36,7 @@ void two_slots_sets(void)
 /* Sockets are added and removed, sets are made and closed, and bytes arrive in between. */
 void two_slots_cycles(void)
 {
-    int set = lit(EPOLLIN), wrong = 0;
+    int set = idle_set(EPOLLIN), wrong = 0;
     mesh(2);
     for (int i = 0; i < 1500; i++) {
         struct epoll_event one = { .events = i & 4 ? EPOLLIN | EPOLLET : EPOLLIN,
@@ -73,7 +73,7 @@ void two_slots_names(void)
         EPOLLIN | EPOLLOUT | EPOLLWRNORM, EPOLLIN | EPOLLERR | EPOLLHUP, EPOLLPRI,
             EPOLLIN | EPOLLMSG, EPOLLRDBAND | EPOLLIN,
     };
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (unsigned i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         watch(set, EPOLL_CTL_MOD, fd, wanted[i], i);
         WAIT(set, 0);
@@ -92,7 +92,7 @@ void two_slots_names(void)
 void two_slots_shared(void)
 {
     mesh(3);
-    int set = lit(EPOLLIN), go[2], back[2];
+    int set = idle_set(EPOLLIN), go[2], back[2];
     struct sleeper one;
     if (pipe(go) != 0 || pipe(back) != 0)
         quit("pipe");
@@ -157,7 +157,7 @@ void inherited_after_exec(int stream)
 
 void two_slots_exec(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     char number[16];
     snprintf(number, sizeof number, "%d", set);
     setenv("M3_MATRIX_SET", number, 1);
@@ -182,7 +182,7 @@ void two_slots_exec(void)
 }
 
 /* Two threads never sleep: each arrival is an edge for one of them. */
-static volatile int told, over;
+static volatile int reported, over;
 
 static void *polls(void *which)
 {
@@ -192,7 +192,7 @@ static void *polls(void *which)
         if (epoll_wait(*(int *)which, &one, 1, 0) == 1) {
             while (recv(ends[one.data.u32], word, sizeof word, MSG_DONTWAIT) > 0)
                 ;
-            __atomic_fetch_add(&told, 1, __ATOMIC_SEQ_CST);
+            __atomic_fetch_add(&reported, 1, __ATOMIC_SEQ_CST);
         } else {
             usleep(50);
         }
@@ -211,14 +211,14 @@ void two_slots_polls(void)
     for (int i = 1; i <= 200; i++) {
         far_write(1 + (i & 1), "arrival");
         time_t last = time(NULL) + 30;
-        while (told < i && time(NULL) < last)
+        while (reported < i && time(NULL) < last)
             usleep(20);
-        if (told < i)
-            quit("an arrival was told to nobody");
+        if (reported < i)
+            quit("an arrival was reported to nobody");
     }
     over = 1;
     for (int i = 0; i < 2; i++)
         pthread_join(all[i], NULL);
     WAIT(set, 0);
-    say("200 arrivals were told");
+    say("200 arrivals were reported");
 }

@@ -77,12 +77,12 @@ static void one_close_clean(void)
 {
     DO(write(fd, "good bye", 8));
     DO(close(fd));
-    tell();
+    allow_next();
 }
 
 static void two_close_clean(void)
 {
-    hear();
+    await_next();
     until_ready(fd, POLLRDHUP);
     GET(read(fd, bytes, 3));
     GET(read(fd, bytes, 100));
@@ -94,7 +94,7 @@ static void one_reset(void)
 {
     fill(bytes, 300, 3);
     DO(write(fd, bytes, 300));
-    hear();
+    await_next();
     say("events: %#x", until_ready(fd, POLLHUP | POLLRDHUP));
     GET(read(fd, bytes, 100));
     DO(read(fd, bytes, 100));
@@ -109,7 +109,7 @@ static void two_reset(void)
     until_taken(fd);
     until_bytes(fd, 300);
     DO(close(fd));
-    tell();
+    allow_next();
 }
 
 static void one_linger(void)
@@ -119,12 +119,12 @@ static void one_linger(void)
     until_taken(fd);
     DO(setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now));
     DO(close(fd));
-    tell();
+    allow_next();
 }
 
 static void two_linger(void)
 {
-    hear();
+    await_next();
     until_ready(fd, POLLHUP | POLLRDHUP);
     long first = read(fd, bytes, 100);
     say(first == 4 || (first < 0 && errno == ECONNRESET) ? "bytes or a reset"
@@ -133,7 +133,7 @@ static void two_linger(void)
 
 static void one_gone(void)
 {
-    hear();
+    await_next();
     until_ready(fd, POLLRDHUP);
     long first = write(fd, "x", 1);
     say("first: %s", first == 1 ? (is_unix ? "taken" : "taken, as TCP has it")
@@ -148,7 +148,7 @@ static void one_gone(void)
 static void two_gone(void)
 {
     DO(close(fd));
-    tell();
+    allow_next();
 }
 
 static volatile sig_atomic_t raised;
@@ -167,12 +167,12 @@ static void one_sigpipe(void)
     say("signals: %d", (int)raised);
     DO(send(fd, "x", 1, MSG_NOSIGNAL));
     say("signals: %d", (int)raised);
-    tell();
+    allow_next();
 }
 
 static void two_wait(void)
 {
-    hear();
+    await_next();
     DO(close(fd));
 }
 
@@ -180,7 +180,7 @@ static void one_peek(void)
 {
     fill(bytes, 64, 4);
     DO(write(fd, bytes, 64));
-    hear();
+    await_next();
     DO(write(fd, bytes, 10));
     DO(close(fd));
 }
@@ -195,7 +195,7 @@ static void two_peek(void)
     GET(recv(fd, bytes, 59, MSG_PEEK | MSG_WAITALL));
     GET(recv(fd, bytes, 1000, 0));
     DO(recv(fd, bytes, 10, MSG_PEEK | MSG_DONTWAIT));
-    tell();
+    allow_next();
     GET(recv(fd, bytes, 1, MSG_PEEK));
     GET(recv(fd, bytes, 10, MSG_WAITALL));
     DO(recv(fd, bytes, 10, MSG_PEEK));
@@ -209,7 +209,7 @@ static void one_waitall(void)
         DO(write(fd, bytes + i * 1000, 1000));
         usleep(2000);
     }
-    hear();
+    await_next();
     DO(write(fd, bytes, 7));
     DO(close(fd));
 }
@@ -217,7 +217,7 @@ static void one_waitall(void)
 static void two_waitall(void)
 {
     GET(recv(fd, bytes, 5000, MSG_WAITALL));
-    tell();
+    allow_next();
     GET(recv(fd, bytes, 100, MSG_WAITALL));
     DO(recv(fd, bytes, 100, MSG_WAITALL));
 }
@@ -241,7 +241,7 @@ static void one_vectors(void)
     DO(sendmmsg(fd, many, 3, 0));
     say("lengths: %u %u %u", many[0].msg_len, many[1].msg_len, many[2].msg_len);
     DO(sendto(fd, bytes, 20, 0, NULL, 0));
-    hear();
+    await_next();
 }
 
 static void two_vectors(void)
@@ -271,7 +271,7 @@ static void two_vectors(void)
     DO(read(fd, bytes, 0));
     DO(recv(fd, bytes, 0, MSG_DONTWAIT));
     DO(recv(fd, bytes, 10, MSG_DONTWAIT));
-    tell();
+    allow_next();
 }
 
 static void one_nonblocking(void)
@@ -285,7 +285,7 @@ static void one_nonblocking(void)
     DO(now);
     struct pollfd one = { fd, POLLOUT, 0 };
     say("writable: %d", poll(&one, 1, 0));
-    tell();
+    allow_next();
     say("events: %#x", until_ready(fd, POLLOUT));
     DO(fcntl(fd, F_SETFL, 0));
     DO(shutdown(fd, SHUT_WR));
@@ -297,7 +297,7 @@ static void one_nonblocking(void)
 
 static void two_nonblocking(void)
 {
-    hear();
+    await_next();
     long all = 0, now;
     while ((now = read(fd, bytes, 10000)) > 0)
         all += now;
@@ -311,11 +311,11 @@ static void one_timeouts(void)
     DO(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &short_time, sizeof short_time));
     DO(read(fd, bytes, 10));
     DO(recv(fd, bytes, 10, MSG_WAITALL));
-    tell();
+    allow_next();
     until_bytes(fd, 4);
     GET(recv(fd, bytes, 10, MSG_WAITALL));
     DO(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &none, sizeof none));
-    tell();
+    allow_next();
     GET(read(fd, bytes, 10));
     struct timeval back;
     socklen_t length = sizeof back;
@@ -324,9 +324,9 @@ static void one_timeouts(void)
 
 static void two_timeouts(void)
 {
-    hear();
+    await_next();
     DO(write(fd, "four", 4));
-    hear();
+    await_next();
     DO(write(fd, "later", 5));
 }
 
@@ -361,10 +361,10 @@ static void one_signals(void)
     int before = raised;
     while (raised < before + 2)
         usleep(1000);
-    tell();
+    allow_next();
     GET(recv(fd, bytes, 5, MSG_WAITALL));
     still();
-    tell();
+    allow_next();
     GET(recv(fd, bytes, 5, MSG_WAITALL));
     sigset_t none;
     sigemptyset(&none);
@@ -381,17 +381,17 @@ static void one_signals(void)
     DO(pselect(fd + 1, &reads, NULL, NULL, NULL, &none));
     say(raised > before ? "signals came in the waits alone" : "no signal came");
     still();
-    tell();
+    allow_next();
 }
 
 static void two_signals(void)
 {
-    hear();
+    await_next();
     usleep(60000);
     DO(write(fd, "12345", 5));
-    hear();
+    await_next();
     DO(write(fd, "67890", 5));
-    hear();
+    await_next();
 }
 
 static void one_sizes(void)
@@ -399,7 +399,7 @@ static void one_sizes(void)
     int there = -1;
     DO(ioctl(fd, FIONREAD, &there));
     say("there: %d", there);
-    tell();
+    allow_next();
     until_bytes(fd, 777);
     DO(ioctl(fd, FIONREAD, &there));
     say("there: %d", there);
@@ -409,45 +409,45 @@ static void one_sizes(void)
     GET(read(fd, bytes, 700));
     DO(ioctl(fd, FIONREAD, &there));
     say("there: %d", there);
-    tell();
+    allow_next();
 }
 
 static void two_sizes(void)
 {
-    hear();
+    await_next();
     fill(bytes, 777, 8);
     DO(write(fd, bytes, 777));
-    hear();
+    await_next();
 }
 
 static void one_urgent(void)
 {
     DO(write(fd, "before", 6));
-    hear();
+    await_next();
     DO(send(fd, "!", 1, MSG_OOB));
     DO(write(fd, "after", 5));
-    hear();
+    await_next();
 }
 
 static void two_urgent(void)
 {
     until_bytes(fd, 6);
     GET(read(fd, bytes, 100));
-    tell();
+    allow_next();
     say("events: %#x", until_ready(fd, POLLPRI));
     GET(recv(fd, bytes, 1, MSG_OOB));
     until_ready(fd, POLLIN);
     GET(recv(fd, bytes, 5, MSG_WAITALL));
-    tell();
+    allow_next();
 }
 
 static void one_shut_read(void)
 {
     DO(write(fd, "kept", 4));
-    hear();
+    await_next();
     DO(write(fd, "more", 4));
-    tell();
-    hear();
+    allow_next();
+    await_next();
 }
 
 static void two_shut_read(void)
@@ -458,9 +458,9 @@ static void two_shut_read(void)
     GET(read(fd, bytes, 100));
     DO(read(fd, bytes, 100));
     DO(write(fd, "still", 5));
-    tell();
-    hear();
-    tell();
+    allow_next();
+    await_next();
+    allow_next();
 }
 
 #include "cases.h"

@@ -6,7 +6,7 @@
 /* Another thread adds or arms a socket with bytes, while the thread of the set sleeps. */
 void two_threads_rouse(void)
 {
-    int set = lit(EPOLLIN), second = epoll_create1(0), pipes[2];
+    int set = idle_set(EPOLLIN), second = epoll_create1(0), pipes[2];
     struct sleeper one;
     if (pipe(pipes) != 0)
         quit("pipe");
@@ -73,7 +73,7 @@ static void elsewhere(int set)
 
 void two_threads_elsewhere(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     elsewhere(set);
     watch(set, EPOLL_CTL_MOD, fd, EPOLLIN | EPOLLET, 2);
     elsewhere(set);
@@ -178,7 +178,7 @@ static void *worker(void *which)
 
 void two_threads_over(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (int i = 0; i < 12; i++) {
         int how = i % 4;
         pthread_t thread;
@@ -240,7 +240,7 @@ void two_threads_closed(void)
 /* A thread is cancelled in its wait, leaves it by a jump, or runs a handler. */
 void two_threads_cancelled(void)
 {
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     for (int i = 0; i < 4; i++) {
         struct sleeper one;
         begin(&one, set, act_wait);
@@ -280,7 +280,7 @@ static void tick_after(long microseconds)
 void two_threads_jump(void)
 {
     struct sigaction how = { .sa_handler = on_tick, .sa_flags = SA_RESTART };
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     volatile int ended = 0;
     sigaction(SIGALRM, &how, NULL);
     for (volatile int i = 0; i < 30; i++) {
@@ -311,7 +311,7 @@ void two_threads_mask(void)
 {
     struct sigaction how = { .sa_handler = on_tick, .sa_flags = 0 };
     sigset_t ours, none;
-    int set = lit(EPOLLIN);
+    int set = idle_set(EPOLLIN);
     jumps = 0;
     sigaction(SIGUSR1, &how, NULL);
     sigemptyset(&none);
@@ -343,7 +343,7 @@ void two_threads_mask(void)
 /* A signal that the program ignores interrupts no wait. */
 void two_threads_ignored(void)
 {
-    int set = lit(EPOLLIN), interrupted = 0;
+    int set = idle_set(EPOLLIN), interrupted = 0;
     pid_t self = getpid(), child = fork();
     if (child == 0)
         for (;;) {

@@ -31,7 +31,7 @@ impl<'a> Buffers<'a> {
     ///
     /// # Safety
     /// `runs` is null or points to `count` runs. Each run is valid for the direction of the call
-    /// for `'a`, as readv(2) and writev(2) demand.
+    /// for `'a`, as readv(2) and writev(2) demand. The value goes to calls of that direction alone.
     #[must_use]
     pub unsafe fn from_raw(runs: *const iovec, count: usize) -> Option<Self> {
         if runs.is_null() || count == 0 || count > RUNS_MAX {

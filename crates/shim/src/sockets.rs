@@ -57,8 +57,8 @@ fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
     };
     counters::name_process();
     let is_new = matches!(entry, Entry::New { .. });
-    // Nobody knows the events for which other programs registered an inherited socket: each publish
-    // must be an edge.
+    // Other programs may have registered an inherited socket for any events: each publish must be
+    // an edge.
     if entry != (Entry::New { edges: false }) {
         socket.set_edge_triggered(true);
     }

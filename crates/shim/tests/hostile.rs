@@ -1,4 +1,4 @@
-//! A peer that writes garbage into the shared memory spoils its own connection and nothing else.
+//! A peer that writes garbage into the shared memory breaks its own connection and nothing else.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "processes/end.rs"]

@@ -89,7 +89,7 @@ unsafe fn wait(
         let before = before.map_or(core::ptr::null(), core::ptr::from_ref);
         let mask = if mask.is_null() { before } else { mask };
         let mut result = -1;
-        let _ = list.append(|at, room| {
+        let wait = |at: *mut epoll_event, room: usize| {
             result = match sleep {
                 Sleep::AsGiven => real(at, mask),
                 // SAFETY: `append` gives room for so many events; the mask is valid.
@@ -98,7 +98,10 @@ unsafe fn wait(
                 },
             };
             usize::try_from(result)
-        });
+        };
+        // SAFETY: epoll_pwait(2) returns the number of events that it wrote. The list is empty, so
+        // the program's own wait has as much room as the program gave.
+        let _ = unsafe { list.append(wait) };
         result
     });
     match waited {

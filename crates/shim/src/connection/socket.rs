@@ -373,7 +373,7 @@ impl Socket {
             let is_alone = self.disarm();
             let fd = if is_open { self.fd } else { -1 };
             let half = ReceiveHalf { half: half_of(file, end, Direction::Receive), fd };
-            // Wakeup bytes that nobody took would turn an orderly end into a reset.
+            // Wakeup bytes that stay unread would turn an orderly end into a reset.
             if half.has_ring()
                 && let Some(_held) = lock::try_take(half.half.receive_lock())
                 && half.ring().is_ok_and(|ring| ring.filled == 0)

@@ -82,11 +82,13 @@ fn is_in_bounds(fd: RawFd) -> bool {
 /// # Errors
 /// Of epoll_pwait(2).
 pub fn epoll_now(set: RawFd, list: &mut EventList<'_>) -> Result<usize, Errno> {
-    list.append(|at, room| {
+    let ask = |at: *mut epoll_event, room: usize| {
         let words = [register(set), at as usize, room, 0, 0, MASK_BYTES];
         // SAFETY: `append` gives room for so many events; a time of 0, and no mask.
         unsafe { call(libc::SYS_epoll_pwait, words) }
-    })
+    };
+    // SAFETY: epoll_pwait(2) returns the number of events that it wrote.
+    unsafe { list.append(ask) }
 }
 
 /// Adds, changes or removes a descriptor of an epoll set.
