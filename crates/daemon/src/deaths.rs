@@ -176,7 +176,7 @@ impl Server {
         let events = [Deferred::Contact(id), Deferred::CopyGate(id)];
         let waiting = events.map(|event| self.deferred_until(event));
         for token in waiting.into_iter().flatten() {
-            let why = format_args!("endpoint {} died; look up its successor", id.address);
+            let why = format!("endpoint {} died; look up its successor", id.address);
             self.refuse(token, Code::DstDied, why);
         }
     }

@@ -75,7 +75,7 @@ impl Server {
             Err(errno) => {
                 // The area has no other member, so this ends it.
                 let _ = self.node.set_area_member_state(id, area, AreaMemberState::Gone);
-                let why = format_args!(
+                let why = format!(
                     "no memory for an area of {limit_bytes} bytes: {errno}; ask for fewer bytes"
                 );
                 self.refuse(token, Code::NoMem, why);
@@ -90,7 +90,7 @@ impl Server {
         };
         let Ok(entry) = self.node.area(id.vm, area) else { return };
         if entry.members[usize::from(index)].state != AreaMemberState::Expected {
-            let why = format_args!("area {area} is attached already; use it");
+            let why = format!("area {area} is attached already; use it");
             return self.refuse(token, Code::RscBusy, why);
         }
         if self.areas.get(id.vm, area).is_none() {
@@ -102,7 +102,7 @@ impl Server {
         let owner_maps = entry.params.owner_writes
             && owner.is_some_and(|owner| owner.state == AreaMemberState::Joining);
         if owner_maps {
-            let why = format_args!("the owner of area {area} has not mapped it yet; try again");
+            let why = format!("the owner of area {area} has not mapped it yet; try again");
             return self.refuse(token, Code::Again, why);
         }
         if self.node.set_area_member_state(id, area, AreaMemberState::Joining).is_ok() {
@@ -118,7 +118,7 @@ impl Server {
             Ok(ledger) => ledger,
             Err(errno) => {
                 self.leave_area(id, area);
-                let why = format_args!("no memory for a ledger: {errno}; ask for a smaller area");
+                let why = format!("no memory for a ledger: {errno}; ask for a smaller area");
                 return self.refuse(token, Code::NoMem, why);
             }
         };
@@ -187,7 +187,7 @@ impl Server {
 
     fn area_index(&mut self, token: u64, id: MemberId, area: u32, address: Address) {
         if self.node.area(id.vm, area).is_ok_and(|entry| entry.index_of(id.address).is_none()) {
-            let why = format_args!("the caller is not a member of area {area}; attach it first");
+            let why = format!("the caller is not a member of area {area}; attach it first");
             return self.refuse(token, Code::Privileges, why);
         }
         match self.node.area_index(MemberId::new(id.vm, address), area) {

@@ -61,7 +61,7 @@ impl Server {
         let watched = m3ipc_sys::peer_pidfd(&connection.socket)
             .and_then(|fd| self.watch_process(cred.pid, fd));
         if let Err(errno) = watched {
-            let why = format_args!("the process cannot be watched: {errno}; free descriptors");
+            let why = format!("the process cannot be watched: {errno}; free descriptors");
             return self.refuse(token, Code::NoMem, why);
         }
         if let Some(id) = self.bound_by_predecessor(token, vm, slot, tid) {
@@ -78,8 +78,7 @@ impl Server {
                 m3ipc_sys::pause_point("daemon.bind_recorded");
                 if let Some(Err(errno)) = tid.map(|tid| self.watch_thread(cred.pid, tid)) {
                     self.unbind_endpoint(id);
-                    let why =
-                        format_args!("the thread cannot be watched: {errno}; free descriptors");
+                    let why = format!("the thread cannot be watched: {errno}; free descriptors");
                     return self.refuse(token, Code::NoMem, why);
                 }
                 self.give_pages(token, id, bound.tickets, false);
@@ -127,8 +126,7 @@ impl Server {
                 if !is_return {
                     self.unbind_endpoint(id);
                 }
-                let why =
-                    format_args!("no memory for an endpoint: {errno}; free memory or descriptors");
+                let why = format!("no memory for an endpoint: {errno}; free memory or descriptors");
                 return self.refuse(token, Code::NoMem, why);
             }
         };

@@ -39,7 +39,7 @@ impl Server {
         let lives = self.node.lookup(own.vm, Some(own.address), peer).is_ok();
         let is_ready = self.links_held.contains(&(own, peer_id)) || self.is_attached(peer_id);
         if lives && !is_ready {
-            let why = format_args!(
+            let why = format!(
                 "endpoint {peer} has not attached to this daemon yet; it will within a second of \
                  sleep, or at one of its next calls; try again"
             );
@@ -66,7 +66,7 @@ impl Server {
             Ok(memory) => Rc::new(memory),
             Err(errno) => {
                 self.node.unlink(own, peer.address);
-                let why = format_args!("no memory for a link: {errno}; free memory or descriptors");
+                let why = format!("no memory for a link: {errno}; free memory or descriptors");
                 return self.refuse(token, Code::NoMem, why);
             }
         };
@@ -93,7 +93,7 @@ impl Server {
         // The event may have closed the peer's broken connection. The requester has got the death
         // then, and must not get the link after it.
         if !self.links_held.contains(&(own, peer)) {
-            let why = format_args!("endpoint {} died; look up its successor", peer.address);
+            let why = format!("endpoint {} died; look up its successor", peer.address);
             return self.refuse(token, Code::DstDied, why);
         }
         let fds = vec![memory, peer_pages.0, peer_pages.1];

@@ -30,16 +30,15 @@ impl Server {
         let peer_id = MemberId::new(own.vm, peer);
         let is_linked = self.links_held.contains(&(own, peer_id));
         let Some(other) = self.connection_of(peer_id).filter(|_| is_linked) else {
-            let why = format_args!(
+            let why = format!(
                 "endpoint {peer} has no link with the caller, or has not returned after a \
                  takeover; contact it first"
             );
             return self.refuse(token, Code::ProcSts, why);
         };
         if !surely && !self.may_be_copied(peer_id) {
-            let why = format_args!(
-                "endpoint {peer} is in no receive and no sendrec; copy while it waits"
-            );
+            let why =
+                format!("endpoint {peer} is in no receive and no sendrec; copy while it waits");
             return self.refuse(token, Code::ProcSts, why);
         }
         let buffer = match wants_buffer.then(|| self.create_bounce_buffer(own, peer_id)).transpose()

@@ -15,7 +15,7 @@ impl Server {
         match DoorbellReceiver::bind(&path) {
             Ok(doorbell) => self.reply(token, Reply::Done, vec![Rc::new(doorbell)]),
             Err(errno) => {
-                let why = format_args!(
+                let why = format!(
                     "no doorbell can be made: {errno}; free descriptors, or space in the runtime \
                      directory"
                 );
@@ -28,13 +28,13 @@ impl Server {
         let Some(id) = self.require_endpoint(token) else { return };
         let is_linked = self.node.peers(id).iter().any(|known| known.address == peer);
         if !is_linked {
-            let why = format_args!("there is no link with endpoint {peer}; contact it first");
+            let why = format!("there is no link with endpoint {peer}; contact it first");
             return self.refuse(token, Code::DstDied, why);
         }
         match DoorbellSender::connect(&self.runtime_directory.doorbell(id.vm, peer.0)) {
             Ok(sender) => self.reply(token, Reply::Done, vec![Rc::new(sender)]),
             Err(errno) => {
-                let why = format_args!(
+                let why = format!(
                     "the doorbell of endpoint {peer} cannot be reached: {errno}; try again"
                 );
                 self.refuse(token, Code::NotConn, why);

@@ -62,7 +62,7 @@ impl Server {
                 self.reply(token, welcome, Vec::new());
             }
             Request::Hello { version } => {
-                let why = format_args!(
+                let why = format!(
                     "this daemon speaks version {VERSION}, the library version {version}; use \
                      both of one release"
                 );

@@ -25,7 +25,7 @@ impl Server {
             return self.refuse(token, denied.code(), denied);
         }
         if self.is_attached(id) {
-            let why = format_args!("endpoint {destination} is attached; notify it over the link");
+            let why = format!("endpoint {destination} is attached; notify it over the link");
             return self.refuse(token, Code::Again, why);
         }
         let source = self.node.endpoint(own);
@@ -103,7 +103,7 @@ impl Server {
             return self.refuse(token, denied.code(), denied);
         }
         let Some(pages) = self.pages_of(id) else {
-            let why = format_args!(
+            let why = format!(
                 "endpoint {} is not connected, so the wakeup is lost; try again when it is",
                 id.address
             );
@@ -116,11 +116,11 @@ impl Server {
         match blocked.call {
             WaitCall::Receive | WaitCall::Rcvrqst if blocked.peer == ANY => self.reply_done(token),
             WaitCall::None => {
-                let why = format_args!("endpoint {} runs; the wakeup is remembered", id.address);
+                let why = format!("endpoint {} runs; the wakeup is remembered", id.address);
                 self.refuse(token, Code::ProcRun, why);
             }
             _ => {
-                let why = format_args!(
+                let why = format!(
                     "endpoint {} waits in another call; the wakeup is remembered",
                     id.address
                 );

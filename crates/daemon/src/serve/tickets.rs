@@ -12,7 +12,7 @@ impl Server {
     pub(super) fn wait_for(&mut self, token: u64, cred: &Credentials, event: &AwaitedEvent) {
         let Some(connection) = self.connections.get(&token) else { return };
         if connection.tickets.len() >= TICKETS_MAX {
-            let why = format_args!(
+            let why = format!(
                 "this connection has {TICKETS_MAX} open waits, its quota; end one of them first"
             );
             return self.refuse(token, Code::NoMem, why);
@@ -136,7 +136,7 @@ impl Server {
                 self.reply_number(token, id.address.0);
             }
             _ => {
-                let why = format_args!("process {pid} is not bound in this VM; bind it first");
+                let why = format!("process {pid} is not bound in this VM; bind it first");
                 self.refuse(token, Code::NotBind, why);
             }
         }

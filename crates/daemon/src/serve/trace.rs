@@ -41,7 +41,7 @@ impl Server {
         if let Some(trace) = self.traces.get(vm) {
             let tracer = self.connections.get(&trace.tracer);
             let pid = tracer.map_or(0, |connection| connection.cred.pid);
-            let why = format_args!("process {pid} traces this VM already; end that trace first");
+            let why = format!("process {pid} traces this VM already; end that trace first");
             return self.refuse(token, Code::Busy, why);
         }
         self.traces.begin(vm, token, cred.uid, slots, sharp);

@@ -60,7 +60,7 @@ impl Server {
         match self.node.joinable_vm(vm, cred).map(|vm| vm.state()) {
             Ok(VmState::Running) => {}
             Ok(VmState::Ending) => {
-                let why = format_args!("VM {vm} is ending; join a domain of another VM");
+                let why = format!("VM {vm} is ending; join a domain of another VM");
                 return self.refuse(token, Code::VmNotRun, why);
             }
             Err(error) => return self.refuse(token, error.code(), error),
@@ -77,7 +77,7 @@ impl Server {
         if !self.sockets.has_domain(domain)
             && let Err(cause) = std::fs::write(self.runtime_directory.domain(domain, cred.uid), "")
         {
-            let why = format_args!(
+            let why = format!(
                 "the runtime directory has no room for a domain ({cause}); free some space there"
             );
             return self.refuse(token, Code::NoMem, why);
