@@ -89,6 +89,12 @@ pub enum Error {
 }
 
 impl Error {
+    /// The exit code of the program: 2 for wrong usage, 4 for all other errors.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Usage(_)) { 2 } else { 4 }
+    }
+
     /// Converts the error of a system call and names the operation.
     pub fn os<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::Os { what, source: error.into() }

@@ -75,13 +75,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// The exit code of the program.
+    /// The exit code of the program: that of `m3`, which has 2 for wrong usage.
     #[must_use]
     pub const fn exit_code(self) -> u8 {
         match self {
             Self::Fine => 0,
             Self::FallsShort => 1,
-            Self::Failed => 2,
+            Self::Failed => 4,
         }
     }
 }

@@ -175,6 +175,6 @@ fn a_file_that_is_no_run_is_named() {
     let path = file.to_string_lossy().into_owned();
     let output = bench(&["compare", &path, &path]);
     std::fs::remove_file(&file).expect("the file can be removed");
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(4));
     assert!(text(&output.stderr).contains("is no run of m3 bench"), "{}", text(&output.stderr));
 }

@@ -5,7 +5,14 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 const ARGUMENTS: [&str; 9] = [
-    "--quick", "--rounds", "2", "--millis", "20", "--only", "ipc1,ipc2", "--only",
+    "--quick",
+    "--rounds",
+    "2",
+    "--millis",
+    "20",
+    "--only",
+    "ipc1,ipc2",
+    "--only",
     "sched-yield,bounce",
 ];
 
