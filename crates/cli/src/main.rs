@@ -13,6 +13,7 @@
 mod cli;
 mod command;
 mod content;
+mod cpus;
 mod demo;
 mod doctor;
 mod fail;
@@ -26,9 +27,6 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    if let Some(code) = m3ipc_bench::peer::if_asked() {
-        return code;
-    }
     out::survive_closed_stdout();
     let cli = cli::Cli::parse();
     let json = cli.wants_json();

@@ -71,7 +71,17 @@ pub fn verb(what: TraceWhat) -> &'static str {
 
 /// Ticks as whole nanoseconds.
 pub fn ns(scale: &StampScale, ticks: u64) -> u64 {
-    m3ipc_bench::stats::whole(scale.ns(ticks))
+    whole(scale.ns(ticks))
+}
+
+/// A figure as a whole number; negative values and NaN become 0.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a float-to-integer cast saturates"
+)]
+pub fn whole(value: f64) -> u64 {
+    value.round() as u64
 }
 
 /// T1 to T5 of a message, in nanoseconds.

@@ -1,61 +1,85 @@
-//! The command line of `m3 bench ipc` and of `m3-bench`.
+//! The command line of `m3-bench`.
 
 use std::path::PathBuf;
 
+use m3ipc_report::compare::CompareArgs;
+
+use crate::job::SuiteName;
+
 /// Suites of measurements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum Suite {
+pub enum SuiteChoice {
     /// Round trips, wake-ups and throughput
     Ipc,
     /// Blocks of data from one process into another
     Copy,
-    /// Memory that is shared: mapped, taken, handed over, fallen to pieces
+    /// Shared memory: mapped, allocated, handed over, fragmented
     Area,
     /// Sockets: throughput, request and answer, connect
     Sock,
-    /// Where the time of one round trip goes, phase by phase
+    /// The phases of one round trip
     Phases,
-    /// All of them but the phases
+    /// All suites but the phases
     All,
 }
 
-/// The command line of `m3 bench` and of `m3-bench`.
+/// Software choices whose price can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Experiment {
+    /// The sender by the message alone, against a queue of senders sorted by time
+    Sender,
+    /// Forty bytes inline in the message's cache line, against the same bytes beside it in memory
+    Copy,
+    /// On one CPU: a hand-over by sched_yield, against a sleep on a futex
+    Switch,
+}
+
+impl Experiment {
+    /// Its name in tables and JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sender => "sender",
+            Self::Copy => "copy",
+            Self::Switch => "switch",
+        }
+    }
+}
+
+/// The command line.
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true)]
-pub struct Bench {
-    /// What else can be done with measurements.
+pub struct Arguments {
+    /// A command other than a measurement.
     #[command(subcommand)]
-    pub further: Option<Further>,
+    pub command: Option<Command>,
     /// A measurement.
     #[command(flatten)]
     pub measure: BenchArgs,
 }
 
-/// What else can be done with measurements.
+/// Commands other than a measurement.
 #[derive(Clone, Debug, clap::Subcommand)]
-pub enum Further {
+pub enum Command {
     /// Is one run slower than another? Rank test over rounds; exits with 1 on a slow-down beyond --part
-    Compare(crate::compare::CompareArgs),
+    Compare(CompareArgs),
     /// Measure everything and write one page about it: index.html, bench.json beside it
-    Report(crate::book::ReportArgs),
-    /// What m3 trace costs those it watches, and what it loses; exits with 1 where it costs more than 15 % of the throughput
-    Tracing(crate::tracing::TracingArgs),
+    Report(ReportArgs),
+    /// The cost of m3 trace for the traced processes, and its losses; exits with 1 above 15 % of the throughput
+    Tracing(TracingArgs),
 }
 
-/// Measures m3ipc and what the kernel offers, in one run.
+/// The parameters of measurements and reports.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct BenchArgs {
-    /// What to measure [default: ipc; all with --promises]
-    #[arg(value_enum)]
-    pub suite: Option<Suite>,
-    /// Fewer and shorter rounds: about 20 seconds a suite, for a first look
+pub struct CommonArgs {
+    /// Fewer and shorter rounds: about 20 seconds a suite, about two minutes for a report
     #[arg(long)]
     pub quick: bool,
     /// Measure only what matches: a part of a test's, mechanism's, placement's or wait mode's name;
     /// several narrow it down (--only ipc2 --only pipe), commas widen it (--only vcopy,process-vm)
     #[arg(long, value_name = "WORD")]
     pub only: Vec<String>,
-    /// Measure libraries of others in the same run, by the program m3-peers: iceoryx2, zeromq, nng, ipc-channel, zenoh
+    /// Measure other libraries in the same run, by the program m3-peers: iceoryx2, zeromq, nng, ipc-channel, zenoh
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub with: Vec<String>,
     /// Interleaved rounds of each measurement [default: 7; 3 with --quick]
@@ -64,39 +88,108 @@ pub struct BenchArgs {
     /// Length of each measurement in milliseconds [default: by the test]
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=60_000))]
     pub millis: Option<u64>,
+}
+
+impl CommonArgs {
+    /// The number of rounds.
+    #[must_use]
+    pub fn rounds(&self) -> u32 {
+        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+    }
+
+    /// The length of a measurement in nanoseconds, from that of a quick and of a full one in ms.
+    #[must_use]
+    pub fn span_ns(&self, quick_ms: u64, full_ms: u64) -> u64 {
+        self.millis.unwrap_or(if self.quick { quick_ms } else { full_ms }) * 1_000_000
+    }
+}
+
+/// Measures m3ipc and the mechanisms of the kernel in one run.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct BenchArgs {
+    /// The suite [default: ipc; all with --promises]
+    #[arg(value_enum)]
+    pub suite: Option<SuiteChoice>,
+    /// The parameters of the measurements.
+    #[command(flatten)]
+    pub common: CommonArgs,
     /// Write machine and results to this file as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Of the phases: this experiment alone
+    /// Only this experiment of the phases
     #[arg(long, value_enum)]
-    pub experiment: Option<crate::phases::Experiment>,
-    /// Print each promise with its figure, its bound and whether it holds; exit with 1 if one falls short
+    pub experiment: Option<Experiment>,
+    /// Print each promise with its figure, its bound and its verdict; exit with 1 if one falls short
     #[arg(long)]
     pub promises: bool,
 }
 
 impl BenchArgs {
-    /// Whether this suite was asked for.
+    /// Whether this suite is wanted.
     #[must_use]
-    pub fn wants(&self, suite: Suite) -> bool {
-        let default = if self.promises { Suite::All } else { Suite::Ipc };
-        [suite, Suite::All].contains(&self.suite.unwrap_or(default))
+    pub fn wants(&self, suite: SuiteName) -> bool {
+        let default = if self.promises { SuiteChoice::All } else { SuiteChoice::Ipc };
+        match (self.suite.unwrap_or(default), suite) {
+            (SuiteChoice::All, suite) => suite != SuiteName::Phases,
+            (SuiteChoice::Ipc, SuiteName::Ipc)
+            | (SuiteChoice::Copy, SuiteName::Copy)
+            | (SuiteChoice::Area, SuiteName::Area)
+            | (SuiteChoice::Sock, SuiteName::Sock)
+            | (SuiteChoice::Phases, SuiteName::Phases) => true,
+            _ => false,
+        }
     }
+}
 
-    /// Whether a measurement with these names is among what `--only` leaves.
-    #[must_use]
-    pub fn lets(&self, names: &[&str]) -> bool {
-        let any = |words: &String| {
-            words.split(',').any(|word| names.iter().any(|name| name.contains(word)))
-        };
-        self.only.iter().all(any)
-    }
+/// Measures everything and writes one page about it.
+#[derive(Clone, Debug, clap::Args)]
+pub struct ReportArgs {
+    /// The parameters of the measurements.
+    #[command(flatten)]
+    pub common: CommonArgs,
+    /// Directory of the page and its JSON; an unfinished run in it is resumed
+    #[arg(long, value_name = "DIR", default_value = "m3-bench-report")]
+    pub out: PathBuf,
+    /// Discard an unfinished run in the directory
+    #[arg(long)]
+    pub fresh: bool,
+    /// Measure nothing: make the page from this JSON of an earlier run
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "with", "rounds", "millis", "fresh"])]
+    pub from: Option<PathBuf>,
+}
 
-    /// How many rounds.
+impl ReportArgs {
+    /// The command that repeats the run.
     #[must_use]
-    pub fn rounds(&self) -> u32 {
-        self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
+    pub fn command(&self) -> String {
+        let CommonArgs { quick, only, with, rounds, millis } = &self.common;
+        let mut words = vec!["m3 bench report".to_owned()];
+        words.extend(quick.then(|| "--quick".into()));
+        words.extend(only.iter().map(|word| format!("--only {word}")));
+        if !with.is_empty() {
+            words.push(format!("--with {}", with.join(",")));
+        }
+        words.extend(rounds.map(|rounds| format!("--rounds {rounds}")));
+        words.extend(millis.map(|millis| format!("--millis {millis}")));
+        words.join(" ")
     }
+}
+
+/// Measures the cost of m3 trace and its losses.
+#[derive(Clone, Debug, clap::Args)]
+pub struct TracingArgs {
+    /// Pairs at once
+    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub pairs: u32,
+    /// Rounds, each without the tracer and with it
+    #[arg(long, value_name = "NUMBER", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub rounds: u32,
+    /// Length of each measurement in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    pub millis: u64,
+    /// Calls a second of all pairs together [default: as many as they can]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub calls: Option<u64>,
 }
 
 #[cfg(test)]
@@ -106,28 +199,23 @@ mod tests {
     #[test]
     fn only_narrows_down_and_commas_widen() {
         let lets = |only: &[&str], names: &[&str]| {
-            let only = only.iter().map(|&word| word.into()).collect();
-            BenchArgs { only, ..BenchArgs::default() }.lets(names)
+            let only: Vec<String> = only.iter().map(|&word| word.into()).collect();
+            m3ipc_report::matches(&only, names)
         };
-        assert!(lets(&[], &["copy1", "pipe"]));
-        assert!(
-            lets(&["copy", "pipe"], &["copy1", "pipe"])
-                && !lets(&["copy", "tcp"], &["copy1", "pipe"])
-        );
-        assert!(
-            lets(&["tcp,pipe"], &["copy1", "pipe"]) && !lets(&["tcp,unix"], &["copy1", "pipe"])
-        );
+        let names = ["copy1", "pipe"];
+        assert!(lets(&[], &names));
+        assert!(lets(&["copy", "pipe"], &names) && !lets(&["copy", "tcp"], &names));
+        assert!(lets(&["tcp,pipe"], &names) && !lets(&["tcp,unix"], &names));
     }
 
     #[test]
     fn promises_are_of_all_suites() {
+        use SuiteName::{Area, Copy, Ipc};
         let of = |suite, promises| BenchArgs { suite, promises, ..BenchArgs::default() };
-        assert!(of(None, false).wants(Suite::Ipc) && !of(None, false).wants(Suite::Copy));
-        assert!(of(None, true).wants(Suite::Ipc) && of(None, true).wants(Suite::Copy));
-        assert!(
-            of(Some(Suite::Copy), true).wants(Suite::Copy)
-                && !of(Some(Suite::Copy), true).wants(Suite::Ipc)
-        );
-        assert!(of(Some(Suite::All), false).wants(Suite::Area));
+        assert!(of(None, false).wants(Ipc) && !of(None, false).wants(Copy));
+        assert!(of(None, true).wants(Ipc) && of(None, true).wants(Copy));
+        let copies = of(Some(SuiteChoice::Copy), true);
+        assert!(copies.wants(Copy) && !copies.wants(Ipc));
+        assert!(of(Some(SuiteChoice::All), false).wants(Area));
     }
 }

@@ -1,7 +1,7 @@
-//! Time: the cycle counter where it can be trusted, CLOCK_MONOTONIC elsewhere.
+//! Time: the cycle counter where the kernel trusts it, CLOCK_MONOTONIC elsewhere.
 //!
-//! The counter is trusted where the kernel itself keeps time by it. It is
-//! calibrated once, by the supervisor, and all peers use the same factor.
+//! The counter is trusted where the kernel itself keeps time by it. The supervisor calibrates it
+//! once; all measured processes use that factor.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
@@ -21,7 +21,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The best clock of this machine; takes 20 ms where it has to be calibrated.
+    /// The best clock of this machine. A calibration takes 20 ms.
     #[must_use]
     pub fn calibrate() -> Self {
         let source = std::fs::read_to_string(
@@ -49,7 +49,7 @@ impl Clock {
         }
     }
 
-    /// So many ticks in nanoseconds.
+    /// Ticks as nanoseconds.
     #[inline]
     #[must_use]
     pub fn ns(self, ticks: u64) -> u64 {
@@ -61,7 +61,7 @@ impl Clock {
         }
     }
 
-    /// What one look at the clock adds to a sample: the median of many, in nanoseconds.
+    /// The cost of one clock read in a sample, in nanoseconds: the median of many.
     #[must_use]
     pub fn cost_ns(self) -> u64 {
         let mut samples = Vec::with_capacity(1_001);

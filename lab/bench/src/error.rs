@@ -1,4 +1,4 @@
-//! What can go wrong in a benchmark, each with its cause and what to do next.
+//! Errors of the benchmark, each with its cause and the next step.
 
 use std::io;
 
@@ -8,107 +8,105 @@ pub enum Error {
     /// A system call failed.
     #[error("{what}: {source}")]
     Os {
-        /// What was being done.
+        /// The attempted operation.
         what: &'static str,
-        /// What the kernel said.
+        /// The kernel's reason.
         source: io::Error,
     },
-    /// This machine cannot run this measurement: it is left out, and said so.
+    /// This machine cannot make this measurement, which is skipped.
     #[error("{why}; {next}")]
     Unavailable {
-        /// What is missing.
+        /// The missing part.
         why: String,
-        /// What to do about it.
+        /// The remedy.
         next: &'static str,
     },
-    /// A message did not arrive as it was sent.
+    /// A message changed on its way.
     #[error(
-        "payload corrupted in trip {trip}, word {word}: got {got:#x}, wanted {wanted:#x}; the mechanism \
-         cannot be trusted, no figure is given"
+        "payload corrupted in trip {trip}, word {word}: got {got:#x}, wanted {wanted:#x}; \
+         the mechanism cannot be trusted, no figure is given"
     )]
     Payload {
         /// Number of the trip.
         trip: u64,
         /// Index of the word.
         word: usize,
-        /// What arrived.
+        /// The received word.
         got: u64,
-        /// What was sent.
+        /// The sent word.
         wanted: u64,
     },
-    /// Under the preload library nothing was shared.
+    /// Under the preload library no byte went through a ring.
     #[error(
-        "no byte went through a ring, so the figure would be the kernel's own and is not given; `m3 sock stat` tells of \
-         pins, and M3SOCK_POLICY may leave this program out"
+        "no byte went through a ring, so the figure would be that of the kernel and is not given; \
+         m3 sock stat shows pinned sockets, and M3SOCK_POLICY may exclude this program"
     )]
     NoRing,
-    /// The other side of a conversation has gone.
-    #[error("the other side has gone")]
+    /// The other side of a conversation has ended.
+    #[error("the other side has ended")]
     PeerGone,
-    /// One of the measured processes reported an error.
+    /// A measured process reported an error.
     #[error("{who} failed: {said}")]
     Peer {
-        /// Which process.
+        /// The process.
         who: String,
-        /// What it said.
+        /// Its report.
         said: String,
     },
-    /// One of the measured processes ended without a report.
-    #[error("{who} ended without a report ({status}); run with --only to see it alone")]
+    /// A measured process ended without a report.
+    #[error("{who} ended without a report ({status}); run it alone with --only")]
     Ended {
-        /// Which process.
+        /// The process.
         who: String,
-        /// How it ended.
+        /// Its exit status.
         status: String,
     },
     /// The watchdog ended a measurement.
     #[error(
-        "no end after {after_s} s: still missing {waiting}; the measurement's own processes were killed. \
+        "no end after {after_s} s: still missing {waiting}; the measured processes were killed. \
          Run it alone with --only, or with fewer pairs"
     )]
     Stuck {
-        /// How long the watchdog waited.
+        /// The watchdog's time limit.
         after_s: u64,
-        /// Which processes had not answered.
+        /// The processes without an answer.
         waiting: String,
     },
-    /// A peer and its supervisor do not speak alike.
+    /// A measured process and its supervisor use different formats.
     #[error("cannot read {what}: {source}; are both processes the same binary?")]
     Json {
-        /// What was read.
+        /// The text.
         what: &'static str,
-        /// Where it went wrong.
+        /// The place of the error.
         source: serde_json::Error,
     },
-    /// A file cannot be read or written.
-    #[error("{path}: {source}; check that its directory exists and that you may write there")]
-    File {
-        /// The file.
-        path: std::path::PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// A file is no run of this benchmark.
-    #[error("{path} is no run of m3 bench: {source}; m3 bench ipc --json FILE writes one")]
-    Foreign {
-        /// The file.
-        path: std::path::PathBuf,
-        /// Where it went wrong.
-        source: serde_json::Error,
-    },
-    /// The caller asked for something that does not exist.
+    /// A file cannot be read or written, or two runs do not compare.
+    #[error(transparent)]
+    Report(#[from] m3ipc_report::Error),
+    /// The request names something that does not exist.
     #[error("{0}")]
     Usage(String),
 }
 
 impl Error {
-    /// Turns the error of a system call into ours, naming what was done.
+    /// The exit code of the program: 2 for wrong usage, 4 for all other errors.
+    #[must_use]
+    pub const fn exit_code(&self) -> u8 {
+        if matches!(self, Self::Usage(_)) { 2 } else { 4 }
+    }
+
+    /// Converts the error of a system call and names the operation.
     pub fn os<E: Into<io::Error>>(what: &'static str) -> impl FnOnce(E) -> Self {
         move |error| Self::Os { what, source: error.into() }
     }
 
-    /// Turns a parse error into ours, naming what was read.
+    /// Converts a parse error and names the text.
     pub fn json(what: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
         move |source| Self::Json { what, source }
+    }
+
+    /// Converts an error of a library and names the operation.
+    pub fn of<E: std::fmt::Display>(what: &'static str) -> impl Fn(E) -> Self {
+        move |error| Self::Usage(format!("{what}: {error}"))
     }
 }

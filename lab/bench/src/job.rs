@@ -1,228 +1,296 @@
-//! What a supervisor asks of a peer process and what it gets back, as JSON:
-//! the job as an argument, the answers as lines on the peer's standard output.
+//! The request of a supervisor to a measured process, and its report, as JSON.
+//!
+//! The job is an argument of the process. Its answers are lines on its standard output.
 
-use std::fmt;
 use std::os::fd::RawFd;
 
+use m3ipc_report::schema::Wait;
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Clock;
-use crate::stats::Samples;
-use crate::{area, copy, phases, sock};
+use crate::raw::{self, Usage};
+use crate::samples::Samples;
 
-/// The kinds of round trip of the source paper.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Work {
-    /// Client send, server receive; server send, client receive.
-    Ipc1,
-    /// Client sendrec; server receive, send.
-    Ipc2,
-    /// Notify and receive, both ways: no payload; one byte where a mechanism must carry something.
-    Ipc3,
+/// A suite: the tests that share subjects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SuiteName {
+    /// Messages.
+    Ipc,
+    /// Copies of blocks.
+    Copy,
+    /// Shared memory.
+    Area,
+    /// Sockets.
+    Sock,
+    /// Phases of a round trip.
+    Phases,
 }
 
-/// How a side waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wait {
-    /// It looks again and again, and never leaves the CPU.
-    Spin,
-    /// It looks, and yields the CPU between two looks.
-    Yield,
-    /// It sleeps in the kernel.
-    Block,
-    /// It spins for as long as that pays, then sleeps.
-    Adaptive,
-}
-
-/// Where the two sides run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// Both pinned to one CPU.
-    SameCpu,
-    /// Each pinned to its own.
-    TwoCpus,
-    /// Where the kernel puts them.
-    Any,
-}
-
-/// The name of a variant as JSON shows it.
-macro_rules! shown {
-    ($($kind:ident { $($variant:ident = $name:literal),* })*) => {$(
-        impl $kind {
-            /// Its name in tables and JSON.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-        }
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    )*};
-}
-shown! {
-    Work { Ipc1 = "ipc1", Ipc2 = "ipc2", Ipc3 = "ipc3" }
-    Wait { Spin = "spin", Yield = "yield", Block = "block", Adaptive = "adaptive" }
-    Placement { SameCpu = "same-cpu", TwoCpus = "two-cpus", Any = "any" }
-}
-
-/// The two sides of a conversation, and those who only look on.
+/// The payload of a trip that is cut into phases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Side {
-    /// Asks, and keeps the time.
-    Client,
-    /// Answers until it gets the stop message.
-    Server,
-    /// Has the block that a third process copies.
-    Source,
-    /// Is bound to the server and says nothing while others are measured.
-    Idle,
+pub enum Carries {
+    /// The 48 bytes of a message, inline.
+    Short,
+    /// A long payload in the link, beside the message.
+    Long,
+    /// A block of an area, handed over and back.
+    Block,
+    /// A message with the address from which the server copies.
+    Vcopy,
+    /// No payload.
+    Nothing,
 }
 
-/// What a peer is to do.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub enum Task {
-    /// Round trips, for a time or up to a number.
-    Trips {
-        /// One trip at each multiple of this, the server asleep in between; back to back where absent.
-        pace_ns: Option<u64>,
-        /// For how long.
-        span_ns: u64,
-        /// Where present: to the end of the block (a few hundred trips at most) that reaches so many.
-        limit: Option<u64>,
-    },
-    /// The server takes one request and kills itself; the client waits for its error.
-    Death {
-        /// Memory of its own that the server has touched, in MB.
-        own_mb: u32,
-    },
-    /// One trip, by sides that were started for it.
-    First,
-    /// The client binds and makes first contact so many times.
-    Contact {
-        /// How often.
-        times: u32,
-    },
-    /// So many clients are bound, each makes one trip, then all keep still.
-    Idle {
-        /// How many.
-        clients: u32,
-    },
-    /// Both halves of so many trips in one process without any wait, to be counted from outside.
-    Straight {
-        /// How many.
-        trips: u64,
-    },
-    /// So many endpoints are bound and linked with all others, then all keep still.
-    Mesh {
-        /// How many.
-        endpoints: u32,
-    },
-    /// Copies blocks, each a trip of the client's.
-    Copy(copy::Shape),
-    /// Maps, takes or hands over memory.
-    Area(area::Shape),
-    /// Round trips that are cut into phases.
-    Phases(phases::Shape),
-    /// Is one side of a socket.
-    Sock(sock::Shape),
-    /// Keeps the node of a run until the supervisor's end.
-    Keeper,
-    /// Waits for the supervisor's end and then removes the System V queue that is named.
-    Janitor,
-}
-
-impl Task {
-    /// Pace, span and limit of the trips that a client makes, where it makes any.
+impl Carries {
+    /// Its name in tables and JSON.
     #[must_use]
-    pub fn window(&self) -> Option<(Option<u64>, u64, Option<u64>)> {
-        match *self {
-            Self::Trips { pace_ns, span_ns, limit } => Some((pace_ns, span_ns, limit)),
-            Self::Copy(shape) => Some((None, shape.span_ns, None)),
-            Self::Area(shape) => Some((None, shape.span_ns, None)),
-            Self::Sock(shape) => Some(shape.window()),
-            _ => None,
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Short => "short",
+            Self::Long => "long",
+            Self::Block => "block",
+            Self::Vcopy => "vcopy",
+            Self::Nothing => "none",
         }
     }
 }
 
-/// Everything a peer process is told.
+/// The work of a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Test {
+    /// Client send, server receive; server send, client receive.
+    Ipc1,
+    /// Client sendrec; server receive, send.
+    Ipc2,
+    /// Notify and receive, both ways.
+    Ipc3,
+    /// IPC2 of one client among [`Load::count`] bound clients.
+    Clients,
+    /// The server takes one request and kills itself; the client waits for its error.
+    Death {
+        /// Memory that the server has touched, in MB.
+        own_mb: u32,
+    },
+    /// IPC2 of sides that were started for one trip.
+    Restart,
+    /// Binds and first contacts.
+    Contact,
+    /// Both halves of IPC2 in one process without any wait, for a counter of instructions.
+    Straight,
+    /// [`Load::count`] endpoints, each linked with all others.
+    Mesh,
+    /// From the requester's memory into another process.
+    Copy1 {
+        /// Whether both ends begin at a page.
+        aligned: bool,
+    },
+    /// From one process into another, requested by a third.
+    Copy2 {
+        /// Whether both ends begin at a page.
+        aligned: bool,
+    },
+    /// Blocks of [`Test::Copy1`], none awaited.
+    Stream,
+    /// Memory of another process comes into this process.
+    Attach,
+    /// A block goes to another process and comes back.
+    HandOver,
+    /// One of many blocks is freed, another one allocated.
+    Pool,
+    /// Messages one way, none awaited.
+    SockStream,
+    /// Requests and answers, back to back.
+    SockTrip,
+    /// Requests and answers, the server asleep in between.
+    SockAsleep,
+    /// Requests and answers on many connections in turn; the server uses epoll.
+    SockEpoll,
+    /// Connections.
+    SockConnect,
+    /// Round trips cut into phases.
+    Phases {
+        /// The payload.
+        carries: Carries,
+        /// Whether the server uses its queue of senders even for a single sender.
+        queued: bool,
+    },
+    /// Cleans up after the supervisor.
+    Guard,
+}
+
+impl Test {
+    /// The suite of the test.
+    #[must_use]
+    pub const fn suite(self) -> SuiteName {
+        match self {
+            Self::Copy1 { .. } | Self::Copy2 { .. } | Self::Stream => SuiteName::Copy,
+            Self::Attach | Self::HandOver | Self::Pool => SuiteName::Area,
+            Self::SockStream
+            | Self::SockTrip
+            | Self::SockAsleep
+            | Self::SockEpoll
+            | Self::SockConnect => SuiteName::Sock,
+            Self::Phases { .. } => SuiteName::Phases,
+            _ => SuiteName::Ipc,
+        }
+    }
+
+    /// Whether a trip carries a checked message.
+    #[must_use]
+    pub const fn is_message(self) -> bool {
+        matches!(self, Self::Ipc1 | Self::Ipc2 | Self::Ipc3 | Self::Clients)
+    }
+
+    /// Whether the test is a call of IPC2, alone or among other steps.
+    #[must_use]
+    pub const fn is_ipc2(self) -> bool {
+        matches!(self, Self::Ipc2 | Self::Death { .. } | Self::Restart)
+    }
+}
+
+/// A test with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Load {
+    /// The test.
+    pub test: Test,
+    /// Payload each way, or size of the block.
+    pub bytes: usize,
+    /// Pairs at once, connections, bound clients, or endpoints.
+    pub count: u32,
+    /// Length of the measured window.
+    pub span_ns: u64,
+    /// Time before the window.
+    pub warm_ns: u64,
+    /// One trip at each multiple of this; back to back without it.
+    pub pace_ns: Option<u64>,
+    /// The end of the window before its time: trips, bytes of a stream, connections, repetitions.
+    pub limit: Option<u64>,
+}
+
+impl Load {
+    /// A load of one pair without a window.
+    #[must_use]
+    pub const fn new(test: Test, bytes: usize) -> Self {
+        Self { test, bytes, count: 1, span_ns: 0, warm_ns: 0, pace_ns: None, limit: None }
+    }
+
+    /// The load with this window.
+    #[must_use]
+    pub const fn over(self, span_ns: u64, warm_ns: u64) -> Self {
+        Self { span_ns, warm_ns, ..self }
+    }
+
+    /// The load with this limit.
+    #[must_use]
+    pub const fn limited(self, limit: u64) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// The number of pairs, connections, clients or endpoints.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        usize::try_from(self.count).unwrap_or(usize::MAX)
+    }
+}
+
+/// The part of a process in a measurement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Role {
+    /// Requests, and keeps the time.
+    Client,
+    /// Answers until the stop message.
+    Server,
+    /// Owns the block that a third process copies.
+    Source,
+    /// Is bound to the server and stays idle.
+    Idle,
+}
+
+/// The request to a measured process.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Job {
-    /// Name of the mechanism.
-    pub mechanism: String,
-    /// Which side to be.
-    pub side: Side,
-    /// The kind of round trip.
-    pub work: Work,
+    /// Name of the subject.
+    pub subject: String,
+    /// The part of the process.
+    pub role: Role,
     /// How to wait.
     pub wait: Wait,
-    /// Size of the payload in bytes: 48, 1, or 0 where only the fact travels.
-    pub bytes: usize,
+    /// The work.
+    pub load: Load,
     /// The CPU to pin to, if any.
     pub cpu: Option<usize>,
-    /// Inherited descriptors, in the order in which the mechanism opened them.
+    /// Inherited descriptors, in the order of [`crate::subject::Inherited`].
     pub fds: Vec<RawFd>,
-    /// What has a name instead of a descriptor.
+    /// Names in place of descriptors.
     pub names: Vec<String>,
     /// How to read time.
     pub clock: Clock,
-    /// What to do.
-    pub task: Task,
 }
 
-/// What one peer measured. A field that its task does not fill stays empty.
+/// The measurement of one process. Fields that a test does not fill stay empty.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// Round trips in all, those before the measured window included.
+    /// All round trips, those before the window included.
     pub trips: u64,
-    /// CPU time of this process for all of them.
+    /// CPU time of this process for all trips.
     pub cpu_ns: u64,
-    /// Voluntary context switches of this process for all of them.
+    /// Voluntary context switches of this process for all trips.
     pub switches: u64,
-    /// Round trips inside the measured window.
+    /// Round trips inside the window.
     pub window_trips: u64,
-    /// Length of that window.
+    /// Length of the window.
     pub window_ns: u64,
-    /// Times of single trips (of first contacts, in that task), in nanoseconds.
+    /// Times of single trips.
     pub samples: Samples,
     /// Mean time per trip of each block that was timed as a whole, in nanoseconds.
     pub blocks_ns: Vec<f64>,
-    /// Times of the trips that were stamped, of those who stamp for themselves.
+    /// Times of the trips with stamps, for phases.
     #[serde(default)]
     pub stamped: Samples,
-    /// Times of binds, in nanoseconds.
-    pub binds: Samples,
-    /// Memory that an idle client's endpoint took, in bytes.
+    /// Times of a second kind: of binds, or to the first answer of a connection.
+    pub second: Samples,
+    /// Memory of an idle client's endpoint, in bytes.
     pub bytes: u64,
-    /// CLOCK_MONOTONIC when the awaited error came, or the first answer.
-    pub error_at_ns: u64,
-    /// Bells that this side of a com-socket rang.
+    /// CLOCK_MONOTONIC at the awaited error, or at the first answer.
+    pub ended_at_ns: u64,
+    /// Wakeups that this side of a com-socket sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bells: Option<u64>,
-    /// Stamps of single trips, of those who stamp for themselves.
+    /// Stamps of single trips, for phases.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stamps: Vec<[u64; 8]>,
 }
 
-/// One line that a peer writes.
+impl Report {
+    /// A report of the resources that this process has used since then.
+    #[must_use]
+    pub fn since(before: Usage) -> Self {
+        let mut report = Self::default();
+        report.add_usage(before);
+        report
+    }
+
+    /// Adds the resources that this process has used since then.
+    pub fn add_usage(&mut self, before: Usage) {
+        let now = raw::usage();
+        self.cpu_ns += now.cpu_ns - before.cpu_ns;
+        self.switches += now.voluntary_switches - before.voluntary_switches;
+    }
+}
+
+/// A line from a measured process.
 #[derive(Debug, Serialize, Deserialize)]
 pub enum Line {
-    /// It stands at the start.
+    /// The process waits for the start.
     Ready,
-    /// It will kill itself at this CLOCK_MONOTONIC time.
+    /// The process will kill itself at this CLOCK_MONOTONIC time.
     DiesAt(u64),
-    /// It is done.
+    /// The process has finished.
     Report(Box<Report>),
-    /// It has failed.
+    /// The process has failed.
     Failed(String),
-    /// The other side has gone; why, the other side may say.
+    /// The other side has ended; the other side may give the reason.
     Gone,
-    /// This machine cannot do it.
+    /// This machine cannot make the measurement.
     Unavailable(String),
 }

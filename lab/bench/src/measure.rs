@@ -1,271 +1,234 @@
-//! One measurement: a cell of a table in one round.
+//! One cell in one round: opens the subject, runs its processes, collects the figures.
+
+use m3ipc_report::schema::{Placement, Round, Series, Wait};
 
 use crate::clock::{Clock, monotonic_ns};
+use crate::cpus::Cpus;
 use crate::error::Error;
-use crate::job::{Job, Placement, Report, Side, Task, Wait, Work};
-use crate::mechanism::{Mechanism, Site, Transport};
-use crate::place::Cpus;
-use crate::stats::{Samples, median};
-use crate::supervise::Crew;
+use crate::job::{Job, Load, Report, Role, Test};
+use crate::measured::Measured;
+use crate::processes::Processes;
+use crate::samples::Samples;
+use crate::subject::{Finish, Opened, Site, Subject};
 
-/// The watchdog's patience.
+/// Time limit of the watchdog beyond the length of a measurement.
 const GRACE_NS: u64 = 10_000_000_000;
 
-/// What is measured: one line of one table.
+/// A subject with its work: one line of a table.
 #[derive(Clone, Copy)]
 pub struct Cell {
-    /// By what.
-    pub mechanism: &'static dyn Mechanism,
-    /// The kind of round trip.
-    pub work: Work,
+    /// The subject.
+    pub subject: &'static dyn Subject,
+    /// The work.
+    pub load: Load,
     /// How its sides wait.
     pub wait: Wait,
     /// Where they run.
     pub placement: Placement,
-    /// How many pairs at once; how many bound clients, where one of many is active.
-    pub pairs: u32,
+    /// An experiment and its variant, if the cell is part of one.
+    pub experiment: Option<(&'static str, &'static str)>,
 }
 
-/// The figures of one cell in one round.
-#[derive(Clone, Debug, Default)]
-pub struct Round {
-    /// Times of single trips.
-    pub samples: Samples,
-    /// Trips inside the measured windows, those of blocks timed as a whole included.
-    pub trips: u64,
-    /// Median of the blocks' means, in nanoseconds per trip.
-    pub block_ns: Option<f64>,
-    /// Trips per second of all pairs together.
-    pub per_s: f64,
-    /// CPU time of all measured processes per trip.
-    pub cpu_ns_per_op: f64,
-    /// Their voluntary context switches per trip.
-    pub switches_per_op: f64,
-    /// Times of binds, in the test of contacts; to the first answer, in that of connections.
-    pub binds: Samples,
-    /// Bells that com-sockets rang, or tokens that the preload library sent, both sides, per message or trip.
-    pub bells_per_op: Option<f64>,
-    /// Under the preload library: the part of the bytes of moved connections that went through rings.
-    pub ring_share: Option<f64>,
+impl Cell {
+    /// The rounds with the names of the cell.
+    #[must_use]
+    pub fn series(&self, test: &str, rounds: Vec<Round>) -> Series {
+        Series {
+            test: test.into(),
+            mechanism: self.subject.name().into(),
+            family: self.subject.family(),
+            placement: self.placement,
+            wait: self.wait,
+            bytes: self.load.bytes,
+            pairs: self.load.count,
+            rounds,
+        }
+    }
+
+    /// The job of one process.
+    #[must_use]
+    pub fn job(&self, role: Role, cpu: Option<usize>, names: Vec<String>, clock: Clock) -> Job {
+        let (subject, wait, load) = (self.subject.name().into(), self.wait, self.load);
+        Job { subject, role, wait, load, cpu, fds: vec![], names, clock }
+    }
 }
 
-/// What all measurements of one run share.
+/// The parameters that all measurements of a run share.
 ///
-/// A run starts its peers from one thread: they die with that thread, and a second one starting
-/// processes at the same time would hand on descriptors that belong to one peer alone.
+/// A run has one thread. Measured processes end with the thread that started them, and a second
+/// thread would pass descriptors on that belong to one process alone.
 pub struct Bench {
-    /// Where peers come from.
+    /// The binary of the measured processes.
     pub site: Site,
     /// How to read time.
     pub clock: Clock,
-    /// Which CPUs to use.
+    /// The CPUs.
     pub cpus: Cpus,
-    /// How long the watchdog waits beyond the time a measurement should take.
+    /// Time limit of the watchdog beyond the length of a measurement.
     pub grace_ns: u64,
 }
 
 impl Bench {
-    /// Looks at the machine; peers are this very binary.
+    /// Reads the machine; the measured processes run this binary.
     ///
     /// # Errors
-    /// Where the kernel does not say.
+    /// The kernel refuses a call.
     pub fn new() -> Result<Self, Error> {
-        let exe = std::env::current_exe().map_err(Error::os("find this binary"))?;
-        Self::with_peers(exe)
+        Self::with_peers(std::env::current_exe().map_err(Error::os("find this binary"))?)
     }
 
-    /// The same with peers of another binary, which begins its `main` with [`crate::peer::if_asked`].
+    /// The same with another binary, whose `main` begins with [`crate::peer::if_asked`].
     ///
     /// # Errors
-    /// As for [`Bench::new`].
+    /// As of [`Bench::new`].
     pub fn with_peers(exe: std::path::PathBuf) -> Result<Self, Error> {
-        Ok(Self {
-            site: Site { exe },
-            clock: Clock::calibrate(),
-            cpus: Cpus::find()?,
-            grace_ns: GRACE_NS,
-        })
+        let (clock, cpus) = (Clock::calibrate(), Cpus::find()?);
+        Ok(Self { site: Site { exe }, clock, cpus, grace_ns: GRACE_NS })
     }
 
-    /// Round trips of `cell.pairs` pairs at once, warm for `warm_ns` before the task's window.
+    /// Measures a cell in one round.
     ///
     /// # Errors
-    /// What went wrong, and where.
-    pub fn trips(&self, cell: &Cell, task: Task, warm_ns: u64) -> Result<Round, Error> {
-        let pairs = usize::try_from(cell.pairs).unwrap_or(1);
-        let mut keep = vec![];
-        let mut crew = Crew::new(self.grace_ns);
-        let mut clients = vec![];
-        for transport in cell.mechanism.open_many(&self.site, pairs)? {
-            let Transport { client, server, names, keep: kept } = transport;
-            keep.push(kept);
-            crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
-            clients.push((client, names));
+    /// [`Error::Unavailable`], [`Error::Stuck`], or the failure of a process.
+    pub fn measure(&self, cell: &Cell) -> Result<Measured, Error> {
+        match cell.load.test {
+            Test::Death { .. } => self.repeat(cell, |session| {
+                let died_at = session.processes.died_at(0).ok_or(Error::PeerGone)?;
+                Ok(session.report(1)?.ended_at_ns.saturating_sub(died_at))
+            }),
+            Test::Restart => self.repeat(cell, |session| {
+                Ok(session.report(1)?.ended_at_ns.saturating_sub(session.began_ns))
+            }),
+            test => {
+                let cpu = |_, role| self.cpus.of(cell.placement, role);
+                let found = self.start(cell, &cpu)?.finish()?;
+                let times_only = test == Test::Contact;
+                Ok(if times_only {
+                    Measured::of_times(found.round.samples, found.second)
+                } else {
+                    found
+                })
+            }
         }
-        for (fds, names) in clients {
-            crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), fds)?;
-        }
-        crew.ready()?;
-        crew.go(0, monotonic_ns() + warm_ns)?;
-        let all: Vec<usize> = (0..crew.size()).collect();
-        crew.finish(warm_ns + span_ns(task), &all)?;
-        let reports =
-            |range: std::ops::Range<usize>| range.filter_map(|number| crew.report(number));
-        Ok(Round::of(reports(pairs..2 * pairs), reports(0..pairs)))
     }
 
-    /// One active client beside `cell.pairs - 1` that are bound and keep still.
+    /// Runs a pair as often as the limit says; `time` gives one sample of each.
+    fn repeat(
+        &self,
+        cell: &Cell,
+        time: impl Fn(&Session) -> Result<u64, Error>,
+    ) -> Result<Measured, Error> {
+        let mut samples = Samples::default();
+        for _ in 0..cell.load.limit.unwrap_or(1) {
+            let cpu = |_, role| self.cpus.of(cell.placement, role);
+            let mut session = self.start(cell, &cpu)?;
+            session.run()?;
+            samples.record(time(&session)?);
+        }
+        Ok(Measured::of_times(samples.pairs(), vec![]))
+    }
+
+    /// Opens a cell and starts its processes, all of them ready, the last stage not released.
+    ///
+    /// `cpu` places each process by its number within its role.
     ///
     /// # Errors
-    /// What went wrong, and where.
-    pub fn one_of_many(&self, cell: &Cell, task: Task, warm_ns: u64) -> Result<Round, Error> {
-        let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
-        let mut crew = Crew::new(self.grace_ns);
-        crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
-        crew.ready()?;
-        crew.go(0, monotonic_ns())?;
-        if cell.pairs > 1 {
-            let idle = Task::Idle { clients: cell.pairs - 1 };
-            crew.start(&self.site_of(cell), self.job(cell, Side::Idle, idle, &names), vec![])?;
-            crew.ready()?;
-            crew.go(1, monotonic_ns())?;
+    /// As of [`Bench::measure`].
+    pub fn start(
+        &self,
+        cell: &Cell,
+        cpu: &dyn Fn(usize, Role) -> Option<usize>,
+    ) -> Result<Session, Error> {
+        let Opened { parties, keep, environment, finish } =
+            cell.subject.open(&self.site, &cell.load)?;
+        let site =
+            cell.subject.exe().map_or_else(|| self.site.clone(), |it| Site { exe: it.into() });
+        let mut session = Session {
+            processes: Processes::new(self.grace_ns),
+            began_ns: monotonic_ns(),
+            names: parties.first().map(|party| party.inherited.names.clone()).unwrap_or_default(),
+            roles: vec![],
+            released: 0,
+            load: cell.load,
+            finish,
+            _keep: keep,
+        };
+        let mut stage = 0;
+        for party in parties {
+            if party.stage != stage {
+                stage = party.stage;
+                session.release(monotonic_ns())?;
+            }
+            let number = session.roles.iter().filter(|role| **role == party.role).count();
+            let cpu = cpu(number, party.role);
+            let job = cell.job(party.role, cpu, party.inherited.names, self.clock);
+            session.processes.start(&site, job, party.inherited.fds, &environment)?;
+            session.roles.push(party.role);
         }
-        let active = crew.size();
-        crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), client)?;
-        crew.ready()?;
-        crew.go(active, monotonic_ns() + warm_ns)?;
-        crew.finish(warm_ns + span_ns(task), &[0, active])?;
-        Ok(Round::of(crew.report(active).into_iter(), crew.report(0).into_iter()))
-    }
-
-    /// Kills the server with a request in its hands, `times` times: from then to the client's error.
-    ///
-    /// # Errors
-    /// What went wrong, and where; [`Error::Stuck`] where the client was never told.
-    pub fn deaths(&self, cell: &Cell, task: Task, times: u32) -> Result<Round, Error> {
-        let mut round = Round::default();
-        for _ in 0..times {
-            let Transport { client, server, names, keep: _keep } =
-                cell.mechanism.open(&self.site)?;
-            let mut crew = Crew::new(self.grace_ns);
-            crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
-            crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), client)?;
-            crew.ready()?;
-            crew.go(0, monotonic_ns())?;
-            crew.finish(0, &[0, 1])?;
-            let died_at = crew.died_at(0).ok_or(Error::PeerGone)?;
-            let told_at = crew.report(1).ok_or(Error::PeerGone)?.error_at_ns;
-            round.samples.record(told_at.saturating_sub(died_at));
-        }
-        Ok(round)
-    }
-
-    /// Starts both sides, `times` times: from before the first is started to the client's first answer.
-    ///
-    /// # Errors
-    /// What went wrong, and where.
-    pub fn restarts(&self, cell: &Cell, times: u32) -> Result<Round, Error> {
-        let mut round = Round::default();
-        for _ in 0..times {
-            let Transport { client, server, names, keep: _keep } =
-                cell.mechanism.open(&self.site)?;
-            let began_ns = monotonic_ns();
-            let mut crew = Crew::new(self.grace_ns);
-            crew.start(
-                &self.site_of(cell),
-                self.job(cell, Side::Server, Task::First, &names),
-                server,
-            )?;
-            crew.start(
-                &self.site_of(cell),
-                self.job(cell, Side::Client, Task::First, &names),
-                client,
-            )?;
-            crew.ready()?;
-            crew.go(0, monotonic_ns())?;
-            crew.finish(0, &[0, 1])?;
-            let answered_ns = crew.report(1).ok_or(Error::PeerGone)?.error_at_ns;
-            round.samples.record(answered_ns.saturating_sub(began_ns));
-        }
-        Ok(round)
-    }
-
-    /// First contacts and binds.
-    ///
-    /// # Errors
-    /// What went wrong, and where.
-    pub fn contacts(&self, cell: &Cell, times: u32) -> Result<Round, Error> {
-        let Transport { client, server, names, keep: _keep } = cell.mechanism.open(&self.site)?;
-        let task = Task::Contact { times };
-        let mut crew = Crew::new(self.grace_ns);
-        crew.start(&self.site_of(cell), self.job(cell, Side::Server, task, &names), server)?;
-        crew.start(&self.site_of(cell), self.job(cell, Side::Client, task, &names), client)?;
-        crew.ready()?;
-        crew.go(0, monotonic_ns())?;
-        crew.finish(0, &[0, 1])?;
-        let report = crew.report(1).ok_or(Error::PeerGone)?;
-        Ok(Round {
-            samples: report.samples.clone(),
-            binds: report.binds.clone(),
-            ..Round::default()
-        })
-    }
-
-    /// Where the peers of a cell come from.
-    fn site_of(&self, cell: &Cell) -> Site {
-        cell.mechanism.exe().map_or_else(|| self.site.clone(), |exe| Site { exe: exe.into() })
-    }
-
-    /// The job of one side of a cell.
-    #[must_use]
-    pub fn job(&self, cell: &Cell, side: Side, task: Task, names: &[String]) -> Job {
-        Job {
-            mechanism: cell.mechanism.name().into(),
-            side,
-            work: cell.work,
-            wait: cell.wait,
-            bytes: cell.mechanism.bytes(cell.work),
-            cpu: self.cpus.of(cell.placement, side),
-            fds: vec![],
-            names: names.to_vec(),
-            clock: self.clock,
-            task,
-        }
+        session.processes.ready()?;
+        Ok(session)
     }
 }
 
-fn span_ns(task: Task) -> u64 {
-    match task {
-        Task::Trips { span_ns, .. } => span_ns,
-        _ => 0,
-    }
+/// The started processes of a cell.
+pub struct Session {
+    processes: Processes,
+    /// Time of the first start.
+    began_ns: u64,
+    /// The names that the first process got.
+    pub names: Vec<String>,
+    roles: Vec<Role>,
+    /// The first process of the last stage.
+    released: usize,
+    load: Load,
+    finish: Option<Finish>,
+    _keep: Vec<Box<dyn std::any::Any>>,
 }
 
-impl Round {
-    /// What these clients measured, with what their servers used.
-    pub fn of<'a>(
-        clients: impl Iterator<Item = &'a Report>,
-        servers: impl Iterator<Item = &'a Report>,
-    ) -> Self {
-        let mut round = Self::default();
-        let (mut trips, mut cpu_ns, mut switches, mut blocks) = (0, 0, 0, vec![]);
-        for report in clients {
-            round.samples.merge(&report.samples);
-            round.per_s += report.window_trips as f64 * 1e9 / report.window_ns.max(1) as f64;
-            blocks.extend_from_slice(&report.blocks_ns);
-            round.trips += report.window_trips;
-            trips += report.trips;
-            cpu_ns += report.cpu_ns;
-            switches += report.switches;
+impl Session {
+    /// Waits until all processes are ready and releases those of the current stage.
+    fn release(&mut self, start_ns: u64) -> Result<(), Error> {
+        self.processes.ready()?;
+        self.processes.go(self.released, start_ns)?;
+        self.released = self.processes.count();
+        Ok(())
+    }
+
+    /// Releases the last stage and waits for the end.
+    ///
+    /// # Errors
+    /// As of [`Bench::measure`].
+    pub fn run(&mut self) -> Result<(), Error> {
+        let Load { warm_ns, span_ns, .. } = self.load;
+        self.release(monotonic_ns() + warm_ns)?;
+        let idle = |number: &usize| self.roles[*number] != Role::Idle;
+        let needed: Vec<usize> = (0..self.roles.len()).filter(idle).collect();
+        self.processes.finish(warm_ns + span_ns, &needed)
+    }
+
+    /// Runs to the end and collects the figures.
+    ///
+    /// # Errors
+    /// As of [`Bench::measure`].
+    pub fn finish(mut self) -> Result<Measured, Error> {
+        self.run()?;
+        let reports = |is: fn(Role) -> bool| {
+            let numbers = self.roles.iter().enumerate().filter(move |(_, role)| is(**role));
+            numbers.filter_map(|(number, _)| self.processes.report(number))
+        };
+        let mut found = Measured::of(
+            reports(|role| role == Role::Client),
+            reports(|role| matches!(role, Role::Server | Role::Source)),
+        );
+        if let Some(finish) = self.finish.take() {
+            let all: Vec<&Report> =
+                (0..self.roles.len()).filter_map(|number| self.processes.report(number)).collect();
+            finish(&all, &mut found)?;
         }
-        for report in servers {
-            cpu_ns += report.cpu_ns;
-            switches += report.switches;
-        }
-        let trips = trips.max(1) as f64;
-        round.block_ns = median(blocks);
-        round.cpu_ns_per_op = cpu_ns as f64 / trips;
-        round.switches_per_op = switches as f64 / trips;
-        round
+        Ok(found)
+    }
+
+    fn report(&self, number: usize) -> Result<&Report, Error> {
+        self.processes.report(number).ok_or(Error::PeerGone)
     }
 }

@@ -1,13 +1,12 @@
-//! The message of every round trip: 48 bytes that both sides write, read and check.
+//! The message of a round trip: 48 bytes that both sides write, read and check.
 //!
 //! ```text
 //! word 0: number of the trip << 8 | tag     words 1 to 4: word 0 plus a constant each
 //! word 5: word 0 plus a constant, its low 31 bits (m3ipc sends it as the message's type)
 //! ```
-//! The tag is the byte that travels where a mechanism carries one byte only:
-//! the low seven bits of the trip's number, or `STOP_TAG`. An answer has every
-//! word of its request changed by a mask, so an echo is not an answer. Additions
-//! and not a hash: this work is part of every figure, so it must cost next to nothing.
+//! The tag is the byte of mechanisms that carry one byte: the low seven bits of the trip's number,
+//! or `STOP_TAG`. An answer changes every word of its request by a mask, so an echo is no answer.
+//! Additions and not a hash: this work is part of every figure, so it must cost next to nothing.
 
 use crate::error::Error;
 
@@ -42,7 +41,7 @@ impl Message {
         Self::from_head(trip << 8 | trip & 0x7f)
     }
 
-    /// The request after which the server ends; it is answered like any other.
+    /// The request after which the server ends. The server answers it like any other.
     #[must_use]
     pub fn stop() -> Self {
         Self::from_head(STOP_TAG)
@@ -55,6 +54,13 @@ impl Message {
         self.words[0] & 0xff == STOP_TAG
     }
 
+    /// The number of the trip.
+    #[inline]
+    #[must_use]
+    pub const fn number(&self) -> u64 {
+        self.words[0] >> 8
+    }
+
     /// The answer to this request.
     #[inline]
     #[must_use]
@@ -62,10 +68,10 @@ impl Message {
         Self { words: self.words.map(|word| word ^ ANSWER_MASK) }
     }
 
-    /// Checks the first `bytes` bytes of a request: that its words belong to its head.
+    /// Checks that the words of a request belong to its head.
     ///
     /// # Errors
-    /// [`Error::Payload`] with the first word that does not.
+    /// [`Error::Payload`] with the first wrong word.
     #[inline]
     pub fn check_request(&self, bytes: usize) -> Result<(), Error> {
         if bytes == MESSAGE_BYTES {
@@ -77,7 +83,7 @@ impl Message {
     /// Checks the first `bytes` bytes of an answer against its request.
     ///
     /// # Errors
-    /// [`Error::Payload`] with the first word that differs.
+    /// [`Error::Payload`] with the first wrong word.
     #[inline]
     pub fn check_answer(&self, request: &Self, bytes: usize) -> Result<(), Error> {
         self.check_against(&request.answer(), bytes, request.words[0] >> 8)

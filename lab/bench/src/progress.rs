@@ -1,12 +1,12 @@
-//! What is being measured, on standard error: a bar on a terminal, one line per test elsewhere.
+//! Progress on standard error: a bar on a terminal, one line per test elsewhere.
 //!
-//! It is drawn between two measurements and never while one runs.
+//! It is drawn between two measurements, never during one.
 
 use std::io::{IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How far a run is.
+/// The progress of a run.
 pub struct Progress {
     bar: ProgressBar,
     is_terminal: bool,
@@ -16,7 +16,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// A run of so many measurements.
+    /// A run with this number of measurements.
     #[must_use]
     pub fn new(total: usize) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
@@ -31,7 +31,7 @@ impl Progress {
         Self { bar, is_terminal, done: 0, total, test: String::new() }
     }
 
-    /// This is measured next.
+    /// Announces the next measurement.
     pub fn next(&mut self, test: &str, what: &str, round: u32, rounds: u32) {
         self.done += 1;
         self.bar.set_message(format!("{test}: {what}, round {} of {rounds}", round + 1));
@@ -47,13 +47,13 @@ impl Progress {
         }
     }
 
-    /// So many measurements will not be made.
+    /// Removes measurements from the total.
     pub fn skip(&mut self, number: usize) {
         self.total -= number.min(self.total);
         self.bar.set_length(u64::try_from(self.total).unwrap_or(0));
     }
 
-    /// Something for a person to read while the run goes on.
+    /// Prints a line above the bar.
     pub fn note(&self, text: &str) {
         self.bar.suspend(|| {
             let _ = writeln!(std::io::stderr(), "{text}");

@@ -1,4 +1,4 @@
-//! The program as a person runs it.
+//! The program as a user runs it.
 
 use std::collections::BTreeSet;
 use std::process::{Command, Output};
@@ -69,7 +69,7 @@ fn a_table_names_placement_wait_and_floor() {
 }
 
 #[test]
-fn a_library_that_is_not_there_is_a_skip_with_its_name_and_what_to_do() {
+fn a_missing_library_is_skipped_with_its_name_and_the_next_step() {
     let words = [&SHORT[..], &["sched-yield", "--with", "zeromq,zenoh"]].concat();
     let mut command = Command::new(env!("CARGO_BIN_EXE_m3-bench"));
     let output = command
@@ -100,15 +100,15 @@ fn sockets_are_measured_beside_their_floors() {
         "--only",
         "sock-trip,sock-stream,sock-connect",
     ];
-    for (way, floor) in [("unix-stream", "tcp"), ("tcp", "pipe"), ("memcpy", "unix-stream")] {
-        let only = format!("{way},{floor}");
+    for (socket, other) in [("unix-stream", "tcp"), ("tcp", "pipe"), ("memcpy", "unix-stream")] {
+        let only = format!("{socket},{other}");
         let mut command = Command::new(env!("CARGO_BIN_EXE_m3-bench"));
         command.args(words).args(["--only", &only]).env("M3_SOCK_LIBRARY", "/nowhere/libm3sock.so");
         let output = command.output().expect("the program starts");
         let said = text(&output.stdout);
         assert!(output.status.success(), "{said}{}", text(&output.stderr));
         assert!(
-            said.contains("sock-stream") && said.contains(way) && said.contains(floor),
+            said.contains("sock-stream") && said.contains(socket) && said.contains(other),
             "{said}"
         );
         assert!(said.contains("skipped: shim-unix, shim-tcp"), "{said}");
@@ -116,7 +116,7 @@ fn sockets_are_measured_beside_their_floors() {
 }
 
 #[test]
-fn what_matches_nothing_is_told_what_there_is() {
+fn a_name_without_match_is_answered_with_the_known_names() {
     let output = bench(&["--only", "carrier-pigeon"]);
     assert_eq!(output.status.code(), Some(2));
     let said = text(&output.stderr);
@@ -124,7 +124,7 @@ fn what_matches_nothing_is_told_what_there_is() {
 }
 
 #[test]
-fn a_run_is_not_slower_than_itself_and_one_that_is_slower_is_told() {
+fn a_run_is_not_slower_than_itself_and_a_slower_run_is_named() {
     let file = std::env::temp_dir().join(format!("m3-bench-compare-{}.json", std::process::id()));
     let slow = file.with_extension("slow.json");
     let path = file.to_string_lossy().into_owned();
@@ -169,12 +169,12 @@ fn a_run_is_not_slower_than_itself_and_one_that_is_slower_is_told() {
 }
 
 #[test]
-fn what_is_no_run_is_named() {
+fn a_file_that_is_no_run_is_named() {
     let file = std::env::temp_dir().join(format!("m3-bench-foreign-{}.json", std::process::id()));
     std::fs::write(&file, "{\"a\": 1}").expect("the file can be written");
     let path = file.to_string_lossy().into_owned();
     let output = bench(&["compare", &path, &path]);
     std::fs::remove_file(&file).expect("the file can be removed");
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(4));
     assert!(text(&output.stderr).contains("is no run of m3 bench"), "{}", text(&output.stderr));
 }

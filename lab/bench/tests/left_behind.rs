@@ -1,9 +1,9 @@
-//! kill -9 of a run leaves nothing behind: no peer, no message queue.
+//! kill -9 of a run leaves no process and no message queue behind.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Polls until `found` gives something; the test run's own time limit is the only one.
+/// Polls until `found` gives a value. The time limit of the test run is the only one.
 fn until<T>(mut found: impl FnMut() -> Option<T>) -> T {
     loop {
         match found() {
@@ -19,7 +19,7 @@ fn children(of: u32) -> Vec<u32> {
     listed.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-/// The queue that one of these processes was the last to send to.
+/// The queue whose last sender is one of these processes.
 fn queue_of(pids: &[u32]) -> Option<String> {
     let queues = std::fs::read_to_string("/proc/sysvipc/msg").ok()?;
     queues.lines().skip(1).find_map(|line| {
@@ -49,7 +49,7 @@ impl Drop for Run {
 }
 
 #[test]
-fn a_killed_run_takes_its_peers_and_its_queue_along() {
+fn a_killed_run_leaves_no_process_and_no_queue() {
     let mut run = Run(Command::new(env!("CARGO_BIN_EXE_m3-bench"))
         .args(["--only", "sysv-mq", "--only", "ipc2", "--millis", "60000"])
         .stdout(Stdio::null())

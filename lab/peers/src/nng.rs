@@ -1,89 +1,65 @@
-//! NNG: req and rep over `ipc://`. The library has threads of its own on each side.
+//! NNG: req and rep over `ipc://`. The library has threads on each side.
 
 use std::time::Duration;
 
 use ::nng::{Protocol, Socket};
 use m3ipc_bench::Error;
+use m3ipc_bench::ends::Exchange;
 use m3ipc_bench::job::Report;
-use m3ipc_bench::mechanism::{ClientEnd, Inherited, Mechanism, ServerEnd, Site, Transport};
 use m3ipc_bench::payload::Message;
-use m3ipc_bench::peer::Run;
+use m3ipc_bench::run::Run;
+use m3ipc_report::schema::Wait;
 
-use crate::{Meeting, failed, meeting, not_here};
+use crate::library::Library;
+use crate::{ServerFile, failed, fill, path};
 
-/// How long a server that ends leaves the library's threads to bring its last answer out; closing a socket throws it away.
+/// Time for the library's threads to send the last answer; the close of a socket discards it.
 const LAST_ANSWER: Duration = Duration::from_millis(50);
 
-/// req/rep.
-pub struct Nng;
+/// req and rep.
+pub const LIBRARY: Library = Library {
+    name: "nng",
+    version: || env!("VERSION_NNG").into(),
+    waits: &[Wait::Block],
+    tells_death: false,
+    client,
+    server,
+    tidy: || {},
+};
 
-impl Mechanism for Nng {
-    fn name(&self) -> &'static str {
-        "nng"
-    }
+fn client(run: &Run, name: &str) -> Result<Report, Error> {
+    let socket = Socket::new(Protocol::Req0).map_err(failed("a req socket"))?;
+    let address = format!("ipc://{}", path(name, "nng").display());
+    socket.dial_async(&address).map_err(failed("dial"))?;
+    run.drive(End { socket, file: None })
+}
 
-    fn open(&self, _: &Site) -> Result<Transport, Error> {
-        Err(not_here())
-    }
-
-    fn client(&self, inherited: Inherited, run: &Run) -> Result<Report, Error> {
-        let socket = Socket::new(Protocol::Req0).map_err(failed("a req socket"))?;
-        let place = Meeting::of(&meeting(&inherited)?, "nng");
-        let address = format!("ipc://{}", place.0.display());
-        std::mem::forget(place);
-        socket.dial_async(&address).map_err(failed("dial"))?;
-        run.drive(End { socket, place: None })
-    }
-
-    fn server(&self, inherited: Inherited, run: &Run) -> Result<Report, Error> {
-        let socket = Socket::new(Protocol::Rep0).map_err(failed("a rep socket"))?;
-        let place = Meeting::of(&meeting(&inherited)?, "nng");
-        socket.listen(&format!("ipc://{}", place.0.display())).map_err(failed("listen"))?;
-        run.serve(End { socket, place: Some(place) })
-    }
+fn server(run: &Run, name: &str) -> Result<Report, Error> {
+    let socket = Socket::new(Protocol::Rep0).map_err(failed("a rep socket"))?;
+    let file = ServerFile(path(name, "nng"));
+    socket.listen(&format!("ipc://{}", file.0.display())).map_err(failed("listen"))?;
+    run.serve(End { socket, file: Some(file) })
 }
 
 struct End {
     socket: Socket,
-    place: Option<Meeting>,
+    file: Option<ServerFile>,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        if self.place.is_some() {
+        if self.file.is_some() {
             std::thread::sleep(LAST_ANSWER);
         }
     }
 }
 
-impl End {
-    fn put(&self, message: &Message) -> Result<(), Error> {
+impl Exchange for End {
+    fn put(&mut self, message: &Message) -> Result<(), Error> {
         self.socket.send(message.bytes()).map_err(|(_, error)| failed("send")(error))
     }
 
-    fn take(&self, message: &mut Message) -> Result<(), Error> {
-        let came = self.socket.recv().map_err(failed("receive"))?;
-        if came.len() != message.bytes().len() {
-            return Err(Error::Usage(format!("{} bytes came instead of 48", came.len())));
-        }
-        message.bytes_mut().copy_from_slice(&came);
-        Ok(())
-    }
-}
-
-impl ClientEnd for End {
-    fn trip(&mut self, request: &Message, answer: &mut Message) -> Result<(), Error> {
-        self.put(request)?;
-        self.take(answer)
-    }
-}
-
-impl ServerEnd for End {
-    fn receive(&mut self, request: &mut Message) -> Result<(), Error> {
-        self.take(request)
-    }
-
-    fn send(&mut self, answer: &Message) -> Result<(), Error> {
-        self.put(answer)
+    fn get(&mut self, message: &mut Message) -> Result<(), Error> {
+        fill(message, &self.socket.recv().map_err(failed("receive"))?)
     }
 }

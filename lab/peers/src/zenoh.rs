@@ -1,65 +1,60 @@
-//! Zenoh: a query and its reply over a Unix socket, between two peers that look for nobody else.
+//! Zenoh: a query and its reply over a Unix socket, between two peers without scouting.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ::zenoh::handlers::FifoChannelHandler;
 use ::zenoh::query::{Querier, Query, Queryable};
 use ::zenoh::{Config, Session, Wait as _};
 use m3ipc_bench::Error;
+use m3ipc_bench::ends::{ClientEnd, ServerEnd};
 use m3ipc_bench::job::Report;
-use m3ipc_bench::mechanism::{ClientEnd, Inherited, Mechanism, ServerEnd, Site, Transport};
 use m3ipc_bench::payload::Message;
-use m3ipc_bench::peer::Run;
+use m3ipc_bench::run::Run;
+use m3ipc_report::schema::Wait;
 
-use crate::{Meeting, await_file, failed, meeting, not_here};
+use crate::library::Library;
+use crate::{ServerFile, await_file, failed, fill, path};
 
-/// How long the client waits for news of the server's queryable.
-const PATIENCE: Duration = Duration::from_secs(8);
+/// Time limit for the client's wait for the server's queryable.
+const LIMIT: Duration = Duration::from_secs(8);
 
-/// Query/reply.
-pub struct Zenoh;
+/// Query and reply.
+pub const LIBRARY: Library = Library {
+    name: "zenoh",
+    version: || env!("VERSION_ZENOH").into(),
+    waits: &[Wait::Block],
+    tells_death: true,
+    client,
+    server,
+    tidy: || {},
+};
 
-impl Mechanism for Zenoh {
-    fn name(&self) -> &'static str {
-        "zenoh"
-    }
-
-    fn tells_death(&self) -> bool {
-        true
-    }
-
-    fn open(&self, _: &Site) -> Result<Transport, Error> {
-        Err(not_here())
-    }
-
-    fn client(&self, inherited: Inherited, run: &Run) -> Result<Report, Error> {
-        let name = meeting(&inherited)?;
-        let place = Meeting::of(&name, "zenoh");
-        await_file(&place.0);
-        let session = session(&place, "connect")?;
-        std::mem::forget(place);
-        let querier = session.declare_querier(name).wait().map_err(failed("a querier"))?;
-        let since = Instant::now();
-        while !querier.matching_status().wait().map_err(failed("look for the server"))?.matching() {
-            if since.elapsed() > PATIENCE {
-                return Err(Error::Usage("the server's queryable was never heard of".into()));
-            }
-            std::thread::sleep(Duration::from_millis(2));
+fn client(run: &Run, name: &str) -> Result<Report, Error> {
+    let path = path(name, "zenoh");
+    await_file(&path);
+    let session = session(&path, "connect")?;
+    let querier = session.declare_querier(name.to_owned()).wait().map_err(failed("a querier"))?;
+    let since = Instant::now();
+    while !querier.matching_status().wait().map_err(failed("look for the server"))?.matching() {
+        if since.elapsed() > LIMIT {
+            return Err(Error::Usage("the server's queryable never appeared".into()));
         }
-        run.drive(Asking { querier, _session: session })
+        std::thread::sleep(Duration::from_millis(2));
     }
-
-    fn server(&self, inherited: Inherited, run: &Run) -> Result<Report, Error> {
-        let name = meeting(&inherited)?;
-        let place = Meeting::of(&name, "zenoh");
-        let session = session(&place, "listen")?;
-        let queryable = session.declare_queryable(name).wait().map_err(failed("a queryable"))?;
-        run.serve(Answering { query: None, queryable, _session: session, _place: place })
-    }
+    run.drive(Asking { querier, _session: session })
 }
 
-fn session(place: &Meeting, verb: &str) -> Result<Session, Error> {
-    let endpoints = format!("[\"unixsock-stream/{}\"]", place.0.display());
+fn server(run: &Run, name: &str) -> Result<Report, Error> {
+    let file = ServerFile(path(name, "zenoh"));
+    let session = session(&file.0, "listen")?;
+    let queryable = session.declare_queryable(name.to_owned()).wait();
+    let queryable = queryable.map_err(failed("a queryable"))?;
+    run.serve(Answering { query: None, queryable, _session: session, _file: file })
+}
+
+fn session(path: &Path, verb: &str) -> Result<Session, Error> {
+    let endpoints = format!("[\"unixsock-stream/{}\"]", path.display());
     let mut config = Config::default();
     for (key, value) in [
         ("mode", "\"peer\""),
@@ -80,16 +75,12 @@ struct Asking {
 
 impl ClientEnd for Asking {
     fn trip(&mut self, request: &Message, answer: &mut Message) -> Result<(), Error> {
-        let replies = self.querier.get().payload(request.bytes()).wait().map_err(failed("query"))?;
-        // A closed channel without a reply is how it tells that the server has gone.
+        let replies = self.querier.get().payload(request.bytes()).wait();
+        let replies = replies.map_err(failed("query"))?;
+        // A closed channel without a reply means that the server has ended.
         let reply = replies.recv().map_err(|_| Error::PeerGone)?;
         let sample = reply.result().map_err(|_| Error::PeerGone)?;
-        let came = sample.payload().to_bytes();
-        if came.len() != request.bytes().len() {
-            return Err(Error::Usage(format!("{} bytes came instead of 48", came.len())));
-        }
-        answer.bytes_mut().copy_from_slice(&came);
-        Ok(())
+        fill(answer, &sample.payload().to_bytes())
     }
 }
 
@@ -97,23 +88,22 @@ struct Answering {
     query: Option<Query>,
     queryable: Queryable<FifoChannelHandler<Query>>,
     _session: Session,
-    _place: Meeting,
+    _file: ServerFile,
 }
 
 impl ServerEnd for Answering {
     fn receive(&mut self, request: &mut Message) -> Result<(), Error> {
         let query = self.queryable.recv().map_err(failed("receive"))?;
         let came = query.payload().map(|payload| payload.to_bytes()).unwrap_or_default();
-        if came.len() != request.bytes().len() {
-            return Err(Error::Usage(format!("{} bytes came instead of 48", came.len())));
-        }
-        request.bytes_mut().copy_from_slice(&came);
+        fill(request, &came)?;
         self.query = Some(query);
         Ok(())
     }
 
     fn send(&mut self, answer: &Message) -> Result<(), Error> {
-        let query = self.query.take().ok_or_else(|| Error::Usage("an answer without a request".into()))?;
-        query.reply(query.key_expr().clone(), answer.bytes()).wait().map_err(failed("reply"))
+        let query = self.query.take();
+        let query = query.ok_or_else(|| Error::Usage("an answer without a request".into()))?;
+        let replied = query.reply(query.key_expr().clone(), answer.bytes()).wait();
+        replied.map_err(failed("reply"))
     }
 }

@@ -7,11 +7,10 @@ use crate::reach;
 use crate::trace::names::Names;
 use crate::trace::out::OutFile;
 use crate::trace::tally::Tally;
-use crate::trace::{Heap, Seen, live, ns, phases_ns, verb};
+use crate::trace::{Heap, Seen, live, ns, phases_ns, verb, whole};
 use clap::Args;
 use m3ipc::Node;
 use m3ipc::trace::{Join, StampCost, StampScale, Trace as Tracing, TraceConfig};
-use m3ipc_bench::stats::whole;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -134,7 +133,7 @@ impl Watch<'_> {
         let mut heap = Heap::default();
         loop {
             // Its own CPU time: what it waits for a CPU costs nobody anything.
-            let before_ns = m3ipc_bench::clock::cpu_ns();
+            let before_ns = process_cpu_ns();
             trace.poll(|endpoint, record| join.add(endpoint, &record))?;
             heap.fill(join);
             self.learn_names(node, trace);
@@ -142,7 +141,7 @@ impl Watch<'_> {
             for seen in heap.in_order() {
                 self.take(seen)?;
             }
-            let worked_ns = m3ipc_bench::clock::cpu_ns().saturating_sub(before_ns);
+            let worked_ns = process_cpu_ns().saturating_sub(before_ns);
             let over = limit.is_some_and(|limit| begun.elapsed() >= limit)
                 || self.args.count.is_some_and(|count| self.tally.calls() >= count);
             let pause_ns = LOOK_NS.max(worked_ns * (SHARE - 1));
@@ -223,7 +222,7 @@ impl Watch<'_> {
     fn end(&self, trace: &Tracing, join: &Join, cost: StampCost, took: Duration) -> Result<()> {
         let (stamp_ns, record_ns) = (self.scale.ns(1) * cost.stamp, self.scale.ns(1) * cost.record);
         let call_ns = CALL_STAMPS * stamp_ns + CALL_RECORDS * record_ns;
-        let own_cpu = m3ipc_bench::clock::cpu_ns() as f64 / took.as_nanos().max(1) as f64;
+        let own_cpu = process_cpu_ns() as f64 / took.as_nanos().max(1) as f64;
         let (lost, broken, single) = (trace.lost(), trace.broken(), join.single());
         if self.out.is_json() {
             let mut value = self.tally.json(&self.names);
@@ -265,6 +264,14 @@ impl Watch<'_> {
 }
 
 /// What is added to the monotonic clock to get the time of day.
+/// CPU time of this process.
+fn process_cpu_ns() -> u64 {
+    use rustix::time::{ClockId, clock_gettime};
+    let now = clock_gettime(ClockId::ProcessCPUTime);
+    let (seconds, ns) = (u64::try_from(now.tv_sec), u64::try_from(now.tv_nsec));
+    seconds.unwrap_or(0) * 1_000_000_000 + ns.unwrap_or(0)
+}
+
 fn epoch_ns() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(now.as_nanos()).unwrap_or(0).saturating_sub(m3ipc_sys::monotonic_ns())

@@ -4,7 +4,6 @@ use super::part::{Role, node_directory};
 use super::{Order, Told, VM};
 use crate::fail::{Fail, Result};
 use m3ipc::{Node, Vm, VmConfig};
-use m3ipc_bench::place::Cpus;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::process::CommandExt;
@@ -84,8 +83,7 @@ impl Scene {
         let lifeline = daemon.stdin.take();
         let mut node = Self::reach(&directory, &mut daemon)?;
         let vm = node.vm_init(&VmConfig::new(VM))?;
-        let cpus =
-            Cpus::find().ok().and_then(|cpus| cpus.second.map(|second| (cpus.first, second)));
+        let cpus = crate::cpus::two();
         let pids = vec![number(&daemon)];
         Ok(Self {
             directory,

@@ -1,52 +1,50 @@
-//! Mapping of files, for the cost of it: mmap(2) with all pages at once, on touch, or one call a page.
+//! Mappings of files: mmap(2) with all pages at once, on touch, or one call per page.
 //!
 //! # Safety
-//! Of a mapping one byte of each page is read or written, by volatile accesses and never by a reference, so
-//! whatever another process writes is a value. The file is one that this run made and that nobody shrinks.
+//! One byte of each page is read or written, by volatile accesses and never by a reference, so any
+//! write of another process is a value. The file belongs to this run, and no process shrinks it.
 #![allow(unsafe_code)]
 
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
 
+use m3ipc_report::PAGE_BYTES;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 
 use crate::error::Error;
 
-/// Size of a page in bytes, as far as these measurements go.
-pub const PAGE_BYTES: usize = 4096;
-
-/// How the pages of a file come into a process.
+/// The method that maps the pages of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
-    /// Each when it is first read.
+pub enum MapMethod {
+    /// Each page at its first read.
     Read,
-    /// Each when it is first written.
+    /// Each page at its first write.
     Write,
-    /// All within mmap.
+    /// All pages within mmap.
     Populate,
-    /// One mmap for each page, as for pages that lie anywhere.
+    /// One mmap per page, as for scattered pages.
     PageByPage,
 }
 
-/// A file's first bytes in this process.
+/// The first bytes of a file in this process.
 pub struct Mapping {
     base: NonNull<u8>,
     bytes: usize,
 }
 
 impl Mapping {
-    /// Maps `bytes` bytes, a multiple of the page size, to read and write; all pages are there when it returns.
+    /// Maps `bytes` bytes, a multiple of the page size, to read and write, all pages present.
     ///
     /// # Errors
-    /// What mmap(2) says.
-    pub fn new(file: &OwnedFd, bytes: usize, manner: Manner) -> Result<Self, Error> {
+    /// The error of mmap(2).
+    pub fn new(file: &OwnedFd, bytes: usize, method: MapMethod) -> Result<Self, Error> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
-        let flags = match manner {
-            Manner::Populate => MapFlags::SHARED | MapFlags::POPULATE,
-            Manner::Read | Manner::Write | Manner::PageByPage => MapFlags::SHARED,
+        let flags = match method {
+            MapMethod::Populate => MapFlags::SHARED | MapFlags::POPULATE,
+            MapMethod::Read | MapMethod::Write | MapMethod::PageByPage => MapFlags::SHARED,
         };
-        let base = if manner == Manner::PageByPage {
-            // SAFETY: a fresh mapping at an address of the kernel's choice touches nothing of ours.
+        let base = if method == MapMethod::PageByPage {
+            // SAFETY: a fresh mapping at an address of the kernel's choice overlaps no other object.
             unsafe {
                 mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE)
             }
@@ -60,30 +58,30 @@ impl Mapping {
             next: "raise vm.mmap_min_addr",
         })?;
         let mapping = Self { base, bytes };
-        if manner == Manner::PageByPage {
+        if method == MapMethod::PageByPage {
             for at in (0..bytes).step_by(PAGE_BYTES) {
                 let flags = flags | MapFlags::FIXED | MapFlags::POPULATE;
                 // SAFETY: within the reserved range, so within one allocation.
                 let place = unsafe { base.as_ptr().add(at) };
-                // SAFETY: replaces one page of the range that was reserved above and that nothing else uses.
+                // SAFETY: replaces one page of the range reserved above, which has no other use.
                 unsafe { mmap(place.cast(), PAGE_BYTES, rights, flags, file, at as u64) }
                     .map_err(Error::os("mmap of a page of a file"))?;
             }
         }
-        match manner {
-            Manner::Read => _ = std::hint::black_box(mapping.sum()),
-            Manner::Write => mapping.write(),
-            Manner::Populate | Manner::PageByPage => {}
+        match method {
+            MapMethod::Read => _ = std::hint::black_box(mapping.sum()),
+            MapMethod::Write => mapping.write(),
+            MapMethod::Populate | MapMethod::PageByPage => {}
         }
         Ok(mapping)
     }
 
-    /// Reads one byte of each page; gives their sum.
+    /// Reads one byte of each page; returns their sum.
     #[must_use = "the sum says that the pages were read"]
     pub fn sum(&self) -> u64 {
         (0..self.bytes)
             .step_by(PAGE_BYTES)
-            // SAFETY: in the mapping, which lives as long as `self`; a byte is always aligned and valid.
+            // SAFETY: in the mapping, which lives as long as `self`; a byte is aligned and valid.
             .map(|at| u64::from(unsafe { self.base.as_ptr().add(at).read_volatile() }))
             .fold(0, u64::wrapping_add)
     }
@@ -91,7 +89,7 @@ impl Mapping {
     /// Writes a one at the beginning of each page.
     fn write(&self) {
         for at in (0..self.bytes).step_by(PAGE_BYTES) {
-            // SAFETY: in the mapping, which is writable and lives as long as `self`; no reference points into it.
+            // SAFETY: in the writable mapping, which lives as long as `self` and has no references.
             unsafe { self.base.as_ptr().add(at).write_volatile(1) };
         }
     }
@@ -99,8 +97,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: mapped by `new` with this size and not yet unmapped; nothing borrows it beyond `self`.
-        // A failing munmap leaves pages behind until exit, which harms nothing.
+        // SAFETY: mapped by `new` with this size and not yet unmapped; no borrow outlives `self`. A
+        // failed munmap leaves pages behind until exit, which is harmless.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

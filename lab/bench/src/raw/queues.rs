@@ -1,32 +1,33 @@
 //! POSIX and System V message queues, which rustix does not wrap.
 //!
 //! # Safety
-//! Each call passes a buffer with its true length, and a C string that lives
-//! through the call; the kernel checks descriptors and ids.
+//! Each call passes a buffer with its true length and a C string that outlives the call. The
+//! kernel checks descriptors and ids.
 #![allow(unsafe_code)]
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Creates a POSIX queue of `depth` messages of `bytes` each and removes its name at once:
-/// it lives as long as its descriptors.
+/// Creates a POSIX queue of `depth` messages of `bytes` each and removes its name at once.
+///
+/// The queue lives as long as its descriptors.
 ///
 /// # Errors
-/// What mq_open(3) says: the limits in /proc/sys/fs/mqueue or RLIMIT_MSGQUEUE, or no such call.
+/// The error of mq_open(3), for example the limits in /proc/sys/fs/mqueue or RLIMIT_MSGQUEUE.
 pub fn posix_create(name: &CStr, depth: i64, bytes: i64) -> io::Result<OwnedFd> {
-    // SAFETY: mq_attr is integers only, for which all zeroes is a value.
+    // SAFETY: mq_attr has integers only, for which all zeroes is a value.
     let mut shape: libc::mq_attr = unsafe { std::mem::zeroed() };
     shape.mq_maxmsg = depth;
     shape.mq_msgsize = bytes;
     let flags = libc::O_CREAT | libc::O_EXCL | libc::O_RDWR;
-    // SAFETY: `name` is a C string, mode and attributes are as O_CREAT asks for them.
+    // SAFETY: `name` is a C string. Mode and attributes have the types that O_CREAT takes.
     let number =
         unsafe { libc::mq_open(name.as_ptr(), flags, 0o600 as libc::mode_t, &raw const shape) };
     if number < 0 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: on Linux a queue is a descriptor; this one is new and ours alone.
+    // SAFETY: on Linux a queue is a descriptor. This one is new and has no other owner.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     // SAFETY: `name` is a C string.
     if unsafe { libc::mq_unlink(name.as_ptr()) } < 0 {
@@ -38,7 +39,7 @@ pub fn posix_create(name: &CStr, depth: i64, bytes: i64) -> io::Result<OwnedFd> 
 /// Sends one message to a POSIX queue, waiting while it is full.
 ///
 /// # Errors
-/// What mq_send(3) says.
+/// The error of mq_send(3).
 pub fn posix_send(queue: &OwnedFd, message: &[u8]) -> io::Result<()> {
     loop {
         // SAFETY: the buffer is valid for its length.
@@ -51,10 +52,10 @@ pub fn posix_send(queue: &OwnedFd, message: &[u8]) -> io::Result<()> {
     }
 }
 
-/// Takes one message from a POSIX queue, waiting while it is empty; says its length.
+/// Takes one message from a POSIX queue, waiting while it is empty; returns its length.
 ///
 /// # Errors
-/// What mq_receive(3) says; EMSGSIZE where the buffer is below the queue's message size.
+/// The error of mq_receive(3); EMSGSIZE for a buffer below the message size of the queue.
 pub fn posix_receive(queue: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         // SAFETY: the buffer is valid and writable for its length.
@@ -73,11 +74,11 @@ pub fn posix_receive(queue: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     }
 }
 
-/// A System V message as the kernel wants it: its kind, then its bytes.
+/// A System V message as the kernel takes it: its type, then its bytes.
 #[repr(C)]
-pub struct Letter {
-    /// Positive; the receiver chooses by it.
-    pub kind: libc::c_long,
+pub struct SystemVMessage {
+    /// Positive; the receiver selects by it.
+    pub message_type: libc::c_long,
     /// The message.
     pub words: [u64; 6],
 }
@@ -85,47 +86,53 @@ pub struct Letter {
 /// Creates a private System V queue; it lives until [`system_v_remove`].
 ///
 /// # Errors
-/// What msgget(2) says.
+/// The error of msgget(2).
 pub fn system_v_create() -> io::Result<i32> {
     // SAFETY: takes integers only.
     let queue = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
     if queue < 0 { Err(io::Error::last_os_error()) } else { Ok(queue) }
 }
 
-/// Removes a System V queue; those who wait on it get EIDRM.
+/// Removes a System V queue; its waiters get EIDRM.
 ///
 /// # Errors
-/// What msgctl(2) says.
+/// The error of msgctl(2).
 pub fn system_v_remove(queue: i32) -> io::Result<()> {
     // SAFETY: IPC_RMID ignores the buffer.
     let done = unsafe { libc::msgctl(queue, libc::IPC_RMID, std::ptr::null_mut()) };
     if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// Sends the first `bytes` bytes (at most 48) of a letter's words.
+/// Sends the first `bytes` bytes (at most 48) of a message.
 ///
 /// # Errors
-/// What msgsnd(2) says.
-pub fn system_v_send(queue: i32, letter: &Letter, bytes: usize) -> io::Result<()> {
-    let bytes = bytes.min(size_of_val(&letter.words));
+/// The error of msgsnd(2).
+pub fn system_v_send(queue: i32, message: &SystemVMessage, bytes: usize) -> io::Result<()> {
+    let bytes = bytes.min(size_of_val(&message.words));
     loop {
-        // SAFETY: `letter` begins with its kind and holds at least `bytes` bytes after it.
-        if unsafe { libc::msgsnd(queue, std::ptr::from_ref(letter).cast(), bytes, 0) } == 0 {
+        // SAFETY: `message` begins with its type and holds at least `bytes` bytes after it.
+        if unsafe { libc::msgsnd(queue, std::ptr::from_ref(message).cast(), bytes, 0) } == 0 {
             return Ok(());
         }
         again(io::Error::last_os_error())?;
     }
 }
 
-/// Takes the first letter of this kind; says how many bytes it had.
+/// Takes the first message of this type; returns its length.
 ///
 /// # Errors
-/// What msgrcv(2) says.
-pub fn system_v_receive(queue: i32, kind: libc::c_long, letter: &mut Letter) -> io::Result<usize> {
-    let room = size_of_val(&letter.words);
+/// The error of msgrcv(2).
+pub fn system_v_receive(
+    queue: i32,
+    message_type: libc::c_long,
+    message: &mut SystemVMessage,
+) -> io::Result<usize> {
+    let room = size_of_val(&message.words);
     loop {
-        // SAFETY: `letter` has room for a kind and `room` bytes; any bytes are valid words.
-        let got = unsafe { libc::msgrcv(queue, std::ptr::from_mut(letter).cast(), room, kind, 0) };
+        // SAFETY: `message` has room for a type and `room` bytes. Any bytes are valid words.
+        let got = unsafe {
+            libc::msgrcv(queue, std::ptr::from_mut(message).cast(), room, message_type, 0)
+        };
         if let Ok(length) = usize::try_from(got) {
             return Ok(length);
         }
@@ -133,7 +140,7 @@ pub fn system_v_receive(queue: i32, kind: libc::c_long, letter: &mut Letter) -> 
     }
 }
 
-/// Lets an interrupted call be made again, and hands on every other error.
+/// Drops the error of an interrupted call, which is then repeated.
 fn again(error: io::Error) -> io::Result<()> {
     if error.kind() == io::ErrorKind::Interrupted { Ok(()) } else { Err(error) }
 }

@@ -1,0 +1,45 @@
+//! The registry: all subjects, by suite.
+
+mod area;
+mod channel;
+mod copy;
+mod ipc;
+mod m3ipc;
+mod message;
+mod messages;
+mod node;
+mod phases;
+mod sock;
+
+use crate::job::SuiteName;
+use crate::subject::Subject;
+
+pub use node::{directory as node_directory, end as end_node};
+pub use phases::{Costs, OURS, record as phase_record};
+pub use sock::left_out as sock_left_out;
+
+/// m3ipc among the mechanisms of messages.
+pub const M3IPC: &dyn Subject = &m3ipc::M3ipc;
+
+/// All subjects of a suite, ours first.
+#[must_use]
+pub fn all(suite: SuiteName) -> Vec<&'static dyn Subject> {
+    match suite {
+        SuiteName::Ipc => [M3IPC].into_iter().chain(ipc::all()).collect(),
+        SuiteName::Copy => copy::all(),
+        SuiteName::Area => area::all(),
+        SuiteName::Sock => sock::all(),
+        SuiteName::Phases => phases::all(),
+    }
+}
+
+/// The subject of this name, subjects for tests included.
+#[must_use]
+pub fn find(suite: SuiteName, name: &str) -> Option<&'static dyn Subject> {
+    let planted = match suite {
+        SuiteName::Ipc => ipc::planted().to_vec(),
+        SuiteName::Copy => vec![copy::planted()],
+        SuiteName::Area | SuiteName::Sock | SuiteName::Phases => vec![],
+    };
+    all(suite).into_iter().chain(planted).find(|subject| subject.name() == name)
+}

@@ -1,0 +1,25 @@
+//! Messages by the kernel's mechanisms, and the floors beside them.
+
+mod eventfd;
+mod floors;
+mod planted;
+mod queues;
+mod streams;
+
+use crate::subject::Subject;
+
+/// The subjects, floors first.
+#[must_use]
+pub fn all() -> Vec<&'static dyn Subject> {
+    let mut all: Vec<&'static dyn Subject> = vec![];
+    all.extend(floors::ALL.iter().map(|subject| subject as &dyn Subject));
+    all.extend(streams::ALL.iter().map(|subject| subject as &dyn Subject));
+    all.extend([&queues::PosixMq as &dyn Subject, &queues::SystemVMq, &eventfd::EventFd]);
+    all
+}
+
+/// Subjects for tests, which no plan holds.
+#[must_use]
+pub fn planted() -> [&'static dyn Subject; 2] {
+    [&planted::Fault, &planted::Ours]
+}
