@@ -35,11 +35,13 @@ const WORD_BYTES: usize = 8;
 pub unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
     if count < LONG_BYTES {
         let mut private = [0; LONG_BYTES];
-        // SAFETY: both ranges are mapped, as the caller promises.
-        unsafe {
-            load_short(from, &mut private[..count]);
-            store_short(to, &private[..count]);
+        for (at, byte) in private[..count].iter_mut().enumerate() {
+            // SAFETY: `at` is below `count`, so the byte is mapped. The access is volatile and not
+            // atomic, because `from` may be behind a shared reference of this process.
+            *byte = unsafe { from.add(at).read_volatile() };
         }
+        // SAFETY: `to` is mapped for `count` bytes, as the caller promises.
+        unsafe { store_short(to, &private[..count]) };
         return;
     }
     // SAFETY: the promise of the caller; `count` is at least one line.
@@ -252,13 +254,15 @@ mod tests {
 
     #[test]
     fn overlapping_ranges_are_copied_either_way() {
-        for (to, from) in [(0_usize, 5_usize), (5, 0), (0, 5000), (5000, 0), (3, 3)] {
-            let mut memory = pattern(20_000);
+        // Longer than the private buffer, so that the direction of the copy matters.
+        let count = OVERLAP_BYTES + 100;
+        for (to, from) in [(0_usize, 5_usize), (5, 0), (0, count), (count, 0), (3, 3)] {
+            let mut memory = pattern(2 * count);
             let mut expected = memory.clone();
-            expected.copy_within(from..from + 9000, to);
+            expected.copy_within(from..from + count, to);
             let start = memory.as_mut_ptr();
             // SAFETY: both ranges lie inside the vector, which no reference covers meanwhile.
-            unsafe { copy_overlapping(start.add(to), start.add(from), 9000) };
+            unsafe { copy_overlapping(start.add(to), start.add(from), count) };
             assert!(memory == expected, "from {from} to {to}");
         }
     }

@@ -18,6 +18,8 @@ mod liveness_lock;
 mod mapping;
 mod memfd;
 mod memory_ranges;
+#[cfg(miri)]
+mod miri_memory;
 mod own_copy;
 mod packet;
 mod pause;

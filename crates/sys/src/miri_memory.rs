@@ -12,11 +12,16 @@ use core::ptr::NonNull;
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::alloc::{Layout, alloc_zeroed};
-use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// Address and length of each memory, by descriptor.
-static MEMORIES: Mutex<Option<HashMap<i32, (usize, usize)>>> = Mutex::new(None);
+/// One memory: its descriptor, first byte and length.
+struct Memory(i32, NonNull<u8>, usize);
+
+// SAFETY: the allocation is never freed, and the value only carries its pointer.
+unsafe impl Send for Memory {}
+
+/// All memories. The latest memory of a descriptor counts.
+static MEMORIES: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 
 const PAGE_BYTES: usize = 4096;
 
@@ -32,8 +37,7 @@ pub(crate) fn create(bytes: u64) -> Result<OwnedFd, Errno> {
     let (reader, _writer) = std::io::pipe().map_err(|_| Errno::MFILE)?;
     let fd = OwnedFd::from(reader);
     let mut all = MEMORIES.lock().unwrap_or_else(PoisonError::into_inner);
-    let address = start.as_ptr().expose_provenance();
-    all.get_or_insert_default().insert(fd.as_raw_fd(), (address, bytes));
+    all.push(Memory(fd.as_raw_fd(), start, bytes));
     Ok(fd)
 }
 
@@ -41,7 +45,6 @@ pub(crate) fn create(bytes: u64) -> Result<OwnedFd, Errno> {
 pub(crate) fn find(memory: impl AsFd) -> Result<(NonNull<u8>, usize), Errno> {
     let all = MEMORIES.lock().unwrap_or_else(PoisonError::into_inner);
     let fd = memory.as_fd().as_raw_fd();
-    let found = all.as_ref().and_then(|all| all.get(&fd).copied()).ok_or(Errno::INVAL)?;
-    let start = core::ptr::with_exposed_provenance_mut(found.0);
-    Ok((NonNull::new(start).ok_or(Errno::INVAL)?, found.1))
+    let found = all.iter().rev().find(|known| known.0 == fd).ok_or(Errno::INVAL)?;
+    Ok((found.1, found.2))
 }
