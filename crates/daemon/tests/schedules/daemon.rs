@@ -1,7 +1,8 @@
 //! The daemon: it serves one frame after the other. A kill may come between any two steps.
 
+use super::fixture::{Fixture, Rules, VM};
+use super::frame::{Answer, Event, Frame, Page, Request};
 use super::socket::Socket;
-use super::{Answer, Event, Fixture, Frame, Page, Request, Rules, VM};
 use m3ipc_abi::Address;
 use m3ipc_daemon::tables::{
     Credentials, Death, LookupError, Member, MemberId, MemberKind, Node, Quota,

@@ -9,170 +9,45 @@
 //! `reattach` of the library. Change them here when they change there.
 
 mod daemon;
+mod fixture;
+mod frame;
 mod member;
 mod socket;
 
-use m3ipc_abi::{Address, NodeLimits, VmLimits};
-use m3ipc_daemon::tables::{Credentials, Node, Quota, Record, VmSpec};
+use fixture::{Fixture, Rules};
 use shuttle::rand::Rng;
-use shuttle::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use shuttle::sync::mpsc::{Sender, channel};
-use shuttle::sync::{Arc, Condvar, Mutex};
+use shuttle::sync::Arc;
+use shuttle::sync::atomic::Ordering;
+use shuttle::sync::mpsc::channel;
 use shuttle::thread;
 use socket::Socket;
-use std::collections::BTreeSet;
-
-/// The VM.
-const VM: i32 = 0;
-/// The requester of the link, and the other member. Process and slot have the same number.
-const REQUESTER: i32 = 30;
-const OTHER: i32 = 31;
 
 /// The approximate number of steps of a whole run: of the daemon, and of the other member.
 const STEPS: usize = 32;
 const OTHER_STEPS: usize = 12;
 
-/// Planted faults. The schedules must detect each of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rules {
-    /// No fault: the rules of the daemon.
-    Real,
-    /// The requester gets its link before the journal has the change and the peer has its event.
-    RequesterFirst,
-    /// One party's statement about a link counts for both parties.
-    RecallForBoth,
-    /// A new daemon does not notice members that died before its start.
-    DeathUnseen,
-}
-
-/// The page of a link. Identity distinguishes pages.
-#[derive(Debug)]
-struct Page;
-
-/// A request of a member.
-#[derive(Debug)]
-enum Request {
-    Bind,
-    Mapped,
-    Reattach(Address),
-    Contact(Address),
-    Recall(Vec<Address>),
-}
-
-/// The answer to a request.
-#[derive(Debug)]
-enum Answer {
-    Bound(Address),
-    Contact(Arc<Page>),
-    Done,
-    Known,
-    Died,
-    Refused,
-}
-
-/// An event from the daemon.
-#[derive(Debug)]
-enum Event {
-    Contact(Address, Arc<Page>),
-    Died(Address),
-    /// No content: it wakes a member that is to be killed.
-    Wake,
-}
-
-/// A frame to a daemon.
-#[derive(Debug)]
-enum Frame {
-    Greeting(i32, Sender<Event>),
-    Request(i32, Request, Sender<Answer>),
-    Dead(i32),
-    Wake(i32),
-    Kill,
-}
-
-/// The shared state of all threads.
-struct Fixture {
-    rules: Rules,
-    /// The socket of the running daemon.
-    listener: Mutex<Option<Arc<Socket>>>,
-    listening: Condvar,
-    journal: Mutex<Vec<Record>>,
-    alive: Mutex<BTreeSet<i32>>,
-    /// The sockets of all daemons, for reports of deaths by the kernel.
-    pidfds: Mutex<Vec<Arc<Socket>>>,
-    /// Steps until the kill of the daemon, and of the other member.
-    steps_left: AtomicUsize,
-    other_steps_left: AtomicUsize,
-    other_killed: AtomicBool,
-    over: AtomicBool,
-}
-
-impl Fixture {
-    fn new(rules: Rules) -> Self {
-        let mut node = Node::new(0, NodeLimits::DEFAULT, Quota::default());
-        let root = Credentials::new(0, 0, 1);
-        let limits = VmLimits { tasks: 5, procs: 50 };
-        let vm =
-            node.vm_init(VmSpec { id: Some(VM), ..VmSpec::new("schedules", limits, &root) }, &root);
-        assert_eq!(vm, Ok(VM));
-        Self {
-            rules,
-            listener: Mutex::new(None),
-            listening: Condvar::new(),
-            journal: Mutex::new(node.snapshot()),
-            alive: Mutex::new(BTreeSet::from([REQUESTER, OTHER])),
-            pidfds: Mutex::new(Vec::new()),
-            steps_left: AtomicUsize::new(usize::MAX),
-            other_steps_left: AtomicUsize::new(usize::MAX),
-            other_killed: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+/// Runs daemons one after the other. A kill ends each one but the last, at a random step.
+fn run_daemons(fixture: &Fixture, kills: usize) {
+    for life in 0..=kills {
+        let steps = if life == kills {
+            usize::MAX
+        } else {
+            shuttle::rand::thread_rng().gen_range(0..STEPS)
+        };
+        fixture.steps_left.store(steps, Ordering::SeqCst);
+        let socket = Arc::new(Socket::new());
+        fixture
+            .daemon_sockets
+            .lock()
+            .expect("no thread panics with the lock")
+            .push(Arc::clone(&socket));
+        // Read after the push: `end` sends a kill to every daemon in the list.
+        if fixture.over.load(Ordering::SeqCst) {
+            return;
         }
-    }
-
-    /// Runs daemons one after the other. A kill ends each one but the last, at a random step.
-    fn daemons(&self, kills: usize) {
-        for life in 0..=kills {
-            let steps = if life == kills {
-                usize::MAX
-            } else {
-                shuttle::rand::thread_rng().gen_range(0..STEPS)
-            };
-            self.steps_left.store(steps, Ordering::SeqCst);
-            let socket = Arc::new(Socket::new());
-            self.pidfds.lock().expect("no thread panics with the lock").push(Arc::clone(&socket));
-            // Read after the push: `end` sends a kill to every daemon in the list.
-            if self.over.load(Ordering::SeqCst) {
-                return;
-            }
-            daemon::run(self, &socket);
-            *self.listener.lock().expect("no thread panics with the lock") = None;
-            socket.close();
-        }
-    }
-
-    /// Ends all waits.
-    fn end(&self) {
-        self.over.store(true, Ordering::SeqCst);
-        for daemon in &*self.pidfds.lock().expect("no thread panics with the lock") {
-            let _ = daemon.send(Frame::Kill);
-        }
-        let _listener = self.listener.lock().expect("no thread panics with the lock");
-        self.listening.notify_all();
-    }
-
-    /// Kills the other member at its present step.
-    fn kill_other(&self) {
-        self.other_killed.store(true, Ordering::SeqCst);
-        for daemon in &*self.pidfds.lock().expect("no thread panics with the lock") {
-            let _ = daemon.send(Frame::Wake(OTHER));
-        }
-    }
-
-    /// Reports the end of a process to the daemons.
-    fn report_death(&self, pid: i32) {
-        self.alive.lock().expect("no thread panics with the lock").remove(&pid);
-        for daemon in &*self.pidfds.lock().expect("no thread panics with the lock") {
-            let _ = daemon.send(Frame::Dead(pid));
-        }
+        daemon::run(fixture, &socket);
+        *fixture.listener.lock().expect("no thread panics with the lock") = None;
+        socket.close();
     }
 }
 
@@ -184,7 +59,7 @@ fn schedule(rules: Rules, kills: usize, kill_other: bool) {
     let other = thread::spawn(move || member::other(&other_fixture, &bound));
     let requester = thread::spawn(move || member::requester(&own_fixture, &is_bound));
     let daemons = Arc::clone(&fixture);
-    let daemons = thread::spawn(move || daemons.daemons(kills));
+    let daemons = thread::spawn(move || run_daemons(&daemons, kills));
     if kill_other {
         // The kill comes at a step of the member, or whenever the killer runs.
         let steps = shuttle::rand::thread_rng().gen_range(0..2 * OTHER_STEPS);

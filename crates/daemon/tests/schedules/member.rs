@@ -1,7 +1,8 @@
 //! The members: they bind, make a link, and return after a takeover, as the library does.
 
+use super::fixture::{Fixture, OTHER, REQUESTER};
+use super::frame::{Answer, Event, Frame, Page, Request};
 use super::socket::Socket;
-use super::{Answer, Event, Fixture, Frame, OTHER, Page, REQUESTER, Request};
 use m3ipc_abi::Address;
 use shuttle::sync::Arc;
 use shuttle::sync::atomic::Ordering;

@@ -1,6 +1,6 @@
 //! The socket of one daemon. Unread frames are lost with the daemon, as in the kernel.
 
-use super::Frame;
+use super::frame::Frame;
 use shuttle::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
 
