@@ -6,7 +6,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
-/// Starts the log. `M3_LOG` wins over the setting: a level, or `TARGET=LEVEL` pairs with commas.
+/// Starts the log. `M3_LOG` wins over the setting: a level, or `TARGET=LEVEL` items between commas.
 pub(crate) fn begin(settings: &Settings) {
     let named = std::env::var("M3_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
     let filter = named.or_else(|| settings.log_level.parse().ok()).unwrap_or_default();

@@ -212,7 +212,7 @@ pub fn is_quiet(word: &impl Word64) -> bool {
 pub fn take(word: &impl Word64, seen: SlotState) -> bool {
     let taken =
         word.compare_exchange(seen.encode(), seen.in_phase(SlotPhase::Taken).encode()).is_ok();
-    word.fence_after_update(); // pairs with the sender's look after `Status::sleep`
+    word.fence_after_update(); // pairs with the fence of `publish_mode`
     taken
 }
 

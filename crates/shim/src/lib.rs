@@ -58,3 +58,5 @@ pub fn prepare_tables() {
     process::notes::prepare();
     signals::learn_all();
 }
+
+pub use m3ipc_sys::monotonic_ns;

@@ -31,7 +31,7 @@ use crate::{Outcome, subjects};
 const TRACER: &str = "m3";
 /// The variable that names its path, if it is not beside this program.
 const VARIABLE: &str = "M3_TRACER";
-/// Time before the window of pairs without a pace.
+/// Time before the window of unpaced pairs.
 const WARM_NS: u64 = 50_000_000;
 /// The promised share of the throughput that tracing may take.
 const BOUND: f64 = 0.15;

@@ -10,7 +10,7 @@
 //! mappings of that member are not mapped in the child, and unmapping would hit other memory.
 //!
 //! # Safety
-//! Only the thread that moved the state to BUSY accesses the slot. Its acquire pairs with the
+//! Only the thread that moved the state to BUSY accesses the slot. Its acquire meets the
 //! release that ended BUSY before.
 #![allow(unsafe_code)]
 

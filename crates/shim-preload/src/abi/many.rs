@@ -9,10 +9,10 @@ use super::message::{self, recvmsg, sendmsg};
 use crate::next;
 use core::ffi::{c_int, c_uint, c_void};
 use libc::{mmsghdr, off_t, size_t, ssize_t, timespec};
+use m3ipc_shim::monotonic_ns;
 use m3ipc_shim::pin::PinReason;
 use m3ipc_shim::send_file::{SentFile, send_file};
 use m3ipc_shim::sockets;
-use m3ipc_sys::monotonic_ns;
 
 /// Messages of one `sendmmsg` at most, as in the kernel.
 const MESSAGES_MAX: c_uint = 1024;

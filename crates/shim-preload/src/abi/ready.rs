@@ -11,10 +11,10 @@ use super::stream::check_room;
 use crate::next;
 use core::ffi::{c_int, c_long};
 use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use m3ipc_shim::monotonic_ns;
 use m3ipc_shim::readiness::{
     RealWait, SelectSets, Waited, poll as poll_sockets, select as select_sockets,
 };
-use m3ipc_sys::monotonic_ns;
 
 /// The list of a poll; `None` where the kernel must refuse it, or there is no descriptor.
 ///
