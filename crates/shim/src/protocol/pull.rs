@@ -131,7 +131,8 @@ fn poll(port: &impl ReceivePort) -> bool {
             || port.load(half::SWITCHES) != switches
     });
     suppression.end_polling(until);
-    // SeqCst: pairs with the fence of `m3ipc_link::notification::NotificationSuppression::end_polling`.
+    // SeqCst: pairs with the fence of
+    // `m3ipc_link::notification::NotificationSuppression::end_polling`.
     arrived || port.word(half::TAIL).load(Ordering::SeqCst) != head
 }
 
