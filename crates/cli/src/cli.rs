@@ -30,52 +30,33 @@ pub struct Cli {
     pub command: Command,
 }
 
+// The documentation of each type is the help text of its command.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Show calls, latencies, a killed server and the clean-up, in five seconds.
     Demo(command::demo::Demo),
-    /// Start the node daemon in the background.
-    #[command(about = "Start the node daemon in the background")]
     Up(command::up::Up),
-    /// End all VMs of the node, then the daemon.
     Down(command::down::Down),
-    /// Create, end, list and show VMs.
     #[command(subcommand)]
     Vm(command::vm::Vm),
-    /// List the endpoints: their calls, their partners, and how long they wait.
     Ps(command::ps::Ps),
-    /// Trace the calls of a VM, phase by phase.
-    #[command(about = "Trace the calls of a VM, phase by phase")]
     Trace(command::trace::Trace),
-    /// Send a message; returns when the receiver has received it.
     Send(command::send::Send),
-    /// Send a request and print the answer.
     Call(command::call::Call),
-    /// Copy memory of a waiting endpoint: out, in, or to another endpoint.
-    #[command(about = "Copy memory of a waiting endpoint: out, in, or to another endpoint")]
     Copy(command::copy::Copy),
-    /// Notify an endpoint.
     Notify(command::notify::Notify),
-    /// Receive messages and print them.
     Listen(command::listen::Listen),
-    /// Answer each request with its own content.
     Echo(command::echo::Echo),
-    /// Sockets over shared memory: those of VMs, and those of unmodified programs.
     #[command(subcommand)]
     Sock(command::sock::Sock),
-    /// Run a program that is bound in a VM before it starts.
     Run(command::run::Run),
-    /// Check this machine: what works, what is off, and which fallback is in use.
     Doctor(command::doctor::Doctor),
-    /// Measure m3ipc beside the kernel's own mechanisms.
-    #[command(about = "Measure m3ipc beside the kernel's own mechanisms")]
     Bench(command::bench::Bench),
     /// Run the node daemon in the foreground.
-    #[command(about = "Run the node daemon in the foreground", name = "daemon")]
+    ///
+    /// Example: m3 daemon --runtime-dir /tmp/node --log-level debug
+    #[command(name = "daemon")]
     Daemon(m3ipc_daemon::Args),
-    /// Print the completion script of a shell.
     Completions(command::completions::Completions),
-    /// Write the man pages into a directory.
     #[command(hide = true)]
     Man(command::man::Man),
     /// A process of the demonstration.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! command/demo ── steps ── session ── daemon: ends with this process, clears up
-//!  (prints)                  │   ├── server: answers, or keeps a request until it is killed
+//!   └ printer                │   ├── server: answers, or keeps a request until it is killed
 //!                            │   └── client: calls, measures ── baseline: pipe, socket
 //!                            └── leaks: search for anything that the processes left
 //! protocol: commands to the client and its replies      role: how each process starts
@@ -13,6 +13,7 @@
 mod baseline;
 mod client;
 pub mod leaks;
+pub mod printer;
 pub mod process;
 pub mod protocol;
 mod role;

@@ -13,6 +13,8 @@ const PROGRAM: &str = "m3-bench";
 /// Measure m3ipc beside the kernel's own mechanisms.
 ///
 /// All arguments go to the program m3-bench: `m3 bench --help` shows its options.
+///
+/// Example: m3 bench --promises
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Bench {

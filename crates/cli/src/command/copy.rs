@@ -11,10 +11,13 @@ use std::io::{Read, Write};
 /// The limit of a copy to standard output.
 const OUTPUT_MAX_BYTES: usize = 1 << 30;
 
-/// Copy memory of an endpoint that waits in receive or sendrec: out, in, or to another endpoint.
+/// Copy memory of a waiting endpoint: out, in, or to another endpoint.
 ///
+/// The endpoint must wait in receive or sendrec.
 /// `m3 listen VM --as NAME --hold N` is an endpoint to try it with; it prints its address and
-/// grant. Example: m3 copy shop/printer 0 16 --grant 4294967296 | xxd
+/// grant.
+///
+/// Example: m3 copy shop/printer 0 16 --grant 4294967296 | xxd
 #[derive(Args, Debug)]
 pub struct Copy {
     #[command(flatten)]

@@ -1,6 +1,7 @@
 //! `m3 demo`: calls, latencies, a killed server and the clean-up, in five seconds.
 
-use crate::demo::leaks::{LeakCheck, LeakReport};
+use crate::demo::leaks::LeakCheck;
+use crate::demo::printer::{DEATH_BOUND_NS, StepPrinter, summary};
 use crate::demo::protocol::{BlockTransfer, MESSAGE_BYTES, RoundTrips, median};
 use crate::demo::session::Session;
 use crate::demo::steps::{self, ServerDeath};
@@ -12,14 +13,14 @@ use std::time::{Duration, Instant};
 
 /// The time limit of the whole demonstration.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// The bound of the median time from a kill to the error of the call.
-const DEATH_BOUND_NS: u64 = 1_000_000;
 
 /// Show calls, latencies beside pipe and socket, a killed server, and the clean-up.
 ///
 /// The demonstration starts a private node in a directory of its own and touches no other node.
 /// Exit code 1 if anything is left behind, or if the error of a killed server took more than 1 ms
-/// (median). Example: m3 demo --kills 100
+/// (median).
+///
+/// Example: m3 demo --kills 100
 #[derive(Args, Debug)]
 pub struct Demo {
     /// Kill the server N times.
@@ -30,36 +31,12 @@ pub struct Demo {
     kills: u32,
 }
 
-/// Prints numbered steps; prints nothing where JSON is wanted.
-struct StepPrinter {
-    out: Output,
-    step: u32,
-}
-
-impl StepPrinter {
-    /// The first line of a step.
-    fn step(&mut self, title: &str, text: &str) -> Result<()> {
-        self.step += 1;
-        let title = self.out.bold(&format!("{title:<9}"));
-        self.print(&format!("{} {title}{text}", self.step))
-    }
-
-    /// A further line of the step.
-    fn detail(&self, text: &str) -> Result<()> {
-        self.print(&format!("           {text}"))
-    }
-
-    fn print(&self, text: &str) -> Result<()> {
-        if self.out.is_json() { Ok(()) } else { self.out.line(text) }
-    }
-}
-
 /// Runs all steps and prints their results.
 pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
     exit_after_time_limit();
     let start = Instant::now();
     let mut leaks = LeakCheck::start();
-    let mut printer = StepPrinter { out, step: 0 };
+    let mut printer = StepPrinter::new(out);
     let mut session = Session::start()?;
     let client = start_processes(&mut session, &mut printer)?;
     let calls_ns = first_calls(&mut session, &mut printer)?;
@@ -73,7 +50,7 @@ pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
     drop(session);
     printer.step("end", "client, VM, server and node have ended")?;
     let leaked = leaks.search(&pids, &directory);
-    print_leaks(&leaked, &printer)?;
+    printer.leaks(&leaked)?;
 
     let mut deaths_ns: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
     let worst_ns = deaths_ns.iter().copied().max().unwrap_or(0);
@@ -216,59 +193,4 @@ fn restart(
     );
     printer.step("restart", &text)?;
     Ok(calls_ns.len())
-}
-
-fn print_leaks(leaked: &LeakReport, printer: &StepPrinter) -> Result<()> {
-    let files = leaked.shared_files + usize::from(leaked.directory);
-    let rows = [
-        ("processes", leaked.processes, format!("of {} started", leaked.processes_started)),
-        (
-            "descriptors",
-            leaked.descriptors,
-            format!("in {} processes that were searched", leaked.processes_scanned),
-        ),
-        ("mappings", leaked.mappings, format!("of {} memory objects", leaked.memory_objects)),
-        ("files", files, "in /dev/shm and the runtime directory".to_owned()),
-    ];
-    for (name, count, scope) in rows {
-        let text = count.to_string();
-        let count = if count == 0 { printer.out.good(&text) } else { printer.out.bad(&text) };
-        printer.detail(&format!("{name:<12} {count} left {scope}"))?;
-    }
-    Ok(())
-}
-
-fn summary(
-    round_trips: &[RoundTrips],
-    death_ns: u64,
-    worst_ns: u64,
-    leaked: &LeakReport,
-    took: Duration,
-    out: Output,
-) -> String {
-    let of = |name: &str| {
-        let found = round_trips.iter().find(|result| result.name.starts_with(name));
-        found.map_or(0, |result| result.median_ns)
-    };
-    let (own_ns, pipe_ns, socket_ns) = (of("m3ipc, adaptive"), of("pipe"), of("Unix"));
-    // The conversion may round: one digit after the point is printed.
-    let ratio = |other_ns: u64| other_ns as f64 / own_ns.max(1) as f64;
-    let clean =
-        if leaked.is_clean() { out.good("nothing is left") } else { out.bad("SOMETHING IS LEFT") };
-    let death = time(death_ns);
-    let death = if death_ns <= DEATH_BOUND_NS {
-        out.good(&death)
-    } else {
-        out.bad(&format!("{death} (over 1 ms)"))
-    };
-    format!(
-        "\na call takes {}; a pipe {:.1} times as long, a Unix socket {:.1} times\n\
-         the client learns of a killed server after {death} (worst {})\n\
-         {clean}; the demonstration took {:.1} s. Next: m3 vm create shop, m3 --help",
-        out.bold(&time(own_ns)),
-        ratio(pipe_ns),
-        ratio(socket_ns),
-        time(worst_ns),
-        took.as_secs_f64()
-    )
 }

@@ -14,6 +14,8 @@ use std::process::ExitCode;
 /// Check this machine: what works, what is off, and which fallback is in use.
 ///
 /// Exit code 1 if m3ipc cannot run here.
+///
+/// Example: m3 doctor --json
 #[derive(Args, Debug)]
 pub struct Doctor {
     #[command(flatten)]

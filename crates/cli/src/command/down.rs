@@ -15,6 +15,8 @@ const END_TIMEOUT_NS: u64 = 5_000_000_000;
 /// End all VMs of the node, then the daemon; returns when the daemon has ended.
 ///
 /// Members get SIGPIPE, and SIGKILL after the grace time of their VM.
+///
+/// Example: m3 down
 #[derive(Args, Debug)]
 pub struct Down {
     #[command(flatten)]

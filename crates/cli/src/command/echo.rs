@@ -11,6 +11,7 @@ use std::time::Duration;
 /// Answer each request with its own content.
 ///
 /// Notifications and messages without a request are received and dropped.
+///
 /// Example: m3 echo shop --as server
 #[derive(Args, Debug)]
 pub struct Echo {

@@ -11,6 +11,7 @@ use m3ipc::{Audience, Endpoint, LONG_MAX_BYTES, Rights, Source, Timeout};
 /// Receive messages and print them.
 ///
 /// Requests stay unanswered: their senders get an error when this command ends.
+///
 /// Example: m3 listen shop --as printer --show i32,str
 #[derive(Args, Debug)]
 pub struct Listen {

@@ -21,7 +21,9 @@ const WAKE_UP_TIME: Duration = Duration::from_millis(20);
 
 /// Notify an endpoint; returns when the target has received the notification.
 ///
-/// Without --timeout, the limit is 1 second. Example: m3 notify shop/server
+/// Without --timeout, the limit is 1 second.
+///
+/// Example: m3 notify shop/server
 #[derive(Args, Debug)]
 pub struct Notify {
     #[command(flatten)]

@@ -12,6 +12,7 @@ use m3ipc::{ANY, Address, EndpointInfo, VmInfo};
 ///
 /// Below the table: chains of waiting endpoints, and areas. COPIES counts the copies that the
 /// endpoint requested: in areas, direct (by the kernel), or served (by the other process).
+///
 /// Example: m3 ps shop
 #[derive(Args, Debug)]
 pub struct Ps {

@@ -18,7 +18,9 @@ const FIRST_USER_SLOT: i32 = m3ipc_abi::SYSTEM_SLOTS;
 /// Run a program that is bound in a VM before it starts; it takes its endpoint with wait4bind.
 ///
 /// The environment of the program has M3_RUNTIME_DIR, M3_VM (the id of the VM) and M3_ENDPOINT
-/// (the address). Example: m3 run --vm shop --endpoint 40 -- ./server
+/// (the address).
+///
+/// Example: m3 run --vm shop --endpoint 40 -- ./server
 #[derive(Args, Debug)]
 pub struct Run {
     #[command(flatten)]

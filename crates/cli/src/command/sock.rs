@@ -14,11 +14,8 @@ use clap::Subcommand;
 /// Com-sockets of VMs, and sockets of unmodified programs over shared memory.
 #[derive(Subcommand, Debug)]
 pub enum Sock {
-    /// Run an unmodified program whose local stream sockets use shared memory.
     Run(run::Run),
-    /// Compare installed programs with the kernel's sockets and under `m3 sock run`.
     Check(check::Check),
-    /// Show sockets of VMs and programs under `m3 sock run`, and whether bytes use shared memory.
     Stat(stat::Stat),
 }
 

@@ -11,6 +11,8 @@ use std::path::Path;
 /// Start the node daemon in the background; returns when it serves.
 ///
 /// `m3 vm create` starts a daemon too, which ends soon after its last VM.
+///
+/// Example: m3 up --runtime-dir /tmp/node
 #[derive(Args, Debug)]
 pub struct Up {
     #[command(flatten)]

@@ -11,13 +11,18 @@ use m3ipc::{VmConfig, VmInfo};
 /// Create, end, list and show VMs.
 #[derive(Subcommand, Debug)]
 pub enum Vm {
-    /// Create a VM; starts the node daemon if none runs.
     Create(Create),
     /// End a VM: its members get SIGPIPE, and SIGKILL after the grace time.
+    ///
+    /// Example: m3 vm end shop
     End(Named),
     /// List the VMs.
+    ///
+    /// Example: m3 vm ls --json
     Ls(NodeOptions),
     /// Show one VM: its owner, permissions, slots and areas.
+    ///
+    /// Example: m3 vm info shop
     Info(Named),
 }
 

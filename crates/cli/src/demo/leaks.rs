@@ -87,9 +87,9 @@ impl LeakCheck {
             if let Some(mapped) = mapped(pid) {
                 report.processes_scanned += 1;
                 // This process must hold no such memory, recorded or not.
-                let ours = |inode: &&u64| pid == own || self.memory.contains(inode);
-                report.mappings += mapped.iter().filter(ours).count();
-                report.descriptors += open(pid).iter().filter(ours).count();
+                let is_leaked = |inode: &&u64| pid == own || self.memory.contains(inode);
+                report.mappings += mapped.iter().filter(is_leaked).count();
+                report.descriptors += open(pid).iter().filter(is_leaked).count();
             }
         }
         report
@@ -104,18 +104,18 @@ fn processes() -> Vec<i32> {
 /// Inode numbers of m3ipc's memory that a process maps; `None` without permission to read them.
 fn mapped(pid: i32) -> Option<Vec<u64>> {
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let ours = maps.lines().filter(|line| line.contains(MEMORY_PREFIX));
-    Some(ours.filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).collect())
+    let found = maps.lines().filter(|line| line.contains(MEMORY_PREFIX));
+    Some(found.filter_map(|line| line.split_whitespace().nth(4)?.parse().ok()).collect())
 }
 
 /// Inode numbers of m3ipc's memory that a process has descriptors of.
 fn open(pid: i32) -> Vec<u64> {
     let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let ours = entries.filter(|entry| {
+    let found = entries.filter(|entry| {
         fs::read_link(entry.path())
             .is_ok_and(|link| link.to_string_lossy().starts_with(MEMORY_PREFIX))
     });
-    ours.filter_map(|entry| fs::metadata(entry.path()).ok()).map(|found| found.ino()).collect()
+    found.filter_map(|entry| fs::metadata(entry.path()).ok()).map(|meta| meta.ino()).collect()
 }
 
 fn own_descriptors() -> usize {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 /// How long the client has slept in its call before the server is killed.
 const ASLEEP_NS: u64 = 500_000;
-/// The pause between two looks at the node's tables, and their number.
+/// The pause between two reads of the node's tables, and the largest number of reads.
 const POLL_INTERVAL: Duration = Duration::from_micros(500);
 const POLLS: usize = 10_000;
 

@@ -88,7 +88,7 @@ fn pidfd_thread() -> Finding {
 }
 
 fn peer_pidfd(release: &str) -> Finding {
-    // A trial cannot tell it from its fallback, so the version decides.
+    // A trial cannot distinguish the option from its fallback, so the version decides.
     if numbers(release) >= (6, 5) {
         return Finding::ok(
             "SO_PEERPIDFD",

@@ -51,11 +51,11 @@ pub fn inspect(path: &Path) -> Result<PreloadSupport> {
 }
 
 fn inspect_file(path: &Path, depth: u32) -> std::io::Result<PreloadSupport> {
-    let not = |why: &str| Ok(PreloadSupport::Unsupported(why.to_owned()));
+    let unsupported = |why: &str| Ok(PreloadSupport::Unsupported(why.to_owned()));
     let file = match File::open(path) {
         // A program may be executable and unreadable.
         Err(cause) if cause.kind() == std::io::ErrorKind::PermissionDenied => {
-            return not("its file cannot be read, so its kind is unknown");
+            return unsupported("its file cannot be read, so its kind is unknown");
         }
         other => other?,
     };
@@ -67,25 +67,26 @@ fn inspect_file(path: &Path, depth: u32) -> std::io::Result<PreloadSupport> {
         let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
         return match word {
             Some(word) if depth > 0 => inspect_file(Path::new(OsStr::from_bytes(word)), depth - 1),
-            _ => not("it is a script without an interpreter"),
+            _ => unsupported("it is a script without an interpreter"),
         };
     }
     if !head.starts_with(b"\x7fELF") {
-        return not("it is neither an ELF file nor a script that names its interpreter");
+        return unsupported("it is neither an ELF file nor a script that names its interpreter");
     }
     if gains_privileges(&file.metadata()?, path) {
-        return not(
+        return unsupported(
             "it gains privileges when it starts, so the loader ignores libraries of the caller",
         );
     }
+    // EM_X86_64 or EM_AARCH64, elf(5).
     let machine = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
     if head.get(4..6) != Some(&[2, 1]) || word16(head, 18) != machine {
-        return not("it is built for another machine than the library");
+        return unsupported("it is built for another machine than the library");
     }
     match loader(&file, head)? {
-        None => not("it is linked statically, so it loads no library"),
+        None => unsupported("it is linked statically, so it loads no library"),
         Some(loader) if loader.windows(4).any(|part| part == b"musl") => {
-            not("its C library is musl, not glibc")
+            unsupported("its C library is musl, not glibc")
         }
         Some(_) => Ok(PreloadSupport::Supported),
     }
@@ -98,7 +99,7 @@ fn gains_privileges(meta: &Metadata, path: &Path) -> bool {
         || rustix::fs::getxattr(path, "security.capability", &mut value).is_ok()
 }
 
-/// The loader that an ELF file names.
+/// The name of the loader in an ELF file; `None` in a statically linked file.
 fn loader(file: &File, head: &[u8]) -> std::io::Result<Option<Vec<u8>>> {
     if head.len() < FILE_HEADER_BYTES {
         return Ok(None);

@@ -69,8 +69,8 @@ pub struct EffectivePolicy {
 /// environment is complete: nothing is added.
 pub fn choose(path: Option<&Path>, defaults: bool) -> Result<EffectivePolicy> {
     let variable = m3ipc_shim::policy::VARIABLE;
-    let named = std::env::var(variable).ok().filter(|line| !line.is_empty());
-    let (line, from, defaults, allowed) = match (path, named) {
+    let from_environment = std::env::var(variable).ok().filter(|line| !line.is_empty());
+    let (line, from, defaults, allowed) = match (path, from_environment) {
         (Some(path), _) => {
             let file = read(path)?;
             let line = line(&file, path)?;
@@ -85,10 +85,11 @@ pub fn choose(path: Option<&Path>, defaults: bool) -> Result<EffectivePolicy> {
     };
     let excluded: Vec<&ExcludedProgram> =
         exclusions::EXCLUDED.iter().filter(|excluded| defaults && !is_allowed(excluded)).collect();
-    Ok(EffectivePolicy { line: with(line, &excluded), from, excluded })
+    Ok(EffectivePolicy { line: with_exclusions(line, &excluded), from, excluded })
 }
 
-fn with(mut line: String, excluded: &[&ExcludedProgram]) -> String {
+/// The line with a rule against the excluded programs.
+fn with_exclusions(mut line: String, excluded: &[&ExcludedProgram]) -> String {
     let names: Vec<&str> = excluded.iter().map(|excluded| excluded.program).collect();
     if !names.is_empty() {
         // Writing to a string cannot fail.
@@ -110,21 +111,23 @@ fn read(path: &Path) -> Result<PolicyFile> {
 
 fn line(file: &PolicyFile, path: &Path) -> Result<String> {
     let name = path.display().to_string();
-    checked(to_line(file).map_err(|item| bad(&name, &item))?, &name)
+    checked(to_line(file).map_err(|item| invalid(&name, &item))?, &name)
 }
 
-fn bad(name: &str, item: &str) -> CliError {
+fn invalid(name: &str, item: &str) -> CliError {
     CliError::usage(format!("{name}: `{item}` is not allowed there"))
         .advice("see the allowed values in m3-sock-run(1)")
 }
 
+/// The line, if the library accepts it.
 fn checked(line: String, name: &str) -> Result<String> {
     match Policy::read(&line) {
-        Err(BadWord(word)) => Err(bad(name, word)),
+        Err(BadWord(word)) => Err(invalid(name, word)),
         Ok(_) => Ok(line),
     }
 }
 
+/// The line of a policy file; an error is an item that the line cannot hold.
 fn to_line(file: &PolicyFile) -> std::result::Result<String, String> {
     let mut line = String::new();
     let mut word = |name: &str, value: Option<String>| {

@@ -39,6 +39,7 @@ use verdict::{Verdict, VerdictKind};
 /// explanation, or `pinned` (the program keeps the kernel's sockets by default, and why).
 ///
 /// Exit code 1 if a program works natively and fails under `m3 sock run`.
+///
 /// Example: m3 sock check --only redis --rounds 5
 #[derive(Args, Debug)]
 pub struct Check {

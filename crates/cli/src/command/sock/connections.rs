@@ -56,9 +56,9 @@ impl NamedConnection {
 /// All connections whose memory this user may read.
 pub fn all(options: &NodeOptions) -> Vec<NamedConnection> {
     // As in the library: without the variable, rings lie in /dev/shm, not in the default directory.
-    let named =
-        || std::env::var_os("M3_RUNTIME_DIR").filter(|named| !named.is_empty()).map(PathBuf::from);
-    let directory = options.runtime_dir.clone().or_else(named);
+    let from_environment =
+        || std::env::var_os("M3_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let directory = options.runtime_dir.clone().or_else(from_environment);
     let users = inspection::users(directory.as_deref(), USERS_MAX).into_iter();
     let mut found: Vec<Connection> = users
         .flat_map(|user| inspection::connections(directory.as_deref(), user).unwrap_or_default())
@@ -93,14 +93,14 @@ fn comm(pid: u32) -> Option<String> {
 fn unix_paths() -> HashMap<u32, String> {
     let text = std::fs::read("/proc/net/unix").unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
-    let line = |line: &str| {
+    let entry = |line: &str| {
         let mut words = line.splitn(8, ' ').filter(|word| !word.is_empty());
         // The columns are Num RefCount Protocol Flags Type St Inode Path; spaces pad the inode.
         let rest = words.by_ref().skip(6).collect::<Vec<_>>().join(" ");
         let (inode, path) = rest.trim_start().split_once(' ')?;
         Some((inode.parse().ok()?, printable(path)))
     };
-    text.lines().skip(1).filter_map(line).collect()
+    text.lines().skip(1).filter_map(entry).collect()
 }
 
 fn address(end: &End, paths: &HashMap<u32, String>) -> String {
@@ -113,6 +113,7 @@ fn address(end: &End, paths: &HashMap<u32, String>) -> String {
     }
 }
 
+/// The kernel's state of the socket.
 fn state(end: &End) -> &'static str {
     match end.state {
         None => "over",
@@ -120,6 +121,7 @@ fn state(end: &End) -> &'static str {
     }
 }
 
+/// The reason of a pinned direction.
 fn reason(route: Route) -> Option<&'static str> {
     match route {
         Route::Pinned(reason) => Some(reason.map_or("unknown", PinReason::name)),
@@ -127,6 +129,7 @@ fn reason(route: Route) -> Option<&'static str> {
     }
 }
 
+/// The word for a route.
 fn route(route: Route) -> &'static str {
     match route {
         Route::Before => "not yet",

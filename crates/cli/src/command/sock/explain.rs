@@ -15,33 +15,34 @@ fn name(path: &Path) -> String {
 }
 
 /// The reason why a program keeps the kernel's sockets by default; `None` if it does not.
-pub fn excluded(
-    policy_in_effect: &EffectivePolicy,
-    path: &Path,
-) -> Option<&'static ExcludedProgram> {
+pub fn excluded(effective: &EffectivePolicy, path: &Path) -> Option<&'static ExcludedProgram> {
     let name = name(path);
-    policy_in_effect.excluded.iter().find(|excluded| excluded.program == name).copied()
+    effective.excluded.iter().find(|excluded| excluded.program == name).copied()
 }
 
 /// Prints the policy and its consequence.
-pub fn show(policy_in_effect: &EffectivePolicy, path: &Path, out: Output) -> Result<()> {
+pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()> {
     let name = name(path);
-    let policy = Policy::read(&policy_in_effect.line).map_err(|word| {
-        CliError::usage(format!("{}: `{}` is not allowed there", policy_in_effect.from, word.0))
+    let policy = Policy::read(&effective.line).map_err(|word| {
+        CliError::usage(format!("{}: `{}` is not allowed there", effective.from, word.0))
     })?;
     let user = rustix::process::geteuid().as_raw();
-    let why = match (executable::inspect(path)?, excluded(policy_in_effect, path)) {
+    let why = match (executable::inspect(path)?, excluded(effective, path)) {
         (PreloadSupport::Unsupported(why), _) => Some(why),
         (_, Some(excluded)) => Some(format!("by default, because {}", excluded.why)),
         (PreloadSupport::Supported, None) if policy.allows_program(&name, user) => None,
         _ => Some(format!("the policy does not allow the program or its user ({user})")),
     };
     if out.is_json() {
+        let defaults: Vec<_> = effective
+            .excluded
+            .iter()
+            .map(|ExcludedProgram { program, why }| serde_json::json!({ "program": program, "why": why }))
+            .collect();
         return out.json(&serde_json::json!({
             "program": name, "path": path, "moves": why.is_none(), "why": why,
-            "policy": policy_in_effect.line, "from": policy_in_effect.from,
-            "defaults": policy_in_effect.excluded.iter().map(|excluded| serde_json::json!({
-                "program": excluded.program, "why": excluded.why })).collect::<Vec<_>>(),
+            "policy": effective.line, "from": effective.from,
+            "defaults": defaults,
         }));
     }
     let consequence = match &why {
@@ -51,14 +52,13 @@ pub fn show(policy_in_effect: &EffectivePolicy, path: &Path, out: Output) -> Res
     let settings = policy.settings;
     let mut rows = vec![
         [name.as_str(), consequence.as_str()].map(str::to_owned),
-        ["policy".to_owned(), policy_in_effect.from.clone()],
+        ["policy".to_owned(), effective.from.clone()],
         ["upgrade-after".to_owned(), settings.upgrade_after_calls.to_string()],
         ["ring-bytes".to_owned(), settings.ring_bytes.to_string()],
         ["spin-us".to_owned(), (settings.spin_ns / 1000).to_string()],
         ["io-uring".to_owned(), if policy.refuse_uring { "refuse" } else { "pass" }.to_owned()],
     ];
-    let rules =
-        policy_in_effect.line.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+    let rules = effective.line.split_ascii_whitespace().filter_map(|word| word.split_once('='));
     for (rule, items) in rules {
         let (verb, rule) = rule.strip_prefix('!').map_or(("allow", rule), |rule| ("deny", rule));
         if ["programs", "users", "ports", "paths"].contains(&rule) {
@@ -66,10 +66,10 @@ pub fn show(policy_in_effect: &EffectivePolicy, path: &Path, out: Output) -> Res
         }
     }
     rows.extend(
-        policy_in_effect
+        effective
             .excluded
             .iter()
             .map(|excluded| [format!("default: {}", excluded.program), excluded.why.to_owned()]),
     );
-    out.line(table(&["WHAT", "HOLDS"], &rows.into_iter().map(Vec::from).collect::<Vec<_>>()))
+    out.line(table(&["SETTING", "VALUE"], &rows.into_iter().map(Vec::from).collect::<Vec<_>>()))
 }

@@ -3,8 +3,7 @@
 use crate::lookup;
 use crate::options::NodeOptions;
 use crate::output::table;
-use crate::sock::counters;
-use crate::sock::counters::CountedProgram;
+use crate::sock::counters::{self, CountedProgram};
 use m3ipc_shim::counters::{Counter, NAMES};
 use m3ipc_shim::pin::PinReason;
 
@@ -34,6 +33,7 @@ pub fn text(programs: &[CountedProgram]) -> String {
     table(&HEAD, &rows)
 }
 
+/// The reasons of pins with their counts, where there are any.
 fn pins(program: &CountedProgram) -> impl Iterator<Item = (&'static str, u64)> {
     PinReason::ALL
         .iter()

@@ -47,6 +47,7 @@ M3SOCK_POLICY and M3SOCK_COUNTS. docs/sockets.md lists what works and what keeps
 ///
 /// This concerns TCP connections on this machine and Unix stream connections, between two such
 /// programs of one user. All other sockets stay as they are. `m3 sock stat` shows the traffic.
+///
 /// Example: m3 sock run -- redis-server --port 6379
 #[derive(Args, Debug)]
 #[command(after_long_help = policy_help())]
