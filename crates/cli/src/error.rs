@@ -42,8 +42,14 @@ pub struct CliError {
 pub type Result<T> = std::result::Result<T, CliError>;
 
 impl CliError {
+    /// An error with the general advice of its class.
     fn new(class: ErrorClass, what: impl Into<String>) -> Self {
-        Self { class, code: None, what: what.into(), advice: None }
+        let advice = match class {
+            ErrorClass::Usage => Some("see the arguments with `m3 COMMAND --help`"),
+            ErrorClass::System | ErrorClass::Failed => Some("check this machine with `m3 doctor`"),
+            ErrorClass::Busy | ErrorClass::OutputClosed => None,
+        };
+        Self { class, code: None, what: what.into(), advice: advice.map(str::to_owned) }
     }
 
     /// The command line is wrong.

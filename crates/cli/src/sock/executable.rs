@@ -46,8 +46,10 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
 
 /// Reads the headers of a program.
 pub fn inspect(path: &Path) -> Result<PreloadSupport> {
-    inspect_file(path, SCRIPT_DEPTH_MAX)
-        .map_err(|cause| CliError::system(format!("cannot read {}", path.display()), cause))
+    inspect_file(path, SCRIPT_DEPTH_MAX).map_err(|cause| {
+        CliError::system(format!("cannot read {}", path.display()), cause)
+            .advice("check the permissions of the program")
+    })
 }
 
 fn inspect_file(path: &Path, depth: u32) -> std::io::Result<PreloadSupport> {

@@ -101,8 +101,10 @@ fn with_exclusions(mut line: String, excluded: &[&ExcludedProgram]) -> String {
 
 fn read(path: &Path) -> Result<PolicyFile> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|cause| CliError::system(format!("cannot read {name}"), cause))?;
+    let text = std::fs::read_to_string(path).map_err(|cause| {
+        CliError::system(format!("cannot read {name}"), cause)
+            .advice("name a readable file with --policy")
+    })?;
     toml::from_str(&text).map_err(|cause| {
         CliError::usage(format!("{name} is not a policy: {cause}"))
             .advice("see the example in m3-sock-run(1)")

@@ -72,4 +72,5 @@ impl TraceFile {
 
 fn failed(path: &Path, cause: io::Error) -> CliError {
     CliError::system(format!("cannot write {}", path.display()), cause)
+        .advice("name a file in a writable directory with --out")
 }
