@@ -1,14 +1,16 @@
-//! `m3 bench`: executes the benchmark, the program `m3-bench` beside `m3`.
+//! `m3 bench`: executes the benchmark, the program `m3-bench`.
 
 use crate::error::{CliError, Result};
 use clap::Args;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 /// The name of the program.
 const PROGRAM: &str = "m3-bench";
+/// The directory of the program in an installation, relative to the directory of `m3`.
+const LIBEXEC: &str = "../libexec/m3ipc";
 
 /// Measure m3ipc beside the kernel's own mechanisms.
 ///
@@ -25,10 +27,16 @@ pub struct Bench {
 
 /// Replaces this process by `m3-bench`; returns only if that fails.
 pub fn run(_args: &Bench) -> Result<ExitCode> {
-    let program = program();
+    let own = std::env::current_exe()
+        .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let Some(program) = find(&own, &path) else {
+        let what = format!("{PROGRAM} is neither beside {} nor in {LIBEXEC}", own.display());
+        return Err(CliError::system(what, "nor in an absolute directory of PATH")
+            .advice("build it with `cargo build --release -p m3ipc-bench`"));
+    };
     let cause = Command::new(&program).args(passed_on(std::env::args_os())).exec();
-    Err(CliError::system(format!("cannot run {}", program.display()), cause)
-        .advice("install the benchmark beside m3: `cargo install m3ipc-bench`"))
+    Err(CliError::system(format!("cannot run {}", program.display()), cause))
 }
 
 /// The words after `bench`. The parsed arguments lack `--json`, which every command of `m3` takes.
@@ -36,10 +44,12 @@ fn passed_on(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsSt
     words.skip_while(|word| word != "bench").skip(1)
 }
 
-/// The program in the directory of `m3`; its name alone, for PATH, where that directory has none.
-fn program() -> PathBuf {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name(PROGRAM));
-    beside.filter(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(PROGRAM))
+/// The program beside `m3`, in the installation, or in an absolute directory of PATH.
+fn find(own: &Path, path: &OsStr) -> Option<PathBuf> {
+    let beside = own.parent()?;
+    let on_path = std::env::split_paths(path).filter(|directory| directory.is_absolute());
+    let directories = [beside.to_owned(), beside.join(LIBEXEC)].into_iter().chain(on_path);
+    directories.map(|directory| directory.join(PROGRAM)).find(|program| program.is_file())
 }
 
 #[cfg(test)]
@@ -47,8 +57,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_words_after_bench_are_passed_on() {
-        let words = ["m3", "bench", "ipc", "--json", "file", "--help"].map(OsString::from);
-        assert!(passed_on(words.into_iter()).eq(["ipc", "--json", "file", "--help"]));
+    fn every_argument_is_passed_on() {
+        for words in [&["--help"][..], &["ipc", "--quick", "--json", "f"], &["--json", "f"]] {
+            let all = ["m3", "bench"].iter().chain(words).map(OsString::from);
+            assert!(passed_on(all).eq(words.iter().map(OsString::from)), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn the_program_beside_m3_is_preferred_and_a_relative_path_is_ignored() {
+        let directory = std::env::temp_dir().join(format!("m3-find-bench-{}", std::process::id()));
+        let (own, other) = (directory.join("bin/m3"), directory.join("other"));
+        for path in [own.parent().unwrap(), &other] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        assert_eq!(find(&own, "relative:.".as_ref()), None);
+        std::fs::write(other.join(PROGRAM), "").unwrap();
+        assert_eq!(find(&own, other.as_os_str()), Some(other.join(PROGRAM)));
+        std::fs::write(own.with_file_name(PROGRAM), "").unwrap();
+        assert_eq!(find(&own, other.as_os_str()), Some(own.with_file_name(PROGRAM)));
+        std::fs::remove_dir_all(&directory).unwrap();
     }
 }
