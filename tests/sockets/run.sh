@@ -48,7 +48,7 @@ ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/stat" "$here/st
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
 printf '%s\nring-bytes = 64\n' "$common" >"$work/tiny"
-printf '%s\nring-bytes = 256\n[test]\nalways-token = true\n' "$common" >"$work/wakeup"
+printf '%s\nring-bytes = 256\n[test]\nalways-wakeup = true\n' "$common" >"$work/wakeup"
 
 # A counter of a file of counters, by its index.
 counter() {

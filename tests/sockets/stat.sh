@@ -53,7 +53,7 @@ inspect() {
 
     shows "$kind both ends" "stat\[$pid\] $where +stat\[[0-9]+\]" $only
     shows "$kind state" "^1 .* established +ring +[1-9]" $only
-    in_ring='"course":"ring".*"ring_bytes":[1-9]'
+    in_ring='"ring_bytes":[1-9].*"route":"ring"'
     shows "$kind json" "$in_ring.*$in_ring" --json $only
     shows "$kind by process" "stat\[$pid\]" --pid "$pid"
     lacks "$kind of another process" "stat\[$pid\]" --pid 1

@@ -1,37 +1,44 @@
 //! `m3`: the command line of m3ipc.
 //!
 //! ```text
-//! main ── cli: what can be asked            reach: node, VM, endpoint by what a person writes
-//!   │                                       content: messages as written and as shown
-//!   └ command/* ─ one file a subcommand     out: lines or JSON;  fail: errors, exit codes
-//!       ├ sock/* ─ programs whose sockets use shared memory
-//!       ├ trace/* ─ what is seen of a VM's calls
-//!       ├ doctor/* ─ what this machine gives
-//!       └ demo/* ─ the show, in processes of its own
+//! main ── cli: arguments, dispatch          options: flags of every command
+//!   │                                       lookup: node, VM and endpoint by their written form
+//!   └ command/* ─ one file per subcommand   payload: messages as arguments and as text
+//!       ├ sock/*   programs whose sockets   output: lines or JSON;  error: messages, exit codes
+//!       │          use shared memory        view/*: text of messages, areas and wait chains
+//!       ├ trace/*  traced calls of a VM     launch: starts a daemon
+//!       ├ doctor/* checks of this machine   cpus: CPUs of this process
+//!       └ demo/*   the demonstration, in processes of its own
 //! ```
+//!
+//! Imports point to the right and down: a command never imports `cli`.
+
+#![forbid(unsafe_code)]
 
 mod cli;
 mod command;
-mod content;
 mod cpus;
 mod demo;
 mod doctor;
-mod fail;
-mod out;
-mod reach;
+mod error;
+mod launch;
+mod lookup;
+mod options;
+mod output;
+mod payload;
 mod sock;
-mod start;
 mod trace;
+mod view;
 
 use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    out::survive_closed_stdout();
+    output::exit_on_closed_stdout();
     let cli = cli::Cli::parse();
-    let json = cli.wants_json();
-    match command::run(cli) {
+    let json = cli.output.json;
+    match cli::run(cli) {
         Ok(code) => code,
-        Err(fail) => fail.report(json),
+        Err(error) => error.report(json),
     }
 }

@@ -1,7 +1,7 @@
-//! What `m3 sock run` needs to know of a machine: the library, the program, the policy, the counters.
+//! The parts of `m3 sock run`: the library, the program, the policy, the counters.
 
 pub mod counters;
-pub mod known;
+pub mod exclusions;
+pub mod executable;
 pub mod library;
 pub mod policy;
-pub mod target;

@@ -1,28 +1,29 @@
-//! `m3 trace`: who called whom, in which phases; who may look; and what stays where a tracer is killed.
+//! `m3 trace`: calls and their phases, trace files, errors, and the death of a tracer.
 
-mod rig;
+mod fixture;
 
-use rig::Rig;
+use fixture::Fixture;
 use std::process::{Command, Stdio};
 
 const OK: i32 = 0;
 const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 
-/// A VM with a server that has a name.
-fn shop() -> (Rig, rig::Running) {
-    let rig = Rig::with_vm("shop");
-    let echo = rig.start(&["echo", "shop", "--as", "parrot"]);
-    rig.until("the parrot is there", || rig.run(&["ps", "shop"]).out.contains("parrot"));
-    (rig, echo)
+/// A VM with a server named `parrot`.
+fn shop() -> (Fixture, fixture::Running) {
+    let fixture = Fixture::with_vm("shop");
+    let echo = fixture.start(&["echo", "shop", "--as", "parrot"]);
+    fixture
+        .wait_until("the server is bound", || fixture.run(&["ps", "shop"]).out.contains("parrot"));
+    (fixture, echo)
 }
 
-fn call(rig: &Rig, kind: &str) {
-    let called = rig.run(&["call", "shop/parrot", "--type", kind, "--timeout", "30000"]);
+fn call(fixture: &Fixture, kind: &str) {
+    let called = fixture.run(&["call", "shop/parrot", "--type", kind, "--timeout", "30000"]);
     assert_eq!(called.code, OK, "{}", called.err);
 }
 
-/// The lines of a trace that ended by itself, as JSON; the last is the sum.
+/// The lines of a finished trace as JSON. The last line has the sums.
 fn lines(out: &str) -> Vec<serde_json::Value> {
     out.lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|cause| panic!("{cause}: {out}")))
@@ -30,26 +31,26 @@ fn lines(out: &str) -> Vec<serde_json::Value> {
 }
 
 #[test]
-fn a_trace_names_calls_and_cuts_them_into_phases() {
-    let (rig, _echo) = shop();
-    let json = rig.base().join("calls.json").to_string_lossy().into_owned();
-    let capture = rig.base().join("calls.pcapng").to_string_lossy().into_owned();
+fn a_trace_shows_calls_and_their_phases() {
+    let (fixture, _echo) = shop();
+    let json = fixture.base().join("calls.json").to_string_lossy().into_owned();
+    let capture = fixture.base().join("calls.pcapng").to_string_lossy().into_owned();
     let words = [
         "trace", "shop", "--json", "--count", "3", "--lines", "1000", "--out", &json, "--out",
         &capture,
     ];
-    let trace = rig.start(&words);
-    // Calls until it has seen enough: those from before it began are none of its.
+    let trace = fixture.start(&words);
+    // Call until the trace has seen enough: calls before its start do not count.
     let (mut trace, mut calls) = (Some(trace), 0);
     let ended = loop {
-        call(&rig, "7");
+        call(&fixture, "7");
         calls += 1;
-        match trace.take().map(rig::Running::if_ended) {
+        match trace.take().map(fixture::Running::try_wait) {
             Some(Ok(ended)) => break ended,
             Some(Err(running)) => trace = Some(running),
-            None => unreachable!("it is put back"),
+            None => unreachable!("the running trace is put back"),
         }
-        assert!(calls < 500, "it has never seen three of {calls} calls");
+        assert!(calls < 500, "the trace ended not after {calls} calls");
     };
     assert_eq!(ended.code, OK, "{}", ended.err);
     let lines = lines(&ended.out);
@@ -66,13 +67,13 @@ fn a_trace_names_calls_and_cuts_them_into_phases() {
         let phases = ["T1", "T2", "T3", "T4", "T5", "server"]
             .map(|phase| line[phase].as_u64().expect("a time"));
         let total = line["total_ns"].as_u64().expect("a time");
-        // Each is rounded to a nanosecond by itself.
+        // Each phase is rounded to a nanosecond.
         assert!(phases.iter().sum::<u64>().abs_diff(total) <= 8, "{line}");
-        // T5 may be nothing: a half that comes late takes no time from who was quicker.
+        // T5 is 0 where the receiver was awake before the message came.
         switched |= phases[4] > 0;
     }
-    // Each call is a process of its own that waits for an answer, so of three one at least has switched.
-    assert!(switched, "nobody switched: {called:?}");
+    // Each client is a new process that waits for its answer, so at least one call has a switch.
+    assert!(switched, "no call has a switch: {called:?}");
     assert!(sum["calls"].as_u64() >= Some(3) && sum["broken"] == 0, "{sum}");
     assert!(sum["verbs"]["call"]["p50_ns"].as_u64() > Some(0), "{sum}");
     assert_eq!(sum["pairs"][0]["to"], "parrot", "{sum}");
@@ -82,16 +83,16 @@ fn a_trace_names_calls_and_cuts_them_into_phases() {
     );
 
     let events: Vec<serde_json::Value> =
-        serde_json::from_slice(&std::fs::read(&json).expect("the file is there"))
-            .expect("Perfetto reads JSON");
+        serde_json::from_slice(&std::fs::read(&json).expect("the trace file exists"))
+            .expect("the trace file is JSON");
     let of = |phase: &str| events.iter().filter(|event| event["ph"] == phase).count();
-    assert!(of("s") >= 6 && of("s") == of("f") && of("X") > of("s"), "flows and slices");
+    assert!(of("s") >= 6 && of("s") == of("f") && of("X") > of("s"), "flows or slices are missing");
     assert!(events.iter().any(|event| event["name"] == "call parrot type 7"));
-    shown_by_wireshark(&capture);
+    check_with_wireshark(&capture);
 }
 
-/// Wireshark sees the calls by name, where it is installed.
-fn shown_by_wireshark(capture: &str) {
+/// Checks the names of calls in Wireshark, where it is installed.
+fn check_with_wireshark(capture: &str) {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/../../dist/wireshark/m3ipc.lua");
     let tshark = Command::new("tshark")
         .args(["-X", &format!("lua_script:{script}"), "-r", capture, "-Y", "m3ipc.call_ns"])
@@ -99,7 +100,7 @@ fn shown_by_wireshark(capture: &str) {
         .stdin(Stdio::null())
         .output();
     let Ok(tshark) = tshark else {
-        println!("SKIP the capture is not looked at: tshark is not installed");
+        println!("SKIP the capture is not checked: tshark is not installed");
         return;
     };
     let shown = String::from_utf8_lossy(&tshark.stdout).into_owned();
@@ -110,26 +111,28 @@ fn shown_by_wireshark(capture: &str) {
 }
 
 #[test]
-fn a_tracer_that_is_killed_leaves_nothing_on() {
-    let (rig, _echo) = shop();
-    let first = rig.start(&["trace", "shop"]);
-    let traced = || mappings_of_rings(&rig);
-    rig.until("the parrot has a ring", || traced() > 0);
-    let second = rig.run(&["trace", "shop", "--for", "0"]);
+fn tracing_ends_when_the_tracer_is_killed() {
+    let (fixture, _echo) = shop();
+    let first = fixture.start(&["trace", "shop"]);
+    let traced = || mappings_of_rings(&fixture);
+    fixture.wait_until("the server has a ring", || traced() > 0);
+    let second = fixture.run(&["trace", "shop", "--for", "0"]);
     assert!(second.code == FAILED && second.err.contains("traces this VM already"), "{second:?}");
-    call(&rig, "1");
+    call(&fixture, "1");
     first.kill();
-    rig.until("another may", || rig.run(&["trace", "shop", "--for", "0"]).code == OK);
-    call(&rig, "2");
-    rig.until("the parrot has no ring", || {
-        call(&rig, "3");
+    fixture.wait_until("a second trace may start", || {
+        fixture.run(&["trace", "shop", "--for", "0"]).code == OK
+    });
+    call(&fixture, "2");
+    fixture.wait_until("the server has no ring", || {
+        call(&fixture, "3");
         traced() == 0
     });
 }
 
-/// How many rings the members of the VM have mapped.
-fn mappings_of_rings(rig: &Rig) -> usize {
-    let members = rig.run(&["ps", "shop", "--json"]).json();
+/// The number of trace rings that members of the VM map.
+fn mappings_of_rings(fixture: &Fixture) -> usize {
+    let members = fixture.run(&["ps", "shop", "--json"]).json();
     let members = members[0]["endpoints"].as_array().cloned().unwrap_or_default();
     members
         .iter()
@@ -139,12 +142,12 @@ fn mappings_of_rings(rig: &Rig) -> usize {
 }
 
 #[test]
-fn what_cannot_be_traced_is_said() {
-    let rig = Rig::with_vm("shop");
-    let nobody = rig.run(&["trace", "nowhere", "--for", "0"]);
+fn wrong_vms_and_files_are_refused_and_an_empty_trace_says_so() {
+    let fixture = Fixture::with_vm("shop");
+    let nobody = fixture.run(&["trace", "nowhere", "--for", "0"]);
     assert!(nobody.code == FAILED && nobody.err.contains("no VM"), "{}", nobody.err);
-    let file = rig.run(&["trace", "shop", "--out", "calls.txt"]);
+    let file = fixture.run(&["trace", "shop", "--out", "calls.txt"]);
     assert!(file.code == USAGE && file.err.contains(".pcapng"), "{}", file.err);
-    let quiet = rig.run(&["trace", "shop", "--for", "0"]);
-    assert!(quiet.code == OK && quiet.out.contains("nothing was said"), "{}", quiet.out);
+    let quiet = fixture.run(&["trace", "shop", "--for", "0"]);
+    assert!(quiet.code == OK && quiet.out.contains("no messages"), "{}", quiet.out);
 }

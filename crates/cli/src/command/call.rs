@@ -1,46 +1,44 @@
 //! `m3 call`: sends a request and prints the answer.
 
-use super::send::To;
-use super::shown::Shown;
-use crate::content::{Content, Shape};
-use crate::fail::Result;
-use crate::out::Out;
-use crate::reach;
+use super::target::TargetArgs;
+use crate::error::Result;
+use crate::output::Output;
+use crate::payload::{FieldKind, MessageArgs};
+use crate::view::message::MessageView;
 use clap::Args;
 use m3ipc::LONG_MAX_BYTES;
 
 /// Send a request and print the answer.
+///
+/// Example: m3 call shop/server --type 7 i32:5 str:hello --wait --timeout 1000
 #[derive(Args, Debug)]
 pub struct Call {
     #[command(flatten)]
-    pub to: To,
+    target: TargetArgs,
     #[command(flatten)]
-    content: Content,
-    /// Show the answer's payload as fields of these kinds: i32, i64, str, hex [default: those sent].
+    message: MessageArgs,
+    /// Show the answer as fields of these kinds: i32, i64, str, hex [default: as in the request].
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
-    show: Vec<Shape>,
+    show: Vec<FieldKind>,
 }
 
-/// Calls.
-pub fn run(args: &Call, out: Out) -> Result<()> {
-    let (message, long) = args.content.message()?;
-    let mut talk = args.to.begin()?;
-    let mut room = vec![0; LONG_MAX_BYTES];
-    let begun_ns = m3ipc_sys::monotonic_ns();
-    let limit = reach::limit(args.to.timeout);
-    let (answer, bytes) = talk.own.sendrec_long(talk.to, &message, &long, &mut room, limit)?;
-    let took_ns = m3ipc_sys::monotonic_ns() - begun_ns;
-    let shapes = if args.show.is_empty() { args.content.shape() } else { args.show.clone() };
-    let shown = Shown::new(
-        &answer,
-        room.get(..bytes).unwrap_or_default(),
-        "answer",
-        talk.own.peer(talk.to),
-    );
+/// Sends the request and waits for the answer.
+pub fn run(args: &Call, out: Output) -> Result<()> {
+    let (message, long) = args.message.message()?;
+    let mut session = args.target.open()?;
+    let mut buffer = vec![0; LONG_MAX_BYTES];
+    let start_ns = m3ipc_sys::monotonic_ns();
+    let timeout = args.target.timeout();
+    let (answer, bytes) =
+        session.own.sendrec_long(session.to, &message, &long, &mut buffer, timeout)?;
+    let took_ns = m3ipc_sys::monotonic_ns() - start_ns;
+    let long = buffer.get(..bytes).unwrap_or_default();
+    let view = MessageView::new(&answer, long, "answer", session.own.peer(session.to));
     if out.is_json() {
-        let mut value = shown.json();
+        let mut value = view.json();
         value["took_ns"] = took_ns.into();
         return out.json(&value);
     }
-    out.line(shown.text(&shapes))
+    let kinds = if args.show.is_empty() { args.message.kinds() } else { args.show.clone() };
+    out.line(view.text(&kinds))
 }

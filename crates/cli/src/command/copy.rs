@@ -1,33 +1,37 @@
-//! `m3 copy`: copies memory of endpoints that wait.
+//! `m3 copy`: copies memory of waiting endpoints.
 
-use super::send::To;
-use crate::fail::{Fail, Result};
-use crate::out::Out;
-use crate::{content, reach};
+use super::target::TargetArgs;
+use crate::error::{CliError, Result};
+use crate::output::{Output, time};
+use crate::{lookup, payload};
 use clap::Args;
 use m3ipc::{CopySource, CopyTarget, Grant, Location};
 use std::io::{Read, Write};
 
-/// The most that is copied out to standard output.
-const OUT_MAX_BYTES: usize = 1 << 30;
+/// The limit of a copy to standard output.
+const OUTPUT_MAX_BYTES: usize = 1 << 30;
 
-/// Copy memory of an endpoint that waits in receive or sendrec: out, in, or to a second one.
+/// Copy memory of a waiting endpoint: out, in, or to another endpoint.
 ///
-/// `m3 listen VM --hold N` is an endpoint to try it with.
+/// The endpoint must wait in receive or sendrec.
+/// `m3 listen VM --as NAME --hold N` is an endpoint to try it with; it prints its address and
+/// grant.
+///
+/// Example: m3 copy shop/printer 0 16 --grant 4294967296 | xxd
 #[derive(Args, Debug)]
 pub struct Copy {
     #[command(flatten)]
-    pub to: To,
-    /// Where in its memory, as it told: 77 or 0x4d.
+    target: TargetArgs,
+    /// Address in the memory of the endpoint, decimal or hexadecimal: 77 or 0x4d.
     #[arg(value_name = "ADDRESS", value_parser = address)]
     at: u64,
-    /// The address is an offset in this grant of the endpoint.
+    /// Take ADDRESS as an offset in this grant of the endpoint.
     #[arg(long, value_name = "GRANT")]
     grant: Option<u64>,
-    /// How many bytes to copy out of it, to standard output.
+    /// Number of bytes to copy to standard output.
     #[arg(value_name = "BYTES", required_unless_present = "stdin")]
     bytes: Option<usize>,
-    /// Copy standard input into it instead.
+    /// Copy standard input into the endpoint instead.
     #[arg(long, conflicts_with = "bytes")]
     stdin: bool,
     /// Copy to this endpoint of the same VM instead: a name, slot or address.
@@ -39,7 +43,7 @@ pub struct Copy {
         allow_negative_numbers = true
     )]
     into: Option<String>,
-    /// Where in that one's memory.
+    /// Address in the memory of the endpoint named by --into.
     #[arg(long, value_name = "ADDRESS", value_parser = address, requires = "into")]
     to_at: Option<u64>,
 }
@@ -49,53 +53,55 @@ fn address(written: &str) -> std::result::Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => written.parse(),
     };
-    parsed.map_err(|cause| format!("{written:?} is no address: {cause}"))
+    parsed.map_err(|cause| format!("{written:?} is not an address: {cause}"))
 }
 
-/// Copies.
-pub fn run(args: &Copy, out: Out) -> Result<()> {
-    let limit = reach::limit(args.to.timeout);
+/// Copies, and prints the bytes or their number.
+pub fn run(args: &Copy, out: Output) -> Result<()> {
+    let timeout = args.target.timeout();
     let location = match args.grant {
         Some(grant) => Location::Granted(Grant::from_u64(grant), args.at),
         None => Location::At(args.at),
     };
-    let mut sent = Vec::new();
+    let mut input = Vec::new();
     if args.stdin {
-        let read = std::io::stdin().lock().read_to_end(&mut sent);
-        read.map_err(|cause| Fail::system("cannot read standard input", cause))?;
+        let read = std::io::stdin().lock().read_to_end(&mut input);
+        read.map_err(|cause| CliError::system("cannot read standard input", cause))?;
     }
-    let mut talk = args.to.begin()?;
-    let bytes = args.bytes.unwrap_or(sent.len());
-    let mut got = Vec::new();
-    let begun_ns = m3ipc_sys::monotonic_ns();
+    let mut session = args.target.open()?;
+    let to = session.to;
+    let bytes = args.bytes.unwrap_or(input.len());
+    let mut output = Vec::new();
+    let start_ns = m3ipc_sys::monotonic_ns();
     if let (Some(into), Some(at)) = (&args.into, args.to_at) {
-        let to = reach::address(&mut talk.node, &talk.vm, &mut talk.own, into, None)?;
-        talk.own.copy_between((talk.to, location), (to, Location::At(at)), bytes as u64, limit)?;
+        let (node, vm, own) = (&mut session.node, &session.vm, &mut session.own);
+        let other = lookup::address(node, vm, own, into, None)?;
+        own.copy_between((to, location), (other, Location::At(at)), bytes as u64, timeout)?;
     } else if args.stdin {
-        talk.own.copy_bytes_to(talk.to, location, &CopySource::from(&sent[..]), limit)?;
+        session.own.copy_bytes_to(to, location, &CopySource::from(&input[..]), timeout)?;
     } else {
-        if bytes > OUT_MAX_BYTES {
-            return Err(Fail::usage(format!("{bytes} bytes are more than {OUT_MAX_BYTES}")));
+        if bytes > OUTPUT_MAX_BYTES {
+            let what = format!("{bytes} bytes exceed the limit of {OUTPUT_MAX_BYTES}");
+            return Err(CliError::usage(what).advice("copy the memory in several parts"));
         }
-        got.resize(bytes, 0);
-        talk.own.copy_into_room(talk.to, location, &mut CopyTarget::from(&mut got[..]), limit)?;
+        output.resize(bytes, 0);
+        let target = &mut CopyTarget::from(&mut output[..]);
+        session.own.copy_into_room(to, location, target, timeout)?;
     }
-    let took_ns = m3ipc_sys::monotonic_ns() - begun_ns;
+    let took_ns = m3ipc_sys::monotonic_ns() - start_ns;
+    let copied = session.own.copied();
     if out.is_json() {
-        let hex = (!got.is_empty()).then(|| content::to_hex(&got));
-        let value = serde_json::json!({ "with": talk.to.0, "copied": talk.own.copied(), "hex": hex, "took_ns": took_ns });
-        return out.json(&value);
+        let hex = (!output.is_empty()).then(|| payload::to_hex(&output));
+        return out.json(&serde_json::json!({
+            "with": to.0, "copied": copied, "hex": hex, "took_ns": took_ns,
+        }));
     }
-    if got.is_empty() {
-        return out.line(format!(
-            "{} bytes copied in {}",
-            talk.own.copied(),
-            crate::out::time(took_ns)
-        ));
+    if output.is_empty() {
+        return out.line(format!("{copied} bytes copied in {}", time(took_ns)));
     }
-    let mut output = std::io::stdout().lock();
-    output.write_all(&got)?;
-    Ok(output.flush()?)
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(&output)?;
+    Ok(stdout.flush()?)
 }
 
 #[cfg(test)]

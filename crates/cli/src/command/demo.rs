@@ -1,271 +1,196 @@
-//! `m3 demo`: all of it in five seconds.
+//! `m3 demo`: calls, latencies, a killed server and the clean-up, in five seconds.
 
-use crate::cli::Format;
-use crate::demo::acts::{self, Death};
-use crate::demo::remains::{Before, Left};
-use crate::demo::scene::Scene;
-use crate::demo::{BYTES, Handed, Measured, median};
-use crate::fail::{Fail, Result};
-use crate::out::{Out, time};
+use crate::demo::leaks::LeakCheck;
+use crate::demo::printer::{DEATH_BOUND_NS, StepPrinter, summary};
+use crate::demo::protocol::{BlockTransfer, MESSAGE_BYTES, RoundTrips, median};
+use crate::demo::session::Session;
+use crate::demo::steps::{self, ServerDeath};
+use crate::error::{CliError, Result};
+use crate::output::{Output, time};
 use clap::Args;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-/// How long the whole may take before it is given up.
-const LIMIT: Duration = Duration::from_secs(60);
-/// The bound of the promise: from kill to error, in the middle.
-const DEATH_BOUND_NS: u64 = 1_000_000;
+/// The time limit of the whole demonstration.
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// Show it: calls and their time beside pipe and socket, a server killed under a call, nothing left.
+/// Show calls, latencies beside pipe and socket, a killed server, and the clean-up.
 ///
-/// It starts a private node in a directory of its own and touches no other. Exit code 1 where
-/// something is left behind, or where the error of a killed server took over 1 ms (median).
+/// The demonstration starts a private node in a directory of its own and touches no other node.
+/// Exit code 1 if anything is left behind, or if the error of a killed server took more than 1 ms
+/// (median).
+///
+/// Example: m3 demo --kills 100
 #[derive(Args, Debug)]
 pub struct Demo {
-    #[command(flatten)]
-    pub format: Format,
-    /// How often the server is killed.
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    /// Kill the server N times.
+    #[arg(
+        long, value_name = "N", default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..=1_000)
+    )]
     kills: u32,
 }
 
-/// Tells the show, or keeps still where JSON is wanted.
-struct Teller {
-    out: Out,
-    act: u32,
-}
+/// Runs all steps and prints their results.
+pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
+    exit_after_time_limit();
+    let start = Instant::now();
+    let mut leaks = LeakCheck::start();
+    let mut printer = StepPrinter::new(out);
+    let mut session = Session::start()?;
+    let client = start_processes(&mut session, &mut printer)?;
+    let calls_ns = first_calls(&mut session, &mut printer)?;
+    let round_trips = compare(&mut session, &mut printer)?;
+    let block = transfer_block(&mut session, &mut printer)?;
+    leaks.record(&session.pids);
+    let deaths = kill_servers(&mut session, &mut leaks, client, args.kills, &mut printer)?;
+    let calls_after_restart = restart(&mut session, &mut leaks, &mut printer)?;
+    session.end()?;
+    let (pids, directory) = (session.pids.clone(), session.directory.clone());
+    drop(session);
+    printer.step("end", "client, VM, server and node have ended")?;
+    let leaked = leaks.search(&pids, &directory);
+    printer.leaks(&leaked)?;
 
-impl Teller {
-    fn act(&mut self, title: &str, text: &str) -> Result<()> {
-        self.act += 1;
-        self.tell(&format!("{} {}{text}", self.act, self.out.bold(&format!("{title:<9}"))))
-    }
-
-    fn more(&self, text: &str) -> Result<()> {
-        self.tell(&format!("           {text}"))
-    }
-
-    fn tell(&self, text: &str) -> Result<()> {
-        if self.out.is_json() { Ok(()) } else { self.out.line(text) }
-    }
-}
-
-/// The show.
-pub fn run(args: &Demo, out: Out) -> Result<ExitCode> {
-    give_up_after_limit();
-    let begun = Instant::now();
-    let mut before = Before::look();
-    let mut teller = Teller { out, act: 0 };
-    let mut scene = Scene::open()?;
-    let started = begin(&mut scene, &mut teller)?;
-    let calls = live_calls(&mut scene, &mut teller)?;
-    let measured = beside(&mut scene, &mut teller)?;
-    let handed = block(&mut scene, &mut teller)?;
-    before.note(&scene.pids);
-    let deaths = deaths(&mut scene, &mut before, started, args.kills, &mut teller)?;
-    let again = go_on(&mut scene, &mut before, &mut teller)?;
-    scene.close()?;
-    let (pids, directory) = (scene.pids.clone(), scene.directory.clone());
-    drop(scene);
-    teller.act("end", "client, VM, server and node have ended")?;
-    let left = before.left(&pids, &directory);
-    tell_left(&left, &teller)?;
-
-    let mut times: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
-    let worst_ns = times.iter().copied().max().unwrap_or(0);
-    let middle_ns = median(&mut times);
-    let good = left.is_nothing() && middle_ns <= DEATH_BOUND_NS;
+    let mut deaths_ns: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
+    let worst_ns = deaths_ns.iter().copied().max().unwrap_or(0);
+    let median_ns = median(&mut deaths_ns);
+    let is_good = leaked.is_clean() && median_ns <= DEATH_BOUND_NS;
     if out.is_json() {
+        let first = deaths.first();
         out.json(&serde_json::json!({
-            "calls_ns": calls, "round_trips": measured, "block": handed, "calls_after_restart": again,
-            "deaths_ns": times, "death_median_ns": middle_ns, "death_worst_ns": worst_ns,
-            "error": deaths.first().map(|death| &death.error), "code": deaths.first().map(|death| death.code),
-            "left": left, "good": good,
+            "calls_ns": calls_ns, "round_trips": round_trips, "block": block,
+            "calls_after_restart": calls_after_restart,
+            "deaths_ns": deaths_ns, "death_median_ns": median_ns, "death_worst_ns": worst_ns,
+            "error": first.map(|death| &death.error), "code": first.map(|death| death.code),
+            "left": leaked, "good": is_good,
         }))?;
     } else {
-        out.line(summary(&measured, middle_ns, worst_ns, &left, begun.elapsed(), out))?;
+        let took = start.elapsed();
+        out.line(summary(&round_trips, median_ns, worst_ns, &leaked, took, out))?;
     }
-    Ok(ExitCode::from(u8::from(!good)))
+    Ok(ExitCode::from(u8::from(!is_good)))
 }
 
-/// A show that hangs is ended: its parts die with it.
-fn give_up_after_limit() {
+/// Ends this process after the time limit; the other processes then end too.
+fn exit_after_time_limit() {
     std::thread::spawn(|| {
-        std::thread::sleep(LIMIT);
-        Fail::plain("the demo hangs and is given up").next("see where: m3 doctor").report(false);
+        std::thread::sleep(TIME_LIMIT);
+        CliError::failure(format!("the demonstration took over {} s", TIME_LIMIT.as_secs()))
+            .advice("check this machine with `m3 doctor`")
+            .report(false);
         std::process::exit(1);
     });
 }
 
-fn begin(scene: &mut Scene, teller: &mut Teller) -> Result<i32> {
-    teller.act(
-        "start",
-        &format!("a private node under {}, VM \"demo\"", scene.directory.display()),
-    )?;
-    let server = scene.start_server()?;
-    let client = scene.start_client()?;
-    let address = acts::find(scene)?;
-    let place = match scene.cpus {
+fn start_processes(session: &mut Session, printer: &mut StepPrinter) -> Result<i32> {
+    let directory = session.directory.display();
+    printer.step("start", &format!("a private node under {directory}, VM \"demo\""))?;
+    let server = session.start_server()?;
+    let client = session.start_client()?;
+    let address = steps::find_server(session)?;
+    let placement = match session.cpus {
         Some((first, second)) => format!("client on CPU {first}, server on CPU {second}"),
         None => "client and server share the one CPU".to_owned(),
     };
-    teller.more(&format!(
-        "server {server} is endpoint {address}, named \"server\"; client {client}; {place}"
+    printer.detail(&format!(
+        "server {server} is endpoint {address}, named \"server\"; client {client}; {placement}"
     ))?;
     Ok(client)
 }
 
-fn live_calls(scene: &mut Scene, teller: &mut Teller) -> Result<Vec<u64>> {
-    let times = acts::calls(scene, 1_000)?;
-    let (first, rest) = times.split_first().ok_or_else(|| Fail::plain("no call was made"))?;
-    teller.act("calls", &format!("{} for the first one, which makes the link", time(*first)))?;
-    let shown: Vec<String> = rest.iter().rev().take(6).map(|ns| time(*ns)).collect();
-    teller.more(&format!("{} for six of the next {}", shown.join(", "), rest.len()))?;
-    Ok(times)
+fn first_calls(session: &mut Session, printer: &mut StepPrinter) -> Result<Vec<u64>> {
+    let calls_ns = steps::call(session, 1_000)?;
+    let (first, others) =
+        calls_ns.split_first().ok_or_else(|| CliError::failure("the client made no call"))?;
+    printer
+        .step("calls", &format!("{} for the first call, which creates the link", time(*first)))?;
+    let shown: Vec<String> = others.iter().rev().take(6).map(|ns| time(*ns)).collect();
+    printer.detail(&format!("{} for six of the next {}", shown.join(", "), others.len()))?;
+    Ok(calls_ns)
 }
 
-fn beside(scene: &mut Scene, teller: &mut Teller) -> Result<Vec<Measured>> {
-    let where_ = if scene.cpus.is_some() { "two CPUs" } else { "one CPU" };
-    teller.act(
-        "beside",
-        &format!("round trips of {BYTES} bytes, two processes on {where_}, medians of turns taken"),
-    )?;
-    let measured = acts::measure(scene)?;
-    let best_ns = measured.iter().map(|way| way.median_ns).min().unwrap_or(1).max(1);
-    for way in &measured {
-        // Lossy on purpose: two digits are shown.
-        let ratio = way.median_ns as f64 / best_ns as f64;
-        let trips = format!("{} trips", way.trips);
-        let line = format!(
-            "{:<16} {:>9}  {ratio:>5.1} x  {:<30}{trips}",
-            way.name,
-            time(way.median_ns),
-            way.waits
-        );
-        teller.more(&line)?;
-    }
-    Ok(measured)
-}
-
-fn block(scene: &mut Scene, teller: &mut Teller) -> Result<Handed> {
-    let handed = acts::hand_over(scene)?;
-    let megabytes = handed.bytes >> 20;
+fn compare(session: &mut Session, printer: &mut StepPrinter) -> Result<Vec<RoundTrips>> {
+    let cpus = if session.cpus.is_some() { "two CPUs" } else { "one CPU" };
     let text = format!(
-        "{megabytes} MB change hands in {} (median of {}): the server writes in them where they lie",
-        time(handed.hand_over_ns),
-        handed.hand_overs
+        "median round trips of {MESSAGE_BYTES} bytes, two processes on {cpus}, measured in turn"
     );
-    teller.act("block", &text)?;
-    // Lossy on purpose: what is shown is rounded.
-    let ratio = handed.socket_ns as f64 / handed.hand_over_ns.max(1) as f64;
-    teller.more(&format!(
-        "the same {megabytes} MB copied through a Unix socket take {} (median of {}), {ratio:.0} times as long",
-        time(handed.socket_ns),
-        handed.sendings
-    ))?;
-    Ok(handed)
+    printer.step("beside", &text)?;
+    let results = steps::measure_round_trips(session)?;
+    let best_ns = results.iter().map(|result| result.median_ns).min().unwrap_or(1).max(1);
+    for result in &results {
+        let RoundTrips { name, waits, median_ns, trips } = result;
+        // The conversion may round: two digits are printed.
+        let ratio = *median_ns as f64 / best_ns as f64;
+        let median = time(*median_ns);
+        printer
+            .detail(&format!("{name:<16} {median:>9}  {ratio:>5.1} x  {waits:<30}{trips} trips"))?;
+    }
+    Ok(results)
 }
 
-fn deaths(
-    scene: &mut Scene,
-    before: &mut Before,
+fn transfer_block(session: &mut Session, printer: &mut StepPrinter) -> Result<BlockTransfer> {
+    let transfer = steps::measure_block(session)?;
+    let megabytes = transfer.bytes >> 20;
+    let text = format!(
+        "{megabytes} MB go to the server without a copy in {} (median of {}); it writes in place",
+        time(transfer.hand_over_ns),
+        transfer.hand_overs
+    );
+    printer.step("block", &text)?;
+    // The conversion may round: whole numbers are printed.
+    let ratio = transfer.socket_ns as f64 / transfer.hand_over_ns.max(1) as f64;
+    printer.detail(&format!(
+        "a copy through a Unix socket takes {} (median of {}), {ratio:.0} times as long",
+        time(transfer.socket_ns),
+        transfer.sendings
+    ))?;
+    Ok(transfer)
+}
+
+fn kill_servers(
+    session: &mut Session,
+    leaks: &mut LeakCheck,
     client: i32,
     kills: u32,
-    teller: &mut Teller,
-) -> Result<Vec<Death>> {
-    let first = acts::kill(scene, client)?;
-    teller.act(
-        "death",
-        &format!(
-            "kill -9 of the server while a call waits for its answer: {} later",
-            time(first.took_ns)
-        ),
-    )?;
-    teller.more(&format!("the call returned: {} (code {})", first.error, first.code))?;
+    printer: &mut StepPrinter,
+) -> Result<Vec<ServerDeath>> {
+    let first = steps::kill_server(session, client)?;
+    let text = format!(
+        "kill -9 of the server while a call waits for its answer: {} later",
+        time(first.took_ns)
+    );
+    printer.step("death", &text)?;
+    printer.detail(&format!("the call returned: {} (code {})", first.error, first.code))?;
     let mut deaths = vec![first];
     for _ in 1..kills {
-        scene.start_server()?;
-        acts::find(scene)?;
-        acts::calls(scene, 10)?;
-        before.note(&scene.pids);
-        deaths.push(acts::kill(scene, client)?);
+        session.start_server()?;
+        steps::find_server(session)?;
+        steps::call(session, 10)?;
+        leaks.record(&session.pids);
+        deaths.push(steps::kill_server(session, client)?);
     }
-    let mut times: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
-    let worst = times.iter().copied().max().unwrap_or(0);
-    teller.more(&format!(
-        "{kills} times: median {}, worst {}",
-        time(median(&mut times)),
-        time(worst)
-    ))?;
+    let mut durations_ns: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
+    let worst_ns = durations_ns.iter().copied().max().unwrap_or(0);
+    let median = time(median(&mut durations_ns));
+    printer.detail(&format!("{kills} kills: median {median}, worst {}", time(worst_ns)))?;
     Ok(deaths)
 }
 
-fn go_on(scene: &mut Scene, before: &mut Before, teller: &mut Teller) -> Result<usize> {
-    let server = scene.start_server()?;
-    let address = acts::find(scene)?;
-    let mut times = acts::calls(scene, 1_000)?;
-    before.note(&scene.pids);
+fn restart(
+    session: &mut Session,
+    leaks: &mut LeakCheck,
+    printer: &mut StepPrinter,
+) -> Result<usize> {
+    let server = session.start_server()?;
+    let address = steps::find_server(session)?;
+    let mut calls_ns = steps::call(session, 1_000)?;
+    leaks.record(&session.pids);
     let text = format!(
-        "server {server} has the name, as endpoint {address}: {} calls answered, median {}",
-        times.len(),
-        time(median(&mut times))
+        "server {server} took over the name, as endpoint {address}: {} calls, median {}",
+        calls_ns.len(),
+        time(median(&mut calls_ns))
     );
-    teller.act("restart", &text)?;
-    Ok(times.len())
-}
-
-fn tell_left(left: &Left, teller: &Teller) -> Result<()> {
-    let rows = [
-        ("processes", left.processes, format!("of {} that were started", left.of_processes)),
-        ("descriptors", left.descriptors, format!("in {} processes looked into", left.looked_into)),
-        (
-            "mappings",
-            left.mappings,
-            format!("of {} pieces of memory that were seen", left.of_memory),
-        ),
-        (
-            "files",
-            left.shared_files + usize::from(left.directory),
-            "in /dev/shm and the runtime directory".to_owned(),
-        ),
-    ];
-    for (what, count, of) in rows {
-        let count =
-            if count == 0 { teller.out.good("0") } else { teller.out.bad(&count.to_string()) };
-        teller.more(&format!("{what:<12} {count} left {of}"))?;
-    }
-    Ok(())
-}
-
-fn summary(
-    measured: &[Measured],
-    middle_ns: u64,
-    worst_ns: u64,
-    left: &Left,
-    took: Duration,
-    out: Out,
-) -> String {
-    let of = |name: &str| {
-        measured.iter().find(|way| way.name.starts_with(name)).map_or(0, |way| way.median_ns)
-    };
-    let (ours, pipe, socket) = (of("m3ipc, adaptive"), of("pipe"), of("Unix"));
-    // Lossy on purpose: one digit is shown.
-    let ratio = |other: u64| other as f64 / ours.max(1) as f64;
-    let nothing =
-        if left.is_nothing() { out.good("nothing is left") } else { out.bad("SOMETHING IS LEFT") };
-    let death = time(middle_ns);
-    let death = if middle_ns <= DEATH_BOUND_NS {
-        out.good(&death)
-    } else {
-        out.bad(&format!("{death} (over 1 ms)"))
-    };
-    format!(
-        "\na call takes {}; a pipe {:.1} times as long, a Unix socket {:.1} times\na killed server is known after {death} \
-         (worst {})\n{nothing}; it took {:.1} s. Next: m3 up, m3 vm create shop, m3 --help",
-        out.bold(&time(ours)),
-        ratio(pipe),
-        ratio(socket),
-        time(worst_ns),
-        took.as_secs_f64()
-    )
+    printer.step("restart", &text)?;
+    Ok(calls_ns.len())
 }

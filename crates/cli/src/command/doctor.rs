@@ -1,26 +1,33 @@
-//! `m3 doctor`: what this machine gives, what is off, and which fallback serves.
+//! `m3 doctor`: checks this machine for everything that m3ipc needs.
 
-use crate::cli::Common;
-use crate::doctor::{self, Finding, State};
-use crate::fail::Result;
-use crate::out::Out;
-use crate::reach;
+use crate::doctor::{
+    self,
+    finding::{Finding, FindingState},
+};
+use crate::error::Result;
+use crate::lookup;
+use crate::options::NodeOptions;
+use crate::output::Output;
 use clap::Args;
 use std::process::ExitCode;
 
-/// Look at this machine; exit code 1 where something is missing that m3ipc cannot do without.
+/// Check this machine: what works, what is off, and which fallback is in use.
+///
+/// Exit code 1 if m3ipc cannot run here.
+///
+/// Example: m3 doctor --json
 #[derive(Args, Debug)]
 pub struct Doctor {
     #[command(flatten)]
-    pub common: Common,
+    node: NodeOptions,
 }
 
-/// Looks, and tells.
-pub fn run(args: &Doctor, out: Out) -> Result<ExitCode> {
-    let groups = doctor::examine(&reach::directory(&args.common));
+/// Runs all checks and prints their findings.
+pub fn run(args: &Doctor, out: Output) -> Result<ExitCode> {
+    let groups = doctor::examine(&lookup::directory(&args.node));
     let all = || groups.iter().flat_map(|(_, findings)| findings);
-    let missing = all().filter(|finding| finding.state == State::Missing).count();
-    let off = all().filter(|finding| finding.state == State::Off).count();
+    let missing = all().filter(|finding| finding.state == FindingState::Missing).count();
+    let off = all().filter(|finding| finding.state == FindingState::Off).count();
     if out.is_json() {
         let findings: Vec<&Finding> = all().collect();
         out.json(&serde_json::json!({ "findings": findings, "missing": missing, "off": off }))?;
@@ -34,12 +41,12 @@ pub fn run(args: &Doctor, out: Out) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(missing > 0)))
 }
 
-fn line(finding: &Finding, out: Out) -> String {
+fn line(finding: &Finding, out: Output) -> String {
     let state = match finding.state {
-        State::Ok => out.good("ok     "),
-        State::Off => out.bold("off    "),
-        State::Note => out.dim("note   "),
-        State::Missing => out.bad("MISSING"),
+        FindingState::Ok => out.good("ok     "),
+        FindingState::Off => out.bold("off    "),
+        FindingState::Note => out.dim("note   "),
+        FindingState::Missing => out.bad("MISSING"),
     };
     let mut line = format!("  {state} {:<22} {}", finding.name, finding.is);
     if let Some(instead) = &finding.instead {
@@ -50,8 +57,8 @@ fn line(finding: &Finding, out: Out) -> String {
 
 fn summary(missing: usize, off: usize) -> String {
     match (missing, off) {
-        (0, 0) => "all is there".to_owned(),
-        (0, off) => format!("{off} off, each with a fallback that serves; m3ipc works here"),
-        (missing, _) => format!("{missing} missing: m3ipc does not work here until that is mended"),
+        (0, 0) => "all checks passed".to_owned(),
+        (0, off) => format!("{off} off, each with a fallback; m3ipc works here"),
+        (missing, _) => format!("{missing} missing; m3ipc does not work here until they are fixed"),
     }
 }

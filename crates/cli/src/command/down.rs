@@ -1,44 +1,48 @@
-//! `m3 down`: ends all VMs of the node, then its daemon.
+//! `m3 down`: ends all VMs of the node, then the daemon.
 
-use crate::cli::Common;
-use crate::fail::{Fail, Result};
-use crate::out::Out;
-use crate::reach;
+use crate::error::{CliError, Result};
+use crate::lookup;
+use crate::options::NodeOptions;
+use crate::output::Output;
 use clap::Args;
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
-/// How long the daemon may take to clear up.
-const LIMIT: Duration = Duration::from_secs(5);
+/// The time limit for the end of the daemon, and for the removal of its socket.
+const END_TIMEOUT: Duration = Duration::from_secs(5);
+const END_TIMEOUT_NS: u64 = 5_000_000_000;
 
-/// End the node.
+/// End all VMs of the node, then the daemon; returns when the daemon has ended.
+///
+/// Members get SIGPIPE, and SIGKILL after the grace time of their VM.
+///
+/// Example: m3 down
 #[derive(Args, Debug)]
 pub struct Down {
     #[command(flatten)]
-    pub common: Common,
+    node: NodeOptions,
 }
 
-/// Ends it; returns when its daemon has left.
-pub fn run(args: &Down, out: Out) -> Result<()> {
-    let mut node = reach::node(&args.common)?;
+/// Ends the node.
+pub fn run(args: &Down, out: Output) -> Result<()> {
+    let mut node = lookup::node(&args.node)?;
     let directory = node.directory().to_owned();
     let (vms, pid) = (node.vms()?.len(), node.info()?.daemon_pid);
-    let watch = m3ipc_sys::open_process(pid);
+    let daemon = m3ipc_sys::open_process(pid);
     node.end()?;
-    if let Ok(watch) = watch {
-        let left = m3ipc_sys::wait_readable(&[rustix::fd::AsFd::as_fd(&watch)], 5_000_000_000);
-        if left != Ok(true) {
-            let what = format!("the daemon (pid {pid}) has ended its VMs");
-            return Err(Fail::system(what, "but it does not leave")
-                .next(format!("look at it: ls /proc/{pid}")));
+    if let Ok(daemon) = daemon {
+        let ended = m3ipc_sys::wait_readable(&[daemon.as_fd()], END_TIMEOUT_NS);
+        if ended != Ok(true) {
+            let what = format!("the daemon (pid {pid}) ended its VMs");
+            return Err(CliError::system(what, "but the process does not exit")
+                .advice(format!("see its state with `cat /proc/{pid}/status`")));
         }
     }
-    let begun = Instant::now();
-    while m3ipc::runtime::socket(&directory).exists() && begun.elapsed() < LIMIT {
+    let start = Instant::now();
+    while m3ipc::runtime::socket(&directory).exists() && start.elapsed() < END_TIMEOUT {
         std::thread::sleep(Duration::from_millis(1));
     }
     let value = serde_json::json!({ "directory": directory, "ended_vms": vms, "daemon_pid": pid });
-    out.either(
-        &value,
-        format!("node at {} is down: {vms} VMs ended, daemon {pid} has left", directory.display()),
-    )
+    let text = format!("node at {} is down: {vms} VMs and daemon {pid} ended", directory.display());
+    out.either(&value, text)
 }

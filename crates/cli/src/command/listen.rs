@@ -1,77 +1,67 @@
-//! `m3 listen`: prints what arrives.
+//! `m3 listen`: receives messages and prints them.
 
-use super::shown::Shown;
-use crate::cli::Common;
-use crate::content::Shape;
-use crate::fail::Result;
-use crate::out::Out;
-use crate::reach;
+use super::target::ServerArgs;
+use crate::error::Result;
+use crate::output::Output;
+use crate::payload::FieldKind;
+use crate::view::message::MessageView;
 use clap::Args;
-use m3ipc::{Audience, LONG_MAX_BYTES, Rights, Source};
+use m3ipc::{Audience, Endpoint, LONG_MAX_BYTES, Rights, Source, Timeout};
 
-/// Print what arrives; requests stay unanswered and get their error when this ends.
+/// Receive messages and print them.
+///
+/// Requests stay unanswered: their senders get an error when this command ends.
+///
+/// Example: m3 listen shop --as printer --show i32,str
 #[derive(Args, Debug)]
 pub struct Listen {
     #[command(flatten)]
-    pub common: Common,
-    /// The VM, by name or id.
-    #[arg(allow_negative_numbers = true)]
-    vm: String,
-    /// Be this endpoint: a slot or a name [default: any free slot].
-    #[arg(long = "as", value_name = "NAME|SLOT", allow_negative_numbers = true)]
-    bind_as: Option<String>,
-    /// End after so many messages.
+    server: ServerArgs,
+    /// End after N messages.
     #[arg(long, value_name = "N")]
     count: Option<u64>,
-    /// How long to wait for each message, -1 for ever.
+    /// Time limit for each message; -1 has no limit.
     #[arg(long, value_name = "MS", default_value_t = -1, allow_negative_numbers = true)]
     timeout: i64,
-    /// Hold so many bytes of memory meanwhile, that all members may copy out and in: see m3 copy.
+    /// Grant this much memory to all members meanwhile, for copies with `m3 copy`.
     #[arg(long, value_name = "BYTES")]
     hold: Option<usize>,
     /// Show payloads as fields of these kinds: i32, i64, str, hex.
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]
-    show: Vec<Shape>,
+    show: Vec<FieldKind>,
 }
 
-/// Listens.
-pub fn run(args: &Listen, out: Out) -> Result<()> {
-    let mut node = reach::node(&args.common)?;
-    let vm = reach::vm(&mut node, &args.vm)?;
-    let mut own = reach::bind(&vm, args.bind_as.as_deref())?;
-    let mut room = vec![0; LONG_MAX_BYTES];
-    if !out.is_json() {
-        eprintln!(
-            "listening as {} (slot {}) in VM {}",
-            own.address(),
-            own.address().slot(),
-            vm.name()
-        );
-    }
+/// Receives until the count or the time limit is reached.
+pub fn run(args: &Listen, out: Output) -> Result<()> {
+    let mut own = args.server.bind(!out.is_json(), "listening")?;
     if let Some(bytes) = args.hold {
-        let memory = vec![0_u8; bytes];
-        let at = memory.as_ptr().addr();
-        let grant = own.grant(Audience::Vm, memory, Rights::Both)?.to_u64();
-        if !out.is_json() {
-            eprintln!("holding {bytes} bytes at {at:#x}, grant {grant}");
-        }
+        grant_memory(&mut own, bytes, out)?;
     }
-    let mut seen = 0;
-    while args.count.is_none_or(|count| seen < count) {
-        let arrived = own.receive_long(Source::Any, &mut room, reach::limit(args.timeout))?;
+    let timeout = Timeout::from_ms(args.timeout);
+    let mut buffer = vec![0; LONG_MAX_BYTES];
+    let mut received = 0;
+    while args.count.is_none_or(|count| received < count) {
+        let arrived = own.receive_long(Source::Any, &mut buffer, timeout)?;
         let kind = match (arrived.message.is_notification(), arrived.is_request) {
             (true, _) => "notification",
             (false, true) => "request",
             (false, false) => "message",
         };
-        let long = room.get(..arrived.bytes).unwrap_or_default();
-        let shown = Shown::new(&arrived.message, long, kind, own.peer(arrived.message.source));
-        if out.is_json() {
-            out.json(&shown.json())?;
-        } else {
-            out.line(shown.text(&args.show))?;
-        }
-        seen += 1;
+        let long = buffer.get(..arrived.bytes).unwrap_or_default();
+        let sender = own.peer(arrived.message.source);
+        MessageView::new(&arrived.message, long, kind, sender).print(&args.show, out)?;
+        received += 1;
+    }
+    Ok(())
+}
+
+/// Grants new memory of this process to all members and prints the number of the grant.
+fn grant_memory(own: &mut Endpoint, bytes: usize, out: Output) -> Result<()> {
+    let memory = vec![0_u8; bytes];
+    let address = memory.as_ptr().addr();
+    let grant = own.grant(Audience::Vm, memory, Rights::Both)?.to_u64();
+    if !out.is_json() {
+        eprintln!("holding {bytes} bytes at {address:#x}, grant {grant}");
     }
     Ok(())
 }

@@ -1,21 +1,20 @@
-//! `m3 man`: writes a man page for each command.
+//! `m3 man`: writes a man page for each command. The installer runs it.
 
-use crate::cli::Cli;
-use crate::fail::{Fail, Result};
-use clap::{Args, CommandFactory};
+use crate::error::{CliError, Result};
+use clap::Args;
 use std::path::PathBuf;
 
-/// Write the man pages.
+/// Write the man pages into a directory.
 #[derive(Args, Debug)]
 pub struct Man {
     /// The directory, which must exist.
     directory: PathBuf,
 }
 
-/// Writes them.
-pub fn run(args: &Man) -> Result<()> {
-    let written = clap_mangen::generate_to(Cli::command(), &args.directory);
-    written.map_err(|cause| {
-        Fail::system(format!("cannot write to {}", args.directory.display()), cause)
+/// Writes the pages of `command` and of its subcommands.
+pub fn run(args: &Man, command: clap::Command) -> Result<()> {
+    clap_mangen::generate_to(command, &args.directory).map_err(|cause| {
+        let what = format!("cannot write man pages to {}", args.directory.display());
+        CliError::system(what, cause).advice("name a directory that exists and that you may write")
     })
 }

@@ -1,19 +1,24 @@
-//! `m3 ps`: who is there, and who waits for whom.
+//! `m3 ps`: lists endpoints, their calls and their partners.
 
-use super::chain::chains;
-use crate::cli::Common;
-use crate::fail::Result;
-use crate::out::{Out, table, time};
-use crate::reach;
+use crate::error::Result;
+use crate::lookup;
+use crate::options::NodeOptions;
+use crate::output::{Output, table, time};
+use crate::view::{area, wait_chain::wait_chains};
 use clap::Args;
 use m3ipc::{ANY, Address, EndpointInfo, VmInfo};
 
-/// Show endpoints and their waits.
+/// List the endpoints: their calls, their partners, and how long they wait.
+///
+/// Below the table: chains of waiting endpoints, and areas. COPIES counts the copies that the
+/// endpoint requested: in areas, direct (by the kernel), or served (by the other process).
+///
+/// Example: m3 ps shop
 #[derive(Args, Debug)]
 pub struct Ps {
     #[command(flatten)]
-    pub common: Common,
-    /// This VM alone, by name or id.
+    node: NodeOptions,
+    /// Only this VM, by name or id.
     #[arg(allow_negative_numbers = true)]
     vm: Option<String>,
 }
@@ -23,91 +28,92 @@ const HEAD: [&str; 13] = [
     "SLEPT", "COPIES",
 ];
 
-/// Shows them.
-pub fn run(args: &Ps, out: Out) -> Result<()> {
-    let mut node = reach::node(&args.common)?;
+/// Prints the table.
+pub fn run(args: &Ps, out: Output) -> Result<()> {
+    let mut node = lookup::node(&args.node)?;
     let vms: Vec<VmInfo> = match &args.vm {
-        Some(written) => vec![reach::vm(&mut node, written)?.info().clone()],
+        Some(written) => vec![lookup::vm(&mut node, written)?.info().clone()],
         None => node.vms()?,
     };
     let mut rows = Vec::new();
-    let mut drawn = Vec::new();
-    let mut shared = Vec::new();
+    let mut chains = Vec::new();
+    let mut areas = Vec::new();
     let mut all = Vec::new();
     for vm in &vms {
-        // One that ends meanwhile, or may not be looked into, has nobody to show.
-        let members = node.endpoints(vm.id).unwrap_or_default();
-        rows.extend(members.iter().map(|member| row(vm, member, &members)));
-        let of_vm = chains(&members);
-        drawn.extend(of_vm.iter().map(|chain| format!("{}: {chain}", vm.name)));
-        let areas = node.areas(vm.id).unwrap_or_default();
-        shared
-            .extend(areas.iter().map(|area| format!("{}: {}", vm.name, super::areas::shown(area))));
+        // A VM may end meanwhile, or refuse the list: it then has no rows.
+        let endpoints = node.endpoints(vm.id).unwrap_or_default();
+        rows.extend(endpoints.iter().map(|endpoint| row(vm, endpoint, &endpoints)));
+        let of_vm = wait_chains(&endpoints);
+        chains.extend(of_vm.iter().map(|chain| format!("{}: {chain}", vm.name)));
+        let of_node = node.areas(vm.id).unwrap_or_default();
+        areas.extend(of_node.iter().map(|area| format!("{}: {}", vm.name, area::text(area))));
         all.push(serde_json::json!({
-            "vm": super::vm::json(vm), "endpoints": members, "chains": of_vm, "areas": areas,
+            "vm": super::vm::json(vm), "endpoints": endpoints, "chains": of_vm, "areas": of_node,
         }));
     }
     if out.is_json() {
         return out.json(&all);
     }
     if rows.is_empty() {
-        return out.line("nobody is bound; try: m3 echo VM --as NAME");
+        return out.line("no endpoint is bound; start one with: m3 echo VM --as NAME");
     }
     out.line(table(&HEAD, &rows))?;
-    if !drawn.is_empty() {
-        out.line(format!("\n{}", out.bold("chains of waiting (by slot)")))?;
+    if !chains.is_empty() {
+        out.line(format!("\n{}", out.bold("wait chains (by slot)")))?;
     }
-    drawn.iter().try_for_each(|chain| out.line(format!("    {chain}")))?;
-    if !shared.is_empty() {
+    chains.iter().try_for_each(|chain| out.line(format!("    {chain}")))?;
+    if !areas.is_empty() {
         out.line(format!("\n{}", out.bold("areas")))?;
     }
-    shared.iter().try_for_each(|area| out.line(format!("    {area}")))
+    areas.iter().try_for_each(|area| out.line(format!("    {area}")))
 }
 
-fn row(vm: &VmInfo, member: &EndpointInfo, members: &[EndpointInfo]) -> Vec<String> {
-    let pid = match member.tid {
-        0 => member.pid.to_string(),
-        tid => format!("{}/{tid}", member.pid),
+fn row(vm: &VmInfo, endpoint: &EndpointInfo, endpoints: &[EndpointInfo]) -> Vec<String> {
+    let pid = match endpoint.tid {
+        0 => endpoint.pid.to_string(),
+        tid => format!("{}/{tid}", endpoint.pid),
     };
-    let waits = !matches!(member.wait.verb.as_str(), "running" | "absent");
+    let waits = !matches!(endpoint.wait.verb.as_str(), "running" | "absent");
     vec![
         vm.name.clone(),
-        member.address.to_string(),
-        member.slot.to_string(),
-        or_dash(member.names.join(",")),
+        endpoint.address.to_string(),
+        endpoint.slot.to_string(),
+        or_dash(endpoint.names.join(",")),
         pid,
-        member.uid.to_string(),
-        member.wait.verb.clone(),
-        if waits { partner(member.wait.peer, members) } else { "-".to_owned() },
-        if member.wait.for_ns > 0 { time(member.wait.for_ns) } else { "-".to_owned() },
-        member.sent.to_string(),
-        member.received.to_string(),
-        member.slept.to_string(),
-        copies(member),
+        endpoint.uid.to_string(),
+        endpoint.wait.verb.clone(),
+        if waits { partner(endpoint.wait.peer, endpoints) } else { "-".to_owned() },
+        if endpoint.wait.for_ns > 0 { time(endpoint.wait.for_ns) } else { "-".to_owned() },
+        endpoint.sent.to_string(),
+        endpoint.received.to_string(),
+        endpoint.slept.to_string(),
+        copies(endpoint),
     ]
 }
 
-/// The copies it has asked for, by their way: between areas, by the kernel, or through windows and buffers.
-fn copies(member: &EndpointInfo) -> String {
-    let ways = [
-        (member.copies_shared, "in areas"),
-        (member.copies_direct, "direct"),
-        (member.copies_served, "served"),
+/// The copies that the endpoint requested: in areas, by the kernel, or by the other process.
+fn copies(endpoint: &EndpointInfo) -> String {
+    let kinds = [
+        (endpoint.copies_shared, "in areas"),
+        (endpoint.copies_direct, "direct"),
+        (endpoint.copies_served, "served"),
     ];
-    let made: Vec<String> = ways
+    let made: Vec<String> = kinds
         .iter()
         .filter(|(count, _)| *count > 0)
-        .map(|(count, way)| format!("{count} {way}"))
+        .map(|(count, kind)| format!("{count} {kind}"))
         .collect();
     if made.is_empty() { "-".to_owned() } else { made.join(", ") }
 }
 
-fn partner(address: i32, members: &[EndpointInfo]) -> String {
+fn partner(address: i32, endpoints: &[EndpointInfo]) -> String {
     if Address(address) == ANY {
         return "any".to_owned();
     }
-    let name =
-        members.iter().find(|other| other.address == address).and_then(|other| other.names.first());
+    let name = endpoints
+        .iter()
+        .find(|other| other.address == address)
+        .and_then(|other| other.names.first());
     match name {
         Some(name) => name.clone(),
         None => Address(address).to_string(),

@@ -1,29 +1,26 @@
-//! `m3 sock`: com-sockets, and programs whose sockets use shared memory, from the shell.
+//! `m3 sock`: com-sockets of VMs, and unmodified programs whose sockets use shared memory.
 
 pub mod check;
+mod connections;
 mod explain;
+mod programs;
 pub mod run;
-pub mod shim;
 pub mod stat;
-pub mod streams;
 
-use crate::fail::Result;
-use crate::out::Out;
+use crate::error::Result;
+use crate::output::Output;
 use clap::Subcommand;
 
-/// Com-sockets, and sockets of unmodified programs over shared memory.
+/// Com-sockets of VMs, and sockets of unmodified programs over shared memory.
 #[derive(Subcommand, Debug)]
 pub enum Sock {
-    /// Run an unmodified program whose local stream sockets use shared memory.
     Run(run::Run),
-    /// Compare installed programs with the kernel's sockets and under `m3 sock run`.
     Check(check::Check),
-    /// Show the sockets of VMs, the programs under `m3 sock run` and their connections: which way their bytes go.
     Stat(stat::Stat),
 }
 
-/// Does what was asked.
-pub fn run(args: &Sock, out: Out) -> Result<()> {
+/// Runs the subcommand.
+pub fn run(args: &Sock, out: Output) -> Result<()> {
     match args {
         Sock::Run(args) => run::run(args, out),
         Sock::Check(args) => check::run(args, out),

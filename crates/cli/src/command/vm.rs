@@ -1,73 +1,81 @@
 //! `m3 vm`: creates, ends, lists and shows VMs.
 
-use crate::cli::Common;
-use crate::fail::Result;
-use crate::out::{Out, table};
-use crate::reach;
+use crate::error::{CliError, Result};
+use crate::lookup;
+use crate::options::NodeOptions;
+use crate::output::{Output, table};
+use crate::view::area;
 use clap::{Args, Subcommand};
 use m3ipc::{VmConfig, VmInfo};
 
 /// Create, end, list and show VMs.
 #[derive(Subcommand, Debug)]
 pub enum Vm {
-    /// Create a VM; starts the node where none runs.
     Create(Create),
-    /// End a VM: SIGPIPE to its members, SIGKILL after the grace time.
+    /// End a VM: its members get SIGPIPE, and SIGKILL after the grace time.
+    ///
+    /// Example: m3 vm end shop
     End(Named),
     /// List the VMs.
-    Ls(Common),
-    /// Show one VM, and who is in it.
+    ///
+    /// Example: m3 vm ls --json
+    Ls(NodeOptions),
+    /// Show one VM: its owner, permissions, slots and areas.
+    ///
+    /// Example: m3 vm info shop
     Info(Named),
 }
 
-/// Create a VM.
+/// Create a VM; starts the node daemon if none runs.
+///
+/// Example: m3 vm create shop --mode 770 --group staff
 #[derive(Args, Debug)]
 pub struct Create {
     #[command(flatten)]
-    pub common: Common,
-    /// Its name, of at most 15 bytes.
+    pub node: NodeOptions,
+    /// The name of the VM, of at most 15 bytes.
     name: String,
-    /// Its id [default: the lowest free one].
+    /// The id of the VM [default: the lowest free id].
     #[arg(long, allow_negative_numbers = true)]
     id: Option<i32>,
-    /// Process slots [default: the node's].
+    /// Number of process slots [default: the node's].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     procs: Option<i32>,
-    /// Task slots [default: the node's].
+    /// Number of task slots [default: the node's].
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     tasks: Option<i32>,
-    /// Permission bits of owner, group and others: 4 see, 2 bind system slots, 1 join.
+    /// Permission bits of owner, group and others: 4 list, 2 bind system slots, 1 join.
     #[arg(long, value_name = "OCTAL", default_value = "750", value_parser = octal)]
     mode: u16,
-    /// Its group, by name or id [default: the creator's].
+    /// Group of the VM, by name or id [default: the creator's].
     #[arg(long, value_name = "GROUP", value_parser = group)]
     group: Option<u32>,
-    /// What members of one user may copy: all of a waiting member's memory, or what it lent or granted.
+    /// Memory of a waiting member that another member of the same user may copy.
     #[arg(long, value_name = "RULE", value_enum, default_value_t = CopyRule::Open)]
     copy: CopyRule,
-    /// How long members have between SIGPIPE and SIGKILL when it ends.
+    /// Time between SIGPIPE and SIGKILL when the VM ends.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     grace: u32,
-    /// A name for a domain of com-sockets, which only those get who ask for it; can be given again.
+    /// Name a domain of com-sockets; only members that ask for the domain get it. Repeatable.
     #[arg(long, value_name = "NAME=NUMBER", value_parser = domain)]
     domain: Vec<(String, u32)>,
 }
 
-/// What may be copied within one user; among users it is always what was granted.
+/// The rule for copies within one user. Between users, a copy always needs a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum CopyRule {
-    /// All memory of a member that waits.
+    /// All memory of the member.
     Open,
-    /// What it has lent or granted.
+    /// Memory that the member lent or granted.
     Granted,
 }
 
-/// One VM.
+/// A VM.
 #[derive(Args, Debug)]
 pub struct Named {
     #[command(flatten)]
-    pub common: Common,
-    /// Its name or id.
+    pub node: NodeOptions,
+    /// The VM, by name or id.
     #[arg(allow_negative_numbers = true)]
     vm: String,
 }
@@ -75,11 +83,11 @@ pub struct Named {
 fn octal(written: &str) -> std::result::Result<u16, String> {
     match u16::from_str_radix(written, 8) {
         Ok(mode) if mode <= 0o777 => Ok(mode),
-        _ => Err("a mode is three octal digits, as in 750".to_owned()),
+        _ => Err("write a mode as three octal digits, as in 750".to_owned()),
     }
 }
 
-/// A group by number, or by its name in /etc/group.
+/// The id of a group, from a number or from a name in /etc/group.
 fn group(written: &str) -> std::result::Result<u32, String> {
     if let Ok(number) = written.parse() {
         return Ok(number);
@@ -88,21 +96,21 @@ fn group(written: &str) -> std::result::Result<u32, String> {
     let mut fields = known.lines().map(|line| line.split(':'));
     let found =
         fields.find_map(|mut line| (line.next() == Some(written)).then(|| line.nth(1)).flatten());
-    found
-        .and_then(|gid| gid.parse().ok())
-        .ok_or_else(|| format!("there is no group {written:?}; give its number"))
+    found.and_then(|gid| gid.parse().ok()).ok_or_else(|| {
+        format!("/etc/group has no group {written:?}; write the number of the group")
+    })
 }
 
-/// A domain's name and its number.
+/// The name and the number of a domain.
 fn domain(written: &str) -> std::result::Result<(String, u32), String> {
     let parts = written
         .rsplit_once('=')
         .and_then(|(name, number)| Some((name.to_owned(), number.parse().ok()?)));
-    parts.ok_or_else(|| "a domain is written NAME=NUMBER, as in front=0".to_owned())
+    parts.ok_or_else(|| "write a domain as NAME=NUMBER, as in front=0".to_owned())
 }
 
-/// Does one of them.
-pub fn run(args: &Vm, out: Out) -> Result<()> {
+/// Runs the subcommand.
+pub fn run(args: &Vm, out: Output) -> Result<()> {
     match args {
         Vm::Create(args) => create(args, out),
         Vm::End(args) => end(args, out),
@@ -111,13 +119,14 @@ pub fn run(args: &Vm, out: Out) -> Result<()> {
     }
 }
 
-fn create(args: &Create, out: Out) -> Result<()> {
+fn create(args: &Create, out: Output) -> Result<()> {
     let mut config = VmConfig::new(&args.name).mode(args.mode).grace_ms(args.grace);
     config = config.copy_granted(args.copy == CopyRule::Granted);
     let mut names = std::collections::BTreeSet::new();
     for (name, number) in &args.domain {
         if !names.insert(name) {
-            return Err(crate::fail::Fail::usage(format!("two domains are named {name:?}")));
+            return Err(CliError::usage(format!("--domain names {name:?} twice"))
+                .advice("give each domain a name of its own"));
         }
         config = config.domain(name, *number);
     }
@@ -133,30 +142,30 @@ fn create(args: &Create, out: Out) -> Result<()> {
     if let Some(gid) = args.group {
         config = config.group(gid);
     }
-    let vm = reach::node_or_new(&args.common)?.vm_init(&config)?;
+    let vm = lookup::node_or_start(&args.node)?.vm_init(&config)?;
     out.either(&json(vm.info()), format!("VM {} is named {}", vm.id(), vm.name()))
 }
 
-fn end(args: &Named, out: Out) -> Result<()> {
-    let mut node = reach::node(&args.common)?;
-    let vm = reach::vm(&mut node, &args.vm)?;
+fn end(args: &Named, out: Output) -> Result<()> {
+    let mut node = lookup::node(&args.node)?;
+    let vm = lookup::vm(&mut node, &args.vm)?;
     node.vm_end(vm.id())?;
     out.either(&json(vm.info()), format!("VM {} ({}) has ended", vm.id(), vm.name()))
 }
 
-fn list(common: &Common, out: Out) -> Result<()> {
-    let vms = reach::node(common)?.vms()?;
+fn list(common: &NodeOptions, out: Output) -> Result<()> {
+    let vms = lookup::node(common)?.vms()?;
     let rows: Vec<_> = vms.iter().map(row).collect();
     let head = ["ID", "NAME", "OWNER", "GROUP", "MODE", "MEMBERS", "PROCS", "TASKS", "STATE"];
     let text = if rows.is_empty() {
-        "no VM runs; make one: m3 vm create NAME".to_owned()
+        "the node has no VM; create one: m3 vm create NAME".to_owned()
     } else {
         table(&head, &rows)
     };
     out.either(&vms.iter().map(json).collect::<Vec<_>>(), text)
 }
 
-/// As JSON, the mode as it is written.
+/// A VM as JSON, with the mode in octal digits.
 pub fn json(vm: &VmInfo) -> serde_json::Value {
     let mut value = serde_json::json!(vm);
     value["mode"] = format!("{:03o}", vm.mode).into();
@@ -177,9 +186,9 @@ fn row(vm: &VmInfo) -> Vec<String> {
     ]
 }
 
-fn info(args: &Named, out: Out) -> Result<()> {
-    let mut node = reach::node(&args.common)?;
-    let vm = reach::vm(&mut node, &args.vm)?;
+fn info(args: &Named, out: Output) -> Result<()> {
+    let mut node = lookup::node(&args.node)?;
+    let vm = lookup::vm(&mut node, &args.vm)?;
     let info = vm.info();
     let members = node.endpoints(info.id)?;
     let areas = node.areas(info.id)?;
@@ -189,7 +198,7 @@ fn info(args: &Named, out: Out) -> Result<()> {
     }
     let allowed = |shift: u16| {
         let bits = info.mode >> shift & 7;
-        let words = [(4, "see"), (2, "take system slots"), (1, "join")];
+        let words = [(4, "list"), (2, "bind system slots"), (1, "join")];
         let words: Vec<_> =
             words.iter().filter(|(bit, _)| bits & bit != 0).map(|(_, word)| *word).collect();
         if words.is_empty() { "nothing".to_owned() } else { words.join(", ") }
@@ -207,13 +216,13 @@ fn info(args: &Named, out: Out) -> Result<()> {
         format!("    slots  {} to {}, user slots from 29", -info.tasks, info.procs - 1),
         format!(
             "    copies {} among members of one user",
-            if info.copy_granted { "of what was granted" } else { "open" }
+            if info.copy_granted { "of granted memory" } else { "open" }
         ),
-        format!("    grace  {} ms between SIGPIPE and SIGKILL at its end", info.grace_ms),
+        format!("    grace  {} ms between SIGPIPE and SIGKILL", info.grace_ms),
         format!(
             "    members {}{}",
             info.endpoints,
-            if members.is_empty() { "" } else { "; m3 ps shows them" }
+            if members.is_empty() { "" } else { "; `m3 ps` lists them" }
         ),
     ];
     lines.iter().try_for_each(|line| out.line(line))?;
@@ -221,7 +230,7 @@ fn info(args: &Named, out: Out) -> Result<()> {
     domains.try_for_each(|(name, number)| {
         out.line(format!("    domain {number} of com-sockets is {name}"))
     })?;
-    areas.iter().try_for_each(|area| out.line(format!("    {}", super::areas::shown(area))))
+    areas.iter().try_for_each(|area| out.line(format!("    {}", area::text(area))))
 }
 
 #[cfg(test)]
@@ -229,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn modes_are_octal_and_groups_have_names() {
+    fn modes_are_octal_groups_have_names_and_domains_numbers() {
         assert_eq!(octal("750"), Ok(0o750));
         assert!(octal("888").is_err() && octal("1777").is_err());
         assert_eq!((group("12"), group("root")), (Ok(12), Ok(0)));

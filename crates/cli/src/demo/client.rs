@@ -1,132 +1,138 @@
-//! The client of the demo: does what it is told, a line in and a line out.
+//! The client process: executes a command per line of standard input.
 
 mod block;
 
-use super::raw::Raw;
-use super::{Measured, Order, SERVER, Told, VM, median, request, types};
-use crate::fail::{Fail, Result};
+use super::baseline::Baseline;
+use super::protocol::{
+    ClientCommand, ClientReply, RoundTrips, SERVER, VM, median, message_types, request,
+};
+use crate::error::{CliError, Result};
 use m3ipc::{Address, Endpoint, Node, Timeout, WaitStrategy};
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
 
-/// How long a server may take to come.
-const COMING: Duration = Duration::from_secs(10);
-/// The ways take turns so often ...
+/// The time limit for the start of a server.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
+/// The mechanisms are measured in turn this often.
 const ROUNDS: usize = 5;
-/// ... each for so long.
+/// The duration of one measurement of one mechanism.
 const TURN_NS: u64 = 110_000_000;
-/// Trips before a turn counts.
-const WARM_UP: usize = 100;
+/// Round trips before each measurement.
+const WARM_UP_TRIPS: usize = 100;
 
 struct Client<'a> {
     own: Endpoint,
     server: Address,
     directory: &'a Path,
-    other_cpu: Option<usize>,
+    server_cpu: Option<usize>,
 }
 
-/// Does what it is told until the end.
-pub fn run(node: &Path, directory: &Path, other_cpu: Option<usize>) -> Result<()> {
+/// Executes commands until [`ClientCommand::Exit`] or the end of standard input.
+pub fn run(node: &Path, directory: &Path, server_cpu: Option<usize>) -> Result<()> {
     let own = Node::find(node)?.vm_named(VM)?.bind_any()?;
-    let mut client = Client { own, server: m3ipc::NONE, directory, other_cpu };
+    let mut client = Client { own, server: m3ipc::NONE, directory, server_cpu };
     for line in std::io::stdin().lock().lines() {
-        let line = line.map_err(|cause| Fail::system("cannot read the orders", cause))?;
-        let order = serde_json::from_str(&line).map_err(|cause| Fail::system("no order", cause))?;
-        if matches!(order, Order::End) {
+        let line = line.map_err(|cause| CliError::system("cannot read commands", cause))?;
+        let command = serde_json::from_str(&line)
+            .map_err(|cause| CliError::system("unknown command", cause))?;
+        if matches!(command, ClientCommand::Exit) {
             return Ok(());
         }
-        let told = client.obey(order).unwrap_or_else(|fail| Told::Failed(fail.to_string()));
-        let told =
-            serde_json::to_string(&told).map_err(|cause| Fail::system("cannot tell", cause))?;
-        writeln!(std::io::stdout().lock(), "{told}")?;
+        let reply =
+            client.execute(command).unwrap_or_else(|error| ClientReply::Failed(error.to_string()));
+        let reply = serde_json::to_string(&reply)
+            .map_err(|cause| CliError::system("cannot encode a reply", cause))?;
+        writeln!(std::io::stdout().lock(), "{reply}")?;
     }
     Ok(())
 }
 
 impl Client<'_> {
-    fn obey(&mut self, order: Order) -> Result<Told> {
-        match order {
-            Order::Find => {
-                self.server = self.own.wait_name(SERVER, Timeout::After(COMING))?;
-                Ok(Told::Found(self.server.0))
+    fn execute(&mut self, command: ClientCommand) -> Result<ClientReply> {
+        match command {
+            ClientCommand::FindServer => {
+                self.server = self.own.wait_name(SERVER, Timeout::After(SERVER_TIMEOUT))?;
+                Ok(ClientReply::Found(self.server.0))
             }
-            Order::Calls(count) => self.calls(count),
-            Order::Measure => self.measure(),
-            Order::Block => block::hand_over(self),
-            Order::Hang => {
-                let ended = self.own.sendrec(self.server, &request(types::KEEP, 0));
+            ClientCommand::Call(count) => self.calls(count),
+            ClientCommand::MeasureRoundTrips => self.measure(),
+            ClientCommand::MeasureBlock => block::measure(self),
+            ClientCommand::CallUnanswered => {
+                let result = self.own.sendrec(self.server, &request(message_types::KEEP, 0));
                 let at_ns = m3ipc_sys::monotonic_ns();
-                match ended {
-                    Ok(_) => Err(Fail::plain("a request that nobody answers was answered")),
+                match result {
+                    Ok(_) => Err(CliError::failure("the server answered a request to keep")),
                     Err(error) => {
                         let code = error.code().number();
-                        Ok(Told::Died { error: error.to_string(), code, at_ns })
+                        Ok(ClientReply::PeerDied { error: error.to_string(), code, at_ns })
                     }
                 }
             }
-            Order::End => Ok(Told::Called(Vec::new())),
+            ClientCommand::Exit => Ok(ClientReply::Called(Vec::new())),
         }
     }
 
-    /// One call, with its time.
+    /// Makes one call, checks its answer, and returns its duration in nanoseconds.
     fn call(&mut self, m_type: i32, number: i32) -> Result<u64> {
-        let begun_ns = m3ipc_sys::monotonic_ns();
+        let start_ns = m3ipc_sys::monotonic_ns();
         let answer = self.own.sendrec(self.server, &request(m_type, number))?;
-        let took_ns = m3ipc_sys::monotonic_ns() - begun_ns;
+        let took_ns = m3ipc_sys::monotonic_ns() - start_ns;
         if (answer.m_type, answer.word(0), answer.source) != (m_type, number, self.server) {
-            return Err(Fail::plain(format!("a wrong answer to call {number}: {answer:?}")));
+            return Err(CliError::failure(format!("wrong answer to call {number}: {answer:?}")));
         }
         Ok(took_ns)
     }
 
-    fn calls(&mut self, count: u32) -> Result<Told> {
+    fn calls(&mut self, count: u32) -> Result<ClientReply> {
         let numbers = (0..count).map(|number| i32::try_from(number).unwrap_or(i32::MAX));
         numbers
-            .map(|number| self.call(types::ECHO, number))
+            .map(|number| self.call(message_types::ECHO, number))
             .collect::<Result<_>>()
-            .map(Told::Called)
+            .map(ClientReply::Called)
     }
 
-    fn measure(&mut self) -> Result<Told> {
-        let mut pipe = Raw::pipe(self.directory, self.other_cpu)?;
-        let mut socket = Raw::socket(self.directory, self.other_cpu)?;
-        let mut times: [Vec<u64>; 4] = Default::default();
+    fn measure(&mut self) -> Result<ClientReply> {
+        let mut pipe = Baseline::pipe(self.directory, self.server_cpu)?;
+        let mut socket = Baseline::socket(self.directory, self.server_cpu)?;
+        let mut durations_ns: [Vec<u64>; 4] = Default::default();
         for _ in 0..ROUNDS {
             for (strategy, at) in [(WaitStrategy::Adaptive, 0), (WaitStrategy::Block, 1)] {
-                self.both_wait(strategy)?;
-                turn(&mut times[at], || self.call(types::ECHO, 7).map(drop))?;
+                self.set_strategy_of_both(strategy)?;
+                turn(&mut durations_ns[at], || self.call(message_types::ECHO, 7).map(drop))?;
             }
-            self.both_wait(WaitStrategy::Adaptive)?;
-            turn(&mut times[2], || pipe.trip())?;
-            turn(&mut times[3], || socket.trip())?;
+            self.set_strategy_of_both(WaitStrategy::Adaptive)?;
+            turn(&mut durations_ns[2], || pipe.round_trip())?;
+            turn(&mut durations_ns[3], || socket.round_trip())?;
         }
-        pipe.end()?;
-        socket.end()?;
+        pipe.close()?;
+        socket.close()?;
         let names = [
-            ("m3ipc, adaptive", "looks a little, then sleeps"),
+            ("m3ipc, adaptive", "spins briefly, then sleeps"),
             ("m3ipc, block", "sleeps at once"),
             ("pipe", "sleeps in read"),
             ("Unix stream", "sleeps in read"),
         ];
-        let measured = names.iter().zip(&mut times).map(|((name, waits), times)| Measured {
+        let mechanisms = names.iter().zip(&mut durations_ns);
+        let results = mechanisms.map(|((name, waits), durations_ns)| RoundTrips {
             name: (*name).to_owned(),
             waits: (*waits).to_owned(),
-            trips: times.len(),
-            median_ns: median(times),
+            trips: durations_ns.len(),
+            median_ns: median(durations_ns),
         });
-        Ok(Told::Measured(measured.collect()))
+        Ok(ClientReply::RoundTrips(results.collect()))
     }
 
-    fn both_wait(&mut self, strategy: WaitStrategy) -> Result<()> {
+    fn set_strategy_of_both(&mut self, strategy: WaitStrategy) -> Result<()> {
         self.own.set_strategy(strategy);
-        self.call(types::WAIT, i32::from(strategy == WaitStrategy::Block)).map(drop)
+        let number = i32::from(strategy == WaitStrategy::Block);
+        self.call(message_types::WAIT_STRATEGY, number).map(drop)
     }
 }
 
-/// Trips for the length of a turn, each with its time.
-fn turn(times: &mut Vec<u64>, mut trip: impl FnMut() -> Result<()>) -> Result<()> {
-    for _ in 0..WARM_UP {
+/// Makes round trips for [`TURN_NS`] and appends the duration of each.
+fn turn(durations_ns: &mut Vec<u64>, mut trip: impl FnMut() -> Result<()>) -> Result<()> {
+    for _ in 0..WARM_UP_TRIPS {
         trip()?;
     }
     let mut before_ns = m3ipc_sys::monotonic_ns();
@@ -134,7 +140,7 @@ fn turn(times: &mut Vec<u64>, mut trip: impl FnMut() -> Result<()>) -> Result<()
     while before_ns < end_ns {
         trip()?;
         let now_ns = m3ipc_sys::monotonic_ns();
-        times.push(now_ns - before_ns);
+        durations_ns.push(now_ns - before_ns);
         before_ns = now_ns;
     }
     Ok(())

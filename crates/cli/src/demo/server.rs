@@ -1,12 +1,12 @@
-//! The server of the demo.
+//! The server process.
 
-use super::{SERVER, VM, types};
-use crate::fail::Result;
+use super::protocol::{SERVER, VM, message_types};
+use crate::error::Result;
 use m3ipc::{Block, Node, Source, WaitStrategy};
 use m3ipc_abi::Code;
 use std::path::Path;
 
-/// Answers until its VM ends.
+/// Answers requests until the VM ends.
 pub fn run(node: &Path) -> Result<()> {
     let vm = Node::find(node)?.vm_named(VM)?;
     let mut own = vm.bind_any()?;
@@ -18,25 +18,27 @@ pub fn run(node: &Path) -> Result<()> {
             Err(error) => return Err(error.into()),
         };
         match request.m_type {
-            types::KEEP => continue,
-            types::WAIT if request.word(0) == 1 => own.set_strategy(WaitStrategy::Block),
-            types::WAIT => own.set_strategy(WaitStrategy::Adaptive),
-            types::BLOCK => {
+            message_types::KEEP => continue,
+            message_types::WAIT_STRATEGY if request.word(0) == 1 => {
+                own.set_strategy(WaitStrategy::Block);
+            }
+            message_types::WAIT_STRATEGY => own.set_strategy(WaitStrategy::Adaptive),
+            message_types::BLOCK => {
                 if let Ok(Some(mut block)) = own.take_block() {
-                    add_one(&mut block);
+                    increment_ends(&mut block);
                     let _ = own.reply_block(request.source, &request, block);
                 }
                 continue;
             }
             _ => {}
         }
-        // A client that has gone meanwhile is no reason to stop.
+        // A client may have died: the server goes on.
         let _ = own.reply(request.source, &request);
     }
 }
 
-/// Shows that this process has the block: its first and its last byte are one more than they were.
-fn add_one(block: &mut Block) {
+/// Increments the first and the last byte, which proves that this process can write to the block.
+fn increment_ends(block: &mut Block) {
     if let Ok([first, .., last]) = block.write() {
         (*first, *last) = (first.wrapping_add(1), last.wrapping_add(1));
     }

@@ -1,13 +1,14 @@
-//! What areas need: their addresses, their pages, and the kernel's word that nobody writes any more.
+//! Requirements of areas: fixed addresses, huge pages, and the seal against all writers.
 
-use super::{Finding, read};
+use super::finding::{Finding, read};
 use m3ipc_sys::{FixedMapping, create_sparse, reserve_memory, seal_against_writing};
 use rustix::io::Errno;
 
-/// Where areas begin.
+/// The first address of areas.
 const START: u64 = 0x2000_0000_0000;
 const BYTES: usize = 2 << 20;
 
+/// Runs the checks of this group.
 pub fn examine() -> Vec<Finding> {
     vec![addresses(), sealing(), pool(), transparent()]
 }
@@ -19,41 +20,41 @@ fn addresses() -> Finding {
         FixedMapping::new(&memory, START, BYTES, true)
     });
     match mapped {
-        Ok(_) => Finding::ok(name, format!("free from {START:#x} on, and memory grows there")),
+        Ok(_) => Finding::ok(name, format!("free from {START:#x}, and memory grows there")),
         Err(Errno::EXIST) => Finding::missing(
             name,
-            format!("something is mapped at {START:#x}"),
-            "areas cannot be attached; run without what maps it (a sanitizer, an emulator)",
+            format!("another mapping lies at {START:#x}"),
+            "areas cannot be attached; run without the sanitizer or emulator that maps it",
         ),
         Err(errno) => Finding::missing(
             name,
             format!("cannot be mapped: {errno}"),
-            "raise the limit of address space (ulimit -v); blocks and large payloads need areas",
+            "raise the limit of address space (ulimit -v): blocks and large payloads need areas",
         ),
     }
 }
 
-/// Nobody can write after both have renounced: tried with one side.
+/// The kernel must refuse the seal while a writer exists, and grant it afterwards.
 fn sealing() -> Finding {
     let name = "seal of an area";
-    type Tried = Result<(), Errno>;
-    let tried = || -> Result<(Tried, Tried), Errno> {
+    type Sealed = Result<(), Errno>;
+    let attempts = || -> Result<(Sealed, Sealed), Errno> {
         let memory = create_sparse("m3-doctor", BYTES as u64, false)?;
         let mapping = FixedMapping::new(&memory, START, BYTES, true)?;
         let early = seal_against_writing(&memory);
         mapping.renounce_writing(&memory)?;
         Ok((early, seal_against_writing(&memory)))
     };
-    match tried() {
+    match attempts() {
         Ok((Err(Errno::BUSY), Ok(()))) => {
-            Finding::ok(name, "refused while somebody can write, granted when all have renounced")
+            Finding::ok(name, "refused while a process can write, granted after all renounced")
         }
         Ok((early, late)) => Finding::missing(
             name,
-            format!("while somebody can write: {early:?}; when nobody can: {late:?}"),
+            format!("while a process can write: {early:?}; after all renounced: {late:?}"),
             "do not rely on sealed areas on this kernel",
         ),
-        Err(errno) => Finding::note(name, format!("could not be tried: {errno}")),
+        Err(errno) => Finding::note(name, format!("the trial failed: {errno}")),
     }
 }
 
@@ -68,23 +69,23 @@ fn pool() -> Finding {
         (Some(0), Some(_)) => Finding::off(
             name,
             "none free",
-            "areas of huge pages find no memory (-12); others are not touched by that (vm.nr_hugepages)",
+            "areas of huge pages get no memory (-12), others do; raise vm.nr_hugepages",
         ),
         (Some(free), Some(kib)) => Finding::ok(name, format!("{free} of {kib} KiB are free")),
-        _ => Finding::off(name, "not in this kernel", "areas of huge pages cannot be made"),
+        _ => Finding::off(name, "not in this kernel", "areas cannot have pages of the pool"),
     }
 }
 
 fn transparent() -> Finding {
-    let name = "huge pages by themselves";
+    let name = "transparent huge pages";
     let text = read("/sys/kernel/mm/transparent_hugepage/shmem_enabled").unwrap_or_default();
     let chosen = text.split(['[', ']']).nth(1).unwrap_or("").to_owned();
     match chosen.as_str() {
-        "" => Finding::off(name, "the kernel does not say", "areas have small pages"),
+        "" => Finding::off(name, "the kernel does not report them", "areas have small pages"),
         "never" | "deny" => Finding::off(
             name,
             format!("{chosen} for shared memory"),
-            "areas have small pages; write advise to transparent_hugepage/shmem_enabled",
+            "areas have small pages; write `advise` to transparent_hugepage/shmem_enabled",
         ),
         chosen => Finding::ok(name, format!("{chosen} for shared memory")),
     }

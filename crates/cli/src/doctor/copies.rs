@@ -1,23 +1,26 @@
-//! How blocks are copied between processes of this user: tried on a child.
+//! Copies between processes of this user, tried on a child.
 
-use super::Finding;
+use super::finding::Finding;
 use m3ipc_sys::{CopyTarget, Errno};
 use std::process::{Command, Stdio};
 
 const NAME: &str = "copies between processes of one user";
-const INSTEAD: &str =
-    "the party of a copy copies for itself, through a window of 128 KiB: same bytes, slower";
+const FALLBACK: &str =
+    "the other process copies through a bounce buffer of 128 KiB: the same bytes, slower";
 
+/// Runs the checks of this group.
 pub fn examine() -> Vec<Finding> {
     vec![match read_of_child() {
-        Ok(()) => Finding::ok(NAME, "process_vm_readv and writev: one system call a copy"),
+        Ok(()) => {
+            Finding::ok(NAME, "process_vm_readv and process_vm_writev: one system call per copy")
+        }
         Err(errno) => {
-            Finding::off(NAME, format!("the kernel refuses process_vm_readv: {errno}"), INSTEAD)
+            Finding::off(NAME, format!("the kernel refuses process_vm_readv: {errno}"), FALLBACK)
         }
     }]
 }
 
-/// Reads a few bytes of a child's memory.
+/// Reads a few bytes of the memory of a child.
 fn read_of_child() -> Result<(), Errno> {
     let piped = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
     let mut child = piped.map_err(|_none| Errno::CHILD)?;

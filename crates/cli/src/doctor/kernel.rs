@@ -1,10 +1,12 @@
-//! What the kernel can.
+//! Features of the kernel.
 
-use super::Finding;
+use super::finding::Finding;
+use crate::cpus::Cpus;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
 use std::sync::atomic::AtomicU32;
 
+/// Runs the checks of this group.
 pub fn examine() -> Vec<Finding> {
     let name = rustix::system::uname();
     let release = name.release().to_string_lossy().into_owned();
@@ -20,7 +22,7 @@ pub fn examine() -> Vec<Finding> {
     ]
 }
 
-/// Major and minor number.
+/// The major and minor number of a release.
 fn numbers(release: &str) -> (u32, u32) {
     let mut numbers = release.split(['.', '-']).map(|part| part.parse().unwrap_or(0));
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0))
@@ -36,9 +38,7 @@ fn version(release: &str) -> Finding {
 
 fn sealing() -> Finding {
     match m3ipc_sys::create_memory("m3-doctor", 4096) {
-        Ok(_) => {
-            Finding::ok("memfd sealing", "memory without a name, of a size that cannot change")
-        }
+        Ok(_) => Finding::ok("memfd sealing", "anonymous memory of a sealed size"),
         Err(errno) => Finding::missing(
             "memfd sealing",
             errno.to_string(),
@@ -48,9 +48,9 @@ fn sealing() -> Finding {
 }
 
 fn futex_waitv() -> Finding {
-    // The word has another value than expected: the call returns at once.
+    // The word differs from the expected value, so the call returns at once.
     match m3ipc_sys::wait_any(&[(&AtomicU32::new(0), 1)], m3ipc_sys::monotonic_ns()) {
-        Ok(_) => Finding::ok("futex_waitv", "a sleep on up to 128 links at once"),
+        Ok(_) => Finding::ok("futex_waitv", "an endpoint can sleep on up to 128 links at once"),
         Err(Errno::NOSYS) => {
             Finding::missing("futex_waitv", "not in this kernel", "use Linux 5.16 or later")
         }
@@ -64,7 +64,10 @@ fn futex_waitv() -> Finding {
 
 fn pidfd() -> Finding {
     match m3ipc_sys::open_process(m3ipc_sys::process_id()) {
-        Ok(_) => Finding::ok("pidfd", "deaths are seen at once, and never of the wrong process"),
+        Ok(_) => Finding::ok(
+            "pidfd",
+            "a death is detected at once, without confusion of process numbers",
+        ),
         Err(errno) => {
             Finding::missing("pidfd", errno.to_string(), "allow pidfd_open in the seccomp filter")
         }
@@ -75,54 +78,54 @@ fn pidfd_thread() -> Finding {
     let tried =
         std::thread::spawn(|| m3ipc_sys::open_thread(m3ipc_sys::thread_id()).map(drop)).join();
     match tried {
-        Ok(Ok(())) => Finding::ok("PIDFD_THREAD", "the end of a bound thread is seen at once"),
+        Ok(Ok(())) => Finding::ok("PIDFD_THREAD", "the end of a bound thread is detected at once"),
         _ => Finding::off(
             "PIDFD_THREAD",
             "not before Linux 6.9",
-            "a thread's endpoint ends when it is dropped, or with its process",
+            "the endpoint of a thread ends when the thread drops it, or with the process",
         ),
     }
 }
 
 fn peer_pidfd(release: &str) -> Finding {
-    // Cannot be told from its fallback by trying.
+    // A trial cannot distinguish the option from its fallback, so the version decides.
     if numbers(release) >= (6, 5) {
         return Finding::ok(
             "SO_PEERPIDFD",
-            "a member is known by a descriptor, not by a number (by version)",
+            "the daemon knows a member by a descriptor, not by a number (judged by the version)",
         );
     }
     Finding::off(
         "SO_PEERPIDFD",
         "not before Linux 6.5",
-        "pidfd_open by number, checked by the start time",
+        "pidfd_open by number, and a check of the start time",
     )
 }
 
 fn pass_rights() -> Finding {
     let name = "SO_PASSRIGHTS";
-    match descriptors_arrive() {
+    match receives_descriptors() {
         Ok(false) => {
-            Finding::ok(name, "the kernel refuses descriptors that anybody sends to the daemon")
+            Finding::ok(name, "the kernel refuses descriptors that any process sends to the daemon")
         }
         Ok(true) => Finding::off(
             name,
             "not before Linux 6.16",
-            "the daemon receives without room for descriptors, so the kernel drops them",
+            "the daemon receives without a control buffer, so the kernel drops descriptors",
         ),
-        Err(errno) => Finding::note(name, format!("could not be tried: {errno}")),
+        Err(errno) => Finding::note(name, format!("the trial failed: {errno}")),
     }
 }
 
-/// Whether a descriptor comes through to a socket that refuses them.
-fn descriptors_arrive() -> Result<bool, Errno> {
+/// Whether a socket that refuses descriptors receives one.
+fn receives_descriptors() -> Result<bool, Errno> {
     let path = std::env::temp_dir().join(format!("m3-doctor-{}.sock", std::process::id()));
     let tried = (|| {
         let listener = m3ipc_sys::listen(&path)?;
         let sender = m3ipc_sys::connect(&path)?;
         let receiver = m3ipc_sys::accept(&listener)?;
         match m3ipc_sys::send_packet(&sender, b"x", &[sender.as_fd()], false) {
-            // Told to the sender: nothing arrives.
+            // The sender gets the refusal, and the receiver gets no packet.
             Err(Errno::PERM) => return Ok(false),
             other => other?,
         }
@@ -134,15 +137,16 @@ fn descriptors_arrive() -> Result<bool, Errno> {
 }
 
 fn cpus() -> Finding {
-    let allowed = crate::cpus::allowed().len();
-    match allowed {
-        0 => Finding::note("CPUs", "the kernel does not say"),
+    match Cpus::allowed().allowed.len() {
+        0 => Finding::note("CPUs", "the kernel reports none"),
         1 => Finding::off(
             "CPUs",
             "1",
-            "waiters give the CPU away at once: nothing is gained by looking",
+            "endpoints sleep at once, because spinning gains nothing on one CPU",
         ),
-        many => Finding::ok("CPUs", format!("{many}: calls between two CPUs need no system call")),
+        count => {
+            Finding::ok("CPUs", format!("{count}; a call between two CPUs needs no system call"))
+        }
     }
 }
 
@@ -151,7 +155,7 @@ mod tests {
     use super::numbers;
 
     #[test]
-    fn releases_have_all_kinds_of_tails() {
+    fn suffixes_of_releases_are_ignored() {
         assert_eq!(numbers("6.12-rc1+"), (6, 12));
         assert_eq!(numbers("5.15.0-91-generic"), (5, 15));
         assert_eq!(numbers("strange"), (0, 0));

@@ -1,27 +1,29 @@
-//! Files of counters: one for each `m3 sock run`, in which the program and its children count.
+//! Counter files: one per `m3 sock run`, in which the program and its children count.
 //!
-//! They lie in `sock-run` of the runtime directory, named after the process that became the program. A file of which no
-//! process lives any more is removed by whoever looks next, or starts the next program.
+//! The files lie beside the runtime directory, in `DIRECTORY.sock-run`, because the daemon creates
+//! and removes the runtime directory itself. The name of a file is the process number of the
+//! program. The next listing or the next start removes a file without living processes.
 
 use m3ipc_shim::counters::{Snapshot, process_of, process_word};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-const FOLDER: &str = "sock-run";
+/// The suffix of the directory.
+const SUFFIX: &str = "sock-run";
 
-/// One `m3 sock run`.
-pub struct Program {
-    /// The name of a process that counts there.
+/// A program under `m3 sock run`.
+pub struct CountedProgram {
+    /// The name of a process of the program.
     pub name: String,
-    /// Those of its processes that live, and have, or had, sockets of ours.
+    /// Its living processes that have or had sockets in shared memory.
     pub pids: Vec<u32>,
-    /// What they counted.
+    /// The counters.
     pub snapshot: Snapshot,
 }
 
-/// Makes a file for counting in, over whatever lies there.
-pub fn begin(path: &Path) -> io::Result<()> {
+/// Creates a counter file, and replaces an existing file.
+pub fn create(path: &Path) -> io::Result<()> {
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create(true)
@@ -32,12 +34,12 @@ pub fn begin(path: &Path) -> io::Result<()> {
     file.write_all(&Snapshot::empty_page(process_word(own, started(own).unwrap_or(0))))
 }
 
-/// The same for this process in the runtime directory.
-pub fn begin_own(runtime: &Path) -> io::Result<PathBuf> {
-    let folder = folder(runtime);
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-    // Who could put a link there could have files of ours written over.
-    let meta = std::fs::symlink_metadata(&folder)?;
+/// Creates the counter file of this process beside the runtime directory.
+pub fn create_own(runtime: &Path) -> io::Result<PathBuf> {
+    let directory = directory(runtime);
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
+    // A user who can write to the directory could plant a link to another file.
+    let meta = std::fs::symlink_metadata(&directory)?;
     if !meta.is_dir()
         || meta.uid() != rustix::process::geteuid().as_raw()
         || meta.mode() & 0o022 != 0
@@ -45,34 +47,33 @@ pub fn begin_own(runtime: &Path) -> io::Result<PathBuf> {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     let _ = programs(runtime);
-    let path = folder.join(std::process::id().to_string());
+    let path = directory.join(std::process::id().to_string());
     let _ = std::fs::remove_file(&path);
-    begin(&path).map(|()| path)
+    create(&path).map(|()| path)
 }
 
-fn folder(runtime: &Path) -> PathBuf {
-    // The daemon makes its directory itself, and takes it away with its last VM.
+fn directory(runtime: &Path) -> PathBuf {
     let mut name = runtime.as_os_str().to_owned();
     name.push(".");
-    name.push(FOLDER);
+    name.push(SUFFIX);
     name.into()
 }
 
-/// All whose processes live; files of others are removed.
-pub fn programs(runtime: &Path) -> Vec<Program> {
-    let Ok(entries) = std::fs::read_dir(folder(runtime)) else { return Vec::new() };
+/// All programs with living processes; removes the files of all others.
+pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
+    let Ok(entries) = std::fs::read_dir(directory(runtime)) else { return Vec::new() };
     let mut found = Vec::new();
     for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
         let Some(snapshot) = std::fs::read(&path).ok().and_then(|bytes| Snapshot::of(&bytes))
         else {
             continue;
         };
-        let lives = |(pid, at): &(u32, u64)| started(*pid) == Some(*at);
+        let is_alive = |(pid, at): &(u32, u64)| started(*pid) == Some(*at);
         let pids: Vec<u32> = snapshot
             .processes
             .iter()
             .map(|word| process_of(*word))
-            .filter(lives)
+            .filter(is_alive)
             .map(|(pid, _)| pid)
             .collect();
         match pids.first() {
@@ -80,7 +81,7 @@ pub fn programs(runtime: &Path) -> Vec<Program> {
             Some(first) => {
                 let name =
                     std::fs::read_to_string(format!("/proc/{first}/comm")).unwrap_or_default();
-                found.push(Program { name: name.trim().to_owned(), pids, snapshot });
+                found.push(CountedProgram { name: name.trim().to_owned(), pids, snapshot });
             }
         }
     }
@@ -88,12 +89,12 @@ pub fn programs(runtime: &Path) -> Vec<Program> {
     found
 }
 
-/// When a process started, in clock ticks after boot.
+/// The start time of a process, in clock ticks after boot; `None` for a dead process.
 fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let (_name, after) = stat.rsplit_once(')')?;
     let mut words = after.split_ascii_whitespace();
-    // A dead one that nobody has asked for counts no more.
+    // A zombie counts no more.
     let state = words.next()?;
     if state == "Z" || state == "X" { None } else { words.nth(18)?.parse().ok() }
 }
@@ -103,15 +104,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn own_counters_are_found_and_those_of_the_dead_removed() {
+    fn counters_of_living_processes_are_found_and_others_removed() {
         let runtime = std::env::temp_dir().join(format!("m3-counters-{}", std::process::id()));
-        let own = begin_own(&runtime).unwrap();
+        let own = create_own(&runtime).unwrap();
         let dead = own.with_file_name("1");
         std::fs::write(&dead, Snapshot::empty_page(process_word(1, 1 << 40))).unwrap();
         let found = programs(&runtime);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pids, [std::process::id()]);
         assert!(own.exists() && !dead.exists());
-        std::fs::remove_dir_all(folder(&runtime)).unwrap();
+        std::fs::remove_dir_all(directory(&runtime)).unwrap();
     }
 }

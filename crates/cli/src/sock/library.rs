@@ -1,48 +1,52 @@
-//! Where `libm3sock.so` lies.
+//! The path of `libm3sock.so`.
 
-use crate::fail::{Fail, Result};
+use crate::error::{CliError, Result};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 const NAME: &str = "libm3sock.so";
-/// Says where it lies, in place of the search.
+/// The variable that names the file, in place of the search.
 const VARIABLE: &str = "M3_SOCK_LIBRARY";
-/// Debian's folder for libraries.
+/// Debian's directory for libraries.
 #[cfg(target_arch = "x86_64")]
 const MULTIARCH: &str = "../lib/x86_64-linux-gnu/m3ipc";
 #[cfg(not(target_arch = "x86_64"))]
 const MULTIARCH: &str = "../lib/aarch64-linux-gnu/m3ipc";
-/// From the folder of this program.
-const PLACES: [&str; 4] = ["", "../lib/m3ipc", "../lib64/m3ipc", MULTIARCH];
+/// Directories of the search, relative to the directory of this program.
+const SEARCH_PATHS: [&str; 4] = ["", "../lib/m3ipc", "../lib64/m3ipc", MULTIARCH];
 
-/// The library.
+/// Finds the library.
 pub fn find() -> Result<PathBuf> {
     if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
-        return fit(Path::new(&named)).ok_or_else(|| {
-            Fail::plain(format!(
-                "{VARIABLE} names {}, which is no file that a preload can name",
+        return preloadable(Path::new(&named)).ok_or_else(|| {
+            CliError::failure(format!(
+                "{VARIABLE} names {}, which LD_PRELOAD cannot name",
                 Path::new(&named).display()
             ))
+            .advice("name an existing file whose path has no spaces and no colons")
         });
     }
     let program = std::env::current_exe()
-        .map_err(|cause| Fail::system("cannot tell where m3 lies", cause))?;
-    let folder = program.parent().unwrap_or(Path::new("/"));
-    PLACES.iter().find_map(|place| fit(&folder.join(place).join(NAME))).ok_or_else(|| {
-        Fail::plain(format!("{NAME} is neither beside {} nor in lib/m3ipc", program.display())).next(format!(
-            "build it with `cargo build --release`, install it with `make install`, or name it in {VARIABLE}"
+        .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
+    let directory = program.parent().unwrap_or(Path::new("/"));
+    let candidates = SEARCH_PATHS.iter().map(|path| directory.join(path).join(NAME));
+    candidates.into_iter().find_map(|path| preloadable(&path)).ok_or_else(|| {
+        let what = format!("{NAME} is neither beside {} nor in ../lib/m3ipc", program.display());
+        CliError::failure(what).advice(format!(
+            "build it with `cargo build --release`, install it with `make install`, or name the \
+             file in {VARIABLE}"
         ))
     })
 }
 
-/// A whole path; the loader takes colons and spaces for ends of names.
-fn fit(path: &Path) -> Option<PathBuf> {
+/// The absolute path of a file that LD_PRELOAD can name: spaces and colons separate names.
+fn preloadable(path: &Path) -> Option<PathBuf> {
     let path = path.canonicalize().ok()?;
     let text = path.to_str()?;
     (path.is_file() && !text.contains([':', ' ', '\t', '\n'])).then_some(path)
 }
 
-/// The libraries that were to be loaded, and then ours.
+/// The value of LD_PRELOAD: the earlier libraries, then this library.
 pub fn appended(before: Option<OsString>, library: &Path) -> OsString {
     let mut list = before.filter(|list| !list.is_empty()).unwrap_or_default();
     if !list.is_empty() {
@@ -57,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn libraries_of_others_stay_first() {
+    fn earlier_libraries_stay_first() {
         assert_eq!(appended(None, Path::new("/a/b.so")), "/a/b.so");
         assert_eq!(appended(Some("/x.so".into()), Path::new("/a/b.so")), "/x.so:/a/b.so");
         assert_eq!(appended(Some("".into()), Path::new("/b.so")), "/b.so");

@@ -1,32 +1,32 @@
-//! Policies as people write them, and the line that the library reads.
+//! Policies: files in TOML, and the line that the library reads.
 
-use super::known::{self, Known};
-use crate::fail::{Fail, Result};
+use super::exclusions::{self, ExcludedProgram};
+use crate::error::{CliError, Result};
 use m3ipc_shim::policy::{BadWord, Policy};
 use serde::Deserialize;
 use std::fmt::Write;
 use std::path::Path;
 
-/// A policy file. Everything may be left out.
+/// A policy file; every key is optional.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct File {
+struct PolicyFile {
     on: Option<bool>,
     defaults: Option<bool>,
     upgrade_after: Option<u32>,
     ring_bytes: Option<u32>,
     spin_us: Option<u32>,
-    io_uring: Option<Uring>,
+    io_uring: Option<IoUringRule>,
     programs: Rules,
     users: Rules,
     ports: Rules,
     paths: Rules,
-    test: Test,
+    test: TestSettings,
 }
 
 #[derive(Deserialize, Clone, Copy)]
 #[serde(rename_all = "kebab-case")]
-enum Uring {
+enum IoUringRule {
     Refuse,
     Pass,
 }
@@ -34,41 +34,43 @@ enum Uring {
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct Rules {
-    allow: Vec<Item>,
-    deny: Vec<Item>,
+    allow: Vec<RuleItem>,
+    deny: Vec<RuleItem>,
 }
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Item {
+enum RuleItem {
     Number(u32),
     Text(String),
 }
 
-/// Switches that tests need.
+/// Settings for tests.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
-struct Test {
-    always_token: bool,
+struct TestSettings {
+    always_wakeup: bool,
     same_process: bool,
 }
 
-/// What holds for a program.
-pub struct Chosen {
+/// The policy that is in effect.
+pub struct EffectivePolicy {
     /// The line that the library reads.
     pub line: String,
-    /// Where it comes from, as people read it.
+    /// The source of the policy, for the user.
     pub from: String,
-    /// Programs that stay in the kernel because they are known to lose.
-    pub known: Vec<&'static Known>,
+    /// Programs that keep the kernel's sockets because they are slower with shared memory.
+    pub excluded: Vec<&'static ExcludedProgram>,
 }
 
-/// The policy of a file; without one, that of the environment, or the default one. What is known of programs is added, unless the
-/// policy, or `defaults`, says otherwise; who set the variable said all that is to hold.
-pub fn choose(path: Option<&Path>, defaults: bool) -> Result<Chosen> {
+/// The policy of the file, else of the environment, else the default.
+///
+/// The excluded programs are added, unless the policy or `defaults` says otherwise. A policy in the
+/// environment is complete: nothing is added.
+pub fn choose(path: Option<&Path>, defaults: bool) -> Result<EffectivePolicy> {
     let variable = m3ipc_shim::policy::VARIABLE;
-    let named = std::env::var(variable).ok().filter(|line| !line.is_empty());
-    let (line, from, defaults, allowed) = match (path, named) {
+    let from_environment = std::env::var(variable).ok().filter(|line| !line.is_empty());
+    let (line, from, defaults, allowed) = match (path, from_environment) {
         (Some(path), _) => {
             let file = read(path)?;
             let line = line(&file, path)?;
@@ -78,55 +80,61 @@ pub fn choose(path: Option<&Path>, defaults: bool) -> Result<Chosen> {
         (None, Some(line)) => (checked(line, variable)?, variable.to_owned(), false, Vec::new()),
         (None, None) => (String::new(), "the default".to_owned(), defaults, Vec::new()),
     };
-    let is_allowed = |known: &&Known| {
-        allowed.iter().any(|item| matches!(item, Item::Text(name) if name == known.program))
+    let is_allowed = |excluded: &&ExcludedProgram| {
+        allowed.iter().any(|item| matches!(item, RuleItem::Text(name) if name == excluded.program))
     };
-    let known: Vec<&Known> =
-        known::ALL.iter().filter(|known| defaults && !is_allowed(known)).collect();
-    Ok(Chosen { line: with(line, &known), from, known })
+    let excluded: Vec<&ExcludedProgram> =
+        exclusions::EXCLUDED.iter().filter(|excluded| defaults && !is_allowed(excluded)).collect();
+    Ok(EffectivePolicy { line: with_exclusions(line, &excluded), from, excluded })
 }
 
-fn with(mut line: String, known: &[&Known]) -> String {
-    let names: Vec<&str> = known.iter().map(|known| known.program).collect();
+/// The line with a rule against the excluded programs.
+fn with_exclusions(mut line: String, excluded: &[&ExcludedProgram]) -> String {
+    let names: Vec<&str> = excluded.iter().map(|excluded| excluded.program).collect();
     if !names.is_empty() {
-        // Into a string: cannot fail.
+        // Writing to a string cannot fail.
         let _ =
             write!(line, "{}!programs={}", if line.is_empty() { "" } else { " " }, names.join(","));
     }
     line
 }
 
-fn read(path: &Path) -> Result<File> {
+fn read(path: &Path) -> Result<PolicyFile> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path)
-        .map_err(|cause| Fail::system(format!("cannot read {name}"), cause))?;
+    let text = std::fs::read_to_string(path).map_err(|cause| {
+        CliError::system(format!("cannot read {name}"), cause)
+            .advice("name a readable file with --policy")
+    })?;
     toml::from_str(&text).map_err(|cause| {
-        Fail::usage(format!("{name} is no policy: {cause}")).next("m3-sock-run(1) shows one")
+        CliError::usage(format!("{name} is not a policy: {cause}"))
+            .advice("see the example in m3-sock-run(1)")
     })
 }
 
-fn line(file: &File, path: &Path) -> Result<String> {
+fn line(file: &PolicyFile, path: &Path) -> Result<String> {
     let name = path.display().to_string();
-    checked(written(file).map_err(|item| bad(&name, &item))?, &name)
+    checked(to_line(file).map_err(|item| invalid(&name, &item))?, &name)
 }
 
-fn bad(name: &str, item: &str) -> Fail {
-    Fail::usage(format!("{name}: `{item}` cannot stand there"))
-        .next("m3-sock-run(1) shows what can")
+fn invalid(name: &str, item: &str) -> CliError {
+    CliError::usage(format!("{name}: `{item}` is not allowed there"))
+        .advice("see the allowed values in m3-sock-run(1)")
 }
 
+/// The line, if the library accepts it.
 fn checked(line: String, name: &str) -> Result<String> {
     match Policy::read(&line) {
-        Err(BadWord(word)) => Err(bad(name, word)),
+        Err(BadWord(word)) => Err(invalid(name, word)),
         Ok(_) => Ok(line),
     }
 }
 
-fn written(file: &File) -> std::result::Result<String, String> {
+/// The line of a policy file; an error is an item that the line cannot hold.
+fn to_line(file: &PolicyFile) -> std::result::Result<String, String> {
     let mut line = String::new();
     let mut word = |name: &str, value: Option<String>| {
         if let Some(value) = value {
-            // Into a string: cannot fail.
+            // Writing to a string cannot fail.
             let _ = write!(line, "{}{name}={value}", if line.is_empty() { "" } else { " " });
         }
     };
@@ -137,9 +145,9 @@ fn written(file: &File) -> std::result::Result<String, String> {
     word(
         "uring",
         file.io_uring
-            .map(|how| if matches!(how, Uring::Pass) { "pass" } else { "refuse" }.to_owned()),
+            .map(|how| if matches!(how, IoUringRule::Pass) { "pass" } else { "refuse" }.to_owned()),
     );
-    word("wakeup", file.test.always_token.then(|| "always".to_owned()));
+    word("wakeup", file.test.always_wakeup.then(|| "always".to_owned()));
     word("same", file.test.same_process.then(|| "1".to_owned()));
     let rules = [
         ("programs", &file.programs),
@@ -154,14 +162,14 @@ fn written(file: &File) -> std::result::Result<String, String> {
     Ok(line)
 }
 
-fn items(items: &[Item]) -> std::result::Result<Option<String>, String> {
+fn items(items: &[RuleItem]) -> std::result::Result<Option<String>, String> {
     let mut all = Vec::new();
     for item in items {
         let text = match item {
-            Item::Number(number) => number.to_string(),
-            Item::Text(text) => text.clone(),
+            RuleItem::Number(number) => number.to_string(),
+            RuleItem::Text(text) => text.clone(),
         };
-        // These end words and items of the line.
+        // These characters separate words and items of the line.
         if text.is_empty() || text.contains(|c: char| c.is_whitespace() || c == ',' || c == '\0') {
             return Err(text);
         }
@@ -178,43 +186,44 @@ mod tests {
     fn a_file_becomes_a_line() {
         let text = "upgrade-after = 0\nring-bytes = 64\nspin-us = 20\nio-uring = \"pass\"\n\
             [ports]\nallow = [6379, \"8000-8999\"]\ndeny = [22]\n[programs]\ndeny = [\"sshd\"]\n\
-            [paths]\nallow = [\"/run/\"]\n[test]\nalways-token = true\n";
-        let line = written(&toml::from_str(text).unwrap()).unwrap();
-        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always !programs=sshd ports=6379,8000-8999 !ports=22 paths=/run/";
+            [paths]\nallow = [\"/run/\"]\n[test]\nalways-wakeup = true\n";
+        let line = to_line(&toml::from_str(text).unwrap()).unwrap();
+        let wanted = "after=0 ring=64 spin=20000 uring=pass wakeup=always !programs=sshd \
+                      ports=6379,8000-8999 !ports=22 paths=/run/";
         assert_eq!(line, wanted);
         assert!(Policy::read(&line).is_ok());
     }
 
     #[test]
-    fn who_is_known_to_lose_stays_in_the_kernel_unless_the_policy_says_otherwise() {
+    fn excluded_programs_keep_the_kernel_unless_the_policy_allows_them() {
         let path = std::env::temp_dir().join(format!("m3-policy-{}", std::process::id()));
-        let lets = |text: &str, defaults: bool| {
+        let allows = |text: &str, defaults: bool| {
             std::fs::write(&path, text).unwrap();
-            let chosen = choose(Some(&path), defaults).unwrap();
-            Policy::read(&chosen.line).unwrap().allows_program("iperf3", 0)
+            let policy = choose(Some(&path), defaults).unwrap();
+            Policy::read(&policy.line).unwrap().allows_program("iperf3", 0)
         };
         assert!(
-            !lets("", true)
-                && !lets("upgrade-after = 0", true)
-                && !lets("[programs]\ndeny = [\"x\"]", true)
+            !allows("", true)
+                && !allows("upgrade-after = 0", true)
+                && !allows("[programs]\ndeny = [\"x\"]", true)
         );
-        assert!(lets("", false) && lets("defaults = false", true));
-        assert!(lets("[programs]\nallow = [\"iperf3\", \"x\"]", true));
-        assert!(!lets("defaults = false\n[programs]\ndeny = [\"iperf3\"]", true));
+        assert!(allows("", false) && allows("defaults = false", true));
+        assert!(allows("[programs]\nallow = [\"iperf3\", \"x\"]", true));
+        assert!(!allows("defaults = false\n[programs]\ndeny = [\"iperf3\"]", true));
         std::fs::remove_file(&path).unwrap();
     }
 
     #[test]
-    fn what_the_library_would_not_understand_is_refused() {
-        assert!(toml::from_str::<File>("colour = 1").is_err());
+    fn values_that_the_library_would_reject_are_refused() {
+        assert!(toml::from_str::<PolicyFile>("colour = 1").is_err());
         for text in [
             "[paths]\nallow = [\"/a b\"]",
             "[paths]\ndeny = [\"a,b\"]",
             "[programs]\nallow = [\"\"]",
         ] {
-            assert!(written(&toml::from_str(text).unwrap()).is_err(), "{text}");
+            assert!(to_line(&toml::from_str(text).unwrap()).is_err(), "{text}");
         }
-        let line = written(&toml::from_str("ring-bytes = 100").unwrap()).unwrap();
+        let line = to_line(&toml::from_str("ring-bytes = 100").unwrap()).unwrap();
         assert!(checked(line, "x").is_err());
     }
 }

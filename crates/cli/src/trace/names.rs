@@ -1,51 +1,51 @@
-//! Who is who in the VM that is traced, also after they have gone.
+//! Names of the endpoints of the traced VM, also after their end.
 
 use m3ipc::{Address, Node};
 use std::collections::HashMap;
 
-/// An endpoint as it is shown.
+/// The name of an endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Named {
-    /// Its name, or its slot.
+pub struct EndpointName {
+    /// The attached name, or the slot.
     pub name: String,
-    /// Its process.
+    /// The process.
     pub pid: i32,
 }
 
-/// Everybody who was ever seen.
+/// The names of all endpoints that the node has listed since the start.
 #[derive(Debug, Default)]
-pub struct Names(HashMap<i32, Named>);
+pub struct EndpointNames(HashMap<i32, EndpointName>);
 
-impl Names {
-    /// Looks who is there; where the caller may not, numbers have to do.
-    pub fn look(&mut self, node: &mut Node, vm: i32) {
-        for member in node.endpoints(vm).unwrap_or_default() {
-            let name = member
+impl EndpointNames {
+    /// Reads the endpoints of the VM. Without permission, addresses stand in for names.
+    pub fn refresh(&mut self, node: &mut Node, vm: i32) {
+        for endpoint in node.endpoints(vm).unwrap_or_default() {
+            let name = endpoint
                 .names
                 .first()
-                .map_or_else(|| format!("slot {}", member.slot), |name| shown(name));
-            self.0.insert(member.address, Named { name, pid: member.pid });
+                .map_or_else(|| format!("slot {}", endpoint.slot), |name| printable(name));
+            self.0.insert(endpoint.address, EndpointName { name, pid: endpoint.pid });
         }
     }
 
-    /// Whether this endpoint was ever seen.
-    pub fn knows(&self, address: Address) -> bool {
+    /// Whether the endpoint was ever listed.
+    pub fn contains(&self, address: Address) -> bool {
         self.0.contains_key(&address.0)
     }
 
-    /// What it is called.
+    /// The name of an endpoint; its address if it was never listed.
     pub fn name(&self, address: Address) -> String {
         self.0.get(&address.0).map_or_else(|| address.to_string(), |named| named.name.clone())
     }
 
-    /// Its process; 0 where it is not known.
+    /// The process of an endpoint; 0 if it was never listed.
     pub fn pid(&self, address: Address) -> i32 {
         self.0.get(&address.0).map_or(0, |named| named.pid)
     }
 }
 
-/// A name without anything that a terminal takes for an order.
-fn shown(name: &str) -> String {
+/// A name without the control characters that a terminal would obey.
+fn printable(name: &str) -> String {
     name.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect()
 }
 
@@ -54,13 +54,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_gives_no_orders_to_a_terminal() {
-        assert_eq!(shown("a\x1b[2Jb\u{9b}c"), "a?[2Jb?c");
+    fn control_characters_are_replaced() {
+        assert_eq!(printable("a\x1b[2Jb\u{9b}c"), "a?[2Jb?c");
     }
 
     #[test]
-    fn who_is_not_known_is_a_number() {
-        let names = Names::default();
+    fn an_unknown_endpoint_is_shown_by_its_address() {
+        let names = EndpointNames::default();
         assert_eq!((names.name(Address(29)), names.pid(Address(29))), ("29".to_owned(), 0));
     }
 }

@@ -1,18 +1,22 @@
-//! A capture file for Wireshark: a packet a message, which `dist/wireshark/m3ipc.lua` takes apart.
+//! A capture file for Wireshark, with a packet per message. `dist/wireshark/m3ipc.lua` dissects it.
 //!
 //! ```text
-//! 0 version 1   4 VM   8 from   12 to   16 what, flags, 0, 0   20 type   24 bytes beside   28 0
-//! 32 number     40 number of the request it answers            48 ns of the whole call (of an answer)
-//! 56 ns of T1 prepare, T2 deliver, T5 to wake, to run, to read, T3 find, T4 copy, sender    88 ns of the server
-//! 92 bytes of both names, 0, 0   96 name of from, name of to
+//!  0 version 1    4 VM    8 from    12 to    16 verb, flags, 0, 0    20 type
+//! 24 bytes of the long payload      28 0
+//! 32 number of the message          40 number of the request that an answer belongs to
+//! 48 nanoseconds of the whole call (in an answer)
+//! 56 nanoseconds of T1 prepare, T2 deliver, T5 to wake, to run, to read, T3 find, T4 copy, sender
+//! 88 nanoseconds of the server      92 lengths of both names, 0, 0
+//! 96 name of `from`, name of `to`
 //! ```
-//! All numbers are little-endian. The capture's time is when the message was published.
+//! All numbers are little-endian. The time of a packet is the time at which the sender published
+//! the message.
 //!
 //! # Source
 //! draft-ietf-opsawg-pcapng; link type 147 (USER0), for private use.
 
-use super::names::Names;
-use super::{Seen, ns};
+use super::event::{TracedMessage, ns};
+use super::names::EndpointNames;
 use m3ipc::trace::{MessageKind, Phases, StampScale, TraceWhat};
 use std::io::{self, Write};
 
@@ -20,21 +24,21 @@ const LINKTYPE_USER0: u16 = 147;
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 const PACKET: u32 = 6;
-/// A packet whose call is known.
+/// Flag of an answer whose call is known.
 const ENDS_CALL: u8 = 1;
 
-/// A file that is being written.
+/// A writer of a capture file.
 #[derive(Debug)]
 pub struct Pcapng<W> {
     file: W,
     vm: i32,
-    /// What is added to the monotonic clock to get the time of day, in nanoseconds.
+    /// The time of day minus the monotonic clock, in nanoseconds.
     epoch_ns: u64,
 }
 
 impl<W: Write> Pcapng<W> {
-    /// Begins one, of this VM.
-    pub fn begin(mut file: W, vm: i32, epoch_ns: u64) -> io::Result<Self> {
+    /// Writes the head of a file for this VM.
+    pub fn create(mut file: W, vm: i32, epoch_ns: u64) -> io::Result<Self> {
         let mut section = vec![];
         section.extend(0x1a2b_3c4d_u32.to_le_bytes());
         section.extend(1_u16.to_le_bytes());
@@ -46,7 +50,7 @@ impl<W: Write> Pcapng<W> {
         interface.extend(0_u16.to_le_bytes());
         interface.extend(0_u32.to_le_bytes());
         option(&mut interface, 2, b"m3ipc");
-        // Times are in nanoseconds.
+        // if_tsresol: nanoseconds.
         option(&mut interface, 9, &[9]);
         option(&mut interface, 0, &[]);
         block(&mut file, INTERFACE, &interface)?;
@@ -54,9 +58,14 @@ impl<W: Write> Pcapng<W> {
     }
 
     /// Writes a message.
-    pub fn write(&mut self, seen: &Seen, names: &Names, scale: &StampScale) -> io::Result<()> {
-        let packet = self.packet(seen, names, scale);
-        let at_ns = self.epoch_ns.wrapping_add(scale.monotonic_ns(seen.transfer.published));
+    pub fn write(
+        &mut self,
+        message: &TracedMessage,
+        names: &EndpointNames,
+        scale: &StampScale,
+    ) -> io::Result<()> {
+        let packet = self.packet(message, names, scale);
+        let at_ns = self.epoch_ns.wrapping_add(scale.monotonic_ns(message.transfer.published));
         let length = u32::try_from(packet.len()).unwrap_or(0);
         let mut body = vec![];
         body.extend(0_u32.to_le_bytes());
@@ -68,15 +77,20 @@ impl<W: Write> Pcapng<W> {
         block(&mut self.file, PACKET, &body)
     }
 
-    fn packet(&self, seen: &Seen, names: &Names, scale: &StampScale) -> Vec<u8> {
-        let transfer = &seen.transfer;
+    fn packet(
+        &self,
+        message: &TracedMessage,
+        names: &EndpointNames,
+        scale: &StampScale,
+    ) -> Vec<u8> {
+        let transfer = &message.transfer;
         let short = |ticks: u64| u32::try_from(ns(scale, ticks)).unwrap_or(u32::MAX);
         let phases = Phases::of(transfer);
-        let (call_ns, server_ns, flags) = match &seen.call {
+        let (call_ns, server_ns, flags) = match &message.call {
             Some(call) => (ns(scale, call.ticks()), short(call.phases().server), ENDS_CALL),
             None => (0, 0, 0),
         };
-        let what = match transfer.what {
+        let verb = match transfer.what {
             TraceWhat::Message(MessageKind::Send) => 1,
             TraceWhat::Message(MessageKind::Request) => 2,
             TraceWhat::Message(MessageKind::Reply) => 3,
@@ -88,7 +102,7 @@ impl<W: Write> Pcapng<W> {
         for word in [1, self.vm, transfer.from.0, transfer.to.0] {
             packet.extend(word.to_le_bytes());
         }
-        packet.extend([what, flags, 0, 0]);
+        packet.extend([verb, flags, 0, 0]);
         packet.extend(transfer.m_type.to_le_bytes());
         packet.extend(transfer.bytes.to_le_bytes());
         packet.extend(0_u32.to_le_bytes());
@@ -105,7 +119,7 @@ impl<W: Write> Pcapng<W> {
             name.truncate(usize::from(u8::MAX));
             name
         });
-        // No longer than a byte says, as just cut.
+        // The names were cut to at most 255 bytes.
         let length = |name: &Vec<u8>| u8::try_from(name.len()).unwrap_or(u8::MAX);
         packet.extend([length(&from), length(&to), 0, 0]);
         packet.extend(from);
@@ -113,8 +127,8 @@ impl<W: Write> Pcapng<W> {
         packet
     }
 
-    /// Ends the file.
-    pub fn end(mut self) -> io::Result<()> {
+    /// Completes the file.
+    pub fn finish(mut self) -> io::Result<()> {
         self.file.flush()
     }
 }

@@ -1,20 +1,21 @@
-//! The trace-event JSON that Perfetto and Chrome read: a track an endpoint, slices of phases, arrows of messages.
+//! Trace-event JSON for Perfetto and Chrome: a track per endpoint, slices for phases, arrows for
+//! messages.
 //!
-//! It is the array form, which both read also where its end is missing: a trace whose writer was killed is whole
-//! up to there.
+//! The file has the array form. Both tools read an array without its end, so the file of a killed
+//! tracer is usable.
 //!
 //! # Source
-//! Trace Event Format, Google: phases X (complete), M (metadata), s and f (flows).
+//! Trace Event Format, Google: events X (complete), M (metadata), s and f (flows).
 
-use super::names::Names;
-use super::{Seen, verb};
+use super::event::{TracedMessage, verb};
+use super::names::EndpointNames;
 use m3ipc::Address;
 use m3ipc::trace::{Call, Phases, StampScale, Transfer};
 use serde_json::json;
 use std::collections::HashSet;
 use std::io::{self, Write};
 
-/// A file that is being written.
+/// A writer of trace events.
 #[derive(Debug)]
 pub struct Perfetto<W> {
     file: W,
@@ -25,67 +26,74 @@ pub struct Perfetto<W> {
 }
 
 impl<W: Write> Perfetto<W> {
-    /// Begins one.
-    pub fn begin(mut file: W) -> io::Result<Self> {
+    /// Writes the head of a file.
+    pub fn create(mut file: W) -> io::Result<Self> {
         file.write_all(b"[\n")?;
         Ok(Self { file, named: HashSet::new(), flows: 0, empty: true })
     }
 
-    /// Writes a message; a call is written with its answer.
-    pub fn write(&mut self, seen: &Seen, names: &Names, scale: &StampScale) -> io::Result<()> {
-        for endpoint in [seen.transfer.from, seen.transfer.to] {
+    /// Writes a message. A call is written with its answer.
+    pub fn write(
+        &mut self,
+        message: &TracedMessage,
+        names: &EndpointNames,
+        scale: &StampScale,
+    ) -> io::Result<()> {
+        for endpoint in [message.transfer.from, message.transfer.to] {
             self.name(endpoint, names)?;
         }
-        let to = Track { names, scale };
-        if let Some(call) = &seen.call {
-            return self.call(call, &to);
+        let tracks = Tracks { names, scale };
+        if let Some(call) = &message.call {
+            return self.call(call, &tracks);
         }
-        // The request of a call that is not over yet is written with it.
-        if verb(seen.transfer.what) == "request" {
+        // The request of an open call is written with the answer.
+        if verb(message.transfer.what) == "request" {
             return Ok(());
         }
-        self.transfer(&seen.transfer, &to)
+        self.transfer(&message.transfer, &tracks)
     }
 
-    fn call(&mut self, call: &Call, to: &Track<'_>) -> io::Result<()> {
+    fn call(&mut self, call: &Call, tracks: &Tracks<'_>) -> io::Result<()> {
         let (request, answer) = (&call.request, &call.answer);
-        let name = format!("call {} type {}", to.names.name(request.to), request.m_type);
-        self.event(to.slice(request.from, &name, request.begun, answer.done))?;
-        let name = format!("serve {}", to.names.name(request.from));
-        self.event(to.slice(request.to, &name, request.done, answer.begun))?;
-        self.transfer(request, to)?;
-        self.transfer(answer, to)
+        let name = format!("call {} type {}", tracks.names.name(request.to), request.m_type);
+        self.event(tracks.slice(request.from, &name, request.begun, answer.done))?;
+        let name = format!("serve {}", tracks.names.name(request.from));
+        self.event(tracks.slice(request.to, &name, request.done, answer.begun))?;
+        self.transfer(request, tracks)?;
+        self.transfer(answer, tracks)
     }
 
-    fn transfer(&mut self, transfer: &Transfer, to: &Track<'_>) -> io::Result<()> {
-        let Transfer { from, to: taker, begun, ready, published, wake, found, taken, done, .. } =
-            *transfer;
+    fn transfer(&mut self, transfer: &Transfer, tracks: &Tracks<'_>) -> io::Result<()> {
+        let Transfer {
+            from, to: receiver, begun, ready, published, wake, found, taken, done, ..
+        } = *transfer;
         let phases = Phases::of(transfer);
-        let looked = found.saturating_sub(phases.find);
-        let what = verb(transfer.what);
-        self.event(to.slice(from, &format!("T1 prepare {what}"), begun, ready))?;
-        self.event(to.slice(from, &format!("T2 deliver {what}"), ready, published))?;
-        if from == taker || what == "copy" {
+        let find_start = found.saturating_sub(phases.find);
+        let verb = verb(transfer.what);
+        self.event(tracks.slice(from, &format!("T1 prepare {verb}"), begun, ready))?;
+        self.event(tracks.slice(from, &format!("T2 deliver {verb}"), ready, published))?;
+        if from == receiver || verb == "copy" {
             return Ok(());
         }
         if let Some((waking, woken)) = wake {
-            self.event(to.slice(from, "wake", waking, woken))?;
+            self.event(tracks.slice(from, "wake", waking, woken))?;
         }
-        self.event(to.slice(taker, &format!("T3 find {what}"), looked, found))?;
-        self.event(to.slice(taker, &format!("T4 handle {what}"), found, done))?;
+        self.event(tracks.slice(receiver, &format!("T3 find {verb}"), find_start, found))?;
+        self.event(tracks.slice(receiver, &format!("T4 handle {verb}"), found, done))?;
         self.flows += 1;
         let flow = |phase: &str, endpoint: Address, at: u64| {
             json!({
                 "ph": phase, "cat": "message", "name": "T5 switch", "id": self.flows, "bp": "e",
-                "pid": to.names.pid(endpoint), "tid": endpoint.0, "ts": to.us(at),
+                "pid": tracks.names.pid(endpoint), "tid": endpoint.0, "ts": tracks.us(at),
             })
         };
-        let (start, end) = (flow("s", from, published.saturating_sub(1)), flow("f", taker, taken));
+        let (start, end) =
+            (flow("s", from, published.saturating_sub(1)), flow("f", receiver, taken));
         self.event(start)?;
         self.event(end)
     }
 
-    fn name(&mut self, endpoint: Address, names: &Names) -> io::Result<()> {
+    fn name(&mut self, endpoint: Address, names: &EndpointNames) -> io::Result<()> {
         if !self.named.insert(endpoint.0) {
             return Ok(());
         }
@@ -95,37 +103,39 @@ impl<W: Write> Perfetto<W> {
             "ph": "M", "name": "process_name", "pid": pid, "tid": tid, "args": { "name": name },
         }))?;
         self.event(json!({
-            "ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": { "name": format!("endpoint {tid}") },
+            "ph": "M", "name": "thread_name", "pid": pid, "tid": tid,
+            "args": { "name": format!("endpoint {tid}") },
         }))
     }
 
     fn event(&mut self, event: serde_json::Value) -> io::Result<()> {
-        let before = if std::mem::take(&mut self.empty) { "" } else { ",\n" };
-        write!(self.file, "{before}{event}")
+        let separator = if std::mem::take(&mut self.empty) { "" } else { ",\n" };
+        write!(self.file, "{separator}{event}")
     }
 
-    /// Ends the file.
-    pub fn end(mut self) -> io::Result<()> {
+    /// Completes the file.
+    pub fn finish(mut self) -> io::Result<()> {
         self.file.write_all(b"\n]\n")?;
         self.file.flush()
     }
 }
 
-/// Whose track, and when.
-struct Track<'a> {
-    names: &'a Names,
+/// Names of the tracks, and the time scale.
+struct Tracks<'a> {
+    names: &'a EndpointNames,
     scale: &'a StampScale,
 }
 
-impl Track<'_> {
-    /// Microseconds of the monotonic clock.
+impl Tracks<'_> {
+    /// A stamp in microseconds of the monotonic clock.
     fn us(&self, stamp: u64) -> f64 {
         self.scale.monotonic_ns(stamp) as f64 / 1e3
     }
 
     fn slice(&self, endpoint: Address, name: &str, from: u64, to: u64) -> serde_json::Value {
         json!({
-            "ph": "X", "cat": "ipc", "name": name, "pid": self.names.pid(endpoint), "tid": endpoint.0,
+            "ph": "X", "cat": "ipc", "name": name,
+            "pid": self.names.pid(endpoint), "tid": endpoint.0,
             "ts": self.us(from), "dur": self.scale.ns(to.saturating_sub(from)) / 1e3,
         })
     }

@@ -1,59 +1,64 @@
-//! `m3 sock run --explain`: which policy holds, and what it means for a program.
+//! `m3 sock run --explain`: the policy in effect, and its consequence for a program.
 
-use crate::fail::{Fail, Result};
-use crate::out::{Out, table};
-use crate::sock::known::Known;
-use crate::sock::policy::Chosen;
-use crate::sock::target::{self, Fit};
+use crate::error::{CliError, Result};
+use crate::output::{Output, table};
+use crate::sock::exclusions::ExcludedProgram;
+use crate::sock::executable::{self, PreloadSupport};
+use crate::sock::policy::EffectivePolicy;
 use m3ipc_shim::policy::Policy;
 use std::path::Path;
 
-/// The name that a policy knows a program by: that of its file, behind all links.
+/// The name that a policy uses for a program: the file name behind all links.
 fn name(path: &Path) -> String {
     let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Why a program stays in the kernel by default, if it does.
-pub fn known(chosen: &Chosen, path: &Path) -> Option<&'static Known> {
+/// The reason why a program keeps the kernel's sockets by default; `None` if it does not.
+pub fn excluded(effective: &EffectivePolicy, path: &Path) -> Option<&'static ExcludedProgram> {
     let name = name(path);
-    chosen.known.iter().find(|known| known.program == name).copied()
+    effective.excluded.iter().find(|excluded| excluded.program == name).copied()
 }
 
-/// Shows it.
-pub fn show(chosen: &Chosen, path: &Path, out: Out) -> Result<()> {
+/// Prints the policy and its consequence.
+pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()> {
     let name = name(path);
-    let policy = Policy::read(&chosen.line)
-        .map_err(|bad| Fail::usage(format!("{}: `{}` cannot stand there", chosen.from, bad.0)))?;
+    let policy = Policy::read(&effective.line).map_err(|word| {
+        CliError::usage(format!("{}: `{}` is not allowed there", effective.from, word.0))
+    })?;
     let user = rustix::process::geteuid().as_raw();
-    let why = match (target::look(path)?, known(chosen, path)) {
-        (Fit::Not(why), _) => Some(why),
-        (_, Some(known)) => Some(format!("by default, since {}", known.why)),
-        (Fit::Ours, None) if policy.allows_program(&name, user) => None,
-        _ => Some(format!("the policy leaves out the program or its user ({user})")),
+    let why = match (executable::inspect(path)?, excluded(effective, path)) {
+        (PreloadSupport::Unsupported(why), _) => Some(why),
+        (_, Some(excluded)) => Some(format!("by default, because {}", excluded.why)),
+        (PreloadSupport::Supported, None) if policy.allows_program(&name, user) => None,
+        _ => Some(format!("the policy does not allow the program or its user ({user})")),
     };
     if out.is_json() {
+        let defaults: Vec<_> = effective
+            .excluded
+            .iter()
+            .map(|ExcludedProgram { program, why }| serde_json::json!({ "program": program, "why": why }))
+            .collect();
         return out.json(&serde_json::json!({
             "program": name, "path": path, "moves": why.is_none(), "why": why,
-            "policy": chosen.line, "from": chosen.from,
-            "defaults": chosen.known.iter().map(|known| serde_json::json!({
-                "program": known.program, "why": known.why })).collect::<Vec<_>>(),
+            "policy": effective.line, "from": effective.from,
+            "defaults": defaults,
         }));
     }
-    let fate = match &why {
-        None => "its local streams move to shared memory".to_owned(),
+    let consequence = match &why {
+        None => "its local streams use shared memory".to_owned(),
         Some(why) => format!("it keeps the kernel's sockets: {why}"),
     };
     let settings = policy.settings;
     let mut rows = vec![
-        [name.as_str(), fate.as_str()].map(str::to_owned),
-        ["policy".to_owned(), chosen.from.clone()],
+        [name.as_str(), consequence.as_str()].map(str::to_owned),
+        ["policy".to_owned(), effective.from.clone()],
         ["upgrade-after".to_owned(), settings.upgrade_after_calls.to_string()],
         ["ring-bytes".to_owned(), settings.ring_bytes.to_string()],
         ["spin-us".to_owned(), (settings.spin_ns / 1000).to_string()],
         ["io-uring".to_owned(), if policy.refuse_uring { "refuse" } else { "pass" }.to_owned()],
     ];
-    let rules = chosen.line.split_ascii_whitespace().filter_map(|word| word.split_once('='));
+    let rules = effective.line.split_ascii_whitespace().filter_map(|word| word.split_once('='));
     for (rule, items) in rules {
         let (verb, rule) = rule.strip_prefix('!').map_or(("allow", rule), |rule| ("deny", rule));
         if ["programs", "users", "ports", "paths"].contains(&rule) {
@@ -61,10 +66,10 @@ pub fn show(chosen: &Chosen, path: &Path, out: Out) -> Result<()> {
         }
     }
     rows.extend(
-        chosen
-            .known
+        effective
+            .excluded
             .iter()
-            .map(|known| [format!("default: {}", known.program), known.why.to_owned()]),
+            .map(|excluded| [format!("default: {}", excluded.program), excluded.why.to_owned()]),
     );
-    out.line(table(&["WHAT", "HOLDS"], &rows.into_iter().map(Vec::from).collect::<Vec<_>>()))
+    out.line(table(&["SETTING", "VALUE"], &rows.into_iter().map(Vec::from).collect::<Vec<_>>()))
 }

@@ -1,68 +1,72 @@
 //! `m3 sock run`: runs an unmodified program with `libm3sock.so` in front of the C library.
 //!
-//! This process says where the library, the policy and the counters are, in the environment, and becomes the
-//! program: its number, its exit code, its terminal and its signals are the program's own.
+//! This process names the library, the policy and the counter file in the environment, and then
+//! executes the program. The program keeps the process number, the terminal and the exit code.
 
 use super::explain;
-use crate::cli::Common;
-use crate::fail::{Fail, Result};
-use crate::out::Out;
-use crate::reach;
-use crate::sock::{counters, known, library, policy, target};
+use crate::error::{CliError, Result};
+use crate::lookup;
+use crate::options::NodeOptions;
+use crate::output::Output;
+use crate::sock::executable::{self, PreloadSupport};
+use crate::sock::policy::EffectivePolicy;
+use crate::sock::{counters, exclusions, library, policy};
 use clap::Args;
-use m3ipc_shim::policy as words;
+use m3ipc_shim::policy as shim_policy;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A policy file, as the page shows it.
-const POLICY: &str = "\
-A policy, with what holds where nothing is said; any of it may be left out:
+/// The end of the help text: a policy with its defaults.
+const POLICY_HELP: &str = "\
+A policy with the default of every key; all keys are optional:
   on = true
-  defaults = true        # what is known to lose stays in the kernel, unless it is allowed by name
-  upgrade-after = 2      # data calls before a socket looks for its peer
-  ring-bytes = 65536     # each way; a power of two from 64 to 65536
-  spin-us = 50           # the longest look for bytes before a call sleeps; 0 is none
-  io-uring = \"refuse\"    # or \"pass\": the program moves no socket's bytes through it
-  [programs]             # names of files; deny comes before allow, no allow is all
+  defaults = true        # excluded programs keep the kernel's sockets, unless allowed by name
+  upgrade-after = 2      # data calls before a socket searches for its peer
+  ring-bytes = 65536     # per direction; a power of two from 64 to 65536
+  spin-us = 50           # the longest spin before a call sleeps; 0 does not spin
+  io-uring = \"refuse\"    # or \"pass\": the program sends no socket data through io_uring
+  [programs]             # file names; deny comes before allow, no allow means all
   deny = [\"sshd\"]
   [users]                # numbers
   allow = [0, 1000]
   [ports]                # of either end of a TCP connection
   allow = [6379, \"8000-8999\"]
-  [paths]                # beginnings of Unix sockets' names, @ for abstract ones
+  [paths]                # prefixes of Unix socket names, @ for abstract names
   deny = [\"/run/dbus/\"]
 
-By default these stay in the kernel; --explain says what holds for a program, and why:
-{KNOWN}
+Excluded programs keep the kernel's sockets by default; --explain shows the reason for a program:
+{EXCLUDED}
 
-M3_SOCK_LIBRARY names libm3sock.so where it lies neither beside m3 nor in lib/m3ipc. Its policy and
-counters are passed in M3SOCK_POLICY and M3SOCK_COUNTS; M3_RUNTIME_DIR says where rings lie (else /dev/shm).
-What works and what stays in the kernel: docs/sockets.md.";
+Environment: M3_SOCK_LIBRARY names libm3sock.so where the file lies neither beside m3 nor in
+../lib/m3ipc. M3_RUNTIME_DIR names the directory of rings [default: /dev/shm]. The program gets
+M3SOCK_POLICY and M3SOCK_COUNTS. docs/sockets.md lists what works and what keeps the kernel.";
 
 /// Run an unmodified program whose local stream sockets use shared memory.
 ///
-/// TCP connections on this machine and Unix stream connections between two such programs of one user move their bytes
-/// through shared memory; everything else stays as it is. `m3 sock stat` shows what happens.
+/// This concerns TCP connections on this machine and Unix stream connections, between two such
+/// programs of one user. All other sockets stay as they are. `m3 sock stat` shows the traffic.
+///
+/// Example: m3 sock run -- redis-server --port 6379
 #[derive(Args, Debug)]
-#[command(after_long_help = page())]
+#[command(after_long_help = policy_help())]
 pub struct Run {
     #[command(flatten)]
-    pub common: Common,
-    /// What may use shared memory, and how: a file in TOML, see m3-sock-run(1).
+    node: NodeOptions,
+    /// The policy: a file in TOML, see m3-sock-run(1).
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Refuse to run a program that cannot have the library, instead of running it as it is.
+    /// Refuse a program that cannot load the library, instead of running it natively.
     #[arg(long)]
     strict: bool,
-    /// Move programs too that are known to lose by it.
+    /// Also move programs that are slower with shared memory.
     #[arg(long)]
     no_defaults: bool,
-    /// Say which policy holds, and what it means for the program, instead of running it.
+    /// Show the policy in effect and its consequence for the program, without running it.
     #[arg(long)]
     explain: bool,
-    /// Count into this file, which stays (by default the counters end with the program).
+    /// Count in this file, which stays [default: counters end with the program].
     #[arg(long, value_name = "FILE")]
     counters: Option<PathBuf>,
     /// The program and its arguments.
@@ -70,60 +74,68 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
-/// The page's end, with the programs that stay in the kernel.
-fn page() -> String {
-    let lines: Vec<String> =
-        known::ALL.iter().map(|known| format!("  {:<10} {}", known.program, known.why)).collect();
-    POLICY.replace("{KNOWN}", &lines.join("\n"))
+/// The end of the help text, with the excluded programs.
+fn policy_help() -> String {
+    let lines: Vec<String> = exclusions::EXCLUDED
+        .iter()
+        .map(|excluded| format!("  {:<10} {}", excluded.program, excluded.why))
+        .collect();
+    POLICY_HELP.replace("{EXCLUDED}", &lines.join("\n"))
 }
 
-/// Becomes the program; comes back only where that fails, or where it is only explained.
-pub fn run(args: &Run, out: Out) -> Result<()> {
-    let (name, arguments) =
-        args.program.split_first().ok_or_else(|| Fail::usage("no program is named"))?;
-    let chosen = policy::choose(args.policy.as_deref(), !args.no_defaults)?;
-    let path = target::find(name)?;
+/// Replaces this process by the program; returns if that fails, or after --explain.
+pub fn run(args: &Run, out: Output) -> Result<()> {
+    let (name, arguments) = args.program.split_first().ok_or_else(|| {
+        CliError::usage("no program is named").advice("write it after `--`, as in: -- curl URL")
+    })?;
+    let policy = policy::choose(args.policy.as_deref(), !args.no_defaults)?;
+    let path = executable::find(name)?;
     if args.explain {
-        return explain::show(&chosen, &path, out);
+        return explain::show(&policy, &path, out);
     }
     let mut command = Command::new(name);
     command.args(arguments);
-    if let Some(directory) = &args.common.runtime_dir {
+    if let Some(directory) = &args.node.runtime_dir {
         command.env("M3_RUNTIME_DIR", directory);
     }
-    match target::look(&path)? {
-        target::Fit::Ours => {
-            if let Some(known) = explain::known(&chosen, &path) {
-                eprintln!(
-                    "m3: {} keeps the kernel's sockets: {}; --no-defaults moves it",
-                    known.program, known.why
-                );
-            }
-            let library = library::find()?;
-            command.env("LD_PRELOAD", library::appended(std::env::var_os("LD_PRELOAD"), &library));
-            command.env(words::VARIABLE, chosen.line);
-            let counters = match &args.counters {
-                Some(path) => counters::begin(path).map(|()| path.clone()),
-                None => counters::begin_own(&reach::directory(&args.common)),
-            };
-            match counters {
-                Ok(path) => command.env(words::COUNTERS_VARIABLE, path),
-                Err(cause) if args.counters.is_some() => {
-                    return Err(Fail::system("cannot count", cause));
-                }
-                // Not to be seen is no reason not to run.
-                Err(_) => command.env_remove(words::COUNTERS_VARIABLE),
-            };
+    match executable::inspect(&path)? {
+        PreloadSupport::Supported => preload(&mut command, args, policy, &path)?,
+        PreloadSupport::Unsupported(why) if args.strict => {
+            return Err(CliError::failure(format!("{} is not run: {why}", path.display()))
+                .advice("without --strict it runs natively, with the kernel's sockets"));
         }
-        target::Fit::Not(why) if args.strict => {
-            return Err(Fail::plain(format!("{} is not run: {why}", path.display()))
-                .next("without --strict it runs as it is, with the kernel's sockets"));
-        }
-        target::Fit::Not(why) => {
+        PreloadSupport::Unsupported(why) => {
             eprintln!("m3: {} runs with the kernel's sockets: {why}", path.display());
         }
     }
-    let failed = command.exec();
-    Err(Fail::system(format!("cannot run {}", name.display()), failed)
-        .next("is the program executable?"))
+    let cause = command.exec();
+    Err(CliError::system(format!("cannot run {}", name.display()), cause)
+        .advice("check that the program is executable"))
+}
+
+/// Names library, policy and counters in the environment of the program.
+fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy, path: &Path) -> Result<()> {
+    if let Some(excluded) = explain::excluded(&policy, path) {
+        eprintln!(
+            "m3: {} keeps the kernel's sockets: {}; --no-defaults moves it",
+            excluded.program, excluded.why
+        );
+    }
+    let library = library::find()?;
+    command.env("LD_PRELOAD", library::appended(std::env::var_os("LD_PRELOAD"), &library));
+    command.env(shim_policy::VARIABLE, policy.line);
+    let counters = match &args.counters {
+        Some(path) => counters::create(path).map(|()| path.clone()),
+        None => counters::create_own(&lookup::directory(&args.node)),
+    };
+    match counters {
+        Ok(path) => command.env(shim_policy::COUNTERS_VARIABLE, path),
+        Err(cause) if args.counters.is_some() => {
+            return Err(CliError::system("cannot create the counter file", cause)
+                .advice("name a file that you may write with --counters"));
+        }
+        // Without counters the program runs, but `m3 sock stat` does not show it.
+        Err(_) => command.env_remove(shim_policy::COUNTERS_VARIABLE),
+    };
+    Ok(())
 }

@@ -1,57 +1,62 @@
-//! A block changes hands, and the same bytes go through a Unix socket.
+//! Measures transfers of a block, and copies of the same bytes through a Unix socket.
 
 use super::Client;
-use crate::demo::raw::Raw;
-use crate::demo::{BLOCK_BYTES, Handed, Told, median, types};
-use crate::fail::{Fail, Result};
+use crate::demo::baseline::Baseline;
+use crate::demo::protocol::{BLOCK_BYTES, BlockTransfer, ClientReply, median, message_types};
+use crate::error::{CliError, Result};
 use m3ipc::{AreaConfig, Block, BlockLifetime, Message, Timeout};
 
-/// The ways take turns so often ...
+/// Block and socket are measured in turn this often.
 const ROUNDS: usize = 4;
-/// ... and the block goes there and back so often in each.
+/// Round trips of the block per round.
 const TRIPS: usize = 100;
 
-/// Gives the block to the server, who gives it back; in turns with the socket.
-pub fn hand_over(client: &mut Client<'_>) -> Result<Told> {
-    let wrong = |error: m3ipc::AreaError| Fail::plain(format!("no block: {error}"));
+/// Sends the block to the server and back, in turn with the socket.
+pub fn measure(client: &mut Client<'_>) -> Result<ClientReply> {
+    let failed = |error: m3ipc::AreaError| CliError::failure(format!("no block: {error}"));
     let bytes = BLOCK_BYTES as u64;
-    let area = client.own.create_area(&AreaConfig::pair(bytes, client.server)).map_err(wrong)?;
-    let mut block = client.own.allocate(&area, bytes, BlockLifetime::Short).map_err(wrong)?;
-    block.write().map_err(wrong)?.fill(0);
-    let copied = block.to_vec();
-    let mut socket = Raw::sink(client.directory, client.other_cpu)?;
-    let (mut handed_ns, mut sent_ns) = (Vec::new(), Vec::new());
+    let area = client.own.create_area(&AreaConfig::pair(bytes, client.server)).map_err(failed)?;
+    let mut block = client.own.allocate(&area, bytes, BlockLifetime::Short).map_err(failed)?;
+    block.write().map_err(failed)?.fill(0);
+    let copy = block.to_vec();
+    let mut socket = Baseline::sink(client.directory, client.server_cpu)?;
+    let (mut transfers_ns, mut copies_ns) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for _ in 0..TRIPS {
-            let begun_ns = m3ipc_sys::monotonic_ns();
-            block = there_and_back(client, block)?;
-            handed_ns.push((m3ipc_sys::monotonic_ns() - begun_ns) / 2);
+            let start_ns = m3ipc_sys::monotonic_ns();
+            block = round_trip(client, block)?;
+            transfers_ns.push((m3ipc_sys::monotonic_ns() - start_ns) / 2);
         }
-        let begun_ns = m3ipc_sys::monotonic_ns();
-        socket.fill(&copied)?;
-        sent_ns.push(m3ipc_sys::monotonic_ns() - begun_ns);
+        let start_ns = m3ipc_sys::monotonic_ns();
+        socket.send_block(&copy)?;
+        copies_ns.push(m3ipc_sys::monotonic_ns() - start_ns);
     }
-    socket.end()?;
-    let counted = ((ROUNDS * TRIPS) % 256).to_le_bytes()[0];
-    if block.first() != Some(&counted) || block.last() != Some(&counted) {
-        return Err(Fail::plain("the server has not had the block as often as it was given"));
+    socket.close()?;
+    // The server increments the first and the last byte at each transfer.
+    let count = ((ROUNDS * TRIPS) % 256).to_le_bytes()[0];
+    if block.first() != Some(&count) || block.last() != Some(&count) {
+        return Err(CliError::failure("the server did not write to the block at each transfer"));
     }
     drop(block);
-    client.own.detach_area(&area).map_err(wrong)?;
-    Ok(Told::Handed(Handed {
+    client.own.detach_area(&area).map_err(failed)?;
+    Ok(ClientReply::Block(BlockTransfer {
         bytes: BLOCK_BYTES,
-        hand_overs: 2 * handed_ns.len(),
-        hand_over_ns: median(&mut handed_ns),
-        sendings: sent_ns.len(),
-        socket_ns: median(&mut sent_ns),
+        hand_overs: 2 * transfers_ns.len(),
+        hand_over_ns: median(&mut transfers_ns),
+        sendings: copies_ns.len(),
+        socket_ns: median(&mut copies_ns),
     }))
 }
 
-fn there_and_back(client: &mut Client<'_>, block: Block) -> Result<Block> {
-    let sent =
-        client.own.sendrec_block(client.server, &Message::new(types::BLOCK), block, Timeout::Never);
-    sent.map_err(|unsent| Fail::plain(format!("the block was not taken: {unsent}")))?;
-    let back =
-        client.own.take_block().map_err(|error| Fail::plain(format!("no block back: {error}")))?;
-    back.ok_or_else(|| Fail::plain("the block did not come back"))
+fn round_trip(client: &mut Client<'_>, block: Block) -> Result<Block> {
+    let request = Message::new(message_types::BLOCK);
+    client
+        .own
+        .sendrec_block(client.server, &request, block, Timeout::Never)
+        .map_err(|unsent| CliError::failure(format!("the server took no block: {unsent}")))?;
+    let block = client
+        .own
+        .take_block()
+        .map_err(|error| CliError::failure(format!("cannot take the block back: {error}")))?;
+    block.ok_or_else(|| CliError::failure("the answer has no block"))
 }

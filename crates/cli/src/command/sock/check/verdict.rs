@@ -1,41 +1,41 @@
-//! Whether a program holds against the kernel's sockets, and why not.
+//! The verdict on a program: its throughput under `m3 sock run` beside the native one.
 
-use super::Row;
-use crate::sock::known;
+use super::result::{CaseResult, ModeResults, RingCounts};
+use crate::sock::exclusions;
 
-/// The least part of the native throughput that holds.
-const HOLDS: f64 = 0.95;
-/// Of messages with a token, from which on tokens are the reason.
-const MANY: f64 = 0.5;
-/// The share of the rings below which the kernel is the reason.
-const FEW: f64 = 0.2;
+/// The least share of the native throughput that counts as equal.
+const HOLDS_RATIO: f64 = 0.95;
+/// The share of messages with a wakeup byte above which wakeups are the reason.
+const MANY_WAKEUPS: f64 = 0.5;
+/// The share of bytes in rings below which the kernel is the reason.
+const FEW_RING_BYTES: f64 = 0.2;
 
-/// What is to be said of a program.
+/// The kind of a verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
-    /// It is not slower by more than 5 %.
+pub enum VerdictKind {
+    /// The program is not slower by more than 5 %.
     Holds,
-    /// Its median is slower; its best round is not.
+    /// The median is slower, the best round is not.
     Unclear,
-    /// It is slower.
+    /// The program is slower.
     Slower,
-    /// It stays in the kernel by default.
+    /// The program keeps the kernel's sockets by default.
     Pinned,
-    /// It does not work, or tells no figure.
+    /// The program failed or reported no throughput.
     None,
 }
 
-/// A word and its reason.
+/// A verdict with its reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    pub word: Word,
+    pub kind: VerdictKind,
     pub why: Option<String>,
-    /// Least, median and greatest ratio of a round under `m3 sock run` to the native one beside it.
+    /// The least, the median and the greatest ratio of the rounds, to the native throughput.
     pub ratios: Option<[f64; 3]>,
 }
 
-impl Word {
-    /// As it is written.
+impl VerdictKind {
+    /// The word of the table.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Holds => "holds",
@@ -48,116 +48,124 @@ impl Word {
 }
 
 impl Verdict {
-    /// As it stands in the table.
+    /// The text of the table.
     pub fn text(&self) -> String {
-        let word = self.word.name();
-        self.why.as_ref().map_or_else(|| word.to_owned(), |why| format!("{word}: {why}"))
+        let name = self.kind.name();
+        self.why.as_ref().map_or_else(|| name.to_owned(), |why| format!("{name}: {why}"))
     }
 }
 
-/// Ratios of rounds that belong together, in order; none where there are none.
-pub fn ratios(ours: &[Option<f64>], native: &[Option<f64>]) -> Option<[f64; 3]> {
-    let both = ours.iter().zip(native).filter_map(|(ours, native)| Some(((*ours)?, (*native)?)));
+/// The least, the median and the greatest ratio of rates of the same round.
+pub fn ratios(rates: &[Option<f64>], native: &[Option<f64>]) -> Option<[f64; 3]> {
+    let rounds = rates.iter().zip(native).filter_map(|(rate, native)| Some(((*rate)?, (*native)?)));
     let mut all: Vec<f64> =
-        both.filter(|(_, native)| *native > 0.0).map(|(ours, native)| ours / native).collect();
+        rounds.filter(|(_, native)| *native > 0.0).map(|(rate, native)| rate / native).collect();
     all.sort_by(f64::total_cmp);
     Some([*all.first()?, *all.get(all.len() / 2)?, *all.last()?])
 }
 
-/// Judges a program; `defaults`: whether known programs stayed in the kernel.
-pub fn of(row: &Row, defaults: bool) -> Verdict {
-    let rates =
-        |side: &super::Side| side.figures.iter().map(|figure| figure.rate).collect::<Vec<_>>();
-    let failed = row.native.failure.is_some() || row.ours.failure.is_some();
-    let ratios = if failed { None } else { ratios(&rates(&row.ours), &rates(&row.native)) };
-    let pinned = row.case.programs().find_map(known::of).filter(|_| defaults && !failed);
-    if let Some(known) = pinned {
-        return Verdict { word: Word::Pinned, why: Some(known.why.to_owned()), ratios };
+/// Judges a program; `defaults` says whether the excluded programs kept the kernel's sockets.
+pub fn of(result: &CaseResult, defaults: bool) -> Verdict {
+    let rates = |mode: &ModeResults| -> Vec<Option<f64>> {
+        mode.measurements.iter().map(|measurement| measurement.rate).collect()
+    };
+    let has_failed = result.native.failure.is_some() || result.preloaded.failure.is_some();
+    let ratios = match has_failed {
+        true => None,
+        false => ratios(&rates(&result.preloaded), &rates(&result.native)),
+    };
+    let mut programs = result.case.programs();
+    let excluded = programs.find_map(exclusions::find).filter(|_| defaults && !has_failed);
+    if let Some(excluded) = excluded {
+        return Verdict { kind: VerdictKind::Pinned, why: Some(excluded.why.to_owned()), ratios };
     }
     let Some([_, median, most]) = ratios else {
-        return Verdict { word: Word::None, why: None, ratios };
+        return Verdict { kind: VerdictKind::None, why: None, ratios };
     };
-    let word = match (median >= HOLDS, most >= HOLDS) {
-        (true, _) => Word::Holds,
-        (false, true) => Word::Unclear,
-        (false, false) => Word::Slower,
+    let kind = match (median >= HOLDS_RATIO, most >= HOLDS_RATIO) {
+        (true, _) => VerdictKind::Holds,
+        (false, true) => VerdictKind::Unclear,
+        (false, false) => VerdictKind::Slower,
     };
-    let why = match word {
-        Word::Unclear => Some("more rounds tell".to_owned()),
-        Word::Slower => Some(reason(row)),
+    let why = match kind {
+        VerdictKind::Unclear => Some("run more rounds".to_owned()),
+        VerdictKind::Slower => Some(reason(&result.counts)),
         _ => None,
     };
-    Verdict { word, why, ratios }
+    Verdict { kind, why, ratios }
 }
 
-/// What the counters say of a slow one.
-fn reason(row: &Row) -> String {
-    let share = row.share().unwrap_or(0.0);
-    let messages = row.counts.tokens + row.counts.spared;
-    let tokens = row.counts.tokens as f64 / messages.max(1) as f64;
-    if row.counts.ring == 0 {
+/// The reason of a low throughput, from the counters.
+fn reason(counts: &RingCounts) -> String {
+    let share = counts.ring_share().unwrap_or(0.0);
+    let messages = counts.wakeups + counts.wakeups_spared;
+    let wakeups = counts.wakeups as f64 / messages.max(1) as f64;
+    if counts.ring_bytes == 0 {
         "no byte went through a ring".to_owned()
-    } else if share < FEW {
-        format!("{} of its bytes in rings, {} overflows", percent(share), row.counts.overflows)
-    } else if tokens > MANY {
-        format!("a token for {} of its messages", percent(tokens))
+    } else if share < FEW_RING_BYTES {
+        format!("{} of the bytes in rings, {} overflows", percent(share), counts.overflows)
+    } else if wakeups > MANY_WAKEUPS {
+        format!("a wakeup for {} of the messages", percent(wakeups))
     } else {
-        "not known".to_owned()
+        "unknown reason".to_owned()
     }
 }
 
-fn percent(part: f64) -> String {
-    format!("{:.0} %", part * 100.0)
+fn percent(share: f64) -> String {
+    format!("{:.0} %", share * 100.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Counts, Row, Side, figure::Figure, programs::CASES};
+    use super::super::{cases::CASES, measurement::Measurement};
     use super::*;
 
-    fn row(name: &str, ours: &[f64], native: &[f64]) -> Row {
-        let side = |rates: &[f64]| Side {
-            figures: rates
-                .iter()
-                .map(|rate| Figure { rate: Some(*rate), latency_us: None })
-                .collect(),
+    fn result(name: &str, preloaded: &[f64], native: &[f64]) -> CaseResult {
+        let measurement = |rate: &f64| Measurement { rate: Some(*rate), latency_us: None };
+        let mode = |rates: &[f64]| ModeResults {
+            measurements: rates.iter().map(measurement).collect(),
             failure: None,
         };
-        Row {
-            case: CASES.iter().find(|case| case.name == name).unwrap(),
-            native: side(native),
-            ours: side(ours),
-            mixed: Side::default(),
-            counts: Counts { ring: 50, kernel: 50, tokens: 9, spared: 1, overflows: 3 },
+        CaseResult {
+            native: mode(native),
+            preloaded: mode(preloaded),
+            counts: RingCounts {
+                ring_bytes: 50,
+                kernel_bytes: 50,
+                wakeups: 9,
+                wakeups_spared: 1,
+                overflows: 3,
+            },
+            ..CaseResult::new(CASES.iter().find(|case| case.name == name).unwrap())
         }
     }
 
     #[test]
-    fn rounds_beside_each_other_are_compared() {
-        let row = row("redis -c 1", &[2.0, 0.9, 1.0], &[1.0, 1.0, 1.0]);
-        let verdict = of(&row, true);
-        assert_eq!((verdict.word, verdict.ratios), (Word::Holds, Some([0.9, 1.0, 2.0])));
+    fn rates_of_the_same_round_are_compared() {
+        let result = result("redis -c 1", &[2.0, 0.9, 1.0], &[1.0, 1.0, 1.0]);
+        let verdict = of(&result, true);
+        assert_eq!((verdict.kind, verdict.ratios), (VerdictKind::Holds, Some([0.9, 1.0, 2.0])));
         assert_eq!(ratios(&[Some(1.0), None], &[Some(0.0), Some(1.0)]), None);
     }
 
     #[test]
-    fn who_is_slower_is_told_why() {
-        let slow = row("redis -c 50", &[0.9, 0.8], &[1.0, 1.0]);
-        let verdict = of(&slow, true);
-        assert_eq!(verdict.text(), "slower: a token for 90 % of its messages");
-        assert_eq!(of(&row("redis -c 50", &[0.9, 0.8, 1.2], &[1.0; 3]), true).word, Word::Unclear);
-        let kernel = Row { counts: Counts { ring: 1, ..slow.counts }, ..slow };
-        assert_eq!(of(&kernel, true).text(), "slower: 2 % of its bytes in rings, 3 overflows");
-        let broken =
-            Row { ours: Side { figures: Vec::new(), failure: Some("no".into()) }, ..kernel };
-        assert_eq!(of(&broken, true).word, Word::None);
+    fn a_slow_program_gets_a_reason() {
+        let slow = result("redis -c 50", &[0.9, 0.8], &[1.0, 1.0]);
+        assert_eq!(of(&slow, true).text(), "slower: a wakeup for 90 % of the messages");
+        let unclear = result("redis -c 50", &[0.9, 0.8, 1.2], &[1.0; 3]);
+        assert_eq!(of(&unclear, true).kind, VerdictKind::Unclear);
+        let kernel = CaseResult { counts: RingCounts { ring_bytes: 1, ..slow.counts }, ..slow };
+        assert_eq!(of(&kernel, true).text(), "slower: 2 % of the bytes in rings, 3 overflows");
+        let failed = ModeResults { measurements: Vec::new(), failure: Some("no".into()) };
+        let broken = CaseResult { preloaded: failed, ..kernel };
+        assert_eq!(of(&broken, true).kind, VerdictKind::None);
     }
 
     #[test]
-    fn who_is_known_is_pinned_unless_defaults_are_off() {
-        let known = row("iperf3", &[0.5], &[1.0]);
-        assert_eq!(of(&known, true).word, Word::Pinned);
-        assert!(of(&known, true).why.is_some());
-        assert_eq!(of(&known, false).word, Word::Slower);
+    fn an_excluded_program_is_pinned_unless_defaults_are_off() {
+        let excluded = result("iperf3", &[0.5], &[1.0]);
+        assert_eq!(of(&excluded, true).kind, VerdictKind::Pinned);
+        assert!(of(&excluded, true).why.is_some());
+        assert_eq!(of(&excluded, false).kind, VerdictKind::Slower);
     }
 }

@@ -1,0 +1,255 @@
+//! One run of a case: directory, servers and client, all of which end with the run.
+
+use super::case::{Case, CommandLine, Readiness};
+use super::measurement::Measurement;
+use super::result::RingCounts;
+use m3ipc_shim::counters::{Counter, Snapshot};
+use std::fs::File;
+use std::io;
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// The programs that run under `m3 sock run`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunMode {
+    /// None.
+    Native,
+    /// Servers and client.
+    Preloaded,
+    /// The servers alone.
+    Mixed,
+}
+
+impl RunMode {
+    /// All modes, in an order that depends on the round.
+    pub fn in_turn(round: u32) -> [Self; 3] {
+        let mut all = [Self::Native, Self::Preloaded, Self::Mixed];
+        all.rotate_left(round as usize % 3);
+        all
+    }
+}
+
+/// The time limit for the start of a server, and for a client beyond its duration.
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time between SIGTERM and SIGKILL.
+const GRACE_TIME: Duration = Duration::from_secs(5);
+/// The pause of a server that accepts only one connection.
+const FIXED_DELAY: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The user `nobody`, for servers that refuse to run as root.
+const UNPRIVILEGED_UID: u32 = 65_534;
+
+/// The policy arguments of `m3 sock run`.
+#[derive(Clone, Copy)]
+pub struct PolicyArgs<'a> {
+    pub file: Option<&'a Path>,
+    pub no_defaults: bool,
+}
+
+/// A run of a case, with its directory.
+pub struct CaseRun<'a> {
+    case: &'static Case,
+    mode: RunMode,
+    seconds: u32,
+    policy: PolicyArgs<'a>,
+    directory: PathBuf,
+    ports: [u16; 2],
+    uid: Option<u32>,
+}
+
+/// A process group; dropping it ends all of its processes.
+struct ProcessGroup(Child);
+
+impl Drop for ProcessGroup {
+    fn drop(&mut self) {
+        let Ok(Some(pid)) = i32::try_from(self.0.id()).map(rustix::process::Pid::from_raw) else {
+            return;
+        };
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::TERM);
+        let deadline = Instant::now() + GRACE_TIME;
+        while Instant::now() < deadline && matches!(self.0.try_wait(), Ok(None)) {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        let _ = rustix::process::kill_process_group(pid, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+impl<'a> CaseRun<'a> {
+    pub fn new(
+        case: &'static Case,
+        mode: RunMode,
+        seconds: u32,
+        policy: PolicyArgs<'a>,
+    ) -> io::Result<Self> {
+        static RUNS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+        let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let directory =
+            std::env::temp_dir().join(format!("m3-sock-check-{}-{run}", std::process::id()));
+        // Both listeners stay open until both ports are known, so the ports differ.
+        let listeners = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
+        let ports = [listeners[0].local_addr()?.port(), listeners[1].local_addr()?.port()];
+        std::fs::create_dir(&directory)?;
+        let is_root = rustix::process::geteuid().is_root();
+        let uid = (case.refuses_root && is_root).then_some(UNPRIVILEGED_UID);
+        let run = Self { case, mode, seconds, policy, directory, ports, uid };
+        if let Some(uid) = uid {
+            std::os::unix::fs::chown(&run.directory, Some(uid), Some(uid))?;
+        }
+        for (name, content) in case.files {
+            std::fs::write(run.directory.join(name), run.filled(content))?;
+        }
+        Ok(run)
+    }
+
+    /// Runs the case: the measurement of the client, or the failure.
+    pub fn run(&self) -> Result<Measurement, String> {
+        for command in self.case.setup {
+            let mut setup = self.start(*command, false, "setup")?;
+            self.wait(&mut setup.0, "setup")?;
+        }
+        let is_preloaded = self.mode != RunMode::Native;
+        let mut servers = Vec::new();
+        for (index, command) in self.case.servers.iter().enumerate() {
+            servers.push(self.start(*command, is_preloaded, &format!("server{index}"))?);
+        }
+        self.wait_until_ready(&mut servers)?;
+        let mut client = self.start(self.case.client, self.mode == RunMode::Preloaded, "client")?;
+        self.wait(&mut client.0, "client")?;
+        // Some clients report on standard error.
+        let texts = ["client.out", "client.err"]
+            .map(|name| std::fs::read(self.directory.join(name)).unwrap_or_default());
+        let output = texts.map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
+        (self.case.read)(&output)
+            .ok_or_else(|| format!("no measurement: {}", self.last_line("client")))
+    }
+
+    /// The counters of all programs under `m3 sock run`.
+    pub fn counts(&self) -> RingCounts {
+        let files = std::fs::read_dir(&self.directory)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| Some(entry.ok()?.path()));
+        let counters = files.filter(|path| path.extension().is_some_and(|end| end == "counters"));
+        let snapshots = counters.filter_map(|path| Snapshot::of(&std::fs::read(path).ok()?));
+        let mut all = RingCounts::default();
+        for snapshot in snapshots {
+            all.add(&RingCounts {
+                ring_bytes: snapshot.read(Counter::RingBytes),
+                kernel_bytes: snapshot.read(Counter::KernelBytes),
+                wakeups: snapshot.read(Counter::Wakeups),
+                wakeups_spared: snapshot.read(Counter::WakeupsSpared),
+                overflows: snapshot.read(Counter::Overflows),
+            });
+        }
+        all
+    }
+
+    /// The text with the values of the placeholders.
+    fn filled(&self, text: &str) -> String {
+        let [port, other] = self.ports.map(|port| port.to_string());
+        text.replace("{dir}", &self.directory.to_string_lossy())
+            .replace("{port}", &port)
+            .replace("{port2}", &other)
+            .replace("{seconds}", &self.seconds.to_string())
+    }
+
+    fn start(
+        &self,
+        command: CommandLine,
+        is_preloaded: bool,
+        role: &str,
+    ) -> Result<ProcessGroup, String> {
+        let fail = |cause: io::Error| format!("{} does not start: {cause}", command.program());
+        let words: Vec<String> = command.words().iter().map(|word| self.filled(word)).collect();
+        let mut command = if is_preloaded {
+            let mut command = Command::new(std::env::current_exe().map_err(fail)?);
+            command
+                .args(["sock", "run", "--counters"])
+                .arg(self.directory.join(format!("{role}.counters")));
+            command.args(self.policy.file.iter().flat_map(|path| [Path::new("--policy"), path]));
+            command.args(self.policy.no_defaults.then_some("--no-defaults"));
+            command.arg("--").args(&words);
+            // The shared memory of the programs is then removed with the directory.
+            command.env("M3_RUNTIME_DIR", &self.directory);
+            command
+        } else {
+            let mut command = Command::new(&words[0]);
+            command.args(&words[1..]);
+            command
+        };
+        let output = File::create(self.directory.join(format!("{role}.out"))).map_err(fail)?;
+        let errors = File::create(self.directory.join(format!("{role}.err"))).map_err(fail)?;
+        command
+            .stdin(Stdio::null())
+            .stdout(output)
+            .stderr(errors)
+            .process_group(0)
+            .current_dir(&self.directory);
+        if let Some(uid) = self.uid {
+            command.uid(uid).gid(uid);
+        }
+        command.spawn().map(ProcessGroup).map_err(fail)
+    }
+
+    fn wait(&self, child: &mut Child, role: &str) -> Result<(), String> {
+        let deadline =
+            Instant::now() + READY_TIMEOUT + Duration::from_secs(u64::from(self.seconds));
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => {
+                    return Err(format!("{role}: {status}: {}", self.last_line(role)));
+                }
+                Ok(None) if Instant::now() < deadline => std::thread::sleep(POLL_INTERVAL),
+                Ok(None) => return Err(format!("the {role} does not exit")),
+                Err(cause) => return Err(cause.to_string()),
+            }
+        }
+    }
+
+    fn wait_until_ready(&self, servers: &mut [ProcessGroup]) -> Result<(), String> {
+        if matches!(self.case.readiness, Readiness::FixedDelay) {
+            std::thread::sleep(FIXED_DELAY);
+            return Ok(());
+        }
+        let deadline = Instant::now() + READY_TIMEOUT;
+        while TcpStream::connect(("127.0.0.1", self.ports[0])).is_err() {
+            for (index, server) in servers.iter_mut().enumerate() {
+                if let Ok(Some(status)) = server.0.try_wait() {
+                    return Err(format!(
+                        "server: {status}: {}",
+                        self.last_line(&format!("server{index}"))
+                    ));
+                }
+            }
+            if Instant::now() > deadline {
+                return Err("the server does not listen".into());
+            }
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        Ok(())
+    }
+
+    fn last_line(&self, role: &str) -> String {
+        let ends = ["err", "out"].map(|end| {
+            let text =
+                std::fs::read(self.directory.join(format!("{role}.{end}"))).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            text.lines()
+                .rev()
+                .find(|line| !line.trim().is_empty())
+                .map(|line| line.trim().to_owned())
+        });
+        ends.into_iter().flatten().next().unwrap_or_else(|| "no output".to_owned())
+    }
+}
+
+impl Drop for CaseRun<'_> {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,82 @@
+//! The endpoints of a command: its target, and the endpoint that this process binds.
+
+use crate::error::Result;
+use crate::lookup::{self, Target};
+use crate::options::NodeOptions;
+use clap::Args;
+use m3ipc::{Address, Endpoint, Node, Timeout, Vm};
+
+/// The arguments of every command that addresses an endpoint.
+#[derive(Args, Clone, Debug)]
+pub struct TargetArgs {
+    #[command(flatten)]
+    pub node: NodeOptions,
+    /// The endpoint: VM/NAME, VM/SLOT or VM/ADDRESS.
+    #[arg(value_name = "TARGET")]
+    pub target: Target,
+    /// Time limit of the whole operation; 0 does not wait, -1 has no limit.
+    #[arg(long, value_name = "MS", default_value_t = -1, allow_negative_numbers = true)]
+    pub timeout: i64,
+    /// Bind this process to this slot or name meanwhile [default: any free slot].
+    #[arg(long = "as", value_name = "NAME|SLOT", allow_negative_numbers = true)]
+    pub bind_as: Option<String>,
+    /// Wait until the target is bound, within the time limit.
+    #[arg(long)]
+    pub wait: bool,
+}
+
+/// An endpoint of this process, and the address of its target.
+pub struct TargetSession {
+    /// The node.
+    pub node: Node,
+    /// The VM of both endpoints.
+    pub vm: Vm,
+    /// The endpoint of this process.
+    pub own: Endpoint,
+    /// The address of the target.
+    pub to: Address,
+}
+
+impl TargetArgs {
+    /// The time limit.
+    pub fn timeout(&self) -> Timeout {
+        Timeout::from_ms(self.timeout)
+    }
+
+    /// Binds this process and finds the target.
+    pub fn open(&self) -> Result<TargetSession> {
+        let mut node = lookup::node(&self.node)?;
+        let vm = lookup::vm(&mut node, &self.target.vm)?;
+        let mut own = lookup::bind(&vm, self.bind_as.as_deref())?;
+        let wait = self.wait.then(|| self.timeout());
+        let to = lookup::address(&mut node, &vm, &mut own, &self.target.endpoint, wait)?;
+        Ok(TargetSession { node, vm, own, to })
+    }
+}
+
+/// The arguments of every command that serves as an endpoint.
+#[derive(Args, Clone, Debug)]
+pub struct ServerArgs {
+    #[command(flatten)]
+    node: NodeOptions,
+    /// The VM, by name or id.
+    #[arg(allow_negative_numbers = true)]
+    vm: String,
+    /// Bind this process to this slot or name [default: any free slot].
+    #[arg(long = "as", value_name = "NAME|SLOT", allow_negative_numbers = true)]
+    bind_as: Option<String>,
+}
+
+impl ServerArgs {
+    /// Binds this process; with `announce`, says so on standard error.
+    pub fn bind(&self, announce: bool, activity: &str) -> Result<Endpoint> {
+        let mut node = lookup::node(&self.node)?;
+        let vm = lookup::vm(&mut node, &self.vm)?;
+        let own = lookup::bind(&vm, self.bind_as.as_deref())?;
+        if announce {
+            let address = own.address();
+            eprintln!("{activity} as {address} (slot {}) in VM {}", address.slot(), vm.name());
+        }
+        Ok(own)
+    }
+}

@@ -1,0 +1,136 @@
+//! Standard output: lines or JSON, in colour on a terminal, and a quiet end when it is closed.
+
+use crate::error::{CliError, Result};
+use serde::Serialize;
+use std::io::{IsTerminal, Write};
+
+/// The writer of results.
+#[derive(Clone, Copy, Debug)]
+pub struct Output {
+    json: bool,
+    colour: bool,
+}
+
+impl Output {
+    /// A writer of lines, or of JSON.
+    pub fn new(json: bool) -> Self {
+        let is_wanted = std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+        let is_capable = std::env::var_os("TERM").is_some_and(|term| term != "dumb");
+        Self { json, colour: is_wanted && is_capable && std::io::stdout().is_terminal() }
+    }
+
+    /// Whether results are printed as JSON.
+    pub fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Writes one line and flushes it.
+    pub fn line(self, text: impl AsRef<str>) -> Result<()> {
+        let mut stdout = std::io::stdout().lock();
+        writeln!(stdout, "{}", text.as_ref())?;
+        Ok(stdout.flush()?)
+    }
+
+    /// Writes one value as one line of JSON.
+    pub fn json(self, value: &impl Serialize) -> Result<()> {
+        let text = serde_json::to_string(value)
+            .map_err(|cause| CliError::system("cannot encode the result as JSON", cause))?;
+        self.line(text)
+    }
+
+    /// Writes `value` as JSON, or else `text`.
+    pub fn either(self, value: &impl Serialize, text: impl AsRef<str>) -> Result<()> {
+        if self.json { self.json(value) } else { self.line(text) }
+    }
+
+    /// Text in bold.
+    pub fn bold(self, text: &str) -> String {
+        self.paint("1", text)
+    }
+
+    /// Text that reports a success.
+    pub fn good(self, text: &str) -> String {
+        self.paint("32", text)
+    }
+
+    /// Text that reports a failure.
+    pub fn bad(self, text: &str) -> String {
+        self.paint("31", text)
+    }
+
+    /// Text of less importance.
+    pub fn dim(self, text: &str) -> String {
+        self.paint("2", text)
+    }
+
+    fn paint(self, code: &str, text: &str) -> String {
+        if self.colour { format!("\x1b[{code}m{text}\x1b[0m") } else { text.to_owned() }
+    }
+}
+
+/// A table whose columns are as wide as their widest cells.
+pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let mut width: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (width, cell) in width.iter_mut().zip(row) {
+            *width = (*width).max(cell.chars().count());
+        }
+    }
+    let line = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (cell, width) in cells.zip(&width) {
+            line.push_str(&format!("{cell:<width$}  "));
+        }
+        line.trim_end().to_owned()
+    };
+    let mut lines = vec![line(&mut head.iter().copied())];
+    lines.extend(rows.iter().map(|row| line(&mut row.iter().map(String::as_str))));
+    lines.join("\n")
+}
+
+/// A duration with three digits and a unit.
+pub fn time(ns: u64) -> String {
+    // The conversion may round: three digits are printed.
+    let ns_shown = ns as f64;
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.2} us", ns_shown / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.2} ms", ns_shown / 1e6),
+        _ => format!("{:.1} s", ns_shown / 1e9),
+    }
+}
+
+/// Ends the process with code 0 where a print macro of the standard library panics because standard
+/// output is closed, as in `m3 ps | head -1`. A closed output is a normal end.
+pub fn exit_on_closed_stdout() {
+    let default_hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let message = info.payload().downcast_ref::<String>();
+        if message.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
+            std::process::exit(0);
+        }
+        default_hook(info);
+    }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_as_wide_as_their_widest_cell() {
+        let rows = vec![
+            vec!["1".to_owned(), "long name".to_owned()],
+            vec!["22".to_owned(), String::new()],
+        ];
+        assert_eq!(table(&["id", "name"], &rows), "id  name\n1   long name\n22");
+    }
+
+    #[test]
+    fn durations_have_a_fitting_unit() {
+        assert_eq!(
+            [999, 1_500, 2_000_000, 3_000_000_000].map(time),
+            ["999 ns", "1.50 us", "2.00 ms", "3.0 s"]
+        );
+    }
+}
