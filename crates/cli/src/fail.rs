@@ -135,7 +135,7 @@ impl From<std::io::Error> for Fail {
 
 impl From<m3ipc::NodeError> for Fail {
     fn from(error: m3ipc::NodeError) -> Self {
-        Self::code(error.code, error.to_string())
+        Self::code(error.code(), error.to_string())
     }
 }
 
@@ -161,14 +161,17 @@ macro_rules! from_errors {
 }
 from_errors!(
     BindError,
-    CallError,
     CopyError,
     GrantError,
+    NameError,
     NotifyError,
     ReceiveError,
     ReplyError,
     SendError,
-    SendRecError
+    SendRecError,
+    UnbindError,
+    WaitError,
+    WakeupError
 );
 
 /// What helps against a code.

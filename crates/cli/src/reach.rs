@@ -19,7 +19,7 @@ pub fn directory(common: &Common) -> PathBuf {
 pub fn node(common: &Common) -> Result<Node> {
     let directory = directory(common);
     match Node::find(&directory) {
-        Err(error) if error.code == Code::Version => Err(error.into()),
+        Err(error) if error.code() == Code::Version => Err(error.into()),
         Err(_) if directory.join("journal").exists() => node_or_new(common),
         other => Ok(other?),
     }
@@ -31,7 +31,7 @@ pub fn node_or_new(common: &Common) -> Result<Node> {
     match Node::find(&directory) {
         Ok(node) => return Ok(node),
         // One that runs and does not match is no reason to start another beside it.
-        Err(error) if error.code == Code::Version => return Err(error.into()),
+        Err(error) if error.code() == Code::Version => return Err(error.into()),
         Err(_) => {}
     }
     if std::env::var_os("M3_DAEMON").is_some_and(|named| !named.is_empty()) {
@@ -53,9 +53,9 @@ pub fn vm(node: &mut Node, written: &str) -> Result<Vm> {
     {
         return Ok(vm);
     }
-    node.vm_named(written).map_err(|error| match error.code {
+    node.vm_named(written).map_err(|error| match error.code() {
         Code::NoNode | Code::BadVmId => {
-            Fail::code(error.code, format!("there is no VM {written:?} ({})", error.code))
+            Fail::code(error.code(), format!("there is no VM {written:?} ({})", error.code()))
         }
         _ => error.into(),
     })
@@ -87,7 +87,7 @@ impl std::str::FromStr for Target {
 /// Under `m3 run` it is bound already, and takes that endpoint.
 pub fn bind(vm: &Vm, written: Option<&str>) -> Result<Endpoint> {
     if std::env::var_os("M3_ENDPOINT").is_some()
-        && let Ok(mut own) = Endpoint::wait_for_bind(Timeout::Now)
+        && let Ok(mut own) = Endpoint::wait_for_bind(Timeout::NoWait)
     {
         if let Some(name) = written.filter(|written| written.parse::<i32>().is_err()) {
             own.name_attach(name)?;
@@ -129,12 +129,14 @@ pub fn address(
 
 fn by_name(own: &mut Endpoint, vm: &Vm, name: &str, wait: Option<Timeout>) -> Result<Address> {
     let located = match wait {
-        Some(limit) => own.wait_name(name, limit),
-        None => own.name_locate(name),
+        Some(limit) => {
+            own.wait_name(name, limit).map_err(|error| (error.code(), Fail::from(error)))
+        }
+        None => own.name_locate(name).map_err(|error| (error.code(), Fail::from(error))),
     };
-    located.map_err(|error| match error.code() {
+    located.map_err(|(code, error)| match code {
         Code::NoNode => {
-            let what = format!("nobody is named {name:?} in VM {:?} ({})", vm.name(), error.code());
+            let what = format!("nobody is named {name:?} in VM {:?} ({})", vm.name(), code);
             Fail::code(Code::NoNode, what).next(format!(
                 "`m3 ps {}` shows who is there; --wait waits for the name",
                 vm.name()
@@ -142,11 +144,7 @@ fn by_name(own: &mut Endpoint, vm: &Vm, name: &str, wait: Option<Timeout>) -> Re
         }
         Code::TimedOut => Fail::code(
             Code::TimedOut,
-            format!(
-                "nobody took the name {name:?} in VM {:?} in time ({})",
-                vm.name(),
-                error.code()
-            ),
+            format!("nobody took the name {name:?} in VM {:?} in time ({})", vm.name(), code),
         ),
         _ => error.into(),
     })

@@ -72,13 +72,13 @@ pub fn run(args: &Copy, out: Out) -> Result<()> {
         let to = reach::address(&mut talk.node, &talk.vm, &mut talk.own, into, None)?;
         talk.own.copy_between((talk.to, location), (to, Location::At(at)), bytes as u64, limit)?;
     } else if args.stdin {
-        talk.own.copy_bytes_to(talk.to, location, &CopySource::from(&sent[..]), limit)?;
+        talk.own.copy_source_to(talk.to, location, &CopySource::from(&sent[..]), limit)?;
     } else {
         if bytes > OUT_MAX_BYTES {
             return Err(Fail::usage(format!("{bytes} bytes are more than {OUT_MAX_BYTES}")));
         }
         got.resize(bytes, 0);
-        talk.own.copy_into_room(talk.to, location, &mut CopyTarget::from(&mut got[..]), limit)?;
+        talk.own.copy_into_target(talk.to, location, &mut CopyTarget::from(&mut got[..]), limit)?;
     }
     let took_ns = m3ipc_sys::monotonic_ns() - begun_ns;
     if out.is_json() {

@@ -48,7 +48,7 @@ fn look(name: &'static str, directory: &Path) -> Finding {
                 env!("CARGO_PKG_VERSION")
             ),
         ),
-        Err(error) if error.code == Code::Version => Finding::missing(
+        Err(error) if error.code() == Code::Version => Finding::missing(
             name,
             format!("{path}: its daemon speaks another version"),
             "end it with the `m3 down` of its own version",
@@ -59,7 +59,7 @@ fn look(name: &'static str, directory: &Path) -> Finding {
             "links go on working, and the next command starts a daemon that takes over",
         ),
         Err(error) => {
-            Finding::note(name, format!("{path} (owner {uid}, mode {mode:o}): {}", error.why))
+            Finding::note(name, format!("{path} (owner {uid}, mode {mode:o}): {}", error.why()))
         }
     }
 }

@@ -17,7 +17,7 @@ pub fn hand_over(client: &mut Client<'_>) -> Result<Told> {
     let bytes = BLOCK_BYTES as u64;
     let area = client.own.create_area(&AreaConfig::pair(bytes, client.server)).map_err(wrong)?;
     let mut block = client.own.allocate(&area, bytes, BlockLifetime::Short).map_err(wrong)?;
-    block.write().map_err(wrong)?.fill(0);
+    block.fill(0).map_err(wrong)?;
     let copied = block.to_vec();
     let mut socket = Raw::sink(client.directory, client.other_cpu)?;
     let (mut handed_ns, mut sent_ns) = (Vec::new(), Vec::new());
@@ -33,7 +33,7 @@ pub fn hand_over(client: &mut Client<'_>) -> Result<Told> {
     }
     socket.end()?;
     let counted = ((ROUNDS * TRIPS) % 256).to_le_bytes()[0];
-    if block.first() != Some(&counted) || block.last() != Some(&counted) {
+    if block.get(0) != Some(counted) || block.get(block.len() - 1) != Some(counted) {
         return Err(Fail::plain("the server has not had the block as often as it was given"));
     }
     drop(block);
