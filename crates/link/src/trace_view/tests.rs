@@ -138,7 +138,8 @@ proptest! {
             for (at, word) in &words {
                 owner.word64(SLOTS + 8 * at).store(*word, Ordering::Relaxed);
                 let slot = at / 8;
-                let due = head.saturating_sub(64).next_multiple_of(64).wrapping_add(slot as u64 + 1);
+                let base = head.saturating_sub(64).next_multiple_of(64);
+                let due = base.wrapping_add(slot as u64 + 1);
                 owner.word64(SLOTS + 64 * slot).store(due, Ordering::Relaxed);
             }
             let read = view.read(|_record| ());
