@@ -1,8 +1,9 @@
 //! The adaptive spin: when a waiter polls again, yields the CPU, or sleeps.
 //!
-//! A wake-up is the most expensive step; a lost CPU is the second. So an adaptive waiter spins for as
-//! long as a wake-up would cost, while its peer runs on another CPU. If both share a CPU, the waiter
-//! yields. It remembers the length of its last waits: a longer spin would cost more than it saves.
+//! A wake-up is the most expensive step; a lost CPU is the second. So an adaptive waiter spins for
+//! as long as a wake-up would cost, while its peer runs on another CPU. If both share a CPU, the
+//! waiter yields. It remembers the length of its last waits: a longer spin would cost more than it
+//! saves.
 
 use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
 

@@ -3,8 +3,8 @@
 //!
 //! A copy passes in chunks of one half: chunk n in half n modulo 2. One side fills a half, and the
 //! other side empties it. Each count carries the number of its command, so counts of an earlier
-//! command have no effect. Each side accepts only counts that its own count allows. Any other garbage
-//! of a peer spoils only the copy with that peer.
+//! command have no effect. Each side accepts only counts that its own count allows. Any other
+//! garbage of a peer spoils only the copy with that peer.
 
 use crate::bounce_layout::{
     ADDRESS, BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES, BYTES, DIRECTION, DONE_BYTES, NUMBER, OUTCOME,

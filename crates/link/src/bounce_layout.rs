@@ -53,8 +53,8 @@ pub(crate) fn half(chunk: u32) -> usize {
     HALVES + (chunk as usize % 2) * HALF_STEP_BYTES + HALF_SHIFT
 }
 
-/// Checks a count of the other side against the own count. The filling side is ahead of the emptying
-/// side, by two chunks at most.
+/// Checks a count of the other side against the own count. The filling side is ahead of the
+/// emptying side, by two chunks at most.
 pub(crate) fn check_ahead(other_fills: bool, count: u32, own: u32) -> Result<u32, RuleBroken> {
     let ahead = if other_fills { count.wrapping_sub(own) } else { own.wrapping_sub(count) };
     if ahead <= AHEAD_MAX { Ok(count) } else { Err(RuleBroken) }

@@ -16,8 +16,9 @@
 //! A party revokes the gate if the requester has died or holds it too long. The requester must then
 //! ask the daemon for the gate anew, and the daemon asks the party.
 //!
-//! Between PARKED and RUNNING, the party touches no memory that its call has lent. While the gate is
-//! COPYING or AWAITED, the requester may copy that memory. One compare-and-swap decides between both.
+//! Between PARKED and RUNNING, the party touches no memory that its call has lent. While the gate
+//! is COPYING or AWAITED, the requester may copy that memory. One compare-and-swap decides between
+//! both.
 
 use crate::words::Word32;
 use core::sync::atomic::Ordering;
@@ -104,9 +105,9 @@ pub fn leave(word: &impl Word32) -> Leave {
     }
 }
 
-/// The party leaves its gate. `wait` sleeps while the word is [`AWAITED`], or for a shorter time. It
-/// returns `false` if the requester has died or broken its time limit; the party then revokes the
-/// gate.
+/// The party leaves its gate. `wait` sleeps while the word is [`AWAITED`], or for a shorter time.
+/// It returns `false` if the requester has died or broken its time limit; the party then revokes
+/// the gate.
 pub fn unpark<W: Word32>(word: &W, mut wait: impl FnMut(&W) -> bool) {
     while leave(word) == Leave::Wait {
         if !wait(word) {

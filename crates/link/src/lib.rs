@@ -6,12 +6,13 @@
 //!   bounce buffer (both parties write)    trace ring (owner writes, tracer reads)
 //! ```
 //!
-//! A message is one slot of a link that goes from EMPTY to FULL to TAKEN ([`slot`]). The ready bitmap
-//! and the status page let a receiver find it ([`ReadyBitmap`], [`OwnStatus`]). [`waiting`] keeps a
-//! waiter from sleeping through it, and [`AdaptiveSpin`] decides when a waiter sleeps at all.
+//! A message is one slot of a link that goes from EMPTY to FULL to TAKEN ([`slot`]). The ready
+//! bitmap and the status page let a receiver find it ([`ReadyBitmap`], [`OwnStatus`]). [`waiting`]
+//! keeps a waiter from sleeping through it, and [`AdaptiveSpin`] decides when a waiter sleeps at
+//! all.
 //!
-//! All rules are generic over the memory ([`Page`], [`View`]), so that a model checker runs the same
-//! steps (`tests/loom.rs`).
+//! All rules are generic over the memory ([`Page`], [`View`]), so that a model checker runs the
+//! same steps (`tests/loom.rs`).
 #![forbid(unsafe_code)]
 
 mod adaptive_spin;

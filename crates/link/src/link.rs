@@ -1,8 +1,8 @@
 //! The link: the one page between exactly two endpoints. [`crate::layout`] has its layout.
 //!
-//! Both parties can write the whole page. So each party keeps a private record of its posted message
-//! and of the request that it owes an answer to. It believes the page only where a rule leads from
-//! that record to the word it reads. A peer can spoil only its own conversation.
+//! Both parties can write the whole page. So each party keeps a private record of its posted
+//! message and of the request that it owes an answer to. It believes the page only where a rule
+//! leads from that record to the word it reads. A peer can spoil only its own conversation.
 
 mod signals;
 
@@ -183,8 +183,8 @@ impl<P: Page> Link<P> {
         }))
     }
 
-    /// Copies a message and takes it. `Ok(None)` if the peer withdrew it meanwhile. The long payload
-    /// goes to the front of `long`, as far as it fits; the result has its full length.
+    /// Copies a message and takes it. `Ok(None)` if the peer withdrew it meanwhile. The long
+    /// payload goes to the front of `long`, as far as it fits; the result has its full length.
     ///
     /// # Errors
     /// [`RuleBroken`] if the claimed length exceeds a link.

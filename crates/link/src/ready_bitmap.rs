@@ -1,7 +1,7 @@
 //! The ready bitmap: two levels of bits that name the links to poll.
 //!
-//! All peers of an endpoint write its bitmap, so only speed depends on it. A peer that clears the bit
-//! of another peer delays that peer until the endpoint's next poll of all links.
+//! All peers of an endpoint write its bitmap, so only speed depends on it. A peer that clears the
+//! bit of another peer delays that peer until the endpoint's next poll of all links.
 
 use crate::status::PeerStatus;
 use crate::words::{Page, View, Word64};
@@ -48,8 +48,8 @@ impl<P: Page> ReadyBitmap<P> {
         self.raise(8 * (leaf / 64), 1 << (leaf % 64));
     }
 
-    /// Marks the link of this index as ready, unless the endpoint polls it anyway. Call it after the
-    /// post.
+    /// Marks the link of this index as ready, unless the endpoint polls it anyway. Call it after
+    /// the post.
     #[inline]
     pub fn set_unless_hot<V: View>(&self, index: u32, owner: &PeerStatus<V>) {
         if !owner.is_hot(index) {
@@ -75,7 +75,8 @@ impl<P: Page> ReadyBitmap<P> {
         (0..TOP_WORDS).any(|at| self.0.word64(8 * at).load(Ordering::SeqCst) != 0)
     }
 
-    /// Clears all bits and calls `visit` with the index of each set bit. Bits are only claims of peers.
+    /// Clears all bits and calls `visit` with the index of each set bit. Bits are only claims of
+    /// peers.
     pub fn drain(&self, mut visit: impl FnMut(u32)) {
         for (top, base) in (0..TOP_WORDS).zip((0_u32..).step_by(64)) {
             for_each_bit(self.clear(8 * top), |leaf_bit| {

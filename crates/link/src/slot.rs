@@ -8,14 +8,14 @@
 //! | TAKEN(n) | sender: [`post`] | FULL(n+1) |
 //! | TAKEN(n) | sender of a request: [`abandon`] | EMPTY(n) |
 //!
-//! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered or
-//! withdrawn, never both, never neither. Only the sender writes the rest of the cell, and never while
-//! the slot is FULL. So a copy with a successful [`take`] is whole. The number n makes every FULL
-//! differ from all earlier ones.
+//! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered
+//! or withdrawn, never both, never neither. Only the sender writes the rest of the cell, and never
+//! while the slot is FULL. So a copy with a successful [`take`] is whole. The number n makes every
+//! FULL differ from all earlier ones.
 //!
 //! TAKEN(n) of a request also means that its sender awaits an answer. The receiver posts an answer
-//! only in this state ([`is_answer_awaited`]). A sender that abandons its request polls for an answer
-//! once more afterwards. So at least one of the two sees the other.
+//! only in this state ([`is_answer_awaited`]). A sender that abandons its request polls for an
+//! answer once more afterwards. So at least one of the two sees the other.
 
 use crate::words::Word64;
 use core::sync::atomic::Ordering;
@@ -174,8 +174,8 @@ pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
     }
 }
 
-/// Ends the wait of the sender of a taken request for an answer. The sender must poll for the answer
-/// once more afterwards.
+/// Ends the wait of the sender of a taken request for an answer. The sender must poll for the
+/// answer once more afterwards.
 pub fn abandon(word: &impl Word64, full: SlotState) {
     word.swap(full.in_phase(SlotPhase::Empty).encode(), Ordering::SeqCst);
     word.fence_after_update(); // pairs with the fence of `post`, which precedes `is_answer_awaited`
@@ -206,8 +206,8 @@ pub fn is_quiet(word: &impl Word64) -> bool {
     phase == 0 || phase == 2
 }
 
-/// Takes the message that [`peek`] saw, after the copy of its cell. `false` if its sender withdrew it
-/// meanwhile: the copy is then void.
+/// Takes the message that [`peek`] saw, after the copy of its cell. `false` if its sender withdrew
+/// it meanwhile: the copy is then void.
 #[inline]
 pub fn take(word: &impl Word64, seen: SlotState) -> bool {
     let taken =

@@ -1,8 +1,8 @@
 //! The status page: the public state of an endpoint.
 //!
-//! Its owner writes it and its peers read it. The daemon seals it against other writers. Senders read
-//! its one cache line after every post. So the line changes only if the owner begins or ends a sleep,
-//! moves to another CPU, or changes its hot set.
+//! Its owner writes it and its peers read it. The daemon seals it against other writers. Senders
+//! read its one cache line after every post. So the line changes only if the owner begins or ends a
+//! sleep, moves to another CPU, or changes its hot set.
 
 use crate::wait_mode::{WaitMode, WakeAction};
 use crate::words::{Page, View, Word32, Word64};
@@ -70,8 +70,8 @@ impl<P: Page> OwnStatus<P> {
         }
     }
 
-    /// Puts a link into an entry of the hot set. Afterwards, poll the link that was in this entry once
-    /// more: its sender may have seen it there and set no ready bit.
+    /// Puts a link into an entry of the hot set. Afterwards, poll the link that was in this entry
+    /// once more: its sender may have seen it there and set no ready bit.
     pub fn set_hot(&self, entry: usize, index: u32) {
         let word = self.page.word32(HOT_SET + 4 * (entry % HOT_SET_MAX));
         word.swap(index, Ordering::SeqCst);

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! Only the owner writes the ring, and it never waits for a reader. A full ring loses its oldest
-//! records; a slow reader counts the lost ones. The daemon seals the ring before another process may
-//! map it. A reader keeps its own count and takes the size of the ring from the memory. The records
-//! are only claims of the owner.
+//! records; a slow reader counts the lost ones. The daemon seals the ring before another process
+//! may map it. A reader keeps its own count and takes the size of the ring from the memory. The
+//! records are only claims of the owner.
 
 use crate::trace_record::TraceRecord;
 use crate::words::{Page, Word64};
@@ -29,8 +29,8 @@ pub(crate) const HEAD: usize = 0;
 pub(crate) const SLOTS: usize = 0x1000;
 const SLOT_BYTES: usize = 64;
 
-/// Size in bytes of a ring for `slots` records. The number is clamped to [`TRACE_SLOTS`] and rounded
-/// up to a power of two.
+/// Size in bytes of a ring for `slots` records. The number is clamped to [`TRACE_SLOTS`] and
+/// rounded up to a power of two.
 #[must_use]
 pub fn trace_bytes(slots: u32) -> u64 {
     let slots = slots.clamp(TRACE_SLOTS.0, TRACE_SLOTS.1).next_power_of_two();

@@ -32,7 +32,8 @@ impl TraceView {
 }
 
 impl<V: View> TraceView<V> {
-    /// Passes the new records to `take`, oldest first, at most one ring of them. Returns their number.
+    /// Passes the new records to `take`, oldest first, at most one ring of them. Returns their
+    /// number.
     pub fn read(&mut self, mut take: impl FnMut(TraceRecord)) -> u64 {
         let head = self.view.load64(HEAD, Ordering::Acquire);
         if head < self.next {

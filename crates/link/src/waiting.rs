@@ -10,8 +10,9 @@
 //! ```
 //!
 //! Steps 2 and 3 of the waiter, and 1 and 2 of the sender, have a full fence between them. So the
-//! waiter finds the message, or the sender sees the wait mode. In the second case the sender changes
-//! the wake word, whose value the waiter read first; the kernel then refuses to sleep on it.
+//! waiter finds the message, or the sender sees the wait mode. In the second case the sender
+//! changes the wake word, whose value the waiter read first; the kernel then refuses to sleep on
+//! it.
 
 use crate::wait_mode::WaitMode;
 

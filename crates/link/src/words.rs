@@ -1,7 +1,7 @@
 //! Atomic words, and the memory that holds them.
 //!
-//! The rules are generic over both. So the same steps run on mapped pages and on the words of a model
-//! checker (`tests/loom.rs`). The checker finds each access by the location of its caller.
+//! The rules are generic over both. So the same steps run on mapped pages and on the words of a
+//! model checker (`tests/loom.rs`). The checker finds each access by the location of its caller.
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_shm::{Observed, ObservedPage, Shared, SharedPage};
@@ -203,9 +203,9 @@ view!(Observed);
 
 /// A full fence between an atomic update (a locked instruction) and every later load.
 ///
-/// A sender publishes a message and then reads the wait mode. A receiver publishes its wait mode and
-/// then polls. At least one of the two must see the other. On x86-64 the locked update is a full
-/// fence, so a fence of the compiler is enough.
+/// A sender publishes a message and then reads the wait mode. A receiver publishes its wait mode
+/// and then polls. At least one of the two must see the other. On x86-64 the locked update is a
+/// full fence, so a fence of the compiler is enough.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 fn fence_after_update() {

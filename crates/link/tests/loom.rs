@@ -1,13 +1,13 @@
 //! The data plane under loom: every interleaving of two or three parties, and every value that a
 //! weak memory may show them.
 //!
-//! The models run the steps of m3ipc-link itself, on the words of the checker; also the order of the
-//! steps is the product's ([`m3ipc_link::waiting`], `Link::cancel`, `copy_gate::unpark`). No sleep
-//! has a limit, so a lost wake-up is a deadlock.
+//! The models run the steps of m3ipc-link itself, on the words of the checker; also the order of
+//! the steps is the product's ([`m3ipc_link::waiting`], `Link::cancel`, `copy_gate::unpark`). No
+//! sleep has a limit, so a lost wake-up is a deadlock.
 //!
-//! A model that passes proves little unless it can fail. [`weakened`] runs a model with one step of a
-//! caller planted in the wrong place. [`lines`] weakens the product line by line. Each weakening must
-//! be noticed.
+//! A model that passes proves little unless it can fail. [`weakened`] runs a model with one step of
+//! a caller planted in the wrong place. [`lines`] weakens the product line by line. Each weakening
+//! must be noticed.
 //!
 //! Limits: loom treats sequentially consistent accesses as acquire and release accesses, and never
 //! shows a load a later store. So a relaxed order that it accepts may still be wrong.

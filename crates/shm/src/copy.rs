@@ -240,7 +240,7 @@ mod tests {
     #[test]
     fn any_length_and_offset_is_copied_exactly() {
         let lengths = (0..70).chain(126..200).chain([255, 256, 257, 1000]);
-        for length in lengths.step_by(if cfg!(miri) { 13 } else { 1 }) {
+        for length in lengths.step_by(if cfg!(miri) { 41 } else { 1 }) {
             for (to, from) in [(0, 0), (1, 0), (0, 3), (8, 16), (7, 5)] {
                 let sent = pattern(length + from);
                 let mut got = vec![0_u8; length + to + 1];

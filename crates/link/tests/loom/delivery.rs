@@ -85,8 +85,8 @@ pub fn notify() {
     sending.join().expect("the sender ends");
 }
 
-/// Both parties post to each other at once. The younger message goes back, and its endpoint takes the
-/// elder message.
+/// Both parties post to each other at once. The younger message goes back, and its endpoint takes
+/// the elder message.
 pub fn cross() {
     cross_with([5, 7], LinkSide::One);
 }

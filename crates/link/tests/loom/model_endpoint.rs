@@ -1,5 +1,5 @@
-//! A model endpoint: the steps of m3ipc's endpoint around a link. The order of the steps of a sleep is
-//! that of [`m3ipc_link::waiting`].
+//! A model endpoint: the steps of m3ipc's endpoint around a link. The order of the steps of a sleep
+//! is that of [`m3ipc_link::waiting`].
 
 use crate::model_memory::{FutexQueue, Memory};
 use crate::weakness::{Twist, twisted};

@@ -3,10 +3,10 @@
 //! Only the words that a model is about are words of loom, because each costs interleavings. The
 //! others are plain. Of a payload, only the first eight bytes exist.
 //!
-//! Loom remembers only the last access to a word, loads included, when it searches for orders to try.
-//! It loses the order of a load and another thread's store, if the storing thread has loaded the word
-//! before. So every access to a modelled word first stores to a second word of loom, whose orders it
-//! tries all.
+//! Loom remembers only the last access to a word, loads included, when it searches for orders to
+//! try. It loses the order of a load and another thread's store, if the storing thread has loaded
+//! the word before. So every access to a modelled word first stores to a second word of loom, whose
+//! orders it tries all.
 
 use crate::weakness::{Cut, is_cut};
 use loom::sync::atomic as modelled;
@@ -43,12 +43,12 @@ impl FutexQueue {
 #[derive(Debug, Default)]
 pub struct Modelled<W> {
     word: W,
-    turn: modelled::AtomicBool,
+    order: modelled::AtomicBool,
 }
 
 impl<W> Modelled<W> {
-    fn in_turn(&self) -> &W {
-        self.turn.store(false, Ordering::Relaxed);
+    fn ordered(&self) -> &W {
+        self.order.store(false, Ordering::Relaxed);
         &self.word
     }
 }
@@ -78,7 +78,7 @@ macro_rules! on {
     ($kind:ident, $word:expr, $cell:ident => $run:expr) => {
         match $word {
             $kind::Modelled(modelled) => {
-                let $cell = modelled.in_turn();
+                let $cell = modelled.ordered();
                 $run
             }
             $kind::Plain($cell) => $run,

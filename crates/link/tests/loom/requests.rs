@@ -138,8 +138,8 @@ fn check(end: End, served: Served) {
     assert!(fits, "the client ends with {end:?}, the server with {served:?}");
 }
 
-/// The server dies, and the daemon announces it. The client ends with exactly one of answered, taken
-/// and not taken.
+/// The server dies, and the daemon announces it. The client ends with exactly one of answered,
+/// taken and not taken.
 pub fn death_before_take() {
     death(Served::Nothing, true);
 }
