@@ -1,4 +1,4 @@
-//! Finds node, VM and endpoint by the form in which a person writes them.
+//! Finds nodes, VMs and endpoints by their written form.
 
 use crate::error::{CliError, Result};
 use crate::launch;
@@ -7,7 +7,7 @@ use m3ipc::{Address, Endpoint, Node, Timeout, Vm, runtime};
 use m3ipc_abi::Code;
 use std::path::PathBuf;
 
-/// The time after which a daemon ends that a command started and that has neither VMs nor members.
+/// A daemon that a command started ends after this time without VMs and members.
 const IDLE_EXIT_SECONDS: &str = "10";
 
 /// The runtime directory: the one of the flag, or the default.

@@ -86,7 +86,7 @@ impl LeakCheck {
         for pid in processes() {
             if let Some(mapped) = mapped(pid) {
                 report.processes_scanned += 1;
-                // This process must hold no such memory, recorded or not.
+                // This process must hold no memory of m3ipc, recorded or not.
                 let is_leaked = |inode: &&u64| pid == own || self.memory.contains(inode);
                 report.mappings += mapped.iter().filter(is_leaked).count();
                 report.descriptors += open(pid).iter().filter(is_leaked).count();

@@ -16,7 +16,7 @@ pub fn wait_chains(endpoints: &[EndpointInfo]) -> Vec<String> {
     let mut drawn = BTreeSet::new();
     let mut chains = Vec::new();
     let starts = waits.keys().filter(|address| !awaited.contains(address));
-    // The endpoints that remain after those lie on cycles.
+    // All waits that no chain has drawn yet belong to cycles.
     for start in starts.chain(waits.keys()) {
         if drawn.contains(start) {
             continue;
