@@ -1,4 +1,4 @@
-//! A server on tokio: other work goes on while it waits for requests.
+//! A server on tokio: other tasks run while it waits for requests.
 //!
 //! ```text
 //! cargo run -p m3ipc --features tokio --example async_echo
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let client_vm = vm.clone();
     let client = std::thread::spawn(move || {
-        let mut me = client_vm.bind_thread(None).expect("a slot is free");
+        let mut me = client_vm.bind_additional(None).expect("a slot is free");
         (1..=REQUESTS).all(|number| {
             me.sendrec(server_address, &Message::new(number))
                 .is_ok_and(|answer| answer.m_type == -number)

@@ -1,12 +1,12 @@
-//! A pipeline of three processes that work on an image in place: it goes from one to the next as a
-//! block, and not a byte of it is copied.
+//! A pipeline of three processes that work on one image. The image moves from process to process as
+//! a block, without a copy.
 //!
 //! ```text
 //! cargo run --release -p m3ipc --example pipeline [MEGABYTES]
 //! ```
 //!
-//! The stages are this very program, started with a role. That nothing is copied is counted twice: what the
-//! library has copied for each stage, and the private memory of each, which would have to hold a copy.
+//! The stages are this program, started with a role. Two numbers show that nothing is copied: the
+//! bytes that the library copied for each stage, and the private memory of each stage.
 
 use m3ipc::{
     Address, Area, AreaConfig, BlockLifetime, Endpoint, Message, Node, Source, Timeout, VmConfig,
@@ -19,7 +19,7 @@ const BLUR: i32 = 2;
 const COUNT: i32 = 3;
 const ROLES: [i32; 3] = [INVERT, BLUR, COUNT];
 const MAIN: Address = Address(4);
-/// Where in a message the numbers stand that the stages add up.
+/// Indexes of the sums in a message.
 const SUM: usize = 0;
 const COPIED: usize = 1;
 const PRIVATE_KB: usize = 2;
@@ -42,17 +42,22 @@ fn work(vm: &str, role: i32) -> Result<(), Failure> {
         let mut message = me.receive(Source::Any)?;
         let Some(mut block) = me.take_block()? else { return Ok(()) };
         if message.m_type == 0 {
-            // Only to show what a hand-over costs.
+            // For the measurement of a bare hand-over.
             me.reply_block(message.source, &message, block)?;
             continue;
         }
-        let pixels = block.write()?;
         match role {
-            INVERT => pixels.iter_mut().for_each(|pixel| *pixel = !*pixel),
+            INVERT => block.update(|_, pixels| pixels.iter_mut().for_each(|it| *it = !*it))?,
             BLUR => {
-                (1..pixels.len()).for_each(|at| pixels[at] = pixels[at - 1] / 2 + pixels[at] / 2)
+                let mut left = block.get(0).unwrap_or(0);
+                block.update(|at, pixels| {
+                    for pixel in &mut pixels[usize::from(at == 0)..] {
+                        *pixel = left / 2 + *pixel / 2;
+                        left = *pixel;
+                    }
+                })?;
             }
-            _ => message.set_long(SUM, pixels.iter().map(|pixel| i64::from(*pixel)).sum()),
+            _ => message.set_long(SUM, block.iter().map(i64::from).sum()),
         }
         message.set_long(COPIED, message.long(COPIED) + i64::try_from(me.copied_total())?);
         message.set_long(PRIVATE_KB, message.long(PRIVATE_KB).max(private_kb()?));
@@ -61,7 +66,7 @@ fn work(vm: &str, role: i32) -> Result<(), Failure> {
     }
 }
 
-/// Memory of this process that it shares with nobody, as the kernel counts it.
+/// Private memory of this process, as the kernel counts it.
 fn private_kb() -> Result<i64, Failure> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
@@ -86,7 +91,9 @@ fn lead(bytes: u64) -> Result<(), Failure> {
 
     let area = me.create_area(&AreaConfig::vm(bytes + (1 << 20)))?;
     let mut image = me.allocate(&area, bytes, BlockLifetime::Long)?;
-    image.write()?.iter_mut().zip((0..=255_u8).cycle()).for_each(|(pixel, value)| *pixel = value);
+    image.update(|_, pixels| {
+        pixels.iter_mut().zip((0..=255_u8).cycle()).for_each(|(pixel, value)| *pixel = value);
+    })?;
     let address = image.address();
     let begin = Instant::now();
     me.send_block(Address(INVERT), &Message::new(1), image, Timeout::Never)?;
@@ -98,9 +105,10 @@ fn lead(bytes: u64) -> Result<(), Failure> {
         (answer.long(COPIED) + i64::try_from(me.copied_total())?, answer.long(PRIVATE_KB));
     let same = image.address() == address;
     println!(
-        "bytes copied: {copied}; private memory of a stage: at most {private} KB; same address: {same}"
+        "bytes copied: {copied}; private memory of a stage: at most {private} KB; same address: \
+         {same}"
     );
-    let right = image.iter().map(|pixel| i64::from(*pixel)).sum::<i64>() == sum;
+    let right = image.iter().map(i64::from).sum::<i64>() == sum;
     drop(image);
 
     for size in

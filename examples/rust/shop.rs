@@ -1,11 +1,10 @@
-//! A shop in two processes: a server that is found by name, and a client that
-//! is told when it dies.
+//! A shop in two processes: a server with a name, and a client that learns of its death.
 //!
 //! ```text
 //! cargo run -p m3ipc --example shop
 //! ```
 
-use m3ipc::{Message, Node, SendRecError, Source, Timeout, VmConfig};
+use m3ipc::{Message, Node, SendRecError, Source, VmConfig};
 use std::error::Error;
 use std::process::Command;
 use std::time::Duration;
@@ -33,7 +32,7 @@ fn server() -> Result<(), Box<dyn Error>> {
             SLEEP => std::thread::sleep(Duration::from_secs(60)),
             _ => continue,
         }
-        // Who has given up meanwhile is none of our concern.
+        // A client that gave up meanwhile needs no answer.
         let _ = me.reply(request.source, &answer);
     }
 }
@@ -44,7 +43,7 @@ fn client() -> Result<(), Box<dyn Error>> {
     let mut me = vm.bind_any()?;
 
     let mut child = Command::new(std::env::current_exe()?).arg("server").spawn()?;
-    let adder = me.wait_name("adder", Timeout::After(Duration::from_secs(5)))?;
+    let adder = me.wait_name("adder", Duration::from_secs(5))?;
 
     let mut request = Message::new(ADD);
     request.set_word(0, 2);

@@ -60,7 +60,7 @@ pub(crate) fn wait_bind(limit: Timeout) -> CallResult {
                 return Ok(address.0);
             }
             // Another thread has bound the process, and is about to store the endpoint.
-            Err(error) if error.code == Code::SlotUsed => {
+            Err(error) if error.code() == Code::SlotUsed => {
                 std::thread::sleep(Duration::from_millis(1));
             }
             Err(error) => return Err(error.into()),

@@ -6,7 +6,7 @@ use crate::memory::{CopyRange, ReadPtr, WritePtr};
 use crate::records::M3Loan;
 use core::ffi::{c_int, c_long, c_uint};
 use m3ipc::{
-    ANY, Address, Audience, Code, Endpoint, Grant, Loan, Location, Message, Rights, SELF, Timeout,
+    ANY, Address, Audience, Code, Endpoint, Grant, Lease, Location, Message, Rights, SELF, Timeout,
 };
 
 /// `M3_READ` and `M3_WRITE`.
@@ -39,11 +39,11 @@ pub(crate) fn vcopy(
             (true, true) => return Err(Code::Endpoint.into()),
             (true, false) => {
                 let from = source.range.source();
-                me.copy_bytes_to(destination.endpoint, at(destination), &from, limit)?;
+                me.copy_source_to(destination.endpoint, at(destination), &from, limit)?;
             }
             (false, true) => {
                 let mut into = destination.range.target();
-                me.copy_into_room(source.endpoint, at(source), &mut into, limit)?;
+                me.copy_into_target(source.endpoint, at(source), &mut into, limit)?;
             }
             (false, false) => {
                 let from = (source.endpoint, at(source));
@@ -72,23 +72,23 @@ pub(crate) fn sendrec_lent(
         let request = message.read()?;
         message.check()?;
         let count = usize::try_from(count).ok().filter(|count| *count <= LOANS_MAX);
-        let lent: CallResult<Vec<Loan<'static>>> = (0..count.ok_or(Code::Range)?)
+        let lent: CallResult<Vec<Lease<'static>>> = (0..count.ok_or(Code::Range)?)
             .map(|index| {
                 let record = loans.read_at(index)?;
                 loan(ranges(&record), rights(record.rights)?)
             })
             .collect();
-        let answer = member.endpoint.sendrec_lent(to, &request, &lent?, limit)?;
+        let answer = member.endpoint.sendrec_leased(to, &request, &lent?, limit)?;
         message.write(answer)?;
         Ok(0)
     })
 }
 
-fn loan(range: CopyRange, rights: Rights) -> CallResult<Loan<'static>> {
+fn loan(range: CopyRange, rights: Rights) -> CallResult<Lease<'static>> {
     Ok(match rights {
-        Rights::Read => Loan::of_bytes(&range.source()),
-        Rights::Write => Loan::of_room(&range.target(), false),
-        Rights::Both => Loan::of_room(&range.target(), true),
+        Rights::Read => Lease::of_source(&range.source()),
+        Rights::Write => Lease::of_target(&range.target(), false),
+        Rights::Both => Lease::of_target(&range.target(), true),
     })
 }
 
@@ -111,7 +111,7 @@ pub(crate) fn grant(
         grant.check()?;
         let allowed = rights(allowed)?;
         let audience = if ep == ANY { Audience::Vm } else { Audience::Only(ep) };
-        let made = member.endpoint.grant_room(audience, &range.target(), allowed)?;
+        let made = member.endpoint.grant_target(audience, &range.target(), allowed)?;
         grant.write(made.to_u64())?;
         Ok(0)
     })
@@ -137,10 +137,10 @@ pub(crate) fn copy_granted(
         match rights(direction)? {
             Rights::Read => {
                 let mut into = own.target();
-                member.endpoint.copy_into_room(ep, location, &mut into, Timeout::Never)?;
+                member.endpoint.copy_into_target(ep, location, &mut into, Timeout::Never)?;
             }
             Rights::Write => {
-                member.endpoint.copy_bytes_to(ep, location, &own.source(), Timeout::Never)?;
+                member.endpoint.copy_source_to(ep, location, &own.source(), Timeout::Never)?;
             }
             Rights::Both => return Err(Code::Inval.into()),
         }

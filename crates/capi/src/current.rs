@@ -90,11 +90,11 @@ fn acquire_process() -> CallResult<Option<CallGuard>> {
 /// Adopts the endpoint that another process bound for this process (lclbind), if there is one.
 #[cold]
 fn adopt_binding() -> CallResult<CallGuard> {
-    match Endpoint::wait_for_bind(Timeout::Now) {
+    match Endpoint::wait_for_bind(Timeout::NoWait) {
         Ok(endpoint) => bind_process(endpoint)?,
-        Err(error) if error.code == Code::TimedOut => return Err(Code::NotBind.into()),
+        Err(error) if error.code() == Code::TimedOut => return Err(Code::NotBind.into()),
         // Another thread binds the process, or has just adopted the binding.
-        Err(error) if error.code == Code::SlotUsed => {}
+        Err(error) if error.code() == Code::SlotUsed => {}
         Err(error) => return Err(error.into()),
     }
     acquire()?.ok_or(CallFailure(Code::NotBind))

@@ -2,8 +2,8 @@
 
 use core::ffi::c_int;
 use m3ipc::{
-    AreaError, BindError, CallError, Code, CopyError, GrantError, NodeError, NotifyError,
-    ReceiveError, ReplyError, SendError, SendRecError,
+    AreaError, BindError, Code, CopyError, GrantError, NameError, NodeError, NotifyError,
+    ReceiveError, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError,
 };
 
 /// The result of a call: a number for C, or a failure.
@@ -43,19 +43,19 @@ macro_rules! from_errors {
 }
 
 from_errors! {
-    BindError CallError CopyError GrantError NotifyError ReceiveError ReplyError SendError
+    BindError CopyError GrantError NameError UnbindError WaitError WakeupError NotifyError ReceiveError ReplyError SendError
     SendRecError
 }
 
 impl From<AreaError> for CallFailure {
     fn from(error: AreaError) -> Self {
-        Self(error.code)
+        Self(error.code())
     }
 }
 
 impl From<NodeError> for CallFailure {
     fn from(error: NodeError) -> Self {
-        Self(match error.code {
+        Self(match error.code() {
             // The daemon ended during the request, so the node no longer runs.
             Code::NotConn => Code::DrvsInit,
             code => code,

@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn a_limit_below_minus_one_is_invalid() {
         assert_eq!(limit(-1), Ok(Timeout::Never));
-        assert_eq!(limit(0), Ok(Timeout::Now));
+        assert_eq!(limit(0), Ok(Timeout::NoWait));
         assert_eq!(limit(-2), Err(CallFailure(Code::Inval)));
     }
 }

@@ -87,7 +87,7 @@ pub(crate) fn relay(to: Address, message: ReadPtr<Message>, limit: Timeout) -> C
     current::with(|member| {
         let message = message.read()?;
         let client = member.unanswered().ok_or(Code::ProcSts)?;
-        if limit == Timeout::Now && !receives_from(member, client, to) {
+        if limit == Timeout::NoWait && !receives_from(member, client, to) {
             return Err(Code::Again.into());
         }
         member.endpoint.relay_message(client, to, &message)?;

@@ -41,7 +41,7 @@ pub(crate) fn info(vmid: c_int) -> CallResult<VmUsr> {
     let (mut node, about) = node::find_with_info()?;
     match node.vm(id_of(vmid)?) {
         Ok(vm) if !vm.info().ending => Ok(record_of(vm.info(), &about)),
-        Err(error) if error.code != Code::VmNotRun => Err(error.into()),
+        Err(error) if error.code() != Code::VmNotRun => Err(error.into()),
         _ => Ok(VmUsr { vm_flags: VM_FREE, ..VmUsr::default() }),
     }
 }

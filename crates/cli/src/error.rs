@@ -145,7 +145,7 @@ impl From<std::io::Error> for CliError {
 
 impl From<m3ipc::NodeError> for CliError {
     fn from(error: m3ipc::NodeError) -> Self {
-        Self::code(error.code, error.to_string())
+        Self::code(error.code(), error.to_string())
     }
 }
 
@@ -171,14 +171,17 @@ macro_rules! from_errors {
 }
 from_errors!(
     BindError,
-    CallError,
     CopyError,
     GrantError,
+    NameError,
     NotifyError,
     ReceiveError,
     ReplyError,
     SendError,
-    SendRecError
+    SendRecError,
+    UnbindError,
+    WaitError,
+    WakeupError
 );
 
 /// The next step after an error with this code.

@@ -19,7 +19,7 @@ pub fn directory(options: &NodeOptions) -> PathBuf {
 pub fn node(options: &NodeOptions) -> Result<Node> {
     let directory = directory(options);
     match Node::find(&directory) {
-        Err(error) if error.code == Code::Version => Err(error.into()),
+        Err(error) if error.code() == Code::Version => Err(error.into()),
         Err(_) if directory.join("journal").exists() => node_or_start(options),
         other => Ok(other?),
     }
@@ -31,7 +31,7 @@ pub fn node_or_start(options: &NodeOptions) -> Result<Node> {
     match Node::find(&directory) {
         Ok(node) => return Ok(node),
         // A daemon of another version serves the directory: a second one cannot.
-        Err(error) if error.code == Code::Version => return Err(error.into()),
+        Err(error) if error.code() == Code::Version => return Err(error.into()),
         Err(_) => {}
     }
     if std::env::var_os("M3_DAEMON").is_some_and(|program| !program.is_empty()) {
@@ -53,9 +53,9 @@ pub fn vm(node: &mut Node, written: &str) -> Result<Vm> {
     {
         return Ok(vm);
     }
-    node.vm_named(written).map_err(|error| match error.code {
+    node.vm_named(written).map_err(|error| match error.code() {
         Code::NoNode | Code::BadVmId => {
-            CliError::code(error.code, format!("there is no VM {written:?} ({})", error.code))
+            CliError::code(error.code(), format!("there is no VM {written:?} ({})", error.code()))
         }
         _ => error.into(),
     })
@@ -88,7 +88,7 @@ impl std::str::FromStr for Target {
 /// Under `m3 run` the process is bound already. The function then takes that endpoint.
 pub fn bind(vm: &Vm, written: Option<&str>) -> Result<Endpoint> {
     if std::env::var_os("M3_ENDPOINT").is_some()
-        && let Ok(mut own) = Endpoint::wait_for_bind(Timeout::Now)
+        && let Ok(mut own) = Endpoint::wait_for_bind(Timeout::NoWait)
     {
         if let Some(name) = written.filter(|written| written.parse::<i32>().is_err()) {
             own.name_attach(name)?;
@@ -137,11 +137,11 @@ fn address_of_name(
     wait: Option<Timeout>,
 ) -> Result<Address> {
     let located = match wait {
-        Some(timeout) => own.wait_name(name, timeout),
-        None => own.name_locate(name),
+        Some(timeout) => own.wait_name(name, timeout).map_err(|e| (e.code(), CliError::from(e))),
+        None => own.name_locate(name).map_err(|e| (e.code(), CliError::from(e))),
     };
-    located.map_err(|error| {
-        let (code, vm) = (error.code(), vm.name());
+    located.map_err(|(code, error)| {
+        let vm = vm.name();
         match code {
             Code::NoNode => {
                 let what = format!("VM {vm:?} has no endpoint named {name:?} ({code})");
@@ -153,7 +153,7 @@ fn address_of_name(
                 let what = format!("no endpoint of VM {vm:?} took the name {name:?} within the");
                 CliError::code(code, format!("{what} time limit ({code})"))
             }
-            _ => error.into(),
+            _ => error,
         }
     })
 }

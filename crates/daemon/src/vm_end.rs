@@ -6,7 +6,7 @@
 use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::state::timers::Timer;
-use crate::tables::{Death, MemberId, MemberKind, VmState};
+use crate::tables::{Death, MemberId, VmState};
 use m3ipc_link::{FLAG_ENDED, FLAG_UNBOUND};
 use m3ipc_sys::Signal;
 use m3ipc_wire::{DaemonEvent, Reply};
@@ -105,7 +105,7 @@ impl Server {
         let endpoint = self.node.endpoint(id).map(|endpoint| (endpoint.member.pid, endpoint.kind));
         let Some((pid, kind)) = endpoint else { return };
         // A signal for one thread would end the whole process.
-        if kind != MemberKind::Thread {
+        if kind.is_process() {
             self.watched.signal(pid, Signal::PIPE);
         }
         let holder = self.connection_of(id);

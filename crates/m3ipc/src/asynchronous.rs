@@ -1,16 +1,36 @@
-//! Endpoints on tokio: `receive().await` and `sendrec().await`.
+//! Endpoints on tokio.
 //!
-//! No thread and no polling: the endpoint's descriptor stands in tokio's own
-//! epoll. Both calls are cancel-safe: a receive that is dropped has taken
-//! nothing, a request that is dropped is withdrawn or its answer given up.
+//! There is no thread and no polling: the endpoint's descriptor is in tokio's own epoll set. Every
+//! call is cancel-safe. A dropped receive has taken nothing. A dropped request is withdrawn, or its
+//! answer is not awaited.
+//!
+//! A first contact with a peer asks the node daemon and blocks the thread meanwhile.
 
-use crate::endpoint::{Endpoint, PendingRequest, Source};
+use crate::endpoint::{Endpoint, PendingRequest, Received, Source};
 use crate::error::{NodeError, ReceiveError, SendRecError};
-use m3ipc_abi::{Address, Code, Message};
+use crate::timeout::Timeout;
+use m3ipc_abi::{Address, Message};
 use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
-/// An endpoint that tokio waits for.
+/// An endpoint in a tokio runtime.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// # let (server, client) = node.pair();
+/// # let to = server.address();
+/// # let thread = m3ipc::test::serve_bytes(server, |bytes| bytes.to_vec());
+/// use m3ipc::asynchronous::AsyncEndpoint;
+///
+/// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+/// # runtime.block_on(async move {
+/// let mut client = AsyncEndpoint::new(client)?;
+/// let (_answer, bytes) = client.sendrec_bytes(to, 7, b"echo".to_vec()).await?;
+/// assert_eq!(bytes, b"echo");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// # })?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct AsyncEndpoint {
     endpoint: Endpoint,
@@ -21,39 +41,53 @@ impl AsyncEndpoint {
     /// Gives an endpoint to the runtime of the calling task.
     ///
     /// # Errors
-    /// [`NodeError`] where no more descriptors can be had.
+    /// [`NodeError::NoResources`] if no descriptor is left.
     ///
     /// # Panics
     /// Outside a tokio runtime with I/O enabled.
     pub fn new(mut endpoint: Endpoint) -> Result<Self, NodeError> {
-        let failed =
-            |cause: std::io::Error| NodeError { code: Code::NoMem, why: cause.to_string() };
+        let failed = |cause: std::io::Error| NodeError::no_resources(&cause);
         let fd = endpoint.fd()?.as_fd().try_clone_to_owned().map_err(failed)?;
-        // Deprecated for types whose descriptor can change under it; an OwnedFd's cannot.
+        // Deprecated for types whose descriptor can change; that of an OwnedFd cannot.
         #[allow(deprecated)]
         let fd = AsyncFd::with_interest(fd, tokio::io::Interest::READABLE).map_err(failed)?;
         Ok(Self { endpoint, fd })
     }
 
-    /// The endpoint, for calls that do not wait: reply, notify, `try_send`.
+    /// The endpoint, for calls that never wait: reply, notify, `try_send`.
     pub fn endpoint(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
 
-    /// The endpoint, taken back from the runtime.
+    /// The endpoint, taken out of the runtime.
     #[must_use]
     pub fn into_inner(self) -> Endpoint {
         self.endpoint
     }
 
-    /// Waits for a message or notification.
+    /// Waits for a message or a notification.
     ///
     /// # Errors
-    /// [`ReceiveError`]
+    /// As [`Endpoint::receive`].
     pub async fn receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
+        let (received, bytes) = self.receive_bytes(source).await?;
+        if !bytes.is_empty() {
+            return Err(ReceiveError::too_small(received.message, bytes.len(), 0));
+        }
+        Ok(received.message)
+    }
+
+    /// Waits for a message and takes its whole payload.
+    ///
+    /// # Errors
+    /// As [`Endpoint::receive_bytes`].
+    pub async fn receive_bytes(
+        &mut self,
+        source: impl Into<Source>,
+    ) -> Result<(Received, Vec<u8>), ReceiveError> {
         let source = source.into();
         loop {
-            match self.endpoint.try_receive(source) {
+            match self.endpoint.receive_bytes(source, Timeout::NoWait) {
                 Err(ReceiveError::WouldBlock(_)) => self.ready().await,
                 other => return other,
             }
@@ -63,13 +97,38 @@ impl AsyncEndpoint {
     /// Sends a request and waits for its answer.
     ///
     /// # Errors
-    /// [`SendRecError`]
+    /// As [`Endpoint::sendrec`].
     pub async fn sendrec(
         &mut self,
         to: Address,
         message: &Message,
     ) -> Result<Message, SendRecError> {
         let pending = self.endpoint.begin_request(to, message)?;
+        let (answer, bytes) = self.finish(pending).await?;
+        if !bytes.is_empty() {
+            return Err(SendRecError::too_small(answer, bytes.len(), 0));
+        }
+        Ok(answer)
+    }
+
+    /// Sends a request of bytes and waits for the answer and its whole payload.
+    ///
+    /// # Errors
+    /// As [`Endpoint::sendrec_bytes`].
+    pub async fn sendrec_bytes(
+        &mut self,
+        to: Address,
+        m_type: i32,
+        bytes: Vec<u8>,
+    ) -> Result<(Message, Vec<u8>), SendRecError> {
+        let pending = self.endpoint.begin_request_bytes(to, m_type, bytes)?;
+        self.finish(pending).await
+    }
+
+    async fn finish(
+        &mut self,
+        pending: PendingRequest,
+    ) -> Result<(Message, Vec<u8>), SendRecError> {
         let mut call = Call { owner: self, pending: Some(pending) };
         loop {
             if let Some(answer) = call.poll()? {
@@ -80,23 +139,23 @@ impl AsyncEndpoint {
     }
 
     async fn ready(&self) {
-        // The endpoint empties what stands behind the descriptor when it looks next.
+        // The next poll of the endpoint drains the doorbell and the control connection.
         if let Ok(mut guard) = self.fd.readable().await {
             guard.clear_ready();
         }
     }
 }
 
-/// A request under way; dropped with it, it is given up.
+/// A request in progress. A drop gives the request up.
 struct Call<'a> {
     owner: &'a mut AsyncEndpoint,
     pending: Option<PendingRequest>,
 }
 
 impl Call<'_> {
-    fn poll(&mut self) -> Result<Option<Message>, SendRecError> {
+    fn poll(&mut self) -> Result<Option<(Message, Vec<u8>)>, SendRecError> {
         let Some(pending) = &mut self.pending else { return Ok(None) };
-        let polled = self.owner.endpoint.poll_request(pending);
+        let polled = self.owner.endpoint.poll_request_bytes(pending);
         if !matches!(polled, Ok(None)) {
             self.pending = None;
         }

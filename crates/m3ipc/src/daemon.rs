@@ -1,11 +1,12 @@
-//! Which daemon answers here: its process and program, for those who must be told.
+//! The process and the program of the daemon, for error texts.
 
 use std::os::fd::AsFd;
 use std::path::Path;
 
-/// The daemon of this directory, as far as one may know: `pid 7, /usr/bin/m3d`.
+/// Describes the daemon of this directory, for instance `pid 7, /usr/bin/m3d`.
 pub(crate) fn describe(directory: &Path, socket: impl AsFd) -> String {
-    // Who made the socket may be systemd; the lock names the daemon itself, to those who may read it.
+    // systemd may have made the socket, so the lock file comes first: it names the daemon itself.
+    // Only some users may read it.
     let locked = std::fs::read_to_string(directory.join("lock")).ok();
     let locked = locked.and_then(|pid| pid.trim().parse::<i32>().ok());
     let pid = locked.or_else(|| m3ipc_sys::peer_identity(socket).ok().map(|identity| identity.pid));

@@ -1,22 +1,36 @@
 //! Microkernel-style IPC for Linux, in user space, on a stock kernel.
 //!
-//! Processes of a VM talk by [`send`](Endpoint::send), [`receive`](Endpoint::receive),
-//! [`sendrec`](Endpoint::sendrec), [`reply`](Endpoint::reply) and
-//! [`notify`](Endpoint::notify). Nothing is queued in between; a call ends with an
-//! answer or an error, within a millisecond of the peer's death.
+//! Processes of a VM exchange messages by [`send`](Endpoint::send),
+//! [`receive`](Endpoint::receive), [`sendrec`](Endpoint::sendrec), [`reply`](Endpoint::reply) and
+//! [`notify`](Endpoint::notify). Nothing is queued between sender and receiver. A call ends with an
+//! answer or with an error; the death of a peer is an error too.
 //!
-//! ```no_run
-//! use m3ipc::{Message, Node, Source, VmConfig};
+//! ```
+//! # let test = m3ipc::test::node();
+//! # let (directory, limit) = (test.directory(), std::time::Duration::from_millis(10));
+//! use m3ipc::{Node, ReceiveError, Source, VmConfig};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut node = Node::attach()?; // starts the node daemon where none runs
+//! let mut node = Node::attach_at(directory)?; // `Node::attach()` finds the directory itself
 //! let vm = node.vm_init(&VmConfig::new("shop"))?;
 //! let mut server = vm.bind(1)?;
-//! let request = server.receive(Source::Any)?;
-//! server.reply(request.source, &Message::new(0))?;
-//! # Ok(())
-//! # }
+//! match server.receive_bytes(Source::Any, limit) {
+//!     Ok((request, bytes)) => server.reply_bytes(request.message.source, 0, &bytes)?,
+//!     Err(ReceiveError::TimedOut(_)) => println!("no client yet"),
+//!     Err(error) => return Err(error.into()),
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! | to | use |
+//! |---|---|
+//! | send bytes or records | [`Endpoint::sendrec_bytes`], [`Endpoint::sendrec_record`] |
+//! | hand over large data without a copy | [`Area`], [`Block`], [`Endpoint::send_block`] |
+//! | let a server copy the caller's memory | [`Lease`], [`Grant`], [`Endpoint::copy_from`] |
+//! | wait in an event loop | [`Endpoint::fd`], [`Endpoint::begin_request`] |
+//! | use tokio (feature `tokio`) | `asynchronous::AsyncEndpoint` |
+//! | see where the time goes | [`trace`] |
+//! | write tests | [`test`] |
+#![forbid(unsafe_code)]
 
 mod area;
 #[cfg(feature = "tokio")]
@@ -25,30 +39,37 @@ mod control;
 mod daemon;
 mod endpoint;
 mod error;
+mod info;
 mod node;
+mod observe;
 pub mod runtime;
 mod spawn;
+pub mod test;
 mod timeout;
 pub mod trace;
+mod vm;
 
-pub use area::{Area, AreaConfig, AreaError, Block, Pages, Plain, Unsent};
+pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent};
 pub use endpoint::{
-    Audience, Endpoint, Given, Grant, Hold, Identity, Loan, Location, Long, PendingRequest, Rights,
+    Audience, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest, Received, Rights,
     Source,
 };
 pub use error::{
-    BindError, CallError, CopyError, GrantError, NodeError, NotifyError, ReceiveError, ReplyError,
-    SendError, SendRecError,
+    AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, ReceiveError,
+    Refusal, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError,
+};
+pub use info::{
+    AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, VmInfo,
+    WaitInfo,
 };
 pub use m3ipc_abi::{
-    ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NONE, SELF,
-    SYSTEM, Slot,
+    ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,
+    NONE, SELF, SYSTEM, Slot,
 };
 pub use m3ipc_area::BlockLifetime;
 pub use m3ipc_link::WaitStrategy;
+pub use m3ipc_shm::{PeerMemory, PeerMemoryMut};
 pub use m3ipc_sys::{CopySource, CopyTarget};
-pub use m3ipc_wire::{
-    AreaAudience, AreaInfo, EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo, WaitInfo,
-};
-pub use node::{Node, Vm, VmConfig};
+pub use node::Node;
 pub use timeout::Timeout;
+pub use vm::{Vm, VmConfig};

@@ -1,139 +1,75 @@
-//! Nodes and VMs: where endpoints live.
+//! The connection to a node and its operations.
 
-use crate::control::{Absent, Control, unexpected};
-use crate::endpoint::{self, Endpoint};
+use crate::control::{Control, IfAbsent, unexpected};
 use crate::error::{BindError, Fail, NodeError};
+use crate::info::{AreaInfo, EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo};
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code};
-use m3ipc_wire::{
-    BindKind, EndpointInfo, NodeInfo, NodeParams, Privileges, Reply, Request, VmInfo, VmParams,
-};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use crate::trace::{Trace, TraceConfig};
+use crate::vm::{Vm, VmConfig};
+use m3ipc_abi::Address;
+use m3ipc_wire::{AreaReply, AreaRequest, Reply, Request};
+use std::path::Path;
 
-/// A connection to the node.
+/// A connection to a node.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// # let directory = node.directory();
+/// use m3ipc::{Node, VmConfig};
+///
+/// let mut node = Node::attach_at(directory)?;
+/// let vm = node.vm_init(&VmConfig::new("shop"))?;
+/// let server = vm.bind(1)?;
+/// assert_eq!(node.endpoints(vm.id())?[0].address, server.address().0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Node {
     control: Control,
 }
 
-/// What a new VM is to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VmConfig {
-    params: VmParams,
-}
-
-impl VmConfig {
-    /// A VM of this name, with the node's limits, for its owner and its group.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self {
-            params: VmParams {
-                id: None,
-                name: name.to_owned(),
-                procs: None,
-                tasks: None,
-                mode: 0o750,
-                gid: None,
-                grace_ms: 1_000,
-                copy_granted: false,
-                domains: BTreeMap::new(),
-            },
-        }
-    }
-
-    /// With this id; else the lowest free one.
-    #[must_use]
-    pub fn id(mut self, id: i32) -> Self {
-        self.params.id = Some(id);
-        self
-    }
-
-    /// With so many process slots.
-    #[must_use]
-    pub fn procs(mut self, slots: i32) -> Self {
-        self.params.procs = Some(slots);
-        self
-    }
-
-    /// With so many task slots.
-    #[must_use]
-    pub fn tasks(mut self, slots: i32) -> Self {
-        self.params.tasks = Some(slots);
-        self
-    }
-
-    /// With these permission bits of owner, group and others: 4 see, 2 bind system slots, 1 join.
-    #[must_use]
-    pub fn mode(mut self, mode: u16) -> Self {
-        self.params.mode = mode;
-        self
-    }
-
-    /// Of this group.
-    #[must_use]
-    pub fn group(mut self, gid: u32) -> Self {
-        self.params.gid = Some(gid);
-        self
-    }
-
-    /// With so long between SIGPIPE and SIGKILL at its end, in milliseconds.
-    #[must_use]
-    pub fn grace_ms(mut self, ms: u32) -> Self {
-        self.params.grace_ms = ms;
-        self
-    }
-
-    /// Whether copies need a lease or a grant also between members of one user. Between different users they always do.
-    #[must_use]
-    pub fn copy_granted(mut self, granted: bool) -> Self {
-        self.params.copy_granted = granted;
-        self
-    }
-
-    /// With a name for a domain of com-sockets: of 1 to 15 bytes, and no number. Only who asks for it, by name or number, gets
-    /// that domain. The daemon refuses more than 32, a number beyond its network, and two names for one.
-    #[must_use]
-    pub fn domain(mut self, name: &str, number: u32) -> Self {
-        self.params.domains.insert(name.to_owned(), number);
-        self
-    }
-}
-
 impl Node {
-    /// The node of this process's [runtime directory](crate::runtime::directory); its daemon is
-    /// started where none runs.
+    /// Connects to the node of this process's [runtime directory](crate::runtime::directory). A
+    /// daemon is started if none runs.
     ///
     /// # Errors
-    /// [`NodeError`].
+    /// [`NodeError::NotRunning`] if no daemon can be started, [`NodeError::Version`].
     pub fn attach() -> Result<Self, NodeError> {
         Self::attach_at(&crate::runtime::directory())
     }
 
-    /// The node of this runtime directory; its daemon is started where none runs.
+    /// Connects to the node of this runtime directory. A daemon is started if none runs.
     ///
     /// # Errors
-    /// [`NodeError`].
+    /// As [`attach`](Self::attach).
     pub fn attach_at(directory: &Path) -> Result<Self, NodeError> {
-        Ok(Self { control: Control::connect(directory, Absent::Start)? })
+        Ok(Self { control: Control::connect(directory, IfAbsent::Start)? })
     }
 
-    /// The node of this runtime directory, if its daemon runs.
+    /// Connects to the node of this runtime directory if its daemon runs.
+    ///
+    /// ```
+    /// use m3ipc::{Node, NodeError};
+    ///
+    /// let absent = Node::find("/nonexistent".as_ref());
+    /// assert!(matches!(absent, Err(NodeError::NotRunning(_))));
+    /// ```
     ///
     /// # Errors
-    /// [`NodeError`] with -318 where it does not.
+    /// [`NodeError::NotRunning`] if it does not.
     pub fn find(directory: &Path) -> Result<Self, NodeError> {
-        Ok(Self { control: Control::connect(directory, Absent::Fail)? })
+        Ok(Self { control: Control::connect(directory, IfAbsent::Fail)? })
     }
 
-    /// Initialises the node (drvs_init): starts its daemon where none runs.
+    /// Initialises the node (`drvs_init`). A daemon is started if none runs.
     ///
     /// # Errors
-    /// [`NodeError`] with -317 where it is initialised already, -301, -338, -339.
+    /// [`NodeError::AlreadyInitialised`]; [`NodeError::OutOfRange`] and [`NodeError::BadValue`] for
+    /// bad parameters.
     pub fn init(params: &NodeParams) -> Result<Self, NodeError> {
         let directory = crate::runtime::directory();
-        let mut control = Control::connect(&directory, Absent::StartUninitialised)?;
-        control.request(&Request::NodeInit(params.clone()))?;
+        let mut control = Control::connect(&directory, IfAbsent::StartUninitialised)?;
+        control.request(&Request::NodeInit(params.to_wire()))?;
         Ok(Self { control })
     }
 
@@ -143,112 +79,196 @@ impl Node {
         self.control.directory()
     }
 
-    /// Ends every VM, then the node (drvs_end).
+    /// Ends every VM, then the node (`drvs_end`).
     ///
     /// # Errors
-    /// [`NodeError`] with -335 for others than root and the daemon's user.
+    /// [`NodeError::Denied`] for every user but root and the user of the daemon.
     pub fn end(mut self) -> Result<(), NodeError> {
         self.control.request(&Request::NodeEnd)?;
         Ok(())
     }
 
-    /// What the node is.
+    /// The state of the node.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// assert_eq!(node.info()?.endpoints, 0);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`NodeError`].
     pub fn info(&mut self) -> Result<NodeInfo, NodeError> {
         match self.control.request(&Request::NodeInfo)? {
-            (Reply::Node(info), _) => Ok(info),
+            (Reply::Node(info), _) => Ok(NodeInfo::of(info)),
             _ => Err(unexpected().into()),
         }
     }
 
-    /// Begins a VM (vm_init).
+    /// Creates a VM (`vm_init`).
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// use m3ipc::VmConfig;
+    ///
+    /// assert_eq!(node.vm_init(&VmConfig::new("shop"))?.name(), "shop");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`NodeError`] with -302, -342, -343, -338.
+    /// - [`NodeError::InUse`] if the id or the name is in use.
+    /// - [`NodeError::OutOfRange`] and [`NodeError::BadValue`] for bad parameters.
     pub fn vm_init(&mut self, config: &VmConfig) -> Result<Vm, NodeError> {
-        self.vm_of(&Request::VmInit(config.params.clone()))
+        self.vm_of(&Request::VmInit(config.params().clone()))
     }
 
     /// The VM with this id.
     ///
     /// # Errors
-    /// [`NodeError`] with -302 or -303.
+    /// [`NodeError::OutOfRange`] or [`NodeError::Unknown`].
     pub fn vm(&mut self, id: i32) -> Result<Vm, NodeError> {
         self.vm_of(&Request::VmInfo(id))
     }
 
     /// The VM with this name.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// assert_eq!(node.vm_named("test")?.id(), vm);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`NodeError`] with -316.
+    /// [`NodeError::Unknown`].
     pub fn vm_named(&mut self, name: &str) -> Result<Vm, NodeError> {
         self.vm_of(&Request::VmFind(name.to_owned()))
     }
 
     fn vm_of(&mut self, request: &Request) -> Result<Vm, NodeError> {
         match self.control.request(request)? {
-            (Reply::Vm(info), _) => Ok(Vm { info, directory: self.directory().to_owned() }),
+            (Reply::Vm(info), _) => Ok(Vm::new(VmInfo::of(info), self.directory())),
             _ => Err(unexpected().into()),
         }
     }
 
     /// The VMs that the caller may see.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// assert_eq!(node.vms()?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NodeError`].
     pub fn vms(&mut self) -> Result<Vec<VmInfo>, NodeError> {
         match self.control.request(&Request::VmList)? {
-            (Reply::Vms(list), _) => Ok(list),
+            (Reply::Vms(list), _) => Ok(list.into_iter().map(VmInfo::of).collect()),
             _ => Err(unexpected().into()),
         }
     }
 
-    /// Ends a VM (vm_end): its members get SIGPIPE, then SIGKILL; returns when all have gone.
+    /// Ends a VM (`vm_end`). Its members get SIGPIPE, then SIGKILL. Returns after the last of them
+    /// has ended.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// node.vm_end(vm)?;
+    /// assert!(node.vms()?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`NodeError`] with -302, -303, -335.
+    /// [`NodeError::OutOfRange`], [`NodeError::Unknown`]; [`NodeError::Denied`] for every user but
+    /// root and the owner.
     pub fn vm_end(&mut self, id: i32) -> Result<(), NodeError> {
         self.control.request(&Request::VmEnd(id))?;
         Ok(())
     }
 
-    /// The endpoints of a VM, with what each waits for.
+    /// The endpoints of a VM and what each of them waits for.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// assert!(node.endpoints(vm)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`NodeError`].
+    /// [`NodeError::Unknown`].
     pub fn endpoints(&mut self, vm: i32) -> Result<Vec<EndpointInfo>, NodeError> {
         let mut all = Vec::new();
         let mut from = i32::MIN;
         loop {
-            match self.control.request(&Request::Endpoints { vm, from })? {
-                (Reply::Endpoints { list, next }, _) => {
-                    all.extend(list);
-                    match next {
-                        Some(next) => from = next,
-                        None => return Ok(all),
-                    }
-                }
-                _ => return Err(unexpected().into()),
+            let (Reply::Endpoints { list, next }, _) =
+                self.control.request(&Request::Endpoints { vm, from })?
+            else {
+                return Err(unexpected().into());
+            };
+            all.extend(list.into_iter().map(EndpointInfo::of));
+            match next {
+                Some(next) => from = next,
+                None => return Ok(all),
             }
+        }
+    }
+
+    /// The endpoint in one slot; `None` if the slot is free.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// assert_eq!(node.endpoint(vm, 1)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NodeError::Unknown`].
+    pub fn endpoint(&mut self, vm: i32, slot: i32) -> Result<Option<EndpointInfo>, NodeError> {
+        match self.control.request(&Request::Endpoints { vm, from: slot })? {
+            (Reply::Endpoints { list, .. }, _) => {
+                let first = list.into_iter().next().filter(|endpoint| endpoint.slot == slot);
+                Ok(first.map(EndpointInfo::of))
+            }
+            _ => Err(unexpected().into()),
         }
     }
 
     /// The areas of a VM.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// assert!(node.areas(vm)?.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`NodeError`].
-    pub fn areas(&mut self, vm: i32) -> Result<Vec<m3ipc_wire::AreaInfo>, NodeError> {
+    /// [`NodeError::Unknown`].
+    pub fn areas(&mut self, vm: i32) -> Result<Vec<AreaInfo>, NodeError> {
         let (mut all, mut after) = (Vec::new(), 0);
         loop {
-            let request = Request::Area(m3ipc_wire::AreaRequest::List { vm, after });
-            let (Reply::Area(m3ipc_wire::AreaReply::Areas { list, next }), _) =
+            let request = Request::Area(AreaRequest::List { vm, after });
+            let (Reply::Area(AreaReply::Areas { list, next }), _) =
                 self.control.request(&request)?
             else {
                 return Err(unexpected().into());
             };
-            all.extend(list);
+            all.extend(list.into_iter().map(AreaInfo::of));
             match next {
                 Some(next) => after = next,
                 None => return Ok(all),
@@ -256,7 +276,7 @@ impl Node {
         }
     }
 
-    /// Binds another process (lclbind).
+    /// Binds another process (`lclbind`).
     ///
     /// # Errors
     /// [`BindError`].
@@ -265,83 +285,98 @@ impl Node {
         bound.map(Address).map_err(|fail| BindError::of(fail, Address(slot)))
     }
 
-    /// The endpoint in one slot, with what it waits for; `None` where the slot is free.
+    /// Unbinds an endpoint and waits until it has left.
     ///
     /// # Errors
-    /// [`NodeError`].
-    pub fn endpoint(&mut self, vm: i32, slot: i32) -> Result<Option<EndpointInfo>, NodeError> {
-        match self.control.request(&Request::Endpoints { vm, from: slot })? {
-            (Reply::Endpoints { list, .. }, _) => {
-                Ok(list.into_iter().next().filter(|endpoint| endpoint.slot == slot))
-            }
-            _ => Err(unexpected().into()),
-        }
-    }
-
-    /// Unbinds an endpoint, and waits until it has left.
-    ///
-    /// # Errors
-    /// [`NodeError`] with -310, -306, -335.
+    /// [`NodeError::Unknown`] if no such endpoint is bound, [`NodeError::Denied`].
     pub fn unbind(&mut self, vm: i32, address: Address) -> Result<(), NodeError> {
         self.unbind_timeout(vm, address, Timeout::Never)
     }
 
-    /// Unbinds an endpoint, and waits until it has left, no longer than that. It is to leave in any case.
+    /// Unbinds an endpoint and waits until it has left, within a time limit. The endpoint leaves
+    /// even if the limit passes.
     ///
     /// # Errors
-    /// As [`unbind`](Self::unbind); -61 where the limit passed, -4 where a signal was handled.
+    /// As [`unbind`](Self::unbind); [`NodeError::TimedOut`], [`NodeError::Interrupted`].
     pub fn unbind_timeout(
         &mut self,
         vm: i32,
         address: Address,
-        limit: Timeout,
+        limit: impl Into<Timeout>,
     ) -> Result<(), NodeError> {
         let request = Request::Unbind { vm, address: address.0 };
-        self.control.request_until(&request, limit.deadline().at_ns)?;
+        self.control.request_until(&request, limit.into().deadline().at_ns)?;
         Ok(())
     }
 
-    /// Ends an endpoint's receive from ANY, or is remembered for its next one.
+    /// Ends an endpoint's receive from ANY. An endpoint in another state remembers the wakeup for
+    /// its next receive from ANY.
     ///
     /// # Errors
-    /// [`NodeError`] with -320 or -324 where it is only remembered, and others.
+    /// [`NodeError::Remembered`] if the endpoint remembers it, and others.
     pub fn wakeup(&mut self, vm: i32, address: Address) -> Result<(), NodeError> {
         self.number(&Request::Wakeup { vm, address: address.0 })?;
         Ok(())
     }
 
-    /// What an endpoint may do (getpriv).
+    /// The privileges of an endpoint (`getpriv`).
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// let server = test.vm().bind(1)?;
+    /// assert_eq!(node.privileges(vm, server.address())?.ipc_to, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`NodeError`].
+    /// [`NodeError::Unknown`].
     pub fn privileges(&mut self, vm: i32, address: Address) -> Result<Privileges, NodeError> {
         match self.control.request(&Request::GetPrivileges { vm, address: address.0 })? {
-            (Reply::Privileges(privileges), _) => Ok(privileges),
+            (Reply::Privileges(privileges), _) => Ok(Privileges::of(privileges)),
             _ => Err(unexpected().into()),
         }
     }
 
-    /// Sets what an endpoint may do (setpriv), for the VM's owner and root.
+    /// Sets the privileges of an endpoint (`setpriv`). Only root and the owner of the VM may.
     ///
     /// # Errors
-    /// [`NodeError`] with -335.
+    /// [`NodeError::Denied`], [`NodeError::Unknown`].
     pub fn set_privileges(
         &mut self,
         vm: i32,
         address: Address,
         privileges: Privileges,
     ) -> Result<(), NodeError> {
-        let request = Request::SetPrivileges { vm, address: address.0, privileges };
-        self.number(&request)?;
+        let privileges = privileges.into_wire();
+        self.number(&Request::SetPrivileges { vm, address: address.0, privileges })?;
         Ok(())
     }
 
-    /// The address of a process, in whatever VM it is bound, for the process itself.
+    /// The address of the calling process, in whichever VM it is bound.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// let server = test.vm().bind(1)?;
+    /// assert_eq!(node.own_address()?, server.address());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`NodeError`] with -310.
+    /// [`NodeError::Unknown`] if the process is not bound.
     pub fn own_address(&mut self) -> Result<Address, NodeError> {
         Ok(self.number(&Request::GetEndpoint(0)).map(Address)?)
+    }
+
+    /// Traces a VM. Only root and the owner of the VM may. A VM has one tracer.
+    ///
+    /// # Errors
+    /// [`NodeError::Denied`]; [`NodeError::Busy`] if the VM has a tracer; [`NodeError::Unknown`].
+    pub fn trace(&mut self, vm: i32, config: TraceConfig) -> Result<Trace, NodeError> {
+        Ok(Trace::begin(self.directory(), vm, config)?)
     }
 
     fn number(&mut self, request: &Request) -> Result<i32, Fail> {
@@ -350,100 +385,5 @@ impl Node {
             Reply::Done => Ok(0),
             _ => Err(unexpected()),
         }
-    }
-}
-
-/// A VM of the node.
-#[derive(Clone, Debug)]
-pub struct Vm {
-    info: VmInfo,
-    directory: PathBuf,
-}
-
-impl Vm {
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> i32 {
-        self.info.id
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.info.name
-    }
-
-    /// What was known of it when it was looked up.
-    #[must_use]
-    pub fn info(&self) -> &VmInfo {
-        &self.info
-    }
-
-    /// The number of the domain of com-sockets that its configuration gives this name.
-    #[must_use]
-    pub fn domain(&self, name: &str) -> Option<u32> {
-        self.info.domains.get(name).copied()
-    }
-
-    /// Binds the calling process to this slot.
-    ///
-    /// # Errors
-    /// [`BindError`].
-    pub fn bind(&self, slot: i32) -> Result<Endpoint, BindError> {
-        self.bind_as(Some(slot), BindKind::Process)
-    }
-
-    /// Binds the calling process to the lowest free user slot.
-    ///
-    /// # Errors
-    /// [`BindError`].
-    pub fn bind_any(&self) -> Result<Endpoint, BindError> {
-        self.bind_as(None, BindKind::Process)
-    }
-
-    /// Binds the calling thread (tbind), of a process that is bound, to this slot or any.
-    ///
-    /// # Errors
-    /// [`BindError`].
-    pub fn bind_thread(&self, slot: Option<i32>) -> Result<Endpoint, BindError> {
-        self.bind_as(slot, BindKind::Thread(m3ipc_sys::thread_id()))
-    }
-
-    fn bind_as(&self, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, BindError> {
-        let bound = endpoint::bind(&self.directory, self.info.id, slot, kind);
-        bound.map_err(|fail| BindError::of(fail, Address(slot.unwrap_or(m3ipc_abi::NONE.0))))
-    }
-}
-
-impl Endpoint {
-    /// Binds the calling process to this slot of a VM that is known by its id alone.
-    ///
-    /// # Errors
-    /// [`BindError`].
-    pub fn bind(vm: i32, slot: i32) -> Result<Self, BindError> {
-        let bound = endpoint::bind(&crate::runtime::directory(), vm, Some(slot), BindKind::Process);
-        bound.map_err(|fail| BindError::of(fail, Address(slot)))
-    }
-
-    /// Binds the calling thread (tbind) to this slot of the VM of its process.
-    ///
-    /// # Errors
-    /// [`BindError`].
-    pub fn bind_thread(vm: i32, slot: i32) -> Result<Self, BindError> {
-        let kind = BindKind::Thread(m3ipc_sys::thread_id());
-        let bound = endpoint::bind(&crate::runtime::directory(), vm, Some(slot), kind);
-        bound.map_err(|fail| BindError::of(fail, Address(slot)))
-    }
-
-    /// Waits until another process binds this one (wait4bind after lclbind).
-    ///
-    /// # Errors
-    /// [`NodeError`] with -61 where the limit passed.
-    pub fn wait_for_bind(limit: Timeout) -> Result<Self, NodeError> {
-        let claimed = endpoint::claim(&crate::runtime::directory(), limit);
-        claimed.map_err(|fail| match fail.code {
-            Code::NotConn => Fail::from(Code::DrvsInit).into(),
-            _ => fail.into(),
-        })
     }
 }

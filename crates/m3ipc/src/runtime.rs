@@ -1,41 +1,49 @@
-//! Where the node of this user lives: its runtime directory.
+//! The runtime directory of a node.
 
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// The runtime directory of the system-wide node.
+/// The runtime directory of the node of the system.
 pub const SYSTEM_DIRECTORY: &str = "/run/m3";
 
-/// Why there is no runtime directory.
+/// Why a runtime directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
-    /// It cannot be made or looked at.
+    /// The directory cannot be made or read.
     #[error(
-        "the runtime directory {path} cannot be used: {cause}; name another one with M3_RUNTIME_DIR"
+        "the runtime directory {path} cannot be used: {cause}; name another one in M3_RUNTIME_DIR"
     )]
     Unusable {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The error of the operating system.
         cause: std::io::Error,
     },
-    /// It belongs to somebody else or others may write in it.
+    /// Another user owns the directory or may write in it.
     #[error(
-        "the runtime directory {path} is not this user's alone (owner {uid}, mode {mode:o}); remove it or name another one with M3_RUNTIME_DIR"
+        "other users own or may write the runtime directory {path} (owner {uid}, mode {mode:o}); \
+         remove it or name another one in M3_RUNTIME_DIR"
     )]
     NotOurs {
-        /// Which.
+        /// The directory.
         path: PathBuf,
-        /// Its owner.
+        /// The user id of its owner.
         uid: u32,
-        /// Its mode.
+        /// Its permission bits.
         mode: u32,
     },
 }
 
-/// The directory of the node that this process belongs to: `M3_RUNTIME_DIR`;
-/// else the system's, where a daemon runs there; else `$XDG_RUNTIME_DIR/m3`;
-/// else `/tmp/m3-UID`.
+/// The runtime directory of this process: the first of
+///
+/// 1. `M3_RUNTIME_DIR`,
+/// 2. [`SYSTEM_DIRECTORY`] if a daemon runs there,
+/// 3. `$XDG_RUNTIME_DIR/m3`,
+/// 4. `/tmp/m3-UID`.
+///
+/// ```
+/// println!("{}", m3ipc::runtime::directory().display());
+/// ```
 #[must_use]
 pub fn directory() -> PathBuf {
     if let Some(named) = std::env::var_os("M3_RUNTIME_DIR").filter(|named| !named.is_empty()) {
@@ -48,7 +56,7 @@ pub fn directory() -> PathBuf {
     user_directory()
 }
 
-/// The directory of this user's own node.
+/// The runtime directory of this user's own node.
 #[must_use]
 pub fn user_directory() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|named| !named.is_empty()) {
@@ -57,14 +65,27 @@ pub fn user_directory() -> PathBuf {
     }
 }
 
-/// The daemon's socket in a runtime directory.
+/// The socket of the daemon in a runtime directory.
+///
+/// ```
+/// let socket = m3ipc::runtime::socket("/run/m3".as_ref());
+/// assert!(socket.starts_with("/run/m3"));
+/// ```
 #[must_use]
 pub fn socket(directory: &Path) -> PathBuf {
     directory.join(m3ipc_wire::SOCKET_NAME)
 }
 
-/// Makes a runtime directory of one's own, or checks that it is: nobody else
-/// may own it, and nobody else may write in it. `true` where it was made.
+/// Makes a runtime directory, or checks an existing one: this user must own it, and no other user
+/// may write in it. Returns whether the directory is new.
+///
+/// ```
+/// let directory = std::env::temp_dir().join(format!("m3-doc-{}", std::process::id()));
+/// assert!(m3ipc::runtime::make(&directory, 0o700)?);
+/// assert!(!m3ipc::runtime::make(&directory, 0o700)?);
+/// # std::fs::remove_dir(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Errors
 /// [`DirectoryError`].
@@ -75,7 +96,7 @@ pub fn make(path: &Path, mode: u32) -> Result<bool, DirectoryError> {
         Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => false,
         Err(cause) => return Err(unusable(cause)),
     };
-    // Not through a link: in /tmp anybody could have put one there.
+    // Do not follow a symbolic link: in /tmp every user could have made one.
     let found = std::fs::symlink_metadata(path).map_err(unusable)?;
     if !found.is_dir() || found.uid() != m3ipc_sys::user_id() || found.mode() & 0o022 != 0 {
         return Err(DirectoryError::NotOurs {

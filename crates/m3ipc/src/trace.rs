@@ -1,36 +1,41 @@
-//! Tracing a VM from outside: who may look at it sees each message with its stamps, as it happens.
+//! Tracing a VM from outside: each message with its stamps, as it happens.
 //!
-//! A [`Trace`] is a connection to the daemon and a ring per endpoint, which that endpoint alone writes. Rings
-//! keep the latest records; whoever reads too slowly loses the oldest and is told how many. Dropping it, or dying,
-//! ends the stamping.
+//! A [`Trace`] is a connection to the daemon and one ring per endpoint, which that endpoint alone
+//! writes. A ring keeps the latest records. A slow reader loses the oldest records and sees how
+//! many. A drop of the trace, or the end of its process, ends the stamping.
 //!
-//! ```no_run
+//! ```
+//! # let test = m3ipc::test::node();
+//! # let (server, mut client) = test.pair();
+//! # let to = server.address();
+//! # let thread = m3ipc::test::serve(server, |request| request);
+//! # let mut node = m3ipc::Node::attach_at(test.directory())?;
+//! # let vm = test.vm();
 //! use m3ipc::trace::{Join, TraceConfig};
 //!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut node = m3ipc::Node::attach()?;
-//! let vm = node.vm_named("shop")?;
 //! let mut trace = node.trace(vm.id(), TraceConfig::default())?;
 //! let mut join = Join::new(10_000);
+//! # client.sendrec(to, &m3ipc::Message::new(7))?;
 //! trace.poll(|endpoint, record| join.add(endpoint, &record))?;
 //! for call in join.take_calls() {
 //!     println!("{} called {}: {} ticks", call.request.from, call.request.to, call.ticks());
 //! }
-//! # Ok(())
-//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod join;
 mod phases;
+mod transfer;
 
-pub use join::{Call, Join, Side, Transfer};
+pub use join::{Call, Join};
 pub use m3ipc_link::{MessageKind, TRACE_SLOTS, TraceHalf, TraceRecord, TraceWhat};
 pub use m3ipc_sys::{StampScale, stamp};
 pub use phases::{CallPhases, Phases};
+pub use transfer::{Side, Transfer};
 
-pub use crate::endpoint::{StampCost, cost};
+pub use crate::endpoint::{SLOTS_DEFAULT, StampCost, cost};
 
-use crate::control::{Absent, Control};
+use crate::control::{Control, IfAbsent};
 use crate::error::{Fail, NodeError};
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::TraceView;
@@ -38,15 +43,12 @@ use m3ipc_wire::{DaemonEvent, Request, TraceEvent, TraceRequest};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// Records of a ring by default: 512 KiB, 40 ms of an endpoint that makes or serves 100,000 calls a second.
-pub const SLOTS_DEFAULT: u32 = 8_192;
-
 /// How a VM is traced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
-    /// Records that a ring holds: cut to [`TRACE_SLOTS`], and made a power of two.
+    /// Records of a ring: at most [`TRACE_SLOTS`], and rounded to a power of two.
     pub slots: u32,
-    /// Whether stamps wait for what comes before them: sharper, and twice as dear.
+    /// Whether a stamp waits for all earlier instructions: more exact, at twice the cost.
     pub sharp: bool,
 }
 
@@ -56,7 +58,7 @@ impl Default for TraceConfig {
     }
 }
 
-/// One endpoint that is traced, or was.
+/// One endpoint that is or was traced.
 #[derive(Debug)]
 struct Ring {
     address: Address,
@@ -65,7 +67,7 @@ struct Ring {
     gone: bool,
 }
 
-/// How an endpoint's ring fares.
+/// The state of an endpoint's ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// The endpoint.
@@ -74,35 +76,36 @@ pub struct Traced {
     pub pid: i32,
     /// Records that were overwritten before they were read.
     pub lost: u64,
-    /// What stood there and was no record: its owner breaks the rules.
+    /// Entries that are no records: their owner breaks the rules.
     pub broken: u64,
 }
 
-/// A VM that is traced, until this is dropped.
+/// A traced VM. A drop ends the tracing.
 #[derive(Debug)]
 pub struct Trace {
     control: Control,
     rings: Vec<Ring>,
-    /// Of endpoints that have gone.
+    /// Lost and broken records of endpoints that are gone.
     former: (u64, u64),
-    missed: u32,
+    unmapped: u32,
 }
 
 impl Trace {
     pub(crate) fn begin(directory: &Path, vm: i32, config: TraceConfig) -> Result<Self, Fail> {
-        let mut control = Control::connect(directory, Absent::Revive)?;
+        let mut control = Control::connect(directory, IfAbsent::Revive)?;
         let TraceConfig { slots, sharp } = config;
         control.request(&Request::Trace(TraceRequest::Begin { vm, slots, sharp }))?;
-        Ok(Self { control, rings: Vec::new(), former: (0, 0), missed: 0 })
+        Ok(Self { control, rings: Vec::new(), former: (0, 0), unmapped: 0 })
     }
 
-    /// Hears who has come and gone, then gives `take` what all have written since the last time: each
-    /// endpoint's in its order, at most one ring of each. Never waits. Returns how many records those were.
+    /// Receives the events about endpoints, then gives `take` every record since the last call:
+    /// each endpoint's in order, at most one ring of each. Never waits. Returns the number of
+    /// records.
     ///
     /// # Errors
-    /// [`NodeError`] with -318 where the daemon has gone: the trace is over, to be begun anew.
+    /// [`NodeError::NotRunning`] if the daemon has ended: the trace is over, and must begin anew.
     pub fn poll(&mut self, mut take: impl FnMut(Address, TraceRecord)) -> Result<u64, NodeError> {
-        self.hear().map_err(|fail| match fail.code {
+        self.receive_events().map_err(|fail| match fail.code {
             Code::NotConn => {
                 Fail::new(Code::DrvsInit, "the node daemon has gone, and the trace with it")
             }
@@ -124,9 +127,9 @@ impl Trace {
         Ok(read)
     }
 
-    fn hear(&mut self) -> Result<(), Fail> {
-        while let Some((news, fds, _)) = self.control.next_news()? {
-            match news {
+    fn receive_events(&mut self) -> Result<(), Fail> {
+        while let Some((event, fds, _)) = self.control.next_event()? {
+            match event {
                 DaemonEvent::Trace(TraceEvent::Ring { address, pid }) => {
                     let memory = fds.into_iter().next();
                     match memory.and_then(|memory| TraceView::map(memory).ok()) {
@@ -138,7 +141,7 @@ impl Trace {
                                 gone: false,
                             });
                         }
-                        None => self.missed += 1,
+                        None => self.unmapped += 1,
                     }
                 }
                 DaemonEvent::Trace(TraceEvent::Gone { address }) => {
@@ -151,7 +154,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The endpoints whose rings are here.
+    /// The endpoints whose rings are mapped here.
     pub fn traced(&self) -> impl Iterator<Item = Traced> + '_ {
         self.rings.iter().map(|ring| Traced {
             address: ring.address,
@@ -161,13 +164,13 @@ impl Trace {
         })
     }
 
-    /// Records that were overwritten before they were read, of all endpoints that ever were traced here.
+    /// Records of all endpoints so far that were overwritten before they were read.
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rings.iter().fold(self.former.0, |sum, ring| sum.saturating_add(ring.view.lost()))
     }
 
-    /// What stood in rings and was no record.
+    /// Entries of all rings so far that are no records.
     #[must_use]
     pub fn broken(&self) -> u64 {
         self.rings.iter().fold(self.former.1, |sum, ring| sum.saturating_add(ring.view.broken()))
@@ -176,23 +179,13 @@ impl Trace {
     /// Rings that could not be mapped here: this process has no memory or no descriptor for them.
     #[must_use]
     pub fn missed(&self) -> u32 {
-        self.missed
+        self.unmapped
     }
 }
 
-/// Readable when somebody comes or goes; not when records are written.
+/// Readable when an endpoint comes or goes; not when records are written.
 impl AsFd for Trace {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.control.as_fd()
-    }
-}
-
-impl crate::Node {
-    /// Traces a VM, for its owner and root. One tracer a VM.
-    ///
-    /// # Errors
-    /// [`NodeError`] with -335 where the caller may not, -16 where another does already, -302, -303.
-    pub fn trace(&mut self, vm: i32, config: TraceConfig) -> Result<Trace, NodeError> {
-        Ok(Trace::begin(self.directory(), vm, config)?)
     }
 }

@@ -13,6 +13,8 @@ pub enum BindKind {
     Process,
     /// A further thread of a bound process; its thread id.
     Thread(i32),
+    /// A further endpoint of a bound process, which belongs to no thread.
+    Additional,
 }
 
 /// An event that a member can await.

@@ -54,7 +54,7 @@ fn a_limit_withdraws_the_message() {
     let none = server.receive_timeout(Source::Any, Duration::from_millis(20));
     assert!(matches!(none, Err(ReceiveError::TimedOut(_))));
     assert!(matches!(
-        server.receive_timeout(Source::Any, Timeout::Now),
+        server.receive_timeout(Source::Any, Timeout::NoWait),
         Err(ReceiveError::WouldBlock(_))
     ));
 }

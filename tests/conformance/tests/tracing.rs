@@ -64,7 +64,7 @@ fn calls_are_seen_whole_and_in_order_and_it_ends_with_its_tracer() {
     assert_eq!((trace.lost(), trace.broken()), (0, 0));
 
     let other = node.node().trace(vm.id(), TraceConfig::default());
-    assert_eq!(other.map(drop).map_err(|error| error.code.number()), Err(-16), "one tracer a VM");
+    assert_eq!(other.map(drop).map_err(|error| error.code().number()), Err(-16), "one tracer a VM");
     drop(trace);
     until("nobody stamps any more", || {
         pair.ask("1");

@@ -59,9 +59,9 @@ fn a_daemon_that_refuses_the_version_is_named_with_both_versions() {
         m3ipc_sys::send_packet(&socket, &frame, &[], false).expect("it listens");
     });
     let error = Node::find(&folder.0).expect_err("another version");
-    assert_eq!(error.code, Code::Version, "{error}");
-    assert!(error.why.contains("77") && error.why.contains(&VERSION.to_string()), "{error}");
-    assert!(names_this_process(&error.why), "{error}");
+    assert_eq!(error.code(), Code::Version, "{error}");
+    assert!(error.why().contains("77") && error.why().contains(&VERSION.to_string()), "{error}");
+    assert!(names_this_process(&error.why()), "{error}");
 }
 
 #[test]
@@ -72,8 +72,8 @@ fn a_daemon_whose_frames_nobody_knows_is_named_too() {
         m3ipc_sys::send_packet(&socket, &[0xff; 40], &[], false).expect("it listens");
     });
     let error = Node::find(&folder.0).expect_err("another version");
-    assert_eq!(error.code, Code::Version, "{error}");
-    assert!(names_this_process(&error.why), "{error}");
+    assert_eq!(error.code(), Code::Version, "{error}");
+    assert!(names_this_process(&error.why()), "{error}");
 }
 
 #[test]
@@ -81,8 +81,8 @@ fn a_daemon_that_hangs_up_at_every_hello_is_named() {
     let folder = Folder::new("silent");
     listen(&folder, drop);
     let error = Node::find(&folder.0).expect_err("it closes");
-    assert_eq!(error.code, Code::DrvsInit, "{error}");
-    assert!(names_this_process(&error.why) && error.why.contains("version"), "{error}");
+    assert_eq!(error.code(), Code::DrvsInit, "{error}");
+    assert!(names_this_process(&error.why()) && error.why().contains("version"), "{error}");
 }
 
 #[test]
@@ -96,6 +96,6 @@ fn what_a_daemon_says_before_it_hangs_up_is_heard() {
     });
     for _ in 0..500 {
         let error = Node::find(&folder.0).expect_err("no room");
-        assert_eq!((error.code, error.why.as_str()), (Code::NoMem, "no room"));
+        assert_eq!((error.code(), error.why()), (Code::NoMem, "no room"));
     }
 }

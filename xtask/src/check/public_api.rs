@@ -24,6 +24,8 @@ const STANDARD: &[&str] = &["std", "core", "alloc"];
 const ALLOWED: &[(&str, &str)] = &[
     // Plain records are sent as they are: the bound is the promise that any bits are valid.
     ("bytemuck::", "bounds of typed messages"),
+    // Only with the feature `serde`.
+    ("serde_core::", "derives of the records of the node"),
 ];
 
 pub fn report(tree: &Tree) -> Result<Report, Error> {

@@ -78,7 +78,7 @@ pub fn run(args: &Copy, out: Output) -> Result<()> {
         let other = lookup::address(node, vm, own, into, None)?;
         own.copy_between((to, location), (other, Location::At(at)), bytes as u64, timeout)?;
     } else if args.stdin {
-        session.own.copy_bytes_to(to, location, &CopySource::from(&input[..]), timeout)?;
+        session.own.copy_source_to(to, location, &CopySource::from(&input[..]), timeout)?;
     } else {
         if bytes > OUTPUT_MAX_BYTES {
             let what = format!("{bytes} bytes exceed the limit of {OUTPUT_MAX_BYTES}");
@@ -86,7 +86,7 @@ pub fn run(args: &Copy, out: Output) -> Result<()> {
         }
         output.resize(bytes, 0);
         let target = &mut CopyTarget::from(&mut output[..]);
-        session.own.copy_into_room(to, location, target, timeout)?;
+        session.own.copy_into_target(to, location, target, timeout)?;
     }
     let took_ns = m3ipc_sys::monotonic_ns() - start_ns;
     let copied = session.own.copied();

@@ -53,7 +53,7 @@ fn examine_directory(name: &'static str, directory: &Path) -> Finding {
                 env!("CARGO_PKG_VERSION")
             ),
         ),
-        Err(error) if error.code == Code::Version => Finding::missing(
+        Err(error) if error.code() == Code::Version => Finding::missing(
             name,
             format!("{path}: its daemon has an incompatible version"),
             "end it with `m3 down` of that version",
@@ -64,7 +64,7 @@ fn examine_directory(name: &'static str, directory: &Path) -> Finding {
             "links go on working; the next command starts a daemon that takes over",
         ),
         Err(error) => {
-            Finding::note(name, format!("{path} (owner {uid}, mode {mode:o}): {}", error.why))
+            Finding::note(name, format!("{path} (owner {uid}, mode {mode:o}): {}", error.why()))
         }
     }
 }

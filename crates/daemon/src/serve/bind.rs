@@ -51,6 +51,7 @@ impl Server {
         }
         let (kind, tid) = match kind {
             BindKind::Process => (MemberKind::Process, None),
+            BindKind::Additional => (MemberKind::Additional, None),
             BindKind::Thread(tid) if is_thread_of(cred.pid, tid) => (MemberKind::Thread, Some(tid)),
             BindKind::Thread(tid) => {
                 let why = format!("{tid} is not a thread of process {}", cred.pid);
@@ -64,7 +65,7 @@ impl Server {
             let why = format!("the process cannot be watched: {errno}; free descriptors");
             return self.refuse(token, Code::NoMem, why);
         }
-        if let Some(id) = self.bound_by_predecessor(token, vm, slot, tid) {
+        if let Some(id) = self.bound_by_predecessor(token, vm, slot, (kind, tid)) {
             return self.give_pages(token, id, Vec::new(), false);
         }
         let bound = match slot {
@@ -97,15 +98,30 @@ impl Server {
         token: u64,
         vm: i32,
         slot: Option<i32>,
-        tid: Option<i32>,
+        (kind, tid): (MemberKind, Option<i32>),
     ) -> Option<MemberId> {
         let pid = self.connections.get(&token)?.cred.pid;
-        let id = match tid {
-            Some(tid) => self.node.endpoint_of_thread(pid, tid),
-            None => self.node.endpoint_of_process(pid),
+        let id = match (kind, tid) {
+            (MemberKind::Additional, _) => self.additional_by_predecessor(token, vm, slot),
+            (_, Some(tid)) => self.node.endpoint_of_thread(pid, tid),
+            (_, None) => self.node.endpoint_of_process(pid),
         }?;
         let is_requested = id.vm == vm && slot.is_none_or(|slot| slot == id.address.slot());
         (is_requested && self.takeovers > 0 && self.is_own_unattached(token, id)).then_some(id)
+    }
+
+    /// An additional endpoint of the caller's process without a connection, in this slot or in any.
+    fn additional_by_predecessor(
+        &self,
+        token: u64,
+        vm: i32,
+        slot: Option<i32>,
+    ) -> Option<MemberId> {
+        let of_kind = self.node.endpoints(vm).filter(|it| it.kind == MemberKind::Additional);
+        let mut ids = of_kind.map(|endpoint| MemberId::new(vm, endpoint.address));
+        ids.find(|id| {
+            slot.is_none_or(|slot| slot == id.address.slot()) && self.is_own_unattached(token, *id)
+        })
     }
 
     /// Whether an endpoint belongs to the caller's process, and has no connection.

@@ -46,7 +46,9 @@ impl Node {
         let address = Address::next_life(slot, table.latest.get(&slot).copied());
         let (uid, gid) = match kind {
             MemberKind::Foreign { uid, gid } => (uid, gid),
-            MemberKind::Process | MemberKind::Thread => (cred.uid, cred.gid),
+            MemberKind::Process | MemberKind::Thread | MemberKind::Additional => {
+                (cred.uid, cred.gid)
+            }
         };
         let quota = self.quota().endpoints;
         if uid != 0 && self.usage(uid).endpoints >= quota {
@@ -87,7 +89,10 @@ impl Node {
                     None => Ok(()),
                 }
             }
-            (MemberKind::Thread, _) => Err(BindError::ProcessUnbound(member.pid)),
+            (MemberKind::Additional, Some(process)) if process.vm == vm => Ok(()),
+            (MemberKind::Thread | MemberKind::Additional, _) => {
+                Err(BindError::ProcessUnbound(member.pid))
+            }
         }
     }
 }
@@ -108,7 +113,7 @@ fn check_allowed(
         VmAccess::BindUserSlot
     };
     let is_own = match kind {
-        MemberKind::Process | MemberKind::Thread => member.pid == cred.pid,
+        MemberKind::Process | MemberKind::Thread | MemberKind::Additional => member.pid == cred.pid,
         MemberKind::Foreign { uid, .. } => cred.is_root() || uid == cred.uid,
     };
     if is_own && spec.allows(cred, access) { Ok(()) } else { Err(BindError::NotAllowed(cred.uid)) }

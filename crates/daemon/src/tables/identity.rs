@@ -106,6 +106,8 @@ pub enum MemberKind {
     Process,
     /// `tbind`: the calling thread of a process that is bound already.
     Thread,
+    /// A further endpoint of a process that is bound already. It belongs to no thread.
+    Additional,
     /// `lclbind`: another process, with its own ids.
     Foreign {
         /// User id of the bound process.
@@ -113,6 +115,14 @@ pub enum MemberKind {
         /// Group id of the bound process.
         gid: u32,
     },
+}
+
+impl MemberKind {
+    /// Whether the endpoint stands for its process.
+    #[must_use]
+    pub const fn is_process(self) -> bool {
+        matches!(self, Self::Process | Self::Foreign { .. })
+    }
 }
 
 /// The identity of an endpoint on its node: VM and address.

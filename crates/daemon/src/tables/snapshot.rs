@@ -2,7 +2,7 @@
 
 use m3ipc_abi::Address;
 
-use super::identity::{MemberId, MemberKind};
+use super::identity::MemberId;
 use super::link_table::LinkEntry;
 use super::node::Node;
 use super::record::Record;
@@ -24,9 +24,9 @@ fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
     records.push(Record::VmInit(vm.spec.clone()));
     let dead = vm.latest.iter().filter(|(slot, _)| !vm.slots.contains_key(slot));
     records.extend(dead.map(|(_, address)| Record::Generation(MemberId::new(vm.id, *address))));
-    let (threads, processes): (Vec<_>, Vec<_>) =
-        vm.slots.values().partition(|endpoint| endpoint.kind == MemberKind::Thread);
-    for endpoint in processes.into_iter().chain(threads) {
+    let (processes, others): (Vec<_>, Vec<_>) =
+        vm.slots.values().partition(|endpoint| endpoint.kind.is_process());
+    for endpoint in processes.into_iter().chain(others) {
         snapshot_endpoint(vm, endpoint, records);
     }
     records.extend(vm.slots.values().flat_map(|endpoint| requested_links(vm, endpoint)));

@@ -16,6 +16,7 @@ pub(super) struct ProcessEntry {
     pub(super) vm: i32,
     pub(super) address: Address,
     pub(super) threads: BTreeMap<i32, Address>,
+    pub(super) additional: BTreeSet<Address>,
 }
 
 /// The use of one user, for comparison with the quota.
@@ -130,8 +131,12 @@ impl State {
             (MemberKind::Thread, Some(process)) if process.vm == vm_id => {
                 process.threads.insert(member.tid?, address).is_none().then_some(())?;
             }
+            (MemberKind::Additional, Some(process)) if process.vm == vm_id => {
+                process.additional.insert(address).then_some(())?;
+            }
             (MemberKind::Process | MemberKind::Foreign { .. }, None) => {
-                let process = ProcessEntry { vm: vm_id, address, threads: BTreeMap::new() };
+                let (threads, additional) = (BTreeMap::new(), BTreeSet::new());
+                let process = ProcessEntry { vm: vm_id, address, threads, additional };
                 self.processes.insert(member.pid, process);
             }
             _ => return None,
@@ -175,8 +180,12 @@ impl State {
             MemberKind::Thread => {
                 self.processes.get_mut(&pid)?.threads.remove(&endpoint.member.tid?)?;
             }
+            MemberKind::Additional => {
+                self.processes.get_mut(&pid)?.additional.remove(&id.address).then_some(())?;
+            }
             MemberKind::Process | MemberKind::Foreign { .. } => {
-                self.processes.remove(&pid)?.threads.is_empty().then_some(())?;
+                let process = self.processes.remove(&pid)?;
+                (process.threads.is_empty() && process.additional.is_empty()).then_some(())?;
             }
         }
         self.charge(endpoint.uid, |usage| usage.endpoints -= 1);

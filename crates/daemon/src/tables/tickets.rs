@@ -50,7 +50,7 @@ impl Tickets {
             let plain_slot = MemberId::new(id.vm, Address(id.address.slot()));
             tickets.extend(self.complete(&Event::Bound(plain_slot)));
         }
-        if kind != MemberKind::Thread {
+        if kind.is_process() {
             tickets.extend(self.complete(&Event::ProcessBound(member.pid)));
         }
         tickets

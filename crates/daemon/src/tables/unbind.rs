@@ -34,15 +34,17 @@ impl Node {
         }
     }
 
-    /// Unbinds an endpoint without a check of the caller. The endpoints of a process's threads end
-    /// with it, and come first in the result.
+    /// Unbinds an endpoint without a check of the caller. The endpoints of a process's threads and its
+    /// additional endpoints end with it, and come first in the result.
     ///
     /// # Errors
     /// VM id -302; no such VM -303; free slot -310; other generation -306.
     pub fn unbind(&mut self, id: MemberId) -> Result<Vec<Death>, UnbindError> {
         let endpoint = self.vm(id.vm)?.endpoint(None, id.address)?;
         Ok(match endpoint.kind {
-            MemberKind::Thread => self.remove_endpoint(id).into_iter().collect(),
+            MemberKind::Thread | MemberKind::Additional => {
+                self.remove_endpoint(id).into_iter().collect()
+            }
             MemberKind::Process | MemberKind::Foreign { .. } => self.exit(endpoint.member.pid),
         })
     }
@@ -53,6 +55,7 @@ impl Node {
         let ids: Vec<MemberId> = process
             .threads
             .values()
+            .chain(&process.additional)
             .chain([&process.address])
             .map(|address| MemberId::new(process.vm, *address))
             .collect();

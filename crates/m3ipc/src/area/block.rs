@@ -1,39 +1,66 @@
-//! The block: a piece of an area, as a value.
-// A block that is not sent comes back as the value it was.
+//! The block: an owned piece of an area.
+// A block that was not sent comes back by value.
 #![allow(clippy::result_large_err)]
 
-use super::Inner;
-use crate::error::Fail;
+use super::state::AreaState;
+use crate::error::{AreaError, Fail};
 use m3ipc_abi::Code;
 use m3ipc_area::{BlockName, HeldBlock, SharedReading};
-use m3ipc_shm::LeasedRange;
+use m3ipc_shm::{LeasedRange, PeerMemory, PeerMemoryMut, RangeError};
+use m3ipc_sys::{CopySource, CopyTarget};
 use std::marker::PhantomData;
-use std::ops::Deref;
 use std::sync::Arc;
 
-use super::AreaError;
-
-/// Plain data: any bits are a value. What blocks can be made of.
+/// Plain data: every bit pattern is a value, and there is no padding. Blocks and records hold it.
 pub use bytemuck::Pod as Plain;
 
-/// How the block is had.
+/// The ledger entry by which this endpoint has the block.
 #[derive(Debug)]
-enum Hold {
+enum Entry {
     Held(HeldBlock),
     Reading(SharedReading),
 }
 
-/// A block: whoever has it uses its memory in place, at the same address as everybody before.
+/// An owned piece of an area, at the same address in every process.
 ///
-/// Dropping it frees it, whoever allocated it. It is [sent](crate::Endpoint::send_block), not copied.
-/// Members of the audience that break the rules can change its content in an area in which
-/// holders write; see the caveats of the modes.
+/// A [send](crate::Endpoint::send_block) moves the block to another endpoint without a copy of its
+/// bytes. A drop frees it, whichever endpoint allocated it.
+///
+/// Every member of the area that breaks the rules can write the bytes at any time. So the methods
+/// copy items in and out, and a copy may mix old and new bytes. Check the copy, then use the copy.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// # let (server, mut client) = node.pair();
+/// use m3ipc::{AreaConfig, BlockLifetime};
+///
+/// let area = client.create_area(&AreaConfig::pair(1 << 20, server.address()))?;
+/// let mut block = client.allocate(&area, 12, BlockLifetime::Short)?;
+/// block.copy_from(b"hello, block")?;
+/// assert_eq!(block.to_vec(), b"hello, block");
+/// assert_eq!(block.get(0), Some(b'h'));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// A slice of the block would be unsound, so there is none:
+///
+/// ```compile_fail,E0308
+/// fn text(block: &m3ipc::Block) -> &str {
+///     std::str::from_utf8(block).unwrap()
+/// }
+/// ```
+///
+/// ```compile_fail,E0608
+/// fn items(block: &m3ipc::Block<u32>) -> &[u32] {
+///     &block[..]
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Block<T: Plain = u8> {
-    area: Arc<Inner>,
-    hold: Option<Hold>,
-    tract: Option<LeasedRange>,
-    /// To whom it was shared.
+    area: Arc<AreaState>,
+    entry: Option<Entry>,
+    range: Option<LeasedRange>,
+    /// The members that may read the block.
     readers: Vec<u16>,
     of: PhantomData<T>,
 }
@@ -42,46 +69,63 @@ pub struct Block<T: Plain = u8> {
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Unsent<E: std::error::Error> {
-    /// Why.
+    /// The reason.
     pub error: E,
-    /// The block; none where the receiver has it all the same, or it is lost with a dead home.
+    /// The block. `None` if the receiver has it all the same, or its allocator member died.
     pub block: Option<Block>,
 }
 
 impl Block {
-    pub(crate) fn of_held(area: &Arc<Inner>, held: HeldBlock) -> Result<Self, Fail> {
-        match area.ground.lease(held.offset(), held.capacity(), true) {
-            Some(tract) => Ok(Self::new(area, Hold::Held(held), tract)),
+    pub(crate) fn of_held(area: &Arc<AreaState>, held: HeldBlock) -> Result<Self, Fail> {
+        match area.region.lease(held.offset(), held.capacity(), true) {
+            Some(range) => Ok(Self::new(area, Entry::Held(held), range)),
             None => {
                 let number = held.number();
-                area.side().release(held);
-                Err(in_the_way(number))
+                area.member().release(held);
+                Err(overlaps(number))
             }
         }
     }
 
-    pub(crate) fn of_reading(area: &Arc<Inner>, reading: SharedReading) -> Result<Self, Fail> {
-        match area.ground.lease(reading.offset(), reading.capacity(), false) {
-            Some(tract) => Ok(Self::new(area, Hold::Reading(reading), tract)),
+    pub(crate) fn of_reading(area: &Arc<AreaState>, reading: SharedReading) -> Result<Self, Fail> {
+        match area.region.lease(reading.offset(), reading.capacity(), false) {
+            Some(range) => Ok(Self::new(area, Entry::Reading(reading), range)),
             None => {
                 let number = reading.number();
-                area.side().finish(reading);
-                Err(in_the_way(number))
+                area.member().finish(reading);
+                Err(overlaps(number))
             }
         }
     }
 
-    fn new(area: &Arc<Inner>, hold: Hold, tract: LeasedRange) -> Self {
+    fn new(area: &Arc<AreaState>, entry: Entry, range: LeasedRange) -> Self {
         let area = Arc::clone(area);
-        Self { area, hold: Some(hold), tract: Some(tract), readers: Vec::new(), of: PhantomData }
+        Self { area, entry: Some(entry), range: Some(range), readers: Vec::new(), of: PhantomData }
     }
 }
 
-fn in_the_way(number: u32) -> Fail {
-    Fail::new(
-        Code::PeerBroke,
-        format!("block {number} lies where another block of this process does"),
-    )
+fn overlaps(number: u32) -> Fail {
+    let why = format!("block {number} overlaps another block of this process; its sender is wrong");
+    Fail::new(Code::PeerBroke, why)
+}
+
+fn read_only() -> Fail {
+    let why = "the block may only be read here: it is shared, or only its owner writes in the area";
+    Fail::new(Code::Perm, why)
+}
+
+/// The error of a block whose range is gone; the methods of a block never see it.
+fn released() -> Fail {
+    Fail::new(Code::Inval, "the block has been released")
+}
+
+impl From<RangeError> for Fail {
+    fn from(error: RangeError) -> Self {
+        match error {
+            RangeError::ReadOnly => read_only(),
+            outside => Self::new(Code::MsgSize, outside.to_string()),
+        }
+    }
 }
 
 impl<T: Plain> Block<T> {
@@ -94,61 +138,197 @@ impl<T: Plain> Block<T> {
     /// Its number in the area.
     #[must_use]
     pub fn number(&self) -> u32 {
-        match &self.hold {
-            Some(Hold::Held(held)) => held.number(),
-            Some(Hold::Reading(reading)) => reading.number(),
+        match &self.entry {
+            Some(Entry::Held(held)) => held.number(),
+            Some(Entry::Reading(reading)) => reading.number(),
             None => u32::MAX,
         }
     }
 
-    /// Where it lies: the same in every process that has the area.
+    /// Its address, the same in every process that has the area.
     #[must_use]
     pub fn address(&self) -> u64 {
-        self.tract.as_ref().map_or(0, |tract| tract.start().as_ptr().addr() as u64)
+        self.range.as_ref().map_or(0, |range| range.start().as_ptr().addr() as u64)
     }
 
-    /// What was allocated, in bytes.
+    /// The allocated size in bytes.
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
-        self.tract.as_ref().map_or(0, |tract| tract.bytes() as u64)
+        self.range.as_ref().map_or(0, |range| range.bytes() as u64)
     }
 
-    fn content_bytes(&self) -> usize {
-        let bytes = match &self.hold {
-            Some(Hold::Held(held)) => held.bytes(),
-            Some(Hold::Reading(reading)) => reading.bytes(),
+    /// The length of the content in bytes: at most the capacity.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let bytes = match &self.entry {
+            Some(Entry::Held(held)) => held.bytes(),
+            Some(Entry::Reading(reading)) => reading.bytes(),
             None => 0,
         };
-        // No longer than the capacity, which was mapped.
-        usize::try_from(bytes).unwrap_or(0)
+        // The name of a block is a claim of its sender: never more than what is mapped.
+        let capacity = self.range.as_ref().map_or(0, LeasedRange::bytes);
+        usize::try_from(bytes).unwrap_or(0).min(capacity)
     }
 
-    /// Its content, to be written.
-    ///
-    /// # Errors
-    /// [`AreaError`] with -1 where the block is shared, or may only be read here.
-    pub fn write(&mut self) -> Result<&mut [T], AreaError> {
-        let bytes = self.content_bytes();
-        // SAFETY: none yet: a hostile member can write the block. To be replaced by volatile access.
-        #[allow(unsafe_code)]
-        let content =
-            self.tract.as_mut().and_then(|tract| unsafe { tract.as_mut_slice_trusting_peers() });
-        match content.and_then(|content| content.get_mut(..bytes)) {
-            Some(content) => Ok(plain_mut(content)),
-            None => {
-                let why = "the block may only be read here: it is shared, or its owner alone writes in the area";
-                Err(Fail::new(Code::Perm, why).into())
+    /// The number of whole items.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.bytes().checked_div(size_of::<T>()).unwrap_or(0)
+    }
+
+    /// Whether the block has no whole item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether this endpoint may write the block.
+    #[must_use]
+    pub fn is_writable(&self) -> bool {
+        self.range.as_ref().is_some_and(LeasedRange::is_writable)
+    }
+
+    /// The byte range of `count` items from `index` on, if the content has them.
+    fn offset(&self, index: usize, count: usize) -> Result<usize, Fail> {
+        match index.checked_add(count) {
+            Some(end) if end <= self.len() => Ok(index * size_of::<T>()),
+            _ => {
+                let why = format!(
+                    "{count} items from item {index} on do not fit into the {} items of the block",
+                    self.len()
+                );
+                Err(Fail::new(Code::MsgSize, why))
             }
         }
     }
 
-    /// Says how long its content is, in bytes: at most its capacity.
+    /// Copies items out of the block, from item `index` on.
     ///
     /// # Errors
-    /// [`AreaError`] with -73 where that is longer, -1 where the block is only read here.
+    /// [`AreaError::BadSize`] if the block has fewer items there.
+    pub fn read_at(&self, index: usize, into: &mut [T]) -> Result<(), AreaError> {
+        let offset = self.offset(index, into.len())?;
+        let range = self.range.as_ref().ok_or_else(released)?;
+        Ok(range.read_at(offset, bytemuck::cast_slice_mut(into)).map_err(Fail::from)?)
+    }
+
+    /// Copies items into the block, from item `index` on.
+    ///
+    /// # Errors
+    /// [`AreaError::BadSize`] if the block has fewer items there; [`AreaError::Denied`] if it may
+    /// only be read here.
+    pub fn write_at(&mut self, index: usize, from: &[T]) -> Result<(), AreaError> {
+        let offset = self.offset(index, from.len())?;
+        let range = self.range.as_mut().ok_or_else(released)?;
+        Ok(range.write_at(offset, bytemuck::cast_slice(from)).map_err(Fail::from)?)
+    }
+
+    /// Copies the first items of the block.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn copy_to(&self, into: &mut [T]) -> Result<(), AreaError> {
+        self.read_at(0, into)
+    }
+
+    /// Overwrites the first items of the block.
+    ///
+    /// # Errors
+    /// As [`write_at`](Self::write_at).
+    pub fn copy_from(&mut self, from: &[T]) -> Result<(), AreaError> {
+        self.write_at(0, from)
+    }
+
+    /// A copy of item `index`.
+    #[must_use]
+    pub fn get(&self, index: usize) -> Option<T> {
+        let mut item = [T::zeroed()];
+        self.read_at(index, &mut item).ok()?;
+        Some(item[0])
+    }
+
+    /// Overwrites item `index`.
+    ///
+    /// # Errors
+    /// As [`write_at`](Self::write_at).
+    pub fn set(&mut self, index: usize, item: T) -> Result<(), AreaError> {
+        self.write_at(index, &[item])
+    }
+
+    /// A private copy of all items.
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<T> {
+        let mut items = vec![T::zeroed(); self.len()];
+        // The lengths are equal, so the copy is whole.
+        let copied = self.copy_to(&mut items);
+        if copied.is_ok() { items } else { Vec::new() }
+    }
+
+    /// The first item, for reads by raw pointer. Null after a release.
+    #[must_use]
+    pub fn as_ptr(&self) -> *const T {
+        self.range.as_ref().map_or(core::ptr::null(), |range| range.as_ptr().cast())
+    }
+
+    /// The first item, for writes by raw pointer; `None` if the block may only be read here.
+    #[must_use]
+    pub fn as_mut_ptr(&mut self) -> Option<*mut T> {
+        Some(self.range.as_mut()?.as_mut_ptr()?.cast())
+    }
+
+    /// The content as the source of a copy by [`Endpoint::copy_source_to`], without a private copy.
+    ///
+    /// [`Endpoint::copy_source_to`]: crate::Endpoint::copy_source_to
+    #[must_use]
+    pub fn as_source(&self) -> CopySource<'_> {
+        m3ipc_sys::lent_source(self.address(), self.bytes())
+    }
+
+    /// The content as the target of a copy by [`Endpoint::copy_into_target`].
+    ///
+    /// # Errors
+    /// [`AreaError::Denied`] if the block may only be read here.
+    ///
+    /// [`Endpoint::copy_into_target`]: crate::Endpoint::copy_into_target
+    pub fn as_target(&mut self) -> Result<CopyTarget<'_>, AreaError> {
+        if !self.is_writable() {
+            return Err(read_only().into());
+        }
+        Ok(m3ipc_sys::lent_target(self.address(), self.bytes()))
+    }
+
+    /// The memory of the block, of its whole capacity, for callers that trust every member of the
+    /// area: see its unsafe [`as_slice_trusting_peers`](PeerMemory::as_slice_trusting_peers).
+    #[must_use]
+    pub fn memory(&self) -> Option<PeerMemory<'_>> {
+        self.range.as_ref().map(PeerMemory::new)
+    }
+
+    /// The memory of the block, to be written, for callers that trust every member of the area: see
+    /// its unsafe [`as_mut_slice_trusting_peers`](PeerMemoryMut::as_mut_slice_trusting_peers).
+    #[must_use]
+    pub fn memory_mut(&mut self) -> Option<PeerMemoryMut<'_>> {
+        self.range.as_mut().map(PeerMemoryMut::new)
+    }
+
+    /// Takes the range out, to be sealed. The block is empty meanwhile.
+    pub(super) fn take_range(&mut self) -> Option<LeasedRange> {
+        self.range.take()
+    }
+
+    /// Puts the range back.
+    pub(super) fn restore_range(&mut self, range: LeasedRange) {
+        self.range = Some(range);
+    }
+
+    /// Sets the length of the content in bytes: at most the capacity.
+    ///
+    /// # Errors
+    /// [`AreaError::BadSize`] if that is longer, [`AreaError::Denied`] if the block may only be
+    /// read here.
     pub fn set_bytes(&mut self, bytes: u64) -> Result<(), AreaError> {
-        match &mut self.hold {
-            Some(Hold::Held(held)) => {
+        match &mut self.entry {
+            Some(Entry::Held(held)) => {
                 if held.set_bytes(bytes) {
                     return Ok(());
                 }
@@ -156,164 +336,138 @@ impl<T: Plain> Block<T> {
                     format!("{bytes} bytes do not fit into the {} of the block", held.capacity());
                 Err(Fail::new(Code::MsgSize, why).into())
             }
-            _ => Err(Fail::new(Code::Perm, "the block is only read here").into()),
+            _ => Err(read_only().into()),
         }
     }
 
-    /// The same block as one of other items.
+    /// The same block with items of another type.
     ///
     /// # Errors
-    /// The block, where its length is no multiple of theirs.
+    /// The block, if its length is no multiple of their size.
     pub fn cast<U: Plain>(mut self) -> Result<Block<U>, Self> {
         let size = size_of::<U>();
-        if size == 0 || !self.content_bytes().is_multiple_of(size) || align_of::<U>() > 64 {
+        // Blocks begin at multiples of 64 bytes.
+        if size == 0 || !self.bytes().is_multiple_of(size) || align_of::<U>() > 64 {
             return Err(self);
         }
-        Ok(Block {
-            area: Arc::clone(&self.area),
-            hold: self.hold.take(),
-            tract: self.tract.take(),
-            readers: std::mem::take(&mut self.readers),
-            of: PhantomData,
-        })
+        Ok(self.retyped())
     }
 
-    /// How many of those to whom it was shared have not dropped it yet.
+    fn retyped<U: Plain>(&mut self) -> Block<U> {
+        Block {
+            area: Arc::clone(&self.area),
+            entry: self.entry.take(),
+            range: self.range.take(),
+            readers: std::mem::take(&mut self.readers),
+            of: PhantomData,
+        }
+    }
+
+    /// The endpoints that still read the shared block.
     #[must_use]
     pub fn readers_left(&self) -> usize {
-        match &self.hold {
-            Some(Hold::Held(held)) => self.area.side().readers_left(held, &self.readers),
+        match &self.entry {
+            Some(Entry::Held(held)) => self.area.member().readers_left(held, &self.readers),
             _ => 0,
         }
     }
 
-    pub(crate) fn inner(&self) -> &Arc<Inner> {
+    pub(crate) fn state(&self) -> &Arc<AreaState> {
         &self.area
     }
 
-    /// Lets go of the memory and gives the block; `forbid` makes this process unable to touch it.
+    /// The block as bytes, whatever its items.
+    pub(crate) fn into_bytes(mut self) -> Block {
+        self.retyped()
+    }
+
+    /// Releases the memory and gives the block to a member. With `forbid` this process can no
+    /// longer access the memory.
     pub(crate) fn give(mut self, to: u16, forbid: bool) -> Result<BlockName, (Block, Fail)> {
-        let back = |mut block: Self, fail| {
-            let same = Block {
-                area: Arc::clone(&block.area),
-                hold: block.hold.take(),
-                tract: block.tract.take(),
-                readers: std::mem::take(&mut block.readers),
-                of: PhantomData,
-            };
-            (same, fail)
-        };
         if !self.readers.is_empty() {
-            let why = "the block is shared; reclaim it when all have read it";
-            return Err(back(self, Fail::new(Code::Busy, why)));
+            let why = "the block is shared; reclaim it when every reader has dropped it";
+            return Err((self.retyped(), Fail::new(Code::Busy, why)));
         }
-        if !matches!(self.hold, Some(Hold::Held(_))) {
-            let why = "the block is only read here, and not to be given away";
-            return Err(back(self, Fail::new(Code::Perm, why)));
-        }
-        let tract = self.tract.take();
-        if forbid
-            && let Some(tract) = tract
-            && let Err((tract, errno)) = tract.protect()
-        {
-            self.tract = Some(tract);
-            let why = format!("only blocks of whole pages can be taken from their giver: {errno}");
-            return Err(back(self, Fail::new(Code::Align, why)));
-        }
-        let Some(Hold::Held(held)) = self.hold.take() else {
-            return Err(back(self, Code::Perm.into()));
+        let held = match self.entry.take() {
+            Some(Entry::Held(held)) => held,
+            other => {
+                self.entry = other;
+                let why = "the block may only be read here, so it cannot be given away";
+                return Err((self.retyped(), Fail::new(Code::Perm, why)));
+            }
         };
-        let given = self.area.side().give(held, to);
+        let protected = match self.range.take() {
+            Some(range) if forbid => range.protect(),
+            // The lease ends before the give: the new owner may be in this process.
+            other => {
+                drop(other);
+                Ok(())
+            }
+        };
+        if let Err((range, errno)) = protected {
+            (self.range, self.entry) = (Some(range), Some(Entry::Held(held)));
+            let why = format!("the view cannot be removed: {errno}; use allocate_pages");
+            return Err((self.retyped(), Fail::new(Code::Align, why)));
+        }
+        // A statement of its own: the guard ends before the failed branch locks again.
+        let given = self.area.member().give(held, to);
         given.map_err(|held| {
-            let retaken = self.area.ground.lease(held.offset(), held.capacity(), true);
-            self.tract = retaken;
-            self.hold = Some(Hold::Held(held));
-            back(
-                self,
-                Fail::new(
-                    Code::Overrun,
-                    "the block was in too many hands; send it to who allocated it",
-                ),
-            )
+            self.range = self.area.region.lease(held.offset(), held.capacity(), true);
+            self.entry = Some(Entry::Held(held));
+            let why = "the block changed hands too often; send it to the member that allocated it";
+            (self.retyped(), Fail::new(Code::Overrun, why))
         })
     }
 
-    /// Lets go of what was accepted with a message that was withdrawn before it was taken.
+    /// Releases a block that came with a message whose sender withdrew it.
     pub(crate) fn refuse(mut self) {
-        self.tract = None;
-        if let Some(Hold::Held(held)) = self.hold.take_if(|hold| matches!(hold, Hold::Held(_))) {
-            self.area.side().refuse(held);
+        self.range = None;
+        if let Some(Entry::Held(held)) = self.entry.take_if(|entry| matches!(entry, Entry::Held(_)))
+        {
+            self.area.member().refuse(held);
         }
     }
 
-    /// Lets one more read it.
+    /// Lets one more member read the block.
     pub(crate) fn share(&mut self, reader: u16) -> Result<BlockName, Fail> {
-        let Some(Hold::Held(held)) = &self.hold else {
-            return Err(Fail::new(Code::Perm, "the block is only read here, and not to be shared"));
-        };
+        let Some(Entry::Held(held)) = &self.entry else { return Err(read_only()) };
         if self.readers.is_empty() {
-            // From now on it is read here, too.
-            self.tract = None;
-            self.tract = self.area.ground.lease(held.offset(), held.capacity(), false);
+            // A shared block is read-only for its owner too. The old lease ends before the new one.
+            self.range = None;
+            self.range = self.area.region.lease(held.offset(), held.capacity(), false);
         }
         if !self.readers.contains(&reader) {
             self.readers.push(reader);
         }
-        Ok(self.area.side().share(held))
+        Ok(self.area.member().share(held))
     }
 
     pub(crate) fn unshare_with(&mut self, reader: u16) {
         self.readers.retain(|other| *other != reader);
     }
 
-    /// Takes a shared block back, to be written and given again; false while somebody reads it.
+    /// Ends the sharing, so that the block can be written again; `false` while a member reads it.
     pub(crate) fn reclaim(&mut self) -> bool {
-        let Some(Hold::Held(held)) = &self.hold else { return false };
-        let mut side = self.area.side();
-        if side.readers_left(held, &self.readers) > 0 || !side.unshare(held) {
+        let Some(Entry::Held(held)) = &self.entry else { return false };
+        let mut member = self.area.member();
+        if member.readers_left(held, &self.readers) > 0 || !member.unshare(held) {
             return false;
         }
-        drop(side);
+        drop(member);
         self.readers.clear();
-        self.tract = None;
-        self.tract = self.area.ground.lease(held.offset(), held.capacity(), true);
-        self.tract.is_some()
+        self.range = None;
+        self.range = self.area.region.lease(held.offset(), held.capacity(), true);
+        self.range.is_some()
     }
-}
-
-impl<T: Plain> Deref for Block<T> {
-    type Target = [T];
-
-    fn deref(&self) -> &[T] {
-        let bytes = self.content_bytes();
-        // SAFETY: none yet: a hostile member can write the block. To be replaced by volatile access.
-        #[allow(unsafe_code)]
-        let content = self
-            .tract
-            .as_ref()
-            .and_then(|tract| unsafe { tract.as_slice_trusting_peers() }.get(..bytes));
-        content.map_or(&[], plain)
-    }
-}
-
-/// The whole items in these bytes. Blocks begin at multiples of 64, so they are aligned.
-fn plain<T: Plain>(bytes: &[u8]) -> &[T] {
-    let whole = bytes.len() - bytes.len() % size_of::<T>().max(1);
-    bytemuck::try_cast_slice(&bytes[..whole]).unwrap_or(&[])
-}
-
-fn plain_mut<T: Plain>(bytes: &mut [u8]) -> &mut [T] {
-    let whole = bytes.len() - bytes.len() % size_of::<T>().max(1);
-    bytemuck::try_cast_slice_mut(&mut bytes[..whole]).unwrap_or(&mut [])
 }
 
 impl<T: Plain> Drop for Block<T> {
     fn drop(&mut self) {
-        // The memory first: from the next line on it is another's.
-        self.tract = None;
-        match self.hold.take() {
-            Some(Hold::Held(held)) => self.area.side().release(held),
-            Some(Hold::Reading(reading)) => self.area.side().finish(reading),
+        // The range first: after the release another member may use the memory.
+        self.range = None;
+        match self.entry.take() {
+            Some(Entry::Held(held)) => self.area.member().release(held),
+            Some(Entry::Reading(reading)) => self.area.member().finish(reading),
             None => {}
         }
     }

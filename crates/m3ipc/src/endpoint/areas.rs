@@ -1,9 +1,9 @@
-//! Areas of an endpoint: made, joined, left, and what the daemon tells of them.
+//! Areas of an endpoint: create, attach, detach, and the daemon's events about them.
 
 use super::Endpoint;
-use crate::area::{Area, AreaConfig, AreaError, Block, Inner, Pages};
+use crate::area::{Area, AreaConfig, AreaState, Block};
 use crate::control::unexpected;
-use crate::error::Fail;
+use crate::error::{AreaError, Fail};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
 use m3ipc_area::BlockLifetime;
@@ -13,53 +13,69 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// The least that is asked for when room is short, in bytes.
+/// The least size of a requested extent in bytes.
 const EXTENT_LEAST_BYTES: u64 = 1 << 20;
 
-/// What an endpoint has of areas.
+/// The areas of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Areas {
-    pub(super) list: HashMap<u32, Arc<Inner>>,
-    /// Counts what has changed in areas and their members.
+    pub(super) by_id: HashMap<u32, Arc<AreaState>>,
+    /// Counts the changes of areas and members, to date cached facts.
     pub(super) changes: u32,
-    /// Areas that large payloads travel in, by peer.
-    pub(super) pairs: HashMap<i32, u32>,
+    /// The area for large payloads of each peer.
+    pub(super) pair_areas: HashMap<i32, u32>,
     /// The block that came with the message taken last.
-    pub(super) came: Option<Result<Block, AreaError>>,
+    pub(super) incoming_block: Option<Result<Block, AreaError>>,
 }
 
 impl Endpoint {
-    /// Makes an area, and attaches it.
+    /// Creates an area and attaches it.
     ///
     /// # Errors
-    /// [`AreaError`]: -338 bad limit, -335, -12 no memory or no addresses, -342 something is mapped there.
+    /// - [`AreaError::BadSize`] for a bad limit.
+    /// - [`AreaError::Denied`] if the VM does not allow it.
+    /// - [`AreaError::NoResources`] if memory or addresses are used up.
+    /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn create_area(&mut self, config: &AreaConfig) -> Result<Area, AreaError> {
-        let joined = self.join(&AreaRequest::Create(config.rounded()), config.prefault)?;
-        if config.pages == Pages::Transparent {
-            // A wish: kernels without them go on with small ones.
-            let _ = joined.inner.ground.want_huge_pages();
+        let joined = self.join(&AreaRequest::Create(config.to_wire()), config.wants_prefault())?;
+        if config.wants_transparent() {
+            // Kernels without transparent huge pages use small pages.
+            let _ = joined.state().region.want_huge_pages();
         }
         Ok(joined)
     }
 
-    /// Attaches the area of this number. One that is attached already is given once more.
+    /// Attaches an area by its number. Returns the same area if it is attached already.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::AreaConfig;
+    ///
+    /// let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// assert_eq!(server.attach_area(area.id())?.base(), area.base());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`AreaError`]: -316 no such area, -335 not in its audience, -106 its daemon was killed, -342 something is mapped there.
+    /// - [`AreaError::Unknown`] if there is no such area.
+    /// - [`AreaError::Denied`] if the endpoint is not in the audience.
+    /// - [`AreaError::Orphaned`] if the daemon of the area was killed.
+    /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn attach_area(&mut self, id: u32) -> Result<Area, AreaError> {
-        if let Some(inner) = self.areas.list.get(&id) {
-            return Ok(Area { inner: Arc::clone(inner) });
+        if let Some(state) = self.areas.by_id.get(&id) {
+            return Ok(Area::new(state));
         }
         Ok(self.join(&AreaRequest::Attach(id), false)?)
     }
 
     fn join(&mut self, request: &AreaRequest, prefault: bool) -> Result<Area, Fail> {
-        self.stand()?;
+        self.check_bound()?;
         let (info, index, fds) = loop {
             match self.ask_area(request) {
                 Ok((AreaReply::Joined { info, index }, fds)) => break (info, index, fds),
                 Ok(_) => return Err(unexpected()),
-                // Its owner is just about to be ready.
+                // The creator has not mapped the area yet.
                 Err(fail) if fail.code == Code::Again => {
                     std::thread::sleep(std::time::Duration::from_millis(1))
                 }
@@ -67,82 +83,99 @@ impl Endpoint {
             }
         };
         let id = info.area;
-        let mapped = Inner::map(info, index, fds, self.address, prefault);
-        let inner = match mapped {
-            Ok(inner) => Arc::new(inner),
+        let mapped = AreaState::map(info, index, fds, self.address, prefault);
+        let state = match mapped {
+            Ok(state) => Arc::new(state),
             Err(fail) => {
                 let _ = self.control.request(&Request::Area(AreaRequest::Detach(id)));
                 return Err(fail);
             }
         };
         m3ipc_sys::pause_point("client.area_mapped");
-        self.areas.list.insert(id, Arc::clone(&inner));
+        self.areas.by_id.insert(id, Arc::clone(&state));
         self.areas.changes = self.areas.changes.wrapping_add(1);
-        let told = self.control.request(&Request::Area(AreaRequest::Mapped(id)));
-        self.hear_areas();
-        if let Err(fail) = told {
-            self.areas.list.remove(&id);
-            self.reattach_if_cut();
+        let reply = self.control.request(&Request::Area(AreaRequest::Mapped(id)));
+        self.receive_area_events();
+        if let Err(fail) = reply {
+            self.areas.by_id.remove(&id);
+            self.reattach_if_closed();
             let _ = self.control.request(&Request::Area(AreaRequest::Detach(id)));
             return Err(fail);
         }
-        Ok(Area { inner })
+        Ok(Area::new(&state))
     }
 
-    /// Leaves an area: what it holds there is its homes' again, its own blocks stay until they come back.
+    /// Leaves an area. Blocks that this endpoint holds return to their allocator members. Its own
+    /// blocks stay until they come back.
     ///
     /// # Errors
-    /// [`AreaError`].
+    /// [`AreaError::Unbound`], and others.
     pub fn detach_area(&mut self, area: &Area) -> Result<(), AreaError> {
-        self.stand()?;
-        self.areas.list.remove(&area.id());
-        self.forget_common();
-        self.areas.pairs.retain(|_, id| *id != area.id());
+        self.check_bound()?;
+        self.areas.by_id.remove(&area.id());
+        self.forget_common_ranges();
+        self.areas.pair_areas.retain(|_, id| *id != area.id());
         self.control.request(&Request::Area(AreaRequest::Detach(area.id())))?;
         Ok(())
     }
 
-    /// Lets nobody new join an area, which ends when the last has left it.
+    /// Closes an area to new members. The area ends with its last member.
     ///
     /// # Errors
-    /// [`AreaError`] with -335 for all but its maker.
+    /// [`AreaError::Denied`] for every endpoint but the creator.
     pub fn close_area(&mut self, area: &Area) -> Result<(), AreaError> {
-        self.stand()?;
+        self.check_bound()?;
         self.control.request(&Request::Area(AreaRequest::Close(area.id())))?;
         Ok(())
     }
 
-    /// The area of this number, if it is attached, by oneself or with a block that came.
+    /// The area with this number, if it is attached: by [`attach_area`](Self::attach_area) or
+    /// because a block came from it.
     #[must_use]
     pub fn attached(&self, id: u32) -> Option<Area> {
-        self.areas.list.get(&id).map(|inner| Area { inner: Arc::clone(inner) })
+        self.areas.by_id.get(&id).map(Area::new)
     }
 
-    /// The area that this address of memory lies in, if it is an attached one.
+    /// The attached area that contains this memory address.
     #[must_use]
     pub fn area_at(&self, address: u64) -> Option<Area> {
-        let inside = |inner: &&Arc<Inner>| {
+        let inside = |state: &&Arc<AreaState>| {
             address
-                .checked_sub(inner.info.base)
-                .is_some_and(|offset| offset < inner.info.limit_bytes)
+                .checked_sub(state.info.base)
+                .is_some_and(|offset| offset < state.info.limit_bytes)
         };
-        self.areas.list.values().find(inside).map(|inner| Area { inner: Arc::clone(inner) })
+        self.areas.by_id.values().find(inside).map(Area::new)
     }
 
-    /// Allocates a block of so many bytes. Room is made where there is none, up to the area's limit.
+    /// Allocates a block of `bytes` bytes. Requests an extent from the daemon if none has the
+    /// space.
     ///
     /// # Errors
-    /// [`AreaError`] with -344 where the area is full, -335 where only its owner allocates, -12 no memory.
+    /// - [`AreaError::Full`] if the area has no space left.
+    /// - [`AreaError::Denied`] if only the owner allocates.
+    /// - [`AreaError::NoResources`] if the machine has no memory left.
     pub fn allocate(
         &mut self,
         area: &Area,
         bytes: u64,
         kind: BlockLifetime,
     ) -> Result<Block, AreaError> {
-        Ok(self.allocate_in(&area.inner, bytes, 64, kind)?)
+        Ok(self.allocate_in(area.state(), bytes, 64, kind)?)
     }
 
-    /// The same in whole pages, so that it can be taken from its giver when it is sent.
+    /// Allocates a block of whole pages, so that a send can remove it from the sender's address
+    /// space: see [`Hold::Taken`](crate::Hold::Taken).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{AreaConfig, BlockLifetime};
+    ///
+    /// let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// let block = client.allocate_pages(&area, 100, BlockLifetime::Long)?;
+    /// assert_eq!((block.bytes(), block.capacity_bytes()), (100, 4096));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`allocate`](Self::allocate).
@@ -152,25 +185,25 @@ impl Endpoint {
         bytes: u64,
         kind: BlockLifetime,
     ) -> Result<Block, AreaError> {
-        let page = if area.inner.info.huge { 2 << 20 } else { 4096 };
+        let page = if area.state().info.huge { 2 << 20 } else { 4096 };
         let whole = bytes.max(1).checked_next_multiple_of(page).unwrap_or(u64::MAX);
-        let mut block = self.allocate_in(&area.inner, whole, page, kind)?;
+        let mut block = self.allocate_in(area.state(), whole, page, kind)?;
         block.set_bytes(bytes)?;
         Ok(block)
     }
 
     pub(super) fn allocate_in(
         &mut self,
-        area: &Arc<Inner>,
+        area: &Arc<AreaState>,
         bytes: u64,
         align: u64,
         kind: BlockLifetime,
     ) -> Result<Block, Fail> {
-        self.hear_areas_if_any();
-        let mut side = area.side();
-        side.mark_events_received();
-        let tried = side.allocate(bytes, align, kind);
-        drop(side);
+        self.receive_area_events_if_any();
+        let mut member = area.member();
+        member.mark_events_received();
+        let tried = member.allocate(bytes, align, kind);
+        drop(member);
         let held = match tried {
             Ok(held) => held,
             Err(full) => self.allocate_anew(area, (bytes, align, kind), full.bytes)?,
@@ -181,21 +214,21 @@ impl Endpoint {
     #[cold]
     fn allocate_anew(
         &mut self,
-        area: &Arc<Inner>,
+        area: &Arc<AreaState>,
         (bytes, align, kind): (u64, u64, BlockLifetime),
         needed: u64,
     ) -> Result<m3ipc_area::HeldBlock, Fail> {
-        self.stand()?;
-        self.hear_areas();
-        let mut side = area.side();
-        side.mark_events_received();
-        if let Ok(held) = side.allocate(bytes, align, kind) {
+        self.check_bound()?;
+        self.receive_area_events();
+        let mut member = area.member();
+        member.mark_events_received();
+        if let Ok(held) = member.allocate(bytes, align, kind) {
             return Ok(held);
         }
-        let (_, total) = side.free_and_total_bytes();
-        drop(side);
+        let (_, total) = member.free_and_total_bytes();
+        drop(member);
         let most = area.info.limit_bytes / 4;
-        // Of whole pages the beginning is aligned, and needs no more than the block.
+        // An extent begins on a page, so page-aligned blocks need no space for alignment.
         let needed = if align <= 4096 || area.info.huge { bytes.max(1) } else { needed };
         let needed = needed.checked_next_multiple_of(4096).unwrap_or(u64::MAX);
         let wanted = needed.max(total.max(EXTENT_LEAST_BYTES).min(most));
@@ -215,23 +248,24 @@ impl Endpoint {
         if area.prefault {
             let (offset, bytes) = (usize::try_from(extent.offset), usize::try_from(extent.bytes));
             if let (Ok(offset), Ok(bytes)) = (offset, bytes) {
-                // Where it cannot be done ahead it is done when the pages are touched.
-                let _ = area.ground.prefault(offset, bytes);
+                // On failure the kernel maps the pages at their first access.
+                let _ = area.region.prefault(offset, bytes);
             }
         }
-        let mut side = area.side();
-        side.learn_extent(extent);
-        side.allocate(bytes, align, kind)
+        let mut member = area.member();
+        member.learn_extent(extent);
+        member
+            .allocate(bytes, align, kind)
             .map_err(|full| Fail::new(Code::AllocMem, full.to_string()))
     }
 
-    /// The index of a member, so that it can be given blocks.
-    pub(super) fn member_index(&mut self, area: &Arc<Inner>, to: Address) -> Result<u16, Fail> {
-        if let Some(index) = area.side().find(to) {
+    /// The index of a member in the area, for a give.
+    pub(super) fn member_index(&mut self, area: &Arc<AreaState>, to: Address) -> Result<u16, Fail> {
+        if let Some(index) = area.member().find(to) {
             return Ok(index);
         }
-        self.hear_areas();
-        if let Some(index) = area.side().find(to) {
+        self.receive_area_events();
+        if let Some(index) = area.member().find(to) {
             return Ok(index);
         }
         let request = AreaRequest::Index { area: area.info.area, address: to.0 };
@@ -239,7 +273,7 @@ impl Endpoint {
             return Err(unexpected());
         };
         let index = u16::try_from(number).map_err(|_| unexpected())?;
-        area.side().expect_member(index, to);
+        area.member().expect_member(index, to);
         Ok(index)
     }
 
@@ -247,7 +281,7 @@ impl Endpoint {
         let request = Request::Area(request.clone());
         let answer = match self.control.request(&request) {
             Err(fail) if fail.code == Code::NotConn => {
-                self.reattach_if_cut();
+                self.reattach_if_closed();
                 self.control.request(&request)
             }
             other => other,
@@ -258,62 +292,63 @@ impl Endpoint {
         }
     }
 
-    /// Hears of members and extents, if the daemon has anything to tell: one load where it has not.
+    /// Applies events about areas if the daemon has sent any; one load if it has not.
     #[inline]
-    pub(super) fn hear_areas_if_any(&mut self) {
-        if self.desk.event_word().load(Ordering::SeqCst) != self.news_seen {
-            self.hear_areas();
+    pub(super) fn receive_area_events_if_any(&mut self) {
+        if self.control_page.event_word().load(Ordering::SeqCst) != self.events_seen {
+            self.receive_area_events();
         }
     }
 
-    /// Hears of members and extents ahead of all other news.
+    /// Applies events about areas ahead of all other events.
     #[cold]
-    pub(super) fn hear_areas(&mut self) {
-        for (news, fds) in self.control.take_area_news() {
-            self.area_news(&news, fds);
+    pub(super) fn receive_area_events(&mut self) {
+        for (event, fds) in self.control.take_area_events() {
+            self.apply_area_event(&event, fds);
         }
     }
 
-    pub(super) fn area_news(&mut self, news: &AreaEvent, fds: Vec<OwnedFd>) {
+    pub(super) fn apply_area_event(&mut self, event: &AreaEvent, fds: Vec<OwnedFd>) {
         let (AreaEvent::Member { area, .. }
         | AreaEvent::Expected { area, .. }
         | AreaEvent::Left { area, .. }
         | AreaEvent::Extent { area, .. }
         | AreaEvent::FindOrphans { area }
-        | AreaEvent::ExtentGone { area, .. }) = news;
-        let Some(inner) = self.areas.list.get(area) else { return };
+        | AreaEvent::ExtentGone { area, .. }) = event;
+        let Some(state) = self.areas.by_id.get(area) else { return };
         self.areas.changes = self.areas.changes.wrapping_add(1);
-        let mut side = inner.side();
-        match news {
+        let mut member = state.member();
+        match event {
             AreaEvent::Member { index, address, .. } => {
                 let ledger = fds.into_iter().next();
-                let bytes = m3ipc_area::ledger_bytes(inner.info.numbers);
+                let bytes = m3ipc_area::ledger_bytes(state.info.numbers);
                 let ledger = ledger.and_then(|fd| Observed::map_sparse(fd, bytes).ok());
-                // One that cannot be mapped is one whose claims are never believed: nothing is accepted from it.
+                // Without its ledger no claim of the member can be checked, so nothing is accepted
+                // from it.
                 match ledger {
-                    Some(ledger) => side.learn_member(*index, Address(*address), ledger),
-                    None => side.expect_member(*index, Address(*address)),
+                    Some(ledger) => member.learn_member(*index, Address(*address), ledger),
+                    None => member.expect_member(*index, Address(*address)),
                 }
             }
             AreaEvent::Expected { index, address, .. } => {
-                side.expect_member(*index, Address(*address))
+                member.expect_member(*index, Address(*address))
             }
-            AreaEvent::Left { index, .. } => side.member_left(*index),
-            AreaEvent::Extent { extent, .. } => side.learn_extent(*extent),
-            AreaEvent::ExtentGone { offset, .. } => side.forget_extent(*offset),
+            AreaEvent::Left { index, .. } => member.member_left(*index),
+            AreaEvent::Extent { extent, .. } => member.learn_extent(*extent),
+            AreaEvent::ExtentGone { offset, .. } => member.forget_extent(*offset),
             AreaEvent::FindOrphans { area } => {
-                for index in side.orphaned_extents() {
+                for index in member.orphaned_extents() {
                     let deserted = AreaRequest::Orphaned { area: *area, index };
-                    // Where the daemon has gone the next one asks again.
+                    // If the daemon is gone, its successor asks again.
                     let _ = self.control.send(&Request::Area(deserted));
                 }
             }
         }
     }
 
-    /// After a takeover: what the former daemon may not have told of areas.
+    /// After a takeover: asks for the area events that the former daemon may not have sent.
     pub(super) fn recall_areas(&mut self) -> Result<(), Fail> {
-        let areas: Vec<u32> = self.areas.list.keys().copied().collect();
+        let areas: Vec<u32> = self.areas.by_id.keys().copied().collect();
         for area in areas {
             self.control.request(&Request::Area(AreaRequest::Recall(area)))?;
         }

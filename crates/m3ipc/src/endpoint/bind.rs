@@ -1,10 +1,11 @@
-//! Becoming an endpoint, and first contact with others.
+//! Binding, and the first contact with a peer.
 
 use super::copy::Copies;
-use super::news::map_pages;
+use super::events::map_pages;
 use super::{Endpoint, Inbox, Peers};
-use crate::control::{Absent, Control, unexpected};
+use crate::control::{Control, IfAbsent, unexpected};
 use crate::error::Fail;
+use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{AdaptiveSpin, LinkSide, WaitStrategy};
@@ -13,7 +14,7 @@ use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How often a bind or contact is tried where the daemon dies over it.
+/// Attempts of a bind or a contact if the daemon dies during each of them.
 const CONTACT_TRIES: u32 = 20;
 
 /// Binds the calling process or thread.
@@ -24,19 +25,19 @@ pub(crate) fn bind(
     kind: BindKind,
 ) -> Result<Endpoint, Fail> {
     let tid = match kind {
-        BindKind::Process => None,
+        BindKind::Process | BindKind::Additional => None,
         BindKind::Thread(tid) => Some(tid),
     };
-    despite_kills(|| {
+    retry_on_daemon_death(|| {
         let request = Request::Bind { vm, slot, kind };
-        let (control, reply, fds) = Control::connect_asking(directory, Absent::Revive, &request)?;
+        let (control, reply, fds) = Control::connect_asking(directory, IfAbsent::Revive, &request)?;
         attach(control, &reply, fds, tid)
     })
 }
 
-/// Begins anew where the daemon dies in the middle: its successor knows what
-/// was written down, and gives the endpoint to whom it was given before.
-fn despite_kills<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Result<T, Fail> {
+/// Repeats an attempt if the daemon dies during it. The next daemon knows the journal, and gives an
+/// endpoint to the process that had it.
+fn retry_on_daemon_death<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Result<T, Fail> {
     for _ in 1..CONTACT_TRIES {
         match attempt() {
             Err(fail) if fail.code == Code::NotConn => {}
@@ -46,11 +47,11 @@ fn despite_kills<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Result<T, F
     attempt()
 }
 
-/// Waits until another process binds this one (lclbind), and takes the endpoint.
+/// Waits until another process binds this one (`lclbind`), and takes the endpoint.
 pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> {
     let deadline = limit.deadline();
-    despite_kills(|| {
-        let mut control = Control::connect(directory, Absent::Revive)?;
+    retry_on_daemon_death(|| {
+        let mut control = Control::connect(directory, IfAbsent::Revive)?;
         if let (Reply::Wait(ticket), _) = control.request(&Request::Await(AwaitedEvent::OwnBind))? {
             wait_ticket(&mut control, ticket, deadline)?;
         }
@@ -62,7 +63,7 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
 fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result<(), Fail> {
     use std::os::fd::AsFd;
     loop {
-        match control.next_news()? {
+        match control.next_event()? {
             Some((m3ipc_wire::DaemonEvent::Ready { ticket: ready, .. }, ..)) if ready == ticket => {
                 return Ok(());
             }
@@ -74,7 +75,7 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
         if left_ns == 0 {
             return Err(Code::TimedOut.into());
         }
-        // A signal ends the waiting; the limit is looked at above.
+        // A signal ends the wait; the limit is checked above.
         m3ipc_sys::wait_readable(&[control.as_fd()], left_ns.min(1_000_000_000))?;
     }
 }
@@ -88,10 +89,11 @@ fn attach(
     let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else {
         return Err(unexpected());
     };
-    let (desk, face, pulse) = map_pages(fds)?;
+    let (control_page, page_set, liveness_lock) = map_pages(fds)?;
     m3ipc_sys::pause_point("client.pages_mapped");
-    // Answered before bind returns: whoever hears of us from now on finds us ready.
+    // Wait for the reply: peers that learn of this endpoint from now on find it ready.
     control.request(&Request::Mapped)?;
+    observe::bound(*vm, Address(*address));
     Ok(Endpoint {
         control,
         vm: *vm,
@@ -100,43 +102,43 @@ fn attach(
         tid,
         traps: *traps,
         guard: ForkGuard::new()?,
-        desk,
-        pulse,
-        news_seen: 0,
-        faces: vec![face],
+        control_page,
+        liveness_lock,
+        events_seen: 0,
+        page_sets: vec![page_set],
         peers: Peers::default(),
         inbox: Inbox::default(),
-        pace: AdaptiveSpin::new(WaitStrategy::default()),
-        bell: None,
+        spin: AdaptiveSpin::new(WaitStrategy::default()),
+        doorbell: None,
         armed: false,
         blocked: None,
-        last_look_ns: 0,
+        last_poll_ns: 0,
         checked_ns: m3ipc_sys::monotonic_ns(),
         calls: 0,
         taken_ticks: 0,
-        looked_ticks: 0,
-        quick: 0,
-        quick_max: super::receive::QUICK_MAX,
-        notes_again: 0,
-        latest_note: i32::MIN,
-        turn_note: i32::MIN,
+        polled_ticks: 0,
+        unordered: 0,
+        unordered_max: super::receive::UNORDERED_MAX,
+        repeated_notifications: 0,
+        latest_notified_slot: i32::MIN,
+        round_robin_slot: i32::MIN,
         dead: Vec::new(),
-        missed: Vec::new(),
+        missing_links: Vec::new(),
         ready: Vec::new(),
         latest: None,
         copies: Copies::new(*copy_granted),
         areas: super::areas::Areas::default(),
         tracing: None,
-        set_aside: None,
+        suspended: None,
         left: None,
     })
 }
 
 impl Endpoint {
-    /// The link with a peer, made where there is none.
+    /// The link with a peer. Makes the link at the first contact.
     #[inline]
     pub(super) fn contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
-        self.hear()?;
+        self.receive_events()?;
         self.forget_dead();
         let index = match self.peers.find(peer) {
             Some(index) => {
@@ -145,45 +147,51 @@ impl Endpoint {
             }
             None => self.contact_slow(peer, deadline)?,
         };
-        self.peers.settle();
+        self.peers.begin_call();
         Ok(index)
     }
 
     #[cold]
     fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
+        let contacted = self.first_contact(peer, deadline);
+        observe::contact(self.vm, self.address, peer, contacted.is_ok());
+        contacted
+    }
+
+    fn first_contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         for _ in 0..CONTACT_TRIES {
             let request = self.request_for(peer, deadline);
             m3ipc_sys::pause_point("client.before_contact");
             let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
             match self.control.request_until(&request, until_ns) {
                 Ok((Reply::Contact(info), fds)) => {
-                    // What came before the answer is older than it; what came after may
-                    // be the very death of this peer.
-                    while let Some((news, fds, side)) = self.control.next_read_news() {
-                        self.take_note(news, fds, side);
+                    // Events from before the reply are older than the link. A later event may be
+                    // the death of this very peer.
+                    while let Some((event, fds, side)) = self.control.next_buffered_event() {
+                        self.apply_event(event, fds, side);
                     }
                     let index = self.adopt(&info, fds, LinkSide::Zero)?;
                     m3ipc_sys::pause_point("client.link_mapped");
                     return Ok(index);
                 }
                 Ok((Reply::Known, _)) => {
-                    self.hear_all();
+                    self.receive_all_events();
                     match self.peers.find(peer) {
                         Some(index) => return Ok(index),
-                        None => self.missed.push(peer.0),
+                        None => self.missing_links.push(peer.0),
                     }
                 }
                 Ok(_) => return Err(unexpected()),
-                Err(fail) if fail.code == Code::NotConn => self.reattach_if_cut(),
+                Err(fail) if fail.code == Code::NotConn => self.reattach_if_closed(),
                 Err(fail) => {
                     if fail.code == Code::NoMem {
-                        self.missed.push(peer.0);
+                        self.missing_links.push(peer.0);
                     }
-                    self.hear()?;
+                    self.receive_events()?;
                     return Err(fail);
                 }
             }
-            self.hear()?;
+            self.receive_events()?;
         }
         Err(Fail::new(Code::NotConn, "the node daemon dies again and again; see its log"))
     }

@@ -1,9 +1,9 @@
-//! The inbox: who has something for this endpoint, in the order it is to be taken.
+//! The inbox: peers with messages for this endpoint, in the order of delivery.
 //!
-//! Peers publish in their own links; the inbox finds out where to look: the
-//! links it watches (those that spoke last), the links that are hinted, and
-//! now and then all of them. A sender's stamp counts only between the time its
-//! previous message was taken and now, so nobody can push himself forward.
+//! Peers publish in their own links. The inbox decides which links to poll: the hot set (the links
+//! that sent last), the links in the ready bitmap, and at intervals all links. A sender's stamp
+//! counts only between the last take from that sender and now, so no sender can move itself
+//! forward.
 
 use super::peers::{Peer, Peers};
 use m3ipc_link::{HOT_SET_MAX, OwnStatus, ReadyBitmap};
@@ -11,28 +11,28 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 /// No link.
-const NOBODY: u32 = u32::MAX;
+const NO_LINK: u32 = u32::MAX;
 
-/// A notification that no link brought.
+/// A notification that came through the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Foreign {
+pub(super) struct DaemonNotification {
     pub(super) bits: u64,
-    /// Process, user and group of its source; none where nobody stands behind it.
+    /// Process, user and group of the source; `None` if the notification is in the name of another.
     pub(super) by: Option<(i32, u32, u32)>,
 }
 
-/// What has been found and not been taken.
+/// Arrivals that were found and not taken.
 #[derive(Debug)]
 pub(super) struct Inbox {
-    /// Messages: stamp, index, and the stamp as the sender gave it. An entry may
-    /// be stale; the link decides.
+    /// Messages: stamp for the order, link, stamp as the sender gave it. An entry may be stale; the
+    /// link decides.
     messages: BinaryHeap<Reverse<(u64, u32, u64)>>,
-    /// Notifications: slot and index, so the lowest slot comes first.
+    /// Notifications: slot and link, so that the lowest slot comes first.
     notifications: BTreeSet<(i32, u32)>,
-    /// Notifications that came through the daemon, by the source's address.
-    pub(super) foreign: BTreeMap<i32, Foreign>,
-    watch: [u32; HOT_SET_MAX],
-    next_place: usize,
+    /// Notifications that came through the daemon, by the address of the source.
+    pub(super) via_daemon: BTreeMap<i32, DaemonNotification>,
+    hot: [u32; HOT_SET_MAX],
+    next_hot: usize,
     recent: [u32; HOT_SET_MAX],
     next_recent: usize,
 }
@@ -42,78 +42,78 @@ impl Default for Inbox {
         Self {
             messages: BinaryHeap::new(),
             notifications: BTreeSet::new(),
-            foreign: BTreeMap::new(),
-            watch: [NOBODY; HOT_SET_MAX],
-            next_place: 0,
-            recent: [NOBODY; HOT_SET_MAX],
+            via_daemon: BTreeMap::new(),
+            hot: [NO_LINK; HOT_SET_MAX],
+            next_hot: 0,
+            recent: [NO_LINK; HOT_SET_MAX],
             next_recent: 0,
         }
     }
 }
 
 impl Inbox {
-    /// Looks at one link.
+    /// Polls one link.
     #[inline]
-    pub(super) fn look_at(&mut self, peers: &mut Peers, index: u32) {
+    pub(super) fn poll_link(&mut self, peers: &mut Peers, index: u32) {
         if let Some(peer) = peers.claimed(index) {
-            self.examine(peer, index);
+            self.poll_peer(peer, index);
         }
     }
 
     #[inline]
-    fn examine(&mut self, peer: &mut Peer, index: u32) {
-        if !peer.noted && peer.has_notification() {
-            peer.noted = true;
+    fn poll_peer(&mut self, peer: &mut Peer, index: u32) {
+        if !peer.note_queued && peer.has_notification() {
+            peer.note_queued = true;
             self.notifications.insert((peer.address().slot(), index));
         }
-        if !peer.queued
-            && let Some(arrival) = peer.look()
+        if !peer.message_queued
+            && let Some(arrival) = peer.poll()
         {
-            peer.queued = true;
+            peer.message_queued = true;
             self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
         }
     }
 
-    /// Looks at the watched links.
+    /// Polls the links of the hot set.
     #[inline]
-    pub(super) fn look_watched(&mut self, peers: &mut Peers) {
+    pub(super) fn poll_hot(&mut self, peers: &mut Peers) {
         for at in 0..HOT_SET_MAX {
-            let index = self.watch[at];
-            if index != NOBODY {
-                self.look_at(peers, index);
+            let index = self.hot[at];
+            if index != NO_LINK {
+                self.poll_link(peers, index);
             }
         }
     }
 
-    /// Whether nothing that was found waits to be taken.
+    /// Whether nothing that was found waits for delivery.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.notifications.is_empty() && self.foreign.is_empty()
+        self.messages.is_empty() && self.notifications.is_empty() && self.via_daemon.is_empty()
     }
 
-    /// Whether the watched links surely have nothing new.
+    /// Whether the hot set surely has nothing new.
     #[inline]
     pub(super) fn is_quiet(&self, peers: &Peers) -> bool {
-        self.watched().all(|index| {
+        self.hot_links().all(|index| {
             peers
                 .find_index(index)
                 .is_none_or(|peer| peer.link.is_quiet() && !peer.has_notification())
         })
     }
 
-    /// What the watched links have, where that is one message at most; `Err` where it is more.
+    /// The one message of the hot set, if there is at most one; `Err` if there is more.
     #[inline]
     pub(super) fn only_message(
         &self,
         peers: &mut Peers,
     ) -> Result<Option<(u32, m3ipc_link::Arrival)>, ()> {
         let mut found = None;
-        for index in self.watched() {
+        for index in self.hot_links() {
             let Some(peer) = peers.claimed(index) else { continue };
             if peer.has_notification() {
                 return Err(());
             }
-            if let Some(arrival) = peer.look()
+            if let Some(arrival) = peer.poll()
                 && found.replace((index, arrival)).is_some()
             {
                 return Err(());
@@ -123,35 +123,35 @@ impl Inbox {
     }
 
     #[inline]
-    fn watched(&self) -> impl Iterator<Item = u32> + '_ {
-        // Places are filled from the first one on.
-        self.watch.iter().copied().take_while(|index| *index != NOBODY)
+    fn hot_links(&self) -> impl Iterator<Item = u32> + '_ {
+        // The hot set fills from its first entry on.
+        self.hot.iter().copied().take_while(|index| *index != NO_LINK)
     }
 
-    /// Looks where hints say.
+    /// Polls the links in the ready bitmap.
     #[inline]
-    pub(super) fn look_hinted(&mut self, peers: &mut Peers, hints: &ReadyBitmap) {
-        if hints.any() {
-            hints.drain(|index| self.look_at(peers, index));
+    pub(super) fn poll_ready(&mut self, peers: &mut Peers, ready_bitmap: &ReadyBitmap) {
+        if ready_bitmap.any() {
+            ready_bitmap.drain(|index| self.poll_link(peers, index));
         }
     }
 
-    /// Looks at all links.
-    pub(super) fn look_everywhere(&mut self, peers: &mut Peers) {
+    /// Polls all links.
+    pub(super) fn poll_all(&mut self, peers: &mut Peers) {
         let all: Vec<u32> = peers.indexes().collect();
         for index in all {
-            self.look_at(peers, index);
+            self.poll_link(peers, index);
         }
     }
 
-    /// The notification to deliver next, of the lowest slot above `after` (else of the
-    /// lowest): the index of its link.
+    /// The link of the next notification: that of the lowest slot above `after`, or else of the
+    /// lowest slot.
     pub(super) fn next_notification(&mut self, peers: &mut Peers, after: i32) -> Option<u32> {
-        while let Some(next) = self.note_after(after) {
+        while let Some(next) = self.notification_after(after) {
             self.notifications.remove(&next);
             let (_, index) = next;
             if let Some(peer) = peers.claimed(index) {
-                peer.noted = false;
+                peer.note_queued = false;
                 if peer.has_notification() {
                     return Some(index);
                 }
@@ -160,7 +160,7 @@ impl Inbox {
         None
     }
 
-    fn note_after(&self, after: i32) -> Option<(i32, u32)> {
+    fn notification_after(&self, after: i32) -> Option<(i32, u32)> {
         if after == i32::MIN {
             return self.notifications.first().copied();
         }
@@ -168,7 +168,7 @@ impl Inbox {
         above.or(self.notifications.first()).copied()
     }
 
-    /// The link whose message is the oldest; `wanted` says whether it may be taken now.
+    /// The link with the oldest message that `wanted` accepts.
     #[inline]
     pub(super) fn next_message(
         &mut self,
@@ -177,38 +177,43 @@ impl Inbox {
     ) -> Option<(u32, m3ipc_link::Arrival)> {
         let mut put_back = Vec::new();
         let mut found = None;
-        // Whoever changes his message again and again gets no further look.
-        let mut looks_left = 2 * self.messages.len();
+        // Bounds the polls: a sender that replaces its message again and again gets no more of
+        // them.
+        let mut polls_left = 2 * self.messages.len();
         while let Some(Reverse((stamp, index, given))) = self.messages.pop() {
-            let Some(peer) = peers.claimed(index).filter(|peer| peer.queued) else { continue };
-            looks_left = looks_left.saturating_sub(1);
-            match peer.look() {
-                // The entry's was withdrawn, or taken by a receive from this peer alone: this one came later.
-                Some(arrival) if arrival.stamp != given && looks_left > 0 => {
+            let Some(peer) = peers.claimed(index).filter(|peer| peer.message_queued) else {
+                continue;
+            };
+            polls_left = polls_left.saturating_sub(1);
+            match peer.poll() {
+                // The message of the entry was withdrawn, or taken by a receive from this peer;
+                // this message is later.
+                Some(arrival) if arrival.stamp != given && polls_left > 0 => {
                     self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
                 }
                 Some(arrival) if wanted(&arrival) => {
-                    peer.queued = false;
+                    peer.message_queued = false;
                     found = Some((index, arrival));
                     break;
                 }
                 Some(_) => put_back.push(Reverse((stamp, index, given))),
-                None => peer.queued = false,
+                None => peer.message_queued = false,
             }
         }
         self.messages.extend(put_back);
         found
     }
 
-    /// Remembers that this link has spoken; a link that speaks often is watched.
+    /// Records a delivery from this link. A link that delivers twice in a short time joins the hot
+    /// set.
     #[inline]
-    pub(super) fn spoke<'a>(
+    pub(super) fn record_sender<'a>(
         &mut self,
         peers: &mut Peers,
         index: u32,
         statuses: impl Iterator<Item = &'a OwnStatus>,
     ) {
-        if self.watch.contains(&index) {
+        if self.hot.contains(&index) {
             return;
         }
         if !self.recent.contains(&index) {
@@ -216,26 +221,25 @@ impl Inbox {
             self.next_recent = (self.next_recent + 1) % HOT_SET_MAX;
             return;
         }
-        let place = self.next_place;
-        self.next_place = (place + 1) % HOT_SET_MAX;
-        let former = std::mem::replace(&mut self.watch[place], index);
+        let place = self.next_hot;
+        self.next_hot = (place + 1) % HOT_SET_MAX;
+        let former = std::mem::replace(&mut self.hot[place], index);
         for status in statuses {
             status.set_hot(place, index);
         }
-        // Its sender may have relied on being watched until now.
-        self.look_at(peers, former);
+        // Its sender may have relied on the hot set until now, and marked nothing.
+        self.poll_link(peers, former);
     }
 
-    /// The link that is likeliest to speak next.
+    /// The link that joined the hot set last: the likeliest sender of the next message.
     #[inline]
     pub(super) fn likeliest(&self) -> Option<u32> {
-        let latest = (self.next_place + HOT_SET_MAX - 1) % HOT_SET_MAX;
-        Some(self.watch[latest]).filter(|index| *index != NOBODY)
+        let latest = (self.next_hot + HOT_SET_MAX - 1) % HOT_SET_MAX;
+        Some(self.hot[latest]).filter(|index| *index != NO_LINK)
     }
 }
 
-/// The place of a message in the queue: by its stamp, between the time the
-/// sender's previous message was taken and now.
+/// The queue entry of a message. The stamp is bounded by the last take from this sender and by now.
 fn entry(peer: &Peer, index: u32, given: u64) -> (u64, u32, u64) {
-    (given.clamp(peer.floor, m3ipc_sys::ticks().max(peer.floor)), index, given)
+    (given.clamp(peer.earliest_stamp, m3ipc_sys::ticks().max(peer.earliest_stamp)), index, given)
 }

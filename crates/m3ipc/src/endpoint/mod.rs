@@ -1,59 +1,64 @@
-//! The endpoint: what a process is in its VM, and all it can do there.
+//! The endpoint of a process in its VM.
 //!
 //! ```text
-//! Endpoint ── control: the daemon      peers: links, by address and index
-//!     │                                inbox: who has something for us
+//! Endpoint ── control: the daemon      peers: links, by address and by index
+//!     │                                inbox: peers with messages for this endpoint
 //!     ├ send  sendrec  reply  notify ──┐
-//!     └ receive ───────────────────────┴─ wait: look, give way, sleep
+//!     └ receive ───────────────────────┴─ wait: poll, yield, sleep
 //! ```
 //!
-//! Each call first does what can be done at once, and only then enters
-//! [`wait`]: there the endpoint says what it waits for, and comes back when
-//! the thing has happened, the peer has died, the time is over or a signal
-//! came. A message that is on its way then is withdrawn or known delivered.
+//! Each call first does the work that is possible at once. Only then it enters `wait` and records
+//! what it waits for. The wait ends with its event, the death of the peer, the time limit, or a
+//! signal. An outgoing message is then either withdrawn or known to be delivered.
 
 mod areas;
-mod ask;
 mod bind;
 mod blocks;
+mod buffer;
+mod bytes;
 mod copy;
-mod fd;
-mod given;
+mod doorbell;
+mod events;
+mod handover;
 mod inbox;
-mod missed;
-mod news;
+mod missing_links;
 mod notify;
+mod outgoing;
+mod peer_copies;
 mod peers;
+mod pending;
+mod queries;
 mod receive;
+mod received;
 mod reply;
-mod request;
 mod send;
 mod sendrec;
 mod trace;
 mod wait;
 
 pub use blocks::Hold;
-pub use copy::{Audience, Grant, Loan, Location, Rights};
-pub use given::Given;
-pub use receive::{Long, Source};
-pub use request::PendingRequest;
-pub use trace::{StampCost, cost};
+pub use copy::{Audience, Grant, Lease, Location, Rights};
+pub use handover::GivenBlock;
+pub use pending::PendingRequest;
+pub use received::{Received, Source};
+pub use trace::{SLOTS_DEFAULT, StampCost, cost};
 
-use crate::control::{Absent, Control};
+use crate::control::{Control, IfAbsent};
 use crate::error::Fail;
+use crate::info::Identity;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{AdaptiveSpin, ControlPage, OwnStatus, ReadyBitmap, WaitStrategy};
 use m3ipc_sys::ForkGuard;
 use peers::Peers;
-use trace::{At, Tracing};
+use trace::{Moment, Tracing};
 
 pub(crate) use bind::{bind, claim};
 
-/// Calls between two looks after the daemon, where no sleep gives occasion.
+/// Calls between two checks of the daemon, for endpoints that never sleep.
 const CALLS_PER_CHECK: u32 = 4096;
 
-/// Bits of the trap mask: the calls that privileges speak of.
+/// Bits of the trap mask of the privileges: one per call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 enum Trap {
@@ -66,31 +71,24 @@ enum Trap {
     Relay = 6,
 }
 
-/// Who a peer is, as the node daemon vouches for it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Its address.
-    pub address: Address,
-    /// Its process.
-    pub pid: i32,
-    /// Its user.
-    pub uid: u32,
-    /// Its group.
-    pub gid: u32,
-}
-
-/// What one daemon made for this endpoint: links know the pages of the daemon
-/// that made them, so after a takeover there are several, written alike.
+/// The pages that one daemon made for this endpoint. A link names the pages of the daemon that made
+/// the link. After a takeover there are several page sets with the same content.
 #[derive(Debug)]
-struct Face {
+struct PageSet {
     status: OwnStatus,
-    hints: ReadyBitmap,
+    ready_bitmap: ReadyBitmap,
 }
 
-/// A bound endpoint. Unbound when it is dropped.
+/// A bound endpoint. A drop unbinds it.
 ///
-/// One thread uses it at a time; a process gives each of its threads an
-/// endpoint of its own ([`Vm::bind_thread`](crate::Vm::bind_thread)).
+/// One thread uses an endpoint at a time. The endpoint may move to another thread, and the thread
+/// that bound it may end; only those of [`Vm::bind_thread`](crate::Vm::bind_thread) end with their
+/// thread. A process may have several: see [`Vm::bind_additional`](crate::Vm::bind_additional).
+///
+/// ```
+/// fn assert_send<T: Send>() {}
+/// assert_send::<m3ipc::Endpoint>();
+/// ```
 #[derive(Debug)]
 pub struct Endpoint {
     control: Control,
@@ -100,119 +98,130 @@ pub struct Endpoint {
     tid: Option<i32>,
     traps: u32,
     guard: ForkGuard,
-    desk: ControlPage,
-    /// Held for the daemon to see when this process or thread ends.
-    pulse: Option<m3ipc_sys::LivenessLock>,
-    news_seen: u32,
-    faces: Vec<Face>,
+    control_page: ControlPage,
+    /// Held for the life of the endpoint: the daemon watches it for the death of this process.
+    liveness_lock: Option<m3ipc_sys::LivenessLock>,
+    events_seen: u32,
+    page_sets: Vec<PageSet>,
     peers: Peers,
     inbox: Inbox,
-    pace: AdaptiveSpin,
-    /// Where the endpoint waits for its descriptor to become readable.
-    bell: Option<fd::Bells>,
+    spin: AdaptiveSpin,
+    /// Made when the caller asks for the endpoint's descriptor, or with too many links for
+    /// futex_waitv.
+    doorbell: Option<doorbell::Doorbell>,
     armed: bool,
-    /// What the endpoint said last that it waits for, for the desk of the next daemon.
+    /// The waiting record as written last, for the control page of the next daemon.
     blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
-    last_look_ns: u64,
-    /// When the daemon was last looked after.
+    last_poll_ns: u64,
+    /// The time of the last check of the daemon.
     checked_ns: u64,
     calls: u32,
-    /// When something was taken last, and when all links were looked at because of that.
+    /// The time of the last take, and of the last poll of all links because of a take.
     taken_ticks: u64,
-    looked_ticks: u64,
-    /// Messages taken without a look at the clock since the last one with it.
-    quick: u32,
-    /// How many of them there may be.
-    quick_max: u32,
-    /// Notifications delivered out of turn since the last message.
-    notes_again: u32,
-    latest_note: i32,
-    /// The slot whose notification was the latest to be let through in turn.
-    turn_note: i32,
-    /// Peers that died and whose links are still held, until no call looks at them.
+    polled_ticks: u64,
+    /// Messages taken since the clock was read last.
+    unordered: u32,
+    /// The limit of `unordered`.
+    unordered_max: u32,
+    /// Notifications delivered out of slot order since the last message.
+    repeated_notifications: u32,
+    latest_notified_slot: i32,
+    /// The slot of the last notification that was delivered in round-robin order.
+    round_robin_slot: i32,
+    /// Links of dead peers, kept until no call uses them.
     dead: Vec<u32>,
-    /// Peers whose links could not be taken up.
-    missed: Vec<i32>,
-    /// Tickets of waits that are over, with the endpoint they were about.
+    /// Peers whose links could not be mapped.
+    missing_links: Vec<i32>,
+    /// Tickets of ended waits, with the endpoint that each wait was about.
     ready: Vec<(u64, i32)>,
-    /// Who sent what was taken last.
+    /// The sender of the message that was taken last.
     latest: Option<Identity>,
     copies: copy::Copies,
     areas: areas::Areas,
-    /// Where somebody traces this VM.
+    /// Present while the VM has a tracer.
     tracing: Option<Box<Tracing>>,
-    /// The same while no stamps are wanted.
-    set_aside: Option<Box<Tracing>>,
-    /// Why nothing can be done with this endpoint any more.
+    /// The tracing state while stamps are switched off.
+    suspended: Option<Box<Tracing>>,
+    /// Why the endpoint is unbound; `None` while it is bound.
     left: Option<Code>,
 }
 
 impl Endpoint {
-    /// Its address in the VM.
+    /// The address of the endpoint in its VM.
     #[must_use]
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// The id of its VM.
+    /// The id of the VM.
     #[must_use]
     pub fn vm(&self) -> i32 {
         self.vm
     }
 
-    /// The name of its VM.
+    /// The name of the VM.
     #[must_use]
     pub fn vm_name(&self) -> &str {
         &self.vm_name
     }
 
-    /// How it waits.
+    /// The wait strategy.
     #[must_use]
     pub fn strategy(&self) -> WaitStrategy {
-        self.pace.strategy()
+        self.spin.strategy()
     }
 
-    /// Chooses how it waits.
+    /// Chooses the wait strategy.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, _client) = node.pair();
+    /// use m3ipc::WaitStrategy;
+    ///
+    /// server.set_strategy(WaitStrategy::Block);
+    /// assert_eq!(server.strategy(), WaitStrategy::Block);
+    /// ```
     pub fn set_strategy(&mut self, strategy: WaitStrategy) {
-        self.pace = AdaptiveSpin::new(strategy);
+        self.spin = AdaptiveSpin::new(strategy);
     }
 
-    /// Who this peer is: its user, group and process, as the daemon vouches
-    /// for it. Known of everybody this endpoint has exchanged a message with and who lives.
+    /// The identity of a living peer that has a link with this endpoint. The daemon vouches for
+    /// user, group and process.
     #[must_use]
     pub fn peer(&self, address: Address) -> Option<Identity> {
         self.peers.find(address).map(|index| self.peers.get(index).identity)
     }
 
-    /// Who sent the message or notification that was taken last, also where it
-    /// has gone since. One in another's name has the process -1, user and group unknown.
+    /// The sender of the message or notification that was taken last, even if it is dead now. A
+    /// notification in the name of another endpoint has process -1 and an unknown user and group.
     #[must_use]
     pub fn latest_peer(&self) -> Option<Identity> {
         self.latest
     }
 
-    /// Whether this endpoint is still one: not unbound by another, its VM not
-    /// ended, and this is no child by fork. Two loads where there is nothing to hear.
+    /// Whether the endpoint is still bound: not unbound by another process, its VM not ended, and
+    /// this process no child by fork. Costs two loads if the daemon has sent nothing.
     #[must_use]
     #[inline]
     pub fn is_bound(&mut self) -> bool {
-        self.guard.is_original() && self.hear().is_ok()
+        self.guard.is_original() && self.receive_events().is_ok()
     }
 
-    /// Begins a call: it must be the binder's process, bound, and allowed.
+    /// Begins a call: checks fork, bind and privileges.
     #[inline]
     fn enter(&mut self, trap: Trap) -> Result<(), Fail> {
         if self.guard.is_original() {
-            self.stamp(At::Begun);
-            // An end or other privileges may be in the news; the former is told below.
-            let _ = self.hear();
+            self.stamp(Moment::Begun);
+            // Events may change the privileges. The end of the endpoint is checked in the next
+            // statement.
+            let _ = self.receive_events();
         }
-        self.stand()?;
-        // Who never sleeps has no other moment to look after the daemon.
+        self.check_bound()?;
+        // An endpoint that never sleeps checks the daemon here.
         self.calls = self.calls.wrapping_add(1);
         if self.calls.is_multiple_of(CALLS_PER_CHECK) {
-            self.reattach_if_cut();
-            self.take_up_missed();
+            self.reattach_if_closed();
+            self.renew_missing_links();
         }
         if self.traps & (1 << trap as u8) == 0 {
             return Err(Code::TrapDenied.into());
@@ -221,19 +230,19 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Tells peers on which CPU this endpoint runs, where that has changed.
+    /// Publishes the CPU of this endpoint in its status pages.
     #[inline]
     fn publish_cpu(&mut self) -> u32 {
         let cpu = m3ipc_sys::current_cpu();
-        for face in &mut self.faces {
-            face.status.set_cpu(cpu);
+        for page_set in &mut self.page_sets {
+            page_set.status.set_cpu(cpu);
         }
         cpu
     }
 
-    /// Whether this endpoint is still one.
+    /// Fails if the endpoint is no longer bound.
     #[inline]
-    fn stand(&self) -> Result<(), Fail> {
+    fn check_bound(&self) -> Result<(), Fail> {
         if !self.guard.is_original() {
             return Err(Code::NotBind.into());
         }
@@ -247,15 +256,16 @@ impl Endpoint {
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
-        // In a child by fork the pages are not even mapped, and the endpoint is the parent's.
+        // A child by fork has no mapping of the pages, and the endpoint belongs to its parent.
         if self.guard.is_original() && self.left.is_none() {
+            crate::observe::unbound(self.vm, self.address);
             m3ipc_sys::pause_point("client.before_unbind");
             let request = m3ipc_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
-            // A daemon that does not answer sees the closed connection when it can;
-            // the successor of a killed one sees none, so it is told.
-            let told = self.control.request_soon(&request);
-            if told.is_err_and(|fail| fail.code == Code::NotConn)
-                && let Ok(mut next) = Control::connect(self.control.directory(), Absent::Revive)
+            // A stopped daemon notices the closed connection later. The successor of a killed
+            // daemon never had the connection, so it gets the request.
+            let reply = self.control.request_soon(&request);
+            if reply.is_err_and(|fail| fail.code == Code::NotConn)
+                && let Ok(mut next) = Control::connect(self.control.directory(), IfAbsent::Revive)
             {
                 let _ = next.request_soon(&request);
             }

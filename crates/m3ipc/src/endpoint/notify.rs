@@ -1,14 +1,26 @@
-//! notify: one bit per source; never waits, repeats coalesce.
+//! notify: one bit per source. Never waits; repeated notifications coalesce.
 
-use super::{At, Endpoint, Trap};
+use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, NotifyError};
+use crate::observe;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{Counter, TraceWhat};
 use m3ipc_wire::{PeerInfo, Request};
 
 impl Endpoint {
-    /// Notifies an endpoint: remembered there until it receives.
+    /// Notifies an endpoint. The notification stays until the endpoint receives it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// client.notify(server.address())?;
+    /// client.notify(server.address())?;
+    /// let message = server.receive(client.address()).unwrap();
+    /// assert!(message.is_notification());
+    /// assert!(server.try_receive(client.address()).is_err(), "the two became one");
+    /// # Ok::<(), m3ipc::NotifyError>(())
+    /// ```
     ///
     /// # Errors
     /// [`NotifyError`].
@@ -16,27 +28,30 @@ impl Endpoint {
         self.notify_set(to, 0)
     }
 
-    /// The same with a set of pending bits, which join those not yet received.
-    /// Delivered where this endpoint is HARDWARE or SYSTEM, ignored else.
+    /// Notifies an endpoint with a set of bits, which join the bits not yet received. The receiver
+    /// gets the bits if this endpoint is HARDWARE or SYSTEM.
     ///
     /// # Errors
     /// [`NotifyError`].
     pub fn notify_set(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
-        self.notify_bits(to, bits).map_err(|fail| NotifyError::of(fail, to))
+        let span = observe::call("notify", self.vm, self.address, to);
+        let notified = self.notify_bits(to, bits).map_err(|fail| NotifyError::of(fail, to));
+        span.end(&notified);
+        notified
     }
 
     fn notify_bits(&mut self, to: Address, bits: u64) -> Result<(), Fail> {
         self.enter(Trap::Notify)?;
         let index = loop {
-            match self.contact(to, Timeout::Now.deadline()) {
+            match self.contact(to, Timeout::NoWait.deadline()) {
                 Err(fail) if fail.code == Code::Again => {}
                 other => break other?,
             }
-            // It has not come to this daemon yet, which remembers for it.
+            // The peer has not returned to this daemon yet; the daemon keeps the notification.
             let request = Request::Notify { destination: to.0, bits };
             match self.ask_daemon(&request) {
                 Err(fail) if fail.code == Code::Again => {}
-                other => return other.map(|_| self.desk.count(Counter::Notified)),
+                other => return other.map(|_| self.control_page.count(Counter::Notified)),
             }
         };
         let peer = self.peers.get(index);
@@ -44,23 +59,23 @@ impl Endpoint {
         if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {
             return Err(Code::CallDenied.into());
         }
-        self.stamp(At::Ready);
+        self.stamp(Moment::Ready);
         self.peers.get(index).link.notify(bits);
-        self.stamp(At::Published);
-        self.alert(index, true);
+        self.stamp(Moment::Published);
+        self.wake_if_asleep(index, true);
         self.trace_unnumbered(index, TraceWhat::Notify, 0);
-        self.desk.count(Counter::Notified);
+        self.control_page.count(Counter::Notified);
         Ok(())
     }
 
-    /// Whether an endpoint has taken what this one notified it of; false where the node daemon keeps it, because the other has not come back to
-    /// it yet, and where it was never notified.
+    /// Whether an endpoint has received the notification of this endpoint. False if there was none,
+    /// or the daemon still keeps it for an endpoint that has not returned.
     #[must_use]
     pub fn is_notification_taken(&self, by: Address) -> bool {
         self.peers.find(by).is_some_and(|index| self.peers.get(index).link.is_notification_taken())
     }
 
-    /// Notifies in another's name (src_notify): for the VM's owner.
+    /// Notifies in the name of another endpoint (`src_notify`). Only the owner of the VM may.
     ///
     /// # Errors
     /// [`NotifyError`].

@@ -1,8 +1,8 @@
 //! The peers of an endpoint: one link each, found by address and by index.
 
-use crate::endpoint::Identity;
-use crate::endpoint::copy::{Copying, Serving};
+use crate::endpoint::peer_copies::{PartyState, RequesterState};
 use crate::error::Fail;
+use crate::info::Identity;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap};
 use m3ipc_sys::DoorbellSender;
@@ -10,47 +10,47 @@ use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 
-/// The stamp of an answer to one who receives without having asked; requests are counted from 1.
+/// The stamp of an answer to an endpoint that receives without a request. Requests count from 1.
 pub(super) const UNASKED: u64 = 0;
 
-/// One peer, and all that is shared with it.
+/// One peer and everything shared with it.
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) identity: Identity,
     pub(super) link: Link,
     pub(super) status: PeerStatus,
-    pub(super) hints: ReadyBitmap,
-    pub(super) clapper: Option<DoorbellSender>,
-    /// The index of this link in the peer's hints.
+    pub(super) ready_bitmap: ReadyBitmap,
+    pub(super) doorbell_sender: Option<DoorbellSender>,
+    /// The index of this link in the peer's ready bitmap.
     index_there: u32,
     pub(super) may_send: u32,
     pub(super) may_receive: u32,
-    /// When its last message was taken: no later one can have come before.
-    pub(super) floor: u64,
-    /// It waits in the inbox with a message.
-    pub(super) queued: bool,
-    /// It waits in the inbox with a notification.
-    pub(super) noted: bool,
-    /// The daemon says that it has died.
+    /// The time of the last take from this peer: no later message can be older.
+    pub(super) earliest_stamp: u64,
+    /// Whether the inbox has a message of this peer.
+    pub(super) message_queued: bool,
+    /// Whether the inbox has a notification of this peer.
+    pub(super) note_queued: bool,
+    /// Whether the daemon has reported the death of the peer.
     pub(super) dead: bool,
-    /// It broke the rules.
+    /// Whether the peer broke the rules.
     pub(super) poisoned: bool,
-    /// It may copy with this endpoint.
-    pub(super) berthed: bool,
-    /// How often it has held this endpoint longer than it may.
-    pub(super) evictions: u8,
-    /// Its window into this endpoint.
-    pub(super) serving: Option<Box<Serving>>,
-    /// How this endpoint copies with it.
-    pub(super) copying: Box<Copying>,
-    /// A later link has taken the place of this one.
+    /// Whether the peer may copy with this endpoint.
+    pub(super) has_gate: bool,
+    /// How often the peer held this endpoint longer than allowed.
+    pub(super) revocations: u8,
+    /// Its copies with this endpoint as the party.
+    pub(super) party_state: Option<Box<PartyState>>,
+    /// This endpoint's copies with it as the party.
+    pub(super) requester_state: Box<RequesterState>,
+    /// Whether a later link replaces this one.
     replaced: bool,
 }
 
 impl Peer {
-    /// Takes up a link that the daemon made.
+    /// Maps a link that the daemon made.
     fn adopt(info: &PeerInfo, fds: Vec<OwnedFd>, side: LinkSide) -> Result<Self, Fail> {
-        let Ok([link, status, hints]) = <[OwnedFd; 3]>::try_from(fds) else {
+        let Ok([link, status, ready_bitmap]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(crate::control::unexpected());
         };
         Ok(Self {
@@ -62,20 +62,20 @@ impl Peer {
             },
             link: Link::map(link, side)?,
             status: PeerStatus::map(status)?,
-            hints: ReadyBitmap::map(hints)?,
-            clapper: None,
+            ready_bitmap: ReadyBitmap::map(ready_bitmap)?,
+            doorbell_sender: None,
             index_there: info.index_there,
             may_send: info.may_send,
             may_receive: info.may_receive,
-            floor: 0,
-            queued: false,
-            noted: false,
+            earliest_stamp: 0,
+            message_queued: false,
+            note_queued: false,
             dead: false,
             poisoned: false,
-            berthed: false,
-            evictions: 0,
-            serving: None,
-            copying: Box::default(),
+            has_gate: false,
+            revocations: 0,
+            party_state: None,
+            requester_state: Box::default(),
             replaced: false,
         })
     }
@@ -84,7 +84,7 @@ impl Peer {
         self.identity.address
     }
 
-    /// Whether nothing can be said over this link any more, and why.
+    /// Fails if the link is closed; a dead peer gives the code `died`.
     #[inline]
     pub(super) fn check(&self, died: Code) -> Result<(), Fail> {
         if self.poisoned {
@@ -96,15 +96,15 @@ impl Peer {
         if self.dead { Err(died.into()) } else { Ok(()) }
     }
 
-    /// Whether privileges let a message of this kind go to the peer.
+    /// Fails if privileges exclude a message of this kind to the peer.
     #[inline]
     pub(super) fn allow(&self, kind: MessageKind) -> Result<(), Fail> {
         if self.may_send & (1 << kind as u32) == 0 { Err(Code::CallDenied.into()) } else { Ok(()) }
     }
 
-    /// The message or request that the peer waits with, if it may be said here.
+    /// The message or request of the peer, if privileges allow it.
     #[inline]
-    pub(super) fn look(&mut self) -> Option<Arrival> {
+    pub(super) fn poll(&mut self) -> Option<Arrival> {
         if self.dead || self.poisoned {
             return None;
         }
@@ -121,42 +121,42 @@ impl Peer {
         }
     }
 
-    /// An answer of the peer to one who receives from it without having asked.
-    pub(super) fn look_unasked(&self) -> Option<Arrival> {
+    /// An answer of the peer to a receive without a request.
+    pub(super) fn poll_unasked_reply(&self) -> Option<Arrival> {
         let found = self.link.peek().ok().flatten();
         found.filter(|arrival| arrival.state.kind == MessageKind::Reply && arrival.stamp == UNASKED)
     }
 
-    /// Whether the peer has notified, and may.
+    /// Whether the peer has sent a notification that privileges allow.
     #[inline]
     pub(super) fn has_notification(&self) -> bool {
         self.may_receive & PeerInfo::MAY_NOTIFY != 0 && self.link.has_notification() && !self.dead
     }
 
-    /// Makes the peer look at this link, unless it looks by itself.
+    /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.
     #[inline]
-    pub(super) fn hint(&self) {
+    pub(super) fn mark_ready(&self) {
         if !self.status.is_hot(self.index_there) {
-            self.hints.set(self.index_there);
+            self.ready_bitmap.set(self.index_there);
         }
     }
 }
 
-/// All peers.
+/// All peers of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     slots: Vec<Option<Box<Peer>>>,
     by_address: HashMap<i32, u32>,
-    /// The peer that was looked up last: most calls go to the same one again.
+    /// The result of the last search: most calls go to the same peer again.
     last: Option<(i32, u32)>,
-    /// Peers whose links were made anew in the present call.
-    remade: Vec<i32>,
-    /// Indexes of links that others have taken the place of.
+    /// Peers whose links were replaced during the present call.
+    replaced_peers: Vec<i32>,
+    /// Indexes of replaced links.
     retired: Vec<u32>,
 }
 
 impl Peers {
-    /// The index of this peer.
+    /// The index of a peer.
     #[inline]
     pub(super) fn find(&self, address: Address) -> Option<u32> {
         match self.last {
@@ -165,7 +165,7 @@ impl Peers {
         }
     }
 
-    /// Remembers the peer that was looked up.
+    /// Remembers the result of a search.
     #[inline]
     pub(super) fn remember(&mut self, address: Address, index: u32) {
         self.last = Some((address.0, index));
@@ -174,7 +174,7 @@ impl Peers {
     /// The peer of this index.
     ///
     /// # Panics
-    /// Where there is none: indexes come from [`Peers::find`] and live as long as the call.
+    /// If there is none. Indexes come from [`Peers::find`] and live as long as the call.
     #[inline]
     pub(super) fn get(&self, index: u32) -> &Peer {
         self.slots[index as usize].as_deref().expect("an index of a living peer")
@@ -201,7 +201,7 @@ impl Peers {
         self.slots.get_mut(index as usize)?.as_deref_mut()
     }
 
-    /// Takes up a link; returns its index.
+    /// Maps a link and returns its index.
     pub(super) fn adopt(
         &mut self,
         info: &PeerInfo,
@@ -213,12 +213,12 @@ impl Peers {
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
-        // Made anew after a takeover, since the peer never got the old one: what was
-        // said there has been heard by nobody, and whoever waits there says it again.
+        // A link made anew after a takeover: the peer never got the old one. The peer read no
+        // message on the old link, so a waiting call repeats its message.
         if let Some(old) = self.by_address.remove(&info.address)
             && !self.get(old).dead
         {
-            self.remade.push(info.address);
+            self.replaced_peers.push(info.address);
             if old != info.index_here {
                 let old_peer = self.get_mut(old);
                 (old_peer.replaced, old_peer.dead) = (true, true);
@@ -233,21 +233,21 @@ impl Peers {
         Ok(info.index_here)
     }
 
-    /// Whether the link with this peer was made anew since [`settle`](Self::settle).
+    /// Whether the link with this peer was replaced since [`begin_call`](Self::begin_call).
     #[inline]
-    pub(super) fn is_remade(&self, address: Address) -> bool {
-        !self.remade.is_empty() && self.remade.contains(&address.0)
+    pub(super) fn is_replaced_link(&self, address: Address) -> bool {
+        !self.replaced_peers.is_empty() && self.replaced_peers.contains(&address.0)
     }
 
-    /// A call begins: from here on it is told of links that are made anew.
+    /// Begins a call, which from now on learns of replaced links.
     #[inline]
-    pub(super) fn settle(&mut self) {
-        if !self.remade.is_empty() {
-            self.remade.clear();
+    pub(super) fn begin_call(&mut self) {
+        if !self.replaced_peers.is_empty() {
+            self.replaced_peers.clear();
         }
     }
 
-    /// Lets go of the links that others have taken the place of; not while a call looks at one.
+    /// Drops replaced links. Not while a call uses one.
     #[inline]
     pub(super) fn remove_retired(&mut self) {
         if self.retired.is_empty() {
@@ -258,7 +258,7 @@ impl Peers {
         }
     }
 
-    /// Lets go of a dead peer; another that came to its index or its address stays.
+    /// Drops a dead peer. Another peer with the same index or address stays.
     pub(super) fn remove_dead(&mut self, index: u32) {
         let Some(peer) = self.slots[index as usize].take_if(|peer| peer.dead) else { return };
         if self.by_address.get(&peer.address().0) == Some(&index) {
@@ -267,12 +267,12 @@ impl Peers {
         self.last = None;
     }
 
-    /// All indexes that are in use.
+    /// The indexes of all peers.
     pub(super) fn indexes(&self) -> impl Iterator<Item = u32> + '_ {
         self.by_address.values().copied()
     }
 
-    /// How many there are.
+    /// The number of peers.
     #[inline]
     pub(super) fn count(&self) -> usize {
         self.by_address.len()

@@ -1,108 +1,130 @@
-//! receive: notifications first, then messages in order of arrival.
+//! receive: notifications first, then messages in the order of their arrival.
 
-use super::inbox::Foreign;
-use super::wait::Want;
-use super::{At, Endpoint, Identity, Trap};
+use super::buffer::Buffer;
+use super::inbox::DaemonNotification;
+use super::received::{Received, Source};
+use super::wait::WaitTarget;
+use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, ReceiveError};
+use crate::info::Identity;
+use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
-use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall as Verb};
+use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Looks at everything, hinted or not, after so many ticks of work: 100 ms at most
-/// (a tick is a nanosecond or less). A hint that a hostile peer cleared delays its victim by that.
-const TICKS_PER_FULL_LOOK: u64 = 100_000_000;
-/// Notifications come before messages; but a peer that notifies without end
-/// gets only so many of them in before one message of another.
-const NOTES_AGAIN_MAX: u32 = 32;
-/// So many messages of one who speaks alone are taken before the clock and all links are looked at.
-pub(super) const QUICK_MAX: u32 = 64;
-/// How often a message may slip away while it is taken before the call looks up.
-const SLIPS_MAX: u32 = 32;
-
-/// Whose message is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Anybody's.
-    Any,
-    /// This endpoint's alone.
-    From(Address),
-}
-
-impl From<Address> for Source {
-    fn from(address: Address) -> Self {
-        if address == ANY { Self::Any } else { Self::From(address) }
-    }
-}
-
-/// A message with what came beside it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Long {
-    /// The message.
-    pub message: Message,
-    /// Full length of its long payload, in bytes; more than the room it had means that it was cut.
-    pub bytes: usize,
-    /// Whether its sender waits for an answer.
-    pub is_request: bool,
-}
+/// After so many ticks of work, at most 100 ms, all links are polled (a tick is a nanosecond or
+/// less). A hostile peer that clears a bit of the ready bitmap delays its victim by that time.
+const TICKS_PER_FULL_POLL: u64 = 100_000_000;
+/// Notifications come before messages. A peer that notifies without end delivers at most so many of
+/// them before a message of another peer.
+const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
+/// Messages of a sole sender that are taken before the clock is read and all links are polled.
+pub(super) const UNORDERED_MAX: u32 = 64;
+/// Takes that may fail, because the sender withdrew, before the call stops to try.
+const LOST_TAKES_MAX: u32 = 32;
 
 impl Endpoint {
-    /// Waits for a message or notification.
+    /// Waits for a message or a notification.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # client.notify(to)?;
+    /// use m3ipc::Source;
+    ///
+    /// let message = server.receive(Source::Any)?;
+    /// assert!(message.is_notification());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`ReceiveError`]; nothing was taken then.
+    /// [`ReceiveError`]. [`ReceiveError::BufferTooSmall`] if the message came with a payload, which
+    /// only [`receive_bytes`](Self::receive_bytes) and [`receive_long`](Self::receive_long) take.
+    /// After any other error nothing was taken.
     pub fn receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
         self.receive_timeout(source, Timeout::Never)
     }
 
-    /// Takes a message or notification that is there. Where the endpoint's
-    /// descriptor is in use, it becomes readable when there is more.
+    /// Takes a message or a notification if one is there. If the endpoint's
+    /// [descriptor](Self::fd) is in use, it becomes readable when there is more.
     ///
     /// # Errors
-    /// [`ReceiveError::WouldBlock`] where there is none, and the others.
+    /// [`ReceiveError::WouldBlock`] if there is none, and as [`receive`](Self::receive).
     pub fn try_receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
-        self.receive_timeout(source, Timeout::Now)
+        self.receive_timeout(source, Timeout::NoWait)
     }
 
-    /// Waits for a message or notification, no longer than that.
+    /// Waits for a message or a notification, within a time limit.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, client) = node.pair();
+    /// use m3ipc::{ReceiveError, Source};
+    /// use std::time::Duration;
+    ///
+    /// let none = server.receive_timeout(Source::Any, Duration::from_millis(1));
+    /// assert!(matches!(none, Err(ReceiveError::TimedOut(_))));
+    /// ```
     ///
     /// # Errors
-    /// [`ReceiveError::TimedOut`], and the others.
+    /// [`ReceiveError::TimedOut`], and as [`receive`](Self::receive).
     pub fn receive_timeout(
         &mut self,
         source: impl Into<Source>,
         limit: impl Into<Timeout>,
     ) -> Result<Message, ReceiveError> {
-        self.receive_long(source, &mut [], limit.into()).map(|long| long.message)
+        let received = self.receive_long(source, &mut [], limit)?;
+        if received.bytes > 0 {
+            return Err(ReceiveError::too_small(received.message, received.bytes, 0));
+        }
+        Ok(received.message)
     }
 
-    /// The same with a long payload, which goes to the front of `room` as far as it fits.
+    /// Waits for a message. Its payload goes to the front of `buffer`.
+    ///
+    /// [`Received::bytes`] is the full length of the payload. A length above that of `buffer` means
+    /// that the payload was cut. [`receive_bytes`](Self::receive_bytes) cuts nothing.
     ///
     /// # Errors
-    /// [`ReceiveError`].
+    /// [`ReceiveError`]; nothing was taken.
     pub fn receive_long(
         &mut self,
         source: impl Into<Source>,
-        room: &mut [u8],
-        limit: Timeout,
-    ) -> Result<Long, ReceiveError> {
-        let source = source.into();
-        let peer = match source {
-            Source::Any => ANY,
-            Source::From(address) => address,
-        };
-        let received = self.receive_from(source, room, limit.deadline());
-        self.trace_done();
-        received.map_err(|fail| ReceiveError::of(fail, peer))
+        buffer: &mut [u8],
+        limit: impl Into<Timeout>,
+    ) -> Result<Received, ReceiveError> {
+        self.receive_to(source.into(), &mut Buffer::Slice(buffer), limit.into())
     }
 
-    /// Waits for a request made with sendrec, or a notification; plain sends stay where they are.
+    pub(super) fn receive_to(
+        &mut self,
+        source: Source,
+        buffer: &mut Buffer<'_>,
+        limit: Timeout,
+    ) -> Result<Received, ReceiveError> {
+        let span = observe::call("receive", self.vm, self.address, source.address());
+        let received = self.receive_from(source, buffer, limit.deadline());
+        self.trace_done();
+        let received = received.map_err(|fail| ReceiveError::of(fail, source.address()));
+        span.end(&received);
+        received
+    }
+
+    /// Waits for a request (a message sent by `sendrec`) or a notification. Plain messages stay
+    /// with their senders.
     ///
     /// # Errors
-    /// [`ReceiveError`].
-    pub fn rcvrqst(&mut self, room: &mut [u8], limit: Timeout) -> Result<Long, ReceiveError> {
+    /// As [`receive_long`](Self::receive_long).
+    pub fn rcvrqst(
+        &mut self,
+        buffer: &mut [u8],
+        limit: impl Into<Timeout>,
+    ) -> Result<Received, ReceiveError> {
+        let deadline = limit.into().deadline();
         let received = self.enter(Trap::Rcvrqst).and_then(|()| {
-            self.receive_any(Verb::Rcvrqst, room, limit.deadline(), |arrival| {
+            self.receive_any(WaitCall::Rcvrqst, &mut Buffer::Slice(buffer), deadline, |arrival| {
                 arrival.state.kind == MessageKind::Request
             })
         });
@@ -110,39 +132,39 @@ impl Endpoint {
         received.map_err(|fail| ReceiveError::of(fail, ANY))
     }
 
-    /// Whether messages always go through the queue that orders senders by time, also where one speaks
-    /// alone: for measurements of what that queue costs.
+    /// Makes every message pass the queue that orders senders by time, even from a sole sender. For
+    /// measurements of the cost of that queue.
     pub fn order_always(&mut self, always: bool) {
-        self.quick_max = if always { 0 } else { QUICK_MAX };
+        self.unordered_max = if always { 0 } else { UNORDERED_MAX };
     }
 
     fn receive_from(
         &mut self,
         source: Source,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<Long, Fail> {
+    ) -> Result<Received, Fail> {
         self.enter(Trap::Receive)?;
         match source {
-            Source::Any => self.receive_any(Verb::Receive, room, deadline, |_arrival| true),
-            Source::From(address) => self.receive_one(address, room, deadline),
+            Source::Any => self.receive_any(WaitCall::Receive, buffer, deadline, |_arrival| true),
+            Source::From(address) => self.receive_one(address, buffer, deadline),
         }
     }
 
     fn receive_any(
         &mut self,
-        verb: Verb,
-        room: &mut [u8],
+        verb: WaitCall,
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
         wanted: impl Fn(&Arrival) -> bool + Copy,
-    ) -> Result<Long, Fail> {
-        let want = Want { verb, peer: ANY, index: None, posted: None, own_cell: false };
+    ) -> Result<Received, Fail> {
+        let target = WaitTarget { verb, peer: ANY, index: None, posted: None, own_cell: false };
         let received =
-            self.wait(want, deadline, |endpoint| endpoint.look_for_any(&mut *room, wanted));
+            self.wait(target, deadline, |endpoint| endpoint.poll_any(&mut *buffer, wanted));
         match received {
-            // Nothing there: from now on the descriptor tells.
+            // Nothing is there: from now on the descriptor reports arrivals.
             Err(fail) if fail.code == Code::Again && self.arm(ANY) => {
-                let late = self.look_for_any(room, wanted)?;
+                let late = self.poll_any(buffer, wanted)?;
                 late.ok_or(fail)
             }
             other => other,
@@ -150,41 +172,41 @@ impl Endpoint {
     }
 
     #[inline]
-    fn look_for_any(
+    fn poll_any(
         &mut self,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         wanted: impl Fn(&Arrival) -> bool + Copy,
-    ) -> Result<Option<Long>, Fail> {
-        // News first: the flag is raised before they are announced.
-        self.hear()?;
-        if self.desk.flags() & FLAG_WOKEN != 0 && self.desk.take_flag(FLAG_WOKEN) {
+    ) -> Result<Option<Received>, Fail> {
+        // Events first: the flag is raised before the event is announced.
+        self.receive_events()?;
+        if self.control_page.flags() & FLAG_WOKEN != 0 && self.control_page.take_flag(FLAG_WOKEN) {
             return Err(Code::WokenUp.into());
         }
-        // Who dies while one sleeps leaves nothing mapped here.
+        // A peer that died during the sleep leaves no mapping here.
         self.forget_dead();
-        match self.take_quickly(room, wanted) {
+        match self.take_unordered(buffer, wanted) {
             Some(found) => found,
-            None => self.take_in_order(room, wanted),
+            None => self.take_in_order(buffer, wanted),
         }
     }
 
-    /// The common case without queue and clock: nothing waits to be taken in its turn, nobody
-    /// hints, and at most one watched link has a message. `None` where it is another case.
+    /// The common case without queue and clock: nothing is queued, no bit of the ready bitmap is
+    /// set, and at most one hot link has a message. `None` in every other case.
     ///
-    /// The stamp of a sender's next message is then bounded by an earlier time than that of
-    /// this taking: by a false stamp it gets before those who come meanwhile, once.
+    /// The next stamp of that sender is then bounded by an earlier time. With a false stamp it can
+    /// pass the messages that came meanwhile, once.
     #[inline]
-    fn take_quickly(
+    fn take_unordered(
         &mut self,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         wanted: impl Fn(&Arrival) -> bool + Copy,
-    ) -> Option<Result<Option<Long>, Fail>> {
-        let ordinary = self.quick < self.quick_max
-            && self.notes_again == 0
+    ) -> Option<Result<Option<Received>, Fail>> {
+        let ordinary = self.unordered < self.unordered_max
+            && self.repeated_notifications == 0
             && self.inbox.is_empty()
-            && !self.faces.iter().any(|face| face.hints.any());
+            && !self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any());
         if !ordinary {
-            self.quick = 0;
+            self.unordered = 0;
             return None;
         }
         let (index, arrival) = match self.inbox.only_message(&mut self.peers) {
@@ -193,138 +215,141 @@ impl Endpoint {
             _ => return None,
         };
         m3ipc_sys::pause_point("server.before_take");
-        let incoming = self.take_untimed(index, arrival, room).ok()??;
+        let incoming = self.take_untimed(index, arrival, buffer).ok()??;
         m3ipc_sys::pause_point("server.taken");
-        self.quick += 1;
-        self.latest_note = i32::MIN;
+        self.unordered += 1;
+        self.latest_notified_slot = i32::MIN;
         Some(Ok(Some(self.delivered(index, &incoming))))
     }
 
     fn take_in_order(
         &mut self,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         wanted: impl Fn(&Arrival) -> bool + Copy,
-    ) -> Result<Option<Long>, Fail> {
+    ) -> Result<Option<Received>, Fail> {
         self.collect();
-        if self.notes_again < NOTES_AGAIN_MAX
+        if self.repeated_notifications < REPEATED_NOTIFICATIONS_MAX
             && let Some(message) = self.next_notification(false)
         {
             return Ok(Some(message));
         }
-        let mut slips = 0;
-        while slips < SLIPS_MAX
+        let mut lost_takes = 0;
+        while lost_takes < LOST_TAKES_MAX
             && let Some((index, arrival)) = self.inbox.next_message(&mut self.peers, wanted)
         {
             m3ipc_sys::pause_point("server.before_take");
-            if let Ok(Some(incoming)) = self.take(index, arrival, room) {
+            if let Ok(Some(incoming)) = self.take(index, arrival, buffer) {
                 m3ipc_sys::pause_point("server.taken");
-                self.notes_again = 0;
-                self.latest_note = i32::MIN;
-                let statuses = self.faces.iter().map(|face| &face.status);
-                self.inbox.spoke(&mut self.peers, index, statuses);
+                self.repeated_notifications = 0;
+                self.latest_notified_slot = i32::MIN;
+                let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
+                self.inbox.record_sender(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
             }
-            // Withdrawn, or the peer broke the rules: the others still wait, and come first.
-            slips += 1;
-            self.peers.get_mut(index).floor = m3ipc_sys::ticks();
-            self.inbox.look_at(&mut self.peers, index);
+            // The message was withdrawn, or the peer broke the rules. The messages of other peers
+            // come first.
+            lost_takes += 1;
+            self.peers.get_mut(index).earliest_stamp = m3ipc_sys::ticks();
+            self.inbox.poll_link(&mut self.peers, index);
         }
-        if self.notes_again < NOTES_AGAIN_MAX {
+        if self.repeated_notifications < REPEATED_NOTIFICATIONS_MAX {
             return Ok(None);
         }
-        // No message waited: the notifications go on, the others of them first.
-        self.notes_again = 0;
+        // No message waited, so notifications go on, those of other peers first.
+        self.repeated_notifications = 0;
         Ok(self.next_notification(true))
     }
 
-    /// Finds out who has something.
+    /// Polls the links that may have arrivals.
     #[inline]
     fn collect(&mut self) {
-        self.inbox.look_watched(&mut self.peers);
-        for face in &self.faces {
-            self.inbox.look_hinted(&mut self.peers, &face.hints);
+        self.inbox.poll_hot(&mut self.peers);
+        for page_set in &self.page_sets {
+            self.inbox.poll_ready(&mut self.peers, &page_set.ready_bitmap);
         }
-        if self.taken_ticks.saturating_sub(self.looked_ticks) > TICKS_PER_FULL_LOOK {
-            self.looked_ticks = self.taken_ticks;
-            self.inbox.look_everywhere(&mut self.peers);
+        if self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL {
+            self.polled_ticks = self.taken_ticks;
+            self.inbox.poll_all(&mut self.peers);
         }
     }
 
-    /// The next notification: of the lowest slot, or (`in_turn`) of the one after the latest let through so.
-    fn next_notification(&mut self, in_turn: bool) -> Option<Long> {
-        if let Some((source, foreign)) = self.inbox.foreign.pop_first() {
-            return Some(self.foreign_note(Address(source), foreign));
+    /// The next notification: of the lowest slot, or (`in_turn`) of the slot after the last one in
+    /// turn.
+    fn next_notification(&mut self, in_turn: bool) -> Option<Received> {
+        if let Some((source, via_daemon)) = self.inbox.via_daemon.pop_first() {
+            return Some(self.daemon_notification(Address(source), via_daemon));
         }
-        let after = if in_turn { self.turn_note } else { i32::MIN };
+        let after = if in_turn { self.round_robin_slot } else { i32::MIN };
         let index = self.inbox.next_notification(&mut self.peers, after)?;
         let slot = self.peers.get(index).address().slot();
-        if slot <= self.latest_note {
-            self.notes_again += 1;
+        if slot <= self.latest_notified_slot {
+            self.repeated_notifications += 1;
         }
-        self.latest_note = slot;
+        self.latest_notified_slot = slot;
         if in_turn {
-            self.turn_note = slot;
+            self.round_robin_slot = slot;
         }
         self.take_notification(index)
     }
 
-    fn take_notification(&mut self, index: u32) -> Option<Long> {
-        self.stamp(At::Found);
+    fn take_notification(&mut self, index: u32) -> Option<Received> {
+        self.stamp(Moment::Found);
         let peer = self.peers.get_mut(index);
         let identity = peer.identity;
         let source = identity.address;
         let bits = peer.link.take_notification()?;
         self.trace_noted(index);
         self.taken_ticks = m3ipc_sys::ticks();
-        self.desk.count(Counter::Received);
+        self.control_page.count(Counter::Received);
         self.latest = Some(identity);
-        let statuses = self.faces.iter().map(|face| &face.status);
-        self.inbox.spoke(&mut self.peers, index, statuses);
+        let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
+        self.inbox.record_sender(&mut self.peers, index, statuses);
         let has_argument = source == HARDWARE || source == SYSTEM;
-        Some(note(source, if has_argument { bits } else { 0 }))
+        Some(notification_message(source, if has_argument { bits } else { 0 }))
     }
 
     fn receive_one(
         &mut self,
         source: Address,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<Long, Fail> {
-        // Its notification may come in its name without a link.
+    ) -> Result<Received, Fail> {
+        // A notification may come in the name of the source without a link.
         let src_died = |fail: Fail| match fail.code {
             Code::DstDied => Code::SrcDied.into(),
             _ => fail,
         };
-        if let Some(foreign) = self.inbox.foreign.remove(&source.0) {
-            return Ok(self.foreign_note(source, foreign));
+        if let Some(via_daemon) = self.inbox.via_daemon.remove(&source.0) {
+            return Ok(self.daemon_notification(source, via_daemon));
         }
         loop {
             let index = match self.contact(source, deadline) {
-                // It is not there yet; when it comes, it rings.
+                // The source has not returned to this daemon yet; its first message rings the
+                // doorbell.
                 Err(fail) if fail.code == Code::Again && self.arm(source) => return Err(fail),
                 other => other.map_err(src_died)?,
             };
-            let want = Want {
-                verb: Verb::Receive,
+            let target = WaitTarget {
+                verb: WaitCall::Receive,
                 peer: source,
                 index: Some(index),
                 posted: None,
                 own_cell: false,
             };
             let received =
-                self.wait(want, deadline, |endpoint| endpoint.look_for_one(index, &mut *room));
+                self.wait(target, deadline, |endpoint| endpoint.poll_one(index, &mut *buffer));
             match received {
-                // The peer never got that link, and there is another now.
+                // The peer never got that link, and there is a new link.
                 Err(fail) if fail.code == Code::Unknown => {}
                 Err(fail) if fail.code == Code::Again && self.arm(source) => {
-                    return self.look_for_one(index, room)?.ok_or(fail);
+                    return self.poll_one(index, buffer)?.ok_or(fail);
                 }
                 other => return other,
             }
         }
     }
 
-    fn look_for_one(&mut self, index: u32, room: &mut [u8]) -> Result<Option<Long>, Fail> {
+    fn poll_one(&mut self, index: u32, buffer: &mut Buffer<'_>) -> Result<Option<Received>, Fail> {
         let peer = self.peers.get_mut(index);
         let address = peer.address();
         if peer.has_notification()
@@ -333,41 +358,42 @@ impl Endpoint {
             return Ok(Some(message));
         }
         let peer = self.peers.get_mut(index);
-        if let Some(arrival) = peer.look().or_else(|| peer.look_unasked())
-            && let Some(incoming) = self.take(index, arrival, room)?
+        if let Some(arrival) = peer.poll().or_else(|| peer.poll_unasked_reply())
+            && let Some(incoming) = self.take(index, arrival, buffer)?
         {
             return Ok(Some(self.delivered(index, &incoming)));
         }
-        self.hear()?;
-        if let Some(foreign) = self.inbox.foreign.remove(&address.0) {
-            return Ok(Some(self.foreign_note(address, foreign)));
+        self.receive_events()?;
+        if let Some(via_daemon) = self.inbox.via_daemon.remove(&address.0) {
+            return Ok(Some(self.daemon_notification(address, via_daemon)));
         }
         self.peers.get(index).check(Code::SrcDied)?;
         Ok(None)
     }
 
     /// A notification that came through the daemon.
-    fn foreign_note(&mut self, source: Address, foreign: Foreign) -> Long {
-        let (pid, uid, gid) = foreign.by.unwrap_or((-1, u32::MAX, u32::MAX));
+    fn daemon_notification(&mut self, source: Address, via_daemon: DaemonNotification) -> Received {
+        let (pid, uid, gid) = via_daemon.by.unwrap_or((-1, u32::MAX, u32::MAX));
         self.latest = Some(Identity { address: source, pid, uid, gid });
         let has_argument = source == HARDWARE || source == SYSTEM;
-        note(source, if has_argument { foreign.bits } else { 0 })
+        notification_message(source, if has_argument { via_daemon.bits } else { 0 })
     }
 
-    fn delivered(&self, index: u32, incoming: &TakenMessage) -> Long {
+    fn delivered(&self, index: u32, incoming: &TakenMessage) -> Received {
         let source = self.peers.get(index).address();
-        Long {
+        Received {
             message: Message { source, m_type: incoming.m_type, payload: incoming.payload },
             bytes: incoming.long_bytes,
             is_request: incoming.kind == MessageKind::Request,
+            is_notification: false,
         }
     }
 }
 
-/// A notification as it is delivered, stamped with the time of day.
-fn note(source: Address, bits: u64) -> Long {
+/// A notification as a message, with the time of day.
+fn notification_message(source: Address, bits: u64) -> Received {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, rest_ns) = (now.as_secs().cast_signed(), i64::from(now.subsec_nanos()));
     let message = Message::notification(source, bits, seconds, rest_ns);
-    Long { message, bytes: 0, is_request: false }
+    Received { message, bytes: 0, is_request: false, is_notification: true }
 }

@@ -1,37 +1,54 @@
 //! reply and relay: answers, which never wait.
 
-use super::blocks::is_large;
+use super::outgoing::Outgoing;
 use super::peers::UNASKED;
-use super::send::Outgoing;
-use super::wait::Want;
-use super::{At, Endpoint, Trap};
+use super::wait::WaitTarget;
+use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, ReplyError};
+use crate::observe;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
-use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall as Verb};
+use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall};
 
 impl Endpoint {
-    /// Answers one who waits for exactly this endpoint. Never waits itself.
+    /// Answers an endpoint that waits for exactly this endpoint. Never waits.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec(to, &m3ipc::Message::new(7)));
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let request = server.receive(Source::Any)?;
+    /// server.reply(request.source, &Message::new(0).with_bytes(b"done"))?;
+    /// # assert_eq!(&thread.join().unwrap()?.payload[..4], b"done");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`ReplyError::NotWaiting`] where it does not (any more), and the others.
+    /// [`ReplyError::NotWaiting`] if the endpoint does not wait, and others.
     pub fn reply(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
         self.reply_long(to, message, &[])
     }
 
-    /// The same with a long payload; beyond 1,792 bytes it travels as a block.
+    /// Answers with a payload beside the message; see [`send_long`](Self::send_long).
     ///
     /// # Errors
-    /// [`ReplyError::TooLong`], and the others.
+    /// [`ReplyError::TooLong`], and others.
     pub fn reply_long(
         &mut self,
         to: Address,
         message: &Message,
         long: &[u8],
     ) -> Result<(), ReplyError> {
-        let replied =
-            Outgoing::new(message, long).and_then(|outgoing| self.reply_outgoing(to, outgoing));
-        replied.map_err(|fail| ReplyError::of(fail, to))
+        let Some(outgoing) = Outgoing::new(message, long) else {
+            return Err(ReplyError::too_long(long.len()));
+        };
+        let span = observe::call("reply", self.vm, self.address, to);
+        let replied = self.reply_outgoing(to, outgoing).map_err(|fail| ReplyError::of(fail, to));
+        span.end(&replied);
+        replied
     }
 
     pub(super) fn reply_outgoing(
@@ -48,11 +65,11 @@ impl Endpoint {
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(MessageKind::Reply)?;
         m3ipc_sys::pause_point("server.before_answer");
-        if is_large(outgoing.long.len()) {
-            let wrapped = self.wrap(index, outgoing.long)?;
-            let name = wrapped.bytes;
+        if outgoing.is_large() {
+            let large = self.put_in_block(index, outgoing.long)?;
+            let name = large.bytes;
             let answered = self.answer_over(index, outgoing.carrying(&name));
-            self.unwrap_if_failed(Some(wrapped), &answered);
+            self.take_back_if_failed(Some(large), &answered);
             return answered;
         }
         self.answer_over(index, outgoing)
@@ -66,17 +83,18 @@ impl Endpoint {
         }
     }
 
-    /// Hands the request of `client` to another, who then answers the client
-    /// itself. The client's library sends on what the client said, in its name.
+    /// Hands the request of `client` to another server, which then answers the client itself. The
+    /// client's library sends the request on in the client's name.
     ///
     /// # Errors
-    /// [`ReplyError::NotWaiting`] where the client does not wait for an answer
-    /// from here, and those of the new server's address.
+    /// [`ReplyError::NotWaiting`] if the client does not wait for an answer from here, and those of
+    /// the address of the other server.
     pub fn relay(&mut self, client: Address, to: Address) -> Result<(), ReplyError> {
         self.relay_request(client, to, &[]).map_err(|fail| ReplyError::of(fail, to))
     }
 
-    /// The same, with this message in place of the client's. The long payload stays the client's.
+    /// Hands the request of `client` to another server with this message in place of the client's.
+    /// The payload stays the client's.
     ///
     /// # Errors
     /// As [`relay`](Self::relay).
@@ -96,16 +114,17 @@ impl Endpoint {
         self.enter(Trap::Relay)?;
         let index = self.contact_client(client)?;
         self.peers.get(index).check(Code::DstDied)?;
-        match self.contact(to, Timeout::Now.deadline()) {
+        match self.contact(to, Timeout::NoWait.deadline()) {
             Ok(index) => self.peers.get(index).check(Code::DstDied)?,
-            // It has not come to this daemon yet: for that the client waits, not this one.
+            // The other server has not returned to this daemon yet: the client waits for it, not
+            // this endpoint.
             Err(fail) if fail.code == Code::Again => {}
             Err(fail) => return Err(fail),
         }
         if client == to {
             return Err(Code::Endpoint.into());
         }
-        // Found once more: the other's contact may have let go of a client that died meanwhile.
+        // Search again: the second contact may have dropped a client that died meanwhile.
         let index = self.contact_client(client)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(MessageKind::Relay)?;
@@ -118,15 +137,15 @@ impl Endpoint {
         }
     }
 
-    /// The link with one who waits for an answer: it has made that link itself.
+    /// The link with a waiting client, which has made that link itself.
     fn contact_client(&mut self, client: Address) -> Result<u32, Fail> {
-        self.contact(client, Timeout::Now.deadline()).map_err(|fail| match fail.code {
+        self.contact(client, Timeout::NoWait.deadline()).map_err(|fail| match fail.code {
             Code::Again => Code::ProcSts.into(),
             _ => fail,
         })
     }
 
-    /// Answers the request taken from this peer, if it still waits.
+    /// Answers the request that was taken from this peer, if the peer still waits.
     #[inline]
     pub(super) fn answer(
         &mut self,
@@ -143,20 +162,21 @@ impl Endpoint {
             tracing.ready(link.owed());
         }
         let answer = link
-            .answer(kind, m_type, payload, outgoing.cargo())
+            .answer(kind, m_type, payload, outgoing.payload_view())
             .map_err(|broken| self.poison(index, broken))?;
         if answer == AnswerOutcome::Posted {
-            self.stamp(At::Published);
+            self.stamp(Moment::Published);
             m3ipc_sys::pause_point("server.answered");
-            self.alert(index, false);
+            self.wake_if_asleep(index, false);
             m3ipc_sys::pause_point("server.woken");
             self.trace_gave(index, m_type, outgoing.long.len());
-            self.desk.count(Counter::Sent);
+            self.control_page.count(Counter::Sent);
         }
         Ok(answer)
     }
 
-    /// Answers one who receives from exactly here: it takes that at once, or it does not wait.
+    /// Answers a peer that receives from exactly this endpoint. It takes the answer at once, or it
+    /// does not wait.
     fn reply_unasked(&mut self, index: u32, outgoing: Outgoing<'_>) -> Result<(), Fail> {
         let grace = self.grace_of_answer(index);
         let peer = self.peers.get_mut(index);
@@ -164,21 +184,22 @@ impl Endpoint {
             return Err(Code::ProcSts.into());
         }
         let address = peer.address();
-        self.stamp(At::Ready);
+        self.stamp(Moment::Ready);
         let Outgoing { m_type, payload, .. } = outgoing;
         let link = &mut self.peers.get_mut(index).link;
-        let posted = link.post(MessageKind::Reply, UNASKED, m_type, payload, outgoing.cargo());
-        self.stamp(At::Published);
-        self.alert(index, false);
+        let posted =
+            link.post(MessageKind::Reply, UNASKED, m_type, payload, outgoing.payload_view());
+        self.stamp(Moment::Published);
+        self.wake_if_asleep(index, false);
         self.trace_gave(index, m_type, outgoing.long.len());
-        let want = Want {
-            verb: Verb::None,
+        let target = WaitTarget {
+            verb: WaitCall::None,
             peer: address,
             index: Some(index),
             posted: None,
             own_cell: true,
         };
-        let waited = self.wait(want, grace, |endpoint| {
+        let waited = self.wait(target, grace, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
         });
@@ -195,7 +216,7 @@ impl Endpoint {
         {
             return Err(Code::ProcSts.into());
         }
-        self.desk.count(Counter::Sent);
+        self.control_page.count(Counter::Sent);
         Ok(())
     }
 }

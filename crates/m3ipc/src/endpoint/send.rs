@@ -1,118 +1,101 @@
-//! send: post, wake, wait until it is taken; or take it back.
+//! send: post, wake, wait for the take; or withdraw.
 
-use super::blocks::{is_large, is_too_long};
-use super::wait::Want;
-use super::{At, Endpoint, Trap};
+use super::outgoing::Outgoing;
+use super::wait::WaitTarget;
+use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, SendError};
+use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{ANY, Address, BLOCK_NAME_BYTES, Code, Message, PAYLOAD_BYTES};
-use m3ipc_link::{
-    AnswerOutcome, Counter, MessageKind, Payload, RuleBroken, SlotState, WaitCall as Verb, WaitMode,
-};
+use m3ipc_abi::{ANY, Address, Code, Message};
+use m3ipc_link::{AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode};
 
-/// How long a peer that looks may take until it finds a message.
-const LOOKING_GRACE_NS: u64 = 20_000;
-/// How long a peer that sleeps may take until it has woken.
-const WAKING_GRACE_NS: u64 = 10_000_000;
-
-/// A message as it is posted.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Outgoing<'a> {
-    pub(super) m_type: i32,
-    pub(super) payload: &'a [u8; PAYLOAD_BYTES],
-    pub(super) long: &'a [u8],
-    /// The name of a block, in place of a long payload.
-    pub(super) block: Option<&'a [u8; BLOCK_NAME_BYTES]>,
-}
-
-impl<'a> Outgoing<'a> {
-    pub(super) fn new(message: &'a Message, long: &'a [u8]) -> Result<Self, Fail> {
-        if is_too_long(long.len()) {
-            return Err(Code::MsgSize.into());
-        }
-        Ok(Self { m_type: message.m_type, payload: &message.payload, long, block: None })
-    }
-
-    /// A message with the name of a block.
-    pub(super) fn with_block(message: &'a Message, name: &'a [u8; BLOCK_NAME_BYTES]) -> Self {
-        Self { m_type: message.m_type, payload: &message.payload, long: &[], block: Some(name) }
-    }
-
-    /// What goes beside the message in the link.
-    #[inline]
-    pub(super) fn cargo(self) -> Payload<'a> {
-        match self.block {
-            Some(name) => Payload::block(name),
-            None => self.long.into(),
-        }
-    }
-
-    /// The same without the block, which has been given with it already.
-    pub(super) fn without_block(self) -> Self {
-        Self { block: None, ..self }
-    }
-
-    /// The same message with a block in place of its long payload.
-    pub(super) fn carrying<'b>(self, name: &'b [u8; BLOCK_NAME_BYTES]) -> Outgoing<'b>
-    where
-        'a: 'b,
-    {
-        Outgoing { long: &[], block: Some(name), ..self }
-    }
-
-    /// The same with another message before the long payload.
-    pub(super) fn saying<'b>(self, message: &'b Message) -> Outgoing<'b>
-    where
-        'a: 'b,
-    {
-        Outgoing { m_type: message.m_type, payload: &message.payload, ..self }
-    }
-}
+/// The time that an awake peer may take to find a message.
+const AWAKE_GRACE_NS: u64 = 20_000;
+/// The time that a sleeping peer may take to wake.
+const ASLEEP_GRACE_NS: u64 = 10_000_000;
 
 impl Endpoint {
-    /// Sends a message and waits until it is taken.
+    /// Sends a message and waits until the receiver takes it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || server.receive(m3ipc::Source::Any));
+    /// use m3ipc::Message;
+    ///
+    /// client.send(to, &Message::new(7).with_bytes(b"forty bytes travel inside the message"))?;
+    /// # assert_eq!(thread.join().unwrap()?.m_type, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`SendError`]; whatever it is, the message was not taken.
+    /// [`SendError`]. In every case the receiver did not take the message.
     pub fn send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
         self.send_long(to, message, &[], Timeout::Never)
     }
 
     /// Sends a message if the receiver waits for it now.
     ///
-    /// # Errors
-    /// [`SendError::WouldBlock`] where it does not, and the others.
-    pub fn try_send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
-        self.send_long(to, message, &[], Timeout::Now)
-    }
-
-    /// Sends a message and waits until it is taken, no longer than that.
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// use m3ipc::{Message, SendError};
+    ///
+    /// let sent = client.try_send(server.address(), &Message::new(7));
+    /// assert!(matches!(sent, Err(SendError::WouldBlock(_))));
+    /// ```
     ///
     /// # Errors
-    /// [`SendError::TimedOut`], and the others.
+    /// [`SendError::WouldBlock`] if it does not, and others.
+    pub fn try_send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
+        self.send_long(to, message, &[], Timeout::NoWait)
+    }
+
+    /// Sends a message and waits until the receiver takes it, within a time limit.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// use m3ipc::{Message, SendError};
+    /// use std::time::Duration;
+    ///
+    /// let limit = Duration::from_millis(1);
+    /// let sent = client.send_timeout(server.address(), &Message::new(7), limit);
+    /// assert!(matches!(sent, Err(SendError::TimedOut(_))));
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendError::TimedOut`], and others.
     pub fn send_timeout(
         &mut self,
         to: Address,
         message: &Message,
         limit: impl Into<Timeout>,
     ) -> Result<(), SendError> {
-        self.send_long(to, message, &[], limit.into())
+        self.send_long(to, message, &[], limit)
     }
 
-    /// Sends a message with a long payload: up to 1,792 bytes in the link, more as a block by itself (at most 1 GiB).
+    /// Sends a message with a payload beside it: up to [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES)
+    /// bytes in the link, up to [`LARGE_MAX_BYTES`](crate::LARGE_MAX_BYTES) as a block.
     ///
     /// # Errors
-    /// [`SendError::TooLong`], and the others.
+    /// [`SendError::TooLong`], and others.
     pub fn send_long(
         &mut self,
         to: Address,
         message: &Message,
         long: &[u8],
-        limit: Timeout,
+        limit: impl Into<Timeout>,
     ) -> Result<(), SendError> {
-        let sent = Outgoing::new(message, long)
-            .and_then(|outgoing| self.send_message(to, outgoing, limit.deadline()));
-        sent.map_err(|fail| SendError::of(fail, to))
+        let Some(outgoing) = Outgoing::new(message, long) else {
+            return Err(SendError::too_long(long.len()));
+        };
+        let span = observe::call("send", self.vm, self.address, to);
+        let sent = self.send_message(to, outgoing, limit.into().deadline());
+        let sent = sent.map_err(|fail| SendError::of(fail, to));
+        span.end(&sent);
+        sent
     }
 
     pub(super) fn send_message(
@@ -124,7 +107,7 @@ impl Endpoint {
         self.enter(Trap::Send)?;
         loop {
             match self.send_once(to, outgoing, deadline) {
-                // The peer never got that link, and there is another now.
+                // The peer never got that link, and there is a new link.
                 Err(fail) if fail.code == Code::Unknown => {}
                 other => return other,
             }
@@ -140,11 +123,11 @@ impl Endpoint {
         let index = self.contact(to, deadline)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(MessageKind::Send)?;
-        if is_large(outgoing.long.len()) {
-            let wrapped = self.wrap(index, outgoing.long)?;
-            let name = wrapped.bytes;
+        if outgoing.is_large() {
+            let large = self.put_in_block(index, outgoing.long)?;
+            let name = large.bytes;
             let sent = self.send_over(index, outgoing.carrying(&name), deadline);
-            self.unwrap_if_failed(Some(wrapped), &sent);
+            self.take_back_if_failed(Some(large), &sent);
             return sent;
         }
         self.send_over(index, outgoing, deadline)
@@ -157,18 +140,18 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
         deadline: Deadline,
     ) -> Result<(), Fail> {
-        // Who awaits an answer from here takes any message for one.
+        // A peer that awaits an answer from here takes any message as the answer.
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
             return Ok(());
         }
-        let graced = self.grace(index, deadline);
+        let grace_deadline = self.grace(index, deadline);
         let posted = self.post(index, MessageKind::Send, outgoing, deadline)?;
-        let waited = self.wait_taken(index, posted, deadline, graced, Verb::Send);
-        self.settle_send(index, posted, waited)
+        let waited = self.wait_taken(index, posted, deadline, grace_deadline, WaitCall::Send);
+        self.finish_send(index, posted, waited)
     }
 
-    /// Posts a message where the cell is free, and wakes the peer. From here
-    /// on the message is the peer's to take.
+    /// Posts a message once the slot is free, and wakes the peer. After the post the peer may take
+    /// the message.
     pub(super) fn post(
         &mut self,
         index: u32,
@@ -177,7 +160,7 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<SlotState, Fail> {
         self.wait_free(index, deadline)?;
-        // Two who send to each other would wait for ever; the second one is told.
+        // Two endpoints that send to each other would wait for ever; the second one gets an error.
         if !deadline.no_wait && self.peer_sends_here(index) {
             return Err(Code::Locked.into());
         }
@@ -186,60 +169,67 @@ impl Endpoint {
             tracing.ready(None);
         }
         let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, outgoing.cargo());
-        self.stamp(At::Published);
+        let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, outgoing.payload_view());
+        self.stamp(Moment::Published);
         m3ipc_sys::pause_point("client.posted");
-        self.alert(index, true);
+        self.wake_if_asleep(index, true);
         m3ipc_sys::pause_point("client.woken");
         self.trace_gave(index, m_type, outgoing.long.len());
         Ok(posted)
     }
 
-    /// Whether the peer is itself sending to us.
+    /// Whether the peer is sending to this endpoint.
     fn peer_sends_here(&self, index: u32) -> bool {
         let found = self.peers.get(index).link.peek();
-        matches!(found, Ok(Some(arrival)) if matches!(arrival.state.kind, MessageKind::Send | MessageKind::Request))
+        let is_outgoing = |kind| matches!(kind, MessageKind::Send | MessageKind::Request);
+        matches!(found, Ok(Some(arrival)) if is_outgoing(arrival.state.kind))
     }
 
-    /// An answer of ours may still lie in the cell.
+    /// Waits until the slot is free: it may still hold an answer of this endpoint.
     #[inline]
     fn wait_free(&mut self, index: u32, deadline: Deadline) -> Result<(), Fail> {
         if self.peers.get(index).link.is_free().map_err(|broken| self.poison(index, broken))? {
             return Ok(());
         }
         let peer = self.peers.get(index).address();
-        let want =
-            Want { verb: Verb::Send, peer, index: Some(index), posted: None, own_cell: true };
-        self.wait(want, deadline, |endpoint| {
+        let target = WaitTarget {
+            verb: WaitCall::Send,
+            peer,
+            index: Some(index),
+            posted: None,
+            own_cell: true,
+        };
+        self.wait(target, deadline, |endpoint| {
             let free = endpoint.peers.get(index).link.is_free();
             if free.map_err(|broken| endpoint.poison(index, broken))? {
                 return Ok(Some(()));
             }
-            endpoint.hear()?;
+            endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::DstDied)?;
             Ok(None)
         })
     }
 
-    /// Waits until a message is taken; `graced` is the limit where there is no time to wait.
+    /// Waits until the message is taken. `grace_deadline` is the limit of a call without waiting.
     pub(super) fn wait_taken(
         &mut self,
         index: u32,
         posted: SlotState,
         deadline: Deadline,
-        graced: Deadline,
-        verb: Verb,
+        grace_deadline: Deadline,
+        verb: WaitCall,
     ) -> Result<(), Fail> {
         let peer = self.peers.get(index).address();
-        // Who only gives the peer time to wake is not blocked, and in no circle.
-        let verb = if deadline.no_wait { Verb::None } else { verb };
-        let want = Want { verb, peer, index: Some(index), posted: Some(posted), own_cell: true };
-        let taken = self.wait(want, graced, |endpoint| {
+        // A call that only gives the peer time to wake is not blocked, and closes no circle.
+        let verb = if deadline.no_wait { WaitCall::None } else { verb };
+        let target =
+            WaitTarget { verb, peer, index: Some(index), posted: Some(posted), own_cell: true };
+        let taken = self.wait(target, grace_deadline, |endpoint| {
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             if taken.map_err(|broken| endpoint.poison(index, broken))? {
                 return Ok(Some(()));
             }
-            endpoint.hear()?;
+            endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::DstDied)?;
             endpoint.check_crossing(index, posted, deadline)?;
             Ok(None)
@@ -250,9 +240,8 @@ impl Endpoint {
         }
     }
 
-    /// How long a call that would not wait gives a peer that waits for it. To be
-    /// asked before the post, which wakes the peer. A link that was never used
-    /// may be news to the peer, and may have woken it just now.
+    /// The time that a call without waiting gives a waiting peer. Ask before the post, which wakes
+    /// the peer. An unused link may be an event of the peer that woke it just now.
     pub(super) fn grace(&self, index: u32, deadline: Deadline) -> Deadline {
         if !deadline.no_wait {
             return deadline;
@@ -261,7 +250,8 @@ impl Endpoint {
         self.grace_of(index, unused)
     }
 
-    /// The same for an answer: who waits for exactly this endpoint made the link itself.
+    /// The same time for an answer. A peer that waits for exactly this endpoint made the link
+    /// itself.
     pub(super) fn grace_of_answer(&self, index: u32) -> Deadline {
         self.grace_of(index, false)
     }
@@ -273,12 +263,12 @@ impl Endpoint {
                 source == ANY || source == self.address
             }
         };
-        let grace_ns = if wakes { WAKING_GRACE_NS } else { LOOKING_GRACE_NS };
+        let grace_ns = if wakes { ASLEEP_GRACE_NS } else { AWAKE_GRACE_NS };
         Deadline { at_ns: m3ipc_sys::monotonic_ns() + grace_ns, no_wait: false }
     }
 
-    /// Both may have posted at once, each not seeing the other: the later one
-    /// by its stamp (of equals, the one whose request made the link not) goes back.
+    /// Both sides may have posted at once. The later message by its stamp is withdrawn; of equal
+    /// stamps, that of the side that did not ask for the link.
     pub(super) fn check_crossing(
         &self,
         index: u32,
@@ -300,8 +290,8 @@ impl Endpoint {
         }
     }
 
-    /// Ends a send: it was taken, or it goes back now, or it was taken after all.
-    fn settle_send(
+    /// Ends a send: the message was taken, or it is withdrawn now, or it was taken after all.
+    fn finish_send(
         &mut self,
         index: u32,
         posted: SlotState,
@@ -321,51 +311,51 @@ impl Endpoint {
                 return Err(fail);
             }
         }
-        self.desk.count(Counter::Sent);
+        self.control_page.count(Counter::Sent);
         Ok(())
     }
 
-    /// Makes the peer look, and wakes it where it sleeps and waits for us.
+    /// Marks the peer's ready bitmap, and wakes the peer if it sleeps and waits for this endpoint.
     #[inline]
-    pub(super) fn alert(&mut self, index: u32, hint: bool) {
+    pub(super) fn wake_if_asleep(&mut self, index: u32, mark_ready: bool) {
         let peer = self.peers.get(index);
-        if hint {
-            peer.hint();
+        if mark_ready {
+            peer.mark_ready();
         }
         match peer.status.mode() {
             WaitMode::Awake => {}
             WaitMode::OnLinks(source) if source == ANY || source == self.address => {
-                self.stamp(At::Waking);
+                self.stamp(Moment::Waking);
                 self.peers.get(index).link.wake_peer();
-                self.stamp(At::Woken);
-                self.desk.count(Counter::Woke);
+                self.stamp(Moment::Woken);
+                self.control_page.count(Counter::Woke);
             }
             WaitMode::AtDoorbell(source) if source == ANY || source == self.address => {
-                self.stamp(At::Waking);
-                self.ring(index);
-                self.stamp(At::Woken);
-                self.desk.count(Counter::Woke);
+                self.stamp(Moment::Waking);
+                self.ring_doorbell_of(index);
+                self.stamp(Moment::Woken);
+                self.control_page.count(Counter::Woke);
             }
             WaitMode::OnLinks(_) | WaitMode::AtDoorbell(_) => {}
         }
     }
 
-    /// Wakes a peer that sleeps and waits for exactly this endpoint; one that
-    /// waits for anybody has no use for it.
+    /// Wakes a peer that sleeps in a wait for exactly this endpoint. A peer that waits for any
+    /// endpoint has no use for it.
     #[inline]
-    pub(super) fn alert_who_waits_here(&mut self, index: u32) {
+    pub(super) fn wake_if_waiting_here(&mut self, index: u32) {
         match self.peers.get(index).status.mode() {
             WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) if source == self.address => {
-                self.alert(index, false);
+                self.wake_if_asleep(index, false);
             }
             _ => {}
         }
     }
 
-    /// The peer broke the rules: nothing more is said over this link.
+    /// Closes the link: the peer broke the rules.
     pub(super) fn poison(&mut self, index: u32, _broken: RuleBroken) -> Fail {
         self.peers.get_mut(index).poisoned = true;
-        self.desk.count(Counter::Poisoned);
+        self.control_page.count(Counter::Poisoned);
         Code::PeerBroke.into()
     }
 }

@@ -1,70 +1,103 @@
 //! sendrec: a request and its answer, in one wait and one time limit.
 
-use super::blocks::is_large;
-use super::send::Outgoing;
-use super::wait::Want;
-use super::{At, Endpoint, Trap};
+use super::buffer::Buffer;
+use super::outgoing::Outgoing;
+use super::wait::WaitTarget;
+use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, SendRecError};
+use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
-use m3ipc_link::{
-    AnswerOutcome, Arrival, Counter, MessageKind, SlotState, TakenMessage, WaitCall as Verb,
-};
+use m3ipc_link::{AnswerOutcome, Arrival, Counter, MessageKind, SlotState, TakenMessage, WaitCall};
 
 /// How a request to one server ended.
 #[derive(Debug)]
-pub(super) enum End {
-    /// With an answer.
+pub(super) enum RequestEnd {
+    /// An answer, and the length of its payload.
     Answered(Message, usize),
-    /// It was relayed: ask this one instead, and say this where it is given.
+    /// A relay: the server to ask instead, and the message in place of the request, if any.
     Relayed(Address, Option<Message>),
 }
 
 impl Endpoint {
-    /// Sends a request and waits for its answer, which may be any message of the peer.
+    /// Sends a request and waits for its answer: any message of the peer.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve(server, |request| request);
+    /// use m3ipc::Message;
+    ///
+    /// let answer = client.sendrec(to, &Message::new(7).with_bytes(b"ping"))?;
+    /// assert_eq!(&answer.payload[..4], b"ping");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
-    /// [`SendRecError`]; it tells whether the request was taken.
+    /// [`SendRecError`]; it tells whether the server took the request.
     pub fn sendrec(&mut self, to: Address, message: &Message) -> Result<Message, SendRecError> {
         self.sendrec_timeout(to, message, Timeout::Never)
     }
 
-    /// The same, no longer than that for the whole.
+    /// Sends a request and waits for its answer. The time limit is for both together.
     ///
     /// # Errors
-    /// [`SendRecError::TimedOut`], and the others.
+    /// [`SendRecError::TimedOut`], and others.
     pub fn sendrec_timeout(
         &mut self,
         to: Address,
         message: &Message,
         limit: impl Into<Timeout>,
     ) -> Result<Message, SendRecError> {
-        self.sendrec_long(to, message, &[], &mut [], limit.into()).map(|(answer, _)| answer)
+        let (answer, bytes) = self.sendrec_long(to, message, &[], &mut [], limit)?;
+        if bytes > 0 {
+            return Err(SendRecError::too_small(answer, bytes, 0));
+        }
+        Ok(answer)
     }
 
-    /// The same with long payloads both ways; the answer's goes to the front of
-    /// `room` as far as it fits, and its full length is told.
+    /// Sends a request with a payload. The payload of the answer goes to the front of `buffer`.
+    ///
+    /// Returns the answer and the full length of its payload in bytes. A length above that of
+    /// `buffer` means that the payload was cut. [`sendrec_bytes`](Self::sendrec_bytes) never cuts.
     ///
     /// # Errors
-    /// [`SendRecError::TooLong`], and the others.
+    /// [`SendRecError::TooLong`], and others.
     pub fn sendrec_long(
         &mut self,
         to: Address,
         message: &Message,
         long: &[u8],
-        room: &mut [u8],
+        buffer: &mut [u8],
+        limit: impl Into<Timeout>,
+    ) -> Result<(Message, usize), SendRecError> {
+        self.request(to, message, long, &mut Buffer::Slice(buffer), limit.into())
+    }
+
+    pub(super) fn request(
+        &mut self,
+        to: Address,
+        message: &Message,
+        long: &[u8],
+        buffer: &mut Buffer<'_>,
         limit: Timeout,
     ) -> Result<(Message, usize), SendRecError> {
-        let answered = Outgoing::new(message, long)
-            .and_then(|outgoing| self.call(to, outgoing, room, limit.deadline()));
-        answered.map_err(|fail| SendRecError::of(fail, to))
+        let Some(outgoing) = Outgoing::new(message, long) else {
+            return Err(SendRecError::too_long(long.len()));
+        };
+        let span = observe::call("sendrec", self.vm, self.address, to);
+        let answered = self.call(to, outgoing, buffer, limit.deadline());
+        let answered = answered.map_err(|fail| SendRecError::of(fail, to));
+        span.end(&answered);
+        answered
     }
 
     pub(super) fn call(
         &mut self,
         to: Address,
         outgoing: Outgoing<'_>,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<(Message, usize), Fail> {
         self.enter(Trap::SendRec)?;
@@ -74,9 +107,9 @@ impl Endpoint {
         };
         let index = self.contact(to, deadline).map_err(at_entry)?;
         self.peers.get(index).check(Code::DeadSrcDst)?;
-        // From here on the answerer may copy, as soon as it has the request.
+        // From here on the server may copy, as soon as it has the request.
         self.park();
-        let answered = self.call_until_answered(index, outgoing, room, deadline);
+        let answered = self.call_until_answered(index, outgoing, buffer, deadline);
         self.unpark();
         self.trace_done();
         answered
@@ -86,53 +119,54 @@ impl Endpoint {
         &mut self,
         mut index: u32,
         outgoing: Outgoing<'_>,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<(Message, usize), Fail> {
         let mut to = self.peers.get(index).address();
-        let mut said = None;
+        let mut replacement = None;
         let mut relayed = false;
         loop {
-            self.copies.lent_to(index);
-            let outgoing = said.as_ref().map_or(outgoing, |message| outgoing.saying(message));
+            self.copies.lease_to(index);
+            let outgoing =
+                replacement.as_ref().map_or(outgoing, |message| outgoing.with_message(message));
             let outgoing = if relayed { outgoing.without_block() } else { outgoing };
-            match self.call_with(index, outgoing, room, deadline) {
-                // The peer never got that link, and there is another now.
+            match self.call_with(index, outgoing, buffer, deadline) {
+                // The peer never got that link, and there is a new link.
                 Err(fail) if fail.code == Code::Unknown => {
                     index = self.contact(to, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
                 }
                 Err(fail) => return Err(fail),
-                Ok(End::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
-                // The request goes on in the name of who made it.
-                Ok(End::Relayed(next, other)) => {
+                Ok(RequestEnd::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
+                // The request goes on in the name of its client.
+                Ok(RequestEnd::Relayed(next, other)) => {
                     to = next;
                     index = self.contact(next, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
-                    said = other.or(said);
-                    // It stays with who was given it.
+                    replacement = other.or(replacement);
+                    // The block stays with the first server.
                     relayed = true;
                 }
             }
         }
     }
 
-    /// A long payload that no link holds goes as a block.
+    /// Puts a payload that no link holds into a block.
     #[inline]
     fn call_with(
         &mut self,
         index: u32,
         outgoing: Outgoing<'_>,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<End, Fail> {
-        if !is_large(outgoing.long.len()) {
-            return self.call_one(index, outgoing, room, deadline);
+    ) -> Result<RequestEnd, Fail> {
+        if !outgoing.is_large() {
+            return self.call_one(index, outgoing, buffer, deadline);
         }
-        let wrapped = self.wrap(index, outgoing.long)?;
-        let name = wrapped.bytes;
-        let answered = self.call_one(index, outgoing.carrying(&name), room, deadline);
-        self.unwrap_if_failed(Some(wrapped), &answered);
+        let large = self.put_in_block(index, outgoing.long)?;
+        let name = large.bytes;
+        let answered = self.call_one(index, outgoing.carrying(&name), buffer, deadline);
+        self.take_back_if_failed(Some(large), &answered);
         answered
     }
 
@@ -140,42 +174,42 @@ impl Endpoint {
         &mut self,
         index: u32,
         outgoing: Outgoing<'_>,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<End, Fail> {
+    ) -> Result<RequestEnd, Fail> {
         self.peers.get(index).allow(MessageKind::Request)?;
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
-            return match self.wait_message_of(index, room, deadline) {
-                // The request was taken; the time that there was not is over.
+            return match self.wait_message_of(index, buffer, deadline) {
+                // The request was taken, and the call may not wait for an answer.
                 Err(fail) if fail.code == Code::Again => Err(Code::TimedOut.into()),
                 other => other,
             };
         }
-        let graced = self.grace(index, deadline);
+        let grace_deadline = self.grace(index, deadline);
         let posted = self.post(index, MessageKind::Request, outgoing, deadline)?;
-        self.desk.count(Counter::Sent);
+        self.control_page.count(Counter::Sent);
         if deadline.no_wait {
-            // It takes the request now or never; the answer has no time to come.
-            let taken = self.wait_taken(index, posted, deadline, graced, Verb::SendRec);
+            // The server takes the request now or never; an answer has no time to come.
+            let taken = self.wait_taken(index, posted, deadline, grace_deadline, WaitCall::SendRec);
             let fail = taken.err().unwrap_or_else(|| Code::TimedOut.into());
             if fail.code == Code::Unknown {
                 return Err(fail);
             }
-            return self.settle_request(index, posted, room, fail);
+            return self.finish_request(index, posted, buffer, fail);
         }
         let peer = self.peers.get(index).address();
-        let want = Want {
-            verb: Verb::SendRec,
+        let target = WaitTarget {
+            verb: WaitCall::SendRec,
             peer,
             index: Some(index),
             posted: Some(posted),
             own_cell: false,
         };
-        let waited = self.wait(want, deadline, |endpoint| {
-            if let Some(end) = endpoint.take_answer(index, posted, room)? {
+        let waited = self.wait(target, deadline, |endpoint| {
+            if let Some(end) = endpoint.take_answer(index, posted, buffer)? {
                 return Ok(Some(end));
             }
-            endpoint.hear()?;
+            endpoint.receive_events()?;
             let peer = endpoint.peers.get(index);
             peer.check(Code::DstDied)?;
             endpoint.check_crossing(index, posted, deadline)?;
@@ -184,7 +218,7 @@ impl Endpoint {
         match waited {
             Ok(end) => Ok(end),
             Err(fail) if matches!(fail.code, Code::PeerBroke | Code::Unknown) => Err(fail),
-            Err(fail) => self.settle_request(index, posted, room, fail),
+            Err(fail) => self.finish_request(index, posted, buffer, fail),
         }
     }
 
@@ -194,8 +228,8 @@ impl Endpoint {
         &mut self,
         index: u32,
         posted: SlotState,
-        room: &mut [u8],
-    ) -> Result<Option<End>, Fail> {
+        buffer: &mut Buffer<'_>,
+    ) -> Result<Option<RequestEnd>, Fail> {
         let link = &self.peers.get(index).link;
         match link.peek_answer(posted).map_err(|broken| self.poison(index, broken))? {
             Some(arrival) if arrival.state.kind == MessageKind::Relay => {
@@ -203,10 +237,10 @@ impl Endpoint {
             }
             Some(arrival) => {
                 m3ipc_sys::pause_point("client.answer_seen");
-                // An answer has no place in an order.
+                // An answer has no place in the order of messages, so it needs no time.
                 let incoming = match arrival.state.kind {
-                    MessageKind::Reply => self.take_untimed(index, arrival, room)?,
-                    _ => self.take(index, arrival, room)?,
+                    MessageKind::Reply => self.take_untimed(index, arrival, buffer)?,
+                    _ => self.take(index, arrival, buffer)?,
                 };
                 Ok(incoming.map(|incoming| self.answered(index, &incoming)))
             }
@@ -214,72 +248,79 @@ impl Endpoint {
         }
     }
 
-    /// Takes the word that another is to answer, and what is to be said to it.
+    /// Takes a relay: the address of the next server and its message.
     #[cold]
-    fn take_relay(&mut self, index: u32, arrival: Arrival) -> Result<Option<End>, Fail> {
-        let mut said = [0; MESSAGE_BYTES];
-        let Some(incoming) = self.take(index, arrival, &mut said)? else { return Ok(None) };
+    fn take_relay(&mut self, index: u32, arrival: Arrival) -> Result<Option<RequestEnd>, Fail> {
+        let mut replacement = [0; MESSAGE_BYTES];
+        let Some(incoming) = self.take(index, arrival, &mut Buffer::Slice(&mut replacement))?
+        else {
+            return Ok(None);
+        };
         let [a, b, c, d, ..] = incoming.payload;
         let next = Address(i32::from_ne_bytes([a, b, c, d]));
-        let [_, _, _, _, e, f, g, h, payload @ ..] = said;
+        let [_, _, _, _, e, f, g, h, payload @ ..] = replacement;
         let message = Message { payload, ..Message::new(i32::from_ne_bytes([e, f, g, h])) };
-        Ok(Some(End::Relayed(next, (incoming.long_bytes == MESSAGE_BYTES).then_some(message))))
+        Ok(Some(RequestEnd::Relayed(
+            next,
+            (incoming.long_bytes == MESSAGE_BYTES).then_some(message),
+        )))
     }
 
-    /// Copies and takes a message, and remembers when; `None` where its sender withdrew it.
+    /// Copies and takes a message and notes the time; `None` if its sender withdrew it.
     pub(super) fn take(
         &mut self,
         index: u32,
         arrival: Arrival,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
-        let taken = self.take_untimed(index, arrival, room)?;
+        let taken = self.take_untimed(index, arrival, buffer)?;
         if taken.is_some() {
             self.taken_ticks = m3ipc_sys::ticks();
-            self.peers.get_mut(index).floor = self.taken_ticks;
+            self.peers.get_mut(index).earliest_stamp = self.taken_ticks;
         }
         Ok(taken)
     }
 
-    /// The same, and the time is not looked at.
+    /// Copies and takes a message without reading the clock.
     #[inline]
     pub(super) fn take_untimed(
         &mut self,
         index: u32,
         arrival: Arrival,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
         if self.peers.get(index).link.has_incoming_block() {
-            return self.take_with_block(index, arrival, room);
+            return self.take_with_block(index, arrival, buffer);
         }
-        self.take_now(index, arrival, room)
+        self.take_now(index, arrival, buffer)
     }
 
-    /// The same; what a block is beside has been looked at.
+    /// Copies and takes a message whose block, if any, has been accepted.
     #[inline]
     pub(super) fn take_now(
         &mut self,
         index: u32,
         arrival: Arrival,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
-        self.stamp(At::Found);
+        self.stamp(Moment::Found);
         let peer = self.peers.get_mut(index);
-        match peer.link.take(arrival, room) {
+        match peer.link.take(arrival, buffer.for_link()) {
             Ok(None) => Ok(None),
             Ok(Some(incoming)) => {
+                buffer.filled(incoming.long_bytes);
                 self.latest = Some(peer.identity);
                 self.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
                 match incoming.kind {
-                    // Its sender may sleep until now.
-                    MessageKind::Send => self.alert(index, false),
-                    // So may one who answered and has more to say: it waits for the cell.
-                    MessageKind::Reply | MessageKind::Relay => self.alert_who_waits_here(index),
+                    // The sender may have slept until now.
+                    MessageKind::Send => self.wake_if_asleep(index, false),
+                    // A server with more to send may wait for the slot.
+                    MessageKind::Reply | MessageKind::Relay => self.wake_if_waiting_here(index),
                     MessageKind::Request => {}
                 }
-                self.desk.count(Counter::Received);
-                if self.areas.came.is_some() {
-                    self.areas.came = None;
+                self.control_page.count(Counter::Received);
+                if self.areas.incoming_block.is_some() {
+                    self.areas.incoming_block = None;
                 }
                 Ok(Some(incoming))
             }
@@ -287,54 +328,59 @@ impl Endpoint {
         }
     }
 
-    /// Ends a request that will not be waited for any longer: it goes back, or
-    /// its answer is given up, or the answer came after all.
-    fn settle_request(
+    /// Ends a request that is no longer waited for: it is withdrawn, or its answer is given up, or
+    /// the answer came after all.
+    fn finish_request(
         &mut self,
         index: u32,
         posted: SlotState,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         fail: Fail,
-    ) -> Result<End, Fail> {
+    ) -> Result<RequestEnd, Fail> {
         let link = &self.peers.get(index).link;
         if link.withdraw(posted).map_err(|broken| self.poison(index, broken))? {
             return Err(fail);
         }
         self.peers.get(index).link.abandon(posted);
-        if let Some(end) = self.take_answer(index, posted, room)? {
+        if let Some(end) = self.take_answer(index, posted, buffer)? {
             return Ok(end);
         }
         match fail.code {
             Code::DstDied => Err(Code::SrcDied.into()),
-            // A taken request that closes a circle is none: it waits to receive.
+            // A taken request closes no circle: the client waits to receive.
             _ => Err(fail),
         }
     }
 
     #[inline]
-    fn answered(&self, index: u32, incoming: &TakenMessage) -> End {
+    fn answered(&self, index: u32, incoming: &TakenMessage) -> RequestEnd {
         let source = self.peers.get(index).address();
         let message = Message { source, m_type: incoming.m_type, payload: incoming.payload };
-        End::Answered(message, incoming.long_bytes)
+        RequestEnd::Answered(message, incoming.long_bytes)
     }
 
-    /// The request was an answer itself: what comes back is a message of the peer.
+    /// Waits for a message of a peer that took the request as an answer.
     fn wait_message_of(
         &mut self,
         index: u32,
-        room: &mut [u8],
+        buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<End, Fail> {
+    ) -> Result<RequestEnd, Fail> {
         let peer = self.peers.get(index).address();
-        let want =
-            Want { verb: Verb::Receive, peer, index: Some(index), posted: None, own_cell: false };
-        let incoming = self.wait(want, deadline, |endpoint| {
-            if let Some(arrival) = endpoint.peers.get_mut(index).look()
-                && let Some(incoming) = endpoint.take(index, arrival, room)?
+        let target = WaitTarget {
+            verb: WaitCall::Receive,
+            peer,
+            index: Some(index),
+            posted: None,
+            own_cell: false,
+        };
+        let incoming = self.wait(target, deadline, |endpoint| {
+            if let Some(arrival) = endpoint.peers.get_mut(index).poll()
+                && let Some(incoming) = endpoint.take(index, arrival, buffer)?
             {
                 return Ok(Some(incoming));
             }
-            endpoint.hear()?;
+            endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::SrcDied)?;
             Ok(None)
         })?;

@@ -1,55 +1,59 @@
-//! Stamps: the moments of a call, kept for a ring where somebody traces this VM.
+//! Stamps: the moments of a call, kept for a ring while the VM has a tracer.
 //!
 //! ```text
-//! begun ── ready ── published ── (waking ── woken)             who gives
-//!                       └──> (ran) ── looked ── found ── taken ── done     who takes
+//! begun ── ready ── published ── (waking ── woken)             sender
+//!                       └──> (ran) ── looked ── found ── taken ── done     receiver
 //! ```
-//! Untraced an endpoint has no ring, and each moment costs one branch that never goes the other way.
-//! What a moment costs where it is stamped is in cold functions, away from the path. The halves are written
-//! when nobody waits for that any more: of who gives after the peer was woken, of who takes at the call's end.
+//!
+//! Without a tracer an endpoint has no ring, and each moment costs one branch. The stamping code
+//! lies in cold functions. A record is written when no peer waits for it any more: the sender's
+//! after the wake-up of the peer, the receiver's at the end of the call.
 
 use super::Endpoint;
 use m3ipc_link::{Arrival, MessageKind, SlotState, TraceHalf, TraceRecord, TraceRing, TraceWhat};
 use m3ipc_wire::{Request, TraceEvent, TraceRequest};
 use std::os::fd::OwnedFd;
 
+/// Records of a ring by default: 512 KiB, or 40 ms of an endpoint with 100,000 calls a second.
+pub const SLOTS_DEFAULT: u32 = 8_192;
+
 /// A moment of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
-pub(super) enum At {
+pub(super) enum Moment {
     /// The call begins.
     Begun = 0,
-    /// All is checked; the message is about to be published.
+    /// Every check has passed; the message is published next.
     Ready = 1,
-    /// It is published.
+    /// The message is published.
     Published = 2,
-    /// The peer sleeps, and is about to be woken.
+    /// The peer sleeps and is woken next.
     Waking = 3,
-    /// It has been.
+    /// The peer has been woken.
     Woken = 4,
-    /// The thread runs again, having slept.
+    /// The thread runs again after a sleep.
     Ran = 5,
-    /// A look begins.
+    /// A poll begins.
     Looked = 6,
-    /// It has found something that may be taken.
+    /// The poll has found a message.
     Found = 7,
-    /// That is taken.
+    /// The message is taken.
     Taken = 8,
 }
 
 const MOMENTS: usize = 9;
 
-/// What a traced endpoint has.
+/// The state of a traced endpoint.
 #[derive(Debug)]
 pub(super) struct Tracing {
     ring: TraceRing,
-    /// Whether stamps wait for what comes before them.
+    /// Whether a stamp waits for all earlier instructions.
     sharp: bool,
-    /// The latest stamps; 0 where the present call has not come there.
+    /// The latest stamps; 0 for a moment that the present call has not reached.
     at: [u64; MOMENTS],
-    /// The request that the message to be published answers.
+    /// The number of the request that the next published message answers.
     answers: u64,
-    /// What the present call has taken; without its last stamp.
+    /// The record of the message taken in the present call, without its last stamp.
     took: Option<TraceRecord>,
 }
 
@@ -60,54 +64,55 @@ impl Tracing {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn stamp(&mut self, at: At) {
+    pub(super) fn stamp(&mut self, at: Moment) {
         match at {
-            At::Begun => {
-                // A call that took something and did not come to its end.
+            Moment::Begun => {
+                // The former call took a message and did not reach its end.
                 if self.took.is_some() {
-                    self.done(self.at[At::Taken as usize]);
+                    self.done(self.at[Moment::Taken as usize]);
                 }
-                self.at[At::Ran as usize] = 0;
+                self.at[Moment::Ran as usize] = 0;
             }
-            At::Ready => self.at[At::Waking as usize] = 0,
+            Moment::Ready => self.at[Moment::Waking as usize] = 0,
             _ => {}
         }
         self.at[at as usize] = self.now();
     }
 
-    fn of(&self, at: At) -> u64 {
+    fn of(&self, at: Moment) -> u64 {
         self.at[at as usize]
     }
 
     fn gave(&self) -> TraceHalf {
-        let wake = (self.of(At::Waking) != 0).then(|| (self.of(At::Waking), self.of(At::Woken)));
+        let wake = (self.of(Moment::Waking) != 0)
+            .then(|| (self.of(Moment::Waking), self.of(Moment::Woken)));
         TraceHalf::Gave {
-            begun: self.of(At::Begun),
-            ready: self.of(At::Ready),
-            published: self.of(At::Published),
+            begun: self.of(Moment::Begun),
+            ready: self.of(Moment::Ready),
+            published: self.of(Moment::Published),
             wake,
         }
     }
 
     fn take(&mut self, record: TraceRecord) {
-        self.at[At::Taken as usize] = self.now();
-        let ran = self.of(At::Ran);
+        self.at[Moment::Taken as usize] = self.now();
+        let ran = self.of(Moment::Ran);
         let half = TraceHalf::Took {
             ran: (ran != 0).then_some(ran),
-            looked: self.of(At::Looked),
-            found: self.of(At::Found),
-            taken: self.of(At::Taken),
+            looked: self.of(Moment::Looked),
+            found: self.of(Moment::Found),
+            taken: self.of(Moment::Taken),
             done: 0,
         };
         self.took = Some(TraceRecord { half, ..record });
     }
 
-    /// Stamps that a message is about to be published, in answer to what is owed.
+    /// Stamps that a message is published next, in answer to `owed`.
     #[cold]
     #[inline(never)]
     pub(super) fn ready(&mut self, owed: Option<SlotState>) {
         self.answers = owed.map_or(0, |request| request.sequence);
-        self.stamp(At::Ready);
+        self.stamp(Moment::Ready);
     }
 
     #[cold]
@@ -127,15 +132,16 @@ impl Tracing {
 }
 
 impl Endpoint {
-    /// Stamps a moment, where this endpoint is traced.
+    /// Stamps a moment if this endpoint is traced.
     #[inline]
-    pub(super) fn stamp(&mut self, at: At) {
+    pub(super) fn stamp(&mut self, at: Moment) {
         if let Some(tracing) = &mut self.tracing {
             tracing.stamp(at);
         }
     }
 
-    /// Writes down that the message posted last over this link was published, and its peer woken.
+    /// Records the message posted last over this link, after its publication and the wake-up of the
+    /// peer.
     #[inline]
     pub(super) fn trace_gave(&mut self, index: u32, m_type: i32, bytes: usize) {
         if self.tracing.is_some() {
@@ -146,7 +152,7 @@ impl Endpoint {
         }
     }
 
-    /// Writes down a notification, or a copy of so many bytes.
+    /// Records a notification, or a copy of `bytes` bytes.
     #[inline]
     pub(super) fn trace_unnumbered(&mut self, index: u32, what: TraceWhat, bytes: usize) {
         if self.tracing.is_some() {
@@ -174,7 +180,8 @@ impl Endpoint {
         tracing.ring.write(&record);
     }
 
-    /// Stamps that a message is taken; it is written down when the [call ends](Self::trace_done).
+    /// Stamps that a message is taken. The record is written at the [end of the
+    /// call](Self::trace_done).
     #[inline]
     pub(super) fn trace_taken(&mut self, index: u32, arrival: Arrival, m_type: i32, bytes: usize) {
         if self.tracing.is_some() {
@@ -182,7 +189,7 @@ impl Endpoint {
         }
     }
 
-    /// Keeps a notification until the call ends.
+    /// Keeps the record of a notification until the end of the call.
     #[inline]
     pub(super) fn trace_noted(&mut self, index: u32) {
         if self.tracing.is_some() {
@@ -205,12 +212,12 @@ impl Endpoint {
             None => (TraceWhat::Notify, 0, 0),
         };
         let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
-        // Its stamps come with `take`.
+        // `Tracing::take` sets the stamps.
         let half = TraceHalf::Gave { begun: 0, ready: 0, published: 0, wake: None };
         tracing.take(TraceRecord { what, sequence, answers, peer, m_type, bytes, half });
     }
 
-    /// The call is over: what it took is written down.
+    /// Ends the call: writes the record of the message that it took.
     #[inline]
     pub(super) fn trace_done(&mut self) {
         if let Some(tracing) = &mut self.tracing {
@@ -218,42 +225,42 @@ impl Endpoint {
         }
     }
 
-    /// Whether stamps are made while this endpoint is traced: for measurements that compare calls with and
-    /// without them.
+    /// Switches stamping on or off while this endpoint is traced. For measurements that compare
+    /// both.
     pub fn stamp_now(&mut self, stamps: bool) {
         let (from, to) = if stamps {
-            (&mut self.set_aside, &mut self.tracing)
+            (&mut self.suspended, &mut self.tracing)
         } else {
-            (&mut self.tracing, &mut self.set_aside)
+            (&mut self.tracing, &mut self.suspended)
         };
         if let Some(tracing) = from.take() {
             *to = Some(tracing);
         }
     }
 
-    /// What the daemon says about tracing.
+    /// Applies an event of the daemon about tracing.
     #[cold]
-    pub(super) fn trace_news(&mut self, news: TraceEvent, fds: Vec<OwnedFd>) {
-        let TraceEvent::On { sharp } = news else {
-            (self.tracing, self.set_aside) = (None, None);
+    pub(super) fn apply_trace_event(&mut self, event: TraceEvent, fds: Vec<OwnedFd>) {
+        let TraceEvent::On { sharp } = event else {
+            (self.tracing, self.suspended) = (None, None);
             return;
         };
-        // Where there is no memory for a ring this endpoint is not traced, and works as ever.
+        // Without memory for a ring this endpoint works on untraced.
         let Some(ring) = fds.into_iter().next().and_then(|memory| TraceRing::map(memory).ok())
         else {
             return;
         };
         let mut tracing = Tracing { ring, sharp, at: [0; MOMENTS], answers: 0, took: None };
-        // Of the present call only what is to come is known.
+        // The earlier moments of the present call are unknown.
         tracing.at = [tracing.now(); MOMENTS];
-        tracing.at[At::Waking as usize] = 0;
-        tracing.at[At::Ran as usize] = 0;
+        tracing.at[Moment::Waking as usize] = 0;
+        tracing.at[Moment::Ran as usize] = 0;
         self.tracing = Some(Box::new(tracing));
         let _ = self.control.send(&Request::Trace(TraceRequest::Mapped));
     }
 }
 
-/// What stamping costs on this machine, in ticks.
+/// The cost of stamping on this machine, in ticks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StampCost {
     /// One moment of a call, stamped as an endpoint does it.
@@ -264,17 +271,22 @@ pub struct StampCost {
     pub bare: f64,
 }
 
-/// How often something is done between two looks at the clock, and how often that is repeated.
+/// Repetitions between two readings of the clock, and the number of such readings.
 const COST_TIMES: u32 = 256;
 const COST_BLOCKS: usize = 101;
 
-/// Measures what stamping costs: medians of many, in a ring of this process.
+/// Measures the cost of stamping: medians, in a ring of this process.
+///
+/// ```
+/// let cost = m3ipc::trace::cost(false)?;
+/// assert!(cost.record >= 0.0);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 ///
 /// # Errors
-/// Where there is no memory for a ring.
+/// The error of the operating system if there is no memory for a ring.
 pub fn cost(sharp: bool) -> Result<StampCost, std::io::Error> {
-    let memory =
-        m3ipc_sys::create_memory("m3-trace", m3ipc_link::trace_bytes(crate::trace::SLOTS_DEFAULT))?;
+    let memory = m3ipc_sys::create_memory("m3-trace", m3ipc_link::trace_bytes(SLOTS_DEFAULT))?;
     let ring = TraceRing::map(memory)?;
     let mut tracing =
         Some(Box::new(Tracing { ring, sharp, at: [0; MOMENTS], answers: 0, took: None }));
@@ -289,7 +301,7 @@ pub fn cost(sharp: bool) -> Result<StampCost, std::io::Error> {
     };
     let stamp = median_of(|| {
         if let Some(tracing) = std::hint::black_box(&mut tracing) {
-            tracing.stamp(At::Found);
+            tracing.stamp(Moment::Found);
         }
     });
     let record = median_of(|| {

@@ -1,165 +1,168 @@
-//! Waiting: look, give way, sleep; and what ends a wait besides its event.
+//! Waiting: poll, yield, sleep; and the causes that end a wait besides its event.
 //!
-//! A sleep is announced before the last look ([`m3ipc_link::Status::set_mode`]),
-//! so whoever publishes afterwards wakes us. It ends by itself about once a
-//! second: to see whether the daemon lives, since only it tells of deaths.
+//! A waiter announces a sleep in its status page before its last poll, so a peer that publishes
+//! later wakes it. A sleep ends at the latest after a second: the waiter then checks the daemon,
+//! which alone reports deaths.
 
-use super::{At, Endpoint};
+use super::{Endpoint, Moment};
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::{ANY, Address, Code};
-use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall as Verb, WaitMode, WaitStrategy};
+use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall, WaitMode, WaitStrategy};
 use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
 
-/// How long a sleep lasts at most, before the daemon is looked after.
+/// The longest sleep before a check of the daemon.
 const SLOW_CHECK_NS: u64 = 1_000_000_000;
-/// How long who waits for one peer sleeps before it asks whether its waiting has closed a circle.
+/// The sleep of a waiter for one peer before it asks the daemon for a deadlock.
 const DEADLOCK_CHECK_NS: u64 = 1_000_000;
-/// With more links than this, not all are looked at before every sleep.
-const LINKS_LOOKED_AT: usize = 128;
-/// Then a hint that a hostile peer cleared delays its victim by at most this.
-const FULL_LOOK_NS: u64 = 50_000_000;
-/// The thread of a record that says that nobody sleeps just now.
+/// With more links than this, a sleep does not poll all of them before.
+const POLL_ALL_LINKS_MAX: usize = 128;
+/// The interval of polls of all links then. A hostile peer that clears a bit of the ready bitmap
+/// delays its victim by at most this.
+const FULL_POLL_NS: u64 = 50_000_000;
+/// The thread in a waiting record while no thread sleeps.
 const NO_THREAD: u32 = 0;
-/// Looks between two readings of the clock, where a wait has a limit and never sleeps.
-const LOOKS_PER_CLOCK: u32 = 256;
-/// Cheap looks between two thorough ones.
-const CHEAP_LOOKS: u32 = 32;
-/// Looks between two at all links and at the daemon, where a wait never sleeps.
-const LOOKS_PER_FULL_LOOK: u32 = 1 << 20;
+/// Polls between two readings of the clock in a wait with a limit that never sleeps.
+const POLLS_PER_CLOCK: u32 = 256;
+/// Cheap polls between two full ones.
+const CHEAP_POLLS: u32 = 32;
+/// Polls between two checks of all links and of the daemon in a wait that never sleeps.
+const POLLS_PER_FULL_POLL: u32 = 1 << 20;
 
-/// What is waited for.
+/// What a wait is for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Want {
-    pub(super) verb: Verb,
+pub(super) struct WaitTarget {
+    pub(super) verb: WaitCall,
     /// The partner, or ANY.
     pub(super) peer: Address,
-    /// Its link, where it is one.
+    /// The link of the partner; `None` for ANY.
     pub(super) index: Option<u32>,
-    /// The message that the peer is to take.
+    /// The posted message that the peer has to take.
     pub(super) posted: Option<SlotState>,
-    /// Whether it is the own cell that is to change.
+    /// Whether the wait ends by a change of this endpoint's own slot.
     pub(super) own_cell: bool,
 }
 
-/// One wait, while it lasts.
+/// The state of one wait.
 #[derive(Debug)]
-struct Nap {
-    want: Want,
+struct SleepState {
+    target: WaitTarget,
     deadline: Deadline,
     since_ns: u64,
     tid: u32,
-    /// When to ask next whether the waiting has closed a circle.
+    /// The time of sleep after which to ask for a deadlock next.
     ask_after_ns: u64,
 }
 
 impl Endpoint {
-    /// Waits until `look` finds something. It is called again and again, and
-    /// once more between saying that one sleeps and sleeping.
+    /// Waits until `poll` finds something. The last call of `poll` comes after the announcement of
+    /// a sleep and before the sleep.
     #[inline]
     pub(super) fn wait<T>(
         &mut self,
-        want: Want,
+        target: WaitTarget,
         deadline: Deadline,
-        mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
+        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
-        let mut look = |endpoint: &mut Self| {
-            endpoint.stamp(At::Looked);
-            let found = look(endpoint)?;
+        let mut poll = |endpoint: &mut Self| {
+            endpoint.stamp(Moment::Looked);
+            let found = poll(endpoint)?;
             if found.is_none() {
                 endpoint.serve_copies();
             }
-            let anew =
-                found.is_none() && want.index.is_some() && endpoint.peers.is_remade(want.peer);
+            let anew = found.is_none()
+                && target.index.is_some()
+                && endpoint.peers.is_replaced_link(target.peer);
             if anew { Err(Code::Unknown.into()) } else { Ok(found) }
         };
-        if let Some(found) = look(self)? {
+        if let Some(found) = poll(self)? {
             return Ok(found);
         }
         if deadline.no_wait {
             return Err(Code::Again.into());
         }
-        self.desk.set_blocked(want.verb, want.peer);
-        self.blocked = Some((want.verb, want.peer, 0));
-        if want.verb.may_be_copied() {
+        self.control_page.set_blocked(target.verb, target.peer);
+        self.blocked = Some((target.verb, target.peer, 0));
+        if target.verb.may_be_copied() {
             self.park();
         }
-        let result = self.wait_slow(want, deadline, look);
+        let result = self.wait_slow(target, deadline, poll);
         self.unpark();
-        self.desk.set_running();
+        self.control_page.set_running();
         self.blocked = None;
         result
     }
 
     fn wait_slow<T>(
         &mut self,
-        want: Want,
+        target: WaitTarget,
         deadline: Deadline,
-        mut look: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
+        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
-        let mut patience = self.pace.begin();
-        let mut nap = Nap { want, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
-        let mut looks = 0_u32;
-        let mut shares_cpu = self.shares_cpu(want.index);
+        let mut spinner = self.spin.begin();
+        let mut sleep_state =
+            SleepState { target, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
+        let mut polls = 0_u32;
+        let mut shares_cpu = self.shares_cpu(target.index);
         loop {
-            match patience.next(shares_cpu) {
+            match spinner.next(shares_cpu) {
                 SpinStep::Poll => {
-                    looks = looks.wrapping_add(1);
-                    if !shares_cpu && !looks.is_multiple_of(CHEAP_LOOKS) && self.is_quiet(&want) {
+                    polls = polls.wrapping_add(1);
+                    if !shares_cpu && !polls.is_multiple_of(CHEAP_POLLS) && self.is_quiet(&target) {
                         continue;
                     }
-                    shares_cpu = self.shares_cpu(want.index);
-                    let clock = looks.is_multiple_of(LOOKS_PER_CLOCK) && deadline.is_finite();
+                    shares_cpu = self.shares_cpu(target.index);
+                    let clock = polls.is_multiple_of(POLLS_PER_CLOCK) && deadline.is_finite();
                     if clock && m3ipc_sys::monotonic_ns() >= deadline.at_ns {
                         return Err(Code::TimedOut.into());
                     }
-                    if looks.is_multiple_of(LOOKS_PER_FULL_LOOK)
-                        && self.pace.strategy() == WaitStrategy::Spin
+                    if polls.is_multiple_of(POLLS_PER_FULL_POLL)
+                        && self.spin.strategy() == WaitStrategy::Spin
                     {
-                        self.reattach_if_cut();
-                        self.inbox.look_everywhere(&mut self.peers);
+                        self.reattach_if_closed();
+                        self.inbox.poll_all(&mut self.peers);
                     }
                 }
                 SpinStep::Sleep => {
-                    if let Some(found) = self.sleep(&mut nap, &mut look)? {
-                        self.pace.learn(&patience);
+                    if let Some(found) = self.sleep(&mut sleep_state, &mut poll)? {
+                        self.spin.learn(&spinner);
                         return Ok(found);
                     }
                 }
             }
-            if let Some(found) = look(self)? {
-                self.pace.learn(&patience);
+            if let Some(found) = poll(self)? {
+                self.spin.learn(&spinner);
                 return Ok(found);
             }
         }
     }
 
-    /// Whether there is surely nothing new: a few loads, where a look is a walk. Who is wrong
-    /// here is late by a few looks; thorough ones come in between.
+    /// Whether there is surely nothing new, by a few loads. A wrong answer delays the waiter by a
+    /// few polls; full polls come in between.
     #[inline]
-    fn is_quiet(&self, want: &Want) -> bool {
-        if self.desk.event_word().load(Ordering::Relaxed) != self.news_seen {
+    fn is_quiet(&self, target: &WaitTarget) -> bool {
+        if self.control_page.event_word().load(Ordering::Relaxed) != self.events_seen {
             return false;
         }
-        match want.index {
+        match target.index {
             Some(index) => self.peers.find_index(index).is_some_and(|peer| {
                 peer.link.is_quiet()
-                    && !(want.own_cell && peer.link.is_free() != Ok(false))
-                    && !(want.verb == Verb::Receive && peer.has_notification())
+                    && !(target.own_cell && peer.link.is_free() != Ok(false))
+                    && !(target.verb == WaitCall::Receive && peer.has_notification())
             }),
             None => {
                 self.inbox.is_empty()
                     && self.inbox.is_quiet(&self.peers)
-                    && !self.faces.iter().any(|face| face.hints.any())
-                    && self.desk.flags() == 0
+                    && !self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any())
+                    && self.control_page.flags() == 0
             }
         }
     }
 
-    /// Whether the likeliest waker was last seen on this very CPU; and tells
-    /// peers where we are, since a waiter may have been moved.
+    /// Whether the likeliest sender was last seen on this CPU. Publishes the CPU of this endpoint
+    /// too, since the waiter may have moved.
     #[inline]
     fn shares_cpu(&mut self, index: Option<u32>) -> bool {
         let cpu = self.publish_cpu();
@@ -167,102 +170,109 @@ impl Endpoint {
         self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == cpu)
     }
 
-    /// Sleeps once, unless `look` finds something first.
+    /// Sleeps once, unless `poll` finds something before.
     fn sleep<T>(
         &mut self,
-        nap: &mut Nap,
-        look: &mut impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
+        sleep_state: &mut SleepState,
+        poll: &mut impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
         let now_ns = m3ipc_sys::monotonic_ns();
-        if now_ns >= nap.deadline.at_ns {
+        if now_ns >= sleep_state.deadline.at_ns {
             return Err(Code::TimedOut.into());
         }
-        self.publish_wait(nap, now_ns);
+        self.publish_wait(sleep_state, now_ns);
         let mut limit_ns = SLOW_CHECK_NS;
-        let any = nap.want.index.is_none();
-        // A receive closes a circle as well: of one's own client, of one who receives from here.
-        let may_lock = matches!(nap.want.verb, Verb::Send | Verb::SendRec | Verb::Receive) && !any;
+        let any = sleep_state.target.index.is_none();
+        // A receive closes a circle too: a receive from one's own client, or from an endpoint that
+        // receives from here.
+        let may_lock = matches!(
+            sleep_state.target.verb,
+            WaitCall::Send | WaitCall::SendRec | WaitCall::Receive
+        ) && !any;
         if may_lock {
-            limit_ns = nap.ask_after_ns;
+            limit_ns = sleep_state.ask_after_ns;
         }
-        let at_bell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
-        if at_bell {
-            self.hang_bell()?;
+        let on_doorbell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
+        if on_doorbell {
+            self.open_doorbell()?;
         }
-        let mode = if at_bell {
-            WaitMode::AtDoorbell(nap.want.peer)
+        let mode = if on_doorbell {
+            WaitMode::AtDoorbell(sleep_state.target.peer)
         } else {
-            WaitMode::OnLinks(nap.want.peer)
+            WaitMode::OnLinks(sleep_state.target.peer)
         };
-        // The words' values come first: a wake between the look and the sleep changes them.
-        let words = if at_bell { Words::none() } else { self.words(nap.want.index) };
-        let news = self.news_seen;
+        // Read the words first: a wake-up between the poll and the sleep changes them.
+        let words = if on_doorbell { Words::none() } else { self.words(sleep_state.target.index) };
+        let event = self.events_seen;
         self.set_mode(mode);
-        if any && !self.look_everywhere_if_due(now_ns) {
-            limit_ns = limit_ns.min(FULL_LOOK_NS);
+        if any && !self.poll_all_if_due(now_ns) {
+            limit_ns = limit_ns.min(FULL_POLL_NS);
         }
-        let found = look(self);
+        let found = poll(self);
         if !matches!(found, Ok(None)) {
             self.set_mode(WaitMode::Awake);
             return found;
         }
-        self.desk.count(Counter::Slept);
+        self.control_page.count(Counter::Slept);
         m3ipc_sys::pause_point("sleeping");
-        let until_ns = nap.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
-        let ended = if at_bell {
-            self.sleep_at_bell(news, until_ns)
+        let until_ns = sleep_state.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
+        let ended = if on_doorbell {
+            self.sleep_on_doorbell(event, until_ns)
         } else {
-            self.sleep_on(&words, news, until_ns)
+            self.sleep_on(&words, event, until_ns)
         };
-        self.stamp(At::Ran);
+        self.stamp(Moment::Ran);
         let checked = ended.and_then(|ended| match ended {
-            // Neither a peer that wakes us without end nor much to do must keep us from
-            // looking after the daemon: newcomers wait until its successor knows us.
+            // A peer that wakes this endpoint without end must not prevent the check of the daemon:
+            // new peers wait until the next daemon knows this endpoint.
             WaitOutcome::Changed if now_ns.saturating_sub(self.checked_ns) < SLOW_CHECK_NS => {
                 Ok(())
             }
             WaitOutcome::Signal => Err(Code::Intr.into()),
             WaitOutcome::Changed | WaitOutcome::Limit => {
                 self.checked_ns = now_ns;
-                self.slow_check(nap, may_lock)
+                self.slow_check(sleep_state, may_lock)
             }
         });
-        // Only now: to peers without time, who asks the daemon is as far from looking as who sleeps.
+        // Clear the sleep only after the daemon call: a non-blocking sender must treat this
+        // endpoint as asleep until it polls again.
         self.set_mode(WaitMode::Awake);
         checked.map(|()| None)
     }
 
-    /// Says since when one waits, and whether the request has been taken meanwhile.
-    fn publish_wait(&mut self, nap: &mut Nap, now_ns: u64) {
-        if nap.since_ns == 0 {
-            nap.since_ns = now_ns;
-            nap.tid = m3ipc_sys::thread_id().cast_unsigned();
+    /// Publishes the start of the wait, and whether the request was taken meanwhile.
+    fn publish_wait(&mut self, sleep_state: &mut SleepState, now_ns: u64) {
+        if sleep_state.since_ns == 0 {
+            sleep_state.since_ns = now_ns;
+            sleep_state.tid = m3ipc_sys::thread_id().cast_unsigned();
         }
-        if let (Verb::SendRec, Some(index), Some(posted)) =
-            (nap.want.verb, nap.want.index, nap.want.posted)
+        if let (WaitCall::SendRec, Some(index), Some(posted)) =
+            (sleep_state.target.verb, sleep_state.target.index, sleep_state.target.posted)
             && self.peers.get(index).link.is_taken(posted) == Ok(true)
         {
-            nap.want.verb = Verb::Await;
+            sleep_state.target.verb = WaitCall::Await;
             m3ipc_sys::pause_point("client.taken");
-            self.desk.set_blocked(Verb::Await, nap.want.peer);
+            self.control_page.set_blocked(WaitCall::Await, sleep_state.target.peer);
         }
-        self.desk.set_sleep_start(nap.since_ns, nap.tid);
-        self.blocked = Some((nap.want.verb, nap.want.peer, nap.since_ns));
+        self.control_page.set_sleep_start(sleep_state.since_ns, sleep_state.tid);
+        self.blocked =
+            Some((sleep_state.target.verb, sleep_state.target.peer, sleep_state.since_ns));
     }
 
     pub(super) fn set_mode(&self, mode: WaitMode) {
-        for face in &self.faces {
-            face.status.set_mode(mode);
+        for page_set in &self.page_sets {
+            page_set.status.set_mode(mode);
         }
     }
 
-    /// The values of the words that one is about to sleep on.
+    /// The values of the words to sleep on.
     fn words(&self, index: Option<u32>) -> Words {
         let mut words = Words::none();
         match index {
             Some(index) => {
-                words.push(index, self.knock(index));
-                // Those who copy with us knock there, whomever we wait for.
+                words.push(index, self.own_wake_word_of(index));
+                // A requester of a copy wakes this endpoint over its own link, whatever the wait is
+                // for.
                 let others = self.served_links().iter().filter(|other| **other != index);
                 others.for_each(|other| {
                     if let Some(peer) = self.peers.find_index(*other) {
@@ -270,72 +280,79 @@ impl Endpoint {
                     }
                 });
             }
-            None => self.peers.indexes().for_each(|index| words.push(index, self.knock(index))),
+            None => self
+                .peers
+                .indexes()
+                .for_each(|index| words.push(index, self.own_wake_word_of(index))),
         }
         words
     }
 
-    fn knock(&self, index: u32) -> &AtomicU32 {
+    fn own_wake_word_of(&self, index: u32) -> &AtomicU32 {
         self.peers.get(index).link.own_wake_word()
     }
 
-    /// `seen` is the news word of before the last look: what was heard in
-    /// that look may be just what is waited for.
+    /// Sleeps on the words. `seen` is the event word from before the last poll: an event received
+    /// in that poll may be the awaited one.
     fn sleep_on(&self, words: &Words, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
-        let mut expected = [(self.desk.event_word(), seen); WAIT_WORDS_MAX];
+        let mut expected = [(self.control_page.event_word(), seen); WAIT_WORDS_MAX];
         for (place, (index, value)) in expected[1..].iter_mut().zip(words.list()) {
-            // A link that came or went meanwhile was announced by the news word.
+            // The event word announced a link that came or went meanwhile.
             let Some(peer) = self.peers.find_index(*index) else { return Ok(WaitOutcome::Changed) };
             *place = (peer.link.own_wake_word(), *value);
         }
         Ok(m3ipc_sys::wait_any(&expected[..=words.list().len()], until_ns)?)
     }
 
-    /// Looks at all links where that is cheap or long ago; `false` where it was neither.
-    fn look_everywhere_if_due(&mut self, now_ns: u64) -> bool {
-        if self.peers.count() > LINKS_LOOKED_AT
-            && now_ns.saturating_sub(self.last_look_ns) < FULL_LOOK_NS
+    /// Polls all links if that is cheap or due; `false` if neither.
+    fn poll_all_if_due(&mut self, now_ns: u64) -> bool {
+        if self.peers.count() > POLL_ALL_LINKS_MAX
+            && now_ns.saturating_sub(self.last_poll_ns) < FULL_POLL_NS
         {
             return false;
         }
-        self.last_look_ns = now_ns;
-        self.inbox.look_everywhere(&mut self.peers);
+        self.last_poll_ns = now_ns;
+        self.inbox.poll_all(&mut self.peers);
         true
     }
 
-    /// Nothing happened for a while: is that right?
-    fn slow_check(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
-        // Who sleeps for an answer of the daemon does not sleep for its peer, and
-        // may have been served: whoever looks for a circle now must not count it.
-        self.desk.set_sleep_start(nap.since_ns, NO_THREAD);
-        let checked = self.look_after_all(nap, may_lock);
-        self.desk.set_sleep_start(nap.since_ns, nap.tid);
+    /// Checks the reasons of a long sleep.
+    fn slow_check(&mut self, sleep_state: &mut SleepState, may_lock: bool) -> Result<(), Fail> {
+        // During the daemon call this endpoint does not sleep for its peer and may have been
+        // served. A search for a deadlock must not count it.
+        self.control_page.set_sleep_start(sleep_state.since_ns, NO_THREAD);
+        let checked = self.check_daemon_and_deadlock(sleep_state, may_lock);
+        self.control_page.set_sleep_start(sleep_state.since_ns, sleep_state.tid);
         checked
     }
 
-    fn look_after_all(&mut self, nap: &mut Nap, may_lock: bool) -> Result<(), Fail> {
-        self.reattach_if_cut();
-        self.take_up_missed();
-        if may_lock && nap.want.verb != Verb::Await {
-            // Circles that were not whole yet are found a little later.
-            nap.ask_after_ns = (nap.ask_after_ns * 10).min(SLOW_CHECK_NS);
+    fn check_daemon_and_deadlock(
+        &mut self,
+        sleep_state: &mut SleepState,
+        may_lock: bool,
+    ) -> Result<(), Fail> {
+        self.reattach_if_closed();
+        self.renew_missing_links();
+        if may_lock && sleep_state.target.verb != WaitCall::Await {
+            // A circle that was not complete yet is found later.
+            sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);
             match self.control.request_soon(&Request::IsDeadlock) {
                 Ok((Reply::Number(1), _)) => return Err(Code::Locked.into()),
-                // It seems so, but another of the circle was just asking as well.
-                Ok((Reply::Number(2), _)) => nap.ask_after_ns = DEADLOCK_CHECK_NS,
-                // The signal was for the call, whatever it was just doing.
+                // There seems to be a circle, but another member of it was asking too.
+                Ok((Reply::Number(2), _)) => sleep_state.ask_after_ns = DEADLOCK_CHECK_NS,
+                // The signal was for the call.
                 Err(fail) if fail.code == Code::Intr => return Err(fail),
                 _ => {}
             }
         }
-        if nap.want.peer == ANY {
-            self.last_look_ns = 0;
+        if sleep_state.target.peer == ANY {
+            self.last_poll_ns = 0;
         }
         Ok(())
     }
 }
 
-/// Links to sleep on, with the values of their words.
+/// Links to sleep on and the values of their words.
 #[derive(Debug)]
 struct Words {
     list: [(u32, u32); WAIT_WORDS_MAX],

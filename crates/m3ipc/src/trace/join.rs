@@ -1,59 +1,14 @@
-//! Halves become messages, messages become calls.
+//! Joins records to messages, and messages to calls.
 //!
-//! What one endpoint says that it gave and another that it took are halves of one message where sender,
-//! receiver, kind and number agree; a request and the answer that names it are a call. Endpoints may lie
-//! about their own halves, so all is bounded: what waits for its other half longest is forgotten first.
+//! The records of sender and receiver are halves of one message if sender, receiver, kind and
+//! number agree. A request and the answer that names it are a call. Endpoints may write false
+//! records, so the memory is bounded: the half that waits longest is forgotten first.
 
 use super::phases::{CallPhases, Phases};
+use super::transfer::{Side, Transfer};
 use m3ipc_abi::Address;
 use m3ipc_link::{MessageKind, TraceHalf, TraceRecord, TraceWhat};
 use std::collections::{BTreeMap, VecDeque};
-
-/// Which half.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
-    /// Who gave it.
-    Giver,
-    /// Who took it.
-    Taker,
-}
-
-/// A message, with the stamps of both sides in ticks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transfer {
-    /// Who gave it.
-    pub from: Address,
-    /// Who took it.
-    pub to: Address,
-    /// What it was.
-    pub what: TraceWhat,
-    /// Its number in its direction of the link.
-    pub sequence: u64,
-    /// Of an answer: the number of the request.
-    pub answers: u64,
-    /// Its type.
-    pub m_type: i32,
-    /// Bytes beside the message.
-    pub bytes: u32,
-    /// The giver's call began.
-    pub begun: u64,
-    /// All was checked.
-    pub ready: u64,
-    /// It was published.
-    pub published: u64,
-    /// The taker was woken: from, to.
-    pub wake: Option<(u64, u64)>,
-    /// The taker ran again.
-    pub ran: Option<u64>,
-    /// The look that found it began.
-    pub looked: u64,
-    /// It was found.
-    pub found: u64,
-    /// It was copied and taken.
-    pub taken: u64,
-    /// The taker's call was about to return.
-    pub done: u64,
-}
 
 /// A request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +26,7 @@ impl Call {
         self.answer.done.saturating_sub(self.request.begun)
     }
 
-    /// Where that time went.
+    /// The phases of that time.
     #[must_use]
     pub fn phases(&self) -> CallPhases {
         CallPhases {
@@ -82,13 +37,14 @@ impl Call {
     }
 }
 
-/// A direction of a link; what has no number there waits apart from what has one.
-type Way = (i32, i32, bool);
+/// One direction of a link. Records without numbers wait apart from records with numbers.
+type LinkDirection = (i32, i32, bool);
 
-/// Requests of one direction that may await their answers: a client waits for one, and may have given others up.
+/// Requests of one direction that may await their answers. A client waits for one, and may have
+/// given up others.
 const REQUESTS: usize = 64;
 
-/// What waits in one direction: who gives and who takes each say it in the order of their numbers.
+/// The waiting halves of one direction. Sender and receiver each write in the order of the numbers.
 #[derive(Debug, Default)]
 struct Waiting {
     gave: VecDeque<TraceRecord>,
@@ -105,7 +61,7 @@ impl Waiting {
         if side == Side::Giver { &mut self.gave } else { &mut self.took }
     }
 
-    /// The other half of this, which `side` says; and how many were passed by that will never find theirs.
+    /// The other half of a record, and the number of passed halves that will never find theirs.
     fn other_half(&mut self, side: Side, record: &TraceRecord) -> (Option<TraceRecord>, u64) {
         let others = self.of(if side == Side::Giver { Side::Taker } else { Side::Giver });
         let mut passed = 0;
@@ -124,7 +80,8 @@ impl Waiting {
         (None, passed)
     }
 
-    /// Lets a half wait; gives how many of its side will never find theirs: numbers that begin anew, or are said again.
+    /// Lets a half wait. Returns the number of halves of its side that will never find theirs,
+    /// because the numbers began anew or repeat.
     fn wait(&mut self, side: Side, record: TraceRecord) -> u64 {
         let queue = self.of(side);
         let mut former = 0;
@@ -137,20 +94,27 @@ impl Waiting {
     }
 }
 
-/// Puts halves together.
+/// Joins halves to messages and calls.
+///
+/// ```
+/// use m3ipc::trace::Join;
+///
+/// let mut join = Join::new(10_000);
+/// assert!(join.take_calls().is_empty());
+/// ```
 #[derive(Debug)]
 pub struct Join {
     limit: usize,
-    waiting: BTreeMap<Way, Waiting>,
-    /// Halves in the order in which they began to wait, to forget the oldest.
-    order: VecDeque<(Way, Side, u64)>,
+    waiting: BTreeMap<LinkDirection, Waiting>,
+    /// Halves in the order of their arrival, to forget the oldest.
+    order: VecDeque<(LinkDirection, Side, u64)>,
     transfers: Vec<Transfer>,
     calls: Vec<Call>,
     single: u64,
 }
 
 impl Join {
-    /// One that keeps at most so many halves that wait for the rest of them.
+    /// Keeps at most `limit` waiting halves.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -163,7 +127,7 @@ impl Join {
         }
     }
 
-    /// Takes up what `endpoint` says.
+    /// Adds a record of `endpoint`.
     pub fn add(&mut self, endpoint: Address, record: &TraceRecord) {
         let (side, from, to) = match record.half {
             TraceHalf::Gave { .. } => (Side::Giver, endpoint, record.peer),
@@ -171,39 +135,39 @@ impl Join {
         };
         let has_number = match record.what {
             TraceWhat::Copy => {
-                // Its requester alone knows of it.
-                self.transfers.push(transfer(from, to, record, record));
+                // Only the requester writes a record of a copy.
+                self.transfers.push(Transfer::of(from, to, record, record));
                 return;
             }
             TraceWhat::Notify => false,
             TraceWhat::Message(_) => true,
         };
-        let way = (from.0, to.0, has_number);
-        let waiting = self.waiting.entry(way).or_default();
+        let direction = (from.0, to.0, has_number);
+        let waiting = self.waiting.entry(direction).or_default();
         let (other, passed) = waiting.other_half(side, record);
         self.single += passed;
         if let Some(other) = other {
             let (gave, took) =
                 if side == Side::Giver { (record, &other) } else { (&other, record) };
-            return self.joined(transfer(from, to, gave, took));
+            return self.joined(Transfer::of(from, to, gave, took));
         }
         self.single += waiting.wait(side, *record);
-        self.order.push_back((way, side, record.sequence));
+        self.order.push_back((direction, side, record.sequence));
         self.forget_oldest();
     }
 
     fn forget_oldest(&mut self) {
         while self.order.len() > self.limit {
-            let Some((way, side, sequence)) = self.order.pop_front() else { return };
-            let Some(waiting) = self.waiting.get_mut(&way) else { continue };
+            let Some((direction, side, sequence)) = self.order.pop_front() else { return };
+            let Some(waiting) = self.waiting.get_mut(&direction) else { continue };
             let queue = waiting.of(side);
-            // It may have found its other half long ago.
+            // The half may have found its other half long ago.
             if queue.front().is_some_and(|oldest| oldest.sequence == sequence) {
                 queue.pop_front();
                 self.single += 1;
             }
             if waiting.is_empty() {
-                self.waiting.remove(&way);
+                self.waiting.remove(&direction);
             }
         }
     }
@@ -220,14 +184,14 @@ impl Join {
                 waiting.requests.push_back(transfer);
             }
             TraceWhat::Message(MessageKind::Reply) => {
-                // What comes back goes the other way.
+                // An answer goes in the opposite direction of its request.
                 let Some(waiting) = self.waiting.get_mut(&(transfer.to.0, transfer.from.0, true))
                 else {
                     return;
                 };
                 let is_it = |request: &Transfer| request.sequence == transfer.answers;
                 if let Some(at) = waiting.requests.iter().position(is_it) {
-                    // Those before it were given up.
+                    // The client gave up the requests before this one.
                     waiting.requests.drain(..at);
                     if let Some(request) = waiting.requests.pop_front() {
                         self.calls.push(Call { request, answer: transfer });
@@ -238,59 +202,31 @@ impl Join {
         }
     }
 
-    /// The messages that were put together since the last time.
+    /// The messages that were joined since the last call.
     pub fn take_transfers(&mut self) -> Vec<Transfer> {
         std::mem::take(&mut self.transfers)
     }
 
-    /// The calls that were answered since the last time; their messages are among the transfers too, in this order.
+    /// The calls that were answered since the last call. Their messages are among the transfers
+    /// too, in this order.
     pub fn take_calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
     }
 
-    /// As [`Join::take_transfers`], for who asks often: the room for the next ones stays.
+    /// As [`Join::take_transfers`], and keeps the memory for the next messages.
     pub fn drain_transfers(&mut self) -> impl Iterator<Item = Transfer> + '_ {
         self.transfers.drain(..)
     }
 
-    /// As [`Join::take_calls`], likewise.
+    /// As [`Join::take_calls`], and keeps the memory for the next calls.
     pub fn drain_calls(&mut self) -> impl Iterator<Item = Call> + '_ {
         self.calls.drain(..)
     }
 
-    /// Halves that were forgotten without their other.
+    /// Halves that were forgotten without their other half.
     #[must_use]
     pub fn single(&self) -> u64 {
         self.single
-    }
-}
-
-fn transfer(from: Address, to: Address, gave: &TraceRecord, took: &TraceRecord) -> Transfer {
-    let (begun, ready, published, wake) = match gave.half {
-        TraceHalf::Gave { begun, ready, published, wake } => (begun, ready, published, wake),
-        TraceHalf::Took { taken, .. } => (taken, taken, taken, None),
-    };
-    let (ran, looked, found, taken, done) = match took.half {
-        TraceHalf::Took { ran, looked, found, taken, done } => (ran, looked, found, taken, done),
-        TraceHalf::Gave { published, .. } => (None, published, published, published, published),
-    };
-    Transfer {
-        from,
-        to,
-        what: gave.what,
-        sequence: gave.sequence,
-        answers: gave.answers,
-        m_type: gave.m_type,
-        bytes: gave.bytes.max(took.bytes),
-        begun,
-        ready,
-        published,
-        wake,
-        ran,
-        looked,
-        found,
-        taken,
-        done,
     }
 }
 

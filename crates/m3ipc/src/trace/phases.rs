@@ -1,34 +1,36 @@
-//! The phases of the M3K and Fiasco study, cut from the stamps of both sides.
+//! The phases of the M3K and Fiasco study, from the stamps of both sides.
 //!
 //! ```text
-//! giver  begun ─T1─ ready ─T2─ published ┐
-//!                                        T5 ── wake ── ran ── read
-//! taker                                               └ looked ─T3─ found ─T4 (copy, sender)─ done
+//! sender    begun ─T1─ ready ─T2─ published ┐
+//!                                           T5 ── wake ── ran ── read
+//! receiver                                     looked ─T3─ found ─T4 (copy, sender)─ done
 //! ```
-//! Each ends where the next begins, so they add up to the whole. What a giver does after it has published
-//! (waking apart) the taker does not wait for: it is in none of them.
+//!
+//! Each phase ends where the next begins, so they add up to the whole. The receiver does not wait
+//! for the work of a sender after the publication (except the wake-up), so that work is in no
+//! phase.
 
-use super::join::Transfer;
+use super::transfer::Transfer;
 use core::ops::Add;
 
-/// Where the time of one message went, in ticks.
+/// The phases of one message, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
-    /// T1: the call is entered, the link found, rights checked.
+    /// T1: enter the call, find the link, check the rights.
     pub prepare: u64,
-    /// T2: the message is written and published.
+    /// T2: write and publish the message.
     pub deliver: u64,
-    /// T5, of a taker that sleeps: until the giver begins to wake it.
+    /// T5 of a sleeping receiver: until the sender begins to wake it.
     pub to_wake: u64,
-    /// T5, of a taker that sleeps: until its thread runs.
+    /// T5 of a sleeping receiver: until its thread runs.
     pub to_run: u64,
-    /// T5: until it looks at what it then finds; of a taker that is awake all of T5.
+    /// T5: until the poll that finds the message begins. For an awake receiver all of T5.
     pub to_read: u64,
-    /// T3: until it knows which message that is.
+    /// T3: until the receiver knows the message.
     pub find: u64,
-    /// T4: the copy, up to the taking.
+    /// T4: copy and take.
     pub copy: u64,
-    /// T4: who sent it, what it may, what is counted; up to the return.
+    /// T4: sender, rights, counters; until the return.
     pub sender: u64,
 }
 
@@ -38,13 +40,14 @@ impl Phases {
     pub fn of(transfer: &Transfer) -> Self {
         let Transfer { begun, ready, published, wake, ran, looked, found, taken, done, .. } =
             *transfer;
-        // Who publishes and loses its CPU before its stamp stamps late: what was found was published.
+        // A sender that loses its CPU before its stamp stamps late: a found message was published.
         let published = published.min(found).max(ready);
-        // A look may have begun before there was anything to find.
+        // A poll may begin before the publication.
         let looked = looked.max(published);
         let found = found.max(looked);
         let (mut from, mut to_wake, mut to_run) = (published, 0, 0);
-        // Who ran before the message was there, or found it in the last look before sleeping, was not woken for it.
+        // A receiver that ran before the publication, or found the message in the last poll before
+        // its sleep, was not woken for it.
         if let (Some((waking, _)), Some(ran)) = (wake, ran)
             && published <= waking
             && waking <= ran
@@ -71,13 +74,13 @@ impl Phases {
         self.copy + self.sender
     }
 
-    /// T5: from publishing to the look that finds.
+    /// T5: from the publication to the poll that finds the message.
     #[must_use]
     pub fn switch(&self) -> u64 {
         self.to_wake + self.to_run + self.to_read
     }
 
-    /// All of it.
+    /// All phases.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.prepare + self.deliver + self.switch() + self.find + self.handle()
@@ -101,25 +104,25 @@ impl Add for Phases {
     }
 }
 
-/// Where the time of a call went, in ticks.
+/// The phases of a call, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallPhases {
-    /// The request's.
+    /// The phases of the request.
     pub request: Phases,
-    /// Between the server's receive and its answer: the server's own work.
+    /// From the server's receive to its answer: the server's own work.
     pub server: u64,
-    /// The answer's.
+    /// The phases of the answer.
     pub answer: Phases,
 }
 
 impl CallPhases {
-    /// Request and answer together, as the study has them.
+    /// Request and answer together, as in the study.
     #[must_use]
     pub fn both(&self) -> Phases {
         self.request + self.answer
     }
 
-    /// All of it.
+    /// All phases.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.both().total() + self.server

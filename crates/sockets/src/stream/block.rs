@@ -7,7 +7,7 @@
 
 use super::{Stream, WAIT, lock_half};
 use crate::error::SockError;
-use m3ipc::{Address, AreaError, Block, Code, Endpoint, Given, Plain, Unsent};
+use m3ipc::{Address, AreaError, Block, Code, Endpoint, GivenBlock, Plain, Unsent};
 use m3ipc_sys::Errno;
 
 /// The mark in front of a name.
@@ -31,7 +31,7 @@ impl Stream {
         &self,
         endpoint: &mut Endpoint,
         block: Block<T>,
-    ) -> Result<Given, Unsent<SockError>> {
+    ) -> Result<GivenBlock, Unsent<SockError>> {
         let to = match self.peer_endpoint(endpoint) {
             Ok(to) => to,
             Err(error) => return Err(Unsent { error, block: block.cast().ok() }),
@@ -146,8 +146,8 @@ impl Stream {
 }
 
 /// The error of a block that did not change its owner.
-fn from_area_error(AreaError { code, why }: AreaError) -> SockError {
-    SockError::new(errno_of(code), why)
+fn from_area_error(error: AreaError) -> SockError {
+    SockError::new(errno_of(error.code()), error.why())
 }
 
 /// The number of errno(3) for a code of the contract.

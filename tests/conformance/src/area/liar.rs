@@ -177,6 +177,25 @@ impl Way {
     }
 }
 
+/// Gives a block away, and writes valid and invalid UTF-8 into it by turns until it is killed.
+pub fn scribble(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32) {
+    let vm =
+        m3ipc::Node::find(directory).and_then(|mut node| node.vm_named(vm)).expect("the VM").id();
+    let mut liar = Liar::join(directory, vm, slot, area);
+    println!("ready");
+    let mut way = Way::to(&mut liar.raw, victim);
+    let receiver = liar.index_of(victim);
+    let (held, mut range) = liar.allocate(4096);
+    let (valid, invalid) = ("\u{e9}".repeat(2048), [0xc3; 4096]);
+    range.copy_from(valid.as_bytes()).expect("writable");
+    let name = liar.side.give(held, receiver).expect("a member");
+    way.say(acts::CHANGED, Some(&name));
+    loop {
+        range.copy_from(&invalid).expect("writable");
+        range.copy_from(valid.as_bytes()).expect("writable");
+    }
+}
+
 /// All of it, once; then stays until it is killed.
 pub fn run(directory: &Path, vm: &str, slot: i32, area: u32, victim: i32, keeper: i32) {
     let vm =

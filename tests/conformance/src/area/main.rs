@@ -11,6 +11,8 @@
 //! | `hold` | keeps its block, and says its number |
 //! | `walk` | follows pointers in the area from the address in the message, and answers with their sum |
 //! | `liar AREA VICTIM KEEPER` | breaks every rule of areas, without the library: see `liar.rs` |
+//! | `scribble AREA VICTIM` | gives VICTIM a block and goes on writing it |
+//! | `moved` | binds in a thread that ends, and receives in another thread; binds a second endpoint |
 //! | `forge AREA` | says how many ways there are to write where only the owner may |
 //! | `churn AREA` | allocates, gives, accepts and frees at random with the members of its area, until it is killed |
 
@@ -34,6 +36,10 @@ fn main() {
     let (path, own) = (Path::new(directory), slot.parse().expect("a slot"));
     match role.as_str() {
         "liar" => return liar::run(path, vm, own, number(0).cast_unsigned(), number(1), number(2)),
+        "scribble" => {
+            return liar::scribble(path, vm, own, number(0).cast_unsigned(), number(1));
+        }
+        "moved" => return moved(path, vm, own),
         "forge" => return liar::forge(path, vm, own, number(0).cast_unsigned()),
         _ => {}
     }
@@ -55,6 +61,30 @@ fn main() {
     }
 }
 
+/// Binds in a thread that ends before the endpoint is used, and takes two requests without an answer.
+fn moved(path: &Path, vm: &str, slot: i32) {
+    let mut node = Node::find(path).expect("the daemon of the test runs");
+    let vm = node.vm_named(vm).expect("the VM of the test");
+    let binder = std::thread::spawn(move || {
+        let first = vm.bind(slot).expect("a free slot");
+        let second = vm.bind_additional(Some(slot + 1)).expect("a free slot");
+        [first, second]
+    });
+    let endpoints = binder.join().expect("both are bound");
+    println!("ready");
+    let users = endpoints.map(|mut endpoint| {
+        std::thread::spawn(move || {
+            endpoint.receive(Source::Any).expect("a request");
+            println!("{}", endpoint.address().0);
+            // The test kills this process while the client awaits its answer.
+            let _ = endpoint.receive(Source::Any);
+        })
+    });
+    for user in users {
+        let _ = user.join();
+    }
+}
+
 fn pass(me: &mut Endpoint, next: Address) {
     while pass_once(me, next) {}
 }
@@ -62,9 +92,10 @@ fn pass(me: &mut Endpoint, next: Address) {
 fn pass_once(me: &mut Endpoint, next: Address) -> bool {
     let Ok(message) = me.receive(Source::Any) else { return false };
     let Some(mut block) = me.take_block().expect("a block that was given") else { return true };
-    for byte in block.write().expect("a block of one's own").iter_mut().step_by(64) {
-        *byte = byte.wrapping_add(1);
-    }
+    let changed = block.update(|_, bytes| {
+        bytes.iter_mut().step_by(64).for_each(|byte| *byte = byte.wrapping_add(1));
+    });
+    changed.expect("a block of one's own");
     me.send_block(next, &message, block, Timeout::Never).expect("the next one receives");
     true
 }
@@ -87,9 +118,9 @@ fn sum(me: &mut Endpoint) {
     while let Ok(request) = me.receive(Source::Any) {
         let mut answer = Message::new(0);
         match me.take_block() {
-            Ok(Some(block)) => answer.set_long(0, block.iter().map(|byte| i64::from(*byte)).sum()),
+            Ok(Some(block)) => answer.set_long(0, block.iter().map(i64::from).sum()),
             Ok(None) => answer.m_type = 1,
-            Err(error) => answer.m_type = error.code.number(),
+            Err(error) => answer.m_type = error.code().number(),
         }
         let _ = me.reply(request.source, &answer);
     }
@@ -99,7 +130,7 @@ fn give(me: &mut Endpoint, area: u32) {
     let area = me.attach_area(area).expect("an area of the VM");
     while let Ok(request) = me.receive(Source::Any) {
         let mut block = me.allocate(&area, 200_000, m3ipc::BlockLifetime::Short).expect("room");
-        block.write().expect("its own").fill(3);
+        block.fill(3).expect("its own");
         me.reply_block(request.source, &request, block).expect("the client waits");
     }
 }
@@ -119,11 +150,11 @@ fn walk(me: &mut Endpoint) {
         let words = block.cast::<u64>().expect("words");
         let base = words.address();
         // Each node: the address of the next one, and a value.
-        let (mut at, mut sum) = (request.long(0).cast_unsigned(), 0);
+        let (mut at, mut sum) = (request.long(0).cast_unsigned(), 0_u64);
         while at != 0 {
             let index = usize::try_from((at - base) / 8).expect("inside");
-            sum += words[index + 1];
-            at = words[index];
+            sum += words.get(index + 1).expect("inside");
+            at = words.get(index).expect("inside");
         }
         let mut answer = Message::new(0);
         answer.set_long(0, sum.cast_signed());

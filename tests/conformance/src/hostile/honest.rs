@@ -68,7 +68,7 @@ pub fn tracer(directory: &str, name: &str) {
     let traced = node.trace(vm, m3ipc::trace::TraceConfig::default());
     match &traced {
         Ok(_) => println!("traces"),
-        Err(error) => println!("refused {}", error.code.number()),
+        Err(error) => println!("refused {}", error.code().number()),
     }
     lines().for_each(drop);
 }
@@ -142,7 +142,7 @@ pub fn caller(directory: &str, name: &str) {
             // Not a call: a new connection to the node.
             Err(_) => Node::find(Path::new(directory))
                 .map(drop)
-                .map_err(|error| (error.code, error.to_string())),
+                .map_err(|error| (error.code(), error.to_string())),
         };
         match ended {
             Ok(()) => println!("0"),

@@ -24,7 +24,7 @@
 //! | `never` | its memory is a page that nobody ever fills (userfaultfd) |
 
 use m3ipc::{
-    Address, AreaConfig, Audience, Block, BlockLifetime, Code, CopyTarget, Endpoint, Loan,
+    Address, AreaConfig, Audience, Block, BlockLifetime, Code, CopyTarget, Endpoint, Lease,
     Location, Message, Rights, Timeout,
 };
 use m3ipc_conformance::memory::{self, Memory, Unrest};
@@ -62,13 +62,15 @@ fn in_area(me: &mut Endpoint, block: &mut Option<Block>, line: &str) -> Option<S
             let area = me.create_area(&AreaConfig::vm(4 * number + (1 << 20))).expect("an area");
             let mut made = me.allocate_pages(&area, number, BlockLifetime::Short).expect("a block");
             let content = m3ipc_conformance::pattern(1, made.len());
-            made.write().expect("its own").copy_from_slice(&content);
+            made.copy_from(&content).expect("its own");
             let said = format!("{} {}", area.id(), made.address());
             *block = Some(made);
             said
         }
-        "attach" => said(me.attach_area(small()).map(drop).map_err(|error| error.code)),
-        "block" => m3ipc_conformance::sum(block.as_ref().map_or(&[], |block| block)).to_string(),
+        "attach" => said(me.attach_area(small()).map(drop).map_err(|error| error.code())),
+        "block" => {
+            m3ipc_conformance::sum(&block.as_ref().map_or_else(Vec::new, Block::to_vec)).to_string()
+        }
         "pass" => {
             let (to, message) = (Address(small().cast_signed()), Message::new(1));
             let given = block.take().expect("a block");
@@ -90,27 +92,27 @@ fn step(me: &mut Endpoint, memory: &mut Memory, line: &str) -> String {
         "receive" => said(me.receive(address(number())).map(drop).map_err(|error| error.code())),
         "send" => said(me.send(address(number()), &Message::new(1)).map_err(|error| error.code())),
         "lend" => {
-            let loan = Loan::of_room(&memory.room(), true);
+            let loan = Lease::of_target(&memory.room(), true);
             let answered =
-                me.sendrec_lent(address(number()), &Message::new(1), &[loan], Timeout::Never);
+                me.sendrec_leased(address(number()), &Message::new(1), &[loan], Timeout::Never);
             said(answered.map(drop).map_err(|error| error.code()))
         }
         "grant" => {
             let granted =
-                me.grant_room(Audience::Only(address(number())), &memory.room(), Rights::Both);
+                me.grant_target(Audience::Only(address(number())), &memory.room(), Rights::Both);
             granted.map_or_else(|error| error.to_string(), |grant| grant.to_u64().to_string())
         }
         "copy" => {
             let (from, at, bytes) = (address(number()), number(), number());
             let mut room: CopyTarget<'static> = memory.room();
             let mut room = room.part(0, usize::try_from(bytes).unwrap_or_default());
-            let copied = me.copy_into_room(from, Location::At(at), &mut room, Timeout::Never);
+            let copied = me.copy_into_target(from, Location::At(at), &mut room, Timeout::Never);
             format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
         }
         "put" => {
             let (to, at, bytes) = (address(number()), number(), number());
             let sent = memory.bytes_of(usize::try_from(bytes).unwrap_or_default());
-            let copied = me.copy_bytes_to(to, Location::At(at), &sent, Timeout::Never);
+            let copied = me.copy_source_to(to, Location::At(at), &sent, Timeout::Never);
             format!("{} {}", said(copied.map_err(|error| error.code())), me.copied())
         }
         "between" => {

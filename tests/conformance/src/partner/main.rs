@@ -66,7 +66,7 @@ fn init(arguments: &[&str]) {
         }
     }
     let told = Node::init(&params).and_then(|mut node| node.info());
-    roles::say(told.map(|info| info.nodeid).map_err(|error| error.code));
+    roles::say(told.map(|info| info.nodeid).map_err(|error| error.code()));
 }
 
 fn bind(directory: &Path, vm: &str, slot: i32) -> Option<Endpoint> {

@@ -39,7 +39,7 @@ pub fn claim() -> Option<Endpoint> {
             Some(endpoint)
         }
         Err(error) => {
-            println!("refused {}", error.code.number());
+            println!("refused {}", error.code().number());
             None
         }
     }

@@ -134,6 +134,6 @@ pub fn make_vm(directory: &Path, arguments: &[&str]) {
     let made = Node::attach_at(directory).and_then(|mut node| node.vm_init(&VmConfig::new(name)));
     match made {
         Ok(vm) => say(&format!("vm {}", vm.id())),
-        Err(error) => say(&format!("code {}", error.code.number())),
+        Err(error) => say(&format!("code {}", error.code().number())),
     }
 }

@@ -93,11 +93,10 @@ fn blocks(vm: &m3ipc::Vm, domain: &Domain, port: u16) {
     loop {
         let Ok((stream, _)) = listener.accept() else { continue };
         while let Ok(Some(mut block)) = stream.receive_block(&mut me) {
-            block
-                .write()
-                .expect("it is held")
-                .iter_mut()
-                .for_each(|byte| *byte = byte.wrapping_add(1));
+            let add = |_, bytes: &mut [u8]| {
+                bytes.iter_mut().for_each(|byte| *byte = byte.wrapping_add(1));
+            };
+            block.update(add).expect("it is held");
             if stream.send_block(&mut me, block).is_err() {
                 break;
             }

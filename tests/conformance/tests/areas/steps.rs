@@ -15,11 +15,11 @@ fn what_a_giver_has_sent_is_the_receivers_though_the_giver_leaves_at_once() {
         let mut two = Member::start(&field, &vm, 3, &["pass_and_leave", "1"]);
         let mut one = Member::start(&field, &vm, 2, &["pass_and_leave", "3"]);
         let mut block = me.allocate(&area, 600_000, BlockLifetime::Short).unwrap();
-        block.write().unwrap().fill(7);
+        block.fill(7).unwrap();
         me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
         me.receive(Source::From(Address(3))).unwrap();
         let block = me.take_block().unwrap().expect("a block that was sent");
-        assert!(block.iter().step_by(64).all(|byte| *byte == 9), "each of the two adds one");
+        assert!(block.iter().step_by(64).all(|byte| byte == 9), "each of the two adds one");
         drop(block);
         assert!(one.child.wait().unwrap().success() && two.child.wait().unwrap().success());
     }

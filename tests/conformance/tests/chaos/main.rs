@@ -5,10 +5,9 @@
 mod gap;
 mod pairs;
 
-use m3ipc::{Address, EndpointInfo, VmConfig};
+use m3ipc::{Address, EndpointInfo, Privileges, VmConfig};
 use m3ipc_conformance::crash::{Dice, Ground};
 use m3ipc_sys::Signal;
-use m3ipc_wire::Privileges;
 use pairs::{Pairs, Visitors};
 use std::time::Duration;
 

@@ -111,16 +111,16 @@ rows! {
         world.until_blocked(30, "wait4");
         let (_late, address) = world.bound(2, &[]);
         assert_eq!(waiter.join().unwrap(), Ok(address));
-        assert_eq!(world.me.wait_bind(address, Timeout::Now), Ok(address));
+        assert_eq!(world.me.wait_bind(address, Timeout::NoWait), Ok(address));
     }
 
     fn wait4bindep_beyond_its_limit_is_61() {
         let mut world = World::new();
-        assert_eq!(world.me.wait_bind(Address(2), SHORT.into()).unwrap_err().code(), Code::TimedOut);
+        assert_eq!(world.me.wait_bind(Address(2), SHORT).unwrap_err().code(), Code::TimedOut);
     }
 
     fn wait4bindep_of_oneself_is_306() {
         let mut world = World::new();
-        assert_eq!(world.me.wait_bind(Address(1), SHORT.into()).unwrap_err().code(), Code::Endpoint);
+        assert_eq!(world.me.wait_bind(Address(1), SHORT).unwrap_err().code(), Code::Endpoint);
     }
 }

@@ -73,7 +73,7 @@ rows! {
             (first, peer.is_bound())
         });
         let address = Address(world.node.endpoint(world.vm.id(), 30).unwrap().unwrap().address);
-        let limit = crate::world::SHORT.into();
+        let limit = crate::world::SHORT;
         let _ = world.node.unbind_timeout(world.vm.id(), address, limit);
         go.send(()).unwrap();
         assert_eq!(peer.join().unwrap(), (Code::NotBind, false));

@@ -3,7 +3,7 @@
 use crate::rows;
 use crate::world::{SHORT, World};
 use m3ipc::{
-    ANY, Address, Audience, Code, CopyError, CopySource, Endpoint, Grant, Loan, Location, Message,
+    ANY, Address, Audience, Code, CopyError, CopySource, Endpoint, Grant, Lease, Location, Message,
     NONE, Rights, SELF, Source, Timeout, VmConfig,
 };
 use m3ipc_conformance::signals;
@@ -209,7 +209,7 @@ rows! {
         let (peer, address) = world.bound(30, &["receive:1"]);
         world.until_blocked(30, "receive");
         signals::stop(peer.pid());
-        let copied = world.me.copy_bytes_to(address, Location::At(8), &CopySource::from(&[1][..]), SHORT.into());
+        let copied = world.me.copy_source_to(address, Location::At(8), &CopySource::from(&[1][..]), SHORT);
         assert_eq!(copied.unwrap_err().code(), Code::TimedOut);
         signals::resume(peer.pid());
     }
@@ -228,8 +228,8 @@ rows! {
         let mut world = World::new();
         granted(&mut world);
         let (client, asks) = party(&world, 30, vec![5; 8], |peer, memory| {
-            let loan = [Loan::both(memory)];
-            peer.sendrec_lent(Address(1), &Message::new(1), &loan, Timeout::Never).unwrap();
+            let loan = [Lease::both(memory)];
+            peer.sendrec_leased(Address(1), &Message::new(1), &loan, Timeout::Never).unwrap();
             // Until it is told to end, or its world ends.
             let _ = peer.receive(Address(1));
         });

@@ -36,7 +36,7 @@ rows! {
     fn a_name_that_nobody_has_is_316_and_waited_for_61() {
         let mut world = World::new();
         assert_eq!(world.me.name_locate("nobody").unwrap_err().code(), Code::NoNode);
-        assert_eq!(world.me.wait_name("nobody", SHORT.into()).unwrap_err().code(), Code::TimedOut);
+        assert_eq!(world.me.wait_name("nobody", SHORT).unwrap_err().code(), Code::TimedOut);
     }
 
     fn wait4name_returns_when_somebody_takes_the_name() {

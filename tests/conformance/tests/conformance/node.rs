@@ -43,7 +43,7 @@ rows! {
 
     fn where_no_daemon_runs_the_node_is_318() {
         let directory = fresh("absent");
-        assert_eq!(Node::find(&directory).unwrap_err().code, Code::DrvsInit);
+        assert_eq!(Node::find(&directory).unwrap_err().code(), Code::DrvsInit);
     }
 
     fn drvs_end_ends_every_vm_and_then_the_node() {
@@ -54,7 +54,7 @@ rows! {
         drop(me);
         node.end().unwrap();
         assert_eq!(peer.died_of(), Some(13));
-        assert_eq!(Node::find(field.directory()).unwrap_err().code, Code::DrvsInit);
+        assert_eq!(Node::find(field.directory()).unwrap_err().code(), Code::DrvsInit);
     }
 
     fn vm_init_takes_the_id_or_the_lowest_free_one() {
@@ -67,26 +67,26 @@ rows! {
     fn vm_init_with_an_id_out_of_range_is_302() {
         let mut world = World::new();
         for id in [-1, 32] {
-            assert_eq!(world.node.vm_init(&VmConfig::new("odd").id(id)).unwrap_err().code, Code::BadVmId);
+            assert_eq!(world.node.vm_init(&VmConfig::new("odd").id(id)).unwrap_err().code(), Code::BadVmId);
         }
     }
 
     fn vm_init_with_an_id_or_name_in_use_is_342() {
         let mut world = World::new();
-        assert_eq!(world.node.vm_init(&VmConfig::new("other").id(0)).unwrap_err().code, Code::RscBusy);
-        assert_eq!(world.node.vm_init(&VmConfig::new("world")).unwrap_err().code, Code::RscBusy);
+        assert_eq!(world.node.vm_init(&VmConfig::new("other").id(0)).unwrap_err().code(), Code::RscBusy);
+        assert_eq!(world.node.vm_init(&VmConfig::new("world")).unwrap_err().code(), Code::RscBusy);
     }
 
     fn a_vm_name_of_15_bytes_fits_and_one_of_16_is_343() {
         let mut world = World::new();
         world.node.vm_init(&VmConfig::new(&"n".repeat(15))).unwrap();
-        assert_eq!(world.node.vm_init(&VmConfig::new(&"n".repeat(16))).unwrap_err().code, Code::NameSize);
+        assert_eq!(world.node.vm_init(&VmConfig::new(&"n".repeat(16))).unwrap_err().code(), Code::NameSize);
     }
 
     fn vm_init_with_limits_above_those_of_the_node_is_338() {
         let mut world = World::new();
         for config in [VmConfig::new("big").procs(222), VmConfig::new("big").tasks(36)] {
-            assert_eq!(world.node.vm_init(&config).unwrap_err().code, Code::BadRange);
+            assert_eq!(world.node.vm_init(&config).unwrap_err().code(), Code::BadRange);
         }
     }
 
@@ -94,8 +94,8 @@ rows! {
         let mut world = World::new();
         assert_eq!(world.node.vm(0).unwrap().name(), "world");
         assert_eq!(world.node.vm_named("world").unwrap().id(), 0);
-        assert_eq!(world.node.vm(32).unwrap_err().code, Code::BadVmId);
-        assert_eq!(world.node.vm(5).unwrap_err().code, Code::VmNotRun);
+        assert_eq!(world.node.vm(32).unwrap_err().code(), Code::BadVmId);
+        assert_eq!(world.node.vm(5).unwrap_err().code(), Code::VmNotRun);
     }
 
     fn vm_end_sends_sigpipe_to_every_member() {
@@ -127,8 +127,8 @@ rows! {
 
     fn vm_end_of_an_unknown_vm_is_302_or_303() {
         let mut world = World::new();
-        assert_eq!(world.node.vm_end(32).unwrap_err().code, Code::BadVmId);
-        assert_eq!(world.node.vm_end(7).unwrap_err().code, Code::VmNotRun);
+        assert_eq!(world.node.vm_end(32).unwrap_err().code(), Code::BadVmId);
+        assert_eq!(world.node.vm_end(7).unwrap_err().code(), Code::VmNotRun);
     }
 
     fn an_endpoint_of_another_vm_is_not_there() {
@@ -137,7 +137,7 @@ rows! {
         let second = world.node.vm_init(&VmConfig::new("second").procs(64)).unwrap();
         let found = world.node.endpoints(second.id()).unwrap();
         assert!(found.is_empty());
-        assert_eq!(world.node.unbind(second.id(), address).unwrap_err().code, Code::Endpoint);
+        assert_eq!(world.node.unbind(second.id(), address).unwrap_err().code(), Code::Endpoint);
     }
 
     fn the_node_tells_its_limits() {

@@ -40,7 +40,7 @@ rows! {
     }
 
     fn a_timeout_is_milliseconds_with_0_now_and_minus_1_for_ever() {
-        assert_eq!(Timeout::from_ms(0), Timeout::Now);
+        assert_eq!(Timeout::from_ms(0), Timeout::NoWait);
         assert_eq!(Timeout::from_ms(-1), Timeout::Never);
         assert_eq!(Timeout::from_ms(5), Timeout::After(std::time::Duration::from_millis(5)));
     }
@@ -49,7 +49,7 @@ rows! {
         let mut world = World::new();
         let peer = world.dead(30);
         let long = vec![0; LARGE_MAX_BYTES + 1];
-        let error = world.me.send_long(peer, &Message::new(0), &long, Timeout::Now).unwrap_err();
+        let error = world.me.send_long(peer, &Message::new(0), &long, Timeout::NoWait).unwrap_err();
         assert_eq!(error.code(), Code::MsgSize);
     }
 

@@ -69,7 +69,7 @@ rows! {
     fn sendrec_without_time_to_one_who_does_not_receive_is_11() {
         let mut world = World::new();
         let idle = world.bound(30, &[]);
-        let error = world.me.sendrec_timeout(idle.1, &Message::new(0), Timeout::Now).unwrap_err();
+        let error = world.me.sendrec_timeout(idle.1, &Message::new(0), Timeout::NoWait).unwrap_err();
         assert_eq!(error.code(), Code::Again);
     }
 
@@ -89,7 +89,7 @@ rows! {
         world.until_blocked(31, "sendrec");
         let request = world.me.rcvrqst(&mut [], Timeout::Never).unwrap();
         assert_eq!((request.message.m_type, request.is_request), (2, true));
-        assert_eq!(world.me.rcvrqst(&mut [], Timeout::Now).unwrap_err().code(), Code::Again);
+        assert_eq!(world.me.rcvrqst(&mut [], Timeout::NoWait).unwrap_err().code(), Code::Again);
         world.me.reply(request.message.source, &Message::new(0)).unwrap();
         assert_eq!(world.me.receive(Source::Any).unwrap().m_type, 1);
         sender.join().unwrap().unwrap();

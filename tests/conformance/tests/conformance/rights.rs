@@ -40,7 +40,7 @@ rows! {
     }
 
     fn rcvrqst_without_its_trap_is_110() {
-        without(4, |world| world.me.rcvrqst(&mut [], Timeout::Now).unwrap_err().code());
+        without(4, |world| world.me.rcvrqst(&mut [], Timeout::NoWait).unwrap_err().code());
     }
 
     fn reply_without_its_trap_is_110() {

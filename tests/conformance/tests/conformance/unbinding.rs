@@ -25,10 +25,10 @@ rows! {
     fn unbind_of_a_free_slot_is_310_and_of_another_generation_306() {
         let mut world = World::new();
         let dead = world.dead(30);
-        assert_eq!(world.node.unbind(world.vm.id(), dead).unwrap_err().code, Code::NotBind);
+        assert_eq!(world.node.unbind(world.vm.id(), dead).unwrap_err().code(), Code::NotBind);
         let (_peer, living) = world.bound(30, &[]);
         assert_eq!(living.generation(), dead.generation() + 1);
-        assert_eq!(world.node.unbind(world.vm.id(), dead).unwrap_err().code, Code::Endpoint);
+        assert_eq!(world.node.unbind(world.vm.id(), dead).unwrap_err().code(), Code::Endpoint);
     }
 
     fn exit_unbinds() {
@@ -88,15 +88,15 @@ rows! {
     fn wait4unbind_of_one_who_is_gone_is_0_at_once() {
         let mut world = World::new();
         let dead = world.dead(30);
-        assert_eq!(world.me.wait_unbind(dead, Timeout::Now), Ok(()));
+        assert_eq!(world.me.wait_unbind(dead, Timeout::NoWait), Ok(()));
         let (_peer, _) = world.bound(30, &[]);
-        assert_eq!(world.me.wait_unbind(dead, Timeout::Now), Ok(()));
+        assert_eq!(world.me.wait_unbind(dead, Timeout::NoWait), Ok(()));
     }
 
     fn wait4unbind_beyond_its_limit_is_61_and_of_oneself_306() {
         let mut world = World::new();
         let (_peer, address) = world.bound(30, &[]);
-        assert_eq!(world.me.wait_unbind(address, SHORT.into()).unwrap_err().code(), Code::TimedOut);
-        assert_eq!(world.me.wait_unbind(Address(1), SHORT.into()).unwrap_err().code(), Code::Endpoint);
+        assert_eq!(world.me.wait_unbind(address, SHORT).unwrap_err().code(), Code::TimedOut);
+        assert_eq!(world.me.wait_unbind(Address(1), SHORT).unwrap_err().code(), Code::Endpoint);
     }
 }

@@ -70,7 +70,7 @@ fn block_of(world: &mut World, area: u32, content: &[u8]) -> Block {
     let area = world.me.attach_area(area).unwrap();
     let mut block =
         world.me.allocate_pages(&area, content.len() as u64, BlockLifetime::Short).unwrap();
-    block.write().unwrap().copy_from_slice(content);
+    block.copy_from(content).unwrap();
     block
 }
 
@@ -81,14 +81,17 @@ fn what_lies_in_areas_is_copied_by_the_requester() {
         let mut world = World::new(granted);
         let mut party = Party::new(&world, "30");
         let mut expected = pattern(1, BYTES);
-        let mut block = block_of(&mut world, party.area, &pattern(2, 600_000));
+        let content = pattern(2, 600_000);
+        let mut block = block_of(&mut world, party.area, &content);
         let private = pattern(3, 600_000);
         party.receive(&mut world);
         let mut made = 0;
         for bytes in [1, 63, 64, 4_095, 4_096, 4_097, 262_143, 262_144, 262_145, 600_000] {
             for offset in [0, 1, 63, 4_095] {
-                world.me.copy_to(party.address, party.at + offset as u64, &block[..bytes]).unwrap();
-                expected[offset..offset + bytes].copy_from_slice(&block[..bytes]);
+                let (at, from) = (Location::At(party.at + offset as u64), block.as_source());
+                let from = from.part(0, bytes);
+                world.me.copy_source_to(party.address, at, &from, Timeout::Never).unwrap();
+                expected[offset..offset + bytes].copy_from_slice(&content[..bytes]);
                 let mut got = vec![0; bytes];
                 world.me.copy_from(party.address, party.at + offset as u64, &mut got).unwrap();
                 assert!(got == expected[offset..offset + bytes], "{bytes} at {offset}");
@@ -98,9 +101,10 @@ fn what_lies_in_areas_is_copied_by_the_requester() {
                 made += 3;
             }
         }
-        let into = block.write().unwrap();
-        world.me.copy_from(party.address, party.at, into).unwrap();
-        assert!(block[..] == expected[..600_000]);
+        let at = Location::At(party.at);
+        let mut into = block.as_target().unwrap();
+        world.me.copy_into_target(party.address, at, &mut into, Timeout::Never).unwrap();
+        assert!(block.to_vec() == expected[..600_000]);
         assert_eq!(ways(&world), [made + 1, 0, 0], "all by the requester");
         party.go_on(&mut world);
         assert_eq!(party.sum(), sum(&expected));
@@ -125,7 +129,7 @@ fn what_the_requester_may_not_touch_goes_another_way() {
     world.me.receive(party.address).unwrap();
     let mut block = world.me.take_block().unwrap().unwrap();
     assert_eq!(party.role.hear(), "0");
-    block.write().unwrap()[0] = 77;
+    block.set(0, 77).unwrap();
     party.receive(&mut world);
     // The party names what it has given away: here it is in use, which the kernel need not mind.
     world.me.copy_from(party.address, party.at, &mut got).unwrap();

@@ -141,8 +141,8 @@ fn grants_allow_what_they_say_and_no_more() {
 fn a_lease_ends_with_its_call() {
     let mut world = World::new(true);
     let party = world.thread(30, pattern(1, 500), |endpoint, memory| {
-        let loans = [m3ipc::Loan::read(memory)];
-        endpoint.sendrec_lent(Address(1), &Message::new(0), &loans, Timeout::Never).unwrap();
+        let loans = [m3ipc::Lease::read(memory)];
+        endpoint.sendrec_leased(Address(1), &Message::new(0), &loans, Timeout::Never).unwrap();
         endpoint.receive(Address(1)).unwrap();
     });
     let request = world.me.receive(party.address).unwrap();

@@ -1,7 +1,7 @@
 //! The same bytes by every way: directly, through windows, for oneself and for two others.
 
 use crate::world::{World, pattern, serve_once};
-use m3ipc::{Address, Loan, Location, Message, Timeout};
+use m3ipc::{Address, Lease, Location, Message, Timeout};
 
 /// Round the sizes of words, pages, halves of a window and of both.
 const SIZES: &[usize] = &[
@@ -91,10 +91,10 @@ fn a_server_copies_from_and_to_its_client_at_once() {
         for round in 0..50_u64 {
             let client = world.thread(40, pattern(round, 10_000), |endpoint, memory| {
                 let mut room = vec![0; 10_000];
-                let loans = [Loan::read(memory), Loan::write(&mut room)];
+                let loans = [Lease::read(memory), Lease::write(&mut room)];
                 let addresses = loans.map(|loan| loan.address().to_ne_bytes()).concat();
                 let message = Message::new(1).with_bytes(&addresses);
-                endpoint.sendrec_lent(Address(1), &message, &loans, Timeout::Never).unwrap();
+                endpoint.sendrec_leased(Address(1), &message, &loans, Timeout::Never).unwrap();
                 *memory = room;
             });
             serve_once(&mut world.me, |me, request| {

@@ -15,8 +15,8 @@ fn t14_a_daemon_without_descriptors_refuses_and_goes_on() {
         match Node::find(node.directory()) {
             Ok(one) => taken.push(one),
             Err(error) => {
-                assert_eq!(error.code, m3ipc_abi::Code::NoMem, "{error}");
-                assert!(error.why.contains("LimitNOFILE"), "{error}");
+                assert_eq!(error.code(), m3ipc_abi::Code::NoMem, "{error}");
+                assert!(error.why().contains("LimitNOFILE"), "{error}");
                 refused += 1;
             }
         }

@@ -94,8 +94,8 @@ fn t14_a_full_directory_refuses_what_a_successor_would_not_know() {
         match node.vm_init(&VmConfig::new(&format!("vm{number}")).procs(50).tasks(5)) {
             Ok(vm) => node.vm_end(vm.id()).expect("its owner ends it"),
             Err(error) => {
-                assert_eq!(error.code, Code::NoMem, "{error}");
-                assert!(error.why.contains("has no room for the journal"), "{error}");
+                assert_eq!(error.code(), Code::NoMem, "{error}");
+                assert!(error.why().contains("has no room for the journal"), "{error}");
                 refused += 1;
             }
         }

@@ -66,18 +66,18 @@ fn ask_for_everything(directory: &Path, server: Address, other: &mut m3ipc::Endp
     let limit = Timeout::from(Duration::from_secs(10));
     let said = other.sendrec_long(server, &Message::new(1), &[], &mut [], limit);
     codes.extend(said.err().map(|error| error.code()));
-    codes.extend(other.fd().err().map(|error| error.code));
+    codes.extend(other.fd().err().map(|error| error.code()));
     codes.extend(other.name_attach("a name").err().map(|error| error.code()));
     let mut node = match Node::find(directory) {
         Ok(node) => node,
         Err(error) => {
-            codes.push(error.code);
+            codes.push(error.code());
             return codes;
         }
     };
     match node.vm_init(&VmConfig::new("more").procs(50).tasks(5)) {
-        Ok(vm) => codes.extend(node.vm_end(vm.id()).err().map(|error| error.code)),
-        Err(error) => codes.push(error.code),
+        Ok(vm) => codes.extend(node.vm_end(vm.id()).err().map(|error| error.code())),
+        Err(error) => codes.push(error.code()),
     }
     let vm = node.vm_named(VM).expect("a question");
     match vm.bind_thread(None) {

@@ -148,6 +148,11 @@ pub fn requests() -> impl Strategy<Value = Request> {
             slot,
             kind: BindKind::Thread(tid)
         }),
+        (vms(), slots()).prop_map(|(vm, slot)| Request::Bind {
+            vm,
+            slot,
+            kind: BindKind::Additional
+        }),
         prop_oneof![
             Just(Request::Mapped),
             Just(Request::Claim),

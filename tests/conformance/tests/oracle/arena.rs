@@ -123,7 +123,7 @@ impl Arena {
             Op::Kill(slot) => self.order(slot, Order::Leave),
             Op::Unbind(_) => {
                 let address = victim.expect("only the living are unbound");
-                let unbound = self.node.unbind_timeout(self.vm.id(), address, UNBIND.into());
+                let unbound = self.node.unbind_timeout(self.vm.id(), address, UNBIND);
                 unbound.map_err(|error| Trouble::Differs(format!("unbind: {error}")))?;
             }
             Op::Signal(_) | Op::Expire(_) => {}
@@ -132,7 +132,7 @@ impl Arena {
                 let limit = match limit {
                     Limit::NoWait => {
                         hasty = true;
-                        Timeout::Now
+                        Timeout::NoWait
                     }
                     Limit::Bounded if step.expires && blocked => {
                         hasty = !expected.is_empty();

@@ -74,7 +74,7 @@ fn names_that_cannot_be_are_refused_and_nothing_is_made() {
     let mut node = scene.field.node();
     for config in &wrong {
         let refused = node.vm_init(config).expect_err("it cannot be");
-        assert_eq!(refused.code, Code::BadValue, "{config:?}: {refused}");
+        assert_eq!(refused.code(), Code::BadValue, "{config:?}: {refused}");
     }
     assert!(node.vm_named("never").is_err(), "one was made");
     let most = (0..32).fold(config(), |config, at| config.domain(&format!("the domain {at}"), at));

@@ -17,7 +17,7 @@ pub fn measure(client: &mut Client<'_>) -> Result<ClientReply> {
     let bytes = BLOCK_BYTES as u64;
     let area = client.own.create_area(&AreaConfig::pair(bytes, client.server)).map_err(failed)?;
     let mut block = client.own.allocate(&area, bytes, BlockLifetime::Short).map_err(failed)?;
-    block.write().map_err(failed)?.fill(0);
+    block.fill(0).map_err(failed)?;
     let copy = block.to_vec();
     let mut socket = Baseline::sink(client.directory, client.server_cpu)?;
     let (mut transfers_ns, mut copies_ns) = (Vec::new(), Vec::new());
@@ -34,7 +34,7 @@ pub fn measure(client: &mut Client<'_>) -> Result<ClientReply> {
     socket.close()?;
     // The server increments the first and the last byte at each transfer.
     let count = ((ROUNDS * TRIPS) % 256).to_le_bytes()[0];
-    if block.first() != Some(&count) || block.last() != Some(&count) {
+    if block.get(0) != Some(count) || block.get(block.len() - 1) != Some(count) {
         return Err(CliError::failure("the server did not write to the block at each transfer"));
     }
     drop(block);

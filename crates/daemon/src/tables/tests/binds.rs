@@ -104,6 +104,27 @@ fn the_endpoints_of_threads_end_with_their_process() {
 }
 
 #[test]
+fn additional_endpoints_end_with_their_process() {
+    let mut node = with_vm();
+    let bind_additional =
+        |node: &mut Node| node.bind_free(0, member(7), &cred(OWNER, 7), MemberKind::Additional);
+    let unbound = bind_additional(&mut node);
+    assert_eq!(unbound.unwrap_err().code(), Code::GrpLeader, "the process has no endpoint");
+    let process = bind(&mut node, 29, 7).unwrap();
+    let one = bind_additional(&mut node).unwrap().address;
+    let two = bind_additional(&mut node).unwrap().address;
+    assert_eq!(node.endpoint_of_process(7), Some(at(process)));
+    let again = node.bind_free(0, member(7), &cred(OWNER, 7), MemberKind::Process);
+    assert_eq!(again.unwrap_err(), BindError::Bound(process), "the rule of the C API stays");
+    let dead =
+        |deaths: Vec<Death>| -> Vec<_> { deaths.iter().map(|death| death.id.address).collect() };
+    assert_eq!(dead(node.unbind(at(one)).unwrap()), [one], "the other endpoints stay");
+    let copy = Node::replay(&node.snapshot(), Quota::default()).unwrap();
+    assert_eq!(copy.snapshot(), node.snapshot());
+    assert_eq!(dead(node.exit(7)), [two, process]);
+}
+
+#[test]
 fn an_unbind_distinguishes_a_free_slot_from_another_generation() {
     let mut node = with_vm();
     let address = bind(&mut node, 29, 7).unwrap();

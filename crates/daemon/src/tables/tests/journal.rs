@@ -12,6 +12,7 @@ enum Change {
     Bind(i32, i32, i32),
     BindFree(i32, i32),
     Tbind(i32, i32, i32),
+    BindAdditional(i32, i32),
     Unbind(i32, i32),
     Exit(i32),
     Name(i32, u8),
@@ -30,6 +31,8 @@ fn change() -> impl Strategy<Value = Change> {
             .prop_map(|(vm, slot, pid)| Change::Bind(vm, slot, pid)),
         8 => (vm.clone(), pid.clone()).prop_map(|(vm, pid)| Change::BindFree(vm, pid)),
         4 => (vm.clone(), pid.clone(), 0..3).prop_map(|(vm, pid, tid)| Change::Tbind(vm, pid, tid)),
+        4 => (vm.clone(), pid.clone())
+            .prop_map(|(vm, pid)| Change::BindAdditional(vm, pid)),
         2 => (vm, slot).prop_map(|(vm, slot)| Change::Unbind(vm, slot)),
         4 => pid.clone().prop_map(Change::Exit),
         4 => (pid.clone(), 0..6_u8).prop_map(|(pid, name)| Change::Name(pid, name)),
@@ -60,6 +63,9 @@ fn apply(node: &mut Node, change: Change) {
         }
         Change::Tbind(vm, pid, tid) => {
             drop(node.bind_free(vm, thread(pid, tid), &owner(pid), MemberKind::Thread));
+        }
+        Change::BindAdditional(vm, pid) => {
+            drop(node.bind_free(vm, member(pid), &owner(pid), MemberKind::Additional));
         }
         Change::Unbind(vm, slot) => {
             let found =
@@ -92,7 +98,7 @@ fn check(node: &Node) {
             assert_eq!(process.vm, vm, "a thread is in the VM of its process");
             assert_eq!(
                 process == id,
-                endpoint.kind != MemberKind::Thread,
+                endpoint.kind.is_process(),
                 "pid and endpoint are one-to-one"
             );
             for peer in node.peers(id) {

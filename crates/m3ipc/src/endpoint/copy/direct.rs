@@ -1,28 +1,28 @@
-//! The direct way: the kernel copies between the two, in one system call.
+//! Direct copies: the kernel copies between two processes in one system call.
 
-use super::berth::is_process;
-use super::{Endpoint, Fail, Own, Role};
+use super::gate::is_process;
+use super::{Endpoint, Fail, OwnMemory, Role};
 use m3ipc_abi::Code;
 use m3ipc_link::copy_gate;
 use m3ipc_sys::Errno;
 
-/// The most that one call copies: a party that has to go is held no longer than that takes.
+/// The limit of one system call. A party that must leave is held no longer than this copy takes.
 const CALL_MAX_BYTES: usize = 64 << 20;
-/// How long a process number is believed, in ticks: about a millisecond, in which no system gives out
-/// all its numbers anew.
+/// How long a process number counts as known, in ticks: about a millisecond. No system reuses all
+/// its numbers in that time.
 const KNOWN_TICKS: u64 = 1 << 21;
 
 impl Endpoint {
-    /// Copies between one's own memory and that of a party that lies still.
+    /// Copies between own memory and that of a parked party.
     #[inline]
     pub(super) fn copy_directly(
         &mut self,
         index: u32,
         address: u64,
-        own: &mut Own<'_>,
+        own: &mut OwnMemory<'_>,
         role: Role,
     ) -> Result<(), Fail> {
-        self.board(index)?;
+        self.begin_copy_with(index)?;
         m3ipc_sys::pause_point("requester.boarded");
         let pid = self.peers.get(index).identity.pid;
         let mut done = 0;
@@ -32,17 +32,21 @@ impl Endpoint {
             }
             let there = address.wrapping_add(done as u64);
             let (copied, all) = match own {
-                Own::From(bytes) if done == 0 && bytes.bytes() <= CALL_MAX_BYTES => {
+                OwnMemory::From(bytes) if done == 0 && bytes.bytes() <= CALL_MAX_BYTES => {
                     (m3ipc_sys::copy_to_process(pid, there, bytes), bytes.bytes())
                 }
-                Own::From(bytes) => {
+                OwnMemory::From(bytes) => {
                     let part = bytes.part(done, CALL_MAX_BYTES);
                     (m3ipc_sys::copy_to_process(pid, there, &part), bytes.bytes())
                 }
-                Own::Into(room) => {
-                    let all = room.bytes();
+                OwnMemory::Into(buffer) => {
+                    let all = buffer.bytes();
                     (
-                        m3ipc_sys::copy_from_process(pid, there, &room.part(done, CALL_MAX_BYTES)),
+                        m3ipc_sys::copy_from_process(
+                            pid,
+                            there,
+                            &buffer.part(done, CALL_MAX_BYTES),
+                        ),
                         all,
                     )
                 }
@@ -62,26 +66,26 @@ impl Endpoint {
         self.peers.get(index).link.end_copy();
         self.copies.copied = done as u64;
         if result.is_ok() {
-            self.desk.count(m3ipc_link::Counter::CopiedDirect);
+            self.control_page.count(m3ipc_link::Counter::CopiedDirect);
         }
         result.map_err(|errno| self.direct_failure(index, errno, role))
     }
 
-    /// Makes sure that the number is still the party's: it may have ended, or run another program, in a
-    /// moment in which no daemon lived to tell.
+    /// Checks that the process number is still the party's. The process may have ended, or executed
+    /// another program, while no daemon lived to report it.
     ///
     /// # Errors
-    /// `SRCH` where it is not; what the kernel says where it refuses.
+    /// `SRCH` if it is not; the kernel's error if the kernel refuses.
     #[inline]
     pub(super) fn recognize(&mut self, index: u32) -> Result<(), Errno> {
         let now_ticks = m3ipc_sys::ticks();
-        if now_ticks.wrapping_sub(self.peers.get(index).copying.known_ticks) < KNOWN_TICKS {
+        if now_ticks.wrapping_sub(self.peers.get(index).requester_state.known_ticks) < KNOWN_TICKS {
             return Ok(());
         }
         let peer = self.peers.get_mut(index);
-        match is_process(peer.identity.pid, peer.copying.probe) {
+        match is_process(peer.identity.pid, peer.requester_state.probe) {
             Ok(true) => {
-                peer.copying.known_ticks = now_ticks;
+                peer.requester_state.known_ticks = now_ticks;
                 Ok(())
             }
             Ok(false) | Err(Errno::FAULT) => Err(Errno::SRCH),
@@ -93,17 +97,18 @@ impl Endpoint {
     pub(super) fn direct_failure(&mut self, index: u32, errno: Errno, role: Role) -> Fail {
         match errno {
             Errno::FAULT => {
-                // It may lie elsewhere by now.
-                self.peers.get_mut(index).copying.ranges.clear();
+                // The memory may lie elsewhere by now.
+                self.peers.get_mut(index).requester_state.ranges.clear();
                 Code::AddrNotAvail.into()
             }
             Errno::SRCH => role.died().into(),
             Errno::BUSY => Code::ProcSts.into(),
             Errno::NOMEM => Code::NoMem.into(),
             errno => {
-                // A filter or a change of user since the way was chosen: from now on through a window.
-                let copying = &mut self.peers.get_mut(index).copying;
-                (copying.direct, copying.refused) = (Some(false), true);
+                // A filter or a change of user since the first copy: use a bounce buffer from now
+                // on.
+                let requester_state = &mut self.peers.get_mut(index).requester_state;
+                (requester_state.direct, requester_state.refused) = (Some(false), true);
                 Fail::new(Code::Perm, format!("the kernel refuses the copy: {errno}"))
             }
         }

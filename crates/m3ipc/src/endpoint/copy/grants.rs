@@ -1,8 +1,8 @@
-//! Grants: memory lent beyond a call, until it is revoked.
+//! Grants: memory granted beyond a call, until it is revoked.
 //!
-//! A grant is used like any memory of a party: while the granter is blocked in
-//! receive or sendrec. So nothing is copied while it runs, and a revoke, which
-//! it makes while it runs, finds no copy at work: the call before it waited for those.
+//! A grant is used like other memory of a party: while the granter is blocked in receive or
+//! sendrec. The granter revokes while it runs, so no copy is in progress then: the call before
+//! waited for every copy.
 
 use super::Endpoint;
 use crate::error::GrantError;
@@ -10,17 +10,17 @@ use m3ipc_abi::{Address, Code};
 use m3ipc_link::CopyDirection;
 use m3ipc_sys::CopyTarget;
 
-/// Grants that one endpoint may have at a time.
+/// The limit of grants of one endpoint.
 const GRANTS_MAX: usize = 65_536;
 
-/// What may be done with memory that is lent or granted.
+/// The accesses to leased or granted memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
-    /// It may be read.
+    /// Reads.
     Read,
-    /// It may be written.
+    /// Writes.
     Write,
-    /// Both.
+    /// Reads and writes.
     Both,
 }
 
@@ -34,16 +34,16 @@ impl Rights {
     }
 }
 
-/// Who may use a grant.
+/// The endpoints that may use a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
-    /// This endpoint alone.
+    /// One endpoint.
     Only(Address),
     /// Every member of the VM.
     Vm,
 }
 
-/// The name of a grant: its place, and which grant it is of those that had that place.
+/// The name of a grant: its index, and the generation of that index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     id: u32,
@@ -51,20 +51,27 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// As one number, to be sent in a message; never 0.
+    /// The name as a number for a message; never 0.
     #[must_use]
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.id)
     }
 
-    /// The grant of a number, as a peer sent it. Whether there is such a grant its granter will tell.
+    /// The grant with this number. The granter checks whether the grant exists.
+    ///
+    /// ```
+    /// use m3ipc::Grant;
+    ///
+    /// let number = 3 << 32 | 7;
+    /// assert_eq!(Grant::from_u64(number).to_u64(), number);
+    /// ```
     #[must_use]
     pub fn from_u64(number: u64) -> Self {
         Self { id: (number & 0xffff_ffff) as u32, generation: (number >> 32) as u32 }
     }
 }
 
-/// One place for a grant.
+/// One entry of the table of grants.
 #[derive(Debug)]
 pub(in crate::endpoint) struct Entry {
     generation: u32,
@@ -77,12 +84,24 @@ struct Granted {
     address: u64,
     bytes: u64,
     rights: Rights,
-    /// The memory, where it is the endpoint's while it is granted.
+    /// The memory, if the endpoint owns it during the grant.
     memory: Option<Vec<u8>>,
 }
 
 impl Endpoint {
-    /// Grants memory, which belongs to the endpoint until [`revoke`](Self::revoke) gives it back.
+    /// Grants memory. The endpoint owns the memory until [`revoke`](Self::revoke) returns it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// use m3ipc::{Audience, Rights};
+    ///
+    /// let grant = client.grant(Audience::Only(server.address()), vec![0; 4096], Rights::Write)?;
+    /// // `grant.to_u64()` goes to the server in a message; it copies while the client waits.
+    /// let memory = client.revoke(grant)?.expect("the endpoint owned it");
+    /// assert_eq!(memory.len(), 4096);
+    /// # Ok::<(), m3ipc::GrantError>(())
+    /// ```
     ///
     /// # Errors
     /// [`GrantError::TooMany`].
@@ -101,13 +120,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`GrantError::TooMany`].
-    pub fn grant_room(
+    pub fn grant_target(
         &mut self,
         to: Audience,
-        room: &CopyTarget<'static>,
+        buffer: &CopyTarget<'static>,
         rights: Rights,
     ) -> Result<Grant, GrantError> {
-        let (address, bytes) = (room.address(), room.bytes() as u64);
+        let (address, bytes) = (buffer.address(), buffer.bytes() as u64);
         self.add_grant(Granted { audience: to, address, bytes, rights, memory: None })
     }
 
@@ -121,16 +140,16 @@ impl Endpoint {
                 entries.push(Entry { generation: 0, granted: None });
                 entries.len() - 1
             }
-            None => return Err(GrantError::TooMany),
+            None => return Err(GrantError::TooMany(GRANTS_MAX)),
         };
         let entry = &mut entries[at];
         entry.generation += 1;
         entry.granted = Some(granted);
-        let id = u32::try_from(at).map_err(|_beyond| GrantError::TooMany)?;
+        let id = u32::try_from(at).map_err(|_beyond| GrantError::TooMany(GRANTS_MAX))?;
         Ok(Grant { id, generation: entry.generation })
     }
 
-    /// The memory of a grant of one's own, as peers have left it.
+    /// The memory of an own grant, as peers have left it. No peer copies while this endpoint runs.
     ///
     /// # Errors
     /// [`GrantError::Unknown`].
@@ -140,17 +159,17 @@ impl Endpoint {
         granted.and_then(|granted| granted.memory.as_deref_mut()).ok_or(GrantError::Unknown)
     }
 
-    /// Ends a grant: nobody copies from or to it any more. Its memory comes back, where it was the endpoint's.
+    /// Ends a grant. Returns its memory if the endpoint owned it.
     ///
     /// # Errors
-    /// [`GrantError::Unknown`] where it was revoked before.
+    /// [`GrantError::Unknown`] if it was revoked before.
     pub fn revoke(&mut self, grant: Grant) -> Result<Option<Vec<u8>>, GrantError> {
         let entry = find_mut(&mut self.copies.grants, grant).ok_or(GrantError::Unknown)?;
         let granted = entry.granted.take().ok_or(GrantError::Unknown)?;
         Ok(granted.memory)
     }
 
-    /// Where in this endpoint's memory a peer's copy is to be made, if it may be.
+    /// The address in this endpoint's memory of a peer's copy, if the copy is allowed.
     pub(super) fn resolve(
         &self,
         index: u32,
@@ -169,7 +188,7 @@ impl Endpoint {
         }
         let mut grants = self.copies.grants.iter().filter_map(|entry| entry.granted.as_ref());
         let allowed = self.trusts(peer)
-            || self.copies.lent.allows(index, what, address, bytes)
+            || self.copies.leased.allows(index, what, address, bytes)
             || grants.any(|granted| granted.is_for(from, what) && granted.covers(address, bytes));
         if allowed { Ok(address) } else { Err(Code::Perm) }
     }

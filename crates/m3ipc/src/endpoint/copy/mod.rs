@@ -2,44 +2,45 @@
 //!
 //! ```text
 //! requester  copy_to, copy_from, copy_between
-//!    ├ areas:   the requester copies by itself           memory of areas that it has attached
+//!    ├ in_area: the requester copies by itself           memory of areas that it has attached
 //!    ├ direct:  the kernel copies, one system call       same user, VM's copies `open`
-//!    └ window:  the party copies for itself, from its     everywhere else
-//!               wait loop, through memory of the two
-//! party      berth: lies still while it waits;  serve: copies for the requester
+//!    └ chunked: the party copies for itself, from its    everywhere else
+//!               wait loop, through a bounce buffer
+//! party      gate: admits copies while it waits;  serve: copies for the requester
 //! ```
 //!
-//! Every party but the requester must be blocked in receive or sendrec. Who
-//! has never been copied with pays nothing: its berth is made at the first copy.
+//! Every party but the requester must be blocked in receive or sendrec. An endpoint that no peer
+//! ever copied with pays nothing: its copy gate is made at the first copy.
 
-mod berth;
+mod chunked;
 mod direct;
+mod gate;
 mod grants;
-mod lend;
-mod pump;
+mod in_area;
+mod leases;
 mod serve;
-mod shared;
 mod state;
 
 pub use grants::{Audience, Grant, Rights};
-pub use lend::Loan;
-pub(super) use serve::Serving;
-pub(super) use state::{Copies, Copying};
+pub use leases::Lease;
+pub(super) use state::Copies;
 
-use super::{At, Endpoint};
+use super::{Endpoint, Moment};
+use crate::endpoint::peer_copies::RequesterState;
 use crate::error::{CopyError, Fail};
+use crate::observe;
 use crate::timeout::{Deadline, Timeout};
+use chunked::CopySide;
 use m3ipc_abi::{ANY, Address, Code, NONE, SELF};
 use m3ipc_link::{TraceWhat, copy_gate as words};
 use m3ipc_sys::{CopySource, CopyTarget};
-use pump::Leg;
 
-/// Where in the memory of a party.
+/// A location in the memory of a party.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// At this address of the party.
+    /// An address of the party.
     At(u64),
-    /// At an offset, in bytes, of what the party has granted.
+    /// An offset in bytes into a grant of the party.
     Granted(Grant, u64),
 }
 
@@ -50,7 +51,7 @@ impl From<u64> for Location {
 }
 
 impl Location {
-    /// The space of a command, and the address in it.
+    /// The space of a copy command and the address in it.
     fn parts(self) -> (u64, u64) {
         match self {
             Self::At(address) => (0, address),
@@ -59,23 +60,23 @@ impl Location {
     }
 }
 
-/// One's own memory, as one side of a copy.
+/// The requester's own memory as one side of a copy.
 #[derive(Debug)]
-enum Own<'a> {
+enum OwnMemory<'a> {
     From(&'a CopySource<'a>),
     Into(&'a mut CopyTarget<'a>),
 }
 
-impl Own<'_> {
+impl OwnMemory<'_> {
     fn bytes(&self) -> usize {
         match self {
             Self::From(bytes) => bytes.bytes(),
-            Self::Into(room) => room.bytes(),
+            Self::Into(buffer) => buffer.bytes(),
         }
     }
 }
 
-/// What a party is in a copy.
+/// The role of a party in a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Source,
@@ -94,37 +95,61 @@ impl Role {
 impl Endpoint {
     /// Copies bytes into the memory of an endpoint that is blocked in receive or sendrec.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Lease, Message, Source};
+    ///
+    /// let mut memory = [0_u8; 4];
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let request = server.receive(Source::Any).unwrap();
+    /// #     let address = u64::from_ne_bytes(request.payload[..8].try_into().unwrap());
+    /// // The server, while the client waits:
+    /// server.copy_to(request.source, address, b"copy").unwrap();
+    /// #     server.reply(request.source, &Message::new(0)).unwrap();
+    /// # });
+    /// // The client leases the memory for one call, and tells the server its address:
+    /// let lease = Lease::write(&mut memory);
+    /// let request = Message::new(7).with_bytes(&lease.address().to_ne_bytes());
+    /// client.sendrec_leased(to, &request, &[lease], None)?;
+    /// assert_eq!(&memory, b"copy");
+    /// # thread.join().unwrap();
+    /// # Ok::<(), m3ipc::SendRecError>(())
+    /// ```
+    ///
     /// # Errors
-    /// [`CopyError`]; [`copied`](Self::copied) tells how many bytes had been copied.
+    /// [`CopyError`]; [`copied`](Self::copied) has the number of bytes before it.
     pub fn copy_to(
         &mut self,
         to: Address,
         location: impl Into<Location>,
         from: &[u8],
     ) -> Result<(), CopyError> {
-        self.copy_bytes_to(to, location.into(), &CopySource::from(from), Timeout::Never)
+        self.copy_source_to(to, location.into(), &CopySource::from(from), Timeout::Never)
     }
 
     /// Copies bytes out of the memory of an endpoint that is blocked in receive or sendrec.
     ///
     /// # Errors
-    /// [`CopyError`]; [`copied`](Self::copied) tells how many bytes had been copied.
+    /// [`CopyError`]; [`copied`](Self::copied) has the number of bytes before it.
     pub fn copy_from(
         &mut self,
         from: Address,
         location: impl Into<Location>,
         into: &mut [u8],
     ) -> Result<(), CopyError> {
-        self.copy_into_room(from, location.into(), &mut CopyTarget::from(into), Timeout::Never)
+        self.copy_into_target(from, location.into(), &mut CopyTarget::from(into), Timeout::Never)
     }
 
     /// Copies between the memories of two other endpoints, both blocked in receive or sendrec.
     ///
-    /// One pass over the bytes where a side lies in an area that the caller has attached; else two, through a
-    /// buffer of the caller that stays in the cache, and one more for each party that copies for itself.
+    /// A side in an area that the caller has attached costs one pass over the bytes. Otherwise
+    /// there are two passes, through a buffer that stays in the cache, and one more for each party
+    /// that copies for itself.
     ///
     /// # Errors
-    /// [`CopyError`]; [`copied`](Self::copied) tells how many bytes had been copied.
+    /// [`CopyError`]; [`copied`](Self::copied) has the number of bytes before it.
     pub fn copy_between(
         &mut self,
         source: (Address, Location),
@@ -133,68 +158,80 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), CopyError> {
         let mut failed = source.0;
+        let span = observe::call("copy_between", self.vm, self.address, destination.0);
         let result =
             self.copy_third(source, destination, bytes, limit.into().deadline(), &mut failed);
-        result.map_err(|fail| CopyError::of(fail, failed))
+        let result = result.map_err(|fail| CopyError::of(fail, failed));
+        span.end(&result);
+        result
     }
 
-    /// As [`copy_to`](Self::copy_to), no longer than the limit; from memory that another language vouches for.
+    /// Copies to an endpoint within a time limit, from memory that another language vouches for or
+    /// from a [block](crate::Block::as_source).
     ///
     /// # Errors
-    /// [`CopyError`].
-    pub fn copy_bytes_to(
+    /// As [`copy_to`](Self::copy_to).
+    pub fn copy_source_to(
         &mut self,
         to: Address,
         location: Location,
         from: &CopySource<'_>,
-        limit: Timeout,
+        limit: impl Into<Timeout>,
     ) -> Result<(), CopyError> {
         let bytes = from.bytes();
+        let span = observe::call("copy_to", self.vm, self.address, to);
         let copied =
-            self.begin_copy(to, bytes as u64, Role::Destination, limit).and_then(|begun| {
+            self.begin_copy(to, bytes as u64, Role::Destination, limit.into()).and_then(|begun| {
                 begun.map_or(Ok(()), |(index, deadline)| {
-                    self.copy_traced(index, location, &mut Own::From(from), bytes, deadline)
+                    self.copy_traced(index, location, &mut OwnMemory::From(from), bytes, deadline)
                 })
             });
-        copied.map_err(|fail| CopyError::of(fail, to))
+        let copied = copied.map_err(|fail| CopyError::of(fail, to));
+        span.end(&copied);
+        copied
     }
 
-    /// As [`copy_from`](Self::copy_from), no longer than the limit; into memory that another language vouches for.
+    /// Copies from an endpoint within a time limit, into memory that another language vouches for
+    /// or into a [block](crate::Block::as_target).
     ///
     /// # Errors
-    /// [`CopyError`].
-    pub fn copy_into_room<'a>(
+    /// As [`copy_from`](Self::copy_from).
+    pub fn copy_into_target<'a>(
         &mut self,
         from: Address,
         location: Location,
         into: &'a mut CopyTarget<'a>,
-        limit: Timeout,
+        limit: impl Into<Timeout>,
     ) -> Result<(), CopyError> {
         let bytes = into.bytes();
-        let copied = match self.begin_copy(from, bytes as u64, Role::Source, limit) {
+        let span = observe::call("copy_from", self.vm, self.address, from);
+        let copied = match self.begin_copy(from, bytes as u64, Role::Source, limit.into()) {
             Ok(Some((index, deadline))) => {
-                self.copy_traced(index, location, &mut Own::Into(into), bytes, deadline)
+                self.copy_traced(index, location, &mut OwnMemory::Into(into), bytes, deadline)
             }
             Ok(None) => Ok(()),
             Err(fail) => Err(fail),
         };
-        copied.map_err(|fail| CopyError::of(fail, from))
+        let copied = copied.map_err(|fail| CopyError::of(fail, from));
+        span.end(&copied);
+        copied
     }
 
-    /// Bytes that the last copy of this endpoint has copied: all of them where it went well.
+    /// Bytes of the last copy of this endpoint: all of them after a success.
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copies.copied
     }
 
-    /// Bytes that this endpoint has copied in all: its copies, and payloads beyond 1,792 bytes both ways.
-    /// What lies in a link is not counted. A block that changes hands adds nothing.
+    /// Bytes that this endpoint has copied in all: its copies, and payloads beyond
+    /// [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES) in both directions. Bytes in a link do not count,
+    /// nor does a block that changes its owner.
     #[must_use]
     pub fn copied_total(&self) -> u64 {
         self.copies.total()
     }
 
-    /// Checks a party; `None` where nothing is to be copied.
+    /// Checks a party; `None` if there is nothing to copy.
     #[inline]
     fn begin_copy(
         &mut self,
@@ -204,8 +241,8 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Option<(u32, Deadline)>, Fail> {
         self.copies.begin();
-        self.stand()?;
-        self.stamp(At::Begun);
+        self.check_bound()?;
+        self.stamp(Moment::Begun);
         self.disarm();
         if party == ANY || party == NONE || party == SELF || party == self.address {
             return Err(Code::Endpoint.into());
@@ -226,41 +263,41 @@ impl Endpoint {
         let peer = self.peers.get_mut(index);
         peer.check(role.died())?;
         if words::is_revoked(peer.link.peer_copy_gate()) {
-            *peer.copying = Copying::default();
+            *peer.requester_state = RequesterState::default();
         }
         Ok(index)
     }
 
-    /// The same, stamped where this endpoint is traced.
+    /// Copies with one party, with stamps if this endpoint is traced.
     #[inline]
     fn copy_traced(
         &mut self,
         index: u32,
         location: Location,
-        own: &mut Own<'_>,
+        own: &mut OwnMemory<'_>,
         bytes: usize,
         deadline: Deadline,
     ) -> Result<(), Fail> {
-        self.stamp(At::Ready);
+        self.stamp(Moment::Ready);
         let copied = self.copy_one(index, location, own, bytes, deadline);
-        self.stamp(At::Published);
+        self.stamp(Moment::Published);
         self.trace_unnumbered(index, TraceWhat::Copy, bytes);
         copied
     }
 
-    /// Copies between one's own memory and that of one party.
+    /// Copies between own memory and that of one party.
     #[inline]
     fn copy_one(
         &mut self,
         index: u32,
         location: Location,
-        own: &mut Own<'_>,
+        own: &mut OwnMemory<'_>,
         bytes: usize,
         deadline: Deadline,
     ) -> Result<(), Fail> {
         let role = match own {
-            Own::From(_) => Role::Destination,
-            Own::Into(_) => Role::Source,
+            OwnMemory::From(_) => Role::Destination,
+            OwnMemory::Into(_) => Role::Source,
         };
         if let Some(address) = self.common_address(index, location, bytes as u64)
             && self.copy_in_common(index, address, own, role, deadline)?
@@ -275,22 +312,23 @@ impl Endpoint {
         }
         let mut failed = role;
         loop {
-            let party = Leg::Party { index, location };
+            let party = CopySide::Party { index, location };
             let (source, destination) = match own {
-                Own::From(bytes) => (Leg::Bytes(bytes.part(0, usize::MAX)), party),
-                Own::Into(room) => (party, Leg::Room(room.part(0, usize::MAX))),
+                OwnMemory::From(bytes) => (CopySide::Source(bytes.part(0, usize::MAX)), party),
+                OwnMemory::Into(buffer) => (party, CopySide::Target(buffer.part(0, usize::MAX))),
             };
             let was_refused = self.is_refused(index);
-            let result = self.pump(source, destination, bytes as u64, deadline, &mut failed);
+            let result =
+                self.copy_chunked(source, destination, bytes as u64, deadline, &mut failed);
             if result.is_ok() || was_refused == self.is_refused(index) {
                 return result;
             }
         }
     }
 
-    /// Whether the kernel has come to refuse copies of a peer's memory.
+    /// Whether the kernel refused a copy of the peer's memory after it had allowed one.
     fn is_refused(&self, index: u32) -> bool {
-        self.peers.find_index(index).is_some_and(|peer| peer.copying.refused)
+        self.peers.find_index(index).is_some_and(|peer| peer.requester_state.refused)
     }
 
     fn copy_third(
@@ -302,7 +340,7 @@ impl Endpoint {
         failed: &mut Address,
     ) -> Result<(), Fail> {
         self.copies.begin();
-        self.stand()?;
+        self.check_bound()?;
         self.disarm();
         let none = [ANY, NONE, SELF, self.address];
         if source.0 == destination.0 || none.contains(&source.0) || none.contains(&destination.0) {
@@ -312,7 +350,7 @@ impl Endpoint {
         *failed = destination.0;
         let to = self.party(destination.0, Role::Destination, deadline)?;
         *failed = source.0;
-        // The second contact may have brought news of the first party.
+        // The second contact may have received events about the first party.
         self.peers.find_index(from).ok_or(Fail::from(Code::SrcDied))?.check(Code::SrcDied)?;
         if bytes == 0 {
             return Ok(());
@@ -330,9 +368,9 @@ impl Endpoint {
                 other => break other.map(drop),
             }
             let were_refused = [from, to].map(|index| self.is_refused(index));
-            let source_leg = Leg::Party { index: from, location: source.1 };
-            let destination_leg = Leg::Party { index: to, location: destination.1 };
-            let result = self.pump(source_leg, destination_leg, bytes, deadline, &mut role);
+            let source_leg = CopySide::Party { index: from, location: source.1 };
+            let destination_leg = CopySide::Party { index: to, location: destination.1 };
+            let result = self.copy_chunked(source_leg, destination_leg, bytes, deadline, &mut role);
             if result.is_ok() || were_refused == [from, to].map(|index| self.is_refused(index)) {
                 break result;
             }

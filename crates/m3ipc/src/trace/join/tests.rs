@@ -28,7 +28,7 @@ fn took(kind: MessageKind, sequence: u64, answers: u64, peer: Address, looked: u
     }
 }
 
-/// The four halves of one call.
+/// The four records of one call.
 fn halves() -> [(Address, TraceRecord); 4] {
     [
         (CLIENT, gave(MessageKind::Request, 4, 0, SERVER, 100)),
@@ -40,7 +40,7 @@ fn halves() -> [(Address, TraceRecord); 4] {
 
 #[test]
 fn halves_make_a_call_in_whatever_order_rings_are_read() {
-    // Each endpoint's own halves come in order; those of the two in any.
+    // The records of one endpoint come in order; those of two endpoints in any order.
     for order in [[0, 1, 2, 3], [0, 3, 1, 2], [1, 2, 0, 3]] {
         let mut join = Join::new(10);
         for at in order {
@@ -78,7 +78,7 @@ fn what_never_finds_its_other_half_is_bounded_and_counted() {
     for sequence in 0..1_000 {
         join.add(CLIENT, &gave(MessageKind::Send, sequence, 0, SERVER, 1));
     }
-    // The same half again and again, as a liar may say it.
+    // A liar may write the same record again and again.
     for _ in 0..1_000 {
         join.add(CLIENT, &gave(MessageKind::Send, 5, 0, SERVER, 1));
     }
@@ -92,13 +92,13 @@ fn what_never_finds_its_other_half_is_bounded_and_counted() {
         join.order.len()
     );
     assert!(join.single() > 1_900);
-    // Requests that are never answered.
+    // Requests without answers.
     for sequence in 0..1_000 {
         join.add(CLIENT, &gave(MessageKind::Request, sequence, 0, SERVER, 1));
         join.add(SERVER, &took(MessageKind::Request, sequence, 0, CLIENT, 1));
     }
     assert!(join.waiting.values().all(|ways| ways.requests.len() <= REQUESTS));
-    // A liar that talks to everybody, none of whom is there.
+    // A liar that names endpoints that do not exist.
     for peer in 0..1_000 {
         join.add(CLIENT, &gave(MessageKind::Send, 1, 0, Address(1_000 + peer), 1));
     }
@@ -111,7 +111,7 @@ fn what_was_lost_on_one_side_keeps_nobody_from_its_other_half() {
     for sequence in 1..=6 {
         join.add(CLIENT, &gave(MessageKind::Send, sequence, 0, SERVER, 100 * sequence));
     }
-    // 1 to 3 were overwritten before they could be read.
+    // Records 1 to 3 were overwritten before they could be read.
     for sequence in 4..=6 {
         join.add(SERVER, &took(MessageKind::Send, sequence, 0, CLIENT, 100 * sequence + 50));
     }

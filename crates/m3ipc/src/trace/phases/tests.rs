@@ -49,7 +49,7 @@ fn a_taker_that_sleeps_is_woken_and_runs_first() {
 
 #[test]
 fn who_was_awake_already_was_not_woken_for_it() {
-    // It ran before the message came; or it found the message while it was still being woken.
+    // The receiver ran before the message came, or found the message during the wake-up.
     for (wake, ran) in [(None, Some(90)), (Some((115, 130)), Some(90)), (Some((152, 160)), None)] {
         let phases = Phases::of(&Transfer { wake, ran, ..transfer() });
         assert_eq!((phases.to_wake, phases.to_run, phases.to_read), (0, 0, 37), "{wake:?} {ran:?}");
@@ -69,7 +69,7 @@ fn a_stamp_that_came_late_takes_no_time_from_who_was_quicker() {
 }
 
 proptest! {
-    /// Stamps that rise as they must add up to the whole.
+    /// Rising stamps must add up to the whole.
     #[test]
     fn phases_add_up(steps in prop::array::uniform9(0_u64..1_000), woken in any::<bool>()) {
         let mut now = 1_000;

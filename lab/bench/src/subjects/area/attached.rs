@@ -98,7 +98,8 @@ fn check(endpoint: &mut Endpoint, server: Address, bytes: usize) -> Result<(), E
     endpoint.sendrec(server, &Message::new(SHARE)).map_err(Error::of("ask for the block"))?;
     let block = endpoint.take_block().map_err(Error::of("take the block"))?;
     let block = block.ok_or(Error::PeerGone)?;
-    let got: u64 = block.iter().step_by(PAGE_BYTES).map(|&byte| u64::from(byte)).sum();
+    let pages = (0..block.len()).step_by(PAGE_BYTES);
+    let got: u64 = pages.filter_map(|at| block.get(at)).map(u64::from).sum();
     let wanted = (bytes / PAGE_BYTES) as u64;
     if got == wanted { Ok(()) } else { Err(Error::Payload { trip: 0, word: 0, got, wanted }) }
 }
@@ -111,8 +112,9 @@ impl AttachedArea {
         let area = area.map_err(Error::of("make an area"))?;
         let block = endpoint.allocate(&area, bytes, BlockLifetime::Long);
         let mut block = block.map_err(Error::of("allocate"))?;
-        let content = block.write().map_err(Error::of("write a block"))?;
-        content.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 1);
+        for at in (0..block.len()).step_by(PAGE_BYTES) {
+            block.set(at, 1).map_err(Error::of("write a block"))?;
+        }
         peer.attach_name(&mut endpoint)?;
         run.ready()?;
         loop {

@@ -82,7 +82,7 @@ fn make_block(
     }
     let block = endpoint.allocate(&area, bytes, BlockLifetime::Short);
     let mut block = block.map_err(Error::of("allocate"))?;
-    block::fill(block.write().map_err(Error::of("write a block"))?);
+    fill_block(&mut block)?;
     Ok((area, block))
 }
 
@@ -104,9 +104,8 @@ fn server(run: &Run, peer: &VmPeer) -> Result<Report, Error> {
             HAND_OVER if area.is_some() => {
                 let block = endpoint.take_block().map_err(Error::of("take a block"))?;
                 let mut block = block.ok_or(Error::PeerGone)?;
-                let content = block.write().map_err(Error::of("write a block"))?;
-                let trip = block::number(content)?;
-                block::stamp(content, !trip);
+                let trip = block_number(&block)?;
+                stamp_block(&mut block, !trip)?;
                 let sent = endpoint.reply_block(from, &Message::new(HAND_OVER), block);
                 sent.map_err(Error::of("hand a block back"))?;
             }
@@ -136,13 +135,13 @@ impl ClientEnd for Giver {
             let answer = self.endpoint.sendrec(self.server, &message);
             return answer.map(drop).map_err(Error::of("sendrec"));
         };
-        block::stamp(block.write().map_err(Error::of("write a block"))?, trip);
+        stamp_block(&mut block, trip)?;
         self.endpoint
             .sendrec_block(self.server, &message, block, Timeout::Never)
             .map_err(Error::of("hand a block over"))?;
         let back = self.endpoint.take_block().map_err(Error::of("take the block back"))?;
         let back = back.ok_or(Error::PeerGone)?;
-        let (got, wanted) = (block::number(&back)?, !trip);
+        let (got, wanted) = (block_number(&back)?, !trip);
         self.block = Some(back);
         if got == wanted { Ok(()) } else { Err(Error::Payload { trip, word: 0, got, wanted }) }
     }
@@ -151,4 +150,29 @@ impl ClientEnd for Giver {
         let answer = self.endpoint.sendrec(self.server, &Message::new(END));
         answer.map(drop).map_err(Error::of("end the server"))
     }
+}
+
+/// Fills a block by one private copy.
+fn fill_block(block: &mut Block) -> Result<(), Error> {
+    let mut content = block.to_vec();
+    block::fill(&mut content);
+    block.copy_from(&content).map_err(Error::of("write a block"))
+}
+
+/// Writes the number of the trip at both ends of a block.
+#[inline]
+fn stamp_block(block: &mut Block, trip: u64) -> Result<(), Error> {
+    let end = block.len() - size_of::<u64>();
+    block.write_at(0, &trip.to_le_bytes()).map_err(Error::of("write a block"))?;
+    block.write_at(end, &(!trip).to_le_bytes()).map_err(Error::of("write a block"))
+}
+
+/// The number of the trip, which must stand at both ends of a block.
+#[inline]
+fn block_number(block: &Block) -> Result<u64, Error> {
+    let mut ends = [0; 2 * size_of::<u64>()];
+    let (first, last) = ends.split_at_mut(size_of::<u64>());
+    block.read_at(0, first).map_err(Error::of("read a block"))?;
+    block.read_at(block.len() - size_of::<u64>(), last).map_err(Error::of("read a block"))?;
+    block::number(&ends)
 }

@@ -11,8 +11,8 @@
 use std::ops::Range;
 
 use m3ipc::{
-    Address, Area, AreaConfig, Audience, Block, BlockLifetime, CopyError, Endpoint, Grant,
-    Location, Message, Rights, Source, Timeout,
+    Address, Area, AreaConfig, Audience, Block, BlockLifetime, CopyError, CopySource, Endpoint,
+    Grant, Location, Message, Rights, Source, Timeout,
 };
 use m3ipc_report::schema::{Family, Wait};
 
@@ -113,7 +113,7 @@ impl Vcopy {
             Some(area) => Memory::within(&mut endpoint, &area, bytes, skew)?,
             None => Memory::Private(PrivateBlock::new(bytes, skew)?),
         };
-        block::fill(from.content(&mut endpoint)?);
+        from.with_content(&mut endpoint, block::fill)?;
         let mut sender = Sender { endpoint, from, to };
         until_blocked(|| sender.copy())?;
         run.drive(sender)
@@ -144,23 +144,21 @@ impl Vcopy {
     fn party(&self, run: &Run, peer: &VmPeer, skew: usize) -> Result<Report, Error> {
         let mut endpoint = peer.bind_with(run.job().wait)?;
         let (mut memory, mut location) = self.memory(&mut endpoint, run.load().bytes, skew)?;
-        let content = memory.content(&mut endpoint)?;
-        block::fill(content);
-        location[0] = content.as_ptr() as u64;
+        memory.with_content(&mut endpoint, block::fill)?;
+        location[0] = memory.address(&mut endpoint)?;
         peer.attach_name(&mut endpoint)?;
         // A copy needs this party in receive, and the first copy comes before the start.
         run.ready()?;
         let before = raw::usage();
         loop {
             let request = endpoint.receive(Source::Any).map_err(Error::of("receive"))?;
-            let content = memory.content(&mut endpoint)?;
             let mut answer = Message::new(request.m_type);
             let mut done = Ok(());
             match request.m_type {
                 WHERE => answer = with_words(0, location),
-                REFILL => block::fill_last(content),
+                REFILL => memory.with_content(&mut endpoint, block::fill_last)?,
                 CHECK => {
-                    done = block::check_last(content);
+                    done = memory.with_content(&mut endpoint, |block| block::check_last(block))?;
                     answer = with_words(0, [if done.is_ok() { LAST } else { 0 }, 0, 0, 0]);
                 }
                 _ => {}
@@ -196,18 +194,42 @@ impl Memory {
         Ok(Self::Shared(block.map_err(Error::of("allocate"))?, skew..skew + bytes))
     }
 
-    /// Its content, to be written.
-    #[inline]
-    fn content<'a>(&'a mut self, endpoint: &'a mut Endpoint) -> Result<&'a mut [u8], Error> {
+    /// Reads or changes the content; that of a shared block by a private copy.
+    fn with_content<R>(
+        &mut self,
+        endpoint: &mut Endpoint,
+        change: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, Error> {
         match self {
             Self::Granted(grant, range) => {
                 let granted = endpoint.granted(*grant).map_err(Error::of("access a grant"))?;
-                Ok(&mut granted[range.clone()])
+                Ok(change(&mut granted[range.clone()]))
             }
-            Self::Private(block) => Ok(block.bytes_mut()),
+            Self::Private(block) => Ok(change(block.bytes_mut())),
             Self::Shared(block, range) => {
-                Ok(&mut block.write().map_err(Error::of("write a block"))?[range.clone()])
+                let mut content = block.to_vec();
+                let changed = change(&mut content[range.clone()]);
+                block.copy_from(&content).map_err(Error::of("write a block"))?;
+                Ok(changed)
             }
+        }
+    }
+
+    /// Writes the number of the trip at both ends.
+    #[inline]
+    fn stamp(&mut self, endpoint: &mut Endpoint, trip: u64) -> Result<(), Error> {
+        let Self::Shared(block, range) = self else {
+            return self.with_content(endpoint, |content| block::stamp(content, trip));
+        };
+        let (first, last) = (trip.to_le_bytes(), (!trip).to_le_bytes());
+        block.write_at(range.start, &first).map_err(Error::of("write a block"))?;
+        block.write_at(range.end - last.len(), &last).map_err(Error::of("write a block"))
+    }
+
+    fn address(&mut self, endpoint: &mut Endpoint) -> Result<u64, Error> {
+        match self {
+            Self::Shared(block, range) => Ok(block.address() + range.start as u64),
+            _ => self.with_content(endpoint, |content| content.as_ptr() as u64),
         }
     }
 }
@@ -272,23 +294,24 @@ impl Sender {
     #[inline]
     fn copy(&mut self) -> Result<(), CopyError> {
         let from = match &self.from {
-            Memory::Private(block) => block.bytes(),
-            Memory::Shared(block, range) => &block[range.clone()],
-            Memory::Granted(..) => &[],
+            Memory::Private(block) => CopySource::from(block.bytes()),
+            Memory::Shared(block, range) => block.as_source().part(range.start, range.len()),
+            Memory::Granted(..) => CopySource::from(&[][..]),
         };
-        self.endpoint.copy_to(self.to.address, self.to.location, from)
+        let Party { address, location } = self.to;
+        self.endpoint.copy_source_to(address, location, &from, Timeout::Never)
     }
 }
 
 impl ClientEnd for Sender {
     #[inline]
     fn trip(&mut self, request: &payload::Message, _: &mut payload::Message) -> Result<(), Error> {
-        block::stamp(self.from.content(&mut self.endpoint)?, request.number());
+        self.from.stamp(&mut self.endpoint, request.number())?;
         self.copy().map_err(Error::of("vcopy"))
     }
 
     fn stop(&mut self) -> Result<(), Error> {
-        block::fill_last(self.from.content(&mut self.endpoint)?);
+        self.from.with_content(&mut self.endpoint, block::fill_last)?;
         self.copy().map_err(Error::of("vcopy"))?;
         self.to.check(&mut self.endpoint)
     }

@@ -208,7 +208,9 @@ fn make_block(endpoint: &mut Endpoint, server: Address, bytes: u64) -> Result<Bl
     attached.map_err(Error::of("let the server attach"))?;
     let block = endpoint.allocate(&area, bytes, BlockLifetime::Short);
     let mut block = block.map_err(Error::of("allocate"))?;
-    block::fill(block.write().map_err(Error::of("write a block"))?);
+    let mut content = block.to_vec();
+    block::fill(&mut content);
+    block.copy_from(&content).map_err(Error::of("write a block"))?;
     Ok(block)
 }
 

@@ -1,0 +1,53 @@
+//! The parts of an attached area: mapping, memory and ledgers.
+
+use crate::control::unexpected;
+use crate::error::Fail;
+use m3ipc_abi::{Address, Code};
+use m3ipc_area::{AreaMember, ledger_bytes};
+use m3ipc_shm::{FixedRegion, Observed, Shared};
+use m3ipc_wire::AreaInfo;
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// An area as an endpoint has attached it. The handles and blocks of the area share it.
+#[derive(Debug)]
+pub(crate) struct AreaState {
+    pub(crate) info: AreaInfo,
+    pub(crate) region: Arc<FixedRegion>,
+    pub(crate) memory: OwnedFd,
+    pub(crate) prefault: bool,
+    member: Mutex<AreaMember<Shared, Observed>>,
+}
+
+impl AreaState {
+    /// Maps the memory and the ledger that the daemon gave.
+    pub(crate) fn map(
+        info: AreaInfo,
+        index: u16,
+        fds: Vec<OwnedFd>,
+        me: Address,
+        prefault: bool,
+    ) -> Result<Self, Fail> {
+        let Ok([memory, ledger]) = <[OwnedFd; 2]>::try_from(fds) else {
+            return Err(unexpected());
+        };
+        let writable = !info.owner_writes || info.owner == me.0;
+        let bytes = usize::try_from(info.limit_bytes).map_err(|_| Fail::from(Code::NoMem))?;
+        let region = FixedRegion::map_at(&memory, info.base, bytes, writable).map_err(|errno| {
+            let why = format!(
+                "area {} cannot be mapped at {:#x}: {errno}; free that address range",
+                info.area, info.base
+            );
+            let code = if errno == m3ipc_sys::Errno::EXIST { Code::RscBusy } else { Code::NoMem };
+            Fail::new(code, why)
+        })?;
+        let own = Shared::map_sparse(&ledger, ledger_bytes(info.numbers))?;
+        let member = Mutex::new(AreaMember::new(info.area, index, info.numbers, own));
+        Ok(Self { info, region, memory, prefault, member })
+    }
+
+    /// This endpoint as a member of the area: its allocator and the ledgers.
+    pub(crate) fn member(&self) -> MutexGuard<'_, AreaMember<Shared, Observed>> {
+        self.member.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

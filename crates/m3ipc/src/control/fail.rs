@@ -1,0 +1,46 @@
+//! The failures of the control connection, with their texts.
+
+use crate::error::Fail;
+use m3ipc_abi::Code;
+use m3ipc_sys::Errno;
+use std::path::Path;
+
+/// The descriptors of a reply found no free numbers in this process.
+pub(super) fn no_descriptors() -> Fail {
+    let why = "this process has no descriptor left for the reply of the node daemon; close some, \
+               or raise the limit of open files (ulimit -n)";
+    Fail::new(Code::NoMem, why)
+}
+
+/// There is no memory for a frame.
+pub(super) fn no_memory() -> Fail {
+    let why = "this process has no memory left for a frame of the node daemon; free some, or \
+               raise its limit (ulimit -v)";
+    Fail::new(Code::NoMem, why)
+}
+
+/// The daemon ended during the request.
+pub(super) fn daemon_gone() -> Fail {
+    Fail::new(Code::NotConn, "the node daemon has gone; the next call will find or start another")
+}
+
+/// The reply does not fit the request.
+pub(crate) fn unexpected() -> Fail {
+    Fail::new(Code::Version, "the node daemon gave an unexpected answer; end it with `m3 down`")
+}
+
+/// No daemon answers at the socket.
+pub(super) fn unreachable(path: &Path, errno: Errno) -> Fail {
+    if matches!(errno, Errno::MFILE | Errno::NFILE) {
+        return Fail::new(
+            Code::NoMem,
+            format!(
+                "no descriptor for a connection to the node daemon: {errno}; raise `ulimit -n`"
+            ),
+        );
+    }
+    let why =
+        format!("no node daemon answers at {}: {errno}; start one with `m3 up`", path.display());
+    let code = if errno == Errno::ACCESS { Code::Privileges } else { Code::DrvsInit };
+    Fail::new(code, why)
+}

@@ -1,0 +1,157 @@
+//! Leases: memory lent for one sendrec to the endpoint that answers it.
+
+use super::Rights;
+use crate::endpoint::Endpoint;
+use crate::error::SendRecError;
+use crate::timeout::Timeout;
+use core::marker::PhantomData;
+use m3ipc_abi::{Address, Message};
+use m3ipc_link::CopyDirection;
+use m3ipc_sys::{CopySource, CopyTarget};
+
+/// Memory that is leased for one call.
+///
+/// ```
+/// let memory = [1, 2, 3];
+/// let lease = m3ipc::Lease::read(&memory);
+/// assert_eq!(lease.bytes(), 3);
+/// ```
+#[derive(Clone, Copy, Debug)]
+pub struct Lease<'a> {
+    range: LentRange,
+    _of: PhantomData<&'a mut [u8]>,
+}
+
+/// A leased range as plain numbers.
+#[derive(Clone, Copy, Debug)]
+struct LentRange {
+    address: u64,
+    bytes: u64,
+    rights: Rights,
+}
+
+impl<'a> Lease<'a> {
+    /// Memory that the server may read.
+    #[must_use]
+    pub fn read(memory: &'a [u8]) -> Self {
+        Self::new(memory.as_ptr().expose_provenance() as u64, memory.len() as u64, Rights::Read)
+    }
+
+    /// Memory that the server may write.
+    #[must_use]
+    pub fn write(memory: &'a mut [u8]) -> Self {
+        Self::new(
+            memory.as_mut_ptr().expose_provenance() as u64,
+            memory.len() as u64,
+            Rights::Write,
+        )
+    }
+
+    /// Memory that the server may read and write.
+    #[must_use]
+    pub fn both(memory: &'a mut [u8]) -> Self {
+        Self::new(memory.as_mut_ptr().expose_provenance() as u64, memory.len() as u64, Rights::Both)
+    }
+
+    /// Memory that another language vouches for, to be read.
+    #[must_use]
+    pub fn of_source(bytes: &CopySource<'a>) -> Self {
+        Self::new(bytes.address(), bytes.bytes() as u64, Rights::Read)
+    }
+
+    /// Memory that another language vouches for, to be written and, if `readable`, read.
+    #[must_use]
+    pub fn of_target(buffer: &CopyTarget<'a>, readable: bool) -> Self {
+        let rights = if readable { Rights::Both } else { Rights::Write };
+        Self::new(buffer.address(), buffer.bytes() as u64, rights)
+    }
+
+    fn new(address: u64, bytes: u64, rights: Rights) -> Self {
+        Self { range: LentRange { address, bytes, rights }, _of: PhantomData }
+    }
+
+    /// The address, for the message to the server.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.range.address
+    }
+
+    /// The length in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.range.bytes
+    }
+}
+
+/// The leases of the present call.
+#[derive(Debug, Default)]
+pub(in crate::endpoint) struct ActiveLeases {
+    ranges: Vec<LentRange>,
+    /// The link of the server.
+    to: Option<u32>,
+}
+
+impl ActiveLeases {
+    /// Whether this peer may access this range so.
+    pub(super) fn allows(&self, index: u32, what: CopyDirection, address: u64, bytes: u64) -> bool {
+        self.to == Some(index)
+            && self.ranges.iter().any(|leased| {
+                leased.rights.allow(what)
+                    && address >= leased.address
+                    && address
+                        .checked_add(bytes)
+                        .is_some_and(|end| end <= leased.address.saturating_add(leased.bytes))
+            })
+    }
+
+    /// From now on the leases are for the peer of this link.
+    #[inline]
+    pub(in crate::endpoint) fn pass_to(&mut self, index: u32) {
+        if !self.ranges.is_empty() {
+            self.to = Some(index);
+        }
+    }
+}
+
+impl Endpoint {
+    /// Sends a request and leases memory to the server for the time of this call. After a relay the
+    /// leases are for the next server. The example is at [`copy_to`](Self::copy_to).
+    ///
+    /// # Errors
+    /// As [`sendrec`](Self::sendrec).
+    pub fn sendrec_leased(
+        &mut self,
+        to: Address,
+        message: &Message,
+        leases: &[Lease<'_>],
+        limit: impl Into<Timeout>,
+    ) -> Result<Message, SendRecError> {
+        self.copies.leased =
+            ActiveLeases { ranges: leases.iter().map(|lease| lease.range).collect(), to: None };
+        let answered = self.sendrec_long(to, message, &[], &mut [], limit);
+        self.copies.leased = ActiveLeases::default();
+        answered.map(|(answer, _)| answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lease_covers_its_range_and_its_rights_for_its_peer() {
+        let mut memory = [0_u8; 100];
+        let lease = Lease::write(&mut memory);
+        let (start, mut leased) =
+            (lease.address(), ActiveLeases { ranges: vec![lease.range], to: None });
+        assert!(!leased.allows(3, CopyDirection::Write, start, 100), "no server has it yet");
+        leased.pass_to(3);
+        assert!(leased.allows(3, CopyDirection::Write, start, 100));
+        assert!(leased.allows(3, CopyDirection::Write, start + 99, 1));
+        assert!(!leased.allows(3, CopyDirection::Read, start, 1));
+        assert!(!leased.allows(4, CopyDirection::Write, start, 1));
+        assert!(!leased.allows(3, CopyDirection::Write, start + 99, 2));
+        assert!(!leased.allows(3, CopyDirection::Write, start - 1, 1));
+        assert!(!leased.allows(3, CopyDirection::Write, start, u64::MAX));
+    }
+}

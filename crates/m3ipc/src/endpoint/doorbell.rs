@@ -1,0 +1,167 @@
+//! The descriptor of an endpoint: readable when a receive may find something.
+//!
+//! One epoll descriptor watches the doorbell (rung by peers) and the control connection (events of
+//! the daemon). A `try_receive` that finds nothing arms it; only then peers ring.
+
+use super::Endpoint;
+use crate::error::{Fail, NodeError};
+use core::sync::atomic::Ordering;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::WaitMode;
+use m3ipc_sys::{DoorbellReceiver, DoorbellSender, Poll, WaitOutcome};
+use m3ipc_wire::Request;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const DOORBELL: u64 = 0;
+const CONTROL: u64 = 1;
+
+/// The doorbell, and the epoll descriptor that watches it.
+#[derive(Debug)]
+pub(super) struct Doorbell {
+    receiver: DoorbellReceiver,
+    poll: Poll,
+    /// Whether the caller has the descriptor, so that `try_receive` must arm it.
+    polled: bool,
+}
+
+impl Endpoint {
+    /// A descriptor that becomes readable when a receive may find something, for poll(2) and
+    /// epoll(7). Call [`try_receive`](Self::try_receive) until it finds nothing, then wait for the
+    /// descriptor, and repeat.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::Source;
+    /// use std::os::fd::AsRawFd;
+    ///
+    /// let descriptor = server.fd()?.as_raw_fd();
+    /// assert!(descriptor >= 0 && server.try_receive(Source::Any).is_err());
+    /// // Now poll(2) reports the descriptor as soon as a client sends.
+    /// # client.notify(to)?;
+    /// # assert!(server.try_receive(Source::Any).is_ok());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NodeError::NoResources`] if no descriptor is left.
+    pub fn fd(&mut self) -> Result<BorrowedFd<'_>, NodeError> {
+        self.open_doorbell()?;
+        match &mut self.doorbell {
+            Some(doorbell) => {
+                doorbell.polled = true;
+                Ok(doorbell.poll.as_fd())
+            }
+            None => Err(Fail::from(Code::NoMem).into()),
+        }
+    }
+
+    /// Makes the doorbell if there is none.
+    pub(super) fn open_doorbell(&mut self) -> Result<(), Fail> {
+        if self.doorbell.is_some() {
+            return Ok(());
+        }
+        let poll = Poll::new()?;
+        let doorbell = self.request_doorbell()?;
+        poll.add(&doorbell, DOORBELL)?;
+        poll.add(&self.control, CONTROL)?;
+        self.doorbell = Some(Doorbell { receiver: doorbell, poll, polled: false });
+        Ok(())
+    }
+
+    fn request_doorbell(&mut self) -> Result<DoorbellReceiver, Fail> {
+        let (_, fds) = self.control.request(&Request::OpenDoorbell)?;
+        one(fds).map(DoorbellReceiver::from_fd)
+    }
+
+    /// After a takeover: keeps the epoll descriptor and replaces what it watches.
+    pub(super) fn reopen_doorbell(&mut self) -> Result<(), Fail> {
+        if self.doorbell.is_none() {
+            return Ok(());
+        }
+        let receiver = self.request_doorbell()?;
+        if let Some(doorbell) = &mut self.doorbell {
+            // The close of the old control connection removed it from the set.
+            doorbell.poll.add(&receiver, DOORBELL)?;
+            doorbell.poll.add(&self.control, CONTROL)?;
+            // This drops the former doorbell. Peers get a new sender when they ring next.
+            doorbell.receiver = receiver;
+        }
+        Ok(())
+    }
+
+    /// Lets peers ring; `false` if no program polls the descriptor. The caller polls once more.
+    pub(super) fn arm(&mut self, source: Address) -> bool {
+        let polled = self.doorbell.as_ref().is_some_and(|doorbell| doorbell.polled);
+        if polled {
+            self.set_mode(WaitMode::AtDoorbell(source));
+            self.armed = true;
+        }
+        polled
+    }
+
+    /// Ends the wait for the descriptor: the endpoint works again.
+    #[inline]
+    pub(super) fn disarm(&mut self) {
+        if self.armed {
+            self.disarm_now();
+        }
+    }
+
+    #[cold]
+    fn disarm_now(&mut self) {
+        self.armed = false;
+        self.set_mode(WaitMode::Awake);
+        self.last_poll_ns = 0;
+        if let Some(doorbell) = &self.doorbell {
+            doorbell.receiver.drain();
+        }
+        self.reattach_if_closed();
+        self.renew_missing_links();
+        // Not all events at once: a request in parts may use a peer that has died.
+        let _ = self.receive_events();
+    }
+
+    /// Sleeps at the doorbell: for endpoints with more links than futex_waitv takes.
+    pub(super) fn sleep_on_doorbell(&self, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
+        let Some(doorbell) = &self.doorbell else { return Ok(WaitOutcome::Changed) };
+        // The last poll received an event, so the word may not change again.
+        if self.control_page.event_word().load(Ordering::Acquire) != seen {
+            return Ok(WaitOutcome::Changed);
+        }
+        let left_ns = until_ns.saturating_sub(m3ipc_sys::monotonic_ns());
+        let fds = [doorbell.receiver.as_fd(), self.control.as_fd()];
+        let waited = m3ipc_sys::wait_readable(&fds, left_ns);
+        doorbell.receiver.drain();
+        match waited {
+            Ok(true) => Ok(WaitOutcome::Changed),
+            Ok(false) => Ok(WaitOutcome::Limit),
+            Err(m3ipc_sys::Errno::INTR) => Ok(WaitOutcome::Signal),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Rings the doorbell of a peer by a sender that the daemon has connected.
+    pub(super) fn ring_doorbell_of(&mut self, index: u32) {
+        let peer = self.peers.get(index);
+        if let Some(doorbell_sender) = &peer.doorbell_sender
+            && doorbell_sender.ring()
+        {
+            return;
+        }
+        let request = Request::DoorbellSender(peer.address().0);
+        // Without a sender the peer finds the message at its next slow check.
+        if let Ok((_, fds)) = self.control.request_soon(&request)
+            && let Ok(doorbell_sender) = one(fds)
+        {
+            let doorbell_sender = DoorbellSender::from_fd(doorbell_sender);
+            doorbell_sender.ring();
+            self.peers.get_mut(index).doorbell_sender = Some(doorbell_sender);
+        }
+    }
+}
+
+fn one(fds: Vec<OwnedFd>) -> Result<OwnedFd, Fail> {
+    fds.into_iter().next().ok_or_else(crate::control::unexpected)
+}

@@ -1,0 +1,105 @@
+//! Blocks that change their owner without a message: over a com-socket, in shared memory, by
+//! anything that carries 32 bytes.
+//!
+//! The giver names the block, the name travels, and the receiver accepts the block by its name. The
+//! rules are those of blocks in messages. The ledgers say which member has the block, so no other
+//! member can accept it, whatever copies of the name exist.
+
+use super::Endpoint;
+use crate::area::{AreaState, Block, Plain, Unsent};
+use crate::error::{AreaError, Fail};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
+use m3ipc_area::{BlockName, ClaimedBlockName};
+use std::sync::Arc;
+
+/// A block that was given and may not be accepted yet. A drop changes nothing.
+#[derive(Clone, Debug)]
+pub struct GivenBlock {
+    area: Arc<AreaState>,
+    name: BlockName,
+}
+
+impl GivenBlock {
+    /// The name of the block, for the receiver.
+    #[must_use]
+    pub fn name(&self) -> [u8; BLOCK_NAME_BYTES] {
+        self.name.encode()
+    }
+}
+
+impl Endpoint {
+    /// Gives a block to another member of its area without a message. The member
+    /// [accepts](Self::accept_given) the block by its name while this endpoint is bound.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{AreaConfig, BlockLifetime};
+    ///
+    /// let area = client.create_area(&AreaConfig::pair(1 << 20, server.address()))?;
+    /// # server.attach_area(area.id())?;
+    /// let mut block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// block.copy_from(b"block")?;
+    /// let given = client.give_block(server.address(), block)?;
+    /// // 32 bytes travel to the server by any way.
+    /// let block = server.accept_given(client.address(), &given.name())?;
+    /// assert_eq!(block.to_vec(), b"block");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Unsent`] with the block: the other endpoint is no member, or the block is shared, or it
+    /// may only be read here.
+    #[allow(clippy::result_large_err)]
+    pub fn give_block<T: Plain>(
+        &mut self,
+        to: Address,
+        block: Block<T>,
+    ) -> Result<GivenBlock, Unsent<AreaError>> {
+        let area = Arc::clone(block.state());
+        let index = match self.check_bound().and_then(|()| self.member_index(&area, to)) {
+            Ok(index) => index,
+            Err(fail) => {
+                return Err(Unsent { error: fail.into(), block: Some(block.into_bytes()) });
+            }
+        };
+        match block.give(index, false) {
+            Ok(name) => Ok(GivenBlock { area, name }),
+            Err((block, fail)) => Err(Unsent { error: fail.into(), block: Some(block) }),
+        }
+    }
+
+    /// Accepts a block that `from` has [given](Self::give_block) to this endpoint. Attaches the
+    /// area if necessary.
+    ///
+    /// # Errors
+    /// [`AreaError::PeerBroke`] if the name is wrong or the ledgers disagree; nothing has changed.
+    /// Those of [`attach_area`](Self::attach_area).
+    pub fn accept_given(
+        &mut self,
+        from: Address,
+        name: &[u8; BLOCK_NAME_BYTES],
+    ) -> Result<Block, AreaError> {
+        self.check_bound()?;
+        let claimed =
+            ClaimedBlockName::decode(name).filter(|name| !name.is_shared() && !name.is_payload());
+        let Some(claimed) = claimed else {
+            return Err(Fail::new(
+                Code::PeerBroke,
+                "what came is no name of a block that was given",
+            )
+            .into());
+        };
+        Ok(self.accept_block(from, &claimed)?)
+    }
+
+    /// Takes back a given block that was not accepted; `None` if it was accepted, or its allocator
+    /// member died.
+    pub fn take_back_given(&mut self, given: &GivenBlock) -> Option<Block> {
+        self.check_bound().ok()?;
+        self.receive_area_events();
+        let held = given.area.member().take_back(&given.name)?;
+        let held = self.confirmed(&given.area, held, None).ok()?;
+        Block::of_held(&given.area, held).ok()
+    }
+}

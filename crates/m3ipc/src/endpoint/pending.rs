@@ -1,0 +1,199 @@
+//! A request in parts, for event loops: begin, poll, give up.
+
+use super::buffer::Buffer;
+use super::outgoing::Outgoing;
+use super::sendrec::RequestEnd;
+use super::{Endpoint, Moment, Trap};
+use crate::error::{Fail, SendRecError};
+use crate::timeout::Timeout;
+use m3ipc_abi::{Address, Code, Message};
+use m3ipc_link::{MessageKind, SlotState};
+
+/// A posted request whose answer is still to come.
+///
+/// Finish it with [`Endpoint::poll_request`] or give it up with [`Endpoint::abandon`]. A mere drop
+/// leaves the request in the link.
+#[derive(Debug)]
+#[must_use = "finish it with poll_request or abandon"]
+pub struct PendingRequest {
+    to: Address,
+    index: u32,
+    posted: SlotState,
+    message: Message,
+    bytes: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Endpoint {
+    /// Posts a request without waiting for the receiver or the answer.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve(server, |request| request);
+    /// use m3ipc::Message;
+    ///
+    /// let mut pending = client.begin_request(to, &Message::new(7))?;
+    /// let answer = loop {
+    ///     if let Some(answer) = client.poll_request(&mut pending)? {
+    ///         break answer;
+    ///     }
+    /// };
+    /// assert_eq!(answer.m_type, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`SendRecError`].
+    pub fn begin_request(
+        &mut self,
+        to: Address,
+        message: &Message,
+    ) -> Result<PendingRequest, SendRecError> {
+        self.begin(to, *message, Vec::new()).map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    /// Posts a request with a payload; see [`begin_request`](Self::begin_request).
+    ///
+    /// # Errors
+    /// [`SendRecError::TooLong`], and others.
+    pub fn begin_request_bytes(
+        &mut self,
+        to: Address,
+        m_type: i32,
+        bytes: Vec<u8>,
+    ) -> Result<PendingRequest, SendRecError> {
+        if bytes.len() > m3ipc_abi::LARGE_MAX_BYTES {
+            return Err(SendRecError::too_long(bytes.len()));
+        }
+        self.begin(to, Message::new(m_type), bytes).map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    fn begin(
+        &mut self,
+        to: Address,
+        message: Message,
+        bytes: Vec<u8>,
+    ) -> Result<PendingRequest, Fail> {
+        self.enter(Trap::SendRec)?;
+        let deadline = Timeout::Never.deadline();
+        let index = self.contact(to, deadline).map_err(|fail| match fail.code {
+            Code::DstDied => Code::DeadSrcDst.into(),
+            _ => fail,
+        })?;
+        self.peers.get(index).check(Code::DeadSrcDst)?;
+        self.peers.get(index).allow(MessageKind::Request)?;
+        let outgoing = Outgoing::new(&message, &bytes).ok_or(Fail::from(Code::MsgSize))?;
+        let posted = if outgoing.is_large() {
+            let large = self.put_in_block(index, outgoing.long)?;
+            let name = large.bytes;
+            let posted = self.post(index, MessageKind::Request, outgoing.carrying(&name), deadline);
+            self.take_back_if_failed(Some(large), &posted);
+            posted?
+        } else {
+            self.post(index, MessageKind::Request, outgoing, deadline)?
+        };
+        Ok(PendingRequest { to, index, posted, message, bytes, answer: Vec::new() })
+    }
+
+    /// The answer, if it has come. Otherwise the endpoint's [descriptor](Endpoint::fd), if it is in
+    /// use, becomes readable when there is more to see.
+    ///
+    /// # Errors
+    /// [`SendRecError`]; the request is over. [`SendRecError::BufferTooSmall`] if the answer has a
+    /// payload, which [`poll_request_bytes`](Self::poll_request_bytes) takes.
+    pub fn poll_request(
+        &mut self,
+        pending: &mut PendingRequest,
+    ) -> Result<Option<Message>, SendRecError> {
+        match self.poll_request_bytes(pending)? {
+            Some((answer, bytes)) if !bytes.is_empty() => {
+                Err(SendRecError::too_small(answer, bytes.len(), 0))
+            }
+            Some((answer, _)) => Ok(Some(answer)),
+            None => Ok(None),
+        }
+    }
+
+    /// The answer with its whole payload, if it has come; see [`poll_request`](Self::poll_request).
+    ///
+    /// # Errors
+    /// [`SendRecError`]; the request is over.
+    pub fn poll_request_bytes(
+        &mut self,
+        pending: &mut PendingRequest,
+    ) -> Result<Option<(Message, Vec<u8>)>, SendRecError> {
+        let to = pending.to;
+        let polled = self.poll_after_disarm(pending);
+        let polled = match polled {
+            // Arm before the last poll: whatever comes after it rings.
+            Ok(None) if self.arm(pending.to) => self.poll_for_answer(pending),
+            other => other,
+        };
+        self.trace_done();
+        polled.map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    fn poll_after_disarm(
+        &mut self,
+        pending: &mut PendingRequest,
+    ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
+        self.check_bound()?;
+        self.disarm();
+        self.stamp(Moment::Looked);
+        self.poll_for_answer(pending)
+    }
+
+    fn poll_for_answer(
+        &mut self,
+        pending: &mut PendingRequest,
+    ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
+        // Another call may have removed a dead server, and its index may be another peer's.
+        if !self.is_peer_of(pending) {
+            return Err(Code::SrcDied.into());
+        }
+        let mut buffer = Buffer::Vec(&mut pending.answer);
+        match self.take_answer(pending.index, pending.posted, &mut buffer)? {
+            Some(RequestEnd::Answered(message, bytes)) => {
+                let mut answer = std::mem::take(&mut pending.answer);
+                answer.truncate(bytes);
+                return Ok(Some((message, answer)));
+            }
+            Some(RequestEnd::Relayed(next, replacement)) => {
+                let bytes = std::mem::take(&mut pending.bytes);
+                *pending = self.begin(next, replacement.unwrap_or(pending.message), bytes)?;
+                return Ok(None);
+            }
+            None => {}
+        }
+        self.receive_events()?;
+        if let Err(fail) = self.peers.get(pending.index).check(Code::DstDied) {
+            let withdrawn = self.peers.get(pending.index).link.withdraw(pending.posted);
+            let withdrawn = withdrawn.map_err(|broken| self.poison(pending.index, broken))?;
+            return Err(if withdrawn { fail } else { Code::SrcDied.into() });
+        }
+        Ok(None)
+    }
+
+    fn is_peer_of(&self, pending: &PendingRequest) -> bool {
+        self.peers.find_index(pending.index).is_some_and(|peer| peer.address() == pending.to)
+    }
+
+    /// Gives a request up: withdraws it, or ends the wait for its answer. `Some` if the answer had
+    /// come already.
+    pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
+        if !self.is_peer_of(pending) {
+            return None;
+        }
+        let link = &self.peers.find_index(pending.index)?.link;
+        if link.withdraw(pending.posted) != Ok(false) {
+            return None;
+        }
+        link.abandon(pending.posted);
+        match self.take_answer(pending.index, pending.posted, &mut Buffer::none()).ok()?? {
+            RequestEnd::Answered(message, _) => Some(message),
+            RequestEnd::Relayed(..) => None,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! Questions to the daemon: names, waits for other endpoints, wakeup, unbind.
+
+use super::Endpoint;
+use crate::error::{Fail, NameError, UnbindError, WaitError, WakeupError};
+use crate::timeout::Timeout;
+use core::sync::atomic::Ordering;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{WaitCall, WaitMode};
+use m3ipc_wire::{AwaitedEvent, Reply, Request};
+
+impl Endpoint {
+    /// Takes a name that is unique in the VM, of up to
+    /// [`NAME_MAX_BYTES`](crate::NAME_MAX_BYTES) bytes. The name ends with the endpoint.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// server.name_attach("stock")?;
+    /// assert_eq!(client.name_locate("stock")?, server.address());
+    /// # Ok::<(), m3ipc::NameError>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NameError::Taken`], [`NameError::TooLong`], and others.
+    pub fn name_attach(&mut self, name: &str) -> Result<(), NameError> {
+        self.ask_daemon(&Request::NameAttach(name.to_owned()))?;
+        Ok(())
+    }
+
+    /// The endpoint that has this name.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// assert!(matches!(client.name_locate("stock"), Err(m3ipc::NameError::Unknown(_))));
+    /// ```
+    ///
+    /// # Errors
+    /// [`NameError::Unknown`] if no endpoint has the name, and others.
+    pub fn name_locate(&mut self, name: &str) -> Result<Address, NameError> {
+        Ok(self.ask_daemon(&Request::NameLocate(name.to_owned())).map(Address)?)
+    }
+
+    /// Waits until an endpoint has this name.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use std::time::Duration;
+    ///
+    /// let waited = client.wait_name("stock", Duration::from_millis(1));
+    /// assert!(matches!(waited, Err(m3ipc::WaitError::TimedOut(_))));
+    /// ```
+    ///
+    /// # Errors
+    /// [`WaitError::TimedOut`], [`WaitError::Interrupted`], and others.
+    pub fn wait_name(
+        &mut self,
+        name: &str,
+        limit: impl Into<Timeout>,
+    ) -> Result<Address, WaitError> {
+        self.await_event(AwaitedEvent::Name(name.to_owned()), m3ipc_abi::NONE, limit.into())
+    }
+
+    /// Waits until an endpoint is bound at this address (`wait4bindep`).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// assert_eq!(client.wait_bind(server.address(), None)?, server.address());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_bind(
+        &mut self,
+        address: Address,
+        limit: impl Into<Timeout>,
+    ) -> Result<Address, WaitError> {
+        self.await_event(AwaitedEvent::Bind(address.0), address, limit.into())
+    }
+
+    /// Waits until no endpoint is bound at this address (`wait4unbind`).
+    ///
+    /// # Errors
+    /// [`WaitError`].
+    pub fn wait_unbind(
+        &mut self,
+        address: Address,
+        limit: impl Into<Timeout>,
+    ) -> Result<(), WaitError> {
+        self.await_event(AwaitedEvent::Unbind(address.0), address, limit.into()).map(drop)
+    }
+
+    /// The address of a process of this VM (`getep`).
+    ///
+    /// # Errors
+    /// [`NameError::Unknown`] if the process is not bound here, and others.
+    pub fn locate_process(&mut self, pid: i32) -> Result<Address, NameError> {
+        Ok(self.ask_daemon(&Request::GetEndpoint(pid)).map(Address)?)
+    }
+
+    /// Ends the receive from ANY of another endpoint. An endpoint in another state remembers the
+    /// wakeup for its next receive from ANY.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// let woken = client.wakeup(server.address());
+    /// assert!(woken.is_err(), "the server does not receive; it remembers the wakeup");
+    /// assert!(matches!(server.receive(m3ipc::ANY), Err(m3ipc::ReceiveError::Woken(_))));
+    /// ```
+    ///
+    /// # Errors
+    /// [`WakeupError::WasRunning`] and [`WakeupError::WasBusy`] if the endpoint remembers it, and
+    /// others.
+    pub fn wakeup(&mut self, address: Address) -> Result<(), WakeupError> {
+        let request = Request::Wakeup { vm: self.vm, address: address.0 };
+        self.ask_daemon(&request).map(drop).map_err(|fail| WakeupError::of(fail, address))
+    }
+
+    /// Unbinds another endpoint and waits until it has left.
+    ///
+    /// # Errors
+    /// [`UnbindError`].
+    pub fn unbind_other(&mut self, address: Address) -> Result<(), UnbindError> {
+        let request = Request::Unbind { vm: self.vm, address: address.0 };
+        self.ask_daemon(&request).map(drop).map_err(|fail| UnbindError::of(fail, address))
+    }
+
+    /// Asks the daemon; asks its successor if the daemon dies meanwhile.
+    pub(super) fn ask_daemon(&mut self, request: &Request) -> Result<i32, Fail> {
+        self.check_bound()?;
+        let reply = match self.control.request(request) {
+            Err(fail) if fail.code == Code::NotConn => {
+                self.reattach_if_closed();
+                self.control.request(request)
+            }
+            other => other,
+        };
+        match reply?.0 {
+            Reply::Number(number) => Ok(number),
+            _ => Ok(0),
+        }
+    }
+
+    fn await_event(
+        &mut self,
+        what: AwaitedEvent,
+        about: Address,
+        limit: Timeout,
+    ) -> Result<Address, WaitError> {
+        self.await_number(what, about, limit).map_err(|fail| WaitError::of(fail, about))
+    }
+
+    fn await_number(
+        &mut self,
+        what: AwaitedEvent,
+        about: Address,
+        limit: Timeout,
+    ) -> Result<Address, Fail> {
+        self.check_bound()?;
+        let deadline = limit.deadline();
+        self.disarm();
+        self.control_page.set_blocked(WaitCall::Wait, about);
+        self.control_page
+            .set_sleep_start(m3ipc_sys::monotonic_ns(), m3ipc_sys::thread_id().cast_unsigned());
+        let result = self.await_ticket(&what, deadline);
+        self.control_page.set_running();
+        result
+    }
+
+    fn await_ticket(
+        &mut self,
+        what: &AwaitedEvent,
+        deadline: crate::timeout::Deadline,
+    ) -> Result<Address, Fail> {
+        let mut ticket = None;
+        loop {
+            let Some(open) = ticket else {
+                // The loop registers the wait again with the next daemon if this one dies.
+                match self.control.request(&Request::Await(what.clone())) {
+                    Ok((Reply::Number(address), _)) => return answer_of(address),
+                    Ok((Reply::Wait(open), _)) => ticket = Some(open),
+                    Ok(_) => return Err(crate::control::unexpected()),
+                    Err(fail) if fail.code == Code::NotConn => {
+                        self.reattach_if_closed();
+                        self.receive_events()?;
+                        std::thread::sleep(std::time::Duration::from_millis(10));
+                    }
+                    Err(fail) => return Err(fail),
+                }
+                continue;
+            };
+            // Read the event word before the events: a ticket that comes later changes the word.
+            let before = self.control_page.event_word().load(Ordering::Acquire);
+            self.receive_all_events();
+            if let Some(at) = self.ready.iter().position(|(ready, _)| *ready == open) {
+                return answer_of(self.ready.swap_remove(at).1);
+            }
+            self.receive_events()?;
+            let now_ns = m3ipc_sys::monotonic_ns();
+            if now_ns >= deadline.at_ns {
+                let _ = self.control.request(&Request::Forget(open));
+                return Err(Code::TimedOut.into());
+            }
+            let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
+            self.set_mode(WaitMode::Awake);
+            match m3ipc_sys::wait_any(&[(self.control_page.event_word(), before)], until_ns)? {
+                m3ipc_sys::WaitOutcome::Changed => {}
+                m3ipc_sys::WaitOutcome::Signal => {
+                    let _ = self.control.request(&Request::Forget(open));
+                    return Err(Code::Intr.into());
+                }
+                m3ipc_sys::WaitOutcome::Limit if self.control.is_closed() => {
+                    self.reattach_if_closed();
+                    ticket = None;
+                }
+                m3ipc_sys::WaitOutcome::Limit => {}
+            }
+        }
+    }
+}
+
+/// A ticket ends with an address, or with the code that ended the wait.
+fn answer_of(number: i32) -> Result<Address, Fail> {
+    match Code::from_number(number) {
+        Some(code @ Code::VmNotRun) => Err(code.into()),
+        _ => Ok(Address(number)),
+    }
+}

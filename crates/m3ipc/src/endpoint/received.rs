@@ -1,0 +1,42 @@
+//! A received message and the choice of its source.
+
+use m3ipc_abi::{ANY, Address, Message};
+
+/// The endpoints whose messages a receive takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Every endpoint.
+    Any,
+    /// This endpoint alone.
+    From(Address),
+}
+
+impl Source {
+    pub(super) fn address(self) -> Address {
+        match self {
+            Self::Any => ANY,
+            Self::From(address) => address,
+        }
+    }
+}
+
+impl From<Address> for Source {
+    fn from(address: Address) -> Self {
+        if address == ANY { Self::Any } else { Self::From(address) }
+    }
+}
+
+/// A message and the facts about its delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// The message with its source.
+    pub message: Message,
+    /// Full length of the payload beside the message, in bytes. A length above that of the
+    /// caller's buffer means that the payload was cut.
+    pub bytes: usize,
+    /// Whether the sender waits for an answer.
+    pub is_request: bool,
+    /// Whether this is a notification. The type of the message is no proof: a sender
+    /// may choose the type of a notification.
+    pub is_notification: bool,
+}

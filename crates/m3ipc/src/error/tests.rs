@@ -1,0 +1,45 @@
+use super::*;
+use m3ipc_abi::{Address, Code, Message};
+
+#[test]
+fn every_code_becomes_the_variant_that_gives_it_back() {
+    for code in Code::ALL.iter().copied() {
+        for found in [
+            SendError::of(code.into(), Address(5)).code(),
+            ReceiveError::of(code.into(), Address(5)).code(),
+            SendRecError::of(code.into(), Address(5)).code(),
+            ReplyError::of(code.into(), Address(5)).code(),
+            NotifyError::of(code.into(), Address(5)).code(),
+            CopyError::of(code.into(), Address(5)).code(),
+            BindError::of(code.into(), Address(5)).code(),
+            WaitError::of(code.into(), Address(5)).code(),
+            WakeupError::of(code.into(), Address(5)).code(),
+            UnbindError::of(code.into(), Address(5)).code(),
+            NodeError::from(Fail::from(code)).code(),
+            NameError::from(Fail::from(code)).code(),
+            AreaError::from(Fail::from(code)).code(),
+        ] {
+            assert_eq!(found, code);
+        }
+    }
+}
+
+#[test]
+fn causes_are_kept_apart() {
+    let to = Address(5);
+    assert_eq!(SendRecError::of(Code::DstDied.into(), to), SendRecError::DiedBefore(to));
+    assert_eq!(SendRecError::of(Code::SrcDied.into(), to), SendRecError::DiedAfter(to));
+    assert_eq!(SendError::of(Code::NotBind.into(), to), SendError::Unbound(Code::NotBind));
+    let full = AreaError::from(Fail::new(Code::AllocMem, "no range of 5 bytes is left"));
+    assert!(matches!(full, AreaError::Full(_)));
+    assert_eq!(full.why(), "no range of 5 bytes is left");
+}
+
+#[test]
+fn a_message_names_the_numbers_and_the_next_step() {
+    let text = SendError::too_long(2_000_000_000).to_string();
+    assert!(text.contains("2000000000") && text.contains("block"), "{text}");
+    let message = Message { source: Address(7), ..Message::new(1) };
+    let text = ReceiveError::too_small(message, 500, 64).to_string();
+    assert!(text.contains("500") && text.contains("64") && text.contains('7'), "{text}");
+}

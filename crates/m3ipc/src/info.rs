@@ -1,0 +1,255 @@
+//! Records of the node daemon about nodes, VMs, endpoints and areas.
+//!
+//! These are the library's own types: a change of the control protocol does not change them.
+
+use m3ipc_abi::Address;
+use m3ipc_wire as wire;
+use std::collections::BTreeMap;
+
+/// The parameters of a new node. `None` leaves the daemon's own setting.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeParams {
+    /// The id of the node.
+    pub nodeid: Option<i32>,
+    /// The number of VMs.
+    pub vms: Option<i32>,
+    /// The number of nodes of the system.
+    pub nodes: Option<i32>,
+    /// Process slots per VM.
+    pub procs: Option<i32>,
+    /// Task slots per VM.
+    pub tasks: Option<i32>,
+}
+
+/// A node as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct NodeInfo {
+    /// The id of the node.
+    pub nodeid: i32,
+    /// Whether the node is initialised (`drvs_init`).
+    pub initialised: bool,
+    /// The number of VMs it may hold.
+    pub vms: i32,
+    /// The number of nodes of the system.
+    pub nodes: i32,
+    /// Process slots per VM.
+    pub procs: i32,
+    /// Task slots per VM.
+    pub tasks: i32,
+    /// The process id of the daemon.
+    pub daemon_pid: i32,
+    /// The version of the daemon.
+    pub version: String,
+    /// Links that exist.
+    pub links: u32,
+    /// Endpoints that are bound.
+    pub endpoints: u32,
+    /// How often a daemon took over from a killed one.
+    pub takeovers: u32,
+}
+
+/// A VM as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct VmInfo {
+    /// Its id.
+    pub id: i32,
+    /// Its name.
+    pub name: String,
+    /// The user id of its owner.
+    pub uid: u32,
+    /// Its group id.
+    pub gid: u32,
+    /// Its permission bits.
+    pub mode: u16,
+    /// Process slots.
+    pub procs: i32,
+    /// Task slots.
+    pub tasks: i32,
+    /// Time between SIGPIPE and SIGKILL for the members at the end of the VM, in milliseconds.
+    pub grace_ms: u32,
+    /// Whether copies need a lease or a grant within one user too.
+    pub copy_granted: bool,
+    /// Endpoints that are bound.
+    pub endpoints: u32,
+    /// Whether the VM is ending.
+    pub ending: bool,
+    /// Named domains of com-sockets and their numbers. Empty in a list of VMs.
+    pub domains: BTreeMap<String, u32>,
+}
+
+/// What an endpoint waits for, as its own record says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct WaitInfo {
+    /// The call it is in, or `running`.
+    pub verb: String,
+    /// The number of the partner, or of ANY.
+    pub peer: i32,
+    /// Time asleep in nanoseconds; 0 while it does not sleep.
+    pub for_ns: u64,
+}
+
+/// An endpoint as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct EndpointInfo {
+    /// The id of its VM.
+    pub vm: i32,
+    /// Its slot.
+    pub slot: i32,
+    /// Its address.
+    pub address: i32,
+    /// Its process.
+    pub pid: i32,
+    /// Its thread, if the endpoint belongs to one thread.
+    pub tid: i32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+    /// Its names.
+    pub names: Vec<String>,
+    /// What it waits for.
+    pub wait: WaitInfo,
+    /// Its links.
+    pub links: u32,
+    /// Messages sent.
+    pub sent: u64,
+    /// Messages received.
+    pub received: u64,
+    /// How often it slept.
+    pub slept: u64,
+    /// Copies that the kernel made for it.
+    pub copies_direct: u64,
+    /// Copies between areas, which it made itself.
+    pub copies_shared: u64,
+    /// Copies through a bounce buffer.
+    pub copies_served: u64,
+    /// Whether it is connected to this daemon.
+    pub connected: bool,
+}
+
+/// The endpoints that may join an area.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub enum AreaAudience {
+    /// The creator and this endpoint.
+    Pair(i32),
+    /// The creator and these endpoints.
+    Set(Vec<i32>),
+    /// Every member of the VM.
+    Vm,
+}
+
+/// An area as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct AreaInfo {
+    /// Its number in the VM.
+    pub area: u32,
+    /// Its address, the same in every process.
+    pub base: u64,
+    /// Its size limit in bytes.
+    pub limit_bytes: u64,
+    /// Bytes of the extents that members have.
+    pub extent_bytes: u64,
+    /// The address of its creator.
+    pub owner: i32,
+    /// The endpoints that may join.
+    pub audience: AreaAudience,
+    /// Whether only its creator writes.
+    pub owner_writes: bool,
+    /// Whether it has huge pages of the system's pool.
+    pub huge: bool,
+    /// Whether it is closed to new members.
+    pub closed: bool,
+    /// Its block numbers.
+    pub numbers: u32,
+    /// The addresses of its members.
+    pub members: Vec<i32>,
+}
+
+/// The privileges of an endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+pub struct Privileges {
+    /// The calls it may make: one bit per call of the contract.
+    pub traps: u32,
+    /// The slots it may send to; `None` is all.
+    pub ipc_to: Option<Vec<i32>>,
+    /// The slots it may receive from; `None` is all.
+    pub ipc_from: Option<Vec<i32>>,
+    /// Its level, for the use of programs.
+    pub level: i32,
+}
+
+/// The identity of a peer. The node daemon vouches for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its address.
+    pub address: Address,
+    /// Its process.
+    pub pid: i32,
+    /// Its user.
+    pub uid: u32,
+    /// Its group.
+    pub gid: u32,
+}
+
+/// Declares the conversion of a record of the protocol into a type of this file, field by field.
+macro_rules! same_fields {
+    ($($from:ty => $into:ident { $($field:ident),* $(; $deep:ident: $of:path)? })*) => {$(
+        impl $into {
+            pub(crate) fn of(from: $from) -> Self {
+                Self { $($field: from.$field,)* $($deep: $of(from.$deep),)? }
+            }
+        }
+    )*};
+}
+
+same_fields! {
+    wire::NodeInfo => NodeInfo {
+        nodeid, initialised, vms, nodes, procs, tasks, daemon_pid, version, links, endpoints,
+        takeovers
+    }
+    wire::VmInfo => VmInfo {
+        id, name, uid, gid, mode, procs, tasks, grace_ms, copy_granted, endpoints, ending, domains
+    }
+    wire::WaitInfo => WaitInfo { verb, peer, for_ns }
+    wire::EndpointInfo => EndpointInfo {
+        vm, slot, address, pid, tid, uid, gid, names, links, sent, received, slept, copies_direct,
+        copies_shared, copies_served, connected; wait: WaitInfo::of
+    }
+    wire::AreaInfo => AreaInfo {
+        area, base, limit_bytes, extent_bytes, owner, owner_writes, huge, closed, numbers, members;
+        audience: AreaAudience::of
+    }
+    wire::Privileges => Privileges { traps, ipc_to, ipc_from, level }
+}
+
+impl NodeParams {
+    pub(crate) fn to_wire(&self) -> wire::NodeParams {
+        let Self { nodeid, vms, nodes, procs, tasks } = *self;
+        wire::NodeParams { nodeid, vms, nodes, procs, tasks }
+    }
+}
+
+impl Privileges {
+    pub(crate) fn into_wire(self) -> wire::Privileges {
+        let Self { traps, ipc_to, ipc_from, level } = self;
+        wire::Privileges { traps, ipc_to, ipc_from, level }
+    }
+}
+
+impl AreaAudience {
+    fn of(from: wire::AreaAudience) -> Self {
+        match from {
+            wire::AreaAudience::Pair(other) => Self::Pair(other),
+            wire::AreaAudience::Set(others) => Self::Set(others),
+            wire::AreaAudience::Vm => Self::Vm,
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! A private node for tests and examples: own runtime directory, own daemon, ended on drop.
+//!
+//! The daemon is the program in `M3_DAEMON`, or else `m3d` beside the test program or in the target
+//! directory. `cargo build -p m3ipc-daemon` makes it. Functions here panic on failure, since a test
+//! without a node has no other end.
+
+use crate::{Endpoint, Message, Node, NodeError, Source, Timeout, Vm, VmConfig};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// The time that a daemon may take until it listens, and the pause between two attempts.
+const START_LIMIT: Duration = Duration::from_secs(10);
+const START_POLL: Duration = Duration::from_millis(2);
+
+/// A node of its own. Its daemon ends and its directory vanishes on drop.
+#[derive(Debug)]
+pub struct TestNode {
+    directory: PathBuf,
+    node: Option<Node>,
+    vm: Vm,
+}
+
+/// Starts a daemon in a new temporary runtime directory and creates a VM.
+///
+/// # Panics
+/// If no daemon can be started.
+#[must_use]
+pub fn node() -> TestNode {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let name = format!("m3ipc-test-{}-{count}", std::process::id());
+    let directory = std::env::temp_dir().join(name);
+    let made = crate::runtime::make(&directory, 0o700);
+    assert!(made.is_ok(), "no runtime directory: {made:?}");
+    let attached = attach(&directory).and_then(|mut node| {
+        let vm = node.vm_init(&VmConfig::new("test"))?;
+        Ok((node, vm))
+    });
+    match attached {
+        Ok((node, vm)) => TestNode { directory, node: Some(node), vm },
+        Err(error) => panic!("no node: {error}; run `cargo build -p m3ipc-daemon` first"),
+    }
+}
+
+fn attach(directory: &Path) -> Result<Node, NodeError> {
+    let Some(program) = built_daemon() else { return Node::attach_at(directory) };
+    crate::spawn::start(&program, &[], directory, false)?;
+    let begun = Instant::now();
+    loop {
+        match Node::find(directory) {
+            // The daemon has started and does not listen yet.
+            Err(_) if begun.elapsed() < START_LIMIT => std::thread::sleep(START_POLL),
+            other => return other,
+        }
+    }
+}
+
+/// The daemon that cargo has built, for tests whose program lies elsewhere, as those of rustdoc do.
+fn built_daemon() -> Option<PathBuf> {
+    if std::env::var_os("M3_DAEMON").is_some() {
+        return None;
+    }
+    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    // Cargo and rustdoc run tests in the folder of the package.
+    let package = std::env::current_dir().ok()?;
+    let above = package.ancestors().map(|folder| folder.join("target"));
+    let targets = target.into_iter().chain(above);
+    let mut programs = targets.flat_map(|it| [it.join("debug/m3d"), it.join("release/m3d")]);
+    programs.find(|program| program.is_file())
+}
+
+impl TestNode {
+    /// The runtime directory.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The VM.
+    #[must_use]
+    pub fn vm(&self) -> &Vm {
+        &self.vm
+    }
+
+    /// Two endpoints of this process in slots 1 and 2: a server and a client. The client ends with
+    /// the server.
+    ///
+    /// # Panics
+    /// If they cannot be bound.
+    #[must_use]
+    pub fn pair(&self) -> (Endpoint, Endpoint) {
+        let bound = self.vm.bind(1).and_then(|one| Ok((one, self.vm.bind_additional(Some(2))?)));
+        match bound {
+            Ok(pair) => pair,
+            Err(error) => panic!("no endpoints: {error}"),
+        }
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        if let Some(node) = self.node.take() {
+            // A node whose daemon is gone has ended already.
+            let _ = node.end();
+        }
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// Answers requests on a thread of its own until the endpoint is unbound.
+///
+/// The thread is not joined: it ends with the process or with the VM.
+pub fn serve(
+    mut server: Endpoint,
+    answer: impl Fn(Message) -> Message + Send + 'static,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        while let Ok(request) = server.receive(Source::Any) {
+            let _ = server.reply(request.source, &answer(request));
+        }
+    })
+}
+
+/// Answers requests of bytes on a thread of its own; see [`serve`].
+pub fn serve_bytes(
+    mut server: Endpoint,
+    answer: impl Fn(&[u8]) -> Vec<u8> + Send + 'static,
+) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        while let Ok((request, bytes)) = server.receive_bytes(Source::Any, Timeout::Never) {
+            let _ = server.reply_bytes(request.message.source, 0, &answer(&bytes));
+        }
+    })
+}

@@ -1,0 +1,245 @@
+//! A VM of the node, and how endpoints are bound in it.
+
+use crate::endpoint::{self, Endpoint};
+use crate::error::{BindError, NodeError};
+use crate::info::VmInfo;
+use crate::runtime;
+use crate::timeout::Timeout;
+use m3ipc_abi::{Address, NONE};
+use m3ipc_wire::{BindKind, VmParams};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The parameters of a new VM.
+///
+/// ```
+/// use m3ipc::VmConfig;
+///
+/// let config = VmConfig::new("shop").procs(64).mode(0o755).domain("web", 80);
+/// # let _ = config;
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VmConfig {
+    params: VmParams,
+}
+
+impl VmConfig {
+    /// A VM of this name with the limits of the node, for its owner and its group.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            params: VmParams {
+                id: None,
+                name: name.to_owned(),
+                procs: None,
+                tasks: None,
+                mode: 0o750,
+                gid: None,
+                grace_ms: 1_000,
+                copy_granted: false,
+                domains: BTreeMap::new(),
+            },
+        }
+    }
+
+    /// Chooses the id. The default is the lowest free one.
+    #[must_use]
+    pub fn id(mut self, id: i32) -> Self {
+        self.params.id = Some(id);
+        self
+    }
+
+    /// Sets the number of process slots.
+    #[must_use]
+    pub fn procs(mut self, slots: i32) -> Self {
+        self.params.procs = Some(slots);
+        self
+    }
+
+    /// Sets the number of task slots.
+    #[must_use]
+    pub fn tasks(mut self, slots: i32) -> Self {
+        self.params.tasks = Some(slots);
+        self
+    }
+
+    /// Sets the permission bits of owner, group and others: 4 see, 2 bind system slots, 1 join.
+    #[must_use]
+    pub fn mode(mut self, mode: u16) -> Self {
+        self.params.mode = mode;
+        self
+    }
+
+    /// Sets the group.
+    #[must_use]
+    pub fn group(mut self, gid: u32) -> Self {
+        self.params.gid = Some(gid);
+        self
+    }
+
+    /// Sets the time between SIGPIPE and SIGKILL at the end of the VM, in milliseconds.
+    #[must_use]
+    pub fn grace_ms(mut self, ms: u32) -> Self {
+        self.params.grace_ms = ms;
+        self
+    }
+
+    /// Requires a lease or a grant for copies between members of one user too. Between users every
+    /// copy requires one.
+    #[must_use]
+    pub fn copy_granted(mut self, granted: bool) -> Self {
+        self.params.copy_granted = granted;
+        self
+    }
+
+    /// Names a domain of com-sockets. The name has 1 to 15 bytes and is no number.
+    ///
+    /// The daemon refuses more than 32 names, a number beyond its network, and two names for one
+    /// number.
+    #[must_use]
+    pub fn domain(mut self, name: &str, number: u32) -> Self {
+        self.params.domains.insert(name.to_owned(), number);
+        self
+    }
+
+    pub(crate) fn params(&self) -> &VmParams {
+        &self.params
+    }
+}
+
+/// A VM of the node.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// # let vm = node.vm();
+/// let server = vm.bind(1)?;
+/// assert_eq!(server.vm(), vm.id());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Vm {
+    info: VmInfo,
+    directory: PathBuf,
+}
+
+impl Vm {
+    pub(crate) fn new(info: VmInfo, directory: &Path) -> Self {
+        Self { info, directory: directory.to_owned() }
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        self.info.id
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.info.name
+    }
+
+    /// Its state at the time of the look-up.
+    #[must_use]
+    pub fn info(&self) -> &VmInfo {
+        &self.info
+    }
+
+    /// The number of the domain of com-sockets with this name.
+    #[must_use]
+    pub fn domain(&self, name: &str) -> Option<u32> {
+        self.info.domains.get(name).copied()
+    }
+
+    /// Binds the calling process to a slot.
+    ///
+    /// # Errors
+    /// [`BindError::Taken`] if another endpoint has the slot or the process is bound already, and
+    /// others.
+    pub fn bind(&self, slot: i32) -> Result<Endpoint, BindError> {
+        bind_at(&self.directory, self.id(), Some(slot), BindKind::Process)
+    }
+
+    /// Binds the calling process to the lowest free user slot.
+    ///
+    /// # Errors
+    /// As [`bind`](Self::bind).
+    pub fn bind_any(&self) -> Result<Endpoint, BindError> {
+        bind_at(&self.directory, self.id(), None, BindKind::Process)
+    }
+
+    /// Binds one more endpoint of the calling process, to this slot or to any. The process must be
+    /// bound in this VM. The endpoint belongs to no thread, and ends with the process's first
+    /// endpoint.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let vm = node.vm();
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let mut client = vm.bind(1)?;
+    /// let mut server = vm.bind_additional(None)?;
+    /// let to = server.address();
+    /// let thread = std::thread::spawn(move || {
+    ///     let request = server.receive(Source::Any)?;
+    ///     server.reply(request.source, &Message::new(0))?;
+    ///     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(server)
+    /// });
+    /// client.sendrec(to, &Message::new(7))?;
+    /// let server = thread.join().unwrap().unwrap();
+    /// # drop(server);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`BindError::ProcessUnbound`], and as [`bind`](Self::bind).
+    pub fn bind_additional(&self, slot: Option<i32>) -> Result<Endpoint, BindError> {
+        bind_at(&self.directory, self.id(), slot, BindKind::Additional)
+    }
+
+    /// Binds the calling thread (`tbind`) to this slot or to any. Its process must be bound. The
+    /// endpoint ends with the thread.
+    ///
+    /// # Errors
+    /// [`BindError::ProcessUnbound`], and as [`bind`](Self::bind).
+    pub fn bind_thread(&self, slot: Option<i32>) -> Result<Endpoint, BindError> {
+        bind_at(&self.directory, self.id(), slot, BindKind::Thread(m3ipc_sys::thread_id()))
+    }
+}
+
+fn bind_at(
+    directory: &Path,
+    vm: i32,
+    slot: Option<i32>,
+    kind: BindKind,
+) -> Result<Endpoint, BindError> {
+    let bound = endpoint::bind(directory, vm, slot, kind);
+    bound.map_err(|fail| BindError::of(fail, Address(slot.unwrap_or(NONE.0))))
+}
+
+impl Endpoint {
+    /// Binds the calling process to a slot of a VM that is known by its id alone.
+    ///
+    /// # Errors
+    /// As [`Vm::bind`].
+    pub fn bind(vm: i32, slot: i32) -> Result<Self, BindError> {
+        bind_at(&runtime::directory(), vm, Some(slot), BindKind::Process)
+    }
+
+    /// Binds the calling thread (`tbind`) to a slot in the VM of its process.
+    ///
+    /// # Errors
+    /// As [`Vm::bind_thread`].
+    pub fn bind_thread(vm: i32, slot: i32) -> Result<Self, BindError> {
+        let kind = BindKind::Thread(m3ipc_sys::thread_id());
+        bind_at(&runtime::directory(), vm, Some(slot), kind)
+    }
+
+    /// Waits until another process binds this one (`wait4bind` after `lclbind`).
+    ///
+    /// # Errors
+    /// [`NodeError::TimedOut`], and others.
+    pub fn wait_for_bind(limit: impl Into<Timeout>) -> Result<Self, NodeError> {
+        endpoint::claim(&runtime::directory(), limit.into()).map_err(NodeError::of_absent)
+    }
+}
