@@ -9,6 +9,7 @@
 //! [`Endpoint`](crate::Endpoint) has the operations: `create_area`, `allocate`, `send_block`,
 //! `take_block`.
 
+mod access;
 mod block;
 mod config;
 mod handle;

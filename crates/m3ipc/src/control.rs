@@ -84,8 +84,8 @@ impl Control {
             }
         }
         let why = format!(
-            "the node daemon ({daemon}) closes every connection: it is leaving, or of a version that \
-             this program (version {VERSION}) cannot talk to; try again, or see its log"
+            "the node daemon ({daemon}) closes every connection: it is leaving, or of a version \
+             that this program (version {VERSION}) cannot talk to; try again, or see its log"
         );
         Err(Fail::new(Code::DrvsInit, why))
     }

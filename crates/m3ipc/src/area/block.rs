@@ -6,8 +6,7 @@ use super::state::AreaState;
 use crate::error::{AreaError, Fail};
 use m3ipc_abi::Code;
 use m3ipc_area::{BlockName, HeldBlock, SharedReading};
-use m3ipc_shm::{LeasedRange, PeerMemory, PeerMemoryMut, RangeError};
-use m3ipc_sys::{CopySource, CopyTarget};
+use m3ipc_shm::LeasedRange;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -109,23 +108,9 @@ fn overlaps(number: u32) -> Fail {
     Fail::new(Code::PeerBroke, why)
 }
 
-fn read_only() -> Fail {
+pub(super) fn read_only() -> Fail {
     let why = "the block may only be read here: it is shared, or only its owner writes in the area";
     Fail::new(Code::Perm, why)
-}
-
-/// The error of a block whose range is gone; the methods of a block never see it.
-fn released() -> Fail {
-    Fail::new(Code::Inval, "the block has been released")
-}
-
-impl From<RangeError> for Fail {
-    fn from(error: RangeError) -> Self {
-        match error {
-            RangeError::ReadOnly => read_only(),
-            outside => Self::new(Code::MsgSize, outside.to_string()),
-        }
-    }
 }
 
 impl<T: Plain> Block<T> {
@@ -188,127 +173,13 @@ impl<T: Plain> Block<T> {
         self.range.as_ref().is_some_and(LeasedRange::is_writable)
     }
 
-    /// The byte range of `count` items from `index` on, if the content has them.
-    fn offset(&self, index: usize, count: usize) -> Result<usize, Fail> {
-        match index.checked_add(count) {
-            Some(end) if end <= self.len() => Ok(index * size_of::<T>()),
-            _ => {
-                let why = format!(
-                    "{count} items from item {index} on do not fit into the {} items of the block",
-                    self.len()
-                );
-                Err(Fail::new(Code::MsgSize, why))
-            }
-        }
+    /// The memory of the block; `None` after a release.
+    pub(super) fn range(&self) -> Option<&LeasedRange> {
+        self.range.as_ref()
     }
 
-    /// Copies items out of the block, from item `index` on.
-    ///
-    /// # Errors
-    /// [`AreaError::BadSize`] if the block has fewer items there.
-    pub fn read_at(&self, index: usize, into: &mut [T]) -> Result<(), AreaError> {
-        let offset = self.offset(index, into.len())?;
-        let range = self.range.as_ref().ok_or_else(released)?;
-        Ok(range.read_at(offset, bytemuck::cast_slice_mut(into)).map_err(Fail::from)?)
-    }
-
-    /// Copies items into the block, from item `index` on.
-    ///
-    /// # Errors
-    /// [`AreaError::BadSize`] if the block has fewer items there; [`AreaError::Denied`] if it may
-    /// only be read here.
-    pub fn write_at(&mut self, index: usize, from: &[T]) -> Result<(), AreaError> {
-        let offset = self.offset(index, from.len())?;
-        let range = self.range.as_mut().ok_or_else(released)?;
-        Ok(range.write_at(offset, bytemuck::cast_slice(from)).map_err(Fail::from)?)
-    }
-
-    /// Copies the first items of the block.
-    ///
-    /// # Errors
-    /// As [`read_at`](Self::read_at).
-    pub fn copy_to(&self, into: &mut [T]) -> Result<(), AreaError> {
-        self.read_at(0, into)
-    }
-
-    /// Overwrites the first items of the block.
-    ///
-    /// # Errors
-    /// As [`write_at`](Self::write_at).
-    pub fn copy_from(&mut self, from: &[T]) -> Result<(), AreaError> {
-        self.write_at(0, from)
-    }
-
-    /// A copy of item `index`.
-    #[must_use]
-    pub fn get(&self, index: usize) -> Option<T> {
-        let mut item = [T::zeroed()];
-        self.read_at(index, &mut item).ok()?;
-        Some(item[0])
-    }
-
-    /// Overwrites item `index`.
-    ///
-    /// # Errors
-    /// As [`write_at`](Self::write_at).
-    pub fn set(&mut self, index: usize, item: T) -> Result<(), AreaError> {
-        self.write_at(index, &[item])
-    }
-
-    /// A private copy of all items.
-    #[must_use]
-    pub fn to_vec(&self) -> Vec<T> {
-        let mut items = vec![T::zeroed(); self.len()];
-        // The lengths are equal, so the copy is whole.
-        let copied = self.copy_to(&mut items);
-        if copied.is_ok() { items } else { Vec::new() }
-    }
-
-    /// The first item, for reads by raw pointer. Null after a release.
-    #[must_use]
-    pub fn as_ptr(&self) -> *const T {
-        self.range.as_ref().map_or(core::ptr::null(), |range| range.as_ptr().cast())
-    }
-
-    /// The first item, for writes by raw pointer; `None` if the block may only be read here.
-    #[must_use]
-    pub fn as_mut_ptr(&mut self) -> Option<*mut T> {
-        Some(self.range.as_mut()?.as_mut_ptr()?.cast())
-    }
-
-    /// The content as the source of a copy by [`Endpoint::copy_source_to`], without a private copy.
-    ///
-    /// [`Endpoint::copy_source_to`]: crate::Endpoint::copy_source_to
-    #[must_use]
-    pub fn as_source(&self) -> CopySource<'_> {
-        m3ipc_sys::lent_source(self.address(), self.bytes())
-    }
-
-    /// The content as the target of a copy by [`Endpoint::copy_into_target`].
-    ///
-    /// # Errors
-    /// [`AreaError::Denied`] if the block may only be read here.
-    ///
-    /// [`Endpoint::copy_into_target`]: crate::Endpoint::copy_into_target
-    pub fn as_target(&mut self) -> Result<CopyTarget<'_>, AreaError> {
-        if !self.is_writable() {
-            return Err(read_only().into());
-        }
-        Ok(m3ipc_sys::lent_target(self.address(), self.bytes()))
-    }
-
-    /// The memory of the block, of its whole capacity, for callers that trust every member of the
-    /// area: see its unsafe [`as_slice_trusting_peers`](PeerMemory::as_slice_trusting_peers).
-    #[must_use]
-    pub fn memory(&self) -> Option<PeerMemory<'_>> {
-        self.range.as_ref().map(PeerMemory::new)
-    }
-
-    /// The memory of the block, to be written, for callers that trust every member of the area: see
-    /// its unsafe [`as_mut_slice_trusting_peers`](PeerMemoryMut::as_mut_slice_trusting_peers).
-    #[must_use]
-    pub fn memory_mut(&mut self) -> Option<PeerMemoryMut<'_>> {
-        self.range.as_mut().map(PeerMemoryMut::new)
+    pub(super) fn range_mut(&mut self) -> Option<&mut LeasedRange> {
+        self.range.as_mut()
     }
 
     /// Takes the range out, to be sealed. The block is empty meanwhile.

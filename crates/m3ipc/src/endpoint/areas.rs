@@ -16,6 +16,15 @@ use std::sync::Arc;
 /// The least size of a requested extent in bytes.
 const EXTENT_LEAST_BYTES: u64 = 1 << 20;
 
+/// A block that came with a message.
+#[derive(Debug)]
+pub(super) enum IncomingBlock {
+    /// For the program to take; or why it was not accepted.
+    ForProgram(Result<Block, AreaError>),
+    /// The payload of the message was in it, and the block was not accepted.
+    LostPayload(Fail),
+}
+
 /// The areas of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Areas {
@@ -25,7 +34,7 @@ pub(super) struct Areas {
     /// The area for large payloads of each peer.
     pub(super) pair_areas: HashMap<i32, u32>,
     /// The block that came with the message taken last.
-    pub(super) incoming_block: Option<Result<Block, AreaError>>,
+    pub(super) incoming: Option<IncomingBlock>,
 }
 
 impl Endpoint {

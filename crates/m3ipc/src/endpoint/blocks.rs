@@ -3,6 +3,7 @@
 #![allow(clippy::result_large_err)]
 
 use super::Endpoint;
+use super::areas::IncomingBlock;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
 use crate::area::{AreaConfig, AreaState, Block, Plain, Unsent};
@@ -173,7 +174,24 @@ impl Endpoint {
     /// # Errors
     /// [`AreaError::PeerBroke`] if the block was not the sender's to give, or its name is wrong.
     pub fn take_block(&mut self) -> Result<Option<Block>, AreaError> {
-        self.areas.incoming_block.take().transpose()
+        match self.areas.incoming.take() {
+            Some(IncomingBlock::ForProgram(block)) => block.map(Some),
+            Some(IncomingBlock::LostPayload(fail)) => Err(fail.into()),
+            None => Ok(None),
+        }
+    }
+
+    /// Fails if the payload of the message taken last did not arrive.
+    pub(super) fn check_payload<T>(&mut self, taken: T) -> Result<T, Fail> {
+        let lost = self.areas.incoming.take_if(|it| matches!(it, IncomingBlock::LostPayload(_)));
+        let Some(IncomingBlock::LostPayload(fail)) = lost else { return Ok(taken) };
+        let why = format!(
+            "a message was taken whose payload did not arrive: {}; ask its sender to repeat it",
+            fail.clone().why()
+        );
+        // The rules of areas were broken, not those of the link: it stays open.
+        let code = if fail.code == Code::PeerBroke { Code::BadRequest } else { fail.code };
+        Err(Fail::new(code, why))
     }
 
     fn with_block<T: Plain, R>(
@@ -261,7 +279,13 @@ impl Endpoint {
                 incoming.iter_mut().for_each(|incoming| incoming.long_bytes = block.len());
             }
             // The message is delivered in any case; `take_block` reports why the block is missing.
-            other => self.areas.incoming_block = Some(other.map_err(AreaError::from)),
+            Err(fail) if is_payload => {
+                self.areas.incoming = Some(IncomingBlock::LostPayload(fail));
+            }
+            other => {
+                let block = other.map_err(AreaError::from);
+                self.areas.incoming = Some(IncomingBlock::ForProgram(block));
+            }
         }
         Ok(incoming)
     }

@@ -61,7 +61,8 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ReceiveError`]; nothing was taken.
+    /// [`ReceiveError`]; nothing was taken. [`ReceiveError::System`] also if a message was taken
+    /// whose payload, sent as a block, did not arrive.
     pub fn receive_bytes(
         &mut self,
         source: impl Into<Source>,
@@ -71,7 +72,8 @@ impl Endpoint {
         let received =
             self.receive_to(source.into(), &mut Buffer::Vec(&mut bytes), limit.into())?;
         bytes.truncate(received.bytes);
-        Ok((received, bytes))
+        let from = received.message.source;
+        self.check_payload((received, bytes)).map_err(|fail| ReceiveError::of(fail, from))
     }
 
     /// Sends a request of bytes and waits for the answer and its whole payload. The time limit is
@@ -103,7 +105,7 @@ impl Endpoint {
         let (answer, length) =
             self.request(to, &Message::new(m_type), bytes, &mut buffer, limit.into())?;
         answer_bytes.truncate(length);
-        Ok((answer, answer_bytes))
+        self.check_payload((answer, answer_bytes)).map_err(|fail| SendRecError::of(fail, to))
     }
 
     /// Answers with bytes. Never waits.

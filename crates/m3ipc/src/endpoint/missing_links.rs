@@ -36,8 +36,8 @@ impl Endpoint {
             self.missing_links.push(info.address);
         }
         adopted.map_err(|_page| {
-            let why = "this process has no descriptor or no memory left for a link; close something, \
-                       or raise its limits (ulimit -n, ulimit -v)";
+            let why = "this process has no descriptor or no memory left for a link; close \
+                       something, or raise its limits (ulimit -n, ulimit -v)";
             Fail::new(Code::NoMem, why)
         })
     }

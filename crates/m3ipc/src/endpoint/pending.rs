@@ -158,7 +158,7 @@ impl Endpoint {
             Some(RequestEnd::Answered(message, bytes)) => {
                 let mut answer = std::mem::take(&mut pending.answer);
                 answer.truncate(bytes);
-                return Ok(Some((message, answer)));
+                return self.check_payload(Some((message, answer)));
             }
             Some(RequestEnd::Relayed(next, replacement)) => {
                 let bytes = std::mem::take(&mut pending.bytes);

@@ -319,8 +319,8 @@ impl Endpoint {
                     MessageKind::Request => {}
                 }
                 self.control_page.count(Counter::Received);
-                if self.areas.incoming_block.is_some() {
-                    self.areas.incoming_block = None;
+                if self.areas.incoming.is_some() {
+                    self.areas.incoming = None;
                 }
                 Ok(Some(incoming))
             }

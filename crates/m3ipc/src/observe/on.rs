@@ -39,7 +39,8 @@ pub(crate) fn contact(vm: i32, endpoint: Address, peer: Address, made: bool) {
 }
 
 pub(crate) fn block(vm: i32, endpoint: Address, peer: Address, area: u32, block: u32) {
-    tracing::debug!(target: "m3ipc", vm, endpoint = endpoint.0, peer = peer.0, area, block, "block");
+    let (endpoint, peer) = (endpoint.0, peer.0);
+    tracing::debug!(target: "m3ipc", vm, endpoint, peer, area, block, "block");
 }
 
 pub(crate) fn death(vm: i32, endpoint: Address, peer: Address) {

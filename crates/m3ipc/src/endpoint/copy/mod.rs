@@ -12,6 +12,7 @@
 //! Every party but the requester must be blocked in receive or sendrec. An endpoint that no peer
 //! ever copied with pays nothing: its copy gate is made at the first copy.
 
+mod await_party;
 mod chunked;
 mod direct;
 mod gate;
