@@ -87,6 +87,26 @@ impl Endpoint {
     /// [`Received::bytes`] is the full length of the payload. A length above that of `buffer` means
     /// that the payload was cut. [`receive_bytes`](Self::receive_bytes) cuts nothing.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     client.send_bytes(to, 7, &[1; 100], None).unwrap();
+    /// #     client.send_bytes(to, 7, &[1; 100], None).unwrap();
+    /// # });
+    /// use m3ipc::{ReceiveError, Source};
+    ///
+    /// // A client sends 100 bytes twice.
+    /// let mut buffer = [0; 64];
+    /// let received = server.receive_long(Source::Any, &mut buffer, None)?;
+    /// assert_eq!(received.bytes, 100, "more than the buffer: the payload was cut");
+    /// let refused = server.receive(Source::Any);
+    /// assert!(matches!(refused, Err(ReceiveError::BufferTooSmall { needed_bytes: 100, .. })));
+    /// # thread.join().unwrap();
+    /// # Ok::<(), m3ipc::ReceiveError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ReceiveError`]; nothing was taken.
     pub fn receive_long(
