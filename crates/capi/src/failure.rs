@@ -43,7 +43,8 @@ macro_rules! from_errors {
 }
 
 from_errors! {
-    BindError CopyError GrantError NameError UnbindError WaitError WakeupError NotifyError ReceiveError ReplyError SendError
+    BindError CopyError GrantError NameError UnbindError WaitError WakeupError NotifyError
+    ReceiveError ReplyError SendError
     SendRecError
 }
 

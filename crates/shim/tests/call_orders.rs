@@ -53,7 +53,8 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         8 => (end.clone(), size.clone(), 1..5_usize)
             .prop_map(|(end, bytes, pieces)| Step::Send { end, bytes, pieces }),
-        8 => (end.clone(), size.clone(), any::<bool>()).prop_map(|(end, bytes, peek)| Step::Receive {
+        8 => (end.clone(), size.clone(), any::<bool>())
+            .prop_map(|(end, bytes, peek)| Step::Receive {
             end,
             bytes,
             peek: peek && bytes.is_multiple_of(3)

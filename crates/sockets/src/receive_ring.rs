@@ -46,7 +46,8 @@ impl ReceiveRing {
     /// The number of bytes in blocks.
     #[inline]
     pub(crate) fn available(&mut self) -> Result<u64, Errno> {
-        // SeqCst: pairs with `m3ipc_link::notification::publish_tail`, and acquires the bytes written before the tail.
+        // SeqCst: pairs with `m3ipc_link::notification::publish_tail`, and acquires the bytes
+        // written before the tail.
         let tail = self.claimed_tail();
         if tail < self.tail || tail - self.head > RING_MAX_BYTES {
             return Err(Errno::PROTO);

@@ -34,8 +34,8 @@ impl Node {
         }
     }
 
-    /// Unbinds an endpoint without a check of the caller. The endpoints of a process's threads and its
-    /// additional endpoints end with it, and come first in the result.
+    /// Unbinds an endpoint without a check of the caller. The endpoints of a process's threads and
+    /// its additional endpoints end with it, and come first in the result.
     ///
     /// # Errors
     /// VM id -302; no such VM -303; free slot -310; other generation -306.
