@@ -12,8 +12,9 @@ use std::time::Duration;
 
 /// Trace the calls of a VM: sender, receiver, duration and phases.
 ///
-/// Only the owner of the VM and root may trace. ^C ends the trace. The command then prints histograms per verb and per pair of endpoints, the
-/// slowest calls, the number of lost records, and the cost of tracing.
+/// Only the owner of the VM and root may trace. ^C ends the trace. The command then prints
+/// histograms per verb and per pair of endpoints, the slowest calls, the number of lost records,
+/// and the cost of tracing.
 ///
 /// Example: m3 trace shop --for 10 --out calls.json
 #[derive(Args, Debug)]

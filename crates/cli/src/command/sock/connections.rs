@@ -197,7 +197,8 @@ pub fn json(named: &NamedConnection) -> serde_json::Value {
             "route": route(direction.route), "reason": reason(direction.route),
             "ring_size_bytes": direction.ring_size_bytes, "ring_bytes": direction.ring_bytes,
             "kernel_bytes": direction.kernel_bytes, "waiting_bytes": direction.waiting_bytes,
-            "wakeup_bytes": direction.wakeup_bytes, "wakeup_bytes_spared": direction.wakeup_bytes_spared,
+            "wakeup_bytes": direction.wakeup_bytes,
+            "wakeup_bytes_spared": direction.wakeup_bytes_spared,
             "overflows": direction.overflows,
         })
     };

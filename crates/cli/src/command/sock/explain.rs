@@ -34,11 +34,8 @@ pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()>
         _ => Some(format!("the policy does not allow the program or its user ({user})")),
     };
     if out.is_json() {
-        let defaults: Vec<_> = effective
-            .excluded
-            .iter()
-            .map(|ExcludedProgram { program, why }| serde_json::json!({ "program": program, "why": why }))
-            .collect();
+        let entry = |excluded: &&ExcludedProgram| serde_json::json!({ "program": excluded.program, "why": excluded.why });
+        let defaults: Vec<_> = effective.excluded.iter().map(entry).collect();
         return out.json(&serde_json::json!({
             "program": name, "path": path, "moves": why.is_none(), "why": why,
             "policy": effective.line, "from": effective.from,

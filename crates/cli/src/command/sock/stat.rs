@@ -201,6 +201,7 @@ fn json(vm: &VmInfo, socket: &SockInfo) -> serde_json::Value {
         "vm": vm.name, "kind": kind(socket.kind), "pid": socket.pid, "uid": socket.uid,
         "address": address(socket.own), "peer": socket.peer.map(address),
         "ring_bytes": socket.ring_bytes, "kernel_bytes": socket.kernel_bytes,
-        "wakeups": socket.wakeups, "spared": socket.wakeups_suppressed, "overflows": socket.overflows,
+        "wakeups": socket.wakeups, "spared": socket.wakeups_suppressed,
+        "overflows": socket.overflows,
     })
 }
