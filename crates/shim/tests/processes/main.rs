@@ -305,7 +305,7 @@ fn speed() {
                 let took = began.elapsed();
                 if through_library {
                     println!(
-                        "    {name}: {wakeups} wakeups, {hits} spins paid, {misses} not, {} us each",
+                        "    {name}: {wakeups} wakeups, {hits} spins of {} us paid, {misses} not",
                         spin_ns / 1000 / (hits + misses).max(1)
                     );
                 }
