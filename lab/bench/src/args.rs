@@ -36,7 +36,6 @@ pub enum Experiment {
 
 impl Experiment {
     /// Its name in tables and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Sender => "sender",
@@ -61,11 +60,13 @@ pub struct Arguments {
 /// Commands other than a measurement.
 #[derive(Clone, Debug, clap::Subcommand)]
 pub enum Command {
-    /// Is one run slower than another? Rank test over rounds; exits with 1 on a slow-down beyond --part
+    /// Is one run slower than another? Rank test over rounds; exits with 1 on a slow-down beyond
+    /// --part
     Compare(CompareArgs),
     /// Measure everything and write one page about it: index.html, bench.json beside it
     Report(ReportArgs),
-    /// The cost of m3 trace for the traced processes, and its losses; exits with 1 above 15 % of the throughput
+    /// The cost of m3 trace for the traced processes, and its losses; exits with 1 above 15 % of
+    /// the throughput
     Tracing(TracingArgs),
 }
 
@@ -79,7 +80,8 @@ pub struct CommonArgs {
     /// several narrow it down (--only ipc2 --only pipe), commas widen it (--only vcopy,process-vm)
     #[arg(long, value_name = "WORD")]
     pub only: Vec<String>,
-    /// Measure other libraries in the same run, by the program m3-peers: iceoryx2, zeromq, nng, ipc-channel, zenoh
+    /// Measure other libraries in the same run, by the program m3-peers: iceoryx2, zeromq, nng,
+    /// ipc-channel, zenoh
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub with: Vec<String>,
     /// Interleaved rounds of each measurement [default: 7; 3 with --quick]
@@ -92,13 +94,11 @@ pub struct CommonArgs {
 
 impl CommonArgs {
     /// The number of rounds.
-    #[must_use]
     pub fn rounds(&self) -> u32 {
         self.rounds.unwrap_or(if self.quick { 3 } else { 7 })
     }
 
     /// The length of a measurement in nanoseconds, from that of a quick and of a full one in ms.
-    #[must_use]
     pub fn span_ns(&self, quick_ms: u64, full_ms: u64) -> u64 {
         self.millis.unwrap_or(if self.quick { quick_ms } else { full_ms }) * 1_000_000
     }
@@ -119,14 +119,14 @@ pub struct BenchArgs {
     /// Only this experiment of the phases
     #[arg(long, value_enum)]
     pub experiment: Option<Experiment>,
-    /// Print each promise with its figure, its bound and its verdict; exit with 1 if one falls short
+    /// Print each promise with its figure, its bound and its verdict; exit with 1 if one falls
+    /// short
     #[arg(long)]
     pub promises: bool,
 }
 
 impl BenchArgs {
     /// Whether this suite is wanted.
-    #[must_use]
     pub fn wants(&self, suite: SuiteName) -> bool {
         let default = if self.promises { SuiteChoice::All } else { SuiteChoice::Ipc };
         match (self.suite.unwrap_or(default), suite) {
@@ -154,13 +154,13 @@ pub struct ReportArgs {
     #[arg(long)]
     pub fresh: bool,
     /// Measure nothing: make the page from this JSON of an earlier run
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["quick", "only", "with", "rounds", "millis", "fresh"])]
+    #[arg(long, value_name = "FILE")]
+    #[arg(conflicts_with_all = ["quick", "only", "with", "rounds", "millis", "fresh"])]
     pub from: Option<PathBuf>,
 }
 
 impl ReportArgs {
     /// The command that repeats the run.
-    #[must_use]
     pub fn command(&self) -> String {
         let CommonArgs { quick, only, with, rounds, millis } = &self.common;
         let mut words = vec!["m3 bench report".to_owned()];
@@ -179,16 +179,20 @@ impl ReportArgs {
 #[derive(Clone, Debug, clap::Args)]
 pub struct TracingArgs {
     /// Pairs at once
-    #[arg(long, value_name = "NUMBER", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..=64))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 8)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=64))]
     pub pairs: u32,
     /// Rounds, each without the tracer and with it
-    #[arg(long, value_name = "NUMBER", default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    #[arg(long, value_name = "NUMBER", default_value_t = 9)]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub rounds: u32,
     /// Length of each measurement in milliseconds
-    #[arg(long, value_name = "MS", default_value_t = 500, value_parser = clap::value_parser!(u64).range(50..=60_000))]
+    #[arg(long, value_name = "MS", default_value_t = 500)]
+    #[arg(value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub millis: u64,
     /// Calls a second of all pairs together [default: as many as they can]
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    #[arg(long, value_name = "NUMBER")]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub calls: Option<u64>,
 }
 

@@ -22,7 +22,6 @@ pub enum Clock {
 
 impl Clock {
     /// The best clock of this machine. A calibration takes 20 ms.
-    #[must_use]
     pub fn calibrate() -> Self {
         let source = std::fs::read_to_string(
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -41,7 +40,6 @@ impl Clock {
 
     /// The ticks now.
     #[inline(always)]
-    #[must_use]
     pub fn now(self) -> u64 {
         match self {
             Self::Counter { .. } => raw::ticks(),
@@ -51,7 +49,6 @@ impl Clock {
 
     /// Ticks as nanoseconds.
     #[inline]
-    #[must_use]
     pub fn ns(self, ticks: u64) -> u64 {
         match self {
             Self::Counter { factor } => {
@@ -62,7 +59,6 @@ impl Clock {
     }
 
     /// The cost of one clock read in a sample, in nanoseconds: the median of many.
-    #[must_use]
     pub fn cost_ns(self) -> u64 {
         let mut samples = Vec::with_capacity(1_001);
         let mut last = self.now();
@@ -77,13 +73,11 @@ impl Clock {
 }
 
 /// CLOCK_MONOTONIC in nanoseconds: the same in every process of the machine.
-#[must_use]
 pub fn monotonic_ns() -> u64 {
     read_ns(ClockId::Monotonic)
 }
 
 /// CPU time of this process in nanoseconds.
-#[must_use]
 pub fn cpu_ns() -> u64 {
     read_ns(ClockId::ProcessCPUTime)
 }

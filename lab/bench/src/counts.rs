@@ -47,9 +47,6 @@ pub fn run(bench: &Bench, only: &[String], results: &mut Results) {
 }
 
 /// Instructions per round trip of both sides.
-///
-/// # Errors
-/// [`Error::Unavailable`] without valgrind.
 pub fn instructions(bench: &Bench, subject: &'static dyn Subject) -> Result<Found, Error> {
     let few = counted(bench, subject, FEW)?;
     let many = counted(bench, subject, MANY)?;

@@ -22,9 +22,6 @@ pub struct Cpus {
 
 impl Cpus {
     /// Reads the affinity of this process.
-    ///
-    /// # Errors
-    /// The kernel refuses the call.
     pub fn find() -> Result<Self, Error> {
         let set = sched_getaffinity(None).map_err(Error::os("sched_getaffinity"))?;
         let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
@@ -46,13 +43,11 @@ impl Cpus {
     }
 
     /// Two CPUs if there are two, else this placement.
-    #[must_use]
     pub fn apart_or(&self, otherwise: Placement) -> Placement {
         if self.second.is_some() { Placement::TwoCpus } else { otherwise }
     }
 
     /// The CPU of this role, `None` where the kernel chooses.
-    #[must_use]
     pub fn of(&self, placement: Placement, role: Role) -> Option<usize> {
         match (placement, role) {
             (Placement::Any, _) | (_, Role::Idle) => None,
@@ -63,9 +58,6 @@ impl Cpus {
 }
 
 /// Pins this process to one CPU.
-///
-/// # Errors
-/// The kernel refuses that CPU.
 pub fn pin(cpu: usize) -> Result<(), Error> {
     let mut set = CpuSet::new();
     set.set(cpu);

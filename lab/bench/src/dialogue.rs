@@ -6,9 +6,6 @@ use crate::error::Error;
 use crate::job::Line;
 
 /// Writes one line to the supervisor.
-///
-/// # Errors
-/// The supervisor has ended.
 pub fn say(line: &Line) -> Result<(), Error> {
     let mut text = serde_json::to_string(line).map_err(Error::json("a line to the supervisor"))?;
     text.push('\n');
@@ -16,9 +13,6 @@ pub fn say(line: &Line) -> Result<(), Error> {
 }
 
 /// Waits until the supervisor closes the standard input.
-///
-/// # Errors
-/// The standard input cannot be read.
 pub fn wait_for_eof() -> Result<(), Error> {
     std::io::stdin().lock().read_to_end(&mut Vec::new()).map_err(Error::os("wait for the end"))?;
     Ok(())

@@ -23,9 +23,6 @@ pub struct Guard(Child);
 
 impl Guard {
     /// Starts the guard of a subject of the suite `ipc`.
-    ///
-    /// # Errors
-    /// The process cannot be started; [`Error::Unavailable`] with the reason of the subject.
     pub fn start(
         site: &Site,
         subject: &str,

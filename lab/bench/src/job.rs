@@ -43,7 +43,6 @@ pub enum Carries {
 
 impl Carries {
     /// Its name in tables and JSON.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Short => "short",
@@ -120,7 +119,6 @@ pub enum Test {
 
 impl Test {
     /// The suite of the test.
-    #[must_use]
     pub const fn suite(self) -> SuiteName {
         match self {
             Self::Copy1 { .. } | Self::Copy2 { .. } | Self::Stream => SuiteName::Copy,
@@ -136,13 +134,11 @@ impl Test {
     }
 
     /// Whether a trip carries a checked message.
-    #[must_use]
     pub const fn is_message(self) -> bool {
         matches!(self, Self::Ipc1 | Self::Ipc2 | Self::Ipc3 | Self::Clients)
     }
 
     /// Whether the test is a call of IPC2, alone or among other steps.
-    #[must_use]
     pub const fn is_ipc2(self) -> bool {
         matches!(self, Self::Ipc2 | Self::Death { .. } | Self::Restart)
     }
@@ -169,25 +165,21 @@ pub struct Load {
 
 impl Load {
     /// A load of one pair without a window.
-    #[must_use]
     pub const fn new(test: Test, bytes: usize) -> Self {
         Self { test, bytes, count: 1, span_ns: 0, warm_ns: 0, pace_ns: None, limit: None }
     }
 
     /// The load with this window.
-    #[must_use]
     pub const fn over(self, span_ns: u64, warm_ns: u64) -> Self {
         Self { span_ns, warm_ns, ..self }
     }
 
     /// The load with this limit.
-    #[must_use]
     pub const fn limited(self, limit: u64) -> Self {
         Self { limit: Some(limit), ..self }
     }
 
     /// The number of pairs, connections, clients or endpoints.
-    #[must_use]
     pub fn count(&self) -> usize {
         usize::try_from(self.count).unwrap_or(usize::MAX)
     }
@@ -263,7 +255,6 @@ pub struct Report {
 
 impl Report {
     /// A report of the resources that this process has used since then.
-    #[must_use]
     pub fn since(before: Usage) -> Self {
         let mut report = Self::default();
         report.add_usage(before);

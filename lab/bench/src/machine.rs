@@ -6,7 +6,6 @@ use crate::clock::Clock;
 use crate::cpus::Cpus;
 
 /// Reads the machine.
-#[must_use]
 pub fn find(cpus: &Cpus, clock: Clock) -> Machine {
     let info = read("/proc/cpuinfo").unwrap_or_default();
     let governor = format!("/sys/devices/system/cpu/cpu{}/cpufreq/scaling_governor", cpus.first);
@@ -34,7 +33,6 @@ pub fn find(cpus: &Cpus, clock: Clock) -> Machine {
 }
 
 /// The load averages.
-#[must_use]
 pub fn loadavg() -> String {
     let text = read("/proc/loadavg").unwrap_or_default();
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")

@@ -31,7 +31,6 @@ pub struct Cell {
 
 impl Cell {
     /// The rounds with the names of the cell.
-    #[must_use]
     pub fn series(&self, test: &str, rounds: Vec<Round>) -> Series {
         Series {
             test: test.into(),
@@ -46,7 +45,6 @@ impl Cell {
     }
 
     /// The job of one process.
-    #[must_use]
     pub fn job(&self, role: Role, cpu: Option<usize>, names: Vec<String>, clock: Clock) -> Job {
         let (subject, wait, load) = (self.subject.name().into(), self.wait, self.load);
         Job { subject, role, wait, load, cpu, fds: vec![], names, clock }
@@ -70,26 +68,17 @@ pub struct Bench {
 
 impl Bench {
     /// Reads the machine; the measured processes run this binary.
-    ///
-    /// # Errors
-    /// The kernel refuses a call.
     pub fn new() -> Result<Self, Error> {
         Self::with_peers(std::env::current_exe().map_err(Error::os("find this binary"))?)
     }
 
     /// The same with another binary, whose `main` begins with [`crate::peer::if_asked`].
-    ///
-    /// # Errors
-    /// As of [`Bench::new`].
     pub fn with_peers(exe: std::path::PathBuf) -> Result<Self, Error> {
         let (clock, cpus) = (Clock::calibrate(), Cpus::find()?);
         Ok(Self { site: Site { exe }, clock, cpus, grace_ns: GRACE_NS })
     }
 
     /// Measures a cell in one round.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`], [`Error::Stuck`], or the failure of a process.
     pub fn measure(&self, cell: &Cell) -> Result<Measured, Error> {
         match cell.load.test {
             Test::Death { .. } => self.repeat(cell, |session| {
@@ -131,9 +120,6 @@ impl Bench {
     /// Opens a cell and starts its processes, all of them ready, the last stage not released.
     ///
     /// `cpu` places each process by its number within its role.
-    ///
-    /// # Errors
-    /// As of [`Bench::measure`].
     pub fn start(
         &self,
         cell: &Cell,
@@ -195,9 +181,6 @@ impl Session {
     }
 
     /// Releases the last stage and waits for the end.
-    ///
-    /// # Errors
-    /// As of [`Bench::measure`].
     pub fn run(&mut self) -> Result<(), Error> {
         let Load { warm_ns, span_ns, .. } = self.load;
         self.release(monotonic_ns() + warm_ns)?;
@@ -207,9 +190,6 @@ impl Session {
     }
 
     /// Runs to the end and collects the figures.
-    ///
-    /// # Errors
-    /// As of [`Bench::measure`].
     pub fn finish(mut self) -> Result<Measured, Error> {
         self.run()?;
         let reports = |is: fn(Role) -> bool| {

@@ -68,7 +68,6 @@ impl Measured {
     }
 
     /// Times alone, without rates and costs.
-    #[must_use]
     pub fn of_times(samples: Vec<(u64, u64)>, second: Vec<(u64, u64)>) -> Self {
         Self { round: Round { samples, ..Round::default() }, second, ..Self::default() }
     }

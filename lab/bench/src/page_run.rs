@@ -33,9 +33,6 @@ const JSON: &str = "bench.json";
 const BEFORE: &str = "bench.before.json";
 
 /// Measures the missing steps and writes the page.
-///
-/// # Errors
-/// The directory cannot be written, it holds another unfinished run, or nothing matches.
 pub fn run(args: &ReportArgs) -> Result<Outcome, Error> {
     let file = |path: &Path| {
         let path = path.to_owned();

@@ -67,20 +67,17 @@ impl Cost {
     }
 
     /// A multiple of this cost.
-    #[must_use]
     pub fn times(self, factor: f64) -> Self {
         Self { stamp_ns: self.stamp_ns * factor, record_ns: self.record_ns * factor }
     }
 
     /// The cost in all parts of a trip.
-    #[must_use]
     pub fn total(self, load: &StampLoad) -> f64 {
         load.iter().map(|part| self.of(*part)).sum()
     }
 }
 
 /// The mean parts of the trips in the middle half by total, stamps included.
-#[must_use]
 pub fn middle(cuts: &[Cut]) -> Cut {
     let mut by_total: Vec<(f64, &Cut)> = cuts.iter().map(|cut| (cut.iter().sum(), cut)).collect();
     by_total.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -93,7 +90,6 @@ pub fn middle(cuts: &[Cut]) -> Cut {
 }
 
 /// One row of parts.
-#[must_use]
 pub fn times(
     cuts: &[Cut],
     load: &StampLoad,
@@ -123,7 +119,6 @@ pub fn times(
 }
 
 /// The distance of `sum` from `expected`, as a part of it; negative if below.
-#[must_use]
 pub fn off(sum: f64, expected: f64) -> f64 {
     (sum - expected) / expected.max(1.0)
 }

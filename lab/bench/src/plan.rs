@@ -54,7 +54,6 @@ pub enum StepWork {
 
 impl Step {
     /// A step of one group with rows.
-    #[must_use]
     pub fn rows(
         title: String,
         test: &'static str,
@@ -66,19 +65,16 @@ impl Step {
     }
 
     /// A step without cells.
-    #[must_use]
     pub fn of_work(title: &str, test: &'static str, work: StepWork) -> Self {
         Self { title: title.into(), test, groups: vec![], work }
     }
 
     /// The number of cells.
-    #[must_use]
     pub fn cells(&self) -> usize {
         self.groups.iter().map(Vec::len).sum()
     }
 
     /// Whether there is nothing to do.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         let has_cells = !matches!(self.work, StepWork::Fragmentation | StepWork::Counts);
         has_cells && self.groups.is_empty()
@@ -87,19 +83,16 @@ impl Step {
 
 impl Plan<'_> {
     /// Whether `--only` leaves a measurement with these names.
-    #[must_use]
     pub fn lets(&self, names: &[&str]) -> bool {
         m3ipc_report::matches(&self.args.common.only, names)
     }
 
     /// The value for a quick run, or that for a full one.
-    #[must_use]
     pub fn sized<T>(&self, quick: T, full: T) -> T {
         if self.args.common.quick { quick } else { full }
     }
 
     /// A cell for each subject and wait mode that takes part and that `--only` leaves.
-    #[must_use]
     pub fn cells(
         &self,
         test: &str,
@@ -111,7 +104,6 @@ impl Plan<'_> {
     }
 
     /// The same for subjects and wait modes that pass.
-    #[must_use]
     pub fn cells_if(
         &self,
         test: &str,

@@ -52,15 +52,11 @@ impl Stage {
 
 impl Processes {
     /// No process yet. The watchdog waits `grace_ns` beyond the length of a measurement.
-    #[must_use]
     pub const fn new(grace_ns: u64) -> Self {
         Self { all: vec![], grace_ns }
     }
 
     /// Starts a process with its job, its own descriptors, and environment variables.
-    ///
-    /// # Errors
-    /// No process can be started.
     pub fn start(
         &mut self,
         site: &Site,
@@ -75,9 +71,6 @@ impl Processes {
     }
 
     /// Starts a process by a prepared command, which gets the job as its last arguments.
-    ///
-    /// # Errors
-    /// No process can be started.
     pub fn spawn(
         &mut self,
         mut command: Command,
@@ -105,17 +98,11 @@ impl Processes {
     }
 
     /// Waits until every process is ready.
-    ///
-    /// # Errors
-    /// The error of a process, its unexpected end, or [`Error::Stuck`].
     pub fn ready(&mut self) -> Result<(), Error> {
         self.until(0, |_, process| !matches!(process.stage, Stage::Starting))
     }
 
     /// Releases the processes from this number on; their windows open at `start_ns`.
-    ///
-    /// # Errors
-    /// One has ended.
     pub fn go(&mut self, from: usize, start_ns: u64) -> Result<(), Error> {
         for process in &mut self.all[from..] {
             let input = process.child.stdin.as_mut().ok_or(Error::PeerGone)?;
@@ -126,9 +113,6 @@ impl Processes {
     }
 
     /// Waits for the ends of these processes; the measurement should take `span_ns`.
-    ///
-    /// # Errors
-    /// As of [`Processes::ready`].
     pub fn finish(&mut self, span_ns: u64, needed: &[usize]) -> Result<(), Error> {
         self.until(span_ns, |number, process| {
             matches!(process.stage, Stage::Done(_) | Stage::Killed) || !needed.contains(&number)
@@ -143,19 +127,16 @@ impl Processes {
     }
 
     /// The process id.
-    #[must_use]
     pub fn pid(&self, number: usize) -> Option<u32> {
         self.all.get(number).map(|process| process.child.id())
     }
 
     /// The number of processes.
-    #[must_use]
     pub fn count(&self) -> usize {
         self.all.len()
     }
 
     /// The report of a process, in the order of their start.
-    #[must_use]
     pub fn report(&self, number: usize) -> Option<&Report> {
         match &self.all.get(number)?.stage {
             Stage::Done(report) => Some(report),
@@ -164,7 +145,6 @@ impl Processes {
     }
 
     /// The announced time of death of a process.
-    #[must_use]
     pub fn died_at(&self, number: usize) -> Option<u64> {
         self.all.get(number)?.dies_at
     }

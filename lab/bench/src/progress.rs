@@ -17,7 +17,6 @@ pub struct Progress {
 
 impl Progress {
     /// A run with this number of measurements.
-    #[must_use]
     pub fn new(total: usize) -> Self {
         let is_terminal = std::io::stderr().is_terminal();
         let target =

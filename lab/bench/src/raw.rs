@@ -33,9 +33,6 @@ pub struct Page {
 
 impl Page {
     /// A new anonymous file of one page, to be inherited and mapped by both sides.
-    ///
-    /// # Errors
-    /// The kernel has no memory or no descriptor left.
     pub fn create() -> Result<OwnedFd, Error> {
         let fd =
             memfd_create("m3-bench", MemfdFlags::CLOEXEC).map_err(Error::os("memfd_create"))?;
@@ -44,13 +41,10 @@ impl Page {
     }
 
     /// Maps the page with its memory present, so that no fault falls into a measurement.
-    ///
-    /// # Errors
-    /// The kernel refuses the mapping.
     pub fn map(fd: &OwnedFd) -> Result<Self, Error> {
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
-        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps no other object. The
-        // file is a page long and only this crate has it, so it does not shrink.
+        // SAFETY: a fresh mapping at an address of the kernel's choice overlaps no other object.
+        // The file is a page long and only this crate has it, so it does not shrink.
         let base = unsafe {
             mmap(std::ptr::null_mut(), PAGE_BYTES, ProtFlags::READ | ProtFlags::WRITE, flags, fd, 0)
         }
@@ -66,11 +60,10 @@ impl Page {
     ///
     /// # Panics
     /// `index` is out of the page.
-    #[must_use]
     pub fn word(&self, index: usize) -> &AtomicU64 {
         assert!(index < PAGE_BYTES / 8, "word {index} is out of the page");
-        // SAFETY: in the page by the check above, aligned as a page is, and alive as long as `self`.
-        // Every process accesses it as atomic words of this size only.
+        // SAFETY: in the page by the check above, aligned as a page is, and as long-lived as
+        // `self`. Every process accesses it as atomic words of this size only.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(index * 8).cast()) }
     }
 
@@ -78,7 +71,6 @@ impl Page {
     ///
     /// # Panics
     /// `index` is out of the page.
-    #[must_use]
     pub fn futex(&self, index: usize) -> &AtomicU32 {
         assert!(index < PAGE_BYTES / 4, "word {index} is out of the page");
         // SAFETY: as for `word`; subjects with 32-bit words use no 64-bit words.
@@ -95,9 +87,6 @@ impl Drop for Page {
 }
 
 /// Takes over an inherited descriptor by its number.
-///
-/// # Errors
-/// No such descriptor is open.
 pub fn inherited(number: RawFd) -> Result<OwnedFd, Error> {
     if number < 0 {
         return Err(Error::Usage(format!("descriptor {number} cannot be inherited")));
@@ -128,7 +117,6 @@ pub fn raise_fd_limit() {
 }
 
 /// Resident memory of this process, in bytes; 0 without /proc.
-#[must_use]
 pub fn resident_bytes() -> u64 {
     let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
@@ -139,7 +127,6 @@ pub fn resident_bytes() -> u64 {
 ///
 /// # Source
 /// getrusage(2), RUSAGE_SELF.
-#[must_use]
 pub fn usage() -> Usage {
     usage_of(libc::RUSAGE_SELF)
 }
@@ -148,7 +135,6 @@ pub fn usage() -> Usage {
 ///
 /// # Source
 /// getrusage(2), RUSAGE_CHILDREN.
-#[must_use]
 pub fn usage_of_children() -> Usage {
     usage_of(libc::RUSAGE_CHILDREN)
 }

@@ -19,7 +19,6 @@ const DEPTH: u32 = 4;
 /// All named objects: files by path, System V objects by word and id.
 ///
 /// In the directory of temporary files only names with the number of this process count.
-#[must_use]
 pub fn list() -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for directory in SHARED.into_iter().chain([ICEORYX]) {
@@ -36,7 +35,6 @@ pub fn list() -> BTreeSet<String> {
 }
 
 /// The objects that came since.
-#[must_use]
 pub fn since(before: &BTreeSet<String>) -> Vec<String> {
     list().difference(before).cloned().collect()
 }

@@ -17,33 +17,26 @@ pub struct Run {
 
 impl Run {
     /// The run of this job.
-    #[must_use]
     pub const fn new(job: Job) -> Self {
         Self { job }
     }
 
     /// The job.
-    #[must_use]
     pub const fn job(&self) -> &Job {
         &self.job
     }
 
     /// The work.
-    #[must_use]
     pub const fn load(&self) -> &Load {
         &self.job.load
     }
 
     /// Whether this process is the client.
-    #[must_use]
     pub fn is_client(&self) -> bool {
         self.job.role == Role::Client
     }
 
     /// Runs the role of this process over an end that knows both.
-    ///
-    /// # Errors
-    /// As of [`Run::drive`] and [`Run::serve`].
     pub fn exchange(&self, end: impl ClientEnd + ServerEnd) -> Result<Report, Error> {
         match self.job.role {
             Role::Client => self.drive(end),
@@ -53,9 +46,6 @@ impl Run {
     }
 
     /// Runs the client over this end until the job is done.
-    ///
-    /// # Errors
-    /// The transport fails or a payload is wrong.
     pub fn drive(&self, end: impl ClientEnd) -> Result<Report, Error> {
         if matches!(self.load().test, Test::Contact | Test::Straight | Test::Mesh) {
             return Err(self.refused());
@@ -69,9 +59,6 @@ impl Run {
     }
 
     /// Runs the server over this end until the stop message.
-    ///
-    /// # Errors
-    /// The transport fails or a payload is wrong.
     pub fn serve(&self, end: impl ServerEnd) -> Result<Report, Error> {
         if let Test::Death { own_mb } = self.load().test {
             let own = server::own_memory(own_mb);
@@ -83,15 +70,11 @@ impl Run {
     }
 
     /// The error of a subject that does not do this work.
-    #[must_use]
     pub fn refused(&self) -> Error {
         Error::Usage(format!("{} has no such measurement", self.job.subject))
     }
 
     /// Reports that this process is ready and waits for the start; returns the window's begin.
-    ///
-    /// # Errors
-    /// The supervisor has ended.
     pub fn at_the_start(&self) -> Result<u64, Error> {
         self.ready()?;
         let mut line = String::new();
@@ -100,17 +83,11 @@ impl Run {
     }
 
     /// Reports that this process is ready and goes on at once.
-    ///
-    /// # Errors
-    /// The supervisor has ended.
     pub fn ready(&self) -> Result<(), Error> {
         say(&Line::Ready)
     }
 
     /// Stays idle until the supervisor closes the standard input.
-    ///
-    /// # Errors
-    /// The standard input cannot be read.
     pub fn until_the_end(&self) -> Result<Report, Error> {
         wait_for_eof()?;
         Ok(Report::default())

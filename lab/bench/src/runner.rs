@@ -16,9 +16,6 @@ use crate::rounds::measure;
 use crate::{Outcome, counts, fragmentation, machine, outside, subjects, suites, untold};
 
 /// Measures the suites of the command line; prints tables on standard output.
-///
-/// # Errors
-/// Nothing matches, no measurement is possible, or the JSON cannot be written.
 pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let bench = Bench::new()?;
     let mut machine = machine::find(&bench.cpus, bench.clock);

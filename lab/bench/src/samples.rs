@@ -33,7 +33,6 @@ impl Samples {
     }
 
     /// The mean of the middle half, to a fraction of a clock step.
-    #[must_use]
     pub fn middle_mean(&self) -> f64 {
         let (from, to) = (self.0.len() / 4, self.0.len() - self.0.len() / 4);
         let (mut passed, mut sum) = (0, 0.0);
@@ -48,13 +47,11 @@ impl Samples {
     }
 
     /// The number of times.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
     /// All times in ascending order, each with its number of occurrences.
-    #[must_use]
     pub fn pairs(&self) -> Vec<(u64, u64)> {
         let all = self.0.iter_recorded();
         all.map(|value| (value.value_iterated_to(), value.count_at_value())).collect()

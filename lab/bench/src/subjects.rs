@@ -22,7 +22,6 @@ pub use sock::left_out as sock_left_out;
 pub const M3IPC: &dyn Subject = &m3ipc::M3ipc;
 
 /// All subjects of a suite, ours first.
-#[must_use]
 pub fn all(suite: SuiteName) -> Vec<&'static dyn Subject> {
     match suite {
         SuiteName::Ipc => [M3IPC].into_iter().chain(ipc::all()).collect(),
@@ -34,7 +33,6 @@ pub fn all(suite: SuiteName) -> Vec<&'static dyn Subject> {
 }
 
 /// The subject of this name, subjects for tests included.
-#[must_use]
 pub fn find(suite: SuiteName, name: &str) -> Option<&'static dyn Subject> {
     let planted = match suite {
         SuiteName::Ipc => ipc::planted().to_vec(),

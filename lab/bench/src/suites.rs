@@ -26,7 +26,6 @@ const SUITES: [Suite; 5] = [
 ];
 
 /// All steps of a plan, in the order of measurement. Steps without cells come last.
-#[must_use]
 pub fn steps(plan: &Plan<'_>) -> Vec<Step> {
     let wanted = |suite: &&Suite| match suite.name {
         SuiteName::Phases => plan.has_phases,
@@ -45,7 +44,6 @@ pub fn steps(plan: &Plan<'_>) -> Vec<Step> {
 }
 
 /// The measurements of these steps that the machine cannot make, as far as known before.
-#[must_use]
 pub fn left_out(steps: &[Step]) -> Option<String> {
     let has_sockets = steps.iter().any(|step| step.test.starts_with("sock-"));
     if has_sockets { subjects::sock_left_out() } else { None }

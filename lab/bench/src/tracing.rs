@@ -1,8 +1,8 @@
 //! The cost of `m3 trace` for the traced processes: `m3 bench tracing`.
 //!
 //! ```text
-//! round   pairs (IPC2) in a VM of their own, each pair on one of two CPUs     no tracer
-//!         the same                                     m3 trace VM beside them, as a user starts it
+//! round   pairs (IPC2) in a VM of their own, each pair on one of two CPUs    no tracer
+//!         the same                                    m3 trace VM beside them, as a user starts it
 //! ```
 //! A pair stays on its CPU: the placement by the kernel would outweigh every other effect. Both
 //! measurements take turns, and each round with the tracer is divided by its round without. The
@@ -54,9 +54,6 @@ struct Pair {
 }
 
 /// Measures and prints.
-///
-/// # Errors
-/// There is no tracer, or no measurement is possible.
 pub fn run(args: &TracingArgs) -> Result<Outcome, Error> {
     let tracer = tracer()?;
     let bench = Bench::new()?;
@@ -176,9 +173,8 @@ fn table(args: &TracingArgs, pairs: &[Pair]) -> (String, f64) {
     shares.sort_by(f64::total_cmp);
     let cost = middle(&share);
     let mut table = Table::new(&["", "m3 trace", "calls/s", "cpu/call", "p50", "p99"]);
-    let rounds: [(&str, fn(&Pair) -> &Round); 2] =
-        [("off", |pair| &pair.without), ("on", |pair| &pair.with)];
-    for (name, of) in rounds {
+    let without: fn(&Pair) -> &Round = |pair| &pair.without;
+    for (name, of) in [("off", without), ("on", |pair| &pair.with)] {
         let at = |share| middle(&|pair| quantile(&of(pair).samples, share) as f64);
         table.row(vec![
             String::new(),

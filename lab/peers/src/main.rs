@@ -17,7 +17,7 @@ mod zenoh;
 mod zeromq;
 
 use std::fmt::Display;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use m3ipc_bench::Error;
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
         },
         Some(TIDY_ARGUMENT) => library::tidy(),
         _ => {
-            eprintln!("m3-peers is started by m3 bench --with; {LIST_ARGUMENT} lists its libraries");
+            eprintln!("m3-peers: m3 bench --with starts it; {LIST_ARGUMENT} lists its libraries");
             return ExitCode::from(2);
         }
     }
@@ -77,7 +77,7 @@ impl Drop for ServerFile {
 
 /// Waits until a file exists; the supervisor's watchdog limits the wait.
 #[cfg(any(feature = "ipc-channel", feature = "zenoh"))]
-fn await_file(path: &Path) {
+fn await_file(path: &std::path::Path) {
     while !path.exists() {
         std::thread::sleep(std::time::Duration::from_millis(1));
     }

@@ -88,9 +88,6 @@ pub struct Compared {
 }
 
 /// Compares two runs; gives the text, and whether a row is slower.
-///
-/// # Errors
-/// A file cannot be read, or the runs have no row in common.
 pub fn run(args: &CompareArgs) -> Result<(String, bool), Error> {
     let (before, after) = (Run::read(&args.before)?, Run::read(&args.after)?);
     let compared = compare(args, &before.results(), &after.results());

@@ -11,7 +11,7 @@ use crate::schema::Run;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read or written.
-    #[error("{path}: {source}; check that its directory exists and that you may write there")]
+    #[error("{path}: {source}; check the path and its permissions")]
     File {
         /// The file.
         path: PathBuf,
@@ -39,9 +39,6 @@ pub enum Error {
 
 impl Run {
     /// Reads a run from a file.
-    ///
-    /// # Errors
-    /// [`Error::File`] and [`Error::Foreign`].
     pub fn read(path: &Path) -> Result<Self, Error> {
         let file = |source| Error::File { path: path.into(), source };
         let text = std::fs::read(path).map_err(file)?;
@@ -49,9 +46,6 @@ impl Run {
     }
 
     /// Writes a run to a file, one line per result. The file is replaced as a whole.
-    ///
-    /// # Errors
-    /// [`Error::File`].
     pub fn write(&self, path: &Path) -> Result<(), Error> {
         replace(path, text(&serde_json::to_value(self)?)?.as_bytes())
     }
@@ -76,9 +70,6 @@ fn text(value: &Value) -> Result<String, Error> {
 }
 
 /// Writes a new file beside `path` and renames it, so that a reader never sees half of it.
-///
-/// # Errors
-/// [`Error::File`].
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");

@@ -21,13 +21,11 @@ struct Ticks {
 
 impl Disturbance {
     /// Begins a step.
-    #[must_use]
     pub fn start() -> Self {
         Self { start_ns: monotonic_ns(), own_ns: own_ns(), machine: ticks() }
     }
 
     /// Ends the step. The node daemon is no child and counts as another process; it hardly runs.
-    #[must_use]
     pub fn end(self, title: &str) -> StepCard {
         let wall_ns = monotonic_ns().saturating_sub(self.start_ns).max(1) as f64;
         let own_ns = own_ns().saturating_sub(self.own_ns) as f64;

@@ -23,9 +23,6 @@ pub struct Unfinished {
 
 impl Unfinished {
     /// The unfinished run of the directory, or a new one.
-    ///
-    /// # Errors
-    /// The directory holds a run of another command, version or machine.
     pub fn open(args: &ReportArgs, bench: &Bench) -> Result<Self, Error> {
         let path = args.out.join(FILE);
         let machine = machine::find(&bench.cpus, bench.clock);
@@ -70,15 +67,11 @@ impl Unfinished {
     }
 
     /// Whether a step of this title is done.
-    #[must_use]
     pub fn has(&self, title: &str) -> bool {
         self.run.steps.iter().any(|step| step.title == title)
     }
 
     /// Adds a step and writes the file.
-    ///
-    /// # Errors
-    /// The file cannot be written.
     pub fn add(&mut self, step: StepCard, found: &Results) -> Result<(), Error> {
         self.run.steps.push(step);
         self.run.add(found);
@@ -86,7 +79,6 @@ impl Unfinished {
     }
 
     /// The finished run.
-    #[must_use]
     pub fn finish(mut self) -> Run {
         self.run.machine.loadavg_end = machine::loadavg();
         if let Some(card) = &mut self.run.run {

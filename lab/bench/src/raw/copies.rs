@@ -22,9 +22,6 @@ pub struct Remote {
 }
 
 /// Copies all of `from` into another process.
-///
-/// # Errors
-/// The error of process_vm_writev(2); EFAULT for a short copy.
 pub fn write_to(to: Remote, from: &[u8]) -> io::Result<()> {
     let local = libc::iovec { iov_base: from.as_ptr().cast_mut().cast(), iov_len: from.len() };
     let remote = libc::iovec { iov_base: to.address as *mut libc::c_void, iov_len: from.len() };
@@ -35,9 +32,6 @@ pub fn write_to(to: Remote, from: &[u8]) -> io::Result<()> {
 }
 
 /// Fills `to` from another process.
-///
-/// # Errors
-/// As for [`write_to`].
 pub fn read_from(from: Remote, to: &mut [u8]) -> io::Result<()> {
     let local = libc::iovec { iov_base: to.as_mut_ptr().cast(), iov_len: to.len() };
     let remote = libc::iovec { iov_base: from.address as *mut libc::c_void, iov_len: to.len() };
@@ -58,9 +52,6 @@ fn whole(done: isize, bytes: usize) -> io::Result<()> {
 /// Puts the pages of `bytes` into a pipe without a copy.
 ///
 /// The pages must stay unchanged until the reader has them.
-///
-/// # Errors
-/// The error of vmsplice(2).
 pub fn splice_to(pipe: &OwnedFd, bytes: &[u8]) -> Result<(), Errno> {
     let mut rest = bytes;
     while !rest.is_empty() {

@@ -16,9 +16,6 @@ pub struct Epoll(OwnedFd);
 
 impl Epoll {
     /// An empty set.
-    ///
-    /// # Errors
-    /// The error of epoll_create1(2).
     pub fn new() -> Result<Self, Error> {
         // SAFETY: the call takes no address.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
@@ -30,18 +27,12 @@ impl Epoll {
     }
 
     /// Adds a descriptor that is waited for until it is readable.
-    ///
-    /// # Errors
-    /// The error of epoll_ctl(2).
     pub fn add(&self, fd: impl AsFd, number: u64) -> Result<(), Error> {
         let mut event = libc::epoll_event { events: libc::EPOLLIN.cast_unsigned(), u64: number };
         self.control(libc::EPOLL_CTL_ADD, &fd, &mut event)
     }
 
     /// Removes a descriptor.
-    ///
-    /// # Errors
-    /// The error of epoll_ctl(2).
     pub fn remove(&self, fd: impl AsFd) -> Result<(), Error> {
         self.control(libc::EPOLL_CTL_DEL, &fd, &mut libc::epoll_event { events: 0, u64: 0 })
     }
@@ -61,9 +52,6 @@ impl Epoll {
     }
 
     /// Waits for a ready descriptor; returns the numbers of all ready descriptors.
-    ///
-    /// # Errors
-    /// The error of epoll_wait(2).
     pub fn wait(&self) -> Result<Vec<u64>, Error> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; EVENTS as usize];
         loop {

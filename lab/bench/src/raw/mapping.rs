@@ -34,9 +34,6 @@ pub struct Mapping {
 
 impl Mapping {
     /// Maps `bytes` bytes, a multiple of the page size, to read and write, all pages present.
-    ///
-    /// # Errors
-    /// The error of mmap(2).
     pub fn new(file: &OwnedFd, bytes: usize, method: MapMethod) -> Result<Self, Error> {
         let rights = ProtFlags::READ | ProtFlags::WRITE;
         let flags = match method {
@@ -44,7 +41,7 @@ impl Mapping {
             MapMethod::Read | MapMethod::Write | MapMethod::PageByPage => MapFlags::SHARED,
         };
         let base = if method == MapMethod::PageByPage {
-            // SAFETY: a fresh mapping at an address of the kernel's choice overlaps no other object.
+            // SAFETY: a fresh mapping at an address of the kernel's choice overlaps nothing else.
             unsafe {
                 mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::empty(), MapFlags::PRIVATE)
             }

@@ -12,9 +12,6 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 /// Creates a POSIX queue of `depth` messages of `bytes` each and removes its name at once.
 ///
 /// The queue lives as long as its descriptors.
-///
-/// # Errors
-/// The error of mq_open(3), for example the limits in /proc/sys/fs/mqueue or RLIMIT_MSGQUEUE.
 pub fn posix_create(name: &CStr, depth: i64, bytes: i64) -> io::Result<OwnedFd> {
     // SAFETY: mq_attr has integers only, for which all zeroes is a value.
     let mut shape: libc::mq_attr = unsafe { std::mem::zeroed() };
@@ -37,9 +34,6 @@ pub fn posix_create(name: &CStr, depth: i64, bytes: i64) -> io::Result<OwnedFd> 
 }
 
 /// Sends one message to a POSIX queue, waiting while it is full.
-///
-/// # Errors
-/// The error of mq_send(3).
 pub fn posix_send(queue: &OwnedFd, message: &[u8]) -> io::Result<()> {
     loop {
         // SAFETY: the buffer is valid for its length.
@@ -53,9 +47,6 @@ pub fn posix_send(queue: &OwnedFd, message: &[u8]) -> io::Result<()> {
 }
 
 /// Takes one message from a POSIX queue, waiting while it is empty; returns its length.
-///
-/// # Errors
-/// The error of mq_receive(3); EMSGSIZE for a buffer below the message size of the queue.
 pub fn posix_receive(queue: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         // SAFETY: the buffer is valid and writable for its length.
@@ -84,9 +75,6 @@ pub struct SystemVMessage {
 }
 
 /// Creates a private System V queue; it lives until [`system_v_remove`].
-///
-/// # Errors
-/// The error of msgget(2).
 pub fn system_v_create() -> io::Result<i32> {
     // SAFETY: takes integers only.
     let queue = unsafe { libc::msgget(libc::IPC_PRIVATE, 0o600) };
@@ -94,9 +82,6 @@ pub fn system_v_create() -> io::Result<i32> {
 }
 
 /// Removes a System V queue; its waiters get EIDRM.
-///
-/// # Errors
-/// The error of msgctl(2).
 pub fn system_v_remove(queue: i32) -> io::Result<()> {
     // SAFETY: IPC_RMID ignores the buffer.
     let done = unsafe { libc::msgctl(queue, libc::IPC_RMID, std::ptr::null_mut()) };
@@ -104,9 +89,6 @@ pub fn system_v_remove(queue: i32) -> io::Result<()> {
 }
 
 /// Sends the first `bytes` bytes (at most 48) of a message.
-///
-/// # Errors
-/// The error of msgsnd(2).
 pub fn system_v_send(queue: i32, message: &SystemVMessage, bytes: usize) -> io::Result<()> {
     let bytes = bytes.min(size_of_val(&message.words));
     loop {
@@ -119,9 +101,6 @@ pub fn system_v_send(queue: i32, message: &SystemVMessage, bytes: usize) -> io::
 }
 
 /// Takes the first message of this type; returns its length.
-///
-/// # Errors
-/// The error of msgrcv(2).
 pub fn system_v_receive(
     queue: i32,
     message_type: libc::c_long,

@@ -9,7 +9,6 @@ mod pool;
 use crate::subject::Subject;
 
 /// The subjects, ours first.
-#[must_use]
 pub fn all() -> Vec<&'static dyn Subject> {
     let mut all: Vec<&'static dyn Subject> = vec![];
     all.extend(attached::ALL.iter().map(|subject| subject as &dyn Subject));

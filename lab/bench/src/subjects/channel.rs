@@ -30,15 +30,11 @@ pub type Ends = (Channel, Channel);
 
 impl Channel {
     /// The end from two inherited descriptors.
-    ///
-    /// # Errors
-    /// The supervisor passed fewer.
     pub fn from_inherited(mut inherited: Inherited) -> Result<Self, Error> {
         Ok(Self { input: inherited.take()?, output: inherited.take()? })
     }
 
     /// Both descriptors.
-    #[must_use]
     pub fn into_inherited(self) -> Inherited {
         Inherited::fds(vec![self.input, self.output])
     }
@@ -49,17 +45,11 @@ impl Channel {
 }
 
 /// A second descriptor of the same file.
-///
-/// # Errors
-/// No descriptor is left.
 pub fn duplicate(fd: &OwnedFd) -> Result<OwnedFd, Error> {
     fd.try_clone().map_err(Error::os("dup"))
 }
 
 /// Writes all bytes.
-///
-/// # Errors
-/// [`Error::PeerGone`] without a reader; the error of write(2).
 #[inline]
 pub fn put_all(to: &OwnedFd, bytes: &[u8]) -> Result<(), Error> {
     let mut rest = bytes;
@@ -75,9 +65,6 @@ pub fn put_all(to: &OwnedFd, bytes: &[u8]) -> Result<(), Error> {
 }
 
 /// Reads until the buffer is full.
-///
-/// # Errors
-/// [`Error::PeerGone`] at an end of file; the error of read(2).
 #[inline]
 pub fn get_all(from: &OwnedFd, bytes: &mut [u8]) -> Result<(), Error> {
     let mut got = 0;
@@ -93,17 +80,11 @@ pub fn get_all(from: &OwnedFd, bytes: &mut [u8]) -> Result<(), Error> {
 }
 
 /// Two pipes, one per direction.
-///
-/// # Errors
-/// No descriptor is left.
 pub fn pipes() -> Result<Ends, Error> {
     crossed(|| pipe_with(PipeFlags::CLOEXEC).map_err(Error::os("pipe")))
 }
 
 /// Two FIFOs whose names are removed at once.
-///
-/// # Errors
-/// No file can be made in the directory of temporary files.
 pub fn fifos() -> Result<Ends, Error> {
     crossed(|| {
         let (path, cloexec) = (unique::path("fifo"), OFlags::CLOEXEC);
@@ -126,36 +107,24 @@ fn crossed(open: impl Fn() -> Result<(OwnedFd, OwnedFd), Error>) -> Result<Ends,
 }
 
 /// A connected pair of Unix sockets of this type.
-///
-/// # Errors
-/// No descriptor is left.
 pub fn unix(socket_type: SocketType) -> Result<(OwnedFd, OwnedFd), Error> {
     socketpair(AddressFamily::UNIX, socket_type, SocketFlags::CLOEXEC, None)
         .map_err(Error::os("socketpair"))
 }
 
 /// A Unix stream, as a channel.
-///
-/// # Errors
-/// As of [`unix`].
 pub fn unix_stream() -> Result<Ends, Error> {
     let (client, server) = unix(SocketType::STREAM)?;
     Ok((Channel::both_ways(client)?, Channel::both_ways(server)?))
 }
 
 /// A Unix seqpacket connection, as a channel.
-///
-/// # Errors
-/// As of [`unix`].
 pub fn unix_seqpacket() -> Result<Ends, Error> {
     let (client, server) = unix(SocketType::SEQPACKET)?;
     Ok((Channel::both_ways(client)?, Channel::both_ways(server)?))
 }
 
 /// A listener on 127.0.0.1.
-///
-/// # Errors
-/// [`Error::Unavailable`] without a loopback device.
 pub fn tcp_listener() -> Result<TcpListener, Error> {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(|error| Error::Unavailable {
         why: format!("TCP cannot listen on 127.0.0.1: {error}"),
@@ -164,9 +133,6 @@ pub fn tcp_listener() -> Result<TcpListener, Error> {
 }
 
 /// A connection to 127.0.0.1 with TCP_NODELAY on both sides.
-///
-/// # Errors
-/// As of [`tcp_listener`].
 pub fn tcp() -> Result<Ends, Error> {
     let listener = tcp_listener()?;
     let address = listener.local_addr().map_err(Error::os("getsockname"))?;
@@ -181,9 +147,6 @@ pub fn tcp() -> Result<Ends, Error> {
 /// Two POSIX queues for requests and answers of these sizes.
 ///
 /// On Linux a queue is a descriptor, so processes inherit it.
-///
-/// # Errors
-/// [`Error::Unavailable`] within the limits of the kernel.
 pub fn posix_queues(request_bytes: usize, answer_bytes: usize) -> Result<Ends, Error> {
     let (requests, answers) = (posix_queue(request_bytes)?, posix_queue(answer_bytes)?);
     let client = Channel { input: duplicate(&answers)?, output: duplicate(&requests)? };
@@ -206,9 +169,6 @@ fn posix_queue(bytes: usize) -> Result<OwnedFd, Error> {
 }
 
 /// Receives one message of exactly this length; the buffer may be longer.
-///
-/// # Errors
-/// The error of mq_receive(3), or a message of another length.
 #[inline]
 pub fn receive_exactly(from: &OwnedFd, buffer: &mut [u8], bytes: usize) -> Result<(), Error> {
     let length = queues::posix_receive(from, buffer).map_err(Error::os("mq_receive"))?;
@@ -217,7 +177,6 @@ pub fn receive_exactly(from: &OwnedFd, buffer: &mut [u8], bytes: usize) -> Resul
 
 /// The error of a message of the wrong length.
 #[cold]
-#[must_use]
 pub fn wrong_length(call: &str, length: usize) -> Error {
     Error::Usage(format!("{call} gave {length} bytes"))
 }

@@ -21,7 +21,6 @@ mod vcopy;
 use crate::subject::Subject;
 
 /// The subjects, ours first.
-#[must_use]
 pub fn all() -> Vec<&'static dyn Subject> {
     let mut all: Vec<&'static dyn Subject> = vec![];
     all.extend(vcopy::ALL.iter().map(|subject| subject as &dyn Subject));
@@ -31,7 +30,6 @@ pub fn all() -> Vec<&'static dyn Subject> {
 }
 
 /// The subject for tests, which no plan holds.
-#[must_use]
 pub fn planted() -> &'static dyn Subject {
     &carried::PLANTED
 }

@@ -9,7 +9,6 @@ mod streams;
 use crate::subject::Subject;
 
 /// The subjects, floors first.
-#[must_use]
 pub fn all() -> Vec<&'static dyn Subject> {
     let mut all: Vec<&'static dyn Subject> = vec![];
     all.extend(floors::ALL.iter().map(|subject| subject as &dyn Subject));
@@ -19,7 +18,6 @@ pub fn all() -> Vec<&'static dyn Subject> {
 }
 
 /// Subjects for tests, which no plan holds.
-#[must_use]
 pub fn planted() -> [&'static dyn Subject; 2] {
     [&planted::Fault, &planted::Ours]
 }

@@ -24,9 +24,6 @@ const VMS: i32 = 1_024;
 static NODE: Mutex<Option<(Guard, PathBuf)>> = Mutex::new(None);
 
 /// The runtime directory of this run's node.
-///
-/// # Errors
-/// [`Error::Unavailable`] if no node can be started.
 pub fn directory(site: &Site) -> Result<PathBuf, Error> {
     let mut node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, directory)) = &*node {
@@ -46,9 +43,6 @@ pub fn end() {
 }
 
 /// Starts the node in the guard process; the result ends it.
-///
-/// # Errors
-/// [`Error::Unavailable`] if no node can be started.
 pub fn guard(names: &[String]) -> Result<Cleanup, Error> {
     let params = NodeParams { procs: Some(PROCS), vms: Some(VMS), ..NodeParams::default() };
     let node = Node::init(&params).map_err(|error| Error::Unavailable {
@@ -76,9 +70,6 @@ pub struct BenchVm {
 
 impl BenchVm {
     /// A VM in the node of this run.
-    ///
-    /// # Errors
-    /// [`Error::Unavailable`] if no node can be started.
     pub fn open(site: &Site) -> Result<Self, Error> {
         let directory = directory(site)?;
         let mut node = Node::find(&directory).map_err(Error::of("reach the node of this run"))?;
@@ -89,14 +80,12 @@ impl BenchVm {
     }
 
     /// The names for a process that is, or looks for, a server of this name.
-    #[must_use]
     pub fn inherited(&self, server: &str) -> Inherited {
         let directory = self.directory.to_string_lossy().into_owned();
         Inherited::names(vec![directory, self.vm.id().to_string(), server.into()])
     }
 
     /// The runtime directory and the id of the VM.
-    #[must_use]
     pub fn id(&self) -> (&Path, i32) {
         (&self.directory, self.vm.id())
     }
@@ -121,9 +110,6 @@ pub struct VmPeer {
 
 impl VmPeer {
     /// The VM that the names describe.
-    ///
-    /// # Errors
-    /// The names are no VM, or the node has ended.
     pub fn new(inherited: &Inherited) -> Result<Self, Error> {
         let [directory, vm, server] = inherited.names.as_slice() else {
             return Err(Error::Usage("a peer of m3ipc gets directory, VM and server".into()));
@@ -136,17 +122,11 @@ impl VmPeer {
     }
 
     /// An endpoint of this process.
-    ///
-    /// # Errors
-    /// The bind fails.
     pub fn bind(&self) -> Result<Endpoint, Error> {
         self.vm.bind_any().map_err(Error::of("bind"))
     }
 
     /// An endpoint that waits so.
-    ///
-    /// # Errors
-    /// The bind fails.
     pub fn bind_with(&self, wait: Wait) -> Result<Endpoint, Error> {
         let mut endpoint = self.bind()?;
         endpoint.set_strategy(strategy(wait));
@@ -154,17 +134,11 @@ impl VmPeer {
     }
 
     /// Gives an endpoint the server's name.
-    ///
-    /// # Errors
-    /// The name is taken.
     pub fn attach_name(&self, endpoint: &mut Endpoint) -> Result<(), Error> {
         endpoint.name_attach(&self.server).map_err(Error::of("take the server's name"))
     }
 
     /// The server's address; waits for its name.
-    ///
-    /// # Errors
-    /// The node has ended.
     pub fn find_server(&self, endpoint: &mut Endpoint) -> Result<Address, Error> {
         endpoint.wait_name(&self.server, Timeout::Never).map_err(Error::of("wait for the server"))
     }

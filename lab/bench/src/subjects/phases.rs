@@ -19,7 +19,6 @@ use crate::subject::Subject;
 pub use stamps::{Costs, OURS, record};
 
 /// The subjects, ours first.
-#[must_use]
 pub fn all() -> Vec<&'static dyn Subject> {
     let mut all: Vec<&'static dyn Subject> = vec![&ours::OursInPhases];
     all.extend(kernel::ALL.iter().map(|subject| subject as &dyn Subject));

@@ -44,7 +44,6 @@ const ALL: [Socket; 8] = [
 ];
 
 /// The subjects, ours first.
-#[must_use]
 pub fn all() -> Vec<&'static dyn Subject> {
     ALL.iter().map(|subject| subject as &dyn Subject).collect()
 }

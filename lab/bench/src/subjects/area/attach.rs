@@ -7,9 +7,6 @@ use crate::raw;
 use crate::run::Run;
 
 /// Times attaches for the span of the job. `detach` is not timed; both work with `on`.
-///
-/// # Errors
-/// The errors of `attach` and `detach`.
 pub fn time_attaches<S, T>(
     run: &Run,
     on: &mut S,

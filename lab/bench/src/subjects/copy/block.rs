@@ -24,7 +24,6 @@ const SEEDS: (u8, u8) = (0x35, 0xa7);
 const SKEW: (usize, usize) = (3, 13);
 
 /// Distances from a page of the blocks of this test, at source and destination.
-#[must_use]
 pub const fn skews(test: Test) -> (usize, usize) {
     match test {
         Test::Copy1 { aligned: false } | Test::Copy2 { aligned: false } => SKEW,
@@ -41,9 +40,6 @@ pub struct PrivateBlock {
 
 impl PrivateBlock {
     /// A block of zeroes that begins `skew` bytes after a page, all pages present.
-    ///
-    /// # Errors
-    /// It is too small for its two numbers.
     pub fn new(bytes: usize, skew: usize) -> Result<Self, Error> {
         if bytes < LEAST_BYTES {
             return Err(Error::Usage(format!(
@@ -58,27 +54,23 @@ impl PrivateBlock {
     }
 
     /// Its address in this process.
-    #[must_use]
     pub fn address(&self) -> usize {
         self.bytes().as_ptr() as usize
     }
 
     /// The memory, the offset of the block in it, and its length.
-    #[must_use]
     pub fn into_parts(self) -> (Vec<u8>, usize, usize) {
         (self.memory, self.start, self.bytes)
     }
 
     /// Its content.
     #[inline]
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.memory[self.start..self.start + self.bytes]
     }
 
     /// Its content, to be written.
     #[inline]
-    #[must_use]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut self.memory[self.start..self.start + self.bytes]
     }
@@ -104,9 +96,6 @@ pub fn stamp(block: &mut [u8], trip: u64) {
 }
 
 /// The number of the trip, from both ends.
-///
-/// # Errors
-/// [`Error::Payload`] if the two ends differ.
 #[inline]
 pub fn number(block: &[u8]) -> Result<u64, Error> {
     let read = |at: usize| {
@@ -128,9 +117,6 @@ pub fn number(block: &[u8]) -> Result<u64, Error> {
 }
 
 /// Checks the last block as a whole.
-///
-/// # Errors
-/// [`Error::Payload`] with the word of the first wrong byte.
 pub fn check_last(block: &[u8]) -> Result<(), Error> {
     let trip = number(block)?;
     if trip != LAST {

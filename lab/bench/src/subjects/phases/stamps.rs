@@ -32,9 +32,6 @@ pub struct Costs {
 
 impl Costs {
     /// The costs, measured at the first call.
-    ///
-    /// # Errors
-    /// No memory for a ring.
     pub fn get() -> Result<Self, Error> {
         static COSTS: OnceLock<Costs> = OnceLock::new();
         if let Some(costs) = COSTS.get() {
@@ -52,9 +49,6 @@ impl Costs {
 /// The trips of a run from its ticks.
 ///
 /// Cuts of earlier trips have no times to compare with and are dropped.
-///
-/// # Errors
-/// There are too few trips.
 pub fn phase_trips(client: &Report, mut cuts: Vec<[u64; PARTS]>) -> Result<PhaseTrips, Error> {
     let earlier = cuts.len().saturating_sub(STAMPED);
     cuts.drain(..earlier);
@@ -112,7 +106,6 @@ fn is_visible(cell: &Cell, part: Part) -> bool {
 }
 
 /// The row of a cell from its rounds.
-#[must_use]
 pub fn record(cell: &Cell, rounds: &[PhaseTrips], costs: StampCosts) -> PhaseRecord {
     let load = stamp_load(cell);
     let is_ours = cell.subject.name() == OURS;

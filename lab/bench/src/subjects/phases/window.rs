@@ -18,7 +18,6 @@ pub const STAMPED: usize = BLOCKS / 2 * BLOCK;
 const WARM_TRIPS: u64 = 8;
 
 /// Whether this trip belongs to a block with stamps.
-#[must_use]
 pub const fn is_stamped(trip: u64) -> bool {
     (trip / BLOCK as u64) % 2 == 1
 }
@@ -34,9 +33,6 @@ pub struct Trip {
 }
 
 /// Makes trips until the window is over; `trip` returns the ticks of each.
-///
-/// # Errors
-/// The error of `trip`.
 pub fn drive(
     run: &Run,
     start_ns: u64,

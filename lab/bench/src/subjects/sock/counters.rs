@@ -20,9 +20,6 @@ pub struct Counters {
 
 impl Counters {
     /// A new file.
-    ///
-    /// # Errors
-    /// No file can be made in the directory of temporary files.
     pub fn new() -> Result<Self, Error> {
         let counters = Self { path: unique::path("counters") };
         let mut options = std::fs::OpenOptions::new();
@@ -38,10 +35,6 @@ impl Counters {
     }
 
     /// Adds the share of the rings and the wakeups to a round.
-    ///
-    /// # Errors
-    /// [`Error::NoRing`] if no byte used a ring. Measured connections end before a move to a ring;
-    /// for them a share of 0 is right.
     pub fn add_to(&self, round: &mut Round, test: Test, trips: u64) -> Result<(), Error> {
         let bytes = std::fs::read(&self.path).map_err(Error::os("read the counters"))?;
         let read = |what| Snapshot::of(&bytes).map_or(0, |snapshot| snapshot.read(what));

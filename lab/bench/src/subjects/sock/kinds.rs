@@ -53,7 +53,6 @@ pub fn library() -> Option<PathBuf> {
 }
 
 /// The reason for missing rows of the preload library, if they are missing.
-#[must_use]
 pub fn left_out() -> Option<String> {
     let why = format!(
         "shim-unix, shim-tcp: {LIBRARY} is neither beside this program nor in ../lib/m3ipc; \

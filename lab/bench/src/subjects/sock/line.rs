@@ -52,9 +52,6 @@ pub enum Port {
 
 impl Port {
     /// The server's listener.
-    ///
-    /// # Errors
-    /// The listener cannot be opened.
     pub fn server(kind: SocketKind, mut inherited: Inherited) -> Result<Self, Error> {
         Ok(match kind {
             SocketKind::Unix | SocketKind::ShimUnix => Self::Unix(inherited.take()?.into()),
@@ -67,9 +64,6 @@ impl Port {
     }
 
     /// The address for the client.
-    ///
-    /// # Errors
-    /// The name is no address.
     pub fn client(kind: SocketKind, inherited: &Inherited) -> Result<Self, Error> {
         let name = inherited.name()?;
         Ok(match kind {
@@ -85,9 +79,6 @@ impl Port {
     }
 
     /// The next connection.
-    ///
-    /// # Errors
-    /// The error of connect(2) or accept(2).
     pub fn next(&self) -> Result<Line, Error> {
         let com = |stream| Line::Com(Box::new(stream));
         let line = match self {
@@ -105,9 +96,6 @@ impl Port {
     }
 
     /// The next connection, without Nagle's delay.
-    ///
-    /// # Errors
-    /// As of [`Port::next`].
     pub fn next_without_delay(&self) -> Result<Line, Error> {
         let line = self.next()?;
         if let Line::Tcp(stream) = &line {
@@ -124,17 +112,11 @@ fn domain(inherited: &Inherited, number: u32) -> Result<Domain, Error> {
 
 impl Line {
     /// The inherited end of two pipes.
-    ///
-    /// # Errors
-    /// The supervisor passed too few descriptors.
     pub fn pipe(mut inherited: Inherited) -> Result<Self, Error> {
         Ok(Self::Pipe(inherited.take()?.into(), Some(inherited.take()?.into())))
     }
 
     /// Sends all bytes.
-    ///
-    /// # Errors
-    /// [`Error::PeerGone`]; the error of write(2).
     #[inline]
     pub fn put(&self, bytes: &[u8]) -> Result<(), Error> {
         match self {
@@ -148,9 +130,6 @@ impl Line {
     }
 
     /// Receives at least one byte; none at the end of the stream.
-    ///
-    /// # Errors
-    /// The error of read(2).
     #[inline]
     pub fn get_some(&self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
@@ -168,9 +147,6 @@ impl Line {
     }
 
     /// Receives until the buffer is full; `false` at an end before the first byte.
-    ///
-    /// # Errors
-    /// [`Error::PeerGone`] at a later end; the error of read(2).
     #[inline]
     pub fn get(&self, bytes: &mut [u8]) -> Result<bool, Error> {
         let mut got = 0;
@@ -185,18 +161,12 @@ impl Line {
     }
 
     /// Receives a full buffer.
-    ///
-    /// # Errors
-    /// [`Error::PeerGone`] at the end of the stream; the error of read(2).
     #[inline]
     pub fn get_all(&self, bytes: &mut [u8]) -> Result<(), Error> {
         if self.get(bytes)? { Ok(()) } else { Err(Error::PeerGone) }
     }
 
     /// Ends the outgoing stream.
-    ///
-    /// # Errors
-    /// The error of shutdown(2).
     pub fn end(&mut self) -> Result<(), Error> {
         match self {
             Self::Com(stream) => stream.shutdown(Direction::Send).map_err(io::Error::from),
@@ -211,9 +181,6 @@ impl Line {
     }
 
     /// Lets calls fail instead of wait.
-    ///
-    /// # Errors
-    /// The error of ioctl(2).
     pub fn set_nonblocking(&self) -> Result<(), Error> {
         match self {
             Self::Com(stream) => stream.set_nonblocking(true),
@@ -225,7 +192,6 @@ impl Line {
     }
 
     /// Wakeups that this side sent, for com-sockets.
-    #[must_use]
     pub fn wakeups(&self) -> Option<u64> {
         match self {
             Self::Com(stream) => Some(stream.wakeups().sent),
@@ -235,7 +201,6 @@ impl Line {
 }
 
 /// Wakeups of several connections.
-#[must_use]
 pub fn wakeups(lines: &[Line]) -> Option<u64> {
     let each: Vec<u64> = lines.iter().filter_map(Line::wakeups).collect();
     (!each.is_empty()).then(|| each.iter().sum())
