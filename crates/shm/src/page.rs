@@ -125,6 +125,7 @@ mod tests {
     use crate::Shared;
 
     #[test]
+    #[cfg_attr(miri, ignore = "miri has no atomics of mixed sizes")]
     fn a_page_and_a_region_of_the_same_memory_agree() {
         let memory = m3ipc_sys::create_memory("m3-test", 4096).unwrap();
         let (page, region) =

@@ -195,6 +195,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "miri has no atomics of mixed sizes")]
     fn bytes_written_at_any_length_and_offset_are_read_back() {
         let memory = memory();
         let writer = Shared::map(&memory, 8192).unwrap();
@@ -217,6 +218,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "miri has no atomics of mixed sizes")]
     fn an_observer_sees_the_stores_of_the_writer() {
         let memory = memory();
         let writer = Shared::map(&memory, 8192).unwrap();
