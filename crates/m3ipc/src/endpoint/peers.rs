@@ -136,9 +136,7 @@ impl Peer {
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.
     #[inline]
     pub(super) fn mark_ready(&self) {
-        if !self.status.is_hot(self.index_there) {
-            self.ready_bitmap.set(self.index_there);
-        }
+        self.ready_bitmap.set_unless_hot(self.index_there, &self.status);
     }
 }
 

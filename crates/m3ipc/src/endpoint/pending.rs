@@ -7,7 +7,7 @@ use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Message};
-use m3ipc_link::{MessageKind, SlotState};
+use m3ipc_link::{Cancelled, MessageKind, SlotState};
 
 /// A posted request whose answer is still to come.
 ///
@@ -187,10 +187,9 @@ impl Endpoint {
             return None;
         }
         let link = &self.peers.find_index(pending.index)?.link;
-        if link.withdraw(pending.posted) != Ok(false) {
+        if link.cancel(pending.posted) != Ok(Cancelled::Taken) {
             return None;
         }
-        link.abandon(pending.posted);
         match self.take_answer(pending.index, pending.posted, &mut Buffer::none()).ok()?? {
             RequestEnd::Answered(message, _) => Some(message),
             RequestEnd::Relayed(..) => None,

@@ -7,7 +7,9 @@ use crate::error::{Fail, SendError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, Message};
-use m3ipc_link::{AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode};
+use m3ipc_link::{
+    AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode, WakeAction,
+};
 
 /// The time that an awake peer may take to find a message.
 const AWAKE_GRACE_NS: u64 = 20_000;
@@ -322,22 +324,18 @@ impl Endpoint {
         if mark_ready {
             peer.mark_ready();
         }
-        match peer.status.mode() {
-            WaitMode::Awake => {}
-            WaitMode::OnLinks(source) if source == ANY || source == self.address => {
-                self.stamp(Moment::Waking);
-                self.peers.get(index).link.wake_peer();
-                self.stamp(Moment::Woken);
-                self.control_page.count(Counter::Woke);
-            }
-            WaitMode::AtDoorbell(source) if source == ANY || source == self.address => {
-                self.stamp(Moment::Waking);
-                self.ring_doorbell_of(index);
-                self.stamp(Moment::Woken);
-                self.control_page.count(Counter::Woke);
-            }
-            WaitMode::OnLinks(_) | WaitMode::AtDoorbell(_) => {}
+        let action = peer.status.wake_action(self.address);
+        if action == WakeAction::None {
+            return;
         }
+        self.stamp(Moment::Waking);
+        match action {
+            WakeAction::None => {}
+            WakeAction::WakeWord => self.peers.get(index).link.wake_peer(),
+            WakeAction::Doorbell => self.ring_doorbell_of(index),
+        }
+        self.stamp(Moment::Woken);
+        self.control_page.count(Counter::Woke);
     }
 
     /// Wakes a peer that sleeps in a wait for exactly this endpoint. A peer that waits for any

@@ -8,7 +8,9 @@ use crate::error::{Fail, SendRecError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
-use m3ipc_link::{AnswerOutcome, Arrival, Counter, MessageKind, SlotState, TakenMessage, WaitCall};
+use m3ipc_link::{
+    AnswerOutcome, Arrival, Cancelled, Counter, MessageKind, SlotState, TakenMessage, WaitCall,
+};
 
 /// How a request to one server ended.
 #[derive(Debug)]
@@ -338,10 +340,10 @@ impl Endpoint {
         fail: Fail,
     ) -> Result<RequestEnd, Fail> {
         let link = &self.peers.get(index).link;
-        if link.withdraw(posted).map_err(|broken| self.poison(index, broken))? {
+        if link.cancel(posted).map_err(|broken| self.poison(index, broken))? == Cancelled::Withdrawn
+        {
             return Err(fail);
         }
-        self.peers.get(index).link.abandon(posted);
         if let Some(end) = self.take_answer(index, posted, buffer)? {
             return Ok(end);
         }

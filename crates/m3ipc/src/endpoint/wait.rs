@@ -9,6 +9,7 @@ use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::{ANY, Address, Code};
+use m3ipc_link::waiting::{self, Sleeper};
 use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall, WaitMode, WaitStrategy};
 use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
@@ -54,6 +55,65 @@ struct SleepState {
     tid: u32,
     /// The time of sleep after which to ask for a deadlock next.
     ask_after_ns: u64,
+}
+
+/// One sleep of an endpoint. [`waiting::sleep_unless_found`] has the order of its steps.
+struct SleepStep<'a> {
+    endpoint: &'a mut Endpoint,
+    sleep_state: &'a mut SleepState,
+    on_doorbell: bool,
+    now_ns: u64,
+    limit_ns: u64,
+    may_lock: bool,
+}
+
+impl Sleeper for SleepStep<'_> {
+    /// The wake words, and the event word from before the last poll.
+    type Words = (Words, u32);
+    type Error = Fail;
+
+    fn read_wake_words(&mut self) -> Self::Words {
+        let words = if self.on_doorbell {
+            Words::none()
+        } else {
+            self.endpoint.words(self.sleep_state.target.index)
+        };
+        (words, self.endpoint.events_seen)
+    }
+
+    fn set_mode(&mut self, mode: WaitMode) {
+        self.endpoint.set_mode(mode);
+    }
+
+    /// Sleeps, and checks the daemon before the mode becomes `Awake` again: a non-blocking sender
+    /// must treat this endpoint as asleep until it polls again.
+    fn sleep(&mut self, (words, event): Self::Words) -> Result<(), Fail> {
+        let endpoint = &mut *self.endpoint;
+        endpoint.control_page.count(Counter::Slept);
+        m3ipc_sys::pause_point("sleeping");
+        let until_ns =
+            self.sleep_state.deadline.at_ns.min(self.now_ns.saturating_add(self.limit_ns));
+        let ended = if self.on_doorbell {
+            endpoint.sleep_on_doorbell(event, until_ns)
+        } else {
+            endpoint.sleep_on(&words, event, until_ns)
+        };
+        endpoint.stamp(Moment::Ran);
+        match ended? {
+            // A peer that wakes this endpoint without end must not prevent the check of the daemon:
+            // new peers wait until the next daemon knows this endpoint.
+            WaitOutcome::Changed
+                if self.now_ns.saturating_sub(endpoint.checked_ns) < SLOW_CHECK_NS =>
+            {
+                Ok(())
+            }
+            WaitOutcome::Signal => Err(Code::Intr.into()),
+            WaitOutcome::Changed | WaitOutcome::Limit => {
+                endpoint.checked_ns = self.now_ns;
+                endpoint.slow_check(self.sleep_state, self.may_lock)
+            }
+        }
+    }
 }
 
 impl Endpoint {
@@ -201,43 +261,14 @@ impl Endpoint {
         } else {
             WaitMode::OnLinks(sleep_state.target.peer)
         };
-        // Read the words first: a wake-up between the poll and the sleep changes them.
-        let words = if on_doorbell { Words::none() } else { self.words(sleep_state.target.index) };
-        let event = self.events_seen;
-        self.set_mode(mode);
-        if any && !self.poll_all_if_due(now_ns) {
-            limit_ns = limit_ns.min(FULL_POLL_NS);
-        }
-        let found = poll(self);
-        if !matches!(found, Ok(None)) {
-            self.set_mode(WaitMode::Awake);
-            return found;
-        }
-        self.control_page.count(Counter::Slept);
-        m3ipc_sys::pause_point("sleeping");
-        let until_ns = sleep_state.deadline.at_ns.min(now_ns.saturating_add(limit_ns));
-        let ended = if on_doorbell {
-            self.sleep_on_doorbell(event, until_ns)
-        } else {
-            self.sleep_on(&words, event, until_ns)
-        };
-        self.stamp(Moment::Ran);
-        let checked = ended.and_then(|ended| match ended {
-            // A peer that wakes this endpoint without end must not prevent the check of the daemon:
-            // new peers wait until the next daemon knows this endpoint.
-            WaitOutcome::Changed if now_ns.saturating_sub(self.checked_ns) < SLOW_CHECK_NS => {
-                Ok(())
+        let mut step =
+            SleepStep { endpoint: self, sleep_state, on_doorbell, now_ns, limit_ns, may_lock };
+        waiting::sleep_unless_found(&mut step, mode, |step| {
+            if any && !step.endpoint.poll_all_if_due(now_ns) {
+                step.limit_ns = step.limit_ns.min(FULL_POLL_NS);
             }
-            WaitOutcome::Signal => Err(Code::Intr.into()),
-            WaitOutcome::Changed | WaitOutcome::Limit => {
-                self.checked_ns = now_ns;
-                self.slow_check(sleep_state, may_lock)
-            }
-        });
-        // Clear the sleep only after the daemon call: a non-blocking sender must treat this
-        // endpoint as asleep until it polls again.
-        self.set_mode(WaitMode::Awake);
-        checked.map(|()| None)
+            poll(step.endpoint)
+        })
     }
 
     /// Publishes the start of the wait, and whether the request was taken meanwhile.
