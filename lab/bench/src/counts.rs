@@ -7,6 +7,7 @@ use std::process::Command;
 use m3ipc_report::results::Results;
 use m3ipc_report::schema::{Count, Placement, Wait};
 
+use self::memory::Found;
 use crate::error::Error;
 use crate::job::{Load, Test};
 use crate::measure::{Bench, Cell};
@@ -14,9 +15,6 @@ use crate::processes::Processes;
 use crate::rounds::note;
 use crate::subject::Subject;
 use crate::{subjects, unique};
-
-/// The figures of a test: name, value, unit.
-pub type Found = Vec<(&'static str, f64, &'static str)>;
 
 /// Trips of the two runs under the counter. Their difference is free of start and end.
 const FEW: u64 = 1_000;

@@ -18,10 +18,11 @@ use m3ipc_report::{Error as ReportError, page, replace};
 use crate::args::{BenchArgs, ReportArgs, SuiteChoice};
 use crate::error::Error;
 use crate::measure::Bench;
+use crate::outcome::Outcome;
 use crate::plan::{Plan, Step};
 use crate::progress::Progress;
 use crate::runner::run_step;
-use crate::{Outcome, outside, subjects, suites};
+use crate::{outside, subjects, suites};
 use disturbance::Disturbance;
 use unfinished::Unfinished;
 

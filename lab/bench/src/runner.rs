@@ -3,17 +3,18 @@
 use m3ipc_report::names::{BIND, SOCK_FIRST};
 use m3ipc_report::results::{Results, Row};
 use m3ipc_report::schema::{Count, Placement, Round, Run};
-use m3ipc_report::{columns, libraries, phases, promises, text};
+use m3ipc_report::{columns, libraries, notes, phases, promises};
 
 use crate::args::{BenchArgs, SuiteChoice};
 use crate::error::Error;
 use crate::job::{SuiteName, Test};
 use crate::measure::{Bench, Cell};
 use crate::measured::Measured;
+use crate::outcome::Outcome;
 use crate::plan::{Plan, Step, StepWork};
 use crate::progress::Progress;
 use crate::rounds::measure;
-use crate::{Outcome, counts, fragmentation, machine, outside, subjects, suites, untold};
+use crate::{counts, fragmentation, machine, outside, subjects, suites, untold};
 
 /// Measures the suites of the command line; prints tables on standard output.
 pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
@@ -37,7 +38,7 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
             Placement::TwoCpus
         ));
     }
-    print!("{}{}", machine.card(), text::libraries(&results));
+    print!("{}{}", machine.card(), notes::libraries(&results));
     if !steps.iter().all(|step| matches!(step.work, StepWork::Phases)) {
         print!("{}", columns::LEGEND);
     }
@@ -49,7 +50,7 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     subjects::end_node();
     machine.loadavg_end = machine::loadavg();
     let (table, short) = if args.promises { promises::text(&results) } else { (String::new(), 0) };
-    print!("{}{table}{}", libraries::text(&results), text::left_out(&results));
+    print!("{}{table}{}", libraries::text(&results), notes::left_out(&results));
     if let Some(path) = &args.json {
         Run::new(&machine, &results).write(path)?;
     }
@@ -99,7 +100,7 @@ pub fn run_step(
         }
         StepWork::Counts => {
             counts::run(bench, &args.common.only, results);
-            text::counts(results)
+            notes::counts(results)
         }
     }
 }

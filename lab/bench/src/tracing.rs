@@ -24,8 +24,9 @@ use crate::args::TracingArgs;
 use crate::error::Error;
 use crate::job::{Load, Role, Test};
 use crate::measure::{Bench, Cell};
+use crate::outcome::Outcome;
 use crate::progress::Progress;
-use crate::{Outcome, subjects};
+use crate::subjects;
 
 /// The program that traces.
 const TRACER: &str = "m3";

@@ -1,7 +1,7 @@
 //! Rows: the rounds of each result, summed up.
 
 use crate::names;
-use crate::phases::PhaseRecord;
+use crate::phase_record::PhaseRecord;
 use crate::schema::{Count, Family, Machine, Record, Round, Run, Series};
 use crate::stats::{median, quantile, tenth, whole};
 

@@ -1,84 +1,9 @@
 //! The JSON of a run. Times are in nanoseconds unless the name says otherwise.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
-use crate::phases::PhaseRecord;
-
-/// How a side waits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wait {
-    /// It polls and never leaves the CPU.
-    Spin,
-    /// It polls and yields the CPU between two polls.
-    Yield,
-    /// It sleeps in the kernel.
-    Block,
-    /// It spins while that pays, then sleeps.
-    Adaptive,
-}
-
-/// Where the two sides run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Placement {
-    /// Both are pinned to one CPU.
-    SameCpu,
-    /// Each is pinned to its own CPU.
-    TwoCpus,
-    /// The kernel places them.
-    Any,
-}
-
-/// What a mechanism stands for in a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Family {
-    /// m3ipc.
-    Ours,
-    /// A mechanism of the kernel.
-    Kernel,
-    /// The least that any mechanism of this shape can cost on this machine.
-    Floor,
-    /// Another library.
-    Peer,
-}
-
-macro_rules! named {
-    ($($kind:ident { $($variant:ident = $name:literal),* })*) => {$(
-        impl $kind {
-            /// Its name in tables and JSON.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $(Self::$variant => $name),* }
-            }
-        }
-        impl fmt::Display for $kind {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.name())
-            }
-        }
-    )*};
-}
-named! {
-    Wait { Spin = "spin", Yield = "yield", Block = "block", Adaptive = "adaptive" }
-    Placement { SameCpu = "same-cpu", TwoCpus = "two-cpus", Any = "any" }
-}
-
-impl Family {
-    /// The mark in the last column of a table.
-    #[must_use]
-    pub const fn mark(self) -> &'static str {
-        match self {
-            Self::Ours => "<- ours",
-            Self::Floor => "floor",
-            Self::Kernel => "",
-            Self::Peer => "library",
-        }
-    }
-}
+pub use crate::modes::{Family, Placement, Wait};
+use crate::phase_record::PhaseRecord;
 
 /// One result. Times are medians over rounds; the maximum is of all rounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

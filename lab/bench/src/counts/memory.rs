@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 use m3ipc::Node;
 use m3ipc_report::schema::{Placement, Wait};
 
-use super::Found;
 use crate::error::Error;
 use crate::job::{Load, Test};
 use crate::measure::{Bench, Cell};
 use crate::processes::Processes;
 use crate::subjects;
+
+/// The figures of a test: name, value, unit.
+pub type Found = Vec<(&'static str, f64, &'static str)>;
 
 /// Idle endpoints that share the memory of their process, the server's client included.
 const CLIENTS: u32 = 102;

@@ -2,8 +2,8 @@
 //!
 //! Copies compare at each measured size; the worst size gives the figure.
 
-use super::Bound::{AtLeast, AtMost, Stated};
-use super::Promise;
+use super::promise::Bound::{AtLeast, AtMost, Stated};
+use super::promise::Promise;
 use crate::PAGE_BYTES;
 use crate::results::{Results, Row};
 use crate::schema::Placement;
@@ -122,7 +122,7 @@ fn of_sizes<'a>(
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict;
+    use super::super::promise::Verdict;
     use super::*;
     use crate::fixture;
     use crate::schema::{Family, Wait};

@@ -3,8 +3,8 @@
 //! Equal wait modes compare: a spinning side with a spinning floor. Against a kernel mechanism,
 //! which blocks, m3ipc waits as its users do by default.
 
-use super::Bound::{AtLeast, AtMost, Stated};
-use super::{Promise, Unit};
+use super::promise::Bound::{AtLeast, AtMost, Stated};
+use super::promise::{Promise, Unit};
 use crate::names::{BIND, HEAVY_DEATH};
 use crate::results::{Results, Row};
 use crate::schema::{Family, Placement, Wait};

@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::Bound::{AtLeast, AtMost, Stated};
-use super::Promise;
+use super::promise::Bound::{AtLeast, AtMost, Stated};
+use super::promise::Promise;
 use crate::names::SOCK_FIRST;
 use crate::results::{Results, Row};
 use crate::schema::Placement;

@@ -1,0 +1,36 @@
+//! What stands around the tables of a run: versions, counts, and what was left out.
+
+use crate::results::Results;
+use crate::text::Table;
+
+/// The other libraries of a run with their versions; nothing without any.
+#[must_use]
+pub fn libraries(results: &Results) -> String {
+    if results.libraries.is_empty() {
+        return String::new();
+    }
+    let one = |(name, version): &(String, String)| format!("{name} {version}");
+    format!("libraries {}\n", results.libraries.iter().map(one).collect::<Vec<_>>().join(", "))
+}
+
+/// Instructions and memory.
+#[must_use]
+pub fn counts(results: &Results) -> String {
+    let mut table = Table::new(&["test", "what", "figure", ""]);
+    let counted = ["instructions", "memory"];
+    for count in results.counts.iter().filter(|count| counted.contains(&count.test.as_str())) {
+        let value = format!("{:.0}", count.value);
+        table.row(vec![count.test.clone(), count.what.clone(), value, count.unit.clone()]);
+    }
+    format!("\ncounted\n{}", table.text())
+}
+
+/// Skipped and failed measurements with their reasons.
+#[must_use]
+pub fn left_out(results: &Results) -> String {
+    let lines = |head: &str, list: &[String]| {
+        list.iter().map(|text| format!("{head}: {text}\n")).collect::<String>()
+    };
+    let text = lines("skipped", &results.skipped) + &lines("failed", &results.failed);
+    if text.is_empty() { text } else { format!("\n{text}") }
+}
