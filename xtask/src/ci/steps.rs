@@ -148,26 +148,6 @@ pub const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
-        name: "loom",
-        command: "cargo test -p m3ipc-link -p m3ipc-area -p m3ipc-sockets -p m3ipc-shim \
-                          --release --test loom --target-dir {target}/loom",
-        env: &[
-            ("RUSTFLAGS", "--cfg loom"),
-            ("CARGO_PROFILE_RELEASE_LTO", "off"),
-            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "4"),
-        ],
-        needs: &[
-            Need::Test("m3ipc-link", "loom"),
-            Need::Test("m3ipc-area", "loom"),
-            Need::Test("m3ipc-sockets", "loom"),
-            Need::Test("m3ipc-shim", "loom"),
-        ],
-        lock: "loom",
-        figure: Figure::TestTotals,
-        next: "set LOOM_LOG=trace and LOOM_LOCATION=1 to see the interleaving that fails",
-        ..PLAIN
-    },
-    Step {
         name: "test",
         command: "cargo nextest run --workspace --no-fail-fast",
         fallback: "cargo test --workspace --no-fail-fast --lib --bins --tests",
@@ -268,6 +248,22 @@ pub const STEPS: &[Step] = &[
         limit_s: 1_800,
         figure: Figure::TestTotals,
         next: "run the command alone; the log names the seed",
+        ..FULL
+    },
+    Step {
+        name: "loom-full",
+        command: "cargo test -p m3ipc-link -p m3ipc-area -p m3ipc-shim --release --test loom \
+                          --target-dir {target}/loom",
+        env: &[
+            ("M3_LOOM_FULL", "1"),
+            ("LOOM_MAX_PREEMPTIONS", "3"),
+            ("CARGO_PROFILE_RELEASE_LTO", "off"),
+            ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "4"),
+        ],
+        limit_s: 3_600,
+        lock: "loom",
+        figure: Figure::TestTotals,
+        next: "set LOOM_LOG=trace and LOOM_LOCATION=1 to see the interleaving that fails",
         ..FULL
     },
     Step {
