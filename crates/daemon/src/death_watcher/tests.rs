@@ -83,12 +83,12 @@ fn a_killed_process_is_reported() {
 #[test]
 fn a_member_that_writes_its_own_lock_loses_only_its_own_watch() {
     let mut watcher = DeathWatcher::new().unwrap();
-    let (_liar, liar) = control_page();
-    liar.liveness_lock().store(1, Ordering::Release);
-    watcher.watch(1, m3ipc_sys::process_id(), None, &liar);
+    let (_hostile, hostile) = control_page();
+    hostile.liveness_lock().store(1, Ordering::Release);
+    watcher.watch(1, m3ipc_sys::process_id(), None, &hostile);
     for word in [LIVENESS_OWNER_DIED, 0, u32::MAX, LIVENESS_OWNER_MASK] {
-        liar.liveness_lock().store(word, Ordering::Release);
-        m3ipc_sys::wake(liar.liveness_lock());
+        hostile.liveness_lock().store(word, Ordering::Release);
+        m3ipc_sys::wake(hostile.liveness_lock());
     }
     assert!(ended(&mut watcher, SHORT).is_empty());
     let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();

@@ -347,9 +347,9 @@ impl Endpoint {
             AreaEvent::ExtentGone { offset, .. } => member.forget_extent(*offset),
             AreaEvent::FindOrphans { area } => {
                 for index in member.orphaned_extents() {
-                    let deserted = AreaRequest::Orphaned { area: *area, index };
+                    let orphaned = AreaRequest::Orphaned { area: *area, index };
                     // If the daemon is gone, its successor asks again.
-                    let _ = self.control.send(&Request::Area(deserted));
+                    let _ = self.control.send(&Request::Area(orphaned));
                 }
             }
         }

@@ -164,7 +164,7 @@ impl ReceiveHalf {
         }
         let here = m3ipc_sys::current_cpu();
         self.ring.publish_cpu(here);
-        let mut patience = self.spin.begin();
+        let mut spin_wait = self.spin.begin();
         let found = loop {
             let more = self.ring.claimed_tail() != self.ring.head()
                 || words.word(half::GIVEN).load(Ordering::Relaxed) != self.announced;
@@ -172,12 +172,12 @@ impl ReceiveHalf {
                 break true;
             }
             let same_cpu = words.cpu(half::SENDER_CPU).load(Ordering::Relaxed) == here;
-            if patience.next(same_cpu) == SpinStep::Sleep {
+            if spin_wait.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };
         words.suppression().end_polling(until);
-        self.spin.learn(&patience);
+        self.spin.learn(&spin_wait);
         found
     }
 

@@ -157,18 +157,18 @@ impl SendHalf {
         }
         let here = m3ipc_sys::current_cpu();
         self.ring.publish_cpu(here);
-        let mut patience = self.spin.begin();
+        let mut spin_wait = self.spin.begin();
         let found = loop {
             if self.is_drained()? && self.ring.has_room()? {
                 break true;
             }
             let same_cpu =
                 self.ring.words().cpu(half::RECEIVER_CPU).load(Ordering::Relaxed) == here;
-            if patience.next(same_cpu) == SpinStep::Sleep {
+            if spin_wait.next(same_cpu) == SpinStep::Sleep {
                 break false;
             }
         };
-        self.spin.learn(&patience);
+        self.spin.learn(&spin_wait);
         Ok(found)
     }
 
