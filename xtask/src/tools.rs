@@ -64,6 +64,13 @@ fn install(tool: &Tool) -> Result<bool, Error> {
     cargo.args(["install", "--locked", "--version", tool.version, tool.program]);
     // The tools are built with their own settings, not with those of this run.
     cargo.env_remove("CARGO_TARGET_DIR").env_remove("RUSTFLAGS").stdin(Stdio::null());
+    // Each tool works for seconds. Optimising it would take minutes of every first run.
+    cargo.envs([
+        ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "0"),
+        ("CARGO_PROFILE_RELEASE_LTO", "off"),
+        ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16"),
+        ("CARGO_PROFILE_RELEASE_DEBUG", "0"),
+    ]);
     let status =
         cargo.status().map_err(|source| Error::Start { program: "cargo".into(), source })?;
     Ok(status.success())
