@@ -54,8 +54,6 @@ pub enum Need {
     Toolchain(&'static str),
     /// A file of the nightly toolchain.
     Nightly(&'static str),
-    /// A test target of a package.
-    Test(&'static str, &'static str),
 }
 
 /// The values that most steps have.
@@ -140,10 +138,6 @@ impl Need {
                 .then(|| format!("rustup has no toolchain {version}")),
             Self::Nightly(path) => (!tools::nightly_has(path))
                 .then(|| format!("rustup has no nightly toolchain with {path}")),
-            Self::Test(package, name) => {
-                (!workspace.targets(package, "test").any(|target| target == *name))
-                    .then(|| format!("{package} has no test target `{name}`"))
-            }
         }
     }
 }
@@ -179,7 +173,6 @@ mod tests {
             Need::Program("no-such-program-anywhere"),
             Need::Toolchain("0.1"),
             Need::Nightly("no/such/file"),
-            Need::Test("m3ipc-link", "loom"),
         ] {
             assert!(need.missing(&nowhere()).is_some());
         }
