@@ -5,7 +5,7 @@
 //! [`Server::thread_died`]), or by the end of its connection ([`Server::close`]). Reports after the
 //! first one find nothing left to do.
 
-use crate::server::{Server, Source};
+use crate::server::{PollSource, Server};
 use crate::state::connection::Deferred;
 use crate::state::processes::PidfdWatch;
 use crate::tables::{Death, LinkedPeer, Member, MemberId};
@@ -22,7 +22,7 @@ impl Server {
         }
         let token = self.new_token();
         self.poll.add(&fd, token)?;
-        self.sources.insert(token, Source::Process(pid));
+        self.sources.insert(token, PollSource::Process(pid));
         self.watched.processes.insert(pid, PidfdWatch { fd, token });
         Ok(())
     }
@@ -37,7 +37,7 @@ impl Server {
         };
         let token = self.new_token();
         self.poll.add(&fd, token)?;
-        self.sources.insert(token, Source::Thread(pid, tid));
+        self.sources.insert(token, PollSource::Thread(pid, tid));
         self.watched.threads.insert((pid, tid), PidfdWatch { fd, token });
         Ok(())
     }

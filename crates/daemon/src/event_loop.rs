@@ -2,7 +2,8 @@
 
 use crate::runtime_directory::RuntimeDirectory;
 use crate::server::{
-    DEATH_WATCHER_TOKEN, EXHAUSTED_PAUSE_NS, LISTENER_TOKEN, Server, ServerError, Source, refused,
+    DEATH_WATCHER_TOKEN, EXHAUSTED_PAUSE_NS, LISTENER_TOKEN, PollSource, Server, ServerError,
+    refused,
 };
 use crate::settings::Settings;
 use crate::state::connection::Connection;
@@ -52,7 +53,7 @@ impl Server {
             }
             let (sources, connections) = (&self.sources, &self.connections);
             self.round.begin(&mut ready, |token| match sources.get(&token) {
-                Some(Source::Connection) => {
+                Some(PollSource::Connection) => {
                     Some(connections.get(&token).map_or(0, |connection| connection.served_in))
                 }
                 _ => None,
@@ -73,9 +74,9 @@ impl Server {
                     self.liveness_lock_marked(token);
                 }
             }
-            (_, Some(Source::Connection)) => self.serve_connection(event),
-            (_, Some(Source::Process(pid))) => self.process_died(pid),
-            (_, Some(Source::Thread(pid, tid))) => self.thread_died(pid, tid),
+            (_, Some(PollSource::Connection)) => self.serve_connection(event),
+            (_, Some(PollSource::Process(pid))) => self.process_died(pid),
+            (_, Some(PollSource::Thread(pid, tid))) => self.thread_died(pid, tid),
             (_, None) => {}
         }
     }
@@ -119,7 +120,7 @@ impl Server {
         if let Err(errno) = self.poll.add(&socket, token) {
             return reserve_descriptor::refuse(&socket, errno);
         }
-        self.sources.insert(token, Source::Connection);
+        self.sources.insert(token, PollSource::Connection);
         self.connections.insert(token, Connection::new(socket, cred, started));
         self.set_timer(GREETING_LIMIT_NS, Timer::Greeting(token));
     }

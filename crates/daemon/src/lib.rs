@@ -20,7 +20,7 @@
 //! # The chain of a death
 //!
 //! ```text
-//! kernel marks the liveness lock of the ending process
+//! kernel marks the liveness lock of the ending thread
 //!   → watcher thread     death_watcher::WatcherThread::run finds the mark, checks /proc
 //!   → event loop         server::Server::liveness_lock_marked
 //!   → process            server::Server::process_died, or thread_died

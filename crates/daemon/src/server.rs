@@ -39,7 +39,7 @@ pub(crate) const DEATH_WATCHER_TOKEN: u64 = 1;
 
 /// The meaning of a token of the poll.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Source {
+pub(crate) enum PollSource {
     /// A control connection.
     Connection,
     /// The pidfd of this process.
@@ -62,7 +62,7 @@ pub(crate) struct Server {
     pub(crate) grace_ms: HashMap<i32, u32>,
 
     pub(crate) poll: Poll,
-    pub(crate) sources: HashMap<u64, Source>,
+    pub(crate) sources: HashMap<u64, PollSource>,
     pub(crate) connections: HashMap<u64, Connection>,
     /// The connection of each endpoint that has one.
     pub(crate) attached: BTreeMap<MemberId, u64>,

@@ -12,20 +12,48 @@ use m3ipc_wire::Request;
 /// The pause before a new attempt to write a journal that did not fit.
 const RETRY_NS: u64 = 100_000_000;
 
-/// Whether a request may change the journalled state.
+/// Whether the daemon reserves room for the record of a request: where its change may be refused.
+///
+/// Requests that end something need none, as deaths do. A new request must be put on one side.
 fn changes_state(request: &Request) -> bool {
-    matches!(
-        request,
+    match request {
         Request::NodeInit(_)
-            | Request::VmInit(_)
-            | Request::Bind { .. }
-            | Request::BindOther { .. }
-            | Request::Contact(_)
-            | Request::ContactNow(_)
-            | Request::Renew(_)
-            | Request::NameAttach(_)
-            | Request::SetPrivileges { .. }
-    )
+        | Request::VmInit(_)
+        | Request::Bind { .. }
+        | Request::BindOther { .. }
+        | Request::Contact(_)
+        | Request::ContactNow(_)
+        | Request::Renew(_)
+        | Request::NameAttach(_)
+        | Request::SetPrivileges { .. } => true,
+        Request::NodeEnd | Request::VmEnd(_) | Request::Unbind { .. } | Request::Left => false,
+        Request::Hello { .. }
+        | Request::NodeInfo
+        | Request::VmInfo(_)
+        | Request::VmFind(_)
+        | Request::VmList
+        | Request::Mapped
+        | Request::Claim
+        | Request::GetEndpoint(_)
+        | Request::Await(_)
+        | Request::Forget(_)
+        | Request::NameLocate(_)
+        | Request::Wakeup { .. }
+        | Request::GetPrivileges { .. }
+        | Request::NotifyFor { .. }
+        | Request::Endpoints { .. }
+        | Request::Recall(_)
+        | Request::OpenDoorbell
+        | Request::DoorbellSender(_)
+        | Request::IsDeadlock
+        | Request::CopyGate { .. }
+        | Request::CopyGateReady { .. }
+        | Request::Area(_)
+        | Request::Reattach { .. }
+        | Request::Notify { .. }
+        | Request::Trace(_)
+        | Request::Sock(_) => false,
+    }
 }
 
 impl Server {

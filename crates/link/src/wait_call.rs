@@ -1,9 +1,29 @@
 //! The blocking calls, as an endpoint records them in its control page.
 
-/// The blocking call of an endpoint.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum WaitCall {
+/// Defines the calls, each with its number, and the list of all.
+macro_rules! wait_calls {
+    ($($(#[$doc:meta])* $name:ident = $number:literal,)*) => {
+        /// The blocking call of an endpoint.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum WaitCall {
+            $($(#[$doc])* $name = $number,)*
+        }
+
+        impl WaitCall {
+            /// The call in the low byte of a word. An unknown number is `None`.
+            #[inline]
+            pub(crate) fn from_bits(bits: u64) -> Self {
+                match bits & 0xff {
+                    $($number => Self::$name,)*
+                    _ => Self::None,
+                }
+            }
+        }
+    };
+}
+
+wait_calls! {
     /// None: the endpoint runs.
     None = 0,
     /// send; no receiver has taken the message yet.
@@ -26,18 +46,5 @@ impl WaitCall {
     #[inline]
     pub const fn may_be_copied(self) -> bool {
         matches!(self, Self::Receive | Self::Rcvrqst | Self::SendRec | Self::Await)
-    }
-
-    /// The call in the low byte of a word. An unknown number is `None`.
-    pub(crate) fn from_bits(bits: u64) -> Self {
-        match bits & 0xff {
-            1 => Self::Send,
-            2 => Self::Receive,
-            3 => Self::SendRec,
-            4 => Self::Await,
-            5 => Self::Rcvrqst,
-            6 => Self::Wait,
-            _ => Self::None,
-        }
     }
 }

@@ -174,8 +174,6 @@ pub struct PeerInfo {
 impl PeerInfo {
     /// The bit of a notification in the masks. The bit of a message is `1 << kind`.
     pub const MAY_NOTIFY: u32 = 1;
-    /// All bits.
-    pub const MAY_ALL: u32 = 0x1f;
 }
 
 /// The privileges of an endpoint, as the contract names them.
