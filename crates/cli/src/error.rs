@@ -1,5 +1,6 @@
 //! The error of a command: what happened, why, the next step. The one place with exit codes.
 
+use crate::output::printable;
 use m3ipc_abi::Code;
 use std::process::ExitCode;
 
@@ -92,7 +93,7 @@ impl CliError {
         if self.class != ErrorClass::OutputClosed {
             let text = if json { self.json() } else { self.text() };
             // A closed standard error leaves no other channel.
-            let _ = writeln!(std::io::stderr(), "{text}");
+            let _ = writeln!(std::io::stderr(), "{}", printable(&text));
         }
         ExitCode::from(self.exit_code())
     }

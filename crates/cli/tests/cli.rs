@@ -91,8 +91,11 @@ fn vms_are_created_listed_and_ended() {
     }
     assert_eq!(fixture.run(&["vm", "create", "shop"]).code, FAILED);
     assert_eq!(fixture.run(&["vm", "create", "a-name-that-is-too-long"]).code, FAILED);
+    let number = fixture.run(&["vm", "create", "5"]);
+    assert!(number.code == FAILED && number.err.contains("is a number"), "{}", number.err);
     assert_eq!(fixture.run(&["vm", "create", "x", "--mode", "9"]).code, USAGE);
-    assert_eq!(fixture.run(&["vm", "end", "shop"]).code, OK);
+    let ended = fixture.run(&["vm", "end", "shop"]);
+    assert_eq!((ended.code, ended.out.trim()), (OK, "VM 5 (shop) with 0 members has ended"));
     let ended = fixture.run(&["vm", "info", "shop", "--json"]);
     assert_eq!(ended.code, FAILED);
     let error: Value = serde_json::from_str(&ended.err).unwrap();

@@ -3,10 +3,11 @@
 use crate::error::{CliError, Result};
 use crate::lookup;
 use crate::options::NodeOptions;
-use crate::output::{Output, table};
+use crate::output::{Output, printable, table};
 use crate::view::area;
 use clap::{Args, Subcommand};
-use m3ipc::{VmConfig, VmInfo};
+use m3ipc::{EndpointInfo, VmConfig, VmInfo};
+use std::io::IsTerminal;
 
 /// Create, end, list and show VMs.
 #[derive(Subcommand, Debug)]
@@ -14,8 +15,10 @@ pub enum Vm {
     Create(Create),
     /// End a VM: its members get SIGPIPE, and SIGKILL after the grace time.
     ///
+    /// On a terminal, the command names the members and asks first.
+    ///
     /// Example: m3 vm end shop
-    End(Named),
+    End(End),
     /// List the VMs.
     ///
     /// Example: m3 vm ls --json
@@ -68,6 +71,16 @@ enum CopyRule {
     Open,
     /// Memory that the member lent or granted.
     Granted,
+}
+
+/// The VM to end.
+#[derive(Args, Debug)]
+pub struct End {
+    #[command(flatten)]
+    vm: Named,
+    /// Do not ask.
+    #[arg(long, short)]
+    yes: bool,
 }
 
 /// A VM.
@@ -146,11 +159,45 @@ fn create(args: &Create, out: Output) -> Result<()> {
     out.either(&json(vm.info()), format!("VM {} is named {}", vm.id(), vm.name()))
 }
 
-fn end(args: &Named, out: Output) -> Result<()> {
-    let mut node = lookup::node(&args.node)?;
-    let vm = lookup::vm(&mut node, &args.vm)?;
+fn end(args: &End, out: Output) -> Result<()> {
+    let mut node = lookup::node(&args.vm.node)?;
+    let vm = lookup::vm(&mut node, &args.vm.vm)?;
+    // A caller that may not list the members learns from the node whether it may end them.
+    let members = node.endpoints(vm.id()).unwrap_or_default();
+    let named = format!("VM {} ({}) with {}", vm.id(), vm.name(), count(&members));
+    if !args.yes && !members.is_empty() && std::io::stdin().is_terminal() {
+        let list: Vec<String> = members.iter().map(member).collect();
+        eprintln!("{}", printable(&format!("{named}:\n    {}", list.join("\n    "))));
+        if !confirmed("End it")? {
+            return Err(CliError::failure("the VM was not ended").advice("--yes ends it unasked"));
+        }
+    }
     node.vm_end(vm.id())?;
-    out.either(&json(vm.info()), format!("VM {} ({}) has ended", vm.id(), vm.name()))
+    out.either(&json(vm.info()), format!("{named} has ended"))
+}
+
+/// The number of members, in words.
+fn count(members: &[EndpointInfo]) -> String {
+    match members.len() {
+        1 => "1 member".to_owned(),
+        number => format!("{number} members"),
+    }
+}
+
+/// A member in one line.
+fn member(endpoint: &EndpointInfo) -> String {
+    let names = endpoint.names.join(",");
+    format!("endpoint {} {names} of process {}", endpoint.address, endpoint.pid)
+}
+
+/// Asks on the terminal. Every answer but yes is no.
+fn confirmed(question: &str) -> Result<bool> {
+    eprint!("{question}? [y/N] ");
+    let mut answer = String::new();
+    std::io::stdin()
+        .read_line(&mut answer)
+        .map_err(|cause| CliError::system("cannot read the answer", cause))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
 fn list(common: &NodeOptions, out: Output) -> Result<()> {

@@ -7,10 +7,10 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum VmError {
     /// The id lies outside `0 .. vms`.
-    #[error("VM id {0} is out of range; `m3 vm list` shows the VMs of the node")]
+    #[error("VM id {0} is out of range; `m3 vm ls` shows the VMs of the node")]
     IdRange(i32),
     /// No VM with that id runs.
-    #[error("VM {0} is not running; `m3 vm list` shows the VMs of the node")]
+    #[error("VM {0} is not running; `m3 vm ls` shows the VMs of the node")]
     NotRunning(i32),
     /// The VM is being ended.
     #[error("VM {0} is ending; wait until it has ended, then make it again")]
@@ -18,11 +18,14 @@ pub enum VmError {
     /// A VM with that id runs already.
     #[error("VM id {0} is in use; give another id, or none")]
     IdTaken(i32),
+    /// Every id of the node is in use.
+    #[error("all {0} VM ids of the node are in use; end a VM with `m3 vm end`")]
+    Full(i32),
     /// Another VM has that name.
     #[error("VM name {0:?} is in use; give another name, or end that VM with `m3 vm end`")]
     NameTaken(String),
     /// No VM has that name.
-    #[error("no VM is named {0:?}; `m3 vm list` shows the VMs of the node")]
+    #[error("no VM is named {0:?}; `m3 vm ls` shows the VMs of the node")]
     NameUnknown(String),
     /// The name is longer than 15 bytes.
     #[error("the VM name has {0} bytes; give at most 15")]
@@ -30,6 +33,9 @@ pub enum VmError {
     /// The name is empty, or has a control character or a slash.
     #[error("VM name {0:?} is empty, or has a slash or a control character; give another name")]
     NameBad(String),
+    /// The name is a number, which commands read as an id.
+    #[error("VM name {0:?} is a number, which commands read as an id; give a name with a letter")]
+    NameIsNumber(String),
     /// The limits are below one or above the node's.
     #[error(
         "{procs} process slots and {tasks} task slots do not fit into the node's limits; ask for \
@@ -74,10 +80,10 @@ impl VmError {
         match self {
             Self::IdRange(_) => Code::BadVmId,
             Self::NotRunning(_) | Self::Ending(_) => Code::VmNotRun,
-            Self::IdTaken(_) | Self::NameTaken(_) => Code::RscBusy,
+            Self::IdTaken(_) | Self::Full(_) | Self::NameTaken(_) => Code::RscBusy,
             Self::NameUnknown(_) => Code::NoNode,
             Self::NameTooLong(_) => Code::NameSize,
-            Self::NameBad(_) => Code::BadValue,
+            Self::NameBad(_) | Self::NameIsNumber(_) => Code::BadValue,
             Self::Limits(_) => Code::BadRange,
             Self::NodeRange(_) => Code::BadNodeId,
             Self::NotHere(_) => Code::NoVmNode,

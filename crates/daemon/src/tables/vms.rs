@@ -55,7 +55,7 @@ impl Node {
             None => ids
                 .clone()
                 .find(|id| !self.state.vms.contains_key(id))
-                .ok_or(VmError::IdTaken(ids.end - 1)),
+                .ok_or(VmError::Full(ids.end)),
         }
     }
 
@@ -151,6 +151,9 @@ fn check_vm_name(name: &str) -> Result<(), VmError> {
     }
     if name.is_empty() || name.contains(|c: char| c == '/' || c.is_control()) {
         return Err(VmError::NameBad(name.to_owned()));
+    }
+    if name.parse::<i64>().is_ok() {
+        return Err(VmError::NameIsNumber(name.to_owned()));
     }
     Ok(())
 }

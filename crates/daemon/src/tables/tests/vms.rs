@@ -17,6 +17,8 @@ fn a_vm_is_refused_by_the_codes_of_the_contract() {
     assert_eq!(init(&mut node, |spec| spec.name = "one".into()), Err(Code::RscBusy));
     assert_eq!(init(&mut node, |spec| spec.name = "x".repeat(16)), Err(Code::NameSize));
     assert_eq!(init(&mut node, |spec| spec.name = "a/b".into()), Err(Code::BadValue));
+    assert_eq!(init(&mut node, |spec| spec.name = "0".into()), Err(Code::BadValue));
+    assert_eq!(init(&mut node, |spec| spec.name = "-7".into()), Err(Code::BadValue));
     assert_eq!(init(&mut node, |spec| spec.limits.procs = 101), Err(Code::BadRange));
     assert_eq!(init(&mut node, |spec| spec.nodes = vec![1, 3]), Err(Code::BadNodeId));
     assert_eq!(init(&mut node, |spec| spec.nodes = vec![2]), Err(Code::NoVmNode));
