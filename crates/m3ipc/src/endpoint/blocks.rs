@@ -3,7 +3,7 @@
 #![allow(clippy::result_large_err)]
 
 use super::Endpoint;
-use super::areas::IncomingBlock;
+use super::attached_areas::IncomingBlock;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
 use crate::area::{AreaConfig, AreaState, Block, Plain, Unsent};
@@ -275,7 +275,7 @@ impl Endpoint {
             Ok(block) if is_payload => {
                 let copied = buffer.copy_block(&block);
                 self.copies.payload_copied(copied);
-                self.areas.pair_areas.entry(from.0).or_insert(block.area());
+                self.areas.suggest_pair_area(from, block.area());
                 incoming.iter_mut().for_each(|incoming| incoming.long_bytes = block.len());
             }
             // The message is delivered in any case; `take_block` reports why the block is missing.
@@ -295,7 +295,7 @@ impl Endpoint {
         from: Address,
         name: &ClaimedBlockName,
     ) -> Result<Block, Fail> {
-        let area = match self.areas.by_id.get(&name.area()) {
+        let area = match self.areas.get(name.area()) {
             Some(area) => Arc::clone(area),
             None => Arc::clone(self.attach_area(name.area())?.state()),
         };
@@ -373,13 +373,13 @@ impl Endpoint {
     }
 
     fn pair_area(&mut self, to: Address, bytes: u64) -> Result<Arc<AreaState>, Fail> {
-        let known = self.areas.pair_areas.get(&to.0).and_then(|id| self.areas.by_id.get(id));
+        let known = self.areas.pair_area(to);
         if let Some(area) = known.filter(|area| area.info.limit_bytes >= 2 * bytes) {
             return Ok(Arc::clone(area));
         }
         let limit = PAIR_LEAST_BYTES.max(bytes.saturating_mul(4));
         let area = self.create_area(&AreaConfig::pair(limit, to))?;
-        self.areas.pair_areas.insert(to.0, area.id());
+        self.areas.set_pair_area(to, area.id());
         Ok(Arc::clone(area.state()))
     }
 }

@@ -1,15 +1,16 @@
 //! receive: notifications first, then messages in the order of their arrival.
 
+use super::Endpoint;
 use super::buffer::Buffer;
 use super::inbox::DaemonNotification;
 use super::received::{Received, Source};
+use super::stamps::Moment;
 use super::wait::WaitTarget;
-use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, ReceiveError};
 use crate::info::Identity;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
+use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM, Verb};
 use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -143,7 +144,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Received, ReceiveError> {
         let deadline = limit.into().deadline();
-        let received = self.enter(Trap::Rcvrqst).and_then(|()| {
+        let received = self.enter(Verb::Rcvrqst).and_then(|()| {
             self.receive_any(WaitCall::Rcvrqst, &mut Buffer::Slice(buffer), deadline, |arrival| {
                 arrival.state.kind == MessageKind::Request
             })
@@ -164,7 +165,7 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<Received, Fail> {
-        self.enter(Trap::Receive)?;
+        self.enter(Verb::Receive)?;
         match source {
             Source::Any => self.receive_any(WaitCall::Receive, buffer, deadline, |_arrival| true),
             Source::From(address) => self.receive_one(address, buffer, deadline),

@@ -4,7 +4,8 @@
 //! later wakes it. A sleep ends at the latest after a second: the waiter then checks the daemon,
 //! which alone reports deaths.
 
-use super::{Endpoint, Moment};
+use super::Endpoint;
+use super::stamps::Moment;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};

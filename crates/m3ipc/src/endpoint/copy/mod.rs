@@ -26,7 +26,8 @@ pub use grants::{Audience, Grant, Rights};
 pub use leases::Lease;
 pub(super) use state::Copies;
 
-use super::{Endpoint, Moment};
+use super::Endpoint;
+use super::stamps::Moment;
 use crate::endpoint::peer_copies::RequesterState;
 use crate::error::{CopyError, Fail};
 use crate::observe;
