@@ -1,8 +1,10 @@
 //! The copy gate: how a party admits copies while it waits, and how a requester opens one.
 
-use super::{Endpoint, Fail, Role};
+use super::side::Role;
+use crate::endpoint::Endpoint;
 use crate::endpoint::peer_copies::{PartyState, Probe, RequesterState, STALL_NS};
 use crate::endpoint::peers::Peer;
+use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::copy_gate::{self, Leave, NotParked};

@@ -4,10 +4,12 @@
 //! it. Areas with huge pages of the system's pool are left to the kernel, since an access to them
 //! can fail.
 
-use super::{Endpoint, Fail, Location, OwnMemory, Role};
+use super::side::{Location, OwnMemory, Role};
 use crate::area::AreaState;
+use crate::endpoint::Endpoint;
 use crate::endpoint::attached_areas::AttachedAreas;
 use crate::endpoint::peer_copies::CommonRange;
+use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
 use m3ipc_link::copy_gate;
