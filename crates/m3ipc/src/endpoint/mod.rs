@@ -11,6 +11,7 @@
 //! what it waits for. The wait ends with its event, the death of the peer, the time limit, or a
 //! signal. An outgoing message is then either withdrawn or known to be delivered.
 
+mod accept;
 mod areas;
 mod attached_areas;
 mod bind;
@@ -23,6 +24,7 @@ mod events;
 mod handover;
 mod inbox;
 mod missing_links;
+mod notifications;
 mod notify;
 mod outgoing;
 mod own_doorbell;
@@ -40,6 +42,7 @@ mod stamp_cost;
 mod stamps;
 mod trace;
 mod wait;
+mod wake_words;
 
 pub use blocks::Hold;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
