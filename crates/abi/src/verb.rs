@@ -1,6 +1,7 @@
 //! The verbs of the contract, and the bit that each has in the privileges of an endpoint.
 
-/// Defines [`Verb`] from one table, so that a verb has its bit and its name in one line.
+/// Defines [`Verb`] from one table, so that a verb has its bit and its name in one line. A bit that
+/// two verbs share does not compile: the bit is the discriminant of the enum.
 macro_rules! verbs {
     ($($verb:ident = $bit:literal, $name:literal;)*) => {
         /// A call that privileges allow or forbid. The number is the bit of the verb.
@@ -48,6 +49,15 @@ impl Verb {
         1 << self as u8
     }
 }
+
+/// Every bit lies in the mask, which has 32 of them.
+const _: () = {
+    let mut at = 0;
+    while at < Verb::ALL.len() {
+        assert!((Verb::ALL[at] as u32) < u32::BITS);
+        at += 1;
+    }
+};
 
 #[cfg(test)]
 mod tests {

@@ -177,3 +177,36 @@ pub(crate) fn text_of(code: c_int) -> &'static CStr {
     let other = if code == 0 { c"done" } else { c"no code of m3ipc" };
     texts.get(&code).map_or(other, CString::as_c_str)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    const HEADER: &str = include_str!("../include/m3ipc/codes.h");
+
+    /// Name without prefix, number and comment of a line that defines a code.
+    fn defined(line: &'static str) -> Option<(&'static str, i32, &'static str)> {
+        let (name, rest) = line.strip_prefix("#define EMOL")?.split_once(char::is_whitespace)?;
+        let (number, comment) = rest.trim_start().strip_prefix('(')?.split_once(')')?;
+        let text = comment.trim().strip_prefix("/* ")?.strip_suffix(" */")?;
+        Some((name, number.parse().ok()?, text))
+    }
+
+    #[test]
+    fn the_header_has_each_code_with_its_number_and_text() {
+        let header: Vec<_> = HEADER.lines().filter_map(defined).collect();
+        let codes: Vec<_> =
+            Code::ALL.iter().map(|code| (code.name(), code.number(), code.text())).collect();
+        assert_eq!(header, codes);
+        assert_eq!(HEADER.matches("#define EMOL").count(), codes.len(), "a line of another form");
+    }
+
+    #[test]
+    fn each_code_has_a_text_of_its_own() {
+        let others = [text_of(0), text_of(1)];
+        let texts: HashSet<_> =
+            Code::ALL.iter().map(|code| text_of(code.number())).chain(others).collect();
+        assert_eq!(texts.len(), Code::ALL.len() + others.len());
+    }
+}

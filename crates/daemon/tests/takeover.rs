@@ -4,7 +4,7 @@
 //! each party holds. A kill may come between any two steps of the daemon, twice. The test explores
 //! every order of steps. In each final state with a living daemon, both members hold the same link.
 //!
-//! The steps copy `contact`, `recall_links` and `attach` of the daemon, and `contact_slow` and
+//! The steps copy `contact`, `recall_links` and `attach` of the daemon, and `first_contact` and
 //! `reattach` of the library. Change them here when they change there.
 
 use std::collections::{BTreeSet, VecDeque};

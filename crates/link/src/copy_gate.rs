@@ -105,15 +105,32 @@ pub fn leave(word: &impl Word32) -> Leave {
     }
 }
 
-/// The party leaves its gate. `wait` sleeps while the word is [`AWAITED`], or for a shorter time.
-/// It returns `false` if the requester has died or broken its time limit; the party then revokes
-/// the gate.
-pub fn unpark<W: Word32>(word: &W, mut wait: impl FnMut(&W) -> bool) {
-    while leave(word) == Leave::Wait {
-        if !wait(word) {
-            return revoke(word);
+/// How a party got its memory back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unparked {
+    /// No copy was open, or it ended.
+    Left,
+    /// The party revoked the gate during a copy.
+    Revoked,
+}
+
+/// The party leaves its gate. `word` is the gate, or `None` if the link is gone meanwhile. `wait`
+/// sleeps while the gate is [`AWAITED`], or for a shorter time. It returns `false` if the requester
+/// has died or broken its time limit; the party then revokes the gate.
+pub fn unpark<P: ?Sized, W: Word32>(
+    party: &mut P,
+    word: impl Fn(&P) -> Option<&W>,
+    mut wait: impl FnMut(&mut P) -> bool,
+) -> Unparked {
+    while word(party).is_some_and(|gate| leave(gate) == Leave::Wait) {
+        if !wait(party) {
+            if let Some(gate) = word(party) {
+                revoke(gate);
+            }
+            return Unparked::Revoked;
         }
     }
+    Unparked::Left
 }
 
 /// The party takes its memory back from a requester that has died or broken the rules.
@@ -150,7 +167,8 @@ mod tests {
         let gate = AtomicU32::new(RUNNING);
         park(&gate);
         assert_eq!(begin_copy(&gate), Ok(()));
-        unpark(&gate, |_gate| false);
+        let mut party = &gate;
+        assert_eq!(unpark(&mut party, |gate| Some(*gate), |_gate| false), Unparked::Revoked);
         assert!(is_revoked(&gate) && !is_copying(&gate) && !end_copy(&gate));
         assert_eq!(begin_copy(&gate), Err(NotParked::Running));
         park(&gate);

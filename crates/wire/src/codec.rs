@@ -32,7 +32,7 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Request, VERSION};
+    use crate::{FromDaemon, Refusal, Reply, Request, VERSION};
 
     #[test]
     fn a_frame_survives_its_encoding_without_trailing_bytes() {
@@ -43,5 +43,15 @@ mod tests {
         assert_eq!(decode::<Request>(&bytes), Err(Malformed { bytes: bytes.len() }));
         assert!(decode::<Request>(&[]).is_err());
         assert!(decode::<Request>(&[0xff; 40]).is_err());
+    }
+
+    /// A daemon and a library of different versions must understand these three frames.
+    #[test]
+    fn the_greeting_has_the_same_bytes_in_every_version() {
+        assert_eq!(encode(&Request::Hello { version: 1 }), [0, 1]);
+        assert_eq!(encode(&FromDaemon::Reply(Reply::Welcome { version: 1 })), [0, 0, 1]);
+        let refusal = Refusal { code: -502, why: "no".to_owned() };
+        let refused = FromDaemon::Reply(Reply::Refused(refusal));
+        assert_eq!(encode(&refused), [0, 14, 0xeb, 7, 2, b'n', b'o']);
     }
 }

@@ -26,8 +26,13 @@ pub use request::{AwaitedEvent, BindKind, Request};
 pub use sock::{SockArrival, SockConnection, SockInfo, SockKind, SockReply, SockRequest};
 pub use trace::{TraceEvent, TraceRequest};
 
-/// Version of the frames. Daemon and library must have the same version.
-pub const VERSION: u32 = 1;
+/// Version of the frames. Daemon and library must have the same version; the daemon refuses the
+/// greeting of another version and names both.
+///
+/// | version | change |
+/// |---|---|
+/// | 2 | [`BindKind::Additional`] |
+pub const VERSION: u32 = 2;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

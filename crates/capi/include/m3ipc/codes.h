@@ -82,7 +82,7 @@
 #define EMOLBADFILE        (-341)  /* bad file */
 #define EMOLRSCBUSY        (-342)  /* the id or name is in use */
 #define EMOLNAMESIZE       (-343)  /* the name is too long */
-#define EMOLALLOCMEM       (-344)  /* out of memory */
+#define EMOLALLOCMEM       (-344)  /* no room in the area */
 #define EMOLPROXYID        (-345)  /* bad proxy id */
 #define EMOLREPLPROC       (-346)  /* the process is a replica */
 #define EMOLALIGN          (-347)  /* bad alignment */

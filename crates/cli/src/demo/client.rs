@@ -57,7 +57,9 @@ impl Client<'_> {
             }
             ClientCommand::Call(count) => self.calls(count),
             ClientCommand::MeasureRoundTrips => self.measure(),
-            ClientCommand::MeasureBlock => block::measure(self),
+            ClientCommand::MeasureBlock => {
+                block::measure(&mut self.own, self.server, self.directory, self.server_cpu)
+            }
             ClientCommand::CallUnanswered => {
                 let result = self.own.sendrec(self.server, &request(message_types::KEEP, 0));
                 let at_ns = m3ipc_sys::monotonic_ns();

@@ -9,7 +9,7 @@ use m3ipc_wire::{AreaAudience, AreaParams};
 use super::area::{
     AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaMemberState, AreaMembership, free_base,
 };
-use super::error::AreaError;
+use super::area_error::AreaError;
 use super::identity::MemberId;
 use super::node::Node;
 use super::record::Record;

@@ -33,6 +33,7 @@
 //! and quotas are configuration.
 
 mod area;
+mod area_error;
 mod areas;
 mod bind;
 pub mod deadlock;
@@ -61,10 +62,11 @@ mod tests;
 pub use area::{
     AREA_ALIGN_BYTES, AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaMemberState, AreaMembership,
 };
+pub use area_error::AreaError;
 pub use bind::Bound;
 pub use error::{
-    AreaError, BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError,
-    UnbindError, VmError, WaitError,
+    BindError, Denied, LinkError, LookupError, NameError, PrivError, ReplayError, UnbindError,
+    VmError, WaitError,
 };
 pub use identity::{Credentials, Member, MemberId, MemberKind, VmAccess, VmMode};
 pub use link_table::LinkedPeer;

@@ -5,7 +5,7 @@
 //! schedules of its choice (PCT of depth 3, and random). It reports an endless wait as a deadlock.
 //! At the end both members hold the same link, or the living one knows of the death.
 //!
-//! The steps copy `contact`, `recall_links` and `attach` of the daemon, and `contact_slow` and
+//! The steps copy `contact`, `recall_links` and `attach` of the daemon, and `first_contact` and
 //! `reattach` of the library. Change them here when they change there.
 
 mod daemon;

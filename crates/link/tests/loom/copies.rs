@@ -28,10 +28,11 @@ fn unpark(page: &Memory, queue: &FutexQueue) {
     if twisted(Twist::UnparkBlindly) {
         return copy_gate::revoke(word);
     }
-    copy_gate::unpark(word, |word| {
-        queue.sleep(&[(word, copy_gate::AWAITED)]);
+    let wait = |page: &mut &Memory| {
+        queue.sleep(&[(page.word32(GATE), copy_gate::AWAITED)]);
         true
-    });
+    };
+    copy_gate::unpark(&mut &*page, |page| Some(page.word32(GATE)), wait);
 }
 
 /// Copies once, if the gate admits it.

@@ -9,33 +9,11 @@ use m3ipc_abi::{Address, Code};
 use m3ipc_area::BlockLifetime;
 use m3ipc_shm::Observed;
 use m3ipc_wire::{AreaEvent, AreaReply, AreaRequest, Reply, Request};
-use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// The least size of a requested extent in bytes.
 const EXTENT_LEAST_BYTES: u64 = 1 << 20;
-
-/// A block that came with a message.
-#[derive(Debug)]
-pub(super) enum IncomingBlock {
-    /// For the program to take; or why it was not accepted.
-    ForProgram(Result<Block, AreaError>),
-    /// The payload of the message was in it, and the block was not accepted.
-    LostPayload(Fail),
-}
-
-/// The areas of an endpoint.
-#[derive(Debug, Default)]
-pub(super) struct Areas {
-    pub(super) by_id: HashMap<u32, Arc<AreaState>>,
-    /// Counts the changes of areas and members, to date cached facts.
-    pub(super) changes: u32,
-    /// The area for large payloads of each peer.
-    pub(super) pair_areas: HashMap<i32, u32>,
-    /// The block that came with the message taken last.
-    pub(super) incoming: Option<IncomingBlock>,
-}
 
 impl Endpoint {
     /// Creates an area and attaches it.
@@ -72,7 +50,7 @@ impl Endpoint {
     /// - [`AreaError::Orphaned`] if the daemon of the area was killed.
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn attach_area(&mut self, id: u32) -> Result<Area, AreaError> {
-        if let Some(state) = self.areas.by_id.get(&id) {
+        if let Some(state) = self.areas.get(id) {
             return Ok(Area::new(state));
         }
         Ok(self.join(&AreaRequest::Attach(id), false)?)
@@ -101,12 +79,11 @@ impl Endpoint {
             }
         };
         m3ipc_sys::pause_point("client.area_mapped");
-        self.areas.by_id.insert(id, Arc::clone(&state));
-        self.areas.changes = self.areas.changes.wrapping_add(1);
+        self.areas.insert(Arc::clone(&state));
         let reply = self.control.request(&Request::Area(AreaRequest::Mapped(id)));
         self.receive_area_events();
         if let Err(fail) = reply {
-            self.areas.by_id.remove(&id);
+            self.areas.remove_unconfirmed(id);
             self.reattach_if_closed();
             let _ = self.control.request(&Request::Area(AreaRequest::Detach(id)));
             return Err(fail);
@@ -121,9 +98,8 @@ impl Endpoint {
     /// [`AreaError::Unbound`], and others.
     pub fn detach_area(&mut self, area: &Area) -> Result<(), AreaError> {
         self.check_bound()?;
-        self.areas.by_id.remove(&area.id());
+        self.areas.remove(area.id());
         self.forget_common_ranges();
-        self.areas.pair_areas.retain(|_, id| *id != area.id());
         self.control.request(&Request::Area(AreaRequest::Detach(area.id())))?;
         Ok(())
     }
@@ -142,18 +118,13 @@ impl Endpoint {
     /// because a block came from it.
     #[must_use]
     pub fn attached(&self, id: u32) -> Option<Area> {
-        self.areas.by_id.get(&id).map(Area::new)
+        self.areas.get(id).map(Area::new)
     }
 
     /// The attached area that contains this memory address.
     #[must_use]
     pub fn area_at(&self, address: u64) -> Option<Area> {
-        let inside = |state: &&Arc<AreaState>| {
-            address
-                .checked_sub(state.info.base)
-                .is_some_and(|offset| offset < state.info.limit_bytes)
-        };
-        self.areas.by_id.values().find(inside).map(Area::new)
+        self.areas.at(address).map(Area::new)
     }
 
     /// Allocates a block of `bytes` bytes. Requests an extent from the daemon if none has the
@@ -324,8 +295,7 @@ impl Endpoint {
         | AreaEvent::Extent { area, .. }
         | AreaEvent::FindOrphans { area }
         | AreaEvent::ExtentGone { area, .. }) = event;
-        let Some(state) = self.areas.by_id.get(area) else { return };
-        self.areas.changes = self.areas.changes.wrapping_add(1);
+        let Some(state) = self.areas.get_changing(*area) else { return };
         let mut member = state.member();
         match event {
             AreaEvent::Member { index, address, .. } => {
@@ -357,8 +327,7 @@ impl Endpoint {
 
     /// After a takeover: asks for the area events that the former daemon may not have sent.
     pub(super) fn recall_areas(&mut self) -> Result<(), Fail> {
-        let areas: Vec<u32> = self.areas.by_id.keys().copied().collect();
-        for area in areas {
+        for area in self.areas.numbers() {
             self.control.request(&Request::Area(AreaRequest::Recall(area)))?;
         }
         Ok(())

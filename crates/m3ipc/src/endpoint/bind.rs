@@ -1,7 +1,8 @@
 //! Binding, and the first contact with a peer.
 
+use super::attached_areas::AttachedAreas;
 use super::copy::Copies;
-use super::events::map_pages;
+use super::page_set::map_pages;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, unexpected};
 use crate::error::Fail;
@@ -127,7 +128,7 @@ fn attach(
         ready: Vec::new(),
         latest: None,
         copies: Copies::new(*copy_granted),
-        areas: super::areas::Areas::default(),
+        areas: AttachedAreas::default(),
         tracing: None,
         suspended: None,
         left: None,

@@ -1,19 +1,16 @@
-//! Blocks in messages: give, share, accept. Large payloads travel as blocks too.
+//! Blocks in messages: give and share. Large payloads travel as blocks too.
 // A block that was not sent comes back by value.
 #![allow(clippy::result_large_err)]
 
 use super::Endpoint;
-use super::areas::IncomingBlock;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
 use crate::area::{AreaConfig, AreaState, Block, Plain, Unsent};
-use crate::error::{AreaError, Fail, ReplyError, SendError, SendRecError};
+use crate::error::{Fail, ReplyError, SendError, SendRecError};
 use crate::observe;
 use crate::timeout::Timeout;
-use core::sync::atomic::Ordering;
-use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, Message};
-use m3ipc_area::{BlockLifetime, BlockName, ClaimedBlockName, HeldBlock};
-use m3ipc_link::{Arrival, TakenMessage};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Message};
+use m3ipc_area::{BlockLifetime, BlockName};
 use std::sync::Arc;
 
 /// The least limit of an area for large payloads, in bytes.
@@ -168,32 +165,6 @@ impl Endpoint {
         block.reclaim()
     }
 
-    /// The block that came with the message taken last. The next received message frees a block
-    /// that was not taken.
-    ///
-    /// # Errors
-    /// [`AreaError::PeerBroke`] if the block was not the sender's to give, or its name is wrong.
-    pub fn take_block(&mut self) -> Result<Option<Block>, AreaError> {
-        match self.areas.incoming.take() {
-            Some(IncomingBlock::ForProgram(block)) => block.map(Some),
-            Some(IncomingBlock::LostPayload(fail)) => Err(fail.into()),
-            None => Ok(None),
-        }
-    }
-
-    /// Fails if the payload of the message taken last did not arrive.
-    pub(super) fn check_payload<T>(&mut self, taken: T) -> Result<T, Fail> {
-        let lost = self.areas.incoming.take_if(|it| matches!(it, IncomingBlock::LostPayload(_)));
-        let Some(IncomingBlock::LostPayload(fail)) = lost else { return Ok(taken) };
-        let why = format!(
-            "a message was taken whose payload did not arrive: {}; ask its sender to repeat it",
-            fail.clone().why()
-        );
-        // The rules of areas were broken, not those of the link: it stays open.
-        let code = if fail.code == Code::PeerBroke { Code::BadRequest } else { fail.code };
-        Err(Fail::new(code, why))
-    }
-
     fn with_block<T: Plain, R>(
         &mut self,
         to: Address,
@@ -238,114 +209,6 @@ impl Endpoint {
         Block::of_held(area, held).ok()
     }
 
-    /// Takes a message with the name of a block. The block is accepted before the message is taken,
-    /// while the sender still waits. After the take the sender may end, and the allocator member
-    /// may then look for blocks that a dead member gave and no member has. [`Endpoint::take_block`]
-    /// reports a refusal. A large payload goes to `buffer`, and its length is reported.
-    #[cold]
-    pub(super) fn take_with_block(
-        &mut self,
-        index: u32,
-        arrival: Arrival,
-        buffer: &mut Buffer<'_>,
-    ) -> Result<Option<TakenMessage>, Fail> {
-        let peer = self.peers.get(index);
-        let (from, brought) = (peer.address(), peer.link.incoming_block_name());
-        let incoming_block = ClaimedBlockName::decode(&brought)
-            .map(|name| (name.is_payload(), self.accept_block(from, &name)));
-        m3ipc_sys::pause_point("server.block_accepted");
-        let taken = self.take_now(index, arrival, buffer);
-        let is_whole = matches!(&taken, Ok(Some(incoming)) if incoming.has_block)
-            && *self.peers.get(index).link.block_name() == brought;
-        let (is_payload, incoming_block) = match incoming_block {
-            Some(incoming_block) if is_whole => incoming_block,
-            other => {
-                if let Some((_, Ok(block))) = other {
-                    block.refuse();
-                }
-                return match taken {
-                    // The name changed between the check and the take.
-                    Ok(Some(_)) => Err(self.poison(index, m3ipc_link::RuleBroken)),
-                    withdrawn => withdrawn,
-                };
-            }
-        };
-        let mut incoming = taken?;
-        match incoming_block {
-            Ok(block) if is_payload => {
-                let copied = buffer.copy_block(&block);
-                self.copies.payload_copied(copied);
-                self.areas.pair_areas.entry(from.0).or_insert(block.area());
-                incoming.iter_mut().for_each(|incoming| incoming.long_bytes = block.len());
-            }
-            // The message is delivered in any case; `take_block` reports why the block is missing.
-            Err(fail) if is_payload => {
-                self.areas.incoming = Some(IncomingBlock::LostPayload(fail));
-            }
-            other => {
-                let block = other.map_err(AreaError::from);
-                self.areas.incoming = Some(IncomingBlock::ForProgram(block));
-            }
-        }
-        Ok(incoming)
-    }
-
-    pub(super) fn accept_block(
-        &mut self,
-        from: Address,
-        name: &ClaimedBlockName,
-    ) -> Result<Block, Fail> {
-        let area = match self.areas.by_id.get(&name.area()) {
-            Some(area) => Arc::clone(area),
-            None => Arc::clone(self.attach_area(name.area())?.state()),
-        };
-        self.receive_area_events_if_any();
-        let accepted = accept_once(&area, from, name).or_else(|_| {
-            // The extent or the member may be in events that were not announced before.
-            self.receive_area_events();
-            accept_once(&area, from, name)
-        });
-        let accepted = accepted.or_else(|_| {
-            // The next daemon may know the extent or the member.
-            self.reattach_if_closed();
-            self.receive_area_events();
-            accept_once(&area, from, name)
-        });
-        match accepted? {
-            Accepted::Held(held) => {
-                let held = self.confirmed(&area, held, Some(from))?;
-                Block::of_held(&area, held)
-            }
-            Accepted::Reading(reading) => Block::of_reading(&area, reading),
-        }
-    }
-
-    /// Checks an accepted block once more if members came during the acceptance. A new member may
-    /// claim the block too. A dead giver's block belongs to its allocator member.
-    pub(super) fn confirmed(
-        &mut self,
-        area: &Arc<AreaState>,
-        held: HeldBlock,
-        from: Option<Address>,
-    ) -> Result<HeldBlock, Fail> {
-        // This load comes after the claim and its fence: an earlier claim of a member that is
-        // unknown here was announced before.
-        if self.control_page.event_word().load(Ordering::SeqCst) == self.events_seen {
-            return Ok(held);
-        }
-        self.receive_area_events();
-        let mut member = area.member();
-        if member.is_mine_alone(&held) && from.is_none_or(|from| member.find(from).is_some()) {
-            return Ok(held);
-        }
-        let number = held.number();
-        member.release(held);
-        Err(Fail::new(
-            Code::PeerBroke,
-            format!("block {number} was given to another as well, or its giver died"),
-        ))
-    }
-
     /// Puts a payload that no link holds into a block of the pair's area.
     #[cold]
     pub(super) fn put_in_block(&mut self, index: u32, long: &[u8]) -> Result<LargePayload, Fail> {
@@ -373,39 +236,13 @@ impl Endpoint {
     }
 
     fn pair_area(&mut self, to: Address, bytes: u64) -> Result<Arc<AreaState>, Fail> {
-        let known = self.areas.pair_areas.get(&to.0).and_then(|id| self.areas.by_id.get(id));
+        let known = self.areas.pair_area(to);
         if let Some(area) = known.filter(|area| area.info.limit_bytes >= 2 * bytes) {
             return Ok(Arc::clone(area));
         }
         let limit = PAIR_LEAST_BYTES.max(bytes.saturating_mul(4));
         let area = self.create_area(&AreaConfig::pair(limit, to))?;
-        self.areas.pair_areas.insert(to.0, area.id());
+        self.areas.set_pair_area(to, area.id());
         Ok(Arc::clone(area.state()))
     }
-}
-
-#[derive(Debug)]
-enum Accepted {
-    Held(HeldBlock),
-    Reading(m3ipc_area::SharedReading),
-}
-
-fn accept_once(
-    area: &Arc<AreaState>,
-    from: Address,
-    name: &ClaimedBlockName,
-) -> Result<Accepted, Fail> {
-    let mut member = area.member();
-    let Some(from) = member.find(from) else {
-        return Err(Fail::new(
-            Code::PeerBroke,
-            format!("the sender is not in area {}", name.area()),
-        ));
-    };
-    let accepted = if name.is_shared() {
-        member.accept_shared(from, name).map(Accepted::Reading)
-    } else {
-        member.accept(from, name).map(Accepted::Held)
-    };
-    accepted.map_err(|refused| Fail::new(Code::PeerBroke, refused.to_string()))
 }

@@ -1,28 +1,16 @@
 //! The descriptor of an endpoint: readable when a receive may find something.
 //!
-//! One epoll descriptor watches the doorbell (rung by peers) and the control connection (events of
-//! the daemon). A `try_receive` that finds nothing arms it; only then peers ring.
+//! A `try_receive` that finds nothing arms the doorbell; only then peers ring.
 
 use super::Endpoint;
+use super::own_doorbell::Doorbell;
 use crate::error::{Fail, NodeError};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::WaitMode;
 use m3ipc_sys::{DoorbellReceiver, DoorbellSender, Poll, WaitOutcome};
 use m3ipc_wire::Request;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-
-const DOORBELL: u64 = 0;
-const CONTROL: u64 = 1;
-
-/// The doorbell, and the epoll descriptor that watches it.
-#[derive(Debug)]
-pub(super) struct Doorbell {
-    receiver: DoorbellReceiver,
-    poll: Poll,
-    /// Whether the caller has the descriptor, so that `try_receive` must arm it.
-    polled: bool,
-}
+use std::os::fd::{BorrowedFd, OwnedFd};
 
 impl Endpoint {
     /// A descriptor that becomes readable when a receive may find something, for poll(2) and
@@ -49,10 +37,7 @@ impl Endpoint {
     pub fn fd(&mut self) -> Result<BorrowedFd<'_>, NodeError> {
         self.open_doorbell()?;
         match &mut self.doorbell {
-            Some(doorbell) => {
-                doorbell.polled = true;
-                Ok(doorbell.poll.as_fd())
-            }
+            Some(doorbell) => Ok(doorbell.hand_out()),
             None => Err(Fail::from(Code::NoMem).into()),
         }
     }
@@ -63,10 +48,8 @@ impl Endpoint {
             return Ok(());
         }
         let poll = Poll::new()?;
-        let doorbell = self.request_doorbell()?;
-        poll.add(&doorbell, DOORBELL)?;
-        poll.add(&self.control, CONTROL)?;
-        self.doorbell = Some(Doorbell { receiver: doorbell, poll, polled: false });
+        let receiver = self.request_doorbell()?;
+        self.doorbell = Some(Doorbell::new(poll, receiver, &self.control)?);
         Ok(())
     }
 
@@ -81,19 +64,15 @@ impl Endpoint {
             return Ok(());
         }
         let receiver = self.request_doorbell()?;
-        if let Some(doorbell) = &mut self.doorbell {
-            // The close of the old control connection removed it from the set.
-            doorbell.poll.add(&receiver, DOORBELL)?;
-            doorbell.poll.add(&self.control, CONTROL)?;
-            // This drops the former doorbell. Peers get a new sender when they ring next.
-            doorbell.receiver = receiver;
+        match &mut self.doorbell {
+            Some(doorbell) => doorbell.replace(receiver, &self.control),
+            None => Ok(()),
         }
-        Ok(())
     }
 
     /// Lets peers ring; `false` if no program polls the descriptor. The caller polls once more.
     pub(super) fn arm(&mut self, source: Address) -> bool {
-        let polled = self.doorbell.as_ref().is_some_and(|doorbell| doorbell.polled);
+        let polled = self.doorbell.as_ref().is_some_and(Doorbell::is_polled);
         if polled {
             self.set_mode(WaitMode::AtDoorbell(source));
             self.armed = true;
@@ -115,7 +94,7 @@ impl Endpoint {
         self.set_mode(WaitMode::Awake);
         self.last_poll_ns = 0;
         if let Some(doorbell) = &self.doorbell {
-            doorbell.receiver.drain();
+            doorbell.drain();
         }
         self.reattach_if_closed();
         self.renew_missing_links();
@@ -130,16 +109,7 @@ impl Endpoint {
         if self.control_page.event_word().load(Ordering::Acquire) != seen {
             return Ok(WaitOutcome::Changed);
         }
-        let left_ns = until_ns.saturating_sub(m3ipc_sys::monotonic_ns());
-        let fds = [doorbell.receiver.as_fd(), self.control.as_fd()];
-        let waited = m3ipc_sys::wait_readable(&fds, left_ns);
-        doorbell.receiver.drain();
-        match waited {
-            Ok(true) => Ok(WaitOutcome::Changed),
-            Ok(false) => Ok(WaitOutcome::Limit),
-            Err(m3ipc_sys::Errno::INTR) => Ok(WaitOutcome::Signal),
-            Err(errno) => Err(errno.into()),
-        }
+        doorbell.sleep(&self.control, until_ns)
     }
 
     /// Rings the doorbell of a peer by a sender that the daemon has connected.

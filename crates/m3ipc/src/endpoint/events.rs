@@ -1,16 +1,14 @@
 //! Events of the daemon: links that peers made, deaths, ends; and its takeovers.
 
+use super::Endpoint;
 use super::inbox::DaemonNotification;
-use super::{Endpoint, PageSet};
+use super::page_set::map_pages;
 use crate::control::{Control, IfAbsent};
 use crate::error::Fail;
 use crate::observe;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{
-    CONTROL_PAGE_BYTES, ControlPage, LIVENESS_LOCK_OFFSET, LinkSide, OwnStatus, ReadyBitmap,
-};
-use m3ipc_sys::LivenessLock;
+use m3ipc_link::LinkSide;
 use m3ipc_wire::{DaemonEvent, Reply, Request};
 use std::os::fd::OwnedFd;
 
@@ -87,12 +85,12 @@ impl Endpoint {
             DaemonEvent::Trace(event) => self.apply_trace_event(event, fds),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
             DaemonEvent::Notified { source, bits, by } => {
-                let note_queued = self
+                let pending = self
                     .inbox
                     .via_daemon
                     .entry(source)
                     .or_insert(DaemonNotification { bits: 0, by });
-                *note_queued = DaemonNotification { bits: note_queued.bits | bits, by };
+                *pending = DaemonNotification { bits: pending.bits | bits, by };
             }
         }
     }
@@ -164,19 +162,4 @@ impl Endpoint {
         }
         self.recall_areas()
     }
-}
-
-/// Maps the pages of a bind: control page, status page, ready bitmap.
-pub(super) fn map_pages(
-    fds: Vec<OwnedFd>,
-) -> Result<(ControlPage, PageSet, Option<LivenessLock>), Fail> {
-    let Ok([control_page, status, ready_bitmap]) = <[OwnedFd; 3]>::try_from(fds) else {
-        return Err(crate::control::unexpected());
-    };
-    let page_set =
-        PageSet { status: OwnStatus::map(status)?, ready_bitmap: ReadyBitmap::map(ready_bitmap)? };
-    // Without the liveness lock the daemon learns of a death later, by the pidfd.
-    let liveness_lock =
-        LivenessLock::take(&control_page, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).ok();
-    Ok((ControlPage::map(control_page)?, page_set, liveness_lock))
 }

@@ -11,7 +11,9 @@
 //! what it waits for. The wait ends with its event, the death of the peer, the time limit, or a
 //! signal. An outgoing message is then either withdrawn or known to be delivered.
 
+mod accept;
 mod areas;
+mod attached_areas;
 mod bind;
 mod blocks;
 mod buffer;
@@ -22,8 +24,11 @@ mod events;
 mod handover;
 mod inbox;
 mod missing_links;
+mod notifications;
 mod notify;
 mod outgoing;
+mod own_doorbell;
+mod page_set;
 mod peer_copies;
 mod peers;
 mod pending;
@@ -33,51 +38,36 @@ mod received;
 mod reply;
 mod send;
 mod sendrec;
+mod stamp_cost;
+mod stamps;
 mod trace;
 mod wait;
+mod wake_words;
 
 pub use blocks::Hold;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
 pub use handover::GivenBlock;
 pub use pending::PendingRequest;
 pub use received::{Received, Source};
-pub use trace::{SLOTS_DEFAULT, StampCost, cost};
+pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 
 use crate::control::{Control, IfAbsent};
 use crate::error::Fail;
 use crate::info::Identity;
+use attached_areas::AttachedAreas;
 use inbox::Inbox;
-use m3ipc_abi::{Address, Code};
-use m3ipc_link::{AdaptiveSpin, ControlPage, OwnStatus, ReadyBitmap, WaitStrategy};
+use m3ipc_abi::{Address, Code, Verb};
+use m3ipc_link::{AdaptiveSpin, ControlPage, WaitStrategy};
 use m3ipc_sys::ForkGuard;
+use own_doorbell::Doorbell;
+use page_set::PageSet;
 use peers::Peers;
-use trace::{Moment, Tracing};
+use stamps::{Moment, Tracing};
 
 pub(crate) use bind::{bind, claim};
 
 /// Calls between two checks of the daemon, for endpoints that never sleep.
 const CALLS_PER_CHECK: u32 = 4096;
-
-/// Bits of the trap mask of the privileges: one per call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-enum Trap {
-    Send = 0,
-    Receive = 1,
-    SendRec = 2,
-    Notify = 3,
-    Rcvrqst = 4,
-    Reply = 5,
-    Relay = 6,
-}
-
-/// The pages that one daemon made for this endpoint. A link names the pages of the daemon that made
-/// the link. After a takeover there are several page sets with the same content.
-#[derive(Debug)]
-struct PageSet {
-    status: OwnStatus,
-    ready_bitmap: ReadyBitmap,
-}
 
 /// A bound endpoint. A drop unbinds it.
 ///
@@ -108,7 +98,7 @@ pub struct Endpoint {
     spin: AdaptiveSpin,
     /// Made when the caller asks for the endpoint's descriptor, or with too many links for
     /// futex_waitv.
-    doorbell: Option<doorbell::Doorbell>,
+    doorbell: Option<Doorbell>,
     armed: bool,
     /// The waiting record as written last, for the control page of the next daemon.
     blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
@@ -137,7 +127,7 @@ pub struct Endpoint {
     /// The sender of the message that was taken last.
     latest: Option<Identity>,
     copies: copy::Copies,
-    areas: areas::Areas,
+    areas: AttachedAreas,
     /// Present while the VM has a tracer.
     tracing: Option<Box<Tracing>>,
     /// The tracing state while stamps are switched off.
@@ -209,7 +199,7 @@ impl Endpoint {
 
     /// Begins a call: checks fork, bind and privileges.
     #[inline]
-    fn enter(&mut self, trap: Trap) -> Result<(), Fail> {
+    fn enter(&mut self, verb: Verb) -> Result<(), Fail> {
         if self.guard.is_original() {
             self.stamp(Moment::Begun);
             // Events may change the privileges. The end of the endpoint is checked in the next
@@ -223,7 +213,7 @@ impl Endpoint {
             self.reattach_if_closed();
             self.renew_missing_links();
         }
-        if self.traps & (1 << trap as u8) == 0 {
+        if self.traps & verb.mask() == 0 {
             return Err(Code::TrapDenied.into());
         }
         self.disarm();

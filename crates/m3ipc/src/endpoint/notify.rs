@@ -1,10 +1,11 @@
 //! notify: one bit per source. Never waits; repeated notifications coalesce.
 
-use super::{Endpoint, Moment, Trap};
+use super::Endpoint;
+use super::stamps::Moment;
 use crate::error::{Fail, NotifyError};
 use crate::observe;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code};
+use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{Counter, TraceWhat};
 use m3ipc_wire::{PeerInfo, Request};
 
@@ -41,7 +42,7 @@ impl Endpoint {
     }
 
     fn notify_bits(&mut self, to: Address, bits: u64) -> Result<(), Fail> {
-        self.enter(Trap::Notify)?;
+        self.enter(Verb::Notify)?;
         let index = loop {
             match self.contact(to, Timeout::NoWait.deadline()) {
                 Err(fail) if fail.code == Code::Again => {}

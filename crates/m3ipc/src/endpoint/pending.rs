@@ -1,12 +1,13 @@
 //! A request in parts, for event loops: begin, poll, give up.
 
+use super::Endpoint;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
 use super::sendrec::RequestEnd;
-use super::{Endpoint, Moment, Trap};
+use super::stamps::Moment;
 use crate::error::{Fail, SendRecError};
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code, Message};
+use m3ipc_abi::{Address, Code, Message, Verb};
 use m3ipc_link::{Cancelled, MessageKind, SlotState};
 
 /// A posted request whose answer is still to come.
@@ -76,7 +77,7 @@ impl Endpoint {
         message: Message,
         bytes: Vec<u8>,
     ) -> Result<PendingRequest, Fail> {
-        self.enter(Trap::SendRec)?;
+        self.enter(Verb::Sendrec)?;
         let deadline = Timeout::Never.deadline();
         let index = self.contact(to, deadline).map_err(|fail| match fail.code {
             Code::DstDied => Code::DeadSrcDst.into(),

@@ -1,17 +1,14 @@
 //! receive: notifications first, then messages in the order of their arrival.
 
+use super::Endpoint;
 use super::buffer::Buffer;
-use super::inbox::DaemonNotification;
 use super::received::{Received, Source};
 use super::wait::WaitTarget;
-use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, ReceiveError};
-use crate::info::Identity;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{ANY, Address, Code, HARDWARE, Message, SYSTEM};
-use m3ipc_link::{Arrival, Counter, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
-use std::time::{SystemTime, UNIX_EPOCH};
+use m3ipc_abi::{ANY, Address, Code, Message, Verb};
+use m3ipc_link::{Arrival, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
 
 /// After so many ticks of work, at most 100 ms, all links are polled (a tick is a nanosecond or
 /// less). A hostile peer that clears a bit of the ready bitmap delays its victim by that time.
@@ -143,7 +140,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Received, ReceiveError> {
         let deadline = limit.into().deadline();
-        let received = self.enter(Trap::Rcvrqst).and_then(|()| {
+        let received = self.enter(Verb::Rcvrqst).and_then(|()| {
             self.receive_any(WaitCall::Rcvrqst, &mut Buffer::Slice(buffer), deadline, |arrival| {
                 arrival.state.kind == MessageKind::Request
             })
@@ -164,7 +161,7 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<Received, Fail> {
-        self.enter(Trap::Receive)?;
+        self.enter(Verb::Receive)?;
         match source {
             Source::Any => self.receive_any(WaitCall::Receive, buffer, deadline, |_arrival| true),
             Source::From(address) => self.receive_one(address, buffer, deadline),
@@ -293,41 +290,6 @@ impl Endpoint {
         }
     }
 
-    /// The next notification: of the lowest slot, or (`in_turn`) of the slot after the last one in
-    /// turn.
-    fn next_notification(&mut self, in_turn: bool) -> Option<Received> {
-        if let Some((source, via_daemon)) = self.inbox.via_daemon.pop_first() {
-            return Some(self.daemon_notification(Address(source), via_daemon));
-        }
-        let after = if in_turn { self.round_robin_slot } else { i32::MIN };
-        let index = self.inbox.next_notification(&mut self.peers, after)?;
-        let slot = self.peers.get(index).address().slot();
-        if slot <= self.latest_notified_slot {
-            self.repeated_notifications += 1;
-        }
-        self.latest_notified_slot = slot;
-        if in_turn {
-            self.round_robin_slot = slot;
-        }
-        self.take_notification(index)
-    }
-
-    fn take_notification(&mut self, index: u32) -> Option<Received> {
-        self.stamp(Moment::Found);
-        let peer = self.peers.get_mut(index);
-        let identity = peer.identity;
-        let source = identity.address;
-        let bits = peer.link.take_notification()?;
-        self.trace_noted(index);
-        self.taken_ticks = m3ipc_sys::ticks();
-        self.control_page.count(Counter::Received);
-        self.latest = Some(identity);
-        let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
-        self.inbox.record_sender(&mut self.peers, index, statuses);
-        let has_argument = source == HARDWARE || source == SYSTEM;
-        Some(notification_message(source, if has_argument { bits } else { 0 }))
-    }
-
     fn receive_one(
         &mut self,
         source: Address,
@@ -391,14 +353,6 @@ impl Endpoint {
         Ok(None)
     }
 
-    /// A notification that came through the daemon.
-    fn daemon_notification(&mut self, source: Address, via_daemon: DaemonNotification) -> Received {
-        let (pid, uid, gid) = via_daemon.by.unwrap_or((-1, u32::MAX, u32::MAX));
-        self.latest = Some(Identity { address: source, pid, uid, gid });
-        let has_argument = source == HARDWARE || source == SYSTEM;
-        notification_message(source, if has_argument { via_daemon.bits } else { 0 })
-    }
-
     fn delivered(&self, index: u32, incoming: &TakenMessage) -> Received {
         let source = self.peers.get(index).address();
         Received {
@@ -408,12 +362,4 @@ impl Endpoint {
             is_notification: false,
         }
     }
-}
-
-/// A notification as a message, with the time of day.
-fn notification_message(source: Address, bits: u64) -> Received {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let (seconds, rest_ns) = (now.as_secs().cast_signed(), i64::from(now.subsec_nanos()));
-    let message = Message::notification(source, bits, seconds, rest_ns);
-    Received { message, bytes: 0, is_request: false, is_notification: true }
 }

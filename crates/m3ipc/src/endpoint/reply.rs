@@ -1,13 +1,14 @@
 //! reply and relay: answers, which never wait.
 
+use super::Endpoint;
 use super::outgoing::Outgoing;
 use super::peers::UNASKED;
+use super::stamps::Moment;
 use super::wait::WaitTarget;
-use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, ReplyError};
 use crate::observe;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES};
+use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES, Verb};
 use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall};
 
 impl Endpoint {
@@ -56,7 +57,7 @@ impl Endpoint {
         to: Address,
         outgoing: Outgoing<'_>,
     ) -> Result<(), Fail> {
-        self.enter(Trap::Reply)?;
+        self.enter(Verb::Reply)?;
         self.reply_message(to, outgoing)
     }
 
@@ -111,7 +112,7 @@ impl Endpoint {
     }
 
     fn relay_request(&mut self, client: Address, to: Address, said: &[u8]) -> Result<(), Fail> {
-        self.enter(Trap::Relay)?;
+        self.enter(Verb::Relay)?;
         let index = self.contact_client(client)?;
         self.peers.get(index).check(Code::DstDied)?;
         match self.contact(to, Timeout::NoWait.deadline()) {

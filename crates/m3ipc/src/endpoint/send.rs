@@ -1,12 +1,13 @@
 //! send: post, wake, wait for the take; or withdraw.
 
+use super::Endpoint;
 use super::outgoing::Outgoing;
+use super::stamps::Moment;
 use super::wait::WaitTarget;
-use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, SendError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{ANY, Address, Code, Message};
+use m3ipc_abi::{ANY, Address, Code, Message, Verb};
 use m3ipc_link::{
     AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode, WakeAction,
 };
@@ -106,7 +107,7 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
         deadline: Deadline,
     ) -> Result<(), Fail> {
-        self.enter(Trap::Send)?;
+        self.enter(Verb::Send)?;
         loop {
             match self.send_once(to, outgoing, deadline) {
                 // The peer never got that link, and there is a new link.

@@ -1,13 +1,14 @@
 //! sendrec: a request and its answer, in one wait and one time limit.
 
+use super::Endpoint;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
+use super::stamps::Moment;
 use super::wait::WaitTarget;
-use super::{Endpoint, Moment, Trap};
 use crate::error::{Fail, SendRecError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message};
+use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, Verb};
 use m3ipc_link::{
     AnswerOutcome, Arrival, Cancelled, Counter, MessageKind, SlotState, TakenMessage, WaitCall,
 };
@@ -102,7 +103,7 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<(Message, usize), Fail> {
-        self.enter(Trap::SendRec)?;
+        self.enter(Verb::Sendrec)?;
         let at_entry = |fail: Fail| match fail.code {
             Code::DstDied => Code::DeadSrcDst.into(),
             _ => fail,

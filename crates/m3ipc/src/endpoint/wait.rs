@@ -4,7 +4,9 @@
 //! later wakes it. A sleep ends at the latest after a second: the waiter then checks the daemon,
 //! which alone reports deaths.
 
-use super::{Endpoint, Moment};
+use super::Endpoint;
+use super::stamps::Moment;
+use super::wake_words::WakeWords;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -69,12 +71,12 @@ struct SleepStep<'a> {
 
 impl Sleeper for SleepStep<'_> {
     /// The wake words, and the event word from before the last poll.
-    type Words = (Words, u32);
+    type Words = (WakeWords, u32);
     type Error = Fail;
 
     fn read_wake_words(&mut self) -> Self::Words {
         let words = if self.on_doorbell {
-            Words::none()
+            WakeWords::none()
         } else {
             self.endpoint.words(self.sleep_state.target.index)
         };
@@ -297,8 +299,8 @@ impl Endpoint {
     }
 
     /// The values of the words to sleep on.
-    fn words(&self, index: Option<u32>) -> Words {
-        let mut words = Words::none();
+    fn words(&self, index: Option<u32>) -> WakeWords {
+        let mut words = WakeWords::none();
         match index {
             Some(index) => {
                 words.push(index, self.own_wake_word_of(index));
@@ -325,7 +327,7 @@ impl Endpoint {
 
     /// Sleeps on the words. `seen` is the event word from before the last poll: an event received
     /// in that poll may be the awaited one.
-    fn sleep_on(&self, words: &Words, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
+    fn sleep_on(&self, words: &WakeWords, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
         let mut expected = [(self.control_page.event_word(), seen); WAIT_WORDS_MAX];
         for (place, (index, value)) in expected[1..].iter_mut().zip(words.list()) {
             // The event word announced a link that came or went meanwhile.
@@ -380,29 +382,5 @@ impl Endpoint {
             self.last_poll_ns = 0;
         }
         Ok(())
-    }
-}
-
-/// Links to sleep on and the values of their words.
-#[derive(Debug)]
-struct Words {
-    list: [(u32, u32); WAIT_WORDS_MAX],
-    count: usize,
-}
-
-impl Words {
-    fn none() -> Self {
-        Self { list: [(0, 0); WAIT_WORDS_MAX], count: 0 }
-    }
-
-    fn push(&mut self, index: u32, word: &AtomicU32) {
-        if self.count + 1 < WAIT_WORDS_MAX {
-            self.list[self.count] = (index, word.load(Ordering::SeqCst));
-            self.count += 1;
-        }
-    }
-
-    fn list(&self) -> &[(u32, u32)] {
-        &self.list[..self.count]
     }
 }

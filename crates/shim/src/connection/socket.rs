@@ -3,6 +3,8 @@
 //! A hook resolves a descriptor once and passes the socket forward. Every call here either does the
 //! work, or answers [`Outcome::Kernel`]: the caller then makes the real call.
 
+mod leave;
+
 use super::address::SocketName;
 use super::armed_poller::ArmedPoller;
 use super::receive::{ReceiveHalf, receive};
@@ -10,7 +12,6 @@ use super::send::{SUSPECT, Sender};
 use super::socket_state::{Direction, SocketId, SocketState, half_of, phase};
 use super::upgrade;
 use crate::buffers::Buffers;
-use crate::counters;
 use crate::kernel::socket;
 use crate::memory::layout::half;
 use crate::memory::lock;
@@ -18,7 +19,7 @@ use crate::memory::ring_file::RingFile;
 use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
-use crate::protocol::settle::{arm, disarm, has_unsignalled_now, settle};
+use crate::protocol::settle::{arm, disarm, has_unsignalled_now};
 use crate::{connection::pairs, settings};
 use core::sync::atomic::Ordering;
 use std::os::fd::RawFd;
@@ -322,70 +323,6 @@ impl Socket {
     /// Says whether an epoll set has the socket edge-triggered.
     pub fn set_edge_triggered(&self, on: bool) {
         self.state.set_edge_triggered(on);
-    }
-
-    /// Pins the socket to the kernel. `false` where bytes lie in the ring: this process can still
-    /// receive them, a program without this library cannot.
-    pub fn pin(&self, reason: PinReason) -> bool {
-        match self.state.phase() {
-            phase::JOINED => {}
-            // After an exec the socket may have a pair already.
-            phase::FRESH if upgrade::join_known(self.state, self.fd) => {}
-            phase::FRESH => {
-                self.state.stay_in_kernel();
-                counters::count_pin(reason);
-                return true;
-            }
-            _ => return true,
-        }
-        let Some((file, end)) = self.state.end() else { return true };
-        self.disarm();
-        counters::count_pin(reason);
-        let sending = half_of(file, end, Direction::Send);
-        upgrade::pin_sending(&sending, reason);
-        if sending.has_ring() && !self.is_unix() && sending.load(half::LATENCY[0]) == 0 {
-            let _ = socket::set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
-        }
-        let half = half_of(file, end, Direction::Receive);
-        upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd })
-    }
-
-    /// Pins the socket, and shuts the connection down where bytes of the ring would be lost: no
-    /// program may read wakeup bytes as data.
-    pub fn pin_or_shut_down(&self, reason: PinReason) {
-        if !self.pin(reason) {
-            socket::shut_down(self.fd);
-        }
-    }
-
-    /// Prepares a shutdown of sending: later sends must fail as the kernel's would.
-    pub fn end_sending(&self) {
-        if let Some((file, end)) = self.state.joined_end() {
-            upgrade::pin_sending(&half_of(file, end, Direction::Send), PinReason::Ended);
-        }
-    }
-
-    /// Frees the state, before this process closes its last descriptor of the socket. `is_open`
-    /// says whether the descriptor is still open.
-    pub fn forget(&self, is_open: bool) {
-        if let Some((file, end)) = self.state.joined_end() {
-            // An armed socket belongs to this process alone.
-            let is_alone = self.disarm();
-            let fd = if is_open { self.fd } else { -1 };
-            let half = ReceiveHalf { half: half_of(file, end, Direction::Receive), fd };
-            // Wakeup bytes that stay unread would turn an orderly end into a reset.
-            if half.has_ring()
-                && let Some(_held) = lock::try_take(half.half.receive_lock())
-                && half.ring().is_ok_and(|ring| ring.filled == 0)
-            {
-                let _ = settle(&half);
-            } else if is_alone && is_open && !self.is_unix() && half.has_unsignalled() {
-                // The kernel resets a connection with unread bytes. It does not know of these.
-                socket::reset_on_close(self.fd);
-            }
-            pairs::note_close(file, end);
-        }
-        self.state.free();
     }
 
     /// `TCP_NODELAY` or `TCP_CORK` of a socket with a ring: stores `set`, and returns the value for

@@ -9,6 +9,11 @@
 mod children;
 pub mod control;
 mod inherited;
+mod marks;
+mod own_poller;
+mod self_wake;
 pub mod set;
 pub mod sets;
+mod slot;
+mod unarmed;
 pub mod wait;

@@ -1,10 +1,10 @@
 //! Measures transfers of a block, and copies of the same bytes through a Unix socket.
 
-use super::Client;
 use crate::demo::baseline::Baseline;
 use crate::demo::protocol::{BLOCK_BYTES, BlockTransfer, ClientReply, median, message_types};
 use crate::error::{CliError, Result};
-use m3ipc::{AreaConfig, Block, BlockLifetime, Message, Timeout};
+use m3ipc::{Address, AreaConfig, Block, BlockLifetime, Endpoint, Message, Timeout};
+use std::path::Path;
 
 /// Block and socket are measured in turn this often.
 const ROUNDS: usize = 4;
@@ -12,19 +12,24 @@ const ROUNDS: usize = 4;
 const TRIPS: usize = 100;
 
 /// Sends the block to the server and back, in turn with the socket.
-pub fn measure(client: &mut Client<'_>) -> Result<ClientReply> {
+pub fn measure(
+    own: &mut Endpoint,
+    server: Address,
+    directory: &Path,
+    server_cpu: Option<usize>,
+) -> Result<ClientReply> {
     let failed = |error: m3ipc::AreaError| CliError::failure(format!("no block: {error}"));
     let bytes = BLOCK_BYTES as u64;
-    let area = client.own.create_area(&AreaConfig::pair(bytes, client.server)).map_err(failed)?;
-    let mut block = client.own.allocate(&area, bytes, BlockLifetime::Short).map_err(failed)?;
+    let area = own.create_area(&AreaConfig::pair(bytes, server)).map_err(failed)?;
+    let mut block = own.allocate(&area, bytes, BlockLifetime::Short).map_err(failed)?;
     block.fill(0).map_err(failed)?;
     let copy = block.to_vec();
-    let mut socket = Baseline::sink(client.directory, client.server_cpu)?;
+    let mut socket = Baseline::sink(directory, server_cpu)?;
     let (mut transfers_ns, mut copies_ns) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {
         for _ in 0..TRIPS {
             let start_ns = m3ipc_sys::monotonic_ns();
-            block = round_trip(client, block)?;
+            block = round_trip(own, server, block)?;
             transfers_ns.push((m3ipc_sys::monotonic_ns() - start_ns) / 2);
         }
         let start_ns = m3ipc_sys::monotonic_ns();
@@ -38,7 +43,7 @@ pub fn measure(client: &mut Client<'_>) -> Result<ClientReply> {
         return Err(CliError::failure("the server did not write to the block at each transfer"));
     }
     drop(block);
-    client.own.detach_area(&area).map_err(failed)?;
+    own.detach_area(&area).map_err(failed)?;
     Ok(ClientReply::Block(BlockTransfer {
         bytes: BLOCK_BYTES,
         hand_overs: 2 * transfers_ns.len(),
@@ -48,14 +53,11 @@ pub fn measure(client: &mut Client<'_>) -> Result<ClientReply> {
     }))
 }
 
-fn round_trip(client: &mut Client<'_>, block: Block) -> Result<Block> {
+fn round_trip(own: &mut Endpoint, server: Address, block: Block) -> Result<Block> {
     let request = Message::new(message_types::BLOCK);
-    client
-        .own
-        .sendrec_block(client.server, &request, block, Timeout::Never)
+    own.sendrec_block(server, &request, block, Timeout::Never)
         .map_err(|unsent| CliError::failure(format!("the server took no block: {unsent}")))?;
-    let block = client
-        .own
+    let block = own
         .take_block()
         .map_err(|error| CliError::failure(format!("cannot take the block back: {error}")))?;
     block.ok_or_else(|| CliError::failure("the answer has no block"))

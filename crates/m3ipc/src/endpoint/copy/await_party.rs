@@ -1,7 +1,9 @@
 //! How a requester waits for a party that copies for itself.
 
-use super::{Endpoint, Fail, Role};
+use super::side::Role;
+use crate::endpoint::Endpoint;
 use crate::endpoint::peer_copies::STALL_NS;
+use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
 use m3ipc_link::{BounceBuffer, copy_gate};

@@ -4,63 +4,18 @@
 //! itself through its bounce buffer. A chunk passes through another buffer only if neither side
 //! brings memory of its own.
 
-use super::{Endpoint, Fail, Location, Role};
+use super::chunk::reported;
+use super::side::{CopyEnd, CopySide, Role};
+use crate::endpoint::Endpoint;
+use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
 use m3ipc_link::{
     BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome, WaitMode,
 };
-use m3ipc_sys::{CopySource, CopyTarget, Errno};
 
 /// The end of the addresses of a process.
 const ADDRESSES_END: u64 = 1 << 47;
-
-/// One side of a copy.
-#[derive(Debug)]
-pub(super) enum CopySide<'a> {
-    /// Own memory, the source.
-    Source(CopySource<'a>),
-    /// Own memory, the destination.
-    Target(CopyTarget<'a>),
-    /// A party.
-    Party {
-        /// Its link.
-        index: u32,
-        /// The location in its memory.
-        location: Location,
-    },
-}
-
-/// A side with its way of copying.
-#[derive(Debug)]
-enum CopyEnd<'a> {
-    Source(CopySource<'a>),
-    Target(CopyTarget<'a>),
-    Direct {
-        index: u32,
-        address: u64,
-    },
-    /// Memory of an area, at the same address here.
-    InArea {
-        index: u32,
-        address: u64,
-    },
-    Served {
-        index: u32,
-        command: CopyCommand,
-    },
-}
-
-impl CopyEnd<'_> {
-    fn index(&self) -> Option<u32> {
-        match self {
-            Self::Direct { index, .. }
-            | Self::InArea { index, .. }
-            | Self::Served { index, .. } => Some(*index),
-            Self::Source(_) | Self::Target(_) => None,
-        }
-    }
-}
 
 impl Endpoint {
     /// Copies from one side to the other. After a failure `failed` is the side at fault.
@@ -227,163 +182,6 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Copies one chunk (number, offset, length) when both sides are ready.
-    fn copy_chunk_when_ready(
-        &mut self,
-        source: &mut CopyEnd<'_>,
-        destination: &mut CopyEnd<'_>,
-        (chunk, offset, bytes): (u32, u64, usize),
-        deadline: Deadline,
-        failed: &mut Role,
-    ) -> Result<(), Fail> {
-        for (end, role) in [(&*source, Role::Source), (&*destination, Role::Destination)] {
-            *failed = role;
-            if let CopyEnd::Direct { index, .. } = end
-                && let Err(errno) = self.recognize(*index)
-            {
-                return Err(self.direct_failure(*index, errno, role));
-            }
-        }
-        *failed = Role::Source;
-        if let CopyEnd::Served { index, command } = source {
-            let what = command.direction;
-            self.await_served(*index, deadline, Role::Source, |bounce_buffer| {
-                // Read the outcome first: chunks served before the end are seen with it.
-                let ended = bounce_buffer.outcome().filter(|outcome| outcome.code.is_some());
-                let served = bounce_buffer.served(what, chunk)?;
-                match ended {
-                    _ if served != chunk => Ok(Some(())),
-                    Some(CopyOutcome { code: Some(code), .. }) => Err(reported(code)),
-                    _ => Ok(None),
-                }
-            })?;
-        }
-        if let CopyEnd::Served { index, command } = destination {
-            *failed = Role::Destination;
-            let what = command.direction;
-            let buffer =
-                self.await_served(*index, deadline, Role::Destination, |bounce_buffer| {
-                    if let Some(CopyOutcome { code: Some(code), .. }) = bounce_buffer.outcome() {
-                        return Ok(Some(Err(code)));
-                    }
-                    let served = bounce_buffer.served(what, chunk)?;
-                    Ok((chunk.wrapping_sub(served) < 2).then_some(Ok(())))
-                })?;
-            if let Err(code) = buffer {
-                return Err(reported(code));
-            }
-        }
-        let copied = self.copy_chunk(source, destination, (chunk, offset, bytes), failed);
-        match copied {
-            Ok(copied) if copied == bytes => Ok(()),
-            Ok(copied) => {
-                if !matches!(destination, CopyEnd::Served { .. }) {
-                    self.copies.copied = offset + copied as u64;
-                }
-                Err(Code::AddrNotAvail.into())
-            }
-            Err(errno) => Err(self.chunk_failure(source, destination, errno, *failed)),
-        }
-    }
-
-    fn copy_chunk(
-        &mut self,
-        source: &mut CopyEnd<'_>,
-        destination: &mut CopyEnd<'_>,
-        (chunk, offset, bytes): (u32, u64, usize),
-        failed: &mut Role,
-    ) -> Result<usize, Errno> {
-        let (peers, own) = (&self.peers, &mut self.copies.own);
-        let at = usize::try_from(offset).map_err(|_beyond| Errno::FAULT)?;
-        let bounce_buffer =
-            |index: u32| peers.get(index).requester_state.bounce_buffer.as_ref().ok_or(Errno::BADF);
-        // The bytes, or the process and address to read them from.
-        let found = match source {
-            CopyEnd::Source(from) => Ok(from.part(at, bytes)),
-            CopyEnd::Served { index, .. } => Ok(bounce_buffer(*index)?.source(chunk, bytes)),
-            CopyEnd::InArea { address, .. } => {
-                Ok(m3ipc_sys::lent_source(address.wrapping_add(offset), bytes))
-            }
-            CopyEnd::Direct { index, address } => {
-                Err((peers.get(*index).identity.pid, address.wrapping_add(offset)))
-            }
-            CopyEnd::Target(_) => return Err(Errno::INVAL),
-        };
-        *failed = Role::Destination;
-        match (found, destination) {
-            (Ok(from), CopyEnd::Target(into)) => own.copy_in(&from, &into.part(at, bytes)),
-            (Ok(from), CopyEnd::InArea { address, .. }) => {
-                own.copy_in(&from, &m3ipc_sys::lent_target(address.wrapping_add(offset), bytes))
-            }
-            (Ok(from), CopyEnd::Served { index, .. }) => {
-                // A bounce buffer is always mapped, so only the source can fail.
-                *failed = Role::Source;
-                own.copy_out(&from, &bounce_buffer(*index)?.target(chunk, bytes))
-            }
-            (Ok(from), CopyEnd::Direct { index, address }) => m3ipc_sys::copy_to_process(
-                peers.get(*index).identity.pid,
-                address.wrapping_add(offset),
-                &from,
-            ),
-            (Err((pid, there)), CopyEnd::Target(into)) => {
-                *failed = Role::Source;
-                m3ipc_sys::copy_from_process(pid, there, &into.part(at, bytes))
-            }
-            (Err((pid, there)), CopyEnd::InArea { address, .. }) => {
-                *failed = Role::Source;
-                let buffer = m3ipc_sys::lent_target(address.wrapping_add(offset), bytes);
-                m3ipc_sys::copy_from_process(pid, there, &buffer)
-            }
-            (Err((pid, there)), CopyEnd::Served { index, .. }) => {
-                *failed = Role::Source;
-                m3ipc_sys::copy_from_process(
-                    pid,
-                    there,
-                    &bounce_buffer(*index)?.target(chunk, bytes),
-                )
-            }
-            (Err((pid, there)), CopyEnd::Direct { index, address }) => {
-                let relay_buffer = self
-                    .copies
-                    .relay_buffer
-                    .get_or_insert_with(|| vec![0; BOUNCE_HALF_BYTES].into_boxed_slice());
-                *failed = Role::Source;
-                let relay_buffer = &mut relay_buffer[..bytes];
-                let read = m3ipc_sys::copy_from_process(
-                    pid,
-                    there,
-                    &CopyTarget::from(&mut *relay_buffer),
-                )?;
-                let to = peers.get(*index).identity.pid;
-                let written = m3ipc_sys::copy_to_process(
-                    to,
-                    address.wrapping_add(offset),
-                    &CopySource::from(&relay_buffer[..read]),
-                );
-                if written != Ok(bytes) && read == bytes {
-                    *failed = Role::Destination;
-                }
-                written
-            }
-            (_, CopyEnd::Source(_)) => Err(Errno::INVAL),
-        }
-    }
-
-    fn chunk_failure(
-        &mut self,
-        source: &CopyEnd<'_>,
-        destination: &CopyEnd<'_>,
-        errno: Errno,
-        failed: Role,
-    ) -> Fail {
-        let end = if failed == Role::Source { source } else { destination };
-        match end.index() {
-            Some(index) => self.direct_failure(index, errno, failed),
-            None if errno == Errno::FAULT => Code::AddrNotAvail.into(),
-            None => errno.into(),
-        }
-    }
-
     /// Gives a party its command.
     fn command(&mut self, end: &CopyEnd<'_>) -> Result<(), Fail> {
         let CopyEnd::Served { index, command } = end else { return Ok(()) };
@@ -423,18 +221,4 @@ impl Endpoint {
             self.peers.get(index).link.end_copy();
         }
     }
-}
-
-/// The code that a party reported, if a party may report it.
-fn reported(code: i32) -> Fail {
-    let known = [
-        Code::AddrNotAvail,
-        Code::Perm,
-        Code::Busy,
-        Code::Range,
-        Code::NoMem,
-        Code::ProcSts,
-        Code::PeerBroke,
-    ];
-    known.into_iter().find(|known| known.number() == code).unwrap_or(Code::PeerBroke).into()
 }

@@ -1,7 +1,9 @@
 //! Direct copies: the kernel copies between two processes in one system call.
 
 use super::gate::is_process;
-use super::{Endpoint, Fail, OwnMemory, Role};
+use super::side::{OwnMemory, Role};
+use crate::endpoint::Endpoint;
+use crate::error::Fail;
 use m3ipc_abi::Code;
 use m3ipc_link::copy_gate;
 use m3ipc_sys::Errno;

@@ -1,11 +1,13 @@
 //! The copy gate: how a party admits copies while it waits, and how a requester opens one.
 
-use super::{Endpoint, Fail, Role};
+use super::side::{Location, Role};
+use crate::endpoint::Endpoint;
 use crate::endpoint::peer_copies::{PartyState, Probe, RequesterState, STALL_NS};
 use crate::endpoint::peers::Peer;
+use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::copy_gate::{self, Leave, NotParked};
+use m3ipc_link::copy_gate::{self, NotParked, Unparked};
 use m3ipc_link::{BounceBuffer, ServedBounceBuffer};
 use m3ipc_sys::{CopyTarget, Errno};
 use m3ipc_wire::{Reply, Request};
@@ -57,21 +59,21 @@ impl Endpoint {
         for at in 0..self.copies.gated_links.len() {
             let index = self.copies.gated_links[at];
             let mut since_ns = 0;
-            while !self.has_left(index) {
-                let now_ns = m3ipc_sys::monotonic_ns();
-                since_ns = if since_ns == 0 { now_ns } else { since_ns };
-                if !self.waits_on_for(index, now_ns - since_ns) {
-                    self.revoke_gate(index);
-                }
+            let unparked = copy_gate::unpark(
+                self,
+                |endpoint| endpoint.peers.find_index(index).map(|peer| peer.link.own_copy_gate()),
+                |endpoint| {
+                    let now_ns = m3ipc_sys::monotonic_ns();
+                    since_ns = if since_ns == 0 { now_ns } else { since_ns };
+                    endpoint.waits_on_for(index, now_ns - since_ns)
+                },
+            );
+            if unparked == Unparked::Revoked {
+                self.count_revocation(index);
             }
         }
         self.copies.parked = false;
         self.drop_command();
-    }
-
-    fn has_left(&self, index: u32) -> bool {
-        let Some(peer) = self.peers.find_index(index) else { return true };
-        copy_gate::leave(peer.link.own_copy_gate()) == Leave::Left
     }
 
     /// Waits a little for the requester; `false` if it is dead or its time is over.
@@ -104,10 +106,9 @@ impl Endpoint {
         true
     }
 
-    /// Revokes the gate: the requester is dead or held this endpoint too long.
-    fn revoke_gate(&mut self, index: u32) {
+    /// Counts a revoked gate: the requester is dead or held this endpoint too long.
+    fn count_revocation(&mut self, index: u32) {
         if let Some(peer) = self.peers.claimed(index) {
-            copy_gate::revoke(peer.link.own_copy_gate());
             peer.has_gate = false;
             peer.party_state = None;
             peer.revocations = peer.revocations.saturating_add(1);
@@ -223,12 +224,12 @@ impl Endpoint {
     pub(super) fn direct_address(
         &mut self,
         index: u32,
-        location: super::Location,
+        location: Location,
         bytes: u64,
         role: Role,
         deadline: Deadline,
     ) -> Result<Option<u64>, Fail> {
-        let super::Location::At(address) = location else { return Ok(None) };
+        let Location::At(address) = location else { return Ok(None) };
         if self.peers.get(index).requester_state.direct.is_none() {
             self.request_gate(index, false, role, deadline)?;
         }

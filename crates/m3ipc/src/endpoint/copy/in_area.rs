@@ -4,9 +4,12 @@
 //! it. Areas with huge pages of the system's pool are left to the kernel, since an access to them
 //! can fail.
 
-use super::{Endpoint, Fail, Location, OwnMemory, Role};
+use super::side::{Location, OwnMemory, Role};
 use crate::area::AreaState;
+use crate::endpoint::Endpoint;
+use crate::endpoint::attached_areas::AttachedAreas;
 use crate::endpoint::peer_copies::CommonRange;
+use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
 use m3ipc_link::copy_gate;
@@ -30,10 +33,10 @@ impl Endpoint {
         bytes: u64,
     ) -> Option<u64> {
         let Location::At(address) = location else { return None };
-        if self.areas.by_id.is_empty() {
+        if self.areas.is_empty() {
             return None;
         }
-        let changes = self.areas.changes;
+        let changes = self.areas.changes();
         let common = self.peers.get(index).requester_state.common.as_ref();
         let known = common.is_some_and(|common| common.covers(address, bytes, changes));
         (known || self.find_common(index, address, bytes)).then_some(address)
@@ -42,9 +45,9 @@ impl Endpoint {
     #[cold]
     fn find_common(&mut self, index: u32, address: u64, bytes: u64) -> bool {
         self.receive_area_events_if_any();
-        let changes = self.areas.changes;
+        let changes = self.areas.changes();
         let peer = self.peers.get_mut(index);
-        let common = common_of(self.areas.by_id.values(), address, |state| {
+        let common = common_of(self.areas.all(), address, |state| {
             state.member().find(peer.address()).is_some()
         });
         peer.requester_state.common = common.map(|common| CommonRange { changes, ..common });
@@ -87,12 +90,12 @@ impl Endpoint {
                     region.copy_out(at, &buffer.part(done, part))
                 }
                 OwnMemory::From(bytes) => {
-                    let sure = assured_source(&self.areas.by_id, &bytes.part(done, part));
+                    let sure = assured_source(&self.areas, &bytes.part(done, part));
                     sure.is_some_and(|bytes| region.copy_in(at, &bytes))
                 }
                 OwnMemory::Into(buffer) => {
                     let mut buffer = buffer.part(done, part);
-                    let sure = assured_target(&self.areas.by_id, &mut buffer);
+                    let sure = assured_target(&self.areas, &mut buffer);
                     sure.is_some_and(|buffer| region.copy_out(at, &buffer))
                 }
             };
@@ -191,10 +194,10 @@ impl Endpoint {
     fn is_sure(&self, own: &mut OwnMemory<'_>) -> bool {
         match own {
             OwnMemory::From(bytes) => {
-                bytes.is_sure() || assured_source(&self.areas.by_id, bytes).is_some()
+                bytes.is_sure() || assured_source(&self.areas, bytes).is_some()
             }
             OwnMemory::Into(buffer) => {
-                buffer.is_sure() || assured_target(&self.areas.by_id, buffer).is_some()
+                buffer.is_sure() || assured_target(&self.areas, buffer).is_some()
             }
         }
     }
@@ -207,8 +210,6 @@ impl Endpoint {
         }
     }
 }
-
-type List = std::collections::HashMap<u32, Arc<AreaState>>;
 
 /// The range of an area that contains this address, if the peer is a member.
 fn common_of<'a>(
@@ -246,17 +247,17 @@ fn common_span(common: Option<&CommonRange>, address: u64, done: usize) -> Optio
 
 /// Own memory, if it lies in an area.
 #[cold]
-fn assured_source<'a>(areas: &List, bytes: &CopySource<'a>) -> Option<CopySource<'a>> {
-    areas
-        .values()
-        .filter(|state| !state.info.huge)
-        .find_map(|state| state.region.assure_source(bytes))
+fn assured_source<'a>(areas: &AttachedAreas, bytes: &CopySource<'a>) -> Option<CopySource<'a>> {
+    areas.all().filter(|state| !state.info.huge).find_map(|state| state.region.assure_source(bytes))
 }
 
 #[cold]
-fn assured_target<'a>(areas: &List, buffer: &'a mut CopyTarget<'_>) -> Option<CopyTarget<'a>> {
+fn assured_target<'a>(
+    areas: &AttachedAreas,
+    buffer: &'a mut CopyTarget<'_>,
+) -> Option<CopyTarget<'a>> {
     let state = areas
-        .values()
+        .all()
         .find(|state| !state.info.huge && state.region.assure_target(buffer).is_some())?;
     state.region.assure_target(buffer)
 }

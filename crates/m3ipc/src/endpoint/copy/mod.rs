@@ -13,85 +13,35 @@
 //! ever copied with pays nothing: its copy gate is made at the first copy.
 
 mod await_party;
+mod chunk;
 mod chunked;
 mod direct;
 mod gate;
-mod grants;
+mod grant_table;
 mod in_area;
-mod leases;
+mod lease;
+mod lending;
+mod rights;
 mod serve;
+mod side;
 mod state;
 
-pub use grants::{Audience, Grant, Rights};
-pub use leases::Lease;
+pub use grant_table::{Audience, Grant};
+pub use lease::Lease;
+pub use rights::Rights;
+pub use side::Location;
 pub(super) use state::Copies;
 
-use super::{Endpoint, Moment};
+use super::Endpoint;
+use super::stamps::Moment;
 use crate::endpoint::peer_copies::RequesterState;
 use crate::error::{CopyError, Fail};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use chunked::CopySide;
 use m3ipc_abi::{ANY, Address, Code, NONE, SELF};
 use m3ipc_link::{TraceWhat, copy_gate as words};
 use m3ipc_sys::{CopySource, CopyTarget};
-
-/// A location in the memory of a party.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Location {
-    /// An address of the party.
-    At(u64),
-    /// An offset in bytes into a grant of the party.
-    Granted(Grant, u64),
-}
-
-impl From<u64> for Location {
-    fn from(address: u64) -> Self {
-        Self::At(address)
-    }
-}
-
-impl Location {
-    /// The space of a copy command and the address in it.
-    fn parts(self) -> (u64, u64) {
-        match self {
-            Self::At(address) => (0, address),
-            Self::Granted(grant, offset) => (grant.to_u64(), offset),
-        }
-    }
-}
-
-/// The requester's own memory as one side of a copy.
-#[derive(Debug)]
-enum OwnMemory<'a> {
-    From(&'a CopySource<'a>),
-    Into(&'a mut CopyTarget<'a>),
-}
-
-impl OwnMemory<'_> {
-    fn bytes(&self) -> usize {
-        match self {
-            Self::From(bytes) => bytes.bytes(),
-            Self::Into(buffer) => buffer.bytes(),
-        }
-    }
-}
-
-/// The role of a party in a copy.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Source,
-    Destination,
-}
-
-impl Role {
-    fn died(self) -> Code {
-        match self {
-            Self::Source => Code::SrcDied,
-            Self::Destination => Code::DstDied,
-        }
-    }
-}
+use side::{CopySide, OwnMemory, Role};
 
 impl Endpoint {
     /// Copies bytes into the memory of an endpoint that is blocked in receive or sendrec.

@@ -1,7 +1,7 @@
 //! The state of an endpoint's copies, as a party and as a requester.
 
-use super::grants::Entry;
-use super::leases::ActiveLeases;
+use super::grant_table::GrantTable;
+use super::lease::ActiveLeases;
 use m3ipc_sys::OwnCopy;
 
 /// The state of copies that belongs to no single peer.
@@ -26,7 +26,7 @@ pub(in crate::endpoint) struct Copies {
     /// Bytes before that: copies, and large payloads.
     earlier: u64,
     pub(super) leased: ActiveLeases,
-    pub(super) grants: Vec<Entry>,
+    pub(super) grants: GrantTable,
     pub(super) own: OwnCopy,
     /// The buffer for copies between two other processes.
     pub(super) relay_buffer: Option<Box<[u8]>>,

@@ -1,11 +1,7 @@
 //! Leases: memory lent for one sendrec to the endpoint that answers it.
 
-use super::Rights;
-use crate::endpoint::Endpoint;
-use crate::error::SendRecError;
-use crate::timeout::Timeout;
+use super::rights::Rights;
 use core::marker::PhantomData;
-use m3ipc_abi::{Address, Message};
 use m3ipc_link::CopyDirection;
 use m3ipc_sys::{CopySource, CopyTarget};
 
@@ -92,6 +88,11 @@ pub(in crate::endpoint) struct ActiveLeases {
 }
 
 impl ActiveLeases {
+    /// The leases of a call that begins. No peer has them yet.
+    pub(super) fn of(leases: &[Lease<'_>]) -> Self {
+        Self { ranges: leases.iter().map(|lease| lease.range).collect(), to: None }
+    }
+
     /// Whether this peer may access this range so.
     pub(super) fn allows(&self, index: u32, what: CopyDirection, address: u64, bytes: u64) -> bool {
         self.to == Some(index)
@@ -113,27 +114,6 @@ impl ActiveLeases {
     }
 }
 
-impl Endpoint {
-    /// Sends a request and leases memory to the server for the time of this call. After a relay the
-    /// leases are for the next server. The example is at [`copy_to`](Self::copy_to).
-    ///
-    /// # Errors
-    /// As [`sendrec`](Self::sendrec).
-    pub fn sendrec_leased(
-        &mut self,
-        to: Address,
-        message: &Message,
-        leases: &[Lease<'_>],
-        limit: impl Into<Timeout>,
-    ) -> Result<Message, SendRecError> {
-        self.copies.leased =
-            ActiveLeases { ranges: leases.iter().map(|lease| lease.range).collect(), to: None };
-        let answered = self.sendrec_long(to, message, &[], &mut [], limit);
-        self.copies.leased = ActiveLeases::default();
-        answered.map(|(answer, _)| answer)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,8 +122,7 @@ mod tests {
     fn a_lease_covers_its_range_and_its_rights_for_its_peer() {
         let mut memory = [0_u8; 100];
         let lease = Lease::write(&mut memory);
-        let (start, mut leased) =
-            (lease.address(), ActiveLeases { ranges: vec![lease.range], to: None });
+        let (start, mut leased) = (lease.address(), ActiveLeases::of(&[lease]));
         assert!(!leased.allows(3, CopyDirection::Write, start, 100), "no server has it yet");
         leased.pass_to(3);
         assert!(leased.allows(3, CopyDirection::Write, start, 100));

@@ -1,0 +1,107 @@
+//! The areas that an endpoint has attached, and the block that came with its last message.
+
+use crate::area::{AreaState, Block};
+use crate::error::{AreaError, Fail};
+use m3ipc_abi::Address;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// A block that came with a message.
+#[derive(Debug)]
+pub(super) enum IncomingBlock {
+    /// For the program to take; or why it was not accepted.
+    ForProgram(Result<Block, AreaError>),
+    /// The payload of the message was in it, and the block was not accepted.
+    LostPayload(Fail),
+}
+
+/// The attached areas by number, and the facts that follow from them.
+#[derive(Debug, Default)]
+pub(super) struct AttachedAreas {
+    by_id: HashMap<u32, Arc<AreaState>>,
+    /// Counts the changes of areas and members, to date cached facts.
+    changes: u32,
+    /// The area for large payloads of each peer.
+    pair_areas: HashMap<i32, u32>,
+    /// The block that came with the message taken last.
+    pub(super) incoming: Option<IncomingBlock>,
+}
+
+impl AttachedAreas {
+    /// Whether no area is attached.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    /// The count of changes: a fact about areas holds while it stays the same.
+    #[inline]
+    pub(super) fn changes(&self) -> u32 {
+        self.changes
+    }
+
+    /// The area with this number.
+    #[inline]
+    pub(super) fn get(&self, id: u32) -> Option<&Arc<AreaState>> {
+        self.by_id.get(&id)
+    }
+
+    /// The area with this number, of which a member or an extent changes.
+    pub(super) fn get_changing(&mut self, id: u32) -> Option<&Arc<AreaState>> {
+        let state = self.by_id.get(&id)?;
+        self.changes = self.changes.wrapping_add(1);
+        Some(state)
+    }
+
+    /// The area that contains this memory address.
+    pub(super) fn at(&self, address: u64) -> Option<&Arc<AreaState>> {
+        self.by_id.values().find(|state| {
+            address
+                .checked_sub(state.info.base)
+                .is_some_and(|offset| offset < state.info.limit_bytes)
+        })
+    }
+
+    /// All areas.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Arc<AreaState>> {
+        self.by_id.values()
+    }
+
+    /// The numbers of all areas.
+    pub(super) fn numbers(&self) -> Vec<u32> {
+        self.by_id.keys().copied().collect()
+    }
+
+    /// Adds an area that was mapped.
+    pub(super) fn insert(&mut self, state: Arc<AreaState>) {
+        self.by_id.insert(state.info.area, state);
+        self.changes = self.changes.wrapping_add(1);
+    }
+
+    /// Removes an area whose mapping the daemon did not accept. No fact refers to it yet.
+    pub(super) fn remove_unconfirmed(&mut self, id: u32) {
+        self.by_id.remove(&id);
+    }
+
+    /// Removes an area that the endpoint leaves.
+    pub(super) fn remove(&mut self, id: u32) {
+        self.by_id.remove(&id);
+        self.pair_areas.retain(|_, area| *area != id);
+    }
+
+    /// The area for large payloads to this peer.
+    pub(super) fn pair_area(&self, peer: Address) -> Option<&Arc<AreaState>> {
+        self.pair_areas.get(&peer.0).and_then(|id| self.by_id.get(id))
+    }
+
+    /// From now on large payloads to this peer go through this area.
+    pub(super) fn set_pair_area(&mut self, peer: Address, id: u32) {
+        self.pair_areas.insert(peer.0, id);
+    }
+
+    /// Large payloads to this peer go through the area of its own payloads, unless there is
+    /// another area for them.
+    pub(super) fn suggest_pair_area(&mut self, peer: Address, id: u32) {
+        self.pair_areas.entry(peer.0).or_insert(id);
+    }
+}

@@ -1,0 +1,68 @@
+//! Delivery of notifications: from links, and through the daemon.
+
+use super::Endpoint;
+use super::inbox::DaemonNotification;
+use super::received::Received;
+use super::stamps::Moment;
+use crate::info::Identity;
+use m3ipc_abi::{Address, HARDWARE, Message, SYSTEM};
+use m3ipc_link::Counter;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+impl Endpoint {
+    /// The next notification: of the lowest slot, or (`in_turn`) of the slot after the last one in
+    /// turn.
+    pub(super) fn next_notification(&mut self, in_turn: bool) -> Option<Received> {
+        if let Some((source, via_daemon)) = self.inbox.via_daemon.pop_first() {
+            return Some(self.daemon_notification(Address(source), via_daemon));
+        }
+        let after = if in_turn { self.round_robin_slot } else { i32::MIN };
+        let index = self.inbox.next_notification(&mut self.peers, after)?;
+        let slot = self.peers.get(index).address().slot();
+        if slot <= self.latest_notified_slot {
+            self.repeated_notifications += 1;
+        }
+        self.latest_notified_slot = slot;
+        if in_turn {
+            self.round_robin_slot = slot;
+        }
+        self.take_notification(index)
+    }
+
+    /// Takes the notification of a peer, if it has one.
+    pub(super) fn take_notification(&mut self, index: u32) -> Option<Received> {
+        self.stamp(Moment::Found);
+        let peer = self.peers.get_mut(index);
+        let identity = peer.identity;
+        let source = identity.address;
+        let bits = peer.link.take_notification()?;
+        self.trace_noted(index);
+        self.taken_ticks = m3ipc_sys::ticks();
+        self.control_page.count(Counter::Received);
+        self.latest = Some(identity);
+        let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
+        self.inbox.record_sender(&mut self.peers, index, statuses);
+        let has_argument = source == HARDWARE || source == SYSTEM;
+        Some(notification_message(source, if has_argument { bits } else { 0 }))
+    }
+
+    /// A notification that came through the daemon.
+    pub(super) fn daemon_notification(
+        &mut self,
+        source: Address,
+        via_daemon: DaemonNotification,
+    ) -> Received {
+        let (pid, uid, gid) = via_daemon.by.unwrap_or((-1, u32::MAX, u32::MAX));
+        self.latest = Some(Identity { address: source, pid, uid, gid });
+        let has_argument = source == HARDWARE || source == SYSTEM;
+        notification_message(source, if has_argument { via_daemon.bits } else { 0 })
+    }
+}
+
+/// A notification as a message, with the time of day.
+fn notification_message(source: Address, bits: u64) -> Received {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let (seconds, rest_ns) = (now.as_secs().cast_signed(), i64::from(now.subsec_nanos()));
+    let message = Message::notification(source, bits, seconds, rest_ns);
+    Received { message, bytes: 0, is_request: false, is_notification: true }
+}

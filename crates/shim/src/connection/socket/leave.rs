@@ -1,0 +1,79 @@
+//! The ways of a socket out of its ring: pin it to the kernel, shut it down, close it.
+
+use super::Socket;
+use crate::connection::receive::ReceiveHalf;
+use crate::connection::socket_state::{Direction, half_of, phase};
+use crate::connection::{pairs, upgrade};
+use crate::counters;
+use crate::kernel::socket;
+use crate::memory::layout::half;
+use crate::memory::lock;
+use crate::pin::PinReason;
+use crate::protocol::HalfView;
+use crate::protocol::settle::settle;
+
+impl Socket {
+    /// Pins the socket to the kernel. `false` where bytes lie in the ring: this process can still
+    /// receive them, a program without this library cannot.
+    pub fn pin(&self, reason: PinReason) -> bool {
+        match self.state.phase() {
+            phase::JOINED => {}
+            // After an exec the socket may have a pair already.
+            phase::FRESH if upgrade::join_known(self.state, self.fd) => {}
+            phase::FRESH => {
+                self.state.stay_in_kernel();
+                counters::count_pin(reason);
+                return true;
+            }
+            _ => return true,
+        }
+        let Some((file, end)) = self.state.end() else { return true };
+        self.disarm();
+        counters::count_pin(reason);
+        let sending = half_of(file, end, Direction::Send);
+        upgrade::pin_sending(&sending, reason);
+        if sending.has_ring() && !self.is_unix() && sending.load(half::LATENCY[0]) == 0 {
+            let _ = socket::set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
+        }
+        let half = half_of(file, end, Direction::Receive);
+        upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd })
+    }
+
+    /// Pins the socket, and shuts the connection down where bytes of the ring would be lost: no
+    /// program may read wakeup bytes as data.
+    pub fn pin_or_shut_down(&self, reason: PinReason) {
+        if !self.pin(reason) {
+            socket::shut_down(self.fd);
+        }
+    }
+
+    /// Prepares a shutdown of sending: later sends must fail as the kernel's would.
+    pub fn end_sending(&self) {
+        if let Some((file, end)) = self.state.joined_end() {
+            upgrade::pin_sending(&half_of(file, end, Direction::Send), PinReason::Ended);
+        }
+    }
+
+    /// Frees the state, before this process closes its last descriptor of the socket. `is_open`
+    /// says whether the descriptor is still open.
+    pub fn forget(&self, is_open: bool) {
+        if let Some((file, end)) = self.state.joined_end() {
+            // An armed socket belongs to this process alone.
+            let is_alone = self.disarm();
+            let fd = if is_open { self.fd } else { -1 };
+            let half = ReceiveHalf { half: half_of(file, end, Direction::Receive), fd };
+            // Wakeup bytes that stay unread would turn an orderly end into a reset.
+            if half.has_ring()
+                && let Some(_held) = lock::try_take(half.half.receive_lock())
+                && half.ring().is_ok_and(|ring| ring.filled == 0)
+            {
+                let _ = settle(&half);
+            } else if is_alone && is_open && !self.is_unix() && half.has_unsignalled() {
+                // The kernel resets a connection with unread bytes. It does not know of these.
+                socket::reset_on_close(self.fd);
+            }
+            pairs::note_close(file, end);
+        }
+        self.state.free();
+    }
+}
