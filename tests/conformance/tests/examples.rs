@@ -1,13 +1,13 @@
 //! The Rust examples do what they say, each on a node of its own.
 
-use m3ipc_conformance::{Field, program, watchdog};
+use m3ipc_test_fixture::{NodeFixture, program, watchdog};
 use std::process::Command;
 
 fn output_of(name: &str, arguments: &[&str]) -> String {
     watchdog(280);
-    let field = Field::new(name);
+    let fixture = NodeFixture::new(name);
     let mut command = Command::new(program(&format!("m3-tests-example-{name}")));
-    command.args(arguments).env("M3_RUNTIME_DIR", field.directory());
+    command.args(arguments).env("M3_RUNTIME_DIR", fixture.directory());
     let output = command
         .env("M3_DAEMON", program("m3-tests-daemon"))
         .output()

@@ -21,7 +21,7 @@ mod roles;
 
 use m3ipc::{Address, Endpoint, Message, Node, NodeParams, Source, Timeout};
 use m3ipc_abi::Code;
-use m3ipc_conformance::signals;
+use m3ipc_test_fixture::signals;
 use std::io::Read;
 use std::path::Path;
 

@@ -9,6 +9,7 @@ mod binding;
 mod checks;
 mod copies;
 mod death;
+mod fixture;
 mod messages;
 mod names;
 mod node;
@@ -17,7 +18,6 @@ mod numbers;
 mod requests;
 mod rights;
 mod unbinding;
-mod world;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};

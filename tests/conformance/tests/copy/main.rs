@@ -4,7 +4,8 @@
 
 mod areas;
 mod codes;
-mod middle;
+mod faults;
+mod fixture;
 mod processes;
+mod slow_file;
 mod ways;
-mod world;

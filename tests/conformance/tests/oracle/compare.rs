@@ -1,10 +1,10 @@
 //! Waiting for the ends that the model tells, and for rest; what differs is told.
 
-use super::arena::Arena;
+use super::fixture::OracleFixture;
 use super::worker::Told;
 use m3ipc::{Address, EndpointInfo, Slot};
-use m3ipc_conformance::signals;
 use m3ipc_model::rendezvous::{Completion, Op, State};
+use m3ipc_test_fixture::signals;
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 const MISSING: Duration = Duration::from_millis(1_500);
 const RESTLESS: Duration = Duration::from_secs(120);
 
-impl Arena {
+impl OracleFixture {
     /// Waits until all that is expected has ended and everybody else rests.
     pub fn compare(&mut self, op: Op, expected: Vec<Completion>) -> Result<(), String> {
         let mut missing: BTreeMap<Slot, Completion> = expected

@@ -5,15 +5,15 @@
 //! is shrunk, printed step by step, and kept in `regressions.txt`, which is
 //! run first from then on.
 
-mod arena;
 mod compare;
+mod fixture;
 mod found;
 mod plan;
 mod worker;
 
-use arena::{Arena, Trouble};
-use m3ipc_conformance::watchdog;
+use fixture::{OracleFixture, Trouble};
 use m3ipc_model::rendezvous::{Fault, Op};
+use m3ipc_test_fixture::watchdog;
 use plan::{SLOTS, Sequence, Step};
 use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
@@ -32,7 +32,7 @@ const LANES: u32 = 2;
 /// All sequences of one run.
 struct Run {
     fault: Fault,
-    arena: Option<Arena>,
+    fixture: Option<OracleFixture>,
     left: u32,
     sequences: u64,
     steps: u64,
@@ -41,26 +41,26 @@ struct Run {
 
 impl Run {
     fn new(fault: Fault) -> Self {
-        Self { fault, arena: None, left: 0, sequences: 0, steps: 0, stalled: 0 }
+        Self { fault, fixture: None, left: 0, sequences: 0, steps: 0, stalled: 0 }
     }
 
     fn try_sequence(&mut self, sequence: &Sequence) -> Result<(), TestCaseError> {
         if self.left == 0 {
-            self.arena = None;
+            self.fixture = None;
         }
         let fault = self.fault;
-        let mut arena = self.arena.take().unwrap_or_else(|| {
+        let mut fixture = self.fixture.take().unwrap_or_else(|| {
             self.left = SEQUENCES_PER_ARENA;
-            Arena::new(fault)
+            OracleFixture::new(fault)
         });
         self.left -= 1;
         let mut taken = Vec::new();
-        let result = play(&mut arena, sequence, &mut taken);
+        let result = play(&mut fixture, sequence, &mut taken);
         self.steps += taken.len() as u64;
         match result {
             Ok(()) => {
                 self.sequences += 1;
-                self.arena = Some(arena);
+                self.fixture = Some(fixture);
                 Ok(())
             }
             Err(Trouble::Stalled) => {
@@ -74,21 +74,25 @@ impl Run {
     }
 }
 
-fn play(arena: &mut Arena, sequence: &Sequence, taken: &mut Vec<Step>) -> Result<(), Trouble> {
-    let mut step = |arena: &mut Arena, step: Step| {
+fn play(
+    fixture: &mut OracleFixture,
+    sequence: &Sequence,
+    taken: &mut Vec<Step>,
+) -> Result<(), Trouble> {
+    let mut step = |fixture: &mut OracleFixture, step: Step| {
         taken.push(step);
-        arena.step(step)
+        fixture.step(step)
     };
     for place in 0..sequence.endpoints {
         let op = Op::Bind(SLOTS[(place + 1) % SLOTS.len()]);
-        step(arena, Step { op, expires: false })?;
+        step(fixture, Step { op, expires: false })?;
     }
     for (number, plan) in (0..).zip(&sequence.plans) {
-        if let Some(next) = plan.step(arena.machine(), sequence.endpoints, number) {
-            step(arena, next)?;
+        if let Some(next) = plan.step(fixture.machine(), sequence.endpoints, number) {
+            step(fixture, next)?;
         }
     }
-    arena.clear()
+    fixture.clear()
 }
 
 fn told(steps: &[Step]) -> String {
