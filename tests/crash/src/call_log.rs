@@ -38,7 +38,7 @@ pub struct CallLog {
 }
 
 impl CallLog {
-    /// Notes a line of a worker; `false` where it is none of the above.
+    /// Notes a line of a worker; `false` if it is none of the above.
     pub fn note(&mut self, line: &str) -> bool {
         let mut words = line.split(' ');
         let (Some(what), Some(Ok(number))) = (words.next(), words.next().map(str::parse::<u64>))
@@ -79,7 +79,7 @@ impl CallLog {
             };
             let is_true = match outcome {
                 Outcome::Answered => taken,
-                // Not taken, by the caller's code.
+                // The code says that the request was not taken.
                 Outcome::Code(code @ (-109 | -105)) => !taken && codes.contains(code),
                 Outcome::Code(code) => codes.contains(code),
             };

@@ -78,7 +78,7 @@ impl CrashFixture {
         fixture
     }
 
-    /// Its runtime directory.
+    /// The runtime directory.
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
@@ -87,7 +87,7 @@ impl CrashFixture {
     /// A connection to the daemon that lives now.
     ///
     /// # Panics
-    /// If none does for long.
+    /// If no daemon answers for ten seconds.
     #[must_use]
     pub fn node(&self) -> Node {
         let mut node = None;
@@ -119,14 +119,14 @@ impl CrashFixture {
             .then_some(pid)
     }
 
-    /// Sends the daemon a signal; `false` where none lives.
+    /// Sends the daemon a signal; `false` if none lives.
     pub fn signal_daemon(&self, signal: Signal) -> bool {
         let Some(pid) = self.daemon_pid() else { return false };
         let Ok(process) = m3ipc_sys::open_process(pid) else { return false };
         m3ipc_sys::signal(process, signal).is_ok()
     }
 
-    /// Kills the daemon with SIGKILL and returns when it has gone; `false` where none lived.
+    /// Kills the daemon with SIGKILL and waits for its end; `false` if none lived.
     pub fn kill_daemon(&mut self) -> bool {
         let Some(pid) = self.daemon_pid() else { return false };
         let Ok(process) = m3ipc_sys::open_process(pid) else { return false };

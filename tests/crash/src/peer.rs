@@ -39,7 +39,7 @@ impl Peer {
     /// A peer by this command.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If the program does not start.
     #[must_use]
     pub fn by(mut command: Command, name: &str) -> Self {
         command.env("M3_DAEMON", program("m3-tests-daemon"));
@@ -59,28 +59,28 @@ impl Peer {
         Self { child, words, lines, name: name.to_owned() }
     }
 
-    /// Its process id.
+    /// The process id.
     #[must_use]
     pub fn pid(&self) -> i32 {
         self.child.id().cast_signed()
     }
 
-    /// Lets it go on: it waits for a line.
+    /// Sends the line for which the peer waits.
     pub fn go(&mut self) {
         if let Some(words) = &mut self.words {
             let _ = words.write_all(b"go\n");
         }
     }
 
-    /// Tells it to end when its present work is done.
+    /// Ends its input: the peer finishes its work and ends.
     pub fn finish(&mut self) {
         self.words = None;
     }
 
-    /// What it says next; `None` at its end.
+    /// The next line of its output; `None` at its end.
     ///
     /// # Panics
-    /// Where it is silent for long: it hangs.
+    /// If the peer is silent for so long that it counts as hung.
     pub fn next_line(&mut self) -> Option<String> {
         match self.lines.recv_timeout(SILENCE) {
             Ok(line) => Some(line),
@@ -93,31 +93,31 @@ impl Peer {
         }
     }
 
-    /// What it says next, which is to be this.
+    /// Checks the next line of its output.
     ///
     /// # Panics
-    /// Where it is something else.
+    /// If the line is another.
     pub fn expect(&mut self, wanted: &str) {
         let said = self.next_line();
         assert_eq!(said.as_deref(), Some(wanted), "said by {}", self.name);
     }
 
-    /// The address it says that it is bound to.
+    /// The address to which the peer reports to be bound.
     ///
     /// # Panics
-    /// Where it says something else.
+    /// If the line is another.
     pub fn bound(&mut self) -> i32 {
         let said = self.next_line().unwrap_or_default();
         let address = said.strip_prefix("bound ").and_then(|address| address.parse().ok());
         address.unwrap_or_else(|| panic!("{} is not bound but says {said:?}", self.name))
     }
 
-    /// All it has said and not been asked for, without waiting.
+    /// The lines that it has written and the test has not read; does not wait.
     pub fn said(&mut self) -> Vec<String> {
         self.lines.try_iter().collect()
     }
 
-    /// All it says until its end.
+    /// All lines until its end.
     pub fn rest(&mut self) -> Vec<String> {
         let mut all = Vec::new();
         while let Some(line) = self.next_line() {
@@ -129,7 +129,7 @@ impl Peer {
     /// Waits until it has stopped itself at its pause point.
     ///
     /// # Panics
-    /// Where it does not, or ends.
+    /// If the peer does not, or ends.
     pub fn await_paused(&self) {
         for _ in 0..6_000 {
             match state_of(self.pid()) {
@@ -141,7 +141,7 @@ impl Peer {
         panic!("{} does not reach its pause point", self.name);
     }
 
-    /// Kills it with SIGKILL; it is gone afterwards.
+    /// Kills it with SIGKILL, and waits for its end.
     pub fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -160,8 +160,8 @@ impl Peer {
         !matches!(self.child.try_wait(), Ok(None))
     }
 
-    /// Waits for its end; `true` where it says that all was well.
-    pub fn ended_well(&mut self) -> bool {
+    /// Waits for its end; whether it succeeded.
+    pub fn succeeded(&mut self) -> bool {
         self.child.wait().is_ok_and(|status| status.success())
     }
 }

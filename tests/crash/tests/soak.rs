@@ -1,5 +1,5 @@
-//! Rung T13: up to 200 processes bind, talk and die at random. What the daemon
-//! holds afterwards is what it held before.
+//! T13: up to 200 processes bind, call and die at random. Afterwards the daemon holds what it held
+//! before.
 //!
 //! 60 seconds, or `M3_SOAK_SECONDS`.
 
@@ -13,51 +13,51 @@ use m3ipc_test_fixture::resources::{
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const CROWD: usize = 200;
-/// Births at once, so that a crowd grows while others talk.
-const BIRTHS: usize = 8;
-/// The daemon's heap may have grown by this between the warm-up's crowd and the last one, in kB.
+const PROCESSES_MAX: usize = 200;
+/// Processes that start at once, so that the number grows while others call.
+const STARTS: usize = 8;
+/// The heap of the daemon may grow by this between the warm-up and the end, in kB.
 const RSS_SLACK_KB: u64 = 1_024;
 
 fn seconds() -> u64 {
     std::env::var("M3_SOAK_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(60)
 }
 
-/// The living, and how many were there.
+/// The living processes, and counts of all.
 #[derive(Default)]
-struct Crowd {
-    here: Vec<Child>,
-    lived: u64,
+struct Processes {
+    living: Vec<Child>,
+    started: u64,
     peak: usize,
     wrong: u64,
     killed: u64,
 }
 
-impl Crowd {
-    fn birth(&mut self, fixture: &CrashFixture, rng: &mut Rng) {
+impl Processes {
+    fn start(&mut self, fixture: &CrashFixture, rng: &mut Rng) {
         let mut command = Command::new(program("m3-tests-peer"));
         let seed = rng.below(u64::MAX).to_string();
         let actions = (1 + rng.below(60)).to_string();
         command.arg("soak").arg(fixture.directory()).args(["soak", &seed, &actions]);
         let child =
             command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("a process starts");
-        self.here.push(child);
-        self.lived += 1;
-        self.peak = self.peak.max(self.here.len());
+        self.living.push(child);
+        self.started += 1;
+        self.peak = self.peak.max(self.living.len());
     }
 
     fn kill(&mut self, rng: &mut Rng) {
-        if !self.here.is_empty() {
-            let at = rng.index(self.here.len());
-            let _ = self.here[at].kill();
+        if !self.living.is_empty() {
+            let at = rng.index(self.living.len());
+            let _ = self.living[at].kill();
             self.killed += 1;
         }
     }
 
-    /// Buries who has ended; an exit code of its own is a fault.
-    fn bury(&mut self) {
+    /// Waits for the processes that have ended; an exit code other than 0 is a fault.
+    fn reap(&mut self) {
         let mut wrong = 0;
-        self.here.retain_mut(|child| match child.try_wait() {
+        self.living.retain_mut(|child| match child.try_wait() {
             Ok(Some(status)) => {
                 wrong += u64::from(status.code().is_some_and(|code| code != 0));
                 false
@@ -67,35 +67,35 @@ impl Crowd {
         self.wrong += wrong;
     }
 
-    fn live(&mut self, fixture: &CrashFixture, rng: &mut Rng, time: Duration) {
+    fn run(&mut self, fixture: &CrashFixture, rng: &mut Rng, time: Duration) {
         let end = Instant::now() + time;
         while Instant::now() < end {
-            for _ in 0..BIRTHS.min(CROWD - self.here.len()) {
-                self.birth(fixture, rng);
+            for _ in 0..STARTS.min(PROCESSES_MAX - self.living.len()) {
+                self.start(fixture, rng);
             }
             std::thread::sleep(Duration::from_millis(10));
             if rng.below(4) == 0 {
                 self.kill(rng);
             }
-            self.bury();
+            self.reap();
         }
     }
 
     fn end(&mut self) {
-        while !self.here.is_empty() {
-            self.bury();
+        while !self.living.is_empty() {
+            self.reap();
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 }
 
-/// What the daemon holds, once its books are empty.
+/// What the daemon holds once it has no records.
 fn at_rest(fixture: &CrashFixture, daemon: i32) -> ProcessResources {
     fixture.until("the daemon has no records", || {
         let info = fixture.info();
         info.endpoints == 0 && info.links == 0
     });
-    // The connections of these questions close a moment later.
+    // The connections of these requests close a moment later.
     std::thread::sleep(Duration::from_millis(200));
     ProcessResources::of(daemon)
 }
@@ -108,13 +108,13 @@ fn what_the_daemon_holds_returns_to_what_it_was() {
     let daemon = fixture.daemon_pid().expect("a daemon");
     let mut rng = Rng::new();
     println!("seed {}", rng.seed());
-    let mut crowd = Crowd::default();
-    crowd.live(&fixture, &mut rng, Duration::from_secs((seconds() / 4).clamp(3, 15)));
-    crowd.end();
+    let mut processes = Processes::default();
+    processes.run(&fixture, &mut rng, Duration::from_secs((seconds() / 4).clamp(3, 15)));
+    processes.end();
     let before = at_rest(&fixture, daemon);
     let sockets = unix_sockets(fixture.directory());
-    crowd.live(&fixture, &mut rng, Duration::from_secs(seconds()));
-    crowd.end();
+    processes.run(&fixture, &mut rng, Duration::from_secs(seconds()));
+    processes.end();
     let after = at_rest(&fixture, daemon);
     let differences = before.differences(&after);
     let left = unix_sockets(fixture.directory()) - sockets;
@@ -124,10 +124,10 @@ fn what_the_daemon_holds_returns_to_what_it_was() {
          daemon: descriptors {} -> {}, mappings {} -> {}, threads {} -> {}, sockets left {left}, \
          memory +{growth_kb} kB of {RSS_SLACK_KB} allowed ({} kB/h), seed {}",
         seconds(),
-        crowd.lived,
-        crowd.peak,
-        crowd.killed,
-        crowd.wrong,
+        processes.started,
+        processes.peak,
+        processes.killed,
+        processes.wrong,
         before.open(),
         after.open(),
         before.maps.values().sum::<usize>(),
@@ -137,14 +137,14 @@ fn what_the_daemon_holds_returns_to_what_it_was() {
         growth_kb * 3_600 / seconds().max(1),
         rng.seed()
     );
-    assert_eq!(differences, [""; 0], "the daemon's ledger");
-    assert_eq!((crowd.wrong, left), (0, 0));
+    assert_eq!(differences, [""; 0], "what the daemon holds");
+    assert_eq!((processes.wrong, left), (0, 0));
     assert!(growth_kb <= RSS_SLACK_KB, "the daemon grows");
     assert_eq!(left_in_shm(), [""; 0]);
     assert_eq!(left_in_directory(fixture.directory()), [""; 0]);
 }
 
-/// The rung can fail: a member that stays behind shows in every column.
+/// The suite can fail: a member that stays behind shows in every column.
 #[test]
 fn a_member_left_behind_is_found() {
     let fixture = CrashFixture::new("soak-planted");

@@ -4,7 +4,7 @@ use crate::round::Round;
 use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_wire::{AwaitedEvent, BindKind, Request};
 
-/// Comes, makes a link and goes, as fast as the daemon serves it.
+/// Binds, makes a link and unbinds, as fast as the daemon serves it.
 pub fn contact_flood(round: &mut Round<'_>) {
     let leave = Request::Unbind { vm: round.vm, address: round.own.address };
     let _ = round.raw.request(&leave);

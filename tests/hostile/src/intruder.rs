@@ -1,6 +1,6 @@
-//! The intruder: tries what the kernel may let one process do to another, and
-//! what the daemon may let one member do in another's name. It says `yes` or
-//! `no` for each attempt; whether the attempt had an effect, its victims say.
+//! The intruder: tries what the kernel may let one process do to another, and what the daemon may
+//! let one member do in the name of another. It says `yes` or `no` for each attempt. The victims say
+//! whether the attempt had an effect.
 
 use crate::round::vm_id;
 use crate::syscalls::{peek, poke_other, trace};
@@ -59,7 +59,7 @@ pub fn run(directory: &str, vm: &str, victim: &str, listener: &str, daemon: &str
     }
 }
 
-/// Looks into a process in every way there is.
+/// Tries every way to read a process.
 fn reads(pid: i32, secret: usize) -> bool {
     let memory = std::fs::File::open(format!("/proc/{pid}/mem"));
     let by_memory = memory.is_ok_and(|file| file.read_at(&mut [0; 16], secret as u64).is_ok());
@@ -85,7 +85,7 @@ fn alters(pid: i32, secret: usize) -> bool {
     by_memory | poke_other(pid, secret, b"a secret of mime")
 }
 
-/// Where the links of a process lie, if that may be known.
+/// The addresses of the links of a process, if the kernel shows them.
 fn maps_of(pid: i32) -> Vec<usize> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let links = maps.lines().filter(|line| line.contains("memfd:m3-link"));
@@ -96,7 +96,7 @@ fn maps_of(pid: i32) -> Vec<usize> {
 fn writes_links(pid: i32, bytes: &[u8]) -> bool {
     let mut written = false;
     for start in maps_of(pid) {
-        // The state word last: what it publishes must be there.
+        // The state word last: it publishes the rest.
         let (word, rest) = bytes.split_at(8);
         written |= rest.is_empty() || poke_other(pid, start + 8, rest);
         written &= poke_other(pid, start, word);
@@ -104,7 +104,7 @@ fn writes_links(pid: i32, bytes: &[u8]) -> bool {
     written
 }
 
-/// Speaks to the daemon in the victim's name.
+/// Sends requests to the daemon in the name of the victim.
 fn impersonates(
     directory: &Path,
     vm: i32,
@@ -139,7 +139,7 @@ fn refused(reply: Option<Reply>) -> bool {
     matches!(reply, None | Some(Reply::Refused(_)))
 }
 
-/// A stranger asks for everything; one line for each thing that it got.
+/// A process without rights sends each request, and says a line for each.
 pub fn stranger(directory: &str, vm: &str, victim: &str) {
     let victim = Victim::parse(victim);
     let vm: i32 = vm.parse().expect("a number");

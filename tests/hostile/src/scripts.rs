@@ -186,7 +186,8 @@ fn moved_wakes(round: &mut Round<'_>) {
 }
 
 fn never_takes(round: &mut Round<'_>) {
-    // It claims to sleep and to wait for the victim alone, asks, and never looks at an answer.
+    // It claims to sleep and to wait for the victim alone, sends requests, and never reads an
+    // answer.
     let mode = 1 | u64::from(round.victim.cast_unsigned()) << 32;
     round.own.status.word64(0).store(mode, SeqCst);
     let mut number = 0;
@@ -194,7 +195,7 @@ fn never_takes(round: &mut Round<'_>) {
         number += 1;
         post(round, MessageKind::Request, number);
         std::thread::sleep(std::time::Duration::from_micros(200));
-        // Gives up each time, so that the victim must find out at its answer.
+        // Withdraws each request, so that the victim sees it at its answer.
         round.peer.link.word64(CELL).store(state(EMPTY, MessageKind::Request, number), SeqCst);
     }
 }
@@ -209,7 +210,7 @@ fn no_doorbell(round: &mut Round<'_>) {
     }
 }
 
-/// Posts, locks the victim's words in a strange state, and stops itself.
+/// Posts, leaves the link in the middle of a notification, and stops itself.
 fn stops(round: &mut Round<'_>) {
     post(round, MessageKind::Request, 1);
     round.peer.link.word32(NOTE).store(1, SeqCst);

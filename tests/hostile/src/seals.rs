@@ -1,4 +1,4 @@
-//! A member attacks the face of its peer: the page that it may read and nobody but the owner write.
+//! A member attacks the status page of its peer, which it may read and only the owner may write.
 
 use crate::round::vm_id;
 use crate::syscalls::{add_seal, map_and_write, write_behind};
@@ -8,11 +8,11 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
-/// Every attack on a page of which one holds a descriptor: its name, and whether it succeeded.
+/// Every attack on a page through its descriptor: its name, and whether it succeeded.
 pub fn attacks(page: &OwnedFd) -> Vec<(&'static str, bool)> {
     let again = format!("/proc/self/fd/{}", page.as_raw_fd());
     let reopen = || {
-        // The owner of the file can give itself the right; the seal must hold all the same.
+        // The owner of the file can give itself the right; the seal must hold even then.
         let _ = std::fs::set_permissions(&again, std::fs::Permissions::from_mode(0o777));
         OpenOptions::new().read(true).write(true).open(&again).ok()
     };
@@ -46,7 +46,7 @@ fn inode_of(page: &OwnedFd) -> u64 {
         .map_or(0, |found| found.ino())
 }
 
-/// Binds, contacts the victim, attacks its face, and looks for pages of others in itself.
+/// Binds, contacts the victim, attacks its status page, and looks for pages of others in itself.
 pub fn run(directory: &str, vm: &str, victim: &str, foreign: &[&str]) {
     let directory = Path::new(directory);
     let mut raw = RawMember::greeted(directory).expect("the node runs");
@@ -66,7 +66,7 @@ pub fn run(directory: &str, vm: &str, victim: &str, foreign: &[&str]) {
     let _ = peer.status_fd.as_fd();
 }
 
-/// Whether a page of this inode is among one's descriptors or mappings.
+/// Whether this process has a page of this inode open or mapped.
 fn holds(inode: &str) -> bool {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
     let mapped = maps

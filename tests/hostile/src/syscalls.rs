@@ -16,7 +16,7 @@ pub fn requeue(from: &AtomicU32, to: &AtomicU32) -> usize {
     futex::cmp_requeue(from, futex::Flags::empty(), 0, 1000, to, value).unwrap_or(0)
 }
 
-/// Copies from another process's memory.
+/// Copies from the memory of another process.
 #[must_use]
 pub fn peek(pid: i32, address: usize, bytes: usize) -> Option<Vec<u8>> {
     let mut found = vec![0_u8; bytes];
@@ -27,10 +27,10 @@ pub fn peek(pid: i32, address: usize, bytes: usize) -> Option<Vec<u8>> {
     (usize::try_from(copied) == Ok(bytes)).then_some(found)
 }
 
-/// Writes into another process's memory; `false` where the kernel forbids it.
+/// Writes into the memory of another process; `false` if the kernel forbids it.
 ///
 /// # Safety
-/// Not for this process's own memory, unless nobody here looks at it other than by system calls.
+/// Not for the memory of this process, unless only system calls access it.
 #[must_use]
 pub unsafe fn poke(pid: i32, address: usize, bytes: &[u8]) -> bool {
     let here = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
@@ -41,7 +41,7 @@ pub unsafe fn poke(pid: i32, address: usize, bytes: &[u8]) -> bool {
     usize::try_from(copied) == Ok(bytes.len())
 }
 
-/// Writes into another process's memory; `false` where the kernel forbids it.
+/// Writes into the memory of another process; `false` if the kernel forbids it.
 #[must_use]
 pub fn poke_other(pid: i32, address: usize, bytes: &[u8]) -> bool {
     assert_ne!(pid, m3ipc_sys::process_id(), "only into others");
@@ -49,7 +49,7 @@ pub fn poke_other(pid: i32, address: usize, bytes: &[u8]) -> bool {
     unsafe { poke(pid, address, bytes) }
 }
 
-/// Attaches as a tracer, and lets go at once; whether it could.
+/// Attaches as a tracer, and detaches at once; whether it could.
 #[must_use]
 pub fn trace(pid: i32) -> bool {
     // SAFETY: SEIZE and DETACH take no pointers of ours.
@@ -67,7 +67,7 @@ pub fn trace(pid: i32) -> bool {
 }
 
 /// Tries to write to a page through a new mapping of its descriptor: mmap for
-/// writing, or for reading and then mprotect. `true` where a byte could be changed.
+/// writing, or for reading and then mprotect. `true` if a byte could be changed.
 #[must_use]
 pub fn map_and_write(page: impl AsFd, via_mprotect: bool) -> bool {
     const BYTES: usize = 4096;

@@ -13,7 +13,7 @@ fn a_hostile_member_gets_nothing_accepted_that_is_not_so() {
     let mut me = vm.bind(1).unwrap();
     let mut keeper = AreaProcess::start(&fixture, &vm, 2, &["hold"]);
     let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
-    // The keeper has attached it, and this endpoint holds one block that the hostile knows of.
+    // The keeper has attached it, and the hostile member knows of one block of this endpoint.
     let first = me.allocate(&area, 64, BlockLifetime::Short).unwrap();
     me.send_block(Address(2), &Message::new(0), first, Timeout::Never).unwrap();
     keeper.line();
@@ -29,7 +29,7 @@ fn a_hostile_member_gets_nothing_accepted_that_is_not_so() {
     loop {
         let message = me.receive(Source::Any).unwrap();
         match (message.m_type, me.take_block()) {
-            // A block as it should be.
+            // A sound block.
             (1, Ok(Some(block))) => first = Some(block),
             (100, _) => break,
             // A random name can be a valid one, but only in an extent of the hostile member.
@@ -54,7 +54,7 @@ fn a_hostile_member_gets_nothing_accepted_that_is_not_so() {
     until("the giver's writing is seen", || first.get(4095) == Some(9));
     assert!(own.iter().all(|byte| byte == 77));
     drop(own);
-    // What of it died with the hostile is room again, and nobody is the worse for it.
+    // The blocks that the hostile member held are free again, and no other member loses any.
     hostile.kill();
     me.wait_unbind(Address(3), Timeout::Never).unwrap();
     drop(first);
@@ -65,7 +65,7 @@ fn a_hostile_member_gets_nothing_accepted_that_is_not_so() {
 }
 
 #[test]
-fn only_the_owner_writes_by_the_kernels_word() {
+fn the_kernel_lets_only_the_owner_write() {
     let _turn = area_turn();
     let fixture = NodeFixture::new("forge");
     let vm = fixture.vm("forge");

@@ -1,4 +1,4 @@
-//! Whoever floods the daemon with frames gets its share of each turn, and nobody else waits for it.
+//! A connection that floods the daemon gets its share of each round, and no other waits for it.
 
 use m3ipc_sys::Signal;
 use m3ipc_test_fixture::raw::RawMember;
@@ -6,11 +6,11 @@ use m3ipc_test_fixture::{NodeFixture, watchdog};
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::AsFd;
 
-/// Connections of the flood, and frames that each has sent when the daemon begins to look.
+/// Connections of the flood, and frames that each has sent before the daemon reads.
 const CONNECTIONS: usize = 500;
 const FRAMES: usize = 40;
 
-/// Answers that lie ready on a connection.
+/// The number of answers that are ready on a connection.
 fn answers(raw: &mut RawMember) -> usize {
     let mut count = 0;
     while m3ipc_sys::wait_readable(&[raw.as_fd()], 0) == Ok(true) && raw.answer().is_some() {
@@ -28,7 +28,7 @@ fn one_request_beside_a_flood_waits_for_a_few_frames_of_it() {
     let mut flood: Vec<RawMember> = (0..CONNECTIONS)
         .map(|_| RawMember::greeted(fixture.directory()).expect("a connection"))
         .collect();
-    let mut honest = RawMember::greeted(fixture.directory()).expect("a connection");
+    let mut single = RawMember::greeted(fixture.directory()).expect("a connection");
     m3ipc_sys::signal(&daemon, Signal::STOP).expect("our own");
     let question = m3ipc_wire::encode(&Request::NodeInfo);
     for raw in &mut flood {
@@ -36,14 +36,14 @@ fn one_request_beside_a_flood_waits_for_a_few_frames_of_it() {
             assert!(raw.send_bytes(&question, &[]), "there is room for that");
         }
     }
-    // The last in the row.
-    assert!(honest.send_bytes(&question, &[]));
+    // The last in the queue.
+    assert!(single.send_bytes(&question, &[]));
     m3ipc_sys::signal(&daemon, Signal::CONT).expect("our own");
-    assert!(matches!(honest.answer(), Some((Reply::Node(_), _))));
+    assert!(matches!(single.answer(), Some((Reply::Node(_), _))));
     m3ipc_sys::signal(&daemon, Signal::STOP).expect("our own");
     let served: Vec<usize> = flood.iter_mut().map(answers).collect();
     m3ipc_sys::signal(&daemon, Signal::CONT).expect("our own");
-    // All of the flood is served in the end: nothing is thrown away.
+    // All frames of the flood are served in the end.
     for (raw, served) in flood.iter_mut().zip(&served) {
         (*served..FRAMES).for_each(|_| drop(raw.answer().expect("an answer")));
     }

@@ -1,7 +1,7 @@
-//! T9: frames that no library of ours would send, against a living daemon; and
-//! the parsers alone, with any bytes at all.
+//! T9: frames that the library never sends, against a living daemon; and the parsers alone, with any
+//! bytes.
 //!
-//! A script is what one connection says. After it comes a second hello, which
+//! A script is what one connection sends. After it comes a second hello, which
 //! the daemon answers by closing: a reader that comes to the end knows that all
 //! frames were served. Scripts that found a fault stay in `corpus/frames`.
 
@@ -40,7 +40,7 @@ impl Target {
         target
     }
 
-    /// Descriptors of the daemon when nothing is under way.
+    /// The descriptors of the daemon when it serves no request.
     fn settled_fds(&self, expected: usize) -> usize {
         let mut latest = usize::MAX;
         for _ in 0..200 {
@@ -153,7 +153,7 @@ fn t9_parsers_take_any_bytes() {
                 parsed += 1;
             }
             let _ = decode::<FromDaemon>(&bytes);
-            // What a journal holds is replayed or refused, never trusted to be sound.
+            // The daemon replays or refuses a journal, and never trusts it.
             if let Ok(record) = decode::<Record>(&bytes) {
                 let node = Record::clone(&first_record());
                 let _ = Node::replay(&[node, record], Quota::default());

@@ -1,7 +1,7 @@
-//! T8: a member that breaks every rule, while honest ones talk.
+//! T8: a member that breaks every rule, while others that keep the rules exchange messages.
 //!
-//! Every honest message is numbered and summed; the attacker has a user of its
-//! own where the test may become other users.
+//! Their messages have numbers and sums. The attacker has its own user if the test may become other
+//! users.
 
 use m3ipc::VmConfig;
 use m3ipc_hostile::hostile_process;
@@ -39,13 +39,13 @@ impl Fixture {
         Self { node, server, address, clients, users }
     }
 
-    /// Ends all: what the server counted, and what its clients did.
+    /// Ends all processes. Returns the count of the server, and that of its clients.
     fn finish(self) -> (MessageCount, MessageCount) {
         let mut asked = MessageCount::default();
         for client in self.clients {
             let (lines, succeeded) = client.finish();
-            assert!(succeeded, "an honest client panicked");
-            let one = lines.iter().find_map(|line| MessageCount::parse(line)).expect("its tally");
+            assert!(succeeded, "a client panicked");
+            let one = lines.iter().find_map(|line| MessageCount::parse(line)).expect("its count");
             asked.whole += one.whole;
             asked.lost += one.lost;
             asked.altered += one.altered;
@@ -53,7 +53,7 @@ impl Fixture {
         }
         let (lines, succeeded) = self.server.finish();
         assert!(succeeded, "the victim panicked");
-        let served = lines.iter().find_map(|line| MessageCount::parse(line)).expect("its tally");
+        let served = lines.iter().find_map(|line| MessageCount::parse(line)).expect("its count");
         drop(self.node);
         (served, asked)
     }
@@ -88,7 +88,7 @@ fn t8_hostile() {
     drop(attacker);
     let (served, asked) = fixture.finish();
     println!(
-        "T8 hostile: honest messages {}, lost {}, altered {}, victim panics 0, \
+        "T8 hostile: messages {}, lost {}, altered {}, victim panics 0, \
          worst wake-up {:.1} ms (worst call {:.1} ms, {rounds} rounds of {scripts} scripts)",
         served.whole,
         served.lost + asked.lost + served.doubled,
@@ -99,8 +99,8 @@ fn t8_hostile() {
     assert_eq!((served.lost, served.doubled, served.altered), (0, 0, 0));
     assert_eq!((asked.lost, asked.altered), (0, 0));
     assert_eq!(served.whole, asked.whole);
-    assert!(served.whole > 1000, "the honest were served meanwhile");
-    assert!(served.worst_us < 5_000_000, "an honest message waited for seconds");
+    assert!(served.whole > 1000, "too few messages were served meanwhile");
+    assert!(served.worst_us < 5_000_000, "a message waited for seconds");
 }
 
 #[test]

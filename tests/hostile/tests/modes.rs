@@ -1,7 +1,6 @@
-//! T11: what a hostile third member can do to two that talk, by mode of trust.
+//! T11: what a hostile member can do to two others that exchange messages, by mode of trust.
 //!
-//! Measured by real attempts, and equal to the table in `docs/threat-model.md`,
-//! which this test reads.
+//! The test makes real attempts, and compares them with the table in `docs/threat-model.md`.
 
 use m3ipc::VmConfig;
 use m3ipc_hostile::hostile_process;
@@ -21,10 +20,10 @@ fn promised(mode: &str) -> Vec<String> {
     cells.map(|cell| cell.trim().to_owned()).collect()
 }
 
-/// Who the three are.
+/// How the three processes run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Members {
-    /// As programs usually run.
+    /// As usual.
     Plain,
     /// With "dumpable" off.
     Hidden,
@@ -32,7 +31,7 @@ enum Members {
     Apart,
 }
 
-/// Two that talk and one that intrudes.
+/// Two members that exchange messages, and an intruder.
 struct Fixture {
     node: UserNode,
     holder: MemberProcess,
@@ -44,13 +43,13 @@ struct Fixture {
     from: String,
 }
 
-/// The address a role tells, and the whole as the intruder wants it.
-fn introduced(role: &mut MemberProcess) -> (String, String) {
+/// The address that a role says, and the argument for the intruder.
+fn victim_of(role: &mut MemberProcess) -> (String, String) {
     let pid = role.pid();
-    introduced_as(role, pid)
+    victim_as(role, pid)
 }
 
-/// The process that a role has become.
+/// The process of a role; in namespaces of its own it is the inner one.
 fn pid_of(role: &mut MemberProcess, members: Members) -> i32 {
     if members != Members::Apart {
         return role.pid();
@@ -59,7 +58,7 @@ fn pid_of(role: &mut MemberProcess, members: Members) -> i32 {
     line.strip_prefix("inner ").and_then(|pid| pid.parse().ok()).expect("namespaces of its own")
 }
 
-fn introduced_as(role: &mut MemberProcess, pid: i32) -> (String, String) {
+fn victim_as(role: &mut MemberProcess, pid: i32) -> (String, String) {
     let line = role.line();
     let (address, secret) =
         line.strip_prefix("at ").and_then(|rest| rest.split_once(' ')).expect("bound");
@@ -80,8 +79,8 @@ impl Fixture {
             MemberProcess::start(users[1], &name("listener"), &[node.path(), "modes"]);
         let victim_pid = pid_of(&mut holder, members);
         let other_pid = pid_of(&mut listener, members);
-        let (from, victim) = introduced_as(&mut holder, victim_pid);
-        let (to, other) = introduced_as(&mut listener, other_pid);
+        let (from, victim) = victim_as(&mut holder, victim_pid);
+        let (to, other) = victim_as(&mut listener, other_pid);
         let daemon = node.daemon_pid().to_string();
         let words = [node.path(), "modes", &victim, &other, &daemon];
         let role = if members == Members::Apart { "apart-intruder" } else { "intruder" };
@@ -110,7 +109,7 @@ impl Fixture {
         let forge = self.listener.ask("300") != "nothing";
         self.intruder.ask("alter");
         let alter = self.holder.ask("look") != "whole";
-        // The intruder forged over the link of the two: a fresh pair, where it could.
+        // The intruder has forged messages on this link.
         let lose = {
             let mut fixture = self;
             let whole = format!("{} 77", fixture.from);
@@ -131,7 +130,7 @@ impl Fixture {
             .to_vec()
     }
 
-    /// Whether the victim is stopped; it is made to go on.
+    /// Whether the victim is stopped; lets it go on.
     fn does_not_answer(&mut self) -> bool {
         let stat =
             std::fs::read_to_string(format!("/proc/{}/stat", self.victim_pid)).unwrap_or_default();
@@ -188,7 +187,7 @@ fn t11_a_stranger_is_refused_everywhere() {
         let vm = node.node().vm_init(&VmConfig::new("modes")).expect("a VM").id().to_string();
         // Root may join a VM of mode 0750; the stranger may not.
         let mut holder = MemberProcess::start(0, "holder", &[node.path(), "modes"]);
-        let (_, victim) = introduced(&mut holder);
+        let (_, victim) = victim_of(&mut holder);
         let (lines, _) =
             hostile_process(USERS[5], "stranger", &[node.path(), &vm, &victim]).finish();
         let served: Vec<_> = lines.iter().filter(|line| line.ends_with(" served")).collect();
@@ -212,19 +211,19 @@ fn t11_a_planted_fault_is_noticed() {
     if !is_root("T11 planted") {
         return;
     }
-    // A VM that others may join, told as if they might not: the stranger is served, and that shows.
+    // Others may join this VM, contrary to the row: the test must notice that the stranger is served.
     let node = UserNode::start("planted-t11", 0, true);
     let vm =
         node.node().vm_init(&VmConfig::new("modes").mode(0o755)).expect("a VM").id().to_string();
     let mut holder = MemberProcess::start(0, "holder", &[node.path(), "modes"]);
-    let (_, victim) = introduced(&mut holder);
+    let (_, victim) = victim_of(&mut holder);
     let (lines, _) = hostile_process(USERS[5], "stranger", &[node.path(), &vm, &victim]).finish();
     assert!(lines.iter().any(|line| line == "Bind any served"), "{lines:?}");
-    // Members that can be looked into are no row of `one user`.
+    // Members that can be read do not match the row `one user`.
     let open =
         Fixture::new("planted-open", false, USERS[0], [USERS[0]; 3], Members::Plain).measure();
     assert_ne!(open, promised("one user"));
-    // Nor are those of one user who share their namespaces a row of `namespaces`.
+    // Members that share their namespaces do not match the row `namespaces`.
     assert_ne!(open, promised("namespaces"));
     println!("T11 modes: planted faults noticed 3/3");
 }

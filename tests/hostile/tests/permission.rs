@@ -27,7 +27,7 @@ fn t7_permission() {
     let owner = if root { USERS[0] } else { 0 };
     let node = UserNode::start("seals", 0, root);
     node.node().vm_init(&VmConfig::new("seals").mode(0o755)).expect("a VM");
-    // A pair that talks: its link is nobody else's.
+    // A pair with a link that no other member may hold.
     let mut pair = MemberProcess::start(owner, "pair", &[node.path(), "seals"]);
     assert!(pair.line().starts_with("ready"));
     assert_eq!(pair.ask("5"), "ok 5");

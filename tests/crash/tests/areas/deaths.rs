@@ -4,7 +4,7 @@ use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, Timeout};
 use m3ipc_test_fixture::{AreaProcess, NodeFixture, area_turn, until};
 
 #[test]
-fn the_blocks_of_a_killed_holder_come_home() {
+fn the_blocks_of_a_killed_holder_are_free_again() {
     let _turn = area_turn();
     let fixture = NodeFixture::new("killed");
     let vm = fixture.vm("killed");
@@ -21,7 +21,7 @@ fn the_blocks_of_a_killed_holder_come_home() {
         hold.kill();
         me.wait_unbind(Address(2), Timeout::Never).unwrap();
     }
-    // All of them are room again.
+    // All of them are free again.
     let mut all = Vec::new();
     for _ in 0..4 {
         all.push(me.allocate(&area, 200_000, BlockLifetime::Short).unwrap());
@@ -29,27 +29,27 @@ fn the_blocks_of_a_killed_holder_come_home() {
 }
 
 #[test]
-fn a_killed_home_leaves_its_extent_when_nobody_uses_it() {
+fn the_extent_of_a_killed_allocator_is_free_when_no_block_is_used() {
     let _turn = area_turn();
     let fixture = NodeFixture::new("home");
     let vm = fixture.vm("home");
     let mut me = vm.bind(1).unwrap();
     let area = me.create_area(&AreaConfig::vm(8 << 20)).unwrap();
     let id = area.id();
-    let mut homes = Vec::new();
+    let mut allocators = Vec::new();
     for slot in 2..6 {
-        homes.push(AreaProcess::start(&fixture, &vm, slot, &["churn", &id.to_string()]));
+        allocators.push(AreaProcess::start(&fixture, &vm, slot, &["churn", &id.to_string()]));
     }
-    for home in &mut homes {
-        assert_ne!(home.line(), "");
+    for allocator in &mut allocators {
+        assert_ne!(allocator.line(), "");
     }
     let extents = |fixture: &NodeFixture| fixture.node().areas(vm.id()).unwrap()[0].extent_bytes;
     assert!(extents(&fixture) > 0);
-    drop(homes);
+    drop(allocators);
     for slot in 2..6 {
         me.wait_unbind(Address(slot), Timeout::Never).unwrap();
     }
-    // What those had sent to this endpoint was never taken: nobody has anything of them.
+    // This endpoint never took what they sent, so no member holds a block of them.
     assert_eq!(extents(&fixture), 0);
     assert!(me.allocate(&area, 7 << 20, BlockLifetime::Short).is_ok());
 }
@@ -77,13 +77,13 @@ fn members_go_on_without_their_daemon_and_with_the_next() {
     let block = me.allocate(&area, 10, BlockLifetime::Short).unwrap();
     let answer = me.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap();
     assert_eq!(answer.m_type, Code::NotReady.number(), "no newcomer in an area of a killed daemon");
-    // A new area is whole again.
+    // A new area works with each member.
     let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
     assert_eq!(AreaProcess::ask(&mut me, Address(3), &area, 1000).long(0), 1000);
 }
 
 #[test]
-fn random_use_and_random_kills_leave_no_block_in_two_hands() {
+fn random_use_and_random_kills_leave_no_block_with_two_holders() {
     let _turn = area_turn();
     let fixture = NodeFixture::new("churn");
     let vm = fixture.vm("churn");
@@ -119,14 +119,14 @@ fn extents_of_the_dead_come_back_after_a_takeover() {
     let _sum = AreaProcess::start(&fixture, &vm, 3, &["sum"]);
     let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
     assert_eq!(AreaProcess::ask(&mut me, Address(3), &area, 1000).long(0), 1000);
-    let mut home = AreaProcess::start(&fixture, &vm, 2, &["give", &area.id().to_string()]);
+    let mut allocator = AreaProcess::start(&fixture, &vm, 2, &["give", &area.id().to_string()]);
     me.sendrec(Address(2), &Message::new(1)).unwrap();
     let block = me.take_block().unwrap().unwrap();
     fixture.kill_daemon();
-    home.kill();
+    allocator.kill();
     fixture.restart_daemon();
     me.wait_unbind(Address(2), Timeout::Never).unwrap();
-    // Its home is dead, the block is not: nobody gets its room.
+    // Its allocator is dead, the block is in use: its room is not free.
     let full = me.allocate(&area, 5 << 19, BlockLifetime::Short).unwrap_err();
     assert_eq!(full.code(), Code::AllocMem);
     assert!(block.iter().all(|byte| byte == 3));

@@ -4,7 +4,7 @@ use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, Source, Timeout};
 use m3ipc_test_fixture::{AreaProcess, NodeFixture, area_turn, until};
 
 #[test]
-fn what_a_giver_has_sent_is_the_receivers_though_the_giver_leaves_at_once() {
+fn the_receiver_keeps_a_block_whose_giver_leaves_at_once() {
     let _turn = area_turn();
     let fixture = NodeFixture::new("leaver");
     let vm = fixture.vm("leaver");
@@ -25,7 +25,7 @@ fn what_a_giver_has_sent_is_the_receivers_though_the_giver_leaves_at_once() {
 }
 
 #[test]
-fn a_block_whose_message_is_withdrawn_from_one_who_hesitates_comes_home() {
+fn a_block_whose_message_is_withdrawn_from_a_stopped_receiver_is_free_again() {
     if !m3ipc_sys::HAS_PAUSE_POINTS {
         eprintln!("SKIP: this build has no pause points");
         return;
@@ -56,9 +56,9 @@ fn a_block_whose_message_is_withdrawn_from_one_who_hesitates_comes_home() {
     assert_eq!(answer.unwrap().m_type, 0);
 }
 
-/// Killed in the middle of each operation: nothing is lost, and nothing in two hands.
+/// A kill in the middle of each operation loses no block and leaves none with two holders.
 #[test]
-fn each_step_of_a_hand_over_can_be_somebodys_last() {
+fn a_kill_at_each_step_of_a_hand_over_loses_no_block() {
     if !m3ipc_sys::HAS_PAUSE_POINTS {
         eprintln!("SKIP: this build has no pause points");
         return;
@@ -79,7 +79,7 @@ fn each_step_of_a_hand_over_can_be_somebodys_last() {
     ];
     for (point, name) in cases {
         let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
-        // To whom one that passes on does so, or where one that gives allocates.
+        // The next member for `pass`, the area for `give`.
         let argument = if name == "give" { area.id().to_string() } else { "1".to_owned() };
         let role = [name, &argument];
         let what = format!("{point} of {name}");
@@ -88,14 +88,15 @@ fn each_step_of_a_hand_over_can_be_somebodys_last() {
         if point == "client.area_mapped" && allocates {
             member.until_paused();
         } else if allocates {
-            // Its answer never comes: the request is withdrawn by its death.
+            // No answer comes: the death of the member withdraws the request.
             let (to, limit) = (Address(2), std::time::Duration::from_millis(1));
             until(&what, || {
                 let _ = me.sendrec_timeout(to, &Message::new(1), limit);
                 member.is_paused()
             });
         } else {
-            // Taken only when it has been accepted: who stops itself before that does not take it.
+            // A message is taken when its block is accepted. A member that stops before that does not
+            // take it.
             let limit = Timeout::After(std::time::Duration::from_millis(100));
             until(&what, || {
                 let block = me.allocate(&area, 300_000, BlockLifetime::Short).unwrap();
@@ -107,7 +108,7 @@ fn each_step_of_a_hand_over_can_be_somebodys_last() {
         me.wait_unbind(Address(2), Timeout::Never).unwrap();
         let mut block = None;
         until(&what, || {
-            // What the dead had in hand is found by those who look for room.
+            // A member that needs room finds the blocks that the dead held.
             block = me.allocate(&area, 3 << 20, BlockLifetime::Long).ok();
             block.is_some()
         });

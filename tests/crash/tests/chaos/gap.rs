@@ -1,10 +1,10 @@
-//! What happens while no daemon lives is put right by the next one.
+//! What happens while no daemon lives: the next daemon learns of it.
 
 use m3ipc::VmConfig;
 use m3ipc_crash::{CallLog, CrashFixture, Peer};
 use std::time::Instant;
 
-/// Kills the daemon, then these; how long until each of those has said something, in milliseconds.
+/// Kills the daemon, then a peer. The time until each waiting peer reports its code, in milliseconds.
 fn die_in_the_gap(
     fixture: &mut CrashFixture,
     dying: &mut Peer,
@@ -24,7 +24,7 @@ fn a_death_while_no_daemon_lives_is_told_by_the_next() {
     m3ipc_test_fixture::watchdog(120);
     let mut fixture = CrashFixture::new("gap");
     let vm = fixture.node().vm_init(&VmConfig::new("gap")).expect("a VM").id();
-    // It takes one request and thinks for long.
+    // The server takes one request, and its answer takes long.
     let mut server = fixture.peer("serve", &["gap", "1", "any", "600000"]);
     server.bound();
     let client = |slot: &str, verb: &str| {
@@ -70,7 +70,7 @@ fn an_endpoint_that_leaves_in_the_gap_is_gone() {
     assert!(fixture.kill_daemon());
     client.go();
     client.expect("left");
-    // Its process lives, and may bind again; so may others.
+    // The process lives, and may bind again; so may others.
     let mut other = fixture.peer("serve", &["gap", "1", "any", "0"]);
     other.bound();
     client.go();
@@ -78,7 +78,7 @@ fn an_endpoint_that_leaves_in_the_gap_is_gone() {
     assert_eq!(fixture.endpoints(vm).len(), 2);
 }
 
-/// The rung can fail: a doubled and a lost number are found among many.
+/// The suite can fail: a doubled and a lost number are found among many.
 #[test]
 fn planted_faults_are_found() {
     let mut log = CallLog::default();

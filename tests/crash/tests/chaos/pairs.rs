@@ -1,19 +1,19 @@
-//! Eight pairs in steady numbered traffic, and visitors that bind, meet, talk and leave.
+//! Eight pairs in steady numbered traffic, and visitors that bind, call a server and leave.
 
 use m3ipc_crash::{CallLog, CrashFixture, Peer, Verdict};
 use m3ipc_test_fixture::Rng;
 
 /// Numbers that one client or visitor may use.
 const NUMBERS: u64 = 10_000_000;
-/// Visitors that are there at a time, at most.
+/// The largest number of visitors at a time.
 const VISITORS_MAX: usize = 4;
 
-/// The pairs, and what has been told of every number.
+/// The pairs, and the log of every number.
 pub struct Pairs {
     servers: Vec<Peer>,
     clients: Vec<Peer>,
     log: CallLog,
-    strange: Vec<String>,
+    unknown: Vec<String>,
 }
 
 impl Pairs {
@@ -30,13 +30,13 @@ impl Pairs {
             servers.push(server);
             clients.push(client);
         }
-        Self { servers, clients, log: CallLog::default(), strange: Vec::new() }
+        Self { servers, clients, log: CallLog::default(), unknown: Vec::new() }
     }
 
     pub fn note(&mut self, line: String) {
         let known = self.log.note(&line) || line == "done" || line.starts_with("bound ");
         if !known {
-            self.strange.push(line);
+            self.unknown.push(line);
         }
     }
 
@@ -51,18 +51,18 @@ impl Pairs {
         for mut client in std::mem::take(&mut self.clients) {
             client.finish();
             client.rest().into_iter().for_each(|line| self.note(line));
-            assert!(client.ended_well(), "a client ends well");
+            assert!(client.succeeded(), "a client succeeds");
         }
         for mut server in std::mem::take(&mut self.servers) {
             server.kill();
             server.rest().into_iter().for_each(|line| self.note(line));
         }
-        // No member has died: there is no code that a caller may be told.
-        (self.log.verdict(&[]), self.strange)
+        // No member has died, so no caller may get a code.
+        (self.log.verdict(&[]), self.unknown)
     }
 }
 
-/// Processes that come for a while.
+/// Processes that are bound for a short time.
 #[derive(Default)]
 pub struct Visitors {
     here: Vec<Peer>,
@@ -71,7 +71,7 @@ pub struct Visitors {
 }
 
 impl Visitors {
-    /// Another one comes, and those that are done go.
+    /// Starts another visitor, and reads the output of those that have ended.
     pub fn come(&mut self, fixture: &CrashFixture, rng: &mut Rng, pairs: usize) {
         let (gone, here): (Vec<_>, Vec<_>) = std::mem::take(&mut self.here)
             .into_iter()
@@ -89,7 +89,7 @@ impl Visitors {
         }
     }
 
-    /// Waits until all have left; how many there were.
+    /// Waits until all have left; their number.
     pub fn end(mut self, pairs: &mut Pairs) -> u64 {
         for peer in &mut self.here {
             self.said.extend(peer.rest());

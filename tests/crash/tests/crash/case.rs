@@ -84,7 +84,7 @@ impl<'a> Case<'a> {
         self.fixture.peer(role, &self.with_vm(arguments))
     }
 
-    /// A peer in this VM that stops itself somewhere.
+    /// A peer in this VM that stops itself at a pause point.
     pub fn paused(&self, pause: &str, role: &str, arguments: &[&str]) -> Peer {
         self.fixture.paused_peer(pause, role, &self.with_vm(arguments))
     }
@@ -110,7 +110,7 @@ impl<'a> Case<'a> {
         });
     }
 
-    /// Waits until the endpoint of this process waits for somebody, as the daemon records them.
+    /// Waits until the endpoint of this process waits in a call.
     pub fn until_waiting(&self, pid: i32) {
         self.fixture.until("the peer waits", || {
             let endpoints = self.fixture.endpoints(self.vm.id());
@@ -120,17 +120,17 @@ impl<'a> Case<'a> {
         });
     }
 
-    /// A fresh client of this server gets its answer.
+    /// Checks that a fresh client of this server gets its answer.
     pub fn still_serves(&self, slot: &str, server: i32) {
         let mut client = self.peer("call", &[slot, &server.to_string(), "sendrec", "1"]);
         client.bound();
         client.go();
         client.expect("answer 2");
         client.expect("done");
-        assert!(client.ended_well());
+        assert!(client.succeeded());
     }
 
-    /// Ends the case: nothing is left of it.
+    /// Ends the case, and checks that nothing is left of it.
     pub fn end(self, before: &ProcessResources) {
         let daemon = self.fixture.daemon_pid().expect("a daemon");
         self.fixture.node().vm_end(self.vm.id()).expect("the VM ends");
@@ -157,7 +157,7 @@ impl<'a> Case<'a> {
     }
 }
 
-/// What a daemon holds that has seen a VM come and go.
+/// What the daemon holds after one VM was made and ended.
 pub fn resources_at_rest(fixture: &CrashFixture) -> ProcessResources {
     let vm = fixture.node().vm_init(&VmConfig::new("warm")).expect("a VM");
     fixture.node().vm_end(vm.id()).expect("its end");
@@ -171,7 +171,7 @@ pub fn resources_at_rest(fixture: &CrashFixture) -> ProcessResources {
     last
 }
 
-/// Links that a process has mapped.
+/// The number of links that a process has mapped.
 pub fn links_of(peer: &Peer) -> usize {
     ProcessResources::of(peer.pid()).mapped("m3-link")
 }

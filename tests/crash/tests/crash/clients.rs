@@ -5,7 +5,7 @@ use m3ipc_crash::{CrashFixture, Peer};
 use m3ipc_test_fixture::resources::ProcessResources;
 use m3ipc_test_fixture::signals;
 
-/// States of a client, and how long its server thinks about a request, in milliseconds.
+/// States of a client, and the time that its server takes for a request, in milliseconds.
 const STATES: [(&str, &str); 10] = [
     ("client.pages_mapped", "0"),
     ("client.before_contact", "0"),
@@ -27,12 +27,12 @@ pub fn run(score: &mut Score) {
             // A send has no answer and does not wait for one.
             let has = verb == "sendrec" || !["client.taken", "client.answer_seen"].contains(&state);
             if has {
-                score.attempt(&format!("{state} {verb} to one who takes any"), || {
+                score.attempt(&format!("{state} {verb} to a server that takes any"), || {
                     served_by_any(&fixture, &rest, state, verb, delay_ms);
                 });
             }
         }
-        // Who awaits exactly this client makes the contact itself, when the client is bound.
+        // A server that awaits exactly this client makes the contact itself when the client binds.
         if ![
             "client.pages_mapped",
             "client.before_contact",
@@ -41,7 +41,7 @@ pub fn run(score: &mut Score) {
         ]
         .contains(&state)
         {
-            score.attempt(&format!("{state} to one who awaits it alone"), || {
+            score.attempt(&format!("{state} to a server that awaits it alone"), || {
                 awaited(&fixture, &rest, state, delay_ms);
             });
         }
@@ -63,7 +63,7 @@ fn served_by_any(
     if state != "client.pages_mapped" {
         let bound = client.bound();
         watcher = Some(case.watcher("40", bound));
-        // A send sleeps only where its receiver does not come at once.
+        // A send sleeps only if its receiver does not come at once.
         let held = state == "sleeping" && verb == "send";
         if held {
             signals::stop(server.pid());
@@ -84,13 +84,13 @@ fn served_by_any(
     assert!(!server.has_ended(), "the server lives: {:?}", server.said());
     case.still_serves("31", address);
     check_takes(&mut server, 2);
-    // The survivor lets go of what it shared with the dead, also while it sleeps.
+    // The survivor unmaps the links to the dead, also while it sleeps.
     fixture.until("the server lets go of the links of the dead", || links_of(&server) == 0);
     server.kill();
     case.end(rest);
 }
 
-/// The server took each request at most once, and refused nobody.
+/// Checks that the server took each request at most once, and saw no error.
 fn check_takes(server: &mut Peer, at_most: usize) {
     let said = server.said();
     let takes = said.iter().filter(|line| line.starts_with("took")).count();

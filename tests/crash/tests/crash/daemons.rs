@@ -1,5 +1,5 @@
-//! The daemon is killed in every state of its work; whoever needs it next
-//! starts another, which knows what was promised.
+//! The daemon is killed in every state of its work. The next member that needs a daemon starts one,
+//! and the new daemon knows the records of the old one.
 
 use crate::case::{Case, Score};
 use m3ipc_crash::CrashFixture;
@@ -23,7 +23,7 @@ pub fn run(score: &mut Score) {
     score.attempt("daemon.vm_recorded", vm);
 }
 
-/// A bind that was written down and not answered is the binder's all the same.
+/// A bind that was recorded and not answered is valid.
 fn bind(state: &str, torn: bool) {
     let mut fixture = CrashFixture::paused(state, Some(&format!("daemon.{state}")));
     let case_vm = fixture.node().vm_init(&m3ipc::VmConfig::new("vm")).expect("a VM");
@@ -46,11 +46,11 @@ fn bind(state: &str, torn: bool) {
     client.expect("done");
     let endpoints = fixture.endpoints(case_vm.id());
     let pids: Vec<_> = endpoints.iter().map(|endpoint| endpoint.pid).collect();
-    assert_eq!(pids, [server.pid()], "the books after the takeover");
+    assert_eq!(pids, [server.pid()], "the records after the takeover");
     nothing_left(&fixture);
 }
 
-/// Cuts the last bytes of the journal off, as a kill in the middle of a write does.
+/// Cuts the last bytes off the journal, as a kill in the middle of a write does.
 fn tear(fixture: &CrashFixture) {
     let journal = std::fs::OpenOptions::new().write(true).open(fixture.directory().join("journal"));
     let journal = journal.expect("a journal");
@@ -82,14 +82,14 @@ fn contact(state: &str, waits_alone: bool) {
     }
     let takes = server.said().iter().filter(|line| line.starts_with("took")).count();
     assert!(takes <= if waits_alone { 3 } else { 4 }, "a request was taken twice");
-    // Who awaits the client alone is told that it has gone, and goes too.
+    // A server that awaits the client alone learns that the client has left, and ends too.
     fixture.until("all records are removed", || {
         fixture.info().links == 0 && fixture.endpoints(vm.id()).len() == usize::from(!waits_alone)
     });
     nothing_left(&fixture);
 }
 
-/// A death that the daemon knew of and had not told everybody of is told by the next one.
+/// The daemon knew of a death and had not notified all members: the next daemon notifies them.
 fn death(state: &str) {
     let mut fixture = CrashFixture::paused(state, Some(&format!("daemon.{state}")));
     let vm = fixture.node().vm_init(&m3ipc::VmConfig::new("vm")).expect("a VM");
@@ -121,7 +121,7 @@ fn death(state: &str) {
     nothing_left(&fixture);
 }
 
-/// A VM that was written down and not answered is there; its maker is told that it cannot know.
+/// A VM that was recorded and not answered exists; its maker gets a code for an unknown outcome.
 fn vm() {
     let mut fixture = CrashFixture::paused("vm", Some("daemon.vm_recorded"));
     let mut maker = fixture.peer("make-vm", &["vm"]);

@@ -1,17 +1,18 @@
-//! A contact that was given up because its peer did not appear in time: the
-//! caller goes on, and the contact that comes late is one all the same.
+//! A caller gives up a contact because its peer does not appear in time. The caller goes on, and the
+//! late contact is valid.
 
 use crate::case::Case;
 use m3ipc_crash::{CrashFixture, Peer};
 use m3ipc_sys::{HAS_PAUSE_POINTS, Signal};
 
-/// A server that is bound and not there yet; another; and a client that is in a hurry.
-fn setting(case: &Case<'_>) -> (Peer, Peer, Peer) {
+/// A server that is bound and has not mapped its pages, another server, and a client that gave up
+/// its call to the first.
+fn setup(case: &Case<'_>) -> (Peer, Peer, Peer) {
     let late = case.paused("client.pages_mapped", "serve", &["20", "any", "0"]);
     late.await_paused();
     let mut other = case.peer("serve", &["1", "any", "0"]);
     other.bound();
-    let mut client = case.peer("hurry", &["30", "20", "1"]);
+    let mut client = case.peer("call-short", &["30", "20", "1"]);
     client.bound();
     client.go();
     client.expect("code -61");
@@ -32,7 +33,7 @@ fn a_contact_given_up_costs_nothing() {
     m3ipc_test_fixture::watchdog(120);
     let fixture = CrashFixture::new("late");
     let case = Case::new(&fixture, "given-up");
-    let (mut late, _other, mut client) = setting(&case);
+    let (mut late, _other, mut client) = setup(&case);
     client.go();
     client.expect("answer 2");
     go_on(&mut late);
@@ -48,9 +49,9 @@ fn a_contact_that_comes_late_is_one() {
     m3ipc_test_fixture::watchdog(120);
     let fixture = CrashFixture::new("later");
     let case = Case::new(&fixture, "late");
-    let (mut late, _other, mut client) = setting(&case);
+    let (mut late, _other, mut client) = setup(&case);
     go_on(&mut late);
-    // The contact has been made, and its answer lies where nobody has read it.
+    // The contact is made, and the client has not read the answer.
     fixture.until("the link is made", || fixture.info().links == 1);
     client.go();
     client.expect("answer 2");

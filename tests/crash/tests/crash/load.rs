@@ -6,9 +6,9 @@ use m3ipc_test_fixture::Rng;
 use std::time::Duration;
 
 const PAIRS: usize = 8;
-/// Numbers that one life of a client may use.
-const NUMBERS_A_LIFE: u64 = 1_000_000;
-/// Nobody there, taken and lost, not taken and lost.
+/// The numbers that one client process may use.
+const NUMBERS_PER_CLIENT: u64 = 1_000_000;
+/// No server there; server died with the request; server died before it took the request.
 const CODES: [i32; 3] = [-105, -108, -109];
 
 fn kills() -> u32 {
@@ -18,9 +18,9 @@ fn kills() -> u32 {
 struct Pairs<'a> {
     fixture: &'a CrashFixture,
     workers: Vec<Peer>,
-    lives: u64,
+    clients_started: u64,
     log: CallLog,
-    strange: Vec<String>,
+    unknown: Vec<String>,
 }
 
 impl<'a> Pairs<'a> {
@@ -28,9 +28,9 @@ impl<'a> Pairs<'a> {
         let mut pairs = Self {
             fixture,
             workers: Vec::new(),
-            lives: 0,
+            clients_started: 0,
             log: CallLog::default(),
-            strange: Vec::new(),
+            unknown: Vec::new(),
         };
         for at in 0..2 * PAIRS {
             let worker = pairs.worker(at);
@@ -39,14 +39,14 @@ impl<'a> Pairs<'a> {
         pairs
     }
 
-    /// Even ones are servers, and the odd one after each is its client.
+    /// Even numbers are servers, and the odd number after each is its client.
     fn worker(&mut self, at: usize) -> Peer {
         let slot = (at / 2 + 1).to_string();
         let mut peer = if at.is_multiple_of(2) {
             self.fixture.peer("load-server", &["load", &slot])
         } else {
-            self.lives += 1;
-            let first = (self.lives * NUMBERS_A_LIFE).to_string();
+            self.clients_started += 1;
+            let first = (self.clients_started * NUMBERS_PER_CLIENT).to_string();
             self.fixture.peer("load-client", &["load", &slot, &first, "300"])
         };
         peer.bound();
@@ -61,7 +61,7 @@ impl<'a> Pairs<'a> {
 
     fn note(&mut self, line: String) {
         if !self.log.note(&line) && line != "done" {
-            self.strange.push(line);
+            self.unknown.push(line);
         }
     }
 
@@ -80,7 +80,7 @@ impl<'a> Pairs<'a> {
             for line in self.workers[at].rest() {
                 self.note(line);
             }
-            assert!(self.workers[at].ended_well(), "a client ends well");
+            assert!(self.workers[at].succeeded(), "a client succeeds");
         }
         for at in (0..2 * PAIRS).step_by(2) {
             self.workers[at].kill();
@@ -88,7 +88,7 @@ impl<'a> Pairs<'a> {
                 self.note(line);
             }
         }
-        (self.log, self.strange)
+        (self.log, self.unknown)
     }
 }
 
@@ -105,7 +105,7 @@ fn random_kills_under_load_lose_and_double_nothing() {
         pairs.kill(rng.index(2 * PAIRS));
         (0..2 * PAIRS).for_each(|at| pairs.collect(at));
     }
-    let (log, strange) = pairs.end();
+    let (log, unknown) = pairs.end();
     let verdict = log.verdict(&CODES);
     println!(
         "T6 random kills: {} kills, {} answered, {} told a code, lost {}, doubled {}, hung 0, \
@@ -117,9 +117,9 @@ fn random_kills_under_load_lose_and_double_nothing() {
         verdict.doubled,
         rng.seed()
     );
-    assert_eq!(strange, [""; 0]);
+    assert_eq!(unknown, [""; 0]);
     assert_eq!((verdict.lost, verdict.doubled), (0, 0), "{:?}", verdict.wrong);
-    assert!(verdict.answered > 1_000, "there was a load");
+    assert!(verdict.answered > 1_000, "the load was too small");
     fixture.until("all records are removed", || {
         fixture.info().links == 0 && fixture.info().endpoints == 0
     });

@@ -1,6 +1,5 @@
-//! Rung T6: kill -9 at every state of client, server and daemon. Whoever is
-//! left gets exactly its code or its answer, the books of the daemon balance,
-//! and nothing is left of the dead.
+//! T6: kill -9 at every state of client, server and daemon. Each survivor gets exactly its code or
+//! its answer, the records of the daemon are removed, and nothing is left of the dead.
 
 mod case;
 mod clients;

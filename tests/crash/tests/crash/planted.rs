@@ -1,4 +1,4 @@
-//! The rung can fail: planted faults are found.
+//! The suite can fail: planted faults are found.
 
 use m3ipc_test_fixture::resources::{ProcessResources, left_in_directory};
 

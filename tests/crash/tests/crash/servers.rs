@@ -4,7 +4,7 @@ use crate::case::{Case, Score, links_of, resources_at_rest};
 use m3ipc_crash::CrashFixture;
 use m3ipc_test_fixture::resources::ProcessResources;
 
-/// States of a server, the caller's verb, and what the caller is told.
+/// States of a server, the verb of the caller, and its outcome.
 const STATES: [(&str, &str, &str); 10] = [
     ("sleeping", "sendrec", "code -109"),
     ("sleeping", "send", "code -109"),

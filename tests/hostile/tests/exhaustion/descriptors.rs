@@ -1,4 +1,4 @@
-//! No descriptors: in the daemon, in the one who asks, in the one who is asked.
+//! No descriptors: in the daemon, in a client, in a server.
 
 use crate::fixture::{Lowered, Pair, VM, assert_works, node, talker};
 use m3ipc::Node;
@@ -22,7 +22,7 @@ fn t14_a_daemon_without_descriptors_refuses_and_goes_on() {
         }
     }
     assert!(!taken.is_empty() && refused > 32, "{} taken", taken.len());
-    // Who is in is told as well: neither the process nor its pages can be held.
+    // A connected process gets the code as well: the daemon cannot hold its pages.
     let vm = taken[0].vm_named(VM).expect("a question costs nothing");
     let error = vm.bind_any().expect_err("no descriptor for a bind");
     assert_eq!(error.code(), m3ipc_abi::Code::NoMem, "{error}");
@@ -50,7 +50,7 @@ fn t14_a_caller_without_descriptors_is_told() {
     let answer = caller.ask("attach");
     assert!(answer.starts_with("-12 ") && answer.contains("ulimit -n"), "{answer}");
     drop(lowered);
-    // The same links, and a new connection: nothing of it is remembered.
+    // The same links, and a new connection: the failure leaves no trace.
     assert_eq!(caller.ask(&pair.address), "0");
     assert_eq!(caller.ask("attach"), "0");
     drop(caller);
@@ -65,7 +65,7 @@ fn t14_a_server_without_descriptors_serves_whom_it_knows() {
     let node = node("nofile-server");
     let pair = Pair::new(node.path());
     let lowered = Lowered::descriptors(pair.server_pid(), 0);
-    // Their links cannot reach the server: they wait, and nobody else does.
+    // Their links cannot reach the server: these clients wait, and no other does.
     let joined: Vec<MemberProcess> = (0..3).map(|_| talker(node.path(), &pair.address)).collect();
     std::thread::sleep(Duration::from_millis(1500));
     drop(lowered);

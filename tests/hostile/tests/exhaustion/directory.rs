@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// A mount namespace with a small tmpfs, held by a process that sits in it.
+/// A mount namespace with a small tmpfs; a process in it keeps it alive.
 struct Small {
     holder: Child,
     /// The tmpfs, as seen from inside and from outside.
@@ -89,7 +89,7 @@ fn t14_a_full_directory_refuses_what_a_successor_would_not_know() {
     let pair = Pair::new(&small.outside);
     let victim = MemberProcess::start(0, "caller", &[&small.outside, VM]);
     small.fill();
-    // What is reserved for what cannot be refused is not there for more than a few.
+    // The reserve for records that cannot be refused is not used for these.
     let mut refused = 0;
     for number in 0..400 {
         match node.vm_init(&VmConfig::new(&format!("vm{number}")).procs(50).tasks(5)) {
@@ -104,7 +104,7 @@ fn t14_a_full_directory_refuses_what_a_successor_would_not_know() {
     assert!(refused > 0, "the tmpfs was not full");
     let vm = node.vm_named(VM).expect("the VM");
     assert_eq!(vm.bind_any().expect_err("not to be known").code(), Code::NoMem);
-    // A death cannot be refused: it is told, and written down when there is room.
+    // A death cannot be refused: it is reported, and recorded when there is room.
     drop(victim);
     small.empty();
     std::thread::sleep(std::time::Duration::from_millis(300));

@@ -1,4 +1,4 @@
-//! Two that talk while something runs out.
+//! A server and its clients, which exchange messages while a resource is exhausted.
 
 use m3ipc::{Node, VmConfig};
 use m3ipc_test_fixture::message_count::MessageCount;
@@ -6,7 +6,7 @@ use m3ipc_test_fixture::{MemberProcess, UserNode};
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::path::Path;
 
-/// The VM of all of them.
+/// The VM of all processes.
 pub const VM: &str = "fixture";
 
 /// A server and its client.
@@ -31,11 +31,11 @@ impl Pair {
     /// Ends the pair and the clients that joined; none of their messages may be lost or altered.
     /// Returns the number of messages.
     pub fn finish(self, joined: Vec<MemberProcess>) -> u64 {
-        // Long enough for each to have been served when all works again.
+        // Each client is served in this time once all works again.
         std::thread::sleep(std::time::Duration::from_millis(200));
         let clients = std::iter::once(self.client).chain(joined);
-        let asked: Vec<MessageCount> = clients.map(tally).collect();
-        let served = tally(self.server);
+        let asked: Vec<MessageCount> = clients.map(count_of).collect();
+        let served = count_of(self.server);
         assert_eq!((served.lost, served.doubled, served.altered), (0, 0, 0), "{served:?}");
         for one in &asked {
             assert_eq!((one.lost, one.altered), (0, 0), "{one:?}");
@@ -53,10 +53,10 @@ pub fn talker(directory: &str, address: &str) -> MemberProcess {
     client
 }
 
-fn tally(role: MemberProcess) -> MessageCount {
+fn count_of(role: MemberProcess) -> MessageCount {
     let (lines, succeeded) = role.finish();
-    assert!(succeeded, "an honest member panicked");
-    lines.iter().find_map(|line| MessageCount::parse(line)).expect("its tally")
+    assert!(succeeded, "a member panicked");
+    lines.iter().find_map(|line| MessageCount::parse(line)).expect("its count")
 }
 
 /// A node of its own with a VM.
@@ -82,7 +82,7 @@ impl Lowered {
         Self { pid, resource, former }
     }
 
-    /// No descriptor more than the process has now, but for so many.
+    /// Leaves the process this number of free descriptors.
     pub fn descriptors(pid: i32, more: usize) -> Self {
         let fds = std::fs::read_dir(format!("/proc/{pid}/fd")).expect("it lives");
         let used: Vec<u64> =
@@ -98,7 +98,7 @@ impl Drop for Lowered {
     }
 }
 
-/// Everything works: a connection, a bind, a call, a bell.
+/// Checks that everything works: a connection, a bind, a call, a doorbell.
 pub fn assert_works(directory: &str, server: &str) {
     let mut node = Node::find(Path::new(directory)).expect("a connection");
     let mut me = node.vm_named(VM).expect("the VM").bind_any().expect("a slot");

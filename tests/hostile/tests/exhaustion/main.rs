@@ -1,9 +1,8 @@
-//! T14: nothing left of something: descriptors, room in the runtime directory, memory.
+//! T14: exhausted resources: descriptors, room in the runtime directory, memory.
 //!
-//! Each time a server and its client talk meanwhile, every message numbered and
-//! summed; what cannot be had is refused with a code and a reason; and
-//! everything works again when the pressure is gone. Nothing here may hang: a
-//! watchdog ends the test.
+//! A server and its client exchange numbered messages with sums meanwhile. A request that cannot be
+//! served is refused with a code and a reason. Everything works again when the resource is back. A
+//! watchdog ends a test that hangs.
 
 mod descriptors;
 mod directory;

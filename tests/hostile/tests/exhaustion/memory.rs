@@ -1,11 +1,11 @@
-//! No memory: no room in the address space of who is to map a link.
+//! No memory: no room in the address space of a member that should map a link.
 
 use crate::fixture::{Lowered, Pair, VM, assert_works, node, talker};
 use m3ipc_test_fixture::MemberProcess;
 use rustix::process::Resource;
 use std::time::Duration;
 
-/// No page more of address space than the process has now.
+/// Leaves the process no more address space than it has now.
 fn no_more_memory(pid: i32) -> Lowered {
     let pages = std::fs::read_to_string(format!("/proc/{pid}/statm")).expect("it lives");
     let pages: u64 = pages.split(' ').next().and_then(|word| word.parse().ok()).expect("its pages");

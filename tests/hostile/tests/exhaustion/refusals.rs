@@ -1,4 +1,4 @@
-//! The kernel refuses the daemon one call after the other, as strace lets it.
+//! The kernel refuses the calls of the daemon, one kind after the other; strace injects the errors.
 
 use crate::fixture::{Pair, VM, assert_works, node};
 use m3ipc::{Address, Message, Node, Timeout, VmConfig};
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-/// Calls of the daemon, and what the kernel says to each; the last for a while only.
+/// Calls of the daemon, and the injected error of each; the last fails a few times only.
 const REFUSED: [(&str, &str); 13] = [
     ("memfd_create", "ENOMEM"),
     ("memfd_create", "ENFILE"),
@@ -60,7 +60,7 @@ fn is_traced(pid: i32) -> bool {
     status.lines().any(|line| line.starts_with("TracerPid:") && !line.ends_with("\t0"))
 }
 
-/// All that one asks a daemon for; the codes of what was refused.
+/// Makes each kind of request to the daemon; the codes of the refused ones.
 fn ask_for_everything(directory: &Path, server: Address, other: &mut m3ipc::Endpoint) -> Vec<Code> {
     let mut codes = Vec::new();
     let limit = Timeout::from(Duration::from_secs(10));
@@ -100,7 +100,7 @@ fn t14_each_refused_call_is_told_and_passes() {
     let server = Address(pair.address.parse().expect("an address"));
     let mut told = 0;
     for (call, error) in REFUSED {
-        // Bound before, and unknown to the server: its link is to be made meanwhile.
+        // Bound before, and unknown to the server: its link is made while the errors last.
         let vm = node.node().vm_named(VM).expect("the VM");
         let mut other = vm.bind_any().expect("a slot");
         let Some(injector) = Injector::new(node.daemon_pid(), call, error) else {
@@ -113,9 +113,9 @@ fn t14_each_refused_call_is_told_and_passes() {
             let clear = [Code::NoMem, Code::DrvsInit, Code::NotConn, Code::TimedOut];
             assert!(clear.contains(code), "{call} {error}: {codes:?}");
         }
-        // A thread that cannot be watched would never be missed.
+        // The daemon would never notice the end of a thread that it cannot watch.
         assert!(call != "pidfd_open" || codes == [Code::NoMem], "{codes:?}");
-        // Everything works again, also for whom it did not.
+        // Everything works again, also for the refused endpoint.
         other
             .sendrec(server, &Message::new(1))
             .unwrap_or_else(|why| panic!("{call} {error}: {why}"));

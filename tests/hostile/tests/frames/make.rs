@@ -1,4 +1,4 @@
-//! Scripts of wrong frames: any bytes, requests with any numbers, and those bent.
+//! Scripts of wrong frames: any bytes, requests with any numbers, and damaged requests.
 
 use m3ipc_wire::{
     AwaitedEvent, BindKind, NodeParams, Privileges, Request, TraceRequest, VmParams, decode, encode,
@@ -19,7 +19,7 @@ pub struct Script {
     pub with_fds: bool,
 }
 
-/// Scripts by chance; most say hello first, and some bind.
+/// Random scripts; most say hello first, and some bind.
 pub fn scripts() -> impl Strategy<Value = Script> {
     let frame =
         prop_oneof![2 => any_bytes(), 6 => requests().prop_map(|it| encode(&it)), 3 => mutated()];
@@ -99,7 +99,7 @@ fn addresses() -> impl Strategy<Value = i32> {
     ]
 }
 
-/// Numbers of processes that are nobody's: a bind of them must not reach anybody.
+/// Numbers that no process has.
 fn pids() -> impl Strategy<Value = i32> {
     prop_oneof![Just(0), Just(-1), Just(i32::MAX), Just(i32::MIN), Just(1 << 30)]
 }
@@ -131,7 +131,7 @@ fn waits() -> impl Strategy<Value = AwaitedEvent> {
     ]
 }
 
-/// Requests of every kind but the end of the node, with numbers that fit and such that do not.
+/// Requests of every kind but the end of the node, with valid and invalid numbers.
 pub fn requests() -> impl Strategy<Value = Request> {
     let limit = || prop::option::of(any::<i32>());
     let node = (limit(), limit(), limit(), limit(), limit());
@@ -204,9 +204,8 @@ pub fn requests() -> impl Strategy<Value = Request> {
     ]
 }
 
-/// Whether a frame means no harm to who is no part of the test: it does not
-/// end the node, nor touch the VM of the pair or another process, which the
-/// test's own user would be allowed to.
+/// Whether a frame may be sent. The user of the test may end the node, and may change the VM of the
+/// pair and other processes; no script should do that.
 pub fn may_be_said(frame: &[u8]) -> bool {
     match decode::<Request>(frame) {
         Ok(Request::NodeEnd) => false,
@@ -219,13 +218,14 @@ pub fn may_be_said(frame: &[u8]) -> bool {
             | Request::Bind { vm, .. }
             | Request::Reattach { vm, .. },
         ) => vm != PAIR_VM,
-        // A VM that others of the test's user could have been bound into.
+        // Other processes of the user could be bound in this VM.
         Ok(Request::VmInit(params)) => params.id != Some(PAIR_VM),
         _ => true,
     }
 }
 
-/// The kept scripts: one file each, one frame a line in hexadecimal; `fds` first: with descriptors.
+/// The kept scripts: a file each, a frame per line in hexadecimal. A first line `fds` adds
+/// descriptors.
 pub fn corpus() -> Vec<(String, Script)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/corpus/frames");
     let mut kept: Vec<_> = std::fs::read_dir(folder)

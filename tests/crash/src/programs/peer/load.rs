@@ -1,4 +1,4 @@
-//! Roles that talk without pause, in numbered messages, until they are told to end or are killed.
+//! Roles that exchange numbered messages until their input ends or they are killed.
 
 use crate::role::{number, say, told_to_end, vm};
 use m3ipc::{Address, Message, Source};
@@ -65,7 +65,7 @@ pub fn server(directory: &Path, arguments: &[&str]) {
     }
 }
 
-/// `visitor DIR VM TO FIRST COUNT`: binds, talks a little, leaves.
+/// `visitor DIR VM TO FIRST COUNT`: binds, makes COUNT calls, leaves.
 pub fn visitor(directory: &Path, arguments: &[&str]) {
     let [vm_name, to, first, count] = *arguments else { panic!("visitor VM TO FIRST COUNT") };
     let bound = vm(directory, vm_name).bind_any();

@@ -1,6 +1,6 @@
 //! A peer in a process of its own: `m3-tests-peer ROLE DIRECTORY VM ...`.
 //!
-//! Each role says on its output, a line each, what happens to it.
+//! Each role reports on its output what happens to it, a line each.
 
 mod load;
 mod role;
@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         "call" => single::call,
         "serve" => single::serve,
         "leave" => single::leave,
-        "hurry" => single::hurry,
+        "call-short" => single::call_short,
         "watch" => single::watch,
         "intruder" => single::intruder,
         "make-vm" => single::make_vm,

@@ -4,7 +4,7 @@ use m3ipc::{Node, Vm};
 use std::io::{BufRead, Write};
 use std::path::Path;
 
-/// Says a line, whole and at once.
+/// Writes a line at once.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     let _ = out.write_all(format!("{line}\n").as_bytes());
@@ -17,15 +17,15 @@ pub fn told_to_go() -> bool {
     std::io::stdin().lock().read_line(&mut line).is_ok_and(|bytes| bytes > 0)
 }
 
-/// Whether the test has closed the input: what this role does is to end.
+/// Whether the test has closed the input and the role should end.
 pub fn told_to_end() -> bool {
     use std::os::fd::AsFd;
     m3ipc_sys::wait_readable(&[std::io::stdin().as_fd()], 0) == Ok(true)
 }
 
-/// The VM of this name; its daemon is started where a killed one left it.
+/// The VM of this name; starts a daemon in place of a killed one.
 pub fn vm(directory: &Path, vm: &str) -> Vm {
-    // The daemon may be killed at any moment: then there is another at the next try.
+    // The daemon may be killed at any moment; then the next attempt finds another.
     for _ in 0..100 {
         if let Ok(found) = Node::attach_at(directory).and_then(|mut node| node.vm_named(vm)) {
             return found;

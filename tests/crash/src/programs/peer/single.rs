@@ -1,11 +1,11 @@
-//! Roles that do one thing, so that it can be told what became of it.
+//! Roles that do one thing and report its outcome.
 
 use crate::role::{number, say, told_to_end, told_to_go, vm};
 use m3ipc::{Address, Message, Node, Source, Timeout, VmConfig, WaitStrategy};
 use std::path::Path;
 use std::time::Duration;
 
-/// `call DIR VM SLOT TO VERB COUNT`: binds, waits to be told, then calls.
+/// `call DIR VM SLOT TO VERB COUNT`: binds, waits for a line, then calls.
 pub fn call(directory: &Path, arguments: &[&str]) {
     let [vm_name, slot, to, verb, count] = *arguments else { panic!("call VM SLOT TO VERB COUNT") };
     let vm = vm(directory, vm_name);
@@ -33,7 +33,7 @@ pub fn call(directory: &Path, arguments: &[&str]) {
     say("done");
 }
 
-/// `serve DIR VM SLOT SOURCE DELAY_MS`: takes requests of ANY or of one, and answers each.
+/// `serve DIR VM SLOT SOURCE DELAY_MS`: takes requests of any or of one member, and answers each.
 pub fn serve(directory: &Path, arguments: &[&str]) {
     let [vm_name, slot, source, delay_ms] = *arguments else {
         panic!("serve VM SLOT SOURCE DELAY_MS")
@@ -65,9 +65,11 @@ pub fn serve(directory: &Path, arguments: &[&str]) {
     }
 }
 
-/// `hurry DIR VM SLOT FIRST SECOND`: calls FIRST with a short limit, then SECOND, then FIRST again.
-pub fn hurry(directory: &Path, arguments: &[&str]) {
-    let [vm_name, slot, first, second] = *arguments else { panic!("hurry VM SLOT FIRST SECOND") };
+/// `call-short DIR VM SLOT FIRST SECOND`: calls FIRST with a short limit, then SECOND, then FIRST again.
+pub fn call_short(directory: &Path, arguments: &[&str]) {
+    let [vm_name, slot, first, second] = *arguments else {
+        panic!("call-short VM SLOT FIRST SECOND")
+    };
     let mut me = vm(directory, vm_name).bind(number(slot)).expect("a bind");
     say(&format!("bound {}", me.address().0));
     let (first, second) = (Address(number(first)), Address(number(second)));
@@ -85,7 +87,7 @@ pub fn hurry(directory: &Path, arguments: &[&str]) {
     }
 }
 
-/// `leave DIR VM SLOT`: binds, leaves when told, and binds anywhere when told again.
+/// `leave DIR VM SLOT`: binds, leaves at a line, and binds to any slot at the next line.
 pub fn leave(directory: &Path, arguments: &[&str]) {
     let [vm_name, slot] = *arguments else { panic!("leave VM SLOT") };
     let vm = vm(directory, vm_name);

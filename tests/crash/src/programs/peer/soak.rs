@@ -1,4 +1,4 @@
-//! A short life in a crowd: binds, talks with whoever is there, ends somehow.
+//! One of many processes: binds, calls the others, ends in one of four ways.
 
 use crate::role::{number, vm};
 use m3ipc::{Address, Code, Endpoint, Message, Node, Source};
@@ -6,20 +6,20 @@ use m3ipc_test_fixture::Rng;
 use std::path::Path;
 use std::time::Duration;
 
-/// Exit code: a call ended as none may.
+/// Exit code: a call ended with a code that no call may have.
 const EXIT_WRONG: i32 = 3;
 
-/// `soak DIR VM SEED ACTIONS`: so many actions, then one of four ends.
+/// `soak DIR VM SEED ACTIONS`: this number of actions, then one of four ends.
 pub fn soak(directory: &Path, arguments: &[&str]) {
     let [vm_name, seed, actions] = *arguments else { panic!("soak VM SEED ACTIONS") };
     let mut rng = Rng::of(seed.parse().expect("a number"));
     let vm = vm(directory, vm_name);
     let Ok(mut me) = vm.bind_any() else { return };
     let _ = me.name_attach(&format!("soak {}", me.address().0));
-    let mut others = crowd(directory, vm.id());
+    let mut others = endpoints(directory, vm.id());
     for at in 0..number(actions) {
         if at % 8 == 7 {
-            others = crowd(directory, vm.id());
+            others = endpoints(directory, vm.id());
         }
         let other = others.get(rng.index(others.len())).copied();
         if let Some(code) = act(&mut me, other, &mut rng)
@@ -47,7 +47,7 @@ pub fn soak(directory: &Path, arguments: &[&str]) {
     }
 }
 
-fn crowd(directory: &Path, vm: i32) -> Vec<Address> {
+fn endpoints(directory: &Path, vm: i32) -> Vec<Address> {
     let listed = Node::find(directory).and_then(|mut node| node.endpoints(vm)).unwrap_or_default();
     listed.iter().map(|endpoint| Address(endpoint.address)).collect()
 }
@@ -72,7 +72,7 @@ fn act(me: &mut Endpoint, other: Option<Address>, rng: &mut Rng) -> Option<Code>
 fn serve(me: &mut Endpoint, limit: Duration) -> Option<Code> {
     match me.receive_timeout(Source::Any, limit) {
         Ok(message) if !message.is_notification() => {
-            // Plain sends are not awaited; both is right.
+            // A plain send awaits no answer, so an error is no fault.
             me.reply(message.source, &message).err().map(|error| error.code())
         }
         Ok(_notification) => None,
