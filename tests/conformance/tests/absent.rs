@@ -6,11 +6,11 @@ use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::time::Duration;
 
 #[test]
-fn calls_that_do_not_wait_do_not_wait_for_one_who_has_not_come_back() {
+fn non_blocking_calls_do_not_wait_for_a_member_that_has_not_come_back() {
     watchdog(60);
     let mut fixture = NodeFixture::new("absent");
     let vm = fixture.vm("absent");
-    // It computes: it makes no call, and so does not notice that the daemon is another one.
+    // The member computes and makes no call, so it does not notice the new daemon.
     let mut absent = vm.bind(1).expect("a slot");
     let mut me = vm.bind_thread(Some(30)).expect("a slot");
     fixture.restart_daemon();
@@ -20,7 +20,7 @@ fn calls_that_do_not_wait_do_not_wait_for_one_who_has_not_come_back() {
     assert_eq!(me.try_receive(there), Err(ReceiveError::WouldBlock(there)));
     me.notify(there).expect("remembered");
     me.notify(there).expect("coalesced");
-    // Back by itself, since it sleeps now; the daemon has kept what was for it.
+    // The member comes back by itself, since it sleeps now; the daemon has kept its notifications.
     let note =
         absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
     assert!(note.is_notification());
@@ -51,7 +51,7 @@ fn what_was_kept_keeps_its_bits_and_goes_with_its_source() {
     fixture.restart_daemon();
     hardware.notify_set(Address(1), 0b100).expect("remembered");
     hardware.notify_set(Address(1), 0b001).expect("joined");
-    // Pending notifications of one who has gone are erased.
+    // Pending notifications of a member that has left are erased.
     restarted.send(()).expect("it waits");
     brief.join().expect("it has notified and left");
     let note =

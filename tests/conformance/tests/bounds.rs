@@ -1,5 +1,5 @@
-//! What a peer could do without end, and where that ends: each of these was
-//! found by reading the code as an attacker would.
+//! What a peer could do without end, and the bound on it. Each case was found by reading the code
+//! as an attacker would.
 
 use m3ipc::{Message, SendRecError, Source, Vm};
 use m3ipc_test_fixture::raw::RawMember;
@@ -8,14 +8,14 @@ use m3ipc_wire::{Reply, Request};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// A thread with an endpoint, told when to do its one thing.
-struct Told {
+/// A thread with an endpoint, which does one thing on request.
+struct BoundThread {
     tell: Sender<()>,
     done: Receiver<()>,
     address: m3ipc::Address,
 }
 
-impl Told {
+impl BoundThread {
     fn new(vm: &Vm, slot: i32, act: impl Fn(&mut m3ipc::Endpoint) + Send + 'static) -> Self {
         let (vm, (tell, hear), (say, listen), (finish, done)) =
             (vm.clone(), channel(), channel(), channel());
@@ -34,7 +34,7 @@ impl Told {
         self.tell.send(()).expect("it listens");
     }
 
-    /// Tells it, and returns when it has done its thing.
+    /// Makes the thread act, and waits until it has.
     fn act(&self) {
         self.begin();
         self.done.recv().expect("it acts");
@@ -48,11 +48,11 @@ fn endless_notifications_do_not_silence_the_others() {
     let vm = fixture.vm("notes");
     let mut server = vm.bind(1).unwrap();
     let to = server.address();
-    // The lowest slots come first: these two would be served for ever.
-    let low = Told::new(&vm, 2, move |me| me.notify(to).unwrap());
-    let next = Told::new(&vm, 3, move |me| me.notify(to).unwrap());
-    let high = Told::new(&vm, 30, move |me| me.notify(to).unwrap());
-    let client = Told::new(&vm, 31, move |me| drop(me.send(to, &Message::new(7))));
+    // The lowest slots come first: these two could keep the server busy.
+    let low = BoundThread::new(&vm, 2, move |me| me.notify(to).unwrap());
+    let next = BoundThread::new(&vm, 3, move |me| me.notify(to).unwrap());
+    let high = BoundThread::new(&vm, 30, move |me| me.notify(to).unwrap());
+    let client = BoundThread::new(&vm, 31, move |me| drop(me.send(to, &Message::new(7))));
     high.act();
     client.begin();
     let (mut notes, mut heard_client, mut heard_high) = (0, false, false);
@@ -73,17 +73,17 @@ fn a_pending_request_survives_the_end_of_its_server() {
     let fixture = NodeFixture::new("pending");
     let vm = fixture.vm("pending");
     let mut me = vm.bind(1).unwrap();
-    let server = Told::new(&vm, 30, |_| {});
+    let server = BoundThread::new(&vm, 30, |_| {});
     let address = server.address;
     let mut pending = me.begin_request(address, &Message::new(1)).unwrap();
     drop(server);
-    // Another call hears of the death and lets go of the link.
+    // Another call learns of the death and frees the link.
     while me.peer(address).is_some() {
         let _ = me.receive_timeout(Source::Any, Duration::from_millis(10));
     }
     // Another takes the index of its link.
     let to = me.address();
-    let other = Told::new(&vm, 31, move |me| me.notify(to).unwrap());
+    let other = BoundThread::new(&vm, 31, move |me| me.notify(to).unwrap());
     other.act();
     assert!(me.receive(Source::Any).is_ok());
     let polled = me.poll_request(&mut pending);
@@ -104,7 +104,7 @@ fn nobody_waits_for_one_who_never_maps_its_pages() {
         &[fixture.directory().to_str().unwrap(), "unmapped"],
     );
     assert!(pair.line().starts_with("ready"));
-    // Notify never waits: not even for one who is never quite there.
+    // Notify never waits, not even for a peer that never maps its pages.
     pair.tell(&format!("notify {}", ground.address));
     let said = pair.line();
     assert!(said.starts_with("notified"), "{said}");

@@ -1,4 +1,4 @@
-//! The Rust examples do what they say, each on a node of its own.
+//! The Rust examples print what they promise, each on its own node.
 
 use m3ipc_test_fixture::{NodeFixture, program, watchdog};
 use std::process::Command;
@@ -21,7 +21,7 @@ fn output_of(name: &str, arguments: &[&str]) -> String {
 fn an_image_passes_a_pipeline_in_place() {
     let text = output_of("pipeline", &["16"]);
     assert!(text.contains("bytes copied: 0;") && text.contains("same address: true"), "{text}");
-    // A stage that had copied the image would have its 16 MB to itself.
+    // A stage that had copied the image would have 16 MB of private memory.
     let private =
         text.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
     assert!(private.parse::<u64>().expect(&text) < 16 << 10, "{text}");

@@ -1,4 +1,4 @@
-//! The verbs between threads of one process: the shortest way through all of the engine.
+//! The verbs between threads of one process: the shortest path through the whole library.
 
 use m3ipc::{Address, Message, ReceiveError, SendError, Source, Timeout, WaitStrategy};
 use m3ipc_test_fixture::{NodeFixture, watchdog};

@@ -1,22 +1,22 @@
-//! Tracing: who may, what is seen, and that it ends with its tracer.
+//! Tracing: the rights, the records, and the end with the tracer.
 
 use m3ipc::VmConfig;
 use m3ipc::trace::{Join, Trace, TraceConfig};
 use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root};
 use std::time::{Duration, Instant};
 
-/// How long anything may take to be so.
+/// The time after which a wait counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < LIMIT, "it never came that {what}");
+        assert!(begun.elapsed() < LIMIT, "this did not come true: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Rings that a process has mapped.
+/// The number of rings that a process has mapped.
 fn rings_of(pid: i32) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("a process of ours");
     maps.lines().filter(|line| line.contains("memfd:m3-trace")).count()
@@ -108,16 +108,16 @@ fn a_stranger_is_refused() {
         return;
     }
     let node = UserNode::start("strange", 0, true);
-    // Whoever wants may see and join this VM; that is no right to watch it.
+    // All may see and join this VM; tracing it needs more.
     node.node().vm_init(&VmConfig::new("strange").mode(0o777)).expect("a VM");
     let mut pair = MemberProcess::start(USERS[0], "pair", &[node.path(), "strange"]);
     assert!(pair.line().starts_with("ready"));
     for user in [USERS[0], USERS[1]] {
-        let (lines, ended_well) =
+        let (lines, succeeded) =
             MemberProcess::start(user, "tracer", &[node.path(), "strange"]).finish();
-        assert!(ended_well && lines == ["refused -335"], "user {user}: {lines:?}");
+        assert!(succeeded && lines == ["refused -335"], "user {user}: {lines:?}");
     }
-    let (lines, ended_well) = MemberProcess::start(0, "tracer", &[node.path(), "strange"]).finish();
-    assert!(ended_well && lines == ["traces"], "root: {lines:?}");
+    let (lines, succeeded) = MemberProcess::start(0, "tracer", &[node.path(), "strange"]).finish();
+    assert!(succeeded && lines == ["traces"], "root: {lines:?}");
     assert_eq!(pair.ask("5"), "ok 5");
 }

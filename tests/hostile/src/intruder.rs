@@ -1,6 +1,6 @@
 //! The intruder: tries what the kernel may let one process do to another, and what the daemon may
-//! let one member do in the name of another. It says `yes` or `no` for each attempt. The victims say
-//! whether the attempt had an effect.
+//! let one member do in the name of another. It says `yes` or `no` for each attempt. The victims
+//! say whether the attempt had an effect.
 
 use crate::round::vm_id;
 use crate::syscalls::{peek, poke_other, trace};

@@ -1,5 +1,5 @@
-//! T9: frames that the library never sends, against a living daemon; and the parsers alone, with any
-//! bytes.
+//! T9: frames that the library never sends, against a living daemon; and the parsers alone, with
+//! any bytes.
 //!
 //! A script is what one connection sends. After it comes a second hello, which
 //! the daemon answers by closing: a reader that comes to the end knows that all

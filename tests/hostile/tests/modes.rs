@@ -211,7 +211,8 @@ fn t11_a_planted_fault_is_noticed() {
     if !is_root("T11 planted") {
         return;
     }
-    // Others may join this VM, contrary to the row: the test must notice that the stranger is served.
+    // Others may join this VM, contrary to the row: the test must notice that the stranger is
+    // served.
     let node = UserNode::start("planted-t11", 0, true);
     let vm =
         node.node().vm_init(&VmConfig::new("modes").mode(0o755)).expect("a VM").id().to_string();

@@ -42,7 +42,7 @@ rows! {
     }
 
     fn bind_without_a_daemon_is_318() {
-        // Ended, not killed: a killed one is started again by whoever needs it.
+        // Ended, not killed: a member that needs a daemon starts one in place of a killed one.
         let fixture = NodeFixture::new("no-daemon");
         let vm = fixture.vm("no-daemon");
         fixture.node().end().unwrap();

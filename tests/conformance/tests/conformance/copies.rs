@@ -1,4 +1,4 @@
-//! vcopy, what is lent, grants.
+//! vcopy, leases, grants.
 
 use crate::fixture::{Fixture, SHORT};
 use crate::rows;
@@ -10,10 +10,10 @@ use m3ipc_test_fixture::signals;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-/// The address of a peer and that of its memory.
+/// The address of a peer and the address of its memory.
 type Place = (Address, u64);
 
-/// A thread with memory of its own, which does this with it and gives it back.
+/// A thread with its own memory, which works on it and returns it.
 fn peer(
     fixture: &Fixture,
     slot: i32,
@@ -46,7 +46,7 @@ fn put(fixture: &mut Fixture, (to, at): Place, bytes: &[u8]) -> i32 {
     fixture.me.copy_to(to, at, bytes).map_or_else(|error| error.code().number(), |()| 0)
 }
 
-/// Copies with a peer that may be up for a moment, or with another just then.
+/// Copies again while the peer runs for a moment, or is in a copy with another.
 fn patient(mut copy: impl FnMut() -> Result<(), CopyError>) {
     loop {
         match copy() {
@@ -57,7 +57,7 @@ fn patient(mut copy: impl FnMut() -> Result<(), CopyError>) {
     }
 }
 
-/// A VM in which only what is lent or granted is copied, in place of the fixture's.
+/// A VM in which only leased and granted memory is copied, in place of the VM of the fixture.
 fn granted(fixture: &mut Fixture) {
     let config = VmConfig::new("granted").copy_granted(true).grace_ms(200);
     let vm = fixture.node.vm_init(&config).unwrap();
@@ -238,7 +238,7 @@ rows! {
         let (client, asks) = peer(&fixture, 30, vec![5; 8], |peer, memory| {
             let loan = [Lease::both(memory)];
             peer.sendrec_leased(Address(1), &Message::new(1), &loan, Timeout::Never).unwrap();
-            // Until it is told to end, or its fixture ends.
+            // Until its input or its fixture ends.
             let _ = peer.receive(Address(1));
         });
         fixture.me.receive(Source::Any).unwrap();
@@ -256,12 +256,12 @@ rows! {
             peer.reply(request.source, &Message::new(0)).unwrap();
             early
         });
-        // The other one has tried before it speaks: two copies at once would be refused for that
-        // alone.
+        // The other process has tried before it says so: two copies at once would be refused.
         let other = fixture.me.receive(Source::Any).unwrap().source;
         assert_eq!(put(&mut fixture, client, &[6; 8]), 0, "it is who answers");
         fixture.me.relay(client.0, other).unwrap();
-        // Until the client has heard of it, it lends to us, and for a moment to nobody.
+        // The client learns of it later. It lends to this endpoint until then, and for a moment to
+        // none.
         while put(&mut fixture, client, &[6; 8]) != Code::Perm.number() {}
         go.send(()).unwrap();
         assert_eq!(server.join().unwrap(), Code::Perm, "nor was the other one before");

@@ -7,7 +7,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// What a case waits at most for a call that is to end by its limit.
+/// The limit of calls that should end by their limit.
 pub const SHORT: Duration = Duration::from_millis(20);
 
 /// A node with one VM; the process of the test is bound at slot 1.
@@ -28,7 +28,7 @@ impl Fixture {
         Self { me, vm, node, node_fixture }
     }
 
-    /// An endpoint in a thread of its own, which does this and ends.
+    /// An endpoint in a thread of its own, which does this work and ends.
     pub fn thread<T: Send + 'static>(
         &self,
         slot: Slot,
@@ -64,7 +64,7 @@ impl Fixture {
         (peer, Address(address))
     }
 
-    /// Waits until who lives in this slot sleeps in this call.
+    /// Waits until the endpoint in this slot sleeps in this call.
     pub fn until_blocked(&mut self, slot: Slot, verb: &str) {
         loop {
             let found = self.node.endpoint(self.vm.id(), slot).unwrap();
@@ -75,7 +75,7 @@ impl Fixture {
         }
     }
 
-    /// Waits until nobody lives in this slot.
+    /// Waits until this slot is free.
     pub fn until_free(&mut self, slot: Slot) {
         while self.node.endpoint(self.vm.id(), slot).unwrap().is_some() {
             std::thread::sleep(Duration::from_millis(1));
@@ -101,19 +101,19 @@ impl Peer {
         self.child.id().cast_signed()
     }
 
-    /// What it says next.
+    /// The next line of its output.
     pub fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// The code or number that it says next.
+    /// The code or number in the next line.
     pub fn code(&mut self) -> i32 {
         self.line().parse().unwrap()
     }
 
-    /// The code of the call that signals end; they come until one finds it blocked.
+    /// Sends signals until one ends a blocked call; the code of that call.
     pub fn interrupted(&mut self) -> i32 {
         let (pid, done) = (self.pid(), std::sync::atomic::AtomicBool::new(false));
         std::thread::scope(|scope| {
@@ -134,7 +134,7 @@ impl Peer {
         self.child.wait().unwrap();
     }
 
-    /// Lets it leave by itself.
+    /// Ends its input, and waits until it leaves.
     pub fn leave(&mut self) {
         drop(self.child.stdin.take());
         self.child.wait().unwrap();

@@ -107,7 +107,7 @@ rows! {
         assert_eq!(fixture.me.send(start, &Message::new(0)).unwrap_err().code(), Code::Locked);
         fixture.me.receive(middle).unwrap();
         second.join().unwrap().unwrap();
-        // Who was to take the first one's message has ended.
+        // The receiver of the first message has ended.
         assert_eq!(first.join().unwrap(), Err(Code::DstDied));
     }
 

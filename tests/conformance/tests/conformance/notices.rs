@@ -85,7 +85,7 @@ rows! {
         });
         assert_eq!(fixture.me.receive(Source::Any).unwrap().word(1), 0);
         let address = Address(fixture.node.endpoint(fixture.vm.id(), 30).unwrap().unwrap().address);
-        // Remembered where it does not wait yet.
+        // The notification is kept, since the receiver does not wait yet.
         let woken = fixture.me.wakeup(address);
         assert!(woken.is_ok() || woken.is_err_and(|error| error.code() == Code::ProcRun));
         assert_eq!(notifier.join().unwrap(), Code::WokenUp);

@@ -1,4 +1,4 @@
-//! unbind, and what unbinds without being called so.
+//! unbind, and other calls and events that unbind.
 
 use crate::fixture::{Fixture, SHORT};
 use crate::rows;
@@ -85,7 +85,7 @@ rows! {
         assert_eq!(waiter.join().unwrap(), Ok(()));
     }
 
-    fn wait4unbind_of_one_who_is_gone_is_0_at_once() {
+    fn wait4unbind_of_an_endpoint_that_is_gone_is_0_at_once() {
         let mut fixture = Fixture::new();
         let dead = fixture.dead(30);
         assert_eq!(fixture.me.wait_unbind(dead, Timeout::NoWait), Ok(()));

@@ -7,7 +7,7 @@ use m3ipc_test_fixture::MemberProcess;
 use m3ipc_test_fixture::sum;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A peer in a process of its own, with a block of an area of its own.
+/// A peer in a process of its own, with a block in its own area.
 struct Peer {
     role: MemberProcess,
     address: Address,
@@ -135,14 +135,14 @@ fn what_the_requester_may_not_touch_goes_another_way() {
     assert_eq!(peer.role.line(), "0");
     block.set(0, 77).unwrap();
     peer.receive(&mut fixture);
-    // The peer names what it has given away: here it is in use, which the kernel need not mind.
+    // The peer names a block that it has given away: the block is in use here.
     fixture.me.copy_from(peer.address, peer.at, &mut got).unwrap();
     assert!(got[0] == 77 && got[1..] == pattern(1, BYTES)[1..5_000]);
     assert_eq!(ways(&fixture), [0, 2, 0]);
     drop(block);
     fixture.me.copy_from(peer.address, peer.at, &mut got).unwrap();
     assert_eq!(ways(&fixture), [1, 2, 0], "nobody uses it now");
-    // Nothing is beyond what was given out, whatever a peer says.
+    // Nothing lies beyond the extents, whatever a peer says.
     let beyond = area.base() + area.limit_bytes() - 100;
     let mut room = [0; 200];
     assert_eq!(

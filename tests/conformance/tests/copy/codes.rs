@@ -1,4 +1,4 @@
-//! What a copy that cannot be made tells.
+//! The code of each copy that cannot be made.
 
 use crate::fixture::{Fixture, pattern};
 use m3ipc::{ANY, Address, Audience, CopyError, Location, Message, NONE, Rights, SELF, Timeout};

@@ -1,4 +1,4 @@
-//! What goes wrong in the middle of a copy: whoever is left learns of it and goes on.
+//! Faults in the middle of a copy: the survivors learn of them and go on.
 
 use crate::processes::{BYTES, Process, node, process, process_by};
 use crate::slow_file::SlowFile;
@@ -6,7 +6,7 @@ use m3ipc::{Address, Node};
 use m3ipc_test_fixture::is_root;
 use m3ipc_test_fixture::signals;
 
-/// Four chunks have gone through a window when its peer stops at the fifth.
+/// Four chunks have gone through a bounce buffer when its peer stops at the fifth.
 const FOUR_CHUNKS: u64 = 4 * 65_536;
 const AT_THE_FIFTH: [&str; 2] = ["env", "M3_PAUSE=party.chunk:5"];
 
@@ -21,7 +21,7 @@ fn address(process: &Process) -> Address {
     Address(process.place.address.parse().unwrap())
 }
 
-/// Waits until the daemon knows that one is gone.
+/// Waits until the daemon knows that a process is gone.
 fn until_gone(node: &mut Node, process: &Process) {
     let vm = node.vm_named("copy").unwrap().id();
     while node.endpoint(vm, address(process).slot()).unwrap().is_some() {
@@ -131,7 +131,7 @@ fn a_requester_that_dies_between_two_chunks_leaves_nothing_behind() {
         return;
     }
     let (users, mut node) = node("leaves", true);
-    let mut heir = process(&users, 0, "copy-peer", "2");
+    let mut successor = process(&users, 0, "copy-peer", "2");
     let mut peers = ["30", "31"].map(|slot| process(&users, 0, "copy-peer", slot));
     for (round, kills) in [true, true, false, true].into_iter().enumerate() {
         let mut requester = process_by(
@@ -143,15 +143,15 @@ fn a_requester_that_dies_between_two_chunks_leaves_nothing_behind() {
         );
         for peer in &mut peers {
             grant(peer, &requester);
-            grant(peer, &heir);
-            peer.receive_from(&heir, &mut node);
+            grant(peer, &successor);
+            peer.receive_from(&successor, &mut node);
         }
         let [from, to] = [0, 1].map(|side| peers[side].place.clone());
         let order =
             format!("between {} {} {} {} {BYTES}", from.address, from.at, to.address, to.at);
         requester.role.tell(&order);
         signals::until_stopped(requester.pid);
-        assert_eq!(heir.role.ask(&order), "-16 0", "the peers are in a copy");
+        assert_eq!(successor.role.ask(&order), "-16 0", "the peers are in a copy");
         if kills {
             signals::kill(requester.pid);
             until_gone(&mut node, &requester);
@@ -159,16 +159,16 @@ fn a_requester_that_dies_between_two_chunks_leaves_nothing_behind() {
             signals::resume(requester.pid);
             assert_eq!(requester.role.line(), format!("0 {BYTES}"));
         }
-        // What they have heard of the death they have when they wait for the next one.
+        // They know of the death when they wait for the next requester.
         for peer in &mut peers {
-            assert_eq!(heir.release(peer), "0");
-            peer.receive_from(&heir, &mut node);
+            assert_eq!(successor.release(peer), "0");
+            peer.receive_from(&successor, &mut node);
         }
-        assert_eq!(heir.role.ask(&order), format!("0 {BYTES}"), "round {round}");
+        assert_eq!(successor.role.ask(&order), format!("0 {BYTES}"), "round {round}");
         for peer in &mut peers {
-            assert_eq!(heir.release(peer), "0");
+            assert_eq!(successor.release(peer), "0");
             assert_eq!(
-                windows(peer.pid),
+                bounce_buffers(peer.pid),
                 if kills { 1 } else { 2 },
                 "round {round}: only of the living"
             );
@@ -177,13 +177,13 @@ fn a_requester_that_dies_between_two_chunks_leaves_nothing_behind() {
     }
 }
 
-/// Windows that a process has mapped.
-fn windows(pid: i32) -> usize {
+/// The number of bounce buffers that a process has mapped.
+fn bounce_buffers(pid: i32) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
     maps.lines().filter(|line| line.contains("m3-bounce")).count()
 }
 
-/// A window of one who was killed or stands still is no reason to refuse others.
+/// The bounce buffer of a killed or stopped requester is no reason to refuse others.
 #[test]
 fn a_command_that_nobody_goes_on_with_gives_way() {
     if skips("commands that stand still") {
@@ -226,21 +226,21 @@ fn a_requester_that_dies_with_the_daemon_holds_nobody() {
     let (mut users, mut node) = node("both-die", false);
     let mut requester =
         process_by(&["env", "M3_PAUSE=requester.boarded"], &users, 0, "copy-peer", "1");
-    let mut friend = process(&users, 0, "copy-peer", "2");
+    let mut third = process(&users, 0, "copy-peer", "2");
     let mut peer = process(&users, 0, "copy-peer", "30");
-    peer.receive_from(&friend, &mut node);
-    assert_eq!(friend.release(&mut peer), "0");
-    peer.receive_from(&friend, &mut node);
+    peer.receive_from(&third, &mut node);
+    assert_eq!(third.release(&mut peer), "0");
+    peer.receive_from(&third, &mut node);
     requester.role.tell(&format!("copy {} {} 4096", peer.place.address, peer.place.at));
     signals::until_stopped(requester.pid);
     users.kill_daemon();
     signals::kill(requester.pid);
-    friend.role.tell(&format!("send {}", peer.place.address));
+    third.role.tell(&format!("send {}", peer.place.address));
     users.restart_daemon();
-    assert_eq!((friend.role.line(), peer.role.line()), ("0".to_owned(), "0".to_owned()));
+    assert_eq!((third.role.line(), peer.role.line()), ("0".to_owned(), "0".to_owned()));
 }
 
-/// One that is unbound while it copies is gone for the others, though its process lives.
+/// A requester that is unbound while it copies is gone for the others, though its process lives.
 #[test]
 fn a_requester_that_is_unbound_holds_nobody() {
     if skips("requesters that are unbound") {
@@ -250,15 +250,15 @@ fn a_requester_that_is_unbound_holds_nobody() {
         let (users, mut node) = node(if granted { "unboundg" } else { "unbound" }, granted);
         let mut requester =
             process_by(&["env", "M3_PAUSE=requester.boarded"], &users, 0, "copy-peer", "1");
-        let mut friend = process(&users, 0, "copy-peer", "2");
+        let mut third = process(&users, 0, "copy-peer", "2");
         let mut peer = process(&users, 0, "copy-peer", "30");
         grant(&mut peer, &requester);
-        peer.receive_from(&friend, &mut node);
+        peer.receive_from(&third, &mut node);
         requester.role.tell(&format!("copy {} {} 4096", peer.place.address, peer.place.at));
         signals::until_stopped(requester.pid);
         let vm = node.vm_named("copy").unwrap().id();
         node.unbind(vm, address(&requester)).unwrap();
-        assert_eq!(friend.release(&mut peer), "0");
+        assert_eq!(third.release(&mut peer), "0");
         signals::resume(requester.pid);
     }
 }
@@ -286,7 +286,7 @@ fn memory_without_rest_is_copied_or_told() {
                     let told = code == "-71"
                         && (BYTES / 2..BYTES).contains(&copied)
                         && unrest != "replace";
-                    // On a machine with much else to do a peer may seem to stand still.
+                    // On a loaded machine a peer may seem to be stopped.
                     let late = code == "-61" && copied < BYTES;
                     assert!(whole || told || late, "{unrest}, {verb}, granted {granted}: {said}");
                 }
@@ -306,7 +306,7 @@ fn a_file_that_never_answers_is_an_error() {
         let mut requester = process(&users, 0, "copy-peer", "1");
         let mut other = process(&users, 0, "copy-peer", "2");
         let mut peer = process(&users, 0, "copy-peer", "30");
-        // It goes before the peer does, who sleeps in it.
+        // The file system ends before the peer, which sleeps in it.
         let Some(file) = SlowFile::mount(&users.directory().join("slow")) else {
             println!(
                 "SKIP files that never answer: no file system can be mounted by its user here"
@@ -320,7 +320,7 @@ fn a_file_that_never_answers_is_an_error() {
         assert!(file.was_read(), "it was asked for");
         let put = format!("put {} {} 4096", peer.place.address, peer.place.at);
         assert_eq!(requester.role.ask(&put), "-61 0");
-        // The requester is none the worse for it.
+        // The requester goes on.
         grant(&mut other, &requester);
         other.receive_from(&requester, &mut node);
         assert_eq!(requester.copy(&other.place, 4_096), (0, 4_096));

@@ -1,4 +1,4 @@
-//! What the cases share: a VM, peers in threads, and bytes that tell where they belong.
+//! What the cases share: a VM, peers in threads, and bytes that differ from place to place.
 
 use m3ipc::{Address, Endpoint, Message, Slot, Source, Timeout, Vm, VmConfig};
 pub use m3ipc_test_fixture::pattern;
@@ -14,10 +14,10 @@ pub struct Fixture {
     pub node_fixture: NodeFixture,
 }
 
-/// An endpoint in a thread of its own, blocked in a receive from slot 1 until it is told to go.
+/// An endpoint in a thread of its own, which waits in a receive from slot 1.
 pub struct Peer {
     pub address: Address,
-    /// Where its memory lies.
+    /// The address of its memory.
     pub at: u64,
     thread: JoinHandle<Vec<u8>>,
 }
@@ -63,7 +63,7 @@ impl Fixture {
         self.until_slot_blocked(peer.address.slot(), verb);
     }
 
-    /// Waits until who lives in this slot sleeps in this call.
+    /// Waits until the endpoint in this slot sleeps in this call.
     pub fn until_slot_blocked(&mut self, slot: Slot, verb: &str) {
         let mut node = self.node_fixture.node();
         loop {
@@ -75,7 +75,7 @@ impl Fixture {
         }
     }
 
-    /// Waits until nobody lives in this slot.
+    /// Waits until this slot is free.
     pub fn until_free(&mut self, slot: Slot) {
         let mut node = self.node_fixture.node();
         while node.endpoint(self.vm.id(), slot).unwrap().is_some() {
@@ -83,7 +83,7 @@ impl Fixture {
         }
     }
 
-    /// Lets a peer go, and gives back its memory.
+    /// Ends the receive of a peer, and returns its memory.
     pub fn end(&mut self, peer: Peer) -> Vec<u8> {
         self.me.send(peer.address, &Message::new(0)).unwrap();
         peer.thread.join().unwrap()
@@ -97,7 +97,7 @@ impl Peer {
     }
 }
 
-/// A request from anybody, answered after `work`.
+/// Answers a request of any peer after `work`.
 pub fn serve_once(me: &mut Endpoint, work: impl FnOnce(&mut Endpoint, &Message)) {
     let request = me.receive_timeout(Source::Any, Timeout::Never).unwrap();
     work(me, &request);

@@ -1,4 +1,4 @@
-//! vcopy: bytes between memories, by every way there is, and what each failure tells.
+//! vcopy: bytes between memories by each method, and the code of each failure.
 
 #![allow(clippy::unwrap_used)]
 

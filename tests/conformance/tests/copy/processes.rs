@@ -13,7 +13,7 @@ pub struct Process {
     pub pid: i32,
 }
 
-/// Where its memory lies: its address in the VM, and that of its memory.
+/// Its address in the VM, and the address of its memory.
 #[derive(Clone)]
 pub struct Place {
     pub address: String,
@@ -58,7 +58,7 @@ pub fn process_by(
 }
 
 impl Process {
-    /// Asks for so much of the other's memory: the code, and what was copied.
+    /// Copies this number of bytes from the other; the code, and the bytes copied.
     pub fn copy(&mut self, other: &Place, bytes: u64) -> (i32, u64) {
         let said = self.role.ask(&format!("copy {} {} {bytes}", other.address, other.at));
         let (code, copied) = said.split_once(' ').unwrap();
@@ -79,14 +79,14 @@ impl Process {
         }
     }
 
-    /// Lets one that receives from here go on; its code.
+    /// Ends the receive of the other; its code.
     pub fn release(&mut self, other: &mut Process) -> String {
         assert_eq!(self.role.ask(&format!("send {}", other.place.address)), "0");
         other.role.line()
     }
 }
 
-/// All of a peer's memory is copied by each way, and the peer goes on.
+/// All memory of a peer is copied by each method, and the peer goes on.
 #[test]
 fn walls_between_processes_change_no_byte() {
     if !is_root("walls") {
@@ -134,7 +134,7 @@ fn walls_between_processes_change_no_byte() {
     }
 }
 
-/// Whoever copies learns of a peer that fails, by its code, within a bounded time.
+/// The requester learns of a peer that fails, by a code, within a bounded time.
 #[test]
 fn a_peer_that_fails_is_told_in_time() {
     if !is_root("failing peers") {
@@ -165,7 +165,7 @@ fn a_peer_that_fails_is_told_in_time() {
     }
 }
 
-/// Memory that nobody ever fills holds the requester no longer than it waits for any peer.
+/// Memory that is never filled holds the requester no longer than it waits for any peer.
 #[test]
 fn memory_that_never_answers_is_an_error() {
     if !is_root("memory that never answers") {
@@ -184,7 +184,7 @@ fn memory_that_never_answers_is_an_error() {
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
-/// A requester that is killed in the middle of a copy holds nobody.
+/// A requester that is killed in the middle of a copy holds no peer.
 #[test]
 fn a_requester_that_dies_holds_nobody() {
     if !is_root("dying requesters") || !m3ipc_sys::HAS_PAUSE_POINTS {
@@ -213,21 +213,21 @@ fn a_stranger_that_stops_in_the_middle_holds_nobody_for_long() {
     let (users, mut node) = node("stop", false);
     let pause = ["env", "M3_PAUSE=requester.boarded"];
     let mut stranger = process_by(&pause, &users, USERS[0], "copy-peer", "1");
-    let mut friend = process(&users, USERS[1], "copy-peer", "2");
+    let mut third = process(&users, USERS[1], "copy-peer", "2");
     let mut peer = process(&users, USERS[1], "copy-peer", "30");
     peer.role.ask(&format!("grant {}", stranger.place.address));
-    peer.receive_from(&friend, &mut node);
+    peer.receive_from(&third, &mut node);
     stranger.role.tell(&format!("copy {} {} 4096", peer.place.address, peer.place.at));
     signals::until_stopped(stranger.pid);
     let began = Instant::now();
-    assert_eq!(friend.release(&mut peer), "0");
+    assert_eq!(third.release(&mut peer), "0");
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     signals::resume(stranger.pid);
     assert_eq!(stranger.role.line(), "-324 0");
     // It may try again.
-    peer.receive_from(&friend, &mut node);
+    peer.receive_from(&third, &mut node);
     assert_eq!(stranger.copy(&peer.place, 4096), (0, 4096));
-    assert_eq!(friend.release(&mut peer), "0");
+    assert_eq!(third.release(&mut peer), "0");
 }
 
 /// Two copies at once into one peer: each is whole, or refused as busy.
@@ -313,7 +313,7 @@ fn what_was_copied_before_a_failure_is_told_exactly() {
         requester.role.ask("unmap");
         peer.receive_from(&requester, &mut node);
         let put = format!("put {} {} {BYTES}", peer.place.address, peer.place.at);
-        // Its own half is gone: through a window what was filled is emptied before that is told.
+        // Its own half is unmapped: a filled bounce buffer is emptied before the code.
         assert_eq!(requester.role.ask(&put), format!("-71 {}", BYTES / 2), "granted: {granted}");
         assert_eq!(requester.release(&mut peer), "0");
         let half = usize::try_from(BYTES / 2).unwrap();

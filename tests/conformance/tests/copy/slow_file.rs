@@ -1,7 +1,7 @@
 //! A file whose pages never come: a file system in user space that answers each call but reads.
 //!
 //! # Safety
-//! Every pointer given to the kernel is to live strings or a live buffer of ours.
+//! Every pointer given to the kernel is to a live string or a live buffer.
 #![allow(unsafe_code)]
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -36,7 +36,7 @@ pub struct SlowFile {
 }
 
 impl SlowFile {
-    /// Mounts it on a directory that is made for it; `None` where the system does not let us.
+    /// Mounts it on a new directory; `None` if the system does not allow it.
     #[must_use]
     pub fn mount(directory: &Path) -> Option<Self> {
         let device =
@@ -73,7 +73,7 @@ impl SlowFile {
         self.directory.join("slow")
     }
 
-    /// Whether anybody waits for a page of it.
+    /// Whether a thread waits for a page.
     #[must_use]
     pub fn was_read(&self) -> bool {
         self.was_read.load(Ordering::SeqCst)

@@ -1,9 +1,9 @@
-//! The same bytes by every way: directly, through windows, for oneself and for two others.
+//! The same bytes by each method: directly, through bounce buffers, and between two others.
 
 use crate::fixture::{Fixture, pattern, serve_once};
 use m3ipc::{Address, Lease, Location, Message, Timeout};
 
-/// Round the sizes of words, pages, halves of a window and of both.
+/// Around the sizes of words, pages, halves of a bounce buffer and of both.
 const SIZES: &[usize] = &[
     1, 7, 8, 63, 64, 65, 4_095, 4_096, 4_097, 8_191, 65_535, 65_536, 65_537, 131_071, 131_072,
     131_073, 300_001,

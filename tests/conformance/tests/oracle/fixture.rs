@@ -1,25 +1,24 @@
 //! The model and real endpoints side by side, step by step.
 //!
-//! A step is over when all calls that the model ends have ended, and every
-//! other call sleeps: `/proc/self/task/TID/syscall` shows the sleep of a
-//! blocked call (futex_waitv), and "running" for whoever was just woken.
+//! A step is over when all calls that the model ends have ended, and every other call sleeps:
+//! `/proc/self/task/TID/syscall` shows the sleep of a blocked call (futex_waitv), and "running" for
+//! a thread that was just woken.
 //!
-//! Tolerance, and all of it:
-//! - The time limit of a bounded call passes in the very next step, or never
-//!   (a minute). A real limit of 2 ms is given to calls that nothing else happens to.
-//! - A call that would not wait gives a sleeping peer 10 ms to wake, and a
-//!   limit that must leave time for a rendezvous is 20 ms. Where such a step took
-//!   longer than 8 ms and differs, the machine stalled: the sequence is thrown
-//!   away, counted, and another takes its place.
-//! - A request that was itself the answer to a request of its server cannot be
-//!   relayed (-324; the model allows it): such a relay is left out.
-//! - A relay that would close a circle is refused by the model (-101); real
-//!   ones go through, and the client gets the -101. Such a relay is left out.
-//! - The code of a sendrec that ended by time or signal does not tell whether
-//!   the request was taken; what its server gets does.
+//! The tolerance, in full:
+//! - The time limit of a bounded call passes in the very next step, or never (a minute). Calls that
+//!   no other step ends have a real limit of 2 ms.
+//! - A non-blocking call gives a sleeping peer 10 ms to wake, and a limit that must leave time for
+//!   a rendezvous is 20 ms. If such a step took longer than 8 ms and differs, the machine stalled:
+//!   the sequence is dropped, counted, and replaced.
+//! - A request that was itself the answer to a request of its server cannot be relayed (-324; the
+//!   model allows it): such a relay is left out.
+//! - The model refuses a relay that would close a circle (-101). A real one succeeds, and the
+//!   client gets the -101. Such a relay is left out.
+//! - The code of a sendrec that ended by time or signal does not show whether the request was
+//!   taken. The message that its server gets shows it.
 
 use super::plan::{SLOTS, Step};
-use super::worker::{Order, Told, Worker};
+use super::worker::{Order, Report, Worker};
 use m3ipc::{Code, Endpoint, Node, Slot, Timeout, Vm, VmConfig};
 use m3ipc_abi::VmLimits;
 use m3ipc_model::rendezvous::{Call, Fault, Limit, Machine, Op, State};
@@ -29,7 +28,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 const LIMITS: VmLimits = VmLimits { procs: 64, tasks: 4 };
-/// The slot of the process, for its threads to be bound.
+/// The slot of the process, which must be bound before its threads.
 const ANCHOR: Slot = 60;
 const SHORT: Duration = Duration::from_millis(2);
 const ROOMY: Duration = Duration::from_millis(20);
@@ -42,17 +41,17 @@ const STALL: Duration = Duration::from_millis(8);
 pub enum Trouble {
     /// Model and endpoints differ.
     Differs(String),
-    /// The machine was too slow for a call that would not wait.
+    /// The machine was too slow for a non-blocking call.
     Stalled,
 }
 
 pub struct OracleFixture {
     pub machine: Machine,
     pub workers: BTreeMap<Slot, Worker>,
-    pub reports: Receiver<(Slot, Told)>,
-    /// In a call whose code tells what became of its message: send, reply.
+    pub reports: Receiver<(Slot, Report)>,
+    /// In a call whose code shows the fate of its message: send, reply.
     pub telling: BTreeSet<Slot>,
-    /// Whose request was the answer to its server's own.
+    /// The slots whose request was the answer to a request of their server.
     crossed: BTreeSet<Slot>,
     _anchor: Endpoint,
     pub node: Node,
@@ -90,7 +89,7 @@ impl OracleFixture {
         &self.machine
     }
 
-    /// All endpoints of a sequence leave, whatever they do: compared like any step.
+    /// All endpoints of a sequence leave in any state; compared like any step.
     pub fn clear(&mut self) -> Result<(), Trouble> {
         for slot in SLOTS {
             let op = match self.machine.state(slot) {
@@ -103,7 +102,7 @@ impl OracleFixture {
         Ok(())
     }
 
-    /// Does one step on both sides and compares.
+    /// Takes one step on both sides and compares.
     pub fn step(&mut self, step: Step) -> Result<(), Trouble> {
         if let Op::Call { who, call, .. } = step.op {
             if self.is_left_out(who, call, step.op) {
@@ -189,11 +188,11 @@ impl OracleFixture {
 
 impl Drop for OracleFixture {
     fn drop(&mut self) {
-        // Ends whatever calls are still open; the process that asks is not signalled.
+        // Ends all open calls; this process gets no signal.
         let _ = self.node.vm_end(self.vm.id());
         let threads: Vec<_> =
             std::mem::take(&mut self.workers).into_values().map(|worker| worker.thread).collect();
-        // One whose call never ends is left behind: the difference was told already.
+        // A thread whose call never ends is left behind: the difference is reported already.
         let began = Instant::now();
         while !threads.iter().all(std::thread::JoinHandle::is_finished) && began.elapsed() < STALL {
             std::thread::sleep(Duration::from_millis(1));

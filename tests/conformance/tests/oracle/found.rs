@@ -1,5 +1,5 @@
-//! What the oracle has found: each bug as the shortest sequence that shows it,
-//! on both sides and step by step, like any other.
+//! Bugs that the oracle has found, each as the shortest sequence that shows it. Each runs on both
+//! sides, step by step.
 
 use super::fixture::OracleFixture;
 use super::plan::Step;
@@ -13,7 +13,7 @@ const A: Slot = 29;
 const B: Slot = 30;
 const C: Slot = 31;
 
-/// An fixture with these slots bound.
+/// A fixture with these slots bound.
 struct FoundCase(OracleFixture);
 
 impl FoundCase {

@@ -1,9 +1,9 @@
 //! T2: random sequences of all verbs, the model beside real endpoints.
 //!
 //! `M3_ORACLE_CASES` sequences (10,000 by default) of at most
-//! `M3_ORACLE_STEPS` steps, from `M3_ORACLE_SEED` or a fresh seed. What fails
-//! is shrunk, printed step by step, and kept in `regressions.txt`, which is
-//! run first from then on.
+//! `M3_ORACLE_STEPS` steps, from `M3_ORACLE_SEED` or a fresh seed. A sequence
+//! that fails is shrunk, printed step by step, and kept in `regressions.txt`. Each run begins with
+//! that file.
 
 mod compare;
 mod fixture;
@@ -23,10 +23,10 @@ use std::fmt::Write;
 use std::time::Instant;
 
 const REGRESSIONS: &str = "tests/oracle/regressions.txt";
-/// After so many sequences there is a new VM: generations do not grow for ever.
+/// A VM serves this number of sequences, since generations are bounded.
 const SEQUENCES_PER_ARENA: u32 = 1_000;
 
-/// Runs side by side, each with a node of its own: calls mostly wait for each other.
+/// Runs side by side, each with its own node: calls mostly wait for each other.
 const LANES: u32 = 2;
 
 /// All sequences of one run.
@@ -127,7 +127,7 @@ fn seed() -> u64 {
     number("M3_ORACLE_SEED", u64::from(now.unwrap_or_default().subsec_nanos()))
 }
 
-/// One run of `cases` sequences; where a sequence differs, why.
+/// One run of `cases` sequences; the reason, if a sequence differs.
 fn lane(cases: u32, steps_max: usize, seed: u64) -> (Run, Option<String>) {
     let config = Config {
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(REGRESSIONS))),

@@ -95,8 +95,8 @@ fn a_kill_at_each_step_of_a_hand_over_loses_no_block() {
                 member.is_paused()
             });
         } else {
-            // A message is taken when its block is accepted. A member that stops before that does not
-            // take it.
+            // A message is taken when its block is accepted. A member that stops before that does
+            // not take it.
             let limit = Timeout::After(std::time::Duration::from_millis(100));
             until(&what, || {
                 let block = me.allocate(&area, 300_000, BlockLifetime::Short).unwrap();

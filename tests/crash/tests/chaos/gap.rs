@@ -4,7 +4,8 @@ use m3ipc::VmConfig;
 use m3ipc_crash::{CallLog, CrashFixture, Peer};
 use std::time::Instant;
 
-/// Kills the daemon, then a peer. The time until each waiting peer reports its code, in milliseconds.
+/// Kills the daemon, then a peer. The time until each waiting peer reports its code, in
+/// milliseconds.
 fn die_in_the_gap(
     fixture: &mut CrashFixture,
     dying: &mut Peer,

@@ -1,5 +1,6 @@
 //! T12: the daemon is killed or stopped at random moments while members bind, call and leave. No
-//! message is lost or doubled, the records survive, and no member takes a slot of another meanwhile.
+//! message is lost or doubled, the records survive, and no member takes a slot of another
+//! meanwhile.
 
 mod gap;
 mod pairs;

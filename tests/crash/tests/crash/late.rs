@@ -1,5 +1,5 @@
-//! A caller gives up a contact because its peer does not appear in time. The caller goes on, and the
-//! late contact is valid.
+//! A caller gives up a contact because its peer does not appear in time. The caller goes on, and
+//! the late contact is valid.
 
 use crate::case::Case;
 use m3ipc_crash::{CrashFixture, Peer};

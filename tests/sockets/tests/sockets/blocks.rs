@@ -1,4 +1,4 @@
-//! Blocks of areas through com-sockets: by reference, and with names that are not true.
+//! Blocks of areas through com-sockets: by reference, and with forged names.
 
 use crate::fixture::{Fixture, Peer};
 use m3ipc::{Area, AreaConfig, Block, BlockLifetime, Endpoint};
@@ -16,8 +16,8 @@ fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Two processes that have endpoints, and an area that this one has made.
-fn stage(name: &str) -> (Fixture, Peer, Endpoint, Area) {
+/// Two processes with endpoints, and an area of this process.
+fn setup(name: &str) -> (Fixture, Peer, Endpoint, Area) {
     let fixture = Fixture::new(name);
     let there = fixture.peer(1, "blocks", PORT);
     let mut me = fixture.vm.bind_any().expect("a slot");
@@ -35,7 +35,7 @@ fn connect(fixture: &Fixture) -> Stream {
     fixture.domain.connect(fixture.at(1, PORT)).expect("a connection")
 }
 
-/// Sends a block there and back; what came is what went, plus 1, and lies where it lay.
+/// Sends a block there and back: each byte is larger by 1, and the address is the same.
 fn pass(stream: &Stream, me: &mut Endpoint, block: Block, value: u8) -> Block {
     let address = block.address();
     stream.send_block(me, block).map_err(|unsent| unsent.error).expect("it is sent");
@@ -48,14 +48,14 @@ fn pass(stream: &Stream, me: &mut Endpoint, block: Block, value: u8) -> Block {
 #[test]
 fn a_block_goes_there_and_back_without_a_copy() {
     let _alone = alone();
-    let (fixture, _there, mut me, area) = stage("blocks");
+    let (fixture, _there, mut me, area) = setup("blocks");
     let stream = connect(&fixture);
     let mut block = filled(&mut me, &area, 7);
     for round in 0..50 {
         block = pass(&stream, &mut me, block, 7 + round);
     }
     drop(block);
-    // What is dropped is free again: blocks without end fit into one area.
+    // A dropped block is free again: an area has room for any number of them.
     for round in 0..300_u32 {
         let block = filled(&mut me, &area, 3);
         drop(pass(&stream, &mut me, block, 3));
@@ -64,13 +64,13 @@ fn a_block_goes_there_and_back_without_a_copy() {
 }
 
 #[test]
-fn a_block_that_nobody_accepted_is_taken_back_and_its_name_is_worth_nothing_then() {
+fn a_block_that_was_not_accepted_is_taken_back_and_its_name_is_invalid_then() {
     let _alone = alone();
-    let (fixture, _there, mut me, area) = stage("back");
+    let (fixture, _there, mut me, area) = setup("back");
     let first = connect(&fixture);
     let block = filled(&mut me, &area, 1);
     drop(pass(&first, &mut me, block, 1));
-    // Nobody is in a call of this one while the other lasts.
+    // The peer does not serve this connection while the first one lasts.
     let waiting = connect(&fixture);
     let block = filled(&mut me, &area, 5);
     let given =
@@ -80,14 +80,14 @@ fn a_block_that_nobody_accepted_is_taken_back_and_its_name_is_worth_nothing_then
     assert!(me.take_back_given(&given).is_none(), "it was taken back twice");
     drop(first);
     is_over(&waiting);
-    assert!(block.iter().all(|byte| byte == 5), "who was refused wrote all the same");
+    assert!(block.iter().all(|byte| byte == 5), "the refused peer wrote into it");
 }
 
 #[test]
-fn a_name_that_is_not_true_ends_its_connection_and_nothing_else() {
+fn a_forged_name_ends_its_connection_and_nothing_else() {
     let _alone = alone();
-    let (fixture, _party, mut me, area) = stage("liar");
-    // The other side is of the area from here on.
+    let (fixture, _there, mut me, area) = setup("forged");
+    // The other side is a member of the area from here on.
     let block = filled(&mut me, &area, 1);
     drop(pass(&connect(&fixture), &mut me, block, 1));
     let block = filled(&mut me, &area, 9);
@@ -110,33 +110,33 @@ fn a_name_that_is_not_true_ends_its_connection_and_nothing_else() {
         (24, 2),
         (30, 1),
     ] {
-        let mut lie = name;
-        lie[at] ^= bit;
-        told(&connect(&fixture), MARK, &lie);
+        let mut forged = name;
+        forged[at] ^= bit;
+        refused_name(&connect(&fixture), MARK, &forged);
     }
-    told(&connect(&fixture), b"m3clock\n", &name);
-    told(&connect(&fixture), MARK, &[0xff; 32]);
-    // What is true is accepted after all of that, once.
+    refused_name(&connect(&fixture), b"m3clock\n", &name);
+    refused_name(&connect(&fixture), MARK, &[0xff; 32]);
+    // The valid name is accepted after all of that, once.
     let stream = connect(&fixture);
     (&stream).write_all(&[&MARK[..], &name].concat()).expect("room");
     let mut back = stream.receive_block(&mut me).expect("it is true").expect("a block");
     assert!(back.iter().all(|byte| byte == 10) && back.fill(0).is_ok());
     drop(stream);
-    told(&connect(&fixture), MARK, &name);
+    refused_name(&connect(&fixture), MARK, &name);
     assert!(
         me.take_back_given(&given).is_none(),
         "it was accepted, and came back under another name"
     );
-    // And a block that was never given is nobody's to accept, whoever asks.
+    // A block that was never given cannot be accepted.
     let refused = me.accept_given(there, &name).map(drop).expect_err("it is this endpoint's own");
     assert_eq!(refused.code(), m3ipc::Code::PeerBroke);
-    drop(pass(&connect(&fixture), &mut me, back, 10));
+    drop(pass(&connect(&fixture), &mut me, back, 0));
 }
 
 #[test]
 fn where_no_block_can_be_sent_it_stays_where_it_is() {
     let _alone = alone();
-    let (fixture, there, mut me, area) = stage("stays");
+    let (fixture, there, mut me, area) = setup("stays");
     let stream = connect(&fixture);
     stream.set_nonblocking(true).expect("a flag");
     let block = filled(&mut me, &area, 2);
@@ -147,7 +147,7 @@ fn where_no_block_can_be_sent_it_stays_where_it_is() {
         Errno::INVAL
     );
     stream.set_nonblocking(false).expect("a flag");
-    // One that has no endpoint.
+    // A process without an endpoint.
     let _echo = fixture.peer(2, "echo", PORT);
     let elsewhere = fixture.domain.connect(fixture.at(2, PORT)).expect("a connection");
     let unsent = elsewhere.send_block(&mut me, unsent.block.expect("it came back"));
@@ -161,14 +161,14 @@ fn where_no_block_can_be_sent_it_stays_where_it_is() {
     assert!(block.len() == BYTES && block.iter().all(|byte| byte == 2));
 }
 
-/// Sends this in place of a block: the other side closes.
-fn told(stream: &Stream, mark: &[u8; 8], name: &[u8; 32]) {
+/// Sends this name in place of a block, and waits until the other side closes.
+fn refused_name(stream: &Stream, mark: &[u8; 8], name: &[u8; 32]) {
     let mut stream = stream;
     stream.write_all(&[&mark[..], name].concat()).expect("room");
     is_over(stream);
 }
 
-/// Waits for the other side's end.
+/// Waits until the other side closes.
 fn is_over(stream: &Stream) {
     let mut stream = stream;
     assert!(matches!(stream.read(&mut [0; 64]), Ok(0) | Err(_)), "an answer");

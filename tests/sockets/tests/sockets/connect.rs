@@ -1,14 +1,14 @@
-//! Connections one after the other: those that were prepared are like all others.
+//! Connections one after the other: prepared connections are like all others.
 
 use crate::fixture::Fixture;
 use m3ipc_sockets::{Domain, Errno, Listener, Stream};
 use m3ipc_test_fixture::until;
 use std::io::{Read, Write};
 
-/// Connections of a round: more than are prepared with one.
+/// Connections of a round: more than are prepared at once.
 const MANY: usize = 40;
 
-/// Both ends of a connection, checked for being those of one.
+/// Both ends of a connection, checked to be of the same one.
 fn meet(from: &Domain, listener: &Listener) -> (Stream, Stream) {
     let mut here = from.connect(listener.local_addr()).expect("it connects");
     here.write_all(b"who").expect("it sends");
@@ -31,7 +31,7 @@ fn who_connects_again_and_again_meets_the_right_one_each_time() {
     for _ in 0..MANY {
         let (mut here, mut there) = meet(&other, &listener);
         assert!(ports.insert(here.local_addr().port()), "an address of one's own is given twice");
-        // One that is prepared and not open is no connection.
+        // A prepared connection that is not open does not count.
         until("the two ends are listed", || fixture.counters().len() == 2);
         here.shutdown(m3ipc_sockets::Direction::Send).unwrap();
         assert_eq!(there.read(&mut [0; 8]).unwrap(), 0);
@@ -61,7 +61,7 @@ fn nothing_is_opened_to_who_does_not_listen_any_more() {
     let to = listener.local_addr();
     drop(listener);
     assert_eq!(other.connect(to).unwrap_err().errno(), Errno::CONNREFUSED);
-    // Whoever takes the port next gets what connects from then on.
+    // The next listener on the port gets the connections from then on.
     let next = fixture.domain.listen(80, 8).unwrap();
     for _ in 0..MANY {
         meet(&other, &next);

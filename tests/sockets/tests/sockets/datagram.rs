@@ -97,7 +97,7 @@ fn a_broadcast_reaches_all_at_the_port_and_a_slow_one_delays_nobody() {
         kept += 1;
     }
     assert!((1..1500).contains(&kept), "{kept} of 1,500 found room");
-    // To that one alone a sender is told, or waits.
+    // Only a sender to that one gets an error, or waits.
     let sent =
         (0..1500).take_while(|_| one.send_to(b"y", bound[0].local_addr(), false).is_ok()).count();
     assert_eq!(sent, kept as usize);
@@ -112,7 +112,7 @@ fn datagrams_outlive_the_daemon() {
     fixture.node.kill_daemon();
     one.send_to(b"without", two.local_addr(), true).unwrap();
     fixture.node.restart_daemon();
-    // This asks the successor, which hears of both ports by that.
+    // This asks the new daemon, which learns of both ports by it.
     two.send_to(b"after", one.local_addr(), true).unwrap();
     let mut got = [0; 16];
     assert_eq!(two.receive(&mut got, WAIT).unwrap().taken, 6);

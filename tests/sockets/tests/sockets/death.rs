@@ -37,7 +37,7 @@ fn a_sleeping_sender_hears_of_a_kill() {
     std::thread::sleep(std::time::Duration::from_millis(50));
     deaf.kill();
     let (failed, stream) = sender.join().unwrap();
-    // It died with bytes unread.
+    // The process died with bytes unread.
     assert!(matches!(failed, Errno::CONNRESET | Errno::PIPE), "{failed}");
     assert_eq!(stream.send(b"x", true), Err(Errno::PIPE));
     assert!(readiness(&stream).hung_up);
@@ -115,7 +115,7 @@ fn connections_outlive_the_daemon_and_listeners_find_its_successor() {
 fn a_child_by_fork_is_told_that_the_connection_is_not_its_own() {
     let fixture = Fixture::new("fork");
     let listener = fixture.domain.listen(5, 4).unwrap();
-    // It says `ready` only where its child was told so, and the connection works afterwards.
+    // It says `ready` only if its child gets the right errors and the connection works afterwards.
     let _fork = fixture.peer(1, "fork", fixture.at(0, 5));
     let (mut stream, _) = listener.accept().unwrap();
     let mut said = [0; 5];

@@ -1,4 +1,4 @@
-//! Parties that write chance into everything they may write harm their own connections alone.
+//! Members that write random values into all their memory harm their own connections alone.
 
 use crate::fixture::Fixture;
 use m3ipc_sockets::{Errno, ReceiveOptions};
@@ -6,15 +6,15 @@ use m3ipc_test_fixture::{pattern, sum, until};
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Connections that are spoiled before the test is content.
+/// The number of spoiled connections in the test.
 const SPOILED: u64 = 150;
 
 #[test]
-fn garbage_harms_nobody_else() {
+fn garbage_harms_no_other_connection() {
     let fixture = Fixture::new("hostile");
     let listener = fixture.domain.listen(5, 64).unwrap();
     let _sum = fixture.peer(1, "sum", 80);
-    let mut honest = fixture.domain.connect(fixture.at(1, 80)).unwrap();
+    let mut sound = fixture.domain.connect(fixture.at(1, 80)).unwrap();
     let _one = fixture.peer(2, "garbage", fixture.at(0, 5));
     let _two = fixture.peer(3, "garbage", fixture.at(0, 5));
     let met = AtomicU64::new(0);
@@ -26,28 +26,28 @@ fn garbage_harms_nobody_else() {
                 while met.load(Ordering::Relaxed) < SPOILED {
                     let Ok((stream, _)) = listener.accept() else { continue };
                     met.fetch_add(1, Ordering::Relaxed);
-                    broken.fetch_add(u64::from(suffer(&stream)), Ordering::Relaxed);
+                    broken.fetch_add(u64::from(use_spoiled(&stream)), Ordering::Relaxed);
                 }
             });
         }
         let mut serial = 0;
         while met.load(Ordering::Relaxed) < SPOILED {
             let bytes = pattern(serial, 30_000);
-            honest.write_all(&bytes).unwrap();
+            sound.write_all(&bytes).unwrap();
             all.extend(bytes);
             serial += 1;
         }
     });
-    honest.shutdown(m3ipc_sockets::Direction::Send).unwrap();
+    sound.shutdown(m3ipc_sockets::Direction::Send).unwrap();
     let mut said = String::new();
-    honest.read_to_string(&mut said).unwrap();
+    sound.read_to_string(&mut said).unwrap();
     assert_eq!(said, format!("{} {}", all.len(), sum(&all)));
-    assert!(broken.load(Ordering::Relaxed) > 0, "nobody broke a rule: the attack is none");
+    assert!(broken.load(Ordering::Relaxed) > 0, "no rule was broken: the attack is none");
     until("the daemon serves", || fixture.domain.reserve(0).is_ok());
 }
 
-/// Talks with a hostile party until it is over; whether it broke the rules.
-fn suffer(stream: &m3ipc_sockets::Stream) -> bool {
+/// Uses a connection of a hostile member until it ends; whether the member broke the rules.
+fn use_spoiled(stream: &m3ipc_sockets::Stream) -> bool {
     let mut bytes = vec![0; 20_000];
     for round in 0..400_usize {
         let how = ReceiveOptions { wait: false, peek: round % 7 == 0 };

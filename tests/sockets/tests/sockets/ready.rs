@@ -1,4 +1,4 @@
-//! Readiness: poll, select and epoll see a connection as they see one of the kernel's.
+//! Readiness: poll, select and epoll report a connection as they report a kernel socket.
 
 use crate::fixture::Fixture;
 use m3ipc_sockets::{Direction, Domain, Errno, ReceiveOptions, Stream};
@@ -83,7 +83,7 @@ fn a_backlog_is_as_long_as_was_said() {
     let fixture = Fixture::new("backlog");
     let listener = fixture.domain.listen(0, 2).unwrap();
     let connect = || fixture.domain.connect_from(listener.local_addr(), 0, false);
-    // As the kernel counts: one more than was said.
+    // The kernel accepts one more than the backlog as well.
     let waiting: Vec<_> = (0..3).map(|_| connect().unwrap()).collect();
     assert_eq!(connect().unwrap_err().errno(), Errno::AGAIN);
     let (_taken, from) = listener.accept().unwrap();
@@ -91,13 +91,13 @@ fn a_backlog_is_as_long_as_was_said() {
     connect().unwrap();
 }
 
-/// What one of two ends does.
+/// A step of one of two ends.
 #[derive(Clone, Debug)]
 enum Act {
     Send(usize),
     Receive(usize),
     Peek(usize),
-    /// Says nothing to anybody; only the invariant is looked at.
+    /// No call; only the invariant is checked.
     Rest,
 }
 
@@ -123,7 +123,7 @@ fn play(domain: &Domain, acts: &[(bool, Act)], nonblocking: bool) {
     let (one, other) = ends(domain);
     let ends = [one, other];
     ends.iter().for_each(|end| end.set_nonblocking(nonblocking).expect("a flag"));
-    // What was sent to each end and not taken.
+    // The bytes that were sent to each end and not received.
     let mut lying = [VecDeque::new(), VecDeque::new()];
     for (serial, (who, act)) in (0_u64..).zip(acts) {
         let me = usize::from(*who);

@@ -19,7 +19,7 @@ fn bytes_of_any_length_come_back_as_they_went() {
     }
     let counters = fixture.counters();
     assert_eq!(counters.len(), 2);
-    // Through blocks: but for the first records, while the pools were not shared yet.
+    // Through blocks, except for the first records: the pools are not shared yet.
     assert!(counters.iter().all(|side| side.ring_bytes > 200_000), "{counters:?}");
 }
 

@@ -65,7 +65,8 @@ pub fn serve(directory: &Path, arguments: &[&str]) {
     }
 }
 
-/// `call-short DIR VM SLOT FIRST SECOND`: calls FIRST with a short limit, then SECOND, then FIRST again.
+/// `call-short DIR VM SLOT FIRST SECOND`: calls FIRST with a short limit, then SECOND, then FIRST
+/// again.
 pub fn call_short(directory: &Path, arguments: &[&str]) {
     let [vm_name, slot, first, second] = *arguments else {
         panic!("call-short VM SLOT FIRST SECOND")
