@@ -42,7 +42,7 @@ impl BoundThread {
 }
 
 #[test]
-fn endless_notifications_do_not_silence_the_others() {
+fn endless_notifications_do_not_starve_other_peers() {
     watchdog(60);
     let fixture = NodeFixture::new("notes");
     let vm = fixture.vm("notes");
@@ -92,7 +92,7 @@ fn a_pending_request_survives_the_end_of_its_server() {
 }
 
 #[test]
-fn nobody_waits_for_one_who_never_maps_its_pages() {
+fn notify_does_not_wait_for_a_member_that_never_maps_its_pages() {
     watchdog(60);
     let fixture = NodeFixture::new("unmapped");
     let vm = fixture.vm("unmapped");
@@ -111,7 +111,7 @@ fn nobody_waits_for_one_who_never_maps_its_pages() {
 }
 
 #[test]
-fn who_does_not_read_does_not_fill_the_daemon() {
+fn a_member_that_does_not_read_does_not_fill_the_daemon() {
     watchdog(120);
     let fixture = NodeFixture::new("reads");
     let vm = fixture.vm("reads");
@@ -146,7 +146,7 @@ fn who_does_not_read_does_not_fill_the_daemon() {
 }
 
 #[test]
-fn what_is_told_of_endpoints_fits_a_frame() {
+fn a_list_of_endpoints_fits_a_frame() {
     watchdog(60);
     let fixture = NodeFixture::new("fits");
     let vm = fixture.vm("fits");

@@ -65,7 +65,7 @@ fn a_daemon_that_refuses_the_version_is_named_with_both_versions() {
 }
 
 #[test]
-fn a_daemon_whose_frames_nobody_knows_is_named_too() {
+fn a_daemon_with_unknown_frames_is_named_too() {
     let directory = RuntimeDirectory::new("strange");
     listen(&directory, |socket| {
         let _ = m3ipc_sys::wait_readable(&[socket.as_fd()], u64::MAX);

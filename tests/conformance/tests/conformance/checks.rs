@@ -51,7 +51,7 @@ rows! {
         assert_eq!(codes(&mut fixture, first), [Code::Endpoint; 5]);
     }
 
-    fn a_free_slot_is_told_by_the_died_code_of_each_verb() {
+    fn a_free_slot_is_the_died_code_of_each_verb() {
         let mut fixture = Fixture::new();
         let dead = fixture.dead(30);
         let expected =
@@ -60,7 +60,7 @@ rows! {
         assert_eq!(fixture.me.wakeup(dead).unwrap_err().code(), Code::DstDied);
     }
 
-    fn a_system_slot_that_nobody_ever_held_is_dead_not_stale() {
+    fn a_system_slot_that_was_never_bound_is_dead_not_stale() {
         let mut fixture = Fixture::new();
         assert_eq!(
             fixture.me.send(Address(7), &Message::new(0)).unwrap_err().code(),
@@ -68,7 +68,7 @@ rows! {
         );
     }
 
-    fn who_is_not_bound_any_more_is_told_310_before_anything_else() {
+    fn an_unbound_caller_is_310_before_any_other_check() {
         let mut fixture = Fixture::new();
         let (go, gone) = std::sync::mpsc::channel();
         let peer = fixture.thread(30, move |peer| {

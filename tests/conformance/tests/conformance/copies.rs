@@ -143,7 +143,7 @@ rows! {
         assert_eq!((&there[..32], there[32], &there[33..]), (&[3; 32][..], 1, &[2; 31][..]));
     }
 
-    fn no_bytes_are_nothing_also_where_nobody_waits() {
+    fn a_copy_of_no_bytes_is_0_also_to_a_peer_that_does_not_wait() {
         let mut fixture = Fixture::new();
         let (_idle, address) = fixture.bound(30, &[]);
         assert_eq!(put(&mut fixture, (address, 0), &[]), 0);
@@ -188,7 +188,7 @@ rows! {
         go_on(&mut fixture, there);
     }
 
-    fn memory_that_is_not_there_is_71_and_what_was_copied_is_told() {
+    fn missing_memory_is_71_with_the_bytes_copied() {
         let mut fixture = Fixture::new();
         let there = receiver(&mut fixture, 30, vec![0; 8]);
         for at in [0, 4096, u64::MAX - 3] {
@@ -200,7 +200,7 @@ rows! {
         go_on(&mut fixture, there);
     }
 
-    fn whoever_is_not_bound_any_more_is_310() {
+    fn an_unbound_requester_is_310() {
         let mut fixture = Fixture::new();
         let (_peer, address) = fixture.bound(30, &[]);
         fixture.node.unbind(fixture.vm.id(), fixture.me.address()).unwrap();
@@ -232,7 +232,7 @@ rows! {
         assert_eq!((got, go_on(&mut fixture, there)), ([7; 8], vec![0; 8]));
     }
 
-    fn a_loan_is_for_who_answers_also_after_a_relay_and_for_nobody_else() {
+    fn a_lease_is_for_the_server_that_answers_also_after_a_relay() {
         let mut fixture = Fixture::new();
         granted(&mut fixture);
         let (client, asks) = peer(&fixture, 30, vec![5; 8], |peer, memory| {

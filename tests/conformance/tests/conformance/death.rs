@@ -23,7 +23,7 @@ rows! {
         assert_eq!(client.join().unwrap().unwrap_err().code(), Code::DstDied);
     }
 
-    fn clients_who_await_the_answer_of_the_dead_get_108() {
+    fn clients_that_await_the_answer_of_the_dead_get_108() {
         let mut fixture = Fixture::new();
         let (mut peer, address) = fixture.bound(30, &["receive:any"]);
         let client = fixture.thread(31, move |client| client.sendrec(address, &Message::new(0)));
@@ -33,7 +33,7 @@ rows! {
         assert_eq!(client.join().unwrap().unwrap_err().code(), Code::SrcDied);
     }
 
-    fn who_receives_from_the_dead_gets_108() {
+    fn a_receive_from_the_dead_gets_108() {
         let mut fixture = Fixture::new();
         let (mut peer, address) = fixture.bound(30, &[]);
         let receiver = fixture.thread(31, move |receiver| receiver.receive(address).map(drop));
@@ -60,7 +60,7 @@ rows! {
         assert_eq!(fixture.me.try_receive(Source::Any).unwrap_err().code(), Code::Again);
     }
 
-    fn who_receives_from_anybody_is_untouched() {
+    fn a_receive_from_any_is_untouched() {
         let mut fixture = Fixture::new();
         let receiver = fixture
             .thread(31, |receiver| receiver.receive(Source::Any).map(|message| message.m_type));

@@ -38,7 +38,7 @@ rows! {
         senders.into_iter().for_each(|sender| sender.join().unwrap().unwrap());
     }
 
-    fn send_without_time_to_one_who_does_not_receive_is_11() {
+    fn send_without_time_to_a_peer_that_does_not_receive_is_11() {
         let mut fixture = Fixture::new();
         let idle = fixture.bound(30, &[]);
         assert_eq!(fixture.me.try_send(idle.1, &Message::new(0)).unwrap_err().code(), Code::Again);
@@ -74,7 +74,7 @@ rows! {
         wanted.join().unwrap().unwrap();
     }
 
-    fn two_who_send_to_each_other_are_a_deadlock_told_to_the_second() {
+    fn two_that_send_to_each_other_are_a_deadlock_for_the_second() {
         let mut fixture = Fixture::new();
         let first = fixture.thread(30, |peer| peer.send(Address(1), &Message::new(0)));
         fixture.until_blocked(30, "send");
@@ -84,7 +84,7 @@ rows! {
         first.join().unwrap().unwrap();
     }
 
-    fn who_sends_to_one_that_receives_from_it_is_in_no_deadlock() {
+    fn a_send_to_a_peer_that_receives_from_the_sender_is_no_deadlock() {
         let mut fixture = Fixture::new();
         let receiver =
             fixture.thread(30, |peer| peer.receive(Address(1)).map(|message| message.m_type));
@@ -132,7 +132,7 @@ rows! {
         assert_eq!(peer.code(), Code::WokenUp.number());
     }
 
-    fn wakeup_of_one_who_runs_is_320_and_remembered() {
+    fn wakeup_of_a_running_endpoint_is_320_and_remembered() {
         let mut fixture = Fixture::new();
         let (go, gone) = std::sync::mpsc::channel();
         let peer = fixture.thread(30, move |peer| {
@@ -145,7 +145,7 @@ rows! {
         assert_eq!(peer.join().unwrap(), Code::WokenUp);
     }
 
-    fn wakeup_of_one_who_is_blocked_otherwise_is_324_and_remembered() {
+    fn wakeup_of_an_endpoint_in_another_call_is_324_and_remembered() {
         let mut fixture = Fixture::new();
         let peer = fixture.thread(30, |peer| {
             peer.send(Address(1), &Message::new(0)).unwrap();

@@ -33,13 +33,13 @@ rows! {
         assert_eq!(fixture.me.name_attach(&"n".repeat(64)).unwrap_err().code(), Code::NameSize);
     }
 
-    fn a_name_that_nobody_has_is_316_and_waited_for_61() {
+    fn an_unknown_name_is_316_and_waited_for_61() {
         let mut fixture = Fixture::new();
         assert_eq!(fixture.me.name_locate("nobody").unwrap_err().code(), Code::NoNode);
         assert_eq!(fixture.me.wait_name("nobody", SHORT).unwrap_err().code(), Code::TimedOut);
     }
 
-    fn wait4name_returns_when_somebody_takes_the_name() {
+    fn wait4name_returns_when_an_endpoint_takes_the_name() {
         let mut fixture = Fixture::new();
         let waiter = fixture.thread(31, |peer| peer.wait_name("late", Timeout::Never));
         fixture.until_blocked(31, "wait4");

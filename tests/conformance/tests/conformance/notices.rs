@@ -77,7 +77,7 @@ rows! {
         }
     }
 
-    fn others_bear_no_set() {
+    fn a_notification_of_a_user_slot_carries_no_set() {
         let mut fixture = Fixture::new();
         let notifier = fixture.thread(30, |peer| {
             peer.notify_set(Address(1), 5).unwrap();

@@ -74,7 +74,7 @@ rows! {
         assert_eq!(untaken.join().unwrap().unwrap_err().code(), Code::TimedOut);
     }
 
-    fn sendrec_without_time_to_one_who_does_not_receive_is_11() {
+    fn sendrec_without_time_to_a_peer_that_does_not_receive_is_11() {
         let mut fixture = Fixture::new();
         let idle = fixture.bound(30, &[]);
         let error =
@@ -111,7 +111,7 @@ rows! {
         assert_eq!(fixture.me.rcvrqst(&mut [], Timeout::Never).unwrap().message.source, source);
     }
 
-    fn reply_to_one_who_does_not_wait_for_exactly_me_is_324() {
+    fn reply_to_a_peer_that_does_not_wait_for_exactly_me_is_324() {
         let mut fixture = Fixture::new();
         let (_idle, running) = fixture.bound(30, &[]);
         assert_eq!(fixture.me.reply(running, &Message::new(0)).unwrap_err().code(), Code::ProcSts);
@@ -120,7 +120,7 @@ rows! {
         assert_eq!(fixture.me.reply(receiver, &Message::new(0)).unwrap_err().code(), Code::ProcSts);
     }
 
-    fn reply_goes_to_one_who_receives_from_exactly_me() {
+    fn reply_goes_to_a_peer_that_receives_from_exactly_me() {
         let mut fixture = Fixture::new();
         let receiver =
             fixture.thread(30, |peer| peer.receive(Address(1)).map(|message| message.m_type));
@@ -139,7 +139,7 @@ rows! {
         assert_eq!(fixture.me.reply(address, &Message::new(4)).unwrap_err().code(), Code::ProcSts);
     }
 
-    fn relay_hands_the_request_to_another_who_answers_the_client() {
+    fn relay_hands_the_request_to_another_server_that_answers_the_client() {
         let mut fixture = Fixture::new();
         let client = fixture.thread(30, |peer| {
             let answer = peer.sendrec(Address(1), &Message::new(7)).unwrap();

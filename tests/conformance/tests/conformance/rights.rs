@@ -80,7 +80,7 @@ rows! {
         assert_eq!(fixture.me.receive(Source::Any).unwrap().source, address);
     }
 
-    fn who_sent_is_known_by_process_and_user() {
+    fn the_sender_is_known_by_process_and_user() {
         let mut fixture = Fixture::new();
         let (peer, address) = fixture.bound(30, &["send:1"]);
         fixture.me.receive(Source::Any).unwrap();

@@ -47,7 +47,7 @@ fn a_peer_that_has_gone_on_is_not_copied_again() {
 }
 
 #[test]
-fn addresses_that_are_no_parties_are_told() {
+fn addresses_that_are_no_peers_are_refused() {
     let mut fixture = Fixture::new(false);
     let peer = fixture.peer(30, vec![7; 64]);
     fixture.until_blocked(&peer, "receive");
@@ -71,7 +71,7 @@ fn addresses_that_are_no_parties_are_told() {
 }
 
 #[test]
-fn memory_that_is_not_there_is_told_with_what_was_copied() {
+fn missing_memory_is_reported_with_the_bytes_copied() {
     let mut fixture = Fixture::new(false);
     let peer = fixture.peer(30, pattern(1, 64));
     fixture.until_blocked(&peer, "receive");

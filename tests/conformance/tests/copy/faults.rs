@@ -34,7 +34,7 @@ fn grant(peer: &mut Process, to: &Process) {
 }
 
 #[test]
-fn a_peer_that_fails_between_two_chunks_is_told() {
+fn a_peer_that_fails_between_two_chunks_is_reported() {
     if skips("peers that fail in the middle") {
         return;
     }
@@ -78,7 +78,7 @@ fn a_peer_that_fails_between_two_chunks_is_told() {
 }
 
 #[test]
-fn a_peer_that_dies_under_a_copy_by_the_kernel_is_told() {
+fn a_peer_that_dies_under_a_copy_by_the_kernel_is_reported() {
     if skips("peers that die under the kernel") {
         return;
     }
@@ -185,7 +185,7 @@ fn bounce_buffers(pid: i32) -> usize {
 
 /// The bounce buffer of a killed or stopped requester is no reason to refuse others.
 #[test]
-fn a_command_that_nobody_goes_on_with_gives_way() {
+fn the_copy_of_a_dead_requester_makes_room_for_the_next() {
     if skips("commands that stand still") {
         return;
     }
@@ -219,7 +219,7 @@ fn a_command_that_nobody_goes_on_with_gives_way() {
 
 /// A requester and the daemon die at once: the peer learns of it from the next daemon, and goes on.
 #[test]
-fn a_requester_that_dies_with_the_daemon_holds_nobody() {
+fn a_requester_that_dies_with_the_daemon_holds_no_peer() {
     if skips("requesters that die with the daemon") {
         return;
     }
@@ -242,7 +242,7 @@ fn a_requester_that_dies_with_the_daemon_holds_nobody() {
 
 /// A requester that is unbound while it copies is gone for the others, though its process lives.
 #[test]
-fn a_requester_that_is_unbound_holds_nobody() {
+fn a_requester_that_is_unbound_holds_no_peer() {
     if skips("requesters that are unbound") {
         return;
     }
@@ -264,7 +264,7 @@ fn a_requester_that_is_unbound_holds_nobody() {
 }
 
 #[test]
-fn memory_without_rest_is_copied_or_told() {
+fn changing_memory_is_copied_or_reported() {
     if !is_root("memory without rest") {
         return;
     }

@@ -136,7 +136,7 @@ fn walls_between_processes_change_no_byte() {
 
 /// The requester learns of a peer that fails, by a code, within a bounded time.
 #[test]
-fn a_peer_that_fails_is_told_in_time() {
+fn a_failed_peer_ends_the_copy_with_its_code() {
     if !is_root("failing peers") {
         return;
     }
@@ -186,7 +186,7 @@ fn memory_that_never_answers_is_an_error() {
 
 /// A requester that is killed in the middle of a copy holds no peer.
 #[test]
-fn a_requester_that_dies_holds_nobody() {
+fn a_requester_that_dies_holds_no_peer() {
     if !is_root("dying requesters") || !m3ipc_sys::HAS_PAUSE_POINTS {
         return;
     }
@@ -206,7 +206,7 @@ fn a_requester_that_dies_holds_nobody() {
 
 /// A requester of another user that stops in the middle of a copy holds the peer for a moment only.
 #[test]
-fn a_stranger_that_stops_in_the_middle_holds_nobody_for_long() {
+fn a_requester_of_another_user_that_stops_holds_no_peer_for_long() {
     if !is_root("stopped strangers") || !m3ipc_sys::HAS_PAUSE_POINTS {
         return;
     }
@@ -300,7 +300,7 @@ fn a_way_that_closes_is_left() {
 
 /// The reported number of bytes is copied and the rest is untouched, at either end, by each method.
 #[test]
-fn what_was_copied_before_a_failure_is_told_exactly() {
+fn the_bytes_copied_before_a_failure_are_exact() {
     if !is_root("exact bytes") {
         return;
     }

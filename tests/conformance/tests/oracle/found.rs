@@ -88,7 +88,7 @@ fn no_message_answers_a_request_that_was_not_taken() {
 }
 
 #[test]
-fn two_who_receive_from_each_other_are_a_deadlock() {
+fn two_that_receive_from_each_other_are_a_deadlock() {
     let mut case = FoundCase::of(&[A, B]);
     case.receive(A, B);
     case.receive(B, A);
@@ -148,7 +148,7 @@ fn relay_checks_the_client_before_it_sees_that_both_are_one() {
 }
 
 #[test]
-fn nobody_wakes_himself() {
+fn a_wakeup_of_oneself_agrees_with_the_model() {
     let mut case = FoundCase::of(&[A]);
     case.call(A, Limit::Forever, |case| Call::Wakeup { dst: case.at(A) });
 }

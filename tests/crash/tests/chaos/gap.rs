@@ -21,7 +21,7 @@ fn die_in_the_gap(
 }
 
 #[test]
-fn a_death_while_no_daemon_lives_is_told_by_the_next() {
+fn a_death_while_no_daemon_lives_is_reported_by_the_next() {
     m3ipc_test_fixture::watchdog(120);
     let mut fixture = CrashFixture::new("gap");
     let vm = fixture.node().vm_init(&VmConfig::new("gap")).expect("a VM").id();
@@ -62,7 +62,7 @@ fn a_death_while_no_daemon_lives_is_told_by_the_next() {
 }
 
 #[test]
-fn an_endpoint_that_leaves_in_the_gap_is_gone() {
+fn an_endpoint_that_leaves_while_no_daemon_lives_is_gone() {
     m3ipc_test_fixture::watchdog(120);
     let mut fixture = CrashFixture::new("leave");
     let vm = fixture.node().vm_init(&VmConfig::new("gap")).expect("a VM").id();

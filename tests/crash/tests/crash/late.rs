@@ -42,7 +42,7 @@ fn a_contact_given_up_costs_nothing() {
 }
 
 #[test]
-fn a_contact_that_comes_late_is_one() {
+fn a_late_contact_is_valid() {
     if !HAS_PAUSE_POINTS {
         return println!("SKIPPED: this build has no pause points");
     }

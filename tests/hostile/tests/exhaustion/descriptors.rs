@@ -36,7 +36,7 @@ fn t14_a_daemon_without_descriptors_refuses_and_goes_on() {
 }
 
 #[test]
-fn t14_a_caller_without_descriptors_is_told() {
+fn t14_a_caller_without_descriptors_gets_a_code() {
     let node = node("nofile-caller");
     let pair = Pair::new(node.path());
     let mut caller = MemberProcess::start(0, "caller", &[node.path(), VM]);

@@ -13,7 +13,7 @@ fn no_more_memory(pid: i32) -> Lowered {
 }
 
 #[test]
-fn t14_a_caller_without_memory_is_told() {
+fn t14_a_caller_without_memory_gets_a_code() {
     let node = node("memory-caller");
     let pair = Pair::new(node.path());
     let mut caller = MemberProcess::start(0, "caller", &[node.path(), VM]);

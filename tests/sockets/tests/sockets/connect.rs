@@ -23,7 +23,7 @@ fn meet(from: &Domain, listener: &Listener) -> (Stream, Stream) {
 }
 
 #[test]
-fn who_connects_again_and_again_meets_the_right_one_each_time() {
+fn repeated_connections_reach_the_right_peer_each_time() {
     let fixture = Fixture::new("again");
     let other = Domain::join_numbered(fixture.node.directory(), &fixture.vm, 1).unwrap();
     let listener = fixture.domain.listen(80, 8).unwrap();
@@ -51,7 +51,7 @@ fn who_connects_again_and_again_meets_the_right_one_each_time() {
 }
 
 #[test]
-fn nothing_is_opened_to_who_does_not_listen_any_more() {
+fn no_connection_opens_to_a_closed_listener() {
     let fixture = Fixture::new("ended");
     let other = Domain::join_numbered(fixture.node.directory(), &fixture.vm, 1).unwrap();
     let listener = fixture.domain.listen(80, 8).unwrap();

@@ -37,7 +37,7 @@ fn boundaries_and_names_are_kept() {
 }
 
 #[test]
-fn nobody_there_and_nobody_bound_are_told_apart() {
+fn a_missing_process_and_an_unbound_port_differ() {
     let fixture = Fixture::new("nobody");
     let one = fixture.domain.datagrams(0).unwrap();
     let refused =
@@ -54,7 +54,7 @@ fn nobody_there_and_nobody_bound_are_told_apart() {
 }
 
 #[test]
-fn who_is_connected_hears_of_nobody_else() {
+fn a_connected_socket_receives_from_its_peer_alone() {
     let fixture = Fixture::new("connected");
     let (one, two, three) = (
         fixture.domain.datagrams(1).unwrap(),
@@ -71,7 +71,7 @@ fn who_is_connected_hears_of_nobody_else() {
 }
 
 #[test]
-fn a_broadcast_reaches_all_at_the_port_and_a_slow_one_delays_nobody() {
+fn a_broadcast_reaches_the_port_in_all_domains_past_a_slow_receiver() {
     let fixture = Fixture::new("broadcast");
     let domains: Vec<Domain> = (1..5).map(|number| domain(&fixture, number)).collect();
     let bound: Vec<_> = domains.iter().map(|domain| domain.datagrams(9).unwrap()).collect();

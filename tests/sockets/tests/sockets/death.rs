@@ -44,7 +44,7 @@ fn a_sleeping_sender_hears_of_a_kill() {
 }
 
 #[test]
-fn who_only_sends_through_blocks_hears_of_a_kill_too() {
+fn a_sender_through_blocks_learns_of_a_kill() {
     let fixture = Fixture::new("unread");
     let mut echo = fixture.peer(1, "echo", 80);
     let mut stream = fixture.domain.connect(fixture.at(1, 80)).unwrap();
@@ -112,7 +112,7 @@ fn connections_outlive_the_daemon_and_listeners_find_its_successor() {
 }
 
 #[test]
-fn a_child_by_fork_is_told_that_the_connection_is_not_its_own() {
+fn a_child_by_fork_gets_an_error_on_the_connection() {
     let fixture = Fixture::new("fork");
     let listener = fixture.domain.listen(5, 4).unwrap();
     // It says `ready` only if its child gets the right errors and the connection works afterwards.

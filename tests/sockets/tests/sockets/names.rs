@@ -43,7 +43,7 @@ fn a_domain_is_joined_and_reached_by_its_name_also_after_a_kill_of_the_daemon() 
 }
 
 #[test]
-fn who_names_no_domain_gets_none_that_has_a_name() {
+fn a_join_without_a_name_gets_no_named_domain() {
     let fixture = Fixture::new("unnamed");
     let mut config = VmConfig::new("crowd").grace_ms(0);
     for number in [0, 1, 3] {

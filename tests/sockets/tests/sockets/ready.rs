@@ -65,7 +65,7 @@ fn an_edge_comes_at_every_arrival_also_where_something_was_left() {
 }
 
 #[test]
-fn a_poll_of_a_listener_sees_who_waits_there() {
+fn a_poll_of_a_listener_sees_waiting_connections() {
     let fixture = Fixture::new("listener");
     let listener = fixture.domain.listen(0, 4).unwrap();
     assert!(!readiness(&listener).readable);

@@ -43,7 +43,7 @@ fn a_hundred_megabytes_in_pieces_of_chance_arrive_in_order() {
 }
 
 #[test]
-fn nobody_there_and_nobody_listening_are_told_apart_at_once() {
+fn a_missing_process_and_a_closed_port_differ_at_once() {
     let fixture = Fixture::new("refused");
     let _echo = fixture.peer(1, "echo", 80);
     let refused =
@@ -74,7 +74,7 @@ fn what_was_sent_before_the_end_is_read_before_it() {
 }
 
 #[test]
-fn who_ended_its_sending_sends_no_more() {
+fn a_stream_shut_down_for_sending_sends_no_more() {
     let fixture = Fixture::new("ended");
     let _echo = fixture.peer(1, "echo", 80);
     let mut stream = fixture.domain.connect(fixture.at(1, 80)).unwrap();
