@@ -1,25 +1,26 @@
-//! One who lives and has not come back to a new daemon: nobody's call that does not wait waits for it.
+//! A member that lives and has not yet come back to a new daemon. A non-blocking call to it never
+//! waits.
 
 use m3ipc::{Address, Message, ReceiveError, ReplyError, SendError, Source};
-use m3ipc_conformance::{Field, watchdog};
+use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::time::Duration;
 
 #[test]
-fn calls_that_do_not_wait_do_not_wait_for_one_who_has_not_come_back() {
+fn non_blocking_calls_do_not_wait_for_a_member_that_has_not_come_back() {
     watchdog(60);
-    let mut field = Field::new("absent");
-    let vm = field.vm("absent");
-    // It computes: it makes no call, and so does not notice that the daemon is another one.
+    let mut fixture = NodeFixture::new("absent");
+    let vm = fixture.vm("absent");
+    // The member computes and makes no call, so it does not notice the new daemon.
     let mut absent = vm.bind(1).expect("a slot");
     let mut me = vm.bind_thread(Some(30)).expect("a slot");
-    field.restart_daemon();
+    fixture.restart_daemon();
     let there = Address(1);
     assert_eq!(me.try_send(there, &Message::new(1)), Err(SendError::WouldBlock(there)));
     assert_eq!(me.reply(there, &Message::new(1)), Err(ReplyError::NotWaiting(there)));
     assert_eq!(me.try_receive(there), Err(ReceiveError::WouldBlock(there)));
     me.notify(there).expect("remembered");
     me.notify(there).expect("coalesced");
-    // Back by itself, since it sleeps now; the daemon has kept what was for it.
+    // The member comes back by itself, since it sleeps now; the daemon has kept its notifications.
     let note =
         absent.receive_timeout(Source::Any, Duration::from_secs(30)).expect("the notification");
     assert!(note.is_notification());
@@ -34,8 +35,8 @@ fn calls_that_do_not_wait_do_not_wait_for_one_who_has_not_come_back() {
 #[test]
 fn what_was_kept_keeps_its_bits_and_goes_with_its_source() {
     watchdog(60);
-    let mut field = Field::new("kept");
-    let vm = field.vm("kept");
+    let mut fixture = NodeFixture::new("kept");
+    let vm = fixture.vm("kept");
     let mut absent = vm.bind(1).expect("a slot");
     let mut hardware = vm.bind_thread(Some(-1)).expect("a slot of a task");
     let (restarted, wait) = std::sync::mpsc::channel::<()>();
@@ -47,10 +48,10 @@ fn what_was_kept_keeps_its_bits_and_goes_with_its_source() {
         brief.notify(Address(1)).expect("remembered");
     });
     is_bound.recv().expect("it is bound");
-    field.restart_daemon();
+    fixture.restart_daemon();
     hardware.notify_set(Address(1), 0b100).expect("remembered");
     hardware.notify_set(Address(1), 0b001).expect("joined");
-    // Pending notifications of one who has gone are erased.
+    // Pending notifications of a member that has left are erased.
     restarted.send(()).expect("it waits");
     brief.join().expect("it has notified and left");
     let note =

@@ -1,21 +1,21 @@
-//! What a peer could do without end, and where that ends: each of these was
-//! found by reading the code as an attacker would.
+//! What a peer could do without end, and the bound on it. Each case was found by reading the code
+//! as an attacker would.
 
 use m3ipc::{Message, SendRecError, Source, Vm};
-use m3ipc_conformance::raw::Raw;
-use m3ipc_conformance::{Field, watchdog};
+use m3ipc_test_fixture::raw::RawMember;
+use m3ipc_test_fixture::{NodeFixture, watchdog};
 use m3ipc_wire::{Reply, Request};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-/// A thread with an endpoint, told when to do its one thing.
-struct Told {
+/// A thread with an endpoint, which does one thing on request.
+struct BoundThread {
     tell: Sender<()>,
     done: Receiver<()>,
     address: m3ipc::Address,
 }
 
-impl Told {
+impl BoundThread {
     fn new(vm: &Vm, slot: i32, act: impl Fn(&mut m3ipc::Endpoint) + Send + 'static) -> Self {
         let (vm, (tell, hear), (say, listen), (finish, done)) =
             (vm.clone(), channel(), channel(), channel());
@@ -34,7 +34,7 @@ impl Told {
         self.tell.send(()).expect("it listens");
     }
 
-    /// Tells it, and returns when it has done its thing.
+    /// Makes the thread act, and waits until it has.
     fn act(&self) {
         self.begin();
         self.done.recv().expect("it acts");
@@ -42,17 +42,17 @@ impl Told {
 }
 
 #[test]
-fn endless_notifications_do_not_silence_the_others() {
+fn endless_notifications_do_not_starve_other_peers() {
     watchdog(60);
-    let field = Field::new("notes");
-    let vm = field.vm("notes");
+    let fixture = NodeFixture::new("notes");
+    let vm = fixture.vm("notes");
     let mut server = vm.bind(1).unwrap();
     let to = server.address();
-    // The lowest slots come first: these two would be served for ever.
-    let low = Told::new(&vm, 2, move |me| me.notify(to).unwrap());
-    let next = Told::new(&vm, 3, move |me| me.notify(to).unwrap());
-    let high = Told::new(&vm, 30, move |me| me.notify(to).unwrap());
-    let client = Told::new(&vm, 31, move |me| drop(me.send(to, &Message::new(7))));
+    // The lowest slots come first: these two could keep the server busy.
+    let low = BoundThread::new(&vm, 2, move |me| me.notify(to).unwrap());
+    let next = BoundThread::new(&vm, 3, move |me| me.notify(to).unwrap());
+    let high = BoundThread::new(&vm, 30, move |me| me.notify(to).unwrap());
+    let client = BoundThread::new(&vm, 31, move |me| drop(me.send(to, &Message::new(7))));
     high.act();
     client.begin();
     let (mut notes, mut heard_client, mut heard_high) = (0, false, false);
@@ -70,20 +70,20 @@ fn endless_notifications_do_not_silence_the_others() {
 #[test]
 fn a_pending_request_survives_the_end_of_its_server() {
     watchdog(60);
-    let field = Field::new("pending");
-    let vm = field.vm("pending");
+    let fixture = NodeFixture::new("pending");
+    let vm = fixture.vm("pending");
     let mut me = vm.bind(1).unwrap();
-    let server = Told::new(&vm, 30, |_| {});
+    let server = BoundThread::new(&vm, 30, |_| {});
     let address = server.address;
     let mut pending = me.begin_request(address, &Message::new(1)).unwrap();
     drop(server);
-    // Another call hears of the death and lets go of the link.
+    // Another call learns of the death and frees the link.
     while me.peer(address).is_some() {
         let _ = me.receive_timeout(Source::Any, Duration::from_millis(10));
     }
     // Another takes the index of its link.
     let to = me.address();
-    let other = Told::new(&vm, 31, move |me| me.notify(to).unwrap());
+    let other = BoundThread::new(&vm, 31, move |me| me.notify(to).unwrap());
     other.act();
     assert!(me.receive(Source::Any).is_ok());
     let polled = me.poll_request(&mut pending);
@@ -92,43 +92,43 @@ fn a_pending_request_survives_the_end_of_its_server() {
 }
 
 #[test]
-fn nobody_waits_for_one_who_never_maps_its_pages() {
+fn notify_does_not_wait_for_a_member_that_never_maps_its_pages() {
     watchdog(60);
-    let field = Field::new("unmapped");
-    let vm = field.vm("unmapped");
-    let mut raw = Raw::greeted(field.directory()).unwrap();
+    let fixture = NodeFixture::new("unmapped");
+    let vm = fixture.vm("unmapped");
+    let mut raw = RawMember::greeted(fixture.directory()).unwrap();
     let ground = raw.bind_unmapped(vm.id(), None).unwrap();
-    let mut pair = m3ipc_conformance::field::Role::start(
+    let mut pair = m3ipc_test_fixture::MemberProcess::start(
         0,
         "pair",
-        &[field.directory().to_str().unwrap(), "unmapped"],
+        &[fixture.directory().to_str().unwrap(), "unmapped"],
     );
-    assert!(pair.hear().starts_with("ready"));
-    // Notify never waits: not even for one who is never quite there.
+    assert!(pair.line().starts_with("ready"));
+    // Notify never waits, not even for a peer that never maps its pages.
     pair.tell(&format!("notify {}", ground.address));
-    let said = pair.hear();
+    let said = pair.line();
     assert!(said.starts_with("notified"), "{said}");
 }
 
 #[test]
-fn who_does_not_read_does_not_fill_the_daemon() {
+fn a_member_that_does_not_read_does_not_fill_the_daemon() {
     watchdog(120);
-    let field = Field::new("reads");
-    let vm = field.vm("reads");
+    let fixture = NodeFixture::new("reads");
+    let vm = fixture.vm("reads");
     let resident_kb = || -> u64 {
         let status =
-            std::fs::read_to_string(format!("/proc/{}/status", field.daemon_pid())).unwrap();
+            std::fs::read_to_string(format!("/proc/{}/status", fixture.daemon_pid())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
         line.split_whitespace().next().unwrap().parse().unwrap()
     };
-    let mut first = Raw::greeted(field.directory()).unwrap();
+    let mut first = RawMember::greeted(fixture.directory()).unwrap();
     let _ground = first.bind(vm.id(), None).unwrap();
     for number in 0..60 {
         let name = format!("{number:063}");
         assert_eq!(first.request(&Request::NameAttach(name)).unwrap().0, Reply::Done);
     }
     let before = resident_kb();
-    let flood = Raw::greeted(field.directory()).unwrap();
+    let flood = RawMember::greeted(fixture.directory()).unwrap();
     let frame = m3ipc_wire::encode(&Request::Endpoints { vm: vm.id(), from: i32::MIN });
     let (mut taken, mut refused_in_a_row) = (0, 0);
     while taken < 40_000 && refused_in_a_row < 300 {
@@ -142,23 +142,23 @@ fn who_does_not_read_does_not_fill_the_daemon() {
     let grown = resident_kb().saturating_sub(before);
     println!("bounds: {taken} requests of one who never reads, daemon grown by {grown} KiB");
     assert!(grown < 16 * 1024, "the daemon keeps {grown} KiB for one who does not read");
-    assert!(field.node().info().is_ok());
+    assert!(fixture.node().info().is_ok());
 }
 
 #[test]
-fn what_is_told_of_endpoints_fits_a_frame() {
+fn a_list_of_endpoints_fits_a_frame() {
     watchdog(60);
-    let field = Field::new("fits");
-    let vm = field.vm("fits");
+    let fixture = NodeFixture::new("fits");
+    let vm = fixture.vm("fits");
     let mut pairs = Vec::new();
     for number in 0..20 {
-        let words = [field.directory().to_str().unwrap(), "fits", &number.to_string()];
-        let mut role = m3ipc_conformance::field::Role::start(0, "named", &words);
-        assert_eq!(role.hear(), "named 64");
+        let words = [fixture.directory().to_str().unwrap(), "fits", &number.to_string()];
+        let mut role = m3ipc_test_fixture::MemberProcess::start(0, "named", &words);
+        assert_eq!(role.line(), "named 64");
         pairs.push(role);
     }
     let listed =
-        field.node().endpoints(vm.id()).expect("20 endpoints of 64 names each can be listed");
+        fixture.node().endpoints(vm.id()).expect("20 endpoints of 64 names each can be listed");
     assert_eq!(listed.len(), 20);
     assert!(listed.iter().all(|endpoint| endpoint.names.len() == 64));
 }

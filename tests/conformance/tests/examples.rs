@@ -1,13 +1,13 @@
-//! The Rust examples do what they say, each on a node of its own.
+//! The Rust examples print what they promise, each on its own node.
 
-use m3ipc_conformance::{Field, program, watchdog};
+use m3ipc_test_fixture::{NodeFixture, program, watchdog};
 use std::process::Command;
 
 fn output_of(name: &str, arguments: &[&str]) -> String {
     watchdog(280);
-    let field = Field::new(name);
+    let fixture = NodeFixture::new(name);
     let mut command = Command::new(program(&format!("m3-tests-example-{name}")));
-    command.args(arguments).env("M3_RUNTIME_DIR", field.directory());
+    command.args(arguments).env("M3_RUNTIME_DIR", fixture.directory());
     let output = command
         .env("M3_DAEMON", program("m3-tests-daemon"))
         .output()
@@ -21,7 +21,7 @@ fn output_of(name: &str, arguments: &[&str]) -> String {
 fn an_image_passes_a_pipeline_in_place() {
     let text = output_of("pipeline", &["16"]);
     assert!(text.contains("bytes copied: 0;") && text.contains("same address: true"), "{text}");
-    // A stage that had copied the image would have its 16 MB to itself.
+    // A stage that had copied the image would have 16 MB of private memory.
     let private =
         text.split("at most ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("");
     assert!(private.parse::<u64>().expect(&text) < 16 << 10, "{text}");

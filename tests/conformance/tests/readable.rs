@@ -3,7 +3,7 @@
 use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::{Endpoint, ReceiveError, Source};
 use m3ipc_abi::Code;
-use m3ipc_conformance::{Field, watchdog};
+use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ const LONG: Duration = Duration::from_secs(30);
 #[test]
 fn a_wakeup_makes_the_descriptor_readable() {
     watchdog(60);
-    let field = Field::new("readable");
-    let vm = field.vm("readable");
+    let fixture = NodeFixture::new("readable");
+    let vm = fixture.vm("readable");
     let mut poller = vm.bind(1).expect("a slot");
     let mut other = vm.bind_thread(None).expect("a slot");
     let fd = descriptor(&mut poller);
@@ -51,8 +51,8 @@ fn a_wakeup_makes_the_descriptor_readable() {
 #[test]
 fn a_wakeup_before_the_descriptor_is_used_is_seen_too() {
     watchdog(60);
-    let field = Field::new("readable-early");
-    let vm = field.vm("readable");
+    let fixture = NodeFixture::new("readable-early");
+    let vm = fixture.vm("readable");
     let mut poller = vm.bind(1).expect("a slot");
     let mut other = vm.bind_thread(None).expect("a slot");
     let _ = other.wakeup(poller.address());
@@ -63,8 +63,8 @@ fn a_wakeup_before_the_descriptor_is_used_is_seen_too() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_wakeup_ends_an_awaited_receive() {
     watchdog(60);
-    let field = Field::new("readable-tokio");
-    let vm = field.vm("readable");
+    let fixture = NodeFixture::new("readable-tokio");
+    let vm = fixture.vm("readable");
     let poller = vm.bind(1).expect("a slot");
     let address = poller.address();
     let mut poller = AsyncEndpoint::new(poller).expect("a descriptor");

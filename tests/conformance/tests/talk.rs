@@ -1,14 +1,14 @@
-//! The verbs between threads of one process: the shortest way through all of the engine.
+//! The verbs between threads of one process: the shortest path through the whole library.
 
 use m3ipc::{Address, Message, ReceiveError, SendError, Source, Timeout, WaitStrategy};
-use m3ipc_conformance::{Field, watchdog};
+use m3ipc_test_fixture::{NodeFixture, watchdog};
 use std::time::Duration;
 
 #[test]
 fn requests_are_answered_in_every_strategy() {
     watchdog(60);
-    let field = Field::new("talk");
-    let vm = field.vm("talk");
+    let fixture = NodeFixture::new("talk");
+    let vm = fixture.vm("talk");
     for strategy in [WaitStrategy::Block, WaitStrategy::Adaptive] {
         let mut server = vm.bind(1).unwrap();
         server.set_strategy(strategy);
@@ -36,8 +36,8 @@ fn requests_are_answered_in_every_strategy() {
 #[test]
 fn a_limit_withdraws_the_message() {
     watchdog(60);
-    let field = Field::new("limit");
-    let vm = field.vm("limit");
+    let fixture = NodeFixture::new("limit");
+    let vm = fixture.vm("limit");
     let mut server = vm.bind(1).unwrap();
     let client_vm = vm.clone();
     std::thread::spawn(move || {

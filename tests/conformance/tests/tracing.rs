@@ -1,22 +1,22 @@
-//! Tracing: who may, what is seen, and that it ends with its tracer.
+//! Tracing: the rights, the records, and the end with the tracer.
 
 use m3ipc::VmConfig;
 use m3ipc::trace::{Join, Trace, TraceConfig};
-use m3ipc_conformance::field::{Role, USERS, UsersNode, is_root};
+use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root};
 use std::time::{Duration, Instant};
 
-/// How long anything may take to be so.
+/// The time after which a wait counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < LIMIT, "it never came that {what}");
+        assert!(begun.elapsed() < LIMIT, "this did not come true: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
 
-/// Rings that a process has mapped.
+/// The number of rings that a process has mapped.
 fn rings_of(pid: i32) -> usize {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).expect("a process of ours");
     maps.lines().filter(|line| line.contains("memfd:m3-trace")).count()
@@ -28,10 +28,10 @@ fn read(trace: &mut Trace, join: &mut Join) {
 
 #[test]
 fn calls_are_seen_whole_and_in_order_and_it_ends_with_its_tracer() {
-    let node = UsersNode::start("traced", 0, false);
+    let node = UserNode::start("traced", 0, false);
     let vm = node.node().vm_init(&VmConfig::new("traced")).expect("a VM");
-    let mut pair = Role::start(0, "pair", &[node.path(), "traced"]);
-    assert!(pair.hear().starts_with("ready"));
+    let mut pair = MemberProcess::start(0, "pair", &[node.path(), "traced"]);
+    assert!(pair.line().starts_with("ready"));
     assert_eq!(pair.ask("3"), "ok 3");
     assert_eq!(rings_of(pair.pid()), 0, "who is not traced holds no ring");
 
@@ -83,10 +83,10 @@ fn calls_are_seen_whole_and_in_order_and_it_ends_with_its_tracer() {
 
 #[test]
 fn a_small_ring_loses_the_oldest_and_counts_them() {
-    let node = UsersNode::start("small", 0, false);
+    let node = UserNode::start("small", 0, false);
     let vm = node.node().vm_init(&VmConfig::new("small")).expect("a VM");
-    let mut pair = Role::start(0, "pair", &[node.path(), "small"]);
-    assert!(pair.hear().starts_with("ready"));
+    let mut pair = MemberProcess::start(0, "pair", &[node.path(), "small"]);
+    assert!(pair.line().starts_with("ready"));
     let config = TraceConfig { slots: 64, ..TraceConfig::default() };
     let mut trace = node.node().trace(vm.id(), config).expect("the owner may");
     let mut join = Join::new(10_000);
@@ -107,16 +107,17 @@ fn a_stranger_is_refused() {
     if !is_root("tracing by others") {
         return;
     }
-    let node = UsersNode::start("strange", 0, true);
-    // Whoever wants may see and join this VM; that is no right to watch it.
+    let node = UserNode::start("strange", 0, true);
+    // All may see and join this VM; tracing it needs more.
     node.node().vm_init(&VmConfig::new("strange").mode(0o777)).expect("a VM");
-    let mut pair = Role::start(USERS[0], "pair", &[node.path(), "strange"]);
-    assert!(pair.hear().starts_with("ready"));
+    let mut pair = MemberProcess::start(USERS[0], "pair", &[node.path(), "strange"]);
+    assert!(pair.line().starts_with("ready"));
     for user in [USERS[0], USERS[1]] {
-        let (lines, ended_well) = Role::start(user, "tracer", &[node.path(), "strange"]).finish();
-        assert!(ended_well && lines == ["refused -335"], "user {user}: {lines:?}");
+        let (lines, succeeded) =
+            MemberProcess::start(user, "tracer", &[node.path(), "strange"]).finish();
+        assert!(succeeded && lines == ["refused -335"], "user {user}: {lines:?}");
     }
-    let (lines, ended_well) = Role::start(0, "tracer", &[node.path(), "strange"]).finish();
-    assert!(ended_well && lines == ["traces"], "root: {lines:?}");
+    let (lines, succeeded) = MemberProcess::start(0, "tracer", &[node.path(), "strange"]).finish();
+    assert!(succeeded && lines == ["traces"], "root: {lines:?}");
     assert_eq!(pair.ask("5"), "ok 5");
 }

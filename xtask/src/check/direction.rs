@@ -79,10 +79,12 @@ fn check(workspace: &Workspace) -> Vec<Finding> {
     findings
 }
 
-/// A package is named after its folder, and the plan knows it.
+/// A package is named after its folder, and the plan knows it. A package of `tests/` may also be
+/// `m3ipc-test-` plus its folder: `m3ipc-sockets` is a crate.
 fn name(package: &Package, folder: &Path) -> Option<Finding> {
     let last = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if package.name != last && package.name != format!("m3ipc-{last}") {
+    let test = folder.starts_with(TESTS) && package.name == format!("m3ipc-test-{last}");
+    if package.name != last && package.name != format!("m3ipc-{last}") && !test {
         return Some(Finding {
             location: package.name.clone(),
             problem: format!("its folder is {}", folder.display()),
@@ -234,6 +236,17 @@ mod tests {
                 assert_eq!(found(vec![package("crates/cli", &[(to, kind)])]).len(), 1);
             }
         }
+    }
+
+    #[test]
+    fn a_package_has_the_name_of_its_folder() {
+        let named = |folder: &str, name: &str| {
+            let manifest_path = Path::new("/w").join(folder).join("Cargo.toml");
+            found(vec![Package { name: name.into(), manifest_path, ..Package::default() }])
+        };
+        assert_eq!(named("tests/sockets", "m3ipc-test-sockets"), []);
+        assert_eq!(named("tests/sockets", "m3ipc-test-hostile").len(), 1);
+        assert_eq!(named("crates/wire", "m3ipc-test-wire").len(), 1);
     }
 
     #[test]

@@ -241,7 +241,7 @@ pub const STEPS: &[Step] = &[
     },
     Step {
         name: "soak",
-        command: "cargo test -p m3ipc-conformance --test soak",
+        command: "cargo test -p m3ipc-test-fixture -p m3ipc-crash --test programs --test soak",
         env: &[("M3_SOAK_SECONDS", "600")],
         after: &["test"],
         quiet: true,

@@ -1,19 +1,18 @@
-//! A partner in a process of its own, told what to do by its arguments.
+//! A partner in a process of its own, directed by its arguments.
 //!
-//! `m3-tests-partner DIRECTORY VM SLOT STEP...`: binds (unless SLOT is `-`), says
-//! `bound ADDRESS`, does the steps in their order, says each one's code, and
-//! leaves when its input ends.
+//! `m3-tests-partner DIRECTORY VM SLOT STEP...`: binds (unless SLOT is `-`), says `bound ADDRESS`,
+//! takes the steps in order, says the code of each, and leaves when its input ends.
 //!
-//! `m3-tests-partner init NAME=NUMBER...`: drvs_init with these parameters; says
-//! the node id or the code, and leaves.
+//! `m3-tests-partner init NAME=NUMBER...`: drvs_init with these parameters; says the node id or the
+//! code, and leaves.
 //!
 //! | step | what it does |
 //! |---|---|
-//! | `send:N` `sendrec:N` `receive:N` `receive:any` `notify:N` | the call, for ever |
+//! | `send:N` `sendrec:N` `receive:N` `receive:any` `notify:N` | the call, without a limit |
 //! | `unbind:N` `name:TEXT` | the call |
-//! | `fork` | a child by fork sends to slot 1; its code is said |
-//! | `exec` | the process becomes `cat`, which sits as well |
-//! | `linger` | a child by fork is left behind; its number is said |
+//! | `fork` | a child by fork sends to slot 1; says the code |
+//! | `exec` | the process becomes `cat`, which stays until its input ends |
+//! | `linger` | leaves a child by fork behind; says its number |
 //! | `pipe` | SIGPIPE ends the process, as it does by default |
 //! | `claim` | waits until another process binds this one, says `bound` then |
 
@@ -21,7 +20,7 @@ mod roles;
 
 use m3ipc::{Address, Endpoint, Message, Node, NodeParams, Source, Timeout};
 use m3ipc_abi::Code;
-use m3ipc_conformance::signals;
+use m3ipc_test_fixture::signals;
 use std::io::Read;
 use std::path::Path;
 
@@ -47,7 +46,7 @@ fn main() {
             _ => roles::say(take_step(endpoint.as_mut(), name, argument)),
         }
     }
-    // Sits until nobody wants it any more.
+    // Stays until its input ends.
     let _ = std::io::stdin().read_to_end(&mut Vec::new());
 }
 

@@ -8,13 +8,13 @@ use m3ipc::{Endpoint, Timeout};
 use m3ipc_abi::Code;
 use std::io::Write;
 
-/// Says how a step ended: its number or its code.
+/// Says the outcome of a step: its number or its code.
 pub fn say(result: Result<i32, Code>) {
     println!("{}", result.unwrap_or_else(|code| code.number()));
     let _ = std::io::stdout().flush();
 }
 
-/// The process goes on as another program, which sits until its input ends.
+/// The process goes on as another program, which stays until its input ends.
 pub fn become_cat() {
     use std::os::unix::process::CommandExt;
     let failed = std::process::Command::new("cat").exec();
@@ -45,20 +45,20 @@ pub fn claim() -> Option<Endpoint> {
     }
 }
 
-/// Does this in a child by fork, and tells the code.
+/// Takes a step in a child by fork, and returns the code.
 ///
 /// # Errors
 /// The code.
 ///
 /// # Panics
-/// Where the system has no child to give.
+/// If the system makes no child.
 pub fn in_child(step: impl FnOnce() -> Result<(), Code>) -> Result<i32, Code> {
     // SAFETY: one thread; see above.
     let child = unsafe { libc::fork() };
     assert!(child >= 0, "no child");
     if child == 0 {
         let number = step().err().map_or(0, |code| code.number());
-        // An exit status has eight bits: enough for the place of the code among all.
+        // An exit status has eight bits: enough for the index of the code.
         let place = Code::ALL.iter().position(|code| code.number() == number).unwrap_or(255);
         // SAFETY: ends the child without running anything of its parent's.
         unsafe { libc::_exit(i32::try_from(place).unwrap_or(255)) };
@@ -73,7 +73,7 @@ pub fn in_child(step: impl FnOnce() -> Result<(), Code>) -> Result<i32, Code> {
 /// Leaves a child by fork behind, which sleeps with all that it inherited; says its number.
 ///
 /// # Panics
-/// Where the system has no child to give.
+/// If the system makes no child.
 pub fn leave_child() {
     // SAFETY: one thread; see above.
     let child = unsafe { libc::fork() };

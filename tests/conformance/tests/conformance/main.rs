@@ -1,7 +1,7 @@
 //! One case or more for each row of the contract, through the Rust API.
 //!
-//! The name of a case is the rule. Partners are threads where that is all it
-//! takes, processes where death, fork, exec or a signal matters.
+//! The name of a case is the rule. Partners are threads, or processes if death, fork, exec or a
+//! signal matters.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,6 +9,7 @@ mod binding;
 mod checks;
 mod copies;
 mod death;
+mod fixture;
 mod messages;
 mod names;
 mod node;
@@ -17,7 +18,6 @@ mod numbers;
 mod requests;
 mod rights;
 mod unbinding;
-mod world;
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 static RUN: AtomicUsize = AtomicUsize::new(0);
 static PASSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Cases of one family, each a test of its own, and how many there are.
+/// The cases of one family, each a test, and their number.
 macro_rules! rows {
     ($(fn $name:ident() $body:block)*) => {
         pub const ROWS: usize = [$(stringify!($name)),*].len();
@@ -51,7 +51,7 @@ const ROWS: usize = binding::ROWS
     + rights::ROWS
     + unbinding::ROWS;
 
-/// One case while it runs; the last one of all tells how many passed.
+/// One case while it runs. The last case prints how many passed.
 struct Row;
 
 impl Row {
@@ -67,7 +67,7 @@ impl Row {
 impl Drop for Row {
     fn drop(&mut self) {
         if RUN.fetch_add(1, Ordering::SeqCst) + 1 == ROWS {
-            // Past the test's own capture: the figure is wanted of a run that passed, too.
+            // Not captured by the test harness: a run that passes shows the figure as well.
             let line =
                 format!("conformance: {ROWS} rows, {} passed\n", PASSED.load(Ordering::SeqCst));
             let _ = std::io::stdout().write_all(line.as_bytes());

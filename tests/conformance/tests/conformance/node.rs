@@ -1,9 +1,9 @@
 //! drvs_init, drvs_end, vm_init, vm_end.
 
+use crate::fixture::Fixture;
 use crate::rows;
-use crate::world::World;
 use m3ipc::{Code, Node, NodeParams, VmConfig};
-use m3ipc_conformance::{Field, program, watchdog};
+use m3ipc_test_fixture::{NodeFixture, program, watchdog};
 use std::path::Path;
 use std::process::Command;
 
@@ -47,102 +47,114 @@ rows! {
     }
 
     fn drvs_end_ends_every_vm_and_then_the_node() {
-        let world = World::new();
-        let (mut peer, _) = world.bound(30, &["pipe"]);
+        let fixture = Fixture::new();
+        let (mut peer, _) = fixture.bound(30, &["pipe"]);
         assert_eq!(peer.code(), 0);
-        let World { me, vm: _vm, node, field } = world;
+        let Fixture { me, vm: _vm, node, node_fixture } = fixture;
         drop(me);
         node.end().unwrap();
         assert_eq!(peer.died_of(), Some(13));
-        assert_eq!(Node::find(field.directory()).unwrap_err().code(), Code::DrvsInit);
+        assert_eq!(Node::find(node_fixture.directory()).unwrap_err().code(), Code::DrvsInit);
     }
 
     fn vm_init_takes_the_id_or_the_lowest_free_one() {
-        let mut world = World::new();
-        assert_eq!(world.vm.id(), 0);
-        assert_eq!(world.node.vm_init(&VmConfig::new("nine").id(9)).unwrap().id(), 9);
-        assert_eq!(world.node.vm_init(&VmConfig::new("one")).unwrap().id(), 1);
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.vm.id(), 0);
+        assert_eq!(fixture.node.vm_init(&VmConfig::new("nine").id(9)).unwrap().id(), 9);
+        assert_eq!(fixture.node.vm_init(&VmConfig::new("one")).unwrap().id(), 1);
     }
 
     fn vm_init_with_an_id_out_of_range_is_302() {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         for id in [-1, 32] {
-            assert_eq!(world.node.vm_init(&VmConfig::new("odd").id(id)).unwrap_err().code(), Code::BadVmId);
+            assert_eq!(
+                fixture.node.vm_init(&VmConfig::new("odd").id(id)).unwrap_err().code(),
+                Code::BadVmId
+            );
         }
     }
 
     fn vm_init_with_an_id_or_name_in_use_is_342() {
-        let mut world = World::new();
-        assert_eq!(world.node.vm_init(&VmConfig::new("other").id(0)).unwrap_err().code(), Code::RscBusy);
-        assert_eq!(world.node.vm_init(&VmConfig::new("world")).unwrap_err().code(), Code::RscBusy);
+        let mut fixture = Fixture::new();
+        assert_eq!(
+            fixture.node.vm_init(&VmConfig::new("other").id(0)).unwrap_err().code(),
+            Code::RscBusy
+        );
+        assert_eq!(
+            fixture.node.vm_init(&VmConfig::new("fixture")).unwrap_err().code(),
+            Code::RscBusy
+        );
     }
 
     fn a_vm_name_of_15_bytes_fits_and_one_of_16_is_343() {
-        let mut world = World::new();
-        world.node.vm_init(&VmConfig::new(&"n".repeat(15))).unwrap();
-        assert_eq!(world.node.vm_init(&VmConfig::new(&"n".repeat(16))).unwrap_err().code(), Code::NameSize);
+        let mut fixture = Fixture::new();
+        fixture.node.vm_init(&VmConfig::new(&"n".repeat(15))).unwrap();
+        assert_eq!(
+            fixture.node.vm_init(&VmConfig::new(&"n".repeat(16))).unwrap_err().code(),
+            Code::NameSize
+        );
     }
 
     fn vm_init_with_limits_above_those_of_the_node_is_338() {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         for config in [VmConfig::new("big").procs(222), VmConfig::new("big").tasks(36)] {
-            assert_eq!(world.node.vm_init(&config).unwrap_err().code(), Code::BadRange);
+            assert_eq!(fixture.node.vm_init(&config).unwrap_err().code(), Code::BadRange);
         }
     }
 
     fn a_vm_is_found_by_id_and_name() {
-        let mut world = World::new();
-        assert_eq!(world.node.vm(0).unwrap().name(), "world");
-        assert_eq!(world.node.vm_named("world").unwrap().id(), 0);
-        assert_eq!(world.node.vm(32).unwrap_err().code(), Code::BadVmId);
-        assert_eq!(world.node.vm(5).unwrap_err().code(), Code::VmNotRun);
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.node.vm(0).unwrap().name(), "fixture");
+        assert_eq!(fixture.node.vm_named("fixture").unwrap().id(), 0);
+        assert_eq!(fixture.node.vm(32).unwrap_err().code(), Code::BadVmId);
+        assert_eq!(fixture.node.vm(5).unwrap_err().code(), Code::VmNotRun);
     }
 
     fn vm_end_sends_sigpipe_to_every_member() {
-        let mut world = World::new();
-        let peers = [30, 31].map(|slot| world.bound(slot, &["pipe"]).0);
+        let mut fixture = Fixture::new();
+        let peers = [30, 31].map(|slot| fixture.bound(slot, &["pipe"]).0);
         let peers = peers.map(|mut peer| {
             assert_eq!(peer.code(), 0);
             peer
         });
-        world.node.vm_end(world.vm.id()).unwrap();
+        fixture.node.vm_end(fixture.vm.id()).unwrap();
         assert_eq!(peers.map(|mut peer| peer.died_of()), [Some(13), Some(13)]);
     }
 
     fn vm_end_kills_after_the_grace_time() {
-        let mut world = World::new();
-        let (mut deaf, _) = world.bound(30, &[]);
-        world.node.vm_end(world.vm.id()).unwrap();
+        let mut fixture = Fixture::new();
+        let (mut deaf, _) = fixture.bound(30, &[]);
+        fixture.node.vm_end(fixture.vm.id()).unwrap();
         assert_eq!(deaf.died_of(), Some(9));
     }
 
     fn calls_in_a_vm_that_ends_are_303() {
-        let mut world = World::new();
-        let (mut peer, _) = world.bound(30, &["receive:any"]);
-        world.until_blocked(30, "receive");
-        world.node.vm_end(world.vm.id()).unwrap();
+        let mut fixture = Fixture::new();
+        let (mut peer, _) = fixture.bound(30, &["receive:any"]);
+        fixture.until_blocked(30, "receive");
+        fixture.node.vm_end(fixture.vm.id()).unwrap();
         assert_eq!(peer.code(), Code::VmNotRun.number());
-        assert!(world.node.vm_end(world.vm.id()).is_err());
+        assert!(fixture.node.vm_end(fixture.vm.id()).is_err());
     }
 
     fn vm_end_of_an_unknown_vm_is_302_or_303() {
-        let mut world = World::new();
-        assert_eq!(world.node.vm_end(32).unwrap_err().code(), Code::BadVmId);
-        assert_eq!(world.node.vm_end(7).unwrap_err().code(), Code::VmNotRun);
+        let mut fixture = Fixture::new();
+        assert_eq!(fixture.node.vm_end(32).unwrap_err().code(), Code::BadVmId);
+        assert_eq!(fixture.node.vm_end(7).unwrap_err().code(), Code::VmNotRun);
     }
 
     fn an_endpoint_of_another_vm_is_not_there() {
-        let mut world = World::new();
-        let (_peer, address) = world.bound(30, &[]);
-        let second = world.node.vm_init(&VmConfig::new("second").procs(64)).unwrap();
-        let found = world.node.endpoints(second.id()).unwrap();
+        let mut fixture = Fixture::new();
+        let (_peer, address) = fixture.bound(30, &[]);
+        let second = fixture.node.vm_init(&VmConfig::new("second").procs(64)).unwrap();
+        let found = fixture.node.endpoints(second.id()).unwrap();
         assert!(found.is_empty());
-        assert_eq!(world.node.unbind(second.id(), address).unwrap_err().code(), Code::Endpoint);
+        assert_eq!(fixture.node.unbind(second.id(), address).unwrap_err().code(), Code::Endpoint);
     }
 
     fn the_node_tells_its_limits() {
-        let field = Field::new("limits");
-        let info = field.node().info().unwrap();
+        let fixture = NodeFixture::new("limits");
+        let info = fixture.node().info().unwrap();
         assert_eq!((info.vms, info.nodes, info.procs, info.tasks), (32, 32, 221, 35));
         assert_eq!(NodeParams::default().nodeid, None);
     }

@@ -1,64 +1,64 @@
 //! notify and its notifications.
 
+use crate::fixture::Fixture;
 use crate::rows;
-use crate::world::World;
 use m3ipc::{Address, Code, HARDWARE, Message, SYSTEM, Source};
 
 rows! {
     fn a_notification_is_0x1000_or_the_number_of_its_source() {
-        let mut world = World::new();
-        let (_peer, source) = world.bound(30, &["notify:1"]);
-        let notice = world.me.receive(Source::Any).unwrap();
+        let mut fixture = Fixture::new();
+        let (_peer, source) = fixture.bound(30, &["notify:1"]);
+        let notice = fixture.me.receive(Source::Any).unwrap();
         assert_eq!((notice.source, notice.m_type), (source, 0x1000 | 30));
         assert!(notice.long(1) > 0, "it bears the time");
     }
 
     fn notify_never_waits_and_repeats_coalesce() {
-        let mut world = World::new();
-        let notifier = world.thread(30, |peer| {
+        let mut fixture = Fixture::new();
+        let notifier = fixture.thread(30, |peer| {
             for _ in 0..3 {
                 peer.notify(Address(1)).unwrap();
             }
             peer.send(Address(1), &Message::new(5)).unwrap();
         });
-        world.until_blocked(30, "send");
-        assert!(world.me.receive(Source::Any).unwrap().is_notification());
-        assert_eq!(world.me.receive(Source::Any).unwrap().m_type, 5);
+        fixture.until_blocked(30, "send");
+        assert!(fixture.me.receive(Source::Any).unwrap().is_notification());
+        assert_eq!(fixture.me.receive(Source::Any).unwrap().m_type, 5);
         notifier.join().unwrap();
     }
 
     fn notifications_come_before_messages() {
-        let mut world = World::new();
-        let sender = world.thread(30, |peer| peer.send(Address(1), &Message::new(5)));
-        world.until_blocked(30, "send");
-        let (_peer, _) = world.bound(31, &["notify:1", "receive:any"]);
-        world.until_blocked(31, "receive");
-        assert!(world.me.receive(Source::Any).unwrap().is_notification());
-        assert_eq!(world.me.receive(Source::Any).unwrap().m_type, 5);
+        let mut fixture = Fixture::new();
+        let sender = fixture.thread(30, |peer| peer.send(Address(1), &Message::new(5)));
+        fixture.until_blocked(30, "send");
+        let (_peer, _) = fixture.bound(31, &["notify:1", "receive:any"]);
+        fixture.until_blocked(31, "receive");
+        assert!(fixture.me.receive(Source::Any).unwrap().is_notification());
+        assert_eq!(fixture.me.receive(Source::Any).unwrap().m_type, 5);
         sender.join().unwrap().unwrap();
     }
 
     fn the_notification_of_the_lowest_slot_comes_first() {
-        let mut world = World::new();
-        let peers = [33, 30, 2].map(|slot| world.bound(slot, &["notify:1", "receive:any"]));
-        [33, 30, 2].into_iter().for_each(|slot| world.until_blocked(slot, "receive"));
-        let slots = [(); 3].map(|()| world.me.receive(Source::Any).unwrap().source.slot());
+        let mut fixture = Fixture::new();
+        let peers = [33, 30, 2].map(|slot| fixture.bound(slot, &["notify:1", "receive:any"]));
+        [33, 30, 2].into_iter().for_each(|slot| fixture.until_blocked(slot, "receive"));
+        let slots = [(); 3].map(|()| fixture.me.receive(Source::Any).unwrap().source.slot());
         assert_eq!(slots, [2, 30, 33]);
         drop(peers);
     }
 
     fn receive_of_one_takes_only_the_notification_of_that_one() {
-        let mut world = World::new();
-        let peers = [30, 31].map(|slot| world.bound(slot, &["notify:1", "receive:any"]));
-        [30, 31].into_iter().for_each(|slot| world.until_blocked(slot, "receive"));
-        assert_eq!(world.me.receive(peers[1].1).unwrap().source, peers[1].1);
-        assert_eq!(world.me.receive(Source::Any).unwrap().source, peers[0].1);
+        let mut fixture = Fixture::new();
+        let peers = [30, 31].map(|slot| fixture.bound(slot, &["notify:1", "receive:any"]));
+        [30, 31].into_iter().for_each(|slot| fixture.until_blocked(slot, "receive"));
+        assert_eq!(fixture.me.receive(peers[1].1).unwrap().source, peers[1].1);
+        assert_eq!(fixture.me.receive(Source::Any).unwrap().source, peers[0].1);
     }
 
     fn hardware_and_system_bear_their_pending_sets() {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         for source in [HARDWARE, SYSTEM] {
-            let vm = world.vm.clone();
+            let vm = fixture.vm.clone();
             let (done, wait) = std::sync::mpsc::channel::<()>();
             let notifier = std::thread::spawn(move || {
                 let mut peer = vm.bind_thread(Some(source.slot())).unwrap();
@@ -66,27 +66,27 @@ rows! {
                 peer.notify_set(Address(1), 0b010).unwrap();
                 let _ = wait.recv();
             });
-            let mut notice = world.me.receive(Source::Any).unwrap();
+            let mut notice = fixture.me.receive(Source::Any).unwrap();
             while notice.word(1) != 0b111 && notice.word(1) != 0b010 {
-                notice = world.me.receive(Source::Any).unwrap();
+                notice = fixture.me.receive(Source::Any).unwrap();
             }
             assert_eq!((notice.source, notice.m_type), (source, 0x1000 | source.0));
             drop(done);
             notifier.join().unwrap();
-            world.until_free(source.slot());
+            fixture.until_free(source.slot());
         }
     }
 
-    fn others_bear_no_set() {
-        let mut world = World::new();
-        let notifier = world.thread(30, |peer| {
+    fn a_notification_of_a_user_slot_carries_no_set() {
+        let mut fixture = Fixture::new();
+        let notifier = fixture.thread(30, |peer| {
             peer.notify_set(Address(1), 5).unwrap();
             peer.receive(Source::Any).map(drop).unwrap_err().code()
         });
-        assert_eq!(world.me.receive(Source::Any).unwrap().word(1), 0);
-        let address = Address(world.node.endpoint(world.vm.id(), 30).unwrap().unwrap().address);
-        // Remembered where it does not wait yet.
-        let woken = world.me.wakeup(address);
+        assert_eq!(fixture.me.receive(Source::Any).unwrap().word(1), 0);
+        let address = Address(fixture.node.endpoint(fixture.vm.id(), 30).unwrap().unwrap().address);
+        // The notification is kept, since the receiver does not wait yet.
+        let woken = fixture.me.wakeup(address);
         assert!(woken.is_ok() || woken.is_err_and(|error| error.code() == Code::ProcRun));
         assert_eq!(notifier.join().unwrap(), Code::WokenUp);
     }

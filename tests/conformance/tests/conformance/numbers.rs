@@ -1,7 +1,7 @@
 //! Limits and numbers.
 
+use crate::fixture::Fixture;
 use crate::rows;
-use crate::world::World;
 use m3ipc::{ANY, Address, CLOCK, Code, HARDWARE, Message, NONE, SELF, SYSTEM, Timeout};
 use m3ipc_abi::{GENERATION_SIZE, LARGE_MAX_BYTES, SYSTEM_SLOTS};
 
@@ -21,16 +21,16 @@ rows! {
     }
 
     fn a_system_slot_always_has_its_number() {
-        let mut world = World::new();
+        let mut fixture = Fixture::new();
         for _ in 0..2 {
-            assert_eq!(world.dead(SYSTEM_SLOTS - 1), Address(SYSTEM_SLOTS - 1));
-            assert_eq!(world.dead(-2), SYSTEM);
+            assert_eq!(fixture.dead(SYSTEM_SLOTS - 1), Address(SYSTEM_SLOTS - 1));
+            assert_eq!(fixture.dead(-2), SYSTEM);
         }
     }
 
     fn the_generation_of_a_user_slot_rises_with_each_life() {
-        let mut world = World::new();
-        let lives = [(); 3].map(|()| world.dead(29).generation());
+        let mut fixture = Fixture::new();
+        let lives = [(); 3].map(|()| fixture.dead(29).generation());
         assert_eq!(lives, [1, 2, 3]);
     }
 
@@ -46,30 +46,89 @@ rows! {
     }
 
     fn a_payload_that_is_longer_than_any_is_refused_with_73() {
-        let mut world = World::new();
-        let peer = world.dead(30);
+        let mut fixture = Fixture::new();
+        let peer = fixture.dead(30);
         let long = vec![0; LARGE_MAX_BYTES + 1];
-        let error = world.me.send_long(peer, &Message::new(0), &long, Timeout::NoWait).unwrap_err();
+        let error =
+            fixture.me.send_long(peer, &Message::new(0), &long, Timeout::NoWait).unwrap_err();
         assert_eq!(error.code(), Code::MsgSize);
     }
 
     fn codes_have_their_numbers_and_names() {
         let known = [
-            (-1, "PERM"), (-3, "SRCH"), (-4, "INTR"), (-11, "AGAIN"), (-12, "NOMEM"), (-14, "FAULT"),
-            (-16, "BUSY"), (-22, "INVAL"), (-34, "RANGE"), (-38, "NOSYS"), (-61, "TIMEDOUT"), (-64, "NOTCONN"),
-            (-65, "SHUTDOWN"), (-71, "ADDRNOTAVAIL"), (-73, "MSGSIZE"), (-101, "LOCKED"), (-102, "BADCALL"),
-            (-103, "BADSRCDST"), (-104, "CALLDENIED"), (-105, "DEADSRCDST"), (-106, "NOTREADY"),
-            (-107, "BADREQUEST"), (-108, "SRCDIED"), (-109, "DSTDIED"), (-110, "TRAPDENIED"), (-201, "DONTREPLY"),
-            (-300, "ERRCODE"), (-301, "BADNODEID"), (-302, "BADVMID"), (-303, "VMNOTRUN"), (-304, "BADPROC"),
-            (-305, "BADPID"), (-306, "ENDPOINT"), (-307, "NOPROXY"), (-308, "RMTPROC"), (-309, "LCLPROC"),
-            (-310, "NOTBIND"), (-315, "NODEBUSY"), (-316, "NONODE"), (-317, "DRVSBUSY"), (-318, "DRVSINIT"),
-            (-319, "NOVMNODE"), (-320, "PROCRUN"), (-321, "NOMSG"), (-323, "VMRUN"), (-324, "PROCSTS"),
-            (-325, "NODEFREE"), (-326, "VMNODE"), (-327, "BADPROXY"), (-328, "ONCOPY"), (-329, "ENQUEUED"),
-            (-330, "OVERRUN"), (-331, "BADOWNER"), (-332, "MIGRATE"), (-333, "PROXYFREE"), (-334, "GRPLEADER"),
-            (-335, "PRIVILEGES"), (-336, "BINDTYPE"), (-337, "SLOTUSED"), (-338, "BADRANGE"), (-339, "BADVALUE"),
-            (-340, "BADDIR"), (-341, "BADFILE"), (-342, "RSCBUSY"), (-343, "NAMESIZE"), (-344, "ALLOCMEM"),
-            (-345, "PROXYID"), (-346, "REPLPROC"), (-347, "ALIGN"), (-348, "WOKENUP"), (-500, "PEERBROKE"),
-            (-501, "UNKNOWN"), (-502, "VERSION"),
+            (-1, "PERM"),
+            (-3, "SRCH"),
+            (-4, "INTR"),
+            (-11, "AGAIN"),
+            (-12, "NOMEM"),
+            (-14, "FAULT"),
+            (-16, "BUSY"),
+            (-22, "INVAL"),
+            (-34, "RANGE"),
+            (-38, "NOSYS"),
+            (-61, "TIMEDOUT"),
+            (-64, "NOTCONN"),
+            (-65, "SHUTDOWN"),
+            (-71, "ADDRNOTAVAIL"),
+            (-73, "MSGSIZE"),
+            (-101, "LOCKED"),
+            (-102, "BADCALL"),
+            (-103, "BADSRCDST"),
+            (-104, "CALLDENIED"),
+            (-105, "DEADSRCDST"),
+            (-106, "NOTREADY"),
+            (-107, "BADREQUEST"),
+            (-108, "SRCDIED"),
+            (-109, "DSTDIED"),
+            (-110, "TRAPDENIED"),
+            (-201, "DONTREPLY"),
+            (-300, "ERRCODE"),
+            (-301, "BADNODEID"),
+            (-302, "BADVMID"),
+            (-303, "VMNOTRUN"),
+            (-304, "BADPROC"),
+            (-305, "BADPID"),
+            (-306, "ENDPOINT"),
+            (-307, "NOPROXY"),
+            (-308, "RMTPROC"),
+            (-309, "LCLPROC"),
+            (-310, "NOTBIND"),
+            (-315, "NODEBUSY"),
+            (-316, "NONODE"),
+            (-317, "DRVSBUSY"),
+            (-318, "DRVSINIT"),
+            (-319, "NOVMNODE"),
+            (-320, "PROCRUN"),
+            (-321, "NOMSG"),
+            (-323, "VMRUN"),
+            (-324, "PROCSTS"),
+            (-325, "NODEFREE"),
+            (-326, "VMNODE"),
+            (-327, "BADPROXY"),
+            (-328, "ONCOPY"),
+            (-329, "ENQUEUED"),
+            (-330, "OVERRUN"),
+            (-331, "BADOWNER"),
+            (-332, "MIGRATE"),
+            (-333, "PROXYFREE"),
+            (-334, "GRPLEADER"),
+            (-335, "PRIVILEGES"),
+            (-336, "BINDTYPE"),
+            (-337, "SLOTUSED"),
+            (-338, "BADRANGE"),
+            (-339, "BADVALUE"),
+            (-340, "BADDIR"),
+            (-341, "BADFILE"),
+            (-342, "RSCBUSY"),
+            (-343, "NAMESIZE"),
+            (-344, "ALLOCMEM"),
+            (-345, "PROXYID"),
+            (-346, "REPLPROC"),
+            (-347, "ALIGN"),
+            (-348, "WOKENUP"),
+            (-500, "PEERBROKE"),
+            (-501, "UNKNOWN"),
+            (-502, "VERSION"),
         ];
         for (number, name) in known {
             assert_eq!(Code::from_number(number).map(Code::name), Some(name), "{number}");

@@ -1,10 +1,11 @@
-//! vcopy: bytes between memories, by every way there is, and what each failure tells.
+//! vcopy: bytes between memories by each method, and the code of each failure.
 
 #![allow(clippy::unwrap_used)]
 
 mod areas;
 mod codes;
-mod middle;
+mod faults;
+mod fixture;
 mod processes;
+mod slow_file;
 mod ways;
-mod world;

@@ -1,20 +1,19 @@
-//! Copies between processes that the kernel keeps apart, and with parties that fail in the middle.
+//! Copies between processes that the kernel keeps apart, and with peers that fail in the middle.
 
 use m3ipc::{Node, VmConfig};
-use m3ipc_conformance::field::{Role, USERS, UsersNode, is_root};
-use m3ipc_conformance::{pattern, signals, sum};
+use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root, pattern, program, signals, sum};
 use std::time::{Duration, Instant};
 
 pub const BYTES: u64 = 5 << 20;
 
 /// One process of a copy.
 pub struct Process {
-    pub role: Role,
+    pub role: MemberProcess,
     pub place: Place,
     pub pid: i32,
 }
 
-/// Where its memory lies: its address in the VM, and that of its memory.
+/// Its address in the VM, and the address of its memory.
 #[derive(Clone)]
 pub struct Place {
     pub address: String,
@@ -22,31 +21,36 @@ pub struct Place {
 }
 
 /// A node for all users with one VM that all may join.
-pub fn node(name: &str, granted: bool) -> (UsersNode, Node) {
-    let users = UsersNode::start(name, 0, true);
+pub fn node(name: &str, granted: bool) -> (UserNode, Node) {
+    let users = UserNode::start(name, 0, true);
     let mut node = users.node();
     node.vm_init(&VmConfig::new("copy").mode(0o777).copy_granted(granted).grace_ms(100)).unwrap();
     (users, node)
 }
 
-pub fn process(users: &UsersNode, user: u32, kind: &str, slot: &str) -> Process {
+pub fn process(users: &UserNode, user: u32, kind: &str, slot: &str) -> Process {
     process_by(&[], users, user, kind, slot)
 }
 
 pub fn process_by(
     starter: &[&str],
-    users: &UsersNode,
+    users: &UserNode,
     user: u32,
     kind: &str,
     slot: &str,
 ) -> Process {
-    let mut role =
-        Role::start_by(starter, user, kind, &[users.path(), "copy", slot, &BYTES.to_string()]);
+    let mut role = MemberProcess::start_program(
+        starter,
+        &program("m3-tests-member"),
+        user,
+        kind,
+        &[users.path(), "copy", slot, &BYTES.to_string()],
+    );
     let mut pid = role.pid();
-    let mut line = role.hear();
+    let mut line = role.line();
     if let Some(inner) = line.strip_prefix("inner ") {
         pid = inner.parse().unwrap();
-        line = role.hear();
+        line = role.line();
     }
     let mut words = line.split(' ').skip(1).map(str::to_owned);
     let place = Place { address: words.next().unwrap(), at: words.next().unwrap() };
@@ -54,7 +58,7 @@ pub fn process_by(
 }
 
 impl Process {
-    /// Asks for so much of the other's memory: the code, and what was copied.
+    /// Copies this number of bytes from the other; the code, and the bytes copied.
     pub fn copy(&mut self, other: &Place, bytes: u64) -> (i32, u64) {
         let said = self.role.ask(&format!("copy {} {} {bytes}", other.address, other.at));
         let (code, copied) = said.split_once(' ').unwrap();
@@ -75,83 +79,84 @@ impl Process {
         }
     }
 
-    /// Lets one that receives from here go on; its code.
+    /// Ends the receive of the other; its code.
     pub fn release(&mut self, other: &mut Process) -> String {
         assert_eq!(self.role.ask(&format!("send {}", other.place.address)), "0");
-        other.role.hear()
+        other.role.line()
     }
 }
 
-/// All of a party's memory is copied by each way, and the party goes on.
+/// All memory of a peer is copied by each method, and the peer goes on.
 #[test]
 fn walls_between_processes_change_no_byte() {
     if !is_root("walls") {
         return;
     }
     let [one, two, ..] = USERS;
-    let plain = ["party"; 2];
+    let plain = ["copy-peer"; 2];
     let cases = [
         ("open", false, [one, one], plain, [false; 2]),
         ("rule", true, [one, one], plain, [false; 2]),
         ("users", false, [one, two], plain, [false; 2]),
-        ("apart", false, [one, one], ["apart-party"; 2], [false; 2]),
-        ("inside", false, [one, one], ["party", "apart-party"], [false; 2]),
-        ("outside", false, [one, one], ["apart-party", "party"], [false; 2]),
+        ("apart", false, [one, one], ["apart-copy-peer"; 2], [false; 2]),
+        ("inside", false, [one, one], ["copy-peer", "apart-copy-peer"], [false; 2]),
+        ("outside", false, [one, one], ["apart-copy-peer", "copy-peer"], [false; 2]),
         ("filter", false, [one, one], plain, [true, false]),
         ("filters", false, [one, one], plain, [true, true]),
     ];
     for (name, granted, uids, kinds, filters) in cases {
         let (users, mut node) = node(name, granted);
         let mut requester = process(&users, uids[0], kinds[0], "1");
-        let mut party = process(&users, uids[1], kinds[1], "30");
-        for (process, filtered) in [&mut requester, &mut party].into_iter().zip(filters) {
+        let mut peer = process(&users, uids[1], kinds[1], "30");
+        for (process, filtered) in [&mut requester, &mut peer].into_iter().zip(filters) {
             assert!(!filtered || process.role.ask("filter") == "0", "{name}: a filter");
         }
         if name == "users" {
-            party.receive_from(&requester, &mut node);
-            assert_eq!(requester.copy(&party.place, BYTES), (-1, 0), "{name}: nothing is granted");
-            assert_eq!(requester.release(&mut party), "0");
+            peer.receive_from(&requester, &mut node);
+            assert_eq!(requester.copy(&peer.place, BYTES), (-1, 0), "{name}: nothing is granted");
+            assert_eq!(requester.release(&mut peer), "0");
         }
         if name != "open" {
-            party.role.ask(&format!("grant {}", requester.place.address));
+            peer.role.ask(&format!("grant {}", requester.place.address));
         }
-        party.receive_from(&requester, &mut node);
-        assert_eq!(requester.copy(&party.place, BYTES), (0, BYTES), "{name}");
+        peer.receive_from(&requester, &mut node);
+        assert_eq!(requester.copy(&peer.place, BYTES), (0, BYTES), "{name}");
         let sent = pattern(1, usize::try_from(BYTES).unwrap());
         assert_eq!(requester.role.ask("sum"), sum(&sent).to_string(), "{name}");
         let vm = node.vm_named("copy").unwrap().id();
         let direct: u64 = node.endpoints(vm).unwrap().iter().map(|one| one.copies_direct).sum();
-        // Whoever is in an outer namespace may copy one within; the other way round there is no such process.
+        // A process of an outer namespace may copy one within. The inner one has no number for the
+        // outer one.
         let may_be_direct = ["open", "inside"].contains(&name);
         assert!(direct == 0 || may_be_direct, "{name}: the way");
         assert!(name != "open" || direct == 1, "{name}: the way");
-        assert_eq!(requester.release(&mut party), "0", "{name}: the party goes on");
+        assert_eq!(requester.release(&mut peer), "0", "{name}: the peer goes on");
     }
 }
 
-/// Whoever copies learns of a party that fails, by its code, within a bounded time.
+/// The requester learns of a peer that fails, by a code, within a bounded time.
 #[test]
-fn a_party_that_fails_is_told_in_time() {
-    if !is_root("failing parties") {
+fn a_failed_peer_ends_the_copy_with_its_code() {
+    if !is_root("failing peers") {
         return;
     }
     for granted in [false, true] {
         let (users, mut node) = node(if granted { "failg" } else { "fail" }, granted);
-        let mut requester = process(&users, 0, "party", "1");
-        let mut party = process(&users, 0, "party", "30");
-        party.role.ask(&format!("grant {}", requester.place.address));
-        party.role.ask("unmap");
-        party.receive_from(&requester, &mut node);
-        assert_eq!(requester.copy(&party.place, BYTES), (-71, BYTES / 2), "half of it is gone");
-        signals::stop(party.pid);
+        let mut requester = process(&users, 0, "copy-peer", "1");
+        let mut peer = process(&users, 0, "copy-peer", "30");
+        peer.role.ask(&format!("grant {}", requester.place.address));
+        peer.role.ask("unmap");
+        peer.receive_from(&requester, &mut node);
+        assert_eq!(requester.copy(&peer.place, BYTES), (-71, BYTES / 2), "half of it is gone");
+        signals::stop(peer.pid);
         let began = Instant::now();
-        let stopped = requester.copy(&party.place, 1 << 20);
-        assert_eq!(stopped, if granted { (-61, 0) } else { (0, 1 << 20) }, "the party is stopped");
+        let stopped = requester.copy(&peer.place, 1 << 20);
+        assert_eq!(stopped, if granted { (-61, 0) } else { (0, 1 << 20) }, "the peer is stopped");
         assert!(began.elapsed() < Duration::from_secs(60));
-        signals::resume(party.pid);
-        while requester.copy(&party.place, 1 << 20) != (0, 1 << 20) {}
-        let place = party.place.clone();
-        signals::kill(party.pid);
+        signals::resume(peer.pid);
+        while requester.copy(&peer.place, 1 << 20) != (0, 1 << 20) {}
+        let place = peer.place.clone();
+        signals::kill(peer.pid);
         let mut dead = requester.copy(&place, 64);
         while dead.0 == 0 || dead.0 == -61 {
             dead = requester.copy(&place, 64);
@@ -160,121 +165,122 @@ fn a_party_that_fails_is_told_in_time() {
     }
 }
 
-/// Memory that nobody ever fills holds the requester no longer than it waits for any party.
+/// Memory that is never filled holds the requester no longer than it waits for any peer.
 #[test]
 fn memory_that_never_answers_is_an_error() {
     if !is_root("memory that never answers") {
         return;
     }
     let (users, mut node) = node("never", false);
-    let mut requester = process(&users, 0, "party", "1");
-    let mut party = process(&users, 0, "party", "30");
-    if party.role.ask("never") != "0" {
+    let mut requester = process(&users, 0, "copy-peer", "1");
+    let mut peer = process(&users, 0, "copy-peer", "30");
+    if peer.role.ask("never") != "0" {
         println!("SKIP memory that never answers: no userfaultfd");
         return;
     }
-    party.receive_from(&requester, &mut node);
+    peer.receive_from(&requester, &mut node);
     let began = Instant::now();
-    assert_eq!(requester.copy(&party.place, 4096), (-61, 0));
+    assert_eq!(requester.copy(&peer.place, 4096), (-61, 0));
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
-/// A requester that is killed in the middle of a copy holds nobody.
+/// A requester that is killed in the middle of a copy holds no peer.
 #[test]
-fn a_requester_that_dies_holds_nobody() {
+fn a_requester_that_dies_holds_no_peer() {
     if !is_root("dying requesters") || !m3ipc_sys::HAS_PAUSE_POINTS {
         return;
     }
     for granted in [false, true] {
         let (users, mut node) = node(if granted { "dieg" } else { "die" }, granted);
         let pause = ["env", "M3_PAUSE=requester.boarded"];
-        let mut requester = process_by(&pause, &users, 0, "party", "1");
-        let mut party = process(&users, 0, "party", "30");
-        party.role.ask(&format!("grant {}", requester.place.address));
-        party.receive_from(&requester, &mut node);
-        requester.role.tell(&format!("copy {} {} 4096", party.place.address, party.place.at));
+        let mut requester = process_by(&pause, &users, 0, "copy-peer", "1");
+        let mut peer = process(&users, 0, "copy-peer", "30");
+        peer.role.ask(&format!("grant {}", requester.place.address));
+        peer.receive_from(&requester, &mut node);
+        requester.role.tell(&format!("copy {} {} 4096", peer.place.address, peer.place.at));
         signals::until_stopped(requester.pid);
         signals::kill(requester.pid);
-        assert_eq!(party.role.hear(), "-108");
+        assert_eq!(peer.role.line(), "-108");
     }
 }
 
-/// A requester of another user that stops in the middle of a copy holds the party for a moment only.
+/// A requester of another user that stops in the middle of a copy holds the peer for a moment only.
 #[test]
-fn a_stranger_that_stops_in_the_middle_holds_nobody_for_long() {
+fn a_requester_of_another_user_that_stops_holds_no_peer_for_long() {
     if !is_root("stopped strangers") || !m3ipc_sys::HAS_PAUSE_POINTS {
         return;
     }
     let (users, mut node) = node("stop", false);
     let pause = ["env", "M3_PAUSE=requester.boarded"];
-    let mut stranger = process_by(&pause, &users, USERS[0], "party", "1");
-    let mut friend = process(&users, USERS[1], "party", "2");
-    let mut party = process(&users, USERS[1], "party", "30");
-    party.role.ask(&format!("grant {}", stranger.place.address));
-    party.receive_from(&friend, &mut node);
-    stranger.role.tell(&format!("copy {} {} 4096", party.place.address, party.place.at));
+    let mut stranger = process_by(&pause, &users, USERS[0], "copy-peer", "1");
+    let mut third = process(&users, USERS[1], "copy-peer", "2");
+    let mut peer = process(&users, USERS[1], "copy-peer", "30");
+    peer.role.ask(&format!("grant {}", stranger.place.address));
+    peer.receive_from(&third, &mut node);
+    stranger.role.tell(&format!("copy {} {} 4096", peer.place.address, peer.place.at));
     signals::until_stopped(stranger.pid);
     let began = Instant::now();
-    assert_eq!(friend.release(&mut party), "0");
+    assert_eq!(third.release(&mut peer), "0");
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
     signals::resume(stranger.pid);
-    assert_eq!(stranger.role.hear(), "-324 0");
+    assert_eq!(stranger.role.line(), "-324 0");
     // It may try again.
-    party.receive_from(&friend, &mut node);
-    assert_eq!(stranger.copy(&party.place, 4096), (0, 4096));
-    assert_eq!(friend.release(&mut party), "0");
+    peer.receive_from(&third, &mut node);
+    assert_eq!(stranger.copy(&peer.place, 4096), (0, 4096));
+    assert_eq!(third.release(&mut peer), "0");
 }
 
-/// Two copies at once into one party: each is whole, or refused as busy.
+/// Two copies at once into one peer: each is whole, or refused as busy.
 #[test]
-fn two_requesters_of_one_party_both_end() {
+fn two_requesters_of_one_peer_both_end() {
     if !is_root("two requesters") {
         return;
     }
     for granted in [false, true] {
         let (users, mut node) = node(if granted { "twog" } else { "two" }, granted);
-        let mut requesters = ["1", "2"].map(|slot| process(&users, 0, "party", slot));
-        let mut party = process(&users, 0, "party", "30");
+        let mut requesters = ["1", "2"].map(|slot| process(&users, 0, "copy-peer", slot));
+        let mut peer = process(&users, 0, "copy-peer", "30");
         for requester in &requesters {
-            party.role.ask(&format!("grant {}", requester.place.address));
+            peer.role.ask(&format!("grant {}", requester.place.address));
         }
-        party.receive_from(&requesters[0], &mut node);
+        peer.receive_from(&requesters[0], &mut node);
         let mut whole = 0;
         for _ in 0..20 {
-            let copy = format!("copy {} {} {BYTES}", party.place.address, party.place.at);
+            let copy = format!("copy {} {} {BYTES}", peer.place.address, peer.place.at);
             requesters.iter_mut().for_each(|requester| requester.role.tell(&copy));
             for requester in &mut requesters {
-                let said = requester.role.hear();
+                let said = requester.role.line();
                 let is_whole = said == format!("0 {BYTES}");
                 assert!(is_whole || said == "-16 0", "{said}");
                 whole += u32::from(is_whole);
             }
         }
         assert!(whole >= 20, "{whole} of 40");
-        assert_eq!(requesters[0].release(&mut party), "0");
+        assert_eq!(requesters[0].release(&mut peer), "0");
     }
 }
 
-/// The kernel comes to refuse what it allowed: the next copy goes through a window, and says nothing of it.
+/// The kernel begins to refuse the call: the next copy goes through a bounce buffer, with the same
+/// result.
 #[test]
 fn a_way_that_closes_is_left() {
     if !is_root("a way that closes") {
         return;
     }
     let (users, mut node) = node("closes", false);
-    let [mut requester, mut party, mut other] =
-        ["1", "30", "31"].map(|slot| process(&users, 0, "party", slot));
-    for party in [&mut party, &mut other] {
-        party.receive_from(&requester, &mut node);
+    let [mut requester, mut peer, mut other] =
+        ["1", "30", "31"].map(|slot| process(&users, 0, "copy-peer", slot));
+    for peer in [&mut peer, &mut other] {
+        peer.receive_from(&requester, &mut node);
     }
-    let (here, there) = (party.place.clone(), other.place.clone());
+    let (here, there) = (peer.place.clone(), other.place.clone());
     let between =
         format!("between {} {} {} {} {BYTES}", here.address, here.at, there.address, there.at);
     assert_eq!(requester.role.ask(&between), format!("0 {BYTES}"));
-    assert_eq!(requester.copy(&party.place, BYTES), (0, BYTES));
+    assert_eq!(requester.copy(&peer.place, BYTES), (0, BYTES));
     assert_eq!(requester.role.ask("filter"), "0");
     assert_eq!(requester.role.ask(&between), format!("0 {BYTES}"));
-    assert_eq!(requester.copy(&party.place, BYTES), (0, BYTES));
+    assert_eq!(requester.copy(&peer.place, BYTES), (0, BYTES));
     let vm = node.vm_named("copy").unwrap().id();
     let ways: Vec<_> = node
         .endpoints(vm)
@@ -283,8 +289,8 @@ fn a_way_that_closes_is_left() {
         .map(|one| (one.copies_direct, one.copies_served))
         .collect();
     assert!(ways.contains(&(1, 3)), "{ways:?}");
-    for party in [&mut party, &mut other] {
-        assert_eq!(requester.release(party), "0");
+    for peer in [&mut peer, &mut other] {
+        assert_eq!(requester.release(peer), "0");
     }
     assert_eq!(
         other.role.ask("sum"),
@@ -292,34 +298,35 @@ fn a_way_that_closes_is_left() {
     );
 }
 
-/// So many bytes as are told have been copied, and the rest is untouched: at either end, by each way.
+/// The reported number of bytes is copied and the rest is untouched, at either end, by each method.
 #[test]
-fn what_was_copied_before_a_failure_is_told_exactly() {
+fn the_bytes_copied_before_a_failure_are_exact() {
     if !is_root("exact bytes") {
         return;
     }
     for granted in [false, true] {
         let (users, mut node) = node(if granted { "exactg" } else { "exact" }, granted);
-        let [mut requester, mut party] = ["1", "30"].map(|slot| process(&users, 0, "party", slot));
-        party.role.ask(&format!("grant {}", requester.place.address));
-        party.role.ask("clear");
+        let [mut requester, mut peer] =
+            ["1", "30"].map(|slot| process(&users, 0, "copy-peer", slot));
+        peer.role.ask(&format!("grant {}", requester.place.address));
+        peer.role.ask("clear");
         requester.role.ask("unmap");
-        party.receive_from(&requester, &mut node);
-        let put = format!("put {} {} {BYTES}", party.place.address, party.place.at);
-        // Its own half is gone: through a window what was filled is emptied before that is told.
+        peer.receive_from(&requester, &mut node);
+        let put = format!("put {} {} {BYTES}", peer.place.address, peer.place.at);
+        // Its own half is unmapped: a filled bounce buffer is emptied before the code.
         assert_eq!(requester.role.ask(&put), format!("-71 {}", BYTES / 2), "granted: {granted}");
-        assert_eq!(requester.release(&mut party), "0");
+        assert_eq!(requester.release(&mut peer), "0");
         let half = usize::try_from(BYTES / 2).unwrap();
         let mut expected = pattern(1, half);
         expected.resize(2 * half, 0);
-        assert_eq!(party.role.ask("sum"), sum(&expected).to_string());
+        assert_eq!(peer.role.ask("sum"), sum(&expected).to_string());
         // The destination's half is gone.
-        let mut whole = process(&users, 0, "party", "2");
-        party.role.ask(&format!("grant {}", whole.place.address));
-        party.role.ask("unmap");
-        party.receive_from(&requester, &mut node);
+        let mut whole = process(&users, 0, "copy-peer", "2");
+        peer.role.ask(&format!("grant {}", whole.place.address));
+        peer.role.ask("unmap");
+        peer.receive_from(&requester, &mut node);
         assert_eq!(whole.role.ask(&put), format!("-71 {}", BYTES / 2));
-        assert_eq!(requester.release(&mut party), "0");
-        assert_eq!(party.role.ask("sum"), sum(&pattern(1, half)).to_string());
+        assert_eq!(requester.release(&mut peer), "0");
+        assert_eq!(peer.role.ask("sum"), sum(&pattern(1, half)).to_string());
     }
 }

@@ -1,9 +1,9 @@
-//! The same bytes by every way: directly, through windows, for oneself and for two others.
+//! The same bytes by each method: directly, through bounce buffers, and between two others.
 
-use crate::world::{World, pattern, serve_once};
+use crate::fixture::{Fixture, pattern, serve_once};
 use m3ipc::{Address, Lease, Location, Message, Timeout};
 
-/// Round the sizes of words, pages, halves of a window and of both.
+/// Around the sizes of words, pages, halves of a bounce buffer and of both.
 const SIZES: &[usize] = &[
     1, 7, 8, 63, 64, 65, 4_095, 4_096, 4_097, 8_191, 65_535, 65_536, 65_537, 131_071, 131_072,
     131_073, 300_001,
@@ -19,11 +19,12 @@ fn every_size_arrives_through_a_window() {
     sizes(true);
 }
 
-/// In both directions, by the kernel (`open`) or by the party itself (`granted`, with one grant of everything).
+/// In both directions, by the kernel (`open`) or by the peer itself (`granted`, with one grant of
+/// all memory).
 fn sizes(granted: bool) {
-    let mut world = World::new(granted);
+    let mut fixture = Fixture::new(granted);
     let room = 400_000;
-    let party = world.thread(30, pattern(1, room), move |endpoint, memory| {
+    let peer = fixture.thread(30, pattern(1, room), move |endpoint, memory| {
         if granted {
             let memory = std::mem::take(memory);
             let grant = endpoint
@@ -35,29 +36,29 @@ fn sizes(granted: bool) {
             endpoint.receive(Address(1)).unwrap();
         }
     });
-    world.until_blocked(&party, "receive");
+    fixture.until_blocked(&peer, "receive");
     let before = pattern(1, room);
     for (seed, bytes) in (2..).zip(SIZES) {
         let mut got = vec![0; *bytes];
-        world.me.copy_from(party.address, party.at + 11, &mut got).unwrap();
-        assert_eq!(world.me.copied(), *bytes as u64);
+        fixture.me.copy_from(peer.address, peer.at + 11, &mut got).unwrap();
+        assert_eq!(fixture.me.copied(), *bytes as u64);
         assert!(got == before[11..11 + bytes], "{bytes} bytes out");
         let sent = pattern(seed, *bytes);
-        world.me.copy_to(party.address, party.at + 13, &sent).unwrap();
-        assert_eq!(world.me.copied(), *bytes as u64);
+        fixture.me.copy_to(peer.address, peer.at + 13, &sent).unwrap();
+        assert_eq!(fixture.me.copied(), *bytes as u64);
         let mut back = vec![0; *bytes];
-        world.me.copy_from(party.address, party.at + 13, &mut back).unwrap();
+        fixture.me.copy_from(peer.address, peer.at + 13, &mut back).unwrap();
         assert!(back == sent, "{bytes} bytes in");
-        world.me.copy_to(party.address, party.at, &before).unwrap();
+        fixture.me.copy_to(peer.address, peer.at, &before).unwrap();
     }
-    world.end(party);
+    fixture.end(peer);
 }
 
 #[test]
 fn all_offsets_modulo_a_line_arrive() {
     for granted in [false, true] {
-        let mut world = World::new(granted);
-        let party = world.thread(30, vec![0; 4096], move |endpoint, memory| {
+        let mut fixture = Fixture::new(granted);
+        let peer = fixture.thread(30, vec![0; 4096], move |endpoint, memory| {
             let grant = granted.then(|| {
                 endpoint
                     .grant(m3ipc::Audience::Vm, std::mem::take(memory), m3ipc::Rights::Both)
@@ -66,30 +67,30 @@ fn all_offsets_modulo_a_line_arrive() {
             endpoint.receive(Address(1)).unwrap();
             grant.map(|grant| endpoint.revoke(grant).unwrap());
         });
-        world.until_blocked(&party, "receive");
+        fixture.until_blocked(&peer, "receive");
         let sent = pattern(5, 256);
         for here in 0..64 {
             for there in 0..64 {
                 let part = &sent[here..here + 130];
-                world.me.copy_to(party.address, party.at + there, part).unwrap();
+                fixture.me.copy_to(peer.address, peer.at + there, part).unwrap();
                 let mut back = vec![0; 300];
-                world
+                fixture
                     .me
-                    .copy_from(party.address, party.at + there, &mut back[here..here + 130])
+                    .copy_from(peer.address, peer.at + there, &mut back[here..here + 130])
                     .unwrap();
                 assert_eq!(&back[here..here + 130], part, "offsets {here} and {there}");
             }
         }
-        world.end(party);
+        fixture.end(peer);
     }
 }
 
 #[test]
 fn a_server_copies_from_and_to_its_client_at_once() {
     for granted in [false, true] {
-        let mut world = World::new(granted);
+        let mut fixture = Fixture::new(granted);
         for round in 0..50_u64 {
-            let client = world.thread(40, pattern(round, 10_000), |endpoint, memory| {
+            let client = fixture.thread(40, pattern(round, 10_000), |endpoint, memory| {
                 let mut room = vec![0; 10_000];
                 let loans = [Lease::read(memory), Lease::write(&mut room)];
                 let addresses = loans.map(|loan| loan.address().to_ne_bytes()).concat();
@@ -97,7 +98,7 @@ fn a_server_copies_from_and_to_its_client_at_once() {
                 endpoint.sendrec_leased(Address(1), &message, &loans, Timeout::Never).unwrap();
                 *memory = room;
             });
-            serve_once(&mut world.me, |me, request| {
+            serve_once(&mut fixture.me, |me, request| {
                 let address =
                     |at: usize| u64::from_ne_bytes(request.payload[at..at + 8].try_into().unwrap());
                 let (from, to) = (address(0), address(8));
@@ -117,7 +118,7 @@ fn a_server_copies_from_and_to_its_client_at_once() {
 #[test]
 fn a_third_party_copies_between_two_others() {
     for granted in [false, true] {
-        let mut world = World::new(granted);
+        let mut fixture = Fixture::new(granted);
         for (seed, bytes) in [(1, 1), (2, 5_000), (3, 65_536), (4, 70_000), (5, 1_000_000)] {
             let rights = move |endpoint: &mut m3ipc::Endpoint, memory: &mut Vec<u8>, rights| {
                 if granted {
@@ -132,22 +133,22 @@ fn a_third_party_copies_between_two_others() {
                     endpoint.receive(Address(1)).unwrap();
                 }
             };
-            let source = world.thread(50, pattern(seed, bytes), move |endpoint, memory| {
+            let source = fixture.thread(50, pattern(seed, bytes), move |endpoint, memory| {
                 rights(endpoint, memory, m3ipc::Rights::Read);
             });
-            let destination = world.thread(51, vec![0; bytes], move |endpoint, memory| {
+            let destination = fixture.thread(51, vec![0; bytes], move |endpoint, memory| {
                 rights(endpoint, memory, m3ipc::Rights::Write);
             });
-            world.until_blocked(&source, "receive");
-            world.until_blocked(&destination, "receive");
+            fixture.until_blocked(&source, "receive");
+            fixture.until_blocked(&destination, "receive");
             let sides = [
                 (source.address, Location::At(source.at)),
                 (destination.address, Location::At(destination.at)),
             ];
-            world.me.copy_between(sides[0], sides[1], bytes as u64, Timeout::Never).unwrap();
-            assert_eq!(world.me.copied(), bytes as u64);
-            assert!(world.end(source) == pattern(seed, bytes));
-            assert!(world.end(destination) == pattern(seed, bytes));
+            fixture.me.copy_between(sides[0], sides[1], bytes as u64, Timeout::Never).unwrap();
+            assert_eq!(fixture.me.copied(), bytes as u64);
+            assert!(fixture.end(source) == pattern(seed, bytes));
+            assert!(fixture.end(destination) == pattern(seed, bytes));
         }
     }
 }

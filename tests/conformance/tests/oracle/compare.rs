@@ -1,24 +1,24 @@
-//! Waiting for the ends that the model tells, and for rest; what differs is told.
+//! Waits for the completions that the model predicts, and until all other calls sleep.
 
-use super::arena::Arena;
-use super::worker::Told;
+use super::fixture::OracleFixture;
+use super::worker::Report;
 use m3ipc::{Address, EndpointInfo, Slot};
-use m3ipc_conformance::signals;
 use m3ipc_model::rendezvous::{Completion, Op, State};
+use m3ipc_test_fixture::signals;
 use std::collections::BTreeMap;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
-/// How long everybody must sleep until what should have ended is called missing.
+/// The time that all calls must sleep before a predicted completion counts as missing.
 const MISSING: Duration = Duration::from_millis(1_500);
 const RESTLESS: Duration = Duration::from_secs(120);
 
-impl Arena {
-    /// Waits until all that is expected has ended and everybody else rests.
+impl OracleFixture {
+    /// Waits until all expected calls have ended and all others sleep.
     pub fn compare(&mut self, op: Op, expected: Vec<Completion>) -> Result<(), String> {
         let mut missing: BTreeMap<Slot, Completion> = expected
             .into_iter()
-            .map(|completion| (completion.who, self.told_of(completion)))
+            .map(|completion| (completion.who, self.visible_part(completion)))
             .collect();
         let mut bare = matches!(op, Op::Bind(_) | Op::Kill(_));
         let mut asleep_since = None;
@@ -30,20 +30,20 @@ impl Arena {
                 signals::send(m3ipc_sys::process_id(), self.workers[&slot].tid);
             }
             let done = missing.is_empty() && !bare;
-            let patience = if done { Duration::ZERO } else { Duration::from_millis(3) };
-            match self.reports.recv_timeout(patience) {
-                Ok((slot, Told::Ended(completion))) => match missing.remove(&slot) {
+            let wait = if done { Duration::ZERO } else { Duration::from_millis(3) };
+            match self.reports.recv_timeout(wait) {
+                Ok((slot, Report::Ended(completion))) => match missing.remove(&slot) {
                     Some(wanted) if wanted == completion => {}
                     wanted => return Err(format!("the model says {wanted:?}, but {completion:?}")),
                 },
-                Ok((slot, Told::Bound(address))) => {
+                Ok((slot, Report::Bound(address))) => {
                     let wanted = self.machine.address(slot);
                     if address.ok() != wanted {
                         return Err(format!("the model binds {wanted:?}, but {address:?}"));
                     }
                     bare = false;
                 }
-                Ok((_, Told::Left)) => bare = false,
+                Ok((_, Report::Left)) => bare = false,
                 Err(RecvTimeoutError::Disconnected) => return Err("the workers are gone".into()),
                 Err(RecvTimeoutError::Timeout) => {
                     let at_rest = !bare && self.at_rest(&missing);
@@ -65,7 +65,7 @@ impl Arena {
         }
     }
 
-    /// Who waits for whom, for the report.
+    /// The waits of all endpoints, for the report.
     fn seen_by_daemon(&mut self) -> String {
         let endpoints = self.node.endpoints(self.vm.id()).unwrap_or_default();
         let line = |found: &EndpointInfo| {
@@ -79,13 +79,13 @@ impl Arena {
         endpoints.iter().map(line).collect()
     }
 
-    /// What can be seen of an end that the model tells.
-    fn told_of(&self, completion: Completion) -> Completion {
+    /// The part of a predicted completion that a real call shows.
+    fn visible_part(&self, completion: Completion) -> Completion {
         let fate = completion.fate.filter(|_| self.telling.contains(&completion.who));
         Completion { fate, ..completion }
     }
 
-    /// Whether all who are in a call sleep in it, those whose call should have ended included.
+    /// Whether all open calls sleep, also those that should have ended.
     fn at_rest(&self, missing: &BTreeMap<Slot, Completion>) -> bool {
         self.workers.iter().all(|(slot, worker)| match self.machine.state(*slot) {
             None | Some(State::Running) if !missing.contains_key(slot) => true,

@@ -1,11 +1,11 @@
-//! What the oracle has found: each bug as the shortest sequence that shows it,
-//! on both sides and step by step, like any other.
+//! Bugs that the oracle has found, each as the shortest sequence that shows it. Each runs on both
+//! sides, step by step.
 
-use super::arena::Arena;
+use super::fixture::OracleFixture;
 use super::plan::Step;
 use m3ipc::{Address, Message, Slot};
-use m3ipc_conformance::watchdog;
 use m3ipc_model::rendezvous::{Call, Fault, Limit, Op, Source};
+use m3ipc_test_fixture::watchdog;
 use std::time::Duration;
 
 const SYSTEM_SLOT: Slot = 3;
@@ -13,15 +13,15 @@ const A: Slot = 29;
 const B: Slot = 30;
 const C: Slot = 31;
 
-/// An arena with these slots bound.
-struct Scene(Arena);
+/// A fixture with these slots bound.
+struct FoundCase(OracleFixture);
 
-impl Scene {
+impl FoundCase {
     fn of(slots: &[Slot]) -> Self {
         watchdog(120);
-        let mut scene = Self(Arena::new(Fault::None));
-        slots.iter().for_each(|slot| scene.step(Op::Bind(*slot)));
-        scene
+        let mut case = Self(OracleFixture::new(Fault::None));
+        slots.iter().for_each(|slot| case.step(Op::Bind(*slot)));
+        case
     }
 
     fn step(&mut self, op: Op) {
@@ -34,18 +34,18 @@ impl Scene {
     }
 
     fn send(&mut self, who: Slot, to: Slot, limit: Limit) {
-        self.call(who, limit, |scene| Call::Send { dst: scene.at(to), message: Message::new(who) });
+        self.call(who, limit, |case| Call::Send { dst: case.at(to), message: Message::new(who) });
     }
 
     fn sendrec(&mut self, who: Slot, to: Slot, limit: Limit) {
-        self.call(who, limit, |scene| Call::Sendrec {
-            dst: scene.at(to),
+        self.call(who, limit, |case| Call::Sendrec {
+            dst: case.at(to),
             message: Message::new(who),
         });
     }
 
     fn receive(&mut self, who: Slot, from: Slot) {
-        self.call(who, Limit::Forever, |scene| Call::Receive { src: Source::From(scene.at(from)) });
+        self.call(who, Limit::Forever, |case| Call::Receive { src: Source::From(case.at(from)) });
     }
 
     fn receive_any(&mut self, who: Slot, limit: Limit) {
@@ -57,7 +57,7 @@ impl Scene {
     }
 }
 
-impl Drop for Scene {
+impl Drop for FoundCase {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             self.0.clear().expect("model and endpoints agree to the end");
@@ -67,88 +67,88 @@ impl Drop for Scene {
 
 #[test]
 fn a_message_posted_anew_goes_to_the_end_of_the_queue() {
-    let mut scene = Scene::of(&[A, B, C]);
-    scene.send(A, C, Limit::Forever);
-    scene.send(B, C, Limit::Forever);
+    let mut case = FoundCase::of(&[A, B, C]);
+    case.send(A, C, Limit::Forever);
+    case.send(B, C, Limit::Forever);
     // C sees both and takes neither.
-    scene.call(C, Limit::NoWait, |_| Call::Rcvrqst);
-    scene.step(Op::Signal(A));
-    scene.send(A, C, Limit::Forever);
-    scene.receive_any(C, Limit::NoWait);
-    scene.receive_any(C, Limit::NoWait);
+    case.call(C, Limit::NoWait, |_| Call::Rcvrqst);
+    case.step(Op::Signal(A));
+    case.send(A, C, Limit::Forever);
+    case.receive_any(C, Limit::NoWait);
+    case.receive_any(C, Limit::NoWait);
 }
 
 #[test]
 fn no_message_answers_a_request_that_was_not_taken() {
-    let mut scene = Scene::of(&[A, B]);
-    scene.sendrec(A, B, Limit::Bounded);
-    scene.send(B, A, Limit::NoWait);
-    scene.receive_any(B, Limit::NoWait);
-    scene.send(B, A, Limit::NoWait);
+    let mut case = FoundCase::of(&[A, B]);
+    case.sendrec(A, B, Limit::Bounded);
+    case.send(B, A, Limit::NoWait);
+    case.receive_any(B, Limit::NoWait);
+    case.send(B, A, Limit::NoWait);
 }
 
 #[test]
-fn two_who_receive_from_each_other_are_a_deadlock() {
-    let mut scene = Scene::of(&[A, B]);
-    scene.receive(A, B);
-    scene.receive(B, A);
+fn two_that_receive_from_each_other_are_a_deadlock() {
+    let mut case = FoundCase::of(&[A, B]);
+    case.receive(A, B);
+    case.receive(B, A);
 }
 
 #[test]
 fn a_server_that_receives_from_its_client_is_a_deadlock() {
-    let mut scene = Scene::of(&[A, B]);
-    scene.sendrec(A, B, Limit::Forever);
-    scene.receive_any(B, Limit::Forever);
-    scene.receive(B, A);
+    let mut case = FoundCase::of(&[A, B]);
+    case.sendrec(A, B, Limit::Forever);
+    case.receive_any(B, Limit::Forever);
+    case.receive(B, A);
 }
 
 #[test]
 fn a_send_without_time_never_closes_a_circle() {
-    let mut scene = Scene::of(&[A, B, C]);
-    scene.send(A, B, Limit::Forever);
-    scene.send(B, C, Limit::Forever);
-    scene.send(C, A, Limit::NoWait);
+    let mut case = FoundCase::of(&[A, B, C]);
+    case.send(A, B, Limit::Forever);
+    case.send(B, C, Limit::Forever);
+    case.send(C, A, Limit::NoWait);
 }
 
 #[test]
 fn a_sendrec_without_time_that_answers_was_delivered() {
-    let mut scene = Scene::of(&[A, B]);
-    scene.sendrec(A, B, Limit::Forever);
-    scene.receive_any(B, Limit::Forever);
-    scene.sendrec(B, A, Limit::NoWait);
+    let mut case = FoundCase::of(&[A, B]);
+    case.sendrec(A, B, Limit::Forever);
+    case.receive_any(B, Limit::Forever);
+    case.sendrec(B, A, Limit::NoWait);
 }
 
 #[test]
 fn the_next_life_of_a_system_slot_keeps_its_link() {
-    let mut scene = Scene::of(&[SYSTEM_SLOT, A]);
-    scene.send(SYSTEM_SLOT, A, Limit::NoWait);
-    scene.step(Op::Kill(SYSTEM_SLOT));
-    scene.step(Op::Bind(SYSTEM_SLOT));
-    scene.send(SYSTEM_SLOT, A, Limit::NoWait);
-    scene.send(A, SYSTEM_SLOT, Limit::NoWait);
+    let mut case = FoundCase::of(&[SYSTEM_SLOT, A]);
+    case.send(SYSTEM_SLOT, A, Limit::NoWait);
+    case.step(Op::Kill(SYSTEM_SLOT));
+    case.step(Op::Bind(SYSTEM_SLOT));
+    case.send(SYSTEM_SLOT, A, Limit::NoWait);
+    case.send(A, SYSTEM_SLOT, Limit::NoWait);
 }
 
 #[test]
 fn an_unbind_does_not_end_the_next_life_of_a_system_slot() {
-    let mut scene = Scene::of(&[SYSTEM_SLOT, A]);
-    scene.receive_any(SYSTEM_SLOT, Limit::Forever);
-    scene.step(Op::Unbind(SYSTEM_SLOT));
-    scene.step(Op::Bind(SYSTEM_SLOT));
-    scene.send(A, SYSTEM_SLOT, Limit::Forever);
+    let mut case = FoundCase::of(&[SYSTEM_SLOT, A]);
+    case.receive_any(SYSTEM_SLOT, Limit::Forever);
+    case.step(Op::Unbind(SYSTEM_SLOT));
+    case.step(Op::Bind(SYSTEM_SLOT));
+    case.send(A, SYSTEM_SLOT, Limit::Forever);
     // Longer than the grace time of the unbind.
     std::thread::sleep(Duration::from_millis(1_200));
-    scene.receive_any(SYSTEM_SLOT, Limit::NoWait);
+    case.receive_any(SYSTEM_SLOT, Limit::NoWait);
 }
 
 #[test]
 fn relay_checks_the_client_before_it_sees_that_both_are_one() {
-    let mut scene = Scene::of(&[A, B]);
-    scene.step(Op::Kill(B));
-    scene.call(A, Limit::Forever, |scene| Call::Relay { client: scene.at(B), dst: scene.at(B) });
+    let mut case = FoundCase::of(&[A, B]);
+    case.step(Op::Kill(B));
+    case.call(A, Limit::Forever, |case| Call::Relay { client: case.at(B), dst: case.at(B) });
 }
 
 #[test]
-fn nobody_wakes_himself() {
-    let mut scene = Scene::of(&[A]);
-    scene.call(A, Limit::Forever, |scene| Call::Wakeup { dst: scene.at(A) });
+fn a_wakeup_of_oneself_agrees_with_the_model() {
+    let mut case = FoundCase::of(&[A]);
+    case.call(A, Limit::Forever, |case| Call::Wakeup { dst: case.at(A) });
 }

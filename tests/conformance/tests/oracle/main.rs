@@ -1,19 +1,19 @@
 //! T2: random sequences of all verbs, the model beside real endpoints.
 //!
 //! `M3_ORACLE_CASES` sequences (10,000 by default) of at most
-//! `M3_ORACLE_STEPS` steps, from `M3_ORACLE_SEED` or a fresh seed. What fails
-//! is shrunk, printed step by step, and kept in `regressions.txt`, which is
-//! run first from then on.
+//! `M3_ORACLE_STEPS` steps, from `M3_ORACLE_SEED` or a fresh seed. A sequence
+//! that fails is shrunk, printed step by step, and kept in `regressions.txt`. Each run begins with
+//! that file.
 
-mod arena;
 mod compare;
+mod fixture;
 mod found;
 mod plan;
 mod worker;
 
-use arena::{Arena, Trouble};
-use m3ipc_conformance::watchdog;
+use fixture::{OracleFixture, Trouble};
 use m3ipc_model::rendezvous::{Fault, Op};
+use m3ipc_test_fixture::watchdog;
 use plan::{SLOTS, Sequence, Step};
 use proptest::test_runner::{
     Config, FileFailurePersistence, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner,
@@ -23,16 +23,16 @@ use std::fmt::Write;
 use std::time::Instant;
 
 const REGRESSIONS: &str = "tests/oracle/regressions.txt";
-/// After so many sequences there is a new VM: generations do not grow for ever.
+/// A VM serves this number of sequences, since generations are bounded.
 const SEQUENCES_PER_ARENA: u32 = 1_000;
 
-/// Runs side by side, each with a node of its own: calls mostly wait for each other.
+/// Runs side by side, each with its own node: calls mostly wait for each other.
 const LANES: u32 = 2;
 
 /// All sequences of one run.
 struct Run {
     fault: Fault,
-    arena: Option<Arena>,
+    fixture: Option<OracleFixture>,
     left: u32,
     sequences: u64,
     steps: u64,
@@ -41,26 +41,26 @@ struct Run {
 
 impl Run {
     fn new(fault: Fault) -> Self {
-        Self { fault, arena: None, left: 0, sequences: 0, steps: 0, stalled: 0 }
+        Self { fault, fixture: None, left: 0, sequences: 0, steps: 0, stalled: 0 }
     }
 
     fn try_sequence(&mut self, sequence: &Sequence) -> Result<(), TestCaseError> {
         if self.left == 0 {
-            self.arena = None;
+            self.fixture = None;
         }
         let fault = self.fault;
-        let mut arena = self.arena.take().unwrap_or_else(|| {
+        let mut fixture = self.fixture.take().unwrap_or_else(|| {
             self.left = SEQUENCES_PER_ARENA;
-            Arena::new(fault)
+            OracleFixture::new(fault)
         });
         self.left -= 1;
         let mut taken = Vec::new();
-        let result = play(&mut arena, sequence, &mut taken);
+        let result = play(&mut fixture, sequence, &mut taken);
         self.steps += taken.len() as u64;
         match result {
             Ok(()) => {
                 self.sequences += 1;
-                self.arena = Some(arena);
+                self.fixture = Some(fixture);
                 Ok(())
             }
             Err(Trouble::Stalled) => {
@@ -74,21 +74,25 @@ impl Run {
     }
 }
 
-fn play(arena: &mut Arena, sequence: &Sequence, taken: &mut Vec<Step>) -> Result<(), Trouble> {
-    let mut step = |arena: &mut Arena, step: Step| {
+fn play(
+    fixture: &mut OracleFixture,
+    sequence: &Sequence,
+    taken: &mut Vec<Step>,
+) -> Result<(), Trouble> {
+    let mut step = |fixture: &mut OracleFixture, step: Step| {
         taken.push(step);
-        arena.step(step)
+        fixture.step(step)
     };
     for place in 0..sequence.endpoints {
         let op = Op::Bind(SLOTS[(place + 1) % SLOTS.len()]);
-        step(arena, Step { op, expires: false })?;
+        step(fixture, Step { op, expires: false })?;
     }
     for (number, plan) in (0..).zip(&sequence.plans) {
-        if let Some(next) = plan.step(arena.machine(), sequence.endpoints, number) {
-            step(arena, next)?;
+        if let Some(next) = plan.step(fixture.machine(), sequence.endpoints, number) {
+            step(fixture, next)?;
         }
     }
-    arena.clear()
+    fixture.clear()
 }
 
 fn told(steps: &[Step]) -> String {
@@ -123,7 +127,7 @@ fn seed() -> u64 {
     number("M3_ORACLE_SEED", u64::from(now.unwrap_or_default().subsec_nanos()))
 }
 
-/// One run of `cases` sequences; where a sequence differs, why.
+/// One run of `cases` sequences; the reason, if a sequence differs.
 fn lane(cases: u32, steps_max: usize, seed: u64) -> (Run, Option<String>) {
     let config = Config {
         failure_persistence: Some(Box::new(FileFailurePersistence::Direct(REGRESSIONS))),

@@ -1,11 +1,10 @@
-//! Steps before the state is known: numbers that shrink well, given their
-//! meaning when their turn comes.
+//! Steps before the state is known: numbers that shrink well, and get their meaning at their turn.
 
 use m3ipc::{Address, Message, Slot};
 use m3ipc_model::rendezvous::{Call, Limit, Machine, Op, Source, State};
 use proptest::prelude::*;
 
-/// Where the endpoints of a sequence live: two system slots, six of users.
+/// The slots of a sequence: two system slots, six of users.
 pub const SLOTS: [Slot; 8] = [-2, 3, 29, 30, 31, 32, 33, 34];
 
 /// A sequence: how many endpoints it has, and its steps.
@@ -30,7 +29,7 @@ pub struct Plan {
 #[derive(Clone, Copy, Debug)]
 pub struct Step {
     pub op: Op,
-    /// The call's time limit passes next, where the call is blocked.
+    /// The time limit of the call passes next, if the call is blocked.
     pub expires: bool,
 }
 
@@ -48,8 +47,8 @@ fn plan() -> impl Strategy<Value = Plan> {
 }
 
 impl Plan {
-    /// What this step is for the endpoints as they are now. Who is blocked can
-    /// only be signalled or unbound; who is not bound can only be bound.
+    /// The meaning of this step for the endpoints as they are now. A blocked endpoint can only get
+    /// a signal or be unbound; an unbound one can only be bound.
     pub fn step(self, machine: &Machine, endpoints: usize, number: i32) -> Option<Step> {
         // System slots and user slots take turns, so that few endpoints are not all of the system.
         let slot = |index: usize| SLOTS[(index % endpoints + 1) % SLOTS.len()];
@@ -98,7 +97,7 @@ impl Plan {
     }
 }
 
-/// Somebody who awaits the answer of `server`: most replies are to such a one.
+/// An endpoint that awaits the answer of `server`: most replies go to one.
 fn waiting_client(machine: &Machine, server: Slot) -> Option<Address> {
     let server = machine.address(server)?;
     SLOTS.iter().find_map(|slot| match machine.state(*slot)? {

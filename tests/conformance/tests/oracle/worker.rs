@@ -1,10 +1,10 @@
-//! One real endpoint: a thread that does what it is told and reports each end.
+//! One real endpoint: a thread that takes orders and reports the end of each.
 
 use m3ipc::{Address, Code, Endpoint, Message, Slot, Timeout, Vm, WaitStrategy};
 use m3ipc_model::rendezvous::{Call, Completion, Fate, Source};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-/// What a worker is told.
+/// An order to a worker.
 #[derive(Debug)]
 pub enum Order {
     Bind,
@@ -12,9 +12,9 @@ pub enum Order {
     Leave,
 }
 
-/// What it reports, each order once.
+/// The report of a worker on an order.
 #[derive(Debug)]
-pub enum Told {
+pub enum Report {
     Bound(Result<Address, Code>),
     Ended(Completion),
     Left,
@@ -28,7 +28,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn start(vm: Vm, slot: Slot, reports: Sender<(Slot, Told)>) -> Self {
+    pub fn start(vm: Vm, slot: Slot, reports: Sender<(Slot, Report)>) -> Self {
         let (orders, inbox) = channel();
         let (tell_tid, tid) = channel();
         let thread = std::thread::spawn(move || {
@@ -39,25 +39,25 @@ impl Worker {
     }
 }
 
-fn work(vm: &Vm, slot: Slot, inbox: &Receiver<Order>, reports: &Sender<(Slot, Told)>) {
+fn work(vm: &Vm, slot: Slot, inbox: &Receiver<Order>, reports: &Sender<(Slot, Report)>) {
     let mut endpoint: Option<Endpoint> = None;
     while let Ok(order) = inbox.recv() {
-        let told = match (order, &mut endpoint) {
-            (Order::Bind, _) => Told::Bound(bind(vm, slot, &mut endpoint)),
+        let report = match (order, &mut endpoint) {
+            (Order::Bind, _) => Report::Bound(bind(vm, slot, &mut endpoint)),
             (Order::Call(call, limit), Some(bound)) => {
                 let ended = call_on(bound, slot, call, limit);
                 if !bound.is_bound() {
                     endpoint = None;
                 }
-                Told::Ended(ended)
+                Report::Ended(ended)
             }
-            (Order::Call(..), None) => Told::Ended(error(slot, Code::NotBind)),
+            (Order::Call(..), None) => Report::Ended(error(slot, Code::NotBind)),
             (Order::Leave, _) => {
                 endpoint = None;
-                Told::Left
+                Report::Left
             }
         };
-        if reports.send((slot, told)).is_err() {
+        if reports.send((slot, report)).is_err() {
             return;
         }
     }
@@ -65,7 +65,7 @@ fn work(vm: &Vm, slot: Slot, inbox: &Receiver<Order>, reports: &Sender<(Slot, To
 
 fn bind(vm: &Vm, slot: Slot, endpoint: &mut Option<Endpoint>) -> Result<Address, Code> {
     let mut bound = vm.bind_thread(Some(slot)).map_err(|error| error.code())?;
-    // The driver tells a blocked call by its sleep.
+    // The driver recognises a blocked call by its sleep.
     bound.set_strategy(WaitStrategy::Block);
     Ok(endpoint.insert(bound).address())
 }
@@ -76,18 +76,18 @@ fn error(who: Slot, code: Code) -> Completion {
 
 fn call_on(endpoint: &mut Endpoint, who: Slot, call: Call, limit: Timeout) -> Completion {
     let mut fate = None;
-    // The codes of send and reply tell what became of the message.
-    let mut told = |result: Result<(), Code>| {
+    // The codes of send and reply show the fate of the message.
+    let mut delivery = |result: Result<(), Code>| {
         fate = Some(if result.is_ok() { Fate::Delivered } else { Fate::Withdrawn });
         result.map(|()| None)
     };
     let got = |message: Message| Some(timeless(message));
     let result = match call {
         Call::Send { dst, message } => {
-            told(endpoint.send_timeout(dst, &message, limit).map_err(|error| error.code()))
+            delivery(endpoint.send_timeout(dst, &message, limit).map_err(|error| error.code()))
         }
         Call::Reply { dst, message } => {
-            told(endpoint.reply(dst, &message).map_err(|error| error.code()))
+            delivery(endpoint.reply(dst, &message).map_err(|error| error.code()))
         }
         Call::Receive { src } => {
             let source = match src {

@@ -1,0 +1,118 @@
+//! Blocks and large payloads that pass from one member to another.
+
+use m3ipc::{Address, AreaConfig, BlockLifetime, Code, Message, Source, Timeout};
+use m3ipc_test_fixture::{AreaProcess, NodeFixture, area_turn};
+
+#[test]
+fn a_block_passes_three_processes_in_place() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("pipeline");
+    let vm = fixture.vm("pipeline");
+    let mut me = vm.bind(1).unwrap();
+    let _three = AreaProcess::start(&fixture, &vm, 4, &["pass", "1"]);
+    let _two = AreaProcess::start(&fixture, &vm, 3, &["pass", "4"]);
+    let _one = AreaProcess::start(&fixture, &vm, 2, &["pass", "3"]);
+    let area = me.create_area(&AreaConfig::vm(64 << 20)).unwrap();
+    for bytes in [64_u64, 4096, 100_000, 16 << 20] {
+        let mut block = me.allocate(&area, bytes, BlockLifetime::Short).unwrap();
+        block.fill(7).unwrap();
+        let (address, number) = (block.address(), block.number());
+        me.send_block(Address(2), &Message::new(1), block, Timeout::Never).unwrap();
+        let back = me.receive(Source::From(Address(4))).unwrap();
+        let block = me.take_block().unwrap().unwrap();
+        assert_eq!((back.source, block.address(), block.number()), (Address(4), address, number));
+        assert_eq!(block.len() as u64, bytes);
+        assert!(block.iter().step_by(64).all(|byte| byte == 10), "each of the three adds one");
+        assert!(block.iter().enumerate().all(|(at, byte)| at % 64 == 0 || byte == 7));
+    }
+    drop(me);
+}
+
+#[test]
+fn what_the_receiver_drops_is_room_again() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("room");
+    let vm = fixture.vm("room");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = AreaProcess::start(&fixture, &vm, 2, &["sum"]);
+    let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
+    for _ in 0..5000 {
+        assert_eq!(AreaProcess::ask(&mut me, Address(2), &area, 300_000).long(0), 300_000);
+    }
+    assert_eq!(
+        me.allocate(&area, 2 << 20, BlockLifetime::Short).unwrap_err().code(),
+        Code::AllocMem
+    );
+}
+
+#[test]
+fn pointers_are_valid_everywhere() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("pointers");
+    let vm = fixture.vm("pointers");
+    let mut me = vm.bind(1).unwrap();
+    let _walk = AreaProcess::start(&fixture, &vm, 2, &["walk"]);
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let mut block = me.allocate(&area, 8192, BlockLifetime::Long).unwrap().cast::<u64>().unwrap();
+    let base = block.address();
+    // A list through the block in an order of its own, by plain addresses.
+    let places: Vec<u64> = (0..500).map(|at| (at * 7 % 500) * 2).collect();
+    for (pair, value) in places.windows(2).zip(1..) {
+        let node = [base + 8 * pair[1], value];
+        block.write_at(usize::try_from(pair[0]).unwrap(), &node).unwrap();
+    }
+    let last = usize::try_from(places[499]).unwrap();
+    block.write_at(last, &[0, 500]).unwrap();
+    let mut request = Message::new(1);
+    request.set_long(0, (base + 8 * places[0]).cast_signed());
+    let answer = me.sendrec_block(Address(2), &request, block, Timeout::Never).unwrap();
+    assert_eq!(answer.long(0), 500 * 501 / 2);
+}
+
+#[test]
+fn large_payloads_travel_by_themselves() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("large");
+    let vm = fixture.vm("large");
+    let mut me = vm.bind(1).unwrap();
+    let _echo = AreaProcess::start(&fixture, &vm, 2, &["echo"]);
+    let mut room = vec![0; 40 << 20];
+    for bytes in [0_usize, 1792, 1793, 4096, 1 << 20, 40 << 20, 5000] {
+        let sent: Vec<u8> = (0..bytes).map(|at| u8::try_from(at * 31 % 251).unwrap_or(0)).collect();
+        let message = Message::new(9);
+        let (_, got) =
+            me.sendrec_long(Address(2), &message, &sent, &mut room, Timeout::Never).unwrap();
+        assert_eq!(got, bytes);
+        assert!(room[..got] == sent[..], "{bytes} bytes came back changed");
+    }
+    // Too little room: the full length is told, and nothing is left over.
+    let sent = vec![3; 100_000];
+    for _ in 0..2000 {
+        let (_, got) = me
+            .sendrec_long(Address(2), &Message::new(9), &sent, &mut room[..10], Timeout::Never)
+            .unwrap();
+        assert_eq!((got, room[9]), (100_000, 3));
+    }
+}
+
+#[test]
+fn a_message_that_is_not_taken_leaves_the_block_here() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("withdrawn");
+    let vm = fixture.vm("withdrawn");
+    let mut me = vm.bind(1).unwrap();
+    let hold = AreaProcess::start(&fixture, &vm, 2, &["hold"]);
+    let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
+    hold.signal(m3ipc_sys::Signal::STOP);
+    let mut block = me.allocate(&area, 1000, BlockLifetime::Short).unwrap();
+    block.fill(5).unwrap();
+    let number = block.number();
+    let unsent =
+        me.send_block(Address(2), &Message::new(1), block, Timeout::from_ms(20)).unwrap_err();
+    assert_eq!(unsent.error.code(), Code::TimedOut);
+    let mut block = unsent.block.unwrap();
+    assert_eq!((block.number(), block.get(999)), (number, Some(5)));
+    block.set(0, 6).unwrap();
+    let gone = me.send_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap_err();
+    assert!(gone.block.is_some());
+}

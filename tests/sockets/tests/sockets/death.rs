@@ -1,0 +1,124 @@
+//! Kills of either side, and of the daemon.
+
+use crate::fixture::Fixture;
+use m3ipc_sockets::Errno;
+use m3ipc_test_fixture::{readiness, until};
+use std::io::{Read, Write};
+
+#[test]
+fn a_sleeping_reader_hears_of_a_kill_after_the_last_bytes() {
+    let fixture = Fixture::new("killed");
+    let listener = fixture.domain.listen(5, 4).unwrap();
+    let mut mute = fixture.peer(1, "mute", fixture.at(0, 5));
+    let (mut stream, _) = listener.accept().unwrap();
+    let reader = std::thread::spawn(move || {
+        let mut said = Vec::new();
+        stream.read_to_end(&mut said).map(|_| said)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    mute.kill();
+    assert_eq!(reader.join().unwrap().unwrap(), b"hello");
+}
+
+#[test]
+fn a_sleeping_sender_hears_of_a_kill() {
+    let fixture = Fixture::new("deaf");
+    let mut deaf = fixture.peer(1, "deaf", 80);
+    let stream = fixture.domain.connect(fixture.at(1, 80)).unwrap();
+    let sender = std::thread::spawn(move || {
+        let bytes = vec![1; 1 << 20];
+        let failed = loop {
+            if let Err(errno) = stream.send(&bytes, true) {
+                break errno;
+            }
+        };
+        (failed, stream)
+    });
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    deaf.kill();
+    let (failed, stream) = sender.join().unwrap();
+    // The process died with bytes unread.
+    assert!(matches!(failed, Errno::CONNRESET | Errno::PIPE), "{failed}");
+    assert_eq!(stream.send(b"x", true), Err(Errno::PIPE));
+    assert!(readiness(&stream).hung_up);
+}
+
+#[test]
+fn a_sender_through_blocks_learns_of_a_kill() {
+    let fixture = Fixture::new("unread");
+    let mut echo = fixture.peer(1, "echo", 80);
+    let mut stream = fixture.domain.connect(fixture.at(1, 80)).unwrap();
+    for _ in 0..100 {
+        stream.write_all(&[5; 50]).unwrap();
+        stream.read_exact(&mut [0; 50]).unwrap();
+    }
+    echo.kill();
+    let mut failed = None;
+    until("the sender is told", || {
+        failed = stream.send(b"y", true).err();
+        failed.is_some()
+    });
+    assert!(matches!(failed, Some(Errno::CONNRESET | Errno::PIPE)), "{failed:?}");
+}
+
+#[test]
+fn kills_leave_no_domain_no_port_and_no_connection() {
+    let fixture = Fixture::new("remains");
+    let mut flood = None;
+    let mut sum = fixture.peer(1, "sum", 80);
+    for domain in 2..5 {
+        flood = Some(fixture.peer(domain, "flood", fixture.at(1, 80)));
+    }
+    let mut flood = flood.unwrap();
+    until("they talk", || fixture.counters().len() == 2);
+    flood.kill();
+    sum.kill();
+    let left = || m3ipc_sockets::sockets(fixture.node.directory(), fixture.vm.id()).unwrap();
+    until("nothing is left", || left().is_empty());
+    assert_eq!(fixture.domain.connect(fixture.at(1, 80)).unwrap_err().errno(), Errno::HOSTUNREACH);
+    let names = std::fs::read_dir(fixture.node.directory().join("sockets")).unwrap();
+    let names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names.len(), 1, "but for our own domain: {names:?}");
+}
+
+#[test]
+fn connections_outlive_the_daemon_and_listeners_find_its_successor() {
+    let mut fixture = Fixture::new("takeover");
+    let _echo = fixture.peer(1, "echo", 80);
+    let mut stream = fixture.domain.connect(fixture.at(1, 80)).unwrap();
+    let mut talk = |bytes: &[u8]| {
+        stream.write_all(bytes).unwrap();
+        let mut got = vec![0; bytes.len()];
+        stream.read_exact(&mut got).unwrap();
+        assert!(got == bytes);
+    };
+    talk(&[1; 50_000]);
+    fixture.node.kill_daemon();
+    talk(&[2; 300_000]);
+    fixture.node.restart_daemon();
+    talk(&[3; 5_000]);
+    let mut fresh = None;
+    until("a new connection", || {
+        fresh = fixture.domain.connect(fixture.at(1, 80)).ok();
+        fresh.is_some()
+    });
+    let mut fresh = fresh.unwrap();
+    fresh.write_all(b"again").unwrap();
+    let mut got = [0; 5];
+    fresh.read_exact(&mut got).unwrap();
+    assert_eq!(&got, b"again");
+    talk(&[4; 5_000]);
+    assert_eq!(fixture.domain.number(), 0);
+}
+
+#[test]
+fn a_child_by_fork_gets_an_error_on_the_connection() {
+    let fixture = Fixture::new("fork");
+    let listener = fixture.domain.listen(5, 4).unwrap();
+    // It says `ready` only if its child gets the right errors and the connection works afterwards.
+    let _fork = fixture.peer(1, "fork", fixture.at(0, 5));
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut said = [0; 5];
+    stream.read_exact(&mut said).unwrap();
+    assert_eq!(&said, b"still");
+}

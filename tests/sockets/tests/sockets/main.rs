@@ -1,0 +1,12 @@
+//! Com-sockets between processes.
+
+mod blocks;
+mod connect;
+mod datagram;
+mod death;
+mod fixture;
+mod hostile;
+mod names;
+mod ready;
+mod stream;
+mod tasks;

@@ -1,0 +1,49 @@
+//! Tasks of tokio over com-sockets.
+
+use crate::fixture::Fixture;
+use m3ipc_sockets::{AsyncListener, AsyncStream};
+use m3ipc_test_fixture::pattern;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fifty_tasks_talk_through_one_listener() {
+    let fixture = Fixture::new("tasks");
+    let listener = AsyncListener::new(fixture.domain.listen(80, 64).unwrap()).unwrap();
+    let server = tokio::spawn(async move {
+        for _ in 0..50 {
+            let mut stream = listener.accept().await.unwrap();
+            tokio::spawn(async move {
+                let mut bytes = vec![0; 10_000];
+                while let Ok(count @ 1..) = stream.read(&mut bytes).await {
+                    stream.write_all(&bytes[..count]).await.unwrap();
+                }
+            });
+        }
+    });
+    let clients: Vec<_> = (0..50_u64)
+        .map(|serial| {
+            let (domain, to) = (fixture.domain.clone(), fixture.at(0, 80));
+            tokio::spawn(async move {
+                let stream =
+                    tokio::task::spawn_blocking(move || domain.connect(to).unwrap()).await.unwrap();
+                let (mut read, mut write) = tokio::io::split(AsyncStream::new(stream).unwrap());
+                let sent = pattern(serial, 700_000);
+                let writes = {
+                    let sent = sent.clone();
+                    tokio::spawn(async move {
+                        write.write_all(&sent).await.unwrap();
+                        write.shutdown().await.unwrap();
+                    })
+                };
+                let mut got = Vec::new();
+                read.read_to_end(&mut got).await.unwrap();
+                writes.await.unwrap();
+                assert!(got == sent, "{} bytes came back", got.len());
+            })
+        })
+        .collect();
+    for client in clients {
+        client.await.unwrap();
+    }
+    server.await.unwrap();
+}
