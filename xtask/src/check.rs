@@ -15,6 +15,7 @@ mod input;
 mod lengths;
 mod links;
 mod manifests;
+mod orphans;
 mod paths;
 mod public_api;
 mod sizes;
@@ -42,6 +43,7 @@ const CHECKS: &[Check] = &[
     ("paths", paths::report),
     ("links", links::report),
     ("circles", circles::report),
+    ("orphans", orphans::report),
 ];
 
 /// The checks that need a build. They run where they are named.
@@ -51,7 +53,7 @@ const NAMED_CHECKS: &[Check] = &[("public-api", public_api::report), ("sizes", s
 #[derive(clap::Args)]
 pub struct Args {
     /// The checks to run: direction, dependencies, manifests, unsafe, lengths, width, fences,
-    /// paths, links, circles (these are the default), public-api, sizes
+    /// paths, links, circles, orphans (these are the default), public-api, sizes
     names: Vec<String>,
 }
 

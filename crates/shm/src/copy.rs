@@ -1,20 +1,17 @@
 //! The copy routine of shared memory: bytes between private memory and memory that a peer writes.
 //!
-//! Short copies use relaxed atomics. Long copies use machine code, which is no memory access in
-//! the sense of the language. A peer that writes meanwhile makes the copy mixed; the behaviour
-//! stays defined. A copy has no order: publish or load a word before or after it.
+//! The routine is machine code, which is no memory access in the sense of the language. A message
+//! of constant, aligned words uses relaxed atomics instead. A peer that writes meanwhile makes the
+//! copy mixed; the behaviour stays defined. Each byte is read once and written once. A copy has no
+//! order: publish or load a word before or after it.
 //!
 //! # Safety
 //! Every caller checks its range against a live mapping before it calls a function of this file.
 #![allow(unsafe_code)]
 
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 
-/// Copies below this length use atomics, in bytes: there, atomics are as fast as machine code.
-/// It is at least [`LINE_BYTES`], the minimum of [`copy_long`].
-const LONG_BYTES: usize = 128;
-/// Bytes that one turn of [`copy_long`] copies.
-#[cfg(all(target_arch = "x86_64", not(miri)))]
+/// Bytes that one turn of a long copy moves.
 const LINE_BYTES: usize = 64;
 /// Distance at which a copy into a region prefetches the lines that it will write, in bytes. A
 /// reader on another CPU has these lines in its cache. Measured between 2 CPUs: 16 KB took 1.05 to
@@ -33,19 +30,8 @@ const WORD_BYTES: usize = 8;
 /// ranges do not overlap. No reference of this process covers `to`; none to `from` is exclusive.
 #[inline]
 pub unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
-    if count < LONG_BYTES {
-        let mut private = [0; LONG_BYTES];
-        for (at, byte) in private[..count].iter_mut().enumerate() {
-            // SAFETY: `at` is below `count`, so the byte is mapped. The access is volatile and not
-            // atomic, because `from` may be behind a shared reference of this process.
-            *byte = unsafe { from.add(at).read_volatile() };
-        }
-        // SAFETY: `to` is mapped for `count` bytes, as the caller promises.
-        unsafe { store_short(to, &private[..count]) };
-        return;
-    }
-    // SAFETY: the promise of the caller; `count` is at least one line.
-    unsafe { copy_long(to, from, count, PREFETCH_BYTES) };
+    // SAFETY: the promise of the caller.
+    unsafe { copy(to, from, count, PREFETCH_BYTES) };
 }
 
 /// Copies private bytes into shared memory.
@@ -54,12 +40,16 @@ pub unsafe fn copy_bytes(to: *mut u8, from: *const u8, count: usize) {
 /// `bytes.len()` bytes at `to` are mapped for writing, and `bytes` does not lie in them.
 #[inline]
 pub(crate) unsafe fn copy_in(to: *mut u8, bytes: &[u8]) {
-    if bytes.len() < LONG_BYTES {
+    let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
+    if bytes.len() >= LINE_BYTES || !rest.is_empty() || !to.addr().is_multiple_of(WORD_BYTES) {
         // SAFETY: `to` is mapped for that many bytes, as the caller promises.
-        return unsafe { store_short(to, bytes) };
+        return unsafe { copy(to, bytes.as_ptr(), bytes.len(), PREFETCH_BYTES) };
     }
-    // SAFETY: the promise of the caller; `bytes` is readable and at least one line long.
-    unsafe { copy_long(to, bytes.as_ptr(), bytes.len(), PREFETCH_BYTES) };
+    for (at, word) in words.iter().enumerate() {
+        // SAFETY: inside the caller's range, aligned, and any bits are valid.
+        unsafe { &*to.cast::<AtomicU64>().add(at) }
+            .store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+    }
 }
 
 /// Copies shared memory into private bytes.
@@ -68,12 +58,16 @@ pub(crate) unsafe fn copy_in(to: *mut u8, bytes: &[u8]) {
 /// `bytes.len()` bytes at `from` are mapped for reading, and `bytes` does not lie in them.
 #[inline]
 pub(crate) unsafe fn copy_out(from: *const u8, bytes: &mut [u8]) {
-    if bytes.len() < LONG_BYTES {
+    let length = bytes.len();
+    let (words, rest) = bytes.as_chunks_mut::<WORD_BYTES>();
+    if length >= LINE_BYTES || !rest.is_empty() || !from.addr().is_multiple_of(WORD_BYTES) {
         // SAFETY: `from` is mapped for that many bytes, as the caller promises.
-        return unsafe { load_short(from, bytes) };
+        return unsafe { copy(bytes.as_mut_ptr(), from, length, NO_PREFETCH) };
     }
-    // SAFETY: the promise of the caller; `bytes` is writable and at least one line long.
-    unsafe { copy_long(bytes.as_mut_ptr(), from, bytes.len(), NO_PREFETCH) };
+    for (at, word) in words.iter_mut().enumerate() {
+        // SAFETY: inside the caller's range, aligned, and any bits are valid.
+        *word = unsafe { &*from.cast::<AtomicU64>().add(at) }.load(Ordering::Relaxed).to_ne_bytes();
+    }
 }
 
 /// Copies between two ranges of shared memory that may overlap.
@@ -101,48 +95,86 @@ pub(crate) unsafe fn copy_overlapping(to: *mut u8, from: *const u8, count: usize
     }
 }
 
+/// Copies whole lines, then the rest. Most copies have only one of both.
+///
 /// # Safety
-/// `bytes.len()` bytes at `to` are mapped for writing.
+/// As [`copy_bytes`]. `ahead` is as in [`copy_lines`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-unsafe fn store_short(mut to: *mut u8, bytes: &[u8]) {
-    let (words, rest) = bytes.as_chunks::<WORD_BYTES>();
-    let aligned = to.addr().is_multiple_of(WORD_BYTES);
-    if aligned {
-        for chunk in words {
-            // SAFETY: inside the caller's range, aligned, and any bits are valid.
-            unsafe { &*to.cast::<AtomicU64>() }
-                .store(u64::from_ne_bytes(*chunk), Ordering::Relaxed);
-            to = to.wrapping_add(WORD_BYTES);
+unsafe fn copy(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
+    let lines = count / LINE_BYTES * LINE_BYTES;
+    // SAFETY: the promise of the caller; both parts lie inside its ranges.
+    unsafe {
+        if lines > 0 {
+            copy_lines(to, from, lines, ahead);
+        }
+        if lines < count {
+            copy_short(to.wrapping_add(lines), from.wrapping_add(lines), count - lines);
         }
     }
-    for byte in if aligned { rest } else { bytes } {
-        // SAFETY: inside the caller's range; any bits are valid.
-        unsafe { &*to.cast::<AtomicU8>() }.store(*byte, Ordering::Relaxed);
-        to = to.wrapping_add(1);
-    }
 }
 
+/// Copies 16 bytes a turn, then at most one piece each of 8, 4, 2 and 1 bytes.
+///
+/// The string instruction is not used: for up to 64 bytes it took 3.3 ns, and this copy 2.0 to 2.9.
+///
 /// # Safety
-/// `bytes.len()` bytes at `from` are mapped for reading.
+/// As [`copy_bytes`].
+#[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-unsafe fn load_short(mut from: *const u8, bytes: &mut [u8]) {
-    let aligned = from.addr().is_multiple_of(WORD_BYTES);
-    let words = if aligned { bytes.len() / WORD_BYTES * WORD_BYTES } else { 0 };
-    let (words, rest) = bytes.split_at_mut(words);
-    for chunk in words.as_chunks_mut::<WORD_BYTES>().0 {
-        // SAFETY: inside the caller's range, aligned, and any bits are valid.
-        *chunk = unsafe { &*from.cast::<AtomicU64>() }.load(Ordering::Relaxed).to_ne_bytes();
-        from = from.wrapping_add(WORD_BYTES);
-    }
-    for byte in rest {
-        // SAFETY: inside the caller's range; any bits are valid.
-        *byte = unsafe { &*from.cast::<AtomicU8>() }.load(Ordering::Relaxed);
-        from = from.wrapping_add(1);
+unsafe fn copy_short(to: *mut u8, from: *const u8, count: usize) {
+    // SAFETY: the pieces follow each other and are `count` bytes together, which both ranges of
+    // the caller have. SSE2 is part of x86-64. Without `nomem` the block is a barrier for the
+    // compiler.
+    unsafe {
+        core::arch::asm!(
+            "cmp {left}, 16",
+            "jb 3f",
+            "2:",
+            "movups {line}, [{from}]",
+            "movups [{to}], {line}",
+            "add {from}, 16",
+            "add {to}, 16",
+            "sub {left}, 16",
+            "cmp {left}, 16",
+            "jae 2b",
+            "3:",
+            "test {left:l}, 8",
+            "jz 4f",
+            "mov {word}, [{from}]",
+            "mov [{to}], {word}",
+            "add {from}, 8",
+            "add {to}, 8",
+            "4:",
+            "test {left:l}, 7",
+            "jz 7f",
+            "test {left:l}, 4",
+            "jz 5f",
+            "mov {word:e}, [{from}]",
+            "mov [{to}], {word:e}",
+            "add {from}, 4",
+            "add {to}, 4",
+            "5:",
+            "test {left:l}, 2",
+            "jz 6f",
+            "movzx {word:e}, word ptr [{from}]",
+            "mov [{to}], {word:x}",
+            "add {from}, 2",
+            "add {to}, 2",
+            "6:",
+            "test {left:l}, 1",
+            "jz 7f",
+            "movzx {word:e}, byte ptr [{from}]",
+            "mov [{to}], {word:l}",
+            "7:",
+            left = inout(reg) count => _, from = inout(reg) from => _, to = inout(reg) to => _,
+            word = out(reg) _, line = out(xmm_reg) _,
+            options(nostack)
+        );
     }
 }
 
-/// Copies by lines of 64 bytes in four registers. The last line ends at the end of the range and
-/// may cover bytes that are already copied.
+/// Copies lines of 64 bytes in four registers.
 ///
 /// The string instruction is not used. If the destination lies a few bytes behind the source,
 /// modulo a page, it copies 2.7 GB/s instead of 50 on present CPUs. A page that is read into a
@@ -152,21 +184,18 @@ unsafe fn load_short(mut from: *const u8, bytes: &mut [u8]) {
 /// those lines belong to another range.
 ///
 /// # Safety
-/// `count` bytes at `from` are readable and `count` bytes at `to` writable. `count` is at least
-/// [`LINE_BYTES`]. The two ranges do not overlap.
+/// `count` bytes at `from` are readable and `count` bytes at `to` writable. `count` is a multiple
+/// of [`LINE_BYTES`] and not 0. The two ranges do not overlap.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
-unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
-    debug_assert!(count >= LINE_BYTES);
-    let last = count - LINE_BYTES;
-    // SAFETY: each line begins at 0, 64, ... below `last`, or at `last`, so each lies within the
-    // `count` bytes that the caller promises. SSE2 is part of x86-64. `prefetchw` is only a hint.
-    // Without `nomem` the block is a barrier for the compiler.
+unsafe fn copy_lines(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
+    debug_assert!(count > 0 && count.is_multiple_of(LINE_BYTES));
+    // SAFETY: each line begins at a multiple of 64 below `count`, so each lies within the `count`
+    // bytes that the caller promises. SSE2 is part of x86-64. `prefetchw` is only a hint. Without
+    // `nomem` the block is a barrier for the compiler.
     unsafe {
         core::arch::asm!(
             "2:",
-            "cmp {at}, {last}",
-            "cmovae {at}, {last}",
             "lea {next}, [{at} + {ahead}]",
             "cmp {next}, {count}",
             "jae 3f",
@@ -183,7 +212,7 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
             "add {at}, 64",
             "cmp {at}, {count}",
             "jb 2b",
-            at = inout(reg) 0_usize => _, last = in(reg) last, count = in(reg) count,
+            at = inout(reg) 0_usize => _, count = in(reg) count,
             from = in(reg) from, to = in(reg) to, ahead = in(reg) ahead, next = out(reg) _,
             a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
             options(nostack)
@@ -191,24 +220,29 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
     }
 }
 
-/// Copies 16 bytes a turn, then single bytes.
+/// Copies 16 bytes a turn, then at most one piece each of 8, 4, 2 and 1 bytes.
 ///
 /// # Safety
-/// As on x86-64.
+/// As [`copy_bytes`].
 #[cfg(all(target_arch = "aarch64", not(miri)))]
 #[inline]
-unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, _ahead: usize) {
-    // SAFETY: `left` counts down from `count`, so each access lies within the caller's ranges.
-    // Without `nomem` the block is a barrier for the compiler.
+unsafe fn copy(to: *mut u8, from: *const u8, count: usize, _ahead: usize) {
+    // SAFETY: the pieces follow each other and are `count` bytes together, which both ranges of
+    // the caller have. Without `nomem` the block is a barrier for the compiler.
     unsafe {
         core::arch::asm!(
             "2:", "cmp {left}, #16", "b.lo 3f",
             "ldp {one}, {two}, [{from}], #16", "stp {one}, {two}, [{to}], #16",
             "sub {left}, {left}, #16", "b 2b",
-            "3:", "cbz {left}, 4f",
-            "ldrb {one:w}, [{from}], #1", "strb {one:w}, [{to}], #1",
-            "sub {left}, {left}, #1", "b 3b",
-            "4:",
+            "3:", "tbz {left}, #3, 4f",
+            "ldr {one}, [{from}], #8", "str {one}, [{to}], #8",
+            "4:", "tbz {left}, #2, 5f",
+            "ldr {one:w}, [{from}], #4", "str {one:w}, [{to}], #4",
+            "5:", "tbz {left}, #1, 6f",
+            "ldrh {one:w}, [{from}], #2", "strh {one:w}, [{to}], #2",
+            "6:", "tbz {left}, #0, 7f",
+            "ldrb {one:w}, [{from}]", "strb {one:w}, [{to}]",
+            "7:",
             left = inout(reg) count => _, from = inout(reg) from => _, to = inout(reg) to => _,
             one = out(reg) _, two = out(reg) _,
             options(nostack)
@@ -216,14 +250,23 @@ unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, _ahead: usize) {
     }
 }
 
-/// Copies single bytes, each once.
+/// Copies words where both sides are aligned, then single bytes, each once.
 ///
 /// # Safety
-/// As on x86-64.
+/// As [`copy_bytes`].
 #[cfg(any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[inline]
-unsafe fn copy_long(to: *mut u8, from: *const u8, count: usize, _ahead: usize) {
-    for at in 0..count {
+unsafe fn copy(to: *mut u8, from: *const u8, count: usize, _ahead: usize) {
+    let aligned = (to.addr() | from.addr()).is_multiple_of(WORD_BYTES);
+    let words = if aligned { count / WORD_BYTES } else { 0 };
+    for at in 0..words {
+        // SAFETY: the word lies within the caller's ranges, and both sides are aligned.
+        unsafe {
+            let word = from.cast::<u64>().add(at).read_volatile();
+            to.cast::<u64>().add(at).write_volatile(word);
+        }
+    }
+    for at in words * WORD_BYTES..count {
         // SAFETY: `at` is below `count`, so both bytes lie within the caller's ranges.
         unsafe { to.add(at).write_volatile(from.add(at).read_volatile()) };
     }
@@ -250,6 +293,33 @@ mod tests {
                 assert_eq!(got[to + length], 0, "no byte behind the range is written");
             }
         }
+    }
+
+    #[test]
+    #[cfg(not(miri))]
+    fn no_byte_beyond_either_end_is_accessed() {
+        const PAGE: usize = 4096;
+        let memory = m3ipc_sys::create_sparse("m3-test", 1 << 20, false).unwrap();
+        let region = crate::FixedRegion::map_at(memory, 0x5910_5000_0000, 1 << 20, true).unwrap();
+        for forbidden in [0, 2 * PAGE as u64] {
+            let lease = region.lease(forbidden, PAGE as u64, true).unwrap();
+            lease.protect().map_err(|(_, errno)| errno).unwrap();
+        }
+        let page = region.start().as_ptr().wrapping_add(PAGE);
+        let mut private = pattern(400);
+        for length in 0..private.len() {
+            for at in [page, page.wrapping_add(PAGE - length)] {
+                // SAFETY: the page is mapped and no reference covers it. An access beyond it would
+                // end the test by a signal, which is what the test is for.
+                unsafe {
+                    copy_bytes(at, private.as_ptr(), length);
+                    copy_bytes(private.as_mut_ptr(), at, length);
+                    copy_in(at, &private[..length]);
+                    copy_out(at, &mut private[..length]);
+                }
+            }
+        }
+        assert!(private == pattern(400), "all copies were exact");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::Error;
 use crate::workspace::Target;
 
+pub use self::modules::path_attribute;
 use self::modules::{Crate, Imports};
 use super::finding::{Finding, Report};
 use super::input::Tree;

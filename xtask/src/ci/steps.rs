@@ -37,6 +37,7 @@ pub const STEPS: &[Step] = &[
     check("paths", "{xtask} check paths"),
     check("links", "{xtask} check links"),
     check("circles", "{xtask} check circles"),
+    check("orphans", "{xtask} check orphans"),
     Step {
         name: "pages",
         command: "bash tests/c/check_pages.sh",

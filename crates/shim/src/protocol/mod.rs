@@ -115,6 +115,7 @@ pub trait HalfView {
     fn switch_to_kernel(&self) -> bool {
         let switches = self.load(half::SWITCHES);
         if switches & 1 == 1 {
+            // SeqCst: pairs with `ask_kernel`, which reads the switches after the kernel's answer.
             self.word(half::SWITCHES).store(switches.wrapping_add(1), Ordering::SeqCst);
         }
         switches & 1 == 1
@@ -122,7 +123,10 @@ pub trait HalfView {
 
     /// Switches to the ring, under both locks, with no unread byte in the kernel.
     fn switch_to_ring(&self) {
-        self.add(half::SWITCHES, 1);
+        let switches = self.load(half::SWITCHES);
+        // SeqCst: pairs with `in_ring`, which each party asks without the lock of the other. The
+        // sender's next reads, of the poller slot and of suppression, do not pass the switch.
+        self.word(half::SWITCHES).swap(switches.wrapping_add(1), Ordering::SeqCst);
     }
 
     /// Wakeup bytes that lie in the kernel, or will be there at once.

@@ -296,7 +296,7 @@ fn is_test(attributes: &[syn::Attribute]) -> bool {
 }
 
 /// The file of `#[path = "..."]`.
-fn path_attribute(attributes: &[syn::Attribute]) -> Option<String> {
+pub fn path_attribute(attributes: &[syn::Attribute]) -> Option<String> {
     attributes.iter().find_map(|attribute| {
         let syn::Meta::NameValue(pair) = &attribute.meta else { return None };
         let syn::Expr::Lit(literal) = &pair.value else { return None };
