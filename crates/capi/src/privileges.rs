@@ -9,17 +9,18 @@ use crate::node::{self, SERVERS};
 use crate::records::{PrivUsr, SlotMap};
 use core::ffi::{c_int, c_short};
 use m3ipc::{Address, Code, NONE, NodeError, Privileges};
+use m3ipc_abi::Verb;
 
-/// The bits of the node's mask, each with its bit of C: `M3_TRAP_...`.
-const TRAPS: &[(u32, u16)] = &[
-    (1 << 0, 1 << 1),  // send
-    (1 << 1, 1 << 2),  // receive
-    (1 << 2, 1 << 5),  // sendrec
-    (1 << 3, 1 << 4),  // notify
-    (1 << 4, 1 << 6),  // rcvrqst
-    (1 << 5, 1 << 7),  // reply
-    (1 << 6, 1 << 7),  // relay
-    (1 << 8, 1 << 15), // vcopy
+/// The verbs that C can deny, each with its bit of C: `M3_TRAP_...`.
+const TRAPS: &[(Verb, u16)] = &[
+    (Verb::Send, 1 << 1),
+    (Verb::Receive, 1 << 2),
+    (Verb::Sendrec, 1 << 5),
+    (Verb::Notify, 1 << 4),
+    (Verb::Rcvrqst, 1 << 6),
+    (Verb::Reply, 1 << 7),
+    (Verb::Relay, 1 << 7),
+    (Verb::Vcopy, 1 << 15),
 ];
 /// `NR_TASKS`: the bit of slot 0 in a set.
 const TASKS: c_int = 35;
@@ -72,17 +73,14 @@ fn of_other(error: NodeError) -> CallFailure {
 
 fn traps_of(mask: c_short, former: u32) -> u32 {
     let mask = mask.cast_unsigned();
-    TRAPS.iter().fold(
-        former,
-        |traps, (node, c)| {
-            if mask & c == 0 { traps & !node } else { traps | node }
-        },
-    )
+    TRAPS.iter().fold(former, |traps, (verb, c)| {
+        if mask & c == 0 { traps & !verb.mask() } else { traps | verb.mask() }
+    })
 }
 
 fn mask_of(traps: u32) -> c_short {
     let union = |allowed: bool| {
-        let bits = TRAPS.iter().filter(|(node, _)| (traps & node != 0) == allowed);
+        let bits = TRAPS.iter().filter(|(verb, _)| (traps & verb.mask() != 0) == allowed);
         bits.fold(0, |mask, (_, c)| mask | c)
     };
     // Reply and relay share a bit of C, which is set only if both are allowed.
@@ -136,6 +134,15 @@ mod tests {
         assert_eq!(traps_of(no_send, u32::MAX), !1);
         assert_eq!(mask_of(traps_of(no_send, u32::MAX)), no_send);
         assert_eq!(mask_of(!(1 << 6)) & 1 << 7, 0, "reply without relay");
+    }
+
+    #[test]
+    fn each_verb_has_a_bit_in_c_or_is_known_to_have_none() {
+        let without = [Verb::Wakeup, Verb::SrcNotify];
+        for verb in Verb::ALL {
+            let has_bit = TRAPS.iter().any(|(other, _)| other == verb);
+            assert_ne!(has_bit, without.contains(verb), "{}", verb.name());
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The error of a command: what happened, why, the next step. The one place with exit codes.
 
-use crate::output::printable;
+use crate::printable::printable;
 use m3ipc_abi::Code;
 use std::process::ExitCode;
 

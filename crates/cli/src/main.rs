@@ -26,6 +26,7 @@ mod lookup;
 mod options;
 mod output;
 mod payload;
+mod printable;
 mod sock;
 mod trace;
 mod view;

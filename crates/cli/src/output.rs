@@ -1,8 +1,8 @@
 //! Standard output: lines or JSON, in colour on a terminal, and a quiet end when it is closed.
 
 use crate::error::{CliError, Result};
+use crate::printable::printable;
 use serde::Serialize;
-use std::borrow::Cow;
 use std::io::{IsTerminal, Write};
 
 /// The writer of results.
@@ -69,35 +69,6 @@ impl Output {
     }
 }
 
-/// Text without control characters, which may come from names and messages of other users.
-///
-/// Line ends, tabs and colours stay.
-pub fn printable(text: &str) -> Cow<'_, str> {
-    let is_plain = |letter: char| !letter.is_control() || matches!(letter, '\n' | '\t');
-    if text.chars().all(is_plain) {
-        return Cow::Borrowed(text);
-    }
-    let mut clean = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(letter) = rest.chars().next() {
-        let (part, left) = rest.split_at(colour_bytes(rest).unwrap_or(letter.len_utf8()));
-        if is_plain(letter) || part.len() > 1 && letter == '\x1b' {
-            clean.push_str(part);
-        } else {
-            clean.extend(letter.escape_default());
-        }
-        rest = left;
-    }
-    Cow::Owned(clean)
-}
-
-/// The length of the colour at the begin of a text, as [`Output::bold`] writes it.
-fn colour_bytes(text: &str) -> Option<usize> {
-    let code = text.strip_prefix("\x1b[")?;
-    let digits = code.bytes().take_while(u8::is_ascii_digit).count();
-    code[digits..].starts_with('m').then_some(digits + "\x1b[m".len())
-}
-
 /// A table whose columns are as wide as their widest cells.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let mut width: Vec<usize> = head.iter().map(|cell| cell.chars().count()).collect();
@@ -146,17 +117,6 @@ pub fn exit_on_closed_stdout() {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn control_characters_of_others_do_not_reach_the_terminal() {
-        assert_eq!(printable("plain\tname\n"), "plain\tname\n");
-        assert_eq!(printable("\x1b[1mbold\x1b[0m"), "\x1b[1mbold\x1b[0m");
-        assert_eq!(
-            printable("a\x1b]0;title\x07b\u{9b}2J\r"),
-            "a\\u{1b}]0;title\\u{7}b\\u{9b}2J\\r"
-        );
-        assert_eq!(printable("\x1b[2Jx\x1b"), "\\u{1b}[2Jx\\u{1b}");
-    }
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {

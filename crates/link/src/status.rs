@@ -4,10 +4,9 @@
 //! read its one cache line after every post. So the line changes only if the owner begins or ends a
 //! sleep, moves to another CPU, or changes its hot set.
 
-use crate::wait_mode::{WaitMode, WakeAction};
+use crate::wait_mode::WaitMode;
 use crate::words::{Page, View, Word32, Word64};
 use core::sync::atomic::Ordering;
-use m3ipc_abi::Address;
 use m3ipc_shm::{ObservedPage, SharedPage};
 use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
@@ -105,13 +104,6 @@ impl<V: View> PeerStatus<V> {
     #[inline]
     pub fn mode(&self) -> WaitMode {
         WaitMode::decode(self.0.load64(MODE, Ordering::SeqCst))
-    }
-
-    /// The action that wakes the owner if it awaits `own` or ANY. Call it after a publication.
-    #[must_use]
-    #[inline]
-    pub fn wake_action(&self, own: Address) -> WakeAction {
-        self.mode().wake_action(own)
     }
 
     /// The CPU that the owner last published.

@@ -1,20 +1,77 @@
-//! The order of the steps of a sleep, which keeps a waiter from sleeping through a message.
+//! The order of the steps of a publication and of a sleep, which keeps a waiter from sleeping
+//! through a message. Endpoints and models run these two functions.
 //!
 //! ```text
-//! waiter                                  sender
-//! 1. read the wake words                  1. publish the message
-//! 2. publish the wait mode                2. read the receiver's wait mode
-//! 3. poll                                 3. if it sleeps: change its wake word, wake it
-//! 4. sleep unless a wake word changed
-//! 5. publish `Awake`
+//! sender: publish_then_wake               receiver: sleep_unless_found
+//! S1. publish the message                 R1. read the wake words
+//! S2. mark the ready bitmap               R2. publish the wait mode
+//! S3. read the receiver's wait mode       R3. poll
+//! S4. if it sleeps: change its wake       R4. sleep unless a wake word changed
+//!     word, wake it                       R5. publish `Awake`
 //! ```
 //!
-//! Steps 2 and 3 of the waiter, and 1 and 2 of the sender, have a full fence between them. So the
-//! waiter finds the message, or the sender sees the wait mode. In the second case the sender
-//! changes the wake word, whose value the waiter read first; the kernel then refuses to sleep on
-//! it.
+//! A full fence separates S1 from S3, and another one R2 from R3. So the receiver finds the
+//! message, or the sender sees the wait mode. In the second case the sender changes the wake word,
+//! whose value the receiver read first; the kernel then refuses to sleep on it. S2 follows S1: a
+//! mark that the receiver clears must lead it to the message.
+//!
+//! The take of a message is a publication too: a sender may sleep until then.
 
-use crate::wait_mode::WaitMode;
+use crate::wait_mode::{WaitMode, WakeAction};
+use m3ipc_abi::Address;
+
+/// The wait of the peer that a publication ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EndsWait {
+    /// None: nothing was published, or no peer waits for it.
+    None,
+    /// A receive from this endpoint or from ANY, which finds links by the ready bitmap.
+    Receive,
+    /// A wait for this endpoint or for ANY that polls this link in any case.
+    OnThisLink,
+    /// A wait for exactly this endpoint.
+    ForThisEndpoint,
+}
+
+/// An endpoint that publishes something for one peer.
+pub trait Publisher {
+    /// Marks the link in the peer's ready bitmap, unless the link is in the peer's hot set.
+    fn mark_ready(&mut self);
+
+    /// The peer's wait mode, by [`PeerStatus::mode`](crate::PeerStatus::mode).
+    fn peer_mode(&self) -> WaitMode;
+
+    /// The address of this endpoint.
+    fn address(&self) -> Address;
+
+    /// Wakes the peer. The action is not [`WakeAction::None`].
+    fn wake(&mut self, action: WakeAction);
+}
+
+/// Publishes, and wakes the peer if it sleeps in a wait that the publication ends.
+///
+/// # Errors
+/// Those of `publish`. Nothing was published then.
+#[inline]
+pub fn publish_then_wake<P: Publisher, T, E>(
+    publisher: &mut P,
+    publish: impl FnOnce(&mut P) -> Result<(T, EndsWait), E>,
+) -> Result<T, E> {
+    let (published, ends) = publish(publisher)?;
+    let action = match ends {
+        EndsWait::None => return Ok(published),
+        EndsWait::Receive => {
+            publisher.mark_ready();
+            publisher.peer_mode().wake_action(publisher.address())
+        }
+        EndsWait::OnThisLink => publisher.peer_mode().wake_action(publisher.address()),
+        EndsWait::ForThisEndpoint => publisher.peer_mode().exact_wake_action(publisher.address()),
+    };
+    if action != WakeAction::None {
+        publisher.wake(action);
+    }
+    Ok(published)
+}
 
 /// An endpoint that can sleep.
 pub trait Sleeper {

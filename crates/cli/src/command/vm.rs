@@ -3,7 +3,8 @@
 use crate::error::{CliError, Result};
 use crate::lookup;
 use crate::options::NodeOptions;
-use crate::output::{Output, printable, table};
+use crate::output::{Output, table};
+use crate::printable::printable;
 use crate::view::area;
 use clap::{Args, Subcommand};
 use m3ipc::{EndpointInfo, VmConfig, VmInfo};

@@ -6,7 +6,7 @@
 use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::tables::MemberId;
-use m3ipc_abi::{Address, Code};
+use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::BOUNCE_BUFFER_BYTES;
 use m3ipc_wire::{DaemonEvent, Reply};
 use std::os::fd::OwnedFd;
@@ -27,6 +27,9 @@ impl Server {
         wants_buffer: bool,
     ) {
         let Some(own) = self.require_endpoint(token) else { return };
+        if let Err(denied) = self.node.check_verb(own, None, Verb::Vcopy) {
+            return self.refuse(token, denied.code(), denied);
+        }
         let peer_id = MemberId::new(own.vm, peer);
         let is_linked = self.links_held.contains(&(own, peer_id));
         let Some(other) = self.connection_of(peer_id).filter(|_| is_linked) else {

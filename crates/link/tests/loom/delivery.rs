@@ -3,6 +3,7 @@
 use crate::model_endpoint::{Detail, ModelEndpoint, contents, pair, value_of};
 use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
+use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Link, LinkSide, MessageKind, TakenMessage};
 
 const CONTENTS: Detail = Detail { contents: true, stamps: false, notifications: false };
@@ -69,11 +70,10 @@ fn peek_and_take(receiver: &mut ModelEndpoint) -> Option<TakenMessage> {
 
 /// Two notifications with arguments. The sleeper receives each argument exactly once.
 pub fn notify() {
-    let (sender, mut receiver) = pair(Detail { notifications: true, ..Detail::default() });
+    let (mut sender, mut receiver) = pair(Detail { notifications: true, ..Detail::default() });
     let sending = thread::spawn(move || {
         for argument in [1, 2] {
-            sender.link.notify(argument);
-            sender.wake_peer();
+            sender.publish(|endpoint| (endpoint.link.notify(argument), EndsWait::Receive));
         }
     });
     let mut received = 0;

@@ -5,7 +5,7 @@ use crate::model_memory::{FutexQueue, Memory};
 use crate::weakness::{Twist, twisted};
 use loom::thread;
 use m3ipc_abi::{ANY, Address};
-use m3ipc_link::waiting::{Sleeper, sleep_unless_found};
+use m3ipc_link::waiting::{EndsWait, Publisher, Sleeper, publish_then_wake, sleep_unless_found};
 use m3ipc_link::{
     Link, LinkSide, MessageKind, OwnStatus, PeerStatus, ReadyBitmap, WaitMode, WakeAction, Word32,
 };
@@ -59,17 +59,35 @@ fn senders_and_receiver(senders: u32) -> (Vec<Sender>, Receiver) {
 impl Sender {
     /// Posts, sets the ready bit and wakes the receiver.
     fn post(&mut self) {
+        let mut ends = EndsWait::Receive;
         if twisted(Twist::ReadyBitBeforePost) {
-            self.bitmap.set_unless_hot(self.index, &self.receiver);
+            self.mark_ready();
+            ends = EndsWait::OnThisLink;
         }
-        self.link.post(MessageKind::Send, 0, 0, &[0; 40], &[]);
-        if !twisted(Twist::ReadyBitBeforePost) {
-            self.bitmap.set_unless_hot(self.index, &self.receiver);
-        }
-        // The receiver awaits ANY, so the own address does not matter.
-        if self.receiver.wake_action(Address(0)) == WakeAction::WakeWord {
-            self.link.wake_peer();
-        }
+        let published = publish_then_wake(self, |sender| {
+            Ok::<_, Infallible>((sender.link.post(MessageKind::Send, 0, 0, &[0; 40], &[]), ends))
+        });
+        assert!(published.is_ok());
+    }
+}
+
+impl Publisher for Sender {
+    fn mark_ready(&mut self) {
+        self.bitmap.set_unless_hot(self.index, &self.receiver);
+    }
+
+    fn peer_mode(&self) -> WaitMode {
+        self.receiver.mode()
+    }
+
+    /// The receiver awaits ANY, so the address does not matter.
+    fn address(&self) -> Address {
+        Address(0)
+    }
+
+    fn wake(&mut self, action: WakeAction) {
+        assert_eq!(action, WakeAction::WakeWord, "no model sleeps at a doorbell");
+        self.link.wake_peer();
     }
 }
 
@@ -158,10 +176,9 @@ pub fn hot_set() {
     let bitmap = bitmap_page();
     let (senders, own) = (ReadyBitmap::over(bitmap.clone()), ReadyBitmap::over(bitmap));
     receiver.status.set_hot(0, FORMER);
+    sender.peer_bitmap = Some((senders, FORMER));
     let sending = thread::spawn(move || {
-        sender.link.post(MessageKind::Send, 0, 0, &[0; 40], &[]);
-        senders.set_unless_hot(FORMER, &sender.peer_status);
-        sender.wake_peer();
+        sender.post(MessageKind::Send, 0, 0);
     });
     let mut early = None;
     if twisted(Twist::PollBeforeHotSet) {

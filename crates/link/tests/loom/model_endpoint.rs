@@ -1,13 +1,13 @@
-//! A model endpoint: the steps of m3ipc's endpoint around a link. The order of the steps of a sleep
-//! is that of [`m3ipc_link::waiting`].
+//! A model endpoint: the steps of m3ipc's endpoint around a link. The order of the steps of a
+//! publication and of a sleep is that of [`m3ipc_link::waiting`].
 
 use crate::model_memory::{FutexQueue, Memory};
 use crate::weakness::{Twist, twisted};
 use m3ipc_abi::{Address, PAYLOAD_BYTES};
-use m3ipc_link::waiting::{Sleeper, sleep_unless_found};
+use m3ipc_link::waiting::{EndsWait, Publisher, Sleeper, publish_then_wake, sleep_unless_found};
 use m3ipc_link::{
     Arrival, ControlPage, ControlPageView, FLAG_WOKEN, Link, LinkSide, MessageKind, OwnStatus,
-    PeerStatus, SlotState, TakenMessage, WaitMode, WakeAction, Word32,
+    PeerStatus, ReadyBitmap, SlotState, TakenMessage, WaitMode, WakeAction, Word32,
 };
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -81,6 +81,8 @@ pub struct ModelEndpoint {
     pub events_seen: u32,
     /// The mode that a twisted endpoint publishes too late.
     late_mode: Option<WaitMode>,
+    /// The ready bitmap of the peer, and the index of the link in it.
+    pub peer_bitmap: Option<(ReadyBitmap<Memory>, u32)>,
 }
 
 /// Two endpoints with a link between them.
@@ -104,6 +106,7 @@ pub fn pair_with_hot_set(detail: Detail, hot: usize) -> (ModelEndpoint, ModelEnd
         control_page: None,
         events_seen: 0,
         late_mode: None,
+        peer_bitmap: None,
     };
     (endpoint(0, LinkSide::Zero), endpoint(1, LinkSide::One))
 }
@@ -135,41 +138,42 @@ impl ModelEndpoint {
         assert_eq!(self.link.is_free(), Ok(true), "the slot is not free");
         let (m_type, payload) = contents(value);
         if twisted(Twist::ModeBeforePost) {
-            let early = self.peer_status.wake_action(self.address);
+            let early = self.peer_status.mode().wake_action(self.address);
             let posted = self.link.post(kind, stamp, m_type, &payload, &[]);
-            self.act(early);
+            if early != WakeAction::None {
+                self.wake(early);
+            }
             return posted;
         }
-        let posted = self.link.post(kind, stamp, m_type, &payload, &[]);
-        self.wake_peer();
-        posted
+        self.publish(|endpoint| {
+            (endpoint.link.post(kind, stamp, m_type, &payload, &[]), EndsWait::Receive)
+        })
     }
 
-    /// Wakes the peer if it sleeps and awaits this endpoint or ANY.
-    pub fn wake_peer(&self) {
-        self.act(self.peer_status.wake_action(self.address));
-    }
-
-    fn act(&self, action: WakeAction) {
-        if action == WakeAction::WakeWord {
-            self.link.wake_peer();
-        }
+    /// Publishes, and wakes the peer, in the product's order.
+    pub fn publish<T>(&mut self, publish: impl FnOnce(&mut Self) -> (T, EndsWait)) -> T {
+        let published = publish_then_wake(self, |endpoint| Ok::<_, Infallible>(publish(endpoint)));
+        published.unwrap_or_else(|never| match never {})
     }
 
     /// Copies and takes a message. Wakes a sender that awaits the take, or a peer that awaits its
     /// slot.
     pub fn take(&mut self, arrival: Arrival) -> Option<TakenMessage> {
-        let incoming = self.link.take(arrival, &mut []).expect("no peer breaks the rules")?;
-        match incoming.kind {
-            MessageKind::Send if !twisted(Twist::TakeWithoutWakeUp) => self.wake_peer(),
-            MessageKind::Reply | MessageKind::Relay
-                if !twisted(Twist::AnswerTakenWithoutWakeUp) =>
-            {
-                self.act(self.peer_status.mode().exact_wake_action(self.address));
-            }
-            _ => {}
-        }
-        Some(incoming)
+        self.publish(|endpoint| {
+            let taken = endpoint.link.take(arrival, &mut []).expect("no peer breaks the rules");
+            let ends = match taken.as_ref().map(|incoming| incoming.kind) {
+                Some(MessageKind::Send) if !twisted(Twist::TakeWithoutWakeUp) => {
+                    EndsWait::OnThisLink
+                }
+                Some(MessageKind::Reply | MessageKind::Relay)
+                    if !twisted(Twist::AnswerTakenWithoutWakeUp) =>
+                {
+                    EndsWait::ForThisEndpoint
+                }
+                _ => EndsWait::None,
+            };
+            (taken, ends)
+        })
     }
 
     /// Takes the message of the peer, if there is one.
@@ -212,6 +216,27 @@ impl ModelEndpoint {
                 Ok(None) => {}
             }
         }
+    }
+}
+
+impl Publisher for ModelEndpoint {
+    fn mark_ready(&mut self) {
+        if let Some((bitmap, index)) = &mut self.peer_bitmap {
+            bitmap.set_unless_hot(*index, &self.peer_status);
+        }
+    }
+
+    fn peer_mode(&self) -> WaitMode {
+        self.peer_status.mode()
+    }
+
+    fn address(&self) -> Address {
+        self.address
+    }
+
+    fn wake(&mut self, action: WakeAction) {
+        assert_eq!(action, WakeAction::WakeWord, "no model sleeps at a doorbell");
+        self.link.wake_peer();
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::model_endpoint::{Detail, ModelEndpoint, contents, pair, value_of};
 use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
+use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
 
 const CONTENTS: Detail = Detail { contents: true, stamps: true, notifications: false };
@@ -36,8 +37,8 @@ pub fn answer() {
     let serving = thread::spawn(move || {
         let incoming = server.wait(ModelEndpoint::take_any);
         assert_eq!(value_of(&incoming), QUESTION);
-        assert_eq!(answer_with(&mut server, ANSWER), AnswerOutcome::Posted);
-        server.wake_peer();
+        let answer = server.publish(|own| (answer_with(own, ANSWER), EndsWait::OnThisLink));
+        assert_eq!(answer, AnswerOutcome::Posted);
     });
     let request = client.post(MessageKind::Request, 9, QUESTION);
     let incoming = client.wait(|endpoint| endpoint.take_answer(request));
@@ -180,11 +181,9 @@ fn death(last_step: Served, dies: bool) {
         if last_step == Served::Took {
             return Served::Took;
         }
-        let served = serve_taken(&mut server);
-        if !dies {
-            server.wake_peer();
-        }
-        served
+        // A server that dies after its answer wakes nobody.
+        let ends = if dies { EndsWait::None } else { EndsWait::OnThisLink };
+        server.publish(|own| (serve_taken(own), ends))
     });
     let served = if dies {
         let served = serving.join().expect("the server ends");

@@ -32,6 +32,7 @@ mod page_set;
 mod peer_copies;
 mod peers;
 mod pending;
+mod publish;
 mod queries;
 mod receive;
 mod received;

@@ -6,6 +6,7 @@ use crate::error::{Fail, NotifyError};
 use crate::observe;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Verb};
+use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Counter, TraceWhat};
 use m3ipc_wire::{PeerInfo, Request};
 
@@ -61,9 +62,11 @@ impl Endpoint {
             return Err(Code::CallDenied.into());
         }
         self.stamp(Moment::Ready);
-        self.peers.get(index).link.notify(bits);
-        self.stamp(Moment::Published);
-        self.wake_if_asleep(index, true);
+        self.publish(index, |endpoint| {
+            endpoint.peers.get(index).link.notify(bits);
+            endpoint.stamp(Moment::Published);
+            Ok(((), EndsWait::Receive))
+        })?;
         self.trace_unnumbered(index, TraceWhat::Notify, 0);
         self.control_page.count(Counter::Notified);
         Ok(())

@@ -9,6 +9,7 @@ use crate::error::{Fail, ReplyError};
 use crate::observe;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES, Verb};
+use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall};
 
 impl Endpoint {
@@ -162,13 +163,19 @@ impl Endpoint {
         if let Some(tracing) = &mut self.tracing {
             tracing.ready(link.owed());
         }
-        let answer = link
-            .answer(kind, m_type, payload, outgoing.payload_view())
-            .map_err(|broken| self.poison(index, broken))?;
-        if answer == AnswerOutcome::Posted {
-            self.stamp(Moment::Published);
+        let answer = self.publish(index, |endpoint| {
+            let link = &mut endpoint.peers.get_mut(index).link;
+            let answer = link
+                .answer(kind, m_type, payload, outgoing.payload_view())
+                .map_err(|broken| endpoint.poison(index, broken))?;
+            if answer != AnswerOutcome::Posted {
+                return Ok((answer, EndsWait::None));
+            }
+            endpoint.stamp(Moment::Published);
             m3ipc_sys::pause_point("server.answered");
-            self.wake_if_asleep(index, false);
+            Ok((answer, EndsWait::OnThisLink))
+        })?;
+        if answer == AnswerOutcome::Posted {
             m3ipc_sys::pause_point("server.woken");
             self.trace_gave(index, m_type, outgoing.long.len());
             self.control_page.count(Counter::Sent);
@@ -187,11 +194,13 @@ impl Endpoint {
         let address = peer.address();
         self.stamp(Moment::Ready);
         let Outgoing { m_type, payload, .. } = outgoing;
-        let link = &mut self.peers.get_mut(index).link;
-        let posted =
-            link.post(MessageKind::Reply, UNASKED, m_type, payload, outgoing.payload_view());
-        self.stamp(Moment::Published);
-        self.wake_if_asleep(index, false);
+        let posted = self.publish(index, |endpoint| {
+            let link = &mut endpoint.peers.get_mut(index).link;
+            let long = outgoing.payload_view();
+            let posted = link.post(MessageKind::Reply, UNASKED, m_type, payload, long);
+            endpoint.stamp(Moment::Published);
+            Ok((posted, EndsWait::OnThisLink))
+        })?;
         self.trace_gave(index, m_type, outgoing.long.len());
         let target = WaitTarget {
             verb: WaitCall::None,

@@ -8,9 +8,8 @@ use crate::error::{Fail, SendError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, Message, Verb};
-use m3ipc_link::{
-    AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode, WakeAction,
-};
+use m3ipc_link::waiting::EndsWait;
+use m3ipc_link::{AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode};
 
 /// The time that an awake peer may take to find a message.
 const AWAKE_GRACE_NS: u64 = 20_000;
@@ -167,15 +166,18 @@ impl Endpoint {
         if !deadline.no_wait && self.peer_sends_here(index) {
             return Err(Code::Locked.into());
         }
-        let link = &mut self.peers.get_mut(index).link;
         if let Some(tracing) = &mut self.tracing {
             tracing.ready(None);
         }
         let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, outgoing.payload_view());
-        self.stamp(Moment::Published);
-        m3ipc_sys::pause_point("client.posted");
-        self.wake_if_asleep(index, true);
+        let posted = self.publish(index, |endpoint| {
+            let link = &mut endpoint.peers.get_mut(index).link;
+            let long = outgoing.payload_view();
+            let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, long);
+            endpoint.stamp(Moment::Published);
+            m3ipc_sys::pause_point("client.posted");
+            Ok((posted, EndsWait::Receive))
+        })?;
         m3ipc_sys::pause_point("client.woken");
         self.trace_gave(index, m_type, outgoing.long.len());
         Ok(posted)
@@ -316,39 +318,6 @@ impl Endpoint {
         }
         self.control_page.count(Counter::Sent);
         Ok(())
-    }
-
-    /// Marks the peer's ready bitmap, and wakes the peer if it sleeps and waits for this endpoint.
-    #[inline]
-    pub(super) fn wake_if_asleep(&mut self, index: u32, mark_ready: bool) {
-        let peer = self.peers.get(index);
-        if mark_ready {
-            peer.mark_ready();
-        }
-        let action = peer.status.wake_action(self.address);
-        if action == WakeAction::None {
-            return;
-        }
-        self.stamp(Moment::Waking);
-        match action {
-            WakeAction::None => {}
-            WakeAction::WakeWord => self.peers.get(index).link.wake_peer(),
-            WakeAction::Doorbell => self.ring_doorbell_of(index),
-        }
-        self.stamp(Moment::Woken);
-        self.control_page.count(Counter::Woke);
-    }
-
-    /// Wakes a peer that sleeps in a wait for exactly this endpoint. A peer that waits for any
-    /// endpoint has no use for it.
-    #[inline]
-    pub(super) fn wake_if_waiting_here(&mut self, index: u32) {
-        match self.peers.get(index).status.mode() {
-            WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) if source == self.address => {
-                self.wake_if_asleep(index, false);
-            }
-            _ => {}
-        }
     }
 
     /// Closes the link: the peer broke the rules.

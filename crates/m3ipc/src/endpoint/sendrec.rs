@@ -9,6 +9,7 @@ use crate::error::{Fail, SendRecError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, Verb};
+use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{
     AnswerOutcome, Arrival, Cancelled, Counter, MessageKind, SlotState, TakenMessage, WaitCall,
 };
@@ -307,28 +308,32 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
         self.stamp(Moment::Found);
-        let peer = self.peers.get_mut(index);
-        match peer.link.take(arrival, buffer.for_link()) {
-            Ok(None) => Ok(None),
-            Ok(Some(incoming)) => {
-                buffer.filled(incoming.long_bytes);
-                self.latest = Some(peer.identity);
-                self.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
-                match incoming.kind {
-                    // The sender may have slept until now.
-                    MessageKind::Send => self.wake_if_asleep(index, false),
-                    // A server with more to send may wait for the slot.
-                    MessageKind::Reply | MessageKind::Relay => self.wake_if_waiting_here(index),
-                    MessageKind::Request => {}
-                }
-                self.control_page.count(Counter::Received);
-                if self.areas.incoming.is_some() {
-                    self.areas.incoming = None;
-                }
-                Ok(Some(incoming))
+        let taken = self.publish(index, |endpoint| {
+            let peer = endpoint.peers.get_mut(index);
+            let taken = peer.link.take(arrival, buffer.for_link());
+            let identity = peer.identity;
+            let Some(incoming) = taken.map_err(|broken| endpoint.poison(index, broken))? else {
+                return Ok((None, EndsWait::None));
+            };
+            buffer.filled(incoming.long_bytes);
+            endpoint.latest = Some(identity);
+            endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
+            let ends = match incoming.kind {
+                // The sender may have slept until now.
+                MessageKind::Send => EndsWait::OnThisLink,
+                // A server with more to send may wait for the slot.
+                MessageKind::Reply | MessageKind::Relay => EndsWait::ForThisEndpoint,
+                MessageKind::Request => EndsWait::None,
+            };
+            Ok((Some(incoming), ends))
+        })?;
+        if taken.is_some() {
+            self.control_page.count(Counter::Received);
+            if self.areas.incoming.is_some() {
+                self.areas.incoming = None;
             }
-            Err(broken) => Err(self.poison(index, broken)),
         }
+        Ok(taken)
     }
 
     /// Ends a request that is no longer waited for: it is withdrawn, or its answer is given up, or

@@ -146,8 +146,8 @@ peer_errors! {
         TimedOut = TimedOut,
         Interrupted = Intr,
         Deadlock = Locked,
-        Denied = CallDenied,
-        CallDenied = TrapDenied,
+        PartnerDenied = CallDenied,
+        VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
     }
 
@@ -160,7 +160,7 @@ peer_errors! {
         TimedOut = TimedOut,
         Interrupted = Intr,
         Woken = WokenUp,
-        CallDenied = TrapDenied,
+        VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
     }
 
@@ -175,8 +175,8 @@ peer_errors! {
         TimedOut = TimedOut,
         Interrupted = Intr,
         Deadlock = Locked,
-        Denied = CallDenied,
-        CallDenied = TrapDenied,
+        PartnerDenied = CallDenied,
+        VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
     }
 
@@ -186,8 +186,8 @@ peer_errors! {
         Died = DstDied,
         Stale = Endpoint,
         NoSuchSlot = Range,
-        Denied = CallDenied,
-        CallDenied = TrapDenied,
+        PartnerDenied = CallDenied,
+        VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
     }
 
@@ -196,8 +196,8 @@ peer_errors! {
         Died = DstDied,
         Stale = Endpoint,
         NoSuchSlot = Range,
-        Denied = CallDenied,
-        CallDenied = TrapDenied,
+        PartnerDenied = CallDenied,
+        VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
     }
 
@@ -211,6 +211,7 @@ peer_errors! {
         OutOfRange = Range,
         BadAddress = AddrNotAvail,
         NotGranted = Perm,
+        VerbDenied = TrapDenied,
         TimedOut = TimedOut,
         Interrupted = Intr,
         PeerBroke = PeerBroke,

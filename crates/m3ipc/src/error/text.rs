@@ -38,10 +38,13 @@ macro_rules! cause_doc {
     (Deadlock) => {
         "The peer waits for the caller, directly or through other endpoints."
     };
-    (Denied) => {
-        "The privileges of the caller, or the mode of the VM, exclude this peer or slot."
+    (PartnerDenied) => {
+        "The privileges of the caller or of the peer exclude this peer."
     };
-    (CallDenied) => {
+    (Denied) => {
+        "The mode of the VM, or the privileges of the caller, exclude this endpoint or slot."
+    };
+    (VerbDenied) => {
         "The privileges of the caller exclude this call."
     };
     (PeerBroke) => {
@@ -123,10 +126,13 @@ macro_rules! cause_text {
     (Deadlock) => {
         "endpoint {} waits for the caller, directly or through others; receive its message first"
     };
+    (PartnerDenied) => {
+        "privileges exclude messages to or from endpoint {}; ask the VM's owner"
+    };
     (Denied) => {
         "endpoint or slot {} is not allowed to the caller; see `m3 vm info`, or ask the VM's owner"
     };
-    (CallDenied) => {
+    (VerbDenied) => {
         "the privileges of the caller exclude this call (endpoint {}); ask the VM's owner"
     };
     (PeerBroke) => {

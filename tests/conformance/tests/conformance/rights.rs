@@ -2,58 +2,99 @@
 
 use crate::fixture::Fixture;
 use crate::rows;
-use m3ipc::{Address, Code, Message, Source, Timeout};
+use m3ipc::{Address, Code, Location, Message, Source, Timeout};
+use m3ipc_abi::Verb;
 
-/// The traps in the order of their bits, and the verbs' codes when one is shut.
-fn without(trap: u32, call: impl FnOnce(&mut Fixture) -> Code) {
+/// The call of an endpoint that may not use the verb.
+fn without(verb: Verb, call: impl FnOnce(&mut Fixture) -> Code) {
     let mut fixture = Fixture::new();
     let all = fixture.node.privileges(fixture.vm.id(), Address(1)).unwrap();
-    let shut = m3ipc::Privileges { traps: all.traps & !(1 << trap), ..all };
+    let shut = m3ipc::Privileges { traps: all.traps & !verb.mask(), ..all };
     fixture.node.set_privileges(fixture.vm.id(), Address(1), shut).unwrap();
     assert_eq!(call(&mut fixture), Code::TrapDenied);
 }
 
 rows! {
     fn send_without_its_trap_is_110() {
-        without(0, |fixture| {
+        without(Verb::Send, |fixture| {
             let peer = fixture.dead(30);
             fixture.me.send(peer, &Message::new(0)).unwrap_err().code()
         });
     }
 
     fn receive_without_its_trap_is_110() {
-        without(1, |fixture| fixture.me.try_receive(Source::Any).unwrap_err().code());
+        without(Verb::Receive, |fixture| fixture.me.try_receive(Source::Any).unwrap_err().code());
     }
 
     fn sendrec_without_its_trap_is_110() {
-        without(2, |fixture| {
+        without(Verb::Sendrec, |fixture| {
             let peer = fixture.dead(30);
             fixture.me.sendrec(peer, &Message::new(0)).unwrap_err().code()
         });
     }
 
     fn notify_without_its_trap_is_110() {
-        without(3, |fixture| {
+        without(Verb::Notify, |fixture| {
             let peer = fixture.dead(30);
             fixture.me.notify(peer).unwrap_err().code()
         });
     }
 
     fn rcvrqst_without_its_trap_is_110() {
-        without(4, |fixture| fixture.me.rcvrqst(&mut [], Timeout::NoWait).unwrap_err().code());
+        without(Verb::Rcvrqst, |fixture| {
+            fixture.me.rcvrqst(&mut [], Timeout::NoWait).unwrap_err().code()
+        });
     }
 
     fn reply_without_its_trap_is_110() {
-        without(5, |fixture| {
+        without(Verb::Reply, |fixture| {
             let peer = fixture.dead(30);
             fixture.me.reply(peer, &Message::new(0)).unwrap_err().code()
         });
     }
 
     fn relay_without_its_trap_is_110() {
-        without(6, |fixture| {
+        without(Verb::Relay, |fixture| {
             let peer = fixture.dead(30);
             fixture.me.relay(peer, peer).unwrap_err().code()
+        });
+    }
+
+    fn wakeup_without_its_trap_is_110() {
+        without(Verb::Wakeup, |fixture| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let peer = fixture.thread(30, move |peer| {
+                tell.send(peer.address()).unwrap();
+                peer.receive(Address(1)).unwrap()
+            });
+            let address = told.recv().unwrap();
+            fixture.until_blocked(30, "receive");
+            let denied = fixture.me.wakeup(address).unwrap_err().code();
+            fixture.me.send(address, &Message::new(0)).unwrap();
+            peer.join().unwrap();
+            denied
+        });
+    }
+
+    fn vcopy_without_its_trap_is_110() {
+        without(Verb::Vcopy, |fixture| {
+            let peer = fixture.dead(30);
+            fixture.me.copy_to(peer, 8, &[0; 8]).unwrap_err().code()
+        });
+    }
+
+    fn vcopy_between_others_without_its_trap_is_110() {
+        without(Verb::Vcopy, |fixture| {
+            let from = (fixture.dead(30), Location::At(8));
+            let to = (fixture.dead(31), Location::At(8));
+            fixture.me.copy_between(from, to, 8, Timeout::Never).unwrap_err().code()
+        });
+    }
+
+    fn src_notify_without_its_trap_is_110() {
+        without(Verb::SrcNotify, |fixture| {
+            let peer = fixture.dead(30);
+            fixture.me.notify_for(Address(1), peer).unwrap_err().code()
         });
     }
 

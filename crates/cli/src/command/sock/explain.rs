@@ -34,7 +34,10 @@ pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()>
         _ => Some(format!("the policy does not allow the program or its user ({user})")),
     };
     if out.is_json() {
-        let entry = |excluded: &&ExcludedProgram| serde_json::json!({ "program": excluded.program, "why": excluded.why });
+        let entry = |excluded: &&ExcludedProgram| {
+            let ExcludedProgram { program, why, .. } = excluded;
+            serde_json::json!({ "program": program, "why": why })
+        };
         let defaults: Vec<_> = effective.excluded.iter().map(entry).collect();
         return out.json(&serde_json::json!({
             "program": name, "path": path, "moves": why.is_none(), "why": why,

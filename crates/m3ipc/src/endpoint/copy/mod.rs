@@ -38,7 +38,7 @@ use crate::endpoint::peer_copies::RequesterState;
 use crate::error::{CopyError, Fail};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{ANY, Address, Code, NONE, SELF};
+use m3ipc_abi::{ANY, Address, Code, NONE, SELF, Verb};
 use m3ipc_link::{TraceWhat, copy_gate as words};
 use m3ipc_sys::{CopySource, CopyTarget};
 use side::{CopySide, OwnMemory, Role};
@@ -192,9 +192,7 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Option<(u32, Deadline)>, Fail> {
         self.copies.begin();
-        self.check_bound()?;
-        self.stamp(Moment::Begun);
-        self.disarm();
+        self.enter(Verb::Vcopy)?;
         if party == ANY || party == NONE || party == SELF || party == self.address {
             return Err(Code::Endpoint.into());
         }
@@ -291,8 +289,7 @@ impl Endpoint {
         failed: &mut Address,
     ) -> Result<(), Fail> {
         self.copies.begin();
-        self.check_bound()?;
-        self.disarm();
+        self.enter(Verb::Vcopy)?;
         let none = [ANY, NONE, SELF, self.address];
         if source.0 == destination.0 || none.contains(&source.0) || none.contains(&destination.0) {
             return Err(Code::Endpoint.into());

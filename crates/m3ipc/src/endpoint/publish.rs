@@ -1,0 +1,55 @@
+//! Publications to a peer. [`waiting::publish_then_wake`] has the order of their steps.
+
+use super::Endpoint;
+use super::stamps::Moment;
+use crate::error::Fail;
+use m3ipc_abi::Address;
+use m3ipc_link::waiting::{self, EndsWait, Publisher};
+use m3ipc_link::{Counter, WaitMode, WakeAction};
+
+/// An endpoint, and the index of the peer to which it publishes.
+struct ToPeer<'a> {
+    endpoint: &'a mut Endpoint,
+    index: u32,
+}
+
+impl Publisher for ToPeer<'_> {
+    #[inline]
+    fn mark_ready(&mut self) {
+        self.endpoint.peers.get(self.index).mark_ready();
+    }
+
+    #[inline]
+    fn peer_mode(&self) -> WaitMode {
+        self.endpoint.peers.get(self.index).status.mode()
+    }
+
+    #[inline]
+    fn address(&self) -> Address {
+        self.endpoint.address
+    }
+
+    fn wake(&mut self, action: WakeAction) {
+        self.endpoint.stamp(Moment::Waking);
+        match action {
+            WakeAction::None => {}
+            WakeAction::WakeWord => self.endpoint.peers.get(self.index).link.wake_peer(),
+            WakeAction::Doorbell => self.endpoint.ring_doorbell_of(self.index),
+        }
+        self.endpoint.stamp(Moment::Woken);
+        self.endpoint.control_page.count(Counter::Woke);
+    }
+}
+
+impl Endpoint {
+    /// Publishes to the peer of this index, and wakes the peer if that ends its wait.
+    #[inline]
+    pub(super) fn publish<T>(
+        &mut self,
+        index: u32,
+        publish: impl FnOnce(&mut Self) -> Result<(T, EndsWait), Fail>,
+    ) -> Result<T, Fail> {
+        let mut to_peer = ToPeer { endpoint: self, index };
+        waiting::publish_then_wake(&mut to_peer, |to_peer| publish(to_peer.endpoint))
+    }
+}
