@@ -6,6 +6,7 @@ use crate::kernel::{Errno, file};
 use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::sockets;
+use core::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 /// Bytes that are read at once, on the stack.
@@ -79,22 +80,23 @@ fn copy(
     count: usize,
     write: impl Fn(&[u8]) -> Result<usize, Errno>,
 ) -> (usize, Option<Errno>) {
-    let mut chunk = [0_u8; CHUNK_BYTES];
+    // Zeros would cost as much as the copy of a short file.
+    let mut chunk = [const { MaybeUninit::uninit() }; CHUNK_BYTES];
     let mut sent = 0;
     loop {
         let wanted = (count - sent).min(CHUNK_BYTES);
-        let got = match file::read_at(from, &mut chunk[..wanted], begin + sent) {
-            Ok(0) => return (sent, None),
-            Ok(got) => got,
+        let bytes = match file::read_at_into(from, &mut chunk[..wanted], begin + sent) {
+            Ok([]) => return (sent, None),
+            Ok(bytes) => bytes,
             Err(errno) => return (sent, Some(errno)),
         };
-        let bytes = &mut chunk[..got];
+        let got = bytes.len();
         let mut run = [Buffers::run(bytes)];
         let outcome = socket.send(Some(Buffers::from_mut(&mut run)), 0);
         let gone = match outcome {
             Outcome::Done(gone) => gone,
             Outcome::Failed(errno) => return (sent, Some(errno)),
-            Outcome::Kernel => match write(&chunk[..got]) {
+            Outcome::Kernel => match write(bytes) {
                 Ok(gone) => gone,
                 Err(errno) => return (sent, Some(errno)),
             },
