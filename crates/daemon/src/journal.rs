@@ -2,7 +2,9 @@
 //!
 //! The file begins with a title and the version of the format. A journal of another version is
 //! refused: its records could mean something else. A file without the title is no journal, and has
-//! no record. Each record of the tables has its length and a checksum before it. The daemon appends a record
+//! no record.
+//!
+//! Each record of the tables has its length and a checksum before it. The daemon appends a record
 //! before any member learns of the change. The journal lies in the runtime directory, so it
 //! outlives the daemon, but not a boot. A kill in the middle of a write leaves a torn end. The
 //! replay cuts it off, because no member learned of that change.

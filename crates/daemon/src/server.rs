@@ -94,8 +94,8 @@ pub(crate) enum ServerError {
     #[error("the system refuses {resource}: {cause}; check the limits and the space of the system")]
     System { resource: &'static str, cause: std::io::Error },
     #[error(
-        "the journal {} has version {found}, and this daemon reads version {}; end that node by its \
-         own `m3 down`, or remove the file where no process of the node is left",
+        "the journal {} has version {found}, and this daemon reads version {}; end that node by \
+         its own `m3 down`, or remove the file where no process of the node is left",
         path.display(),
         Journal::version()
     )]

@@ -131,7 +131,7 @@ pub fn read_at(fd: RawFd, bytes: &mut [u8], offset: usize) -> Result<usize, Errn
     unsafe { call(libc::SYS_pread64, words) }
 }
 
-/// Reads from an offset of a file into memory that need not hold anything; the bytes that were read.
+/// Reads from an offset of a file into uninitialised memory; the bytes that were read.
 ///
 /// # Errors
 /// Of pread(2).
