@@ -1,5 +1,9 @@
 //! The journal: the records from which a successor rebuilds the tables after a kill.
 //!
+//! The file begins with a title and the version of the format. A journal of another version is
+//! refused: its records could mean something else. A file without the title is no journal, and has
+//! no record.
+//!
 //! Each record of the tables has its length and a checksum before it. The daemon appends a record
 //! before any member learns of the change. The journal lies in the runtime directory, so it
 //! outlives the daemon, but not a boot. A kill in the middle of a write leaves a torn end. The
@@ -13,6 +17,12 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+/// The begin of each journal.
+const TITLE: &[u8; 14] = b"m3ipc journal ";
+/// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
+/// it.
+const VERSION: u16 = 1;
+/// Length and checksum before a record.
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
 const RECORD_MAX_BYTES: usize = 1 << 20;
@@ -21,6 +31,15 @@ const REWRITE_BYTES: u64 = 4 << 20;
 
 /// Room for records of changes that the daemon cannot refuse.
 const RESERVE_BYTES: u64 = 4096;
+
+/// Why a journal cannot be read.
+#[derive(Debug)]
+pub(crate) enum JournalError {
+    /// The system refuses.
+    System(std::io::Error),
+    /// The journal has this version.
+    Version(u16),
+}
 
 /// The journal, open for appending.
 #[derive(Debug)]
@@ -37,12 +56,17 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// The records of a predecessor; none if there is no journal.
-    pub(crate) fn read(path: &Path) -> std::io::Result<Vec<Record>> {
+    pub(crate) fn read(path: &Path) -> Result<Vec<Record>, JournalError> {
         match std::fs::read(path) {
-            Ok(bytes) => Ok(parse(&bytes)),
+            Ok(bytes) => read_bytes(&bytes),
             Err(cause) if cause.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-            Err(cause) => Err(cause),
+            Err(cause) => Err(JournalError::System(cause)),
         }
+    }
+
+    /// The version of the journals of this daemon.
+    pub(crate) const fn version() -> u16 {
+        VERSION
     }
 
     /// Begins a journal with these records. It replaces an old journal in one step.
@@ -67,7 +91,7 @@ impl Journal {
     fn begin_at(fresh: &Path, records: &[Record]) -> std::io::Result<File> {
         let _ = std::fs::remove_file(fresh);
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(fresh)?;
-        file.write_all(&format(records))?;
+        file.write_all(&[&title()[..], &format(records)].concat())?;
         Ok(file)
     }
 
@@ -114,6 +138,21 @@ impl Journal {
         self.is_behind = true;
         *self = Self::begin(&self.path, snapshot)?;
         Ok(())
+    }
+}
+
+/// Title and version of a new journal.
+fn title() -> Vec<u8> {
+    [&TITLE[..], &VERSION.to_le_bytes()].concat()
+}
+
+/// The records of a whole file.
+fn read_bytes(bytes: &[u8]) -> Result<Vec<Record>, JournalError> {
+    let version = bytes.strip_prefix(TITLE).and_then(|rest| rest.split_first_chunk());
+    match version.map(|(version, records)| (u16::from_le_bytes(*version), records)) {
+        Some((VERSION, records)) => Ok(parse(records)),
+        Some((version, _)) => Err(JournalError::Version(version)),
+        None => Ok(Vec::new()),
     }
 }
 
@@ -169,6 +208,53 @@ mod tests {
             assert_eq!(found, records[..found.len()]);
             assert!(found.len() < records.len());
         }
+    }
+
+    #[test]
+    fn a_journal_of_another_version_is_refused_and_another_file_has_no_records() {
+        let records = vec![Record::VmEnding(1)];
+        let whole = [title(), format(&records)].concat();
+        assert_eq!(read_bytes(&whole).unwrap(), records);
+        for version in [0, VERSION + 1, u16::MAX] {
+            let mut other = whole.clone();
+            other[TITLE.len()..][..2].copy_from_slice(&version.to_le_bytes());
+            let refused = read_bytes(&other);
+            assert!(matches!(refused, Err(JournalError::Version(found)) if found == version));
+        }
+        assert_eq!(read_bytes(&format(&records)).unwrap(), [], "no title");
+        assert_eq!(read_bytes(&whole[..TITLE.len() + 1]).unwrap(), [], "a torn title");
+        assert_eq!(read_bytes(&[]).unwrap(), []);
+    }
+
+    #[test]
+    fn a_new_journal_is_read_back() {
+        let path = std::env::temp_dir().join(format!("m3-test-{}-journal", std::process::id()));
+        let begun = vec![Record::VmEnding(1)];
+        let mut journal = Journal::begin(&path, &begun).unwrap();
+        journal.append(&[Record::VmEnd(1)]).unwrap();
+        let read = Journal::read(&path);
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(read.unwrap(), [Record::VmEnding(1), Record::VmEnd(1)]);
+        assert_eq!(Journal::read(&path).unwrap(), []);
+    }
+
+    /// The version says what the bytes mean, so they change together.
+    #[test]
+    fn the_bytes_of_this_version_are_these() {
+        let first = crate::tables::Node::new(
+            3,
+            m3ipc_abi::NodeLimits::DEFAULT,
+            crate::tables::Quota::default(),
+        );
+        let mut records = first.snapshot();
+        records.extend([Record::VmEnding(1), Record::VmEnd(2)]);
+        let sums: Vec<u32> =
+            records.iter().map(|record| checksum(&m3ipc_wire::encode(record))).collect();
+        assert_eq!(
+            (VERSION, sums),
+            (1, vec![97_941_562, 1_601_933_253, 997_791_874]),
+            "increment VERSION where a record changes"
+        );
     }
 
     #[test]

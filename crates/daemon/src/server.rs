@@ -10,7 +10,7 @@
 //! | sockets | `sockets` |
 
 use crate::death_watcher::DeathWatcher;
-use crate::journal::Journal;
+use crate::journal::{Journal, JournalError};
 use crate::runtime_directory::RuntimeDirectory;
 use crate::settings::{self, Settings};
 use crate::state::areas::AreaRegistry;
@@ -93,6 +93,13 @@ pub(crate) struct Server {
 pub(crate) enum ServerError {
     #[error("the system refuses {resource}: {cause}; check the limits and the space of the system")]
     System { resource: &'static str, cause: std::io::Error },
+    #[error(
+        "the journal {} has version {found}, and this daemon reads version {}; end that node by \
+         its own `m3 down`, or remove the file where no process of the node is left",
+        path.display(),
+        Journal::version()
+    )]
+    JournalVersion { path: std::path::PathBuf, found: u16 },
     #[error("{0}")]
     Settings(#[from] settings::SettingsError),
 }
@@ -113,7 +120,12 @@ impl Server {
         // The default limit suffices for a few members.
         let _ = m3ipc_sys::raise_fd_limit();
         let path = runtime_directory.journal();
-        let records = Journal::read(&path).map_err(refused("the journal"))?;
+        let records = Journal::read(&path).map_err(|error| match error {
+            JournalError::System(cause) => refused("the journal")(cause),
+            JournalError::Version(found) => {
+                ServerError::JournalVersion { path: path.clone(), found }
+            }
+        })?;
         let (mut node, takeovers) = match Node::replay(&records, Quota::default()) {
             Ok(node) => (node, 1),
             Err(_no_journal) => {

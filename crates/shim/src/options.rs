@@ -2,6 +2,7 @@
 
 use crate::connection::socket::Socket;
 use crate::pin::PinReason;
+use crate::process::descriptors::{self, Entry};
 use crate::sockets;
 use std::os::fd::RawFd;
 
@@ -83,9 +84,14 @@ fn is_harmless(level: i32, name: i32, value: Option<i32>) -> bool {
 }
 
 /// Before `setsockopt`: pins the socket where the option needs it. `true` where the option is set
-/// already, so that the real call must not follow.
+/// already, so that the real call must not follow. `value` is the integer in the program's memory;
+/// it is asked only where the descriptor is, or may become, a socket of ours.
 #[must_use]
-pub fn setting(fd: RawFd, level: i32, name: i32, value: Option<i32>) -> bool {
+pub fn setting(fd: RawFd, level: i32, name: i32, value: impl FnOnce() -> Option<i32>) -> bool {
+    if !matches!(descriptors::get(fd), Entry::Unknown | Entry::New { .. } | Entry::Socket(_)) {
+        return false;
+    }
+    let value = value();
     if !is_harmless(level, name, value) {
         // Before the option applies: what waits is still the kernel's plain stream then.
         sockets::pin(fd, PinReason::Option);

@@ -171,6 +171,14 @@ pub struct SelectSets {
 }
 
 impl SelectSets {
+    /// Whether a descriptor to read is, or may be, one whose bytes the kernel does not know.
+    #[must_use]
+    pub fn concern_sockets(&self) -> bool {
+        self.reads().any(|fd| {
+            matches!(descriptors::get(fd), Entry::Unknown | Entry::Socket(_) | Entry::EpollSet(_))
+        })
+    }
+
     /// Descriptors to read.
     fn reads(&self) -> impl Iterator<Item = RawFd> + use<'_> {
         let set = self.sets[0].as_ref();
@@ -210,6 +218,13 @@ impl SelectSets {
     }
 }
 
+/// The time that `select` writes back, in nanoseconds; `None` where it writes nothing: a limit of
+/// zero stays, and the program may have it in memory that it cannot write.
+#[must_use]
+pub fn time_left_ns(limit_ns: u64, took_ns: u64, is_over: bool) -> Option<u64> {
+    (limit_ns > 0).then_some(if is_over { 0 } else { limit_ns.saturating_sub(took_ns) })
+}
+
 /// `select` and `pselect`. `may_sleep` is false for a timeout of 0; `real` makes the real wait on
 /// the program's own sets. On [`Waited::Ready`] the caller copies `sets` to the program.
 pub fn select(
@@ -246,6 +261,30 @@ mod tests {
             7
         });
         assert_eq!(waited, Waited::Real(7));
+    }
+
+    #[test]
+    fn select_writes_the_rest_of_a_limit_and_leaves_a_limit_of_zero_alone() {
+        assert_eq!(time_left_ns(0, 5, false), None);
+        assert_eq!(time_left_ns(0, 0, true), None);
+        assert_eq!(time_left_ns(7, 5, false), Some(2));
+        assert_eq!((time_left_ns(7, 5, true), time_left_ns(7, 9, false)), (Some(0), Some(0)));
+    }
+
+    #[test]
+    fn a_select_of_plain_descriptors_concerns_no_socket() {
+        descriptors::prepare();
+        let mut set = ready::empty_set();
+        for fd in [700, 701] {
+            descriptors::replace(fd, Entry::Plain);
+            ready::insert(&mut set, fd);
+        }
+        let sets = SelectSets { count: 702, sets: [Some(set), None, None] };
+        assert!(!sets.concern_sockets());
+        assert!(!SelectSets { sets: [None; 3], ..sets }.concern_sockets());
+        descriptors::replace(701, Entry::Unknown);
+        assert!(sets.concern_sockets());
+        assert!(!SelectSets { count: 701, ..sets }.concern_sockets(), "beyond the count");
     }
 
     #[test]

@@ -6,12 +6,24 @@ use crate::kernel::{Errno, file};
 use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::sockets;
+use core::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 /// Bytes that are read at once, on the stack.
 const CHUNK_BYTES: usize = 32 * 1024;
 /// Bytes of one call at most, as in the kernel.
 const CALL_BYTES_MAX: usize = 0x7fff_f000;
+
+/// The offset that a program gives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Offset {
+    /// The position of the file.
+    OfFile,
+    /// An offset of the program, which it gets back.
+    At(usize),
+    /// The address is not readable: the kernel must refuse the call.
+    Unreadable,
+}
 
 /// The outcome of a `sendfile`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,11 +37,11 @@ pub enum SentFile {
 }
 
 /// Sends `count` bytes of a file, from `offset` or from the position of the file. `write` makes the
-/// real write of some bytes to the socket.
+/// real write of some bytes to the socket. `offset` is asked only where `out` is a socket of ours.
 pub fn send_file(
     out: RawFd,
     from: RawFd,
-    offset: Option<usize>,
+    offset: impl FnOnce() -> Offset,
     count: usize,
     write: impl Fn(&[u8]) -> Result<usize, Errno>,
 ) -> SentFile {
@@ -37,7 +49,12 @@ pub fn send_file(
     let Some(socket) = sockets::find(out).filter(|_socket| count > 0) else {
         return SentFile::Kernel;
     };
-    let begin = offset.map_or_else(|| file::seek(from, 0, libc::SEEK_CUR), Ok);
+    let offset = offset();
+    let begin = match offset {
+        Offset::OfFile => file::seek(from, 0, libc::SEEK_CUR),
+        Offset::At(begin) => Ok(begin),
+        Offset::Unreadable => return SentFile::Kernel,
+    };
     // Bytes of a file without positions could not be put back.
     let Ok(begin) = begin else {
         socket.pin_or_shut_down(PinReason::Splice);
@@ -47,7 +64,7 @@ pub fn send_file(
     if let (Some(errno), 0) = (failed, sent) {
         return SentFile::Failed(errno);
     }
-    if offset.is_none()
+    if offset == Offset::OfFile
         && let Ok(end) = i64::try_from(begin + sent)
     {
         let _ = file::seek(from, end, libc::SEEK_SET);
@@ -63,22 +80,23 @@ fn copy(
     count: usize,
     write: impl Fn(&[u8]) -> Result<usize, Errno>,
 ) -> (usize, Option<Errno>) {
-    let mut chunk = [0_u8; CHUNK_BYTES];
+    // Zeros would cost as much as the copy of a short file.
+    let mut chunk = [const { MaybeUninit::uninit() }; CHUNK_BYTES];
     let mut sent = 0;
     loop {
         let wanted = (count - sent).min(CHUNK_BYTES);
-        let got = match file::read_at(from, &mut chunk[..wanted], begin + sent) {
-            Ok(0) => return (sent, None),
-            Ok(got) => got,
+        let bytes = match file::read_at_into(from, &mut chunk[..wanted], begin + sent) {
+            Ok([]) => return (sent, None),
+            Ok(bytes) => bytes,
             Err(errno) => return (sent, Some(errno)),
         };
-        let bytes = &mut chunk[..got];
+        let got = bytes.len();
         let mut run = [Buffers::run(bytes)];
         let outcome = socket.send(Some(Buffers::from_mut(&mut run)), 0);
         let gone = match outcome {
             Outcome::Done(gone) => gone,
             Outcome::Failed(errno) => return (sent, Some(errno)),
-            Outcome::Kernel => match write(&chunk[..got]) {
+            Outcome::Kernel => match write(bytes) {
                 Ok(gone) => gone,
                 Err(errno) => return (sent, Some(errno)),
             },

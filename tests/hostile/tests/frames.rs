@@ -177,13 +177,15 @@ fn t9_a_journal_of_any_bytes_is_no_harm() {
             std::env::temp_dir().join(format!("m3-test-{}-journal-{number}", std::process::id()));
         let mut bytes = any.new_tree(&mut runner).unwrap().current();
         if number % 2 == 1 {
-            // A sound beginning: length and sum fit, the record may still be nonsense.
+            // A sound beginning: title, length and sum fit, the rest may still be nonsense.
             let body = encode(&first_record());
             let sum = body.iter().fold(0x811c_9dc5_u32, |sum, byte| {
                 (sum ^ u32::from(*byte)).wrapping_mul(0x0100_0193)
             });
             let length = u32::try_from(body.len()).unwrap();
-            bytes = [&length.to_le_bytes(), &sum.to_le_bytes(), &body[..], &bytes].concat();
+            let title = &b"m3ipc journal \x01\0"[..];
+            bytes =
+                [title, &length.to_le_bytes()[..], &sum.to_le_bytes(), &body[..], &bytes].concat();
         }
         std::os::unix::fs::DirBuilderExt::mode(&mut std::fs::DirBuilder::new(), 0o700)
             .create(&directory)

@@ -132,6 +132,9 @@ impl Endpoint {
     /// Waits for a request (a message sent by `sendrec`) or a notification. Plain messages stay
     /// with their senders.
     ///
+    /// The payload goes to the front of `buffer`. A payload that is longer than `buffer` is cut.
+    /// [`Received::bytes`] is its full length: compare both before the use of `buffer`.
+    ///
     /// # Errors
     /// As [`receive_long`](Self::receive_long).
     pub fn rcvrqst(

@@ -14,6 +14,7 @@ use libc::{epoll_event, sigset_t, timespec};
 use m3ipc_shim::epoll::control::controlled;
 use m3ipc_shim::epoll::wait::{EpollWait, Sleep, Waited, set_of_wait};
 use m3ipc_shim::event_list::EventList;
+use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::lifecycle;
 use m3ipc_shim::process::{policy, vfork};
 
@@ -60,8 +61,9 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
 /// `events` is null or points to `count` events, which epoll_wait(2) may write for `'a`.
 unsafe fn list<'a>(events: *mut epoll_event, count: c_int) -> Option<EventList<'a>> {
     let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
+    // Of the rest the program may have less than it says: only events that came are written.
     let is_slice =
-        !events.is_null() && count <= isize::MAX.unsigned_abs() / size_of::<epoll_event>();
+        is_readable(events, 1) && count <= isize::MAX.unsigned_abs() / size_of::<epoll_event>();
     is_slice.then(|| {
         let events = events.cast::<MaybeUninit<epoll_event>>();
         // SAFETY: the caller promises `count` events, which need not be initialised.
@@ -69,8 +71,35 @@ unsafe fn list<'a>(events: *mut epoll_event, count: c_int) -> Option<EventList<'
     })
 }
 
-/// Waits on a set of ours. `real` is the program's own wait: set, events, their number, and the
-/// mask to sleep with.
+/// The timeout of a wait, as the program gave it.
+enum Limit {
+    /// A negative number is no limit.
+    Milliseconds(c_int),
+    /// Null is no limit.
+    Time(*const timespec),
+}
+
+impl Limit {
+    /// The limit in nanoseconds; an error where its time is not readable.
+    ///
+    /// # Safety
+    /// A time is null or points to a time, as epoll_pwait2(2) demands.
+    unsafe fn ns(self) -> Result<Option<u64>, Unreadable> {
+        match self {
+            Self::Milliseconds(ms) => Ok(u64::try_from(ms).ok().map(|ms| ms * 1_000_000)),
+            Self::Time(time) if time.is_null() => Ok(None),
+            Self::Time(time) if !is_readable(time, 1) => Err(Unreadable),
+            // SAFETY: readable, and the caller promises a time.
+            Self::Time(time) => Ok(Some(nanoseconds(unsafe { &*time }).unwrap_or(u64::MAX))),
+        }
+    }
+}
+
+/// An address that the kernel must refuse.
+struct Unreadable;
+
+/// Waits on a set of ours. `real` is the program's own wait, with its events and the mask to sleep
+/// with.
 ///
 /// # Safety
 /// The arguments are valid as for epoll_pwait(2).
@@ -78,11 +107,13 @@ unsafe fn wait(
     set_fd: c_int,
     events: *mut epoll_event,
     count: c_int,
-    limit_ns: Option<u64>,
+    limit: Limit,
     mask: *const sigset_t,
     real: impl Fn(*mut epoll_event, *const sigset_t) -> c_int,
 ) -> c_int {
     let Some(set) = set_of_wait(set_fd) else { return real(events, mask) };
+    // SAFETY: the caller promises the limit.
+    let Ok(limit_ns) = (unsafe { limit.ns() }) else { return real(events, mask) };
     // SAFETY: the caller promises the events.
     let Some(list) = (unsafe { list(events, count) }) else { return real(events, mask) };
     let waited = EpollWait::new(set, set_fd, list, limit_ns).wait(|list, sleep, before| {
@@ -130,11 +161,10 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     timeout: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    let limit_ns = u64::try_from(timeout).ok().map(|ms| ms * 1_000_000);
     // SAFETY: the program keeps the contract of epoll_pwait(2).
     let real = |events, mask| unsafe { next::epoll_pwait(set, events, count, timeout, mask) };
     // SAFETY: as above.
-    unsafe { wait(set, events, count, limit_ns, mask, real) }
+    unsafe { wait(set, events, count, Limit::Milliseconds(timeout), mask, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -145,10 +175,8 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     timeout: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    // SAFETY: null, or valid by the contract of epoll_pwait2(2).
-    let limit_ns = unsafe { timeout.as_ref() }.map(|time| nanoseconds(time).unwrap_or(u64::MAX));
     // SAFETY: the program keeps the contract of epoll_pwait2(2).
     let real = |events, mask| unsafe { next::epoll_pwait2(set, events, count, timeout, mask) };
     // SAFETY: as above.
-    unsafe { wait(set, events, count, limit_ns, mask, real) }
+    unsafe { wait(set, events, count, Limit::Time(timeout), mask, real) }
 }

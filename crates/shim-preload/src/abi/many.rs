@@ -1,21 +1,35 @@
 //! Several messages in one call, `sendfile`, `splice`, and asynchronous I/O.
 //!
 //! # Safety
-//! Lists and offsets are the program's, valid as the manual page of each function demands.
+//! Lists and offsets are the program's, valid as the manual page of each function demands. They are
+//! read only where the call concerns a socket of ours, and where they are readable.
 #![allow(unsafe_code)]
 
 use super::errno;
 use super::message::{self, recvmsg, sendmsg};
 use crate::next;
-use core::ffi::{c_int, c_uint, c_void};
+use core::ffi::{c_int, c_long, c_uint, c_void};
 use libc::{mmsghdr, off_t, size_t, ssize_t, timespec};
+use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::monotonic_ns;
 use m3ipc_shim::pin::PinReason;
-use m3ipc_shim::send_file::{SentFile, send_file};
+use m3ipc_shim::readiness::time_left_ns;
+use m3ipc_shim::send_file::{Offset, SentFile, send_file};
 use m3ipc_shim::sockets;
 
-/// Messages of one `sendmmsg` at most, as in the kernel.
+/// Messages of one call at most, as in the kernel.
 const MESSAGES_MAX: c_uint = 1024;
+
+/// Message `index` of a list; `None` where the kernel must refuse it.
+///
+/// # Safety
+/// `messages` has this message, as sendmmsg(2) and recvmmsg(2) demand, and no other reference to it
+/// is live.
+unsafe fn message_at<'a>(messages: *mut mmsghdr, index: c_uint) -> Option<&'a mut mmsghdr> {
+    let message = messages.wrapping_add(index as usize);
+    // SAFETY: readable, and the caller promises the rest.
+    is_readable(message, 1).then(|| unsafe { &mut *message })
+}
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn sendmmsg(
@@ -24,30 +38,36 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     count: c_uint,
     flags: c_int,
 ) -> c_int {
-    let sent_max = if messages.is_null() { 0 } else { count.min(MESSAGES_MAX) };
-    // SAFETY: sendmmsg(2) gets `count` messages.
-    let at = |index: c_uint| unsafe { &mut *messages.add(index as usize) };
-    if messages.is_null() || sockets::find(fd).is_none() {
-        for index in 0..sent_max {
-            // SAFETY: the program keeps the contract of sendmmsg(2).
-            unsafe { message::descriptors_leave(&raw const at(index).msg_hdr) };
-        }
+    let sent_max = count.min(MESSAGES_MAX);
+    if sockets::find(fd).is_none() || !is_readable(messages, 1) {
+        // Addresses alone; the header is the first field.
+        let headers = (0..sent_max as usize).map(|index| messages.wrapping_add(index).cast_const());
+        // SAFETY: the program keeps the contract of sendmmsg(2).
+        unsafe { message::descriptors_leave(headers.map(<*const mmsghdr>::cast)) };
         // SAFETY: the program keeps the contract of sendmmsg(2).
         return unsafe { next::sendmmsg(fd, messages, count, flags) };
     }
+    let errno_before = errno::get();
     for index in 0..sent_max {
-        let message = at(index);
+        // SAFETY: sendmmsg(2) gets `count` messages, of which each is used once.
+        let Some(message) = (unsafe { message_at(messages, index) }) else {
+            return partial(index, errno_before);
+        };
         // SAFETY: the program keeps the contract of sendmmsg(2) for each message.
         let sent = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
-        let Ok(sent) = c_uint::try_from(sent) else { return partial(index) };
+        let Ok(sent) = c_uint::try_from(sent) else { return partial(index, errno_before) };
         message.msg_len = sent;
     }
     errno::count(sent_max as usize)
 }
 
-/// The result of a call that failed at this message.
-fn partial(index: c_uint) -> c_int {
-    if index == 0 { -1 } else { errno::count(index as usize) }
+/// The result of a call that failed at this message. After others it succeeds, and leaves `errno`.
+fn partial(index: c_uint, errno_before: c_int) -> c_int {
+    if index == 0 {
+        return -1;
+    }
+    errno::set(errno_before);
+    errno::count(index as usize)
 }
 
 #[unsafe(no_mangle)]
@@ -58,40 +78,75 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    // SAFETY: recvmmsg(2) gets `count` messages.
-    let at = |index: c_uint| unsafe { &mut *messages.add(index as usize) };
-    if messages.is_null() || sockets::find(fd).is_none() {
+    let is_ours = sockets::find(fd).is_some()
+        && is_readable(messages, 1)
+        && (timeout.is_null() || is_readable(timeout, 1));
+    if !is_ours {
         // SAFETY: the program keeps the contract of recvmmsg(2).
         let got = unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
-        for index in 0..c_uint::try_from(got).unwrap_or(0) {
+        for index in 0..usize::try_from(got).unwrap_or(0) {
             // SAFETY: recvmmsg(2) filled the first `got` messages.
-            unsafe { message::descriptors_arrived(&raw const at(index).msg_hdr) };
+            unsafe { message::descriptors_arrived(&raw const (*messages.add(index)).msg_hdr) };
         }
         return got;
     }
-    // SAFETY: null, or valid by the contract of recvmmsg(2).
+    // SAFETY: null, or readable and valid by the contract of recvmmsg(2).
     let limit_ns = match unsafe { timeout.as_ref() }.map(nanoseconds) {
         Some(None) => return errno::fail(libc::EINVAL),
         Some(limit) => limit,
         None => None,
     };
-    // The call checks the time between messages only, as the kernel does.
-    let end_ns = limit_ns.map(|limit_ns| monotonic_ns().saturating_add(limit_ns));
+    let start_ns = monotonic_ns();
+    let took_ns = || monotonic_ns().saturating_sub(start_ns);
+    let is_over = || limit_ns.is_some_and(|limit_ns| took_ns() >= limit_ns);
+    // SAFETY: the program keeps the contract of recvmmsg(2).
+    let got = unsafe { receive_many(fd, messages, count, flags, is_over) };
+    // The kernel reports the time that is left after at least one message.
+    let left_ns = limit_ns.and_then(|limit_ns| time_left_ns(limit_ns, took_ns(), false));
+    if let Some(left_ns) = left_ns.filter(|_left| got > 0) {
+        // SAFETY: a limit exists only for a timeout that is not null.
+        unsafe { timeout.write(time(left_ns)) };
+    }
+    got
+}
+
+/// Receives messages until one fails, or the time is over after one.
+///
+/// # Safety
+/// As for recvmmsg(2).
+unsafe fn receive_many(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    is_over: impl Fn() -> bool,
+) -> c_int {
+    let errno_before = errno::get();
     let mut call_flags = flags & !libc::MSG_WAITFORONE;
     for index in 0..count {
-        let message = at(index);
-        // SAFETY: the program keeps the contract of recvmmsg(2) for each message.
+        // SAFETY: recvmmsg(2) gets `count` messages, of which each is used once.
+        let Some(message) = (unsafe { message_at(messages, index) }) else {
+            return partial(index, errno_before);
+        };
+        // SAFETY: the caller keeps the contract of recvmmsg(2) for each message.
         let got = unsafe { recvmsg(fd, &raw mut message.msg_hdr, call_flags) };
-        let Ok(got) = c_uint::try_from(got) else { return partial(index) };
+        let Ok(got) = c_uint::try_from(got) else { return partial(index, errno_before) };
         message.msg_len = got;
         if flags & libc::MSG_WAITFORONE != 0 {
             call_flags |= libc::MSG_DONTWAIT;
         }
-        if end_ns.is_some_and(|end_ns| monotonic_ns() >= end_ns) {
+        // The call checks the time between messages only, as the kernel does.
+        if is_over() {
             return errno::count(index as usize + 1);
         }
     }
     errno::count(count as usize)
+}
+
+/// A time of so many nanoseconds.
+fn time(ns: u64) -> timespec {
+    let part = |ns: u64| c_long::try_from(ns).unwrap_or(c_long::MAX);
+    timespec { tv_sec: part(ns / 1_000_000_000), tv_nsec: part(ns % 1_000_000_000) }
 }
 
 /// A time in nanoseconds; `None` for a time that the kernel refuses.
@@ -108,16 +163,27 @@ pub unsafe extern "C-unwind" fn sendfile(
     offset: *mut off_t,
     count: size_t,
 ) -> ssize_t {
-    // SAFETY: null, or valid by the contract of sendfile(2).
-    let given = unsafe { offset.as_ref() }.copied();
-    // The kernel refuses a negative offset when it is used; the value stays the same.
-    let begin = given.map(|begin| usize::try_from(begin).unwrap_or(usize::MAX));
+    let errno_before = errno::get();
+    let begin = || {
+        if offset.is_null() {
+            return Offset::OfFile;
+        }
+        if !is_readable(offset, 1) {
+            return Offset::Unreadable;
+        }
+        // SAFETY: readable, and valid by the contract of sendfile(2).
+        let begin = unsafe { *offset };
+        // The kernel refuses a negative offset when it is used; the value stays the same.
+        Offset::At(usize::try_from(begin).unwrap_or(usize::MAX))
+    };
     let write = |bytes: &[u8]| {
         // SAFETY: the slice is live.
         errno::result(unsafe { next::write(out, bytes.as_ptr().cast(), bytes.len()) })
     };
     match send_file(out, from, begin, count, write) {
         SentFile::Sent(bytes, end) => {
+            // A write after others may have failed.
+            errno::set(errno_before);
             if !offset.is_null() {
                 // SAFETY: not null, and valid by the contract of sendfile(2).
                 unsafe { *offset = off_t::try_from(end).unwrap_or(off_t::MAX) };

@@ -2,16 +2,18 @@
 //!
 //! # Safety
 //! Header, runs, name and control data of a message are the program's, valid as recvmsg(2) and
-//! sendmsg(2) demand. Control data is read within `msg_controllen`.
+//! sendmsg(2) demand. They are read only where the message may concern a socket of ours, and where
+//! they are readable. Control data is read within `msg_controllen`.
 #![allow(unsafe_code)]
 
-use super::stream::{finish, write_name};
+use super::stream::{finish, program_runs, write_name};
 use crate::next;
 use core::ffi::c_int;
 use libc::{cmsghdr, msghdr, ssize_t};
-use m3ipc_shim::buffers::Buffers;
+use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
+use m3ipc_shim::process::descriptors;
 use m3ipc_shim::{lifecycle, sockets};
 
 /// Calls `visit` with each descriptor in the control data of a message.
@@ -20,7 +22,9 @@ use m3ipc_shim::{lifecycle, sockets};
 /// The message is valid as for sendmsg(2), or as recvmsg(2) left it.
 unsafe fn each_descriptor(message: *const msghdr, mut visit: impl FnMut(c_int)) {
     // SAFETY: the caller promises the header.
-    if unsafe { (*message).msg_control.is_null() } {
+    let msghdr { msg_control, msg_controllen, .. } = unsafe { *message };
+    #[allow(clippy::unnecessary_cast, reason = "the length has another type in musl")]
+    if msg_control.is_null() || !is_readable(msg_control.cast::<u8>(), msg_controllen as usize) {
         return;
     }
     // SAFETY: the header is valid, so the macros stay within its control data.
@@ -47,13 +51,18 @@ unsafe fn each_descriptor(message: *const msghdr, mut visit: impl FnMut(c_int)) 
     }
 }
 
-/// Says that the descriptors of a message leave.
+/// Says that the descriptors of messages leave.
 ///
 /// # Safety
-/// The message is valid as for sendmsg(2).
-pub unsafe fn descriptors_leave(message: *const msghdr) {
-    // SAFETY: the caller promises the message.
-    unsafe { each_descriptor(message, lifecycle::leaving) };
+/// Each message is null or valid as for sendmsg(2).
+pub unsafe fn descriptors_leave(messages: impl Iterator<Item = *const msghdr>) {
+    if !descriptors::any_ours() {
+        return;
+    }
+    for message in messages.filter(|message| is_readable(*message, 1)) {
+        // SAFETY: readable, and the caller promises the message.
+        unsafe { each_descriptor(message, lifecycle::leaving) };
+    }
 }
 
 /// Says that the descriptors of a message arrived.
@@ -77,13 +86,13 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
         }
         got
     };
-    let Some(socket) = sockets::find(fd).filter(|_socket| !message.is_null()) else {
+    let Some(socket) = sockets::find(fd).filter(|_socket| is_readable(message, 1)) else {
         return real();
     };
-    // SAFETY: not null, and valid by the contract of recvmsg(2).
+    // SAFETY: readable, and valid by the contract of recvmsg(2).
     let header = unsafe { &mut *message };
     // SAFETY: recvmsg(2) gets `msg_iovlen` runs, which it may write.
-    let buffers = unsafe { Buffers::from_raw(header.msg_iov, header.msg_iovlen) };
+    let buffers = unsafe { program_runs(header.msg_iov, header.msg_iovlen) };
     let has_control = !header.msg_control.is_null() && header.msg_controllen > 0;
     let outcome = socket.receive_message(buffers, flags, has_control);
     if matches!(outcome, Outcome::Done(_)) {
@@ -105,21 +114,23 @@ pub unsafe extern "C-unwind" fn sendmsg(
 ) -> ssize_t {
     // SAFETY: the program keeps the contract of sendmsg(2).
     let real = || unsafe { next::sendmsg(fd, message, flags) };
-    // SAFETY: null, or valid by the contract of sendmsg(2).
-    let Some(header) = (unsafe { message.as_ref() }) else { return real() };
+    // SAFETY: the program keeps the contract of sendmsg(2).
+    unsafe { descriptors_leave(core::iter::once(message)) };
+    let Some(socket) = sockets::find(fd).filter(|_socket| is_readable(message, 1)) else {
+        return real();
+    };
+    // SAFETY: readable, and valid by the contract of sendmsg(2).
+    let header = unsafe { &*message };
     if header.msg_controllen > 0 {
-        // SAFETY: the program keeps the contract of sendmsg(2).
-        unsafe { descriptors_leave(message) };
-        sockets::pin_found(fd, PinReason::Ancillary);
+        socket.pin(PinReason::Ancillary);
         return real();
     }
     // A Unix socket fails with the right error, see `sendto`.
     let is_addressed = !header.msg_name.is_null() && header.msg_namelen > 0;
-    if is_addressed && sockets::known(fd).is_some_and(|socket| socket.is_unix()) {
+    if is_addressed && socket.is_unix() {
         return real();
     }
-    let Some(socket) = sockets::find(fd) else { return real() };
     // SAFETY: sendmsg(2) gets `msg_iovlen` runs, which it may read.
-    let buffers = unsafe { Buffers::from_raw(header.msg_iov, header.msg_iovlen) };
+    let buffers = unsafe { program_runs(header.msg_iov, header.msg_iovlen) };
     finish(socket.send(buffers, flags), real)
 }

@@ -1,12 +1,14 @@
 //! Socket options.
 //!
 //! # Safety
-//! The value and its length are the program's, valid as getsockopt(2) demands.
+//! The value and its length are the program's, valid as getsockopt(2) demands. The value is read
+//! only where the option may concern a socket of ours, and where it is readable.
 #![allow(unsafe_code)]
 
 use crate::next;
 use core::ffi::{c_int, c_void};
 use libc::socklen_t;
+use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::options;
 
 /// The integer in the program's memory, where the memory is long enough.
@@ -14,8 +16,8 @@ use m3ipc_shim::options;
 /// # Safety
 /// `value` is null or valid for `length` bytes.
 unsafe fn integer(value: *const c_void, length: socklen_t) -> Option<c_int> {
-    let fits = !value.is_null() && length as usize >= size_of::<c_int>();
-    // SAFETY: not null and long enough (just checked).
+    let fits = length as usize >= size_of::<c_int>() && is_readable(value.cast::<c_int>(), 1);
+    // SAFETY: readable and long enough (just checked).
     fits.then(|| unsafe { value.cast::<c_int>().read_unaligned() })
 }
 
@@ -28,7 +30,8 @@ pub unsafe extern "C-unwind" fn setsockopt(
     length: socklen_t,
 ) -> c_int {
     // SAFETY: setsockopt(2) gets `length` bytes.
-    if options::setting(fd, level, name, unsafe { integer(value, length) }) {
+    let integer = || unsafe { integer(value, length) };
+    if options::setting(fd, level, name, integer) {
         return 0;
     }
     // SAFETY: the program keeps the contract of setsockopt(2).

@@ -1,30 +1,51 @@
 //! poll and select.
 //!
 //! # Safety
-//! The list of poll becomes a slice for the time of the call. The sets of select are copied,
-//! because a program may pass one set twice. Masks and timeouts go on to the C library unchanged.
+//! The list of poll becomes a slice for the time of the call. Of the sets of select, the words that
+//! belong to the call are copied: a program may pass one set twice. Both are read only where the
+//! library is on and the memory is readable. Masks and timeouts go on to the C library unchanged. A
+//! timeout is read only where the call may concern a socket.
 #![allow(unsafe_code)]
 
 use super::errno;
 use super::many::nanoseconds;
 use super::stream::check_room;
 use crate::next;
-use core::ffi::{c_int, c_long};
+use core::ffi::{c_int, c_long, c_ulong};
 use libc::{fd_set, nfds_t, pollfd, sigset_t, timespec, timeval};
+use m3ipc_shim::kernel::memory::is_readable;
+use m3ipc_shim::kernel::ready::empty_set;
 use m3ipc_shim::monotonic_ns;
+use m3ipc_shim::process::{policy, vfork};
 use m3ipc_shim::readiness::{
-    RealWait, SelectSets, Waited, poll as poll_sockets, select as select_sockets,
+    RealWait, SelectSets, Waited, poll as poll_sockets, select as select_sockets, time_left_ns,
 };
 
-/// The list of a poll; `None` where the kernel must refuse it, or there is no descriptor.
+/// Whether this library may know more than the kernel.
+fn is_on() -> bool {
+    policy::is_on() && !vfork::in_child()
+}
+
+/// The list of a poll; `None` where the kernel must answer alone: the library is off, the kernel
+/// will refuse the list, or there is no descriptor.
 ///
 /// # Safety
 /// `fds` is null or points to `count` entries, which poll(2) may write for `'a`.
 unsafe fn list<'a>(fds: *mut pollfd, count: nfds_t) -> Option<&'a mut [pollfd]> {
     let count = usize::try_from(count).ok().filter(|count| *count > 0)?;
-    let is_slice = !fds.is_null() && count <= isize::MAX.unsigned_abs() / size_of::<pollfd>();
-    // SAFETY: the caller promises `count` entries.
+    let is_slice = is_on() && is_readable(fds, count);
+    // SAFETY: the caller promises `count` entries; readable memory is no larger than a slice.
     is_slice.then(|| unsafe { core::slice::from_raw_parts_mut(fds, count) })
+}
+
+/// Whether a wait with this timeout may sleep. A timeout that cannot be read is the kernel's to
+/// refuse, at once.
+///
+/// # Safety
+/// `timeout` is null or points to a time, as ppoll(2) and pselect(2) demand.
+unsafe fn may_sleep(timeout: *const timespec) -> bool {
+    // SAFETY: readable, and the caller promises the rest.
+    timeout.is_null() || is_readable(timeout, 1) && nanoseconds(unsafe { &*timeout }) != Some(0)
 }
 
 fn address<T>(value: Option<&T>) -> *const T {
@@ -84,7 +105,7 @@ pub unsafe extern "C-unwind" fn ppoll(
         return unsafe { next::ppoll(fds, count, timeout, mask) };
     };
     // SAFETY: null, or valid by the contract of ppoll(2).
-    let may_sleep = unsafe { timeout.as_ref() }.is_none_or(|time| nanoseconds(time) != Some(0));
+    let may_sleep = unsafe { may_sleep(timeout) };
     finish(poll_sockets(list, may_sleep, |fds, wait| {
         let mask = match wait {
             RealWait::AfterSpin(before) if mask.is_null() => address(before),
@@ -120,29 +141,72 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
     unsafe { ppoll(fds, count, timeout, mask) }
 }
 
-/// Copies of the sets of a select; `None` where no descriptor is to be read, or the kernel must
-/// refuse the number.
-///
-/// # Safety
-/// Each set is null or valid.
-unsafe fn copies(count: c_int, sets: [*mut fd_set; 3]) -> Option<SelectSets> {
-    let is_read = !sets[0].is_null()
-        && usize::try_from(count).is_ok_and(|count| (1..=libc::FD_SETSIZE).contains(&count));
-    // SAFETY: the caller promises the sets.
-    is_read.then(|| SelectSets { count, sets: sets.map(|set| unsafe { set.as_ref() }.copied()) })
+/// Words of each set that belong to a select of so many descriptors, as in the kernel; `None` where
+/// the call has no descriptor, or has more than an `fd_set`.
+fn words(count: c_int) -> Option<usize> {
+    let count = usize::try_from(count).ok()?;
+    (1..=libc::FD_SETSIZE).contains(&count).then(|| count.div_ceil(c_ulong::BITS as usize))
 }
 
-/// Writes copies back.
+/// A copy of the words of a set that belong to the call; `None` where the set is not readable.
 ///
 /// # Safety
-/// Each set is null or valid.
-unsafe fn write_back(copies: &SelectSets, sets: [*mut fd_set; 3]) {
-    for (copy, set) in copies.sets.iter().zip(sets) {
-        if let Some(copy) = copy {
-            // SAFETY: a copy exists only for a set that is not null.
-            unsafe { set.write(*copy) };
+/// `set` points to `words` words, which select(2) may read.
+unsafe fn copied(set: *const fd_set, words: usize) -> Option<fd_set> {
+    let mut copy = empty_set();
+    let (from, to) = (set.cast::<u8>(), (&raw mut copy).cast::<u8>());
+    let bytes = words * size_of::<c_ulong>();
+    if !is_readable(from, bytes) {
+        return None;
+    }
+    // SAFETY: the caller promises the words, of which an `fd_set` has at least as many.
+    unsafe { core::ptr::copy_nonoverlapping(from, to, bytes) };
+    Some(copy)
+}
+
+/// Copies of the sets of a select; `None` where the kernel must answer alone: the library is off,
+/// the kernel will refuse the call, or no descriptor to be read may be a socket of ours.
+///
+/// # Safety
+/// Each set is null or valid for the words that select(2) reads.
+unsafe fn copies(count: c_int, sets: [*mut fd_set; 3]) -> Option<SelectSets> {
+    let words = words(count).filter(|_words| is_on())?;
+    // SAFETY: the caller promises the sets.
+    let copy = |set: *mut fd_set| unsafe { copied(set, words) };
+    let mut copies = SelectSets { count, sets: [Some(copy(sets[0])?), None, None] };
+    if !copies.concern_sockets() {
+        return None;
+    }
+    for (to, from) in copies.sets.iter_mut().zip(sets).skip(1) {
+        if !from.is_null() {
+            *to = Some(copy(from)?);
         }
     }
+    Some(copies)
+}
+
+/// Writes the words that belong to the call back.
+///
+/// # Safety
+/// Each set is null or valid for the words that select(2) writes.
+unsafe fn write_back(copies: &SelectSets, sets: [*mut fd_set; 3]) {
+    let bytes = words(copies.count).unwrap_or(0) * size_of::<c_ulong>();
+    for (copy, set) in copies.sets.iter().zip(sets) {
+        if let Some(copy) = copy {
+            let from = core::ptr::from_ref(copy).cast::<u8>();
+            // SAFETY: a copy exists only for a set that is not null. A program may pass one set
+            // twice; the copies lie elsewhere.
+            unsafe { core::ptr::copy_nonoverlapping(from, set.cast::<u8>(), bytes) };
+        }
+    }
+}
+
+/// The time of a select, and its length in nanoseconds: `None` where the kernel must refuse or
+/// normalise it.
+fn time_of(time: &timeval) -> (timespec, Option<u64>) {
+    let time =
+        timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_usec.checked_mul(1000).unwrap_or(-1) };
+    (time, nanoseconds(&time))
 }
 
 #[unsafe(no_mangle)]
@@ -159,11 +223,13 @@ pub unsafe extern "C-unwind" fn select(
         // SAFETY: as above.
         return unsafe { next::select(count, read, write, except, timeout) };
     };
-    // SAFETY: null, or valid by the contract of select(2).
-    let given = unsafe { timeout.as_ref() }
-        .map(|time| timespec { tv_sec: time.tv_sec, tv_nsec: time.tv_usec.wrapping_mul(1000) });
-    let limit_ns = given.as_ref().map(nanoseconds);
-    // Other times are the kernel's to refuse, or to normalise.
+    if !timeout.is_null() && !is_readable(timeout, 1) {
+        // SAFETY: as above.
+        return unsafe { next::select(count, read, write, except, timeout) };
+    }
+    // SAFETY: null, or readable and valid by the contract of select(2).
+    let given = unsafe { timeout.as_ref() }.map(time_of);
+    let (given, limit_ns) = given.unzip();
     let may_sleep = !matches!(limit_ns, Some(None | Some(0)));
     let start_ns = monotonic_ns();
     let mut is_real = false;
@@ -183,11 +249,10 @@ pub unsafe extern "C-unwind" fn select(
         // SAFETY: the sets are the program's.
         unsafe { write_back(&copies, sets) };
     }
-    if let (Some(Some(limit_ns)), false) = (limit_ns, is_real) {
-        // Linux reports the time that is left.
-        let took_ns = monotonic_ns().saturating_sub(start_ns);
-        let is_over = waited == Waited::Real(0);
-        let left_ns = if is_over { 0 } else { limit_ns.saturating_sub(took_ns) };
+    // Linux reports the time that is left.
+    let took_ns = monotonic_ns().saturating_sub(start_ns);
+    let left = |limit_ns| time_left_ns(limit_ns, took_ns, waited == Waited::Real(0));
+    if let (Some(left_ns), false) = (limit_ns.flatten().and_then(left), is_real) {
         let part = |ns: u64| c_long::try_from(ns).unwrap_or(c_long::MAX);
         // SAFETY: a limit exists only for a timeout that is not null.
         unsafe {
@@ -227,7 +292,7 @@ pub unsafe extern "C-unwind" fn pselect(
     // SAFETY: the program keeps the contract of pselect(2).
     let Some(mut copies) = (unsafe { copies(count, sets) }) else { return real(mask) };
     // SAFETY: null, or valid by the contract of pselect(2).
-    let may_sleep = unsafe { timeout.as_ref() }.is_none_or(|time| nanoseconds(time) != Some(0));
+    let may_sleep = unsafe { may_sleep(timeout) };
     let waited = select_sockets(&mut copies, may_sleep, |wait| match wait {
         RealWait::AfterSpin(before) if mask.is_null() => real(address(before)),
         _ => real(mask),

@@ -8,8 +8,9 @@ use super::errno;
 use crate::next;
 use core::ffi::{c_int, c_void};
 use libc::{iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
-use m3ipc_shim::buffers::Buffers;
+use m3ipc_shim::buffers::{Buffers, RUNS_MAX};
 use m3ipc_shim::connection::socket::Socket;
+use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::sockets;
 
@@ -30,37 +31,66 @@ pub fn run(buffer: *const c_void, bytes: size_t) -> [iovec; 1] {
     [iovec { iov_base: buffer.cast_mut(), iov_len: bytes }]
 }
 
+/// The runs of a call; `None` where the kernel must refuse them.
+///
+/// # Safety
+/// As for [`Buffers::from_raw`], but `runs` may be any address.
+pub unsafe fn program_runs<'a>(runs: *const iovec, count: usize) -> Option<Buffers<'a>> {
+    let are_readable = count <= RUNS_MAX && is_readable(runs, count);
+    // SAFETY: readable, and the caller promises the rest.
+    are_readable.then(|| unsafe { Buffers::from_raw(runs, count) }).flatten()
+}
+
+/// The runs that a call names.
+enum Runs {
+    /// The one buffer of the call.
+    One([iovec; 1]),
+    /// An array of the program, of so many runs.
+    Array(*const iovec, usize),
+}
+
+impl Runs {
+    /// # Safety
+    /// An array is null or points to its runs. They are valid as for [`Buffers::from_raw`].
+    unsafe fn buffers(&self) -> Option<Buffers<'_>> {
+        match self {
+            // SAFETY: the run is live, and the caller promises its bytes.
+            Self::One(run) => unsafe { Buffers::from_raw(run.as_ptr(), 1) },
+            // SAFETY: the caller promises the runs.
+            Self::Array(runs, count) => unsafe { program_runs(*runs, *count) },
+        }
+    }
+}
+
 /// Sends the runs of a call.
 ///
 /// # Safety
-/// `runs` is null or points to `count` runs, which writev(2) may read.
+/// As for [`Runs::buffers`]; writev(2) may read the runs.
 unsafe fn send_runs(
     fd: c_int,
-    runs: *const iovec,
-    count: usize,
+    runs: &Runs,
     flags: c_int,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some(socket) = sockets::find(fd) else { return real() };
     // SAFETY: the caller promises the runs.
-    let buffers = unsafe { Buffers::from_raw(runs, count) };
+    let buffers = unsafe { runs.buffers() };
     finish(socket.send(buffers, flags), real)
 }
 
 /// Receives into the runs of a call.
 ///
 /// # Safety
-/// `runs` is null or points to `count` runs, which readv(2) may write.
+/// As for [`Runs::buffers`]; readv(2) may write the runs.
 unsafe fn receive_runs(
     fd: c_int,
-    runs: *const iovec,
-    count: usize,
+    runs: &Runs,
     flags: c_int,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
     let Some(socket) = sockets::find(fd) else { return real() };
     // SAFETY: the caller promises the runs.
-    let buffers = unsafe { Buffers::from_raw(runs, count) };
+    let buffers = unsafe { runs.buffers() };
     finish(socket.receive(buffers, flags), real)
 }
 
@@ -73,7 +103,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, buffer: *mut c_void, bytes: size
     // SAFETY: the program keeps the contract of read(2).
     let real = || unsafe { next::read(fd, buffer, bytes) };
     // SAFETY: one run, which read(2) may write.
-    unsafe { receive_runs(fd, run(buffer, bytes).as_ptr(), 1, 0, real) }
+    unsafe { receive_runs(fd, &Runs::One(run(buffer, bytes)), 0, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -81,7 +111,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, buffer: *const c_void, bytes: s
     // SAFETY: the program keeps the contract of write(2).
     let real = || unsafe { next::write(fd, buffer, bytes) };
     // SAFETY: one run, which write(2) may read.
-    unsafe { send_runs(fd, run(buffer, bytes).as_ptr(), 1, 0, real) }
+    unsafe { send_runs(fd, &Runs::One(run(buffer, bytes)), 0, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -89,7 +119,7 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, runs: *const iovec, count: c_in
     // SAFETY: the program keeps the contract of readv(2).
     let real = || unsafe { next::readv(fd, runs, count) };
     // SAFETY: readv(2) gets `count` runs.
-    unsafe { receive_runs(fd, runs, length(count), 0, real) }
+    unsafe { receive_runs(fd, &Runs::Array(runs, length(count)), 0, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -97,7 +127,7 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, runs: *const iovec, count: c_i
     // SAFETY: the program keeps the contract of writev(2).
     let real = || unsafe { next::writev(fd, runs, count) };
     // SAFETY: writev(2) gets `count` runs.
-    unsafe { send_runs(fd, runs, length(count), 0, real) }
+    unsafe { send_runs(fd, &Runs::Array(runs, length(count)), 0, real) }
 }
 
 /// The flags of a stream call for `RWF_` flags at the current position; `None` where the kernel
@@ -119,7 +149,7 @@ pub unsafe extern "C-unwind" fn preadv2(
     let real = || unsafe { next::preadv2(fd, runs, count, offset, flags) };
     let Some(flags) = flags_of(offset, flags) else { return real() };
     // SAFETY: preadv2(2) gets `count` runs.
-    unsafe { receive_runs(fd, runs, length(count), flags, real) }
+    unsafe { receive_runs(fd, &Runs::Array(runs, length(count)), flags, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -146,7 +176,7 @@ pub unsafe extern "C-unwind" fn pwritev2(
     let real = || unsafe { next::pwritev2(fd, runs, count, offset, flags) };
     let Some(flags) = flags_of(offset, flags) else { return real() };
     // SAFETY: pwritev2(2) gets `count` runs.
-    unsafe { send_runs(fd, runs, length(count), flags, real) }
+    unsafe { send_runs(fd, &Runs::Array(runs, length(count)), flags, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -171,7 +201,7 @@ pub unsafe extern "C-unwind" fn recv(
     // SAFETY: the program keeps the contract of recv(2).
     let real = || unsafe { next::recv(fd, buffer, bytes, flags) };
     // SAFETY: one run, which recv(2) may write.
-    unsafe { receive_runs(fd, run(buffer, bytes).as_ptr(), 1, flags, real) }
+    unsafe { receive_runs(fd, &Runs::One(run(buffer, bytes)), flags, real) }
 }
 
 #[unsafe(no_mangle)]
@@ -184,7 +214,7 @@ pub unsafe extern "C-unwind" fn send(
     // SAFETY: the program keeps the contract of send(2).
     let real = || unsafe { next::send(fd, buffer, bytes, flags) };
     // SAFETY: one run, which send(2) may read.
-    unsafe { send_runs(fd, run(buffer, bytes).as_ptr(), 1, flags, real) }
+    unsafe { send_runs(fd, &Runs::One(run(buffer, bytes)), flags, real) }
 }
 
 /// Writes the peer's name as `recvfrom` reports it; the length of the name.
@@ -240,7 +270,7 @@ pub unsafe extern "C-unwind" fn sendto(
         return real();
     }
     // SAFETY: one run, which sendto(2) may read.
-    unsafe { send_runs(fd, run(buffer, bytes).as_ptr(), 1, flags, real) }
+    unsafe { send_runs(fd, &Runs::One(run(buffer, bytes)), flags, real) }
 }
 
 #[unsafe(no_mangle)]

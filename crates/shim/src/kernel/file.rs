@@ -6,6 +6,7 @@
 
 use super::call::{Errno, call, descriptor, register};
 use core::ffi::CStr;
+use core::mem::MaybeUninit;
 use std::os::fd::RawFd;
 
 /// An open file, closed when dropped.
@@ -128,6 +129,23 @@ pub fn read_at(fd: RawFd, bytes: &mut [u8], offset: usize) -> Result<usize, Errn
     let words = [register(fd), bytes.as_mut_ptr() as usize, bytes.len(), offset, 0, 0];
     // SAFETY: the kernel writes at most the length of the slice.
     unsafe { call(libc::SYS_pread64, words) }
+}
+
+/// Reads from an offset of a file into uninitialised memory; the bytes that were read.
+///
+/// # Errors
+/// Of pread(2).
+pub fn read_at_into(
+    fd: RawFd,
+    room: &mut [MaybeUninit<u8>],
+    offset: usize,
+) -> Result<&mut [u8], Errno> {
+    let words = [register(fd), room.as_mut_ptr() as usize, room.len(), offset, 0, 0];
+    // SAFETY: the kernel writes at most the length of the slice.
+    let got = unsafe { call(libc::SYS_pread64, words) }?;
+    let read = room.get_mut(..got).unwrap_or(&mut []);
+    // SAFETY: pread(2) returns the number of bytes that it wrote.
+    Ok(unsafe { core::slice::from_raw_parts_mut(read.as_mut_ptr().cast(), read.len()) })
 }
 
 /// The target of a symbolic link; the bytes that were written, without a zero behind them.

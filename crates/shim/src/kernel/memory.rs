@@ -7,7 +7,8 @@
 #![allow(unsafe_code)]
 
 use super::call::{Errno, call, register};
-use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use super::signal::MASK_BYTES;
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::RawFd;
 
 /// Bytes of a page.
@@ -61,6 +62,45 @@ pub unsafe fn remove(at: *mut u8, bytes: usize) {
     let words = [at as usize, bytes, register(libc::MADV_REMOVE), 0, 0, 0];
     // SAFETY: the caller promises the range; zeros are valid atomics.
     let _ = unsafe { call(libc::SYS_madvise, words) };
+}
+
+/// Pages that were readable when they were last asked for; 0 is none.
+static READABLE_PAGES: [AtomicUsize; 256] = [const { AtomicUsize::new(0) }; 256];
+
+/// Whether the program can read its own memory here. Where it cannot, the real call must follow,
+/// which fails with `EFAULT`.
+///
+/// A page that could be read once counts as readable from then on, so that a repeated call asks
+/// nothing. A program that unmaps the page and then passes its address gets a signal.
+#[must_use]
+pub fn is_readable<T>(at: *const T, count: usize) -> bool {
+    let Some(bytes) = count.checked_mul(size_of::<T>()) else { return false };
+    if bytes == 0 {
+        return true;
+    }
+    let Some(end) = at.addr().checked_add(bytes) else { return false };
+    let first = at.addr() / PAGE_BYTES;
+    (first..end.div_ceil(PAGE_BYTES)).all(|page| {
+        let known = &READABLE_PAGES[page % READABLE_PAGES.len()];
+        // No program has the first page: address 0 stands for no memory at all.
+        if known.load(Ordering::Relaxed) == page || page == 0 {
+            return page != 0;
+        }
+        let is_readable = probe(page * PAGE_BYTES);
+        if is_readable {
+            known.store(page, Ordering::Relaxed);
+        }
+        is_readable
+    })
+}
+
+/// Lets the kernel read eight bytes: it reads a signal set before it refuses an unknown operation.
+fn probe(at: usize) -> bool {
+    const NO_OPERATION: i32 = -1;
+    let words = [register(NO_OPERATION), at, 0, MASK_BYTES, 0, 0];
+    // SAFETY: the call changes no mask, and answers `EFAULT` where it cannot read.
+    let answer = unsafe { call(libc::SYS_rt_sigprocmask, words) };
+    answer != Err(libc::EFAULT)
 }
 
 /// Descriptors that have an entry in an [`FdTable`]; calls on larger numbers go to the kernel.
@@ -122,6 +162,24 @@ impl<W: TableWord> Default for FdTable<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_readable_where_each_of_its_pages_is() {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let pages = map(3 * PAGE_BYTES, flags, -1).unwrap();
+        let middle = pages.wrapping_add(PAGE_BYTES);
+        // SAFETY: the page was just mapped, and nothing refers to it.
+        let refused = unsafe { call(libc::SYS_mprotect, [middle.addr(), PAGE_BYTES, 0, 0, 0, 0]) };
+        assert_eq!(refused, Ok(0));
+        for _asked_before in [false, true] {
+            assert!(is_readable(pages, PAGE_BYTES) && !is_readable(pages, PAGE_BYTES + 1));
+            assert!(!is_readable(middle, 1) && is_readable(middle, 0));
+            assert!(is_readable(middle.wrapping_add(PAGE_BYTES), PAGE_BYTES));
+        }
+        assert!(!is_readable(core::ptr::without_provenance::<u64>(8), 1));
+        assert!(!is_readable(core::ptr::without_provenance::<u8>(usize::MAX - 3), 4096));
+        assert!(!is_readable(pages.cast::<u64>(), usize::MAX));
+    }
 
     #[test]
     fn a_table_has_a_word_for_each_descriptor_up_to_its_limit() {

@@ -27,10 +27,16 @@ pub fn set_sleeping_calls(calls: SleepingCalls) {
     let _ = SLEEPING_CALLS.set(calls);
 }
 
-/// The result of a function of the C library; its `errno` where it failed.
-fn checked(result: isize) -> Result<usize, Errno> {
+/// Makes a call of the C library. `errno` stays as it was: the program's call may still succeed.
+fn checked(call: impl FnOnce() -> isize) -> Result<usize, Errno> {
     // SAFETY: the location of `errno` is always valid for the calling thread.
-    usize::try_from(result).map_err(|_negative| unsafe { *libc::__errno_location() })
+    let errno = || unsafe { libc::__errno_location() };
+    // SAFETY: as above.
+    let before = unsafe { *errno() };
+    usize::try_from(call()).map_err(|_negative| {
+        // SAFETY: as above.
+        unsafe { core::mem::replace(&mut *errno(), before) }
+    })
 }
 
 fn header(buffers: &Buffers<'_>) -> libc::msghdr {
@@ -72,7 +78,7 @@ pub fn receive_sleeping(fd: RawFd, buffers: &Buffers<'_>, flags: i32) -> Result<
     let Some(calls) = SLEEPING_CALLS.get() else { return receive(fd, buffers, flags) };
     let mut header = header(buffers);
     // SAFETY: the header is live; the kernel checks the addresses of the runs.
-    checked(unsafe { (calls.recvmsg)(fd, &raw mut header, flags) })
+    checked(|| unsafe { (calls.recvmsg)(fd, &raw mut header, flags) })
 }
 
 /// Sends and may sleep: through the C library where a thread may be cancelled in it.
@@ -83,7 +89,7 @@ pub fn send_sleeping(fd: RawFd, buffers: &Buffers<'_>, flags: i32) -> Result<usi
     let Some(calls) = SLEEPING_CALLS.get() else { return send(fd, buffers, flags) };
     let header = header(buffers);
     // SAFETY: the header is live; the kernel checks the addresses of the runs.
-    checked(unsafe { (calls.sendmsg)(fd, &raw const header, flags) })
+    checked(|| unsafe { (calls.sendmsg)(fd, &raw const header, flags) })
 }
 
 /// Receives into memory of this library.

@@ -24,12 +24,15 @@ use super::vfork;
 use crate::connection::socket::Socket;
 use crate::connection::socket_state::SocketId;
 use crate::kernel::memory::{FD_LIMIT, FdTable};
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::RawFd;
 
 static WORDS: FdTable<AtomicU64> = FdTable::new();
 /// One more than the highest descriptor with a word other than Unknown.
 static TOP: AtomicUsize = AtomicUsize::new(0);
+
+/// Whether any descriptor ever stood for a socket or an epoll set of ours.
+static ANY_OURS: AtomicBool = AtomicBool::new(false);
 
 /// The entry of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,7 +116,7 @@ pub fn socket(fd: RawFd) -> Option<Socket> {
 /// Changes an entry, unless another thread was faster.
 pub fn learn(fd: RawFd, from: Entry, to: Entry) -> bool {
     let Some(word) = writable(fd) else { return false };
-    raise_top(fd);
+    note_written(fd, to);
     word.compare_exchange(from.word(), to.word(), Ordering::AcqRel, Ordering::Acquire).is_ok()
 }
 
@@ -125,13 +128,14 @@ pub fn replace(fd: RawFd, entry: Entry) -> Option<Entry> {
     if word.load(Ordering::Relaxed) == new {
         return None;
     }
-    raise_top(fd);
+    note_written(fd, entry);
     Some(Entry::of(word.swap(new, Ordering::AcqRel)))
 }
 
 /// Sets an entry for an open descriptor whose state stays in use.
 pub fn set_kept(fd: RawFd, entry: Entry) {
     if let Some(word) = writable(fd) {
+        note_written(fd, entry);
         word.store(entry.word(), Ordering::Release);
     }
 }
@@ -153,8 +157,20 @@ pub fn end_close(fd: RawFd) {
     }
 }
 
-fn raise_top(fd: RawFd) {
+/// Notes an entry before it is written.
+fn note_written(fd: RawFd, entry: Entry) {
     TOP.fetch_max(usize::try_from(fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
+    if matches!(entry, Entry::Socket(_) | Entry::EpollSet(_)) {
+        // Release: pairs with `any_ours`.
+        ANY_OURS.store(true, Ordering::Release);
+    }
+}
+
+/// Whether any descriptor stands, or ever stood, for a socket or an epoll set of ours.
+#[inline]
+#[must_use]
+pub fn any_ours() -> bool {
+    ANY_OURS.load(Ordering::Acquire)
 }
 
 /// One more than the highest known descriptor.
