@@ -47,6 +47,17 @@ impl Endpoint {
     /// Takes a message or a notification if one is there. If the endpoint's
     /// [descriptor](Self::fd) is in use, it becomes readable when there is more.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{ReceiveError, Source};
+    ///
+    /// assert!(matches!(server.try_receive(Source::Any), Err(ReceiveError::WouldBlock(_))));
+    /// client.notify(server.address())?;
+    /// assert!(server.try_receive(Source::Any)?.is_notification());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none, and as [`receive`](Self::receive).
     pub fn try_receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
@@ -132,6 +143,19 @@ impl Endpoint {
     /// Waits for a request (a message sent by `sendrec`) or a notification. Plain messages stay
     /// with their senders.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec_bytes(to, 7, b"request", None));
+    /// let mut buffer = [0; 100];
+    /// let received = server.rcvrqst(&mut buffer, None)?;
+    /// assert!(received.is_request && &buffer[..received.bytes] == b"request");
+    /// server.reply(received.message.source, &m3ipc::Message::new(0))?;
+    /// # thread.join().unwrap()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`receive_long`](Self::receive_long).
     pub fn rcvrqst(
@@ -151,6 +175,15 @@ impl Endpoint {
 
     /// Makes every message pass the queue that orders senders by time, even from a sole sender. For
     /// measurements of the cost of that queue.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// server.order_always(true);
+    /// client.notify(server.address())?;
+    /// assert!(server.receive(m3ipc::Source::Any)?.is_notification());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn order_always(&mut self, always: bool) {
         self.unordered_max = if always { 0 } else { UNORDERED_MAX };
     }

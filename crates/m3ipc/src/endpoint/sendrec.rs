@@ -46,6 +46,18 @@ impl Endpoint {
 
     /// Sends a request and waits for its answer. The time limit is for both together.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Message, SendRecError};
+    ///
+    /// // The server does not receive.
+    /// let limit = std::time::Duration::from_millis(1);
+    /// let answer = client.sendrec_timeout(to, &Message::new(7), limit);
+    /// assert!(matches!(answer, Err(SendRecError::TimedOut(_))));
+    /// ```
+    ///
     /// # Errors
     /// [`SendRecError::TimedOut`], and others.
     pub fn sendrec_timeout(
@@ -65,6 +77,18 @@ impl Endpoint {
     ///
     /// Returns the answer and the full length of its payload in bytes. A length above that of
     /// `buffer` means that the payload was cut. [`sendrec_bytes`](Self::sendrec_bytes) never cuts.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve_bytes(server, |bytes| bytes.repeat(2));
+    /// let mut buffer = [0; 3];
+    /// let request = m3ipc::Message::new(7);
+    /// let (_answer, bytes) = client.sendrec_long(to, &request, b"ab", &mut buffer, None)?;
+    /// assert_eq!((bytes, &buffer), (4, b"aba"), "the payload was cut");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`SendRecError::TooLong`], and others.

@@ -12,7 +12,7 @@ pub enum Side {
     Taker,
 }
 
-/// A message with the stamps of both sides, in ticks.
+/// A message with the stamps of both sides, in ticks. The example is at [`Join`](super::Join).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// The sender.

@@ -82,6 +82,31 @@ impl Endpoint {
 
     /// Copies bytes out of the memory of an endpoint that is blocked in receive or sendrec.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let text = *b"copy";
+    /// use m3ipc::{Lease, Message, Source};
+    ///
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let request = server.receive(Source::Any).unwrap();
+    /// #     let address = u64::from_ne_bytes(request.payload[..8].try_into().unwrap());
+    /// // The server, while the client waits:
+    /// let mut bytes = [0; 4];
+    /// server.copy_from(request.source, address, &mut bytes).unwrap();
+    /// assert_eq!(&bytes, b"copy");
+    /// assert_eq!((server.copied(), server.copied_total()), (4, 4));
+    /// #     server.reply(request.source, &Message::new(0)).unwrap();
+    /// # });
+    /// // The client leases its text for one call:
+    /// let lease = Lease::read(&text);
+    /// let request = Message::new(7).with_bytes(&lease.address().to_ne_bytes());
+    /// client.sendrec_leased(to, &request, &[lease], None)?;
+    /// # thread.join().unwrap();
+    /// # Ok::<(), m3ipc::SendRecError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CopyError`]; [`copied`](Self::copied) has the number of bytes before it.
     pub fn copy_from(
@@ -98,6 +123,40 @@ impl Endpoint {
     /// A side in an area that the caller has attached costs one pass over the bytes. Otherwise
     /// there are two passes, through a buffer that stays in the cache, and one more for each party
     /// that copies for itself.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let mut other = node.vm().bind_additional(Some(3))?;
+    /// use m3ipc::{Lease, Location, Message, Source};
+    ///
+    /// # let ask = move |endpoint: &mut m3ipc::Endpoint, lease: Lease<'_>, kind: i32| {
+    /// #     let request = Message::new(kind).with_bytes(&lease.address().to_ne_bytes());
+    /// #     endpoint.sendrec_leased(to, &request, &[lease], None)
+    /// # };
+    /// # let reader = std::thread::spawn(move || ask(&mut client, Lease::read(b"copy"), 1));
+    /// # let writer = std::thread::spawn(move || {
+    /// #     let mut memory = [0_u8; 4];
+    /// #     ask(&mut other, Lease::write(&mut memory), 2).map(|_| memory)
+    /// # });
+    /// # let requests = [server.receive(Source::Any)?, server.receive(Source::Any)?];
+    /// # let of = |kind: i32| {
+    /// #     let request = requests.iter().find(|request| request.m_type == kind).unwrap();
+    /// #     let address = u64::from_ne_bytes(request.payload[..8].try_into().unwrap());
+    /// #     (request.source, address)
+    /// # };
+    /// # let ((source, from), (destination, to)) = (of(1), of(2));
+    /// // Two clients wait for answers; one leased its text, the other one a buffer.
+    /// let text = (source, Location::At(from));
+    /// let buffer = (destination, Location::At(to));
+    /// server.copy_between(text, buffer, 4, None)?;
+    /// server.reply(source, &Message::new(0))?;
+    /// server.reply(destination, &Message::new(0))?;
+    /// # reader.join().unwrap()?;
+    /// # assert_eq!(writer.join().unwrap()?, *b"copy");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`CopyError`]; [`copied`](Self::copied) has the number of bytes before it.
@@ -119,6 +178,35 @@ impl Endpoint {
 
     /// Copies to an endpoint within a time limit, from memory that another language vouches for or
     /// from a [block](crate::Block::as_source).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{CopySource, CopyTarget, Lease, Location, Message, Source};
+    /// use std::time::Duration;
+    ///
+    /// let mut memory = *b"ping";
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let request = server.receive(Source::Any).unwrap();
+    /// #     let address = u64::from_ne_bytes(request.payload[..8].try_into().unwrap());
+    /// #     let (client, limit) = (request.source, Duration::from_secs(10));
+    /// // The server, while the client waits:
+    /// let mut found = [0; 4];
+    /// let mut target = CopyTarget::from(&mut found[..]);
+    /// server.copy_into_target(client, Location::At(address), &mut target, limit).unwrap();
+    /// let answer = CopySource::from(&b"pong"[..]);
+    /// server.copy_source_to(client, Location::At(address), &answer, limit).unwrap();
+    /// #     assert_eq!(&found, b"ping");
+    /// #     server.reply(request.source, &Message::new(0)).unwrap();
+    /// # });
+    /// # let lease = Lease::both(&mut memory);
+    /// # let request = Message::new(7).with_bytes(&lease.address().to_ne_bytes());
+    /// # client.sendrec_leased(to, &request, &[lease], None)?;
+    /// assert_eq!(&memory, b"pong");
+    /// # thread.join().unwrap();
+    /// # Ok::<(), m3ipc::SendRecError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`copy_to`](Self::copy_to).
@@ -143,7 +231,8 @@ impl Endpoint {
     }
 
     /// Copies from an endpoint within a time limit, into memory that another language vouches for
-    /// or into a [block](crate::Block::as_target).
+    /// or into a [block](crate::Block::as_target). The example is at
+    /// [`copy_source_to`](Self::copy_source_to).
     ///
     /// # Errors
     /// As [`copy_from`](Self::copy_from).
@@ -168,7 +257,8 @@ impl Endpoint {
         copied
     }
 
-    /// Bytes of the last copy of this endpoint: all of them after a success.
+    /// Bytes of the last copy of this endpoint: all of them after a success. The example is at
+    /// [`copy_from`](Self::copy_from).
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copies.copied
@@ -176,7 +266,7 @@ impl Endpoint {
 
     /// Bytes that this endpoint has copied in all: its copies, and payloads beyond
     /// [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES) in both directions. Bytes in a link do not count,
-    /// nor does a block that changes its owner.
+    /// nor does a block that changes its owner. The example is at [`copy_from`](Self::copy_from).
     #[must_use]
     pub fn copied_total(&self) -> u64 {
         self.copies.total()
