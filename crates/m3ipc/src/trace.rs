@@ -31,7 +31,7 @@ pub use join::{Call, Join};
 pub use m3ipc_link::{MessageKind, TRACE_SLOTS, TraceHalf, TraceRecord, TraceWhat};
 pub use m3ipc_sys::{StampScale, stamp};
 pub use phases::{CallPhases, Phases};
-pub use transfer::{Side, Transfer};
+pub use transfer::Transfer;
 
 pub use crate::endpoint::{SLOTS_DEFAULT, StampCost, cost};
 

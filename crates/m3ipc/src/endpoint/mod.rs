@@ -41,6 +41,7 @@ mod send;
 mod sendrec;
 mod stamp_cost;
 mod stamps;
+mod take;
 mod trace;
 mod wait;
 mod wake_words;

@@ -134,6 +134,7 @@ impl Endpoint {
     /// [`WakeupError::WasRunning`] and [`WakeupError::WasBusy`] if the endpoint remembers it, and
     /// others.
     pub fn wakeup(&mut self, address: Address) -> Result<(), WakeupError> {
+        self.check_bound().map_err(|fail| WakeupError::Unbound(fail.code))?;
         let request = Request::Wakeup { vm: self.vm, address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| WakeupError::of(fail, address))
     }
@@ -156,6 +157,7 @@ impl Endpoint {
     /// # Errors
     /// [`UnbindError`].
     pub fn unbind_other(&mut self, address: Address) -> Result<(), UnbindError> {
+        self.check_bound().map_err(|fail| UnbindError::Unbound(fail.code))?;
         let request = Request::Unbind { vm: self.vm, address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| UnbindError::of(fail, address))
     }

@@ -107,7 +107,7 @@ impl Phases {
         self.to_wake + self.to_run + self.to_read
     }
 
-    /// All phases.
+    /// All phases. The example is at [`Phases`].
     #[must_use]
     pub fn total(&self) -> u64 {
         self.prepare + self.deliver + self.switch() + self.find + self.handle()
@@ -149,7 +149,7 @@ impl CallPhases {
         self.request + self.answer
     }
 
-    /// All phases.
+    /// All phases. The example is at [`Call`](super::Call).
     #[must_use]
     pub fn total(&self) -> u64 {
         self.both().total() + self.server

@@ -5,7 +5,7 @@ use m3ipc_link::{TraceHalf, TraceRecord, TraceWhat};
 
 /// The side of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub(super) enum Side {
     /// The sender.
     Giver,
     /// The receiver.
