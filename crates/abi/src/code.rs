@@ -124,6 +124,14 @@ impl Code {
     }
 
     /// The code with this number.
+    ///
+    /// ```
+    /// use m3ipc_abi::Code;
+    ///
+    /// let code = Code::from_number(-109).expect("a code of the contract");
+    /// assert_eq!((code, code.number(), code.name()), (Code::DstDied, -109, "DSTDIED"));
+    /// println!("{}", code.text());
+    /// ```
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.number() == number)

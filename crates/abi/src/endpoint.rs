@@ -10,6 +10,16 @@ const TASKS: i32 = NodeLimits::DEFAULT.tasks;
 
 /// An endpoint's address in its VM: slot and generation. Any `i32` is a valid value. Only the node
 /// daemon knows whether the endpoint exists.
+///
+/// ```
+/// use m3ipc_abi::{ANY, Address};
+///
+/// let address = Address::new(2, 5);
+/// assert_eq!((address.generation(), address.slot()), (2, 5));
+/// assert!(ANY.is_reserved() && !address.is_reserved());
+/// let successor = Address::next_life(address.slot(), Some(address));
+/// assert!(successor.slot() == 5 && successor != address);
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(transparent)]
 pub struct Address(pub i32);
@@ -31,32 +41,34 @@ pub const SYSTEM: Address = Address(-2);
 pub const CLOCK: Address = Address(-35);
 
 impl Address {
-    /// The address of `slot` in its `generation`.
+    /// The address of `slot` in its `generation`. The example is at [`Address`].
     #[must_use]
     pub const fn new(generation: i32, slot: Slot) -> Self {
         Self(generation.wrapping_mul(GENERATION_SIZE).wrapping_add(slot))
     }
 
-    /// The slot: `((address + NR_TASKS) mod G) - NR_TASKS`.
+    /// The slot: `((address + NR_TASKS) mod G) - NR_TASKS`. The example is at [`Address`].
     #[must_use]
     pub const fn slot(self) -> Slot {
         self.0.wrapping_add(TASKS).rem_euclid(GENERATION_SIZE) - TASKS
     }
 
-    /// The generation: `(address + NR_TASKS) / G`.
+    /// The generation: `(address + NR_TASKS) / G`. The example is at [`Address`].
     #[must_use]
     pub const fn generation(self) -> i32 {
         self.0.wrapping_add(TASKS).div_euclid(GENERATION_SIZE)
     }
 
-    /// Whether this is ANY, NONE or SELF. No slot ever has one of these addresses.
+    /// Whether this is ANY, NONE or SELF. No slot ever has one of these addresses. The example is
+    /// at [`Address`].
     #[must_use]
     pub const fn is_reserved(self) -> bool {
         self.0 == ANY.0 || self.0 == NONE.0 || self.0 == SELF.0
     }
 
     /// The address that the next endpoint in this slot gets. System slots keep their address. The
-    /// generation of a user slot rises from 1 and wraps to 1 after the highest.
+    /// generation of a user slot rises from 1 and wraps to 1 after the highest. The example is at
+    /// [`Address`].
     #[must_use]
     pub const fn next_life(slot: Slot, last: Option<Self>) -> Self {
         if slot < SYSTEM_SLOTS {

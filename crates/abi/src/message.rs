@@ -15,6 +15,20 @@ pub const NOTIFY_MESSAGE: i32 = 0x1000;
 /// 0        4        8                                            48
 /// | source | m_type | payload: 40 bytes, eight-byte aligned        |
 /// ```
+///
+/// ```
+/// use m3ipc_abi::{Address, Message, NONE};
+///
+/// let mut message = Message::new(7).with_bytes(b"text");
+/// assert_eq!((message.m_type, message.source), (7, NONE));
+/// assert_eq!(&message.payload[..4], b"text");
+/// message.set_word(1, -5);
+/// message.set_long(4, 1 << 40);
+/// assert_eq!((message.word(1), message.long(4)), (-5, 1 << 40));
+/// // A notification of the endpoint in slot 3:
+/// let notification = Message::notification(Address(3), 0, 0, 0);
+/// assert!(notification.is_notification() && !message.is_notification());
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, align(8))]
 pub struct Message {
@@ -31,13 +45,13 @@ const _: () = assert!(size_of::<Message>() == MESSAGE_BYTES);
 const _: () = assert!(core::mem::offset_of!(Message, payload) == 8);
 
 impl Message {
-    /// A message of this type with an empty payload.
+    /// A message of this type with an empty payload. The example is at [`Message`].
     #[must_use]
     pub const fn new(m_type: i32) -> Self {
         Self { source: NONE, m_type, payload: [0; PAYLOAD_BYTES] }
     }
 
-    /// The same message with the first bytes of its payload set.
+    /// The same message with the first bytes of its payload set. The example is at [`Message`].
     ///
     /// # Panics
     /// If `bytes` is longer than [`PAYLOAD_BYTES`].
@@ -48,7 +62,7 @@ impl Message {
         self
     }
 
-    /// The 32-bit word at `index` (0 to 9) of the payload.
+    /// The 32-bit word at `index` (0 to 9) of the payload. The example is at [`Message`].
     ///
     /// # Panics
     /// If `index` is above 9.
@@ -59,7 +73,7 @@ impl Message {
         i32::from_ne_bytes(bytes)
     }
 
-    /// Sets the 32-bit word at `index` (0 to 9) of the payload.
+    /// Sets the 32-bit word at `index` (0 to 9) of the payload. The example is at [`Message`].
     ///
     /// # Panics
     /// If `index` is above 9.
@@ -67,7 +81,7 @@ impl Message {
         self.payload[index * 4..index * 4 + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
-    /// The 64-bit word at `index` (0 to 4) of the payload.
+    /// The 64-bit word at `index` (0 to 4) of the payload. The example is at [`Message`].
     ///
     /// # Panics
     /// If `index` is above 4.
@@ -78,7 +92,7 @@ impl Message {
         i64::from_ne_bytes(bytes)
     }
 
-    /// Sets the 64-bit word at `index` (0 to 4) of the payload.
+    /// Sets the 64-bit word at `index` (0 to 4) of the payload. The example is at [`Message`].
     ///
     /// # Panics
     /// If `index` is above 4.
@@ -90,7 +104,8 @@ impl Message {
     /// The time is that of the notification.
     ///
     /// Format m9: two ints and a timespec. As in the releases, the second int (at 4) holds the low
-    /// 32 bits of the argument. The first int (at 0) holds the high 32 bits.
+    /// 32 bits of the argument. The first int (at 0) holds the high 32 bits. The example is at
+    /// [`Message`].
     #[must_use]
     pub fn notification(source: Address, argument: u64, seconds: i64, nanoseconds: i64) -> Self {
         let mut message = Self::new(NOTIFY_MESSAGE | source.slot());
@@ -103,7 +118,7 @@ impl Message {
         message
     }
 
-    /// Whether this is a notification of its source.
+    /// Whether this is a notification of its source. The example is at [`Message`].
     #[must_use]
     pub const fn is_notification(&self) -> bool {
         self.m_type == Self::notification_type(self.source.slot())

@@ -81,7 +81,7 @@ fn memory_of_a_waiting_endpoint_is_copied_out_and_in() {
         assert_eq!(fixture.run(&copy(&["9", "7", "--json"])).json()["hex"], "0068656c6c6f00");
         let beyond = fixture.run(&copy(&["99", "2"]));
         assert_eq!(beyond.code, FAILED);
-        assert!(beyond.err.contains("granted is shorter"), "{}", beyond.err);
+        assert!(beyond.err.contains("grant is shorter"), "{}", beyond.err);
         assert_eq!(fixture.run(&["copy", "shop/ear", "0x10", "4"]).code, FAILED);
         assert_eq!(fixture.run(&["send", "shop/ear", "--timeout", "10000"]).code, OK);
         assert_eq!(listener.wait().code, OK);
@@ -102,7 +102,7 @@ fn errors_of_wrong_targets_name_the_next_command() {
         ("nosuch/1", FAILED, "m3 vm ls"),
         ("shop/nobody", FAILED, "m3 ps shop"),
         ("shop/77", FAILED, "m3 ps"),
-        ("shop/99999", FAILED, "m3 ps"),
+        ("shop/99999", FAILED, "m3 vm info"),
     ] {
         let called = fixture.run(&["call", target]);
         assert_eq!(called.code, code, "{target}: {}", called.err);

@@ -38,7 +38,7 @@ pub struct AsyncEndpoint {
 }
 
 impl AsyncEndpoint {
-    /// Gives an endpoint to the runtime of the calling task.
+    /// Gives an endpoint to the runtime of the calling task. The example is at [`AsyncEndpoint`].
     ///
     /// # Errors
     /// [`NodeError::NoResources`] if no descriptor is left.
@@ -54,18 +54,38 @@ impl AsyncEndpoint {
         Ok(Self { endpoint, fd })
     }
 
-    /// The endpoint, for calls that never wait: reply, notify, `try_send`.
+    /// The endpoint, for calls that never wait: reply, notify, `try_send`. The example is at
+    /// [`receive`](Self::receive).
     pub fn endpoint(&mut self) -> &mut Endpoint {
         &mut self.endpoint
     }
 
-    /// The endpoint, taken out of the runtime.
+    /// The endpoint, taken out of the runtime. The example is at [`receive`](Self::receive).
     #[must_use]
     pub fn into_inner(self) -> Endpoint {
         self.endpoint
     }
 
     /// Waits for a message or a notification.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// use m3ipc::{Source, asynchronous::AsyncEndpoint};
+    ///
+    /// let mut server = AsyncEndpoint::new(server)?;
+    /// client.notify(server.endpoint().address())?;
+    /// let message = server.receive(Source::Any).await?;
+    /// assert!(message.is_notification());
+    /// let server = server.into_inner();
+    /// # assert_eq!(server.address(), to);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Endpoint::receive`].
@@ -78,6 +98,22 @@ impl AsyncEndpoint {
     }
 
     /// Waits for a message and takes its whole payload.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec_bytes(to, 7, b"async", None));
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut server = m3ipc::asynchronous::AsyncEndpoint::new(server)?;
+    /// let (request, bytes) = server.receive_bytes(m3ipc::Source::Any).await?;
+    /// server.endpoint().reply_bytes(request.message.source, 0, &bytes)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # assert_eq!(thread.join().unwrap()?.1, b"async");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`Endpoint::receive_bytes`].
@@ -96,6 +132,21 @@ impl AsyncEndpoint {
 
     /// Sends a request and waits for its answer.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve(server, |request| request);
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// # let mut client = m3ipc::asynchronous::AsyncEndpoint::new(client)?;
+    /// let answer = client.sendrec(to, &m3ipc::Message::new(7)).await?;
+    /// assert_eq!(answer.m_type, 7);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Endpoint::sendrec`].
     pub async fn sendrec(
@@ -111,7 +162,8 @@ impl AsyncEndpoint {
         Ok(answer)
     }
 
-    /// Sends a request of bytes and waits for the answer and its whole payload.
+    /// Sends a request of bytes and waits for the answer and its whole payload. The example is at
+    /// [`AsyncEndpoint`].
     ///
     /// # Errors
     /// As [`Endpoint::sendrec_bytes`].

@@ -13,6 +13,7 @@
 //! | operating system or daemon | `System` |
 
 mod fail;
+mod grant;
 mod peer;
 mod refusal;
 #[cfg(test)]
@@ -20,8 +21,9 @@ mod tests;
 mod text;
 
 pub(crate) use fail::Fail;
+pub use grant::GrantError;
 pub use peer::{
-    BindError, CopyError, GrantError, NotifyError, ReceiveError, ReplyError, SendError,
-    SendRecError, UnbindError, WaitError, WakeupError,
+    BindError, CopyError, NotifyError, ReceiveError, ReplyError, SendError, SendRecError,
+    UnbindError, WaitError, WakeupError,
 };
 pub use refusal::{AreaError, NameError, NodeError, Refusal};

@@ -6,7 +6,8 @@ use m3ipc_abi::Address;
 use m3ipc_wire as wire;
 use std::collections::BTreeMap;
 
-/// The parameters of a new node. `None` leaves the daemon's own setting.
+/// The parameters of a new node. `None` leaves the daemon's own setting. The example is at
+/// [`Node::init`](crate::Node::init).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeParams {
     /// The id of the node.
@@ -21,7 +22,7 @@ pub struct NodeParams {
     pub tasks: Option<i32>,
 }
 
-/// A node as it is.
+/// A node as it is. The example is at [`Node::info`](crate::Node::info).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
@@ -50,7 +51,7 @@ pub struct NodeInfo {
     pub takeovers: u32,
 }
 
-/// A VM as it is.
+/// A VM as it is. The example is at [`Node::vms`](crate::Node::vms).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct VmInfo {
@@ -80,7 +81,8 @@ pub struct VmInfo {
     pub domains: BTreeMap<String, u32>,
 }
 
-/// What an endpoint waits for, as its own record says.
+/// What an endpoint waits for, as its own record says. The example is at
+/// [`Node::endpoints`](crate::Node::endpoints).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct WaitInfo {
@@ -92,7 +94,7 @@ pub struct WaitInfo {
     pub for_ns: u64,
 }
 
-/// An endpoint as it is.
+/// An endpoint as it is. The example is at [`Node::endpoints`](crate::Node::endpoints).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct EndpointInfo {
@@ -132,7 +134,7 @@ pub struct EndpointInfo {
     pub connected: bool,
 }
 
-/// The endpoints that may join an area.
+/// The endpoints that may join an area. The example is at [`Node::areas`](crate::Node::areas).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub enum AreaAudience {
@@ -144,7 +146,7 @@ pub enum AreaAudience {
     Vm,
 }
 
-/// An area as it is.
+/// An area as it is. The example is at [`Node::areas`](crate::Node::areas).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct AreaInfo {
@@ -172,7 +174,8 @@ pub struct AreaInfo {
     pub members: Vec<i32>,
 }
 
-/// The privileges of an endpoint.
+/// The privileges of an endpoint. The example is at
+/// [`Node::set_privileges`](crate::Node::set_privileges).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct Privileges {
@@ -186,7 +189,8 @@ pub struct Privileges {
     pub level: i32,
 }
 
-/// The identity of a peer. The node daemon vouches for it.
+/// The identity of a peer. The node daemon vouches for it. The example is at
+/// [`Endpoint::latest_peer`](crate::Endpoint::latest_peer).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// Its address.

@@ -29,7 +29,7 @@
 //! | wait in an event loop | [`Endpoint::fd`], [`Endpoint::begin_request`] |
 //! | use tokio (feature `tokio`) | `asynchronous::AsyncEndpoint` |
 //! | see where the time goes | [`trace`] |
-//! | write tests | [`test`] |
+//! | write tests | [`mod@test`] |
 #![forbid(unsafe_code)]
 
 mod area;

@@ -1,13 +1,15 @@
-//! The connection to a node and its operations.
+//! The connection to a node and its operations. The questions are in `node/queries.rs`.
+
+mod queries;
 
 use crate::control::{Control, IfAbsent, unexpected};
 use crate::error::{BindError, Fail, NodeError};
-use crate::info::{AreaInfo, EndpointInfo, NodeInfo, NodeParams, Privileges, VmInfo};
+use crate::info::{NodeParams, Privileges, VmInfo};
 use crate::timeout::Timeout;
 use crate::trace::{Trace, TraceConfig};
 use crate::vm::{Vm, VmConfig};
 use m3ipc_abi::Address;
-use m3ipc_wire::{AreaReply, AreaRequest, Reply, Request};
+use m3ipc_wire::{Reply, Request};
 use std::path::Path;
 
 /// A connection to a node.
@@ -18,6 +20,7 @@ use std::path::Path;
 /// use m3ipc::{Node, VmConfig};
 ///
 /// let mut node = Node::attach_at(directory)?;
+/// assert_eq!(node.directory(), directory);
 /// let vm = node.vm_init(&VmConfig::new("shop"))?;
 /// let server = vm.bind(1)?;
 /// assert_eq!(node.endpoints(vm.id())?[0].address, server.address().0);
@@ -32,13 +35,23 @@ impl Node {
     /// Connects to the node of this process's [runtime directory](crate::runtime::directory). A
     /// daemon is started if none runs.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # // SAFETY: this process has no other thread.
+    /// # unsafe { std::env::set_var("M3_RUNTIME_DIR", test.directory()) };
+    /// let mut node = m3ipc::Node::attach()?;
+    /// println!("the daemon is process {}", node.info()?.daemon_pid);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NodeError::NotRunning`] if no daemon can be started, [`NodeError::Version`].
     pub fn attach() -> Result<Self, NodeError> {
         Self::attach_at(&crate::runtime::directory())
     }
 
-    /// Connects to the node of this runtime directory. A daemon is started if none runs.
+    /// Connects to the node of this runtime directory. A daemon is started if none runs. The
+    /// example is at [`Node`].
     ///
     /// # Errors
     /// As [`attach`](Self::attach).
@@ -63,6 +76,21 @@ impl Node {
 
     /// Initialises the node (`drvs_init`). A daemon is started if none runs.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # // SAFETY: this process has no other thread.
+    /// # unsafe { std::env::set_var("M3_RUNTIME_DIR", test.directory()) };
+    /// use m3ipc::{Node, NodeError, NodeParams};
+    ///
+    /// let params = NodeParams { vms: Some(8), ..NodeParams::default() };
+    /// match Node::init(&params) {
+    ///     Ok(node) => println!("initialised in {}", node.directory().display()),
+    ///     Err(NodeError::AlreadyInitialised(reason)) => println!("{reason}"),
+    ///     Err(other) => return Err(other.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NodeError::AlreadyInitialised`]; [`NodeError::OutOfRange`] and [`NodeError::BadValue`] for
     /// bad parameters.
@@ -73,7 +101,7 @@ impl Node {
         Ok(Self { control })
     }
 
-    /// The runtime directory.
+    /// The runtime directory. The example is at [`Node`].
     #[must_use]
     pub fn directory(&self) -> &Path {
         self.control.directory()
@@ -81,30 +109,21 @@ impl Node {
 
     /// Ends every VM, then the node (`drvs_end`).
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// use m3ipc::{Node, NodeError};
+    ///
+    /// Node::find(test.directory())?.end()?;
+    /// # while Node::find(test.directory()).is_ok() {}
+    /// assert!(matches!(Node::find(test.directory()), Err(NodeError::NotRunning(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NodeError::Denied`] for every user but root and the user of the daemon.
     pub fn end(mut self) -> Result<(), NodeError> {
         self.control.request(&Request::NodeEnd)?;
         Ok(())
-    }
-
-    /// The state of the node.
-    ///
-    /// ```
-    /// # let test = m3ipc::test::node();
-    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
-    /// # let vm = test.vm().id();
-    /// assert_eq!(node.info()?.endpoints, 0);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NodeError`].
-    pub fn info(&mut self) -> Result<NodeInfo, NodeError> {
-        match self.control.request(&Request::NodeInfo)? {
-            (Reply::Node(info), _) => Ok(NodeInfo::of(info)),
-            _ => Err(unexpected().into()),
-        }
     }
 
     /// Creates a VM (`vm_init`).
@@ -126,52 +145,9 @@ impl Node {
         self.vm_of(&Request::VmInit(config.params().clone()))
     }
 
-    /// The VM with this id.
-    ///
-    /// # Errors
-    /// [`NodeError::OutOfRange`] or [`NodeError::Unknown`].
-    pub fn vm(&mut self, id: i32) -> Result<Vm, NodeError> {
-        self.vm_of(&Request::VmInfo(id))
-    }
-
-    /// The VM with this name.
-    ///
-    /// ```
-    /// # let test = m3ipc::test::node();
-    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
-    /// # let vm = test.vm().id();
-    /// assert_eq!(node.vm_named("test")?.id(), vm);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NodeError::Unknown`].
-    pub fn vm_named(&mut self, name: &str) -> Result<Vm, NodeError> {
-        self.vm_of(&Request::VmFind(name.to_owned()))
-    }
-
     fn vm_of(&mut self, request: &Request) -> Result<Vm, NodeError> {
         match self.control.request(request)? {
             (Reply::Vm(info), _) => Ok(Vm::new(VmInfo::of(info), self.directory())),
-            _ => Err(unexpected().into()),
-        }
-    }
-
-    /// The VMs that the caller may see.
-    ///
-    /// ```
-    /// # let test = m3ipc::test::node();
-    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
-    /// # let vm = test.vm().id();
-    /// assert_eq!(node.vms()?.len(), 1);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NodeError`].
-    pub fn vms(&mut self) -> Result<Vec<VmInfo>, NodeError> {
-        match self.control.request(&Request::VmList)? {
-            (Reply::Vms(list), _) => Ok(list.into_iter().map(VmInfo::of).collect()),
             _ => Err(unexpected().into()),
         }
     }
@@ -196,87 +172,23 @@ impl Node {
         Ok(())
     }
 
-    /// The endpoints of a VM and what each of them waits for.
-    ///
-    /// ```
-    /// # let test = m3ipc::test::node();
-    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
-    /// # let vm = test.vm().id();
-    /// assert!(node.endpoints(vm)?.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NodeError::Unknown`].
-    pub fn endpoints(&mut self, vm: i32) -> Result<Vec<EndpointInfo>, NodeError> {
-        let mut all = Vec::new();
-        let mut from = i32::MIN;
-        loop {
-            let (Reply::Endpoints { list, next }, _) =
-                self.control.request(&Request::Endpoints { vm, from })?
-            else {
-                return Err(unexpected().into());
-            };
-            all.extend(list.into_iter().map(EndpointInfo::of));
-            match next {
-                Some(next) => from = next,
-                None => return Ok(all),
-            }
-        }
-    }
-
-    /// The endpoint in one slot; `None` if the slot is free.
-    ///
-    /// ```
-    /// # let test = m3ipc::test::node();
-    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
-    /// # let vm = test.vm().id();
-    /// assert_eq!(node.endpoint(vm, 1)?, None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NodeError::Unknown`].
-    pub fn endpoint(&mut self, vm: i32, slot: i32) -> Result<Option<EndpointInfo>, NodeError> {
-        match self.control.request(&Request::Endpoints { vm, from: slot })? {
-            (Reply::Endpoints { list, .. }, _) => {
-                let first = list.into_iter().next().filter(|endpoint| endpoint.slot == slot);
-                Ok(first.map(EndpointInfo::of))
-            }
-            _ => Err(unexpected().into()),
-        }
-    }
-
-    /// The areas of a VM.
-    ///
-    /// ```
-    /// # let test = m3ipc::test::node();
-    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
-    /// # let vm = test.vm().id();
-    /// assert!(node.areas(vm)?.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NodeError::Unknown`].
-    pub fn areas(&mut self, vm: i32) -> Result<Vec<AreaInfo>, NodeError> {
-        let (mut all, mut after) = (Vec::new(), 0);
-        loop {
-            let request = Request::Area(AreaRequest::List { vm, after });
-            let (Reply::Area(AreaReply::Areas { list, next }), _) =
-                self.control.request(&request)?
-            else {
-                return Err(unexpected().into());
-            };
-            all.extend(list.into_iter().map(AreaInfo::of));
-            match next {
-                Some(next) => after = next,
-                None => return Ok(all),
-            }
-        }
-    }
-
     /// Binds another process (`lclbind`).
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// # // SAFETY: this process has no other thread.
+    /// # unsafe { std::env::set_var("M3_RUNTIME_DIR", test.directory()) };
+    /// # let pid = i32::try_from(std::process::id())?;
+    /// use m3ipc::Endpoint;
+    ///
+    /// let address = node.bind_other(vm, pid, 5)?;
+    /// // The process with this number takes its endpoint:
+    /// let endpoint = Endpoint::wait_for_bind(None)?;
+    /// assert_eq!(endpoint.address(), address);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`BindError`].
@@ -287,6 +199,20 @@ impl Node {
 
     /// Unbinds an endpoint and waits until it has left.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// use m3ipc::{ReceiveError, Source};
+    ///
+    /// let mut server = test.vm().bind(1)?;
+    /// let address = server.address();
+    /// let thread = std::thread::spawn(move || server.receive(Source::Any));
+    /// node.unbind(vm, address)?;
+    /// assert!(matches!(thread.join().unwrap(), Err(ReceiveError::Unbound(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NodeError::Unknown`] if no such endpoint is bound, [`NodeError::Denied`].
     pub fn unbind(&mut self, vm: i32, address: Address) -> Result<(), NodeError> {
@@ -295,6 +221,20 @@ impl Node {
 
     /// Unbinds an endpoint and waits until it has left, within a time limit. The endpoint leaves
     /// even if the limit passes.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// use m3ipc::NodeError;
+    /// use std::time::Duration;
+    ///
+    /// // The server works and does not leave in time.
+    /// let mut server = test.vm().bind(1)?;
+    /// let left = node.unbind_timeout(vm, server.address(), Duration::from_millis(1));
+    /// assert!(matches!(left, Err(NodeError::TimedOut(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`unbind`](Self::unbind); [`NodeError::TimedOut`], [`NodeError::Interrupted`].
@@ -312,6 +252,20 @@ impl Node {
     /// Ends an endpoint's receive from ANY. An endpoint in another state remembers the wakeup for
     /// its next receive from ANY.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// use m3ipc::{NodeError, ReceiveError, Source};
+    ///
+    /// let mut server = test.vm().bind(1)?;
+    /// // The server does not receive now.
+    /// let woken = node.wakeup(vm, server.address());
+    /// assert!(matches!(woken, Err(NodeError::Remembered(_))));
+    /// assert!(matches!(server.receive(Source::Any), Err(ReceiveError::Woken(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NodeError::Remembered`] if the endpoint remembers it, and others.
     pub fn wakeup(&mut self, vm: i32, address: Address) -> Result<(), NodeError> {
@@ -319,27 +273,22 @@ impl Node {
         Ok(())
     }
 
-    /// The privileges of an endpoint (`getpriv`).
+    /// Sets the privileges of an endpoint (`setpriv`). Only root and the owner of the VM may.
     ///
     /// ```
     /// # let test = m3ipc::test::node();
     /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
     /// # let vm = test.vm().id();
-    /// let server = test.vm().bind(1)?;
-    /// assert_eq!(node.privileges(vm, server.address())?.ipc_to, None);
+    /// use m3ipc::{Message, Privileges, SendError};
+    ///
+    /// let (mut server, mut client) = test.pair();
+    /// let privileges = node.privileges(vm, client.address())?;
+    /// let none = Privileges { ipc_to: Some(Vec::new()), ..privileges };
+    /// node.set_privileges(vm, client.address(), none)?;
+    /// let sent = client.try_send(server.address(), &Message::new(7));
+    /// assert!(matches!(sent, Err(SendError::PartnerDenied(_))));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    /// [`NodeError::Unknown`].
-    pub fn privileges(&mut self, vm: i32, address: Address) -> Result<Privileges, NodeError> {
-        match self.control.request(&Request::GetPrivileges { vm, address: address.0 })? {
-            (Reply::Privileges(privileges), _) => Ok(Privileges::of(privileges)),
-            _ => Err(unexpected().into()),
-        }
-    }
-
-    /// Sets the privileges of an endpoint (`setpriv`). Only root and the owner of the VM may.
     ///
     /// # Errors
     /// [`NodeError::Denied`], [`NodeError::Unknown`].
@@ -354,24 +303,8 @@ impl Node {
         Ok(())
     }
 
-    /// The address of the calling process, in whichever VM it is bound.
-    ///
-    /// ```
-    /// # let test = m3ipc::test::node();
-    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
-    /// # let vm = test.vm().id();
-    /// let server = test.vm().bind(1)?;
-    /// assert_eq!(node.own_address()?, server.address());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// [`NodeError::Unknown`] if the process is not bound.
-    pub fn own_address(&mut self) -> Result<Address, NodeError> {
-        Ok(self.number(&Request::GetEndpoint(0)).map(Address)?)
-    }
-
-    /// Traces a VM. Only root and the owner of the VM may. A VM has one tracer.
+    /// Traces a VM. Only root and the owner of the VM may. A VM has one tracer. The example is at
+    /// [`Trace`].
     ///
     /// # Errors
     /// [`NodeError::Denied`]; [`NodeError::Busy`] if the VM has a tracer; [`NodeError::Unknown`].

@@ -7,6 +7,15 @@ use std::path::{Path, PathBuf};
 pub const SYSTEM_DIRECTORY: &str = "/run/m3";
 
 /// Why a runtime directory cannot be used.
+///
+/// ```
+/// use m3ipc::runtime::{DirectoryError, make};
+///
+/// match make("/nonexistent/node".as_ref(), 0o700) {
+///     Err(DirectoryError::Unusable { path, .. }) => println!("no directory {}", path.display()),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 pub enum DirectoryError {
     /// The directory cannot be made or read.
@@ -57,6 +66,13 @@ pub fn directory() -> PathBuf {
 }
 
 /// The runtime directory of this user's own node.
+///
+/// ```
+/// use m3ipc::runtime;
+///
+/// let socket = runtime::socket(&runtime::user_directory());
+/// assert!(socket.starts_with(runtime::user_directory()));
+/// ```
 #[must_use]
 pub fn user_directory() -> PathBuf {
     match std::env::var_os("XDG_RUNTIME_DIR").filter(|named| !named.is_empty()) {

@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 const START_LIMIT: Duration = Duration::from_secs(10);
 const START_POLL: Duration = Duration::from_millis(2);
 
-/// A node of its own. Its daemon ends and its directory vanishes on drop.
+/// A node of its own. Its daemon ends and its directory vanishes on drop. The example is at
+/// [`node`].
 #[derive(Debug)]
 pub struct TestNode {
     directory: PathBuf,
@@ -23,6 +24,18 @@ pub struct TestNode {
 }
 
 /// Starts a daemon in a new temporary runtime directory and creates a VM.
+///
+/// ```
+/// use m3ipc::Source;
+///
+/// let node = m3ipc::test::node();
+/// let (mut server, mut client) = node.pair();
+/// client.notify(server.address())?;
+/// assert!(server.receive(Source::Any)?.is_notification());
+/// assert_eq!(node.vm().name(), "test");
+/// assert!(node.directory().is_dir());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Panics
 /// If no daemon can be started.
@@ -72,20 +85,20 @@ fn built_daemon() -> Option<PathBuf> {
 }
 
 impl TestNode {
-    /// The runtime directory.
+    /// The runtime directory. The example is at [`node`].
     #[must_use]
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// The VM.
+    /// The VM. The example is at [`node`].
     #[must_use]
     pub fn vm(&self) -> &Vm {
         &self.vm
     }
 
     /// Two endpoints of this process in slots 1 and 2: a server and a client. The client ends with
-    /// the server.
+    /// the server. The example is at [`node`].
     ///
     /// # Panics
     /// If they cannot be bound.
@@ -112,6 +125,17 @@ impl Drop for TestNode {
 /// Answers requests on a thread of its own until the endpoint is unbound.
 ///
 /// The thread is not joined: it ends with the process or with the VM.
+///
+/// ```
+/// use m3ipc::Message;
+///
+/// let node = m3ipc::test::node();
+/// let (server, mut client) = node.pair();
+/// let to = server.address();
+/// m3ipc::test::serve(server, |request| Message::new(request.m_type + 1));
+/// assert_eq!(client.sendrec(to, &Message::new(7))?.m_type, 8);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn serve(
     mut server: Endpoint,
     answer: impl Fn(Message) -> Message + Send + 'static,
@@ -124,6 +148,15 @@ pub fn serve(
 }
 
 /// Answers requests of bytes on a thread of its own; see [`serve`].
+///
+/// ```
+/// let node = m3ipc::test::node();
+/// let (server, mut client) = node.pair();
+/// let to = server.address();
+/// m3ipc::test::serve_bytes(server, |bytes| bytes.repeat(2));
+/// assert_eq!(client.sendrec_bytes(to, 7, b"ab", None)?.1, b"abab");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn serve_bytes(
     mut server: Endpoint,
     answer: impl Fn(&[u8]) -> Vec<u8> + Send + 'static,

@@ -31,7 +31,7 @@ pub use join::{Call, Join};
 pub use m3ipc_link::{MessageKind, TRACE_SLOTS, TraceHalf, TraceRecord, TraceWhat};
 pub use m3ipc_sys::{StampScale, stamp};
 pub use phases::{CallPhases, Phases};
-pub use transfer::{Side, Transfer};
+pub use transfer::Transfer;
 
 pub use crate::endpoint::{SLOTS_DEFAULT, StampCost, cost};
 
@@ -43,7 +43,7 @@ use m3ipc_wire::{DaemonEvent, Request, TraceEvent, TraceRequest};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::path::Path;
 
-/// How a VM is traced.
+/// How a VM is traced. The example is at [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TraceConfig {
     /// Records of a ring: at most [`TRACE_SLOTS`], and rounded to a power of two.
@@ -67,7 +67,7 @@ struct Ring {
     gone: bool,
 }
 
-/// The state of an endpoint's ring.
+/// The state of an endpoint's ring. The example is at [`Trace`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traced {
     /// The endpoint.
@@ -81,6 +81,26 @@ pub struct Traced {
 }
 
 /// A traced VM. A drop ends the tracing.
+///
+/// ```
+/// # let test = m3ipc::test::node();
+/// # let (server, mut client) = test.pair();
+/// # let to = server.address();
+/// # let thread = m3ipc::test::serve(server, |request| request);
+/// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+/// # let vm = test.vm();
+/// use m3ipc::trace::TraceConfig;
+///
+/// let config = TraceConfig { slots: 1024, ..TraceConfig::default() };
+/// let mut trace = node.trace(vm.id(), config)?;
+/// # client.sendrec(to, &m3ipc::Message::new(7))?;
+/// trace.poll(|endpoint, record| println!("{endpoint}: {record:?}"))?;
+/// for traced in trace.traced() {
+///     println!("{} of process {}: {} records lost", traced.address, traced.pid, traced.lost);
+/// }
+/// assert_eq!((trace.lost(), trace.broken(), trace.missed()), (0, 0, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug)]
 pub struct Trace {
     control: Control,
@@ -100,7 +120,7 @@ impl Trace {
 
     /// Receives the events about endpoints, then gives `take` every record since the last call:
     /// each endpoint's in order, at most one ring of each. Never waits. Returns the number of
-    /// records.
+    /// records. The example is at [`Trace`].
     ///
     /// # Errors
     /// [`NodeError::NotRunning`] if the daemon has ended: the trace is over, and must begin anew.
@@ -154,7 +174,7 @@ impl Trace {
         Ok(())
     }
 
-    /// The endpoints whose rings are mapped here.
+    /// The endpoints whose rings are mapped here. The example is at [`Trace`].
     pub fn traced(&self) -> impl Iterator<Item = Traced> + '_ {
         self.rings.iter().map(|ring| Traced {
             address: ring.address,
@@ -164,19 +184,21 @@ impl Trace {
         })
     }
 
-    /// Records of all endpoints so far that were overwritten before they were read.
+    /// Records of all endpoints so far that were overwritten before they were read. The example is
+    /// at [`Trace`].
     #[must_use]
     pub fn lost(&self) -> u64 {
         self.rings.iter().fold(self.former.0, |sum, ring| sum.saturating_add(ring.view.lost()))
     }
 
-    /// Entries of all rings so far that are no records.
+    /// Entries of all rings so far that are no records. The example is at [`Trace`].
     #[must_use]
     pub fn broken(&self) -> u64 {
         self.rings.iter().fold(self.former.1, |sum, ring| sum.saturating_add(ring.view.broken()))
     }
 
     /// Rings that could not be mapped here: this process has no memory or no descriptor for them.
+    /// The example is at [`Trace`].
     #[must_use]
     pub fn missed(&self) -> u32 {
         self.unmapped

@@ -15,7 +15,15 @@ use std::path::{Path, PathBuf};
 /// ```
 /// use m3ipc::VmConfig;
 ///
-/// let config = VmConfig::new("shop").procs(64).mode(0o755).domain("web", 80);
+/// let config = VmConfig::new("shop")
+///     .id(3)
+///     .procs(64)
+///     .tasks(8)
+///     .mode(0o755)
+///     .group(100)
+///     .grace_ms(500)
+///     .copy_granted(true)
+///     .domain("web", 80);
 /// # let _ = config;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,7 +32,8 @@ pub struct VmConfig {
 }
 
 impl VmConfig {
-    /// A VM of this name with the limits of the node, for its owner and its group.
+    /// A VM of this name with the limits of the node, for its owner and its group. The example is
+    /// at [`VmConfig`].
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self {
@@ -42,42 +51,44 @@ impl VmConfig {
         }
     }
 
-    /// Chooses the id. The default is the lowest free one.
+    /// Chooses the id. The default is the lowest free one. The example is at [`VmConfig`].
     #[must_use]
     pub fn id(mut self, id: i32) -> Self {
         self.params.id = Some(id);
         self
     }
 
-    /// Sets the number of process slots.
+    /// Sets the number of process slots. The example is at [`VmConfig`].
     #[must_use]
     pub fn procs(mut self, slots: i32) -> Self {
         self.params.procs = Some(slots);
         self
     }
 
-    /// Sets the number of task slots.
+    /// Sets the number of task slots. The example is at [`VmConfig`].
     #[must_use]
     pub fn tasks(mut self, slots: i32) -> Self {
         self.params.tasks = Some(slots);
         self
     }
 
-    /// Sets the permission bits of owner, group and others: 4 see, 2 bind system slots, 1 join.
+    /// Sets the permission bits of owner, group and others: 4 see, 2 bind system slots, 1 join. The
+    /// example is at [`VmConfig`].
     #[must_use]
     pub fn mode(mut self, mode: u16) -> Self {
         self.params.mode = mode;
         self
     }
 
-    /// Sets the group.
+    /// Sets the group. The example is at [`VmConfig`].
     #[must_use]
     pub fn group(mut self, gid: u32) -> Self {
         self.params.gid = Some(gid);
         self
     }
 
-    /// Sets the time between SIGPIPE and SIGKILL at the end of the VM, in milliseconds.
+    /// Sets the time between SIGPIPE and SIGKILL at the end of the VM, in milliseconds. The example
+    /// is at [`VmConfig`].
     #[must_use]
     pub fn grace_ms(mut self, ms: u32) -> Self {
         self.params.grace_ms = ms;
@@ -85,7 +96,7 @@ impl VmConfig {
     }
 
     /// Requires a lease or a grant for copies between members of one user too. Between users every
-    /// copy requires one.
+    /// copy requires one. The example is at [`VmConfig`].
     #[must_use]
     pub fn copy_granted(mut self, granted: bool) -> Self {
         self.params.copy_granted = granted;
@@ -95,7 +106,7 @@ impl VmConfig {
     /// Names a domain of com-sockets. The name has 1 to 15 bytes and is no number.
     ///
     /// The daemon refuses more than 32 names, a number beyond its network, and two names for one
-    /// number.
+    /// number. The example is at [`VmConfig`].
     #[must_use]
     pub fn domain(mut self, name: &str, number: u32) -> Self {
         self.params.domains.insert(name.to_owned(), number);
@@ -113,7 +124,9 @@ impl VmConfig {
 /// # let node = m3ipc::test::node();
 /// # let vm = node.vm();
 /// let server = vm.bind(1)?;
-/// assert_eq!(server.vm(), vm.id());
+/// assert_eq!((server.vm(), server.vm_name()), (vm.id(), vm.name()));
+/// println!("{} process slots", vm.info().procs);
+/// assert_eq!(vm.domain("web"), None);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug)]
@@ -127,31 +140,31 @@ impl Vm {
         Self { info, directory: directory.to_owned() }
     }
 
-    /// Its id.
+    /// Its id. The example is at [`Vm`].
     #[must_use]
     pub fn id(&self) -> i32 {
         self.info.id
     }
 
-    /// Its name.
+    /// Its name. The example is at [`Vm`].
     #[must_use]
     pub fn name(&self) -> &str {
         &self.info.name
     }
 
-    /// Its state at the time of the look-up.
+    /// Its state at the time of the look-up. The example is at [`Vm`].
     #[must_use]
     pub fn info(&self) -> &VmInfo {
         &self.info
     }
 
-    /// The number of the domain of com-sockets with this name.
+    /// The number of the domain of com-sockets with this name. The example is at [`Vm`].
     #[must_use]
     pub fn domain(&self, name: &str) -> Option<u32> {
         self.info.domains.get(name).copied()
     }
 
-    /// Binds the calling process to a slot.
+    /// Binds the calling process to a slot. The example is at [`Vm`].
     ///
     /// # Errors
     /// [`BindError::Taken`] if another endpoint has the slot or the process is bound already, and
@@ -161,6 +174,13 @@ impl Vm {
     }
 
     /// Binds the calling process to the lowest free user slot.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// let endpoint = node.vm().bind_any()?;
+    /// assert!(endpoint.address().slot() >= 0, "tasks have the slots below 0");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`bind`](Self::bind).
@@ -200,6 +220,19 @@ impl Vm {
     /// Binds the calling thread (`tbind`) to this slot or to any. Its process must be bound. The
     /// endpoint ends with the thread.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let vm = node.vm();
+    /// let first = vm.bind(1)?;
+    /// std::thread::scope(|scope| {
+    ///     scope.spawn(|| {
+    ///         let worker = vm.bind_thread(Some(2)).unwrap();
+    ///         assert_eq!(worker.address().slot(), 2);
+    ///     });
+    /// });
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`BindError::ProcessUnbound`], and as [`bind`](Self::bind).
     pub fn bind_thread(&self, slot: Option<i32>) -> Result<Endpoint, BindError> {
@@ -220,13 +253,27 @@ fn bind_at(
 impl Endpoint {
     /// Binds the calling process to a slot of a VM that is known by its id alone.
     ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # // SAFETY: this process has no other thread.
+    /// # unsafe { std::env::set_var("M3_RUNTIME_DIR", test.directory()) };
+    /// # let vm = test.vm().id();
+    /// use m3ipc::Endpoint;
+    ///
+    /// let first = Endpoint::bind(vm, 1)?;
+    /// let worker = Endpoint::bind_thread(vm, 2)?;
+    /// assert_eq!((first.address().slot(), worker.address().slot()), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`Vm::bind`].
     pub fn bind(vm: i32, slot: i32) -> Result<Self, BindError> {
         bind_at(&runtime::directory(), vm, Some(slot), BindKind::Process)
     }
 
-    /// Binds the calling thread (`tbind`) to a slot in the VM of its process.
+    /// Binds the calling thread (`tbind`) to a slot in the VM of its process. The example is at
+    /// [`bind`](Self::bind).
     ///
     /// # Errors
     /// As [`Vm::bind_thread`].
@@ -235,7 +282,8 @@ impl Endpoint {
         bind_at(&runtime::directory(), vm, Some(slot), kind)
     }
 
-    /// Waits until another process binds this one (`wait4bind` after `lclbind`).
+    /// Waits until another process binds this one (`wait4bind` after `lclbind`). The example is at
+    /// [`Node::bind_other`](crate::Node::bind_other).
     ///
     /// # Errors
     /// [`NodeError::TimedOut`], and others.

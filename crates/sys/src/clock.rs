@@ -97,6 +97,14 @@ pub fn stamp_soon() -> u64 {
 }
 
 /// The relation between stamps and the monotonic clock, from two readings of both.
+///
+/// ```
+/// use m3ipc_sys::{StampScale, stamp};
+///
+/// let before = stamp();
+/// let scale = StampScale::calibrate(1_000_000);
+/// println!("the calibration took {} ns", scale.ns(stamp() - before));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StampScale {
     stamp: u64,

@@ -10,6 +10,14 @@
 use core::marker::PhantomData;
 
 /// Bytes of this process that a copy reads.
+///
+/// ```
+/// use m3ipc_sys::{CopySource, CopyTarget};
+///
+/// let mut buffer = [0; 100];
+/// assert_eq!(CopySource::from(&b"text"[..]).bytes(), 4);
+/// assert_eq!(CopyTarget::from(&mut buffer[..]).bytes(), 100);
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct CopySource<'a> {
     start: *const u8,
@@ -18,7 +26,7 @@ pub struct CopySource<'a> {
     of: PhantomData<&'a [u8]>,
 }
 
-/// Bytes of this process that a copy writes.
+/// Bytes of this process that a copy writes. The example is at [`CopySource`].
 #[derive(Debug)]
 pub struct CopyTarget<'a> {
     start: *mut u8,

@@ -35,7 +35,7 @@ impl<T: Plain> Block<T> {
         }
     }
 
-    /// Copies items out of the block, from item `index` on.
+    /// Copies items out of the block, from item `index` on. The example is at [`Block`].
     ///
     /// # Errors
     /// [`AreaError::BadSize`] if the block has fewer items there.
@@ -45,7 +45,7 @@ impl<T: Plain> Block<T> {
         Ok(range.read_at(offset, bytemuck::cast_slice_mut(into)).map_err(Fail::from)?)
     }
 
-    /// Copies items into the block, from item `index` on.
+    /// Copies items into the block, from item `index` on. The example is at [`Block`].
     ///
     /// # Errors
     /// [`AreaError::BadSize`] if the block has fewer items there; [`AreaError::Denied`] if it may
@@ -56,7 +56,7 @@ impl<T: Plain> Block<T> {
         Ok(range.write_at(offset, bytemuck::cast_slice(from)).map_err(Fail::from)?)
     }
 
-    /// Copies the first items of the block.
+    /// Copies the first items of the block. The example is at [`Block`].
     ///
     /// # Errors
     /// As [`read_at`](Self::read_at).
@@ -64,7 +64,7 @@ impl<T: Plain> Block<T> {
         self.read_at(0, into)
     }
 
-    /// Overwrites the first items of the block.
+    /// Overwrites the first items of the block. The example is at [`Block`].
     ///
     /// # Errors
     /// As [`write_at`](Self::write_at).
@@ -72,7 +72,7 @@ impl<T: Plain> Block<T> {
         self.write_at(0, from)
     }
 
-    /// A copy of item `index`.
+    /// A copy of item `index`. The example is at [`Block`].
     #[must_use]
     pub fn get(&self, index: usize) -> Option<T> {
         let mut item = [T::zeroed()];
@@ -80,7 +80,7 @@ impl<T: Plain> Block<T> {
         Some(item[0])
     }
 
-    /// Overwrites item `index`.
+    /// Overwrites item `index`. The example is at [`Block`].
     ///
     /// # Errors
     /// As [`write_at`](Self::write_at).
@@ -88,7 +88,7 @@ impl<T: Plain> Block<T> {
         self.write_at(index, &[item])
     }
 
-    /// A private copy of all items.
+    /// A private copy of all items. The example is at [`Block`].
     #[must_use]
     pub fn to_vec(&self) -> Vec<T> {
         let mut items = vec![T::zeroed(); self.len()];
@@ -98,12 +98,25 @@ impl<T: Plain> Block<T> {
     }
 
     /// The first item, for reads by raw pointer. Null after a release.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// # let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// let mut block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// assert_eq!(block.as_ptr().addr() as u64, block.address());
+    /// let start = block.as_mut_ptr().expect("the block may be written");
+    /// assert_eq!(start.addr() as u64, block.address());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn as_ptr(&self) -> *const T {
         self.range().map_or(core::ptr::null(), |range| range.as_ptr().cast())
     }
 
-    /// The first item, for writes by raw pointer; `None` if the block may only be read here.
+    /// The first item, for writes by raw pointer; `None` if the block may only be read here. The
+    /// example is at [`as_ptr`](Self::as_ptr).
     #[must_use]
     pub fn as_mut_ptr(&mut self) -> Option<*mut T> {
         Some(self.range_mut()?.as_mut_ptr()?.cast())
@@ -112,12 +125,24 @@ impl<T: Plain> Block<T> {
     /// The content as the source of a copy by [`Endpoint::copy_source_to`], without a private copy.
     ///
     /// [`Endpoint::copy_source_to`]: crate::Endpoint::copy_source_to
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// # let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// let mut block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// assert_eq!(block.as_source().address(), block.address());
+    /// assert_eq!(block.as_target()?.bytes(), 5);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn as_source(&self) -> CopySource<'_> {
         m3ipc_sys::lent_source(self.address(), self.bytes())
     }
 
-    /// The content as the target of a copy by [`Endpoint::copy_into_target`].
+    /// The content as the target of a copy by [`Endpoint::copy_into_target`]. The example is at
+    /// [`as_source`](Self::as_source).
     ///
     /// # Errors
     /// [`AreaError::Denied`] if the block may only be read here.
@@ -132,6 +157,20 @@ impl<T: Plain> Block<T> {
 
     /// The memory of the block, of its whole capacity, for callers that trust every member of the
     /// area: see its unsafe [`as_slice_trusting_peers`](PeerMemory::as_slice_trusting_peers).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// let mut block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// block.copy_from(b"bytes")?;
+    /// let memory = block.memory().expect("the block is held");
+    /// // SAFETY: no other process has attached the area.
+    /// let bytes = unsafe { memory.as_slice_trusting_peers() };
+    /// assert_eq!(&bytes[..5], b"bytes");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn memory(&self) -> Option<PeerMemory<'_>> {
         self.range().map(PeerMemory::new)
@@ -139,6 +178,20 @@ impl<T: Plain> Block<T> {
 
     /// The memory of the block, to be written, for callers that trust every member of the area: see
     /// its unsafe [`as_mut_slice_trusting_peers`](PeerMemoryMut::as_mut_slice_trusting_peers).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// let mut block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// let memory = block.memory_mut().expect("the block is held");
+    /// // SAFETY: no other process has attached the area.
+    /// let bytes = unsafe { memory.as_mut_slice_trusting_peers() }.expect("it may be written");
+    /// bytes[..5].copy_from_slice(b"bytes");
+    /// assert_eq!(block.to_vec(), b"bytes");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn memory_mut(&mut self) -> Option<PeerMemoryMut<'_>> {
         self.range_mut().map(PeerMemoryMut::new)

@@ -37,7 +37,18 @@ enum Entry {
 /// let mut block = client.allocate(&area, 12, BlockLifetime::Short)?;
 /// block.copy_from(b"hello, block")?;
 /// assert_eq!(block.to_vec(), b"hello, block");
-/// assert_eq!(block.get(0), Some(b'h'));
+/// block.set(0, b'H')?;
+/// block.write_at(7, b"world")?;
+/// assert_eq!(block.get(0), Some(b'H'));
+/// let (mut first, mut last) = ([0; 5], [0; 5]);
+/// block.copy_to(&mut first)?;
+/// block.read_at(7, &mut last)?;
+/// assert_eq!((&first, &last), (b"Hello", b"world"));
+/// block.set_bytes(5)?;
+/// assert_eq!((block.len(), block.bytes(), block.is_empty()), (5, 5, false));
+/// assert!(block.is_writable() && block.capacity_bytes() >= 12);
+/// assert_eq!(block.area(), area.id());
+/// println!("block {} lies at {:#x}", block.number(), block.address());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
@@ -65,6 +76,21 @@ pub struct Block<T: Plain = u8> {
 }
 
 /// A block that was not sent, with the reason.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// # let (server, mut client) = node.pair();
+/// # let to = server.address();
+/// use m3ipc::{AreaConfig, BlockLifetime, Message, SendError, Timeout};
+///
+/// let area = client.create_area(&AreaConfig::pair(1 << 20, to))?;
+/// let block = client.allocate(&area, 5, BlockLifetime::Short)?;
+/// // The server does not receive now.
+/// let unsent = client.send_block(to, &Message::new(7), block, Timeout::NoWait).unwrap_err();
+/// assert!(matches!(unsent.error, SendError::WouldBlock(_)));
+/// assert_eq!(unsent.block.expect("it came back").len(), 5);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[error("{error}")]
 pub struct Unsent<E: std::error::Error> {
@@ -114,13 +140,13 @@ pub(super) fn read_only() -> Fail {
 }
 
 impl<T: Plain> Block<T> {
-    /// The number of its area.
+    /// The number of its area. The example is at [`Block`].
     #[must_use]
     pub fn area(&self) -> u32 {
         self.area.info.area
     }
 
-    /// Its number in the area.
+    /// Its number in the area. The example is at [`Block`].
     #[must_use]
     pub fn number(&self) -> u32 {
         match &self.entry {
@@ -130,19 +156,19 @@ impl<T: Plain> Block<T> {
         }
     }
 
-    /// Its address, the same in every process that has the area.
+    /// Its address, the same in every process that has the area. The example is at [`Block`].
     #[must_use]
     pub fn address(&self) -> u64 {
         self.range.as_ref().map_or(0, |range| range.start().as_ptr().addr() as u64)
     }
 
-    /// The allocated size in bytes.
+    /// The allocated size in bytes. The example is at [`Block`].
     #[must_use]
     pub fn capacity_bytes(&self) -> u64 {
         self.range.as_ref().map_or(0, |range| range.bytes() as u64)
     }
 
-    /// The length of the content in bytes: at most the capacity.
+    /// The length of the content in bytes: at most the capacity. The example is at [`Block`].
     #[must_use]
     pub fn bytes(&self) -> usize {
         let bytes = match &self.entry {
@@ -155,19 +181,19 @@ impl<T: Plain> Block<T> {
         usize::try_from(bytes).unwrap_or(0).min(capacity)
     }
 
-    /// The number of whole items.
+    /// The number of whole items. The example is at [`Block`].
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes().checked_div(size_of::<T>()).unwrap_or(0)
     }
 
-    /// Whether the block has no whole item.
+    /// Whether the block has no whole item. The example is at [`Block`].
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether this endpoint may write the block.
+    /// Whether this endpoint may write the block. The example is at [`Block`].
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.range.as_ref().is_some_and(LeasedRange::is_writable)
@@ -192,7 +218,7 @@ impl<T: Plain> Block<T> {
         self.range = Some(range);
     }
 
-    /// Sets the length of the content in bytes: at most the capacity.
+    /// Sets the length of the content in bytes: at most the capacity. The example is at [`Block`].
     ///
     /// # Errors
     /// [`AreaError::BadSize`] if that is longer, [`AreaError::Denied`] if the block may only be
@@ -212,6 +238,17 @@ impl<T: Plain> Block<T> {
     }
 
     /// The same block with items of another type.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// # let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// let block = client.allocate(&area, 12, BlockLifetime::Short)?;
+    /// let block = block.cast::<u64>().expect_err("12 bytes are no whole number of u64");
+    /// assert_eq!(block.cast::<u32>().map_err(drop).unwrap().len(), 3);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// The block, if its length is no multiple of their size.
@@ -234,7 +271,8 @@ impl<T: Plain> Block<T> {
         }
     }
 
-    /// The endpoints that still read the shared block.
+    /// The endpoints that still read the shared block. The example is at
+    /// [`Endpoint::share_block`](crate::Endpoint::share_block).
     #[must_use]
     pub fn readers_left(&self) -> usize {
         match &self.entry {

@@ -3,7 +3,7 @@
 use m3ipc_abi::Address;
 use m3ipc_wire::{AreaAudience, AreaParams};
 
-/// The pages of an area.
+/// The pages of an area. The example is at [`AreaConfig`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Pages {
     /// Ordinary pages.
@@ -18,9 +18,11 @@ pub enum Pages {
 /// The parameters of a new area: size limit, audience, pages.
 ///
 /// ```
-/// use m3ipc::{AreaConfig, Pages};
+/// use m3ipc::{Address, AreaConfig, Pages};
 ///
 /// let config = AreaConfig::vm(64 << 20).pages(Pages::Transparent).prefault();
+/// let pair = AreaConfig::pair(1 << 20, Address(5)).owner_writes();
+/// assert_ne!(pair, AreaConfig::set(1 << 20, &[Address(5), Address(6)]));
 /// # let _ = config;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,33 +38,36 @@ impl AreaConfig {
         Self { params, pages: Pages::Small, prefault: false }
     }
 
-    /// An area of at most `limit_bytes` bytes for its creator and one other endpoint.
+    /// An area of at most `limit_bytes` bytes for its creator and one other endpoint. The example
+    /// is at [`AreaConfig`].
     #[must_use]
     pub fn pair(limit_bytes: u64, other: Address) -> Self {
         Self::new(limit_bytes, AreaAudience::Pair(other.0))
     }
 
-    /// An area of at most `limit_bytes` bytes for its creator and these endpoints.
+    /// An area of at most `limit_bytes` bytes for its creator and these endpoints. The example is
+    /// at [`AreaConfig`].
     #[must_use]
     pub fn set(limit_bytes: u64, others: &[Address]) -> Self {
         Self::new(limit_bytes, AreaAudience::Set(others.iter().map(|other| other.0).collect()))
     }
 
-    /// An area of at most `limit_bytes` bytes for every member of the VM.
+    /// An area of at most `limit_bytes` bytes for every member of the VM. The example is at
+    /// [`AreaConfig`].
     #[must_use]
     pub fn vm(limit_bytes: u64) -> Self {
         Self::new(limit_bytes, AreaAudience::Vm)
     }
 
     /// Only the creator writes and allocates. The others map the area for reading, and a seal
-    /// enforces it.
+    /// enforces it. The example is at [`AreaConfig`].
     #[must_use]
     pub fn owner_writes(mut self) -> Self {
         self.params.owner_writes = true;
         self
     }
 
-    /// Chooses the pages.
+    /// Chooses the pages. The example is at [`AreaConfig`].
     #[must_use]
     pub fn pages(mut self, pages: Pages) -> Self {
         self.pages = pages;
@@ -70,7 +75,8 @@ impl AreaConfig {
         self
     }
 
-    /// Maps pages when an extent is reserved, not at their first access.
+    /// Maps pages when an extent is reserved, not at their first access. The example is at
+    /// [`AreaConfig`].
     #[must_use]
     pub fn prefault(mut self) -> Self {
         self.prefault = true;

@@ -15,7 +15,14 @@ use std::sync::Arc;
 ///
 /// let area = client.create_area(&AreaConfig::pair(1 << 20, server.address()))?;
 /// let block = client.allocate(&area, 1000, BlockLifetime::Short)?;
-/// assert!(area.is_writable() && area.limit_bytes() == 1 << 20);
+/// assert!(area.is_writable() && !area.is_sealed());
+/// assert_eq!(area.limit_bytes(), 1 << 20);
+/// let (free, total) = area.free_and_total_bytes();
+/// assert!(area.largest_free_bytes() <= free && free < total);
+/// assert_eq!(area.blocks_out(), 0, "no other endpoint holds a block");
+/// // The address is the same in every process.
+/// assert_eq!(server.attach_area(area.id())?.base(), area.base());
+/// println!("{} other members", area.members().len());
 /// # drop(block);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -33,55 +40,73 @@ impl Area {
         &self.state
     }
 
-    /// The number of the area in its VM. Other endpoints attach the area by it.
+    /// The number of the area in its VM. Other endpoints attach the area by it. The example is at
+    /// [`Area`].
     #[must_use]
     pub fn id(&self) -> u32 {
         self.state.info.area
     }
 
-    /// The address of the area, the same in every process.
+    /// The address of the area, the same in every process. The example is at [`Area`].
     #[must_use]
     pub fn base(&self) -> u64 {
         self.state.info.base
     }
 
-    /// The size limit in bytes.
+    /// The size limit in bytes. The example is at [`Area`].
     #[must_use]
     pub fn limit_bytes(&self) -> u64 {
         self.state.info.limit_bytes
     }
 
-    /// Whether this endpoint may write in the area.
+    /// Whether this endpoint may write in the area. The example is at [`Area`].
     #[must_use]
     pub fn is_writable(&self) -> bool {
         self.state.region.is_writable()
     }
 
-    /// The other endpoints that are members, or may become members.
+    /// The other endpoints that are members, or may become members. The example is at [`Area`].
     #[must_use]
     pub fn members(&self) -> Vec<Address> {
         self.state.member().members().collect()
     }
 
-    /// Free bytes and all bytes of the extents in which this endpoint allocates.
+    /// Free bytes and all bytes of the extents in which this endpoint allocates. The example is at
+    /// [`Area`].
     #[must_use]
     pub fn free_and_total_bytes(&self) -> (u64, u64) {
         self.state.member().free_and_total_bytes()
     }
 
-    /// The longest free range in the extents of this endpoint, in bytes.
+    /// The longest free range in the extents of this endpoint, in bytes. The example is at
+    /// [`Area`].
     #[must_use]
     pub fn largest_free_bytes(&self) -> u64 {
         self.state.member().largest_free()
     }
 
-    /// Blocks that this endpoint allocated and other endpoints hold.
+    /// Blocks that this endpoint allocated and other endpoints hold. The example is at [`Area`].
     #[must_use]
     pub fn blocks_out(&self) -> usize {
         self.state.member().blocks_away()
     }
 
     /// Maps the range `[0, bytes)` of the area at once, not page by page.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{AreaConfig, AreaError, BlockLifetime};
+    ///
+    /// let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// let block = client.allocate(&area, 64 << 10, BlockLifetime::Short)?;
+    /// match area.prefault(64 << 10) {
+    ///     Ok(()) => println!("no access will fault"),
+    ///     Err(AreaError::BadSize(reason)) => println!("page by page: {reason}"),
+    ///     Err(other) => return Err(other.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`AreaError::BadSize`] if the range is longer than the area, or the kernel is older than
@@ -98,7 +123,7 @@ impl Area {
     }
 
     /// Gives up writing in this area for ever, so that the other endpoint of a pair can
-    /// [seal](Self::seal) it.
+    /// [seal](Self::seal) it. The example is at [`seal`](Self::seal).
     ///
     /// # Errors
     /// [`AreaError::Busy`] if this process still holds a block for writing.
@@ -132,6 +157,7 @@ impl Area {
     /// // After the seal the receiver of the block has a slice:
     /// let sealed = block.into_sealed().unwrap();
     /// assert_eq!(&sealed[..], b"fixed");
+    /// println!("block {}", sealed.number());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
@@ -157,7 +183,7 @@ impl Area {
         }
     }
 
-    /// Whether the kernel lets no process write in the area.
+    /// Whether the kernel lets no process write in the area. The example is at [`Area`].
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         m3ipc_sys::is_sealed_against_writing(&self.state.memory) == Ok(true)

@@ -11,7 +11,8 @@ const fn chunk_items<T>() -> usize {
     if items == 0 { 1 } else { items }
 }
 
-/// Copies of the items of a block, in order. [`Block::iter`] makes it.
+/// Copies of the items of a block, in order. [`Block::iter`] makes it. The example is at
+/// [`Block::iter`].
 #[derive(Debug)]
 pub struct Items<'a, T: Plain> {
     block: &'a Block<T>,
@@ -74,6 +75,18 @@ impl<T: Plain> Block<T> {
     /// Changes the items chunk by chunk. `change` gets a private copy of up to 4 KiB of items and
     /// the index of its first item; the block gets the copy back.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// # let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    /// # let mut block = client.allocate(&area, 80, BlockLifetime::Short)?.cast::<u64>().unwrap();
+    /// block.fill(1)?;
+    /// block.update(|first, items| items.iter_mut().for_each(|item| *item += first as u64))?;
+    /// assert_eq!(block.get(9), Some(1), "the first copy holds all ten items");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`AreaError::Denied`](crate::AreaError::Denied) if the block may only be read here.
     pub fn update(
@@ -93,7 +106,7 @@ impl<T: Plain> Block<T> {
         Ok(())
     }
 
-    /// Overwrites every item with `item`.
+    /// Overwrites every item with `item`. The example is at [`iter`](Self::iter).
     ///
     /// # Errors
     /// [`AreaError::Denied`](crate::AreaError::Denied) if the block may only be read here.

@@ -6,7 +6,8 @@ use std::ops::Deref;
 
 /// A block in a sealed area: a slice of items that no process can change.
 ///
-/// [`Block::into_sealed`] makes it after the kernel has confirmed the seal.
+/// [`Block::into_sealed`] makes it after the kernel has confirmed the seal. The example is at
+/// [`Area::seal`](super::Area::seal).
 #[derive(Debug)]
 pub struct SealedBlock<T: Plain = u8> {
     /// Before `block`, so that the range is released before the block is freed.
@@ -16,7 +17,7 @@ pub struct SealedBlock<T: Plain = u8> {
 }
 
 impl<T: Plain> SealedBlock<T> {
-    /// The number of the block in its area.
+    /// The number of the block in its area. The example is at [`Area::seal`](super::Area::seal).
     #[must_use]
     pub fn number(&self) -> u32 {
         self.block.number()
@@ -34,7 +35,8 @@ impl<T: Plain> Deref for SealedBlock<T> {
 }
 
 impl<T: Plain> Block<T> {
-    /// Turns the block into a slice if its area is [sealed](super::Area::seal).
+    /// Turns the block into a slice if its area is [sealed](super::Area::seal). The example is at
+    /// [`Area::seal`](super::Area::seal).
     ///
     /// # Errors
     /// The block, if a process can still write in the area.

@@ -15,6 +15,26 @@ impl Endpoint {
     /// The block that came with the message taken last. The next received message frees a block
     /// that was not taken.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     use m3ipc::{AreaConfig, BlockLifetime, Message};
+    /// #     let area = client.create_area(&AreaConfig::pair(1 << 20, to)).unwrap();
+    /// #     let mut block = client.allocate(&area, 5, BlockLifetime::Short).unwrap();
+    /// #     block.copy_from(b"block").unwrap();
+    /// #     client.send_block(to, &Message::new(7), block, None).unwrap();
+    /// #     client
+    /// # });
+    /// let message = server.receive(m3ipc::Source::Any)?;
+    /// let block = server.take_block()?.expect("the message came with a block");
+    /// assert_eq!(block.to_vec(), b"block");
+    /// assert!(server.take_block()?.is_none(), "it was taken");
+    /// # thread.join().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`AreaError::PeerBroke`] if the block was not the sender's to give, or its name is wrong.
     pub fn take_block(&mut self) -> Result<Option<Block>, AreaError> {

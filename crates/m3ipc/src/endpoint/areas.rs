@@ -16,7 +16,7 @@ use std::sync::Arc;
 const EXTENT_LEAST_BYTES: u64 = 1 << 20;
 
 impl Endpoint {
-    /// Creates an area and attaches it.
+    /// Creates an area and attaches it. The example is at [`Area`].
     ///
     /// # Errors
     /// - [`AreaError::BadSize`] for a bad limit.
@@ -92,7 +92,7 @@ impl Endpoint {
     }
 
     /// Leaves an area. Blocks that this endpoint holds return to their allocator members. Its own
-    /// blocks stay until they come back.
+    /// blocks stay until they come back. The example is at [`attached`](Self::attached).
     ///
     /// # Errors
     /// [`AreaError::Unbound`], and others.
@@ -104,7 +104,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Closes an area to new members. The area ends with its last member.
+    /// Closes an area to new members. The area ends with its last member. The example is at
+    /// [`attached`](Self::attached).
     ///
     /// # Errors
     /// [`AreaError::Denied`] for every endpoint but the creator.
@@ -116,19 +117,33 @@ impl Endpoint {
 
     /// The area with this number, if it is attached: by [`attach_area`](Self::attach_area) or
     /// because a block came from it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// let area = client.create_area(&m3ipc::AreaConfig::vm(1 << 20))?;
+    /// assert_eq!(client.attached(area.id()).map(|area| area.base()), Some(area.base()));
+    /// assert_eq!(client.area_at(area.base() + 5).map(|area| area.id()), Some(area.id()));
+    /// client.close_area(&area)?;
+    /// assert!(server.attach_area(area.id()).is_err(), "it is closed to new members");
+    /// client.detach_area(&area)?;
+    /// assert!(client.attached(area.id()).is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn attached(&self, id: u32) -> Option<Area> {
         self.areas.get(id).map(Area::new)
     }
 
-    /// The attached area that contains this memory address.
+    /// The attached area that contains this memory address. The example is at
+    /// [`attached`](Self::attached).
     #[must_use]
     pub fn area_at(&self, address: u64) -> Option<Area> {
         self.areas.at(address).map(Area::new)
     }
 
     /// Allocates a block of `bytes` bytes. Requests an extent from the daemon if none has the
-    /// space.
+    /// space. The example is at [`Area`].
     ///
     /// # Errors
     /// - [`AreaError::Full`] if the area has no space left.

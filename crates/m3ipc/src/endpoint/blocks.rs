@@ -19,7 +19,8 @@ const PAIR_LEAST_BYTES: u64 = 64 << 20;
 const TAKE_BACK_TRIES: u32 = 50;
 const TAKE_BACK_AGAIN: std::time::Duration = std::time::Duration::from_micros(200);
 
-/// What becomes of the sender's mapping of a block that it sends.
+/// What becomes of the sender's mapping of a block that it sends. The example is at
+/// [`Endpoint::send_block_as`](Endpoint::send_block_as).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Hold {
     /// The memory stays mapped. The API ends the sender's access, and the send costs nothing.
@@ -75,6 +76,25 @@ impl Endpoint {
 
     /// Sends a message with a block, and chooses what becomes of the sender's mapping.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let message = server.receive(m3ipc::Source::Any)?;
+    /// #     assert_eq!(server.take_block()?.expect("a block came").len(), 100);
+    /// #     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(server)
+    /// # });
+    /// use m3ipc::{AreaConfig, BlockLifetime, Hold, Message};
+    ///
+    /// let area = client.create_area(&AreaConfig::pair(1 << 20, to))?;
+    /// let block = client.allocate_pages(&area, 100, BlockLifetime::Short)?;
+    /// client.send_block_as(to, &Message::new(7), block, Hold::Taken, None)?;
+    /// // From now on an access to these pages of this process raises SIGSEGV.
+    /// # thread.join().unwrap().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Unsent`] with the block; a system error if [`Hold::Taken`] is asked for a block that does
     /// not consist of whole pages.
@@ -96,6 +116,29 @@ impl Endpoint {
     /// Sends a request with a block, which then belongs to the server. A block in the answer is
     /// there for [`take_block`](Self::take_block).
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     use m3ipc::{Message, Source};
+    /// // The server changes the block and gives it back:
+    /// let request = server.receive(Source::Any)?;
+    /// let mut block = server.take_block()?.expect("a block came");
+    /// block.fill(9)?;
+    /// server.reply_block(request.source, &Message::new(0), block)?;
+    /// #     Ok::<_, Box<dyn std::error::Error + Send + Sync>>(server)
+    /// # });
+    /// # use m3ipc::{AreaConfig, BlockLifetime, Message, Timeout};
+    /// # let area = client.create_area(&AreaConfig::pair(1 << 20, to))?;
+    /// // The client:
+    /// let block = client.allocate(&area, 3, BlockLifetime::Short)?;
+    /// client.sendrec_block(to, &Message::new(7), block, Timeout::Never)?;
+    /// assert_eq!(client.take_block()?.expect("it came back").to_vec(), [9; 3]);
+    /// # thread.join().unwrap().unwrap();
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`Unsent`], with the block if the server did not accept it.
     pub fn sendrec_block<T: Plain>(
@@ -114,7 +157,8 @@ impl Endpoint {
         .map_err(|(fail, block)| Unsent { error: SendRecError::of(fail, to), block })
     }
 
-    /// Answers with a block, which then belongs to the client.
+    /// Answers with a block, which then belongs to the client. The example is at
+    /// [`sendrec_block`](Self::sendrec_block).
     ///
     /// # Errors
     /// [`Unsent`] with the block.
@@ -133,6 +177,29 @@ impl Endpoint {
     /// Sends a message with a block that the receiver may read. The sender keeps the block. It can
     /// write again after every reader has dropped the block: see
     /// [`reclaim_block`](Self::reclaim_block).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// #     server.receive(m3ipc::Source::Any).unwrap();
+    /// #     let block = server.take_block().unwrap().expect("a block came");
+    /// #     assert!(!block.is_writable());
+    /// #     drop(block);
+    /// #     server
+    /// # });
+    /// use m3ipc::{AreaConfig, BlockLifetime, Message};
+    ///
+    /// let area = client.create_area(&AreaConfig::pair(1 << 20, to))?;
+    /// let mut block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// client.share_block(to, &Message::new(7), &mut block, None)?;
+    /// println!("{} endpoints still read the block", block.readers_left());
+    /// # let server = thread.join().unwrap();
+    /// // After the server has dropped the block:
+    /// assert!(client.reclaim_block(&mut block) && block.is_writable());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`SendError`]; the receiver reads nothing.
@@ -159,7 +226,8 @@ impl Endpoint {
         shared.map_err(|fail| SendError::of(fail, to))
     }
 
-    /// Ends the sharing of a block; `false` while an endpoint still reads it.
+    /// Ends the sharing of a block; `false` while an endpoint still reads it. The example is at
+    /// [`share_block`](Self::share_block).
     pub fn reclaim_block<T: Plain>(&mut self, block: &mut Block<T>) -> bool {
         self.receive_area_events();
         block.reclaim()

@@ -110,6 +110,17 @@ impl Endpoint {
 
     /// Answers with bytes. Never waits.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec_bytes(to, 7, b"ping", None));
+    /// let (request, bytes) = server.receive_bytes(m3ipc::Source::Any, None)?;
+    /// server.reply_bytes(request.message.source, 0, &bytes.repeat(2))?;
+    /// # assert_eq!(thread.join().unwrap()?.1, b"pingping");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ReplyError::TooLong`], and others.
     pub fn reply_bytes(
@@ -123,6 +134,20 @@ impl Endpoint {
 
     /// Sends a plain record and waits until the receiver takes it.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || {
+    /// client.send_record(to, 7, &[640_u32, 480], None)
+    /// # });
+    /// // The receiver:
+    /// let (_, [width, height]) = server.receive_record::<[u32; 2]>(m3ipc::Source::Any, None)?;
+    /// assert_eq!((width, height), (640, 480));
+    /// # thread.join().unwrap()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`send_bytes`](Self::send_bytes).
     pub fn send_record<T: Plain>(
@@ -135,7 +160,8 @@ impl Endpoint {
         self.send_bytes(to, m_type, bytemuck::bytes_of(record), limit)
     }
 
-    /// Waits for a plain record. Sender and receiver must agree on its layout.
+    /// Waits for a plain record. Sender and receiver must agree on its layout. The example is at
+    /// [`send_record`](Self::send_record).
     ///
     /// # Errors
     /// [`ReceiveError::WrongSize`] if the payload has another length than the record, and as
@@ -194,6 +220,18 @@ impl Endpoint {
     }
 
     /// Answers with a plain record. Never waits.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec_record(to, 7, &20_u32, None));
+    /// let (request, number) = server.receive_record::<u32>(m3ipc::Source::Any, None)?;
+    /// server.reply_record(request.message.source, 0, &(u64::from(number) + 1))?;
+    /// # let answer: u64 = thread.join().unwrap()?;
+    /// # assert_eq!(answer, 21);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`reply_bytes`](Self::reply_bytes).

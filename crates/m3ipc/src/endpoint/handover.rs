@@ -12,7 +12,8 @@ use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
 use m3ipc_area::{BlockName, ClaimedBlockName};
 use std::sync::Arc;
 
-/// A block that was given and may not be accepted yet. A drop changes nothing.
+/// A block that was given and may not be accepted yet. A drop changes nothing. The example is at
+/// [`Endpoint::give_block`].
 #[derive(Clone, Debug)]
 pub struct GivenBlock {
     area: Arc<AreaState>,
@@ -20,7 +21,7 @@ pub struct GivenBlock {
 }
 
 impl GivenBlock {
-    /// The name of the block, for the receiver.
+    /// The name of the block, for the receiver. The example is at [`Endpoint::give_block`].
     #[must_use]
     pub fn name(&self) -> [u8; BLOCK_NAME_BYTES] {
         self.name.encode()
@@ -70,7 +71,7 @@ impl Endpoint {
     }
 
     /// Accepts a block that `from` has [given](Self::give_block) to this endpoint. Attaches the
-    /// area if necessary.
+    /// area if necessary. The example is at [`give_block`](Self::give_block).
     ///
     /// # Errors
     /// [`AreaError::PeerBroke`] if the name is wrong or the ledgers disagree; nothing has changed.
@@ -95,6 +96,20 @@ impl Endpoint {
 
     /// Takes back a given block that was not accepted; `None` if it was accepted, or its allocator
     /// member died.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # use m3ipc::{AreaConfig, BlockLifetime};
+    /// # let area = client.create_area(&AreaConfig::pair(1 << 20, server.address()))?;
+    /// # server.attach_area(area.id())?;
+    /// let block = client.allocate(&area, 5, BlockLifetime::Short)?;
+    /// let given = client.give_block(server.address(), block)?;
+    /// // The server has not accepted it.
+    /// assert!(client.take_back_given(&given).is_some());
+    /// assert!(server.accept_given(client.address(), &given.name()).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn take_back_given(&mut self, given: &GivenBlock) -> Option<Block> {
         self.check_bound().ok()?;
         self.receive_area_events();

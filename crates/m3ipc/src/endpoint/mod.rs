@@ -41,6 +41,7 @@ mod send;
 mod sendrec;
 mod stamp_cost;
 mod stamps;
+mod take;
 mod trace;
 mod wait;
 mod wake_words;
@@ -77,8 +78,13 @@ const CALLS_PER_CHECK: u32 = 4096;
 /// thread. A process may have several: see [`Vm::bind_additional`](crate::Vm::bind_additional).
 ///
 /// ```
-/// fn assert_send<T: Send>() {}
-/// assert_send::<m3ipc::Endpoint>();
+/// # let node = m3ipc::test::node();
+/// let mut endpoint = node.vm().bind(1)?;
+/// assert_eq!(endpoint.address().slot(), 1);
+/// assert_eq!((endpoint.vm(), endpoint.vm_name()), (node.vm().id(), "test"));
+/// let mut endpoint = std::thread::spawn(move || endpoint).join().unwrap();
+/// assert!(endpoint.is_bound());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 pub struct Endpoint {
@@ -138,25 +144,25 @@ pub struct Endpoint {
 }
 
 impl Endpoint {
-    /// The address of the endpoint in its VM.
+    /// The address of the endpoint in its VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn address(&self) -> Address {
         self.address
     }
 
-    /// The id of the VM.
+    /// The id of the VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn vm(&self) -> i32 {
         self.vm
     }
 
-    /// The name of the VM.
+    /// The name of the VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn vm_name(&self) -> &str {
         &self.vm_name
     }
 
-    /// The wait strategy.
+    /// The wait strategy. The example is at [`set_strategy`](Self::set_strategy).
     #[must_use]
     pub fn strategy(&self) -> WaitStrategy {
         self.spin.strategy()
@@ -177,7 +183,7 @@ impl Endpoint {
     }
 
     /// The identity of a living peer that has a link with this endpoint. The daemon vouches for
-    /// user, group and process.
+    /// user, group and process. The example is at [`latest_peer`](Self::latest_peer).
     #[must_use]
     pub fn peer(&self, address: Address) -> Option<Identity> {
         self.peers.find(address).map(|index| self.peers.get(index).identity)
@@ -185,13 +191,25 @@ impl Endpoint {
 
     /// The sender of the message or notification that was taken last, even if it is dead now. A
     /// notification in the name of another endpoint has process -1 and an unknown user and group.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// client.notify(server.address())?;
+    /// server.receive(m3ipc::Source::Any)?;
+    /// let sender = server.latest_peer().expect("something was taken");
+    /// assert_eq!((sender.address, sender.pid), (client.address(), std::process::id() as i32));
+    /// assert_eq!(server.peer(client.address()), Some(sender));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     #[must_use]
     pub fn latest_peer(&self) -> Option<Identity> {
         self.latest
     }
 
     /// Whether the endpoint is still bound: not unbound by another process, its VM not ended, and
-    /// this process no child by fork. Costs two loads if the daemon has sent nothing.
+    /// this process no child by fork. Costs two loads if the daemon has sent nothing. The example
+    /// is at [`Endpoint`].
     #[must_use]
     #[inline]
     pub fn is_bound(&mut self) -> bool {

@@ -33,6 +33,18 @@ impl Endpoint {
     /// Notifies an endpoint with a set of bits, which join the bits not yet received. The receiver
     /// gets the bits if this endpoint is HARDWARE or SYSTEM.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// client.notify_set(to, 0b01)?;
+    /// client.notify_set(to, 0b10)?;
+    /// assert!(!client.is_notification_taken(to));
+    /// assert!(server.receive(client.address())?.is_notification());
+    /// assert!(client.is_notification_taken(to));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`NotifyError`].
     pub fn notify_set(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
@@ -73,13 +85,24 @@ impl Endpoint {
     }
 
     /// Whether an endpoint has received the notification of this endpoint. False if there was none,
-    /// or the daemon still keeps it for an endpoint that has not returned.
+    /// or the daemon still keeps it for an endpoint that has not returned. The example is at
+    /// [`notify_set`](Self::notify_set).
     #[must_use]
     pub fn is_notification_taken(&self, by: Address) -> bool {
         self.peers.find(by).is_some_and(|index| self.peers.get(index).link.is_notification_taken())
     }
 
     /// Notifies in the name of another endpoint (`src_notify`). Only the owner of the VM may.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// // A notification as if from the clock:
+    /// client.notify_for(m3ipc::CLOCK, to)?;
+    /// assert_eq!(server.receive(m3ipc::Source::Any)?.source, m3ipc::CLOCK);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`NotifyError`].

@@ -13,7 +13,7 @@ use m3ipc_link::{Cancelled, MessageKind, SlotState};
 /// A posted request whose answer is still to come.
 ///
 /// Finish it with [`Endpoint::poll_request`] or give it up with [`Endpoint::abandon`]. A mere drop
-/// leaves the request in the link.
+/// leaves the request in the link. The example is at [`Endpoint::begin_request`].
 #[derive(Debug)]
 #[must_use = "finish it with poll_request or abandon"]
 pub struct PendingRequest {
@@ -57,6 +57,21 @@ impl Endpoint {
 
     /// Posts a request with a payload; see [`begin_request`](Self::begin_request).
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve_bytes(server, |bytes| bytes.to_vec());
+    /// let mut pending = client.begin_request_bytes(to, 7, b"echo".to_vec())?;
+    /// let (_answer, bytes) = loop {
+    ///     if let Some(answer) = client.poll_request_bytes(&mut pending)? {
+    ///         break answer;
+    ///     }
+    /// };
+    /// assert_eq!(bytes, b"echo");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SendRecError::TooLong`], and others.
     pub fn begin_request_bytes(
@@ -99,7 +114,8 @@ impl Endpoint {
     }
 
     /// The answer, if it has come. Otherwise the endpoint's [descriptor](Endpoint::fd), if it is in
-    /// use, becomes readable when there is more to see.
+    /// use, becomes readable when there is more to see. The example is at
+    /// [`begin_request`](Self::begin_request).
     ///
     /// # Errors
     /// [`SendRecError`]; the request is over. [`SendRecError::BufferTooSmall`] if the answer has a
@@ -118,6 +134,7 @@ impl Endpoint {
     }
 
     /// The answer with its whole payload, if it has come; see [`poll_request`](Self::poll_request).
+    /// The example is at [`begin_request_bytes`](Self::begin_request_bytes).
     ///
     /// # Errors
     /// [`SendRecError`]; the request is over.
@@ -183,6 +200,16 @@ impl Endpoint {
 
     /// Gives a request up: withdraws it, or ends the wait for its answer. `Some` if the answer had
     /// come already.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// let pending = client.begin_request(to, &m3ipc::Message::new(7))?;
+    /// assert_eq!(client.abandon(&pending), None, "no answer had come");
+    /// assert!(server.try_receive(m3ipc::Source::Any).is_err(), "the request was withdrawn");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
         if !self.is_peer_of(pending) {
             return None;

@@ -83,6 +83,16 @@ impl Endpoint {
 
     /// Waits until no endpoint is bound at this address (`wait4unbind`).
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// let worker = node.vm().bind_additional(Some(3))?;
+    /// let address = worker.address();
+    /// drop(worker);
+    /// client.wait_unbind(address, None)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`WaitError`].
     pub fn wait_unbind(
@@ -94,6 +104,14 @@ impl Endpoint {
     }
 
     /// The address of a process of this VM (`getep`).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// let mut server = node.vm().bind(1)?;
+    /// let pid = i32::try_from(std::process::id())?;
+    /// assert_eq!(server.locate_process(pid)?, server.address());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`NameError::Unknown`] if the process is not bound here, and others.
@@ -116,15 +134,30 @@ impl Endpoint {
     /// [`WakeupError::WasRunning`] and [`WakeupError::WasBusy`] if the endpoint remembers it, and
     /// others.
     pub fn wakeup(&mut self, address: Address) -> Result<(), WakeupError> {
+        self.check_bound().map_err(|fail| WakeupError::Unbound(fail.code))?;
         let request = Request::Wakeup { vm: self.vm, address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| WakeupError::of(fail, address))
     }
 
     /// Unbinds another endpoint and waits until it has left.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{ReceiveError, Source};
+    ///
+    /// let mut worker = node.vm().bind_additional(Some(3))?;
+    /// let address = worker.address();
+    /// let thread = std::thread::spawn(move || worker.receive(Source::Any));
+    /// client.unbind_other(address)?;
+    /// assert!(matches!(thread.join().unwrap(), Err(ReceiveError::Unbound(_))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`UnbindError`].
     pub fn unbind_other(&mut self, address: Address) -> Result<(), UnbindError> {
+        self.check_bound().map_err(|fail| UnbindError::Unbound(fail.code))?;
         let request = Request::Unbind { vm: self.vm, address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| UnbindError::of(fail, address))
     }

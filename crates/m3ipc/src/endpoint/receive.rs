@@ -47,6 +47,17 @@ impl Endpoint {
     /// Takes a message or a notification if one is there. If the endpoint's
     /// [descriptor](Self::fd) is in use, it becomes readable when there is more.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{ReceiveError, Source};
+    ///
+    /// assert!(matches!(server.try_receive(Source::Any), Err(ReceiveError::WouldBlock(_))));
+    /// client.notify(server.address())?;
+    /// assert!(server.try_receive(Source::Any)?.is_notification());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ReceiveError::WouldBlock`] if there is none, and as [`receive`](Self::receive).
     pub fn try_receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
@@ -135,6 +146,19 @@ impl Endpoint {
     /// The payload goes to the front of `buffer`. A payload that is longer than `buffer` is cut.
     /// [`Received::bytes`] is its full length: compare both before the use of `buffer`.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec_bytes(to, 7, b"request", None));
+    /// let mut buffer = [0; 100];
+    /// let received = server.rcvrqst(&mut buffer, None)?;
+    /// assert!(received.is_request && &buffer[..received.bytes] == b"request");
+    /// server.reply(received.message.source, &m3ipc::Message::new(0))?;
+    /// # thread.join().unwrap()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// As [`receive_long`](Self::receive_long).
     pub fn rcvrqst(
@@ -154,6 +178,15 @@ impl Endpoint {
 
     /// Makes every message pass the queue that orders senders by time, even from a sole sender. For
     /// measurements of the cost of that queue.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// server.order_always(true);
+    /// client.notify(server.address())?;
+    /// assert!(server.receive(m3ipc::Source::Any)?.is_notification());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn order_always(&mut self, always: bool) {
         self.unordered_max = if always { 0 } else { UNORDERED_MAX };
     }

@@ -2,7 +2,8 @@
 
 use m3ipc_abi::{ANY, Address, Message};
 
-/// The endpoints whose messages a receive takes.
+/// The endpoints whose messages a receive takes. The example is at
+/// [`Endpoint::receive`](crate::Endpoint::receive).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// Every endpoint.
@@ -26,7 +27,8 @@ impl From<Address> for Source {
     }
 }
 
-/// A message and the facts about its delivery.
+/// A message and the facts about its delivery. The example is at
+/// [`Endpoint::rcvrqst`](crate::Endpoint::rcvrqst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The message with its source.

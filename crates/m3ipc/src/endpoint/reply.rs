@@ -36,6 +36,20 @@ impl Endpoint {
 
     /// Answers with a payload beside the message; see [`send_long`](Self::send_long).
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec_bytes(to, 7, &[], None));
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let request = server.receive(Source::Any)?;
+    /// let answer = Message::new(0).with_bytes(b"40 bytes inside");
+    /// server.reply_long(request.source, &answer, b"and more beside the message")?;
+    /// # assert_eq!(thread.join().unwrap()?.1, b"and more beside the message");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ReplyError::TooLong`], and others.
     pub fn reply_long(
@@ -88,6 +102,24 @@ impl Endpoint {
     /// Hands the request of `client` to another server, which then answers the client itself. The
     /// client's library sends the request on in the client's name.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let mut worker = node.vm().bind_additional(Some(3))?;
+    /// # let next = worker.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec(to, &m3ipc::Message::new(7)));
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let request = server.receive(Source::Any)?;
+    /// server.relay(request.source, next)?;
+    /// // The other server sees the client, and answers the client:
+    /// let request = worker.receive(Source::Any)?;
+    /// worker.reply(request.source, &Message::new(8))?;
+    /// # assert_eq!(thread.join().unwrap()?.m_type, 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`ReplyError::NotWaiting`] if the client does not wait for an answer from here, and those of
     /// the address of the other server.
@@ -97,6 +129,24 @@ impl Endpoint {
 
     /// Hands the request of `client` to another server with this message in place of the client's.
     /// The payload stays the client's.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let mut worker = node.vm().bind_additional(Some(3))?;
+    /// # let next = worker.address();
+    /// # let thread = std::thread::spawn(move || client.sendrec(to, &m3ipc::Message::new(7)));
+    /// use m3ipc::{Message, Source};
+    ///
+    /// let request = server.receive(Source::Any)?;
+    /// server.relay_message(request.source, next, &Message::new(70))?;
+    /// let request = worker.receive(Source::Any)?;
+    /// assert_eq!(request.m_type, 70);
+    /// # worker.reply(request.source, &Message::new(8))?;
+    /// # assert_eq!(thread.join().unwrap()?.m_type, 8);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// As [`relay`](Self::relay).

@@ -81,6 +81,19 @@ impl Endpoint {
     /// Sends a message with a payload beside it: up to [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES)
     /// bytes in the link, up to [`LARGE_MAX_BYTES`](crate::LARGE_MAX_BYTES) as a block.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = std::thread::spawn(move || server.receive_bytes(m3ipc::Source::Any, None));
+    /// use m3ipc::Message;
+    ///
+    /// let message = Message::new(7).with_bytes(b"40 bytes inside");
+    /// client.send_long(to, &message, b"and more beside the message", None)?;
+    /// # assert_eq!(thread.join().unwrap()?.1, b"and more beside the message");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`SendError::TooLong`], and others.
     pub fn send_long(

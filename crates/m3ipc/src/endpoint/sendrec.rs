@@ -3,13 +3,11 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
-use super::stamps::Moment;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendRecError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, Verb};
-use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{
     AnswerOutcome, Arrival, Cancelled, Counter, MessageKind, SlotState, TakenMessage, WaitCall,
 };
@@ -46,6 +44,18 @@ impl Endpoint {
 
     /// Sends a request and waits for its answer. The time limit is for both together.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Message, SendRecError};
+    ///
+    /// // The server does not receive.
+    /// let limit = std::time::Duration::from_millis(1);
+    /// let answer = client.sendrec_timeout(to, &Message::new(7), limit);
+    /// assert!(matches!(answer, Err(SendRecError::TimedOut(_))));
+    /// ```
+    ///
     /// # Errors
     /// [`SendRecError::TimedOut`], and others.
     pub fn sendrec_timeout(
@@ -65,6 +75,18 @@ impl Endpoint {
     ///
     /// Returns the answer and the full length of its payload in bytes. A length above that of
     /// `buffer` means that the payload was cut. [`sendrec_bytes`](Self::sendrec_bytes) never cuts.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve_bytes(server, |bytes| bytes.repeat(2));
+    /// let mut buffer = [0; 3];
+    /// let request = m3ipc::Message::new(7);
+    /// let (_answer, bytes) = client.sendrec_long(to, &request, b"ab", &mut buffer, None)?;
+    /// assert_eq!((bytes, &buffer), (4, b"aba"), "the payload was cut");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`SendRecError::TooLong`], and others.
@@ -268,72 +290,6 @@ impl Endpoint {
             next,
             (incoming.long_bytes == MESSAGE_BYTES).then_some(message),
         )))
-    }
-
-    /// Copies and takes a message and notes the time; `None` if its sender withdrew it.
-    pub(super) fn take(
-        &mut self,
-        index: u32,
-        arrival: Arrival,
-        buffer: &mut Buffer<'_>,
-    ) -> Result<Option<TakenMessage>, Fail> {
-        let taken = self.take_untimed(index, arrival, buffer)?;
-        if taken.is_some() {
-            self.taken_ticks = m3ipc_sys::ticks();
-            self.peers.get_mut(index).earliest_stamp = self.taken_ticks;
-        }
-        Ok(taken)
-    }
-
-    /// Copies and takes a message without reading the clock.
-    #[inline]
-    pub(super) fn take_untimed(
-        &mut self,
-        index: u32,
-        arrival: Arrival,
-        buffer: &mut Buffer<'_>,
-    ) -> Result<Option<TakenMessage>, Fail> {
-        if self.peers.get(index).link.has_incoming_block() {
-            return self.take_with_block(index, arrival, buffer);
-        }
-        self.take_now(index, arrival, buffer)
-    }
-
-    /// Copies and takes a message whose block, if any, has been accepted.
-    #[inline]
-    pub(super) fn take_now(
-        &mut self,
-        index: u32,
-        arrival: Arrival,
-        buffer: &mut Buffer<'_>,
-    ) -> Result<Option<TakenMessage>, Fail> {
-        self.stamp(Moment::Found);
-        let taken = self.publish(index, |endpoint| {
-            let peer = endpoint.peers.get_mut(index);
-            let taken = peer.link.take(arrival, buffer.for_link());
-            let identity = peer.identity;
-            let Some(incoming) = taken.map_err(|broken| endpoint.poison(index, broken))? else {
-                return Ok((None, EndsWait::None));
-            };
-            buffer.filled(incoming.long_bytes);
-            endpoint.latest = Some(identity);
-            endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
-            let ends = match incoming.kind {
-                // The sender may have slept until now.
-                MessageKind::Send => EndsWait::OnThisLink,
-                // A server with more to send may wait for the slot.
-                MessageKind::Reply | MessageKind::Relay => EndsWait::ForThisEndpoint,
-                MessageKind::Request => EndsWait::None,
-            };
-            Ok((Some(incoming), ends))
-        })?;
-        if taken.is_some() {
-            self.control_page.count(Counter::Received);
-            if self.areas.incoming.is_some() {
-                self.areas.incoming = None;
-            }
-        }
-        Ok(taken)
     }
 
     /// Ends a request that is no longer waited for: it is withdrawn, or its answer is given up, or

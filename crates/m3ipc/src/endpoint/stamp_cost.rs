@@ -6,7 +6,7 @@ use m3ipc_link::{MessageKind, TraceHalf, TraceRecord, TraceRing, TraceWhat};
 /// Records of a ring by default: 512 KiB, or 40 ms of an endpoint with 100,000 calls a second.
 pub const SLOTS_DEFAULT: u32 = 8_192;
 
-/// The cost of stamping on this machine, in ticks.
+/// The cost of stamping on this machine, in ticks. The example is at [`cost`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct StampCost {
     /// One moment of a call, stamped as an endpoint does it.

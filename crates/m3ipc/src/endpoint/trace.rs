@@ -106,6 +106,15 @@ impl Endpoint {
 
     /// Switches stamping on or off while this endpoint is traced. For measurements that compare
     /// both.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// client.stamp_now(false);
+    /// client.notify(server.address())?; // no record, also if a tracer is there
+    /// client.stamp_now(true);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stamp_now(&mut self, stamps: bool) {
         let (from, to) = if stamps {
             (&mut self.suspended, &mut self.tracing)

@@ -61,7 +61,7 @@ macro_rules! peer_errors {
         }
 
         impl $name {
-            /// The code of the C contract.
+            /// The code of the C contract. The example is at [`Self`].
             #[must_use]
             pub fn code(&self) -> Code {
                 match self {
@@ -72,6 +72,8 @@ macro_rules! peer_errors {
                 }
             }
 
+            // Some operations have a case of their own for `NotBind`: the other endpoint is gone.
+            #[allow(unreachable_patterns)]
             pub(crate) fn of(fail: Fail, peer: Address) -> Self {
                 match fail.code {
                     $(Code::$code => Self::$case(peer),)*
@@ -138,6 +140,20 @@ macro_rules! peer_errors {
 
 peer_errors! {
     /// Why a message was not sent. In every case the receiver did not take it.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Code, Message, SendError};
+    ///
+    /// match client.try_send(to, &Message::new(7)) {
+    ///     Err(error @ SendError::WouldBlock(peer)) => {
+    ///         assert_eq!((peer, error.code()), (to, Code::Again));
+    ///     }
+    ///     other => panic!("the server does not receive: {other:?}"),
+    /// }
+    /// ```
     SendError, long TooLong {
         Died = DstDied,
         Stale = Endpoint,
@@ -152,6 +168,19 @@ peer_errors! {
     }
 
     /// Why nothing was received.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Code, ReceiveError, Source};
+    ///
+    /// match server.try_receive(Source::From(client.address())) {
+    ///     Err(error @ ReceiveError::WouldBlock(peer)) => {
+    ///         assert_eq!((peer, error.code()), (client.address(), Code::Again));
+    ///     }
+    ///     other => panic!("the client has sent nothing: {other:?}"),
+    /// }
+    /// ```
     ReceiveError, buffer BufferTooSmall {
         Died = SrcDied,
         Stale = Endpoint,
@@ -165,6 +194,23 @@ peer_errors! {
     }
 
     /// Why a request has no answer.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let worker = node.vm().bind_additional(Some(3))?;
+    /// # let to = worker.address();
+    /// # drop(worker);
+    /// use m3ipc::{Code, Message, SendRecError};
+    ///
+    /// match client.sendrec(to, &Message::new(7)) {
+    ///     Ok(answer) => println!("{answer:?}"),
+    ///     Err(SendRecError::DiedAfter(_)) => println!("the server may have done it"),
+    ///     Err(error @ SendRecError::Nobody(_)) => assert_eq!(error.code(), Code::DeadSrcDst),
+    ///     Err(other) => return Err(other.into()),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     SendRecError, long TooLong, buffer BufferTooSmall {
         Nobody = DeadSrcDst,
         DiedBefore = DstDied,
@@ -181,6 +227,17 @@ peer_errors! {
     }
 
     /// Why an answer was not given.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Code, Message, ReplyError};
+    ///
+    /// match server.reply(client.address(), &Message::new(0)) {
+    ///     Err(error @ ReplyError::NotWaiting(_)) => assert_eq!(error.code(), Code::ProcSts),
+    ///     other => panic!("the client has asked nothing: {other:?}"),
+    /// }
+    /// ```
     ReplyError, long TooLong {
         NotWaiting = ProcSts,
         Died = DstDied,
@@ -192,6 +249,21 @@ peer_errors! {
     }
 
     /// Why a notification was not given.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let worker = node.vm().bind_additional(Some(3))?;
+    /// # let to = worker.address();
+    /// # drop(worker);
+    /// use m3ipc::{Code, NotifyError};
+    ///
+    /// match client.notify(to) {
+    ///     Err(error @ NotifyError::Died(_)) => assert_eq!(error.code(), Code::DstDied),
+    ///     other => panic!("no endpoint is there: {other:?}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     NotifyError {
         Died = DstDied,
         Stale = Endpoint,
@@ -202,6 +274,17 @@ peer_errors! {
     }
 
     /// Why a copy stopped. [`Endpoint::copied`](crate::Endpoint::copied) has the bytes before that.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Code, CopyError};
+    ///
+    /// match server.copy_to(client.address(), 0x1000, b"text") {
+    ///     Err(error @ CopyError::NotBlocked(_)) => assert_eq!(error.code(), Code::ProcSts),
+    ///     other => panic!("the client does not wait: {other:?}"),
+    /// }
+    /// ```
     CopyError {
         NotBlocked = ProcSts,
         Busy = Busy,
@@ -218,6 +301,19 @@ peer_errors! {
     }
 
     /// Why an endpoint was not bound. The address in a variant is the slot.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{BindError, Code};
+    ///
+    /// match node.vm().bind_additional(Some(1)) {
+    ///     Err(error @ BindError::Taken(slot)) => {
+    ///         assert_eq!((slot.slot(), error.code()), (1, Code::SlotUsed));
+    ///     }
+    ///     other => panic!("the server has the slot: {other:?}"),
+    /// }
+    /// ```
     BindError {
         Taken = SlotUsed,
         NoSuchSlot = Range,
@@ -226,6 +322,17 @@ peer_errors! {
     }
 
     /// Why a wait for a name, a bind or an unbind ended.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Code, WaitError};
+    ///
+    /// match client.wait_name("stock", std::time::Duration::from_millis(1)) {
+    ///     Err(error @ WaitError::TimedOut(_)) => assert_eq!(error.code(), Code::TimedOut),
+    ///     other => panic!("no endpoint has the name: {other:?}"),
+    /// }
+    /// ```
     WaitError {
         NotBound = BadProc,
         Stale = Endpoint,
@@ -235,44 +342,48 @@ peer_errors! {
     }
 
     /// Why a wakeup ended no receive.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Code, WakeupError};
+    ///
+    /// match client.wakeup(server.address()) {
+    ///     Err(error @ WakeupError::WasRunning(_)) => assert_eq!(error.code(), Code::ProcRun),
+    ///     other => panic!("the server does not receive: {other:?}"),
+    /// }
+    /// ```
     WakeupError {
         WasRunning = ProcRun,
         WasBusy = ProcSts,
-        NotBound = BadProc,
+        NotBound = NotBind,
         Stale = Endpoint,
         NoSuchSlot = Range,
         Denied = Privileges,
     }
 
     /// Why an endpoint was not unbound.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let worker = node.vm().bind_additional(Some(3))?;
+    /// # let address = worker.address();
+    /// # drop(worker);
+    /// use m3ipc::{Code, UnbindError};
+    ///
+    /// match client.unbind_other(address) {
+    ///     Err(error @ UnbindError::NotBound(_)) => assert_eq!(error.code(), Code::NotBind),
+    ///     other => panic!("the endpoint has left: {other:?}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     UnbindError {
-        NotBound = BadProc,
+        NotBound = NotBind,
         Stale = Endpoint,
         NoSuchSlot = Range,
         Denied = Privileges,
         TimedOut = TimedOut,
         Interrupted = Intr,
-    }
-}
-
-/// Why memory was not granted, or a grant not revoked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum GrantError {
-    /// The endpoint has as many grants as it may have.
-    #[error("the endpoint has {0} grants already; revoke some")]
-    TooMany(usize),
-    /// The grant does not exist, or exists no longer.
-    #[error("there is no such grant; it was revoked before")]
-    Unknown,
-}
-
-impl GrantError {
-    /// The code of the C contract.
-    #[must_use]
-    pub fn code(self) -> Code {
-        match self {
-            Self::TooMany(_) => Code::NoMem,
-            Self::Unknown => Code::BadValue,
-        }
     }
 }

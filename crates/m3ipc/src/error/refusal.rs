@@ -4,7 +4,8 @@ use super::Fail;
 use core::fmt;
 use m3ipc_abi::Code;
 
-/// The reason for a refusal: the code of the contract and the text for a person.
+/// The reason for a refusal: the code of the contract and the text for a person. The example is at
+/// [`NodeError`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     code: Code,
@@ -12,13 +13,13 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    /// The code of the C contract.
+    /// The code of the C contract. The example is at [`NodeError`].
     #[must_use]
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// What happened, why, and what to do next.
+    /// What happened, why, and what to do next. The example is at [`NodeError`].
     #[must_use]
     pub fn why(&self) -> &str {
         &self.why
@@ -55,7 +56,7 @@ macro_rules! refusal_errors {
         }
 
         impl $name {
-            /// The reason.
+            /// The reason. The example is at [`NameError`](crate::NameError).
             #[must_use]
             pub fn refusal(&self) -> &Refusal {
                 match self {
@@ -63,13 +64,14 @@ macro_rules! refusal_errors {
                 }
             }
 
-            /// The code of the C contract.
+            /// The code of the C contract. The example is at [`NameError`](crate::NameError).
             #[must_use]
             pub fn code(&self) -> Code {
                 self.refusal().code
             }
 
-            /// What happened, why, and what to do next.
+            /// What happened, why, and what to do next. The example is at
+            /// [`NameError`](crate::NameError).
             #[must_use]
             pub fn why(&self) -> &str {
                 &self.refusal().why
@@ -105,6 +107,18 @@ macro_rules! refusal_errors {
 
 refusal_errors! {
     /// Why the node did not do what the caller asked.
+    ///
+    /// ```
+    /// use m3ipc::{Code, Node, NodeError};
+    ///
+    /// match Node::find("/nonexistent".as_ref()) {
+    ///     Err(NodeError::NotRunning(refusal)) => {
+    ///         assert_eq!(refusal.code(), Code::DrvsInit);
+    ///         println!("{}", refusal.why());
+    ///     }
+    ///     other => panic!("no node is there: {other:?}"),
+    /// }
+    /// ```
     NodeError {
         /// No node daemon answers: none runs, or the node is not initialised.
         NotRunning = DrvsInit,
@@ -137,6 +151,19 @@ refusal_errors! {
     }
 
     /// Why a name was not taken or not found.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{Code, NameError};
+    ///
+    /// match client.name_locate("stock") {
+    ///     Err(error @ NameError::Unknown(_)) => {
+    ///         assert_eq!((error.code(), error.why()), (Code::NoNode, error.refusal().why()));
+    ///     }
+    ///     other => panic!("no endpoint has the name: {other:?}"),
+    /// }
+    /// ```
     NameError {
         /// Another endpoint of the VM has the name.
         Taken = RscBusy,
@@ -149,6 +176,17 @@ refusal_errors! {
     }
 
     /// Why an operation on an area or a block failed.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// use m3ipc::{AreaConfig, AreaError, Code};
+    ///
+    /// match client.create_area(&AreaConfig::vm(u64::MAX)) {
+    ///     Err(error @ AreaError::BadSize(_)) => assert_eq!(error.code(), Code::BadRange),
+    ///     other => panic!("no area is so large: {other:?}"),
+    /// }
+    /// ```
     AreaError {
         /// The area is full.
         Full = AllocMem,

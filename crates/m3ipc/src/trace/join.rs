@@ -11,6 +11,31 @@ use m3ipc_link::{MessageKind, TraceHalf, TraceRecord, TraceWhat};
 use std::collections::{BTreeMap, VecDeque};
 
 /// A request and its answer.
+///
+/// ```
+/// use m3ipc::Address;
+/// use m3ipc::trace::{Join, MessageKind, TraceHalf, TraceRecord, TraceWhat};
+///
+/// let (client, server) = (Address(1), Address(2));
+/// let mut join = Join::new(10_000);
+/// // A request at tick 0, its answer at tick 100; each with the records of both sides.
+/// for (from, to, kind, answers, at) in [
+///     (client, server, MessageKind::Request, 0, 0),
+///     (server, client, MessageKind::Reply, 1, 100),
+/// ] {
+///     let half = TraceHalf::Gave { begun: at, ready: at + 10, published: at + 20, wake: None };
+///     let what = TraceWhat::Message(kind);
+///     let gave = TraceRecord { what, sequence: 1, answers, peer: to, m_type: 7, bytes: 0, half };
+///     let (looked, found, taken, done) = (at + 25, at + 30, at + 40, at + 50);
+///     let half = TraceHalf::Took { ran: None, looked, found, taken, done };
+///     join.add(from, &gave);
+///     join.add(to, &TraceRecord { peer: from, half, ..gave });
+/// }
+/// let call = join.take_calls()[0];
+/// assert_eq!((call.ticks(), call.phases().server), (150, 50));
+/// assert_eq!(call.phases().total(), call.phases().both().total() + 50);
+/// assert_eq!(call.phases().request.deliver, 10);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call {
     /// The request.
@@ -20,13 +45,13 @@ pub struct Call {
 }
 
 impl Call {
-    /// From the client's call to its return, in ticks.
+    /// From the client's call to its return, in ticks. The example is at [`Call`].
     #[must_use]
     pub fn ticks(&self) -> u64 {
         self.answer.done.saturating_sub(self.request.begun)
     }
 
-    /// The phases of that time.
+    /// The phases of that time. The example is at [`Call`].
     #[must_use]
     pub fn phases(&self) -> CallPhases {
         CallPhases {
@@ -97,10 +122,22 @@ impl Waiting {
 /// Joins halves to messages and calls.
 ///
 /// ```
-/// use m3ipc::trace::Join;
+/// use m3ipc::Address;
+/// use m3ipc::trace::{Join, MessageKind, TraceHalf, TraceRecord, TraceWhat};
 ///
+/// let (client, server) = (Address(1), Address(2));
+/// let what = TraceWhat::Message(MessageKind::Send);
+/// let half = TraceHalf::Gave { begun: 10, ready: 20, published: 30, wake: None };
+/// let gave =
+///     TraceRecord { what, sequence: 1, answers: 0, peer: server, m_type: 7, bytes: 0, half };
+/// let half = TraceHalf::Took { ran: None, looked: 35, found: 40, taken: 50, done: 60 };
 /// let mut join = Join::new(10_000);
-/// assert!(join.take_calls().is_empty());
+/// join.add(client, &gave);
+/// join.add(server, &TraceRecord { peer: client, half, ..gave });
+/// let transfer = join.take_transfers()[0];
+/// assert_eq!((transfer.from, transfer.to, transfer.m_type), (client, server, 7));
+/// assert_eq!((join.drain_transfers().count(), join.drain_calls().count()), (0, 0));
+/// assert_eq!(join.single(), 0, "no half lost its other half");
 /// ```
 #[derive(Debug)]
 pub struct Join {
@@ -114,7 +151,7 @@ pub struct Join {
 }
 
 impl Join {
-    /// Keeps at most `limit` waiting halves.
+    /// Keeps at most `limit` waiting halves. The example is at [`Join`].
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self {
@@ -127,7 +164,7 @@ impl Join {
         }
     }
 
-    /// Adds a record of `endpoint`.
+    /// Adds a record of `endpoint`. The example is at [`Join`].
     pub fn add(&mut self, endpoint: Address, record: &TraceRecord) {
         let (side, from, to) = match record.half {
             TraceHalf::Gave { .. } => (Side::Giver, endpoint, record.peer),
@@ -202,28 +239,30 @@ impl Join {
         }
     }
 
-    /// The messages that were joined since the last call.
+    /// The messages that were joined since the last call. The example is at [`Join`].
     pub fn take_transfers(&mut self) -> Vec<Transfer> {
         std::mem::take(&mut self.transfers)
     }
 
     /// The calls that were answered since the last call. Their messages are among the transfers
-    /// too, in this order.
+    /// too, in this order. The example is at [`Call`].
     pub fn take_calls(&mut self) -> Vec<Call> {
         std::mem::take(&mut self.calls)
     }
 
-    /// As [`Join::take_transfers`], and keeps the memory for the next messages.
+    /// As [`Join::take_transfers`], and keeps the memory for the next messages. The example is at
+    /// [`Join`].
     pub fn drain_transfers(&mut self) -> impl Iterator<Item = Transfer> + '_ {
         self.transfers.drain(..)
     }
 
-    /// As [`Join::take_calls`], and keeps the memory for the next calls.
+    /// As [`Join::take_calls`], and keeps the memory for the next calls. The example is at
+    /// [`Join`].
     pub fn drain_calls(&mut self) -> impl Iterator<Item = Call> + '_ {
         self.calls.drain(..)
     }
 
-    /// Halves that were forgotten without their other half.
+    /// Halves that were forgotten without their other half. The example is at [`Join`].
     #[must_use]
     pub fn single(&self) -> u64 {
         self.single

@@ -14,6 +14,33 @@ use super::transfer::Transfer;
 use core::ops::Add;
 
 /// The phases of one message, in ticks.
+///
+/// ```
+/// # use m3ipc::Address;
+/// # use m3ipc::trace::{MessageKind, Phases, TraceWhat, Transfer};
+/// # let transfer = Transfer {
+/// #     from: Address(1),
+/// #     to: Address(2),
+/// #     what: TraceWhat::Message(MessageKind::Send),
+/// #     sequence: 1,
+/// #     answers: 0,
+/// #     m_type: 7,
+/// #     bytes: 0,
+/// #     begun: 10,
+/// #     ready: 20,
+/// #     published: 30,
+/// #     wake: None,
+/// #     ran: None,
+/// #     looked: 35,
+/// #     found: 40,
+/// #     taken: 50,
+/// #     done: 60,
+/// # };
+/// // A transfer that began at tick 10, was published at 30, found at 40 and over at 60:
+/// let phases = Phases::of(&transfer);
+/// assert_eq!((phases.prepare, phases.deliver, phases.find), (10, 10, 5));
+/// assert_eq!((phases.switch(), phases.handle(), phases.total()), (5, 20, 50));
+/// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Phases {
     /// T1: enter the call, find the link, check the rights.
@@ -35,7 +62,7 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The phases of a message.
+    /// The phases of a message. The example is at [`Phases`].
     #[must_use]
     pub fn of(transfer: &Transfer) -> Self {
         let Transfer { begun, ready, published, wake, ran, looked, found, taken, done, .. } =
@@ -68,19 +95,19 @@ impl Phases {
         }
     }
 
-    /// T4: copy and sender.
+    /// T4: copy and sender. The example is at [`Phases`].
     #[must_use]
     pub fn handle(&self) -> u64 {
         self.copy + self.sender
     }
 
-    /// T5: from the publication to the poll that finds the message.
+    /// T5: from the publication to the poll that finds the message. The example is at [`Phases`].
     #[must_use]
     pub fn switch(&self) -> u64 {
         self.to_wake + self.to_run + self.to_read
     }
 
-    /// All phases.
+    /// All phases. The example is at [`Phases`].
     #[must_use]
     pub fn total(&self) -> u64 {
         self.prepare + self.deliver + self.switch() + self.find + self.handle()
@@ -104,7 +131,7 @@ impl Add for Phases {
     }
 }
 
-/// The phases of a call, in ticks.
+/// The phases of a call, in ticks. The example is at [`Call`](super::Call).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallPhases {
     /// The phases of the request.
@@ -116,13 +143,13 @@ pub struct CallPhases {
 }
 
 impl CallPhases {
-    /// Request and answer together, as in the study.
+    /// Request and answer together, as in the study. The example is at [`Call`](super::Call).
     #[must_use]
     pub fn both(&self) -> Phases {
         self.request + self.answer
     }
 
-    /// All phases.
+    /// All phases. The example is at [`Call`](super::Call).
     #[must_use]
     pub fn total(&self) -> u64 {
         self.both().total() + self.server

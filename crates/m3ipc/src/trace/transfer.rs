@@ -5,14 +5,14 @@ use m3ipc_link::{TraceHalf, TraceRecord, TraceWhat};
 
 /// The side of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub(super) enum Side {
     /// The sender.
     Giver,
     /// The receiver.
     Taker,
 }
 
-/// A message with the stamps of both sides, in ticks.
+/// A message with the stamps of both sides, in ticks. The example is at [`Join`](super::Join).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// The sender.

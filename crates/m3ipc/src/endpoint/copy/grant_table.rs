@@ -10,7 +10,8 @@ use m3ipc_link::CopyDirection;
 /// The limit of grants of one endpoint.
 const GRANTS_MAX: usize = 65_536;
 
-/// The endpoints that may use a grant.
+/// The endpoints that may use a grant. The example is at
+/// [`Endpoint::grant`](crate::Endpoint::grant).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
     /// One endpoint.
@@ -19,7 +20,8 @@ pub enum Audience {
     Vm,
 }
 
-/// The name of a grant: its index, and the generation of that index.
+/// The name of a grant: its index, and the generation of that index. The example is at
+/// [`Endpoint::grant`](crate::Endpoint::grant).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
     id: u32,
@@ -27,7 +29,7 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// The name as a number for a message; never 0.
+    /// The name as a number for a message; never 0. The example is at [`from_u64`](Self::from_u64).
     #[must_use]
     pub fn to_u64(self) -> u64 {
         u64::from(self.generation) << 32 | u64::from(self.id)

@@ -8,9 +8,17 @@ use m3ipc_sys::{CopySource, CopyTarget};
 /// Memory that is leased for one call.
 ///
 /// ```
-/// let memory = [1, 2, 3];
-/// let lease = m3ipc::Lease::read(&memory);
-/// assert_eq!(lease.bytes(), 3);
+/// use m3ipc::Lease;
+///
+/// let (text, mut answer) = ([1, 2, 3], [0; 100]);
+/// let request = Lease::read(&text);
+/// let reply = Lease::write(&mut answer);
+/// assert_eq!((request.bytes(), reply.bytes()), (3, 100));
+/// assert_eq!(request.address(), text.as_ptr().addr() as u64);
+/// // The server may also change this memory in place:
+/// let mut table = [0; 4096];
+/// let shared = Lease::both(&mut table);
+/// # let _ = shared;
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Lease<'a> {
@@ -27,13 +35,13 @@ struct LentRange {
 }
 
 impl<'a> Lease<'a> {
-    /// Memory that the server may read.
+    /// Memory that the server may read. The example is at [`Lease`].
     #[must_use]
     pub fn read(memory: &'a [u8]) -> Self {
         Self::new(memory.as_ptr().expose_provenance() as u64, memory.len() as u64, Rights::Read)
     }
 
-    /// Memory that the server may write.
+    /// Memory that the server may write. The example is at [`Lease`].
     #[must_use]
     pub fn write(memory: &'a mut [u8]) -> Self {
         Self::new(
@@ -43,19 +51,28 @@ impl<'a> Lease<'a> {
         )
     }
 
-    /// Memory that the server may read and write.
+    /// Memory that the server may read and write. The example is at [`Lease`].
     #[must_use]
     pub fn both(memory: &'a mut [u8]) -> Self {
         Self::new(memory.as_mut_ptr().expose_provenance() as u64, memory.len() as u64, Rights::Both)
     }
 
     /// Memory that another language vouches for, to be read.
+    ///
+    /// ```
+    /// use m3ipc::{CopySource, CopyTarget, Lease};
+    ///
+    /// let (text, mut answer) = ([1, 2, 3], [0; 100]);
+    /// assert_eq!(Lease::of_source(&CopySource::from(&text[..])).bytes(), 3);
+    /// assert_eq!(Lease::of_target(&CopyTarget::from(&mut answer[..]), false).bytes(), 100);
+    /// ```
     #[must_use]
     pub fn of_source(bytes: &CopySource<'a>) -> Self {
         Self::new(bytes.address(), bytes.bytes() as u64, Rights::Read)
     }
 
-    /// Memory that another language vouches for, to be written and, if `readable`, read.
+    /// Memory that another language vouches for, to be written and, if `readable`, read. The
+    /// example is at [`of_source`](Self::of_source).
     #[must_use]
     pub fn of_target(buffer: &CopyTarget<'a>, readable: bool) -> Self {
         let rights = if readable { Rights::Both } else { Rights::Write };
@@ -66,13 +83,13 @@ impl<'a> Lease<'a> {
         Self { range: LentRange { address, bytes, rights }, _of: PhantomData }
     }
 
-    /// The address, for the message to the server.
+    /// The address, for the message to the server. The example is at [`Lease`].
     #[must_use]
     pub fn address(&self) -> u64 {
         self.range.address
     }
 
-    /// The length in bytes.
+    /// The length in bytes. The example is at [`Lease`].
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.range.bytes

@@ -24,6 +24,7 @@ impl Endpoint {
     ///
     /// let grant = client.grant(Audience::Only(server.address()), vec![0; 4096], Rights::Write)?;
     /// // `grant.to_u64()` goes to the server in a message; it copies while the client waits.
+    /// client.granted(grant)?[0] = 1;
     /// let memory = client.revoke(grant)?.expect("the endpoint owned it");
     /// assert_eq!(memory.len(), 4096);
     /// # Ok::<(), m3ipc::GrantError>(())
@@ -42,6 +43,17 @@ impl Endpoint {
 
     /// Grants memory that another language vouches for until it revokes the grant.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// use m3ipc::{Audience, CopyTarget, Rights};
+    ///
+    /// let memory: &'static mut [u8] = Box::leak(vec![0; 4096].into_boxed_slice());
+    /// let grant = client.grant_target(Audience::Vm, &CopyTarget::from(memory), Rights::Both)?;
+    /// assert!(client.revoke(grant)?.is_none(), "the caller owns the memory");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     /// [`GrantError::TooMany`].
     pub fn grant_target(
@@ -55,6 +67,7 @@ impl Endpoint {
     }
 
     /// The memory of an own grant, as peers have left it. No peer copies while this endpoint runs.
+    /// The example is at [`grant`](Self::grant).
     ///
     /// # Errors
     /// [`GrantError::Unknown`].
@@ -62,7 +75,8 @@ impl Endpoint {
         self.copies.grants.memory(grant).ok_or(GrantError::Unknown)
     }
 
-    /// Ends a grant. Returns its memory if the endpoint owned it.
+    /// Ends a grant. Returns its memory if the endpoint owned it. The example is at
+    /// [`grant`](Self::grant).
     ///
     /// # Errors
     /// [`GrantError::Unknown`] if it was revoked before.

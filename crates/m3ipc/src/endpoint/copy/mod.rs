@@ -25,6 +25,7 @@ mod rights;
 mod serve;
 mod side;
 mod state;
+mod ways;
 
 pub use grant_table::{Audience, Grant};
 pub use lease::Lease;
@@ -33,15 +34,12 @@ pub use side::Location;
 pub(super) use state::Copies;
 
 use super::Endpoint;
-use super::stamps::Moment;
-use crate::endpoint::peer_copies::RequesterState;
-use crate::error::{CopyError, Fail};
+use crate::error::CopyError;
 use crate::observe;
-use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{ANY, Address, Code, NONE, SELF, Verb};
-use m3ipc_link::{TraceWhat, copy_gate as words};
+use crate::timeout::Timeout;
+use m3ipc_abi::Address;
 use m3ipc_sys::{CopySource, CopyTarget};
-use side::{CopySide, OwnMemory, Role};
+use side::{OwnMemory, Role};
 
 impl Endpoint {
     /// Copies bytes into the memory of an endpoint that is blocked in receive or sendrec.
@@ -82,6 +80,31 @@ impl Endpoint {
 
     /// Copies bytes out of the memory of an endpoint that is blocked in receive or sendrec.
     ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let text = *b"copy";
+    /// use m3ipc::{Lease, Message, Source};
+    ///
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let request = server.receive(Source::Any).unwrap();
+    /// #     let address = u64::from_ne_bytes(request.payload[..8].try_into().unwrap());
+    /// // The server, while the client waits:
+    /// let mut bytes = [0; 4];
+    /// server.copy_from(request.source, address, &mut bytes).unwrap();
+    /// assert_eq!(&bytes, b"copy");
+    /// assert_eq!((server.copied(), server.copied_total()), (4, 4));
+    /// #     server.reply(request.source, &Message::new(0)).unwrap();
+    /// # });
+    /// // The client leases its text for one call:
+    /// let lease = Lease::read(&text);
+    /// let request = Message::new(7).with_bytes(&lease.address().to_ne_bytes());
+    /// client.sendrec_leased(to, &request, &[lease], None)?;
+    /// # thread.join().unwrap();
+    /// # Ok::<(), m3ipc::SendRecError>(())
+    /// ```
+    ///
     /// # Errors
     /// [`CopyError`]; [`copied`](Self::copied) has the number of bytes before it.
     pub fn copy_from(
@@ -98,6 +121,40 @@ impl Endpoint {
     /// A side in an area that the caller has attached costs one pass over the bytes. Otherwise
     /// there are two passes, through a buffer that stays in the cache, and one more for each party
     /// that copies for itself.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let mut other = node.vm().bind_additional(Some(3))?;
+    /// use m3ipc::{Lease, Location, Message, Source};
+    ///
+    /// # let ask = move |endpoint: &mut m3ipc::Endpoint, lease: Lease<'_>, kind: i32| {
+    /// #     let request = Message::new(kind).with_bytes(&lease.address().to_ne_bytes());
+    /// #     endpoint.sendrec_leased(to, &request, &[lease], None)
+    /// # };
+    /// # let reader = std::thread::spawn(move || ask(&mut client, Lease::read(b"copy"), 1));
+    /// # let writer = std::thread::spawn(move || {
+    /// #     let mut memory = [0_u8; 4];
+    /// #     ask(&mut other, Lease::write(&mut memory), 2).map(|_| memory)
+    /// # });
+    /// # let requests = [server.receive(Source::Any)?, server.receive(Source::Any)?];
+    /// # let of = |kind: i32| {
+    /// #     let request = requests.iter().find(|request| request.m_type == kind).unwrap();
+    /// #     let address = u64::from_ne_bytes(request.payload[..8].try_into().unwrap());
+    /// #     (request.source, address)
+    /// # };
+    /// # let ((source, from), (destination, to)) = (of(1), of(2));
+    /// // Two clients wait for answers; one leased its text, the other one a buffer.
+    /// let text = (source, Location::At(from));
+    /// let buffer = (destination, Location::At(to));
+    /// server.copy_between(text, buffer, 4, None)?;
+    /// server.reply(source, &Message::new(0))?;
+    /// server.reply(destination, &Message::new(0))?;
+    /// # reader.join().unwrap()?;
+    /// # assert_eq!(writer.join().unwrap()?, *b"copy");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     /// [`CopyError`]; [`copied`](Self::copied) has the number of bytes before it.
@@ -119,6 +176,35 @@ impl Endpoint {
 
     /// Copies to an endpoint within a time limit, from memory that another language vouches for or
     /// from a [block](crate::Block::as_source).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{CopySource, CopyTarget, Lease, Location, Message, Source};
+    /// use std::time::Duration;
+    ///
+    /// let mut memory = *b"ping";
+    /// # let thread = std::thread::spawn(move || {
+    /// #     let request = server.receive(Source::Any).unwrap();
+    /// #     let address = u64::from_ne_bytes(request.payload[..8].try_into().unwrap());
+    /// #     let (client, limit) = (request.source, Duration::from_secs(10));
+    /// // The server, while the client waits:
+    /// let mut found = [0; 4];
+    /// let mut target = CopyTarget::from(&mut found[..]);
+    /// server.copy_into_target(client, Location::At(address), &mut target, limit).unwrap();
+    /// let answer = CopySource::from(&b"pong"[..]);
+    /// server.copy_source_to(client, Location::At(address), &answer, limit).unwrap();
+    /// #     assert_eq!(&found, b"ping");
+    /// #     server.reply(request.source, &Message::new(0)).unwrap();
+    /// # });
+    /// # let lease = Lease::both(&mut memory);
+    /// # let request = Message::new(7).with_bytes(&lease.address().to_ne_bytes());
+    /// # client.sendrec_leased(to, &request, &[lease], None)?;
+    /// assert_eq!(&memory, b"pong");
+    /// # thread.join().unwrap();
+    /// # Ok::<(), m3ipc::SendRecError>(())
+    /// ```
     ///
     /// # Errors
     /// As [`copy_to`](Self::copy_to).
@@ -143,7 +229,8 @@ impl Endpoint {
     }
 
     /// Copies from an endpoint within a time limit, into memory that another language vouches for
-    /// or into a [block](crate::Block::as_target).
+    /// or into a [block](crate::Block::as_target). The example is at
+    /// [`copy_source_to`](Self::copy_source_to).
     ///
     /// # Errors
     /// As [`copy_from`](Self::copy_from).
@@ -168,7 +255,8 @@ impl Endpoint {
         copied
     }
 
-    /// Bytes of the last copy of this endpoint: all of them after a success.
+    /// Bytes of the last copy of this endpoint: all of them after a success. The example is at
+    /// [`copy_from`](Self::copy_from).
     #[must_use]
     pub fn copied(&self) -> u64 {
         self.copies.copied
@@ -176,156 +264,9 @@ impl Endpoint {
 
     /// Bytes that this endpoint has copied in all: its copies, and payloads beyond
     /// [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES) in both directions. Bytes in a link do not count,
-    /// nor does a block that changes its owner.
+    /// nor does a block that changes its owner. The example is at [`copy_from`](Self::copy_from).
     #[must_use]
     pub fn copied_total(&self) -> u64 {
         self.copies.total()
-    }
-
-    /// Checks a party; `None` if there is nothing to copy.
-    #[inline]
-    fn begin_copy(
-        &mut self,
-        party: Address,
-        bytes: u64,
-        role: Role,
-        limit: Timeout,
-    ) -> Result<Option<(u32, Deadline)>, Fail> {
-        self.copies.begin();
-        self.enter(Verb::Vcopy)?;
-        if party == ANY || party == NONE || party == SELF || party == self.address {
-            return Err(Code::Endpoint.into());
-        }
-        let deadline = limit.deadline();
-        let index = self.party(party, role, deadline)?;
-        Ok((bytes > 0).then_some((index, deadline)))
-    }
-
-    /// The link with a party of a copy.
-    #[inline]
-    fn party(&mut self, party: Address, role: Role, deadline: Deadline) -> Result<u32, Fail> {
-        let died = |fail: Fail| match fail.code {
-            Code::DstDied => role.died().into(),
-            _ => fail,
-        };
-        let index = self.contact(party, deadline).map_err(died)?;
-        let peer = self.peers.get_mut(index);
-        peer.check(role.died())?;
-        if words::is_revoked(peer.link.peer_copy_gate()) {
-            *peer.requester_state = RequesterState::default();
-        }
-        Ok(index)
-    }
-
-    /// Copies with one party, with stamps if this endpoint is traced.
-    #[inline]
-    fn copy_traced(
-        &mut self,
-        index: u32,
-        location: Location,
-        own: &mut OwnMemory<'_>,
-        bytes: usize,
-        deadline: Deadline,
-    ) -> Result<(), Fail> {
-        self.stamp(Moment::Ready);
-        let copied = self.copy_one(index, location, own, bytes, deadline);
-        self.stamp(Moment::Published);
-        self.trace_unnumbered(index, TraceWhat::Copy, bytes);
-        copied
-    }
-
-    /// Copies between own memory and that of one party.
-    #[inline]
-    fn copy_one(
-        &mut self,
-        index: u32,
-        location: Location,
-        own: &mut OwnMemory<'_>,
-        bytes: usize,
-        deadline: Deadline,
-    ) -> Result<(), Fail> {
-        let role = match own {
-            OwnMemory::From(_) => Role::Destination,
-            OwnMemory::Into(_) => Role::Source,
-        };
-        if let Some(address) = self.common_address(index, location, bytes as u64)
-            && self.copy_in_common(index, address, own, role, deadline)?
-        {
-            return Ok(());
-        }
-        if let Some(address) = self.direct_address(index, location, bytes as u64, role, deadline)? {
-            match self.copy_directly(index, address, own, role) {
-                Err(_refused) if self.is_refused(index) => {}
-                done => return done,
-            }
-        }
-        let mut failed = role;
-        loop {
-            let party = CopySide::Party { index, location };
-            let (source, destination) = match own {
-                OwnMemory::From(bytes) => (CopySide::Source(bytes.part(0, usize::MAX)), party),
-                OwnMemory::Into(buffer) => (party, CopySide::Target(buffer.part(0, usize::MAX))),
-            };
-            let was_refused = self.is_refused(index);
-            let result =
-                self.copy_chunked(source, destination, bytes as u64, deadline, &mut failed);
-            if result.is_ok() || was_refused == self.is_refused(index) {
-                return result;
-            }
-        }
-    }
-
-    /// Whether the kernel refused a copy of the peer's memory after it had allowed one.
-    fn is_refused(&self, index: u32) -> bool {
-        self.peers.find_index(index).is_some_and(|peer| peer.requester_state.refused)
-    }
-
-    fn copy_third(
-        &mut self,
-        source: (Address, Location),
-        destination: (Address, Location),
-        bytes: u64,
-        deadline: Deadline,
-        failed: &mut Address,
-    ) -> Result<(), Fail> {
-        self.copies.begin();
-        self.enter(Verb::Vcopy)?;
-        let none = [ANY, NONE, SELF, self.address];
-        if source.0 == destination.0 || none.contains(&source.0) || none.contains(&destination.0) {
-            return Err(Code::Endpoint.into());
-        }
-        let from = self.party(source.0, Role::Source, deadline)?;
-        *failed = destination.0;
-        let to = self.party(destination.0, Role::Destination, deadline)?;
-        *failed = source.0;
-        // The second contact may have received events about the first party.
-        self.peers.find_index(from).ok_or(Fail::from(Code::SrcDied))?.check(Code::SrcDied)?;
-        if bytes == 0 {
-            return Ok(());
-        }
-        let mut role = Role::Source;
-        let result = loop {
-            match self.copy_across_common(
-                (from, source.1),
-                (to, destination.1),
-                bytes,
-                deadline,
-                &mut role,
-            ) {
-                Ok(false) => {}
-                other => break other.map(drop),
-            }
-            let were_refused = [from, to].map(|index| self.is_refused(index));
-            let source_leg = CopySide::Party { index: from, location: source.1 };
-            let destination_leg = CopySide::Party { index: to, location: destination.1 };
-            let result = self.copy_chunked(source_leg, destination_leg, bytes, deadline, &mut role);
-            if result.is_ok() || were_refused == [from, to].map(|index| self.is_refused(index)) {
-                break result;
-            }
-        };
-        if role == Role::Destination {
-            *failed = destination.0;
-        }
-        result
     }
 }

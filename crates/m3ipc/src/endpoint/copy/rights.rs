@@ -2,7 +2,8 @@
 
 use m3ipc_link::CopyDirection;
 
-/// The accesses to leased or granted memory.
+/// The accesses to leased or granted memory. The example is at
+/// [`Endpoint::grant`](crate::Endpoint::grant).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rights {
     /// Reads.

@@ -5,7 +5,8 @@ use m3ipc_abi::Code;
 use m3ipc_link::CopyCommand;
 use m3ipc_sys::{CopySource, CopyTarget};
 
-/// A location in the memory of a party.
+/// A location in the memory of a party. The example is at
+/// [`Endpoint::copy_between`](crate::Endpoint::copy_between).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Location {
     /// An address of the party.

@@ -1,0 +1,76 @@
+//! The take of a message from its link.
+
+use super::Endpoint;
+use super::buffer::Buffer;
+use super::stamps::Moment;
+use crate::error::Fail;
+use m3ipc_link::waiting::EndsWait;
+use m3ipc_link::{Arrival, Counter, MessageKind, TakenMessage};
+
+impl Endpoint {
+    /// Copies and takes a message and notes the time; `None` if its sender withdrew it.
+    pub(super) fn take(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        buffer: &mut Buffer<'_>,
+    ) -> Result<Option<TakenMessage>, Fail> {
+        let taken = self.take_untimed(index, arrival, buffer)?;
+        if taken.is_some() {
+            self.taken_ticks = m3ipc_sys::ticks();
+            self.peers.get_mut(index).earliest_stamp = self.taken_ticks;
+        }
+        Ok(taken)
+    }
+
+    /// Copies and takes a message without reading the clock.
+    #[inline]
+    pub(super) fn take_untimed(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        buffer: &mut Buffer<'_>,
+    ) -> Result<Option<TakenMessage>, Fail> {
+        if self.peers.get(index).link.has_incoming_block() {
+            return self.take_with_block(index, arrival, buffer);
+        }
+        self.take_now(index, arrival, buffer)
+    }
+
+    /// Copies and takes a message whose block, if any, has been accepted.
+    #[inline]
+    pub(super) fn take_now(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        buffer: &mut Buffer<'_>,
+    ) -> Result<Option<TakenMessage>, Fail> {
+        self.stamp(Moment::Found);
+        let taken = self.publish(index, |endpoint| {
+            let peer = endpoint.peers.get_mut(index);
+            let taken = peer.link.take(arrival, buffer.for_link());
+            let identity = peer.identity;
+            let Some(incoming) = taken.map_err(|broken| endpoint.poison(index, broken))? else {
+                return Ok((None, EndsWait::None));
+            };
+            buffer.filled(incoming.long_bytes);
+            endpoint.latest = Some(identity);
+            endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
+            let ends = match incoming.kind {
+                // The sender may have slept until now.
+                MessageKind::Send => EndsWait::OnThisLink,
+                // A server with more to send may wait for the slot.
+                MessageKind::Reply | MessageKind::Relay => EndsWait::ForThisEndpoint,
+                MessageKind::Request => EndsWait::None,
+            };
+            Ok((Some(incoming), ends))
+        })?;
+        if taken.is_some() {
+            self.control_page.count(Counter::Received);
+            if self.areas.incoming.is_some() {
+                self.areas.incoming = None;
+            }
+        }
+        Ok(taken)
+    }
+}
