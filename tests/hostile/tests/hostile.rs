@@ -23,15 +23,15 @@ impl Fixture {
         let root = m3ipc_sys::user_id() == 0;
         let users = if root { USERS } else { [0; 6] };
         let node = UserNode::start(name, 0, root);
-        node.node().vm_init(&VmConfig::new("fixture").mode(0o755)).expect("a VM");
-        let mut server = MemberProcess::start(users[1], "server", &[node.path(), "fixture"]);
+        node.node().vm_init(&VmConfig::new("hostile").mode(0o755)).expect("a VM");
+        let mut server = MemberProcess::start(users[1], "server", &[node.path(), "hostile"]);
         let address = server.line().strip_prefix("at ").expect("the server is bound").to_owned();
         let mut clients = Vec::new();
         for plant in plants {
             let mut client = MemberProcess::start(
                 users[2],
                 "client",
-                &[node.path(), "fixture", &address, plant],
+                &[node.path(), "hostile", &address, plant],
             );
             assert!(client.line().starts_with("at "), "the client is bound");
             clients.push(client);
@@ -65,7 +65,7 @@ fn t8_hostile() {
     if fixture.users[0] == 0 {
         println!("SKIP other users: needs root; the attacker has the victim's user");
     }
-    let arguments = [fixture.node.path(), "fixture", &fixture.address, "120"];
+    let arguments = [fixture.node.path(), "hostile", &fixture.address, "120"];
     let mut attacker = hostile_process(fixture.users[0], "attacker", &arguments);
     let scripts: u32 = attacker.line().strip_prefix("scripts ").unwrap().parse().unwrap();
     let mut rounds = 0;

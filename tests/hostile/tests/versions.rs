@@ -61,7 +61,7 @@ fn a_daemon_that_refuses_the_version_is_named_with_both_versions() {
     let error = Node::find(&directory.0).expect_err("another version");
     assert_eq!(error.code(), Code::Version, "{error}");
     assert!(error.why().contains("77") && error.why().contains(&VERSION.to_string()), "{error}");
-    assert!(names_this_process(&error.why()), "{error}");
+    assert!(names_this_process(error.why()), "{error}");
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_daemon_with_unknown_frames_is_named_too() {
     });
     let error = Node::find(&directory.0).expect_err("another version");
     assert_eq!(error.code(), Code::Version, "{error}");
-    assert!(names_this_process(&error.why()), "{error}");
+    assert!(names_this_process(error.why()), "{error}");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_daemon_that_hangs_up_at_every_hello_is_named() {
     listen(&directory, drop);
     let error = Node::find(&directory.0).expect_err("it closes");
     assert_eq!(error.code(), Code::DrvsInit, "{error}");
-    assert!(names_this_process(&error.why()) && error.why().contains("version"), "{error}");
+    assert!(names_this_process(error.why()) && error.why().contains("version"), "{error}");
 }
 
 #[test]

@@ -66,7 +66,7 @@ fn the_daemon_dies_at_any_moment() {
     let visited = visitors.end(&mut pairs);
     intruder.finish();
     let attempts = intruder.next_line().expect("the intruder's report");
-    assert!(attempts.starts_with("tried"), "a intruder took another's slot: {attempts}");
+    assert!(attempts.starts_with("tried"), "an intruder took another's slot: {attempts}");
     // New binds work: the visitor starts the next daemon if there is none.
     let mut late = fixture.peer("visitor", &["chaos", "1", "900000000", "10"]);
     let said = late.rest();

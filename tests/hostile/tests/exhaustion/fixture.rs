@@ -7,7 +7,7 @@ use rustix::process::{Pid, Resource, Rlimit, prlimit};
 use std::path::Path;
 
 /// The VM of all processes.
-pub const VM: &str = "fixture";
+pub const VM: &str = "exhausted";
 
 /// A server and its client.
 pub struct Pair {
