@@ -63,7 +63,7 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
         });
     }
     if !args.no_build {
-        build(&workspace.root, &args.profile)?;
+        build(&workspace.root, &args.profile, &args.prefix)?;
     }
     let version = workspace.package("m3ipc-capi").map_or("0", |package| package.version.as_str());
     let values = Values::new(&args.prefix, &args.libdir, version);
@@ -84,8 +84,10 @@ pub fn run(workspace: &Workspace, args: &Args) -> Result<(), Error> {
     Ok(())
 }
 
-fn build(root: &Path, profile: &str) -> Result<(), Error> {
+fn build(root: &Path, profile: &str, prefix: &Path) -> Result<(), Error> {
     let mut cargo = Command::new("cargo");
+    // The library starts the daemon from there.
+    cargo.env("M3IPC_BINDIR", prefix.join("bin"));
     cargo.args(["build", "--profile", profile]);
     cargo.args(PACKAGES.iter().flat_map(|name| ["-p", name])).current_dir(root);
     let status =

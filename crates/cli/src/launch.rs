@@ -1,6 +1,7 @@
 //! Starts a daemon in the background: this program, as `m3 daemon`.
 
 use crate::error::{CliError, Result};
+use crate::lookup::is_final;
 use m3ipc::Node;
 use std::ffi::OsString;
 use std::path::Path;
@@ -26,8 +27,14 @@ pub fn daemon(directory: &Path, arguments: &[OsString]) -> Result<Node> {
         .map_err(|cause| CliError::system("cannot start the daemon", cause))?;
     let start = Instant::now();
     loop {
-        if let Ok(node) = Node::find(directory) {
-            return Ok(node);
+        match Node::find(directory) {
+            Ok(node) => return Ok(node),
+            Err(error) if is_final(error.code()) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(error.into());
+            }
+            Err(_) => {}
         }
         let status = child
             .try_wait()

@@ -19,7 +19,7 @@ pub fn directory(options: &NodeOptions) -> PathBuf {
 pub fn node(options: &NodeOptions) -> Result<Node> {
     let directory = directory(options);
     match Node::find(&directory) {
-        Err(error) if error.code() == Code::Version => Err(error.into()),
+        Err(error) if is_final(error.code()) => Err(error.into()),
         Err(_) if directory.join("journal").exists() => node_or_start(options),
         other => Ok(other?),
     }
@@ -30,11 +30,10 @@ pub fn node_or_start(options: &NodeOptions) -> Result<Node> {
     let directory = directory(options);
     match Node::find(&directory) {
         Ok(node) => return Ok(node),
-        // A daemon of another version serves the directory: a second one cannot.
-        Err(error) if error.code() == Code::Version => return Err(error.into()),
+        Err(error) if is_final(error.code()) => return Err(error.into()),
         Err(_) => {}
     }
-    if std::env::var_os("M3_DAEMON").is_some_and(|program| !program.is_empty()) {
+    if m3ipc_sys::variable("M3_DAEMON").is_some() {
         return Ok(Node::attach_at(&directory)?);
     }
     let arguments = [
@@ -44,6 +43,12 @@ pub fn node_or_start(options: &NodeOptions) -> Result<Node> {
         IDLE_EXIT_SECONDS.into(),
     ];
     launch::daemon(&directory, &arguments)
+}
+
+/// Whether no new daemon can help: one of another version serves the directory, or the directory or
+/// its daemon is not trusted.
+pub fn is_final(code: Code) -> bool {
+    matches!(code, Code::Version | Code::BadDir | Code::BadOwner)
 }
 
 /// The VM with this id or name.
@@ -87,7 +92,7 @@ impl std::str::FromStr for Target {
 ///
 /// Under `m3 run` the process is bound already. The function then takes that endpoint.
 pub fn bind(vm: &Vm, written: Option<&str>) -> Result<Endpoint> {
-    if std::env::var_os("M3_ENDPOINT").is_some()
+    if m3ipc_sys::variable("M3_ENDPOINT").is_some()
         && let Ok(mut own) = Endpoint::wait_for_bind(Timeout::NoWait)
     {
         if let Some(name) = written.filter(|written| written.parse::<i32>().is_err()) {

@@ -10,9 +10,10 @@ use crate::state::connection::Connection;
 use crate::state::reserve_descriptor;
 use crate::state::timers::Timer;
 use crate::tables::Credentials;
-use m3ipc_sys::{Errno, Ready};
+use m3ipc_sys::{Errno, Ready, UserNames};
 use m3ipc_wire::Request;
 use std::os::fd::OwnedFd;
+use std::sync::OnceLock;
 
 /// The time within which a new connection has to send its greeting.
 const GREETING_LIMIT_NS: u64 = 5_000_000_000;
@@ -109,6 +110,11 @@ impl Server {
             Err(errno) => return reserve_descriptor::refuse(&socket, errno),
         };
         let uid = peer.uid;
+        // A process of several threads, as this one, cannot enter another user namespace.
+        static USERS: OnceLock<UserNames> = OnceLock::new();
+        if !USERS.get_or_init(UserNames::read).names_one(uid) {
+            return reserve_descriptor::refuse_unknown_user(&socket, uid);
+        }
         let same_user = self.connections.values().filter(|other| other.cred.uid == uid).count();
         if uid != 0 && same_user >= CONNECTIONS_PER_USER {
             tracing::warn!(uid, "a user has too many connections; a newcomer is turned away");

@@ -102,7 +102,7 @@ fn detach() -> ExitCode {
 /// Runs the daemon until a request or an idle time ends it.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
-    let settings = match Settings::resolve(args, &|name| std::env::var(name).ok()) {
+    let settings = match Settings::resolve(args, &m3ipc_sys::text_variable) {
         Ok(settings) => settings,
         Err(error) => {
             eprintln!("m3d: {error}");
@@ -112,7 +112,8 @@ pub fn run(args: &Args) -> ExitCode {
     if args.detach {
         return detach();
     }
-    // A session of its own: signals of the starter's terminal do not reach the daemon.
+    // A session of its own: signals of the starter's terminal do not reach the daemon. The variable
+    // changes nothing else, so a program with more rights than its caller obeys it too.
     if std::env::var_os(DETACHED).is_some() {
         let _ = rustix::process::setsid();
     }

@@ -8,7 +8,8 @@ use tracing_subscriber::{fmt, registry};
 
 /// Starts the log. `M3_LOG` wins over the setting: a level, or `TARGET=LEVEL` items between commas.
 pub(crate) fn begin(settings: &Settings) {
-    let named = std::env::var("M3_LOG").ok().and_then(|filter| filter.parse::<Targets>().ok());
+    let named =
+        m3ipc_sys::text_variable("M3_LOG").and_then(|filter| filter.parse::<Targets>().ok());
     let filter = named.or_else(|| settings.log_level.parse().ok()).unwrap_or_default();
     // A full disk or a closed pipe loses a line. A report of that on standard error would fail as
     // well, and end the daemon.

@@ -1,47 +1,27 @@
-//! The runtime directory of a node.
+//! The runtime directory of a node: where it lies, and whose daemon may serve it.
+//!
+//! A process trusts its node daemon with its memory and with the identities of its peers. Any user
+//! can make a directory under /tmp, and `su` or `sudo -E` leave `XDG_RUNTIME_DIR` behind. So each
+//! client checks the directory and the daemon before it sends a word:
+//!
+//! | object | accepted |
+//! |---|---|
+//! | each directory on the way | of root or of the caller; sticky where others can write it |
+//! | the runtime directory | of root or of the caller, no link, writable by its owner alone |
+//! | [`SYSTEM_DIRECTORY`] | also of another user, where root alone can change the way to it |
+//! | the daemon (`SO_PEERCRED`) | of root or of the caller; there, also of the directory's owner |
+//!
+//! Root alone can make [`SYSTEM_DIRECTORY`] or give it away. Its owner is therefore the user that
+//! root configured for the system's daemon.
 
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+mod trust;
+
+pub use trust::{ConnectError, DirectoryError, check, connect, make};
+
 use std::path::{Path, PathBuf};
 
 /// The runtime directory of the node of the system.
 pub const SYSTEM_DIRECTORY: &str = "/run/m3";
-
-/// Why a runtime directory cannot be used.
-///
-/// ```
-/// use m3ipc::runtime::{DirectoryError, make};
-///
-/// match make("/nonexistent/node".as_ref(), 0o700) {
-///     Err(DirectoryError::Unusable { path, .. }) => println!("no directory {}", path.display()),
-///     other => panic!("{other:?}"),
-/// }
-/// ```
-#[derive(Debug, thiserror::Error)]
-pub enum DirectoryError {
-    /// The directory cannot be made or read.
-    #[error(
-        "the runtime directory {path} cannot be used: {cause}; name another one in M3_RUNTIME_DIR"
-    )]
-    Unusable {
-        /// The directory.
-        path: PathBuf,
-        /// The error of the operating system.
-        cause: std::io::Error,
-    },
-    /// Another user owns the directory or may write in it.
-    #[error(
-        "other users own or may write the runtime directory {path} (owner {uid}, mode {mode:o}); \
-         remove it or name another one in M3_RUNTIME_DIR"
-    )]
-    NotOurs {
-        /// The directory.
-        path: PathBuf,
-        /// The user id of its owner.
-        uid: u32,
-        /// Its permission bits.
-        mode: u32,
-    },
-}
 
 /// The runtime directory of this process: the first of
 ///
@@ -50,12 +30,15 @@ pub enum DirectoryError {
 /// 3. `$XDG_RUNTIME_DIR/m3`,
 /// 4. `/tmp/m3-UID`.
 ///
+/// A program with more rights than its caller (set-user-ID, file capabilities) ignores both
+/// variables.
+///
 /// ```
 /// println!("{}", m3ipc::runtime::directory().display());
 /// ```
 #[must_use]
 pub fn directory() -> PathBuf {
-    if let Some(named) = std::env::var_os("M3_RUNTIME_DIR").filter(|named| !named.is_empty()) {
+    if let Some(named) = m3ipc_sys::variable("M3_RUNTIME_DIR") {
         return PathBuf::from(named);
     }
     let system = PathBuf::from(SYSTEM_DIRECTORY);
@@ -75,13 +58,14 @@ pub fn directory() -> PathBuf {
 /// ```
 #[must_use]
 pub fn user_directory() -> PathBuf {
-    match std::env::var_os("XDG_RUNTIME_DIR").filter(|named| !named.is_empty()) {
+    match m3ipc_sys::variable("XDG_RUNTIME_DIR") {
         Some(base) => PathBuf::from(base).join("m3"),
         None => PathBuf::from(format!("/tmp/m3-{}", m3ipc_sys::user_id())),
     }
 }
 
-/// The socket of the daemon in a runtime directory.
+/// The socket of the daemon in a runtime directory. Connect to it with [`connect`], which checks
+/// the daemon.
 ///
 /// ```
 /// let socket = m3ipc::runtime::socket("/run/m3".as_ref());
@@ -90,36 +74,4 @@ pub fn user_directory() -> PathBuf {
 #[must_use]
 pub fn socket(directory: &Path) -> PathBuf {
     directory.join(m3ipc_wire::SOCKET_NAME)
-}
-
-/// Makes a runtime directory, or checks an existing one: this user must own it, and no other user
-/// may write in it. Returns whether the directory is new.
-///
-/// ```
-/// let directory = std::env::temp_dir().join(format!("m3-doc-{}", std::process::id()));
-/// assert!(m3ipc::runtime::make(&directory, 0o700)?);
-/// assert!(!m3ipc::runtime::make(&directory, 0o700)?);
-/// # std::fs::remove_dir(&directory)?;
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-///
-/// # Errors
-/// [`DirectoryError`].
-pub fn make(path: &Path, mode: u32) -> Result<bool, DirectoryError> {
-    let unusable = |cause| DirectoryError::Unusable { path: path.to_owned(), cause };
-    let made = match std::fs::DirBuilder::new().mode(mode).create(path) {
-        Ok(()) => true,
-        Err(cause) if cause.kind() == std::io::ErrorKind::AlreadyExists => false,
-        Err(cause) => return Err(unusable(cause)),
-    };
-    // Do not follow a symbolic link: in /tmp every user could have made one.
-    let found = std::fs::symlink_metadata(path).map_err(unusable)?;
-    if !found.is_dir() || found.uid() != m3ipc_sys::user_id() || found.mode() & 0o022 != 0 {
-        return Err(DirectoryError::NotOurs {
-            path: path.to_owned(),
-            uid: found.uid(),
-            mode: found.mode() & 0o7777,
-        });
-    }
-    Ok(made)
 }

@@ -1,42 +1,104 @@
 //! The start of a node daemon if none runs.
+//!
+//! The daemon runs with the rights of the caller, so its program must be one that no other user can
+//! replace. The search takes the first of these and looks nowhere else:
+//!
+//! 1. the absolute path in `M3_DAEMON`; a program with more rights than its caller ignores it,
+//! 2. the command line tool itself, which includes the daemon,
+//! 3. `m3d` beside the program, and then `m3d` in the directory of the installation: a plain file
+//!    of root or of the caller, in a directory that no other user can write.
 
 use crate::error::Fail;
 use m3ipc_abi::Code;
+use m3ipc_sys::{CheckedPath, PathFault};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// Seconds after which a daemon without VMs and members ends.
 const IDLE_SECONDS: &str = "10";
 
+/// The directory in which `cargo xtask install` puts the programs.
+const INSTALLED: &str = match option_env!("M3IPC_BINDIR") {
+    Some(directory) => directory,
+    None => "/usr/local/bin",
+};
+
+/// The name of the daemon's program.
+const DAEMON: &str = "m3d";
+
+/// The program that a test chose for this process.
+static TEST_DAEMON: OnceLock<PathBuf> = OnceLock::new();
+
+/// Makes this process start its daemons with a program that a test has found.
+pub(crate) fn use_for_tests(program: &Path) {
+    let _ = TEST_DAEMON.set(program.to_owned());
+}
+
 /// The program of the daemon, and the first words of its command line.
 fn program() -> Result<(PathBuf, &'static [&'static str]), Fail> {
-    if let Some(named) = std::env::var_os("M3_DAEMON").filter(|named| !named.is_empty()) {
+    if let Some(named) = m3ipc_sys::variable("M3_DAEMON") {
         let named = PathBuf::from(named);
+        if named.is_relative() {
+            let why = format!(
+                "M3_DAEMON is {}, which depends on the current directory; give an absolute path",
+                named.display()
+            );
+            return Err(Fail::new(Code::DrvsInit, why));
+        }
         let prefix = prefix_of(&named);
         return Ok((named, prefix));
     }
+    if let Some(chosen) = TEST_DAEMON.get() {
+        return Ok((chosen.clone(), &[]));
+    }
     let own = std::env::current_exe().ok();
-    // The command line tool is a daemon too, and of its own version.
-    if let Some(own) = own.as_ref().filter(|own| own.file_name().is_some_and(|name| name == "m3")) {
+    // The command line tool is a daemon too, and of its own version. Its caller may have linked a
+    // program with more rights to a place where the caller can replace it.
+    let is_tool = |own: &&PathBuf| {
+        own.file_name().is_some_and(|name| name == "m3")
+            && (!m3ipc_sys::is_privileged_program() || check_program(own).is_ok())
+    };
+    if let Some(own) = own.as_ref().filter(is_tool) {
         return Ok((own.clone(), prefix_of(own)));
     }
-    let beside = own.and_then(|exe| exe.parent().map(Path::to_owned));
-    // Programs in target/debug/deps and target/debug/examples have the daemon one level up.
-    let above = beside.as_deref().and_then(Path::parent).map(Path::to_owned);
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = beside.into_iter().chain(above).chain(std::env::split_paths(&path));
-    let mut found = folders.flat_map(|folder| [folder.join("m3d"), folder.join("m3")]);
-    match found.find(|program| program.is_file()) {
-        Some(program) => {
-            let prefix = prefix_of(&program);
-            Ok((program, prefix))
+    let beside = own.as_deref().and_then(Path::parent).map(|folder| folder.join(DAEMON));
+    let candidates = beside.into_iter().chain([Path::new(INSTALLED).join(DAEMON)]);
+    let mut reasons = Vec::new();
+    for candidate in candidates {
+        match check_program(&candidate) {
+            Ok(()) => return Ok((candidate, &[])),
+            Err(reason) => reasons.push(format!("{} {reason}", candidate.display())),
         }
-        None => Err(Fail::new(
-            Code::DrvsInit,
-            "no node daemon runs and the program m3d is not found; install m3ipc, or name the \
-             program in M3_DAEMON",
-        )),
     }
+    let why = format!(
+        "no node daemon runs, and no program to start one is trusted: {}; install m3ipc, or name \
+         the program by its absolute path in M3_DAEMON",
+        reasons.join(", ")
+    );
+    Err(Fail::new(Code::DrvsInit, why))
+}
+
+/// Whether no other user can replace this program; an error is the reason against it.
+fn check_program(program: &Path) -> Result<(), &'static str> {
+    let is_ours = |object: &CheckedPath| object.is_roots_or_own() && !object.others_may_write();
+    let open = |path: &Path| {
+        CheckedPath::open(path).map_err(|fault| match fault {
+            PathFault::System { .. } => "is absent or cannot be read",
+            PathFault::Link { .. } => "is a symbolic link",
+            PathFault::Parent { .. } => "lies below a directory that other users can change",
+        })
+    };
+    let file = open(program)?;
+    // A sticky directory protects the names in it, but lets others put a program there first.
+    let directory = open(program.parent().unwrap_or(Path::new("/")))?;
+    if !is_ours(&directory) {
+        return Err("lies in a directory that other users can write");
+    }
+    if !file.is_file() || !is_ours(&file) {
+        return Err("is no plain file that only root or this user can write");
+    }
+    Ok(())
 }
 
 fn prefix_of(program: &Path) -> &'static [&'static str] {
@@ -57,6 +119,10 @@ pub(crate) fn start(
     uninitialised: bool,
 ) -> Result<(), Fail> {
     let mut command = Command::new(program);
+    if m3ipc_sys::is_privileged_program() {
+        // The daemon itself may be an ordinary program, which would obey the caller's variables.
+        command.env_clear();
+    }
     command.args(prefix).arg("--detach").arg("--runtime-dir").arg(directory);
     command.args(["--idle-exit", IDLE_SECONDS]);
     if uninitialised {
@@ -75,4 +141,36 @@ pub(crate) fn start(
         ),
     };
     Err(Fail::new(Code::DrvsInit, why))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn only_a_program_that_no_other_user_can_replace_is_started() {
+        let folder = std::env::temp_dir().join(format!("m3-spawn-{}", std::process::id()));
+        crate::runtime::make(&folder, 0o700).unwrap();
+        let mode = |path: &Path, mode| {
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let program = folder.join(DAEMON);
+        assert!(check_program(&program).unwrap_err().contains("absent"));
+        std::fs::write(&program, "").unwrap();
+        mode(&program, 0o755);
+        assert_eq!(check_program(&program), Ok(()));
+        mode(&program, 0o775);
+        assert!(check_program(&program).unwrap_err().contains("only root or this user"));
+        mode(&program, 0o755);
+        for writable in [0o777, 0o1777, 0o770] {
+            mode(&folder, writable);
+            assert!(check_program(&program).is_err(), "a directory of mode {writable:o}");
+        }
+        mode(&folder, 0o700);
+        std::fs::rename(&program, folder.join("other")).unwrap();
+        symlink("other", &program).unwrap();
+        assert!(check_program(&program).unwrap_err().contains("symbolic link"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

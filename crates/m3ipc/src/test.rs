@@ -59,6 +59,7 @@ pub fn node() -> TestNode {
 
 fn attach(directory: &Path) -> Result<Node, NodeError> {
     let Some(program) = built_daemon() else { return Node::attach_at(directory) };
+    crate::spawn::use_for_tests(&program);
     crate::spawn::start(&program, &[], directory, false)?;
     let begun = Instant::now();
     loop {
@@ -72,10 +73,10 @@ fn attach(directory: &Path) -> Result<Node, NodeError> {
 
 /// The daemon that cargo has built, for tests whose program lies elsewhere, as those of rustdoc do.
 fn built_daemon() -> Option<PathBuf> {
-    if std::env::var_os("M3_DAEMON").is_some() {
+    if m3ipc_sys::variable("M3_DAEMON").is_some() {
         return None;
     }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = m3ipc_sys::variable("CARGO_TARGET_DIR").map(PathBuf::from);
     // Cargo and rustdoc run tests in the folder of the package.
     let package = std::env::current_dir().ok()?;
     let above = package.ancestors().map(|folder| folder.join("target"));

@@ -10,7 +10,7 @@
 //! atomic, and any bits are valid.
 #![allow(unsafe_code)]
 
-use crate::kernel::file::File;
+use crate::kernel::file::{self, File};
 use crate::kernel::memory::{PAGE_BYTES as MAP_BYTES, map_shared};
 use crate::kernel::process;
 use crate::pin::PinReason;
@@ -137,8 +137,12 @@ pub fn share(path: &CStr) {
         return;
     }
     let Ok(file) = File::open_writable(path) else { return };
-    // A touch of a page beyond the end of its file would kill the program.
-    if file.size_bytes().unwrap_or(0) < PAGE_BYTES {
+    let Ok(stat) = file::stat(file.fd()) else { return };
+    // Another user who may write the file could also cut it. A touch of a page beyond the end of
+    // its file would kill the program.
+    let is_own = stat.st_uid == process::user() && stat.st_mode & 0o022 == 0 && stat.st_nlink == 1;
+    let is_file = stat.st_mode & libc::S_IFMT == libc::S_IFREG;
+    if !is_own || !is_file || file.size_bytes().unwrap_or(0) < PAGE_BYTES {
         return;
     }
     let Ok(at) = map_shared(file.fd(), PAGE_BYTES) else { return };

@@ -11,6 +11,7 @@ use crate::memory::layout::{
     FILE_BYTES, PAIR_WORDS, PAIRS_MAX, RING_BYTES_MAX, STATES, VERSION, half, pair, pair_offset,
 };
 use crate::pin::PinReason;
+use m3ipc_sys::{CheckedPath, PathFault};
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -104,7 +105,7 @@ impl Connection {
 /// Of open(2) and read(2); `NotFound` before the first connection. `InvalidData` where the file is
 /// not a ring file of this version, or other users could write it.
 pub fn connections(home: Option<&Path>, user: u32) -> io::Result<Vec<Connection>> {
-    let file = open(&path(home, user)?, user)?;
+    let file = open(&path(checked(home)?.as_deref(), user)?, user)?;
     let mut states = vec![0; 8 * PAIRS_MAX];
     file.read_exact_at(&mut states, STATES as u64)?;
     let is_live = |bytes: &[u8]| word_at(bytes, 0) & LIVE != 0;
@@ -117,8 +118,8 @@ pub fn connections(home: Option<&Path>, user: u32) -> io::Result<Vec<Connection>
 /// The users with a ring file, at most so many.
 #[must_use]
 pub fn users(home: Option<&Path>, most: usize) -> Vec<u32> {
-    let (folder, prefix) = folder(home);
-    let Ok(namespace) = namespace() else { return Vec::new() };
+    let (Ok(home), Ok(namespace)) = (checked(home), namespace()) else { return Vec::new() };
+    let (folder, prefix) = folder(home.as_deref());
     let names = std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
         name.strip_prefix(&prefix)?.strip_suffix(&format!("-{namespace}"))?.parse().ok()
@@ -131,6 +132,21 @@ pub fn users(home: Option<&Path>, most: usize) -> Vec<u32> {
 /// The number of the PID namespace: locks name threads by numbers of one namespace.
 fn namespace() -> io::Result<u64> {
     Ok(std::fs::metadata("/proc/self/ns/pid")?.ino())
+}
+
+/// The named directory without links, if no other user can replace what lies in it.
+fn checked(home: Option<&Path>) -> io::Result<Option<PathBuf>> {
+    let Some(home) = home else { return Ok(None) };
+    let place = CheckedPath::open(home).map_err(|fault| match fault {
+        PathFault::System { errno, .. } => errno.into(),
+        _ => io::Error::from(io::ErrorKind::PermissionDenied),
+    })?;
+    let is_safe = !place.others_may_write() || place.mode() & libc::S_ISVTX != 0;
+    if place.is_directory() && place.is_roots_or_own() && is_safe {
+        Ok(Some(place.path().to_owned()))
+    } else {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
 }
 
 /// The directory of the files, and the first letters of their names.

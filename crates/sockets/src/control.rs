@@ -48,18 +48,15 @@ impl Control {
     /// Connects to the daemon of this directory. A killed daemon gets a successor first.
     pub(crate) fn connect(directory: &Path) -> Result<Self, SockError> {
         // `attach_at` starts a daemon where none answers, and waits until it does.
-        let path = m3ipc::runtime::socket(directory);
-        if path.exists() {
+        if m3ipc::runtime::socket(directory).exists() {
             let started = m3ipc::Node::attach_at(directory);
-            drop(started.map_err(|error| SockError::new(Errno::NETDOWN, error.to_string()))?);
-        }
-        let socket = m3ipc_sys::connect(&path).map_err(|errno| {
-            let why = format!(
-                "no node daemon answers at {}: {errno}; start one with `m3 up`",
-                path.display()
+            drop(
+                started
+                    .map_err(|error| SockError::new(errno_of(error.code()), error.to_string()))?,
             );
-            SockError::new(Errno::NETDOWN, why)
-        })?;
+        }
+        let socket = m3ipc::runtime::connect(directory)
+            .map_err(|error| SockError::new(errno_of(error.code()), error.to_string()))?;
         let mut control = Self {
             _closed_in_children: ParentOnlyFd::new(&socket),
             socket,
@@ -103,7 +100,9 @@ impl Control {
                 Err(RequestError::Refused(SockError::new(Errno::from_raw_os_error(errno), why)))
             }
             Ok(FromDaemon::Reply(Reply::Refused(refusal))) => {
-                Err(RequestError::Refused(SockError::new(errno_of(refusal.code), refusal.why)))
+                let code = m3ipc::Code::from_number(refusal.code);
+                let errno = code.map_or(Errno::NETDOWN, errno_of);
+                Err(RequestError::Refused(SockError::new(errno, refusal.why)))
             }
             Ok(FromDaemon::Reply(reply)) => Ok((reply, packet.fds)),
             _ => Err(RequestError::Refused(unexpected_answer())),
@@ -123,11 +122,12 @@ impl Control {
 }
 
 /// The number of errno(3) for a code of the contract.
-fn errno_of(code: i32) -> Errno {
-    match m3ipc::Code::from_number(code) {
-        Some(m3ipc::Code::NoMem) => Errno::NOMEM,
-        Some(m3ipc::Code::Privileges) => Errno::ACCESS,
-        Some(m3ipc::Code::RscBusy) => Errno::ISCONN,
+fn errno_of(code: m3ipc::Code) -> Errno {
+    match code {
+        m3ipc::Code::NoMem => Errno::NOMEM,
+        m3ipc::Code::Privileges => Errno::ACCESS,
+        m3ipc::Code::RscBusy => Errno::ISCONN,
+        m3ipc::Code::BadDir | m3ipc::Code::BadOwner => Errno::PERM,
         _ => Errno::NETDOWN,
     }
 }

@@ -24,12 +24,8 @@ const SO_PEERPIDFD: libc::c_int = 77;
 /// `SO_PASSRIGHTS`, Linux 6.16.
 const SO_PASSRIGHTS: libc::c_int = 83;
 
-/// The credentials of the process that connected this socket.
-///
-/// # Errors
-/// `INVAL` if this is no connected Unix socket; `SRCH` if the process has no number in this PID
-/// namespace (the kernel then returns 0).
-pub fn peer_identity(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
+/// The credentials of the peer, as the kernel has them: the process number may be 0.
+fn credentials(socket: impl AsFd) -> Result<libc::ucred, Errno> {
     let mut cred = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length: libc::socklen_t = 12;
     // SAFETY: `cred` is live, 12 bytes long, and valid for any bits.
@@ -42,11 +38,34 @@ pub fn peer_identity(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
             &raw mut length,
         )
     };
-    match result {
-        0 if cred.pid > 0 => Ok(PeerCredentials { pid: cred.pid, uid: cred.uid, gid: cred.gid }),
-        0 => Err(Errno::SRCH),
-        _ => Err(Errno::INVAL),
+    if result == 0 && length == 12 { Ok(cred) } else { Err(Errno::INVAL) }
+}
+
+/// The credentials of the process that connected this socket.
+///
+/// # Errors
+/// `INVAL` if this is no connected Unix socket; `SRCH` if the process has no number in this PID
+/// namespace (the kernel then returns 0).
+pub fn peer_identity(socket: impl AsFd) -> Result<PeerCredentials, Errno> {
+    let cred = credentials(socket)?;
+    if cred.pid <= 0 {
+        return Err(Errno::SRCH);
     }
+    Ok(PeerCredentials { pid: cred.pid, uid: cred.uid, gid: cred.gid })
+}
+
+/// The user whose process listened at, or connected, the other end of this socket. The kernel
+/// noted it then, so neither a later change of user nor a reused process number matters.
+///
+/// # Errors
+/// `INVAL` if this is no connected Unix socket.
+///
+/// # Source
+/// unix(7), `SO_PEERCRED`
+pub fn peer_user(socket: impl AsFd) -> Result<u32, Errno> {
+    let cred = credentials(socket)?;
+    // The kernel shows a socket without credentials as user -1.
+    if cred.uid == u32::MAX { Err(Errno::INVAL) } else { Ok(cred.uid) }
 }
 
 /// The supplementary groups of the process that connected this socket, at most 256.

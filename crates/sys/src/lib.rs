@@ -4,11 +4,13 @@
 //! Errors are [`Errno`]. Unsafe code is allowed only in the files that need it. Each of them states
 //! its obligations in a `# Safety` section.
 
+mod checked_path;
 mod clock;
 mod copy_range;
 mod cpu;
 mod credentials;
 mod doorbell;
+mod environment;
 mod errno;
 mod fixed_mapping;
 mod fork;
@@ -27,12 +29,15 @@ mod poll;
 mod process;
 mod process_copy;
 mod stream;
+mod user_ids;
 
+pub use checked_path::{CheckedPath, PathFault};
 pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
 pub use copy_range::{CopySource, CopyTarget, lent_source, lent_target};
 pub use cpu::{current_cpu, pin_to, relax, request_time_slice, yield_cpu};
-pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd};
+pub use credentials::{PeerCredentials, peer_groups, peer_identity, peer_pidfd, peer_user};
 pub use doorbell::{DoorbellReceiver, DoorbellSender};
+pub use environment::{is_privileged_program, text_variable, variable};
 pub use fixed_mapping::{Access, FixedMapping};
 pub use fork::{ForkGuard, ParentOnlyFd, fork_generation};
 pub use futex::{WAIT_WORDS_MAX, WaitOutcome, wait, wait_any, wake};
@@ -66,3 +71,4 @@ pub use stream::{
     packet_pair, receive_bytes, receive_datagram, send_bytes, set_nonblocking, shut_down,
     stream_pair,
 };
+pub use user_ids::UserNames;

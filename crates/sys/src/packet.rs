@@ -60,8 +60,8 @@ pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
 /// sd_listen_fds(3)
 #[must_use]
 pub fn inherited_listener() -> Option<OwnedFd> {
-    let pid: u32 = std::env::var("LISTEN_PID").ok()?.parse().ok()?;
-    let count: i32 = std::env::var("LISTEN_FDS").ok()?.parse().ok()?;
+    let pid: u32 = crate::text_variable("LISTEN_PID")?.parse().ok()?;
+    let count: i32 = crate::text_variable("LISTEN_FDS")?.parse().ok()?;
     if pid != std::process::id() || count < 1 {
         return None;
     }

@@ -26,7 +26,7 @@ mod armed {
     static PASSED: AtomicU32 = AtomicU32::new(0);
 
     fn wanted() -> Option<(String, u32)> {
-        let text = std::env::var("M3_PAUSE").ok()?;
+        let text = crate::text_variable("M3_PAUSE")?;
         match text.split_once(':') {
             Some((name, nth)) => Some((name.to_owned(), nth.parse().ok()?)),
             None => Some((text, 1)),

@@ -47,9 +47,9 @@ pub(crate) fn get_or_join() -> PosixResult<Domain> {
     }
     let directory = m3ipc::runtime::directory();
     let vm = own_vm(&directory)?;
-    let joined = match std::env::var(DOMAIN_VARIABLE) {
-        Err(_unset) => Domain::enter(&directory, vm, None)?,
-        Ok(wanted) => match wanted.parse() {
+    let joined = match m3ipc_sys::text_variable(DOMAIN_VARIABLE) {
+        None => Domain::enter(&directory, vm, None)?,
+        Some(wanted) => match wanted.parse() {
             Ok(number) => Domain::enter(&directory, vm, Some(number))?,
             Err(_name) => Domain::join_named(&directory, &find_vm(&directory, vm)?, &wanted)?,
         },
@@ -75,10 +75,17 @@ fn set(current: &mut Option<(u32, Domain)>, domain: Domain) {
     std::mem::forget(current.replace((std::process::id(), domain)));
 }
 
+fn find_node(directory: &Path) -> PosixResult<m3ipc::Node> {
+    m3ipc::Node::find(directory).map_err(|error| match error {
+        m3ipc::NodeError::Untrusted(_) => Errno::PERM,
+        _ => Errno::NETDOWN,
+    })
+}
+
 /// A VM by its id, or the VM of this process for -1.
 fn find_vm(directory: &Path, vm: c_int) -> PosixResult<m3ipc::Vm> {
     let id = if vm == UNSPECIFIED { own_vm(directory)? } else { vm };
-    let mut node = m3ipc::Node::find(directory).map_err(|_absent| Errno::NETDOWN)?;
+    let mut node = find_node(directory)?;
     node.vm(id).map_err(|_unknown| Errno::NETDOWN)
 }
 
@@ -87,8 +94,8 @@ fn own_vm(directory: &Path) -> PosixResult<i32> {
     if let Some((vm, _)) = current::address() {
         return Ok(vm);
     }
-    let name = std::env::var(VM_VARIABLE).map_err(|_unset| Errno::NETDOWN)?;
-    let mut node = m3ipc::Node::find(directory).map_err(|_absent| Errno::NETDOWN)?;
+    let name = m3ipc_sys::text_variable(VM_VARIABLE).ok_or(Errno::NETDOWN)?;
+    let mut node = find_node(directory)?;
     let by_name = node.vm_named(&name).map(|vm| vm.id());
     by_name.or_else(|unknown| name.parse().map_err(|_| unknown)).map_err(|_| Errno::NETDOWN)
 }

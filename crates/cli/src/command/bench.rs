@@ -29,7 +29,7 @@ pub struct Bench {
 pub fn run(_args: &Bench) -> Result<ExitCode> {
     let own = std::env::current_exe()
         .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
-    let path = std::env::var_os("PATH").unwrap_or_default();
+    let path = m3ipc_sys::variable("PATH").unwrap_or_default();
     let Some(program) = find(&own, &path) else {
         let what = format!("{PROGRAM} is neither beside {} nor in {LIBEXEC}", own.display());
         return Err(CliError::system(what, "nor in an absolute directory of PATH")

@@ -21,7 +21,7 @@ pub struct Up {
 
 /// Starts the daemon; an error if the directory has one.
 pub fn run(args: &Up, out: Output) -> Result<()> {
-    let settings = m3ipc_daemon::Settings::resolve(&args.daemon, &|name| std::env::var(name).ok());
+    let settings = m3ipc_daemon::Settings::resolve(&args.daemon, &m3ipc_sys::text_variable);
     let directory = settings.map_err(|error| CliError::usage(error.to_string()))?.runtime_dir;
     if let Ok(mut node) = Node::find(&directory) {
         let pid = node.info()?.daemon_pid;

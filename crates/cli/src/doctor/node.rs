@@ -1,9 +1,10 @@
 //! Runtime directories and their daemons.
 
 use super::finding::Finding;
-use m3ipc::{Node, runtime};
+use m3ipc::runtime::{self, DirectoryError};
+use m3ipc::{Node, NodeError};
 use m3ipc_abi::Code;
-use std::os::unix::fs::MetadataExt;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Runs the checks of this group.
@@ -18,19 +19,13 @@ pub fn examine(directory: &Path) -> Vec<Finding> {
 
 fn examine_directory(name: &'static str, directory: &Path) -> Finding {
     let path = directory.display();
-    let Ok(found) = std::fs::symlink_metadata(directory) else {
-        return Finding::note(name, format!("{path} is absent; `m3 up` starts a node"));
-    };
-    let (uid, mode) = (found.uid(), found.mode() & 0o7777);
-    if !found.is_dir() || found.mode() & 0o022 != 0 {
-        let is = format!(
-            "{path} is not a directory that only its owner can write (owner {uid}, mode {mode:o})"
-        );
-        return Finding::missing(
-            name,
-            is,
-            "remove it, or name another directory with M3_RUNTIME_DIR",
-        );
+    if let Err(error) = runtime::check(directory) {
+        return match error {
+            DirectoryError::Unusable { cause, .. } if cause.kind() == ErrorKind::NotFound => {
+                Finding::note(name, format!("{path} is absent; `m3 up` starts a node"))
+            }
+            error => untrusted(name, &error.to_string()),
+        };
     }
     match Node::find(directory).and_then(|mut node| node.info()) {
         Ok(info) if info.version == env!("CARGO_PKG_VERSION") => Finding::ok(
@@ -58,13 +53,19 @@ fn examine_directory(name: &'static str, directory: &Path) -> Finding {
             format!("{path}: its daemon has an incompatible version"),
             "end it with `m3 down` of that version",
         ),
+        Err(NodeError::Untrusted(refusal)) => untrusted(name, refusal.why()),
         Err(_) if directory.join("journal").exists() => Finding::off(
             name,
             format!("{path}: its daemon was killed"),
             "links go on working; the next command starts a daemon that takes over",
         ),
-        Err(error) => {
-            Finding::note(name, format!("{path} (owner {uid}, mode {mode:o}): {}", error.why()))
-        }
+        Err(error) => Finding::note(name, format!("{path}: {}", error.why())),
     }
+}
+
+/// A directory or a daemon that no program should use. The text behind the last semicolon is the
+/// next step.
+fn untrusted(name: &'static str, text: &str) -> Finding {
+    let (is, next) = text.rsplit_once("; ").unwrap_or((text, "name another in M3_RUNTIME_DIR"));
+    Finding::missing(name, is, next)
 }

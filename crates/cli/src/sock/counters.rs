@@ -4,9 +4,12 @@
 //! and removes the runtime directory itself. The name of a file is the process number of the
 //! program. The next listing or the next start removes a file without living processes.
 
-use m3ipc_shim::counters::{Snapshot, process_of, process_word};
-use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use m3ipc_shim::counters::{PAGE_BYTES, Snapshot, process_of, process_word};
+use m3ipc_sys::{CheckedPath, UserNames};
+use rustix::fs::OFlags;
+use std::ffi::OsStr;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// The suffix of the directory.
@@ -22,30 +25,36 @@ pub struct CountedProgram {
     pub snapshot: Snapshot,
 }
 
-/// Creates a counter file, and replaces an existing file.
+/// Creates a counter file, and replaces an existing file of this user.
 pub fn create(path: &Path) -> io::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let mut file = std::fs::OpenOptions::new()
         .write(true)
         .create(true)
-        .truncate(true)
+        .truncate(false)
         .mode(0o600)
+        .custom_flags(flags.bits().cast_signed())
         .open(path)?;
+    // The program maps the file. Another user could cut it, and so end the program.
+    let meta = file.metadata()?;
+    if !meta.is_file() || !is_own(meta.uid()) || meta.mode() & 0o022 != 0 || meta.nlink() > 1 {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    file.set_len(0)?;
     let own = std::process::id();
     file.write_all(&Snapshot::empty_page(process_word(own, started(own).unwrap_or(0))))
+}
+
+/// Whether this is the number of this process's effective user.
+fn is_own(uid: u32) -> bool {
+    uid == m3ipc_sys::user_id() && UserNames::read().names_one(uid)
 }
 
 /// Creates the counter file of this process beside the runtime directory.
 pub fn create_own(runtime: &Path) -> io::Result<PathBuf> {
     let directory = directory(runtime);
-    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory)?;
-    // A user who can write to the directory could plant a link to another file.
-    let meta = std::fs::symlink_metadata(&directory)?;
-    if !meta.is_dir()
-        || meta.uid() != rustix::process::geteuid().as_raw()
-        || meta.mode() & 0o022 != 0
-    {
-        return Err(io::ErrorKind::PermissionDenied.into());
-    }
+    let made = m3ipc::runtime::make(&directory, 0o700);
+    made.map_err(|error| io::Error::new(io::ErrorKind::PermissionDenied, error))?;
     let _ = programs(runtime);
     let path = directory.join(std::process::id().to_string());
     let _ = std::fs::remove_file(&path);
@@ -59,15 +68,18 @@ fn directory(runtime: &Path) -> PathBuf {
     name.into()
 }
 
-/// All programs with living processes; removes the files of all others.
+/// All programs with living processes; removes the files of all others. Nothing in a directory
+/// that another user could write is read or removed.
 pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
-    let Ok(entries) = std::fs::read_dir(directory(runtime)) else { return Vec::new() };
+    let path = directory(runtime);
+    let Ok(place) = CheckedPath::open(&path) else { return Vec::new() };
+    if !place.is_directory() || !place.is_own() || place.others_may_write() {
+        return Vec::new();
+    }
+    let Ok(entries) = std::fs::read_dir(&path) else { return Vec::new() };
     let mut found = Vec::new();
-    for path in entries.filter_map(|entry| Some(entry.ok()?.path())) {
-        let Some(snapshot) = std::fs::read(&path).ok().and_then(|bytes| Snapshot::of(&bytes))
-        else {
-            continue;
-        };
+    for name in entries.filter_map(|entry| Some(entry.ok()?.file_name())) {
+        let Some(snapshot) = read(&place, &name) else { continue };
         let is_alive = |(pid, at): &(u32, u64)| started(*pid) == Some(*at);
         let pids: Vec<u32> = snapshot
             .processes
@@ -77,7 +89,7 @@ pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
             .map(|(pid, _)| pid)
             .collect();
         match pids.first() {
-            None => drop(std::fs::remove_file(&path)),
+            None => drop(std::fs::remove_file(path.join(&name))),
             Some(first) => {
                 let name =
                     std::fs::read_to_string(format!("/proc/{first}/comm")).unwrap_or_default();
@@ -87,6 +99,14 @@ pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
     }
     found.sort_by(|one, other| one.pids.cmp(&other.pids));
     found
+}
+
+/// The counters in a file of this directory.
+fn read(place: &CheckedPath, name: &OsStr) -> Option<Snapshot> {
+    let file = place.open_file(name).ok()?;
+    let mut bytes = Vec::with_capacity(PAGE_BYTES);
+    file.take(PAGE_BYTES as u64).read_to_end(&mut bytes).ok()?;
+    Snapshot::of(&bytes)
 }
 
 /// The start time of a process, in clock ticks after boot; `None` for a dead process.

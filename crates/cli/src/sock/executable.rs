@@ -34,7 +34,7 @@ pub fn find(name: &OsStr) -> Result<PathBuf> {
         let path = PathBuf::from(name);
         return if path.is_file() { Ok(path) } else { Err(missing("")) };
     }
-    let directories = std::env::var_os("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
+    let directories = m3ipc_sys::variable("PATH").unwrap_or_else(|| "/usr/bin:/bin".into());
     std::env::split_paths(&directories)
         .map(|directory| directory.join(name))
         .find(|path| {

@@ -17,7 +17,7 @@ const SEARCH_PATHS: [&str; 4] = ["", "../lib/m3ipc", "../lib64/m3ipc", MULTIARCH
 
 /// Finds the library.
 pub fn find() -> Result<PathBuf> {
-    if let Some(named) = std::env::var_os(VARIABLE).filter(|named| !named.is_empty()) {
+    if let Some(named) = m3ipc_sys::variable(VARIABLE) {
         return preloadable(Path::new(&named)).ok_or_else(|| {
             CliError::failure(format!(
                 "{VARIABLE} names {}, which LD_PRELOAD cannot name",

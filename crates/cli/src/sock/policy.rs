@@ -69,7 +69,7 @@ pub struct EffectivePolicy {
 /// environment is complete: nothing is added.
 pub fn choose(path: Option<&Path>, defaults: bool) -> Result<EffectivePolicy> {
     let variable = m3ipc_shim::policy::VARIABLE;
-    let from_environment = std::env::var(variable).ok().filter(|line| !line.is_empty());
+    let from_environment = m3ipc_sys::text_variable(variable);
     let (line, from, defaults, allowed) = match (path, from_environment) {
         (Some(path), _) => {
             let file = read(path)?;

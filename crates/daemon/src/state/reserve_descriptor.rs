@@ -35,6 +35,15 @@ impl ReserveDescriptor {
     }
 }
 
+/// Refuses a newcomer whose user the daemon cannot know: its own user namespace does not map that
+/// user, so all such users would count as one.
+pub(crate) fn refuse_unknown_user(socket: impl AsFd, uid: u32) {
+    tracing::warn!(uid, "a user outside the daemon's user namespace is refused");
+    let why = "the node daemon runs in a user namespace that does not map this user; run it \
+               outside of that namespace, or map the user";
+    send(socket, Code::Privileges, why.to_owned());
+}
+
 /// Refuses a newcomer, because the daemon lacks a resource for its connection.
 pub(crate) fn refuse(socket: impl AsFd, errno: Errno) {
     tracing::warn!(%errno, "no room for another connection; a newcomer is refused");
@@ -43,7 +52,11 @@ pub(crate) fn refuse(socket: impl AsFd, errno: Errno) {
          processes have left, or raise its limit of open files (ulimit -n, LimitNOFILE of its \
          unit)"
     );
-    let refusal = Refusal { code: Code::NoMem.number(), why };
+    send(socket, Code::NoMem, why);
+}
+
+fn send(socket: impl AsFd, code: Code, why: String) {
+    let refusal = Refusal { code: code.number(), why };
     let frame = m3ipc_wire::encode(&FromDaemon::Reply(Reply::Refused(refusal)));
     // A newcomer that has left needs no answer.
     let _ = m3ipc_sys::send_packet(socket, &frame, &[], false);

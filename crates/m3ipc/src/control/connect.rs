@@ -26,14 +26,20 @@ pub(crate) enum IfAbsent {
     StartUninitialised,
 }
 
+/// A connection to an accepted daemon: the only way to one.
 pub(super) fn connect_or_start(directory: &Path, if_absent: IfAbsent) -> Result<OwnedFd, Fail> {
-    let path = runtime::socket(directory);
-    match m3ipc_sys::connect(&path) {
+    let error = match runtime::connect(directory) {
         Ok(socket) => return Ok(socket),
+        Err(error) => error,
+    };
+    let may_start = match error.errno() {
         // A killed daemon leaves a socket that refuses connections.
-        Err(Errno::CONNREFUSED) if if_absent != IfAbsent::Fail => {}
-        Err(Errno::NOENT) if !matches!(if_absent, IfAbsent::Fail | IfAbsent::Revive) => {}
-        Err(errno) => return Err(unreachable(&path, errno)),
+        Some(Errno::CONNREFUSED) => if_absent != IfAbsent::Fail,
+        Some(Errno::NOENT) => !matches!(if_absent, IfAbsent::Fail | IfAbsent::Revive),
+        _ => false,
+    };
+    if !may_start {
+        return Err(unreachable(&error));
     }
     let deadline_ns = m3ipc_sys::monotonic_ns() + START_LIMIT_NS;
     loop {
@@ -42,10 +48,12 @@ pub(super) fn connect_or_start(directory: &Path, if_absent: IfAbsent) -> Result<
         spawn::daemon(directory, if_absent == IfAbsent::StartUninitialised)?;
         let again_ns = deadline_ns.min(m3ipc_sys::monotonic_ns() + START_AGAIN_NS);
         loop {
-            match m3ipc_sys::connect(&path) {
+            match runtime::connect(directory) {
                 Ok(socket) => return Ok(socket),
-                Err(errno) if m3ipc_sys::monotonic_ns() > deadline_ns => {
-                    return Err(unreachable(&path, errno));
+                Err(error)
+                    if error.errno().is_none() || m3ipc_sys::monotonic_ns() > deadline_ns =>
+                {
+                    return Err(unreachable(&error));
                 }
                 Err(_) if m3ipc_sys::monotonic_ns() > again_ns => break,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),

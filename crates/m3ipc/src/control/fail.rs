@@ -1,9 +1,9 @@
 //! The failures of the control connection, with their texts.
 
 use crate::error::Fail;
+use crate::runtime::ConnectError;
 use m3ipc_abi::Code;
 use m3ipc_sys::Errno;
-use std::path::Path;
 
 /// The descriptors of a reply found no free numbers in this process.
 pub(super) fn no_descriptors() -> Fail {
@@ -29,18 +29,15 @@ pub(crate) fn unexpected() -> Fail {
     Fail::new(Code::Version, "the node daemon gave an unexpected answer; end it with `m3 down`")
 }
 
-/// No daemon answers at the socket.
-pub(super) fn unreachable(path: &Path, errno: Errno) -> Fail {
-    if matches!(errno, Errno::MFILE | Errno::NFILE) {
+/// No daemon answers, or none that this process trusts.
+pub(super) fn unreachable(error: &ConnectError) -> Fail {
+    if matches!(error.errno(), Some(Errno::MFILE | Errno::NFILE)) {
         return Fail::new(
             Code::NoMem,
             format!(
-                "no descriptor for a connection to the node daemon: {errno}; raise `ulimit -n`"
+                "no descriptor for a connection to the node daemon: {error}; raise `ulimit -n`"
             ),
         );
     }
-    let why =
-        format!("no node daemon answers at {}: {errno}; start one with `m3 up`", path.display());
-    let code = if errno == Errno::ACCESS { Code::Privileges } else { Code::DrvsInit };
-    Fail::new(code, why)
+    Fail::new(error.code(), error.to_string())
 }

@@ -138,6 +138,8 @@ refusal_errors! {
         BadValue = BadRange | BadValue | NameSize | Inval,
         /// The caller may not do this.
         Denied = Privileges | Perm,
+        /// Another user owns the runtime directory, can replace it, or serves it.
+        Untrusted = BadDir | BadOwner,
         /// Another process does this already.
         Busy = Busy | SlotUsed,
         /// The endpoint was not in a receive from ANY. The wakeup is remembered.

@@ -39,13 +39,22 @@ impl File {
         open(libc::AT_FDCWD, path, flags, 0).map(Self)
     }
 
-    /// Opens a file of the caller's own for reading and writing, and creates it where it is absent.
+    /// Opens a directory as a place only, for paths below it; follows no link at its end.
     ///
     /// # Errors
     /// Of open(2).
-    pub fn create(path: &CStr) -> Result<Self, Errno> {
+    pub fn open_directory(path: &CStr) -> Result<Self, Errno> {
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        open(libc::AT_FDCWD, path, flags, 0).map(Self)
+    }
+
+    /// Opens a file of a directory for reading and writing, and creates it where it is absent.
+    ///
+    /// # Errors
+    /// Of openat(2).
+    pub fn create_at(directory: RawFd, name: &CStr) -> Result<Self, Errno> {
         let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        open(libc::AT_FDCWD, path, flags, 0o600).map(Self)
+        open(directory, name, flags, 0o600).map(Self)
     }
 
     /// The descriptor.

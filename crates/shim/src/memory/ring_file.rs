@@ -1,7 +1,8 @@
 //! The ring file: a sparse file of fixed size, which each process of a user maps whole.
 //!
 //! The file lies in `$M3_RUNTIME_DIR` or in `/dev/shm`. Its name holds the layout version, the user
-//! and the PID namespace. Only its owner may open it. The end of a process frees nothing: the maker
+//! and the PID namespace. Only its owner may open it. The directory belongs to root or to the user;
+//! where others may write it, it is sticky, as /dev/shm is. The end of a process frees nothing: the maker
 //! of a later pair frees pairs that the dead left (see `pairs`). A file of another size, or one
 //! that other users may open, is not used.
 //!
@@ -19,13 +20,19 @@ use crate::kernel::file::{self, File};
 use crate::kernel::{Errno, memory, process};
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use m3ipc_sys::{CheckedPath, PathFault, UserNames};
+use std::ffi::CString;
 use std::io::Write;
+use std::os::unix::ffi::OsStringExt;
+use std::path::Path;
 use std::sync::OnceLock;
 
 /// Effective users of one process at most, with a file each.
 const USERS_MAX: usize = 4;
-/// Bytes of a path at most.
-const PATH_MAX: usize = 512;
+/// Bytes of a file's name at most.
+const NAME_MAX: usize = 128;
+/// Bytes of a small file of /proc at most. A longer map of users is not complete.
+const FILE_TEXT_MAX: usize = 256;
 
 /// Words of one half.
 pub type HalfWords = [AtomicU64; half::BYTES / 8];
@@ -45,14 +52,40 @@ static FILES: [RingFile; USERS_MAX] = [const {
 static REFUSED: [AtomicU32; USERS_MAX] = [const { AtomicU32::new(u32::MAX) }; USERS_MAX];
 static NEXT_REFUSED: AtomicU32 = AtomicU32::new(0);
 
+/// The directory of the files, where the environment names none.
+const DEFAULT_DIRECTORY: &CStr = c"/dev/shm";
+
 /// The directory that the constructor found in the environment.
-static DIRECTORY: OnceLock<Vec<u8>> = OnceLock::new();
+static DIRECTORY: OnceLock<Directory> = OnceLock::new();
+
+enum Directory {
+    /// [`DEFAULT_DIRECTORY`].
+    Default,
+    /// The named one.
+    Named(CString),
+    /// The named one may not be used: another user can replace it.
+    Refused,
+}
 
 /// Stores the directory of the file. The constructor calls this; it may allocate.
 pub fn set_directory() {
-    use std::os::unix::ffi::OsStringExt;
-    let named = std::env::var_os("M3_RUNTIME_DIR").filter(|named| !named.is_empty());
-    let _ = DIRECTORY.set(named.map_or_else(Vec::new, OsStringExt::into_vec));
+    let _ = DIRECTORY.set(match m3ipc_sys::variable("M3_RUNTIME_DIR") {
+        None => Directory::Default,
+        Some(named) => named_directory(Path::new(&named)).unwrap_or(Directory::Refused),
+    });
+}
+
+/// The directory without links. No other user can change the way to it afterwards.
+fn named_directory(named: &Path) -> Option<Directory> {
+    let path = match CheckedPath::open(named) {
+        Ok(place) => place.path().to_owned(),
+        // It may come later; each open checks its owner.
+        Err(PathFault::System { errno: m3ipc_sys::Errno::NOENT, .. }) => {
+            std::path::absolute(named).ok()?
+        }
+        Err(_) => return None,
+    };
+    Some(Directory::Named(CString::new(path.into_os_string().into_vec()).ok()?))
 }
 
 impl RingFile {
@@ -191,19 +224,52 @@ fn namespace() -> Result<u64, Errno> {
     Ok(file::stat(file.fd())?.st_ino)
 }
 
-fn open(user: u32) -> Result<*mut u8, Errno> {
-    let mut path = [0_u8; PATH_MAX];
-    let directory = DIRECTORY.get().map_or(&[][..], Vec::as_slice);
-    let namespace = namespace()?;
-    let mut rest = &mut path[..PATH_MAX - 1];
-    let written = if directory.is_empty() {
-        write!(rest, "/dev/shm/m3sock-{VERSION}-{user}-{namespace}")
-    } else {
-        rest.write_all(directory).and_then(|()| write!(rest, "/sock-{VERSION}-{user}-{namespace}"))
+/// The users of this process's namespace, read without allocation.
+fn user_names() -> UserNames {
+    let mut rooms = [[0_u8; FILE_TEXT_MAX]; 2];
+    let [map, overflow] = &mut rooms;
+    UserNames::of(text(c"/proc/self/uid_map", map), text(c"/proc/sys/kernel/overflowuid", overflow))
+}
+
+/// The first bytes of a small file; nothing where it cannot be read.
+fn text<'a>(path: &CStr, room: &'a mut [u8]) -> &'a str {
+    let bytes = File::open(path).map_or(0, |file| file.read(room));
+    core::str::from_utf8(&room[..bytes]).unwrap_or("")
+}
+
+/// Opens the directory of the files, if no other user can remove or replace a file in it.
+fn open_directory(user: u32) -> Result<(File, &'static str), Errno> {
+    let users = user_names();
+    // All unmapped users of a namespace have one number: the owner of a file would not be known.
+    if !users.names_one(user) {
+        return Err(libc::EPERM);
+    }
+    let (path, prefix) = match DIRECTORY.get() {
+        None | Some(Directory::Default) => (DEFAULT_DIRECTORY, "m3sock"),
+        Some(Directory::Named(path)) => (path.as_c_str(), "sock"),
+        Some(Directory::Refused) => return Err(libc::EPERM),
     };
-    written.map_err(|_| libc::ENAMETOOLONG)?;
-    let path = CStr::from_bytes_until_nul(&path).map_err(|_| libc::ENAMETOOLONG)?;
-    let file = File::create(path)?;
+    let directory = File::open_directory(path)?;
+    let stat = file::stat(directory.fd())?;
+    let is_sticky = stat.st_mode & libc::S_ISVTX != 0;
+    // Root of another namespace makes the default directory.
+    let is_roots = stat.st_uid == 0 || (prefix == "m3sock" && !users.names_one(stat.st_uid));
+    let is_safe = stat.st_mode & 0o022 == 0 || is_sticky;
+    if is_safe && (is_roots || stat.st_uid == user) {
+        Ok((directory, prefix))
+    } else {
+        Err(libc::EPERM)
+    }
+}
+
+fn open(user: u32) -> Result<*mut u8, Errno> {
+    let (directory, prefix) = open_directory(user)?;
+    let namespace = namespace()?;
+    let mut name = [0_u8; NAME_MAX];
+    let mut rest = &mut name[..NAME_MAX - 1];
+    write!(rest, "{prefix}-{VERSION}-{user}-{namespace}").map_err(|_| libc::ENAMETOOLONG)?;
+    let name = CStr::from_bytes_until_nul(&name).map_err(|_| libc::ENAMETOOLONG)?;
+    let file = File::create_at(directory.fd(), name)?;
     map(&file, user)
 }
 

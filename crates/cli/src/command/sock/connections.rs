@@ -56,8 +56,7 @@ impl NamedConnection {
 /// All connections whose memory this user may read.
 pub fn all(options: &NodeOptions) -> Vec<NamedConnection> {
     // As in the library: without the variable, rings lie in /dev/shm, not in the default directory.
-    let from_environment =
-        || std::env::var_os("M3_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+    let from_environment = || m3ipc_sys::variable("M3_RUNTIME_DIR").map(PathBuf::from);
     let directory = options.runtime_dir.clone().or_else(from_environment);
     let users = inspection::users(directory.as_deref(), USERS_MAX).into_iter();
     let mut found: Vec<Connection> = users

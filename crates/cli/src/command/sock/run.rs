@@ -122,7 +122,7 @@ fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy, path: &Pa
         );
     }
     let library = library::find()?;
-    command.env("LD_PRELOAD", library::appended(std::env::var_os("LD_PRELOAD"), &library));
+    command.env("LD_PRELOAD", library::appended(m3ipc_sys::variable("LD_PRELOAD"), &library));
     command.env(shim_policy::VARIABLE, policy.line);
     let counters = match &args.counters {
         Some(path) => counters::create(path).map(|()| path.clone()),

@@ -4,9 +4,11 @@ use super::case::{Case, CommandLine, Readiness};
 use super::measurement::Measurement;
 use super::result::RingCounts;
 use m3ipc_shim::counters::{Counter, Snapshot};
+use rustix::fs::OFlags;
 use std::fs::File;
 use std::io;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -96,11 +98,12 @@ impl<'a> CaseRun<'a> {
         let is_root = rustix::process::geteuid().is_root();
         let uid = (case.refuses_root && is_root).then_some(UNPRIVILEGED_UID);
         let run = Self { case, mode, seconds, policy, directory, ports, uid };
-        if let Some(uid) = uid {
-            std::os::unix::fs::chown(&run.directory, Some(uid), Some(uid))?;
-        }
         for (name, content) in case.files {
             std::fs::write(run.directory.join(name), run.filled(content))?;
+        }
+        // After the files: the new owner could plant links in their place.
+        if let Some(uid) = uid {
+            std::os::unix::fs::chown(&run.directory, Some(uid), Some(uid))?;
         }
         Ok(run)
     }
@@ -181,8 +184,14 @@ impl<'a> CaseRun<'a> {
             command.args(&words[1..]);
             command
         };
-        let output = File::create(self.directory.join(format!("{role}.out"))).map_err(fail)?;
-        let errors = File::create(self.directory.join(format!("{role}.err"))).map_err(fail)?;
+        // The programs may own the directory, and could plant a link there.
+        let create = |ending: &str| {
+            let path = self.directory.join(format!("{role}.{ending}"));
+            let mut options = File::options();
+            options.write(true).create(true).truncate(true);
+            options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path).map_err(fail)
+        };
+        let (output, errors) = (create("out")?, create("err")?);
         command
             .stdin(Stdio::null())
             .stdout(output)

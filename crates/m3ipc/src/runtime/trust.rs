@@ -1,0 +1,241 @@
+//! The checks of a runtime directory and of its daemon.
+
+use super::SYSTEM_DIRECTORY;
+use m3ipc_abi::Code;
+use m3ipc_sys::{CheckedPath, Errno, PathFault};
+use std::io::ErrorKind;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+/// Why a runtime directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum DirectoryError {
+    /// The directory cannot be made or read.
+    #[error(
+        "the runtime directory {} cannot be used: {cause}; name another one in M3_RUNTIME_DIR",
+        path.display()
+    )]
+    Unusable {
+        /// The directory, or the part of the way to it.
+        path: PathBuf,
+        /// The error of the operating system.
+        cause: std::io::Error,
+    },
+    /// Another user owns the directory or may write in it.
+    #[error(
+        "the runtime directory {} is not trusted: user {uid} owns it (mode {mode:o}), this process \
+         is user {own}, and a false daemon there could read and write its memory; {advice}",
+        path.display(),
+        own = m3ipc_sys::user_id(),
+        advice = advice(path)
+    )]
+    NotOurs {
+        /// The directory.
+        path: PathBuf,
+        /// The user id of its owner.
+        uid: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The directory is a symbolic link, or a link of another user leads to it.
+    #[error(
+        "the runtime directory is not trusted: {} is a symbolic link of user {uid}; {advice}",
+        path.display(),
+        advice = advice(path)
+    )]
+    Link {
+        /// The link.
+        path: PathBuf,
+        /// The user id of its owner.
+        uid: u32,
+    },
+    /// Another user can replace the directory.
+    #[error(
+        "the runtime directory is not trusted: users other than this one can replace what lies in \
+         {} (owner {uid}, mode {mode:o}); forbid that with chmod, or name another directory in \
+         M3_RUNTIME_DIR",
+        path.display()
+    )]
+    Replaceable {
+        /// The directory on the way.
+        path: PathBuf,
+        /// The user id of its owner.
+        uid: u32,
+        /// Its permission bits.
+        mode: u32,
+    },
+}
+
+/// The next step for a directory of another user.
+fn advice(path: &Path) -> &'static str {
+    let inherited =
+        m3ipc_sys::variable("XDG_RUNTIME_DIR").is_some_and(|base| path.starts_with(base));
+    if inherited {
+        "unset XDG_RUNTIME_DIR, which su and sudo -E leave behind"
+    } else {
+        "remove it, or name a directory of your own in M3_RUNTIME_DIR"
+    }
+}
+
+impl DirectoryError {
+    fn of(fault: PathFault) -> Self {
+        match fault {
+            PathFault::System { path, errno } => Self::Unusable { path, cause: errno.into() },
+            PathFault::Link { path, uid } => Self::Link { path, uid },
+            PathFault::Parent { path, uid, mode } => Self::Replaceable { path, uid, mode },
+        }
+    }
+
+    fn not_ours(place: &CheckedPath) -> Self {
+        Self::NotOurs { path: place.path().to_owned(), uid: place.user(), mode: place.mode() }
+    }
+}
+
+/// Why there is no connection to a daemon.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The directory is absent, or not trusted.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// No daemon answers.
+    #[error("no node daemon answers at {}: {cause}; start one with `m3 up`", path.display())]
+    NoDaemon {
+        /// Its socket.
+        path: PathBuf,
+        /// The error of the operating system.
+        cause: std::io::Error,
+    },
+    /// A daemon of another user answers.
+    #[error(
+        "the daemon in {} is not trusted: it belongs to user {uid}, not to this user ({own}) or \
+         root, and could read and write the memory of this process; end that daemon, or name \
+         another directory in M3_RUNTIME_DIR",
+        path.display(),
+        own = m3ipc_sys::user_id()
+    )]
+    ForeignDaemon {
+        /// The runtime directory.
+        path: PathBuf,
+        /// The user id of the daemon.
+        uid: u32,
+    },
+}
+
+impl ConnectError {
+    /// The code of the C contract.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::ForeignDaemon { .. } => Code::BadOwner,
+            Self::Directory(error) if !matches!(error, DirectoryError::Unusable { .. }) => {
+                Code::BadDir
+            }
+            _ => match self.errno() {
+                Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM) => Code::NoMem,
+                Some(Errno::ACCESS) => Code::Privileges,
+                _ => Code::DrvsInit,
+            },
+        }
+    }
+
+    /// The error of the operating system, if it gave one.
+    pub(crate) fn errno(&self) -> Option<Errno> {
+        match self {
+            Self::Directory(DirectoryError::Unusable { cause, .. })
+            | Self::NoDaemon { cause, .. } => Errno::from_io_error(cause),
+            _ => None,
+        }
+    }
+}
+
+/// A runtime directory that passed the checks.
+struct AcceptedDirectory {
+    place: CheckedPath,
+    /// Whether root alone decides who owns the directory.
+    is_system: bool,
+}
+
+impl AcceptedDirectory {
+    fn open(directory: &Path) -> Result<Self, DirectoryError> {
+        let place = CheckedPath::open(directory).map_err(DirectoryError::of)?;
+        if !place.is_directory() {
+            let cause = Errno::NOTDIR.into();
+            return Err(DirectoryError::Unusable { path: place.path().to_owned(), cause });
+        }
+        let is_system = place.path() == Path::new(SYSTEM_DIRECTORY) && place.is_roots_way();
+        if place.others_may_write() || !(is_system || place.is_roots_or_own()) {
+            return Err(DirectoryError::not_ours(&place));
+        }
+        Ok(Self { place, is_system })
+    }
+
+    /// Whether a daemon of this user may serve the directory.
+    ///
+    /// A user namespace may map neither root nor the user of the system's daemon. Their numbers are
+    /// then unknown; in the system's directory only those two can have made a socket.
+    fn accepts(&self, uid: u32) -> bool {
+        let users = self.place.users();
+        let is_systems = || uid == self.place.user() || !users.names_one(uid);
+        users.is_root_or_self(uid) || (self.is_system && is_systems())
+    }
+}
+
+/// Checks a runtime directory: whether a daemon there would be trusted.
+///
+/// ```
+/// use m3ipc::runtime::{self, DirectoryError};
+///
+/// // Each user can write there.
+/// assert!(matches!(runtime::check("/tmp".as_ref()), Err(DirectoryError::NotOurs { .. })));
+/// ```
+///
+/// # Errors
+/// [`DirectoryError`].
+pub fn check(directory: &Path) -> Result<(), DirectoryError> {
+    AcceptedDirectory::open(directory).map(drop)
+}
+
+/// Connects to the daemon of a runtime directory, after a check of both.
+///
+/// # Errors
+/// [`ConnectError`].
+pub fn connect(directory: &Path) -> Result<OwnedFd, ConnectError> {
+    let no_daemon = |cause| ConnectError::NoDaemon { path: super::socket(directory), cause };
+    let accepted = AcceptedDirectory::open(directory).map_err(|error| match error {
+        DirectoryError::Unusable { cause, .. } if cause.kind() == ErrorKind::NotFound => {
+            no_daemon(cause)
+        }
+        other => other.into(),
+    })?;
+    let socket = accepted.place.connect(m3ipc_wire::SOCKET_NAME);
+    let socket = socket.map_err(|errno| no_daemon(errno.into()))?;
+    let uid = m3ipc_sys::peer_user(&socket).map_err(|errno| no_daemon(errno.into()))?;
+    if accepted.accepts(uid) {
+        Ok(socket)
+    } else {
+        Err(ConnectError::ForeignDaemon { path: directory.to_owned(), uid })
+    }
+}
+
+/// Makes a runtime directory, or checks an existing one: this user must own it, and no other user
+/// may write in it or replace it. Returns whether the directory is new.
+///
+/// ```
+/// let directory = std::env::temp_dir().join(format!("m3-doc-{}", std::process::id()));
+/// assert!(m3ipc::runtime::make(&directory, 0o700)?);
+/// assert!(!m3ipc::runtime::make(&directory, 0o700)?);
+/// # std::fs::remove_dir(&directory)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// [`DirectoryError`].
+pub fn make(path: &Path, mode: u32) -> Result<bool, DirectoryError> {
+    let (place, is_new) = CheckedPath::make_directory(path, mode).map_err(DirectoryError::of)?;
+    if !place.is_directory() || !place.is_own() || place.others_may_write() {
+        return Err(DirectoryError::not_ours(&place));
+    }
+    Ok(is_new)
+}

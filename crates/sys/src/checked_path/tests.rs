@@ -1,0 +1,117 @@
+//! The walk over links, sticky directories and parents of others.
+
+use super::*;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A directory of mode 0700 that ends with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = format!("/tmp/m3-checked-{}-{count}", std::process::id());
+        let (made, is_new) = CheckedPath::make_directory(path.as_ref(), 0o700).unwrap();
+        assert!(is_new && made.is_directory() && made.mode() == 0o700);
+        Self(path.into())
+    }
+
+    fn directory(&self, name: &str, mode: u32) -> PathBuf {
+        let path = self.0.join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+fn a_directory_is_made_once_and_is_never_changed() {
+    let folder = Folder::new();
+    let open = folder.directory("open", 0o755);
+    let (found, is_new) = CheckedPath::make_directory(&open, 0o700).unwrap();
+    assert!(!is_new && found.mode() == 0o755, "an existing directory keeps its mode");
+    assert_eq!(found.user(), crate::user_id());
+}
+
+#[test]
+fn a_link_at_the_end_is_refused_and_one_of_our_own_on_the_way_is_followed() {
+    let folder = Folder::new();
+    let target = folder.directory("target", 0o700);
+    folder.directory("target/inner", 0o700);
+    let link = folder.0.join("link");
+    symlink(&target, &link).unwrap();
+    let refused = CheckedPath::open(&link).unwrap_err();
+    assert!(matches!(refused, PathFault::Link { .. }), "{refused:?}");
+    let refused = CheckedPath::make_directory(&link, 0o700).unwrap_err();
+    assert!(matches!(refused, PathFault::Link { .. }), "{refused:?}");
+    let inner = CheckedPath::open(&link.join("inner")).unwrap();
+    assert_eq!(inner.path(), target.join("inner"));
+    symlink("target", folder.0.join("relative")).unwrap();
+    assert!(CheckedPath::open(&folder.0.join("relative/inner/../inner")).is_ok());
+}
+
+#[test]
+fn a_circle_of_links_ends() {
+    let folder = Folder::new();
+    symlink("b", folder.0.join("a")).unwrap();
+    symlink("a", folder.0.join("b")).unwrap();
+    let refused = CheckedPath::open(&folder.0.join("a/x")).unwrap_err();
+    assert!(matches!(refused, PathFault::System { errno: Errno::LOOP, .. }), "{refused:?}");
+}
+
+#[test]
+fn a_parent_that_others_can_write_must_be_sticky() {
+    let folder = Folder::new();
+    for (name, mode, is_safe) in
+        [("all", 0o777, false), ("group", 0o770, false), ("sticky", 0o1777, true)]
+    {
+        let inner = folder.directory(name, mode).join("inner");
+        let made = CheckedPath::make_directory(&inner, 0o700);
+        assert_eq!(made.is_ok(), is_safe, "{name}: {made:?}");
+        if !is_safe {
+            assert!(matches!(made.unwrap_err(), PathFault::Parent { .. }));
+            assert!(!inner.exists(), "nothing is made in a directory of others");
+        }
+    }
+}
+
+#[test]
+fn an_absent_part_is_named() {
+    let refused = CheckedPath::open("/nonexistent/m3/x".as_ref()).unwrap_err();
+    let absent = PathFault::System { path: "/nonexistent".into(), errno: Errno::NOENT };
+    assert_eq!(refused, absent);
+    let refused = CheckedPath::open("/proc/version/x".as_ref()).unwrap_err();
+    assert!(matches!(refused, PathFault::System { errno: Errno::NOTDIR, .. }), "{refused:?}");
+}
+
+#[test]
+fn a_socket_is_reached_through_the_directory() {
+    let folder = Folder::new();
+    let place = CheckedPath::open(&folder.0).unwrap();
+    assert_eq!(place.connect("s").unwrap_err(), Errno::NOENT);
+    let listener = crate::listen(&folder.0.join("s")).unwrap();
+    let socket = place.connect("s").unwrap();
+    assert_eq!(crate::peer_user(&socket), Ok(crate::user_id()));
+    drop(listener);
+    assert_eq!(place.connect("s").unwrap_err(), Errno::CONNREFUSED);
+}
+
+#[test]
+fn only_a_plain_file_is_opened() {
+    let folder = Folder::new();
+    let place = CheckedPath::open(&folder.0).unwrap();
+    std::fs::write(folder.0.join("file"), "x").unwrap();
+    assert!(place.open_file(OsStr::new("file")).is_ok());
+    symlink("file", folder.0.join("link")).unwrap();
+    assert_eq!(place.open_file(OsStr::new("link")).unwrap_err(), Errno::LOOP);
+    let fifo = FileType::Fifo;
+    rustix::fs::mknodat(&place, "fifo", fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    assert_eq!(place.open_file(OsStr::new("fifo")).unwrap_err(), Errno::INVAL);
+}
