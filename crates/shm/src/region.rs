@@ -236,7 +236,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "miri has no seals")]
     fn after_the_seal_no_new_mapping_can_write() {
-        let memory = memory();
+        let memory = m3ipc_sys::create_sealable_memory("m3-test", 8192).unwrap();
         let writer = Shared::map(&memory, 8192).unwrap();
         m3ipc_sys::seal_against_new_writers(&memory).unwrap();
         assert_eq!(Shared::map(&memory, 8192).unwrap_err(), Errno::PERM);

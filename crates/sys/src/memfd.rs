@@ -18,7 +18,8 @@ fn create(name: &str, flags: MemfdFlags, bytes: u64) -> Result<OwnedFd, Errno> {
     Ok(memory)
 }
 
-/// Creates memory of `bytes` bytes. Its size is sealed, and all its pages are reserved.
+/// Creates memory of `bytes` bytes. Its size and its seals are sealed, and all its pages are
+/// reserved. A process that gets the descriptor can add no seal, and so bars nobody.
 ///
 /// # Errors
 /// `MFILE`, `NFILE`, `NOMEM`, `NOSPC`.
@@ -27,10 +28,31 @@ fn create(name: &str, flags: MemfdFlags, bytes: u64) -> Result<OwnedFd, Errno> {
 /// memfd_create(2)
 #[cfg(not(miri))]
 pub fn create_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
+    let memory = create_sealable_memory(name, bytes)?;
+    seal_seals(&memory)?;
+    Ok(memory)
+}
+
+/// As [`create_memory`], and open to more seals: for memory whose one writer maps it before
+/// [`seal_against_new_writers`]. Until then that writer alone gets the descriptor.
+///
+/// # Errors
+/// As [`create_memory`].
+#[cfg(not(miri))]
+pub fn create_sealable_memory(name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
     let memory = create(name, MemfdFlags::empty(), bytes)?;
     fallocate(&memory, FallocateFlags::empty(), 0, bytes)?;
     seal_size(&memory)?;
     Ok(memory)
+}
+
+/// Creates memory of `bytes` bytes: see [`crate::miri_memory`].
+///
+/// # Errors
+/// `INVAL`, `NOMEM`, `MFILE`.
+#[cfg(miri)]
+pub fn create_sealable_memory(_name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
+    crate::miri_memory::create(bytes)
 }
 
 /// Creates memory of `bytes` bytes: see [`crate::miri_memory`].
@@ -43,7 +65,8 @@ pub fn create_memory(_name: &str, bytes: u64) -> Result<OwnedFd, Errno> {
 }
 
 /// Creates memory of `bytes` bytes. Its size is sealed, and it has no pages yet: they come with
-/// [`reserve_memory`], or with the first access.
+/// [`reserve_memory`], or with the first access. More seals may follow; the creator ends that with
+/// [`seal_seals`] or [`seal_against_new_writers`].
 ///
 /// # Errors
 /// `MFILE`, `NFILE`, `NOMEM`; `NOSYS` if `huge` is set and the system has no huge pages.
@@ -108,13 +131,13 @@ pub fn seal_against_new_writers(memory: impl AsFd) -> Result<(), Errno> {
     fcntl_add_seals(memory, SealFlags::FUTURE_WRITE | SealFlags::SEAL)
 }
 
-/// Forbids any writing, for ever. The kernel refuses while a process has the memory mapped for
-/// writing.
+/// Forbids any writing and further seals, for ever. The kernel refuses while a process has the
+/// memory mapped for writing.
 ///
 /// # Errors
 /// `BUSY` while a writable mapping exists; `PERM` if further seals are forbidden.
 pub fn seal_against_writing(memory: impl AsFd) -> Result<(), Errno> {
-    fcntl_add_seals(memory, SealFlags::WRITE)
+    fcntl_add_seals(memory, SealFlags::WRITE | SealFlags::SEAL)
 }
 
 /// Whether no process can write this memory, now or ever.
@@ -153,4 +176,19 @@ pub fn memory_bytes(memory: impl AsFd) -> Result<u64, Errno> {
 /// Those of fstat(2).
 pub fn memory_id(memory: impl AsFd) -> Result<u64, Errno> {
     Ok(fstat(memory)?.st_ino)
+}
+
+#[cfg(all(test, not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_gets_memory_can_add_no_seal() {
+        let memory = create_memory("m3-test", 4096).unwrap();
+        assert_eq!(seal_against_writing(&memory), Err(Errno::PERM));
+        assert_eq!(seal_against_new_writers(&memory), Err(Errno::PERM));
+        let page = create_sealable_memory("m3-test", 4096).unwrap();
+        seal_against_new_writers(&page).unwrap();
+        assert_eq!(seal_against_writing(&page), Err(Errno::PERM));
+    }
 }

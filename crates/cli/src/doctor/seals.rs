@@ -4,7 +4,7 @@
 //! second writable mapping must fail, and reading must work.
 
 use super::finding::Finding;
-use m3ipc_sys::{Mapping, create_memory, seal_against_new_writers};
+use m3ipc_sys::{Mapping, create_sealable_memory, seal_against_new_writers};
 use rustix::fs::{Mode, OFlags, ftruncate, open};
 use rustix::io::{Errno, write};
 use std::os::fd::AsRawFd;
@@ -24,7 +24,7 @@ pub fn examine() -> Vec<Finding> {
 }
 
 fn attempts() -> Result<Vec<Finding>, Errno> {
-    let memory = create_memory("m3-doctor", BYTES as u64)?;
+    let memory = create_sealable_memory("m3-doctor", BYTES as u64)?;
     let writer = Mapping::new(&memory, BYTES, true)?;
     seal_against_new_writers(&memory)?;
     let path = format!("/proc/self/fd/{}", memory.as_raw_fd());

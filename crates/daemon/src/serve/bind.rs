@@ -22,7 +22,7 @@ const MAPPING_LIMIT_NS: u64 = 5_000_000_000;
 /// New pages of an endpoint, and the descriptor of the control page.
 fn create_pages(is_return: bool) -> Result<(EndpointPages, Rc<OwnedFd>), Errno> {
     let control_page = m3ipc_sys::create_memory("m3-control", CONTROL_PAGE_BYTES as u64)?;
-    let status_page = m3ipc_sys::create_memory("m3-status", STATUS_BYTES as u64)?;
+    let status_page = m3ipc_sys::create_sealable_memory("m3-status", STATUS_BYTES as u64)?;
     let ready_bitmap = m3ipc_sys::create_memory("m3-ready", READY_BITMAP_BYTES as u64)?;
     let pages = EndpointPages {
         control_page: Arc::new(ControlPageView::map(&control_page)?),

@@ -84,7 +84,7 @@ impl Server {
             );
             return;
         }
-        match m3ipc_sys::create_memory("m3-trace", bytes) {
+        match m3ipc_sys::create_sealable_memory("m3-trace", bytes) {
             Ok(ring) => {
                 let ring = Rc::new(ring);
                 self.traces.add_sent_ring(vm, member, Rc::clone(&ring));

@@ -168,7 +168,13 @@ impl Area {
     /// # Source
     /// fcntl(2), `F_SEAL_WRITE`.
     pub fn seal(&self) -> Result<(), AreaError> {
+        // The partner may have sealed it; more seals are then forbidden.
+        if self.is_sealed() {
+            return Ok(());
+        }
         match m3ipc_sys::seal_against_writing(&self.state.memory) {
+            // Both sealed it at the same time.
+            Err(_) if self.is_sealed() => Ok(()),
             Err(m3ipc_sys::Errno::BUSY) => {
                 let why = "a process can still write in the area; let it renounce writing first";
                 Err(Fail::new(Code::Busy, why).into())
