@@ -28,7 +28,7 @@ pub enum DirectoryError {
          is user {own}, and a false daemon there could read and write its memory; {advice}",
         path.display(),
         own = m3ipc_sys::user_id(),
-        advice = advice(path)
+        advice = advice(path, REMOVE)
     )]
     NotOurs {
         /// The directory.
@@ -42,7 +42,7 @@ pub enum DirectoryError {
     #[error(
         "the runtime directory is not trusted: {} is a symbolic link of user {uid}; {advice}",
         path.display(),
-        advice = advice(path)
+        advice = advice(path, REMOVE)
     )]
     Link {
         /// The link.
@@ -53,9 +53,9 @@ pub enum DirectoryError {
     /// Another user can replace the directory.
     #[error(
         "the runtime directory is not trusted: users other than this one can replace what lies in \
-         {} (owner {uid}, mode {mode:o}); forbid that with chmod, or name another directory in \
-         M3_RUNTIME_DIR",
-        path.display()
+         {} (owner {uid}, mode {mode:o}); {advice}",
+        path.display(),
+        advice = advice(path, "forbid that with chmod, or name another directory in M3_RUNTIME_DIR")
     )]
     Replaceable {
         /// The directory on the way.
@@ -67,15 +67,14 @@ pub enum DirectoryError {
     },
 }
 
-/// The next step for a directory of another user.
-fn advice(path: &Path) -> &'static str {
+const REMOVE: &str = "remove it, or name a directory of your own in M3_RUNTIME_DIR";
+
+/// The next step for a directory of another user: `next`, unless the environment names the directory
+/// by mistake.
+fn advice(path: &Path, next: &'static str) -> &'static str {
     let inherited =
         m3ipc_sys::variable("XDG_RUNTIME_DIR").is_some_and(|base| path.starts_with(base));
-    if inherited {
-        "unset XDG_RUNTIME_DIR, which su and sudo -E leave behind"
-    } else {
-        "remove it, or name a directory of your own in M3_RUNTIME_DIR"
-    }
+    if inherited { "unset XDG_RUNTIME_DIR, which su and sudo -E leave behind" } else { next }
 }
 
 impl DirectoryError {

@@ -1,0 +1,142 @@
+//! The processes of the tests: `m3-users-role ROLE ...`. Each runs as the user of its process, and
+//! prints one line for each result.
+
+mod namespaces;
+
+use clap::Parser;
+use m3ipc::{Node, NodeError};
+use m3ipc_wire::{FromDaemon, Reply, Request, VERSION};
+use std::fmt::Display;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::Path;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let _ = m3ipc_sys::die_with_parent();
+    match &words[..] {
+        ["apart", rest @ ..] => match namespaces::enter_user_namespace() {
+            Ok(()) => act(rest),
+            Err(errno) => {
+                println!("SKIP no user namespace: {errno}");
+                ExitCode::SUCCESS
+            }
+        },
+        ["system", owner, mode, client, rest @ ..] => system(owner, mode, client, rest),
+        other => act(other),
+    }
+}
+
+fn act(words: &[&str]) -> ExitCode {
+    match words {
+        ["daemon", settings @ ..] => {
+            return m3ipc_daemon::run(&m3ipc_daemon::Args::parse_from(
+                ["m3d"].iter().chain(settings),
+            ));
+        }
+        ["find", directory] => say(&Node::find(directory.as_ref())),
+        ["attach"] => say(&Node::attach()),
+        ["domain", directory, vm] => {
+            match m3ipc_sockets::Domain::enter(directory.as_ref(), vm.parse().unwrap_or(0), None) {
+                Ok(_domain) => println!("ok"),
+                Err(error) => println!("{} {error}", error.errno()),
+            }
+        }
+        ["hello", directory] => hello(directory.as_ref()),
+        ["directory"] => println!("{}", m3ipc::runtime::directory().display()),
+        ["listen", directory] => listen(directory.as_ref()),
+        _ => {
+            println!("no such role: {words:?}");
+            return ExitCode::FAILURE;
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+fn say(found: &Result<Node, NodeError>) {
+    match found {
+        Ok(_node) => println!("ok"),
+        Err(error) => println!("{} {}", error.code().number(), error.why()),
+    }
+}
+
+/// Greets a daemon without any check of it.
+fn hello(directory: &Path) {
+    let asked = || -> Result<String, m3ipc_sys::Errno> {
+        let socket = m3ipc_sys::connect(&m3ipc::runtime::socket(directory))?;
+        let frame = m3ipc_wire::encode(&Request::Hello { version: VERSION });
+        m3ipc_sys::send_packet(&socket, &frame, &[], true)?;
+        let mut buffer = vec![0; m3ipc_wire::REPLY_MAX_BYTES];
+        let mut receive = || m3ipc_sys::receive_packet(&socket, &mut buffer, true, true);
+        // The kernel reports the close of the socket once, and then the frame from before it.
+        let packet = match receive() {
+            Err(m3ipc_sys::Errno::CONNRESET) => receive()?,
+            other => other?,
+        };
+        Ok(match m3ipc_wire::decode::<FromDaemon>(&buffer[..packet.bytes]) {
+            Ok(FromDaemon::Reply(Reply::Welcome { .. })) => "ok".to_owned(),
+            Ok(FromDaemon::Reply(Reply::Refused(refusal))) => {
+                format!("{} {}", refusal.code, refusal.why)
+            }
+            other => format!("{other:?}"),
+        })
+    };
+    print_either(asked());
+}
+
+fn print_either(result: Result<String, impl Display>) {
+    match result {
+        Ok(text) => println!("{text}"),
+        Err(error) => println!("failed: {error}"),
+    }
+}
+
+/// A false daemon: tells of each client that sends it a word.
+fn listen(directory: &Path) {
+    let path = m3ipc::runtime::socket(directory);
+    let listener = match m3ipc_sys::listen(&path) {
+        Ok(listener) => listener,
+        Err(errno) => return println!("failed: {errno}"),
+    };
+    let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666));
+    println!("listening");
+    loop {
+        use std::os::fd::AsFd;
+        let _ = m3ipc_sys::wait_readable(&[listener.as_fd()], u64::MAX);
+        let Ok(client) = m3ipc_sys::accept(&listener) else { continue };
+        let _ = m3ipc_sys::wait_readable(&[client.as_fd()], u64::MAX);
+        match m3ipc_sys::receive_packet(&client, &mut [0; 256], false, false) {
+            Ok(packet) if packet.bytes > 0 => println!("heard a client"),
+            _ => println!("a client left"),
+        }
+    }
+}
+
+/// The system's node in a file system where /run belongs to this test: the daemon of `owner` in
+/// /run/m3, and what a client of another user says. `mode` is that of /run.
+fn system(owner: &str, mode: &str, client: &str, words: &[&str]) -> ExitCode {
+    if let Err(errno) = namespaces::hide_run() {
+        println!("SKIP no mount namespace: {errno}");
+        return ExitCode::SUCCESS;
+    }
+    let (Ok(owner), Ok(client)) = (owner.parse::<u32>(), client.parse::<u32>()) else {
+        return ExitCode::FAILURE;
+    };
+    let directory = Path::new(m3ipc::runtime::SYSTEM_DIRECTORY);
+    let mode = u32::from_str_radix(mode, 8).unwrap_or(0o755);
+    let made = std::fs::create_dir(directory)
+        .and_then(|()| m3ipc_users::try_set_mode(directory, 0o755))
+        .and_then(|()| chown(directory, Some(owner), Some(owner)));
+    let Ok(program) = std::env::current_exe() else { return ExitCode::FAILURE };
+    if let Err(cause) = made {
+        println!("failed: {cause}");
+        return ExitCode::FAILURE;
+    }
+    let daemon = ["daemon", "--system", "--log-level", "error"];
+    let _daemon = m3ipc_users::Running::start(&mut m3ipc_users::role_of(&program, owner, &daemon));
+    m3ipc_users::until("the daemon listens", || m3ipc::runtime::socket(directory).exists());
+    m3ipc_users::set_mode(Path::new("/run"), mode);
+    println!("{}", m3ipc_users::printed(&mut m3ipc_users::role_of(&program, client, words)));
+    ExitCode::SUCCESS
+}
