@@ -1,0 +1,84 @@
+//! Commands in directories of other users. Most of these tests need root.
+#![allow(clippy::unwrap_used)]
+
+mod fixture;
+
+use fixture::{Fixture, is_root};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
+
+const STRANGER: u32 = 65_311;
+
+#[test]
+fn the_doctor_reports_a_directory_of_another_user_as_a_failure() {
+    if !is_root("doctor in a foreign directory") {
+        return;
+    }
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.directory()).unwrap();
+    chown(fixture.directory(), Some(STRANGER), Some(STRANGER)).unwrap();
+    let ended = fixture.run(&["doctor", "--json"]);
+    assert_eq!(ended.code, 1, "{ended:?}");
+    let report = ended.json();
+    let findings = report["findings"].as_array().unwrap();
+    let found = findings.iter().find(|finding| finding["name"] == "runtime directory").unwrap();
+    assert_eq!(found["state"], "missing", "{found}");
+    let text = found["is"].as_str().unwrap();
+    assert!(text.contains("not trusted") && text.contains("65311"), "{text}");
+    assert!(found["instead"].as_str().unwrap().contains("M3_RUNTIME_DIR"), "{found}");
+    std::fs::remove_dir(fixture.directory()).unwrap();
+}
+
+#[test]
+fn commands_neither_use_nor_start_a_daemon_in_a_directory_of_another_user() {
+    if !is_root("commands in a foreign directory") {
+        return;
+    }
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.directory()).unwrap();
+    chown(fixture.directory(), Some(STRANGER), Some(STRANGER)).unwrap();
+    for words in [
+        &["ps"][..],
+        &["vm", "ls"],
+        &["vm", "create", "shop"],
+        &["up"],
+        &["down"],
+        &["call", "shop/x"],
+        &["sock", "stat"],
+    ] {
+        let ended = fixture.run(words);
+        assert_ne!(ended.code, 0, "{words:?}: {ended:?}");
+        assert!(ended.err.contains("not trusted"), "{words:?}: {}", ended.err);
+    }
+    // Nothing was made in it.
+    std::fs::remove_dir(fixture.directory()).unwrap();
+}
+
+#[test]
+fn counters_in_a_foreign_directory_are_neither_read_nor_removed() {
+    if !is_root("foreign counters") {
+        return;
+    }
+    let fixture = Fixture::new();
+    let counters = fixture.base().join("node.sock-run");
+    std::fs::create_dir(&counters).unwrap();
+    let file = counters.join("1");
+    std::fs::write(&file, m3ipc_shim::counters::Snapshot::empty_page(1)).unwrap();
+    chown(&counters, Some(STRANGER), Some(STRANGER)).unwrap();
+    fixture.run(&["sock", "stat"]);
+    assert!(file.exists(), "a file of another user was removed");
+}
+
+#[test]
+fn the_table_of_sockets_waits_for_no_file() {
+    let fixture = Fixture::new();
+    let counters = fixture.base().join("node.sock-run");
+    std::fs::create_dir(&counters).unwrap();
+    std::fs::set_permissions(&counters, PermissionsExt::from_mode(0o700)).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, counters.join("1"), fifo, mode, 0).unwrap();
+    symlink("/dev/zero", counters.join("2")).unwrap();
+    // The fixture ends a command that hangs.
+    let ended = fixture.run(&["sock", "stat"]);
+    assert!(ended.code >= 0, "{ended:?}");
+}
