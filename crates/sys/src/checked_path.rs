@@ -20,7 +20,8 @@ use crate::packet;
 use crate::user_ids::UserNames;
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
-    AtFlags, CWD, FileType, Mode, OFlags, Stat, fstat, mkdirat, openat, readlinkat, statat,
+    AtFlags, CWD, FileType, Mode, OFlags, PROC_SUPER_MAGIC, Stat, fstat, fstatfs, mkdirat, openat,
+    readlinkat, statat,
 };
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -152,6 +153,15 @@ impl Walk {
         let fault = |errno| PathFault::System { path: path.clone(), errno };
         if self.links > LINKS_MAX {
             return Err(fault(Errno::LOOP));
+        }
+        // The text of a link such as /proc/PID/root names nothing; the kernel alone knows its target.
+        if fstatfs(link).map_err(fault)?.f_type == PROC_SUPER_MAGIC {
+            let name = path.file_name().unwrap_or_default();
+            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+            let fd = openat(&self.fd, name, flags, Mode::empty()).map_err(fault)?;
+            let stat = fstat(&fd).map_err(fault)?;
+            (self.fd, self.stat, self.path, self.is_roots_way) = (fd, stat, path, false);
+            return Ok(());
         }
         let target = readlinkat(link, "", Vec::new()).map_err(fault)?;
         let target = PathBuf::from(OsString::from_vec(target.into_bytes()));

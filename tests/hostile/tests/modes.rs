@@ -4,7 +4,10 @@
 
 use m3ipc::VmConfig;
 use m3ipc_hostile::hostile_process;
-use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root};
+use m3ipc_test_fixture::raw::RawMember;
+use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root, program};
+use m3ipc_wire::{Reply, Request, VmParams};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 const COLUMNS: [&str; 6] = ["read", "forge", "alter", "lose", "hang", "kill"];
@@ -65,26 +68,63 @@ fn victim_as(role: &mut MemberProcess, pid: i32) -> (String, String) {
     (address.to_owned(), format!("{pid}:{address}:{secret}"))
 }
 
+/// Creates the VM as root, which no member is. The library refuses root a daemon of a user.
+fn create_vm_of_root(node: &UserNode) {
+    let params = VmParams {
+        id: None,
+        name: "modes".into(),
+        procs: None,
+        tasks: None,
+        mode: 0o755,
+        gid: None,
+        grace_ms: 1000,
+        copy_granted: false,
+        domains: BTreeMap::new(),
+    };
+    let mut raw = RawMember::greeted(node.directory()).expect("the daemon answers");
+    let reply = raw.request(&Request::VmInit(params));
+    assert!(matches!(reply, Some((Reply::Vm(_), _))), "{reply:?}");
+}
+
+/// Mounts the directory `$0` at the place of the system's node, and becomes the program.
+const MOUNT_AT_RUN: &str = "mount -t tmpfs -o mode=755 tmpfs /run && mkdir -m 755 /run/m3 && \
+                            mount --bind \"$0\" /run/m3 && exec \"$@\"";
+
+/// The program through which members start, and the directory that they use. In a user namespace
+/// without root, only the system's own directory is trusted.
+fn way_to(node: &UserNode, members: Members) -> (Vec<&str>, &str) {
+    if members != Members::Apart {
+        return (Vec::new(), node.path());
+    }
+    let starter = vec!["unshare", "--mount", "sh", "-c", MOUNT_AT_RUN, node.path()];
+    (starter, m3ipc::runtime::SYSTEM_DIRECTORY)
+}
+
 impl Fixture {
     fn new(mode: &str, system: bool, daemon: u32, users: [u32; 3], members: Members) -> Self {
         let node = UserNode::start(mode, daemon, system);
-        node.node().vm_init(&VmConfig::new("modes").mode(0o755)).expect("a VM");
+        create_vm_of_root(&node);
         let name = |role: &str| match members {
             Members::Plain => role.to_owned(),
             Members::Hidden => format!("{role}-hidden"),
             Members::Apart => format!("apart-{role}"),
         };
-        let mut holder = MemberProcess::start(users[0], &name("holder"), &[node.path(), "modes"]);
-        let mut listener =
-            MemberProcess::start(users[1], &name("listener"), &[node.path(), "modes"]);
+        let (starter, path) = way_to(&node, members);
+        let start = |program_name: &str, user, role: &str, words: &[&str]| {
+            let words: Vec<&str> = [path, "modes"].iter().chain(words).copied().collect();
+            let program = program(program_name);
+            MemberProcess::start_program(&starter, &program, user, role, &words)
+        };
+        let mut holder = start("m3-tests-member", users[0], &name("holder"), &[]);
+        let mut listener = start("m3-tests-member", users[1], &name("listener"), &[]);
         let victim_pid = pid_of(&mut holder, members);
         let other_pid = pid_of(&mut listener, members);
         let (from, victim) = victim_as(&mut holder, victim_pid);
         let (to, other) = victim_as(&mut listener, other_pid);
         let daemon = node.daemon_pid().to_string();
-        let words = [node.path(), "modes", &victim, &other, &daemon];
         let role = if members == Members::Apart { "apart-intruder" } else { "intruder" };
-        let mut intruder = hostile_process(users[2], role, &words);
+        let words = [victim.as_str(), &other, &daemon];
+        let mut intruder = start("m3-tests-hostile", users[2], role, &words);
         pid_of(&mut intruder, members);
         assert_eq!(intruder.line(), "ready");
         let mut fixture = Self { node, holder, listener, intruder, victim_pid, to, from };
@@ -186,7 +226,7 @@ fn t11_a_stranger_is_refused_everywhere() {
         let node = UserNode::start(if system { "stranger-s" } else { "stranger-u" }, user, system);
         let vm = node.node().vm_init(&VmConfig::new("modes")).expect("a VM").id().to_string();
         // Root may join a VM of mode 0750; the stranger may not.
-        let mut holder = MemberProcess::start(0, "holder", &[node.path(), "modes"]);
+        let mut holder = MemberProcess::start(user, "holder", &[node.path(), "modes"]);
         let (_, victim) = victim_of(&mut holder);
         let (lines, _) =
             hostile_process(USERS[5], "stranger", &[node.path(), &vm, &victim]).finish();

@@ -58,6 +58,14 @@ fn a_link_at_the_end_is_refused_and_one_of_our_own_on_the_way_is_followed() {
 }
 
 #[test]
+fn a_link_of_proc_leads_where_the_kernel_says() {
+    let folder = Folder::new();
+    let path = Path::new("/proc/self/root").join(folder.0.strip_prefix("/").unwrap());
+    let place = CheckedPath::open(&path).unwrap();
+    assert!(place.is_own() && place.mode() == 0o700 && !place.is_roots_way());
+}
+
+#[test]
 fn a_circle_of_links_ends() {
     let folder = Folder::new();
     symlink("b", folder.0.join("a")).unwrap();
