@@ -4,7 +4,7 @@
 mod namespaces;
 
 use clap::Parser;
-use m3ipc::{Node, NodeError};
+use m3ipc::{Message, Node, NodeError, Source};
 use m3ipc_wire::{FromDaemon, Reply, Request, VERSION};
 use std::fmt::Display;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -44,6 +44,10 @@ fn act(words: &[&str]) -> ExitCode {
             }
         }
         ["hello", directory] => hello(directory.as_ref()),
+        ["member", directory, vm] => match member(directory.as_ref(), vm) {
+            Ok(()) => {}
+            Err(error) => println!("failed: {error}"),
+        },
         ["directory"] => println!("{}", m3ipc::runtime::directory().display()),
         ["listen", directory] => listen(directory.as_ref()),
         _ => {
@@ -52,6 +56,27 @@ fn act(words: &[&str]) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// A member that listens at a com-socket, attaches the areas of its requests, copies what each
+/// request leases, and answers.
+fn member(directory: &Path, vm: &str) -> Result<(), Box<dyn std::error::Error>> {
+    let vm = Node::find(directory)?.vm_named(vm)?;
+    let mut me = vm.bind(1)?;
+    let domain = m3ipc_sockets::Domain::join(directory, &vm)?;
+    let listener = domain.listen(80, 1)?;
+    println!("{}", domain.address());
+    let _stream = listener.accept()?;
+    let mut areas = Vec::new();
+    loop {
+        let request = me.receive(Source::Any)?;
+        let bytes = request.payload;
+        let area = u32::from_ne_bytes(bytes[..4].try_into()?);
+        let leased = u64::from_ne_bytes(bytes[8..16].try_into()?);
+        areas.push(me.attach_area(area)?);
+        me.copy_from(request.source, leased, &mut [0; 4096])?;
+        me.reply(request.source, &Message::new(0))?;
+    }
 }
 
 fn say(found: &Result<Node, NodeError>) {
