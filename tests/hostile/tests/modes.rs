@@ -86,20 +86,6 @@ fn create_vm_of_root(node: &UserNode) {
     assert!(matches!(reply, Some((Reply::Vm(_), _))), "{reply:?}");
 }
 
-/// Mounts the directory `$0` at the place of the system's node, and becomes the program.
-const MOUNT_AT_RUN: &str = "mount -t tmpfs -o mode=755 tmpfs /run && mkdir -m 755 /run/m3 && \
-                            mount --bind \"$0\" /run/m3 && exec \"$@\"";
-
-/// The program through which members start, and the directory that they use. In a user namespace
-/// without root, only the system's own directory is trusted.
-fn way_to(node: &UserNode, members: Members) -> (Vec<&str>, &str) {
-    if members != Members::Apart {
-        return (Vec::new(), node.path());
-    }
-    let starter = vec!["unshare", "--mount", "sh", "-c", MOUNT_AT_RUN, node.path()];
-    (starter, m3ipc::runtime::SYSTEM_DIRECTORY)
-}
-
 impl Fixture {
     fn new(mode: &str, system: bool, daemon: u32, users: [u32; 3], members: Members) -> Self {
         let node = UserNode::start(mode, daemon, system);
@@ -109,7 +95,10 @@ impl Fixture {
             Members::Hidden => format!("{role}-hidden"),
             Members::Apart => format!("apart-{role}"),
         };
-        let (starter, path) = way_to(&node, members);
+        let (starter, path) = match members {
+            Members::Apart => node.way_for_namespaces(),
+            _ => (Vec::new(), node.path()),
+        };
         let start = |program_name: &str, user, role: &str, words: &[&str]| {
             let words: Vec<&str> = [path, "modes"].iter().chain(words).copied().collect();
             let program = program(program_name);

@@ -1,5 +1,6 @@
 //! Copies between processes that the kernel keeps apart, and with peers that fail in the middle.
 
+use m3ipc::runtime::SYSTEM_DIRECTORY;
 use m3ipc::{Node, VmConfig};
 use m3ipc_test_fixture::{MemberProcess, USERS, UserNode, is_root, pattern, program, signals, sum};
 use std::time::{Duration, Instant};
@@ -29,7 +30,9 @@ pub fn node(name: &str, granted: bool) -> (UserNode, Node) {
 }
 
 pub fn process(users: &UserNode, user: u32, kind: &str, slot: &str) -> Process {
-    process_by(&[], users, user, kind, slot)
+    let starter =
+        if kind.starts_with("apart-") { users.way_for_namespaces().0 } else { Vec::new() };
+    process_by(&starter, users, user, kind, slot)
 }
 
 pub fn process_by(
@@ -39,12 +42,13 @@ pub fn process_by(
     kind: &str,
     slot: &str,
 ) -> Process {
+    let path = if kind.starts_with("apart-") { SYSTEM_DIRECTORY } else { users.path() };
     let mut role = MemberProcess::start_program(
         starter,
         &program("m3-tests-member"),
         user,
         kind,
-        &[users.path(), "copy", slot, &BYTES.to_string()],
+        &[path, "copy", slot, &BYTES.to_string()],
     );
     let mut pid = role.pid();
     let mut line = role.line();
