@@ -1,6 +1,8 @@
 //! A server on tokio: other tasks run while it waits for requests.
 //!
 //! ```text
+//! cargo build -p m3ipc-daemon
+//! export M3_DAEMON=$PWD/target/debug/m3d
 //! cargo run -p m3ipc --features tokio --example async_echo
 //! ```
 

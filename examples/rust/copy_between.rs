@@ -1,6 +1,8 @@
 //! A third endpoint copies bytes between two other endpoints, which send nothing.
 //!
 //! ```text
+//! cargo build -p m3ipc-daemon
+//! export M3_DAEMON=$PWD/target/debug/m3d
 //! cargo run --release -p m3ipc --example copy_between
 //! ```
 //!

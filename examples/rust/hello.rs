@@ -1,6 +1,8 @@
 //! A server and its client in one file. The client learns of the death of the server.
 //!
 //! ```text
+//! cargo build -p m3ipc-daemon
+//! export M3_DAEMON=$PWD/target/debug/m3d
 //! cargo run -p m3ipc --example hello
 //! ```
 

@@ -2,6 +2,8 @@
 //! a block, without a copy.
 //!
 //! ```text
+//! cargo build -p m3ipc-daemon
+//! export M3_DAEMON=$PWD/target/debug/m3d
 //! cargo run --release -p m3ipc --example pipeline [MEGABYTES]
 //! ```
 //!

@@ -1,6 +1,8 @@
 //! A shop in two processes: a server with a name, and a client that learns of its death.
 //!
 //! ```text
+//! cargo build -p m3ipc-daemon
+//! export M3_DAEMON=$PWD/target/debug/m3d
 //! cargo run -p m3ipc --example shop
 //! ```
 

@@ -185,6 +185,12 @@ from_errors!(
     WakeupError
 );
 
+/// Whether no new daemon can help: one of another version serves the directory, or the directory or
+/// its daemon is not trusted.
+pub fn is_final(code: Code) -> bool {
+    matches!(code, Code::Version | Code::BadDir | Code::BadOwner)
+}
+
 /// The next step after an error with this code.
 fn advice(code: Code) -> Option<&'static str> {
     Some(match code {

@@ -1,7 +1,6 @@
 //! Starts a daemon in the background: this program, as `m3 daemon`.
 
-use crate::error::{CliError, Result};
-use crate::lookup::is_final;
+use crate::error::{CliError, Result, is_final};
 use m3ipc::Node;
 use std::ffi::OsString;
 use std::path::Path;

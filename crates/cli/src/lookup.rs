@@ -1,6 +1,6 @@
 //! Finds nodes, VMs and endpoints by their written form.
 
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Result, is_final};
 use crate::launch;
 use crate::options::NodeOptions;
 use m3ipc::{Address, Endpoint, Node, Timeout, Vm, runtime};
@@ -43,12 +43,6 @@ pub fn node_or_start(options: &NodeOptions) -> Result<Node> {
         IDLE_EXIT_SECONDS.into(),
     ];
     launch::daemon(&directory, &arguments)
-}
-
-/// Whether no new daemon can help: one of another version serves the directory, or the directory or
-/// its daemon is not trusted.
-pub fn is_final(code: Code) -> bool {
-    matches!(code, Code::Version | Code::BadDir | Code::BadOwner)
 }
 
 /// The VM with this id or name.

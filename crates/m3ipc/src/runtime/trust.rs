@@ -69,8 +69,8 @@ pub enum DirectoryError {
 
 const REMOVE: &str = "remove it, or name a directory of your own in M3_RUNTIME_DIR";
 
-/// The next step for a directory of another user: `next`, unless the environment names the directory
-/// by mistake.
+/// The next step for a directory of another user: `next`, unless the environment names the
+/// directory by mistake.
 fn advice(path: &Path, next: &'static str) -> &'static str {
     let inherited =
         m3ipc_sys::variable("XDG_RUNTIME_DIR").is_some_and(|base| path.starts_with(base));

@@ -2,9 +2,10 @@
 //!
 //! The file lies in `$M3_RUNTIME_DIR` or in `/dev/shm`. Its name holds the layout version, the user
 //! and the PID namespace. Only its owner may open it. The directory belongs to root or to the user;
-//! where others may write it, it is sticky, as /dev/shm is. The end of a process frees nothing: the maker
-//! of a later pair frees pairs that the dead left (see `pairs`). A file of another size, or one
-//! that other users may open, is not used.
+//! where others may write it, it is sticky, as /dev/shm is.
+//!
+//! The end of a process frees nothing: the maker of a later pair frees pairs that the dead left
+//! (see `pairs`). A file of another size, or one that other users may open, is not used.
 //!
 //! # Safety
 //! A mapping is never taken back, so references to its words live for ever. Words are atomics: any
