@@ -19,16 +19,16 @@ const UNBIND_GRACE_NS: u64 = 1_000_000_000;
 impl Server {
     /// Asks the members of a VM to leave. The requester gets no SIGPIPE.
     pub(crate) fn end_members(&mut self, vm: i32, requester_pid: Option<i32>) {
-        let members: Vec<_> =
-            self.node.endpoints(vm).map(|endpoint| (endpoint.address, endpoint.member)).collect();
-        for (address, member) in &members {
+        let endpoints = self.node.endpoints(vm);
+        let members: Vec<_> = endpoints.map(|it| (it.address, it.member, it.uid)).collect();
+        for (address, member, uid) in &members {
             let id = MemberId::new(vm, *address);
             if let Some(pages) = self.pages_of(id) {
                 pages.control_page.raise(FLAG_ENDED);
             }
             self.send_event_to(id, DaemonEvent::Ended);
             if Some(member.pid) != requester_pid {
-                self.watched.signal(member.pid, Signal::PIPE);
+                self.watched.signal(member.pid, *uid, Signal::PIPE);
             }
         }
         // Set the timer before the requester leaves: the last member ends the VM at once, and that
@@ -51,11 +51,16 @@ impl Server {
 
     /// Kills the remaining members of a VM after its grace time.
     pub(crate) fn kill_members(&mut self, vm: i32) {
-        let pids: Vec<i32> = self.node.endpoints(vm).map(|endpoint| endpoint.member.pid).collect();
-        for pid in pids {
-            if self.watched.processes.contains_key(&pid) {
-                tracing::info!(vm, pid, "a member did not leave its ending VM in time; killed");
-                self.watched.signal(pid, Signal::KILL);
+        let endpoints = self.node.endpoints(vm);
+        let members: Vec<_> = endpoints.map(|it| (it.member.pid, it.uid)).collect();
+        for (pid, uid) in members {
+            if !self.watched.processes.contains_key(&pid) {
+                continue;
+            }
+            tracing::info!(vm, pid, "a member did not leave its ending VM in time");
+            // A process with other rights goes on, without its endpoint.
+            if !self.watched.signal(pid, uid, Signal::KILL) {
+                self.process_died(pid);
             }
         }
         self.finish_vm_if_empty(vm);
@@ -102,11 +107,11 @@ impl Server {
             pages.control_page.raise(FLAG_UNBOUND);
         }
         self.send_event_to(id, DaemonEvent::Unbound);
-        let endpoint = self.node.endpoint(id).map(|endpoint| (endpoint.member.pid, endpoint.kind));
-        let Some((pid, kind)) = endpoint else { return };
+        let endpoint = self.node.endpoint(id).map(|it| (it.member.pid, it.uid, it.kind));
+        let Some((pid, uid, kind)) = endpoint else { return };
         // A signal for one thread would end the whole process.
         if kind.is_process() {
-            self.watched.signal(pid, Signal::PIPE);
+            self.watched.signal(pid, uid, Signal::PIPE);
         }
         let holder = self.connection_of(id);
         self.set_timer(UNBIND_GRACE_NS, Timer::UnbindGrace(id, holder));

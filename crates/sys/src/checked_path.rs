@@ -154,7 +154,7 @@ impl Walk {
         if self.links > LINKS_MAX {
             return Err(fault(Errno::LOOP));
         }
-        // The text of a link such as /proc/PID/root names nothing: only the kernel knows the target.
+        // The text of a link such as /proc/PID/root names nothing: the kernel alone follows it.
         if fstatfs(link).map_err(fault)?.f_type == PROC_SUPER_MAGIC {
             let name = path.file_name().unwrap_or_default();
             let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;

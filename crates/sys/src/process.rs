@@ -169,6 +169,26 @@ pub fn process_of_thread(thread: i32) -> Result<i32, Errno> {
     group.and_then(|number| number.trim().parse().ok()).ok_or(Errno::SRCH)
 }
 
+/// The user numbers of the process behind a pidfd: real, effective, saved, and of file systems.
+///
+/// # Errors
+/// `SRCH` if it has ended or /proc hides it.
+///
+/// # Source
+/// proc_pid_status(5), Uid
+pub fn process_users(number: i32, process: impl AsFd) -> Result<[u32; 4], Errno> {
+    let status =
+        std::fs::read_to_string(format!("/proc/{number}/status")).map_err(|_gone| Errno::SRCH)?;
+    // The number was that of the process only if the process still lives.
+    if crate::wait_readable(&[process.as_fd()], 0) != Ok(false) {
+        return Err(Errno::SRCH);
+    }
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).ok_or(Errno::SRCH)?;
+    let mut numbers = line.split_whitespace().map_while(|word| word.parse().ok());
+    let mut next = || numbers.next().ok_or(Errno::SRCH);
+    Ok([next()?, next()?, next()?, next()?])
+}
+
 /// Sends this process SIGKILL when its parent's thread ends.
 ///
 /// # Errors

@@ -4,12 +4,14 @@
 mod namespaces;
 
 use clap::Parser;
-use m3ipc::{Message, Node, NodeError, Source};
+use m3ipc::{Message, Node, NodeError, Source, VmConfig};
 use m3ipc_wire::{FromDaemon, Reply, Request, VERSION};
 use std::fmt::Display;
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -48,6 +50,27 @@ fn act(words: &[&str]) -> ExitCode {
             Ok(()) => {}
             Err(error) => println!("failed: {error}"),
         },
+        ["create", directory, vm] => on_node(directory, |node| {
+            node.vm_init(&VmConfig::new(vm).grace_ms(50)).map(|vm| vm.id())
+        }),
+        ["end", directory, vm] => on_node(directory, |node| {
+            let id = node.vm_named(vm)?.id();
+            node.vm_end(id).map(|()| 0)
+        }),
+        ["bind-other", directory, vm, pid] => on_node(directory, |node| {
+            let id = node.vm_named(vm)?.id();
+            let bound = node.bind_other(id, pid.parse().unwrap_or(0), 30);
+            Ok(bound.map_or_else(|error| error.code().number(), |address| address.0))
+        }),
+        ["sleep"] => loop {
+            println!("asleep");
+            std::thread::sleep(Duration::from_secs(1000));
+        },
+        ["exec-after", mark, program] => {
+            println!("waiting");
+            m3ipc_users::until("the mark is there", || Path::new(mark).exists());
+            println!("failed: {}", Command::new(program).arg("sleep").exec());
+        }
         ["directory"] => println!("{}", m3ipc::runtime::directory().display()),
         ["listen", directory] => listen(directory.as_ref()),
         _ => {
@@ -56,6 +79,14 @@ fn act(words: &[&str]) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+/// Prints the number that an operation gives, or the code of its error.
+fn on_node(directory: &str, operation: impl FnOnce(&mut Node) -> Result<i32, NodeError>) {
+    match Node::find(directory.as_ref()).and_then(|mut node| operation(&mut node)) {
+        Ok(number) => println!("{number}"),
+        Err(error) => println!("{} {}", error.code().number(), error.why()),
+    }
 }
 
 /// A member that listens at a com-socket, attaches the areas of its requests, copies what each

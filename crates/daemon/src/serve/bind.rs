@@ -6,6 +6,7 @@
 
 use crate::server::Server;
 use crate::state::connection::{Deferred, EndpointPages};
+use crate::state::processes::INIT;
 use crate::state::timers::Timer;
 use crate::tables::{Credentials, Member, MemberId, MemberKind};
 use m3ipc_abi::Code;
@@ -203,9 +204,18 @@ impl Server {
         slot: i32,
     ) {
         let process = (m3ipc_sys::open_process(pid), m3ipc_sys::process_start_ticks(pid));
-        let ((Ok(fd), Ok(started)), Some((uid, gid))) = (process, process_owner(pid)) else {
+        let ((Ok(fd), Ok(started)), Some(gid)) = (process, process_group(pid)) else {
             return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
         };
+        let Ok(users) = m3ipc_sys::process_users(pid, &fd) else {
+            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
+        };
+        let uid = users[0];
+        if pid == INIT || users != [uid; 4] {
+            let why = "only a process with the rights of one user, and not the first process of \
+                       the system, can be bound by another; let it bind itself";
+            return self.refuse(token, Code::Privileges, why);
+        }
         let member = Member { pid, tid: None, started };
         match self.node.bind(vm, slot, member, cred, MemberKind::Foreign { uid, gid }) {
             Ok(bound) => {
@@ -278,13 +288,10 @@ fn is_thread_of(pid: i32, tid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
 }
 
-/// The effective user and group of a process. The owner of its files in /proc is no substitute: it
-/// is root for a process that cannot be dumped.
-fn process_owner(pid: i32) -> Option<(u32, u32)> {
+/// The effective group of a process. The owner of its files in /proc is no substitute: it is root
+/// for a process that cannot be dumped.
+fn process_group(pid: i32) -> Option<u32> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let effective = |name: &str| {
-        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
-        line.split_whitespace().nth(1)?.parse().ok()
-    };
-    Some((effective("Uid:")?, effective("Gid:")?))
+    let line = status.lines().find_map(|line| line.strip_prefix("Gid:"))?;
+    line.split_whitespace().nth(1)?.parse().ok()
 }
