@@ -8,6 +8,15 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 /// Why a runtime directory cannot be used.
+///
+/// ```
+/// use m3ipc::runtime::{DirectoryError, make};
+///
+/// match make("/nonexistent/node".as_ref(), 0o700) {
+///     Err(DirectoryError::Unusable { path, .. }) => println!("no directory {}", path.display()),
+///     other => panic!("{other:?}"),
+/// }
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DirectoryError {
@@ -92,6 +101,13 @@ impl DirectoryError {
 }
 
 /// Why there is no connection to a daemon.
+///
+/// ```
+/// use m3ipc::runtime::{self, ConnectError};
+///
+/// let absent = runtime::connect("/nonexistent".as_ref());
+/// assert!(matches!(absent, Err(ConnectError::NoDaemon { .. })));
+/// ```
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -124,6 +140,11 @@ pub enum ConnectError {
 
 impl ConnectError {
     /// The code of the C contract.
+    ///
+    /// ```
+    /// let error = m3ipc::runtime::connect("/tmp".as_ref()).unwrap_err();
+    /// assert_eq!(error.code(), m3ipc::Code::BadDir);
+    /// ```
     #[must_use]
     pub fn code(&self) -> Code {
         match self {
@@ -197,6 +218,12 @@ pub fn check(directory: &Path) -> Result<(), DirectoryError> {
 }
 
 /// Connects to the daemon of a runtime directory, after a check of both.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// let socket = m3ipc::runtime::connect(node.directory())?;
+/// # Ok::<(), m3ipc::runtime::ConnectError>(())
+/// ```
 ///
 /// # Errors
 /// [`ConnectError`].
