@@ -103,9 +103,12 @@ impl Endpoint {
         }
     }
 
-    /// Drops the links of dead peers. Not while a call uses one.
+    /// Drops the links of dead peers, and leaves the areas of which they were members. Not while a call uses one.
     #[inline]
     pub(super) fn forget_dead(&mut self) {
+        if self.areas.need_maintenance() {
+            self.maintain_areas();
+        }
         if !self.dead.is_empty() {
             for index in std::mem::take(&mut self.dead) {
                 self.peers.remove_dead(index);

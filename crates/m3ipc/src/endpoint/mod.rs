@@ -12,7 +12,9 @@
 //! signal. An outgoing message is then either withdrawn or known to be delivered.
 
 mod accept;
+mod area_upkeep;
 mod areas;
+mod ask;
 mod attached_areas;
 mod bind;
 mod blocks;
@@ -29,6 +31,7 @@ mod notify;
 mod outgoing;
 mod own_doorbell;
 mod page_set;
+mod payload;
 mod peer_copies;
 mod peers;
 mod pending;
@@ -135,6 +138,7 @@ pub struct Endpoint {
     latest: Option<Identity>,
     copies: copy::Copies,
     areas: AttachedAreas,
+    payloads: payload::Payloads,
     /// Present while the VM has a tracer.
     tracing: Option<Box<Tracing>>,
     /// The tracing state while stamps are switched off.

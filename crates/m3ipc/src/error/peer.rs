@@ -165,6 +165,7 @@ peer_errors! {
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
+        NoPayload = NoPayload,
     }
 
     /// Why nothing was received.
@@ -191,6 +192,7 @@ peer_errors! {
         Woken = WokenUp,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
+        NoPayload = NoPayload,
     }
 
     /// Why a request has no answer.
@@ -224,6 +226,7 @@ peer_errors! {
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
+        NoPayload = NoPayload,
     }
 
     /// Why an answer was not given.
@@ -246,6 +249,7 @@ peer_errors! {
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
+        NoPayload = NoPayload,
     }
 
     /// Why a notification was not given.
