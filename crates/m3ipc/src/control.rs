@@ -52,7 +52,17 @@ pub(crate) struct Control {
     /// Replies to requests that were given up. They arrive before the reply to the next request.
     late_replies: u32,
     /// Areas of late replies: this process may still map them.
-    late_areas: Vec<(AreaInfo, u16, Vec<OwnedFd>)>,
+    late_areas: Vec<LateArea>,
+}
+
+/// The memory of an area that came after its request was given up.
+#[derive(Debug)]
+pub(crate) struct LateArea {
+    pub(crate) info: AreaInfo,
+    pub(crate) index: u16,
+    pub(crate) fds: Vec<OwnedFd>,
+    /// The events of the area since then.
+    pub(crate) events: Vec<(AreaEvent, Vec<OwnedFd>)>,
 }
 
 /// Whether a signal ends a request.
@@ -296,7 +306,7 @@ impl Control {
                 if self.late_replies > 0 =>
             {
                 self.late_replies -= 1;
-                self.late_areas.push((info, index, packet.fds));
+                self.late_areas.push(LateArea { info, index, fds: packet.fds, events: Vec::new() });
                 Ok(None)
             }
             Ok(FromDaemon::Reply(_)) if self.late_replies > 0 => {
@@ -335,13 +345,16 @@ impl Control {
     }
 
     /// The memory of an area that the daemon gave after its request was given up.
-    pub(crate) fn take_late_area(
-        &mut self,
-        wanted: impl Fn(&AreaInfo) -> bool,
-    ) -> Option<(AreaInfo, u16, Vec<OwnedFd>)> {
+    pub(crate) fn take_late_area(&mut self) -> Option<LateArea> {
         while let Ok(true) = self.read_one_event() {}
-        let at = self.late_areas.iter().position(|(info, ..)| wanted(info))?;
-        Some(self.late_areas.swap_remove(at))
+        self.late_areas.pop()
+    }
+
+    /// Keeps an event of an area that is not attached, if this process may still map the area.
+    pub(crate) fn keep_for_late_area(&mut self, id: u32, event: AreaEvent, fds: Vec<OwnedFd>) {
+        if let Some(late) = self.late_areas.iter_mut().find(|late| late.info.area == id) {
+            late.events.push((event, fds));
+        }
     }
 
     /// The next event that was read before, together with a reply.

@@ -4,13 +4,13 @@ use super::Endpoint;
 use super::ask::DaemonLimit;
 use super::payload::{detach, is_area_lost};
 use crate::area::{Area, AreaConfig, AreaState, Block};
-use crate::control::unexpected;
+use crate::control::{LateArea, unexpected};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code, Extent};
 use m3ipc_area::BlockLifetime;
 use m3ipc_shm::Observed;
-use m3ipc_wire::{AreaEvent, AreaInfo, AreaReply, AreaRequest, Reply, Request};
+use m3ipc_wire::{AreaEvent, AreaReply, AreaRequest, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -20,9 +20,6 @@ const EXTENT_LEAST_BYTES: u64 = 1 << 20;
 /// Attempts to get an extent in a full area, and the pause between two of them.
 const ROOM_TRIES: u32 = 5;
 const ROOM_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
-
-/// The memory of an area that the caller may map: its state, the index of the caller, descriptors.
-type Joined = (AreaInfo, u16, Vec<OwnedFd>);
 
 impl Endpoint {
     /// Creates an area and attaches it. The example is at [`Area`].
@@ -87,7 +84,7 @@ impl Endpoint {
         self.check_bound()?;
         self.maintain_areas();
         let limit = limit.begun();
-        let (info, index, fds) = self.ask_to_join(request, limit)?;
+        let LateArea { info, index, fds, events } = self.ask_to_join(request, limit)?;
         let id = info.area;
         let state = match AreaState::map(info, index, fds, self.address, prefault) {
             Ok(state) => Arc::new(state),
@@ -98,6 +95,9 @@ impl Endpoint {
         };
         m3ipc_sys::pause_point("client.area_mapped");
         self.areas.insert(Arc::clone(&state));
+        for (event, fds) in events {
+            self.apply_area_event(event, fds);
+        }
         let reply = self.ask_within(&Request::Area(AreaRequest::Mapped(id)), limit);
         self.receive_area_events();
         if let Err(fail) = reply {
@@ -108,10 +108,12 @@ impl Endpoint {
     }
 
     /// Asks for the memory of an area. A request that was given up may have brought it.
-    fn ask_to_join(&mut self, request: &AreaRequest, limit: DaemonLimit) -> Result<Joined, Fail> {
+    fn ask_to_join(&mut self, request: &AreaRequest, limit: DaemonLimit) -> Result<LateArea, Fail> {
         loop {
             match self.ask_area(request, limit) {
-                Ok((AreaReply::Joined { info, index }, fds)) => return Ok((info, index, fds)),
+                Ok((AreaReply::Joined { info, index }, fds)) => {
+                    return Ok(LateArea { info, index, fds, events: Vec::new() });
+                }
                 Ok(_) => return Err(unexpected()),
                 // The creator has not mapped the area yet.
                 Err(fail) if fail.code == Code::Again && !limit.has_passed() => {
@@ -124,13 +126,13 @@ impl Endpoint {
 
     /// The memory of an area that came after its request was given up. The daemon refuses a second
     /// request for it. Leaves areas that nobody wants any more.
-    fn late_area(&mut self, request: &AreaRequest) -> Option<Joined> {
+    fn late_area(&mut self, request: &AreaRequest) -> Option<LateArea> {
         let mut found = None;
-        while let Some(late) = self.control.take_late_area(|_| true) {
-            if found.is_none() && *request == AreaRequest::Attach(late.0.area) {
+        while let Some(late) = self.control.take_late_area() {
+            if found.is_none() && *request == AreaRequest::Attach(late.info.area) {
                 found = Some(late);
             } else {
-                self.control.request_later(&detach(late.0.area));
+                self.control.request_later(&detach(late.info.area));
             }
         }
         found
@@ -378,11 +380,11 @@ impl Endpoint {
     #[cold]
     pub(super) fn receive_area_events(&mut self) {
         for (event, fds) in self.control.take_area_events() {
-            self.apply_area_event(&event, fds);
+            self.apply_area_event(event, fds);
         }
     }
 
-    pub(super) fn apply_area_event(&mut self, event: &AreaEvent, fds: Vec<OwnedFd>) {
+    pub(super) fn apply_area_event(&mut self, event: AreaEvent, fds: Vec<OwnedFd>) {
         let (AreaEvent::Member { area, .. }
         | AreaEvent::Expected { area, .. }
         | AreaEvent::Left { area, .. }
@@ -390,9 +392,11 @@ impl Endpoint {
         | AreaEvent::FindOrphans { area }
         | AreaEvent::RoomWanted { area }
         | AreaEvent::ExtentGone { area, .. }) = event;
-        let Some(state) = self.areas.get_changing(*area).map(Arc::clone) else { return };
+        let Some(state) = self.areas.get_changing(area).map(Arc::clone) else {
+            return self.control.keep_for_late_area(area, event, fds);
+        };
         let mut member = state.member();
-        match event {
+        match &event {
             AreaEvent::Member { index, address, .. } => {
                 let ledger = fds.into_iter().next();
                 let bytes = m3ipc_area::ledger_bytes(state.info.numbers);

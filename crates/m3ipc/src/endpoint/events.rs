@@ -80,7 +80,7 @@ impl Endpoint {
                     self.inbox.poll_link(&mut self.peers, index);
                 }
             }
-            DaemonEvent::Area(event) => self.apply_area_event(&event, fds),
+            DaemonEvent::Area(event) => self.apply_area_event(event, fds),
             DaemonEvent::Traps(traps) => self.traps = traps,
             DaemonEvent::Trace(event) => self.apply_trace_event(event, fds),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
