@@ -12,7 +12,9 @@
 //!
 //! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered,
 //! refused or withdrawn, exactly one of the three. A receiver refuses a message whose payload lies
-//! in a block that it cannot accept; a sender never gets a refusal of any other message. Only the sender writes the rest of the cell, and never
+//! in a block that it cannot accept; a sender never gets a refusal of any other message.
+//!
+//! Only the sender writes the rest of the cell, and never
 //! while the slot is FULL. So a copy with a successful [`take`] is whole. The number n makes every
 //! FULL differ from all earlier ones.
 //!

@@ -3,7 +3,7 @@
 use m3ipc::test::TestNode;
 use m3ipc::{Address, Endpoint, Source, Timeout};
 use m3ipc_abi::LONG_MAX_BYTES;
-use m3ipc_large_tests::{is_intact, kill_daemon, payload, watchdog};
+use m3ipc_large::{is_intact, kill_daemon, payload, watchdog};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -81,7 +81,7 @@ fn call(node: &TestNode, to: Address, seed: u64, calls: u64, tally: &Arc<Tally>)
     std::thread::spawn(move || {
         let mut rng = fastrand::Rng::with_seed(seed);
         // A slot of its own: a bind during a restart cannot meet an endpoint of another thread.
-        let slot = 40 + i32::try_from(seed).unwrap();
+        let slot = 40 + i32::try_from(seed).expect("a small number");
         let mut done = 0;
         while done < calls {
             let mut client = match vm.bind_additional(Some(slot)) {
@@ -109,7 +109,7 @@ fn run(calls: u64, pause_ms: std::ops::Range<u64>) {
     let node = m3ipc::test::node();
     let tally = Arc::new(Tally::default());
     let stop = Arc::new(AtomicBool::new(false));
-    let server = node.vm().bind(1).unwrap();
+    let server = node.vm().bind(1).expect("a free slot");
     let to = server.address();
     let server = serve(server, Arc::clone(&tally), Arc::clone(&stop));
     let clients: Vec<_> =
@@ -121,10 +121,10 @@ fn run(calls: u64, pause_ms: std::ops::Range<u64>) {
         tally.kills.fetch_add(1, Ordering::Relaxed);
     }
     for client in clients {
-        client.join().unwrap();
+        client.join().expect("a client without a panic");
     }
     stop.store(true, Ordering::Relaxed);
-    server.join().unwrap();
+    server.join().expect("a server without a panic");
     println!("{tally:?}");
     tally.assert_clean();
 }

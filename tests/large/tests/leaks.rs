@@ -2,7 +2,7 @@
 
 use m3ipc::test::TestNode;
 use m3ipc::{AreaConfig, BlockLifetime, Endpoint, Message, Source};
-use m3ipc_large_tests::{Resources, daemon_pid, payload, watchdog};
+use m3ipc_large::{Resources, daemon_pid, payload, watchdog};
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
@@ -11,17 +11,17 @@ const WARM_UP: usize = 20;
 
 /// What this process and the daemon hold.
 fn resources(node: &TestNode) -> [Resources; 2] {
-    let daemon = daemon_pid(node.directory()).unwrap();
+    let daemon = daemon_pid(node.directory()).expect("a private node");
     [Resources::of(std::process::id().cast_signed()), Resources::of(daemon)]
 }
 
 /// Runs `visit` with so many clients, one after the other, and compares the counts.
 fn come_and_go(clients: usize, mut visit: impl FnMut(&mut Endpoint, &mut Endpoint)) {
     let node = m3ipc::test::node();
-    let mut server = node.vm().bind(1).unwrap();
+    let mut server = node.vm().bind(1).expect("a private node");
     let mut visits = |count: usize, server: &mut Endpoint| {
         for _ in 0..count {
-            let mut client = node.vm().bind_additional(Some(40)).unwrap();
+            let mut client = node.vm().bind_additional(Some(40)).expect("a private node");
             visit(server, &mut client);
             drop(client);
             // The server learns of the end of the client at one of its next calls.
@@ -46,25 +46,31 @@ fn come_and_go(clients: usize, mut visit: impl FnMut(&mut Endpoint, &mut Endpoin
 
 /// A large request with a large answer.
 fn call(server: &mut Endpoint, client: &mut Endpoint) {
-    let mut pending = client.begin_request_bytes(server.address(), 7, payload(1, 20_000)).unwrap();
-    let (received, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+    let mut pending = client
+        .begin_request_bytes(server.address(), 7, payload(1, 20_000))
+        .expect("a private node");
+    let (received, bytes) = server.receive_bytes(Source::Any, LIMIT).expect("a private node");
     assert_eq!(bytes, payload(1, 20_000));
-    server.reply_bytes(received.message.source, 0, &payload(2, 30_000)).unwrap();
-    let (_, answer) = client.poll_request_bytes(&mut pending).unwrap().unwrap();
+    server.reply_bytes(received.message.source, 0, &payload(2, 30_000)).expect("a private node");
+    let (_, answer) =
+        client.poll_request_bytes(&mut pending).expect("a private node").expect("a private node");
     assert_eq!(answer, payload(2, 30_000));
 }
 
 /// A block of an area of the client, which the server takes and drops.
 fn give(server: &mut Endpoint, client: &mut Endpoint) {
     let to = server.address();
-    let area = client.create_area(&AreaConfig::pair(1 << 20, to)).unwrap();
-    let mut block = client.allocate(&area, 5, BlockLifetime::Short).unwrap();
-    block.copy_from(b"bytes").unwrap();
+    let area = client.create_area(&AreaConfig::pair(1 << 20, to)).expect("a private node");
+    let mut block = client.allocate(&area, 5, BlockLifetime::Short).expect("a private node");
+    block.copy_from(b"bytes").expect("a private node");
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| client.send_block(to, &Message::new(7), block, LIMIT));
-        server.receive_timeout(Source::Any, LIMIT).unwrap();
-        assert_eq!(server.take_block().unwrap().unwrap().to_vec(), b"bytes");
-        sender.join().unwrap().unwrap();
+        server.receive_timeout(Source::Any, LIMIT).expect("a private node");
+        assert_eq!(
+            server.take_block().expect("a private node").expect("a private node").to_vec(),
+            b"bytes"
+        );
+        sender.join().expect("a private node").expect("a private node");
     });
 }
 

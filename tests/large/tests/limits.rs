@@ -4,7 +4,7 @@
 use m3ipc::test::TestNode;
 use m3ipc::{AreaConfig, AreaError, BlockLifetime, ReceiveError, SendError, SendRecError, Source};
 use m3ipc::{Message, Timeout};
-use m3ipc_large_tests::{payload, signal_daemon, watchdog};
+use m3ipc_large::{payload, signal_daemon, watchdog};
 use rustix::process::Signal;
 use std::time::Duration;
 
@@ -112,7 +112,7 @@ fn a_first_large_message_waits_for_the_next_daemon() {
     server.receive(Source::Any).unwrap();
     // No daemon can start while a folder lies in the place of its lock.
     let lock = node.directory().join("lock");
-    m3ipc_large_tests::kill_daemon(&node);
+    m3ipc_large::kill_daemon(&node);
     std::fs::remove_file(&lock).unwrap();
     std::fs::create_dir(&lock).unwrap();
     let thread = std::thread::spawn(move || {

@@ -1,8 +1,8 @@
 //! Blocks that come with messages: accept, then take.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use crate::area::{AreaState, Block};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::Ordering;

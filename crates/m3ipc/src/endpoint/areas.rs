@@ -1,7 +1,7 @@
 //! Areas of an endpoint: create, attach, detach, and the daemon's events about them.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
+use super::daemon_limit::DaemonLimit;
 use super::payload::{detach, is_area_lost};
 use crate::area::{Area, AreaConfig, AreaState, Block};
 use crate::control::{LateArea, unexpected};

@@ -1,8 +1,8 @@
 //! Binding, and the first contact with a peer.
 
-use super::ask::NO_WAIT_NS;
 use super::attached_areas::AttachedAreas;
 use super::copy::Copies;
+use super::daemon_limit::NO_WAIT_NS;
 use super::page_set::map_pages;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, unexpected};
@@ -130,7 +130,7 @@ fn attach(
         latest: None,
         copies: Copies::new(*copy_granted),
         areas: AttachedAreas::default(),
-        payloads: super::payload::Payloads::default(),
+        payloads: super::payload_state::Payloads::default(),
         tracing: None,
         suspended: None,
         left: None,

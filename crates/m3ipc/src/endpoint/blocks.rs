@@ -3,8 +3,8 @@
 #![allow(clippy::result_large_err)]
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use crate::area::{AreaState, Block, Plain, Unsent};
 use crate::error::{Fail, ReplyError, SendError, SendRecError};

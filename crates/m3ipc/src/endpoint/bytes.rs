@@ -61,8 +61,10 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ReceiveError`]; nothing was taken. [`ReceiveError::NoPayload`] if this process has no
-    /// memory or addresses for a large payload; its sender gets an error too.
+    /// [`ReceiveError`]; nothing was taken. [`ReceiveError::System`] with [`Code::NoPayload`] if
+    /// this process has no memory or addresses for a large payload; its sender gets an error too.
+    ///
+    /// [`Code::NoPayload`]: crate::Code::NoPayload
     pub fn receive_bytes(
         &mut self,
         source: impl Into<Source>,

@@ -103,7 +103,7 @@ impl Endpoint {
         }
     }
 
-    /// Drops the links of dead peers, and leaves the areas of which they were members. Not while a call uses one.
+    /// Drops the links of dead peers, and leaves unused areas. Not while a call uses a link.
     #[inline]
     pub(super) fn forget_dead(&mut self) {
         if self.areas.need_maintenance() {

@@ -6,7 +6,7 @@
 //! member can accept it, whatever copies of the name exist.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
+use super::daemon_limit::DaemonLimit;
 use crate::area::{AreaState, Block, Plain, Unsent};
 use crate::error::{AreaError, Fail};
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};

@@ -21,6 +21,7 @@ mod blocks;
 mod buffer;
 mod bytes;
 mod copy;
+mod daemon_limit;
 mod doorbell;
 mod events;
 mod handover;
@@ -32,6 +33,7 @@ mod outgoing;
 mod own_doorbell;
 mod page_set;
 mod payload;
+mod payload_state;
 mod peer_copies;
 mod peers;
 mod pending;
@@ -138,7 +140,7 @@ pub struct Endpoint {
     latest: Option<Identity>,
     copies: copy::Copies,
     areas: AttachedAreas,
-    payloads: payload::Payloads,
+    payloads: payload_state::Payloads,
     /// Present while the VM has a tracer.
     tracing: Option<Box<Tracing>>,
     /// The tracing state while stamps are switched off.

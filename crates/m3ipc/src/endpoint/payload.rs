@@ -16,12 +16,13 @@
 //! repeats a refused answer at one of its next polls.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
+use super::payload_state::{LargePayload, OpenAnswer};
 use crate::area::{AreaConfig, AreaState, Block};
 use crate::error::Fail;
-use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES, PAYLOAD_BYTES};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES};
 use m3ipc_area::{BlockLifetime, BlockName};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Arrival, MessageKind, SlotRefusal, SlotState, TakenMessage};
@@ -40,85 +41,19 @@ const CONFLICTS_MAX: u32 = 8;
 /// No area: in the name of a payload that its sender could not repeat.
 const NO_AREA: u32 = 0;
 
-/// A large payload in transit, as the block that carries it.
-#[derive(Debug)]
-pub(super) struct LargePayload {
-    area: Arc<AreaState>,
-    name: BlockName,
-}
-
-/// A posted answer whose payload lies in a block, until the client has taken it.
-#[derive(Debug)]
-struct OpenAnswer {
-    to: Address,
-    index: u32,
-    request: SlotState,
-    posted: SlotState,
-    m_type: i32,
-    payload: [u8; PAYLOAD_BYTES],
-    large: Option<LargePayload>,
-    /// The bytes of a refused answer that could not be repeated yet.
-    bytes: Option<Vec<u8>>,
-    not_before_ns: u64,
-    refusals: u32,
-}
-
-/// The state of large payloads of an endpoint.
-#[derive(Debug, Default)]
-pub(super) struct Payloads {
-    /// The limit of the present call, for requests to the daemon.
-    limit: DaemonLimit,
-    /// Why the payload of the polled message was not accepted, where that ends the receive.
-    failure: Option<Fail>,
-    /// How the peer refused the last message of this endpoint.
-    refusal: Option<SlotRefusal>,
-    /// The payload of the message that is being sent.
-    in_transit: Option<LargePayload>,
-    open_answers: Vec<OpenAnswer>,
-}
-
-impl Payloads {
-    /// Begins a call with this limit.
-    #[inline]
-    pub(super) fn begin(&mut self, limit: DaemonLimit) {
-        self.limit = limit;
-        if self.failure.is_some() {
-            self.failure = None;
-        }
-    }
-
-    /// The limit of the present call, for requests to the daemon.
-    pub(super) fn limit(&self) -> DaemonLimit {
-        self.limit
-    }
-
-    /// The payload of the message that was posted.
-    pub(super) fn take_in_transit(&mut self) -> Option<LargePayload> {
-        self.in_transit.take()
-    }
-
-    /// Why no message was received, if a payload is the reason.
-    #[inline]
-    pub(super) fn take_failure(&mut self) -> Option<Fail> {
-        self.failure.take()
-    }
-
-    #[inline]
-    pub(super) fn has_failure(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    /// Whether the endpoint has answers that may be refused.
-    #[inline]
-    pub(super) fn has_open_answers(&self) -> bool {
-        !self.open_answers.is_empty()
-    }
-}
-
 /// Whether the daemon died before this endpoint had mapped the area: its successor knows no such
 /// area, or has no memory of it.
 pub(super) fn is_area_lost(fail: &Fail) -> bool {
     matches!(fail.code, Code::Orphaned | Code::NoNode)
+}
+
+/// The failure of a sender whose payload was refused.
+pub(super) fn refused(by: Address) -> Fail {
+    let why = format!(
+        "endpoint {by} refused the payload: it has no memory or addresses for it, and gets an error \
+         too; send less at a time"
+    );
+    Fail::new(Code::NoPayload, why)
 }
 
 /// How a receiver treats a message whose payload it cannot accept.
@@ -148,7 +83,7 @@ impl Endpoint {
     ) -> Result<R, Fail> {
         let to = self.peers.get(index).address();
         for _ in 0..REFUSALS_MAX {
-            let name = self.put_in_block(to, outgoing.long, self.payloads.limit)?;
+            let name = self.put_in_block(to, outgoing.long, self.payloads.limit())?;
             self.payloads.refusal = None;
             let sent = send(self, outgoing.carrying(&name));
             // An answer keeps its payload until it is taken.
@@ -186,7 +121,7 @@ impl Endpoint {
             return Err(self.poison(index, m3ipc_link::RuleBroken));
         }
         self.payloads.refusal = Some(refusal);
-        Err(Code::NoPayload.into())
+        Err(refused(self.peers.get(index).address()))
     }
 
     /// Puts a payload into a block of the pair's area. Returns the name of the block.
@@ -418,7 +353,7 @@ impl Endpoint {
         }
         answer.refusals += 1;
         let bytes = answer.bytes.take().filter(|_| answer.refusals <= REFUSALS_MAX);
-        let limit = self.payloads.limit.at_most(REPEAT_LIMIT_NS);
+        let limit = self.payloads.limit().at_most(REPEAT_LIMIT_NS);
         let put = match &bytes {
             Some(bytes) => self.put_in_block(answer.to, bytes, limit),
             None => Err(Code::NoPayload.into()),

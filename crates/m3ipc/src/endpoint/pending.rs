@@ -3,7 +3,8 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
-use super::payload::{LargePayload, REFUSALS_MAX};
+use super::payload::REFUSALS_MAX;
+use super::payload_state::LargePayload;
 use super::sendrec::RequestEnd;
 use super::stamps::Moment;
 use crate::error::{Fail, SendRecError};
@@ -218,7 +219,7 @@ impl Endpoint {
         self.withdraw_payload(pending.to, &large);
         let refusals = pending.refusals + 1;
         if refusal == SlotRefusal::Final || refusals > REFUSALS_MAX {
-            return Err(Code::NoPayload.into());
+            return Err(super::payload::refused(pending.to));
         }
         let bytes = std::mem::take(&mut pending.bytes);
         let again = self.begin(pending.to, pending.message, bytes)?;

@@ -1,8 +1,8 @@
 //! receive: notifications first, then messages in the order of their arrival.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::received::{Received, Source};
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};

@@ -1,7 +1,7 @@
 //! reply and relay: answers, which never wait.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::peers::UNASKED;
 use super::stamps::Moment;

@@ -1,7 +1,7 @@
 //! send: post, wake, wait for the take; or withdraw.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::stamps::Moment;
 use super::wait::WaitTarget;

@@ -1,8 +1,8 @@
 //! sendrec: a request and its answer, in one wait and one time limit.
 
 use super::Endpoint;
-use super::ask::DaemonLimit;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendRecError};

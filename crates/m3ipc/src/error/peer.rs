@@ -165,7 +165,6 @@ peer_errors! {
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
-        NoPayload = NoPayload,
     }
 
     /// Why nothing was received.
@@ -192,7 +191,6 @@ peer_errors! {
         Woken = WokenUp,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
-        NoPayload = NoPayload,
     }
 
     /// Why a request has no answer.
@@ -226,7 +224,6 @@ peer_errors! {
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
-        NoPayload = NoPayload,
     }
 
     /// Why an answer was not given.
@@ -249,7 +246,6 @@ peer_errors! {
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
         PeerBroke = PeerBroke,
-        NoPayload = NoPayload,
     }
 
     /// Why a notification was not given.

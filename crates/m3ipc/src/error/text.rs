@@ -50,10 +50,6 @@ macro_rules! cause_doc {
     (PeerBroke) => {
         "The peer broke the rules of the link. The link stays closed."
     };
-    (NoPayload) => {
-        "The payload needs a block, and the receiver has no memory or addresses for it. Both sides \
-         get this error, and the receiver did not take the message."
-    };
     (NotWaiting) => {
         "The peer does not wait for an answer of the caller, or does so no longer."
     };
@@ -141,10 +137,6 @@ macro_rules! cause_text {
     };
     (PeerBroke) => {
         "endpoint {} broke the rules of the link, which stays closed; end that process"
-    };
-    (NoPayload) => {
-        "the payload could not be handed over with endpoint {}: the receiver has no memory or \
-         addresses for it; free some there, or send less at a time"
     };
     (NotWaiting) => {
         "endpoint {} does not wait for an answer from here; its call ended before"
