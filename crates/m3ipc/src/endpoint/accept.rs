@@ -111,7 +111,7 @@ impl Endpoint {
         });
         match accepted? {
             Accepted::Held(held) => {
-                let held = self.confirmed(&area, held, Some(from))?;
+                let held = self.confirmed(&area, held, Some((from, name)))?;
                 Block::of_held(&area, held)
             }
             Accepted::Reading(reading) => Block::of_reading(&area, reading),
@@ -124,7 +124,7 @@ impl Endpoint {
         &mut self,
         area: &Arc<AreaState>,
         held: HeldBlock,
-        from: Option<Address>,
+        given: Option<(Address, &ClaimedBlockName)>,
     ) -> Result<HeldBlock, Fail> {
         // This load comes after the claim and its fence: an earlier claim of a member that is
         // unknown here was announced before.
@@ -133,11 +133,17 @@ impl Endpoint {
         }
         self.receive_area_events();
         let mut member = area.member();
-        if member.is_mine_alone(&held) && from.is_none_or(|from| member.find(from).is_some()) {
+        if member.is_mine_alone(&held) && given.is_none_or(|(from, _)| member.find(from).is_some())
+        {
             return Ok(held);
         }
         let number = held.number();
-        member.release(held);
+        if given.is_some_and(|(_, name)| name.is_payload()) {
+            // The giver takes a refused payload back.
+            member.refuse(held);
+        } else {
+            member.release(held);
+        }
         Err(Fail::new(
             Code::PeerBroke,
             format!("block {number} was given to another as well, or its giver died"),
