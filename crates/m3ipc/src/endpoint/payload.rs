@@ -50,8 +50,8 @@ pub(super) fn is_area_lost(fail: &Fail) -> bool {
 /// The failure of a sender whose payload was refused.
 pub(super) fn refused(by: Address) -> Fail {
     let why = format!(
-        "endpoint {by} refused the payload: it has no memory or addresses for it, and gets an error \
-         too; send less at a time"
+        "endpoint {by} refused the payload: it has no memory or addresses for it, and gets an \
+         error too; send less at a time"
     );
     Fail::new(Code::NoPayload, why)
 }
