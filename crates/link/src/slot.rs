@@ -14,9 +14,8 @@
 //! refused or withdrawn, exactly one of the three. A receiver refuses a message whose payload lies
 //! in a block that it cannot accept; a sender never gets a refusal of any other message.
 //!
-//! Only the sender writes the rest of the cell, and never
-//! while the slot is FULL. So a copy with a successful [`take`] is whole. The number n makes every
-//! FULL differ from all earlier ones.
+//! Only the sender writes the rest of the cell, and never while the slot is FULL. So a copy with a
+//! successful [`take`] is whole. The number n makes every FULL differ from all earlier ones.
 //!
 //! TAKEN(n) of a request also means that its sender awaits an answer. The receiver posts an answer
 //! only in this state ([`is_answer_awaited`]). A sender that abandons its request polls for an
