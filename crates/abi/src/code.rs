@@ -114,6 +114,8 @@ codes! {
     PeerBroke = -500, "PEERBROKE", "the peer broke the link's rules; the link is poisoned";
     Unknown = -501, "UNKNOWN", "the outcome cannot be known";
     Version = -502, "VERSION", "node daemon and library do not match";
+    NoPayload = -503, "NOPAYLOAD", "the payload of a message could not be handed over";
+    Orphaned = -504, "ORPHANED", "the daemon of the area was killed";
 }
 
 impl Code {

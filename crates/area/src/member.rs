@@ -16,6 +16,7 @@
 
 mod accept;
 mod give;
+mod surrender;
 mod sweep;
 
 use crate::allocator::BlockLifetime;

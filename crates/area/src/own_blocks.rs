@@ -125,6 +125,12 @@ impl OwnBlocks {
         self.pending.retain(|pending| *pending != number);
     }
 
+    /// Whether no block is in use.
+    pub(crate) fn is_idle(&self) -> bool {
+        let mut blocks = self.extents.iter().flat_map(|extent| &extent.blocks);
+        blocks.all(|block| block.state == OwnState::Free)
+    }
+
     /// The number with the oldest check.
     pub(crate) fn next_pending(&mut self) -> Option<u32> {
         self.pending.pop_front()

@@ -61,13 +61,15 @@ fn create_with(member: &mut CallingMember, mut config: AreaConfig, flags: c_uint
         config = config.prefault();
     }
     let area = member.endpoint.create_area(&config)?;
+    // C has no handle that could be dropped.
+    area.keep();
     c_int::try_from(area.id()).map_err(|_too_large| Code::NoMem.into())
 }
 
 pub(crate) fn attach(number: c_int) -> CallResult {
     current::with(|member| {
         let id = u32::try_from(number).map_err(|_negative| Code::NoNode)?;
-        member.endpoint.attach_area(id)?;
+        member.endpoint.attach_area(id)?.keep();
         Ok(0)
     })
 }
@@ -156,6 +158,7 @@ pub(crate) fn attach_ica(vmid: c_int, address: u64, access: c_int) -> CallResult
             return Err(Code::Inval.into());
         }
         let area = member.endpoint.attach_area(id)?;
+        area.keep();
         if access & 2 != 0 && !area.is_writable() {
             return Err(Code::Perm.into());
         }

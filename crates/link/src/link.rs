@@ -8,7 +8,7 @@ mod signals;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
-use crate::slot::{self, MessageKind, RuleBroken, SlotPhase, SlotState};
+use crate::slot::{self, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState};
 use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{BLOCK_NAME_BYTES, LONG_MAX_BYTES, PAYLOAD_BYTES};
@@ -65,7 +65,7 @@ impl<P: Page> Link<P> {
         self.page.word64(self.side.other().slot())
     }
 
-    /// Whether the slot is free: the last message has been taken or withdrawn.
+    /// Whether the slot is free: the last message has been taken, refused or withdrawn.
     ///
     /// # Errors
     /// [`RuleBroken`] if the word follows from no rule.
@@ -77,7 +77,8 @@ impl<P: Page> Link<P> {
         }
         let left =
             [SlotPhase::Taken, SlotPhase::Empty].map(|phase| self.last.in_phase(phase).encode());
-        if left.contains(&found) { Ok(true) } else { Err(RuleBroken) }
+        let is_refused = slot::refusal(self.own_word(), self.last).is_some();
+        if left.contains(&found) || is_refused { Ok(true) } else { Err(RuleBroken) }
     }
 
     /// Whether this side has never posted a message.
@@ -121,6 +122,20 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn is_taken(&self, posted: SlotState) -> Result<bool, RuleBroken> {
         slot::is_taken(self.own_word(), posted)
+    }
+
+    /// Whether the peer has refused this message, and why.
+    #[must_use]
+    #[inline]
+    pub fn refusal(&self, posted: SlotState) -> Option<SlotRefusal> {
+        slot::refusal(self.own_word(), posted)
+    }
+
+    /// Refuses a message whose block cannot be accepted. `false` if the peer withdrew it.
+    /// Afterwards, read the peer's wait mode and wake it if needed.
+    #[must_use]
+    pub fn refuse(&self, arrival: Arrival, refusal: SlotRefusal) -> bool {
+        slot::refuse(self.peer_word(), arrival.state, refusal)
     }
 
     /// Takes this message back. `Ok(false)` if the peer has taken it.
@@ -266,6 +281,11 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn owes_answer(&self) -> bool {
         self.owed.is_some_and(|request| slot::is_answer_awaited(self.peer_word(), request))
+    }
+
+    /// The peer refused the answer to this request, so this side owes it again.
+    pub fn owe_again(&mut self, request: SlotState) {
+        self.owed.get_or_insert(request);
     }
 
     /// Posts the answer to the last taken request, unless the peer abandoned it.

@@ -4,14 +4,18 @@
 //! |---|---|---|
 //! | EMPTY(n) | sender: [`post`] | FULL(n+1) |
 //! | FULL(n) | receiver: [`take`], by compare-and-swap | TAKEN(n) |
+//! | FULL(n) | receiver: [`refuse`], by compare-and-swap | REFUSED(n) |
 //! | FULL(n) | sender: [`withdraw`], by compare-and-swap | EMPTY(n) |
 //! | TAKEN(n) | sender: [`post`] | FULL(n+1) |
 //! | TAKEN(n) | sender of a request: [`abandon`] | EMPTY(n) |
+//! | REFUSED(n) | sender: [`post`] | FULL(n+1) |
 //!
-//! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered
-//! or withdrawn, never both, never neither. Only the sender writes the rest of the cell, and never
-//! while the slot is FULL. So a copy with a successful [`take`] is whole. The number n makes every
-//! FULL differ from all earlier ones.
+//! Only FULL is contested, and one compare-and-swap decides the contest. So a message is delivered,
+//! refused or withdrawn, exactly one of the three. A receiver refuses a message whose payload lies
+//! in a block that it cannot accept; a sender never gets a refusal of any other message.
+//!
+//! Only the sender writes the rest of the cell, and never while the slot is FULL. So a copy with a
+//! successful [`take`] is whole. The number n makes every FULL differ from all earlier ones.
 //!
 //! TAKEN(n) of a request also means that its sender awaits an answer. The receiver posts an answer
 //! only in this state ([`is_answer_awaited`]). A sender that abandons its request polls for an
@@ -59,12 +63,25 @@ pub enum SlotPhase {
     Full,
     /// A taken message. The sender owns the cell again.
     Taken,
+    /// A refused message. The sender owns the cell again.
+    Refused,
+}
+
+/// Why a receiver refused a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SlotRefusal {
+    /// The receiver cannot accept this block. It may accept another one in a new area.
+    Retry,
+    /// The receiver lacks memory or addresses for any such block.
+    Final,
 }
 
 const PHASE_BITS: u32 = 2;
 const KIND_BITS: u32 = 6;
 const SEQUENCE_SHIFT: u32 = PHASE_BITS + KIND_BITS;
 const SEQUENCE_MASK: u64 = u64::MAX >> SEQUENCE_SHIFT;
+/// The bit of a final refusal, among the bits of the kind.
+const FINAL: u64 = 1 << (SEQUENCE_SHIFT - 1);
 
 /// A decoded state word: phase, kind and number of the message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,6 +107,7 @@ impl SlotState {
             SlotPhase::Empty => 0,
             SlotPhase::Full => 1,
             SlotPhase::Taken => 2,
+            SlotPhase::Refused => 3,
         };
         phase | (self.kind as u64) << PHASE_BITS | self.sequence << SEQUENCE_SHIFT
     }
@@ -107,11 +125,22 @@ impl SlotState {
             0 => SlotPhase::Empty,
             1 => SlotPhase::Full,
             2 => SlotPhase::Taken,
-            _ => return Err(RuleBroken),
+            _ => SlotPhase::Refused,
         };
-        match MessageKind::from_bits(word >> PHASE_BITS & ((1 << KIND_BITS) - 1)) {
+        let is_refused = matches!(phase, SlotPhase::Refused);
+        let kind = if is_refused { word & !FINAL } else { word };
+        match MessageKind::from_bits(kind >> PHASE_BITS & ((1 << KIND_BITS) - 1)) {
             Some(kind) => Ok(Self { phase, kind, sequence: word >> SEQUENCE_SHIFT }),
             None => Err(RuleBroken),
+        }
+    }
+
+    /// The word for the refusal of this message.
+    const fn encode_refusal(self, refusal: SlotRefusal) -> u64 {
+        let word = self.in_phase(SlotPhase::Refused).encode();
+        match refusal {
+            SlotRefusal::Retry => word,
+            SlotRefusal::Final => word | FINAL,
         }
     }
 
@@ -148,7 +177,7 @@ pub fn post(word: &impl Word64, last: SlotState, kind: MessageKind) -> SlotState
 /// Whether the receiver has taken the message that was posted as `full`.
 ///
 /// # Errors
-/// [`RuleBroken`] if the word is neither the posted nor the taken message.
+/// [`RuleBroken`] if the word is neither the posted message nor its taken or refused form.
 #[inline]
 pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
     let found = word.load(Ordering::Acquire);
@@ -156,12 +185,24 @@ pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
         Ok(false)
     } else if found == full.in_phase(SlotPhase::Taken).encode() {
         Ok(true)
+    } else if refusal(word, full).is_some() {
+        Ok(false)
     } else {
         Err(RuleBroken)
     }
 }
 
-/// Withdraws a message. `Ok(false)` if the receiver has taken it.
+/// Whether the receiver has refused the message that was posted as `full`, and why.
+#[must_use]
+#[inline]
+pub fn refusal(word: &impl Word64, full: SlotState) -> Option<SlotRefusal> {
+    let found = word.load(Ordering::Acquire);
+    let all = [SlotRefusal::Retry, SlotRefusal::Final];
+    all.into_iter().find(|refusal| found == full.encode_refusal(*refusal))
+}
+
+/// Withdraws a message; a refused message too is the sender's again. `Ok(false)` if the receiver
+/// has taken it.
 ///
 /// # Errors
 /// Those of [`is_taken`].
@@ -169,7 +210,8 @@ pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
     match word.compare_exchange(full.encode(), full.in_phase(SlotPhase::Empty).encode()) {
         Ok(_) => Ok(true),
         Err(_) => {
-            is_taken(word, full).and_then(|taken| if taken { Ok(false) } else { Err(RuleBroken) })
+            let taken = is_taken(word, full)?;
+            if taken || refusal(word, full).is_some() { Ok(!taken) } else { Err(RuleBroken) }
         }
     }
 }
@@ -203,7 +245,14 @@ pub fn peek(word: &impl Word64) -> Result<Option<SlotState>, RuleBroken> {
 pub fn is_quiet(word: &impl Word64) -> bool {
     // Relaxed: a waiter that sees a message here calls `peek` next.
     let phase = word.load(Ordering::Relaxed) & ((1 << PHASE_BITS) - 1);
-    phase == 0 || phase == 2
+    phase != 1
+}
+
+/// Refuses the message that [`peek`] saw. `false` if its sender withdrew it meanwhile.
+pub fn refuse(word: &impl Word64, seen: SlotState, refusal: SlotRefusal) -> bool {
+    let refused = word.compare_exchange(seen.encode(), seen.encode_refusal(refusal)).is_ok();
+    word.fence_after_update(); // pairs with the fence of `publish_mode`
+    refused
 }
 
 /// Takes the message that [`peek`] saw, after the copy of its cell. `false` if its sender withdrew
@@ -223,7 +272,7 @@ mod tests {
 
     #[test]
     fn states_survive_their_encoding() {
-        for phase in [SlotPhase::Empty, SlotPhase::Full, SlotPhase::Taken] {
+        for phase in [SlotPhase::Empty, SlotPhase::Full, SlotPhase::Taken, SlotPhase::Refused] {
             for kind in
                 [MessageKind::Send, MessageKind::Request, MessageKind::Reply, MessageKind::Relay]
             {
@@ -254,6 +303,28 @@ mod tests {
         assert_eq!(withdraw(&word, second), Ok(true));
         assert!(!take(&word, second));
         assert_eq!(peek(&word), Ok(None));
+    }
+
+    #[test]
+    fn a_refused_message_is_the_senders_again() {
+        let word = AtomicU64::new(0);
+        let mut last = SlotState::NEW;
+        for cause in [SlotRefusal::Retry, SlotRefusal::Final] {
+            last = post(&word, last, MessageKind::Request);
+            let seen = peek(&word).unwrap().unwrap();
+            assert_eq!(refusal(&word, last), None);
+            assert!(refuse(&word, seen, cause));
+            assert!(!take(&word, seen));
+            assert_eq!(
+                (refusal(&word, last), is_taken(&word, last), withdraw(&word, last)),
+                (Some(cause), Ok(false), Ok(true))
+            );
+            assert_eq!(peek(&word), Ok(None));
+            assert!(is_quiet(&word) && !is_answer_awaited(&word, last));
+        }
+        let taken = post(&word, last, MessageKind::Send);
+        assert!(take(&word, taken) && !refuse(&word, taken, SlotRefusal::Final));
+        assert_eq!(refusal(&word, taken), None);
     }
 
     #[test]

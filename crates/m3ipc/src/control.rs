@@ -15,7 +15,9 @@ use frame_buffer::FrameBuffer;
 use m3ipc_abi::Code;
 use m3ipc_link::LinkSide;
 use m3ipc_sys::{Errno, ParentOnlyFd};
-use m3ipc_wire::{AreaEvent, DaemonEvent, FromDaemon, Reply, Request, VERSION};
+use m3ipc_wire::{
+    AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, Reply, Request, VERSION,
+};
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -49,6 +51,25 @@ pub(crate) struct Control {
     events: VecDeque<EventFrame>,
     /// Replies to requests that were given up. They arrive before the reply to the next request.
     late_replies: u32,
+    /// Areas of late replies: this process may still map them.
+    late_areas: Vec<LateArea>,
+}
+
+/// The memory of an area that came after its request was given up.
+#[derive(Debug)]
+pub(crate) struct LateArea {
+    pub(crate) info: AreaInfo,
+    pub(crate) index: u16,
+    pub(crate) fds: Vec<OwnedFd>,
+    /// The events of the area since then.
+    pub(crate) events: Vec<(AreaEvent, Vec<OwnedFd>)>,
+}
+
+/// Whether a signal ends a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum OnSignal {
+    Stop,
+    GoOn,
 }
 
 impl Control {
@@ -100,6 +121,7 @@ impl Control {
             directory: directory.to_owned(),
             events: VecDeque::new(),
             late_replies: 0,
+            late_areas: Vec::new(),
         };
         let daemon = |control: &Self| daemon::describe(directory, &control.socket);
         match control.hello(more) {
@@ -176,6 +198,24 @@ impl Control {
         request: &Request,
         deadline_ns: u64,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.request_within(request, deadline_ns, OnSignal::Stop)
+    }
+
+    /// Sends a request and waits for the reply until the deadline. Signals do not end the wait.
+    pub(crate) fn request_through(
+        &mut self,
+        request: &Request,
+        deadline_ns: u64,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.request_within(request, deadline_ns, OnSignal::GoOn)
+    }
+
+    fn request_within(
+        &mut self,
+        request: &Request,
+        deadline_ns: u64,
+        on_signal: OnSignal,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
         m3ipc_sys::pause_point("client.contact_requested");
         loop {
@@ -189,6 +229,7 @@ impl Control {
                     self.late_replies += 1;
                     return Err(Code::TimedOut.into());
                 }
+                Err(_signal) if on_signal == OnSignal::GoOn => {}
                 Err(_signal) => {
                     self.late_replies += 1;
                     return Err(Code::Intr.into());
@@ -204,6 +245,14 @@ impl Control {
         request: &Request,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.request_until(request, m3ipc_sys::monotonic_ns() + SOON_NS)
+    }
+
+    /// Sends a request whose reply nobody awaits.
+    pub(crate) fn request_later(&mut self, request: &Request) {
+        // A daemon that is gone knows of no request, and its successor learns the state anew.
+        if self.send(request).is_ok() {
+            self.late_replies += 1;
+        }
     }
 
     /// Sends a frame that has no reply.
@@ -253,6 +302,13 @@ impl Control {
                 self.events.push_back((DaemonEvent::Contact(peer), packet.fds, LinkSide::Zero));
                 Ok(None)
             }
+            Ok(FromDaemon::Reply(Reply::Area(AreaReply::Joined { info, index })))
+                if self.late_replies > 0 =>
+            {
+                self.late_replies -= 1;
+                self.late_areas.push(LateArea { info, index, fds: packet.fds, events: Vec::new() });
+                Ok(None)
+            }
             Ok(FromDaemon::Reply(_)) if self.late_replies > 0 => {
                 self.late_replies -= 1;
                 Ok(None)
@@ -286,6 +342,19 @@ impl Control {
             }
         }
         taken
+    }
+
+    /// The memory of an area that the daemon gave after its request was given up.
+    pub(crate) fn take_late_area(&mut self) -> Option<LateArea> {
+        while let Ok(true) = self.read_one_event() {}
+        self.late_areas.pop()
+    }
+
+    /// Keeps an event of an area that is not attached, if this process may still map the area.
+    pub(crate) fn keep_for_late_area(&mut self, id: u32, event: AreaEvent, fds: Vec<OwnedFd>) {
+        if let Some(late) = self.late_areas.iter_mut().find(|late| late.info.area == id) {
+            late.events.push((event, fds));
+        }
     }
 
     /// The next event that was read before, together with a reply.

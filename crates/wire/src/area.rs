@@ -81,6 +81,13 @@ pub enum AreaRequest {
         /// Whether the extent is for long-lived blocks, from the back of the area.
         from_back: bool,
     },
+    /// Returns an extent of the caller in which no block is in use. Reply: `Done`.
+    Release {
+        /// The area.
+        area: u32,
+        /// The first byte of the extent.
+        offset: u64,
+    },
     /// Leaves an area. Reply: `Done`.
     Detach(u32),
     /// Lets no further member join. Reply: `Done`.
@@ -167,7 +174,13 @@ pub enum AreaEvent {
         /// The area.
         area: u32,
     },
-    /// The extent of a dead member is free again.
+    /// Another member found no room for an extent: the receiver of this event returns its extents
+    /// if it uses none of them.
+    RoomWanted {
+        /// The area.
+        area: u32,
+    },
+    /// An extent is free again: its member died, or returned it.
     ExtentGone {
         /// The area.
         area: u32,

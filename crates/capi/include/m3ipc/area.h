@@ -62,7 +62,7 @@ int m3_area_create_set(uint64_t limit, const int *others, int count, unsigned in
  * Returns 0, or:
  *   EMOLNONODE      no such area
  *   EMOLPRIVILEGES  the caller is not in the audience of the area
- *   EMOLNOTREADY    the daemon that made the area was killed; members go on, none can join
+ *   EMOLORPHANED    the daemon that made the area was killed; members go on, none can join
  *   EMOLRSCBUSY     another mapping of this process lies at the addresses of the area
  */
 int m3_area_attach(int area);

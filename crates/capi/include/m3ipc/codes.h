@@ -92,5 +92,7 @@
 #define EMOLPEERBROKE      (-500)  /* the peer broke the link's rules; the link is poisoned */
 #define EMOLUNKNOWN        (-501)  /* the outcome cannot be known */
 #define EMOLVERSION        (-502)  /* node daemon and library do not match */
+#define EMOLNOPAYLOAD      (-503)  /* the payload of a message could not be handed over */
+#define EMOLORPHANED       (-504)  /* the daemon of the area was killed */
 
 #endif /* M3IPC_CODES_H */

@@ -17,6 +17,7 @@
  *   EMOLAGAIN         the limit is 0 and the call would wait
  *   EMOLTIMEDOUT      the limit is over
  *   EMOLINTR          a signal with a handler ended the call
+ *   EMOLNOPAYLOAD     the receiver has no memory or addresses for a large payload
  *   EMOLSHUTDOWN      another process unbound the caller meanwhile
  *   EMOLINVAL         the limit is negative and not M3_TIMEOUT_FOREVER
  *

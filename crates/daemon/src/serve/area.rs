@@ -38,6 +38,10 @@ impl Server {
             AreaRequest::Extent { area, needed, wanted, from_back } => {
                 self.area_extent(token, id, area, (needed, wanted), from_back);
             }
+            AreaRequest::Release { area, offset } => {
+                self.release_extent(id, area, offset);
+                self.reply_done(token);
+            }
             AreaRequest::Detach(area) => {
                 self.leave_area(id, area);
                 self.reply_done(token);
@@ -89,14 +93,14 @@ impl Server {
             Err(error) => return self.refuse(token, error.code(), error),
         };
         let Ok(entry) = self.node.area(id.vm, area) else { return };
-        if entry.members[usize::from(index)].state != AreaMemberState::Expected {
-            let why = format!("area {area} is attached already; use it");
-            return self.refuse(token, Code::RscBusy, why);
-        }
         if self.areas.get(id.vm, area).is_none() {
             let why = "the area is older than this daemon: its members go on, but no new member \
                        can join; create another area";
-            return self.refuse(token, Code::NotReady, why);
+            return self.refuse(token, Code::Orphaned, why);
+        }
+        if entry.members[usize::from(index)].state != AreaMemberState::Expected {
+            let why = format!("area {area} is attached already; use it");
+            return self.refuse(token, Code::RscBusy, why);
         }
         let owner = entry.members.first();
         let owner_maps = entry.params.owner_writes
@@ -162,7 +166,7 @@ impl Server {
             // A predecessor was killed before other members knew of this one: it is no member.
             self.leave_area(id, area);
             let why = "the caller has nothing to map in this area; attach it first";
-            return self.refuse(token, Code::NotReady, why);
+            return self.refuse(token, Code::Orphaned, why);
         };
         let Some(ledger) = memory.ledgers.get(&index) else { return };
         let mut sealed = m3ipc_sys::seal_against_new_writers(&ledger.fd);
@@ -221,7 +225,12 @@ impl Server {
                 self.send_area_event_to_others(id.vm, area, Some(extent.allocator), &event, None);
                 self.reply(token, Reply::Area(AreaReply::Extent(extent)), Vec::new());
             }
-            Err(error) => self.refuse(token, error.code(), error),
+            Err(error) => {
+                if error.code() == Code::AllocMem {
+                    self.ask_for_room(id, area);
+                }
+                self.refuse(token, error.code(), error);
+            }
         }
     }
 

@@ -7,7 +7,7 @@ use crate::server::Server;
 use crate::state::areas::Ledgers;
 use crate::tables::{Area, AreaMemberState, MemberId};
 use m3ipc_abi::Extent;
-use m3ipc_wire::AreaEvent;
+use m3ipc_wire::{AreaEvent, DaemonEvent};
 use std::collections::BTreeSet;
 use std::sync::atomic::{Ordering, fence};
 
@@ -32,15 +32,21 @@ impl Server {
         }
     }
 
-    /// After a takeover: removes members that died while no daemon ran.
+    /// After a takeover: removes members that died while no daemon ran, and members that have not
+    /// mapped their area: the predecessor alone had its memory.
     pub(crate) fn leave_areas_of_the_dead(&mut self, vm: i32) {
-        let members = |area: &Area| -> Vec<(MemberId, u32)> {
+        let members = |area: &Area| -> Vec<(MemberId, u32, bool)> {
             let living = area.members.iter().filter(|member| member.state != AreaMemberState::Gone);
-            living.map(|member| (MemberId::new(vm, member.address), area.id)).collect()
+            living
+                .map(|member| {
+                    let has_memory = member.state != AreaMemberState::Joining;
+                    (MemberId::new(vm, member.address), area.id, has_memory)
+                })
+                .collect()
         };
         let all: Vec<_> = self.node.areas(vm).flat_map(members).collect();
-        for (id, area) in all {
-            if self.node.endpoint(id).is_none() {
+        for (id, area, has_memory) in all {
+            if !has_memory || self.node.endpoint(id).is_none() {
                 self.leave_area(id, area);
             }
         }
@@ -71,10 +77,34 @@ impl Server {
             dead.clone().filter(in_use).map(|extent| extent.allocator).collect();
         let free: Vec<Extent> =
             dead.filter(|extent| !used.contains(&extent.allocator)).copied().collect();
-        self.free_extents(vm, area, &free);
+        self.free_extents(vm, area, &free, None);
     }
 
-    fn free_extents(&mut self, vm: i32, area: u32, extents: &[Extent]) {
+    /// Asks the other members that have extents to return them, if they use none of them.
+    pub(super) fn ask_for_room(&mut self, id: MemberId, area: u32) {
+        let Ok(entry) = self.node.area(id.vm, area) else { return };
+        let holders: BTreeSet<u16> = entry.extents.iter().map(|extent| extent.allocator).collect();
+        let others = entry
+            .present()
+            .filter(|(index, member)| holders.contains(index) && member.address != id.address);
+        let others: Vec<MemberId> =
+            others.map(|(_, member)| MemberId::new(id.vm, member.address)).collect();
+        for other in others {
+            self.send_event_to(other, DaemonEvent::Area(AreaEvent::RoomWanted { area }));
+        }
+    }
+
+    /// A member returns an extent that it does not use.
+    pub(super) fn release_extent(&mut self, id: MemberId, area: u32, offset: u64) {
+        let Ok(entry) = self.node.area(id.vm, area) else { return };
+        let Some(index) = entry.index_of(id.address) else { return };
+        let is_own = |extent: &&Extent| extent.offset == offset && extent.allocator == index;
+        let Some(extent) = entry.extents.iter().find(is_own).copied() else { return };
+        self.free_extents(id.vm, area, &[extent], Some(index));
+    }
+
+    /// Frees extents, and reports that to the members except one.
+    fn free_extents(&mut self, vm: i32, area: u32, extents: &[Extent], except: Option<u16>) {
         for extent in extents {
             self.node.free_extent(vm, area, extent.offset);
             self.record();
@@ -83,7 +113,7 @@ impl Server {
                 let _ = m3ipc_sys::release_memory(&memory.memory, extent.offset, extent.bytes);
             }
             let event = AreaEvent::ExtentGone { area, offset: extent.offset };
-            self.send_area_event_to_others(vm, area, None, &event, None);
+            self.send_area_event_to_others(vm, area, except, &event, None);
         }
     }
 
@@ -96,7 +126,7 @@ impl Server {
         }
         if self.areas.add_orphan_report(id.vm, &entry, dead, reporter) {
             let extents = entry.extents.iter().filter(|extent| extent.allocator == dead).copied();
-            self.free_extents(id.vm, area, &extents.collect::<Vec<_>>());
+            self.free_extents(id.vm, area, &extents.collect::<Vec<_>>(), None);
         }
     }
 }

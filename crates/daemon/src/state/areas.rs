@@ -61,6 +61,7 @@ impl AreaRegistry {
 
     pub(crate) fn remove(&mut self, vm: i32, area: u32) {
         self.memory.remove(&(vm, area));
+        self.orphan_reports.retain(|(of, id, _), _| (*of, *id) != (vm, area));
     }
 
     pub(crate) fn remove_vm(&mut self, vm: i32) {

@@ -147,23 +147,47 @@ impl Area {
     }
 }
 
-/// An address for a new area of `limit` bytes: behind the highest area, else in the first gap.
-pub(super) fn free_base<'a>(
-    vm: i32,
-    areas: impl Iterator<Item = &'a Area>,
-    limit: u64,
-) -> Option<u64> {
-    let start = RANGES_START + (u64::try_from(vm).ok()? % RANGES) * RANGE_BYTES;
-    // A gap follows each area, so that an overrun of one area never reaches the next.
-    let span = |bytes: u64| bytes.next_multiple_of(AREA_ALIGN_BYTES) + AREA_ALIGN_BYTES;
-    let mut taken: Vec<(u64, u64)> =
-        areas.map(|area| (area.base, area.base + span(area.params.limit_bytes))).collect();
-    taken.sort_unstable();
-    let last = taken.last().map_or(start, |(_, end)| *end);
-    if last + span(limit) <= start + RANGE_BYTES {
-        return Some(last);
+/// The latest area of a VM. Later areas get higher numbers, and addresses behind it: a member may
+/// still map an area that has ended, or know it by its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LatestArea {
+    /// Its number.
+    pub id: u32,
+    /// The end of its addresses.
+    pub end: u64,
+}
+
+/// Size of the address range of an area with its gap, which no overrun of the area leaves.
+fn span(limit_bytes: u64) -> u64 {
+    limit_bytes.next_multiple_of(AREA_ALIGN_BYTES) + AREA_ALIGN_BYTES
+}
+
+impl LatestArea {
+    /// The later one of this area and another.
+    pub(super) fn or(self, area: &Area) -> Self {
+        let end = area.base + span(area.params.limit_bytes);
+        if area.id > self.id { Self { id: area.id, end } } else { self }
     }
-    let ends = std::iter::once(start).chain(taken.iter().map(|(_, end)| *end));
-    let gaps = ends.zip(taken.iter().map(|(begin, _)| *begin));
-    gaps.into_iter().find(|(begin, end)| end - begin >= span(limit)).map(|(begin, _)| begin)
+
+    /// An address for a new area of `limit` bytes: in the first gap behind the latest area, else in
+    /// the first gap.
+    pub(super) fn free_base<'a>(
+        self,
+        vm: i32,
+        areas: impl Iterator<Item = &'a Area>,
+        limit: u64,
+    ) -> Option<u64> {
+        let start = RANGES_START + (u64::try_from(vm).ok()? % RANGES) * RANGE_BYTES;
+        let mut taken: Vec<(u64, u64)> =
+            areas.map(|area| (area.base, area.base + span(area.params.limit_bytes))).collect();
+        taken.sort_unstable();
+        let begins = taken.iter().map(|(begin, _)| *begin).chain([start + RANGE_BYTES]);
+        let ends = std::iter::once(start).chain(taken.iter().map(|(_, end)| *end));
+        let gaps: Vec<(u64, u64)> = ends.zip(begins).collect();
+        let fitting = |from: u64| {
+            let mut behind = gaps.iter().map(|(begin, end)| ((*begin).max(from), *end));
+            behind.find(|(begin, end)| end.saturating_sub(*begin) >= span(limit))
+        };
+        fitting(self.end).or_else(|| fitting(start)).map(|(begin, _)| begin)
+    }
 }

@@ -6,9 +6,7 @@
 use m3ipc_abi::{Address, Extent};
 use m3ipc_wire::{AreaAudience, AreaParams};
 
-use super::area::{
-    AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaMemberState, AreaMembership, free_base,
-};
+use super::area::{AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaMemberState, AreaMembership};
 use super::area_error::AreaError;
 use super::identity::MemberId;
 use super::node::Node;
@@ -64,9 +62,9 @@ impl Node {
         if vm.areas.len() >= AREAS_MAX {
             return Err(AreaError::TooMany);
         }
-        let base =
-            free_base(owner.vm, vm.areas.values(), limit).ok_or(AreaError::NoAddresses(limit))?;
-        let id = vm.areas.keys().next_back().map_or(1, |last| last + 1);
+        let base = vm.latest_area.free_base(owner.vm, vm.areas.values(), limit);
+        let base = base.ok_or(AreaError::NoAddresses(limit))?;
+        let id = vm.latest_area.id.checked_add(1).ok_or(AreaError::TooMany)?;
         let first = AreaMembership { address: owner.address, state: AreaMemberState::Joining };
         let area = Area {
             id,
@@ -107,7 +105,8 @@ impl Node {
         Ok(index)
     }
 
-    /// Sets the state of a member, and returns its index. The last member ends the area.
+    /// Sets the state of a member, and returns its index. The area ends with the last member that
+    /// has its memory: an expected member can no longer get a block.
     ///
     /// # Errors
     /// The area does not exist, or the endpoint is not a member.
@@ -120,7 +119,7 @@ impl Node {
         let mut entry = self.area(id.vm, area)?.clone();
         let index = entry.index_of(id.address).ok_or(AreaError::NotInAudience(id.address))?;
         entry.members[usize::from(index)].state = state;
-        self.commit(if entry.member_count() == 0 {
+        self.commit(if entry.present().next().is_none() {
             Record::AreaEnd { vm: id.vm, area }
         } else {
             Record::Area { vm: id.vm, area: entry }

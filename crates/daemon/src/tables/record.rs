@@ -4,7 +4,7 @@ use m3ipc_abi::{Address, NodeLimits};
 use m3ipc_wire::Privileges;
 use serde::{Deserialize, Serialize};
 
-use super::area::Area;
+use super::area::{Area, LatestArea};
 use super::identity::{Member, MemberId, MemberKind};
 use super::serde_abi;
 use super::vm::VmSpec;
@@ -82,6 +82,13 @@ pub enum Record {
         vm: i32,
         /// Its number.
         area: u32,
+    },
+    /// The latest area of a VM (in snapshots).
+    LatestArea {
+        /// Its VM.
+        vm: i32,
+        /// The area.
+        latest: LatestArea,
     },
     /// A link was removed while both parties lived.
     Unlink {

@@ -2,6 +2,7 @@
 
 use m3ipc_abi::Address;
 
+use super::area::LatestArea;
 use super::identity::MemberId;
 use super::link_table::LinkEntry;
 use super::node::Node;
@@ -31,6 +32,9 @@ fn snapshot_vm(vm: &Vm, records: &mut Vec<Record>) {
     }
     records.extend(vm.slots.values().flat_map(|endpoint| requested_links(vm, endpoint)));
     records.extend(vm.areas.values().map(|area| Record::Area { vm: vm.id, area: area.clone() }));
+    if vm.latest_area != LatestArea::default() {
+        records.push(Record::LatestArea { vm: vm.id, latest: vm.latest_area });
+    }
     if vm.state == VmState::Ending {
         records.push(Record::VmEnding(vm.id));
     }

@@ -86,7 +86,13 @@ impl State {
             }
             Record::Unlink { id, peer } => self.apply_unlink(*id, *peer),
             Record::Area { vm, area } => {
-                self.vms.get_mut(vm)?.areas.insert(area.id, area.clone());
+                let vm = self.vms.get_mut(vm)?;
+                vm.latest_area = vm.latest_area.or(area);
+                vm.areas.insert(area.id, area.clone());
+                Some(())
+            }
+            Record::LatestArea { vm, latest } => {
+                self.vms.get_mut(vm)?.latest_area = *latest;
                 Some(())
             }
             Record::AreaEnd { vm, area } => self.vms.get_mut(vm)?.areas.remove(area).map(drop),

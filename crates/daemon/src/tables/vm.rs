@@ -6,7 +6,7 @@ use m3ipc_abi::{ANY, Address, FIRST_USER_SLOT, NONE, SELF, Slot, VmLimits};
 use m3ipc_wire::Privileges;
 use serde::{Deserialize, Serialize};
 
-use super::area::Area;
+use super::area::{Area, LatestArea};
 use super::error::LookupError;
 use super::identity::{Credentials, Member, MemberKind, VmAccess, VmMode};
 use super::index_pool::IndexPool;
@@ -118,6 +118,7 @@ pub struct Vm {
     pub(super) latest: BTreeMap<Slot, Address>,
     pub(super) names: BTreeMap<String, Address>,
     pub(super) areas: BTreeMap<u32, Area>,
+    pub(super) latest_area: LatestArea,
     /// User slots that are taken or reserved, counted from the first user slot.
     pub(super) user_slots: IndexPool,
 }
@@ -143,6 +144,7 @@ impl Vm {
             latest: BTreeMap::new(),
             names: BTreeMap::new(),
             areas: BTreeMap::new(),
+            latest_area: LatestArea::default(),
             user_slots,
         }
     }

@@ -8,6 +8,10 @@ use std::sync::Arc;
 
 /// An area that an endpoint has attached.
 ///
+/// The endpoint that created an area leaves it, at one of its next calls, after the last handle and
+/// the last block of it are dropped: see [`keep`](Self::keep). An endpoint that attached an area
+/// leaves it after all others have left.
+///
 /// ```
 /// # let node = m3ipc::test::node();
 /// # let (mut server, mut client) = node.pair();
@@ -33,11 +37,33 @@ pub struct Area {
 
 impl Area {
     pub(crate) fn new(state: &Arc<AreaState>) -> Self {
+        state.note_handle();
         Self { state: Arc::clone(state) }
     }
 
     pub(crate) fn state(&self) -> &Arc<AreaState> {
         &self.state
+    }
+
+    /// Keeps the area attached after its last handle is dropped: until
+    /// [`detach_area`](crate::Endpoint::detach_area), or until the other endpoint of a pair ends.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// use m3ipc::AreaConfig;
+    ///
+    /// let id = {
+    ///     let area = client.create_area(&AreaConfig::vm(1 << 20))?;
+    ///     area.keep();
+    ///     area.id()
+    /// };
+    /// # client.create_area(&AreaConfig::pair(1 << 20, server.address()))?;
+    /// assert!(client.attached(id).is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn keep(&self) {
+        self.state.keep();
     }
 
     /// The number of the area in its VM. Other endpoints attach the area by it. The example is at

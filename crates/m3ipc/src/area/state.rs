@@ -5,8 +5,9 @@ use crate::error::Fail;
 use m3ipc_abi::{Address, Code};
 use m3ipc_area::{AreaMember, ledger_bytes};
 use m3ipc_shm::{FixedRegion, Observed, Shared};
-use m3ipc_wire::AreaInfo;
+use m3ipc_wire::{AreaAudience, AreaInfo};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// An area as an endpoint has attached it. The handles and blocks of the area share it.
@@ -16,6 +17,10 @@ pub(crate) struct AreaState {
     pub(crate) region: Arc<FixedRegion>,
     pub(crate) memory: OwnedFd,
     pub(crate) prefault: bool,
+    /// Whether the program has had a handle of the area.
+    had_handle: AtomicBool,
+    /// Whether the area outlives its handles.
+    kept: AtomicBool,
     member: Mutex<AreaMember<Shared, Observed>>,
 }
 
@@ -43,7 +48,30 @@ impl AreaState {
         })?;
         let own = Shared::map_sparse(&ledger, ledger_bytes(info.numbers))?;
         let member = Mutex::new(AreaMember::new(info.area, index, info.numbers, own));
-        Ok(Self { info, region, memory, prefault, member })
+        let (had_handle, kept) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { info, region, memory, prefault, had_handle, kept, member })
+    }
+
+    /// The program gets a handle of the area.
+    pub(crate) fn note_handle(&self) {
+        self.had_handle.store(true, Ordering::Relaxed);
+    }
+
+    /// The area outlives its handles.
+    pub(crate) fn keep(&self) {
+        self.kept.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether its member `me` can leave the area, provided that no handle and no block of it is
+    /// left here.
+    pub(crate) fn is_unused_by(&self, me: Address) -> bool {
+        let kept = self.kept.load(Ordering::Relaxed);
+        let member = self.member();
+        if member.members().next().is_none() {
+            return !kept || matches!(self.info.audience, AreaAudience::Pair(_));
+        }
+        let was_dropped = self.had_handle.load(Ordering::Relaxed) && !kept;
+        was_dropped && self.info.owner == me.0 && member.blocks_away() == 0
     }
 
     /// This endpoint as a member of the area: its allocator and the ledgers.

@@ -1,8 +1,8 @@
 //! Blocks that come with messages: accept, then take.
 
 use super::Endpoint;
-use super::attached_areas::IncomingBlock;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use crate::area::{AreaState, Block};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::Ordering;
@@ -38,30 +38,14 @@ impl Endpoint {
     /// # Errors
     /// [`AreaError::PeerBroke`] if the block was not the sender's to give, or its name is wrong.
     pub fn take_block(&mut self) -> Result<Option<Block>, AreaError> {
-        match self.areas.incoming.take() {
-            Some(IncomingBlock::ForProgram(block)) => block.map(Some),
-            Some(IncomingBlock::LostPayload(fail)) => Err(fail.into()),
-            None => Ok(None),
-        }
-    }
-
-    /// Fails if the payload of the message taken last did not arrive.
-    pub(super) fn check_payload<T>(&mut self, taken: T) -> Result<T, Fail> {
-        let lost = self.areas.incoming.take_if(|it| matches!(it, IncomingBlock::LostPayload(_)));
-        let Some(IncomingBlock::LostPayload(fail)) = lost else { return Ok(taken) };
-        let why = format!(
-            "a message was taken whose payload did not arrive: {}; ask its sender to repeat it",
-            fail.clone().why()
-        );
-        // The rules of areas were broken, not those of the link: it stays open.
-        let code = if fail.code == Code::PeerBroke { Code::BadRequest } else { fail.code };
-        Err(Fail::new(code, why))
+        self.areas.incoming.take().transpose()
     }
 
     /// Takes a message with the name of a block. The block is accepted before the message is taken,
     /// while the sender still waits. After the take the sender may end, and the allocator member
     /// may then look for blocks that a dead member gave and no member has. [`Endpoint::take_block`]
-    /// reports a refusal. A large payload goes to `buffer`, and its length is reported.
+    /// reports why a block was not accepted. A large payload goes to `buffer`, or the message is
+    /// refused.
     #[cold]
     pub(super) fn take_with_block(
         &mut self,
@@ -71,54 +55,48 @@ impl Endpoint {
     ) -> Result<Option<TakenMessage>, Fail> {
         let peer = self.peers.get(index);
         let (from, brought) = (peer.address(), peer.link.incoming_block_name());
-        let incoming_block = ClaimedBlockName::decode(&brought)
-            .map(|name| (name.is_payload(), self.accept_block(from, &name)));
+        let name = ClaimedBlockName::decode(&brought);
+        let accepted = name.map(|name| self.accept_block(from, &name, self.payloads.limit()));
         m3ipc_sys::pause_point("server.block_accepted");
+        let is_whole = |endpoint: &Self, incoming: &TakenMessage| {
+            incoming.has_block && *endpoint.peers.get(index).link.block_name() == brought
+        };
+        let block = match accepted {
+            Some(block) if name.is_some_and(|name| name.is_payload()) => {
+                return self.take_payload(index, arrival, block, buffer, is_whole);
+            }
+            Some(block) => block,
+            None => Err(Code::PeerBroke.into()),
+        };
         let taken = self.take_now(index, arrival, buffer);
-        let is_whole = matches!(&taken, Ok(Some(incoming)) if incoming.has_block)
-            && *self.peers.get(index).link.block_name() == brought;
-        let (is_payload, incoming_block) = match incoming_block {
-            Some(incoming_block) if is_whole => incoming_block,
+        match taken {
+            Ok(Some(incoming)) if name.is_some() && is_whole(self, &incoming) => {
+                // The message is delivered in any case; `take_block` reports why the block is
+                // missing.
+                self.areas.incoming = Some(block.map_err(AreaError::from));
+                Ok(Some(incoming))
+            }
             other => {
-                if let Some((_, Ok(block))) = other {
+                if let Ok(block) = block {
                     block.refuse();
                 }
-                return match taken {
-                    // The name changed between the check and the take.
+                match other {
+                    // The name changed between the check and the take, or is none.
                     Ok(Some(_)) => Err(self.poison(index, m3ipc_link::RuleBroken)),
                     withdrawn => withdrawn,
-                };
-            }
-        };
-        let mut incoming = taken?;
-        match incoming_block {
-            Ok(block) if is_payload => {
-                let copied = buffer.copy_block(&block);
-                self.copies.payload_copied(copied);
-                self.areas.suggest_pair_area(from, block.area());
-                incoming.iter_mut().for_each(|incoming| incoming.long_bytes = block.len());
-            }
-            // The message is delivered in any case; `take_block` reports why the block is missing.
-            Err(fail) if is_payload => {
-                self.areas.incoming = Some(IncomingBlock::LostPayload(fail));
-            }
-            other => {
-                let block = other.map_err(AreaError::from);
-                self.areas.incoming = Some(IncomingBlock::ForProgram(block));
+                }
             }
         }
-        Ok(incoming)
     }
 
     pub(super) fn accept_block(
         &mut self,
         from: Address,
         name: &ClaimedBlockName,
+        limit: DaemonLimit,
     ) -> Result<Block, Fail> {
-        let area = match self.areas.get(name.area()) {
-            Some(area) => Arc::clone(area),
-            None => Arc::clone(self.attach_area(name.area())?.state()),
-        };
+        super::payload::check_area(name.area())?;
+        let area = self.attach(name.area(), limit)?;
         self.receive_area_events_if_any();
         let accepted = accept_once(&area, from, name).or_else(|_| {
             // The extent or the member may be in events that were not announced before.
@@ -133,7 +111,7 @@ impl Endpoint {
         });
         match accepted? {
             Accepted::Held(held) => {
-                let held = self.confirmed(&area, held, Some(from))?;
+                let held = self.confirmed(&area, held, Some((from, name)))?;
                 Block::of_held(&area, held)
             }
             Accepted::Reading(reading) => Block::of_reading(&area, reading),
@@ -146,7 +124,7 @@ impl Endpoint {
         &mut self,
         area: &Arc<AreaState>,
         held: HeldBlock,
-        from: Option<Address>,
+        given: Option<(Address, &ClaimedBlockName)>,
     ) -> Result<HeldBlock, Fail> {
         // This load comes after the claim and its fence: an earlier claim of a member that is
         // unknown here was announced before.
@@ -155,11 +133,17 @@ impl Endpoint {
         }
         self.receive_area_events();
         let mut member = area.member();
-        if member.is_mine_alone(&held) && from.is_none_or(|from| member.find(from).is_some()) {
+        if member.is_mine_alone(&held) && given.is_none_or(|(from, _)| member.find(from).is_some())
+        {
             return Ok(held);
         }
         let number = held.number();
-        member.release(held);
+        if given.is_some_and(|(_, name)| name.is_payload()) {
+            // The giver takes a refused payload back.
+            member.refuse(held);
+        } else {
+            member.release(held);
+        }
         Err(Fail::new(
             Code::PeerBroke,
             format!("block {number} was given to another as well, or its giver died"),

@@ -1,11 +1,13 @@
 //! Areas of an endpoint: create, attach, detach, and the daemon's events about them.
 
 use super::Endpoint;
+use super::daemon_limit::DaemonLimit;
+use super::payload::{detach, is_area_lost};
 use crate::area::{Area, AreaConfig, AreaState, Block};
-use crate::control::unexpected;
+use crate::control::{LateArea, unexpected};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::Ordering;
-use m3ipc_abi::{Address, Code};
+use m3ipc_abi::{Address, Code, Extent};
 use m3ipc_area::BlockLifetime;
 use m3ipc_shm::Observed;
 use m3ipc_wire::{AreaEvent, AreaReply, AreaRequest, Reply, Request};
@@ -14,6 +16,10 @@ use std::sync::Arc;
 
 /// The least size of a requested extent in bytes.
 const EXTENT_LEAST_BYTES: u64 = 1 << 20;
+
+/// Attempts to get an extent in a full area, and the pause between two of them.
+const ROOM_TRIES: u32 = 5;
+const ROOM_PAUSE: std::time::Duration = std::time::Duration::from_millis(2);
 
 impl Endpoint {
     /// Creates an area and attaches it. The example is at [`Area`].
@@ -24,12 +30,19 @@ impl Endpoint {
     /// - [`AreaError::NoResources`] if memory or addresses are used up.
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn create_area(&mut self, config: &AreaConfig) -> Result<Area, AreaError> {
-        let joined = self.join(&AreaRequest::Create(config.to_wire()), config.wants_prefault())?;
+        let request = AreaRequest::Create(config.to_wire());
+        let limit = DaemonLimit::default_from_now();
+        let joined = loop {
+            match self.join(&request, config.wants_prefault(), limit) {
+                Err(fail) if is_area_lost(&fail) && !limit.has_passed() => {}
+                other => break other?,
+            }
+        };
         if config.wants_transparent() {
             // Kernels without transparent huge pages use small pages.
-            let _ = joined.state().region.want_huge_pages();
+            let _ = joined.region.want_huge_pages();
         }
-        Ok(joined)
+        Ok(Area::new(&joined))
     }
 
     /// Attaches an area by its number. Returns the same area if it is attached already.
@@ -50,45 +63,86 @@ impl Endpoint {
     /// - [`AreaError::Orphaned`] if the daemon of the area was killed.
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn attach_area(&mut self, id: u32) -> Result<Area, AreaError> {
-        if let Some(state) = self.areas.get(id) {
-            return Ok(Area::new(state));
-        }
-        Ok(self.join(&AreaRequest::Attach(id), false)?)
+        let state = self.attach(id, DaemonLimit::default_from_now())?;
+        Ok(Area::new(&state))
     }
 
-    fn join(&mut self, request: &AreaRequest, prefault: bool) -> Result<Area, Fail> {
+    /// The area with this number, attached now if it was not.
+    pub(super) fn attach(&mut self, id: u32, limit: DaemonLimit) -> Result<Arc<AreaState>, Fail> {
+        match self.areas.get(id) {
+            Some(state) => Ok(Arc::clone(state)),
+            None => self.join(&AreaRequest::Attach(id), false, limit),
+        }
+    }
+
+    pub(super) fn join(
+        &mut self,
+        request: &AreaRequest,
+        prefault: bool,
+        limit: DaemonLimit,
+    ) -> Result<Arc<AreaState>, Fail> {
         self.check_bound()?;
-        let (info, index, fds) = loop {
-            match self.ask_area(request) {
-                Ok((AreaReply::Joined { info, index }, fds)) => break (info, index, fds),
-                Ok(_) => return Err(unexpected()),
-                // The creator has not mapped the area yet.
-                Err(fail) if fail.code == Code::Again => {
-                    std::thread::sleep(std::time::Duration::from_millis(1))
-                }
-                Err(fail) => return Err(fail),
-            }
-        };
+        self.maintain_areas();
+        let limit = limit.begun();
+        let LateArea { info, index, fds, events } = self.ask_to_join(request, limit)?;
         let id = info.area;
-        let mapped = AreaState::map(info, index, fds, self.address, prefault);
-        let state = match mapped {
+        let state = match AreaState::map(info, index, fds, self.address, prefault) {
             Ok(state) => Arc::new(state),
             Err(fail) => {
-                let _ = self.control.request(&Request::Area(AreaRequest::Detach(id)));
+                self.control.request_later(&detach(id));
                 return Err(fail);
             }
         };
         m3ipc_sys::pause_point("client.area_mapped");
         self.areas.insert(Arc::clone(&state));
-        let reply = self.control.request(&Request::Area(AreaRequest::Mapped(id)));
+        for (event, fds) in events {
+            self.apply_area_event(event, fds);
+        }
+        let reply = self.ask_within(&Request::Area(AreaRequest::Mapped(id)), limit);
         self.receive_area_events();
         if let Err(fail) = reply {
-            self.areas.remove_unconfirmed(id);
-            self.reattach_if_closed();
-            let _ = self.control.request(&Request::Area(AreaRequest::Detach(id)));
+            self.leave_area(id);
             return Err(fail);
         }
-        Ok(Area::new(&state))
+        Ok(state)
+    }
+
+    /// Asks for the memory of an area. A request that was given up may have brought it.
+    fn ask_to_join(&mut self, request: &AreaRequest, limit: DaemonLimit) -> Result<LateArea, Fail> {
+        loop {
+            match self.ask_area(request, limit) {
+                Ok((AreaReply::Joined { info, index }, fds)) => {
+                    return Ok(LateArea { info, index, fds, events: Vec::new() });
+                }
+                Ok(_) => return Err(unexpected()),
+                // The creator has not mapped the area yet.
+                Err(fail) if fail.code == Code::Again && !limit.has_passed() => {
+                    std::thread::sleep(std::time::Duration::from_millis(1))
+                }
+                Err(fail) => return self.late_area(request).ok_or(fail),
+            }
+        }
+    }
+
+    /// The memory of an area that came after its request was given up. The daemon refuses a second
+    /// request for it. Leaves areas that nobody wants any more.
+    fn late_area(&mut self, request: &AreaRequest) -> Option<LateArea> {
+        let mut found = None;
+        while let Some(late) = self.control.take_late_area() {
+            if found.is_none() && *request == AreaRequest::Attach(late.info.area) {
+                found = Some(late);
+            } else {
+                self.control.request_later(&detach(late.info.area));
+            }
+        }
+        found
+    }
+
+    /// Leaves an area without waiting for the daemon.
+    pub(super) fn leave_area(&mut self, id: u32) {
+        self.areas.remove(id);
+        self.forget_common_ranges();
+        self.control.request_later(&detach(id));
     }
 
     /// Leaves an area. Blocks that this endpoint holds return to their allocator members. Its own
@@ -100,7 +154,7 @@ impl Endpoint {
         self.check_bound()?;
         self.areas.remove(area.id());
         self.forget_common_ranges();
-        self.control.request(&Request::Area(AreaRequest::Detach(area.id())))?;
+        self.ask_within(&detach(area.id()), DaemonLimit::default_from_now())?;
         Ok(())
     }
 
@@ -111,7 +165,8 @@ impl Endpoint {
     /// [`AreaError::Denied`] for every endpoint but the creator.
     pub fn close_area(&mut self, area: &Area) -> Result<(), AreaError> {
         self.check_bound()?;
-        self.control.request(&Request::Area(AreaRequest::Close(area.id())))?;
+        let request = Request::Area(AreaRequest::Close(area.id()));
+        self.ask_within(&request, DaemonLimit::default_from_now())?;
         Ok(())
     }
 
@@ -155,7 +210,8 @@ impl Endpoint {
         bytes: u64,
         kind: BlockLifetime,
     ) -> Result<Block, AreaError> {
-        Ok(self.allocate_in(area.state(), bytes, 64, kind)?)
+        let limit = DaemonLimit::default_from_now();
+        Ok(self.allocate_in(area.state(), bytes, 64, kind, limit)?)
     }
 
     /// Allocates a block of whole pages, so that a send can remove it from the sender's address
@@ -182,7 +238,8 @@ impl Endpoint {
     ) -> Result<Block, AreaError> {
         let page = if area.state().info.huge { 2 << 20 } else { 4096 };
         let whole = bytes.max(1).checked_next_multiple_of(page).unwrap_or(u64::MAX);
-        let mut block = self.allocate_in(area.state(), whole, page, kind)?;
+        let limit = DaemonLimit::default_from_now();
+        let mut block = self.allocate_in(area.state(), whole, page, kind, limit)?;
         block.set_bytes(bytes)?;
         Ok(block)
     }
@@ -193,6 +250,7 @@ impl Endpoint {
         bytes: u64,
         align: u64,
         kind: BlockLifetime,
+        limit: DaemonLimit,
     ) -> Result<Block, Fail> {
         self.receive_area_events_if_any();
         let mut member = area.member();
@@ -201,7 +259,7 @@ impl Endpoint {
         drop(member);
         let held = match tried {
             Ok(held) => held,
-            Err(full) => self.allocate_anew(area, (bytes, align, kind), full.bytes)?,
+            Err(full) => self.allocate_anew(area, (bytes, align, kind), full.bytes, limit)?,
         };
         Block::of_held(area, held)
     }
@@ -212,6 +270,7 @@ impl Endpoint {
         area: &Arc<AreaState>,
         (bytes, align, kind): (u64, u64, BlockLifetime),
         needed: u64,
+        limit: DaemonLimit,
     ) -> Result<m3ipc_area::HeldBlock, Fail> {
         self.check_bound()?;
         self.receive_area_events();
@@ -233,10 +292,10 @@ impl Endpoint {
             wanted,
             from_back: kind == BlockLifetime::Long,
         };
-        let AreaReply::Extent(extent) = self.ask_area(&request)?.0 else {
-            return Err(unexpected());
-        };
+        let extent = self.ask_for_extent(&request, limit)?;
         m3ipc_sys::pause_point("client.extent_given");
+        // The range may have been another extent, whose end is an event from before the reply.
+        self.receive_area_events();
         m3ipc_sys::reserve_memory(&area.memory, extent.offset, extent.bytes).map_err(|errno| {
             Fail::new(Code::NoMem, format!("no memory for {} bytes of area: {errno}", extent.bytes))
         })?;
@@ -254,8 +313,34 @@ impl Endpoint {
             .map_err(|full| Fail::new(Code::AllocMem, full.to_string()))
     }
 
+    /// An extent from the daemon. Other members return unused extents in a full area, if they run.
+    fn ask_for_extent(
+        &mut self,
+        request: &AreaRequest,
+        limit: DaemonLimit,
+    ) -> Result<Extent, Fail> {
+        let limit = limit.begun();
+        let mut tries = ROOM_TRIES;
+        loop {
+            match self.ask_area(request, limit) {
+                Ok((AreaReply::Extent(extent), _)) => return Ok(extent),
+                Ok(_) => return Err(unexpected()),
+                Err(fail) if fail.code == Code::AllocMem && tries > 0 && !limit.has_passed() => {
+                    tries -= 1;
+                    std::thread::sleep(ROOM_PAUSE);
+                }
+                Err(fail) => return Err(fail),
+            }
+        }
+    }
+
     /// The index of a member in the area, for a give.
-    pub(super) fn member_index(&mut self, area: &Arc<AreaState>, to: Address) -> Result<u16, Fail> {
+    pub(super) fn member_index(
+        &mut self,
+        area: &Arc<AreaState>,
+        to: Address,
+        limit: DaemonLimit,
+    ) -> Result<u16, Fail> {
         if let Some(index) = area.member().find(to) {
             return Ok(index);
         }
@@ -264,7 +349,7 @@ impl Endpoint {
             return Ok(index);
         }
         let request = AreaRequest::Index { area: area.info.area, address: to.0 };
-        let (Reply::Number(number), _) = self.control.request(&Request::Area(request))? else {
+        let (Reply::Number(number), _) = self.ask_within(&Request::Area(request), limit)? else {
             return Err(unexpected());
         };
         let index = u16::try_from(number).map_err(|_| unexpected())?;
@@ -272,16 +357,12 @@ impl Endpoint {
         Ok(index)
     }
 
-    fn ask_area(&mut self, request: &AreaRequest) -> Result<(AreaReply, Vec<OwnedFd>), Fail> {
-        let request = Request::Area(request.clone());
-        let answer = match self.control.request(&request) {
-            Err(fail) if fail.code == Code::NotConn => {
-                self.reattach_if_closed();
-                self.control.request(&request)
-            }
-            other => other,
-        };
-        match answer? {
+    fn ask_area(
+        &mut self,
+        request: &AreaRequest,
+        limit: DaemonLimit,
+    ) -> Result<(AreaReply, Vec<OwnedFd>), Fail> {
+        match self.ask_within(&Request::Area(request.clone()), limit)? {
             (Reply::Area(reply), fds) => Ok((reply, fds)),
             _ => Err(unexpected()),
         }
@@ -299,20 +380,23 @@ impl Endpoint {
     #[cold]
     pub(super) fn receive_area_events(&mut self) {
         for (event, fds) in self.control.take_area_events() {
-            self.apply_area_event(&event, fds);
+            self.apply_area_event(event, fds);
         }
     }
 
-    pub(super) fn apply_area_event(&mut self, event: &AreaEvent, fds: Vec<OwnedFd>) {
+    pub(super) fn apply_area_event(&mut self, event: AreaEvent, fds: Vec<OwnedFd>) {
         let (AreaEvent::Member { area, .. }
         | AreaEvent::Expected { area, .. }
         | AreaEvent::Left { area, .. }
         | AreaEvent::Extent { area, .. }
         | AreaEvent::FindOrphans { area }
+        | AreaEvent::RoomWanted { area }
         | AreaEvent::ExtentGone { area, .. }) = event;
-        let Some(state) = self.areas.get_changing(*area) else { return };
+        let Some(state) = self.areas.get_changing(area).map(Arc::clone) else {
+            return self.control.keep_for_late_area(area, event, fds);
+        };
         let mut member = state.member();
-        match event {
+        match &event {
             AreaEvent::Member { index, address, .. } => {
                 let ledger = fds.into_iter().next();
                 let bytes = m3ipc_area::ledger_bytes(state.info.numbers);
@@ -327,9 +411,13 @@ impl Endpoint {
             AreaEvent::Expected { index, address, .. } => {
                 member.expect_member(*index, Address(*address))
             }
-            AreaEvent::Left { index, .. } => member.member_left(*index),
+            AreaEvent::Left { index, .. } => {
+                member.member_left(*index);
+                self.areas.note_member_left();
+            }
             AreaEvent::Extent { extent, .. } => member.learn_extent(*extent),
             AreaEvent::ExtentGone { offset, .. } => member.forget_extent(*offset),
+            AreaEvent::RoomWanted { area } => self.areas.note_room_wanted(*area),
             AreaEvent::FindOrphans { area } => {
                 for index in member.orphaned_extents() {
                     let orphaned = AreaRequest::Orphaned { area: *area, index };

@@ -1,19 +1,10 @@
 //! The areas that an endpoint has attached, and the block that came with its last message.
 
 use crate::area::{AreaState, Block};
-use crate::error::{AreaError, Fail};
+use crate::error::AreaError;
 use m3ipc_abi::Address;
 use std::collections::HashMap;
 use std::sync::Arc;
-
-/// A block that came with a message.
-#[derive(Debug)]
-pub(super) enum IncomingBlock {
-    /// For the program to take; or why it was not accepted.
-    ForProgram(Result<Block, AreaError>),
-    /// The payload of the message was in it, and the block was not accepted.
-    LostPayload(Fail),
-}
 
 /// The attached areas by number, and the facts that follow from them.
 #[derive(Debug, Default)]
@@ -23,8 +14,12 @@ pub(super) struct AttachedAreas {
     changes: u32,
     /// The area for large payloads of each peer.
     pair_areas: HashMap<i32, u32>,
-    /// The block that came with the message taken last.
-    pub(super) incoming: Option<IncomingBlock>,
+    /// Whether a member left an area, so that this endpoint may be the last one in it.
+    member_left: bool,
+    /// Areas in which another member needs room.
+    room_wanted: Vec<u32>,
+    /// The block that came with the message taken last, or why it was not accepted.
+    pub(super) incoming: Option<Result<Block, AreaError>>,
 }
 
 impl AttachedAreas {
@@ -78,14 +73,10 @@ impl AttachedAreas {
         self.changes = self.changes.wrapping_add(1);
     }
 
-    /// Removes an area whose mapping the daemon did not accept. No fact refers to it yet.
-    pub(super) fn remove_unconfirmed(&mut self, id: u32) {
-        self.by_id.remove(&id);
-    }
-
     /// Removes an area that the endpoint leaves.
     pub(super) fn remove(&mut self, id: u32) {
         self.by_id.remove(&id);
+        self.changes = self.changes.wrapping_add(1);
         self.pair_areas.retain(|_, area| *area != id);
     }
 
@@ -103,5 +94,32 @@ impl AttachedAreas {
     /// another area for them.
     pub(super) fn suggest_pair_area(&mut self, peer: Address, id: u32) {
         self.pair_areas.entry(peer.0).or_insert(id);
+    }
+
+    /// Forgets the area for large payloads to this peer, and returns its number.
+    pub(super) fn take_pair_area(&mut self, peer: Address) -> Option<u32> {
+        self.pair_areas.remove(&peer.0)
+    }
+
+    /// Notes that a member left an area.
+    pub(super) fn note_member_left(&mut self) {
+        self.member_left = true;
+    }
+
+    /// Notes that another member needs room in an area.
+    pub(super) fn note_room_wanted(&mut self, id: u32) {
+        self.room_wanted.push(id);
+    }
+
+    /// Whether an event asks for [`Endpoint::maintain_areas`](super::Endpoint::maintain_areas).
+    #[inline]
+    pub(super) fn need_maintenance(&self) -> bool {
+        self.member_left || !self.room_wanted.is_empty()
+    }
+
+    /// The areas in which another member needs room. Ends the need of maintenance.
+    pub(super) fn begin_maintenance(&mut self) -> Vec<u32> {
+        self.member_left = false;
+        std::mem::take(&mut self.room_wanted)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::attached_areas::AttachedAreas;
 use super::copy::Copies;
+use super::daemon_limit::NO_WAIT_NS;
 use super::page_set::map_pages;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, unexpected};
@@ -129,6 +130,7 @@ fn attach(
         latest: None,
         copies: Copies::new(*copy_granted),
         areas: AttachedAreas::default(),
+        payloads: super::payload_state::Payloads::default(),
         tracing: None,
         suspended: None,
         left: None,
@@ -163,8 +165,7 @@ impl Endpoint {
         for _ in 0..CONTACT_TRIES {
             let request = self.request_for(peer, deadline);
             m3ipc_sys::pause_point("client.before_contact");
-            let until_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
-            match self.control.request_until(&request, until_ns) {
+            match self.control.request_until(&request, until_ns(deadline)) {
                 Ok((Reply::Contact(info), fds)) => {
                     // Events from before the reply are older than the link. A later event may be
                     // the death of this very peer.
@@ -184,6 +185,9 @@ impl Endpoint {
                 }
                 Ok(_) => return Err(unexpected()),
                 Err(fail) if fail.code == Code::NotConn => self.reattach_if_closed(),
+                Err(fail) if fail.code == Code::TimedOut && deadline.no_wait => {
+                    return Err(Code::Again.into());
+                }
                 Err(fail) => {
                     if fail.code == Code::NoMem {
                         self.missing_links.push(peer.0);
@@ -196,4 +200,9 @@ impl Endpoint {
         }
         Err(Fail::new(Code::NotConn, "the node daemon dies again and again; see its log"))
     }
+}
+
+/// The end of a first contact. A call that does not wait gives a running daemon time to answer.
+fn until_ns(deadline: Deadline) -> u64 {
+    if deadline.no_wait { m3ipc_sys::monotonic_ns() + NO_WAIT_NS } else { deadline.at_ns }
 }

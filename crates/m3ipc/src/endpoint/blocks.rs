@@ -4,17 +4,16 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
-use crate::area::{AreaConfig, AreaState, Block, Plain, Unsent};
+use crate::area::{AreaState, Block, Plain, Unsent};
 use crate::error::{Fail, ReplyError, SendError, SendRecError};
 use crate::observe;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Message};
-use m3ipc_area::{BlockLifetime, BlockName};
+use m3ipc_area::BlockName;
 use std::sync::Arc;
 
-/// The least limit of an area for large payloads, in bytes.
-const PAIR_LEAST_BYTES: u64 = 64 << 20;
 /// Attempts of a sender to take back the block of a withdrawn message, and the pause between two.
 const TAKE_BACK_TRIES: u32 = 50;
 const TAKE_BACK_AGAIN: std::time::Duration = std::time::Duration::from_micros(200);
@@ -28,14 +27,6 @@ pub enum Hold {
     Mapped,
     /// The sender's access ends: a touch raises SIGSEGV. Only for blocks of whole pages.
     Taken,
-}
-
-/// A large payload in transit, as the block that carries it.
-#[derive(Debug)]
-pub(super) struct LargePayload {
-    area: Arc<AreaState>,
-    name: BlockName,
-    pub(super) bytes: [u8; BLOCK_NAME_BYTES],
 }
 
 impl Endpoint {
@@ -106,9 +97,10 @@ impl Endpoint {
         hold: Hold,
         limit: impl Into<Timeout>,
     ) -> Result<(), Unsent<SendError>> {
-        self.with_block(to, block, hold, |endpoint, name| {
+        let deadline = limit.into().deadline();
+        self.with_block(to, block, hold, DaemonLimit::of(deadline), |endpoint, name| {
             let outgoing = Outgoing::with_block(message, name);
-            endpoint.send_message(to, outgoing, limit.into().deadline())
+            endpoint.send_message(to, outgoing, deadline)
         })
         .map_err(|(fail, block)| Unsent { error: SendError::of(fail, to), block })
     }
@@ -141,6 +133,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Unsent`], with the block if the server did not accept it.
+    /// [`SendRecError::BufferTooSmall`] if the answer came with a payload.
     pub fn sendrec_block<T: Plain>(
         &mut self,
         to: Address,
@@ -148,13 +141,16 @@ impl Endpoint {
         block: Block<T>,
         limit: impl Into<Timeout>,
     ) -> Result<Message, Unsent<SendRecError>> {
-        self.with_block(to, block, Hold::Mapped, |endpoint, name| {
+        let deadline = limit.into().deadline();
+        self.with_block(to, block, Hold::Mapped, DaemonLimit::of(deadline), |endpoint, name| {
             let outgoing = Outgoing::with_block(message, name);
-            endpoint
-                .call(to, outgoing, &mut Buffer::none(), limit.into().deadline())
-                .map(|(answer, _)| answer)
+            endpoint.call(to, outgoing, &mut Buffer::none(), deadline)
         })
         .map_err(|(fail, block)| Unsent { error: SendRecError::of(fail, to), block })
+        .and_then(|(answer, bytes)| match bytes {
+            0 => Ok(answer),
+            _ => Err(Unsent { error: SendRecError::too_small(answer, bytes, 0), block: None }),
+        })
     }
 
     /// Answers with a block, which then belongs to the client. The example is at
@@ -168,7 +164,8 @@ impl Endpoint {
         message: &Message,
         block: Block<T>,
     ) -> Result<(), Unsent<ReplyError>> {
-        self.with_block(to, block, Hold::Mapped, |endpoint, name| {
+        let limit = super::reply::daemon_limit();
+        self.with_block(to, block, Hold::Mapped, limit, |endpoint, name| {
             endpoint.reply_outgoing(to, Outgoing::with_block(message, name))
         })
         .map_err(|(fail, block)| Unsent { error: ReplyError::of(fail, to), block })
@@ -211,13 +208,11 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), SendError> {
         let area = Arc::clone(block.state());
-        let shared = self.member_index(&area, to).and_then(|reader| {
+        let limit = limit.into().deadline();
+        let reader = self.member_index(&area, to, DaemonLimit::of(limit));
+        let shared = reader.and_then(|reader| {
             let name = block.share(reader)?.encode();
-            let sent = self.send_message(
-                to,
-                Outgoing::with_block(message, &name),
-                limit.into().deadline(),
-            );
+            let sent = self.send_message(to, Outgoing::with_block(message, &name), limit);
             if sent.is_err() {
                 block.unshare_with(reader);
             }
@@ -238,10 +233,11 @@ impl Endpoint {
         to: Address,
         block: Block<T>,
         hold: Hold,
+        limit: DaemonLimit,
         send: impl FnOnce(&mut Self, &[u8; BLOCK_NAME_BYTES]) -> Result<R, Fail>,
     ) -> Result<R, (Fail, Option<Block>)> {
         let area = Arc::clone(block.state());
-        let index = match self.check_bound().and_then(|()| self.member_index(&area, to)) {
+        let index = match self.check_bound().and_then(|()| self.member_index(&area, to, limit)) {
             Ok(index) => index,
             Err(fail) => return Err((fail, Some(block.into_bytes()))),
         };
@@ -257,7 +253,7 @@ impl Endpoint {
 
     /// Takes back the block of a message that was not taken.
     #[cold]
-    fn take_back(&mut self, area: &Arc<AreaState>, name: &BlockName) -> Option<Block> {
+    pub(super) fn take_back(&mut self, area: &Arc<AreaState>, name: &BlockName) -> Option<Block> {
         let mut tries = TAKE_BACK_TRIES;
         let held = loop {
             self.receive_area_events();
@@ -275,42 +271,5 @@ impl Endpoint {
         };
         let held = self.confirmed(area, held, None).ok()?;
         Block::of_held(area, held).ok()
-    }
-
-    /// Puts a payload that no link holds into a block of the pair's area.
-    #[cold]
-    pub(super) fn put_in_block(&mut self, index: u32, long: &[u8]) -> Result<LargePayload, Fail> {
-        let to = self.peers.get(index).address();
-        let length = long.len() as u64;
-        let area = self.pair_area(to, length)?;
-        let mut block = self.allocate_in(&area, length, 64, BlockLifetime::Short)?;
-        block.copy_from(long)?;
-        self.copies.payload_copied(long.len());
-        let there = self.member_index(&area, to)?;
-        let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
-        name.payload = true;
-        Ok(LargePayload { area, name, bytes: name.encode() })
-    }
-
-    /// Frees the payload of a message that was not taken.
-    pub(super) fn take_back_if_failed<R>(
-        &mut self,
-        large: Option<LargePayload>,
-        sent: &Result<R, Fail>,
-    ) {
-        if let (Some(large), Err(_)) = (large, sent) {
-            drop(self.take_back(&large.area, &large.name));
-        }
-    }
-
-    fn pair_area(&mut self, to: Address, bytes: u64) -> Result<Arc<AreaState>, Fail> {
-        let known = self.areas.pair_area(to);
-        if let Some(area) = known.filter(|area| area.info.limit_bytes >= 2 * bytes) {
-            return Ok(Arc::clone(area));
-        }
-        let limit = PAIR_LEAST_BYTES.max(bytes.saturating_mul(4));
-        let area = self.create_area(&AreaConfig::pair(limit, to))?;
-        self.areas.set_pair_area(to, area.id());
-        Ok(Arc::clone(area.state()))
     }
 }

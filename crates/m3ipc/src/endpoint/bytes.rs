@@ -61,8 +61,10 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`ReceiveError`]; nothing was taken. [`ReceiveError::System`] also if a message was taken
-    /// whose payload, sent as a block, did not arrive.
+    /// [`ReceiveError`]; nothing was taken. [`ReceiveError::System`] with [`Code::NoPayload`] if
+    /// this process has no memory or addresses for a large payload; its sender gets an error too.
+    ///
+    /// [`Code::NoPayload`]: crate::Code::NoPayload
     pub fn receive_bytes(
         &mut self,
         source: impl Into<Source>,
@@ -72,8 +74,7 @@ impl Endpoint {
         let received =
             self.receive_to(source.into(), &mut Buffer::Vec(&mut bytes), limit.into())?;
         bytes.truncate(received.bytes);
-        let from = received.message.source;
-        self.check_payload((received, bytes)).map_err(|fail| ReceiveError::of(fail, from))
+        Ok((received, bytes))
     }
 
     /// Sends a request of bytes and waits for the answer and its whole payload. The time limit is
@@ -105,7 +106,7 @@ impl Endpoint {
         let (answer, length) =
             self.request(to, &Message::new(m_type), bytes, &mut buffer, limit.into())?;
         answer_bytes.truncate(length);
-        self.check_payload((answer, answer_bytes)).map_err(|fail| SendRecError::of(fail, to))
+        Ok((answer, answer_bytes))
     }
 
     /// Answers with bytes. Never waits.

@@ -80,7 +80,7 @@ impl Endpoint {
                     self.inbox.poll_link(&mut self.peers, index);
                 }
             }
-            DaemonEvent::Area(event) => self.apply_area_event(&event, fds),
+            DaemonEvent::Area(event) => self.apply_area_event(event, fds),
             DaemonEvent::Traps(traps) => self.traps = traps,
             DaemonEvent::Trace(event) => self.apply_trace_event(event, fds),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
@@ -103,9 +103,12 @@ impl Endpoint {
         }
     }
 
-    /// Drops the links of dead peers. Not while a call uses one.
+    /// Drops the links of dead peers, and leaves unused areas. Not while a call uses a link.
     #[inline]
     pub(super) fn forget_dead(&mut self) {
+        if self.areas.need_maintenance() {
+            self.maintain_areas();
+        }
         if !self.dead.is_empty() {
             for index in std::mem::take(&mut self.dead) {
                 self.peers.remove_dead(index);

@@ -6,6 +6,7 @@
 //! member can accept it, whatever copies of the name exist.
 
 use super::Endpoint;
+use super::daemon_limit::DaemonLimit;
 use crate::area::{AreaState, Block, Plain, Unsent};
 use crate::error::{AreaError, Fail};
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code};
@@ -58,7 +59,8 @@ impl Endpoint {
         block: Block<T>,
     ) -> Result<GivenBlock, Unsent<AreaError>> {
         let area = Arc::clone(block.state());
-        let index = match self.check_bound().and_then(|()| self.member_index(&area, to)) {
+        let limit = DaemonLimit::default_from_now();
+        let index = match self.check_bound().and_then(|()| self.member_index(&area, to, limit)) {
             Ok(index) => index,
             Err(fail) => {
                 return Err(Unsent { error: fail.into(), block: Some(block.into_bytes()) });
@@ -91,7 +93,7 @@ impl Endpoint {
             )
             .into());
         };
-        Ok(self.accept_block(from, &claimed)?)
+        Ok(self.accept_block(from, &claimed, DaemonLimit::default_from_now())?)
     }
 
     /// Takes back a given block that was not accepted; `None` if it was accepted, or its allocator

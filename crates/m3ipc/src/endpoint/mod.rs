@@ -12,13 +12,16 @@
 //! signal. An outgoing message is then either withdrawn or known to be delivered.
 
 mod accept;
+mod area_upkeep;
 mod areas;
+mod ask;
 mod attached_areas;
 mod bind;
 mod blocks;
 mod buffer;
 mod bytes;
 mod copy;
+mod daemon_limit;
 mod doorbell;
 mod events;
 mod handover;
@@ -29,6 +32,8 @@ mod notify;
 mod outgoing;
 mod own_doorbell;
 mod page_set;
+mod payload;
+mod payload_state;
 mod peer_copies;
 mod peers;
 mod pending;
@@ -135,6 +140,7 @@ pub struct Endpoint {
     latest: Option<Identity>,
     copies: copy::Copies,
     areas: AttachedAreas,
+    payloads: payload_state::Payloads,
     /// Present while the VM has a tracer.
     tracing: Option<Box<Tracing>>,
     /// The tracing state while stamps are switched off.

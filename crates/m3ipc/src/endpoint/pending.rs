@@ -3,12 +3,14 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::outgoing::Outgoing;
+use super::payload::REFUSALS_MAX;
+use super::payload_state::LargePayload;
 use super::sendrec::RequestEnd;
 use super::stamps::Moment;
 use crate::error::{Fail, SendRecError};
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Message, Verb};
-use m3ipc_link::{Cancelled, MessageKind, SlotState};
+use m3ipc_link::{Cancelled, MessageKind, SlotRefusal, SlotState};
 
 /// A posted request whose answer is still to come.
 ///
@@ -23,6 +25,9 @@ pub struct PendingRequest {
     message: Message,
     bytes: Vec<u8>,
     answer: Vec<u8>,
+    /// The payload, if it lies in a block.
+    large: Option<LargePayload>,
+    refusals: u32,
 }
 
 impl Endpoint {
@@ -93,6 +98,7 @@ impl Endpoint {
         bytes: Vec<u8>,
     ) -> Result<PendingRequest, Fail> {
         self.enter(Verb::Sendrec)?;
+        self.payloads.begin(super::reply::daemon_limit());
         let deadline = Timeout::Never.deadline();
         let index = self.contact(to, deadline).map_err(|fail| match fail.code {
             Code::DstDied => Code::DeadSrcDst.into(),
@@ -101,16 +107,16 @@ impl Endpoint {
         self.peers.get(index).check(Code::DeadSrcDst)?;
         self.peers.get(index).allow(MessageKind::Request)?;
         let outgoing = Outgoing::new(&message, &bytes).ok_or(Fail::from(Code::MsgSize))?;
-        let posted = if outgoing.is_large() {
-            let large = self.put_in_block(index, outgoing.long)?;
-            let name = large.bytes;
-            let posted = self.post(index, MessageKind::Request, outgoing.carrying(&name), deadline);
-            self.take_back_if_failed(Some(large), &posted);
-            posted?
+        let (posted, large) = if outgoing.is_large() {
+            self.send_in_block(index, outgoing, |endpoint, outgoing| {
+                let posted = endpoint.post(index, MessageKind::Request, outgoing, deadline)?;
+                Ok((posted, endpoint.payloads.take_in_transit()))
+            })?
         } else {
-            self.post(index, MessageKind::Request, outgoing, deadline)?
+            (self.post(index, MessageKind::Request, outgoing, deadline)?, None)
         };
-        Ok(PendingRequest { to, index, posted, message, bytes, answer: Vec::new() })
+        let answer = Vec::new();
+        Ok(PendingRequest { to, index, posted, message, bytes, answer, large, refusals: 0 })
     }
 
     /// The answer, if it has come. Otherwise the endpoint's [descriptor](Endpoint::fd), if it is in
@@ -143,12 +149,12 @@ impl Endpoint {
         pending: &mut PendingRequest,
     ) -> Result<Option<(Message, Vec<u8>)>, SendRecError> {
         let to = pending.to;
-        let polled = self.poll_after_disarm(pending);
-        let polled = match polled {
-            // Arm before the last poll: whatever comes after it rings.
-            Ok(None) if self.arm(pending.to) => self.poll_for_answer(pending),
-            other => other,
-        };
+        let mut polled = self.poll_after_disarm(pending);
+        // Arm before the last poll: whatever comes after it rings. A poll that posts the request
+        // anew disarms.
+        while matches!(polled, Ok(None)) && !self.armed && self.arm(pending.to) {
+            polled = self.poll_for_answer(pending);
+        }
         self.trace_done();
         polled.map_err(|fail| SendRecError::of(fail, to))
     }
@@ -176,7 +182,7 @@ impl Endpoint {
             Some(RequestEnd::Answered(message, bytes)) => {
                 let mut answer = std::mem::take(&mut pending.answer);
                 answer.truncate(bytes);
-                return self.check_payload(Some((message, answer)));
+                return Ok(Some((message, answer)));
             }
             Some(RequestEnd::Relayed(next, replacement)) => {
                 let bytes = std::mem::take(&mut pending.bytes);
@@ -185,6 +191,12 @@ impl Endpoint {
             }
             None => {}
         }
+        if self.payloads.has_open_answers() {
+            self.settle_answers();
+        }
+        if let Some(refusal) = self.peers.get(pending.index).link.refusal(pending.posted) {
+            return self.repeat_refused(pending, refusal).map(|()| None);
+        }
         self.receive_events()?;
         if let Err(fail) = self.peers.get(pending.index).check(Code::DstDied) {
             let withdrawn = self.peers.get(pending.index).link.withdraw(pending.posted);
@@ -192,6 +204,27 @@ impl Endpoint {
             return Err(if withdrawn { fail } else { Code::SrcDied.into() });
         }
         Ok(None)
+    }
+
+    /// Posts a refused request again, with its payload in a new area.
+    #[cold]
+    fn repeat_refused(
+        &mut self,
+        pending: &mut PendingRequest,
+        refusal: SlotRefusal,
+    ) -> Result<(), Fail> {
+        let Some(large) = pending.large.take() else {
+            return Err(self.poison(pending.index, m3ipc_link::RuleBroken));
+        };
+        self.withdraw_payload(pending.to, &large);
+        let refusals = pending.refusals + 1;
+        if refusal == SlotRefusal::Final || refusals > REFUSALS_MAX {
+            return Err(super::payload::refused(pending.to));
+        }
+        let bytes = std::mem::take(&mut pending.bytes);
+        let again = self.begin(pending.to, pending.message, bytes)?;
+        *pending = PendingRequest { refusals, ..again };
+        Ok(())
     }
 
     fn is_peer_of(&self, pending: &PendingRequest) -> bool {
@@ -216,6 +249,9 @@ impl Endpoint {
         }
         let link = &self.peers.find_index(pending.index)?.link;
         if link.cancel(pending.posted) != Ok(Cancelled::Taken) {
+            if let Some(large) = &pending.large {
+                self.free_payload(large);
+            }
             return None;
         }
         match self.take_answer(pending.index, pending.posted, &mut Buffer::none()).ok()?? {

@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::received::{Received, Source};
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};
@@ -168,6 +169,7 @@ impl Endpoint {
     ) -> Result<Received, ReceiveError> {
         let deadline = limit.into().deadline();
         let received = self.enter(Verb::Rcvrqst).and_then(|()| {
+            self.payloads.begin(DaemonLimit::of(deadline));
             self.receive_any(WaitCall::Rcvrqst, &mut Buffer::Slice(buffer), deadline, |arrival| {
                 arrival.state.kind == MessageKind::Request
             })
@@ -198,6 +200,7 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<Received, Fail> {
         self.enter(Verb::Receive)?;
+        self.payloads.begin(DaemonLimit::of(deadline));
         match source {
             Source::Any => self.receive_any(WaitCall::Receive, buffer, deadline, |_arrival| true),
             Source::From(address) => self.receive_one(address, buffer, deadline),
@@ -237,9 +240,14 @@ impl Endpoint {
         }
         // A peer that died during the sleep leaves no mapping here.
         self.forget_dead();
-        match self.take_unordered(buffer, wanted) {
+        let found = match self.take_unordered(buffer, wanted) {
             Some(found) => found,
+            None if self.payloads.has_failure() => Ok(None),
             None => self.take_in_order(buffer, wanted),
+        };
+        match found {
+            Ok(None) => self.payloads.take_failure().map_or(Ok(None), Err),
+            other => other,
         }
     }
 
@@ -299,8 +307,11 @@ impl Endpoint {
                 self.inbox.record_sender(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
             }
-            // The message was withdrawn, or the peer broke the rules. The messages of other peers
-            // come first.
+            if self.payloads.has_failure() {
+                return Ok(None);
+            }
+            // The message was withdrawn or refused, or the peer broke the rules. The messages of
+            // other peers come first.
             lost_takes += 1;
             self.peers.get_mut(index).earliest_stamp = m3ipc_sys::ticks();
             self.inbox.poll_link(&mut self.peers, index);
@@ -376,10 +387,13 @@ impl Endpoint {
             return Ok(Some(message));
         }
         let peer = self.peers.get_mut(index);
-        if let Some(arrival) = peer.poll().or_else(|| peer.poll_unasked_reply())
-            && let Some(incoming) = self.take(index, arrival, buffer)?
-        {
-            return Ok(Some(self.delivered(index, &incoming)));
+        if let Some(arrival) = peer.poll().or_else(|| peer.poll_unasked_reply()) {
+            let taken = self.take(index, arrival, buffer);
+            // The failure itself ends this call.
+            drop(self.payloads.take_failure());
+            if let Some(incoming) = taken? {
+                return Ok(Some(self.delivered(index, &incoming)));
+            }
         }
         self.receive_events()?;
         if let Some(via_daemon) = self.inbox.via_daemon.remove(&address.0) {

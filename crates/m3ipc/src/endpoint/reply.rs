@@ -1,6 +1,7 @@
 //! reply and relay: answers, which never wait.
 
 use super::Endpoint;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::peers::UNASKED;
 use super::stamps::Moment;
@@ -11,6 +12,15 @@ use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES, Verb};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall};
+use std::time::Duration;
+
+/// The longest wait of an answer for the daemon. Only a large payload to a new client needs it.
+const DAEMON_LIMIT: Duration = Duration::from_secs(5);
+
+/// The limit of the daemon in an answer, which has no limit of its own.
+pub(super) fn daemon_limit() -> DaemonLimit {
+    DaemonLimit::of(Timeout::After(DAEMON_LIMIT).deadline())
+}
 
 impl Endpoint {
     /// Answers an endpoint that waits for exactly this endpoint. Never waits.
@@ -73,6 +83,7 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
     ) -> Result<(), Fail> {
         self.enter(Verb::Reply)?;
+        self.payloads.begin(daemon_limit());
         self.reply_message(to, outgoing)
     }
 
@@ -82,11 +93,9 @@ impl Endpoint {
         self.peers.get(index).allow(MessageKind::Reply)?;
         m3ipc_sys::pause_point("server.before_answer");
         if outgoing.is_large() {
-            let large = self.put_in_block(index, outgoing.long)?;
-            let name = large.bytes;
-            let answered = self.answer_over(index, outgoing.carrying(&name));
-            self.take_back_if_failed(Some(large), &answered);
-            return answered;
+            return self.send_in_block(index, outgoing, |endpoint, outgoing| {
+                endpoint.answer_over(index, outgoing)
+            });
         }
         self.answer_over(index, outgoing)
     }
@@ -213,6 +222,7 @@ impl Endpoint {
         if let Some(tracing) = &mut self.tracing {
             tracing.ready(link.owed());
         }
+        let request = link.owed();
         let answer = self.publish(index, |endpoint| {
             let link = &mut endpoint.peers.get_mut(index).link;
             let answer = link
@@ -221,6 +231,7 @@ impl Endpoint {
             if answer != AnswerOutcome::Posted {
                 return Ok((answer, EndsWait::None));
             }
+            endpoint.note_answer(index, request, outgoing);
             endpoint.stamp(Moment::Published);
             m3ipc_sys::pause_point("server.answered");
             Ok((answer, EndsWait::OnThisLink))
@@ -260,9 +271,15 @@ impl Endpoint {
             own_cell: true,
         };
         let waited = self.wait(target, grace, |endpoint| {
+            endpoint.check_refusal(index, posted)?;
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
         });
+        if let Err(fail) = &waited
+            && matches!(fail.code, Code::NoPayload | Code::PeerBroke)
+        {
+            return waited;
+        }
         if waited.as_ref().is_err_and(|fail| fail.code == Code::Unknown) {
             return Err(Code::ProcSts.into());
         }

@@ -1,6 +1,7 @@
 //! send: post, wake, wait for the take; or withdraw.
 
 use super::Endpoint;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::stamps::Moment;
 use super::wait::WaitTarget;
@@ -120,6 +121,7 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<(), Fail> {
         self.enter(Verb::Send)?;
+        self.payloads.begin(DaemonLimit::of(deadline));
         loop {
             match self.send_once(to, outgoing, deadline) {
                 // The peer never got that link, and there is a new link.
@@ -139,11 +141,9 @@ impl Endpoint {
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(MessageKind::Send)?;
         if outgoing.is_large() {
-            let large = self.put_in_block(index, outgoing.long)?;
-            let name = large.bytes;
-            let sent = self.send_over(index, outgoing.carrying(&name), deadline);
-            self.take_back_if_failed(Some(large), &sent);
-            return sent;
+            return self.send_in_block(index, outgoing, |endpoint, outgoing| {
+                endpoint.send_over(index, outgoing, deadline)
+            });
         }
         self.send_over(index, outgoing, deadline)
     }
@@ -249,6 +249,7 @@ impl Endpoint {
             }
             endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::DstDied)?;
+            endpoint.check_refusal(index, posted)?;
             endpoint.check_crossing(index, posted, deadline)?;
             Ok(None)
         });

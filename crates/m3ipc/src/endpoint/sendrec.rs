@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendRecError};
@@ -127,6 +128,7 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<(Message, usize), Fail> {
         self.enter(Verb::Sendrec)?;
+        self.payloads.begin(DaemonLimit::of(deadline));
         let at_entry = |fail: Fail| match fail.code {
             Code::DstDied => Code::DeadSrcDst.into(),
             _ => fail,
@@ -189,11 +191,9 @@ impl Endpoint {
         if !outgoing.is_large() {
             return self.call_one(index, outgoing, buffer, deadline);
         }
-        let large = self.put_in_block(index, outgoing.long)?;
-        let name = large.bytes;
-        let answered = self.call_one(index, outgoing.carrying(&name), buffer, deadline);
-        self.take_back_if_failed(Some(large), &answered);
-        answered
+        self.send_in_block(index, outgoing, |endpoint, outgoing| {
+            endpoint.call_one(index, outgoing, buffer, deadline)
+        })
     }
 
     fn call_one(
@@ -238,6 +238,7 @@ impl Endpoint {
             endpoint.receive_events()?;
             let peer = endpoint.peers.get(index);
             peer.check(Code::DstDied)?;
+            endpoint.check_refusal(index, posted)?;
             endpoint.check_crossing(index, posted, deadline)?;
             Ok(None)
         });

@@ -130,6 +130,9 @@ impl Endpoint {
     ) -> Result<T, Fail> {
         let mut poll = |endpoint: &mut Self| {
             endpoint.stamp(Moment::Looked);
+            if endpoint.payloads.has_open_answers() {
+                endpoint.settle_answers();
+            }
             let found = poll(endpoint)?;
             if found.is_none() {
                 endpoint.serve_copies();
@@ -366,6 +369,7 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         self.reattach_if_closed();
         self.renew_missing_links();
+        self.maintain_areas();
         if may_lock && sleep_state.target.verb != WaitCall::Await {
             // A circle that was not complete yet is found later.
             sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);

@@ -209,7 +209,7 @@ refusal_errors! {
         /// The peer broke the rules: the block was not its own to give.
         PeerBroke = PeerBroke,
         /// The daemon of the area was killed, so that no new member can join.
-        Orphaned = NotReady,
+        Orphaned = Orphaned,
         /// The caller's endpoint is gone.
         Unbound = NotBind | Shutdown | VmNotRun,
     }

@@ -129,6 +129,8 @@ rows! {
             (-500, "PEERBROKE"),
             (-501, "UNKNOWN"),
             (-502, "VERSION"),
+            (-503, "NOPAYLOAD"),
+            (-504, "ORPHANED"),
         ];
         for (number, name) in known {
             assert_eq!(Code::from_number(number).map(Code::name), Some(name), "{number}");

@@ -76,7 +76,7 @@ fn members_go_on_without_their_daemon_and_with_the_next() {
     let _late = AreaProcess::start(&fixture, &vm, 3, &["sum"]);
     let block = me.allocate(&area, 10, BlockLifetime::Short).unwrap();
     let answer = me.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap();
-    assert_eq!(answer.m_type, Code::NotReady.number(), "no newcomer in an area of a killed daemon");
+    assert_eq!(answer.m_type, Code::Orphaned.number(), "no newcomer in an area of a killed daemon");
     // A new area works with each member.
     let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
     assert_eq!(AreaProcess::ask(&mut me, Address(3), &area, 1000).long(0), 1000);

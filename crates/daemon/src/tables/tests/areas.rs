@@ -29,10 +29,38 @@ fn only_the_audience_joins_and_the_last_one_ends_the_area() {
     assert_eq!(node.area_index(two, id), Ok(1));
     assert_eq!(node.area_index(two, id), Ok(1));
     assert_eq!(node.area_index(three, id).unwrap_err().code(), Code::Privileges);
+    node.set_area_member_state(two, id, AreaMemberState::In).unwrap();
     node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
     assert_eq!(node.areas_of(two), [id]);
     node.set_area_member_state(two, id, AreaMemberState::Gone).unwrap();
     assert_eq!(node.area(one.vm, id).unwrap_err().code(), Code::NoNode);
+    // An expected member has no memory, so it does not keep an area.
+    let id = node.create_area(one, params(AreaAudience::Pair(two.address.0)), 1024).unwrap();
+    assert_eq!(node.area_index(two, id), Ok(1));
+    node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
+    assert_eq!(node.area(one.vm, id).unwrap_err().code(), Code::NoNode);
+}
+
+#[test]
+fn numbers_and_addresses_of_ended_areas_come_back_last() {
+    let (mut node, one, two, _) = members();
+    let pair = || params(AreaAudience::Pair(two.address.0));
+    let mut last = (0, 0);
+    for _ in 0..3 {
+        let id = node.create_area(one, pair(), 1024).unwrap();
+        let base = node.area(one.vm, id).unwrap().base;
+        assert!(id > last.0 && base > last.1, "{id} {base:#x} after {last:x?}");
+        last = (id, base);
+        node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
+        node = Node::replay(&node.snapshot(), Quota::default()).unwrap();
+    }
+    // Behind the last area no range of this size is left.
+    let large = AreaParams { limit_bytes: 256 << 30, ..pair() };
+    let first = node.create_area(one, large.clone(), 1024).unwrap();
+    node.set_area_member_state(one, first, AreaMemberState::Gone).unwrap();
+    let second = node.create_area(one, large, 1024).unwrap();
+    let wrapped = node.area(one.vm, second).unwrap();
+    assert!(second > first && wrapped.base < last.1);
 }
 
 #[test]

@@ -1,0 +1,57 @@
+//! Requests to the daemon about areas, within the time limit of the surrounding call.
+//!
+//! The daemon may be stopped: then the limit ends the wait. It may be gone, or not yet started
+//! again: then the request goes to its successor.
+
+use super::Endpoint;
+use super::daemon_limit::DaemonLimit;
+use crate::error::Fail;
+use m3ipc_abi::Code;
+use m3ipc_wire::{Reply, Request};
+use std::os::fd::OwnedFd;
+use std::time::Duration;
+
+/// The first and the longest pause while no daemon takes connections. Each attempt may start a
+/// process.
+const ABSENT_PAUSE: Duration = Duration::from_millis(2);
+const ABSENT_PAUSE_MAX: Duration = Duration::from_millis(100);
+
+impl Endpoint {
+    /// Sends a request to the daemon, or to its successor if it died, and awaits the reply.
+    pub(super) fn ask_within(
+        &mut self,
+        request: &Request,
+        limit: DaemonLimit,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        let limit = limit.begun();
+        let mut pause = ABSENT_PAUSE;
+        loop {
+            let asked = if limit.is_own() {
+                self.control.request_until(request, limit.at_ns())
+            } else {
+                self.control.request_through(request, limit.at_ns())
+            };
+            match asked {
+                Err(fail) if fail.code == Code::NotConn && limit.has_passed() => {
+                    return Err(if limit.is_own() { limit.failure() } else { fail });
+                }
+                Err(fail) if fail.code == Code::NotConn => {
+                    self.find_daemon(limit, pause)?;
+                    pause = (2 * pause).min(ABSENT_PAUSE_MAX);
+                }
+                Err(fail) if fail.code == Code::TimedOut => return Err(limit.failure()),
+                other => return other,
+            }
+        }
+    }
+
+    /// Connects to the successor of a daemon that is gone, or pauses.
+    fn find_daemon(&mut self, limit: DaemonLimit, pause: Duration) -> Result<(), Fail> {
+        self.reattach_if_closed();
+        self.check_bound()?;
+        if self.control.is_closed() {
+            std::thread::sleep(pause.min(limit.left()));
+        }
+        Ok(())
+    }
+}

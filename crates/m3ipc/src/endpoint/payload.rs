@@ -1,0 +1,421 @@
+//! Large payloads: bytes that no link holds travel as a block in an area of the pair.
+//!
+//! ```text
+//! sender                             receiver
+//! put bytes in a block, post ------> accept the block ----> take, copy the bytes
+//!   ^                                     | not possible
+//!   +-- a new area, once more <-----------+ refuse
+//! ```
+//!
+//! A receiver takes such a message only with its payload. If it cannot accept the block, it refuses
+//! the message. The area may belong to a daemon that was killed before the receiver could join: the
+//! sender then repeats the message in a new area. The receiver may lack memory or addresses: then
+//! both sides get an error.
+//!
+//! An answer has no waiting sender. So the endpoint remembers the answer until it is taken, and
+//! repeats a refused answer at one of its next polls.
+
+use super::Endpoint;
+use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
+use super::outgoing::Outgoing;
+use super::payload_state::{LargePayload, OpenAnswer};
+use crate::area::{AreaConfig, AreaState, Block};
+use crate::error::Fail;
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES};
+use m3ipc_area::{BlockLifetime, BlockName};
+use m3ipc_link::waiting::EndsWait;
+use m3ipc_link::{Arrival, MessageKind, SlotRefusal, SlotState, TakenMessage};
+use m3ipc_wire::{AreaAudience, AreaRequest, Request};
+use std::sync::Arc;
+
+/// The least limit of an area for large payloads, in bytes.
+const PAIR_LEAST_BYTES: u64 = 64 << 20;
+/// Refusals of one message before its sender gives up.
+pub(super) const REFUSALS_MAX: u32 = 20;
+/// The longest wait for the daemon and the pause between two attempts while an answer is repeated.
+const REPEAT_LIMIT_NS: u64 = 1_000_000_000;
+const REPEAT_PAUSE_NS: u64 = 20_000_000;
+/// Areas of one payload whose addresses are in use, before its sender gives up.
+const CONFLICTS_MAX: u32 = 8;
+/// No area: in the name of a payload that its sender could not repeat.
+const NO_AREA: u32 = 0;
+
+/// Whether the daemon died before this endpoint had mapped the area: its successor knows no such
+/// area, or has no memory of it.
+pub(super) fn is_area_lost(fail: &Fail) -> bool {
+    matches!(fail.code, Code::Orphaned | Code::NoNode)
+}
+
+/// The failure of a sender whose payload was refused.
+pub(super) fn refused(by: Address) -> Fail {
+    let why = format!(
+        "endpoint {by} refused the payload: it has no memory or addresses for it, and gets an \
+         error too; send less at a time"
+    );
+    Fail::new(Code::NoPayload, why)
+}
+
+/// How a receiver treats a message whose payload it cannot accept.
+fn treatment(fail: &Fail) -> Option<SlotRefusal> {
+    match fail.code {
+        // The call ends, and the message waits for the next call.
+        Code::TimedOut
+        | Code::Intr
+        | Code::Again
+        | Code::NotBind
+        | Code::Shutdown
+        | Code::VmNotRun => None,
+        Code::NoMem | Code::NoPayload => Some(SlotRefusal::Final),
+        _ => Some(SlotRefusal::Retry),
+    }
+}
+
+impl Endpoint {
+    /// Sends a payload that no link holds as a block. Repeats the message in a new area if the
+    /// receiver refuses the block.
+    #[cold]
+    pub(super) fn send_in_block<R>(
+        &mut self,
+        index: u32,
+        outgoing: Outgoing<'_>,
+        mut send: impl FnMut(&mut Self, Outgoing<'_>) -> Result<R, Fail>,
+    ) -> Result<R, Fail> {
+        let to = self.peers.get(index).address();
+        for _ in 0..REFUSALS_MAX {
+            let name = self.put_in_block(to, outgoing.long, self.payloads.limit())?;
+            self.payloads.refusal = None;
+            let sent = send(self, outgoing.carrying(&name));
+            // An answer keeps its payload until it is taken.
+            let large = self.payloads.in_transit.take();
+            let Err(fail) = sent else { return sent };
+            if let Some(large) = large {
+                self.free_payload(&large);
+            }
+            match (fail.code, self.payloads.refusal.take()) {
+                (Code::NoPayload, Some(SlotRefusal::Retry)) => self.forget_pair_area(to),
+                _ => return Err(fail),
+            }
+        }
+        let why = format!("endpoint {to} refused the payload in each of {REFUSALS_MAX} areas");
+        Err(Fail::new(Code::NoPayload, why))
+    }
+
+    /// Frees the payload of a message that was not taken.
+    pub(super) fn free_payload(&mut self, large: &LargePayload) {
+        drop(self.take_back(&large.area, &large.name));
+    }
+
+    /// Frees a refused payload, and leaves its area.
+    pub(super) fn withdraw_payload(&mut self, to: Address, large: &LargePayload) {
+        self.free_payload(large);
+        self.forget_pair_area(to);
+    }
+
+    /// Fails if the peer refused the posted message.
+    #[inline]
+    pub(super) fn check_refusal(&mut self, index: u32, posted: SlotState) -> Result<(), Fail> {
+        let Some(refusal) = self.peers.get(index).link.refusal(posted) else { return Ok(()) };
+        if self.payloads.in_transit.is_none() {
+            // Only messages with a large payload may be refused.
+            return Err(self.poison(index, m3ipc_link::RuleBroken));
+        }
+        self.payloads.refusal = Some(refusal);
+        Err(refused(self.peers.get(index).address()))
+    }
+
+    /// Puts a payload into a block of the pair's area. Returns the name of the block.
+    fn put_in_block(
+        &mut self,
+        to: Address,
+        long: &[u8],
+        limit: DaemonLimit,
+    ) -> Result<[u8; BLOCK_NAME_BYTES], Fail> {
+        let limit = limit.begun();
+        let mut conflicts = 0;
+        loop {
+            match self.try_put_in_block(to, long, limit) {
+                Err(fail) if is_area_lost(&fail) && !limit.has_passed() => {
+                    self.forget_pair_area(to);
+                }
+                // Another mapping lies at the address of the new area. The next one lies elsewhere.
+                Err(fail) if fail.code == Code::RscBusy && conflicts < CONFLICTS_MAX => {
+                    conflicts += 1;
+                }
+                other => return other,
+            }
+        }
+    }
+
+    fn try_put_in_block(
+        &mut self,
+        to: Address,
+        long: &[u8],
+        limit: DaemonLimit,
+    ) -> Result<[u8; BLOCK_NAME_BYTES], Fail> {
+        let length = long.len() as u64;
+        let area = self.pair_area(to, length, limit)?;
+        let mut block = self.allocate_in(&area, length, 64, BlockLifetime::Short, limit)?;
+        block.copy_from(long)?;
+        self.copies.payload_copied(long.len());
+        let there = self.member_index(&area, to, limit)?;
+        let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
+        name.payload = true;
+        self.payloads.in_transit = Some(LargePayload { area, name });
+        Ok(name.encode())
+    }
+
+    fn pair_area(
+        &mut self,
+        to: Address,
+        bytes: u64,
+        limit: DaemonLimit,
+    ) -> Result<Arc<AreaState>, Fail> {
+        let known = self.areas.pair_area(to);
+        if let Some(area) = known.filter(|area| area.info.limit_bytes >= 2 * bytes) {
+            return Ok(Arc::clone(area));
+        }
+        // A smaller area ends. The payloads in it have been taken, or are answers not yet taken.
+        let limit_bytes = PAIR_LEAST_BYTES.max(bytes.saturating_mul(4));
+        let request = AreaRequest::Create(AreaConfig::pair(limit_bytes, to).to_wire());
+        let area = self.join(&request, false, limit)?;
+        self.areas.set_pair_area(to, area.info.area);
+        Ok(area)
+    }
+
+    /// Leaves the area for large payloads of a peer. The next payload makes a new one.
+    pub(super) fn forget_pair_area(&mut self, peer: Address) {
+        if let Some(id) = self.areas.take_pair_area(peer) {
+            self.leave_area(id);
+        }
+    }
+
+    /// Whether an area is one that the library made for the payloads of a pair with this peer.
+    pub(super) fn is_pair_with(&self, state: &AreaState, peer: Address) -> bool {
+        let AreaAudience::Pair(other) = state.info.audience else { return false };
+        let pair = [state.info.owner, other];
+        pair.contains(&peer.0) && pair.contains(&self.address.0)
+    }
+
+    /// Takes a message with a large payload, or refuses it. `block` is the accepted block.
+    pub(super) fn take_payload(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        block: Result<Block, Fail>,
+        buffer: &mut Buffer<'_>,
+        is_whole: impl FnOnce(&Self, &TakenMessage) -> bool,
+    ) -> Result<Option<TakenMessage>, Fail> {
+        let block = match block {
+            Ok(block) if block.len() <= LARGE_MAX_BYTES => block,
+            Ok(block) => {
+                block.refuse();
+                let why = format!("a payload is longer than {LARGE_MAX_BYTES} bytes");
+                return self.refuse_payload(index, arrival, Fail::new(Code::PeerBroke, why));
+            }
+            Err(fail) => return self.refuse_payload(index, arrival, fail),
+        };
+        let taken = self.take_now(index, arrival, buffer);
+        let mut incoming = match taken {
+            Ok(Some(incoming)) => incoming,
+            other => {
+                block.refuse();
+                return other;
+            }
+        };
+        if !is_whole(self, &incoming) {
+            // The name changed between the check and the take.
+            block.refuse();
+            return Err(self.poison(index, m3ipc_link::RuleBroken));
+        }
+        let copied = buffer.copy_block(&block);
+        self.copies.payload_copied(copied);
+        let from = self.peers.get(index).address();
+        if self.is_pair_with(block.state(), from) {
+            self.areas.suggest_pair_area(from, block.area());
+        }
+        incoming.long_bytes = block.len();
+        Ok(Some(incoming))
+    }
+
+    /// Refuses a message whose payload cannot be accepted, or leaves it for a later call.
+    #[cold]
+    fn refuse_payload(
+        &mut self,
+        index: u32,
+        arrival: Arrival,
+        fail: Fail,
+    ) -> Result<Option<TakenMessage>, Fail> {
+        let Some(refusal) = treatment(&fail) else {
+            self.payloads.failure = Some(fail.clone());
+            return Err(fail);
+        };
+        let is_refused = self.publish(index, |endpoint| {
+            let is_refused = endpoint.peers.get(index).link.refuse(arrival, refusal);
+            Ok((is_refused, if is_refused { EndsWait::OnThisLink } else { EndsWait::None }))
+        })?;
+        if !is_refused {
+            return Ok(None);
+        }
+        m3ipc_sys::pause_point("server.payload_refused");
+        if refusal == SlotRefusal::Retry {
+            return Ok(None);
+        }
+        let from = self.peers.get(index).address();
+        let why = format!(
+            "a large payload of endpoint {from} is refused, and its sender gets an error too: {}",
+            fail.why()
+        );
+        let fail = Fail::new(Code::NoPayload, why);
+        self.payloads.failure = Some(fail.clone());
+        Err(fail)
+    }
+
+    /// Remembers an answer with a large payload, which its client may refuse.
+    #[inline]
+    pub(super) fn note_answer(
+        &mut self,
+        index: u32,
+        request: Option<SlotState>,
+        outgoing: Outgoing<'_>,
+    ) {
+        if outgoing.block.is_none() || self.payloads.in_transit.is_none() {
+            return;
+        }
+        let Some(request) = request else { return };
+        let peer = self.peers.get(index);
+        self.payloads.open_answers.push(OpenAnswer {
+            to: peer.address(),
+            index,
+            request,
+            posted: peer.link.posted(),
+            m_type: outgoing.m_type,
+            payload: *outgoing.payload,
+            large: self.payloads.in_transit.take(),
+            bytes: None,
+            not_before_ns: 0,
+            refusals: 0,
+        });
+    }
+
+    /// Forgets the answers that were taken, and repeats those that were refused.
+    #[cold]
+    pub(super) fn settle_answers(&mut self) {
+        // The present call may have a payload of its own in transit.
+        let in_transit = self.payloads.in_transit.take();
+        for mut answer in std::mem::take(&mut self.payloads.open_answers) {
+            if self.settle_answer(&mut answer) {
+                self.payloads.open_answers.push(answer);
+            }
+        }
+        self.payloads.in_transit = in_transit;
+    }
+
+    /// Whether the answer is still open.
+    fn settle_answer(&mut self, answer: &mut OpenAnswer) -> bool {
+        let peer = self.peers.find_index(answer.index);
+        let Some(peer) = peer.filter(|peer| peer.address() == answer.to && !peer.dead) else {
+            return false;
+        };
+        let link = &peer.link;
+        if link.posted() != answer.posted {
+            return false;
+        }
+        match link.refusal(answer.posted) {
+            None => link.is_taken(answer.posted) == Ok(false) && !self.is_withdrawn(answer),
+            Some(SlotRefusal::Final) => {
+                self.recover_bytes(answer);
+                false
+            }
+            Some(SlotRefusal::Retry) => self.repeat_answer(answer),
+        }
+    }
+
+    fn is_withdrawn(&self, answer: &OpenAnswer) -> bool {
+        self.peers.get(answer.index).link.is_free() != Ok(false)
+    }
+
+    /// The bytes of a refused answer, out of its block.
+    fn recover_bytes(&mut self, answer: &mut OpenAnswer) {
+        if let Some(large) = answer.large.take() {
+            let block = self.take_back(&large.area, &large.name);
+            answer.bytes = block.map(|block| block.to_vec());
+            drop(large);
+            self.forget_pair_area(answer.to);
+        }
+    }
+
+    /// Posts a refused answer again. Returns whether it is still open.
+    fn repeat_answer(&mut self, answer: &mut OpenAnswer) -> bool {
+        self.recover_bytes(answer);
+        if m3ipc_sys::monotonic_ns() < answer.not_before_ns {
+            return true;
+        }
+        answer.refusals += 1;
+        let bytes = answer.bytes.take().filter(|_| answer.refusals <= REFUSALS_MAX);
+        let limit = self.payloads.limit().at_most(REPEAT_LIMIT_NS);
+        let put = match &bytes {
+            Some(bytes) => self.put_in_block(answer.to, bytes, limit),
+            None => Err(Code::NoPayload.into()),
+        };
+        let name = match put {
+            Ok(name) => name,
+            Err(fail) if treatment(&fail) != Some(SlotRefusal::Final) => {
+                answer.not_before_ns = m3ipc_sys::monotonic_ns() + REPEAT_PAUSE_NS;
+                answer.bytes = bytes;
+                return answer.bytes.is_some();
+            }
+            Err(_) => no_area(),
+        };
+        self.post_again(answer, &name)
+    }
+
+    fn post_again(&mut self, answer: &mut OpenAnswer, name: &[u8; BLOCK_NAME_BYTES]) -> bool {
+        let outgoing = Outgoing {
+            m_type: answer.m_type,
+            payload: &answer.payload,
+            long: &[],
+            block: Some(name),
+        };
+        let large = self.payloads.in_transit.take();
+        let link = &mut self.peers.get_mut(answer.index).link;
+        link.owe_again(answer.request);
+        let posted = self.answer(answer.index, MessageKind::Reply, outgoing);
+        if posted != Ok(m3ipc_link::AnswerOutcome::Posted) {
+            if let Some(large) = large {
+                self.free_payload(&large);
+            }
+            return false;
+        }
+        answer.large = large;
+        answer.posted = self.peers.get(answer.index).link.posted();
+        answer.large.is_some()
+    }
+}
+
+/// The name of a payload that could not be repeated. Its client gets an error.
+fn no_area() -> [u8; BLOCK_NAME_BYTES] {
+    let name = BlockName {
+        area: NO_AREA,
+        number: 0,
+        generation: 0,
+        hop: 0,
+        bytes: 0,
+        shared: false,
+        payload: true,
+    };
+    name.encode()
+}
+
+/// Fails for the name of a payload that its sender could not repeat.
+pub(super) fn check_area(id: u32) -> Result<(), Fail> {
+    if id != NO_AREA {
+        return Ok(());
+    }
+    Err(Fail::new(Code::NoPayload, "its sender could not place the payload in a new area"))
+}
+
+/// The request to leave an area.
+pub(super) fn detach(id: u32) -> Request {
+    Request::Area(AreaRequest::Detach(id))
+}

@@ -1,0 +1,84 @@
+//! The state of large payloads of an endpoint, for [`super::payload`].
+
+use super::daemon_limit::DaemonLimit;
+use crate::area::AreaState;
+use crate::error::Fail;
+use m3ipc_abi::{Address, PAYLOAD_BYTES};
+use m3ipc_area::BlockName;
+use m3ipc_link::{SlotRefusal, SlotState};
+use std::sync::Arc;
+
+/// A large payload in transit, as the block that carries it.
+#[derive(Debug)]
+pub(super) struct LargePayload {
+    pub(super) area: Arc<AreaState>,
+    pub(super) name: BlockName,
+}
+
+/// A posted answer whose payload lies in a block, until the client has taken it.
+#[derive(Debug)]
+pub(super) struct OpenAnswer {
+    pub(super) to: Address,
+    pub(super) index: u32,
+    pub(super) request: SlotState,
+    pub(super) posted: SlotState,
+    pub(super) m_type: i32,
+    pub(super) payload: [u8; PAYLOAD_BYTES],
+    pub(super) large: Option<LargePayload>,
+    /// The bytes of a refused answer that could not be repeated yet.
+    pub(super) bytes: Option<Vec<u8>>,
+    pub(super) not_before_ns: u64,
+    pub(super) refusals: u32,
+}
+
+/// The state of large payloads of an endpoint.
+#[derive(Debug, Default)]
+pub(super) struct Payloads {
+    /// The limit of the present call, for requests to the daemon.
+    limit: DaemonLimit,
+    /// Why the payload of the polled message was not accepted, where that ends the receive.
+    pub(super) failure: Option<Fail>,
+    /// How the peer refused the last message of this endpoint.
+    pub(super) refusal: Option<SlotRefusal>,
+    /// The payload of the message that is being sent.
+    pub(super) in_transit: Option<LargePayload>,
+    pub(super) open_answers: Vec<OpenAnswer>,
+}
+
+impl Payloads {
+    /// Begins a call with this limit.
+    #[inline]
+    pub(super) fn begin(&mut self, limit: DaemonLimit) {
+        self.limit = limit;
+        if self.failure.is_some() {
+            self.failure = None;
+        }
+    }
+
+    /// The limit of the present call, for requests to the daemon.
+    pub(super) fn limit(&self) -> DaemonLimit {
+        self.limit
+    }
+
+    /// The payload of the message that was posted.
+    pub(super) fn take_in_transit(&mut self) -> Option<LargePayload> {
+        self.in_transit.take()
+    }
+
+    /// Why no message was received, if a payload is the reason.
+    #[inline]
+    pub(super) fn take_failure(&mut self) -> Option<Fail> {
+        self.failure.take()
+    }
+
+    #[inline]
+    pub(super) fn has_failure(&self) -> bool {
+        self.failure.is_some()
+    }
+
+    /// Whether the endpoint has answers that may be refused.
+    #[inline]
+    pub(super) fn has_open_answers(&self) -> bool {
+        !self.open_answers.is_empty()
+    }
+}

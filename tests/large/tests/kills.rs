@@ -1,0 +1,215 @@
+//! Kills of the daemon while large payloads flow: each payload arrives whole, once.
+
+use m3ipc::test::TestNode;
+use m3ipc::{Address, Endpoint, Source, Timeout};
+use m3ipc_abi::LONG_MAX_BYTES;
+use m3ipc_large::{is_intact, kill_daemon, payload, watchdog};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// The counts of one run.
+#[derive(Debug, Default)]
+struct Tally {
+    calls: AtomicU64,
+    kills: AtomicU64,
+    /// Payloads without a byte where bytes were sent.
+    empty: AtomicU64,
+    /// Payloads with other bytes than those sent.
+    wrong: AtomicU64,
+    /// Calls that ended with an error.
+    failed: AtomicU64,
+}
+
+impl Tally {
+    fn check(&self, place: &str, found: &[u8]) {
+        if found.is_empty() {
+            println!("{place}: an empty payload");
+            self.empty.fetch_add(1, Ordering::Relaxed);
+        } else if !is_intact(found) {
+            println!("{place}: a wrong payload of {} bytes", found.len());
+            self.wrong.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn fail(&self, place: &str, error: &dyn std::error::Error) {
+        println!("{place}: {error}");
+        self.failed.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn assert_clean(&self) {
+        let counts = [&self.empty, &self.wrong, &self.failed];
+        let counts = counts.map(|count| count.load(Ordering::Relaxed));
+        assert_eq!(counts, [0; 3], "empty, wrong, failed: {self:?}");
+    }
+}
+
+/// Answers with a payload of another length. Between two requests the server is often busy.
+fn serve(mut server: Endpoint, tally: Arc<Tally>, stop: Arc<AtomicBool>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut rng = fastrand::Rng::with_seed(1);
+        while !stop.load(Ordering::Relaxed) {
+            if rng.u8(..4) == 0 {
+                std::thread::sleep(Duration::from_micros(rng.u64(..5_000)));
+            }
+            match server.receive_bytes(Source::Any, Duration::from_millis(200)) {
+                Ok((received, bytes)) => {
+                    tally.check("server", &bytes);
+                    let answer = payload(rng.u64(..), length(&mut rng));
+                    if let Err(error) = server.reply_bytes(received.message.source, 0, &answer) {
+                        tally.fail("reply", &error);
+                    }
+                }
+                Err(m3ipc::ReceiveError::TimedOut(_)) => {}
+                Err(error) => tally.fail("receive", &error),
+            }
+        }
+    })
+}
+
+/// Half of the lengths fit no link.
+fn length(rng: &mut fastrand::Rng) -> usize {
+    if rng.bool() { rng.usize(16..LONG_MAX_BYTES) } else { rng.usize(LONG_MAX_BYTES..60_000) }
+}
+
+/// Makes calls from endpoints that come and go, so that pairs are new at most kills.
+fn call(node: &TestNode, to: Address, seed: u64, calls: u64, tally: &Arc<Tally>) -> JoinHandle<()> {
+    let (vm, tally) = (node.vm().clone(), Arc::clone(tally));
+    std::thread::spawn(move || {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        // A slot of its own: a bind during a restart cannot meet an endpoint of another thread.
+        let slot = 40 + i32::try_from(seed).expect("a small number");
+        let mut done = 0;
+        while done < calls {
+            let mut client = match vm.bind_additional(Some(slot)) {
+                Ok(client) => client,
+                Err(error) => {
+                    tally.fail("bind", &error);
+                    continue;
+                }
+            };
+            for _ in 0..rng.u64(1..20) {
+                let request = payload(rng.u64(..), length(&mut rng));
+                match client.sendrec_bytes(to, 7, &request, LIMIT) {
+                    Ok((_, answer)) => tally.check("client", &answer),
+                    Err(error) => tally.fail("sendrec", &error),
+                }
+                done += 1;
+                tally.calls.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    })
+}
+
+fn run(calls: u64, pause_ms: std::ops::Range<u64>) {
+    const CLIENTS: u64 = 3;
+    let node = m3ipc::test::node();
+    let tally = Arc::new(Tally::default());
+    let stop = Arc::new(AtomicBool::new(false));
+    let server = node.vm().bind(1).expect("a free slot");
+    let to = server.address();
+    let server = serve(server, Arc::clone(&tally), Arc::clone(&stop));
+    let clients: Vec<_> =
+        (0..CLIENTS).map(|seed| call(&node, to, seed, calls / CLIENTS + 1, &tally)).collect();
+    let mut rng = fastrand::Rng::with_seed(9);
+    while !clients.iter().all(JoinHandle::is_finished) {
+        std::thread::sleep(Duration::from_millis(rng.u64(pause_ms.clone())));
+        kill_daemon(&node);
+        tally.kills.fetch_add(1, Ordering::Relaxed);
+    }
+    for client in clients {
+        client.join().expect("a client without a panic");
+    }
+    stop.store(true, Ordering::Relaxed);
+    server.join().expect("a server without a panic");
+    println!("{tally:?}");
+    tally.assert_clean();
+}
+
+#[test]
+fn kills_of_the_daemon_lose_no_payload() {
+    watchdog(Duration::from_secs(100));
+    run(1_500, 50..200);
+}
+
+#[test]
+#[ignore = "100,000 calls take minutes"]
+fn kills_of_the_daemon_lose_no_payload_of_many() {
+    watchdog(Duration::from_secs(3_000));
+    run(100_000, 50..200);
+}
+
+#[test]
+fn a_request_to_a_busy_server_survives_a_kill() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    let thread = std::thread::spawn(move || {
+        let mut answers = Vec::new();
+        for seed in 0..3 {
+            answers.push(client.sendrec_bytes(to, 7, &payload(seed, 100_000), LIMIT).unwrap().1);
+        }
+        answers
+    });
+    // The client has posted its request when the server sleeps this long without a receive.
+    std::thread::sleep(Duration::from_millis(300));
+    kill_daemon(&node);
+    for seed in 0..3 {
+        let (received, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+        assert_eq!(bytes, payload(seed, 100_000));
+        server.reply_bytes(received.message.source, 0, &payload(seed + 9, 50_000)).unwrap();
+    }
+    for (answer, seed) in thread.join().unwrap().iter().zip(0..) {
+        assert_eq!(answer, &payload(seed + 9, 50_000));
+    }
+}
+
+#[test]
+fn an_answer_to_a_client_without_the_area_survives_a_kill() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    let mut pending = client.begin_request_bytes(to, 7, payload(1, 100)).unwrap();
+    let (received, _) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+    server.reply_bytes(received.message.source, 0, &payload(2, 100_000)).unwrap();
+    kill_daemon(&node);
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    let thread = std::thread::spawn(move || {
+        while !stopped.load(Ordering::Relaxed) {
+            let none = server.receive_bytes(Source::Any, Duration::from_millis(50));
+            assert!(matches!(none, Err(m3ipc::ReceiveError::TimedOut(_))), "{none:?}");
+        }
+    });
+    let answer = loop {
+        if let Some((_, answer)) = client.poll_request_bytes(&mut pending).unwrap() {
+            break answer;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    stop.store(true, Ordering::Relaxed);
+    assert!(answer == payload(2, 100_000));
+    thread.join().unwrap();
+}
+
+#[test]
+fn a_send_without_wait_for_an_answer_survives_a_kill() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    let thread = std::thread::spawn(move || {
+        client.send_bytes(to, 7, &payload(1, 5_000_000), Timeout::Never).unwrap();
+        client
+    });
+    std::thread::sleep(Duration::from_millis(300));
+    kill_daemon(&node);
+    let (_, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+    assert!(bytes == payload(1, 5_000_000));
+    thread.join().unwrap();
+}

@@ -1,0 +1,157 @@
+//! Calls with large payloads keep their limits while the daemon is stopped, and wait within their
+//! limits while it is gone. A call that waits longer would end by the watchdog.
+
+use m3ipc::test::TestNode;
+use m3ipc::{AreaConfig, AreaError, BlockLifetime, ReceiveError, SendError, SendRecError, Source};
+use m3ipc::{Message, Timeout};
+use m3ipc_large::{payload, signal_daemon, watchdog};
+use rustix::process::Signal;
+use std::time::Duration;
+
+const SHORT: Duration = Duration::from_millis(200);
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A stopped daemon, which goes on at the end of the test.
+struct Stopped<'a>(&'a TestNode);
+
+impl<'a> Stopped<'a> {
+    fn new(node: &'a TestNode) -> Self {
+        signal_daemon(node, Signal::STOP);
+        Self(node)
+    }
+}
+
+impl Drop for Stopped<'_> {
+    fn drop(&mut self) {
+        signal_daemon(self.0, Signal::CONT);
+    }
+}
+
+#[test]
+fn a_sender_keeps_its_limit_while_the_daemon_is_stopped() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    // The link exists, the area does not.
+    client.notify(to).unwrap();
+    server.receive(Source::Any).unwrap();
+    let stopped = Stopped::new(&node);
+    let sent = client.send_bytes(to, 7, &payload(1, 10_000), SHORT);
+    assert!(matches!(sent, Err(SendError::TimedOut(_))), "{sent:?}");
+    let asked = client.sendrec_bytes(to, 7, &payload(1, 10_000), SHORT);
+    assert!(matches!(asked, Err(SendRecError::TimedOut(_))), "{asked:?}");
+    let sent = client.send_bytes(to, 7, &payload(1, 10_000), Timeout::NoWait);
+    assert!(matches!(sent, Err(SendError::WouldBlock(_))), "{sent:?}");
+    drop(stopped);
+    let thread = std::thread::spawn(move || client.send_bytes(to, 7, &payload(2, 10_000), LIMIT));
+    let (_, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+    assert!(bytes == payload(2, 10_000));
+    thread.join().unwrap().unwrap();
+}
+
+#[test]
+fn a_receiver_keeps_its_limit_while_the_daemon_is_stopped() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    let mut pending = client.begin_request_bytes(to, 7, payload(1, 10_000)).unwrap();
+    let stopped = Stopped::new(&node);
+    for source in [Source::Any, Source::From(client.address())] {
+        let received = server.receive_bytes(source, SHORT);
+        assert!(matches!(received, Err(ReceiveError::TimedOut(_))), "{received:?}");
+        let received = server.receive_bytes(source, Timeout::NoWait);
+        assert!(matches!(received, Err(ReceiveError::WouldBlock(_))), "{received:?}");
+    }
+    drop(stopped);
+    // The message is still there, whole.
+    let (received, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+    assert!(bytes == payload(1, 10_000));
+    server.reply_bytes(received.message.source, 0, &payload(2, 20_000)).unwrap();
+    let (_, answer) = client.poll_request_bytes(&mut pending).unwrap().unwrap();
+    assert!(answer == payload(2, 20_000));
+}
+
+#[test]
+fn a_first_contact_without_wait_ends_while_the_daemon_is_stopped() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (server, mut client) = node.pair();
+    let stopped = Stopped::new(&node);
+    let sent = client.try_send(server.address(), &Message::new(7));
+    assert!(matches!(sent, Err(SendError::WouldBlock(_))), "{sent:?}");
+    drop(stopped);
+}
+
+#[test]
+fn a_block_in_a_message_waits_no_longer_than_the_call() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (server, mut client) = node.pair();
+    let to = server.address();
+    let area = client.create_area(&AreaConfig::pair(1 << 20, to)).unwrap();
+    let block = client.allocate(&area, 10, BlockLifetime::Short).unwrap();
+    let stopped = Stopped::new(&node);
+    let unsent = client.send_block(to, &Message::new(7), block, SHORT).unwrap_err();
+    assert!(matches!(unsent.error, SendError::TimedOut(_)), "{unsent:?}");
+    assert!(unsent.block.is_some());
+    // Calls about areas have no limit of their own, and end all the same.
+    let asked = client.create_area(&AreaConfig::pair(1 << 20, to));
+    assert!(matches!(asked, Err(AreaError::System(_))), "{asked:?}");
+    drop(stopped);
+}
+
+#[test]
+fn a_first_large_message_waits_for_the_next_daemon() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    client.notify(to).unwrap();
+    server.receive(Source::Any).unwrap();
+    // No daemon can start while a folder lies in the place of its lock.
+    let lock = node.directory().join("lock");
+    m3ipc_large::kill_daemon(&node);
+    std::fs::remove_file(&lock).unwrap();
+    std::fs::create_dir(&lock).unwrap();
+    let thread = std::thread::spawn(move || {
+        let sent = client.send_bytes(to, 7, &payload(1, 10_000), SHORT);
+        let early = matches!(sent, Err(SendError::TimedOut(_)));
+        (early, client.send_bytes(to, 7, &payload(1, 10_000), LIMIT))
+    });
+    std::thread::sleep(4 * SHORT);
+    std::fs::remove_dir(&lock).unwrap();
+    let (_, bytes) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+    assert!(bytes == payload(1, 10_000));
+    let (early, sent) = thread.join().unwrap();
+    assert!(early);
+    sent.unwrap();
+}
+
+#[test]
+fn a_member_that_freed_all_its_blocks_leaves_room_for_others() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let area = client.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let there = server.attach_area(area.id()).unwrap();
+    let mut blocks = Vec::new();
+    while let Ok(block) = client.allocate(&area, 16_000, BlockLifetime::Short) {
+        blocks.push(block);
+    }
+    let last = blocks.pop();
+    assert!(blocks.len() > 40);
+    drop(blocks);
+    let mut try_allocate = |client: &mut m3ipc::Endpoint| {
+        let _ = server.allocate(&there, 1 << 19, BlockLifetime::Short);
+        // The client learns that room is wanted at one of its next calls.
+        let _ = client.try_receive(Source::Any);
+        server.allocate(&there, 1 << 19, BlockLifetime::Short).is_ok()
+    };
+    assert!(!try_allocate(&mut client), "a block is in use");
+    drop(last);
+    assert!(try_allocate(&mut client));
+    // What is left is for the client.
+    client.allocate(&area, 16_000, BlockLifetime::Short).unwrap();
+}
