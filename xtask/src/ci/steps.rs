@@ -76,7 +76,7 @@ pub const STEPS: &[Step] = &[
         command: "cargo build --release",
         lock: "release",
         limit_s: 1_800,
-        figure: Figure::Fixed("release build, optimised as the profile dist"),
+        figure: Figure::Fixed("release build"),
         next: "correct the error in the log",
         ..PLAIN
     },
