@@ -46,7 +46,7 @@ pub fn start(workspace: &Workspace, step: &Step, log: &Path) -> Result<Running, 
     let errors = file.try_clone().map_err(|e| Error::write(log, e))?;
     let mut command = Command::new(&words[0]);
     command.args(&words[1..]).current_dir(&workspace.root);
-    // `cargo xtask` describes its own package in these. cargo-machete takes them for a call by hand.
+    // These describe the package of xtask. cargo-machete takes them for a call without cargo.
     for (key, _) in env::vars_os() {
         if key.as_encoded_bytes().starts_with(b"CARGO_PKG_") {
             command.env_remove(key);
