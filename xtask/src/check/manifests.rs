@@ -1,6 +1,9 @@
 //! Each published package has the fields that a registry and docs.rs show, and licence files.
 //!
 //! Packages of `lab/`, `tests/` and xtask are not published.
+//!
+//! `cargo package --workspace` finds a package of the workspace only if it may be published. So the
+//! packages on which others of these folders depend lack `publish = false`.
 
 use std::path::Path;
 
@@ -22,6 +25,9 @@ const FIELDS: &[&str] = &[
     "rust-version",
 ];
 
+/// Packages that are not published, and on which other packages of their folders depend.
+const UNPUBLISHED_BASES: &[&str] = &["lab/report", "tests/fixture", "tests/model"];
+
 /// The licence files beside each published manifest; links to those of the root.
 const LICENCES: &[&str] = &["LICENSE-APACHE", "LICENSE-MIT"];
 
@@ -32,6 +38,9 @@ pub fn report(tree: &Tree) -> Result<Report, Error> {
     for package in &tree.workspace.packages {
         let folder = tree.workspace.folder(package);
         let path = folder.join("Cargo.toml").to_string_lossy().into_owned();
+        if UNPUBLISHED_BASES.iter().any(|base| folder.starts_with(base)) {
+            continue;
+        }
         if package.is_published() != folder.starts_with("crates") {
             findings.push(Finding {
                 location: path,
