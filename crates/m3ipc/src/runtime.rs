@@ -16,6 +16,7 @@
 
 mod trust;
 
+pub use crate::spawn::check_program;
 pub use trust::{ConnectError, DirectoryError, check, connect, make};
 
 use std::path::{Path, PathBuf};

@@ -79,8 +79,20 @@ fn program() -> Result<(PathBuf, &'static [&'static str]), Fail> {
     Err(Fail::new(Code::DrvsInit, why))
 }
 
-/// Whether no other user can replace this program; an error is the reason against it.
-fn check_program(program: &Path) -> Result<(), &'static str> {
+/// Checks that no other user can replace a file that this process is about to run or to load.
+///
+/// The file is plain, it and its directory belong to root or to this user, no other user can write
+/// them, and no directory above can be changed by others.
+///
+/// ```
+/// use m3ipc::runtime::check_program;
+///
+/// assert_eq!(check_program("/no/such/program".as_ref()), Err("is absent or cannot be read"));
+/// ```
+///
+/// # Errors
+/// The reason against the file, to follow its name: `is a symbolic link`.
+pub fn check_program(program: &Path) -> Result<(), &'static str> {
     let is_ours = |object: &CheckedPath| object.is_roots_or_own() && !object.others_may_write();
     let open = |path: &Path| {
         CheckedPath::open(path).map_err(|fault| match fault {

@@ -4,6 +4,7 @@
 //! directory. `cargo build -p m3ipc-daemon` makes it. Functions here panic on failure, since a test
 //! without a node has no other end.
 
+use crate::spawn::check_program;
 use crate::{Endpoint, Message, Node, NodeError, Source, Timeout, Vm, VmConfig};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -82,7 +83,8 @@ fn built_daemon() -> Option<PathBuf> {
     let above = package.ancestors().map(|folder| folder.join("target"));
     let targets = target.into_iter().chain(above);
     let mut programs = targets.flat_map(|it| [it.join("debug/m3d"), it.join("release/m3d")]);
-    programs.find(|program| program.is_file())
+    // A folder above may be that of another user.
+    programs.find(|program| check_program(program).is_ok())
 }
 
 impl TestNode {

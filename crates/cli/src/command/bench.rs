@@ -2,6 +2,7 @@
 
 use crate::error::{CliError, Result};
 use clap::Args;
+use m3ipc::runtime::check_program;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -32,8 +33,14 @@ pub fn run(_args: &Bench) -> Result<ExitCode> {
     let path = m3ipc_sys::variable("PATH").unwrap_or_default();
     let Some(program) = find(&own, &path) else {
         let what = format!("{PROGRAM} is neither beside {} nor in {LIBEXEC}", own.display());
-        return Err(CliError::system(what, "nor in an absolute directory of PATH")
-            .advice("build it with `cargo build --release -p m3ipc-bench`"));
+        return Err(CliError::system(
+            what,
+            "nor in an absolute directory of PATH is one that no other user can replace",
+        )
+        .advice(
+            "build it with `cargo build --release -p m3ipc-bench`; take group's and others' \
+                 right to write from its directory",
+        ));
     };
     let cause = Command::new(&program).args(passed_on(std::env::args_os())).exec();
     Err(CliError::system(format!("cannot run {}", program.display()), cause))
@@ -49,12 +56,16 @@ fn find(own: &Path, path: &OsStr) -> Option<PathBuf> {
     let beside = own.parent()?;
     let on_path = std::env::split_paths(path).filter(|directory| directory.is_absolute());
     let directories = [beside.to_owned(), beside.join(LIBEXEC)].into_iter().chain(on_path);
-    directories.map(|directory| directory.join(PROGRAM)).find(|program| program.is_file())
+    // An installation may link to its programs.
+    let programs = directories.filter_map(|directory| directory.join(PROGRAM).canonicalize().ok());
+    programs.into_iter().find(|program| check_program(program).is_ok())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
     #[test]
     fn every_argument_is_passed_on() {
@@ -69,12 +80,17 @@ mod tests {
         let directory = std::env::temp_dir().join(format!("m3-find-bench-{}", std::process::id()));
         let (own, other) = (directory.join("bin/m3"), directory.join("other"));
         for path in [own.parent().unwrap(), &other] {
-            std::fs::create_dir_all(path).unwrap();
+            let mut private = std::fs::DirBuilder::new();
+            private.recursive(true).mode(0o700).create(path).unwrap();
         }
         assert_eq!(find(&own, "relative:.".as_ref()), None);
-        std::fs::write(other.join(PROGRAM), "").unwrap();
+        let make = |path: &Path| {
+            std::fs::write(path, "").unwrap();
+            std::fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
+        };
+        make(&other.join(PROGRAM));
         assert_eq!(find(&own, other.as_os_str()), Some(other.join(PROGRAM)));
-        std::fs::write(own.with_file_name(PROGRAM), "").unwrap();
+        make(&own.with_file_name(PROGRAM));
         assert_eq!(find(&own, other.as_os_str()), Some(own.with_file_name(PROGRAM)));
         std::fs::remove_dir_all(&directory).unwrap();
     }

@@ -1,6 +1,7 @@
 //! The path of `libm3sock.so`.
 
 use crate::error::{CliError, Result};
+use m3ipc::runtime::check_program;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -30,8 +31,13 @@ pub fn find() -> Result<PathBuf> {
         .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
     let candidates = SEARCH_PATHS.iter().map(|path| directory.join(path).join(NAME));
-    candidates.into_iter().find_map(|path| preloadable(&path)).ok_or_else(|| {
-        let what = format!("{NAME} is neither beside {} nor in ../lib/m3ipc", program.display());
+    let is_safe = |path: &PathBuf| check_program(path).is_ok();
+    let mut found = candidates.filter_map(|path| preloadable(&path)).filter(is_safe);
+    found.next().ok_or_else(|| {
+        let what = format!(
+            "neither beside {} nor in ../lib/m3ipc is a {NAME} that no other user can replace",
+            program.display()
+        );
         CliError::failure(what).advice(format!(
             "build it with `cargo build --release`, install it with `make install`, or name the \
              file in {VARIABLE}"
