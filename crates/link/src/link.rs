@@ -241,6 +241,15 @@ impl<P: Page> Link<P> {
         Ok(Some(taken))
     }
 
+    /// The length of the payload that the message in the peer's slot claims to bring. The peer may
+    /// change it before the take, which reads it again.
+    #[must_use]
+    #[inline]
+    pub fn claimed_long_bytes(&self) -> usize {
+        let word = self.page.word32(self.side.other().slot() + LONG_BYTES).load(Ordering::Relaxed);
+        if word & IS_BLOCK == 0 { word as usize } else { 0 }
+    }
+
     /// Whether the message in the peer's slot claims to bring the name of a block. Accept the block
     /// before the take: a sender may end as soon as its message is taken.
     #[must_use]

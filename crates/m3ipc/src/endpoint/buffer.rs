@@ -18,23 +18,24 @@ impl Buffer<'_> {
         Self::Slice(&mut [])
     }
 
-    /// Memory for the bytes that a link can hold.
+    /// Memory for the payload in the slot. Most messages have none, and need no allocation.
     #[inline]
-    pub(super) fn for_link(&mut self) -> &mut [u8] {
+    pub(super) fn for_link(&mut self, claimed_bytes: usize) -> &mut [u8] {
         match self {
             Self::Slice(slice) => slice,
             Self::Vec(vec) => {
-                vec.resize(LONG_MAX_BYTES, 0);
+                vec.resize(claimed_bytes.min(LONG_MAX_BYTES), 0);
                 vec
             }
         }
     }
 
-    /// The link has filled the first `bytes` bytes.
+    /// Whether the `bytes` bytes that the link took are what the slot claimed before.
     #[inline]
-    pub(super) fn filled(&mut self, bytes: usize) {
-        if let Self::Vec(vec) = self {
-            vec.truncate(bytes);
+    pub(super) fn is_filled(&self, bytes: usize) -> bool {
+        match self {
+            Self::Slice(_) => true,
+            Self::Vec(vec) => vec.len() == bytes,
         }
     }
 

@@ -106,13 +106,18 @@ impl Endpoint {
     /// Drops the links of dead peers, and leaves unused areas. Not while a call uses a link.
     #[inline]
     pub(super) fn forget_dead(&mut self) {
+        if self.areas.need_maintenance() || !self.dead.is_empty() || self.peers.has_retired() {
+            self.forget_dead_slow();
+        }
+    }
+
+    #[cold]
+    fn forget_dead_slow(&mut self) {
         if self.areas.need_maintenance() {
             self.maintain_areas();
         }
-        if !self.dead.is_empty() {
-            for index in std::mem::take(&mut self.dead) {
-                self.peers.remove_dead(index);
-            }
+        for index in std::mem::take(&mut self.dead) {
+            self.peers.remove_dead(index);
         }
         self.peers.remove_retired();
     }

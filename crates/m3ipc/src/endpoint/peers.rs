@@ -245,12 +245,15 @@ impl Peers {
         }
     }
 
+    /// Whether the present call has replaced links.
+    #[inline]
+    pub(super) fn has_retired(&self) -> bool {
+        !self.retired.is_empty()
+    }
+
     /// Drops replaced links. Not while a call uses one.
     #[inline]
     pub(super) fn remove_retired(&mut self) {
-        if self.retired.is_empty() {
-            return;
-        }
         for index in std::mem::take(&mut self.retired) {
             self.remove_dead(index);
         }

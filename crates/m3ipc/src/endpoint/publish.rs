@@ -29,6 +29,7 @@ impl Publisher for ToPeer<'_> {
         self.endpoint.address
     }
 
+    #[cold]
     fn wake(&mut self, action: WakeAction) {
         self.endpoint.stamp(Moment::Waking);
         match action {

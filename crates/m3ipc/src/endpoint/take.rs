@@ -5,7 +5,7 @@ use super::buffer::Buffer;
 use super::stamps::Moment;
 use crate::error::Fail;
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{Arrival, Counter, MessageKind, TakenMessage};
+use m3ipc_link::{Arrival, Counter, MessageKind, RuleBroken, TakenMessage};
 
 impl Endpoint {
     /// Copies and takes a message and notes the time; `None` if its sender withdrew it.
@@ -48,12 +48,14 @@ impl Endpoint {
         self.stamp(Moment::Found);
         let taken = self.publish(index, |endpoint| {
             let peer = endpoint.peers.get_mut(index);
-            let taken = peer.link.take(arrival, buffer.for_link());
+            let taken = peer.link.take(arrival, buffer.for_link(peer.link.claimed_long_bytes()));
             let identity = peer.identity;
             let Some(incoming) = taken.map_err(|broken| endpoint.poison(index, broken))? else {
                 return Ok((None, EndsWait::None));
             };
-            buffer.filled(incoming.long_bytes);
+            if !buffer.is_filled(incoming.long_bytes) {
+                return Err(endpoint.poison(index, RuleBroken));
+            }
             endpoint.latest = Some(identity);
             endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
             let ends = match incoming.kind {
