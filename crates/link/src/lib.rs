@@ -50,7 +50,7 @@ pub use link::{Cancelled, Link};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
 pub use served_bounce_buffer::ServedBounceBuffer;
-pub use slot::{MessageKind, RuleBroken, SlotRefusal, SlotState};
+pub use slot::{MessageFate, MessageKind, RuleBroken, SlotRefusal, SlotState};
 pub use status::{HOT_SET_MAX, OwnStatus, PeerStatus, STATUS_BYTES};
 pub use trace_record::{TraceHalf, TraceRecord, TraceWhat};
 pub use trace_ring::{TRACE_SLOTS, TraceRing, trace_bytes};

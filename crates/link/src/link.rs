@@ -8,7 +8,7 @@ mod signals;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
-use crate::slot::{self, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState};
+use crate::slot::{self, MessageFate, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState};
 use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{BLOCK_NAME_BYTES, LONG_MAX_BYTES, PAYLOAD_BYTES};
@@ -75,10 +75,12 @@ impl<P: Page> Link<P> {
         if found == self.last.encode() {
             return Ok(self.last.phase != SlotPhase::Full);
         }
-        let left =
-            [SlotPhase::Taken, SlotPhase::Empty].map(|phase| self.last.in_phase(phase).encode());
-        let is_refused = slot::refusal(self.own_word(), self.last).is_some();
-        if left.contains(&found) || is_refused { Ok(true) } else { Err(RuleBroken) }
+        let withdrawn = self.last.in_phase(SlotPhase::Empty).encode();
+        match slot::fate_in(found, self.last) {
+            MessageFate::Taken | MessageFate::Refused(_) => Ok(true),
+            MessageFate::Gone if found == withdrawn => Ok(true),
+            MessageFate::Open | MessageFate::Gone => Err(RuleBroken),
+        }
     }
 
     /// Whether this side has never posted a message.
@@ -129,6 +131,13 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn refusal(&self, posted: SlotState) -> Option<SlotRefusal> {
         slot::refusal(self.own_word(), posted)
+    }
+
+    /// What became of this message.
+    #[must_use]
+    #[inline]
+    pub fn fate(&self, posted: SlotState) -> MessageFate {
+        slot::fate(self.own_word(), posted)
     }
 
     /// Refuses a message whose block cannot be accepted. `false` if the peer withdrew it.
@@ -292,9 +301,17 @@ impl<P: Page> Link<P> {
         self.owed.is_some_and(|request| slot::is_answer_awaited(self.peer_word(), request))
     }
 
-    /// The peer refused the answer to this request, so this side owes it again.
-    pub fn owe_again(&mut self, request: SlotState) {
-        self.owed.get_or_insert(request);
+    /// Withdraws an answer that still lies in the slot although this side owes an answer to a later
+    /// request. The peer gave the earlier request up, and takes no answer to it any more.
+    ///
+    /// # Errors
+    /// [`RuleBroken`] if a word follows from no rule.
+    pub fn withdraw_void_answer(&self) -> Result<(), RuleBroken> {
+        let is_answer = matches!(self.last.kind, MessageKind::Reply | MessageKind::Relay);
+        if is_answer && self.owes_answer() && self.fate(self.last) == MessageFate::Open {
+            self.withdraw(self.last)?;
+        }
+        Ok(())
     }
 
     /// Posts the answer to the last taken request, unless the peer abandoned it.
@@ -309,9 +326,15 @@ impl<P: Page> Link<P> {
         payload: &[u8; PAYLOAD_BYTES],
         long: impl Into<Payload<'a>>,
     ) -> Result<AnswerOutcome, RuleBroken> {
-        if !self.owes_answer() || !self.is_free()? {
+        if !self.owes_answer() {
             self.owed = None;
             return Ok(AnswerOutcome::NotAwaited);
+        }
+        if !self.is_free()? {
+            self.withdraw_void_answer()?;
+            if !self.is_free()? {
+                return Ok(AnswerOutcome::NotAwaited);
+            }
         }
         let Some(request) = self.owed.take() else { return Ok(AnswerOutcome::NotAwaited) };
         let posted = self.post(kind, request.sequence, m_type, payload, long);

@@ -76,6 +76,19 @@ pub enum SlotRefusal {
     Final,
 }
 
+/// What became of a posted message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageFate {
+    /// It is still in the slot, and the receiver may take or refuse it.
+    Open,
+    /// The receiver has taken it.
+    Taken,
+    /// The receiver has refused it.
+    Refused(SlotRefusal),
+    /// The sender withdrew it or posted another one, or the receiver broke the rules.
+    Gone,
+}
+
 const PHASE_BITS: u32 = 2;
 const KIND_BITS: u32 = 6;
 const SEQUENCE_SHIFT: u32 = PHASE_BITS + KIND_BITS;
@@ -174,21 +187,38 @@ pub fn post(word: &impl Word64, last: SlotState, kind: MessageKind) -> SlotState
     full
 }
 
+/// What became of the message that was posted as `full`. One load decides: the receiver may change
+/// the word between two loads.
+#[must_use]
+#[inline]
+pub fn fate(word: &impl Word64, full: SlotState) -> MessageFate {
+    fate_in(word.load(Ordering::Acquire), full)
+}
+
+/// What became of a message, by the found word.
+#[inline]
+pub(crate) fn fate_in(found: u64, full: SlotState) -> MessageFate {
+    if found == full.encode() {
+        return MessageFate::Open;
+    }
+    if found == full.in_phase(SlotPhase::Taken).encode() {
+        return MessageFate::Taken;
+    }
+    let all = [SlotRefusal::Retry, SlotRefusal::Final];
+    let refusal = all.into_iter().find(|refusal| found == full.encode_refusal(*refusal));
+    refusal.map_or(MessageFate::Gone, MessageFate::Refused)
+}
+
 /// Whether the receiver has taken the message that was posted as `full`.
 ///
 /// # Errors
 /// [`RuleBroken`] if the word is neither the posted message nor its taken or refused form.
 #[inline]
 pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
-    let found = word.load(Ordering::Acquire);
-    if found == full.encode() {
-        Ok(false)
-    } else if found == full.in_phase(SlotPhase::Taken).encode() {
-        Ok(true)
-    } else if refusal(word, full).is_some() {
-        Ok(false)
-    } else {
-        Err(RuleBroken)
+    match fate(word, full) {
+        MessageFate::Open | MessageFate::Refused(_) => Ok(false),
+        MessageFate::Taken => Ok(true),
+        MessageFate::Gone => Err(RuleBroken),
     }
 }
 
@@ -196,23 +226,25 @@ pub fn is_taken(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
 #[must_use]
 #[inline]
 pub fn refusal(word: &impl Word64, full: SlotState) -> Option<SlotRefusal> {
-    let found = word.load(Ordering::Acquire);
-    let all = [SlotRefusal::Retry, SlotRefusal::Final];
-    all.into_iter().find(|refusal| found == full.encode_refusal(*refusal))
+    match fate(word, full) {
+        MessageFate::Refused(refusal) => Some(refusal),
+        MessageFate::Open | MessageFate::Taken | MessageFate::Gone => None,
+    }
 }
 
 /// Withdraws a message; a refused message too is the sender's again. `Ok(false)` if the receiver
 /// has taken it.
 ///
 /// # Errors
-/// Those of [`is_taken`].
+/// [`RuleBroken`] if the word follows from no rule.
 pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken> {
     match word.compare_exchange(full.encode(), full.in_phase(SlotPhase::Empty).encode()) {
         Ok(_) => Ok(true),
-        Err(_) => {
-            let taken = is_taken(word, full)?;
-            if taken || refusal(word, full).is_some() { Ok(!taken) } else { Err(RuleBroken) }
-        }
+        Err(_) => match fate(word, full) {
+            MessageFate::Taken => Ok(false),
+            MessageFate::Refused(_) => Ok(true),
+            MessageFate::Open | MessageFate::Gone => Err(RuleBroken),
+        },
     }
 }
 
@@ -312,8 +344,9 @@ mod tests {
         for cause in [SlotRefusal::Retry, SlotRefusal::Final] {
             last = post(&word, last, MessageKind::Request);
             let seen = peek(&word).unwrap().unwrap();
-            assert_eq!(refusal(&word, last), None);
+            assert_eq!((refusal(&word, last), fate(&word, last)), (None, MessageFate::Open));
             assert!(refuse(&word, seen, cause));
+            assert_eq!(fate(&word, last), MessageFate::Refused(cause));
             assert!(!take(&word, seen));
             assert_eq!(
                 (refusal(&word, last), is_taken(&word, last), withdraw(&word, last)),
@@ -324,7 +357,8 @@ mod tests {
         }
         let taken = post(&word, last, MessageKind::Send);
         assert!(take(&word, taken) && !refuse(&word, taken, SlotRefusal::Final));
-        assert_eq!(refusal(&word, taken), None);
+        assert_eq!((refusal(&word, taken), fate(&word, taken)), (None, MessageFate::Taken));
+        assert_eq!(fate(&word, last), MessageFate::Gone);
     }
 
     #[test]

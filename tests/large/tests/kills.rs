@@ -1,7 +1,8 @@
-//! Kills of the daemon while large payloads flow: each payload arrives whole, once.
+//! Kills of the daemon while large payloads flow: each payload arrives whole, once, or its receiver
+//! gets an error that says so.
 
 use m3ipc::test::TestNode;
-use m3ipc::{Address, Endpoint, Source, Timeout};
+use m3ipc::{Address, Code, Endpoint, SendRecError, Source, Timeout};
 use m3ipc_abi::LONG_MAX_BYTES;
 use m3ipc_large::{is_intact, kill_daemon, payload, watchdog};
 use std::sync::Arc;
@@ -20,7 +21,9 @@ struct Tally {
     empty: AtomicU64,
     /// Payloads with other bytes than those sent.
     wrong: AtomicU64,
-    /// Calls that ended with an error.
+    /// Answers that their clients could not accept. The server took the requests.
+    lost_answers: AtomicU64,
+    /// Calls that ended with another error.
     failed: AtomicU64,
 }
 
@@ -95,6 +98,10 @@ fn call(node: &TestNode, to: Address, seed: u64, calls: u64, tally: &Arc<Tally>)
                 let request = payload(rng.u64(..), length(&mut rng));
                 match client.sendrec_bytes(to, 7, &request, LIMIT) {
                     Ok((_, answer)) => tally.check("client", &answer),
+                    Err(error) if error.code() == Code::AnswerLost => {
+                        println!("sendrec: {error}");
+                        tally.lost_answers.fetch_add(1, Ordering::Relaxed);
+                    }
                     Err(error) => tally.fail("sendrec", &error),
                 }
                 done += 1;
@@ -168,32 +175,61 @@ fn a_request_to_a_busy_server_survives_a_kill() {
     }
 }
 
+/// The outcome of a request that was begun.
+fn poll(
+    client: &mut Endpoint,
+    pending: &mut m3ipc::PendingRequest,
+) -> Result<Vec<u8>, SendRecError> {
+    loop {
+        if let Some((_, answer)) = client.poll_request_bytes(pending)? {
+            return Ok(answer);
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
 #[test]
-fn an_answer_to_a_client_without_the_area_survives_a_kill() {
+fn an_answer_in_an_area_of_a_killed_daemon_is_lost_and_the_next_one_arrives() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let to = server.address();
+    for seed in [2, 3] {
+        let mut pending = client.begin_request_bytes(to, 7, payload(1, 100)).unwrap();
+        let (received, _) = server.receive_bytes(Source::Any, LIMIT).unwrap();
+        server.reply_bytes(received.message.source, 0, &payload(seed, 100_000)).unwrap();
+        if seed == 2 {
+            kill_daemon(&node);
+            let lost = poll(&mut client, &mut pending).unwrap_err();
+            assert_eq!(lost.code(), Code::AnswerLost, "{lost}");
+        } else {
+            assert!(poll(&mut client, &mut pending).unwrap() == payload(seed, 100_000));
+        }
+    }
+    // No call of the server between its replies brought the lost answer back.
+    let none = server.try_receive(Source::Any);
+    assert!(matches!(none, Err(m3ipc::ReceiveError::WouldBlock(_))), "{none:?}");
+}
+
+#[test]
+fn a_lost_answer_hides_no_later_message_of_the_server() {
     watchdog(Duration::from_secs(60));
     let node = m3ipc::test::node();
     let (mut server, mut client) = node.pair();
     let to = server.address();
     let mut pending = client.begin_request_bytes(to, 7, payload(1, 100)).unwrap();
     let (received, _) = server.receive_bytes(Source::Any, LIMIT).unwrap();
-    server.reply_bytes(received.message.source, 0, &payload(2, 100_000)).unwrap();
+    let client_address = received.message.source;
+    server.reply_bytes(client_address, 0, &payload(2, 100_000)).unwrap();
     kill_daemon(&node);
-    let stop = Arc::new(AtomicBool::new(false));
-    let stopped = Arc::clone(&stop);
+    let lost = poll(&mut client, &mut pending).unwrap_err();
+    assert_eq!(lost.code(), Code::AnswerLost, "{lost}");
     let thread = std::thread::spawn(move || {
-        while !stopped.load(Ordering::Relaxed) {
-            let none = server.receive_bytes(Source::Any, Duration::from_millis(50));
-            assert!(matches!(none, Err(m3ipc::ReceiveError::TimedOut(_))), "{none:?}");
-        }
+        server.send_bytes(client_address, 9, &payload(3, 100_000), LIMIT).unwrap();
     });
-    let answer = loop {
-        if let Some((_, answer)) = client.poll_request_bytes(&mut pending).unwrap() {
-            break answer;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    };
-    stop.store(true, Ordering::Relaxed);
-    assert!(answer == payload(2, 100_000));
+    let (received, bytes) = client.receive_bytes(Source::Any, LIMIT).unwrap();
+    assert_eq!(received.message.m_type, 9);
+    assert!(bytes == payload(3, 100_000));
     thread.join().unwrap();
 }
 

@@ -18,6 +18,7 @@
  *   EMOLTIMEDOUT      the limit is over
  *   EMOLINTR          a signal with a handler ended the call
  *   EMOLNOPAYLOAD     the receiver has no memory or addresses for a large payload
+ *   EMOLANSWERLOST    the partner took the request; the large payload of its answer is lost
  *   EMOLSHUTDOWN      another process unbound the caller meanwhile
  *   EMOLINVAL         the limit is negative and not M3_TIMEOUT_FOREVER
  *

@@ -56,6 +56,53 @@ fn an_answer_to_an_earlier_request_does_not_count() {
     assert_eq!(client.peek_answer(second), Ok(None));
 }
 
+/// Posts a request and takes it.
+fn ask(client: &mut Link, server: &mut Link) -> SlotState {
+    let request = client.post(MessageKind::Request, 1, 5, &PAYLOAD_A, &[]);
+    let arrival = server.peek().unwrap().unwrap();
+    server.take(arrival, &mut []).unwrap().unwrap();
+    request
+}
+
+#[test]
+fn an_answer_that_was_never_taken_makes_room_for_the_next() {
+    let (mut client, mut server) = pair();
+    let first = ask(&mut client, &mut server);
+    assert_eq!(server.answer(MessageKind::Reply, 6, &PAYLOAD_A, b""), Ok(AnswerOutcome::Posted));
+    let unseen = server.posted();
+    assert_eq!(server.withdraw_void_answer(), Ok(()));
+    assert_eq!(server.fate(unseen), MessageFate::Open, "its request is the last one");
+    client.abandon(first);
+    let second = ask(&mut client, &mut server);
+    assert_eq!(client.peek_answer(second), Ok(None), "the answer belongs to the first request");
+    assert_eq!(server.answer(MessageKind::Reply, 7, &PAYLOAD_A, b""), Ok(AnswerOutcome::Posted));
+    assert_eq!(server.fate(unseen), MessageFate::Gone);
+    let arrival = client.peek_answer(second).unwrap().unwrap();
+    assert_eq!(client.take(arrival, &mut []).unwrap().unwrap().m_type, 7);
+}
+
+#[test]
+fn a_refused_answer_answers_no_later_request() {
+    let (mut client, mut server) = pair();
+    let first = ask(&mut client, &mut server);
+    assert_eq!(server.answer(MessageKind::Reply, 6, &PAYLOAD_A, b""), Ok(AnswerOutcome::Posted));
+    let refused = server.posted();
+    let arrival = client.peek_answer(first).unwrap().unwrap();
+    assert!(client.refuse(arrival, SlotRefusal::Retry));
+    assert_eq!(server.fate(refused), MessageFate::Refused(SlotRefusal::Retry));
+    client.abandon(first);
+    let second = ask(&mut client, &mut server);
+    assert_eq!(client.peek_answer(second), Ok(None));
+    assert_eq!(server.answer(MessageKind::Reply, 7, &PAYLOAD_A, b""), Ok(AnswerOutcome::Posted));
+    let arrival = client.peek_answer(second).unwrap().unwrap();
+    assert_eq!(client.take(arrival, &mut []).unwrap().unwrap().m_type, 7);
+    assert_eq!(
+        server.answer(MessageKind::Reply, 8, &PAYLOAD_A, b""),
+        Ok(AnswerOutcome::NotAwaited),
+        "each request has one answer"
+    );
+}
+
 #[test]
 fn garbage_breaks_the_link() {
     let (mut client, server) = pair();

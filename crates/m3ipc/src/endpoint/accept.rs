@@ -95,7 +95,6 @@ impl Endpoint {
         name: &ClaimedBlockName,
         limit: DaemonLimit,
     ) -> Result<Block, Fail> {
-        super::payload::check_area(name.area())?;
         let area = self.attach(name.area(), limit)?;
         self.receive_area_events_if_any();
         let accepted = accept_once(&area, from, name).or_else(|_| {

@@ -46,12 +46,6 @@ impl DaemonLimit {
         Self { at_ns, ..self }
     }
 
-    /// The same limit, at most this far in the future.
-    pub(super) fn at_most(self, from_now_ns: u64) -> Self {
-        let begun = self.begun();
-        Self { at_ns: begun.at_ns.min(m3ipc_sys::monotonic_ns() + from_now_ns), ..begun }
-    }
-
     /// The end of the wait, by the monotonic clock.
     pub(super) fn at_ns(self) -> u64 {
         self.at_ns

@@ -12,20 +12,23 @@
 //! sender then repeats the message in a new area. The receiver may lack memory or addresses: then
 //! both sides get an error.
 //!
-//! An answer has no waiting sender. So the endpoint remembers the answer until it is taken, and
-//! repeats a refused answer at one of its next polls.
+//! An answer has no waiting sender: the call that posted it has returned. So a refused answer is
+//! not repeated. The client's call ends at once with [`Code::AnswerLost`]; the code says that the
+//! server took the request. The endpoint remembers the payload of an answer until the client has
+//! decided. It then frees a refused payload and leaves its area: the next one gets a new area.
 
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload_state::{LargePayload, OpenAnswer};
+use super::peers::UNASKED;
 use crate::area::{AreaConfig, AreaState, Block};
 use crate::error::Fail;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES};
-use m3ipc_area::{BlockLifetime, BlockName};
+use m3ipc_area::BlockLifetime;
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{Arrival, MessageKind, SlotRefusal, SlotState, TakenMessage};
+use m3ipc_link::{Arrival, MessageFate, MessageKind, SlotRefusal, SlotState, TakenMessage};
 use m3ipc_wire::{AreaAudience, AreaRequest, Request};
 use std::sync::Arc;
 
@@ -33,13 +36,8 @@ use std::sync::Arc;
 const PAIR_LEAST_BYTES: u64 = 64 << 20;
 /// Refusals of one message before its sender gives up.
 pub(super) const REFUSALS_MAX: u32 = 20;
-/// The longest wait for the daemon and the pause between two attempts while an answer is repeated.
-const REPEAT_LIMIT_NS: u64 = 1_000_000_000;
-const REPEAT_PAUSE_NS: u64 = 20_000_000;
 /// Areas of one payload whose addresses are in use, before its sender gives up.
 const CONFLICTS_MAX: u32 = 8;
-/// No area: in the name of a payload that its sender could not repeat.
-const NO_AREA: u32 = 0;
 
 /// Whether the daemon died before this endpoint had mapped the area: its successor knows no such
 /// area, or has no memory of it.
@@ -56,8 +54,24 @@ pub(super) fn refused(by: Address) -> Fail {
     Fail::new(Code::NoPayload, why)
 }
 
+/// The failure of a client that could not accept the payload of its answer.
+fn answer_lost(server: Address, cause: Fail) -> Fail {
+    let why = format!(
+        "endpoint {server} took the request, but the payload of its answer could not be accepted, \
+         and the answer is lost: {}",
+        cause.why()
+    );
+    Fail::new(Code::AnswerLost, why)
+}
+
+/// Whether a message answers a request. Its sender does not wait, and cannot repeat it.
+fn is_answer(arrival: Arrival) -> bool {
+    matches!(arrival.state.kind, MessageKind::Reply | MessageKind::Relay)
+        && arrival.stamp != UNASKED
+}
+
 /// How a receiver treats a message whose payload it cannot accept.
-fn treatment(fail: &Fail) -> Option<SlotRefusal> {
+pub(super) fn treatment(fail: &Fail) -> Option<SlotRefusal> {
     match fail.code {
         // The call ends, and the message waits for the next call.
         Code::TimedOut
@@ -82,6 +96,8 @@ impl Endpoint {
         mut send: impl FnMut(&mut Self, Outgoing<'_>) -> Result<R, Fail>,
     ) -> Result<R, Fail> {
         let to = self.peers.get(index).address();
+        // A refused answer ends the area that the present payload would get.
+        self.settle_answers();
         for _ in 0..REFUSALS_MAX {
             let name = self.put_in_block(to, outgoing.long, self.payloads.limit())?;
             self.payloads.refusal = None;
@@ -258,10 +274,13 @@ impl Endpoint {
             return Ok(None);
         }
         m3ipc_sys::pause_point("server.payload_refused");
+        let from = self.peers.get(index).address();
+        if is_answer(arrival) {
+            return Err(answer_lost(from, fail));
+        }
         if refusal == SlotRefusal::Retry {
             return Ok(None);
         }
-        let from = self.peers.get(index).address();
         let why = format!(
             "a large payload of endpoint {from} is refused, and its sender gets an error too: {}",
             fail.why()
@@ -271,148 +290,69 @@ impl Endpoint {
         Err(fail)
     }
 
-    /// Remembers an answer with a large payload, which its client may refuse.
-    #[inline]
-    pub(super) fn note_answer(
-        &mut self,
-        index: u32,
-        request: Option<SlotState>,
-        outgoing: Outgoing<'_>,
-    ) {
-        if outgoing.block.is_none() || self.payloads.in_transit.is_none() {
+    /// Refuses an answer that could not be accepted within the call. Its request is over, so no
+    /// later call takes the answer.
+    #[cold]
+    pub(super) fn refuse_answer(&mut self, index: u32, request: SlotState) {
+        let found = self.peers.get(index).link.peek_answer(request);
+        let Some(arrival) = found.ok().flatten().filter(|arrival| is_answer(*arrival)) else {
             return;
-        }
-        let Some(request) = request else { return };
-        let peer = self.peers.get(index);
-        self.payloads.open_answers.push(OpenAnswer {
-            to: peer.address(),
-            index,
-            request,
-            posted: peer.link.posted(),
-            m_type: outgoing.m_type,
-            payload: *outgoing.payload,
-            large: self.payloads.in_transit.take(),
-            bytes: None,
-            not_before_ns: 0,
-            refusals: 0,
+        };
+        // A broken link has no more use for the refusal.
+        let _ = self.publish(index, |endpoint| {
+            let is_refused = endpoint.peers.get(index).link.refuse(arrival, SlotRefusal::Final);
+            Ok(((), if is_refused { EndsWait::OnThisLink } else { EndsWait::None }))
         });
     }
 
-    /// Forgets the answers that were taken, and repeats those that were refused.
+    /// Remembers the payload of an answer, which its client may refuse.
+    #[inline]
+    pub(super) fn note_answer(&mut self, index: u32, outgoing: Outgoing<'_>) {
+        if outgoing.block.is_none() {
+            return;
+        }
+        let Some(large) = self.payloads.take_in_transit() else { return };
+        let peer = self.peers.get(index);
+        let (to, posted) = (peer.address(), peer.link.posted());
+        self.payloads.open_answers.push(OpenAnswer { to, index, posted, large });
+    }
+
+    /// Forgets the answers that were taken. Frees the payloads of refused answers, and leaves their
+    /// areas. Before each post: a new message hides the fate of the answer before it.
     #[cold]
     pub(super) fn settle_answers(&mut self) {
-        // The present call may have a payload of its own in transit.
-        let in_transit = self.payloads.in_transit.take();
-        for mut answer in std::mem::take(&mut self.payloads.open_answers) {
-            if self.settle_answer(&mut answer) {
-                self.payloads.open_answers.push(answer);
+        let mut at = 0;
+        while let Some(answer) = self.payloads.open_answers.get(at) {
+            let fate = self.fate_of(answer);
+            if fate == MessageFate::Open {
+                at += 1;
+                continue;
+            }
+            let OpenAnswer { to, large, .. } = self.payloads.open_answers.swap_remove(at);
+            match fate {
+                MessageFate::Open | MessageFate::Taken => {}
+                MessageFate::Gone => self.free_payload(&large),
+                MessageFate::Refused(_) => {
+                    self.free_payload(&large);
+                    let used = self.areas.pair_area(to).map(|area| area.info.area);
+                    if used == Some(large.area.info.area) {
+                        self.forget_pair_area(to);
+                    }
+                }
             }
         }
-        self.payloads.in_transit = in_transit;
     }
 
-    /// Whether the answer is still open.
-    fn settle_answer(&mut self, answer: &mut OpenAnswer) -> bool {
+    fn fate_of(&self, answer: &OpenAnswer) -> MessageFate {
         let peer = self.peers.find_index(answer.index);
         let Some(peer) = peer.filter(|peer| peer.address() == answer.to && !peer.dead) else {
-            return false;
+            // The daemon reports what a dead client held.
+            return MessageFate::Taken;
         };
-        let link = &peer.link;
-        if link.posted() != answer.posted {
-            return false;
-        }
-        match link.refusal(answer.posted) {
-            None => link.is_taken(answer.posted) == Ok(false) && !self.is_withdrawn(answer),
-            Some(SlotRefusal::Final) => {
-                self.recover_bytes(answer);
-                false
-            }
-            Some(SlotRefusal::Retry) => self.repeat_answer(answer),
-        }
+        // On a broken link the answer is gone.
+        let _ = peer.link.withdraw_void_answer();
+        peer.link.fate(answer.posted)
     }
-
-    fn is_withdrawn(&self, answer: &OpenAnswer) -> bool {
-        self.peers.get(answer.index).link.is_free() != Ok(false)
-    }
-
-    /// The bytes of a refused answer, out of its block.
-    fn recover_bytes(&mut self, answer: &mut OpenAnswer) {
-        if let Some(large) = answer.large.take() {
-            let block = self.take_back(&large.area, &large.name);
-            answer.bytes = block.map(|block| block.to_vec());
-            drop(large);
-            self.forget_pair_area(answer.to);
-        }
-    }
-
-    /// Posts a refused answer again. Returns whether it is still open.
-    fn repeat_answer(&mut self, answer: &mut OpenAnswer) -> bool {
-        self.recover_bytes(answer);
-        if m3ipc_sys::monotonic_ns() < answer.not_before_ns {
-            return true;
-        }
-        answer.refusals += 1;
-        let bytes = answer.bytes.take().filter(|_| answer.refusals <= REFUSALS_MAX);
-        let limit = self.payloads.limit().at_most(REPEAT_LIMIT_NS);
-        let put = match &bytes {
-            Some(bytes) => self.put_in_block(answer.to, bytes, limit),
-            None => Err(Code::NoPayload.into()),
-        };
-        let name = match put {
-            Ok(name) => name,
-            Err(fail) if treatment(&fail) != Some(SlotRefusal::Final) => {
-                answer.not_before_ns = m3ipc_sys::monotonic_ns() + REPEAT_PAUSE_NS;
-                answer.bytes = bytes;
-                return answer.bytes.is_some();
-            }
-            Err(_) => no_area(),
-        };
-        self.post_again(answer, &name)
-    }
-
-    fn post_again(&mut self, answer: &mut OpenAnswer, name: &[u8; BLOCK_NAME_BYTES]) -> bool {
-        let outgoing = Outgoing {
-            m_type: answer.m_type,
-            payload: &answer.payload,
-            long: &[],
-            block: Some(name),
-        };
-        let large = self.payloads.in_transit.take();
-        let link = &mut self.peers.get_mut(answer.index).link;
-        link.owe_again(answer.request);
-        let posted = self.answer(answer.index, MessageKind::Reply, outgoing);
-        if posted != Ok(m3ipc_link::AnswerOutcome::Posted) {
-            if let Some(large) = large {
-                self.free_payload(&large);
-            }
-            return false;
-        }
-        answer.large = large;
-        answer.posted = self.peers.get(answer.index).link.posted();
-        answer.large.is_some()
-    }
-}
-
-/// The name of a payload that could not be repeated. Its client gets an error.
-fn no_area() -> [u8; BLOCK_NAME_BYTES] {
-    let name = BlockName {
-        area: NO_AREA,
-        number: 0,
-        generation: 0,
-        hop: 0,
-        bytes: 0,
-        shared: false,
-        payload: true,
-    };
-    name.encode()
-}
-
-/// Fails for the name of a payload that its sender could not repeat.
-pub(super) fn check_area(id: u32) -> Result<(), Fail> {
-    if id != NO_AREA {
-        return Ok(());
-    }
-    Err(Fail::new(Code::NoPayload, "its sender could not place the payload in a new area"))
 }
 
 /// The request to leave an area.

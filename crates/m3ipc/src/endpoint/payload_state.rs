@@ -3,7 +3,7 @@
 use super::daemon_limit::DaemonLimit;
 use crate::area::AreaState;
 use crate::error::Fail;
-use m3ipc_abi::{Address, PAYLOAD_BYTES};
+use m3ipc_abi::Address;
 use m3ipc_area::BlockName;
 use m3ipc_link::{SlotRefusal, SlotState};
 use std::sync::Arc;
@@ -15,20 +15,13 @@ pub(super) struct LargePayload {
     pub(super) name: BlockName,
 }
 
-/// A posted answer whose payload lies in a block, until the client has taken it.
+/// The payload of a posted answer, until the client has taken or refused the answer.
 #[derive(Debug)]
 pub(super) struct OpenAnswer {
     pub(super) to: Address,
     pub(super) index: u32,
-    pub(super) request: SlotState,
     pub(super) posted: SlotState,
-    pub(super) m_type: i32,
-    pub(super) payload: [u8; PAYLOAD_BYTES],
-    pub(super) large: Option<LargePayload>,
-    /// The bytes of a refused answer that could not be repeated yet.
-    pub(super) bytes: Option<Vec<u8>>,
-    pub(super) not_before_ns: u64,
-    pub(super) refusals: u32,
+    pub(super) large: LargePayload,
 }
 
 /// The state of large payloads of an endpoint.

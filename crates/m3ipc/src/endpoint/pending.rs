@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload::REFUSALS_MAX;
 use super::payload_state::LargePayload;
@@ -164,6 +165,8 @@ impl Endpoint {
         pending: &mut PendingRequest,
     ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
         self.check_bound()?;
+        // The call has no limit of its own, so the daemon has one that starts with each request.
+        self.payloads.begin(DaemonLimit::of(Timeout::Never.deadline()));
         self.disarm();
         self.stamp(Moment::Looked);
         self.poll_for_answer(pending)
@@ -178,7 +181,11 @@ impl Endpoint {
             return Err(Code::SrcDied.into());
         }
         let mut buffer = Buffer::Vec(&mut pending.answer);
-        match self.take_answer(pending.index, pending.posted, &mut buffer)? {
+        let taken = self.take_answer(pending.index, pending.posted, &mut buffer);
+        if taken.is_err() {
+            self.end_request(pending);
+        }
+        match taken? {
             Some(RequestEnd::Answered(message, bytes)) => {
                 let mut answer = std::mem::take(&mut pending.answer);
                 answer.truncate(bytes);
@@ -204,6 +211,14 @@ impl Endpoint {
             return Err(if withdrawn { fail } else { Code::SrcDied.into() });
         }
         Ok(None)
+    }
+
+    /// Ends a request whose answer could not be accepted. The answer must not stay in the link.
+    #[cold]
+    fn end_request(&mut self, pending: &PendingRequest) {
+        // On a broken link nothing is left to end.
+        let _ = self.peers.get(pending.index).link.cancel(pending.posted);
+        self.refuse_answer(pending.index, pending.posted);
     }
 
     /// Posts a refused request again, with its payload in a new area.
@@ -254,9 +269,13 @@ impl Endpoint {
             }
             return None;
         }
-        match self.take_answer(pending.index, pending.posted, &mut Buffer::none()).ok()?? {
-            RequestEnd::Answered(message, _) => Some(message),
-            RequestEnd::Relayed(..) => None,
+        match self.take_answer(pending.index, pending.posted, &mut Buffer::none()) {
+            Ok(Some(RequestEnd::Answered(message, _))) => Some(message),
+            Ok(_) => None,
+            Err(_) => {
+                self.refuse_answer(pending.index, pending.posted);
+                None
+            }
         }
     }
 }

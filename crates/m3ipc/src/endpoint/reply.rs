@@ -222,7 +222,9 @@ impl Endpoint {
         if let Some(tracing) = &mut self.tracing {
             tracing.ready(link.owed());
         }
-        let request = link.owed();
+        if self.payloads.has_open_answers() {
+            self.settle_answers();
+        }
         let answer = self.publish(index, |endpoint| {
             let link = &mut endpoint.peers.get_mut(index).link;
             let answer = link
@@ -231,7 +233,7 @@ impl Endpoint {
             if answer != AnswerOutcome::Posted {
                 return Ok((answer, EndsWait::None));
             }
-            endpoint.note_answer(index, request, outgoing);
+            endpoint.note_answer(index, outgoing);
             endpoint.stamp(Moment::Published);
             m3ipc_sys::pause_point("server.answered");
             Ok((answer, EndsWait::OnThisLink))
@@ -247,6 +249,9 @@ impl Endpoint {
     /// Answers a peer that receives from exactly this endpoint. It takes the answer at once, or it
     /// does not wait.
     fn reply_unasked(&mut self, index: u32, outgoing: Outgoing<'_>) -> Result<(), Fail> {
+        if self.payloads.has_open_answers() {
+            self.settle_answers();
+        }
         let grace = self.grace_of_answer(index);
         let peer = self.peers.get_mut(index);
         if !peer.link.is_free().unwrap_or(false) {

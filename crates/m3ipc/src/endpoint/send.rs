@@ -175,6 +175,9 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<SlotState, Fail> {
         self.wait_free(index, deadline)?;
+        if self.payloads.has_open_answers() {
+            self.settle_answers();
+        }
         // Two endpoints that send to each other would wait for ever; the second one gets an error.
         if !deadline.no_wait && self.peer_sends_here(index) {
             return Err(Code::Locked.into());

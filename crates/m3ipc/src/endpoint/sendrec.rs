@@ -4,6 +4,7 @@ use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
+use super::payload::{refused, treatment};
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendRecError};
 use crate::observe;
@@ -205,7 +206,8 @@ impl Endpoint {
     ) -> Result<RequestEnd, Fail> {
         self.peers.get(index).allow(MessageKind::Request)?;
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
-            return match self.wait_message_of(index, buffer, deadline) {
+            let posted = self.peers.get(index).link.posted();
+            return match self.wait_message_of(index, posted, buffer, deadline) {
                 // The request was taken, and the call may not wait for an answer.
                 Err(fail) if fail.code == Code::Again => Err(Code::TimedOut.into()),
                 other => other,
@@ -307,8 +309,14 @@ impl Endpoint {
         {
             return Err(fail);
         }
-        if let Some(end) = self.take_answer(index, posted, buffer)? {
-            return Ok(end);
+        match self.take_answer(index, posted, buffer) {
+            Ok(Some(end)) => return Ok(end),
+            Ok(None) => {}
+            Err(late) => {
+                self.refuse_answer(index, posted);
+                // The answer came too late to be accepted within the call.
+                return Err(if treatment(&late).is_none() { fail } else { late });
+            }
         }
         match fail.code {
             Code::DstDied => Err(Code::SrcDied.into()),
@@ -328,6 +336,7 @@ impl Endpoint {
     fn wait_message_of(
         &mut self,
         index: u32,
+        answer: SlotState,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<RequestEnd, Fail> {
@@ -344,6 +353,10 @@ impl Endpoint {
                 && let Some(incoming) = endpoint.take(index, arrival, buffer)?
             {
                 return Ok(Some(incoming));
+            }
+            // The peer got no answer, so it need not send anything.
+            if endpoint.peers.get(index).link.refusal(answer).is_some() {
+                return Err(refused(endpoint.peers.get(index).address()));
             }
             endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::SrcDied)?;

@@ -131,6 +131,7 @@ rows! {
             (-502, "VERSION"),
             (-503, "NOPAYLOAD"),
             (-504, "ORPHANED"),
+            (-505, "ANSWERLOST"),
         ];
         for (number, name) in known {
             assert_eq!(Code::from_number(number).map(Code::name), Some(name), "{number}");
