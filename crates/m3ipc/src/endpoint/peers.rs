@@ -140,6 +140,14 @@ impl Peer {
     }
 }
 
+/// A link that a later link with the same peer replaced.
+#[derive(Debug)]
+struct ReplacedLink {
+    address: i32,
+    /// Whether the peer had taken the last message on it.
+    was_taken: bool,
+}
+
 /// All peers of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
@@ -148,7 +156,7 @@ pub(super) struct Peers {
     /// The result of the last search: most calls go to the same peer again.
     last: Option<(i32, u32)>,
     /// Peers whose links were replaced during the present call.
-    replaced_peers: Vec<i32>,
+    replaced_peers: Vec<ReplacedLink>,
     /// Indexes of replaced links.
     retired: Vec<u32>,
 }
@@ -211,19 +219,24 @@ impl Peers {
         if self.slots.len() <= at {
             self.slots.resize_with(at + 1, || None);
         }
-        // A link made anew after a takeover: the peer never got the old one. The peer read no
-        // message on the old link, so a waiting call repeats its message.
+        // A link made anew after a takeover: the peer never got the old one. A waiting call repeats
+        // its message, unless the peer had taken it on the old link all the same.
         if let Some(old) = self.by_address.remove(&info.address)
             && !self.get(old).dead
         {
-            self.replaced_peers.push(info.address);
+            let link = &self.get(old).link;
+            let was_taken = link.is_taken(link.posted()) == Ok(true);
+            self.replaced_peers.push(ReplacedLink { address: info.address, was_taken });
             if old != info.index_here {
                 let old_peer = self.get_mut(old);
                 (old_peer.replaced, old_peer.dead) = (true, true);
                 self.retired.push(old);
             }
         }
-        if let Some(former) = self.slots[at].replace(Box::new(peer)) {
+        // The former peer of this index may have a later link of another index.
+        if let Some(former) = self.slots[at].replace(Box::new(peer))
+            && self.by_address.get(&former.address().0) == Some(&info.index_here)
+        {
             self.by_address.remove(&former.address().0);
         }
         self.by_address.insert(info.address, info.index_here);
@@ -234,7 +247,13 @@ impl Peers {
     /// Whether the link with this peer was replaced since [`begin_call`](Self::begin_call).
     #[inline]
     pub(super) fn is_replaced_link(&self, address: Address) -> bool {
-        !self.replaced_peers.is_empty() && self.replaced_peers.contains(&address.0)
+        self.replaced_peers.iter().any(|link| link.address == address.0)
+    }
+
+    /// Whether the peer had taken the last message on a link that was replaced. A repetition of the
+    /// message could then run it twice.
+    pub(super) fn took_on_replaced_link(&self, address: Address) -> bool {
+        self.replaced_peers.iter().any(|link| link.address == address.0 && link.was_taken)
     }
 
     /// Begins a call, which from now on learns of replaced links.
@@ -279,3 +298,6 @@ impl Peers {
         self.by_address.len()
     }
 }
+
+#[cfg(test)]
+mod tests;

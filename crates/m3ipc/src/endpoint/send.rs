@@ -125,7 +125,8 @@ impl Endpoint {
         loop {
             match self.send_once(to, outgoing, deadline) {
                 // The peer never got that link, and there is a new link.
-                Err(fail) if fail.code == Code::Unknown => {}
+                Err(fail)
+                    if fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to) => {}
                 other => return other,
             }
         }

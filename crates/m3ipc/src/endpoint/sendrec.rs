@@ -161,7 +161,9 @@ impl Endpoint {
             let outgoing = if relayed { outgoing.without_block() } else { outgoing };
             match self.call_with(index, outgoing, buffer, deadline) {
                 // The peer never got that link, and there is a new link.
-                Err(fail) if fail.code == Code::Unknown => {
+                Err(fail)
+                    if fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to) =>
+                {
                     index = self.contact(to, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
                 }
