@@ -116,7 +116,7 @@ codes! {
     Version = -502, "VERSION", "node daemon and library do not match";
     NoPayload = -503, "NOPAYLOAD", "the payload of a message could not be handed over";
     Orphaned = -504, "ORPHANED", "the daemon of the area was killed";
-    AnswerLost = -505, "ANSWERLOST", "the request was taken, and the payload of its answer is lost";
+    AnswerLost = -505, "ANSWERLOST", "the request was taken; the payload of its answer is lost";
 }
 
 impl Code {

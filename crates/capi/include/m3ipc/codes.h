@@ -94,6 +94,6 @@
 #define EMOLVERSION        (-502)  /* node daemon and library do not match */
 #define EMOLNOPAYLOAD      (-503)  /* the payload of a message could not be handed over */
 #define EMOLORPHANED       (-504)  /* the daemon of the area was killed */
-#define EMOLANSWERLOST     (-505)  /* the request was taken, and the payload of its answer is lost */
+#define EMOLANSWERLOST     (-505)  /* the request was taken; the payload of its answer is lost */
 
 #endif /* M3IPC_CODES_H */
