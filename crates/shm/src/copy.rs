@@ -174,7 +174,7 @@ unsafe fn copy_short(to: *mut u8, from: *const u8, count: usize) {
     }
 }
 
-/// Copies lines of 64 bytes in four registers.
+/// Copies lines of 64 bytes.
 ///
 /// The string instruction is not used. If the destination lies a few bytes behind the source,
 /// modulo a page, it copies 2.7 GB/s instead of 50 on present CPUs. A page that is read into a
@@ -190,16 +190,74 @@ unsafe fn copy_short(to: *mut u8, from: *const u8, count: usize) {
 #[inline]
 unsafe fn copy_lines(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
     debug_assert!(count > 0 && count.is_multiple_of(LINE_BYTES));
+    // The lines below `near` prefetch, the others do not.
+    let near = count.saturating_sub(ahead);
+    if std::arch::is_x86_feature_detected!("avx") {
+        // SAFETY: the promise of the caller; the CPU has AVX.
+        unsafe { copy_lines_avx(to, from, count, near, ahead) };
+    } else {
+        // SAFETY: the promise of the caller.
+        unsafe { copy_lines_sse(to, from, count, near, ahead) };
+    }
+}
+
+/// Copies lines in two registers of 32 bytes. A copy between first-level caches takes about half
+/// the time of [`copy_lines_sse`].
+///
+/// # Safety
+/// As [`copy_lines`], and the CPU has AVX. `near` is a multiple of [`LINE_BYTES`] or at most
+/// `count`; `near + ahead` is at most `count` unless `near` is 0.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, count: usize, near: usize, ahead: usize) {
     // SAFETY: each line begins at a multiple of 64 below `count`, so each lies within the `count`
-    // bytes that the caller promises. SSE2 is part of x86-64. `prefetchw` is only a hint. Without
-    // `nomem` the block is a barrier for the compiler.
+    // bytes that the caller promises. `prefetchw` is only a hint. Without `nomem` the block is a
+    // barrier for the compiler. It leaves the upper halves of the registers clear.
+    unsafe {
+        core::arch::asm!(
+            "cmp {at}, {near}",
+            "jae 3f",
+            "2:",
+            "prefetchw [{ahead} + {at}]",
+            "vmovups ymm0, [{from} + {at}]",
+            "vmovups ymm1, [{from} + {at} + 32]",
+            "vmovups [{to} + {at}], ymm0",
+            "vmovups [{to} + {at} + 32], ymm1",
+            "add {at}, 64",
+            "cmp {at}, {near}",
+            "jb 2b",
+            "cmp {at}, {count}",
+            "jae 4f",
+            "3:",
+            "vmovups ymm0, [{from} + {at}]",
+            "vmovups ymm1, [{from} + {at} + 32]",
+            "vmovups [{to} + {at}], ymm0",
+            "vmovups [{to} + {at} + 32], ymm1",
+            "add {at}, 64",
+            "cmp {at}, {count}",
+            "jb 3b",
+            "4:",
+            "vzeroupper",
+            at = inout(reg) 0_usize => _, count = in(reg) count, near = in(reg) near,
+            from = in(reg) from, to = in(reg) to, ahead = in(reg) to.wrapping_add(ahead),
+            out("xmm0") _, out("xmm1") _,
+            options(nostack)
+        );
+    }
+}
+
+/// Copies lines in four registers of 16 bytes.
+///
+/// # Safety
+/// As [`copy_lines_avx`], but the CPU needs no AVX.
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+unsafe fn copy_lines_sse(to: *mut u8, from: *const u8, count: usize, near: usize, ahead: usize) {
+    // SAFETY: as in `copy_lines_avx`. SSE2 is part of x86-64.
     unsafe {
         core::arch::asm!(
             "2:",
-            "lea {next}, [{at} + {ahead}]",
-            "cmp {next}, {count}",
+            "cmp {at}, {near}",
             "jae 3f",
-            "prefetchw [{to} + {next}]",
+            "prefetchw [{ahead} + {at}]",
             "3:",
             "movups {a}, [{from} + {at}]",
             "movups {b}, [{from} + {at} + 16]",
@@ -212,8 +270,8 @@ unsafe fn copy_lines(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
             "add {at}, 64",
             "cmp {at}, {count}",
             "jb 2b",
-            at = inout(reg) 0_usize => _, count = in(reg) count,
-            from = in(reg) from, to = in(reg) to, ahead = in(reg) ahead, next = out(reg) _,
+            at = inout(reg) 0_usize => _, count = in(reg) count, near = in(reg) near,
+            from = in(reg) from, to = in(reg) to, ahead = in(reg) to.wrapping_add(ahead),
             a = out(xmm_reg) _, b = out(xmm_reg) _, c = out(xmm_reg) _, d = out(xmm_reg) _,
             options(nostack)
         );

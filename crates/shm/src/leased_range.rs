@@ -18,7 +18,7 @@ use crate::fixed_region::FixedRegion;
 use bytemuck::Pod;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
-use m3ipc_sys::Errno;
+use m3ipc_sys::{CopySource, CopyTarget, Errno};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
@@ -116,6 +116,23 @@ impl LeasedRange {
     #[must_use]
     pub fn as_mut_ptr(&mut self) -> Option<*mut u8> {
         self.writable.then(|| self.start().as_ptr())
+    }
+
+    /// The first `bytes` bytes of the range, at most all, as the source of a copy.
+    #[must_use]
+    pub fn as_source(&self, bytes: usize) -> CopySource<'_> {
+        // SAFETY: the range is mapped for reading while it is leased.
+        unsafe { CopySource::from_raw(self.as_ptr(), bytes.min(self.bytes)).assured() }
+    }
+
+    /// The first `bytes` bytes of the range, at most all, as the target of a copy; `None` if the
+    /// range is leased for reading.
+    #[must_use]
+    pub fn as_target(&mut self, bytes: usize) -> Option<CopyTarget<'_>> {
+        let bytes = bytes.min(self.bytes);
+        let start = self.as_mut_ptr()?;
+        // SAFETY: the range is mapped for writing while it is leased for writing.
+        Some(unsafe { CopyTarget::from_raw(start, bytes).assured() })
     }
 
     fn check(&self, offset: usize, bytes: usize) -> Result<(), RangeError> {

@@ -138,7 +138,10 @@ impl<T: Plain> Block<T> {
     /// ```
     #[must_use]
     pub fn as_source(&self) -> CopySource<'_> {
-        m3ipc_sys::lent_source(self.address(), self.bytes())
+        match self.range() {
+            Some(range) if !self.has_huge_pages() => range.as_source(self.bytes()),
+            _ => m3ipc_sys::lent_source(self.address(), self.bytes()),
+        }
     }
 
     /// The content as the target of a copy by [`Endpoint::copy_into_target`]. The example is at
@@ -152,7 +155,12 @@ impl<T: Plain> Block<T> {
         if !self.is_writable() {
             return Err(read_only().into());
         }
-        Ok(m3ipc_sys::lent_target(self.address(), self.bytes()))
+        let bytes = self.bytes();
+        if self.has_huge_pages() {
+            return Ok(m3ipc_sys::lent_target(self.address(), bytes));
+        }
+        let range = self.range_mut().ok_or_else(released)?;
+        Ok(range.as_target(bytes).ok_or_else(read_only)?)
     }
 
     /// The memory of the block, of its whole capacity, for callers that trust every member of the

@@ -199,6 +199,11 @@ impl<T: Plain> Block<T> {
         self.range.as_ref().is_some_and(LeasedRange::is_writable)
     }
 
+    /// Whether an access may fail, because the pool of huge pages is empty. The kernel copies then.
+    pub(super) fn has_huge_pages(&self) -> bool {
+        self.area.info.huge
+    }
+
     /// The memory of the block; `None` after a release.
     pub(super) fn range(&self) -> Option<&LeasedRange> {
         self.range.as_ref()

@@ -111,7 +111,7 @@ fn link_bytes(pid: u32) -> Result<u64, Error> {
     let smaps = read(format!("/proc/{pid}/smaps"))?;
     let (mut links, mut sum, mut in_link) = (0, 0, false);
     for line in smaps.lines() {
-        if line.contains("/memfd:m3ipc-link") {
+        if line.contains("/memfd:m3-link") {
             (links, in_link) = (links + 1, true);
         } else if let Some(rest) = line.strip_prefix("Rss:").filter(|_| in_link) {
             sum += kilobytes(rest).unwrap_or(0);
