@@ -73,7 +73,7 @@ impl<P: Page> Link<P> {
     pub fn is_free(&self) -> Result<bool, RuleBroken> {
         let found = self.own_word().load(Ordering::Acquire);
         if found == self.last.encode() {
-            return Ok(self.last.phase != SlotPhase::Full);
+            return Ok(self.last.phase() != SlotPhase::Full);
         }
         let withdrawn = self.last.in_phase(SlotPhase::Empty).encode();
         match slot::fate_in(found, self.last) {
@@ -199,11 +199,11 @@ impl<P: Page> Link<P> {
     /// [`RuleBroken`] if the word is no state.
     #[inline]
     pub fn peek_answer(&self, request: SlotState) -> Result<Option<Arrival>, RuleBroken> {
-        Ok(self.peek()?.filter(|arrival| match arrival.state.kind {
+        Ok(self.peek()?.filter(|arrival| match arrival.state.kind() {
             // The own word is read after the peer's word: a message that the peer posted after the
             // take then shows the request as taken.
             MessageKind::Send | MessageKind::Request => self.is_taken(request) == Ok(true),
-            MessageKind::Reply | MessageKind::Relay => arrival.stamp == request.sequence,
+            MessageKind::Reply | MessageKind::Relay => arrival.stamp == request.sequence(),
         }))
     }
 
@@ -224,7 +224,7 @@ impl<P: Page> Link<P> {
         let claimed = (word & !IS_BLOCK) as usize;
         let long_bytes = if has_block { 0 } else { claimed.min(LONG_MAX_BYTES) };
         let mut taken = TakenMessage {
-            kind: arrival.state.kind,
+            kind: arrival.state.kind(),
             m_type: self.page.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed(),
             payload: [0; PAYLOAD_BYTES],
             long_bytes,
@@ -307,7 +307,7 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`RuleBroken`] if a word follows from no rule.
     pub fn withdraw_void_answer(&self) -> Result<(), RuleBroken> {
-        let is_answer = matches!(self.last.kind, MessageKind::Reply | MessageKind::Relay);
+        let is_answer = matches!(self.last.kind(), MessageKind::Reply | MessageKind::Relay);
         if is_answer && self.owes_answer() && self.fate(self.last) == MessageFate::Open {
             self.withdraw(self.last)?;
         }
@@ -337,7 +337,7 @@ impl<P: Page> Link<P> {
             }
         }
         let Some(request) = self.owed.take() else { return Ok(AnswerOutcome::NotAwaited) };
-        let posted = self.post(kind, request.sequence, m_type, payload, long);
+        let posted = self.post(kind, request.sequence(), m_type, payload, long);
         // The peer decides: if it abandoned the request before it could see the answer, the answer
         // goes back.
         if slot::is_answer_awaited(self.peer_word(), request) || !self.withdraw(posted)? {

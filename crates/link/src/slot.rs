@@ -56,15 +56,16 @@ impl MessageKind {
 
 /// The phase of a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum SlotPhase {
     /// No message. The sender owns the cell.
-    Empty,
+    Empty = 0,
     /// A message. Receiver and sender contest it.
-    Full,
+    Full = 1,
     /// A taken message. The sender owns the cell again.
-    Taken,
+    Taken = 2,
     /// A refused message. The sender owns the cell again.
-    Refused,
+    Refused = 3,
 }
 
 /// Why a receiver refused a message.
@@ -92,37 +93,24 @@ pub enum MessageFate {
 const PHASE_BITS: u32 = 2;
 const KIND_BITS: u32 = 6;
 const SEQUENCE_SHIFT: u32 = PHASE_BITS + KIND_BITS;
-const SEQUENCE_MASK: u64 = u64::MAX >> SEQUENCE_SHIFT;
+const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
+const KIND_MASK: u64 = (1 << KIND_BITS) - 1;
 /// The bit of a final refusal, among the bits of the kind.
 const FINAL: u64 = 1 << (SEQUENCE_SHIFT - 1);
 
-/// A decoded state word: phase, kind and number of the message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SlotState {
-    /// The phase.
-    pub phase: SlotPhase,
-    /// The kind of the message. Meaningless before the first message.
-    pub kind: MessageKind,
-    /// The number of the message. The first has 1; the number wraps after 2^56.
-    pub sequence: u64,
-}
+/// A state word that a rule leads to: phase, kind and number of the message.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct SlotState(u64);
 
 impl SlotState {
     /// The first state of a slot: a page of zeros.
-    pub const NEW: Self = Self { phase: SlotPhase::Empty, kind: MessageKind::Send, sequence: 0 };
+    pub const NEW: Self = Self(0);
 
     /// The word for this state.
     #[must_use]
     #[inline]
     pub const fn encode(self) -> u64 {
-        let phase = match self.phase {
-            SlotPhase::Empty if self.sequence == 0 => return 0,
-            SlotPhase::Empty => 0,
-            SlotPhase::Full => 1,
-            SlotPhase::Taken => 2,
-            SlotPhase::Refused => 3,
-        };
-        phase | (self.kind as u64) << PHASE_BITS | self.sequence << SEQUENCE_SHIFT
+        self.0
     }
 
     /// The state in a word of shared memory.
@@ -131,24 +119,43 @@ impl SlotState {
     /// [`RuleBroken`] if no rule leads to such a word.
     #[inline]
     pub const fn decode(word: u64) -> Result<Self, RuleBroken> {
-        if word == 0 {
-            return Ok(Self::NEW);
-        }
-        let phase = match word & ((1 << PHASE_BITS) - 1) {
+        let kind =
+            if word & PHASE_MASK == SlotPhase::Refused as u64 { word & !FINAL } else { word };
+        let known = MessageKind::from_bits(kind >> PHASE_BITS & KIND_MASK).is_some();
+        if known || word == Self::NEW.0 { Ok(Self(word)) } else { Err(RuleBroken) }
+    }
+
+    /// The phase.
+    #[must_use]
+    #[inline]
+    pub const fn phase(self) -> SlotPhase {
+        match self.0 & PHASE_MASK {
             0 => SlotPhase::Empty,
             1 => SlotPhase::Full,
             2 => SlotPhase::Taken,
             _ => SlotPhase::Refused,
-        };
-        let is_refused = matches!(phase, SlotPhase::Refused);
-        let kind = if is_refused { word & !FINAL } else { word };
-        match MessageKind::from_bits(kind >> PHASE_BITS & ((1 << KIND_BITS) - 1)) {
-            Some(kind) => Ok(Self { phase, kind, sequence: word >> SEQUENCE_SHIFT }),
-            None => Err(RuleBroken),
         }
     }
 
+    /// The kind of the message; `Send` before the first message.
+    #[must_use]
+    #[inline]
+    pub const fn kind(self) -> MessageKind {
+        match MessageKind::from_bits(self.0 >> PHASE_BITS & (KIND_MASK & !(FINAL >> PHASE_BITS))) {
+            Some(kind) => kind,
+            None => MessageKind::Send,
+        }
+    }
+
+    /// The number of the message. The first has 1; the number wraps after 2^56.
+    #[must_use]
+    #[inline]
+    pub const fn sequence(self) -> u64 {
+        self.0 >> SEQUENCE_SHIFT
+    }
+
     /// The word for the refusal of this message.
+    #[inline]
     const fn encode_refusal(self, refusal: SlotRefusal) -> u64 {
         let word = self.in_phase(SlotPhase::Refused).encode();
         match refusal {
@@ -161,18 +168,21 @@ impl SlotState {
     #[must_use]
     #[inline]
     pub const fn in_phase(self, phase: SlotPhase) -> Self {
-        Self { phase, ..self }
+        Self(self.0 & !PHASE_MASK | phase as u64)
     }
 
     /// The state of the sender's next message.
     #[must_use]
     #[inline]
     pub const fn next(self, kind: MessageKind) -> Self {
-        Self {
-            phase: SlotPhase::Full,
-            kind,
-            sequence: self.sequence.wrapping_add(1) & SEQUENCE_MASK,
-        }
+        let sequence = self.sequence().wrapping_add(1) << SEQUENCE_SHIFT;
+        Self(sequence | (kind as u64) << PHASE_BITS | SlotPhase::Full as u64)
+    }
+}
+
+impl core::fmt::Debug for SlotState {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        write!(f, "{:?}({:?} {})", self.phase(), self.kind(), self.sequence())
     }
 }
 
@@ -269,15 +279,14 @@ pub fn is_answer_awaited(word: &impl Word64, request: SlotState) -> bool {
 pub fn peek(word: &impl Word64) -> Result<Option<SlotState>, RuleBroken> {
     // Acquire: pairs with the release of `post`. The reads of the cell follow it.
     let state = SlotState::decode(word.load(Ordering::Acquire))?;
-    Ok((state.phase == SlotPhase::Full).then_some(state))
+    Ok((state.phase() == SlotPhase::Full).then_some(state))
 }
 
 /// Whether the slot certainly has no message. This is the cheap poll of a waiter.
 #[inline]
 pub fn is_quiet(word: &impl Word64) -> bool {
     // Relaxed: a waiter that sees a message here calls `peek` next.
-    let phase = word.load(Ordering::Relaxed) & ((1 << PHASE_BITS) - 1);
-    phase != 1
+    word.load(Ordering::Relaxed) & PHASE_MASK != SlotPhase::Full as u64
 }
 
 /// Refuses the message that [`peek`] saw. `false` if its sender withdrew it meanwhile.
@@ -302,15 +311,22 @@ mod tests {
     use super::*;
     use core::sync::atomic::AtomicU64;
 
+    const SEQUENCE_MAX: u64 = u64::MAX >> SEQUENCE_SHIFT;
+
     #[test]
     fn states_survive_their_encoding() {
         for phase in [SlotPhase::Empty, SlotPhase::Full, SlotPhase::Taken, SlotPhase::Refused] {
             for kind in
                 [MessageKind::Send, MessageKind::Request, MessageKind::Reply, MessageKind::Relay]
             {
-                for sequence in [1, 2, SEQUENCE_MASK] {
-                    let state = SlotState { phase, kind, sequence };
+                for sequence in [1, 2, SEQUENCE_MAX] {
+                    let last = SlotState((sequence - 1) << SEQUENCE_SHIFT);
+                    let state = last.next(kind).in_phase(phase);
                     assert_eq!(SlotState::decode(state.encode()), Ok(state));
+                    assert_eq!(
+                        (state.phase(), state.kind(), state.sequence()),
+                        (phase, kind, sequence)
+                    );
                 }
             }
         }
@@ -363,9 +379,9 @@ mod tests {
 
     #[test]
     fn the_number_wraps() {
-        let last =
-            SlotState { phase: SlotPhase::Taken, kind: MessageKind::Send, sequence: SEQUENCE_MASK };
-        assert_eq!(last.next(MessageKind::Send).sequence, 0);
+        let before = SlotState((SEQUENCE_MAX - 1) << SEQUENCE_SHIFT);
+        let last = before.next(MessageKind::Send).in_phase(SlotPhase::Taken);
+        assert_eq!((last.sequence(), last.next(MessageKind::Send).sequence()), (SEQUENCE_MAX, 0));
         assert_eq!(
             SlotState::decode(last.next(MessageKind::Send).encode()),
             Ok(last.next(MessageKind::Send))

@@ -50,7 +50,7 @@ fn an_answer_to_an_earlier_request_does_not_count() {
     let arrival = server.peek().unwrap().unwrap();
     server.take(arrival, &mut []).unwrap().unwrap();
     // The server posts its answer and stops before it checks the request again.
-    server.post(MessageKind::Reply, first.sequence, 6, &PAYLOAD_A, &[]);
+    server.post(MessageKind::Reply, first.sequence(), 6, &PAYLOAD_A, &[]);
     client.abandon(first);
     let second = client.post(MessageKind::Request, 2, 5, &PAYLOAD_A, &[]);
     assert_eq!(client.peek_answer(second), Ok(None));

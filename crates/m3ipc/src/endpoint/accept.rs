@@ -56,7 +56,8 @@ impl Endpoint {
         let peer = self.peers.get(index);
         let (from, brought) = (peer.address(), peer.link.incoming_block_name());
         let name = ClaimedBlockName::decode(&brought);
-        let accepted = name.map(|name| self.accept_block(from, &name, self.payloads.limit()));
+        let limit = self.payloads.limit();
+        let accepted = name.map(|name| self.accept_block(from, &name, limit));
         m3ipc_sys::pause_point("server.block_accepted");
         let is_whole = |endpoint: &Self, incoming: &TakenMessage| {
             incoming.has_block && *endpoint.peers.get(index).link.block_name() == brought

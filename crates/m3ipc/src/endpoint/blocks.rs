@@ -164,7 +164,7 @@ impl Endpoint {
         message: &Message,
         block: Block<T>,
     ) -> Result<(), Unsent<ReplyError>> {
-        let limit = super::reply::daemon_limit();
+        let limit = DaemonLimit::of_answer();
         self.with_block(to, block, Hold::Mapped, limit, |endpoint, name| {
             endpoint.reply_outgoing(to, Outgoing::with_block(message, name))
         })

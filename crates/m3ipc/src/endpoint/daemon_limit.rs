@@ -9,10 +9,16 @@ use std::time::Duration;
 const UNLIMITED_NS: u64 = 10_000_000_000;
 /// The limit of a request in a call that does not wait. A daemon that runs answers far sooner.
 pub(super) const NO_WAIT_NS: u64 = 100_000_000;
+/// The limit of a request in an answer, which has no limit of its own. Only a large payload to a
+/// new client needs the daemon.
+const ANSWER_NS: u64 = 5_000_000_000;
+
 /// The end of the wait for a daemon, and the failure that it means.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DaemonLimit {
     at_ns: u64,
+    /// The time from the first request on, until that request fixes the end; then 0.
+    span_ns: u64,
     no_wait: bool,
     /// Whether the caller set the limit.
     is_own: bool,
@@ -20,14 +26,27 @@ pub(super) struct DaemonLimit {
 
 impl Default for DaemonLimit {
     fn default() -> Self {
-        Self { at_ns: 0, no_wait: true, is_own: true }
+        Self { at_ns: 0, span_ns: NO_WAIT_NS, no_wait: true, is_own: true }
     }
 }
 
 impl DaemonLimit {
     /// The limit in a call that ends at this deadline.
+    #[inline]
     pub(super) fn of(deadline: Deadline) -> Self {
-        Self { at_ns: deadline.at_ns, no_wait: deadline.no_wait, is_own: deadline.is_finite() }
+        let span_ns = match (deadline.no_wait, deadline.is_finite()) {
+            (true, _) => NO_WAIT_NS,
+            (false, false) => UNLIMITED_NS,
+            (false, true) => 0,
+        };
+        let Deadline { at_ns, no_wait } = deadline;
+        Self { at_ns, span_ns, no_wait, is_own: deadline.is_finite() }
+    }
+
+    /// The limit in an answer.
+    #[inline]
+    pub(super) fn of_answer() -> Self {
+        Self { at_ns: u64::MAX, span_ns: ANSWER_NS, no_wait: false, is_own: true }
     }
 
     /// The limit for a call without a deadline.
@@ -35,15 +54,12 @@ impl DaemonLimit {
         Self::of(Deadline::NEVER).begun()
     }
 
-    /// The same limit with its end fixed: calls without a limit have one for the daemon.
+    /// The same limit with its end fixed. A second call changes nothing.
     pub(super) fn begun(self) -> Self {
-        let now_ns = m3ipc_sys::monotonic_ns();
-        let at_ns = match (self.no_wait, self.is_own) {
-            (true, _) => now_ns + NO_WAIT_NS,
-            (false, false) => self.at_ns.min(now_ns + UNLIMITED_NS),
-            (false, true) => self.at_ns,
-        };
-        Self { at_ns, ..self }
+        match self.span_ns {
+            0 => self,
+            span_ns => Self { at_ns: m3ipc_sys::monotonic_ns() + span_ns, span_ns: 0, ..self },
+        }
     }
 
     /// The end of the wait, by the monotonic clock.

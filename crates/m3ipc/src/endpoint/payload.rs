@@ -66,7 +66,7 @@ fn answer_lost(server: Address, cause: Fail) -> Fail {
 
 /// Whether a message answers a request. Its sender does not wait, and cannot repeat it.
 fn is_answer(arrival: Arrival) -> bool {
-    matches!(arrival.state.kind, MessageKind::Reply | MessageKind::Relay)
+    matches!(arrival.state.kind(), MessageKind::Reply | MessageKind::Relay)
         && arrival.stamp != UNASKED
 }
 
@@ -99,7 +99,8 @@ impl Endpoint {
         // A refused answer ends the area that the present payload would get.
         self.settle_answers();
         for _ in 0..REFUSALS_MAX {
-            let name = self.put_in_block(to, outgoing.long, self.payloads.limit())?;
+            let limit = self.payloads.limit();
+            let name = self.put_in_block(to, outgoing.long, limit)?;
             self.payloads.refusal = None;
             let sent = send(self, outgoing.carrying(&name));
             // An answer keeps its payload until it is taken.

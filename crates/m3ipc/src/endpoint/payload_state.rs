@@ -48,8 +48,9 @@ impl Payloads {
         }
     }
 
-    /// The limit of the present call, for requests to the daemon.
-    pub(super) fn limit(&self) -> DaemonLimit {
+    /// The limit of the present call, for all its requests to the daemon together.
+    pub(super) fn limit(&mut self) -> DaemonLimit {
+        self.limit = self.limit.begun();
         self.limit
     }
 

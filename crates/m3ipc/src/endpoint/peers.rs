@@ -110,7 +110,7 @@ impl Peer {
         }
         match self.link.peek() {
             Ok(found) => found.filter(|arrival| {
-                let kind = arrival.state.kind;
+                let kind = arrival.state.kind();
                 matches!(kind, MessageKind::Send | MessageKind::Request)
                     && self.may_receive & (1 << kind as u32) != 0
             }),
@@ -124,7 +124,9 @@ impl Peer {
     /// An answer of the peer to a receive without a request.
     pub(super) fn poll_unasked_reply(&self) -> Option<Arrival> {
         let found = self.link.peek().ok().flatten();
-        found.filter(|arrival| arrival.state.kind == MessageKind::Reply && arrival.stamp == UNASKED)
+        found.filter(|arrival| {
+            arrival.state.kind() == MessageKind::Reply && arrival.stamp == UNASKED
+        })
     }
 
     /// Whether the peer has sent a notification that privileges allow.

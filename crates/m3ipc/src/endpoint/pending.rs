@@ -99,7 +99,7 @@ impl Endpoint {
         bytes: Vec<u8>,
     ) -> Result<PendingRequest, Fail> {
         self.enter(Verb::Sendrec)?;
-        self.payloads.begin(super::reply::daemon_limit());
+        self.payloads.begin(DaemonLimit::of_answer());
         let deadline = Timeout::Never.deadline();
         let index = self.contact(to, deadline).map_err(|fail| match fail.code {
             Code::DstDied => Code::DeadSrcDst.into(),

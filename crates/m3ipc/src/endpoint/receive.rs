@@ -171,7 +171,7 @@ impl Endpoint {
         let received = self.enter(Verb::Rcvrqst).and_then(|()| {
             self.payloads.begin(DaemonLimit::of(deadline));
             self.receive_any(WaitCall::Rcvrqst, &mut Buffer::Slice(buffer), deadline, |arrival| {
-                arrival.state.kind == MessageKind::Request
+                arrival.state.kind() == MessageKind::Request
             })
         });
         self.trace_done();

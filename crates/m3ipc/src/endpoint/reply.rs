@@ -12,15 +12,6 @@ use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, PAYLOAD_BYTES, Verb};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{AnswerOutcome, Counter, MessageKind, WaitCall};
-use std::time::Duration;
-
-/// The longest wait of an answer for the daemon. Only a large payload to a new client needs it.
-const DAEMON_LIMIT: Duration = Duration::from_secs(5);
-
-/// The limit of the daemon in an answer, which has no limit of its own.
-pub(super) fn daemon_limit() -> DaemonLimit {
-    DaemonLimit::of(Timeout::After(DAEMON_LIMIT).deadline())
-}
 
 impl Endpoint {
     /// Answers an endpoint that waits for exactly this endpoint. Never waits.
@@ -83,7 +74,7 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
     ) -> Result<(), Fail> {
         self.enter(Verb::Reply)?;
-        self.payloads.begin(daemon_limit());
+        self.payloads.begin(DaemonLimit::of_answer());
         self.reply_message(to, outgoing)
     }
 

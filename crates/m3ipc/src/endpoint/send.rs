@@ -204,7 +204,7 @@ impl Endpoint {
     fn peer_sends_here(&self, index: u32) -> bool {
         let found = self.peers.get(index).link.peek();
         let is_outgoing = |kind| matches!(kind, MessageKind::Send | MessageKind::Request);
-        matches!(found, Ok(Some(arrival)) if is_outgoing(arrival.state.kind))
+        matches!(found, Ok(Some(arrival)) if is_outgoing(arrival.state.kind()))
     }
 
     /// Waits until the slot is free: it may still hold an answer of this endpoint.
@@ -304,7 +304,7 @@ impl Endpoint {
         }
         match link.peek() {
             Ok(Some(arrival))
-                if matches!(arrival.state.kind, MessageKind::Send | MessageKind::Request)
+                if matches!(arrival.state.kind(), MessageKind::Send | MessageKind::Request)
                     && link.is_younger_than(arrival.stamp) =>
             {
                 Err(Code::Locked.into())

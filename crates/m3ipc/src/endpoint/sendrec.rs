@@ -263,13 +263,13 @@ impl Endpoint {
     ) -> Result<Option<RequestEnd>, Fail> {
         let link = &self.peers.get(index).link;
         match link.peek_answer(posted).map_err(|broken| self.poison(index, broken))? {
-            Some(arrival) if arrival.state.kind == MessageKind::Relay => {
+            Some(arrival) if arrival.state.kind() == MessageKind::Relay => {
                 self.take_relay(index, arrival)
             }
             Some(arrival) => {
                 m3ipc_sys::pause_point("client.answer_seen");
                 // An answer has no place in the order of messages, so it needs no time.
-                let incoming = match arrival.state.kind {
+                let incoming = match arrival.state.kind() {
                     MessageKind::Reply => self.take_untimed(index, arrival, buffer)?,
                     _ => self.take(index, arrival, buffer)?,
                 };

@@ -120,7 +120,7 @@ impl Tracing {
     #[cold]
     #[inline(never)]
     pub(super) fn ready(&mut self, owed: Option<SlotState>) {
-        self.answers = owed.map_or(0, |request| request.sequence);
+        self.answers = owed.map_or(0, |request| request.sequence());
         self.stamp(Moment::Ready);
     }
 

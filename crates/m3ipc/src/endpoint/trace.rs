@@ -25,8 +25,8 @@ impl Endpoint {
     pub(super) fn trace_gave(&mut self, index: u32, m_type: i32, bytes: usize) {
         if self.tracing.is_some() {
             let posted = self.peers.get(index).link.posted();
-            let answers = matches!(posted.kind, MessageKind::Reply | MessageKind::Relay);
-            let what = (TraceWhat::Message(posted.kind), posted.sequence, answers);
+            let answers = matches!(posted.kind(), MessageKind::Reply | MessageKind::Relay);
+            let what = (TraceWhat::Message(posted.kind()), posted.sequence(), answers);
             self.write_gave(index, what, m_type, bytes);
         }
     }
@@ -85,8 +85,12 @@ impl Endpoint {
         let Some(tracing) = &mut self.tracing else { return };
         let (what, sequence, answers) = match arrival {
             Some(Arrival { state, stamp }) => {
-                let answers = matches!(state.kind, MessageKind::Reply | MessageKind::Relay);
-                (TraceWhat::Message(state.kind), state.sequence, if answers { stamp } else { 0 })
+                let answers = matches!(state.kind(), MessageKind::Reply | MessageKind::Relay);
+                (
+                    TraceWhat::Message(state.kind()),
+                    state.sequence(),
+                    if answers { stamp } else { 0 },
+                )
             }
             None => (TraceWhat::Notify, 0, 0),
         };
