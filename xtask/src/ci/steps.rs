@@ -150,7 +150,7 @@ pub const STEPS: &[Step] = &[
         name: "test",
         command: "cargo nextest run --workspace --no-fail-fast",
         fallback: "cargo test --workspace --no-fail-fast --lib --bins --tests",
-        env: &[("M3_SOAK_SECONDS", "5")],
+        env: &[("M3_SOAK_SECONDS", "5"), ("M3_ORACLE_CASES", "3000")],
         needs: &[Need::Program("cargo-nextest")],
         after: &["build-tests", "tools"],
         run: Run::Fast,
@@ -245,6 +245,17 @@ pub const STEPS: &[Step] = &[
         after: &["test"],
         quiet: true,
         limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command alone; the log names the seed",
+        ..FULL
+    },
+    Step {
+        name: "oracle",
+        command: "cargo test -p m3ipc-test-fixture -p m3ipc-conformance --test programs --test \
+                  oracle",
+        env: &[("M3_ORACLE_CASES", "30000")],
+        after: &["test"],
+        limit_s: 3_600,
         figure: Figure::TestTotals,
         next: "run the command alone; the log names the seed",
         ..FULL

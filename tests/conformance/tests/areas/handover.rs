@@ -36,7 +36,7 @@ fn what_the_receiver_drops_is_room_again() {
     let mut me = vm.bind(1).unwrap();
     let _sum = AreaProcess::start(&fixture, &vm, 2, &["sum"]);
     let area = me.create_area(&AreaConfig::pair(1 << 20, Address(2))).unwrap();
-    for _ in 0..5000 {
+    for _ in 0..1000 {
         assert_eq!(AreaProcess::ask(&mut me, Address(2), &area, 300_000).long(0), 300_000);
     }
     assert_eq!(
