@@ -4,7 +4,7 @@
 //! message and of the request that it owes an answer to. It believes the page only where a rule
 //! leads from that record to the word it reads. A peer can spoil only its own conversation.
 
-mod signals;
+mod notification;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};

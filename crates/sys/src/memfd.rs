@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_gets_memory_can_add_no_seal() {
+    fn no_process_can_add_a_seal_to_memory_of_sealed_seals() {
         let memory = create_memory("m3-test", 4096).unwrap();
         assert_eq!(seal_against_writing(&memory), Err(Errno::PERM));
         assert_eq!(seal_against_new_writers(&memory), Err(Errno::PERM));

@@ -5,7 +5,7 @@ use std::os::unix::fs::chown;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A copy of the role program that runs as the victim, whoever starts it.
+/// A copy of the role program that runs as the victim for every starter.
 fn set_user_id_copy(place: &Place, folder: &Path) -> PathBuf {
     let program = folder.join("setuid-role");
     std::fs::copy(place.program(), &program).expect("a copy");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 const DENIED: &str = "-335";
 
-/// A copy of the role program that runs as `user`, whoever starts it.
+/// A copy of the role program that runs as `user` for every starter.
 fn set_user_id_copy(place: &Place, user: u32) -> PathBuf {
     let program = place.path().join(format!("as-{user}"));
     std::fs::copy(place.program(), &program).expect("a copy");

@@ -66,7 +66,7 @@ struct SleepStep<'a> {
     on_doorbell: bool,
     now_ns: u64,
     limit_ns: u64,
-    may_lock: bool,
+    may_deadlock: bool,
 }
 
 impl Sleeper for SleepStep<'_> {
@@ -112,7 +112,7 @@ impl Sleeper for SleepStep<'_> {
             WaitOutcome::Signal => Err(Code::Intr.into()),
             WaitOutcome::Changed | WaitOutcome::Limit => {
                 endpoint.checked_ns = self.now_ns;
-                endpoint.slow_check(self.sleep_state, self.may_lock)
+                endpoint.slow_check(self.sleep_state, self.may_deadlock)
             }
         }
     }
@@ -250,11 +250,11 @@ impl Endpoint {
         let any = sleep_state.target.index.is_none();
         // A receive closes a circle too: a receive from one's own client, or from an endpoint that
         // receives from here.
-        let may_lock = matches!(
+        let may_deadlock = matches!(
             sleep_state.target.verb,
             WaitCall::Send | WaitCall::SendRec | WaitCall::Receive
         ) && !any;
-        if may_lock {
+        if may_deadlock {
             limit_ns = sleep_state.ask_after_ns;
         }
         let on_doorbell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
@@ -267,7 +267,7 @@ impl Endpoint {
             WaitMode::OnLinks(sleep_state.target.peer)
         };
         let mut step =
-            SleepStep { endpoint: self, sleep_state, on_doorbell, now_ns, limit_ns, may_lock };
+            SleepStep { endpoint: self, sleep_state, on_doorbell, now_ns, limit_ns, may_deadlock };
         waiting::sleep_unless_found(&mut step, mode, |step| {
             if any && !step.endpoint.poll_all_if_due(now_ns) {
                 step.limit_ns = step.limit_ns.min(FULL_POLL_NS);
@@ -353,11 +353,11 @@ impl Endpoint {
     }
 
     /// Checks the reasons of a long sleep.
-    fn slow_check(&mut self, sleep_state: &mut SleepState, may_lock: bool) -> Result<(), Fail> {
+    fn slow_check(&mut self, sleep_state: &mut SleepState, may_deadlock: bool) -> Result<(), Fail> {
         // During the daemon call this endpoint does not sleep for its peer and may have been
         // served. A search for a deadlock must not count it.
         self.control_page.set_sleep_start(sleep_state.since_ns, NO_THREAD);
-        let checked = self.check_daemon_and_deadlock(sleep_state, may_lock);
+        let checked = self.check_daemon_and_deadlock(sleep_state, may_deadlock);
         self.control_page.set_sleep_start(sleep_state.since_ns, sleep_state.tid);
         checked
     }
@@ -365,12 +365,12 @@ impl Endpoint {
     fn check_daemon_and_deadlock(
         &mut self,
         sleep_state: &mut SleepState,
-        may_lock: bool,
+        may_deadlock: bool,
     ) -> Result<(), Fail> {
         self.reattach_if_closed();
         self.renew_missing_links();
         self.maintain_areas();
-        if may_lock && sleep_state.target.verb != WaitCall::Await {
+        if may_deadlock && sleep_state.target.verb != WaitCall::Await {
             // A circle that was not complete yet is found later.
             sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);
             match self.control.request_soon(&Request::IsDeadlock) {
