@@ -3,6 +3,7 @@
 mod fixture;
 
 use fixture::Fixture;
+use m3ipc_sys::Signal;
 use serde_json::Value;
 
 /// Exit codes, as `--help` lists them.
@@ -11,6 +12,11 @@ const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const BUSY: i32 = 3;
 const SYSTEM: i32 = 4;
+
+/// Sends a signal to a process of this test.
+fn send_signal(pid: i32, signal: Signal) {
+    m3ipc_sys::signal(m3ipc_sys::open_process(pid).unwrap(), signal).unwrap();
+}
 
 #[test]
 fn help_lists_every_command_and_the_exit_codes() {
@@ -59,6 +65,68 @@ fn the_daemon_detaches_itself() {
     let directory = fixture.directory().to_string_lossy().into_owned();
     assert_eq!(fixture.run(&["daemon", "--detach", "--runtime-dir", &directory]).code, OK);
     fixture.wait_until("the daemon serves", || fixture.run(&["vm", "ls"]).code == OK);
+    assert_eq!(fixture.run(&["down"]).code, OK);
+}
+
+#[test]
+fn a_daemon_that_cannot_start_says_why() {
+    let fixture = Fixture::new();
+    let below_a_file = fixture.base().join("file").join("below");
+    std::fs::write(fixture.base().join("file"), "").unwrap();
+    let below = below_a_file.to_string_lossy();
+    let detached = fixture.run(&["daemon", "--detach", "--runtime-dir", &below]);
+    assert!(
+        detached.code == SYSTEM && detached.err.contains("Not a directory"),
+        "{}",
+        detached.err
+    );
+    let up = fixture.run(&["up", "--runtime-dir", &below]);
+    assert!(up.code == SYSTEM && up.err.contains("Not a directory"), "{}", up.err);
+    let level = fixture.run(&["daemon", "--log-level", "loud"]);
+    assert!(level.code == USAGE && level.err.contains("possible values: error"), "{}", level.err);
+    let filter = fixture.run_with(&["daemon"], &[("M3_LOG", "loud")]);
+    assert!(filter.code == USAGE && filter.err.contains("M3_LOG is"), "{}", filter.err);
+}
+
+#[test]
+fn a_daemon_in_the_background_logs_deaths_to_a_file() {
+    let fixture = Fixture::with_vm("shop");
+    let log = fixture.directory().join("m3d.log");
+    let echo = fixture.start(&["echo", "shop", "--as", "till"]);
+    fixture.wait_until("the name is there", || fixture.run(&["ps"]).out.contains("till"));
+    // The child stays unread until the daemon has seen how it ended.
+    send_signal(i32::try_from(echo.pid()).unwrap(), Signal::KILL);
+    let line = || {
+        let text = std::fs::read_to_string(&log).unwrap_or_default();
+        text.lines().find(|line| line.contains("a member died")).map(str::to_owned)
+    };
+    fixture.wait_until("the death is logged", || line().is_some());
+    let line = line().unwrap();
+    for part in ["INFO", "names=\"till\"", &format!("pid={}", echo.pid()), "signal 9"] {
+        assert!(line.contains(part), "{part} is missing: {line}");
+    }
+    assert!(!line.contains('\u{1b}'), "colours in a file: {line}");
+    assert_eq!(fixture.run(&["down"]).code, OK);
+    assert!(!log.exists(), "an orderly end leaves the log");
+}
+
+#[test]
+fn a_signal_ends_an_empty_node_and_leaves_members_to_the_next_daemon() {
+    let fixture = Fixture::new();
+    let daemon_pid = || {
+        let up = fixture.run(&["up", "--json"]);
+        i32::try_from(up.json()["node"]["daemon_pid"].as_i64().unwrap()).unwrap()
+    };
+    let pid = daemon_pid();
+    send_signal(pid, Signal::TERM);
+    fixture.wait_until("the directory is gone", || !fixture.directory().exists());
+    let pid = daemon_pid();
+    assert_eq!(fixture.run(&["vm", "create", "shop"]).code, OK);
+    send_signal(pid, Signal::TERM);
+    fixture.wait_until("the daemon is gone", || m3ipc_sys::is_ending(pid, None) != Ok(false));
+    assert!(fixture.directory().join("journal").exists(), "the journal is gone");
+    assert_ne!(daemon_pid(), pid);
+    assert!(fixture.run(&["vm", "ls"]).out.contains("shop"));
     assert_eq!(fixture.run(&["down"]).code, OK);
 }
 

@@ -63,6 +63,7 @@ impl Server {
     /// A process died, and all its endpoints with it.
     pub(crate) fn process_died(&mut self, pid: i32) {
         let deaths = self.node.exit(pid);
+        self.log_deaths(&deaths);
         self.announce_deaths(&deaths);
         let watch = self.watched.processes.remove(&pid);
         self.unwatch(watch);
@@ -78,9 +79,29 @@ impl Server {
     /// A thread died; its process goes on.
     pub(crate) fn thread_died(&mut self, pid: i32, tid: i32) {
         let death = self.node.exit_thread(pid, tid);
+        self.log_deaths(death.as_slice());
         self.announce_deaths(death.as_slice());
         let watch = self.watched.threads.remove(&(pid, tid));
         self.unwatch(watch);
+    }
+
+    /// Writes down who died and what the dead held.
+    fn log_deaths(&self, deaths: &[Death]) {
+        for Death { id, member, names, peers, .. } in deaths {
+            // The kernel tells the exit of a process of this user, until its parent has read it.
+            let exit = m3ipc_sys::process_exit(member.pid).ok().map(|exit| exit.to_string());
+            tracing::info!(
+                vm = id.vm,
+                address = id.address.0,
+                names = names.join(" "),
+                pid = member.pid,
+                tid = member.tid,
+                exit,
+                links = peers.len(),
+                areas = self.node.areas_of(*id).len(),
+                "a member died"
+            );
+        }
     }
 
     /// Closes a connection, and ends its endpoint.

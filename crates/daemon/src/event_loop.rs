@@ -2,8 +2,8 @@
 
 use crate::runtime_directory::RuntimeDirectory;
 use crate::server::{
-    DEATH_WATCHER_TOKEN, EXHAUSTED_PAUSE_NS, LISTENER_TOKEN, PollSource, Server, ServerError,
-    refused,
+    DEATH_WATCHER_TOKEN, EXHAUSTED_PAUSE_NS, LISTENER_TOKEN, PollSource, SIGNALS_TOKEN, Server,
+    ServerError, refused,
 };
 use crate::settings::Settings;
 use crate::state::connection::Connection;
@@ -22,8 +22,12 @@ const CONNECTIONS_PER_USER: usize = 8_192;
 /// The number of newcomers per scheduling round, so that a flood of them delays no member.
 const NEWCOMERS_PER_ROUND: usize = 64;
 
-/// Runs the daemon until a request or an idle time ends it.
-pub(crate) fn run(settings: Settings, directory: RuntimeDirectory) -> Result<(), ServerError> {
+/// Runs the daemon until a request, a signal or an idle time ends it. Calls `serving` when it serves.
+pub(crate) fn run(
+    settings: Settings,
+    directory: RuntimeDirectory,
+    serving: impl FnOnce(),
+) -> Result<(), ServerError> {
     let mut server = Server::new(settings, directory)?;
     if server.takeovers > 0 {
         server.take_over();
@@ -35,9 +39,14 @@ pub(crate) fn run(settings: Settings, directory: RuntimeDirectory) -> Result<(),
         takeovers = server.takeovers,
         "node up"
     );
+    serving();
     server.serve_until_leaving()?;
-    tracing::info!("node down");
-    server.runtime_directory.remove();
+    if server.leaves_members {
+        tracing::info!("the daemon ends by a signal; the next one takes its members over");
+    } else {
+        tracing::info!("node down");
+        server.runtime_directory.remove();
+    }
     Ok(())
 }
 
@@ -75,6 +84,7 @@ impl Server {
                     self.liveness_lock_marked(token);
                 }
             }
+            (SIGNALS_TOKEN, _) => self.leave_by_signal(),
             (_, Some(PollSource::Connection)) => self.serve_connection(event),
             (_, Some(PollSource::Process(pid))) => self.process_died(pid),
             (_, Some(PollSource::Thread(pid, tid))) => self.thread_died(pid, tid),
@@ -207,6 +217,12 @@ impl Server {
             Timer::WatchThread(pid, tid) => self.watch_thread_again(pid, tid),
             Timer::Journal => self.rewrite_journal(),
         }
+    }
+
+    /// Leaves an empty node as a request would. Members and VMs stay for the next daemon.
+    fn leave_by_signal(&mut self) {
+        self.leaves_members = !self.has_no_vms();
+        self.leaving = true;
     }
 
     fn leave_if_idle(&mut self) {

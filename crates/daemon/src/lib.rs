@@ -61,10 +61,13 @@ mod vm_end;
 mod write_ahead;
 
 pub use network::Network;
-pub use settings::{Args, LogFormat, Settings, SettingsError};
+pub use settings::{Args, LogFormat, LogLevel, Settings, SettingsError};
 
 use runtime_directory::{RuntimeDirectory, RuntimeDirectoryError};
-use std::process::ExitCode;
+use std::io::Read;
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 /// Exit code: a setting or an argument is wrong.
 pub const EXIT_USAGE: u8 = 2;
@@ -76,30 +79,62 @@ pub const EXIT_SYSTEM: u8 = 4;
 /// The daemon's time slice on a CPU: the shortest that the kernel grants.
 const TIME_SLICE_NS: u64 = 100_000;
 
+/// Bytes of a failed start's reason at most.
+const REASON_MAX_BYTES: u64 = 4096;
+
 /// Environment variable of a daemon that [`detach`] started.
 const DETACHED: &str = "M3_DETACHED";
 
-/// Starts this program again without `--detach`. The new daemon is a child of no shell.
+/// The longest time until a daemon in the background serves.
+const START_LIMIT: Duration = Duration::from_secs(5);
+
+/// Starts this program again without `--detach`, and waits until the new daemon serves or ends. The
+/// new daemon is a child of no shell. It closes its standard error when it serves.
 fn detach() -> ExitCode {
+    let failed = |why: String| {
+        eprintln!("m3d: {why}; start it without --detach to see more");
+        ExitCode::from(EXIT_SYSTEM)
+    };
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--detach");
     let program = match std::env::current_exe() {
         Ok(program) => program,
-        Err(cause) => {
-            eprintln!("m3d: cannot find its own program file: {cause}; start it without --detach");
-            return ExitCode::from(EXIT_SYSTEM);
-        }
+        Err(cause) => return failed(format!("cannot find its own program file: {cause}")),
     };
-    let mut command = std::process::Command::new(program);
-    match command.args(arguments).env(DETACHED, "1").spawn() {
-        Ok(_child) => ExitCode::SUCCESS,
-        Err(cause) => {
-            eprintln!("m3d: cannot start in the background: {cause}; start it without --detach");
-            ExitCode::from(EXIT_SYSTEM)
+    let mut command = Command::new(program);
+    command.args(arguments).env(DETACHED, "1").stdin(Stdio::null()).stdout(Stdio::null());
+    let mut child = match command.stderr(Stdio::piped()).spawn() {
+        Ok(child) => child,
+        Err(cause) => return failed(format!("cannot start in the background: {cause}")),
+    };
+    let (sender, receiver) = mpsc::channel();
+    let stderr = child.stderr.take();
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        if let Some(stderr) = stderr {
+            // Bytes that are no text end the reading, and what came before them is shown.
+            let _ = stderr.take(REASON_MAX_BYTES).read_to_string(&mut text);
         }
+        let _ = sender.send(text);
+    });
+    match receiver.recv_timeout(START_LIMIT) {
+        Ok(text) if text.is_empty() => ExitCode::SUCCESS,
+        Ok(text) => {
+            eprint!("{text}");
+            let code = child.wait().ok().and_then(|status| status.code());
+            ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_SYSTEM))
+        }
+        Err(_) => failed(format!("process {} does not serve after {START_LIMIT:?}", child.id())),
     }
 }
 
-/// Runs the daemon until a request or an idle time ends it.
+/// Tells the starter of a daemon in the background that the daemon serves.
+fn close_standard_error() {
+    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
+        let _ = rustix::stdio::dup2_stderr(&null);
+    }
+}
+
+/// Runs the daemon until a request, SIGTERM, SIGINT or an idle time ends it.
 #[must_use]
 pub fn run(args: &Args) -> ExitCode {
     let settings = match Settings::resolve(args, &m3ipc_sys::text_variable) {
@@ -114,16 +149,12 @@ pub fn run(args: &Args) -> ExitCode {
     }
     // A session of its own: signals of the starter's terminal do not reach the daemon. The variable
     // changes nothing else, so a program with more rights than its caller obeys it too.
-    if std::env::var_os(DETACHED).is_some() {
+    let is_detached = std::env::var_os(DETACHED).is_some();
+    if is_detached {
         let _ = rustix::process::setsid();
     }
-    log::begin(&settings);
     // The daemon holds the memory of all members, so other processes of its user must not trace it.
     let _ = m3ipc_sys::no_core();
-    // Members wait for reports of deaths, also while other programs use all CPUs.
-    if let Err(errno) = m3ipc_sys::request_time_slice(TIME_SLICE_NS) {
-        tracing::debug!(%errno, "the scheduler does not grant a short time slice");
-    }
     let directory = match RuntimeDirectory::open(&settings) {
         Ok(directory) => directory,
         Err(error) => {
@@ -132,7 +163,17 @@ pub fn run(args: &Args) -> ExitCode {
             return ExitCode::from(if busy { EXIT_BUSY } else { EXIT_SYSTEM });
         }
     };
-    match event_loop::run(settings, directory) {
+    log::begin(&settings, is_detached.then_some(directory.path.as_path()));
+    // Members wait for reports of deaths, also while other programs use all CPUs.
+    if let Err(errno) = m3ipc_sys::request_time_slice(TIME_SLICE_NS) {
+        tracing::debug!(%errno, "the scheduler does not grant a short time slice");
+    }
+    let serving = || {
+        if is_detached {
+            close_standard_error();
+        }
+    };
+    match event_loop::run(settings, directory, serving) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("m3d: {error}");

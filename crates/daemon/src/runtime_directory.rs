@@ -4,8 +4,10 @@
 //! lock       held while a daemon lives; the kernel releases it at any death
 //! m3d.sock   members connect here        doorbells/  doorbell receivers (0700)
 //! journal    records for a successor     sockets/    datagram sockets, domains (0700)
+//! m3d.log    log of a daemon that runs in the background; m3d.log.old: the lines before
 //! ```
 
+use crate::log;
 use crate::settings::Settings;
 use m3ipc::runtime::{self, DirectoryError};
 use m3ipc_sys::Errno;
@@ -88,6 +90,8 @@ impl RuntimeDirectory {
         let _ = std::fs::remove_dir_all(self.path.join("doorbells"));
         let _ = std::fs::remove_dir_all(self.sockets());
         let _ = std::fs::remove_file(self.journal());
+        let _ = std::fs::remove_file(self.path.join(log::FILE_NAME));
+        let _ = std::fs::remove_file(self.path.join(log::FORMER_FILE_NAME));
         if self.socket_is_ours {
             let _ = std::fs::remove_file(runtime::socket(&self.path));
         }

@@ -36,6 +36,8 @@ pub(crate) const EXHAUSTED_PAUSE_NS: u64 = 10_000_000;
 pub(crate) const LISTENER_TOKEN: u64 = 0;
 /// The token of the death watcher's pipe in the poll.
 pub(crate) const DEATH_WATCHER_TOKEN: u64 = 1;
+/// The token of SIGTERM and SIGINT.
+pub(crate) const SIGNALS_TOKEN: u64 = 2;
 
 /// The meaning of a token of the poll.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +60,10 @@ pub(crate) struct Server {
     pub(crate) initialised: bool,
     pub(crate) takeovers: u32,
     pub(crate) leaving: bool,
+    /// Whether it leaves its members to the next daemon.
+    pub(crate) leaves_members: bool,
+    /// SIGTERM and SIGINT, which the poll reports.
+    _signals: OwnedFd,
     /// The grace time of each VM, in milliseconds.
     pub(crate) grace_ms: HashMap<i32, u32>,
 
@@ -138,6 +144,9 @@ impl Server {
         node.drain_records();
         let poll = Poll::new().map_err(refused("a poll"))?;
         poll.add(&runtime_directory.listener, LISTENER_TOKEN).map_err(refused("a poll"))?;
+        // The mask holds for this thread and for the watcher's.
+        let signals = m3ipc_sys::interrupt_signals().map_err(refused("a signal descriptor"))?;
+        poll.add(&signals, SIGNALS_TOKEN).map_err(refused("a poll"))?;
         let death_watcher = DeathWatcher::new().map_err(refused("a pipe"))?;
         poll.add(death_watcher.reader(), DEATH_WATCHER_TOKEN).map_err(refused("a poll"))?;
         let sockets = SocketRegistry::new(&runtime_directory.sockets());
@@ -158,7 +167,9 @@ impl Server {
             timers: Timers::default(),
             round: SchedulingRound::default(),
             reserve_descriptor: ReserveDescriptor::new(),
-            next_token: DEATH_WATCHER_TOKEN,
+            next_token: SIGNALS_TOKEN,
+            _signals: signals,
+            leaves_members: false,
             links_held: BTreeSet::new(),
             bounce_buffers: BTreeMap::new(),
             pending_notifications: PendingNotifications::default(),

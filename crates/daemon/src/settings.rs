@@ -7,6 +7,7 @@ use m3ipc_abi::NodeLimits;
 use m3ipc_wire::NodeParams;
 use serde::Deserialize;
 use std::path::PathBuf;
+use tracing_subscriber::filter::Targets;
 
 /// The node daemon of m3ipc.
 ///
@@ -48,18 +49,37 @@ pub struct Args {
     /// Leave after this many seconds without VMs and members, or `never` [default: never].
     #[arg(long, value_name = "SECONDS")]
     pub idle_exit: Option<String>,
-    /// Run in the background, and return at once.
+    /// Run in the background, and return when the daemon serves. The log then goes to the file
+    /// m3d.log in the runtime directory.
     #[arg(long)]
     pub detach: bool,
     /// Wait for drvs_init. Until then every other call fails: the node is not initialised.
     #[arg(long)]
     pub uninitialised: bool,
-    /// Lowest level of the log: error, warn, info, debug, trace [default: info].
-    #[arg(long, value_name = "LEVEL")]
-    pub log_level: Option<String>,
+    /// Lowest level of the log [default: info]. The variable M3_LOG wins: a level, or TARGET=LEVEL
+    /// items between commas.
+    #[arg(long, value_enum, value_name = "LEVEL")]
+    pub log_level: Option<LogLevel>,
     /// Form of the log [default: human].
     #[arg(long, value_enum)]
     pub log_format: Option<LogFormat>,
+}
+
+/// The lowest level of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogLevel {
+    /// The daemon cannot do what it must.
+    Error,
+    /// Something needs a look.
+    Warn,
+    /// VMs, deaths, start and end.
+    #[default]
+    Info,
+    /// Each refused request.
+    Debug,
+    /// Everything.
+    Trace,
 }
 
 /// The form of the log.
@@ -84,7 +104,7 @@ struct File {
     tasks: Option<i32>,
     sock_network: Option<String>,
     idle_exit: Option<String>,
-    log_level: Option<String>,
+    log_level: Option<LogLevel>,
     log_format: Option<LogFormat>,
 }
 
@@ -138,6 +158,12 @@ pub enum SettingsError {
          as 192.168.0.0/24"
     )]
     SockNetwork(String),
+    /// `M3_LOG` is no filter.
+    #[error(
+        "M3_LOG is {0:?}; unset it, or give a level (error, warn, info, debug, trace) or \
+         TARGET=LEVEL items between commas"
+    )]
+    LogFilter(String),
     /// `--idle-exit` is neither a number nor `never`.
     #[error("idle-exit is {0:?}; give a number of seconds or `never`")]
     IdleExit(String),
@@ -160,7 +186,9 @@ pub struct Settings {
     /// Whether the daemon waits for `drvs_init`.
     pub uninitialised: bool,
     /// The lowest level of the log.
-    pub log_level: String,
+    pub log_level: LogLevel,
+    /// The filter of the log that wins over the level.
+    pub log_filter: Option<Targets>,
     /// The form of the log.
     pub log_format: LogFormat,
 }
@@ -201,11 +229,8 @@ impl Settings {
             sock_network: parse_network(args.sock_network.clone().or(file.sock_network))?,
             idle_exit_ns: parse_idle(&idle)?,
             uninitialised: args.uninitialised,
-            log_level: args
-                .log_level
-                .clone()
-                .or(file.log_level)
-                .unwrap_or_else(|| "info".to_owned()),
+            log_level: args.log_level.or(file.log_level).unwrap_or_default(),
+            log_filter: env_filter(env)?,
             log_format: args.log_format.or(file.log_format).unwrap_or_default(),
         })
     }
@@ -231,6 +256,16 @@ fn env_number(
     let Some(value) = env(name).filter(|value| !value.is_empty()) else { return Ok(None) };
     let number = value.trim().parse();
     number.map(Some).map_err(|_cause| SettingsError::NotANumber { name: name.to_owned(), value })
+}
+
+fn env_filter(env: &dyn Fn(&str) -> Option<String>) -> Result<Option<Targets>, SettingsError> {
+    let Some(text) = env("M3_LOG").filter(|text| !text.is_empty()) else { return Ok(None) };
+    // A word alone that is no level would be a target, and silence all others.
+    let is_known = |item: &str| item.contains('=') || item.trim().parse::<tracing::Level>().is_ok();
+    match text.parse() {
+        Ok(filter) if text.split(',').all(is_known) => Ok(Some(filter)),
+        _ => Err(SettingsError::LogFilter(text)),
+    }
 }
 
 fn parse_network(text: Option<String>) -> Result<Network, SettingsError> {
@@ -308,6 +343,9 @@ mod tests {
             resolve(&Args::default(), &[("M3_VMS", "0")]),
             Err(SettingsError::Limits(_))
         ));
+        let filter = resolve(&Args::default(), &[("M3_LOG", "loud")]);
+        assert!(matches!(filter, Err(SettingsError::LogFilter(_))), "{filter:?}");
+        assert!(Args::try_parse_from(["m3d", "--log-level", "loud"]).is_err());
         let idle = Args { idle_exit: Some("soon".to_owned()), ..Args::default() };
         assert!(matches!(resolve(&idle, &[]), Err(SettingsError::IdleExit(_))));
     }

@@ -18,6 +18,9 @@ use std::sync::OnceLock;
 /// Seconds after which a daemon without VMs and members ends.
 const IDLE_SECONDS: &str = "10";
 
+/// The exit code of a daemon that finds another one in its directory.
+const EXIT_BUSY: i32 = 3;
+
 /// The directory in which `cargo xtask install` puts the programs.
 const INSTALLED: &str = match option_env!("M3IPC_BINDIR") {
     Some(directory) => directory,
@@ -117,13 +120,13 @@ fn prefix_of(program: &Path) -> &'static [&'static str] {
     if program.file_name().is_some_and(|name| name == "m3") { &["daemon"] } else { &[] }
 }
 
-/// Starts a daemon for this runtime directory in the background. Returns before the daemon serves.
+/// Starts a daemon for this runtime directory in the background. Returns when the daemon serves.
 pub(crate) fn daemon(directory: &Path, uninitialised: bool) -> Result<(), Fail> {
     let (program, prefix) = program()?;
     start(&program, prefix, directory, uninitialised)
 }
 
-/// Starts this program as the daemon of a runtime directory.
+/// Starts this program as the daemon of a runtime directory. Returns when the daemon serves.
 pub(crate) fn start(
     program: &Path,
     prefix: &[&str],
@@ -140,19 +143,34 @@ pub(crate) fn start(
     if uninitialised {
         command.arg("--uninitialised");
     }
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
-    let why = match status {
-        Ok(status) if status.success() => return Ok(()),
-        Ok(status) => format!(
-            "the node daemon {} did not start ({status}); run it by hand to see why",
-            program.display()
-        ),
+    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
+    let program = program.display();
+    let why = match output {
+        // Another process may have started one at the same time.
+        Ok(output) if output.status.success() || output.status.code() == Some(EXIT_BUSY) => {
+            return Ok(());
+        }
+        Ok(output) => match first_line(&output.stderr) {
+            Some(reason) => format!("the node daemon {program} did not start: {reason}"),
+            None => format!(
+                "the node daemon {program} did not start ({}); run it by hand to see why",
+                output.status
+            ),
+        },
         Err(cause) => format!(
-            "the node daemon {} cannot be started: {cause}; check the file and M3_DAEMON",
-            program.display()
+            "the node daemon {program} cannot be started: {cause}; check the file and M3_DAEMON",
         ),
     };
     Err(Fail::new(Code::DrvsInit, why))
+}
+
+/// The first line of a daemon's message, without its name.
+fn first_line(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let line = text.lines().next()?;
+    let line = line.strip_prefix("m3d: ").unwrap_or(line);
+    // A program of another kind may stand in the daemon's place.
+    Some(line.chars().filter(|it| !it.is_control()).collect()).filter(|it: &String| !it.is_empty())
 }
 
 #[cfg(test)]

@@ -89,6 +89,50 @@ pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
     fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)
 }
 
+/// The flag of a thread that has begun to end.
+const PF_EXITING: i64 = 4;
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProcessExit {
+    /// It ended itself with this code.
+    Code(i32),
+    /// This signal ended it.
+    Signal(i32),
+}
+
+impl core::fmt::Display for ProcessExit {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Code(code) => write!(f, "code {code}"),
+            Self::Signal(signal) => write!(f, "signal {signal}"),
+        }
+    }
+}
+
+/// How an ending process ended. The kernel tells it to processes of the same user, until the parent
+/// has read it.
+///
+/// # Errors
+/// `SRCH` if there is no such process or /proc hides it; `AGAIN` if it has not begun to end, or the
+/// kernel does not tell.
+///
+/// # Source
+/// proc_pid_stat(5), fields 9 and 52
+pub fn process_exit(number: i32) -> Result<ProcessExit, Errno> {
+    let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
+    let stat = stat.map_err(|_gone| Errno::SRCH)?;
+    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
+    let field = |at: usize| fields.split_whitespace().nth(at)?.parse::<i64>().ok();
+    let (Some(flags), Some(status)) = (field(6), field(49)) else { return Err(Errno::SRCH) };
+    let status = i32::try_from(status).unwrap_or(0);
+    match (flags & PF_EXITING, status & 0x7f) {
+        (0, _) => Err(Errno::AGAIN),
+        (_, 0) => Ok(ProcessExit::Code(status >> 8 & 0xff)),
+        (_, signal) => Ok(ProcessExit::Signal(signal)),
+    }
+}
+
 /// Whether a thread of a process sleeps. A thread that waits for a CPU or a page, or that is
 /// stopped, does not sleep: its wake-up may have happened.
 ///
@@ -138,7 +182,6 @@ fn all_have_begun_to_end(process: i32) -> Result<bool, Errno> {
 
 /// `None` if the thread is gone, which only these errors of the kernel prove.
 fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
-    const PF_EXITING: u64 = 4;
     let stat = match std::fs::read_to_string(stat) {
         Ok(stat) => stat,
         Err(cause) => {
@@ -150,7 +193,7 @@ fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
         }
     };
     let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::IO)?;
-    let flags: u64 =
+    let flags: i64 =
         fields.split(' ').nth(6).and_then(|flags| flags.parse().ok()).ok_or(Errno::IO)?;
     Ok(Some(flags & PF_EXITING != 0))
 }

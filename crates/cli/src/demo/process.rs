@@ -70,7 +70,7 @@ fn daemon(directory: &Path) -> ExitCode {
     });
     m3ipc_daemon::run(&m3ipc_daemon::Args {
         runtime_dir: Some(node_directory(directory)),
-        log_level: Some("error".to_owned()),
+        log_level: Some(m3ipc_daemon::LogLevel::Error),
         ..m3ipc_daemon::Args::default()
     })
 }

@@ -13,6 +13,8 @@ pub struct Death {
     pub id: MemberId,
     /// The process or thread behind it.
     pub member: Member,
+    /// Its names.
+    pub names: Vec<String>,
     /// The peers that had links with it. The daemon notifies them of the death.
     pub peers: Vec<LinkedPeer>,
     /// Completed tickets of `wait4unbind`.
@@ -69,9 +71,10 @@ impl Node {
     }
 
     fn remove_endpoint(&mut self, id: MemberId) -> Option<Death> {
-        let member = self.endpoint(id)?.member;
+        let endpoint = self.endpoint(id)?;
+        let (member, names) = (endpoint.member, endpoint.names.iter().cloned().collect());
         let peers = self.peers(id);
         self.commit(Record::Unbind(id));
-        Some(Death { id, member, peers, tickets: self.tickets.on_unbind(id) })
+        Some(Death { id, member, names, peers, tickets: self.tickets.on_unbind(id) })
     }
 }
