@@ -8,6 +8,12 @@ use std::process::{Command, Stdio};
 
 /// Starts `m3 daemon` with `arguments`, which serves `directory` when this returns.
 pub fn daemon(directory: &Path, arguments: &[OsString]) -> Result<Node> {
+    if let Some(rights) = m3ipc_sys::extra_rights() {
+        let what = format!("m3 has more rights than its user ({rights}), and starts no daemon");
+        return Err(CliError::failure(what).advice(
+            "start the node of the system as root: `systemctl start m3d`, or `m3d --system`",
+        ));
+    }
     let program = std::env::current_exe()
         .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
     let started = Command::new(program)

@@ -11,6 +11,10 @@
 //! | [`SYSTEM_DIRECTORY`] | also of another user, where root alone can change the way to it |
 //! | the daemon (`SO_PEERCRED`) | of root or of the caller; there, also of the directory's owner |
 //!
+//! The caller is its user only if it has no more rights than that user: its real, effective and
+//! saved user and group numbers agree, it runs no set-user-ID or set-group-ID program and holds no
+//! capabilities. Any other program trusts root and the system's node alone, and starts no daemon.
+//!
 //! Root alone can make [`SYSTEM_DIRECTORY`] or give it away. Its owner is therefore the user that
 //! root configured for the system's daemon.
 

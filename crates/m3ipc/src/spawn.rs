@@ -1,9 +1,10 @@
 //! The start of a node daemon if none runs.
 //!
 //! The daemon runs with the rights of the caller, so its program must be one that no other user can
-//! replace. The search takes the first of these and looks nowhere else:
+//! replace. A program with more rights than its user starts none. The search takes the first of
+//! these and looks nowhere else:
 //!
-//! 1. the absolute path in `M3_DAEMON`; a program with more rights than its caller ignores it,
+//! 1. the absolute path in `M3_DAEMON`,
 //! 2. the command line tool itself, which includes the daemon,
 //! 3. `m3d` beside the program, and then `m3d` in the directory of the installation: a plain file
 //!    of root or of the caller, in a directory that no other user can write.
@@ -56,12 +57,8 @@ fn program() -> Result<(PathBuf, &'static [&'static str]), Fail> {
         return Ok((chosen.clone(), &[]));
     }
     let own = std::env::current_exe().ok();
-    // The command line tool is a daemon too, and of its own version. Its caller may have linked a
-    // program with more rights to a place where the caller can replace it.
-    let is_tool = |own: &&PathBuf| {
-        own.file_name().is_some_and(|name| name == "m3")
-            && (!m3ipc_sys::is_privileged_program() || check_program(own).is_ok())
-    };
+    // The command line tool is a daemon too, and of its own version.
+    let is_tool = |own: &&PathBuf| own.file_name().is_some_and(|name| name == "m3");
     if let Some(own) = own.as_ref().filter(is_tool) {
         return Ok((own.clone(), prefix_of(own)));
     }
@@ -121,7 +118,19 @@ fn prefix_of(program: &Path) -> &'static [&'static str] {
 }
 
 /// Starts a daemon for this runtime directory in the background. Returns when the daemon serves.
+///
+/// A program with more rights than its user starts none: it would trust none of that user, and a
+/// daemon with its rights would obey the files of that user.
 pub(crate) fn daemon(directory: &Path, uninitialised: bool) -> Result<(), Fail> {
+    if let Some(rights) = m3ipc_sys::extra_rights() {
+        let why = format!(
+            "no node daemon runs in {}, and this program starts none, because it has more rights \
+             than its user ({rights}); start the node of the system as root: `systemctl start \
+             m3d`, or `m3d --system`",
+            directory.display()
+        );
+        return Err(Fail::new(Code::DrvsInit, why));
+    }
     let (program, prefix) = program()?;
     start(&program, prefix, directory, uninitialised)
 }
@@ -134,10 +143,6 @@ pub(crate) fn start(
     uninitialised: bool,
 ) -> Result<(), Fail> {
     let mut command = Command::new(program);
-    if m3ipc_sys::is_privileged_program() {
-        // The daemon itself may be an ordinary program, which would obey the caller's variables.
-        command.env_clear();
-    }
     command.args(prefix).arg("--detach").arg("--runtime-dir").arg(directory);
     command.args(["--idle-exit", IDLE_SECONDS]);
     if uninitialised {

@@ -9,7 +9,8 @@
 //!            sticky, owner ok the caller judges owner and mode
 //! ```
 //!
-//! A directory on the way belongs to root or to the caller. Where others can write it, it is
+//! A directory on the way belongs to root or to the caller, whose user is that of
+//! [`own_user`](crate::own_user). Where others can write it, it is
 //! sticky: they can add names, and can neither remove nor rename the names of others. A symbolic
 //! link on the way is followed if root or the caller made it. The target is no link.
 //!
@@ -73,6 +74,7 @@ pub struct CheckedPath {
     /// Whether root alone can change the way to it.
     is_roots_way: bool,
     users: UserNames,
+    own: Option<u32>,
 }
 
 /// The walk so far: a checked directory, and the parts of the path behind it.
@@ -83,12 +85,14 @@ struct Walk {
     /// The next part last.
     rest: Vec<OsString>,
     users: UserNames,
+    /// The user beside root that may own a part of the way.
+    own: Option<u32>,
     is_roots_way: bool,
     links: u32,
 }
 
 impl Walk {
-    fn begin(path: &Path) -> Result<Self, PathFault> {
+    fn begin(path: &Path, own: Option<u32>) -> Result<Self, PathFault> {
         let fault = |errno| PathFault::System { path: path.to_owned(), errno };
         let absolute = std::path::absolute(path)
             .map_err(|cause| fault(Errno::from_io_error(&cause).unwrap_or(Errno::INVAL)))?;
@@ -99,11 +103,16 @@ impl Walk {
             path: "/".into(),
             rest: Vec::new(),
             users: UserNames::read(),
+            own,
             is_roots_way: true,
             links: 0,
         };
         walk.push(&absolute);
         Ok(walk)
+    }
+
+    fn is_trusted(&self, uid: u32) -> bool {
+        self.users.names_one(uid) && (uid == 0 || self.own == Some(uid))
     }
 
     fn push(&mut self, path: &Path) {
@@ -146,7 +155,7 @@ impl Walk {
 
     fn follow(&mut self, link: &OwnedFd, stat: &Stat, path: PathBuf) -> Result<(), PathFault> {
         let is_safe = self.stat.st_mode & OTHERS_WRITE == 0;
-        if !is_safe && !self.users.is_root_or_self(stat.st_uid) {
+        if !is_safe && !self.is_trusted(stat.st_uid) {
             return Err(PathFault::Link { path, uid: stat.st_uid });
         }
         self.links += 1;
@@ -180,7 +189,7 @@ impl Walk {
         let others_write = mode & OTHERS_WRITE != 0;
         self.is_roots_way &= !others_write && (is_unknown || uid == 0);
         let is_safe = !others_write || mode & STICKY != 0;
-        if is_safe && (is_unknown || self.users.is_root_or_self(uid)) {
+        if is_safe && (is_unknown || self.is_trusted(uid)) {
             return Ok(());
         }
         Err(PathFault::Parent { path: self.path.clone(), uid, mode })
@@ -194,13 +203,14 @@ impl Walk {
             }
             (self.fd, self.stat, self.path) = (fd, stat, path);
         }
-        let Self { fd, stat, path, is_roots_way, users, .. } = self;
-        Ok(CheckedPath { fd, stat, path, is_roots_way, users })
+        let Self { fd, stat, path, is_roots_way, users, own, .. } = self;
+        Ok(CheckedPath { fd, stat, path, is_roots_way, users, own })
     }
 }
 
 impl CheckedPath {
-    /// Opens the object at `path`, and checks the way to it.
+    /// Opens the object at `path`, and checks the way to it. A caller with more rights than its
+    /// user, as [`own_user`](crate::own_user) says, trusts root alone.
     ///
     /// # Errors
     /// [`PathFault`]; `NOENT` if the target or a part of the way is absent.
@@ -208,15 +218,19 @@ impl CheckedPath {
     /// # Source
     /// path_resolution(7), openat(2)
     pub fn open(path: &Path) -> Result<Self, PathFault> {
-        Walk::begin(path)?.into_target()
+        Walk::begin(path, crate::own_user())?.into_target()
     }
 
     /// Makes a directory, and opens it or the one that exists. Returns whether it is new.
     ///
+    /// The caller may hold capabilities, as the daemon of a system does: the directory is its own
+    /// work. A caller with [borrowed rights](crate::borrowed_rights) trusts root alone.
+    ///
     /// # Errors
     /// As [`open`](Self::open), and of mkdir(2).
     pub fn make_directory(path: &Path, mode: u32) -> Result<(Self, bool), PathFault> {
-        let mut walk = Walk::begin(path)?;
+        let own = crate::borrowed_rights().is_none().then(crate::user_id);
+        let mut walk = Walk::begin(path, own)?;
         walk.go_on(1)?;
         let Some(name) = walk.rest.last().cloned() else { return Ok((walk.into_target()?, false)) };
         walk.check_way()?;
@@ -240,16 +254,22 @@ impl CheckedPath {
         self.users
     }
 
-    /// Whether it belongs to root or to the effective user of this thread.
+    /// Whether it belongs to root or to the user that the walk trusted.
     #[must_use]
     pub fn is_roots_or_own(&self) -> bool {
-        self.users.is_root_or_self(self.user())
+        self.trusts(self.user())
     }
 
-    /// Whether it belongs to the effective user of this thread.
+    /// Whether this is root or the user that the walk trusted.
+    #[must_use]
+    pub fn trusts(&self, uid: u32) -> bool {
+        self.users.names_one(uid) && (uid == 0 || self.own == Some(uid))
+    }
+
+    /// Whether it belongs to the user that the walk trusted beside root.
     #[must_use]
     pub fn is_own(&self) -> bool {
-        self.users.names_one(self.user()) && self.user() == crate::user_id()
+        self.users.names_one(self.user()) && self.own == Some(self.user())
     }
 
     /// The permission bits.

@@ -23,6 +23,7 @@ mod memory_ranges;
 #[cfg(miri)]
 mod miri_memory;
 mod own_copy;
+mod own_user;
 mod packet;
 mod pause;
 mod poll;
@@ -53,6 +54,7 @@ pub use memfd::{
 };
 pub use memory_ranges::{MemoryRange, memory_ranges};
 pub use own_copy::OwnCopy;
+pub use own_user::{borrowed_rights, extra_rights, own_user};
 pub use packet::{
     PACKET_FDS_MAX, Packet, accept, connect, inherited_listener, listen, receive_packet,
     send_packet,

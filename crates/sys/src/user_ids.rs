@@ -44,12 +44,6 @@ impl UserNames {
     pub fn names_one(self, uid: u32) -> bool {
         self.ambiguous != Some(uid)
     }
-
-    /// Whether this number is that of root, or of the effective user of this thread.
-    #[must_use]
-    pub fn is_root_or_self(self, uid: u32) -> bool {
-        self.names_one(uid) && (uid == 0 || uid == crate::user_id())
-    }
 }
 
 /// Whether a map in the form of /proc/PID/uid_map has all users.
@@ -73,8 +67,7 @@ mod tests {
     #[test]
     fn the_overflow_user_is_nobody_where_users_are_unmapped() {
         let partial = UserNames { ambiguous: Some(OVERFLOW_USER) };
-        assert!(!partial.names_one(OVERFLOW_USER) && !partial.is_root_or_self(OVERFLOW_USER));
-        assert!(partial.is_root_or_self(0) && partial.is_root_or_self(crate::user_id()));
+        assert!(!partial.names_one(OVERFLOW_USER) && partial.names_one(0));
         let complete = UserNames { ambiguous: None };
         assert!(complete.names_one(OVERFLOW_USER));
     }

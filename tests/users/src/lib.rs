@@ -157,8 +157,22 @@ pub fn role_of(program: &Path, user: u32, words: &[&str]) -> Command {
 /// If it does not start.
 #[must_use]
 pub fn printed(command: &mut Command) -> String {
-    let output = command.stderr(Stdio::inherit()).output().expect("the program starts");
+    let command = command.stderr(Stdio::inherit());
+    let output = when_not_busy(|| command.output()).expect("the program starts");
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Starts a program that this process wrote. Another thread's child holds the file open for writing
+/// until its own exec.
+fn when_not_busy<T>(mut start: impl FnMut() -> std::io::Result<T>) -> std::io::Result<T> {
+    loop {
+        match start() {
+            Err(cause) if cause.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            other => return other,
+        }
+    }
 }
 
 /// Waits for a condition.
@@ -187,7 +201,8 @@ impl Running {
     /// If it does not start.
     #[must_use]
     pub fn start(command: &mut Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
+        let command = command.stdout(Stdio::piped());
+        let mut child = when_not_busy(|| command.spawn()).expect("the program starts");
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
         Self { child, output }
     }

@@ -2,6 +2,7 @@
 //! prints one line for each result.
 
 mod namespaces;
+mod rights;
 
 use clap::Parser;
 use m3ipc::{Message, Node, NodeError, Source, VmConfig};
@@ -25,6 +26,13 @@ fn main() -> ExitCode {
                 ExitCode::SUCCESS
             }
         },
+        ["users" | "groups" | "capabilities", ..] => match rights::enter(&words) {
+            Ok(rest) => act(rest),
+            Err(errno) => {
+                println!("failed: {errno}");
+                ExitCode::FAILURE
+            }
+        },
         ["system", owner, mode, client, rest @ ..] => system(owner, mode, client, rest),
         other => act(other),
     }
@@ -39,6 +47,8 @@ fn act(words: &[&str]) -> ExitCode {
         }
         ["find", directory] => say(&Node::find(directory.as_ref())),
         ["attach"] => say(&Node::attach()),
+        ["attach-at", directory] => say(&Node::attach_at(directory.as_ref())),
+        ["rights"] => println!("{}", m3ipc_sys::extra_rights().unwrap_or("none")),
         ["domain", directory, vm] => {
             match m3ipc_sockets::Domain::enter(directory.as_ref(), vm.parse().unwrap_or(0), None) {
                 Ok(_domain) => println!("ok"),

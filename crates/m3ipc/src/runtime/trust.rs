@@ -47,6 +47,22 @@ pub enum DirectoryError {
         /// Its permission bits.
         mode: u32,
     },
+    /// The directory, or a part of the way to it, belongs to the user of this program, and the
+    /// program has more rights than that user.
+    #[error(
+        "the runtime directory is not trusted: {} belongs to user {uid}, and this program has more \
+         rights than that user ({rights}), so it uses a node of root or of the system only; start \
+         the node of the system as root: `systemctl start m3d`, or `m3d --system`",
+        path.display()
+    )]
+    MoreRights {
+        /// The directory or the part of the way.
+        path: PathBuf,
+        /// The user id of its owner.
+        uid: u32,
+        /// The additional rights, as in `it holds capabilities`.
+        rights: &'static str,
+    },
     /// The directory is a symbolic link, or a link of another user leads to it.
     #[error(
         "the runtime directory is not trusted: {} is a symbolic link of user {uid}; {advice}",
@@ -88,6 +104,11 @@ fn advice(path: &Path, next: &'static str) -> &'static str {
 
 impl DirectoryError {
     fn of(fault: PathFault) -> Self {
+        if let PathFault::Link { path, uid } | PathFault::Parent { path, uid, .. } = &fault
+            && let Some(rights) = rights_beyond(*uid)
+        {
+            return Self::MoreRights { path: path.clone(), uid: *uid, rights };
+        }
         match fault {
             PathFault::System { path, errno } => Self::Unusable { path, cause: errno.into() },
             PathFault::Link { path, uid } => Self::Link { path, uid },
@@ -96,7 +117,24 @@ impl DirectoryError {
     }
 
     fn not_ours(place: &CheckedPath) -> Self {
-        Self::NotOurs { path: place.path().to_owned(), uid: place.user(), mode: place.mode() }
+        let (path, uid, mode) = (place.path().to_owned(), place.user(), place.mode());
+        match rights_beyond(uid) {
+            Some(rights) if !place.others_may_write() => Self::MoreRights { path, uid, rights },
+            _ => Self::NotOurs { path, uid, mode },
+        }
+    }
+}
+
+/// The rights of this program beyond those of its effective user, if that is this user.
+fn rights_beyond(uid: u32) -> Option<&'static str> {
+    m3ipc_sys::extra_rights().filter(|_rights| uid != 0 && uid == m3ipc_sys::user_id())
+}
+
+/// Why a daemon of this user is not trusted.
+fn relation(uid: u32) -> String {
+    match rights_beyond(uid) {
+        Some(rights) => format!("and this program has more rights than that user ({rights})"),
+        None => format!("not to this user ({}) or root", m3ipc_sys::user_id()),
     }
 }
 
@@ -124,11 +162,11 @@ pub enum ConnectError {
     },
     /// A daemon of another user answers.
     #[error(
-        "the daemon in {} is not trusted: it belongs to user {uid}, not to this user ({own}) or \
-         root, and could read and write the memory of this process; end that daemon, or name \
-         another directory in M3_RUNTIME_DIR",
+        "the daemon in {} is not trusted: it belongs to user {uid}, {relation}, and could read and \
+         write the memory of this process; end that daemon, or name another directory in \
+         M3_RUNTIME_DIR",
         path.display(),
-        own = m3ipc_sys::user_id()
+        relation = relation(*uid)
     )]
     ForeignDaemon {
         /// The runtime directory.
@@ -198,7 +236,7 @@ impl AcceptedDirectory {
     fn accepts(&self, uid: u32) -> bool {
         let users = self.place.users();
         let is_systems = || uid == self.place.user() || !users.names_one(uid);
-        users.is_root_or_self(uid) || (self.is_system && is_systems())
+        self.place.trusts(uid) || (self.is_system && is_systems())
     }
 }
 

@@ -115,8 +115,14 @@ impl Endpoint {
         }
     }
 
-    /// Whether a peer may copy all memory of this endpoint by itself.
+    /// Whether a peer may copy all memory of this endpoint by itself. A program with more rights
+    /// than its user lends them to no other program of that user.
     pub(super) fn trusts(&self, peer: &Peer) -> bool {
+        self.is_of_one_user(peer) && m3ipc_sys::own_user().is_some()
+    }
+
+    /// Whether the kernel may let this endpoint copy all memory of a peer.
+    fn is_of_one_user(&self, peer: &Peer) -> bool {
         !self.copies.granted_only && peer.identity.uid == m3ipc_sys::user_id()
     }
 
@@ -170,7 +176,7 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<(), Fail> {
         let peer = self.peers.get(index);
-        let may_be_direct = self.trusts(peer);
+        let may_be_direct = self.is_of_one_user(peer);
         let (pid, address) = (peer.identity.pid, peer.address());
         let bounce_buffer = bounce_buffer || !may_be_direct;
         // This endpoint holds the party's request, so the party waits even if its control page does
