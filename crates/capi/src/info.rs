@@ -96,9 +96,7 @@ fn record_of(
         p_lpid: pid,
         p_vpid: namespace_pid(pid).unwrap_or(pid),
         p_lclsent: endpoint.sent,
-        p_name: name_of(
-            std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end(),
-        ),
+        p_name: name_of(read_lossy(&format!("/proc/{pid}/comm")).unwrap_or_default().trim_end()),
         p_cpumask: cpus::of_process(pid),
         ..empty_record(endpoint.vm, endpoint.slot, nodeid)
     };
@@ -129,9 +127,14 @@ fn record_of(
     slot
 }
 
+/// A file as text: a process may give itself any name.
+fn read_lossy(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
+}
+
 /// The id of a process in its own pid namespace.
 fn namespace_pid(pid: c_int) -> Option<c_int> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let status = read_lossy(&format!("/proc/{pid}/status"))?;
     let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     numbers.split_whitespace().next_back()?.parse().ok()
 }

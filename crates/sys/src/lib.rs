@@ -62,9 +62,9 @@ pub use packet::{
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Poll, Ready, wait_readable};
 pub use process::{
-    ProcessExit, Signal, die_with_parent, is_ending, no_core, open_process, open_thread,
-    process_exit, process_id, process_of_thread, process_start_ticks, process_users,
-    raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
+    ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, no_core, open_process,
+    open_thread, process_exit, process_facts, process_id, process_of_thread, process_start_ticks,
+    process_users, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
 };
 pub use process_copy::{copy_from_process, copy_to_process, has_memory};
 pub use rustix::io::Errno;

@@ -69,28 +69,46 @@ pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
 }
 
+/// A file of /proc about a process. `SRCH` means that the process is gone, or that /proc hides it.
+/// Every other error says nothing about the process.
+fn read_proc(path: &str) -> Result<String, Errno> {
+    match std::fs::read(path) {
+        // A process may give itself any name; the name is part of the text.
+        Ok(text) => Ok(String::from_utf8_lossy(&text).into_owned()),
+        Err(cause) => Err(match Errno::from_io_error(&cause) {
+            Some(Errno::NOENT | Errno::SRCH) => Errno::SRCH,
+            Some(other) => other,
+            None => Errno::IO,
+        }),
+    }
+}
+
+/// The fields of a `stat` file from the third on; field 3 has index 0.
+fn stat_fields(stat: &str) -> Result<Vec<&str>, Errno> {
+    // The command in parentheses may contain any character, so the code splits at its end.
+    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::IO)?;
+    Ok(fields.split_ascii_whitespace().collect())
+}
+
+fn field<T: std::str::FromStr>(fields: &[&str], index: usize) -> Result<T, Errno> {
+    fields.get(index).and_then(|field| field.parse().ok()).ok_or(Errno::IO)
+}
+
 /// The start time of a process, in clock ticks since boot. Number and start time together are
 /// unique.
 ///
 /// # Errors
-/// `SRCH` if there is no such process or /proc hides it; `MFILE`, `NFILE`, `NOMEM`.
+/// `SRCH` if there is no such process or /proc hides it; `MFILE`, `NFILE`, `NOMEM` and the like if
+/// it cannot be read, which says nothing about the process.
 ///
 /// # Source
 /// proc_pid_stat(5), field 22
 pub fn process_start_ticks(number: i32) -> Result<u64, Errno> {
-    let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
-    let stat = stat.map_err(|cause| match Errno::from_io_error(&cause) {
-        // A lack of resources says nothing about the process.
-        Some(full @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => full,
-        _ => Errno::SRCH,
-    })?;
-    // The command in parentheses may contain any character, so the code splits at its end.
-    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
-    fields.split(' ').nth(19).and_then(|field| field.parse().ok()).ok_or(Errno::SRCH)
+    field(&stat_fields(&read_proc(&format!("/proc/{number}/stat"))?)?, 19)
 }
 
 /// The flag of a thread that has begun to end.
-const PF_EXITING: i64 = 4;
+const PF_EXITING: u64 = 4;
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,12 +138,9 @@ impl core::fmt::Display for ProcessExit {
 /// # Source
 /// proc_pid_stat(5), fields 9 and 52
 pub fn process_exit(number: i32) -> Result<ProcessExit, Errno> {
-    let stat = std::fs::read_to_string(format!("/proc/{number}/stat"));
-    let stat = stat.map_err(|_gone| Errno::SRCH)?;
-    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
-    let field = |at: usize| fields.split_whitespace().nth(at)?.parse::<i64>().ok();
-    let (Some(flags), Some(status)) = (field(6), field(49)) else { return Err(Errno::SRCH) };
-    let status = i32::try_from(status).unwrap_or(0);
+    let stat = read_proc(&format!("/proc/{number}/stat"))?;
+    let fields = stat_fields(&stat)?;
+    let (flags, status): (u64, i32) = (field(&fields, 6)?, field(&fields, 49)?);
     match (flags & PF_EXITING, status & 0x7f) {
         (0, _) => Err(Errno::AGAIN),
         (_, 0) => Ok(ProcessExit::Code(status >> 8 & 0xff)),
@@ -137,15 +152,13 @@ pub fn process_exit(number: i32) -> Result<ProcessExit, Errno> {
 /// stopped, does not sleep: its wake-up may have happened.
 ///
 /// # Errors
-/// `SRCH` if there is no such thread or /proc hides it.
+/// As [`process_start_ticks`].
 ///
 /// # Source
 /// proc_pid_stat(5), field 3
 pub fn thread_sleeps(process: i32, thread: i32) -> Result<bool, Errno> {
-    let path = format!("/proc/{process}/task/{thread}/stat");
-    let stat = std::fs::read_to_string(path).map_err(|_gone| Errno::SRCH)?;
-    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::SRCH)?;
-    Ok(fields.starts_with('S'))
+    let stat = read_proc(&format!("/proc/{process}/task/{thread}/stat"))?;
+    Ok(stat_fields(&stat)?.first() == Some(&"S"))
 }
 
 /// Whether a process, or one thread of it, has begun to end. An ending thread never runs code of
@@ -180,56 +193,92 @@ fn all_have_begun_to_end(process: i32) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// `None` if the thread is gone, which only these errors of the kernel prove.
+/// `None` if the thread is gone, which only two errors of the kernel prove.
 fn has_begun_to_end(stat: &str) -> Result<Option<bool>, Errno> {
-    let stat = match std::fs::read_to_string(stat) {
-        Ok(stat) => stat,
-        Err(cause) => {
-            return match Errno::from_io_error(&cause) {
-                Some(Errno::NOENT | Errno::SRCH) => Ok(None),
-                Some(other) => Err(other),
-                None => Err(Errno::IO),
-            };
-        }
-    };
-    let (_, fields) = stat.rsplit_once(") ").ok_or(Errno::IO)?;
-    let flags: i64 =
-        fields.split(' ').nth(6).and_then(|flags| flags.parse().ok()).ok_or(Errno::IO)?;
-    Ok(Some(flags & PF_EXITING != 0))
+    match read_proc(stat) {
+        Ok(stat) => Ok(Some(field::<u64>(&stat_fields(&stat)?, 6)? & PF_EXITING != 0)),
+        Err(Errno::SRCH) => Ok(None),
+        Err(errno) => Err(errno),
+    }
 }
 
 /// The process of a thread.
 ///
 /// # Errors
-/// `SRCH` if there is no such thread or /proc hides it.
+/// As [`process_start_ticks`].
 ///
 /// # Source
 /// proc_pid_status(5), Tgid
 pub fn process_of_thread(thread: i32) -> Result<i32, Errno> {
-    let status =
-        std::fs::read_to_string(format!("/proc/{thread}/status")).map_err(|_gone| Errno::SRCH)?;
-    let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
-    group.and_then(|number| number.trim().parse().ok()).ok_or(Errno::SRCH)
+    let status = read_proc(&format!("/proc/{thread}/status"))?;
+    Ok(status_numbers::<1>(&status, "Tgid:")?[0].cast_signed())
+}
+
+fn status_numbers<const COUNT: usize>(status: &str, name: &str) -> Result<[u32; COUNT], Errno> {
+    // The name of the process comes first, and has no line break.
+    let line = status.lines().find_map(|line| line.strip_prefix(name)).ok_or(Errno::IO)?;
+    let mut words = line.split_ascii_whitespace();
+    let mut numbers = [0; COUNT];
+    for number in &mut numbers {
+        *number = words.next().and_then(|word| word.parse().ok()).ok_or(Errno::IO)?;
+    }
+    Ok(numbers)
 }
 
 /// The user numbers of the process behind a pidfd: real, effective, saved, and of file systems.
 ///
 /// # Errors
-/// `SRCH` if it has ended or /proc hides it.
+/// `SRCH` if it has ended or /proc hides it; others as [`process_start_ticks`].
 ///
 /// # Source
 /// proc_pid_status(5), Uid
 pub fn process_users(number: i32, process: impl AsFd) -> Result<[u32; 4], Errno> {
-    let status =
-        std::fs::read_to_string(format!("/proc/{number}/status")).map_err(|_gone| Errno::SRCH)?;
-    // The number was that of the process only if the process still lives.
-    if crate::wait_readable(&[process.as_fd()], 0) != Ok(false) {
-        return Err(Errno::SRCH);
-    }
-    let line = status.lines().find_map(|line| line.strip_prefix("Uid:")).ok_or(Errno::SRCH)?;
-    let mut numbers = line.split_whitespace().map_while(|word| word.parse().ok());
-    let mut next = || numbers.next().ok_or(Errno::SRCH);
-    Ok([next()?, next()?, next()?, next()?])
+    let status = read_proc(&format!("/proc/{number}/status"))?;
+    check_alive(process)?;
+    status_numbers(&status, "Uid:")
+}
+
+/// What the kernel says about a process at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// User numbers: real, effective, saved, and of file systems.
+    pub users: [u32; 4],
+    /// Effective group number.
+    pub group: u32,
+    /// The number of the parent; 0 if it lies outside of this PID namespace.
+    pub parent: i32,
+    /// Start time, in clock ticks since boot.
+    pub started: u64,
+    /// Whether it is a thread of the kernel.
+    pub is_kernels: bool,
+}
+
+/// The facts of the process behind a pidfd.
+///
+/// # Errors
+/// `SRCH` if it has ended or /proc hides it; others as [`process_start_ticks`].
+///
+/// # Source
+/// proc_pid_status(5), proc_pid_stat(5): fields 4, 9 (`PF_KTHREAD`) and 22
+pub fn process_facts(number: i32, process: impl AsFd) -> Result<ProcessFacts, Errno> {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let status = read_proc(&format!("/proc/{number}/status"))?;
+    let stat = read_proc(&format!("/proc/{number}/stat"))?;
+    check_alive(process)?;
+    let fields = stat_fields(&stat)?;
+    let [_real, group] = status_numbers(&status, "Gid:")?;
+    Ok(ProcessFacts {
+        users: status_numbers(&status, "Uid:")?,
+        group,
+        parent: field(&fields, 1)?,
+        started: field(&fields, 19)?,
+        is_kernels: field::<u64>(&fields, 6)? & PF_KTHREAD != 0,
+    })
+}
+
+/// Checks that a process lives. Facts of its number, read before, were then facts of the process.
+fn check_alive(process: impl AsFd) -> Result<(), Errno> {
+    if crate::wait_readable(&[process.as_fd()], 0)? { Err(Errno::SRCH) } else { Ok(()) }
 }
 
 /// Sends this process SIGKILL when its parent's thread ends.
@@ -289,5 +338,41 @@ mod tests {
         // The path exists and cannot be read, as without a free descriptor.
         assert!(has_begun_to_end("/proc/self").is_err());
         assert_eq!(has_begun_to_end("/proc/self/comm"), Err(Errno::IO));
+    }
+
+    #[test]
+    fn only_a_missing_process_counts_as_gone() {
+        assert_eq!(read_proc("/proc/self/none").unwrap_err(), Errno::SRCH);
+        assert_eq!(read_proc("/proc/self").unwrap_err(), Errno::ISDIR);
+        assert_eq!(process_start_ticks(i32::MAX), Err(Errno::SRCH));
+        let own = open_process(process_id()).unwrap();
+        assert_eq!(process_users(i32::MAX, &own), Err(Errno::SRCH));
+        assert_eq!(process_users(process_id(), &own), Ok([user_id(); 4]));
+    }
+
+    #[test]
+    fn facts_name_the_parent_of_a_child() {
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let pid = child.id().cast_signed();
+        let fd = open_process(pid).unwrap();
+        let facts = process_facts(pid, &fd).unwrap();
+        assert_eq!((facts.users, facts.parent), ([user_id(); 4], process_id()));
+        assert_eq!(Ok(facts.started), process_start_ticks(pid));
+        assert!(!facts.is_kernels);
+        child.kill().unwrap();
+        // A zombie has a number still, but has ended.
+        while crate::wait_readable(&[fd.as_fd()], 0) != Ok(true) {}
+        assert_eq!(process_facts(pid, &fd), Err(Errno::SRCH));
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_hides_no_process() {
+        let thread = std::thread::spawn(|| {
+            rustix::thread::set_name(c"\xff) R 1").unwrap();
+            let own = thread_id();
+            (thread_sleeps(process_id(), own), is_ending(process_id(), Some(own)))
+        });
+        assert_eq!(thread.join().unwrap(), (Ok(false), Ok(false)));
     }
 }

@@ -91,8 +91,7 @@ pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
         match pids.first() {
             None => drop(std::fs::remove_file(path.join(&name))),
             Some(first) => {
-                let name =
-                    std::fs::read_to_string(format!("/proc/{first}/comm")).unwrap_or_default();
+                let name = read_lossy(&format!("/proc/{first}/comm")).unwrap_or_default();
                 found.push(CountedProgram { name: name.trim().to_owned(), pids, snapshot });
             }
         }
@@ -109,9 +108,14 @@ fn read(place: &CheckedPath, name: &OsStr) -> Option<Snapshot> {
     Snapshot::of(&bytes)
 }
 
+/// A file as text: a process may give itself any name.
+fn read_lossy(path: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(&std::fs::read(path).ok()?).into_owned())
+}
+
 /// The start time of a process, in clock ticks after boot; `None` for a dead process.
 fn started(pid: u32) -> Option<u64> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let stat = read_lossy(&format!("/proc/{pid}/stat"))?;
     let (_name, after) = stat.rsplit_once(')')?;
     let mut words = after.split_ascii_whitespace();
     // A zombie counts no more.

@@ -85,7 +85,8 @@ fn printable(text: &str) -> String {
 }
 
 fn comm(pid: u32) -> Option<String> {
-    Some(printable(std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?.trim_end()))
+    let name = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(printable(String::from_utf8_lossy(&name).trim_end()))
 }
 
 /// Names of Unix sockets by inode.
