@@ -5,14 +5,18 @@
 
 use crate::server::Server;
 use crate::state::connection::Deferred;
+use crate::state::processes::SignalOutcome;
 use crate::state::timers::Timer;
 use crate::tables::{Death, MemberId, VmState};
 use m3ipc_link::{FLAG_ENDED, FLAG_UNBOUND};
 use m3ipc_sys::Signal;
 use m3ipc_wire::{DaemonEvent, Reply};
+use std::collections::BTreeMap;
 
 /// The grace time of a VM of a predecessor, in milliseconds.
 pub(crate) const GRACE_DEFAULT_MS: u32 = 1_000;
+/// The pause before another attempt to kill members that could not be examined.
+const KILL_AGAIN_NS: u64 = 100_000_000;
 /// The time that an endpoint has to leave after a request to unbind it.
 const UNBIND_GRACE_NS: u64 = 1_000_000_000;
 
@@ -49,19 +53,24 @@ impl Server {
         }
     }
 
-    /// Kills the remaining members of a VM after its grace time.
+    /// Kills the remaining members of a VM after its grace time, and tries again while the system
+    /// lacks the resources for that.
     pub(crate) fn kill_members(&mut self, vm: i32) {
         let endpoints = self.node.endpoints(vm);
-        let members: Vec<_> = endpoints.map(|it| (it.member.pid, it.uid)).collect();
+        let members: BTreeMap<_, _> = endpoints.map(|it| (it.member.pid, it.uid)).collect();
+        let mut is_complete = true;
         for (pid, uid) in members {
-            if !self.watched.processes.contains_key(&pid) {
-                continue;
+            match self.watched.signal(pid, uid, Signal::KILL) {
+                SignalOutcome::Done => {
+                    tracing::info!(vm, pid, "a member did not leave its ending VM in time");
+                }
+                // It goes on, without its endpoint.
+                SignalOutcome::Refused => self.process_died(pid),
+                SignalOutcome::Unknown => is_complete = false,
             }
-            tracing::info!(vm, pid, "a member did not leave its ending VM in time");
-            // A process with other rights goes on, without its endpoint.
-            if !self.watched.signal(pid, uid, Signal::KILL) {
-                self.process_died(pid);
-            }
+        }
+        if !is_complete {
+            self.set_timer(KILL_AGAIN_NS, Timer::VmGrace(vm));
         }
         self.finish_vm_if_empty(vm);
     }

@@ -1,7 +1,8 @@
 //! The processes and threads that the daemon watches, by their pidfds.
 
+use m3ipc_sys::Errno;
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 
 /// The first process of the system or of a PID namespace. Its end would end all others.
 pub(crate) const INIT: i32 = 1;
@@ -20,20 +21,51 @@ pub(crate) struct WatchedProcesses {
     pub(crate) threads: HashMap<(i32, i32), PidfdWatch>,
 }
 
+/// What became of a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SignalOutcome {
+    /// It was sent, or the process has ended.
+    Done,
+    /// The process has rights of another user. The daemon, which may signal all processes, must not
+    /// be lent to end such a program.
+    Refused,
+    /// The process is not watched yet, or the system lacks the resources to read its users.
+    Unknown,
+}
+
 impl WatchedProcesses {
-    /// Sends a signal to a watched process of this user. A pidfd never reaches another process with
-    /// that id. `false` if the process now has rights of another user: the daemon, which may signal
-    /// all processes, must not be lent to end such a program.
-    pub(crate) fn signal(&self, pid: i32, uid: u32, signal: m3ipc_sys::Signal) -> bool {
-        let Some(watch) = self.processes.get(&pid) else { return true };
-        let Ok(users) = m3ipc_sys::process_users(pid, &watch.fd) else { return true };
+    /// Sends a signal to a watched process, if it has the rights of this user alone at this moment.
+    /// A pidfd never reaches another process with that id.
+    pub(crate) fn signal(&self, pid: i32, uid: u32, signal: m3ipc_sys::Signal) -> SignalOutcome {
+        let Some(watch) = self.processes.get(&pid) else { return SignalOutcome::Unknown };
+        let users = match m3ipc_sys::process_users(pid, &watch.fd) {
+            Ok(users) => users,
+            Err(Errno::SRCH) if has_ended(watch) => return SignalOutcome::Done,
+            Err(errno) => {
+                tracing::warn!(pid, %errno, "the users of a process cannot be read now");
+                return SignalOutcome::Unknown;
+            }
+        };
         // A process of root may have given up rights since; root may end it all the same.
         if pid == INIT || (uid != 0 && users != [uid; 4]) {
             tracing::warn!(pid, uid, ?users, "a process with other rights gets no signal");
-            return false;
+            return SignalOutcome::Refused;
         }
-        // The process may have ended already.
-        let _ = m3ipc_sys::signal(&watch.fd, signal);
-        true
+        match m3ipc_sys::signal(&watch.fd, signal) {
+            Ok(()) | Err(Errno::SRCH) => SignalOutcome::Done,
+            Err(Errno::PERM) => {
+                tracing::warn!(pid, uid, "the daemon may not signal this process; see CAP_KILL");
+                SignalOutcome::Refused
+            }
+            Err(errno) => {
+                tracing::warn!(pid, %errno, "a process cannot be signalled now");
+                SignalOutcome::Unknown
+            }
+        }
     }
+}
+
+/// Whether the process of a pidfd has ended. A process that /proc hides has not.
+fn has_ended(watch: &PidfdWatch) -> bool {
+    m3ipc_sys::wait_readable(&[watch.fd.as_fd()], 0) == Ok(true)
 }

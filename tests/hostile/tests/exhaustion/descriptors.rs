@@ -77,3 +77,22 @@ fn t14_a_server_without_descriptors_serves_whom_it_knows() {
          lost 0"
     );
 }
+
+#[test]
+fn t14_a_vm_ends_when_its_daemon_has_descriptors_again() {
+    let node = node("nofile-end");
+    let mut member = MemberProcess::start(0, "caller", &[node.path(), VM]);
+    assert!(member.line().starts_with("at "));
+    let mut ending = Node::find(node.directory()).expect("a connection");
+    let vm = ending.vm_named(VM).expect("the VM").id();
+    // The member is in no call, so the daemon has to kill it, and cannot read whose it is.
+    let lowered = Lowered::descriptors(node.daemon_pid(), 0);
+    let end = std::thread::spawn(move || ending.vm_end(vm));
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(!end.is_finished() && !member.has_ended(), "no signal without a look at its users");
+    drop(lowered);
+    end.join().expect("no panic").expect("the VM ends");
+    while !member.has_ended() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
