@@ -67,11 +67,9 @@ fn act(words: &[&str]) -> ExitCode {
             let id = node.vm_named(vm)?.id();
             node.vm_end(id).map(|()| 0)
         }),
-        ["bind-other", directory, vm, pid] => on_node(directory, |node| {
-            let id = node.vm_named(vm)?.id();
-            let bound = node.bind_other(id, pid.parse().unwrap_or(0), 30);
-            Ok(bound.map_or_else(|error| error.code().number(), |address| address.0))
-        }),
+        ["bind-other", directory, vm, pid] => bind_other(directory, vm, pid.parse().unwrap_or(0)),
+        ["bind-child", directory, vm, rest @ ..] => bind_child(directory, vm, rest),
+        ["wait-bind"] => wait_bind(),
         ["sleep"] => loop {
             println!("asleep");
             std::thread::sleep(Duration::from_secs(1000));
@@ -89,6 +87,38 @@ fn act(words: &[&str]) -> ExitCode {
         }
     }
     ExitCode::SUCCESS
+}
+
+fn bind_other(directory: &str, vm: &str, pid: i32) {
+    on_node(directory, |node| {
+        let id = node.vm_named(vm)?.id();
+        let bound = node.bind_other(id, pid, 30);
+        Ok(bound.map_or_else(|error| error.code().number(), |address| address.0))
+    });
+}
+
+/// Starts a role as a child and binds it. Prints what the child prints, then the result.
+fn bind_child(directory: &str, vm: &str, words: &[&str]) {
+    let Ok(program) = std::env::current_exe() else { return };
+    let mut child = m3ipc_users::Running::start(Command::new(program).args(words));
+    println!("{}", child.line());
+    println!("{}", child.pid());
+    bind_other(directory, vm, child.pid());
+    while !child.has_ended() {
+        let line = child.line();
+        if !line.is_empty() {
+            println!("{line}");
+        }
+    }
+}
+
+/// Waits in wait4bind at the node of `M3_RUNTIME_DIR`.
+fn wait_bind() {
+    println!("waiting");
+    match m3ipc::Endpoint::wait_for_bind(None) {
+        Ok(endpoint) => println!("{}", endpoint.address().0),
+        Err(error) => println!("{} {}", error.code().number(), error.why()),
+    }
 }
 
 /// Prints the number that an operation gives, or the code of its error.

@@ -55,15 +55,16 @@ int mnx_tbind(int vmid, int nr);
 /*
  * Binds another process of the same owner on this node to a slot.
  *
- * If that process waits in mnx_wait4bind, the call wakes it. Otherwise the process gets its
- * endpoint with its next call.
+ * That process has to agree: it waits in mnx_wait4bind, and the call wakes it, or it is a child
+ * of the caller and gets its endpoint with its next call.
  *
  *   vmid  number of the VM
  *   pid   process id on this node
  *   nr    slot, as for mnx_bind
  *
  * Returns as mnx_bind, or:
- *   EMOLBADPROC  no such process
+ *   EMOLBADPROC     no such process
+ *   EMOLPRIVILEGES  the process has another owner, or did not agree
  * Blocks until the daemon answers.
  */
 int mnx_lclbind(int vmid, int pid, int nr);

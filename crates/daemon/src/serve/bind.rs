@@ -6,7 +6,6 @@
 
 use crate::server::Server;
 use crate::state::connection::{Deferred, EndpointPages};
-use crate::state::processes::INIT;
 use crate::state::timers::Timer;
 use crate::tables::{Credentials, Member, MemberId, MemberKind};
 use m3ipc_abi::Code;
@@ -195,43 +194,6 @@ impl Server {
         }
     }
 
-    pub(super) fn bind_other(
-        &mut self,
-        token: u64,
-        cred: &Credentials,
-        vm: i32,
-        pid: i32,
-        slot: i32,
-    ) {
-        let process = (m3ipc_sys::open_process(pid), m3ipc_sys::process_start_ticks(pid));
-        let ((Ok(fd), Ok(started)), Some(gid)) = (process, process_group(pid)) else {
-            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
-        };
-        let Ok(users) = m3ipc_sys::process_users(pid, &fd) else {
-            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
-        };
-        let uid = users[0];
-        if pid == INIT || users != [uid; 4] {
-            let why = "only a process with the rights of one user, and not the first process of \
-                       the system, can be bound by another; let it bind itself";
-            return self.refuse(token, Code::Privileges, why);
-        }
-        let member = Member { pid, tid: None, started };
-        match self.node.bind(vm, slot, member, cred, MemberKind::Foreign { uid, gid }) {
-            Ok(bound) => {
-                self.record();
-                if self.watch_process(pid, fd).is_err() {
-                    self.process_died(pid);
-                    let why = "the process cannot be watched; free descriptors";
-                    return self.refuse(token, Code::NoMem, why);
-                }
-                self.complete_tickets(&bound.tickets, bound.address.0);
-                self.reply_number(token, bound.address.0);
-            }
-            Err(error) => self.refuse(token, error.code(), error),
-        }
-    }
-
     pub(super) fn claim(&mut self, token: u64, cred: &Credentials) {
         match self.node.endpoint_of_process(cred.pid) {
             Some(id) => self.attach(token, cred, id, None),
@@ -286,12 +248,4 @@ impl Server {
 
 fn is_thread_of(pid: i32, tid: i32) -> bool {
     std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
-}
-
-/// The effective group of a process. The owner of its files in /proc is no substitute: it is root
-/// for a process that cannot be dumped.
-fn process_group(pid: i32) -> Option<u32> {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("Gid:"))?;
-    line.split_whitespace().nth(1)?.parse().ok()
 }

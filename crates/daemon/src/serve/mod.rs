@@ -3,6 +3,7 @@
 mod area;
 mod area_leave;
 mod bind;
+mod bind_other;
 mod contact;
 mod copy_gate;
 mod deadlock;

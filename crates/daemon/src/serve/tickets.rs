@@ -127,8 +127,8 @@ impl Server {
             let process = process.as_ref().ok()?;
             self.node.endpoint_of_thread(*process, pid)
         });
-        if id.is_none() && process.is_err() {
-            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
+        if let (None, Err(errno)) = (id, process) {
+            return self.refuse_process(token, pid, errno);
         }
         match id {
             // The caller does not see endpoints of other VMs.

@@ -80,6 +80,11 @@ impl Tickets {
         tickets
     }
 
+    /// The tickets that wait for an event.
+    pub(super) fn of(&self, event: &Event) -> Vec<u64> {
+        self.by_event.get(event).into_iter().flatten().copied().collect()
+    }
+
     pub(super) fn cancel(&mut self, ticket: u64) {
         let Some(event) = self.events.remove(&ticket) else { return };
         if let Some(tickets) = self.by_event.get_mut(&event) {

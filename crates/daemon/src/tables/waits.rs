@@ -30,6 +30,11 @@ impl Node {
         }
     }
 
+    /// The tickets of `wait4bind` for this process number.
+    pub fn waits_for_bind(&self, pid: i32) -> Vec<u64> {
+        self.tickets.of(&Event::ProcessBound(pid))
+    }
+
     /// `wait4bindep`: waits until the endpoint lives. The plain number of a user slot (generation
     /// 0, which never lives) waits for the next bind of the slot.
     ///

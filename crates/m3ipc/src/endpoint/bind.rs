@@ -54,10 +54,18 @@ pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> 
     let deadline = limit.deadline();
     retry_on_daemon_death(|| {
         let mut control = Control::connect(directory, IfAbsent::Revive)?;
-        if let (Reply::Wait(ticket), _) = control.request(&Request::Await(AwaitedEvent::OwnBind))? {
+        // A registered wait is the consent to be bound by others: a look without a wait gives none.
+        if !deadline.no_wait
+            && let (Reply::Wait(ticket), _) =
+                control.request(&Request::Await(AwaitedEvent::OwnBind))?
+        {
             wait_ticket(&mut control, ticket, deadline)?;
         }
-        let (reply, fds) = control.request(&Request::Claim)?;
+        let claimed = control.request(&Request::Claim);
+        let (reply, fds) = claimed.map_err(|fail| match fail.code {
+            Code::NotBind if deadline.no_wait => Code::TimedOut.into(),
+            _ => fail,
+        })?;
         attach(control, &reply, fds, None)
     })
 }
@@ -70,7 +78,6 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
                 return Ok(());
             }
             Some(_) => continue,
-            None if deadline.no_wait => return Err(Code::TimedOut.into()),
             None => {}
         }
         let left_ns = deadline.at_ns.saturating_sub(m3ipc_sys::monotonic_ns());
