@@ -125,6 +125,10 @@ impl Server {
         if !USERS.get_or_init(UserNames::read).names_one(uid) {
             return reserve_descriptor::refuse_unknown_user(&socket, uid);
         }
+        // The mode of the socket keeps others out already, unless somebody changes it.
+        if !self.settings.system && uid != 0 && uid != m3ipc_sys::user_id() {
+            return reserve_descriptor::refuse_other_user(&socket, uid);
+        }
         let same_user = self.connections.values().filter(|other| other.cred.uid == uid).count();
         if uid != 0 && same_user >= CONNECTIONS_PER_USER {
             tracing::warn!(uid, "a user has too many connections; a newcomer is turned away");

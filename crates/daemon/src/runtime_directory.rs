@@ -12,9 +12,9 @@ use crate::settings::Settings;
 use m3ipc::runtime::{self, DirectoryError};
 use m3ipc_sys::Errno;
 use rustix::fs::{FlockOperation, flock};
-use std::fs::{File, OpenOptions, Permissions};
+use std::fs::{File, OpenOptions};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// Why the daemon cannot use the runtime directory.
@@ -149,11 +149,9 @@ fn create_listener(directory: &Path, for_all: bool) -> Result<OwnedFd, RuntimeDi
     let path = runtime::socket(directory);
     let new = directory.join("m3d.sock.new");
     let _ = std::fs::remove_file(&new);
-    let listener =
-        m3ipc_sys::listen(&new).map_err(|errno| failed("listen at", &new)(errno.into()))?;
     let mode = if for_all { 0o666 } else { 0o600 };
-    std::fs::set_permissions(&new, Permissions::from_mode(mode))
-        .map_err(failed("set the mode of", &new))?;
+    let listener =
+        m3ipc_sys::listen(&new, mode).map_err(|errno| failed("listen at", &new)(errno.into()))?;
     std::fs::rename(&new, &path).map_err(failed("move the socket to", &path))?;
     Ok(listener)
 }

@@ -9,6 +9,7 @@
 
 use core::mem::MaybeUninit;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use rustix::fs::{Mode, chmod};
 use rustix::io::{Errno, IoSlice, IoSliceMut};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
@@ -38,18 +39,21 @@ fn packet_socket(flags: SocketFlags) -> Result<OwnedFd, Errno> {
     socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags | SocketFlags::CLOEXEC, None)
 }
 
-/// Listens at `path`, non-blocking.
+/// Listens at `path`, non-blocking. The socket has these permission bits before anyone can connect.
+/// No other user can write in its directory.
 ///
 /// # Errors
 /// `ADDRINUSE` if the path exists; `NAMETOOLONG`, `ACCES`, ...
 ///
 /// # Source
 /// unix(7)
-pub fn listen(path: &Path) -> Result<OwnedFd, Errno> {
+pub fn listen(path: &Path, mode: u32) -> Result<OwnedFd, Errno> {
     let socket = packet_socket(SocketFlags::NONBLOCK)?;
     crate::credentials::refuse_descriptors(&socket);
     pass_credentials(&socket)?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
+    // The umask decided the bits so far. A bound socket refuses connections until it listens.
+    chmod(path, Mode::from_raw_mode(mode))?;
     listen_on(&socket, 4096)?;
     Ok(socket)
 }

@@ -26,7 +26,8 @@ impl Drop for RuntimeDirectory {
 
 /// Takes one connection after the other, and does this with each.
 fn listen(directory: &RuntimeDirectory, each: impl Fn(std::os::fd::OwnedFd) + Send + 'static) {
-    let listener = m3ipc_sys::listen(&directory.0.join(m3ipc_wire::SOCKET_NAME)).expect("a socket");
+    let listener =
+        m3ipc_sys::listen(&directory.0.join(m3ipc_wire::SOCKET_NAME), 0o600).expect("a socket");
     std::thread::spawn(move || {
         while m3ipc_sys::wait_readable(&[listener.as_fd()], u64::MAX) == Ok(true) {
             if let Ok(socket) = m3ipc_sys::accept(&listener) {

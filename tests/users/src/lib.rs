@@ -97,9 +97,16 @@ impl Place {
     /// Starts a node daemon of a user for all users.
     #[must_use]
     pub fn daemon(&self, user: u32, directory: &Path) -> Running {
+        self.daemon_with(user, directory, &["--system"])
+    }
+
+    /// Starts a node daemon of a user with these flags.
+    #[must_use]
+    pub fn daemon_with(&self, user: u32, directory: &Path, flags: &[&str]) -> Running {
         let path = directory.to_string_lossy();
-        let words = ["daemon", "--runtime-dir", &path, "--system", "--log-level", "error"];
-        let running = Running::start(&mut self.role(user, &words));
+        let words = ["daemon", "--runtime-dir", &path, "--log-level", "error"];
+        let mut role = self.role(user, &words);
+        let running = Running::start(role.args(flags));
         until("the daemon listens", || directory.join("m3d.sock").exists());
         running
     }

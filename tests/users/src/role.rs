@@ -8,7 +8,7 @@ use clap::Parser;
 use m3ipc::{Message, Node, NodeError, Source, VmConfig};
 use m3ipc_wire::{FromDaemon, Reply, Request, VERSION};
 use std::fmt::Display;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -192,11 +192,10 @@ fn print_either(result: Result<String, impl Display>) {
 /// A false daemon: tells of each client that sends it a word.
 fn listen(directory: &Path) {
     let path = m3ipc::runtime::socket(directory);
-    let listener = match m3ipc_sys::listen(&path) {
+    let listener = match m3ipc_sys::listen(&path, 0o666) {
         Ok(listener) => listener,
         Err(errno) => return println!("failed: {errno}"),
     };
-    let _ = std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666));
     println!("listening");
     loop {
         use std::os::fd::AsFd;

@@ -121,7 +121,7 @@ fn pass_rights() -> Finding {
 fn receives_descriptors() -> Result<bool, Errno> {
     let path = std::env::temp_dir().join(format!("m3-doctor-{}.sock", std::process::id()));
     let tried = (|| {
-        let listener = m3ipc_sys::listen(&path)?;
+        let listener = m3ipc_sys::listen(&path, 0o600)?;
         let sender = m3ipc_sys::connect(&path)?;
         let receiver = m3ipc_sys::accept(&listener)?;
         match m3ipc_sys::send_packet(&sender, b"x", &[sender.as_fd()], false) {

@@ -44,6 +44,17 @@ pub(crate) fn refuse_unknown_user(socket: impl AsFd, uid: u32) {
     send(socket, Code::Privileges, why.to_owned());
 }
 
+/// Refuses a newcomer of another user at the node of one user.
+pub(crate) fn refuse_other_user(socket: impl AsFd, uid: u32) {
+    let own = m3ipc_sys::user_id();
+    tracing::warn!(uid, own, "a newcomer of another user is refused");
+    let why = format!(
+        "this node serves its own user ({own}) and root, not user {uid}; use a node of your own, \
+         or start this one for all users with `m3d --system`"
+    );
+    send(socket, Code::Privileges, why);
+}
+
 /// Refuses a newcomer, because the daemon lacks a resource for its connection.
 pub(crate) fn refuse(socket: impl AsFd, errno: Errno) {
     tracing::warn!(%errno, "no room for another connection; a newcomer is refused");

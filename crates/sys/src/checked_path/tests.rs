@@ -104,7 +104,8 @@ fn a_socket_is_reached_through_the_directory() {
     let folder = Folder::new();
     let place = CheckedPath::open(&folder.0).unwrap();
     assert_eq!(place.connect("s").unwrap_err(), Errno::NOENT);
-    let listener = crate::listen(&folder.0.join("s")).unwrap();
+    let listener = crate::listen(&folder.0.join("s"), 0o640).unwrap();
+    assert_eq!(CheckedPath::open(&folder.0.join("s")).unwrap().mode(), 0o640, "not the umask's");
     let socket = place.connect("s").unwrap();
     assert_eq!(crate::peer_user(&socket), Ok(crate::user_id()));
     drop(listener);
