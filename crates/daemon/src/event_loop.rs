@@ -17,6 +17,8 @@ use std::sync::OnceLock;
 
 /// The time within which a new connection has to send its greeting.
 const GREETING_LIMIT_NS: u64 = 5_000_000_000;
+/// The pause between two looks at the socket of a daemon that was started on demand.
+const PLACE_PERIOD_NS: u64 = 2_000_000_000;
 /// The number of connections that one user may have.
 const CONNECTIONS_PER_USER: usize = 8_192;
 /// The number of newcomers per scheduling round, so that a flood of them delays no member.
@@ -33,6 +35,7 @@ pub(crate) fn run(
         server.take_over();
     }
     server.start_idle_timer();
+    server.watch_place();
     tracing::info!(
         runtime_dir = %server.runtime_directory.path.display(),
         nodeid = server.node.nodeid(),
@@ -212,6 +215,7 @@ impl Server {
             }
             Timer::UnbindGrace(..) => {}
             Timer::Idle => self.leave_if_idle(),
+            Timer::Place => self.leave_if_removed(),
             Timer::Flush(token) => self.flush(token),
             Timer::Accept => {
                 // A failure leaves the newcomers in the kernel's queue, as before.
@@ -227,6 +231,33 @@ impl Server {
     fn leave_by_signal(&mut self) {
         self.leaves_members = !self.has_no_vms();
         self.leaving = true;
+    }
+
+    /// Begins to look after the socket. A daemon that a person or systemd started stays: its
+    /// starter ends it.
+    pub(crate) fn watch_place(&mut self) {
+        if self.settings.idle_exit_ns.is_some() {
+            self.set_timer(PLACE_PERIOD_NS, Timer::Place);
+        }
+    }
+
+    /// Leaves if no newcomer can find the daemon and it has no members. The idle time does not
+    /// count: a VM without members would keep the daemon for ever.
+    fn leave_if_removed(&mut self) {
+        if !self.runtime_directory.is_in_place() {
+            let runtime_dir = self.runtime_directory.path.display();
+            let members: usize = self.node.vms().map(|vm| vm.endpoint_count()).sum();
+            if members == 0 {
+                tracing::warn!(%runtime_dir, "the socket or its directory was removed: node ends");
+                self.leaving = true;
+            } else if !std::mem::replace(&mut self.is_removed, true) {
+                tracing::warn!(
+                    %runtime_dir, members,
+                    "the socket or its directory was removed: the node ends with its last member"
+                );
+            }
+        }
+        self.watch_place();
     }
 
     fn leave_if_idle(&mut self) {

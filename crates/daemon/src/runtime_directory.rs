@@ -13,6 +13,7 @@ use m3ipc::runtime::{self, DirectoryError};
 use m3ipc_sys::Errno;
 use rustix::fs::{FlockOperation, flock};
 use std::fs::{File, OpenOptions};
+use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -36,7 +37,9 @@ pub(crate) struct RuntimeDirectory {
     is_ours: bool,
     /// Whether the daemon made the socket. A socket of systemd outlives the daemon.
     socket_is_ours: bool,
-    _lock: File,
+    /// Device and inode of the socket.
+    socket_id: Option<(u64, u64)>,
+    lock: File,
 }
 
 impl RuntimeDirectory {
@@ -53,7 +56,15 @@ impl RuntimeDirectory {
             Some(listener) => (listener, false),
             None => (create_listener(&path, settings.system)?, true),
         };
-        Ok(Self { path, listener, is_ours, socket_is_ours, _lock: lock })
+        let socket_id = id_of(&runtime::socket(&path)).unwrap_or_default();
+        Ok(Self { path, listener, is_ours, socket_is_ours, socket_id, lock })
+    }
+
+    /// Whether newcomers still find this daemon: its socket lies in its place.
+    pub(crate) fn is_in_place(&self) -> bool {
+        // An error says nothing about the socket.
+        self.socket_id.is_none()
+            || id_of(&runtime::socket(&self.path)).map_or(true, |found| found == self.socket_id)
     }
 
     pub(crate) fn journal(&self) -> PathBuf {
@@ -85,8 +96,12 @@ impl RuntimeDirectory {
         self.sockets().join(format!("from.{domain}.{port}.{route}"))
     }
 
-    /// Removes all files of the daemon.
+    /// Removes all files of the daemon. Where the directory was removed, another daemon may have
+    /// made it again.
     pub(crate) fn remove(self) {
+        if !is_same_file(&self.lock, &self.path.join("lock")) {
+            return;
+        }
         let _ = std::fs::remove_dir_all(self.path.join("doorbells"));
         let _ = std::fs::remove_dir_all(self.sockets());
         let _ = std::fs::remove_file(self.journal());
@@ -141,6 +156,15 @@ fn is_same_file(open: &File, path: &Path) -> bool {
     match (open.metadata(), std::fs::metadata(path)) {
         (Ok(one), Ok(other)) => (one.dev(), one.ino()) == (other.dev(), other.ino()),
         _ => false,
+    }
+}
+
+/// Device and inode of the object at a path; `None` if there is none.
+fn id_of(path: &Path) -> std::io::Result<Option<(u64, u64)>> {
+    match std::fs::symlink_metadata(path) {
+        Ok(meta) => Ok(Some((meta.dev(), meta.ino()))),
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Ok(None),
+        Err(cause) => Err(cause),
     }
 }
 

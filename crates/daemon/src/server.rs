@@ -2,7 +2,7 @@
 //!
 //! | part | fields |
 //! |---|---|
-//! | registry | `node`, `journal`, `runtime_directory`, `settings`, `grace_ms` |
+//! | registry | `node`, `journal`, `runtime_directory`, `settings`, `is_removed`, `grace_ms` |
 //! | connections | `poll`, `sources`, `connections`, `attached`, `tickets`, `timers`, `round` |
 //! | links | `links_held`, `bounce_buffers`, `pending_notifications`, `traces` |
 //! | deaths | `watched`, `death_watcher` |
@@ -64,6 +64,8 @@ pub(crate) struct Server {
     pub(crate) leaves_members: bool,
     /// SIGTERM and SIGINT, which the poll reports.
     _signals: OwnedFd,
+    /// Whether the socket was found removed.
+    pub(crate) is_removed: bool,
     /// The grace time of each VM, in milliseconds.
     pub(crate) grace_ms: HashMap<i32, u32>,
 
@@ -158,6 +160,7 @@ impl Server {
             journal,
             takeovers,
             leaving: false,
+            is_removed: false,
             grace_ms: HashMap::new(),
             poll,
             sources: HashMap::new(),

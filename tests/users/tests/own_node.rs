@@ -1,6 +1,7 @@
 //! The own node of a user: whom its daemon serves, and how long.
 
-use m3ipc_users::{ATTACKER, Place, VICTIM, is_root, set_mode};
+use m3ipc_users::{ATTACKER, Place, Running, VICTIM, is_root, set_mode};
+use std::path::Path;
 
 #[test]
 fn the_node_of_a_user_serves_that_user_and_root_only() {
@@ -9,7 +10,7 @@ fn the_node_of_a_user_serves_that_user_and_root_only() {
     }
     let place = Place::new();
     let directory = place.folder("node", VICTIM, 0o700);
-    let path = directory.to_str().expect("a plain path");
+    let path = text(&directory);
     let _daemon = place.daemon_with(VICTIM, &directory, &[]);
     let socket = directory.join("m3d.sock");
     let mode = std::os::unix::fs::PermissionsExt::mode(
@@ -24,4 +25,63 @@ fn the_node_of_a_user_serves_that_user_and_root_only() {
     }
     let said = place.run(ATTACKER, &["hello", path]);
     assert!(said.starts_with("-335 ") && said.contains("m3d --system"), "{said}");
+}
+
+/// A daemon as a library starts it, of the user of the test.
+fn on_demand(place: &Place, directory: &Path) -> Running {
+    place.daemon_with(0, directory, &["--idle-exit", "1000"])
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("a plain path")
+}
+
+#[test]
+fn a_daemon_whose_directory_is_removed_leaves() {
+    let place = Place::new();
+    for what in ["node", "node/m3d.sock"] {
+        let directory = place.path().join("node");
+        let mut daemon = on_demand(&place, &directory);
+        // A VM without members keeps no daemon that nobody can find.
+        assert_eq!(place.run(0, &["create", text(&directory), "mine"]), "0");
+        let removed = place.path().join(what);
+        if removed.is_dir() {
+            std::fs::remove_dir_all(&removed).expect("own files");
+        } else {
+            std::fs::remove_file(&removed).expect("own files");
+        }
+        m3ipc_users::until("the daemon leaves", || daemon.has_ended());
+        assert!(!directory.exists(), "{what}");
+    }
+}
+
+#[test]
+fn a_daemon_that_leaves_removes_nothing_of_its_successor() {
+    let place = Place::new();
+    let directory = place.path().join("node");
+    let mut former = on_demand(&place, &directory);
+    std::fs::rename(&directory, place.path().join("moved")).expect("own files");
+    let mut successor = on_demand(&place, &directory);
+    m3ipc_users::until("the daemon leaves", || former.has_ended());
+    assert_eq!(place.run(0, &["find", text(&directory)]), "ok");
+    assert!(!successor.has_ended());
+}
+
+#[test]
+fn a_daemon_whose_socket_is_removed_stays_until_its_last_member_leaves() {
+    let place = Place::new();
+    let directory = place.path().join("node");
+    let mut daemon = on_demand(&place, &directory);
+    assert_eq!(place.run(0, &["create", text(&directory), "mine"]), "0");
+    let mut role = place.role(0, &["bind-child", text(&directory), "mine", "sleep"]);
+    let mut parent = Running::start(&mut role);
+    assert_eq!(parent.line(), "asleep");
+    let child = m3ipc_sys::open_process(parent.line().parse().expect("a number")).expect("lives");
+    assert!(parent.line().parse::<i32>().is_ok_and(|address| address > 0));
+    std::fs::remove_file(directory.join("m3d.sock")).expect("own files");
+    // Two looks of the daemon.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert!(!daemon.has_ended(), "it has a member");
+    m3ipc_sys::signal(&child, m3ipc_sys::Signal::KILL).expect("a process of this test");
+    m3ipc_users::until("the daemon leaves", || daemon.has_ended());
 }

@@ -16,6 +16,8 @@ pub(crate) enum Timer {
     UnbindGrace(MemberId, Option<u64>),
     /// Leave if the node is still unused.
     Idle,
+    /// Look whether the socket is still in its place.
+    Place,
     /// Send the queued frames of this connection again.
     Flush(u64),
     /// Accept connections again, after the system had no descriptor for one.
