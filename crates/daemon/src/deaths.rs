@@ -177,6 +177,7 @@ impl Server {
             for pair in [(id, peer), (peer, id)] {
                 self.links_held.remove(&pair);
                 self.bounce_buffers.remove(&pair);
+                self.forget_asked_copy_gates(pair.0, pair.1);
             }
         }
     }

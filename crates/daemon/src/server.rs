@@ -4,7 +4,7 @@
 //! |---|---|
 //! | registry | `node`, `journal`, `runtime_directory`, `settings`, `is_removed`, `grace_ms` |
 //! | connections | `poll`, `sources`, `connections`, `attached`, `tickets`, `timers`, `round` |
-//! | links | `links_held`, `bounce_buffers`, `pending_notifications`, `traces` |
+//! | links | `links_held`, `bounce_buffers`, `copy_gates_asked`, `pending_notifications`, `traces` |
 //! | deaths | `watched`, `death_watcher` |
 //! | areas | `areas` |
 //! | sockets | `sockets` |
@@ -86,6 +86,8 @@ pub(crate) struct Server {
     pub(crate) links_held: BTreeSet<(MemberId, MemberId)>,
     /// The number of bounce buffers made, by requester and peer.
     pub(crate) bounce_buffers: BTreeMap<(MemberId, MemberId), u32>,
+    /// The requests for copies that a peer has not answered: requester, peer, with a bounce buffer.
+    pub(crate) copy_gates_asked: BTreeSet<(MemberId, MemberId, bool)>,
     pub(crate) pending_notifications: PendingNotifications,
     pub(crate) traces: Traces,
 
@@ -175,6 +177,7 @@ impl Server {
             leaves_members: false,
             links_held: BTreeSet::new(),
             bounce_buffers: BTreeMap::new(),
+            copy_gates_asked: BTreeSet::new(),
             pending_notifications: PendingNotifications::default(),
             traces: Traces::default(),
             watched: WatchedProcesses::default(),
@@ -268,6 +271,20 @@ impl Server {
 
     /// Sends a daemon event to a member, and wakes it by its event word.
     pub(crate) fn send_event(&mut self, token: u64, event: DaemonEvent, fds: Vec<Rc<OwnedFd>>) {
+        if let Some(connection) = self.connections.get_mut(&token) {
+            let Some(outcome) = connection.send_event(event, fds) else { return };
+            connection.announce_event();
+            self.after_send(token, outcome);
+        }
+    }
+
+    /// Sends an event that belongs to the answer of the member's own request.
+    pub(crate) fn send_own_event(
+        &mut self,
+        token: u64,
+        event: DaemonEvent,
+        fds: Vec<Rc<OwnedFd>>,
+    ) {
         if let Some(connection) = self.connections.get_mut(&token) {
             let outcome = connection.send(&FromDaemon::Event(event), fds);
             connection.announce_event();

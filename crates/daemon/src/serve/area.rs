@@ -250,7 +250,7 @@ impl Server {
     }
 
     fn send_area_event(&mut self, token: u64, event: AreaEvent, fd: Option<Rc<OwnedFd>>) {
-        self.send_event(token, DaemonEvent::Area(event), fd.into_iter().collect());
+        self.send_own_event(token, DaemonEvent::Area(event), fd.into_iter().collect());
     }
 
     /// Sends an event to the members of an area, except one.
@@ -268,7 +268,8 @@ impl Server {
             .filter_map(|(_, member)| self.connection_of(MemberId::new(vm, member.address)))
             .collect();
         for token in tokens {
-            self.send_area_event(token, event.clone(), fd.cloned());
+            let event = DaemonEvent::Area(event.clone());
+            self.send_event(token, event, fd.cloned().into_iter().collect());
         }
     }
 

@@ -51,7 +51,10 @@ impl Server {
     /// A contact by an endpoint that the earlier link never reached.
     pub(super) fn renew_contact(&mut self, token: u64, peer: Address) {
         if let Some(own) = self.endpoint_of(token) {
-            self.links_held.remove(&(own, MemberId::new(own.vm, peer)));
+            let peer_id = MemberId::new(own.vm, peer);
+            self.links_held.remove(&(own, peer_id));
+            // The peer dropped requests that came before its link.
+            self.forget_asked_copy_gates(own, peer_id);
         }
         self.contact(token, peer);
     }
@@ -114,6 +117,9 @@ impl Server {
             if self.node.endpoint(peer_id).is_some() {
                 // This party holds the link. The other party speaks for itself.
                 self.links_held.insert((own, peer_id));
+                if let Some(connection) = self.connections.get_mut(&token) {
+                    connection.know_peer(*peer);
+                }
             } else {
                 self.send_event(token, DaemonEvent::Died(*peer), Vec::new());
             }

@@ -2,6 +2,9 @@
 //!
 //! The daemon forwards the request to the party, and the party's answer to the requester. From then
 //! on the two agree by the copy gate in their link. The daemon sees none of their copies.
+//!
+//! A party gets one event for all requests of a requester that it has not answered. Requests
+//! without end therefore cost their requester its own turns at the daemon, and the party nothing.
 
 use crate::server::Server;
 use crate::state::connection::Deferred;
@@ -53,8 +56,11 @@ impl Server {
             connection.deferred = Some(Deferred::CopyGate(peer_id));
             connection.bounce_buffer.clone_from(&buffer);
         }
-        let event = DaemonEvent::CopyGate { peer: own.address.0, bounce_buffer: wants_buffer };
-        self.send_event(other, event, buffer.into_iter().collect());
+        // The party answers each event once, and a new bounce buffer needs an event of its own.
+        if self.copy_gates_asked.insert((own, peer_id, wants_buffer)) || wants_buffer {
+            let event = DaemonEvent::CopyGate { peer: own.address.0, bounce_buffer: wants_buffer };
+            self.send_event(other, event, buffer.into_iter().collect());
+        }
     }
 
     fn may_be_copied(&self, id: MemberId) -> bool {
@@ -91,11 +97,20 @@ impl Server {
         probe: [u64; 2],
     ) {
         let Some(id) = self.endpoint_of(token) else { return };
-        let Some(requester) = self.connection_of(MemberId::new(id.vm, requester)) else { return };
+        let requester = MemberId::new(id.vm, requester);
+        self.forget_asked_copy_gates(requester, id);
+        let Some(requester) = self.connection_of(requester) else { return };
         let Some(connection) = self.connections.get_mut(&requester) else { return };
         if connection.deferred == Some(Deferred::CopyGate(id)) {
             let buffer = connection.bounce_buffer.take();
             self.reply(requester, Reply::CopyGate { address, probe }, buffer.into_iter().collect());
+        }
+    }
+
+    /// Forgets the unanswered requests of a requester for copies with a peer.
+    pub(crate) fn forget_asked_copy_gates(&mut self, requester: MemberId, peer: MemberId) {
+        for with_buffer in [false, true] {
+            self.copy_gates_asked.remove(&(requester, peer, with_buffer));
         }
     }
 }

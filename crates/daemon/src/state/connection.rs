@@ -1,16 +1,13 @@
-//! One control connection of a member, and the frames that wait in its queue.
+//! One control connection of a member.
 
+use super::frame_queue::{Admission, FrameQueue, QueuedFrame};
 use crate::tables::{Credentials, MemberId};
 use m3ipc_link::ControlPageView;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{DaemonEvent, FromDaemon};
-use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
-
-/// Frames that may wait for a member that does not read. A longer queue breaks the connection.
-const QUEUE_MAX: usize = 65_536;
 
 /// The pages of an endpoint, which the daemon made.
 #[derive(Debug)]
@@ -24,15 +21,6 @@ pub(crate) struct EndpointPages {
     pub(crate) sealed: bool,
     /// Tickets to complete at the seal.
     pub(crate) tickets: Vec<u64>,
-}
-
-/// A frame in the queue, with its descriptors.
-#[derive(Debug)]
-struct QueuedFrame {
-    /// The peer of the link that the frame announces.
-    contact: Option<i32>,
-    frame: Vec<u8>,
-    fds: Vec<Rc<OwnedFd>>,
 }
 
 /// One connection.
@@ -55,7 +43,7 @@ pub(crate) struct Connection {
     pub(crate) bounce_buffer: Option<Rc<OwnedFd>>,
     /// Open tickets of this connection.
     pub(crate) tickets: Vec<u64>,
-    queue: VecDeque<QueuedFrame>,
+    queue: FrameQueue,
     /// Whether the member does not read. The daemon then serves none of its requests.
     pub(crate) is_full: bool,
 }
@@ -102,41 +90,50 @@ impl Connection {
             deferred: None,
             bounce_buffer: None,
             tickets: Vec::new(),
-            queue: VecDeque::new(),
+            queue: FrameQueue::default(),
             is_full: false,
         }
     }
 
-    /// Sends a frame, or queues it. Frames keep their order.
+    /// Sends an answer, or an event of the member's own request, or queues it.
     pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> SendOutcome {
-        let contact = match frame {
-            FromDaemon::Event(DaemonEvent::Contact(info)) => Some(info.address),
-            FromDaemon::Event(DaemonEvent::Died(peer)) if self.drop_queued_contact(*peer) => {
-                return SendOutcome::Queued;
-            }
-            _ => None,
-        };
-        let queued = QueuedFrame { contact, frame: m3ipc_wire::encode(frame), fds };
+        self.send_frame(QueuedFrame::own(frame, fds))
+    }
+
+    /// Sends an event that another member may have caused. `None`: a queued frame covers it, and
+    /// the member was woken for that one.
+    pub(crate) fn send_event(
+        &mut self,
+        event: DaemonEvent,
+        fds: Vec<Rc<OwnedFd>>,
+    ) -> Option<SendOutcome> {
+        match self.queue.admit(event, fds) {
+            Admission::Frame(frame) => Some(self.send_frame(frame)),
+            Admission::Covered => None,
+        }
+    }
+
+    fn send_frame(&mut self, frame: QueuedFrame) -> SendOutcome {
         let mut outcome = SendOutcome::Queued;
         if self.queue.is_empty() {
-            outcome = try_send(&self.socket, &queued);
+            outcome = try_send(&self.socket, &frame);
+            if outcome == SendOutcome::Sent {
+                self.queue.note_sent(&frame);
+            }
             if matches!(outcome, SendOutcome::Sent | SendOutcome::Broken) {
                 return outcome;
             }
         }
-        if self.queue.len() >= QUEUE_MAX {
+        if !self.queue.push(frame) {
             return SendOutcome::Broken;
         }
-        self.queue.push_back(queued);
         self.is_full = outcome == SendOutcome::Queued;
         outcome
     }
 
-    /// Removes the queued contact of a peer that has died; `false` if the queue has none. The
-    /// member then needs neither event, so no peer can fill its queue by repeated binds.
-    fn drop_queued_contact(&mut self, peer: i32) -> bool {
-        let at = self.queue.iter().rposition(|queued| queued.contact == Some(peer));
-        at.and_then(|at| self.queue.remove(at)).is_some()
+    /// Notes that the member knew of the link with a peer before this connection.
+    pub(crate) fn know_peer(&mut self, peer: i32) {
+        self.queue.know_peer(peer);
     }
 
     /// Sends queued frames while the socket has room.
@@ -147,7 +144,7 @@ impl Connection {
                 self.is_full = outcome == SendOutcome::Queued;
                 return outcome;
             }
-            self.queue.pop_front();
+            self.queue.sent_front();
         }
         self.is_full = false;
         SendOutcome::Sent

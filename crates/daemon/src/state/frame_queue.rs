@@ -1,0 +1,341 @@
+//! The frames that wait for a member that does not read.
+//!
+//! Other members cause most events, so none of them may fill this queue. Each event has a key: its
+//! kind and its source. A queue holds one event per key: a newer event replaces or joins the queued
+//! one, and the end of a thing removes its queued begin. The length of the queue is therefore
+//! bounded by the links, areas and peers of its member, whose quotas the requesters pay.
+//!
+//! Answers, and the events of a member's own requests, have no key and keep their place. Later
+//! events join no event before them. Their number is bounded, since the daemon serves no requests
+//! of a member that does not read.
+
+use m3ipc_wire::{AreaEvent, DaemonEvent, FromDaemon, TraceEvent};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::os::fd::OwnedFd;
+use std::rc::Rc;
+
+/// Frames without keys that may wait. More of them break the connection.
+const OWN_FRAMES_MAX: usize = 65_536;
+
+/// The kind and the source of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum EventKey {
+    Contact(i32),
+    Died(i32),
+    CopyGate(i32),
+    Notified(i32),
+    Allowed(i32),
+    Traps,
+    Wakeup,
+    Unbound,
+    Ended,
+    Member(u32, u16),
+    Expected(u32, u16),
+    Left(u32, u16),
+    Extent(u32, u64),
+    ExtentGone(u32, u64),
+    FindOrphans(u32),
+    RoomWanted(u32),
+    TraceOn,
+    TraceOff,
+    Ring(i32),
+    RingGone(i32),
+}
+
+impl EventKey {
+    /// The key of an event; `None` if only the member itself can cause it.
+    fn of(event: &DaemonEvent) -> Option<Self> {
+        Some(match event {
+            DaemonEvent::Ready { .. } => return None,
+            DaemonEvent::Contact(info) => Self::Contact(info.address),
+            DaemonEvent::Died(peer) => Self::Died(*peer),
+            DaemonEvent::CopyGate { peer, .. } => Self::CopyGate(*peer),
+            DaemonEvent::Notified { source, .. } => Self::Notified(*source),
+            DaemonEvent::Allowed { address, .. } => Self::Allowed(*address),
+            DaemonEvent::Traps(_) => Self::Traps,
+            DaemonEvent::Wakeup => Self::Wakeup,
+            DaemonEvent::Unbound => Self::Unbound,
+            DaemonEvent::Ended => Self::Ended,
+            DaemonEvent::Area(event) => Self::of_area(event),
+            DaemonEvent::Trace(TraceEvent::On { .. }) => Self::TraceOn,
+            DaemonEvent::Trace(TraceEvent::Off) => Self::TraceOff,
+            DaemonEvent::Trace(TraceEvent::Ring { address, .. }) => Self::Ring(*address),
+            DaemonEvent::Trace(TraceEvent::Gone { address }) => Self::RingGone(*address),
+        })
+    }
+
+    fn of_area(event: &AreaEvent) -> Self {
+        match *event {
+            AreaEvent::Member { area, index, .. } => Self::Member(area, index),
+            AreaEvent::Expected { area, index, .. } => Self::Expected(area, index),
+            AreaEvent::Left { area, index } => Self::Left(area, index),
+            AreaEvent::Extent { area, extent } => Self::Extent(area, extent.offset),
+            AreaEvent::ExtentGone { area, offset } => Self::ExtentGone(area, offset),
+            AreaEvent::FindOrphans { area } => Self::FindOrphans(area),
+            AreaEvent::RoomWanted { area } => Self::RoomWanted(area),
+        }
+    }
+
+    /// The event whose effect this one undoes, if the member has not seen it yet.
+    const fn undoes(self) -> Option<Self> {
+        match self {
+            Self::ExtentGone(area, offset) => Some(Self::Extent(area, offset)),
+            Self::RingGone(address) => Some(Self::Ring(address)),
+            _ => None,
+        }
+    }
+}
+
+/// A frame in the queue, with its descriptors.
+#[derive(Debug)]
+pub(crate) struct QueuedFrame {
+    key: Option<EventKey>,
+    /// Pending bits of a [`DaemonEvent::Notified`].
+    bits: u64,
+    pub(crate) frame: Vec<u8>,
+    pub(crate) fds: Vec<Rc<OwnedFd>>,
+}
+
+impl QueuedFrame {
+    /// An answer, or an event of the member's own request.
+    pub(crate) fn own(frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Self {
+        Self { key: None, bits: 0, frame: m3ipc_wire::encode(frame), fds }
+    }
+
+    fn event(key: Option<EventKey>, event: DaemonEvent, fds: Vec<Rc<OwnedFd>>) -> Self {
+        let bits = if let DaemonEvent::Notified { bits, .. } = event { bits } else { 0 };
+        Self { key, bits, frame: m3ipc_wire::encode(&FromDaemon::Event(event)), fds }
+    }
+}
+
+/// The result of [`FrameQueue::admit`].
+#[derive(Debug)]
+pub(crate) enum Admission {
+    /// Another frame of the queue covers this event, or undid it.
+    Covered,
+    /// Send or queue this frame.
+    Frame(QueuedFrame),
+}
+
+/// The queue of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct FrameQueue {
+    frames: BTreeMap<u64, QueuedFrame>,
+    next: u64,
+    own: usize,
+    /// The queued events behind the last frame without a key.
+    by_key: HashMap<EventKey, u64>,
+    /// The peers of whose links the member knows.
+    known_peers: HashSet<i32>,
+}
+
+impl FrameQueue {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.frames.is_empty()
+    }
+
+    pub(crate) fn front(&self) -> Option<&QueuedFrame> {
+        self.frames.values().next()
+    }
+
+    /// Removes the first frame, which the member has got.
+    pub(crate) fn sent_front(&mut self) {
+        if let Some((at, frame)) = self.frames.pop_first() {
+            self.forget(at, &frame);
+            self.note_sent(&frame);
+        }
+    }
+
+    /// Notes which links the member learns of by this frame.
+    pub(crate) fn note_sent(&mut self, frame: &QueuedFrame) {
+        match frame.key {
+            Some(EventKey::Contact(peer)) => drop(self.known_peers.insert(peer)),
+            Some(EventKey::Died(peer)) => drop(self.known_peers.remove(&peer)),
+            _ => {}
+        }
+    }
+
+    /// Notes that the member knew of the link with a peer before this connection.
+    pub(crate) fn know_peer(&mut self, peer: i32) {
+        self.known_peers.insert(peer);
+    }
+
+    /// Joins an event with those in the queue.
+    pub(crate) fn admit(&mut self, event: DaemonEvent, fds: Vec<Rc<OwnedFd>>) -> Admission {
+        let key = EventKey::of(&event);
+        let Some(key) = key else { return Admission::Frame(QueuedFrame::event(key, event, fds)) };
+        if let EventKey::Died(peer) = key
+            && self.drop_events_of(peer)
+        {
+            return Admission::Covered;
+        }
+        if key.undoes().is_some_and(|begin| self.remove(begin)) {
+            return Admission::Covered;
+        }
+        let Some(queued) = self.by_key.get(&key).and_then(|at| self.frames.get_mut(at)) else {
+            return Admission::Frame(QueuedFrame::event(Some(key), event, fds));
+        };
+        match event {
+            // The queued event has a bounce buffer, which a newer request without one can use.
+            DaemonEvent::CopyGate { bounce_buffer: false, .. } => {}
+            DaemonEvent::Notified { source, bits, by } => {
+                let event = DaemonEvent::Notified { source, bits: bits | queued.bits, by };
+                *queued = QueuedFrame::event(Some(key), event, fds);
+            }
+            _ => *queued = QueuedFrame::event(Some(key), event, fds),
+        }
+        Admission::Covered
+    }
+
+    /// Removes the events of a peer that has died. `true` if the member then needs no report of the
+    /// death: it never knew of the link.
+    fn drop_events_of(&mut self, peer: i32) -> bool {
+        for key in [EventKey::CopyGate(peer), EventKey::Notified(peer), EventKey::Allowed(peer)] {
+            self.remove(key);
+        }
+        self.remove(EventKey::Contact(peer)) && !self.known_peers.contains(&peer)
+    }
+
+    fn remove(&mut self, key: EventKey) -> bool {
+        self.by_key.remove(&key).and_then(|at| self.frames.remove(&at)).is_some()
+    }
+
+    /// Adds a frame behind all others; `false` if the member's own frames fill the queue.
+    pub(crate) fn push(&mut self, frame: QueuedFrame) -> bool {
+        if frame.key.is_none() && self.own >= OWN_FRAMES_MAX {
+            return false;
+        }
+        match frame.key {
+            Some(key) => drop(self.by_key.insert(key, self.next)),
+            None => {
+                self.own += 1;
+                self.by_key.clear();
+            }
+        }
+        self.frames.insert(self.next, frame);
+        self.next += 1;
+        true
+    }
+
+    fn forget(&mut self, at: u64, frame: &QueuedFrame) {
+        match frame.key {
+            Some(key) if self.by_key.get(&key) == Some(&at) => drop(self.by_key.remove(&key)),
+            Some(_) => {}
+            None => self.own -= 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use m3ipc_wire::{PeerInfo, Reply};
+
+    fn contact(address: i32) -> DaemonEvent {
+        DaemonEvent::Contact(PeerInfo {
+            address,
+            pid: 1,
+            uid: 1,
+            gid: 1,
+            index_here: 0,
+            index_there: 0,
+            may_send: 0,
+            may_receive: 0,
+        })
+    }
+
+    fn add(queue: &mut FrameQueue, event: DaemonEvent) {
+        if let Admission::Frame(frame) = queue.admit(event, Vec::new()) {
+            assert!(queue.push(frame));
+        }
+    }
+
+    /// The frames that wait.
+    fn frames(queue: &mut FrameQueue) -> Vec<FromDaemon> {
+        let all = std::iter::from_fn(|| {
+            let frame = m3ipc_wire::decode(&queue.front()?.frame).expect("the daemon's own");
+            queue.sent_front();
+            Some(frame)
+        });
+        all.collect()
+    }
+
+    #[test]
+    fn requests_of_one_peer_take_one_place() {
+        let mut queue = FrameQueue::default();
+        for _ in 0..1_000 {
+            add(&mut queue, DaemonEvent::CopyGate { peer: 7, bounce_buffer: false });
+            add(&mut queue, contact(7));
+            add(&mut queue, DaemonEvent::Area(AreaEvent::RoomWanted { area: 1 }));
+        }
+        add(&mut queue, DaemonEvent::CopyGate { peer: 8, bounce_buffer: false });
+        assert_eq!(frames(&mut queue).len(), 4);
+    }
+
+    #[test]
+    fn a_bounce_buffer_is_not_lost_to_a_later_request() {
+        let mut queue = FrameQueue::default();
+        add(&mut queue, DaemonEvent::CopyGate { peer: 7, bounce_buffer: true });
+        add(&mut queue, DaemonEvent::CopyGate { peer: 7, bounce_buffer: false });
+        let gate = DaemonEvent::CopyGate { peer: 7, bounce_buffer: true };
+        assert_eq!(frames(&mut queue), [FromDaemon::Event(gate)]);
+    }
+
+    #[test]
+    fn notifications_of_one_source_join() {
+        let mut queue = FrameQueue::default();
+        for bits in [1, 2, 4] {
+            add(&mut queue, DaemonEvent::Notified { source: 7, bits, by: None });
+        }
+        let all = DaemonEvent::Notified { source: 7, bits: 7, by: None };
+        assert_eq!(frames(&mut queue), [FromDaemon::Event(all)]);
+    }
+
+    #[test]
+    fn a_death_removes_a_contact_that_the_member_has_not_got() {
+        let mut queue = FrameQueue::default();
+        add(&mut queue, contact(7));
+        add(&mut queue, DaemonEvent::CopyGate { peer: 7, bounce_buffer: false });
+        add(&mut queue, DaemonEvent::Died(7));
+        assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn a_death_is_reported_if_only_the_renewed_contact_is_queued() {
+        let mut queue = FrameQueue::default();
+        add(&mut queue, contact(7));
+        assert_eq!(frames(&mut queue).len(), 1);
+        add(&mut queue, contact(7));
+        add(&mut queue, DaemonEvent::Died(7));
+        assert_eq!(frames(&mut queue), [FromDaemon::Event(DaemonEvent::Died(7))]);
+    }
+
+    #[test]
+    fn an_answer_keeps_its_place() {
+        let mut queue = FrameQueue::default();
+        add(&mut queue, DaemonEvent::Unbound);
+        assert!(queue.push(QueuedFrame::own(&FromDaemon::Reply(Reply::Done), Vec::new())));
+        add(&mut queue, DaemonEvent::Unbound);
+        add(&mut queue, DaemonEvent::Unbound);
+        let event = || FromDaemon::Event(DaemonEvent::Unbound);
+        assert_eq!(frames(&mut queue), [event(), FromDaemon::Reply(Reply::Done), event()]);
+    }
+
+    #[test]
+    fn an_extent_that_came_and_went_is_no_event() {
+        let mut queue = FrameQueue::default();
+        let extent = m3ipc_abi::Extent {
+            allocator: 1,
+            offset: 4096,
+            bytes: 4096,
+            first_number: 0,
+            numbers: 64,
+            generation: 1,
+        };
+        for _ in 0..100 {
+            add(&mut queue, DaemonEvent::Area(AreaEvent::ExtentGone { area: 1, offset: 4096 }));
+            add(&mut queue, DaemonEvent::Area(AreaEvent::Extent { area: 1, extent }));
+        }
+        assert_eq!(frames(&mut queue).len(), 2);
+    }
+}
