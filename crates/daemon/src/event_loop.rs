@@ -1,5 +1,6 @@
 //! The event loop: it accepts connections, serves frames, and fires timers.
 
+use crate::quota::Resource;
 use crate::runtime_directory::RuntimeDirectory;
 use crate::server::{
     DEATH_WATCHER_TOKEN, EXHAUSTED_PAUSE_NS, LISTENER_TOKEN, PollSource, SIGNALS_TOKEN, Server,
@@ -19,8 +20,6 @@ use std::sync::OnceLock;
 const GREETING_LIMIT_NS: u64 = 5_000_000_000;
 /// The pause between two looks at the socket of a daemon that was started on demand.
 const PLACE_PERIOD_NS: u64 = 2_000_000_000;
-/// The number of connections that one user may have.
-const CONNECTIONS_PER_USER: usize = 8_192;
 /// The number of newcomers per scheduling round, so that a flood of them delays no member.
 const NEWCOMERS_PER_ROUND: usize = 64;
 
@@ -132,11 +131,11 @@ impl Server {
         if !self.settings.system && uid != 0 && uid != m3ipc_sys::user_id() {
             return reserve_descriptor::refuse_other_user(&socket, uid);
         }
-        let same_user = self.connections.values().filter(|other| other.cred.uid == uid).count();
-        if uid != 0 && same_user >= CONNECTIONS_PER_USER {
-            tracing::warn!(uid, "a user has too many connections; a newcomer is turned away");
-            return;
-        }
+        let amounts = [(Resource::Connections, 1), (Resource::Descriptors, 1)];
+        let charges = match self.accounts.charge(uid, &amounts) {
+            Ok(charges) => charges,
+            Err(exceeded) => return reserve_descriptor::refuse_at_quota(&socket, &exceeded),
+        };
         let groups = m3ipc_sys::peer_groups(&socket).unwrap_or_default();
         let cred = Credentials { uid, gid: peer.gid, groups, pid: peer.pid };
         let token = self.new_token();
@@ -144,13 +143,15 @@ impl Server {
             return reserve_descriptor::refuse(&socket, errno);
         }
         self.sources.insert(token, PollSource::Connection);
-        self.connections.insert(token, Connection::new(socket, cred, started));
+        self.connections.insert(token, Connection::new(socket, cred, started, charges));
         self.set_timer(GREETING_LIMIT_NS, Timer::Greeting(token));
     }
 
     fn serve_connection(&mut self, event: Ready) {
         let token = event.token;
-        if event.writable {
+        let is_full = self.connections.get(&token).is_some_and(|connection| connection.is_full);
+        // The end of a member that does not read shows at the next send.
+        if event.writable || is_full {
             self.flush(token);
         }
         if !event.readable {
@@ -216,7 +217,8 @@ impl Server {
             Timer::UnbindGrace(..) => {}
             Timer::Idle => self.leave_if_idle(),
             Timer::Place => self.leave_if_removed(),
-            Timer::Flush(token) => self.flush(token),
+            Timer::Flush(token) => self.flush_stalled(token),
+            Timer::Reclaim(vm, area) => self.reclaim_extents(vm, area),
             Timer::Accept => {
                 // A failure leaves the newcomers in the kernel's queue, as before.
                 let _ = self.poll.add(&self.runtime_directory.listener, LISTENER_TOKEN);

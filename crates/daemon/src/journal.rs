@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const TITLE: &[u8; 14] = b"m3ipc journal ";
 /// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
 /// it.
-const VERSION: u16 = 1;
+const VERSION: u16 = 2;
 /// Length and checksum before a record.
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
@@ -252,7 +252,7 @@ mod tests {
             records.iter().map(|record| checksum(&m3ipc_wire::encode(record))).collect();
         assert_eq!(
             (VERSION, sums),
-            (1, vec![97_941_562, 1_601_933_253, 997_791_874]),
+            (2, vec![97_941_562, 1_601_933_253, 997_791_874]),
             "increment VERSION where a record changes"
         );
     }

@@ -50,6 +50,7 @@ mod event_loop;
 mod journal;
 mod log;
 mod network;
+pub mod quota;
 mod runtime_directory;
 mod serve;
 mod server;

@@ -3,7 +3,7 @@
 //! | part | fields |
 //! |---|---|
 //! | registry | `node`, `journal`, `runtime_directory`, `settings`, `is_removed`, `grace_ms` |
-//! | connections | `poll`, `sources`, `connections`, `attached`, `tickets`, `timers`, `round` |
+//! | connections | `poll`, `sources`, `connections`, `attached`, `tickets`, `timers`, `round`, `accounts` |
 //! | links | `links_held`, `bounce_buffers`, `copy_gates_asked`, `pending_notifications`, `traces` |
 //! | deaths | `watched`, `death_watcher` |
 //! | areas | `areas` |
@@ -11,10 +11,12 @@
 
 use crate::death_watcher::DeathWatcher;
 use crate::journal::{Journal, JournalError};
+use crate::quota::{Accounts, Charge};
 use crate::runtime_directory::RuntimeDirectory;
 use crate::settings::{self, Settings};
 use crate::state::areas::AreaRegistry;
 use crate::state::connection::{Connection, Deferred, EndpointPages, SendOutcome};
+use crate::state::member_fd::MemberFd;
 use crate::state::pending_notifications::PendingNotifications;
 use crate::state::processes::WatchedProcesses;
 use crate::state::reserve_descriptor::ReserveDescriptor;
@@ -24,7 +26,7 @@ use crate::state::timers::{Timer, Timers};
 use crate::state::traces::Traces;
 use crate::tables::{MemberId, Node, Quota};
 use m3ipc_abi::Code;
-use m3ipc_sys::Poll;
+use m3ipc_sys::{Interest, Poll};
 use m3ipc_wire::{DaemonEvent, FromDaemon, Refusal, Reply};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::os::fd::OwnedFd;
@@ -32,6 +34,10 @@ use std::rc::Rc;
 
 /// The pause while the system lacks a resource that other processes will free.
 pub(crate) const EXHAUSTED_PAUSE_NS: u64 = 10_000_000;
+/// How often that pause doubles while a connection finds no room for descriptors.
+const STALL_DOUBLINGS_MAX: u32 = 6;
+/// The least time between two counts of the descriptors that the members of a user have read.
+const COUNT_PAUSE_NS: u64 = 100_000_000;
 /// The token of the listener in the poll.
 pub(crate) const LISTENER_TOKEN: u64 = 0;
 /// The token of the death watcher's pipe in the poll.
@@ -74,11 +80,14 @@ pub(crate) struct Server {
     pub(crate) connections: HashMap<u64, Connection>,
     /// The connection of each endpoint that has one.
     pub(crate) attached: BTreeMap<MemberId, u64>,
-    /// The connection of each open ticket.
-    pub(crate) tickets: HashMap<u64, u64>,
+    /// The connection of each open ticket, and the ticket's charge.
+    pub(crate) tickets: HashMap<u64, (u64, Vec<Charge>)>,
     pub(crate) timers: Timers,
     pub(crate) round: SchedulingRound,
     pub(crate) reserve_descriptor: ReserveDescriptor,
+    pub(crate) accounts: Accounts,
+    /// The time of the last count of descriptors that members have read.
+    descriptors_counted_ns: u64,
     next_token: u64,
 
     /// The pairs (holder, peer) of held links, as far as this daemon knows: it made the link, or
@@ -128,7 +137,8 @@ impl Server {
         runtime_directory: RuntimeDirectory,
     ) -> Result<Self, ServerError> {
         // The default limit suffices for a few members.
-        let _ = m3ipc_sys::raise_fd_limit();
+        let descriptors = m3ipc_sys::raise_fd_limit();
+        let owner = (!settings.system).then(m3ipc_sys::user_id);
         let path = runtime_directory.journal();
         let records = Journal::read(&path).map_err(|error| match error {
             JournalError::System(cause) => refused("the journal")(cause),
@@ -136,12 +146,13 @@ impl Server {
                 ServerError::JournalVersion { path: path.clone(), found }
             }
         })?;
-        let (mut node, takeovers) = match Node::replay(&records, Quota::default()) {
+        let quota = Quota { owner, ..Quota::default() };
+        let (mut node, takeovers) = match Node::replay(&records, quota) {
             Ok(node) => (node, 1),
             Err(_no_journal) => {
                 let program = m3ipc_wire::NodeParams::default();
                 let (nodeid, limits) = settings::resolve_node(&settings.node, &program)?;
-                (Node::new(nodeid, limits, Quota::default()), 0)
+                (Node::new(nodeid, limits, quota), 0)
             }
         };
         let journal = Journal::begin(&path, &node.snapshot()).map_err(refused("the journal"))?;
@@ -172,6 +183,8 @@ impl Server {
             timers: Timers::default(),
             round: SchedulingRound::default(),
             reserve_descriptor: ReserveDescriptor::new(),
+            accounts: Accounts::new(owner, descriptors),
+            descriptors_counted_ns: 0,
             next_token: SIGNALS_TOKEN,
             _signals: signals,
             leaves_members: false,
@@ -243,10 +256,10 @@ impl Server {
     }
 
     /// Answers the open request of a connection.
-    pub(crate) fn reply(&mut self, token: u64, reply: Reply, fds: Vec<Rc<OwnedFd>>) {
+    pub(crate) fn reply(&mut self, token: u64, reply: Reply, fds: Vec<Rc<MemberFd>>) {
         if let Some(connection) = self.connections.get_mut(&token) {
             connection.deferred = None;
-            let outcome = connection.send(&FromDaemon::Reply(reply), fds);
+            let outcome = connection.send(&mut self.accounts, &FromDaemon::Reply(reply), fds);
             self.after_send(token, outcome);
         }
     }
@@ -270,9 +283,11 @@ impl Server {
     }
 
     /// Sends a daemon event to a member, and wakes it by its event word.
-    pub(crate) fn send_event(&mut self, token: u64, event: DaemonEvent, fds: Vec<Rc<OwnedFd>>) {
+    pub(crate) fn send_event(&mut self, token: u64, event: DaemonEvent, fds: Vec<Rc<MemberFd>>) {
         if let Some(connection) = self.connections.get_mut(&token) {
-            let Some(outcome) = connection.send_event(event, fds) else { return };
+            let Some(outcome) = connection.send_event(&mut self.accounts, event, fds) else {
+                return;
+            };
             connection.announce_event();
             self.after_send(token, outcome);
         }
@@ -283,10 +298,10 @@ impl Server {
         &mut self,
         token: u64,
         event: DaemonEvent,
-        fds: Vec<Rc<OwnedFd>>,
+        fds: Vec<Rc<MemberFd>>,
     ) {
         if let Some(connection) = self.connections.get_mut(&token) {
-            let outcome = connection.send(&FromDaemon::Event(event), fds);
+            let outcome = connection.send(&mut self.accounts, &FromDaemon::Event(event), fds);
             connection.announce_event();
             self.after_send(token, outcome);
         }
@@ -302,7 +317,7 @@ impl Server {
     /// Reports to the waiters that their tickets are complete.
     pub(crate) fn complete_tickets(&mut self, tickets: &[u64], address: i32) {
         for ticket in tickets {
-            let Some(token) = self.tickets.remove(ticket) else { continue };
+            let Some((token, _charge)) = self.tickets.remove(ticket) else { continue };
             if let Some(connection) = self.connections.get_mut(&token) {
                 connection.tickets.retain(|open| open != ticket);
             }
@@ -313,36 +328,64 @@ impl Server {
 
     fn after_send(&mut self, token: u64, outcome: SendOutcome) {
         match outcome {
-            SendOutcome::Sent => {}
-            SendOutcome::Queued => self.poll_for_room(token, true),
-            SendOutcome::DescriptorsExhausted => {
-                self.set_timer(EXHAUSTED_PAUSE_NS, Timer::Flush(token));
-            }
+            SendOutcome::Sent | SendOutcome::Behind => {}
+            SendOutcome::Queued => self.set_interest(token, Interest::Write),
+            SendOutcome::DescriptorsExhausted => self.flush_later(token),
             SendOutcome::Broken => self.close(token),
+        }
+    }
+
+    /// Flushes a connection after a pause, which grows while there is no room for descriptors.
+    fn flush_later(&mut self, token: u64) {
+        self.set_interest(token, Interest::End);
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        if !std::mem::replace(&mut connection.has_flush_timer, true) {
+            let pause_ns = EXHAUSTED_PAUSE_NS << connection.stalls.min(STALL_DOUBLINGS_MAX);
+            self.set_timer(pause_ns, Timer::Flush(token));
+        }
+    }
+
+    /// Flushes a connection that had no room for descriptors.
+    pub(crate) fn flush_stalled(&mut self, token: u64) {
+        let Some(connection) = self.connections.get_mut(&token) else { return };
+        connection.has_flush_timer = false;
+        let uid = connection.cred.uid;
+        // Other connections of the user may have been read since.
+        let now_ns = m3ipc_sys::monotonic_ns();
+        if now_ns.saturating_sub(self.descriptors_counted_ns) > COUNT_PAUSE_NS {
+            self.descriptors_counted_ns = now_ns;
+            self.count_read_descriptors(uid);
+        }
+        self.flush(token);
+    }
+
+    /// Releases the charges for descriptors that members of a user have read.
+    pub(crate) fn count_read_descriptors(&mut self, uid: u32) {
+        for connection in self.connections.values_mut().filter(|other| other.cred.uid == uid) {
+            connection.count_read_descriptors();
         }
     }
 
     /// Sends the queued frames of a connection.
     pub(crate) fn flush(&mut self, token: u64) {
         let Some(connection) = self.connections.get_mut(&token) else { return };
-        let outcome = connection.flush();
+        let outcome = connection.flush(&mut self.accounts);
         // The first announcement came before the frames were readable.
         connection.announce_event();
         match outcome {
-            SendOutcome::Sent => self.poll_for_room(token, false),
-            SendOutcome::Queued => {}
-            SendOutcome::DescriptorsExhausted => {
-                self.poll_for_room(token, false);
-                self.set_timer(EXHAUSTED_PAUSE_NS, Timer::Flush(token));
+            SendOutcome::Sent => self.set_interest(token, Interest::Read),
+            SendOutcome::Queued | SendOutcome::Behind => {
+                self.set_interest(token, Interest::Write);
             }
+            SendOutcome::DescriptorsExhausted => self.flush_later(token),
             SendOutcome::Broken => self.close(token),
         }
     }
 
-    fn poll_for_room(&mut self, token: u64, wanted: bool) {
+    fn set_interest(&mut self, token: u64, interest: Interest) {
         if let Some(connection) = self.connections.get(&token) {
             // A failure leaves the frames in the queue until the next send or flush.
-            let _ = self.poll.set_wait_writable(&connection.socket, token, wanted);
+            let _ = self.poll.set_interest(&connection.socket, token, interest);
         }
     }
 

@@ -57,10 +57,10 @@ pub use own_copy::OwnCopy;
 pub use own_user::{borrowed_rights, extra_rights, own_user};
 pub use packet::{
     PACKET_FDS_MAX, Packet, accept, connect, inherited_listener, listen, receive_packet,
-    send_packet,
+    send_packet, unread_bytes,
 };
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
-pub use poll::{Poll, Ready, wait_readable};
+pub use poll::{Interest, Poll, Ready, wait_readable};
 pub use process::{
     ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, no_core, open_process,
     open_thread, process_exit, process_facts, process_id, process_of_thread, process_start_ticks,

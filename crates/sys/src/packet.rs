@@ -19,8 +19,27 @@ use rustix::net::{
 };
 use std::path::Path;
 
+/// The number of the request on all supported machines; that of `TIOCOUTQ`.
+const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
 /// Highest number of descriptors of one packet.
 pub const PACKET_FDS_MAX: usize = 8;
+
+/// The bytes that were sent through a socket and that its other side has not read, with the
+/// kernel's overhead.
+///
+/// # Errors
+/// Those of ioctl(2).
+///
+/// # Source
+/// unix(7), `SIOCOUTQ`
+pub fn unread_bytes(socket: impl AsFd) -> Result<usize, Errno> {
+    // SAFETY: SIOCOUTQ writes one int, as unix(7) says. The getter provides the place for it.
+    let bytes = unsafe {
+        let outq = rustix::ioctl::Getter::<SIOCOUTQ, i32>::new();
+        rustix::ioctl::ioctl(socket, outq)?
+    };
+    Ok(usize::try_from(bytes).unwrap_or(0))
+}
 
 /// The result of one received packet.
 #[derive(Debug)]

@@ -15,6 +15,17 @@ pub struct Ready {
     pub writable: bool,
 }
 
+/// What a wait for a descriptor is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Interest {
+    /// It has bytes to read.
+    Read,
+    /// It accepts bytes.
+    Write,
+    /// The other side has gone.
+    End,
+}
+
 /// A set of descriptors to wait for. The set itself is a pollable descriptor.
 #[derive(Debug)]
 pub struct Poll {
@@ -38,17 +49,16 @@ impl Poll {
         epoll::add(&self.fd, fd, epoll::EventData::new_u64(token), epoll::EventFlags::IN)
     }
 
-    /// Waits for a descriptor to become writable (and for its end), or readable again.
+    /// Changes what a wait for this descriptor is for. The end of the other side always counts.
     ///
     /// # Errors
     /// `NOENT` if it was not added.
-    pub fn set_wait_writable(
-        &self,
-        fd: impl AsFd,
-        token: u64,
-        writable: bool,
-    ) -> Result<(), Errno> {
-        let flags = if writable { epoll::EventFlags::OUT } else { epoll::EventFlags::IN };
+    pub fn set_interest(&self, fd: impl AsFd, token: u64, interest: Interest) -> Result<(), Errno> {
+        let flags = match interest {
+            Interest::Read => epoll::EventFlags::IN,
+            Interest::Write => epoll::EventFlags::OUT,
+            Interest::End => epoll::EventFlags::empty(),
+        };
         epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)
     }
 

@@ -8,15 +8,16 @@
 //! Areas of a killed predecessor go on with their members. The daemon does not have their memory,
 //! so no new member can join them.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::areas::Ledger;
+use crate::state::member_fd::MemberFd;
 use crate::tables::{Area, AreaMemberState, Credentials, MemberId};
 use m3ipc_abi::{Address, Code};
 use m3ipc_area::numbers_of;
 use m3ipc_wire::{
     AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaRequest, DaemonEvent, Reply,
 };
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// The number of areas in one frame.
@@ -65,30 +66,44 @@ impl Server {
             Ok(area) => area,
             Err(error) => return self.refuse(token, error.code(), error),
         };
-        let made = m3ipc_sys::create_sparse("m3-area", limit_bytes, huge).and_then(|memory| {
-            if !may_seal {
-                m3ipc_sys::seal_seals(&memory)?;
-            }
-            Ok(memory)
-        });
-        match made {
+        match self.create_area_memory(id, limit_bytes, huge, may_seal) {
             Ok(memory) => {
                 self.areas.add(id.vm, area, Rc::new(memory));
                 self.join_area(token, id, area);
             }
-            Err(errno) => {
+            Err(why) => {
                 // The area has no other member, so this ends it.
                 let _ = self.node.set_area_member_state(id, area, AreaMemberState::Gone);
-                let why = format!(
-                    "no memory for an area of {limit_bytes} bytes: {errno}; ask for fewer bytes"
-                );
                 self.refuse(token, Code::NoMem, why);
             }
         }
     }
 
+    /// The memory of an area. Its descriptor counts against the user of the area's creator.
+    fn create_area_memory(
+        &mut self,
+        id: MemberId,
+        bytes: u64,
+        huge: bool,
+        may_seal: bool,
+    ) -> Result<MemberFd, String> {
+        let uid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
+        let charges = self.accounts.charge(uid, &[(Resource::Descriptors, 1)]);
+        let charges = charges.map_err(|exceeded| exceeded.to_string())?;
+        let made = m3ipc_sys::create_sparse("m3-area", bytes, huge).and_then(|memory| {
+            if !may_seal {
+                m3ipc_sys::seal_seals(&memory)?;
+            }
+            Ok(MemberFd::charged(memory, charges))
+        });
+        made.map_err(|errno| {
+            format!("no memory for an area of {bytes} bytes: {errno}; ask for fewer bytes")
+        })
+    }
+
     fn attach_area(&mut self, token: u64, id: MemberId, area: u32) {
-        let index = match self.node.area_index(id, area) {
+        let uid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
+        let index = match self.node.area_index(id, area, uid) {
             Ok(index) => index,
             Err(error) => return self.refuse(token, error.code(), error),
         };
@@ -118,11 +133,10 @@ impl Server {
     fn join_area(&mut self, token: u64, id: MemberId, area: u32) {
         let Ok(entry) = self.node.area(id.vm, area).cloned() else { return };
         let Some(index) = entry.index_of(id.address) else { return };
-        let ledger = match Ledger::create(entry.numbers) {
+        let ledger = match self.create_ledger(id, entry.numbers) {
             Ok(ledger) => ledger,
-            Err(errno) => {
+            Err(why) => {
                 self.leave_area(id, area);
-                let why = format!("no memory for a ledger: {errno}; ask for a smaller area");
                 return self.refuse(token, Code::NoMem, why);
             }
         };
@@ -153,6 +167,20 @@ impl Server {
                 }
             }
         }
+    }
+
+    /// A ledger that counts against the user of its member.
+    fn create_ledger(&mut self, id: MemberId, numbers: u32) -> Result<Ledger, String> {
+        let uid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
+        let amounts = [
+            (Resource::Descriptors, 1),
+            (Resource::Mappings, 1),
+            (Resource::Memory, m3ipc_area::ledger_bytes(numbers) as u64),
+        ];
+        let charges = self.accounts.charge(uid, &amounts);
+        let charges = charges.map_err(|exceeded| exceeded.to_string())?;
+        Ledger::create(numbers, charges)
+            .map_err(|errno| format!("no memory for a ledger: {errno}; ask for a smaller area"))
     }
 
     fn area_mapped(&mut self, token: u64, id: MemberId, area: u32) {
@@ -194,11 +222,17 @@ impl Server {
             let why = format!("the caller is not a member of area {area}; attach it first");
             return self.refuse(token, Code::Privileges, why);
         }
-        match self.node.area_index(MemberId::new(id.vm, address), area) {
+        let expected = MemberId::new(id.vm, address);
+        let known = self.node.area(id.vm, area).ok().and_then(|entry| entry.index_of(address));
+        let payer = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
+        match self.node.area_index(expected, area, payer) {
             Ok(index) => {
                 self.record();
-                let event = AreaEvent::Expected { area, index, address: address.0 };
-                self.send_area_event_to_others(id.vm, area, None, &event, None);
+                // A predecessor may have recorded the member without an event.
+                if known.is_none() || self.takeovers > 0 {
+                    let event = AreaEvent::Expected { area, index, address: address.0 };
+                    self.send_area_event_to_others(id.vm, area, None, &event, None);
+                }
                 self.reply_number(token, i32::from(index));
             }
             Err(error) => self.refuse(token, error.code(), error),
@@ -249,7 +283,7 @@ impl Server {
         self.reply_done(token);
     }
 
-    fn send_area_event(&mut self, token: u64, event: AreaEvent, fd: Option<Rc<OwnedFd>>) {
+    fn send_area_event(&mut self, token: u64, event: AreaEvent, fd: Option<Rc<MemberFd>>) {
         self.send_own_event(token, DaemonEvent::Area(event), fd.into_iter().collect());
     }
 
@@ -260,7 +294,7 @@ impl Server {
         area: u32,
         except: Option<u16>,
         event: &AreaEvent,
-        fd: Option<&Rc<OwnedFd>>,
+        fd: Option<&Rc<MemberFd>>,
     ) {
         let Ok(entry) = self.node.area(vm, area) else { return };
         let others = entry.present().filter(|(index, _)| Some(*index) != except);

@@ -5,11 +5,20 @@
 
 use crate::server::Server;
 use crate::state::areas::Ledgers;
+use crate::state::timers::Timer;
 use crate::tables::{Area, AreaMemberState, MemberId};
 use m3ipc_abi::Extent;
 use m3ipc_wire::{AreaEvent, DaemonEvent};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{Ordering, fence};
+
+/// The number of ledger records that one request may read. Each further member of the area makes
+/// the scan of a number longer.
+const SCAN_READS: usize = 1 << 20;
+/// The number of extents that one request may free.
+const FREES_MAX: usize = 256;
+/// The pause before the next part of a scan, in which other members are served.
+const RECLAIM_PAUSE_NS: u64 = 1_000_000;
 
 impl Server {
     /// Removes a member from an area. Its blocks and extents become free as far as possible.
@@ -53,31 +62,51 @@ impl Server {
     }
 
     /// Frees the extents of dead members in which no living member has or expects a block.
-    pub(super) fn reclaim_extents(&mut self, vm: i32, area: u32) {
-        let Ok(entry) = self.node.area(vm, area).cloned() else { return };
-        let dead = entry.extents.iter().filter(|extent| entry.is_gone(extent.allocator));
+    ///
+    /// One call reads a bounded part of the ledgers and frees a bounded number of extents; a timer
+    /// goes on. A number that is out of use stays so, so the next call begins behind it.
+    pub(crate) fn reclaim_extents(&mut self, vm: i32, area: u32) {
+        let Ok(entry) = self.node.area(vm, area) else { return };
+        let mut dead: BTreeMap<u16, Vec<Extent>> = BTreeMap::new();
+        for extent in entry.extents.iter().filter(|extent| entry.is_gone(extent.allocator)) {
+            dead.entry(extent.allocator).or_default().push(*extent);
+        }
+        if dead.is_empty() {
+            return;
+        }
         // The members have got the death before this fence. A member that accepts a block of the
         // dead member either sees the death, or we see its claim below.
         fence(Ordering::SeqCst);
         let Some(memory) = self.areas.get(vm, area) else {
-            if dead.count() > 0 {
-                let event = AreaEvent::FindOrphans { area };
-                self.send_area_event_to_others(vm, area, None, &event, None);
-            }
-            return;
+            let event = AreaEvent::FindOrphans { area };
+            return self.send_area_event_to_others(vm, area, None, &event, None);
         };
-        let ledgers = Ledgers { memory, area: &entry };
-        let in_use = |extent: &&Extent| {
-            let numbers = extent.first_number..extent.first_number + extent.numbers;
-            m3ipc_area::is_in_use(&ledgers, extent.allocator, numbers)
-        };
+        let ledgers = Ledgers { memory, area: entry };
+        let mut budget = SCAN_READS / entry.present().count().max(1);
+        let mut scanned = Vec::new();
         // A block may have its number from one extent of a member and lie in another. So either all
         // extents of a member are free, or none.
-        let used: BTreeSet<u16> =
-            dead.clone().filter(in_use).map(|extent| extent.allocator).collect();
-        let free: Vec<Extent> =
-            dead.filter(|extent| !used.contains(&extent.allocator)).copied().collect();
+        let mut free = Vec::new();
+        let mut goes_on = false;
+        for (allocator, extents) in dead {
+            let from = memory.scanned.get(&allocator).copied().unwrap_or(0);
+            let (outcome, at) = scan(&ledgers, allocator, &extents, from, &mut budget);
+            scanned.push((allocator, at));
+            goes_on |= outcome == Scan::Unfinished;
+            if outcome == Scan::Unused {
+                free.extend(extents);
+            }
+        }
+        goes_on |= free.len() > FREES_MAX;
+        free.truncate(FREES_MAX);
+        if let Some(memory) = self.areas.get_mut(vm, area) {
+            memory.scanned.extend(scanned);
+        }
         self.free_extents(vm, area, &free, None);
+        let timer = Timer::Reclaim(vm, area);
+        if goes_on && !self.timers.is_set(timer) {
+            self.set_timer(RECLAIM_PAUSE_NS, timer);
+        }
     }
 
     /// Asks the other members that have extents to return them, if they use none of them.
@@ -105,9 +134,9 @@ impl Server {
 
     /// Frees extents, and reports that to the members except one.
     fn free_extents(&mut self, vm: i32, area: u32, extents: &[Extent], except: Option<u16>) {
+        self.node.free_extents(vm, area, extents.iter().map(|extent| extent.offset).collect());
+        self.record();
         for extent in extents {
-            self.node.free_extent(vm, area, extent.offset);
-            self.record();
             if let Some(memory) = self.areas.get(vm, area) {
                 // The memory of a sealed area stays.
                 let _ = m3ipc_sys::release_memory(&memory.memory, extent.offset, extent.bytes);
@@ -129,4 +158,41 @@ impl Server {
             self.free_extents(id.vm, area, &extents.collect::<Vec<_>>(), None);
         }
     }
+}
+
+/// The result of a scan for blocks of a dead allocator member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Scan {
+    /// No living member has or expects one.
+    Unused,
+    /// A living member has or expects one.
+    InUse,
+    /// The budget did not suffice.
+    Unfinished,
+}
+
+/// Scans the numbers of a dead member's extents from `from` on. Returns the number at which the
+/// next scan begins.
+fn scan(
+    ledgers: &Ledgers<'_>,
+    allocator: u16,
+    extents: &[Extent],
+    from: u32,
+    budget: &mut usize,
+) -> (Scan, u32) {
+    let mut ranges: Vec<_> =
+        extents.iter().map(|it| (it.first_number, it.first_number + it.numbers)).collect();
+    ranges.sort_unstable();
+    for (first, end) in ranges {
+        for number in first.max(from)..end {
+            if *budget == 0 {
+                return (Scan::Unfinished, number);
+            }
+            *budget -= 1;
+            if m3ipc_area::is_in_use(ledgers, allocator, number..number + 1) {
+                return (Scan::InUse, number);
+            }
+        }
+    }
+    (Scan::Unused, u32::MAX)
 }

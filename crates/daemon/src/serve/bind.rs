@@ -4,35 +4,45 @@
 //! against any other writer. Only then may peers see it. A bind therefore takes effect at `Mapped`,
 //! and earlier requests for links wait for it.
 
+use crate::quota::{Charge, Exceeded, Resource};
 use crate::server::Server;
 use crate::state::connection::{Deferred, EndpointPages};
+use crate::state::member_fd::MemberFd;
 use crate::state::timers::Timer;
 use crate::tables::{Credentials, Member, MemberId, MemberKind};
 use m3ipc_abi::Code;
 use m3ipc_link::{CONTROL_PAGE_BYTES, ControlPageView, READY_BITMAP_BYTES, STATUS_BYTES};
 use m3ipc_sys::Errno;
 use m3ipc_wire::{BindKind, Reply};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The time that the owner of an endpoint has to map its pages.
 const MAPPING_LIMIT_NS: u64 = 5_000_000_000;
 
+/// The descriptors of an endpoint in the daemon: status page, ready bitmap, pidfd.
+const DESCRIPTORS_OF_ENDPOINT: u64 = 3;
+/// Size of an endpoint's pages, in bytes.
+const BYTES_OF_ENDPOINT: u64 = (CONTROL_PAGE_BYTES + STATUS_BYTES + READY_BITMAP_BYTES) as u64;
+
 /// New pages of an endpoint, and the descriptor of the control page.
-fn create_pages(is_return: bool) -> Result<(EndpointPages, Rc<OwnedFd>), Errno> {
+fn create_pages(
+    is_return: bool,
+    charges: Vec<Charge>,
+) -> Result<(EndpointPages, Rc<MemberFd>), Errno> {
     let control_page = m3ipc_sys::create_memory("m3-control", CONTROL_PAGE_BYTES as u64)?;
     let status_page = m3ipc_sys::create_sealable_memory("m3-status", STATUS_BYTES as u64)?;
     let ready_bitmap = m3ipc_sys::create_memory("m3-ready", READY_BITMAP_BYTES as u64)?;
     let pages = EndpointPages {
         control_page: Arc::new(ControlPageView::map(&control_page)?),
-        status_page: Rc::new(status_page),
-        ready_bitmap: Rc::new(ready_bitmap),
+        status_page: Rc::new(status_page.into()),
+        ready_bitmap: Rc::new(ready_bitmap.into()),
         is_return,
         sealed: false,
         tickets: Vec::new(),
+        _charges: charges,
     };
-    Ok((pages, Rc::new(control_page)))
+    Ok((pages, Rc::new(control_page.into())))
 }
 
 impl Server {
@@ -136,13 +146,18 @@ impl Server {
 
     /// Makes the pages of an endpoint, and gives them to its owner.
     fn give_pages(&mut self, token: u64, id: MemberId, tickets: Vec<u64>, is_return: bool) {
-        let (mut pages, control_page) = match create_pages(is_return) {
+        let created = self.charge_pages(id).map_err(|exceeded| exceeded.to_string());
+        let created = created.and_then(|charges| {
+            create_pages(is_return, charges).map_err(|errno| {
+                format!("no memory for an endpoint: {errno}; free memory or descriptors")
+            })
+        });
+        let (mut pages, control_page) = match created {
             Ok(created) => created,
-            Err(errno) => {
+            Err(why) => {
                 if !is_return {
                     self.unbind_endpoint(id);
                 }
-                let why = format!("no memory for an endpoint: {errno}; free memory or descriptors");
                 return self.refuse(token, Code::NoMem, why);
             }
         };
@@ -160,6 +175,17 @@ impl Server {
         let bound = Reply::Bound { vm: id.vm, vm_name, address: id.address.0, traps, copy_granted };
         self.reply(token, bound, fds);
         m3ipc_sys::pause_point("daemon.pages_given");
+    }
+
+    /// Charges the pages of an endpoint, and the descriptor that watches its process.
+    fn charge_pages(&mut self, id: MemberId) -> Result<Vec<Charge>, Exceeded> {
+        let uid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
+        let amounts = [
+            (Resource::Descriptors, DESCRIPTORS_OF_ENDPOINT),
+            (Resource::Mappings, 1),
+            (Resource::Memory, BYTES_OF_ENDPOINT),
+        ];
+        self.accounts.charge(uid, &amounts)
     }
 
     /// The owner has mapped its pages: the bind takes effect.

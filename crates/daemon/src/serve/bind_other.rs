@@ -71,7 +71,8 @@ impl Server {
             facts.parent == own && m3ipc_sys::process_start_ticks(own) == Ok(own_started);
         is_child
             || self.node.waits_for_bind(pid).iter().any(|ticket| {
-                let waiting = self.tickets.get(ticket).and_then(|it| self.connections.get(it));
+                let owner = self.tickets.get(ticket).map(|(owner, _charges)| owner);
+                let waiting = owner.and_then(|owner| self.connections.get(owner));
                 waiting.is_some_and(|it| (it.cred.pid, it.started) == (pid, facts.started))
             })
     }

@@ -1,12 +1,13 @@
 //! First contact: the link between two endpoints, and the messages that it may carry.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::connection::Deferred;
+use crate::state::member_fd::MemberFd;
 use crate::tables::{Link, MemberId};
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{LINK_BYTES, MessageKind};
 use m3ipc_wire::{DaemonEvent, PeerInfo, Reply};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 impl Server {
@@ -65,11 +66,10 @@ impl Server {
         (other, peer): (u64, MemberId),
         link: Link,
     ) {
-        let memory = match m3ipc_sys::create_memory("m3-link", LINK_BYTES as u64) {
-            Ok(memory) => Rc::new(memory),
-            Err(errno) => {
+        let memory = match self.create_link_memory(own) {
+            Ok(memory) => memory,
+            Err(why) => {
                 self.node.unlink(own, peer.address);
-                let why = format!("no memory for a link: {errno}; free memory or descriptors");
                 return self.refuse(token, Code::NoMem, why);
             }
         };
@@ -108,6 +108,17 @@ impl Server {
         m3ipc_sys::pause_point("daemon.both_notified");
     }
 
+    /// The memory of a link. Its descriptor counts against the requester until both have got it.
+    fn create_link_memory(&mut self, requester: MemberId) -> Result<Rc<MemberFd>, String> {
+        let uid = self.node.endpoint(requester).map_or(0, |endpoint| endpoint.uid);
+        let charges = self.accounts.charge(uid, &[(Resource::Descriptors, 1)]);
+        let charges = charges.map_err(|exceeded| exceeded.to_string())?;
+        match m3ipc_sys::create_memory("m3-link", LINK_BYTES as u64) {
+            Ok(memory) => Ok(Rc::new(MemberFd::charged(memory, charges))),
+            Err(errno) => Err(format!("no memory for a link: {errno}; free memory or descriptors")),
+        }
+    }
+
     /// After a takeover, a member names the peers of its links. Peers that died while no daemon
     /// ran are announced now.
     pub(super) fn recall_links(&mut self, token: u64, peers: &[i32]) {
@@ -128,7 +139,7 @@ impl Server {
     }
 
     /// The pages of an endpoint that its peers map.
-    fn peer_pages(&self, id: MemberId) -> Option<(Rc<OwnedFd>, Rc<OwnedFd>)> {
+    fn peer_pages(&self, id: MemberId) -> Option<(Rc<MemberFd>, Rc<MemberFd>)> {
         let pages = self.pages_of(id)?;
         Some((Rc::clone(&pages.status_page), Rc::clone(&pages.ready_bitmap)))
     }

@@ -6,13 +6,14 @@
 //! A party gets one event for all requests of a requester that it has not answered. Requests
 //! without end therefore cost their requester its own turns at the daemon, and the party nothing.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::connection::Deferred;
+use crate::state::member_fd::MemberFd;
 use crate::tables::MemberId;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::BOUNCE_BUFFER_BYTES;
 use m3ipc_wire::{DaemonEvent, Reply};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// The number of bounce buffers that one endpoint may request towards one peer. It needs one, and
@@ -72,7 +73,7 @@ impl Server {
         &mut self,
         own: MemberId,
         peer: MemberId,
-    ) -> Result<Rc<OwnedFd>, String> {
+    ) -> Result<Rc<MemberFd>, String> {
         let made = self.bounce_buffers.entry((own, peer)).or_default();
         if *made >= BOUNCE_BUFFERS_PER_PAIR {
             return Err(format!(
@@ -81,11 +82,15 @@ impl Server {
                 own.address
             ));
         }
+        let uid = self.node.endpoint(own).map_or(0, |endpoint| endpoint.uid);
+        let charges = self.accounts.charge(uid, &[(Resource::Descriptors, 1)]);
+        let charges = charges.map_err(|exceeded| exceeded.to_string())?;
         *made += 1;
-        let memory = m3ipc_sys::create_memory("m3-bounce", BOUNCE_BUFFER_BYTES as u64);
-        memory.map(Rc::new).map_err(|errno| {
-            format!("no memory for a bounce buffer: {errno}; free memory or descriptors")
-        })
+        let memory =
+            m3ipc_sys::create_memory("m3-bounce", BOUNCE_BUFFER_BYTES as u64).map_err(|errno| {
+                format!("no memory for a bounce buffer: {errno}; free memory or descriptors")
+            })?;
+        Ok(Rc::new(MemberFd::charged(memory, charges)))
     }
 
     /// A party opened its copy gate for a requester.

@@ -13,7 +13,7 @@ impl Server {
         // A doorbell of a predecessor, or of an earlier attach, is still bound to this path.
         let _ = std::fs::remove_file(&path);
         match DoorbellReceiver::bind(&path) {
-            Ok(doorbell) => self.reply(token, Reply::Done, vec![Rc::new(doorbell)]),
+            Ok(doorbell) => self.reply(token, Reply::Done, vec![Rc::new(doorbell.into())]),
             Err(errno) => {
                 let why = format!(
                     "no doorbell can be made: {errno}; free descriptors, or space in the runtime \
@@ -32,7 +32,7 @@ impl Server {
             return self.refuse(token, Code::DstDied, why);
         }
         match DoorbellSender::connect(&self.runtime_directory.doorbell(id.vm, peer.0)) {
-            Ok(sender) => self.reply(token, Reply::Done, vec![Rc::new(sender)]),
+            Ok(sender) => self.reply(token, Reply::Done, vec![Rc::new(sender.into())]),
             Err(errno) => {
                 let why = format!(
                     "the doorbell of endpoint {peer} cannot be reached: {errno}; try again"

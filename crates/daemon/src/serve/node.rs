@@ -3,7 +3,7 @@
 use crate::server::Server;
 use crate::settings::{self, SettingsError};
 use crate::state::connection::Deferred;
-use crate::tables::{Credentials, Node, Quota};
+use crate::tables::{Credentials, Node};
 use m3ipc_abi::Code;
 use m3ipc_wire::{NodeInfo, NodeParams, Reply};
 
@@ -15,7 +15,7 @@ impl Server {
         }
         match settings::resolve_node(&self.settings.node, params) {
             Ok((nodeid, limits)) => {
-                self.node = Node::new(nodeid, limits, Quota::default());
+                self.node = Node::new(nodeid, limits, self.node.quota());
                 self.initialised = true;
                 self.node.drain_records();
                 self.rewrite_journal();

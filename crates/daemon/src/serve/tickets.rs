@@ -1,5 +1,6 @@
 //! Waits for events of the tables, names, and look-ups of processes.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::tables::{Credentials, MemberId, Wait, WaitError};
 use m3ipc_abi::{Address, Code};
@@ -17,6 +18,10 @@ impl Server {
             );
             return self.refuse(token, Code::NoMem, why);
         }
+        let charges = match self.accounts.charge(cred.uid, &[(Resource::Tickets, 1)]) {
+            Ok(charges) => charges,
+            Err(exceeded) => return self.refuse(token, Code::NoMem, exceeded),
+        };
         let ticket = self.new_token();
         let own = self.endpoint_of(token);
         let Some(wait) = self.register_wait(own, cred.pid, event, ticket) else {
@@ -32,7 +37,7 @@ impl Server {
                 if let (Wait::Already(address), Some(own)) = (wait, own) {
                     self.complete_when_mapped(MemberId::new(own.vm, address), ticket);
                 }
-                self.tickets.insert(ticket, token);
+                self.tickets.insert(ticket, (token, charges));
                 if let Some(connection) = self.connections.get_mut(&token) {
                     connection.tickets.push(ticket);
                 }
@@ -88,7 +93,7 @@ impl Server {
     }
 
     pub(super) fn cancel_ticket(&mut self, token: u64, ticket: u64) {
-        if self.tickets.get(&ticket) == Some(&token) {
+        if self.tickets.get(&ticket).is_some_and(|(owner, _)| *owner == token) {
             self.tickets.remove(&ticket);
             self.node.cancel_wait(ticket);
             if let Some(connection) = self.connections.get_mut(&token) {

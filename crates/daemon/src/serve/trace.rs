@@ -6,6 +6,7 @@
 //! read its connection has at most one ring on its way, however often a trace begins and ends.
 
 use crate::server::Server;
+use crate::state::member_fd::MemberFd;
 use crate::tables::{Credentials, MemberId};
 use m3ipc_abi::Code;
 use m3ipc_link::trace_bytes;
@@ -86,7 +87,7 @@ impl Server {
         }
         match m3ipc_sys::create_sealable_memory("m3-trace", bytes) {
             Ok(ring) => {
-                let ring = Rc::new(ring);
+                let ring = Rc::new(MemberFd::from(ring));
                 self.traces.add_sent_ring(vm, member, Rc::clone(&ring));
                 let event = DaemonEvent::Trace(TraceEvent::On { sharp });
                 self.send_event(member, event, vec![ring]);

@@ -1,34 +1,37 @@
 //! The memory of areas that this daemon made, and their members' ledgers.
 
+use super::member_fd::MemberFd;
+use crate::quota::Charge;
 use crate::tables::{Area, AreaMemberState};
 use m3ipc_area::ledger_bytes;
 use m3ipc_shm::Observed;
 use m3ipc_sys::Errno;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// The memory of one area.
 #[derive(Debug)]
 pub(crate) struct AreaMemory {
-    pub(crate) memory: Rc<OwnedFd>,
+    pub(crate) memory: Rc<MemberFd>,
     pub(crate) ledgers: BTreeMap<u16, Ledger>,
+    /// By dead allocator member: the first block number that may be in use.
+    pub(crate) scanned: BTreeMap<u16, u32>,
 }
 
 /// The ledger of one member. The member alone writes it; the daemon reads it.
 #[derive(Debug)]
 pub(crate) struct Ledger {
-    pub(crate) fd: Rc<OwnedFd>,
+    pub(crate) fd: Rc<MemberFd>,
     view: Observed,
 }
 
 impl Ledger {
     /// A new ledger for an area with so many block numbers.
-    pub(crate) fn create(numbers: u32) -> Result<Self, Errno> {
+    pub(crate) fn create(numbers: u32, charges: Vec<Charge>) -> Result<Self, Errno> {
         let bytes = ledger_bytes(numbers);
         let fd = m3ipc_sys::create_sparse("m3-ledger", bytes as u64, false)?;
         let view = Observed::map_sparse(&fd, bytes)?;
-        Ok(Self { fd: Rc::new(fd), view })
+        Ok(Self { fd: Rc::new(MemberFd::charged(fd, charges)), view })
     }
 }
 
@@ -42,8 +45,9 @@ pub(crate) struct AreaRegistry {
 }
 
 impl AreaRegistry {
-    pub(crate) fn add(&mut self, vm: i32, area: u32, memory: Rc<OwnedFd>) {
-        self.memory.insert((vm, area), AreaMemory { memory, ledgers: BTreeMap::new() });
+    pub(crate) fn add(&mut self, vm: i32, area: u32, memory: Rc<MemberFd>) {
+        let (ledgers, scanned) = (BTreeMap::new(), BTreeMap::new());
+        self.memory.insert((vm, area), AreaMemory { memory, ledgers, scanned });
     }
 
     /// The memory of an area; `None` for an area of a predecessor.
@@ -55,7 +59,7 @@ impl AreaRegistry {
         self.memory.get_mut(&(vm, area))
     }
 
-    pub(crate) fn ledger_fd(&self, vm: i32, area: u32, index: u16) -> Option<Rc<OwnedFd>> {
+    pub(crate) fn ledger_fd(&self, vm: i32, area: u32, index: u16) -> Option<Rc<MemberFd>> {
         Some(Rc::clone(&self.get(vm, area)?.ledgers.get(&index)?.fd))
     }
 

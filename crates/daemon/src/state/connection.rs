@@ -1,6 +1,8 @@
 //! One control connection of a member.
 
 use super::frame_queue::{Admission, FrameQueue, QueuedFrame};
+use super::member_fd::MemberFd;
+use crate::quota::{Accounts, Charge, Resource};
 use crate::tables::{Credentials, MemberId};
 use m3ipc_link::ControlPageView;
 use m3ipc_sys::Errno;
@@ -13,14 +15,15 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(crate) struct EndpointPages {
     pub(crate) control_page: Arc<ControlPageView>,
-    pub(crate) status_page: Rc<OwnedFd>,
-    pub(crate) ready_bitmap: Rc<OwnedFd>,
+    pub(crate) status_page: Rc<MemberFd>,
+    pub(crate) ready_bitmap: Rc<MemberFd>,
     /// Whether the endpoint is older than these pages: a claim, or a return after a takeover.
     pub(crate) is_return: bool,
     /// Whether the owner has mapped the pages, and no other process can write the status page.
     pub(crate) sealed: bool,
     /// Tickets to complete at the seal.
     pub(crate) tickets: Vec<u64>,
+    pub(crate) _charges: Vec<Charge>,
 }
 
 /// One connection.
@@ -40,12 +43,19 @@ pub(crate) struct Connection {
     /// The request that the daemon answers later.
     pub(crate) deferred: Option<Deferred>,
     /// The bounce buffer for the answer of a deferred [`Deferred::CopyGate`].
-    pub(crate) bounce_buffer: Option<Rc<OwnedFd>>,
+    pub(crate) bounce_buffer: Option<Rc<MemberFd>>,
     /// Open tickets of this connection.
     pub(crate) tickets: Vec<u64>,
     queue: FrameQueue,
-    /// Whether the member does not read. The daemon then serves none of its requests.
+    /// Whether frames wait in the queue. The daemon then serves none of the member's requests.
     pub(crate) is_full: bool,
+    /// Descriptors in the socket that the member may not have read yet.
+    on_their_way: Vec<Charge>,
+    /// Whether a timer will flush the queue.
+    pub(crate) has_flush_timer: bool,
+    /// Flushes in a row that found no room for descriptors.
+    pub(crate) stalls: u32,
+    _charges: Vec<Charge>,
 }
 
 /// The event that a deferred answer waits for.
@@ -70,15 +80,22 @@ pub(crate) enum SendOutcome {
     Sent,
     /// The frame waits until the socket has room.
     Queued,
-    /// The socket has room, but the system has no room for the frame's descriptors. The frame
-    /// waits until other processes receive theirs.
+    /// The frame waits behind others.
+    Behind,
+    /// The socket has room, but the user's quota or the system has none for the frame's
+    /// descriptors. The frame waits until processes receive theirs.
     DescriptorsExhausted,
     /// The connection does not work any more.
     Broken,
 }
 
 impl Connection {
-    pub(crate) fn new(socket: OwnedFd, cred: Credentials, started: u64) -> Self {
+    pub(crate) fn new(
+        socket: OwnedFd,
+        cred: Credentials,
+        started: u64,
+        charges: Vec<Charge>,
+    ) -> Self {
         Self {
             socket,
             cred,
@@ -92,31 +109,41 @@ impl Connection {
             tickets: Vec::new(),
             queue: FrameQueue::default(),
             is_full: false,
+            on_their_way: Vec::new(),
+            has_flush_timer: false,
+            stalls: 0,
+            _charges: charges,
         }
     }
 
     /// Sends an answer, or an event of the member's own request, or queues it.
-    pub(crate) fn send(&mut self, frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> SendOutcome {
-        self.send_frame(QueuedFrame::own(frame, fds))
+    pub(crate) fn send(
+        &mut self,
+        accounts: &mut Accounts,
+        frame: &FromDaemon,
+        fds: Vec<Rc<MemberFd>>,
+    ) -> SendOutcome {
+        self.send_frame(accounts, QueuedFrame::own(frame, fds))
     }
 
     /// Sends an event that another member may have caused. `None`: a queued frame covers it, and
     /// the member was woken for that one.
     pub(crate) fn send_event(
         &mut self,
+        accounts: &mut Accounts,
         event: DaemonEvent,
-        fds: Vec<Rc<OwnedFd>>,
+        fds: Vec<Rc<MemberFd>>,
     ) -> Option<SendOutcome> {
         match self.queue.admit(event, fds) {
-            Admission::Frame(frame) => Some(self.send_frame(frame)),
+            Admission::Frame(frame) => Some(self.send_frame(accounts, frame)),
             Admission::Covered => None,
         }
     }
 
-    fn send_frame(&mut self, frame: QueuedFrame) -> SendOutcome {
+    fn send_frame(&mut self, accounts: &mut Accounts, frame: QueuedFrame) -> SendOutcome {
         let mut outcome = SendOutcome::Queued;
         if self.queue.is_empty() {
-            outcome = try_send(&self.socket, &frame);
+            outcome = self.try_send(accounts, &frame);
             if outcome == SendOutcome::Sent {
                 self.queue.note_sent(&frame);
             }
@@ -127,7 +154,9 @@ impl Connection {
         if !self.queue.push(frame) {
             return SendOutcome::Broken;
         }
-        self.is_full = outcome == SendOutcome::Queued;
+        // Behind another frame, the present wait goes on.
+        let outcome = if self.is_full { SendOutcome::Behind } else { outcome };
+        self.is_full = true;
         outcome
     }
 
@@ -137,17 +166,49 @@ impl Connection {
     }
 
     /// Sends queued frames while the socket has room.
-    pub(crate) fn flush(&mut self) -> SendOutcome {
-        while let Some(next) = self.queue.front() {
-            let outcome = try_send(&self.socket, next);
+    pub(crate) fn flush(&mut self, accounts: &mut Accounts) -> SendOutcome {
+        while let Some(next) = self.queue.pop_front() {
+            let outcome = self.try_send(accounts, &next.1);
             if outcome != SendOutcome::Sent {
-                self.is_full = outcome == SendOutcome::Queued;
+                self.queue.put_back(next);
+                self.stalls += u32::from(outcome == SendOutcome::DescriptorsExhausted);
                 return outcome;
             }
-            self.queue.sent_front();
+            self.queue.note_sent(&next.1);
+            self.stalls = 0;
         }
         self.is_full = false;
         SendOutcome::Sent
+    }
+
+    /// Forgets the descriptors on their way, if the member has read all of its frames.
+    pub(crate) fn count_read_descriptors(&mut self) {
+        if !self.on_their_way.is_empty() && m3ipc_sys::unread_bytes(&self.socket) == Ok(0) {
+            self.on_their_way.clear();
+        }
+    }
+
+    fn try_send(&mut self, accounts: &mut Accounts, queued: &QueuedFrame) -> SendOutcome {
+        let fds: Vec<_> = queued.fds.iter().map(|fd| fd.as_fd()).collect();
+        let mut charges = Vec::new();
+        if !fds.is_empty() {
+            self.count_read_descriptors();
+            match accounts.charge(self.cred.uid, &[(Resource::OnTheirWay, fds.len() as u64)]) {
+                Ok(charged) => charges = charged,
+                Err(_exceeded) => return SendOutcome::DescriptorsExhausted,
+            }
+        }
+        match m3ipc_sys::send_packet(&self.socket, &queued.frame, &fds, false) {
+            Ok(()) => {
+                self.on_their_way.append(&mut charges);
+                SendOutcome::Sent
+            }
+            Err(Errno::AGAIN) => SendOutcome::Queued,
+            Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => {
+                SendOutcome::DescriptorsExhausted
+            }
+            Err(_) => SendOutcome::Broken,
+        }
     }
 
     /// Wakes the member: its connection has an event to read.
@@ -160,15 +221,5 @@ impl Connection {
     /// Whether the owner has mapped its pages, so that peers may use them.
     pub(crate) fn is_attached(&self) -> bool {
         self.pages.as_ref().is_some_and(|pages| pages.sealed)
-    }
-}
-
-fn try_send(socket: &OwnedFd, queued: &QueuedFrame) -> SendOutcome {
-    let fds: Vec<_> = queued.fds.iter().map(|fd| fd.as_fd()).collect();
-    match m3ipc_sys::send_packet(socket, &queued.frame, &fds, false) {
-        Ok(()) => SendOutcome::Sent,
-        Err(Errno::AGAIN) => SendOutcome::Queued,
-        Err(Errno::TOOMANYREFS | Errno::NOBUFS | Errno::NOMEM) => SendOutcome::DescriptorsExhausted,
-        Err(_) => SendOutcome::Broken,
     }
 }

@@ -9,9 +9,10 @@
 //! events join no event before them. Their number is bounded, since the daemon serves no requests
 //! of a member that does not read.
 
+use super::member_fd::MemberFd;
 use m3ipc_wire::{AreaEvent, DaemonEvent, FromDaemon, TraceEvent};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::os::fd::OwnedFd;
+
 use std::rc::Rc;
 
 /// Frames without keys that may wait. More of them break the connection.
@@ -93,16 +94,16 @@ pub(crate) struct QueuedFrame {
     /// Pending bits of a [`DaemonEvent::Notified`].
     bits: u64,
     pub(crate) frame: Vec<u8>,
-    pub(crate) fds: Vec<Rc<OwnedFd>>,
+    pub(crate) fds: Vec<Rc<MemberFd>>,
 }
 
 impl QueuedFrame {
     /// An answer, or an event of the member's own request.
-    pub(crate) fn own(frame: &FromDaemon, fds: Vec<Rc<OwnedFd>>) -> Self {
+    pub(crate) fn own(frame: &FromDaemon, fds: Vec<Rc<MemberFd>>) -> Self {
         Self { key: None, bits: 0, frame: m3ipc_wire::encode(frame), fds }
     }
 
-    fn event(key: Option<EventKey>, event: DaemonEvent, fds: Vec<Rc<OwnedFd>>) -> Self {
+    fn event(key: Option<EventKey>, event: DaemonEvent, fds: Vec<Rc<MemberFd>>) -> Self {
         let bits = if let DaemonEvent::Notified { bits, .. } = event { bits } else { 0 };
         Self { key, bits, frame: m3ipc_wire::encode(&FromDaemon::Event(event)), fds }
     }
@@ -134,16 +135,25 @@ impl FrameQueue {
         self.frames.is_empty()
     }
 
-    pub(crate) fn front(&self) -> Option<&QueuedFrame> {
-        self.frames.values().next()
+    /// Takes the first frame, with its place.
+    pub(crate) fn pop_front(&mut self) -> Option<(u64, QueuedFrame)> {
+        let (at, frame) = self.frames.pop_first()?;
+        match frame.key {
+            Some(key) if self.by_key.get(&key) == Some(&at) => drop(self.by_key.remove(&key)),
+            Some(_) => {}
+            None => self.own -= 1,
+        }
+        Some((at, frame))
     }
 
-    /// Removes the first frame, which the member has got.
-    pub(crate) fn sent_front(&mut self) {
-        if let Some((at, frame)) = self.frames.pop_first() {
-            self.forget(at, &frame);
-            self.note_sent(&frame);
+    /// Puts a frame back that could not be sent.
+    pub(crate) fn put_back(&mut self, (at, frame): (u64, QueuedFrame)) {
+        match frame.key {
+            Some(key) if self.own == 0 => drop(self.by_key.entry(key).or_insert(at)),
+            Some(_) => {}
+            None => self.own += 1,
         }
+        self.frames.insert(at, frame);
     }
 
     /// Notes which links the member learns of by this frame.
@@ -161,7 +171,7 @@ impl FrameQueue {
     }
 
     /// Joins an event with those in the queue.
-    pub(crate) fn admit(&mut self, event: DaemonEvent, fds: Vec<Rc<OwnedFd>>) -> Admission {
+    pub(crate) fn admit(&mut self, event: DaemonEvent, fds: Vec<Rc<MemberFd>>) -> Admission {
         let key = EventKey::of(&event);
         let Some(key) = key else { return Admission::Frame(QueuedFrame::event(key, event, fds)) };
         if let EventKey::Died(peer) = key
@@ -216,14 +226,6 @@ impl FrameQueue {
         self.next += 1;
         true
     }
-
-    fn forget(&mut self, at: u64, frame: &QueuedFrame) {
-        match frame.key {
-            Some(key) if self.by_key.get(&key) == Some(&at) => drop(self.by_key.remove(&key)),
-            Some(_) => {}
-            None => self.own -= 1,
-        }
-    }
 }
 
 #[cfg(test)]
@@ -253,9 +255,9 @@ mod tests {
     /// The frames that wait.
     fn frames(queue: &mut FrameQueue) -> Vec<FromDaemon> {
         let all = std::iter::from_fn(|| {
-            let frame = m3ipc_wire::decode(&queue.front()?.frame).expect("the daemon's own");
-            queue.sent_front();
-            Some(frame)
+            let (_, queued) = queue.pop_front()?;
+            queue.note_sent(&queued);
+            Some(m3ipc_wire::decode(&queued.frame).expect("the daemon's own"))
         });
         all.collect()
     }

@@ -3,6 +3,7 @@
 pub(crate) mod areas;
 pub(crate) mod connection;
 pub(crate) mod frame_queue;
+pub(crate) mod member_fd;
 pub(crate) mod pending_notifications;
 pub(crate) mod processes;
 pub(crate) mod reserve_descriptor;

@@ -4,6 +4,7 @@
 //! The daemon then closes the reserve descriptor, accepts the newcomer, refuses it, and takes a new
 //! reserve descriptor. No newcomer waits without an answer.
 
+use crate::quota::Exceeded;
 use m3ipc_abi::Code;
 use m3ipc_sys::{Errno, Poll};
 use m3ipc_wire::{FromDaemon, Refusal, Reply};
@@ -53,6 +54,12 @@ pub(crate) fn refuse_other_user(socket: impl AsFd, uid: u32) {
          or start this one for all users with `m3d --system`"
     );
     send(socket, Code::Privileges, why);
+}
+
+/// Refuses a newcomer whose user is at a quota.
+pub(crate) fn refuse_at_quota(socket: impl AsFd, exceeded: &Exceeded) {
+    tracing::debug!(%exceeded, "a newcomer is refused");
+    send(socket, Code::NoMem, exceeded.to_string());
 }
 
 /// Refuses a newcomer, because the daemon lacks a resource for its connection.

@@ -20,6 +20,8 @@ pub(crate) enum Timer {
     Place,
     /// Send the queued frames of this connection again.
     Flush(u64),
+    /// Go on with the scan for free extents of this area of a VM.
+    Reclaim(i32, u32),
     /// Accept connections again, after the system had no descriptor for one.
     Accept,
     /// Watch this process, after the system had no descriptor for that.

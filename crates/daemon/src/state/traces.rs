@@ -1,9 +1,9 @@
 //! The traces of VMs, and the trace rings on their way to members.
 
+use super::member_fd::MemberFd;
 use crate::tables::MemberId;
 use m3ipc_link::trace_bytes;
 use std::collections::{BTreeMap, HashMap};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// The trace of one VM.
@@ -25,7 +25,7 @@ pub(crate) struct Trace {
 pub(crate) struct Traces {
     by_vm: BTreeMap<i32, Trace>,
     /// Rings that a member has not mapped yet, by its connection, with the number of their trace.
-    sent_rings: HashMap<u64, (u64, Rc<OwnedFd>)>,
+    sent_rings: HashMap<u64, (u64, Rc<MemberFd>)>,
     latest: u64,
 }
 
@@ -52,14 +52,14 @@ impl Traces {
     }
 
     /// Records a ring that the daemon sends to a member.
-    pub(crate) fn add_sent_ring(&mut self, vm: i32, member: u64, ring: Rc<OwnedFd>) {
+    pub(crate) fn add_sent_ring(&mut self, vm: i32, member: u64, ring: Rc<MemberFd>) {
         let Some(trace) = self.by_vm.get_mut(&vm) else { return };
         trace.bytes += trace_bytes(trace.slots);
         self.sent_rings.insert(member, (trace.number, ring));
     }
 
     /// Takes the ring that a member has mapped, with the number of its trace.
-    pub(crate) fn take_sent_ring(&mut self, member: u64) -> Option<(u64, Rc<OwnedFd>)> {
+    pub(crate) fn take_sent_ring(&mut self, member: u64) -> Option<(u64, Rc<MemberFd>)> {
         self.sent_rings.remove(&member)
     }
 

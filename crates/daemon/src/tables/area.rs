@@ -4,12 +4,14 @@ use m3ipc_abi::{Address, Extent};
 use m3ipc_wire::{AreaAudience, AreaParams};
 use serde::{Deserialize, Serialize};
 
+use crate::quota::Share;
+
 use super::serde_abi;
 
 /// The start of the address ranges of all VMs: above the programs and below the libraries.
 const RANGES_START: u64 = 0x2000_0000_0000;
 /// Size of the address range of one VM, in bytes.
-const RANGE_BYTES: u64 = 1 << 39;
+pub(super) const RANGE_BYTES: u64 = 1 << 39;
 /// The number of address ranges. A process is in one VM only, so further VMs share a range.
 const RANGES: u64 = 64;
 /// An area starts and ends at multiples of this many bytes: a huge page.
@@ -18,6 +20,8 @@ pub const AREA_ALIGN_BYTES: u64 = 2 << 20;
 pub const AREA_LIMIT_MAX_BYTES: u64 = 256 << 30;
 /// The number of members that an area may have at a time.
 pub const AREA_MEMBERS_MAX: usize = 256;
+/// The number of members that an area may have in its life.
+const AREA_INDEXES_MAX: usize = 4096;
 /// Extents start and end at multiples of this many bytes.
 const EXTENT_STEP_BYTES: u64 = 4096;
 
@@ -42,6 +46,9 @@ pub struct AreaMembership {
     pub address: Address,
     /// The state.
     pub state: AreaMemberState,
+    /// The user whose quota the membership counts against: of the member that expects it, then of
+    /// the member itself.
+    pub uid: u32,
 }
 
 /// An area.
@@ -58,6 +65,8 @@ pub struct Area {
     /// The endpoint that created it.
     #[serde(with = "serde_abi::address")]
     pub owner: Address,
+    /// The user of that endpoint.
+    pub owner_uid: u32,
     /// Members, by index.
     pub members: Vec<AreaMembership>,
     /// Extents, by offset.
@@ -102,6 +111,30 @@ impl Area {
                 AreaAudience::Set(list) => list.contains(&address.0),
                 AreaAudience::Vm => true,
             }
+    }
+
+    /// The use of the places for members, by this user and by all.
+    pub(super) fn member_share(&self, uid: u32) -> Share {
+        let of_user = self
+            .members
+            .iter()
+            .filter(|member| member.uid == uid && member.state != AreaMemberState::Gone);
+        Share {
+            total: AREA_MEMBERS_MAX as u64,
+            used: self.member_count() as u64,
+            used_by_user: of_user.count() as u64,
+        }
+    }
+
+    /// The use of the indexes, by this user and by all. An index is never given again: ledgers name
+    /// members by their indexes, and a block for a dead member must not reach its successor.
+    pub(super) fn index_share(&self, uid: u32) -> Share {
+        let of_user = self.members.iter().filter(|member| member.uid == uid);
+        Share {
+            total: AREA_INDEXES_MAX as u64,
+            used: self.members.len() as u64,
+            used_by_user: of_user.count() as u64,
+        }
     }
 
     /// The number of members that have not left.
@@ -158,7 +191,7 @@ pub struct LatestArea {
 }
 
 /// Size of the address range of an area with its gap, which no overrun of the area leaves.
-fn span(limit_bytes: u64) -> u64 {
+pub(super) fn span(limit_bytes: u64) -> u64 {
     limit_bytes.next_multiple_of(AREA_ALIGN_BYTES) + AREA_ALIGN_BYTES
 }
 

@@ -31,6 +31,17 @@ pub enum AreaError {
     /// The VM has as many areas as it may have.
     #[error("the VM has 4,096 areas already; detach from some of them")]
     TooMany,
+    /// The user is at a quota, or only the reserve of the owner is left.
+    #[error(
+        "user {uid} is at its quota of {name}, or only the reserve of the owner is left; detach \
+         from areas that are no longer needed, or ask the owner of the VM"
+    )]
+    Quota {
+        /// The user.
+        uid: u32,
+        /// The quota.
+        name: &'static str,
+    },
     /// The VM's address range is used up.
     #[error(
         "no addresses are left for an area of {0} bytes in this VM; ask for fewer bytes, or \
@@ -67,7 +78,9 @@ impl AreaError {
             Self::Endpoint(error) => error.code(Code::NotBind),
             Self::Unknown(_) => Code::NoNode,
             Self::Limit(_) => Code::BadRange,
-            Self::TooManyMembers | Self::TooMany | Self::NoAddresses(_) => Code::NoMem,
+            Self::TooManyMembers | Self::TooMany | Self::Quota { .. } | Self::NoAddresses(_) => {
+                Code::NoMem
+            }
             Self::NotInAudience(_) | Self::NotOwner(_) => Code::Privileges,
             Self::Full { .. } => Code::AllocMem,
         }

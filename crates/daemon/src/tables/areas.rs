@@ -6,14 +6,18 @@
 use m3ipc_abi::{Address, Extent};
 use m3ipc_wire::{AreaAudience, AreaParams};
 
-use super::area::{AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaMemberState, AreaMembership};
+use crate::quota::Share;
+
+use super::area::{
+    AREA_LIMIT_MAX_BYTES, AREA_MEMBERS_MAX, Area, AreaMemberState, AreaMembership, RANGE_BYTES,
+    span,
+};
 use super::area_error::AreaError;
 use super::identity::MemberId;
 use super::node::Node;
 use super::record::Record;
+use super::vm::Vm;
 
-/// The number of members that an area may have in its life.
-const INDEXES_MAX: usize = 4096;
 /// The number of areas that one VM may have.
 const AREAS_MAX: usize = 4096;
 /// Block numbers are given in multiples of this.
@@ -62,16 +66,20 @@ impl Node {
         if vm.areas.len() >= AREAS_MAX {
             return Err(AreaError::TooMany);
         }
+        let owner_uid = self.endpoint(owner).map_or(0, |endpoint| endpoint.uid);
+        self.check_area_shares(vm, owner_uid, limit)?;
         let base = vm.latest_area.free_base(owner.vm, vm.areas.values(), limit);
         let base = base.ok_or(AreaError::NoAddresses(limit))?;
         let id = vm.latest_area.id.checked_add(1).ok_or(AreaError::TooMany)?;
-        let first = AreaMembership { address: owner.address, state: AreaMemberState::Joining };
+        let state = AreaMemberState::Joining;
+        let first = AreaMembership { address: owner.address, state, uid: owner_uid };
         let area = Area {
             id,
             base,
             params,
             numbers,
             owner: owner.address,
+            owner_uid,
             members: vec![first],
             extents: Vec::new(),
             grants: 0,
@@ -81,11 +89,39 @@ impl Node {
         Ok(id)
     }
 
-    /// The index of a present or future member, so that other members can give blocks to it.
+    /// Checks whether a user may create one more area of this limit. The owner of the VM and root
+    /// may use all of it.
+    fn check_area_shares(&self, vm: &Vm, uid: u32, limit_bytes: u64) -> Result<(), AreaError> {
+        let is_privileged = self.is_privileged(uid) || vm.spec.owner_uid == uid;
+        let of_user = || vm.areas.values().filter(|area| area.owner_uid == uid);
+        let bytes = |area: &Area| span(area.params.limit_bytes);
+        let areas = Share {
+            total: AREAS_MAX as u64,
+            used: vm.areas.len() as u64,
+            used_by_user: of_user().count() as u64,
+        };
+        if !areas.admits(1, is_privileged) {
+            return Err(AreaError::Quota { uid, name: "areas" });
+        }
+        let addresses = Share {
+            total: RANGE_BYTES,
+            used: vm.areas.values().map(bytes).sum(),
+            used_by_user: of_user().map(bytes).sum(),
+        };
+        // The limit of the whole range has an error of its own.
+        if !is_privileged && !addresses.admits(span(limit_bytes), false) {
+            return Err(AreaError::Quota { uid, name: "area addresses" });
+        }
+        Ok(())
+    }
+
+    /// The index of a present or future member, so that other members can give blocks to it. The
+    /// membership counts against `payer` until the member joins.
     ///
     /// # Errors
-    /// The endpoint is not in the audience, or does not live; the area has too many members.
-    pub fn area_index(&mut self, id: MemberId, area: u32) -> Result<u16, AreaError> {
+    /// The endpoint is not in the audience, or does not live; the area has too many members, or the
+    /// payer is at its quota.
+    pub fn area_index(&mut self, id: MemberId, area: u32, payer: u32) -> Result<u16, AreaError> {
         let entry = self.area(id.vm, area)?;
         if let Some(index) = entry.index_of(id.address) {
             return Ok(index);
@@ -94,13 +130,24 @@ impl Node {
             return Err(AreaError::NotInAudience(id.address));
         }
         self.vm(id.vm)?.endpoint(None, id.address)?;
-        if entry.member_count() >= AREA_MEMBERS_MAX || entry.members.len() >= INDEXES_MAX {
-            return Err(AreaError::TooManyMembers);
+        let owners = [entry.owner_uid, self.vm(id.vm)?.spec.owner_uid];
+        let is_privileged = self.is_privileged(payer) || owners.contains(&payer);
+        let shares = [
+            ("area members", entry.member_share(payer)),
+            ("area indexes", entry.index_share(payer)),
+        ];
+        for (name, share) in shares {
+            if !share.admits(1, true) {
+                return Err(AreaError::TooManyMembers);
+            }
+            if !share.admits(1, is_privileged) {
+                return Err(AreaError::Quota { uid: payer, name });
+            }
         }
         let index = u16::try_from(entry.members.len()).map_err(|_| AreaError::TooManyMembers)?;
         let mut entry = entry.clone();
         let state = AreaMemberState::Expected;
-        entry.members.push(AreaMembership { address: id.address, state });
+        entry.members.push(AreaMembership { address: id.address, state, uid: payer });
         self.commit(Record::Area { vm: id.vm, area: entry });
         Ok(index)
     }
@@ -118,7 +165,12 @@ impl Node {
     ) -> Result<u16, AreaError> {
         let mut entry = self.area(id.vm, area)?.clone();
         let index = entry.index_of(id.address).ok_or(AreaError::NotInAudience(id.address))?;
-        entry.members[usize::from(index)].state = state;
+        let uid = self.endpoint(id).map(|endpoint| endpoint.uid);
+        let member = &mut entry.members[usize::from(index)];
+        member.state = state;
+        if let (AreaMemberState::Joining, Some(uid)) = (state, uid) {
+            member.uid = uid;
+        }
         self.commit(if entry.present().next().is_none() {
             Record::AreaEnd { vm: id.vm, area }
         } else {
@@ -174,22 +226,17 @@ impl Node {
             .into_iter()
             .find_map(|count| Some((entry.numbers_gap(count)?, count)));
         let (first_number, numbers) = numbers.ok_or(full)?;
-        let mut entry = entry.clone();
-        entry.grants = entry.grants.wrapping_add(1);
-        let generation = entry.grants << 12 & 0xff_ffff;
+        let generation = entry.grants.wrapping_add(1) << 12 & 0xff_ffff;
         let extent = Extent { allocator, offset, bytes, first_number, numbers, generation };
-        let at = entry.extents.partition_point(|other| other.offset < offset);
-        entry.extents.insert(at, extent);
-        self.commit(Record::Area { vm: id.vm, area: entry });
+        self.commit(Record::Extent { vm: id.vm, area, extent });
         Ok(extent)
     }
 
-    /// Frees the extent of a dead member.
-    pub fn free_extent(&mut self, vm: i32, area: u32, offset: u64) {
-        if let Ok(entry) = self.area(vm, area) {
-            let mut entry = entry.clone();
-            entry.extents.retain(|extent| extent.offset != offset);
-            self.commit(Record::Area { vm, area: entry });
+    /// Frees extents, by their offsets.
+    pub fn free_extents(&mut self, vm: i32, area: u32, mut offsets: Vec<u64>) {
+        if self.area(vm, area).is_ok() && !offsets.is_empty() {
+            offsets.sort_unstable();
+            self.commit(Record::ExtentsGone { vm, area, offsets });
         }
     }
 

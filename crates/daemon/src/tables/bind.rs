@@ -1,6 +1,8 @@
 //! `bind`, `tbind`, `lclbind`: the rules by which a member gets a slot.
 
-use m3ipc_abi::{Address, SYSTEM_SLOTS, Slot};
+use m3ipc_abi::{Address, FIRST_USER_SLOT, SYSTEM_SLOTS, Slot};
+
+use crate::quota::Share;
 
 use super::error::BindError;
 use super::identity::{Credentials, Member, MemberId, MemberKind, VmAccess};
@@ -54,6 +56,7 @@ impl Node {
         if uid != 0 && self.usage(uid).endpoints >= quota {
             return Err(BindError::Quota { uid, quota });
         }
+        self.check_slot_share(vm, slot, uid, cred)?;
         let id = MemberId::new(vm, address);
         self.commit(Record::Bind { id, member, kind, uid, gid });
         Ok(Bound { address, tickets: self.tickets.on_bind(id, member, kind) })
@@ -72,6 +75,28 @@ impl Node {
     ) -> Result<Bound, BindError> {
         let slot = self.running(vm)?.lowest_free_user_slot().ok_or(BindError::Full)?;
         self.bind(vm, slot, member, cred, kind)
+    }
+
+    /// Checks whether a user may have one more user slot of a VM. The owner of the VM and root may
+    /// have all of them.
+    fn check_slot_share(
+        &self,
+        vm: i32,
+        slot: Slot,
+        uid: u32,
+        cred: &Credentials,
+    ) -> Result<(), BindError> {
+        let table = self.running(vm)?;
+        let owner = table.spec.owner_uid;
+        let is_privileged = cred.is_root()
+            || self.is_privileged(uid)
+            || [uid, cred.uid].contains(&owner)
+            || slot < FIRST_USER_SLOT;
+        let share = table.slot_share(uid);
+        if is_privileged || share.admits(1, false) {
+            return Ok(());
+        }
+        Err(BindError::SlotQuota { uid, quota: Share::of_user(share.total) })
     }
 
     /// Checks that a process has one VM and one process endpoint, and that the process of a thread

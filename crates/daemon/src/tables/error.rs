@@ -64,13 +64,16 @@ pub enum VmError {
     /// `finish_end` before `begin_end`.
     #[error("VM {0} is still running; end it first")]
     StillRunning(i32),
-    /// The caller has as many VMs as the quota allows.
-    #[error("user {uid} owns {quota} VMs, its quota; end one of them first")]
+    /// The owner has as many VMs as the quota allows, or only the reserve is left.
+    #[error(
+        "user {uid} is at its quota of VMs ({quota}), or only the reserve of root is left; end a \
+         VM first"
+    )]
     Quota {
-        /// The caller.
+        /// The owner.
         uid: u32,
         /// VMs per user.
-        quota: u32,
+        quota: u64,
     },
 }
 
@@ -154,8 +157,20 @@ pub enum BindError {
         "user {0} may not bind this slot or process; ask the VM's owner for a mode that allows it"
     )]
     NotAllowed(u32),
+    /// The member's owner has as many slots of the VM as the quota allows, or only the reserve of
+    /// the VM's owner is left.
+    #[error(
+        "user {uid} is at its quota of slots in this VM ({quota}), or only the reserve of the \
+         VM's owner is left; unbind an endpoint, or make the VM with more slots"
+    )]
+    SlotQuota {
+        /// The member's owner.
+        uid: u32,
+        /// Slots per user.
+        quota: u64,
+    },
     /// The member's owner has as many endpoints as the quota allows.
-    #[error("user {uid} has {quota} endpoints, its quota; unbind one of them first")]
+    #[error("user {uid} is at its quota of members ({quota}); unbind one of them first")]
     Quota {
         /// The member's owner.
         uid: u32,
@@ -175,7 +190,7 @@ impl BindError {
             Self::ProcessUnbound(_) => Code::GrpLeader,
             Self::Kind => Code::BindType,
             Self::NotAllowed(_) => Code::Privileges,
-            Self::Quota { .. } => Code::NoMem,
+            Self::Quota { .. } | Self::SlotQuota { .. } => Code::NoMem,
         }
     }
 }
@@ -228,7 +243,7 @@ pub enum NameError {
     #[error("no endpoint has that name; `m3 ps` shows the names, and wait4name waits for one")]
     Unknown,
     /// The endpoint has as many names as the quota allows.
-    #[error("the endpoint has {0} names, its quota; use one of them")]
+    #[error("the endpoint is at its quota of names ({0}); use one of them")]
     Quota(u32),
 }
 
@@ -346,7 +361,9 @@ pub enum LinkError {
     #[error(transparent)]
     Denied(#[from] Denied),
     /// The requester's user has as many links as the quota allows.
-    #[error("user {uid} has {quota} links, its quota; unbind endpoints that are no longer used")]
+    #[error(
+        "user {uid} is at its quota of links ({quota}); unbind endpoints that are no longer used"
+    )]
     Quota {
         /// The requester's user.
         uid: u32,

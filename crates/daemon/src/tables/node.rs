@@ -3,6 +3,8 @@
 use m3ipc_abi::{Address, NodeLimits, Verb};
 use m3ipc_wire::Privileges;
 
+use crate::quota;
+
 use super::error::{Denied, LookupError, PrivError, ReplayError, VmError};
 use super::identity::{Credentials, MemberId};
 use super::record::Record;
@@ -10,22 +12,23 @@ use super::state::{State, Usage};
 use super::tickets::Tickets;
 use super::vm::{Endpoint, Vm, VmState};
 
-/// The quota of one user. Root has none.
+/// The quota of one user, as far as the tables check it. Root has none. The shares of VMs, slots
+/// and areas follow from their totals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
-    /// VMs that the user owns.
-    pub vms: u32,
     /// Bound endpoints, in all VMs.
     pub endpoints: u32,
     /// Links that the user's endpoints requested.
     pub links: u32,
     /// Names of one endpoint.
     pub names: u32,
+    /// The user of a node that serves one user alone. It has all totals of the node.
+    pub owner: Option<u32>,
 }
 
 impl Default for Quota {
     fn default() -> Self {
-        Self { vms: 32, endpoints: 4096, links: 65_536, names: 64 }
+        Self { endpoints: quota::MEMBERS, links: quota::LINKS, names: quota::NAMES, owner: None }
     }
 }
 
@@ -217,6 +220,23 @@ impl Node {
         let applied = self.state.apply(&record);
         debug_assert!(applied.is_some(), "the caller checked {record:?}");
         self.records.push(record);
+    }
+
+    /// Whether no share of the node limits this user.
+    pub(super) fn is_privileged(&self, uid: u32) -> bool {
+        uid == 0 || self.quota.owner == Some(uid)
+    }
+
+    /// The VMs, endpoints and links of one user.
+    #[must_use]
+    pub fn use_of(&self, uid: u32) -> [u64; 3] {
+        let Usage { vms, endpoints, links } = self.usage(uid);
+        [vms, endpoints, links].map(u64::from)
+    }
+
+    /// The users that own VMs, endpoints or links.
+    pub fn users(&self) -> impl Iterator<Item = u32> {
+        self.state.usage.keys().copied()
     }
 
     pub(super) fn usage(&self, uid: u32) -> Usage {

@@ -1,6 +1,6 @@
 //! Records: every change of the tables is one of these.
 
-use m3ipc_abi::{Address, NodeLimits};
+use m3ipc_abi::{Address, Extent, NodeLimits};
 use m3ipc_wire::Privileges;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,24 @@ pub enum Record {
         vm: i32,
         /// Its number.
         area: u32,
+    },
+    /// An extent was given to a member of an area.
+    Extent {
+        /// Its VM.
+        vm: i32,
+        /// The number of the area.
+        area: u32,
+        /// The extent.
+        extent: Extent,
+    },
+    /// Extents of an area were freed.
+    ExtentsGone {
+        /// Its VM.
+        vm: i32,
+        /// The number of the area.
+        area: u32,
+        /// The offsets of the extents, in order.
+        offsets: Vec<u64>,
     },
     /// The latest area of a VM (in snapshots).
     LatestArea {

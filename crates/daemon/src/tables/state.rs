@@ -95,6 +95,18 @@ impl State {
                 self.vms.get_mut(vm)?.latest_area = *latest;
                 Some(())
             }
+            Record::Extent { vm, area, extent } => {
+                let area = self.vms.get_mut(vm)?.areas.get_mut(area)?;
+                let at = area.extents.partition_point(|other| other.offset < extent.offset);
+                area.extents.insert(at, *extent);
+                area.grants = area.grants.wrapping_add(1);
+                Some(())
+            }
+            Record::ExtentsGone { vm, area, offsets } => {
+                let area = self.vms.get_mut(vm)?.areas.get_mut(area)?;
+                area.extents.retain(|extent| offsets.binary_search(&extent.offset).is_err());
+                Some(())
+            }
             Record::AreaEnd { vm, area } => self.vms.get_mut(vm)?.areas.remove(area).map(drop),
         }
     }
@@ -149,6 +161,7 @@ impl State {
         }
         if let Some(index) = user_slot_index(slot) {
             vm.user_slots.take(index);
+            vm.count_slot(uid, true);
         }
         vm.latest.insert(slot, address);
         let endpoint = Endpoint {
@@ -180,6 +193,7 @@ impl State {
         }
         if let Some(index) = user_slot_index(slot) {
             vm.user_slots.release(index);
+            vm.count_slot(endpoint.uid, false);
         }
         let pid = endpoint.member.pid;
         match endpoint.kind {

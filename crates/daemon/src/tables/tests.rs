@@ -33,7 +33,7 @@ fn thread(pid: i32, tid: i32) -> Member {
 }
 
 fn node() -> Node {
-    Node::new(1, LIMITS, Quota::default())
+    Node::new(1, LIMITS, Quota { owner: Some(OWNER), ..Quota::default() })
 }
 
 fn spec(name: &str) -> VmSpec {

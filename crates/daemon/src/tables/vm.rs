@@ -6,6 +6,8 @@ use m3ipc_abi::{ANY, Address, FIRST_USER_SLOT, NONE, SELF, Slot, VmLimits};
 use m3ipc_wire::Privileges;
 use serde::{Deserialize, Serialize};
 
+use crate::quota::Share;
+
 use super::area::{Area, LatestArea};
 use super::error::LookupError;
 use super::identity::{Credentials, Member, MemberKind, VmAccess, VmMode};
@@ -121,6 +123,8 @@ pub struct Vm {
     pub(super) latest_area: LatestArea,
     /// User slots that are taken or reserved, counted from the first user slot.
     pub(super) user_slots: IndexPool,
+    /// The user slots of each user.
+    pub(super) slots_of: BTreeMap<u32, u64>,
 }
 
 /// The index of a user slot in [`Vm::user_slots`].
@@ -146,6 +150,7 @@ impl Vm {
             areas: BTreeMap::new(),
             latest_area: LatestArea::default(),
             user_slots,
+            slots_of: BTreeMap::new(),
         }
     }
 
@@ -205,6 +210,25 @@ impl Vm {
 
     pub(super) fn living_mut(&mut self, address: Address) -> Option<&mut Endpoint> {
         self.slots.get_mut(&address.slot()).filter(|endpoint| endpoint.address == address)
+    }
+
+    /// The use of the user slots, by this user and by all.
+    pub(super) fn slot_share(&self, uid: u32) -> Share {
+        let slots = self.spec.limits.procs - FIRST_USER_SLOT;
+        Share {
+            total: u64::try_from(slots).unwrap_or(0),
+            used: self.slots_of.values().sum(),
+            used_by_user: self.slots_of.get(&uid).copied().unwrap_or(0),
+        }
+    }
+
+    /// Counts a user slot that a user got or gave back.
+    pub(super) fn count_slot(&mut self, uid: u32, is_taken: bool) {
+        let slots = self.slots_of.entry(uid).or_default();
+        *slots = if is_taken { *slots + 1 } else { slots.saturating_sub(1) };
+        if *slots == 0 {
+            self.slots_of.remove(&uid);
+        }
     }
 
     pub(super) fn lowest_free_user_slot(&self) -> Option<Slot> {

@@ -2,6 +2,8 @@
 
 use m3ipc_abi::VM_NAME_MAX_BYTES;
 
+use crate::quota::Share;
+
 use super::error::VmError;
 use super::identity::{Credentials, Member, MemberId, VmAccess};
 use super::node::Node;
@@ -38,8 +40,13 @@ impl Node {
         if !cred.is_root() && cred.uid != owner {
             return Err(VmError::OtherOwner(owner));
         }
-        let quota = self.quota().vms;
-        if owner != 0 && self.usage(owner).vms >= quota {
+        let share = Share {
+            total: u64::from(self.limits().vms.unsigned_abs()),
+            used: self.state.vms.len() as u64,
+            used_by_user: u64::from(self.usage(owner).vms),
+        };
+        if !share.admits(1, cred.is_root() || self.is_privileged(owner)) {
+            let quota = Share::of_user(share.total);
             return Err(VmError::Quota { uid: owner, quota });
         }
         self.commit(Record::VmInit(VmSpec { id: Some(id), nodes, ..spec }));

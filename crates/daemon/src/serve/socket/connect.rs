@@ -1,6 +1,7 @@
 //! A connection: the daemon finds the listener, makes the socket, and gives its ends to both sides.
 
 use crate::server::Server;
+use crate::state::member_fd::MemberFd;
 use crate::state::sockets::{DomainId, EndpointName, PortId, SocketAnswer, SocketFailure, fail};
 use m3ipc_sys::Errno;
 use m3ipc_wire::sock::SOCK_PREPARED_MAX;
@@ -85,7 +86,7 @@ impl Server {
             return fail(Errno::CONNREFUSED, PARTY_LEFT);
         };
         let prepared = all.map(|(connection, _)| connection).collect();
-        let mut fds: Vec<Rc<OwnedFd>> = ends.into_iter().map(Rc::new).collect();
+        let mut fds: Vec<Rc<MemberFd>> = ends.into_iter().map(|end| Rc::new(end.into())).collect();
         // Order of the descriptors: the socket, the pair, the prepared sockets.
         fds.splice(1..1, pair_fds);
         Ok((Reply::Sock(SockReply::Connected(connection, prepared)), fds))
@@ -172,7 +173,7 @@ impl Server {
         at: usize,
         side: usize,
         other: u64,
-    ) -> Option<(SockConnection, Vec<Rc<OwnedFd>>)> {
+    ) -> Option<(SockConnection, Vec<Rc<MemberFd>>)> {
         let pair = self.sockets.pairs.get(&id)?;
         let slot = pair.slot(at)?;
         let fds = pair.fds(side);

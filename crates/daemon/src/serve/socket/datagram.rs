@@ -34,7 +34,7 @@ impl Server {
         let source = self.runtime_directory.datagram_route(domain, from, route);
         let target = self.runtime_directory.datagram_socket(to, port);
         match m3ipc_sys::connect_datagrams(&target, &source) {
-            Ok(socket) => Ok((Reply::Done, vec![Rc::new(socket)])),
+            Ok(socket) => Ok((Reply::Done, vec![Rc::new(socket.into())])),
             Err(Errno::NOENT | Errno::CONNREFUSED) => fail(Errno::CONNREFUSED, refused),
             Err(errno) => fail(errno, format!("no route to {receiver}: {errno}; try again")),
         }

@@ -1,5 +1,6 @@
 //! Requests about pairs: slots for connections, pools, closes.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::sockets::{EndpointName, Pair, PairEnd, SocketAnswer, fail};
 use m3ipc_sys::Errno;
@@ -27,7 +28,16 @@ impl Server {
         if uid != 0 && self.sockets.pairs.values().filter(of_user).count() >= PAIRS_PER_USER {
             return Err(Errno::NOBUFS);
         }
-        self.sockets.add_pair(parties, names)
+        let amounts = [(Resource::Mappings, 1), (Resource::Memory, Pair::BYTES)];
+        let mut charge = |amounts: &[_]| {
+            self.accounts.charge(uid, amounts).map_err(|exceeded| {
+                tracing::debug!(%exceeded, "no pair is made");
+                Errno::NOBUFS
+            })
+        };
+        let one = [(Resource::Descriptors, 1)];
+        let (charges, held) = (charge(&amounts)?, [charge(&one)?, charge(&one)?, charge(&one)?]);
+        self.sockets.add_pair(parties, names, charges, held)
     }
 
     pub(super) fn pair_mapped(&mut self, token: u64, end: PairEnd) {

@@ -1,5 +1,6 @@
 //! Ports of a domain: bind, listen, release.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::sockets::{BoundPort, PortId, SocketAnswer, SocketFailure, fail};
 use m3ipc_sys::Errno;
@@ -26,7 +27,7 @@ impl Server {
             // A party of a killed predecessor left the file, and has not returned for it.
             let _ = std::fs::remove_file(&path);
             match m3ipc_sys::bind_datagrams(&path) {
-                Ok(socket) => fds.push(Rc::new(socket)),
+                Ok(socket) => fds.push(Rc::new(socket.into())),
                 Err(errno) => {
                     let path = path.display();
                     return fail(errno, format!("no socket can be bound at {path}: {errno}"));
@@ -59,14 +60,19 @@ impl Server {
             return fail(Errno::INVAL, format!("port {port} is not the caller's; bind it first"));
         }
         self.check_port_quota(token, LISTENERS_PER_USER, |bound| bound.listener.is_some())?;
+        let uid = self.user_of_party(token);
+        let charges = match self.accounts.charge(uid, &[(Resource::Descriptors, 1)]) {
+            Ok(charges) => charges,
+            Err(exceeded) => return fail(Errno::NOBUFS, exceeded.to_string()),
+        };
         let (own, listener) = match m3ipc_sys::packet_pair() {
             Ok(pair) => pair,
             Err(errno) => return fail(errno, format!("no descriptors for a listener: {errno}")),
         };
         if let Some(bound) = self.sockets.ports.get_mut(&id) {
-            bound.listen(own, backlog);
+            bound.listen(own, backlog, charges);
         }
-        Ok((Reply::Done, vec![Rc::new(listener)]))
+        Ok((Reply::Done, vec![Rc::new(listener.into())]))
     }
 
     /// Checks whether the caller's user may have another port of a sort.

@@ -11,10 +11,11 @@ mod port;
 pub(crate) use pair::{EndpointName, Pair, PairEnd};
 pub(crate) use port::BoundPort;
 
+use super::member_fd::MemberFd;
+use crate::quota::Charge;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// The first and the last port that the daemon chooses itself.
@@ -30,7 +31,7 @@ pub(crate) type PortId = (DomainId, SockKind, u16);
 pub(crate) struct SocketFailure(pub(crate) Errno, pub(crate) String);
 
 /// The answer to a request: a reply with descriptors, or a refusal.
-pub(crate) type SocketAnswer = Result<(Reply, Vec<Rc<OwnedFd>>), SocketFailure>;
+pub(crate) type SocketAnswer = Result<(Reply, Vec<Rc<MemberFd>>), SocketFailure>;
 
 pub(crate) fn fail<T>(errno: Errno, why: impl Into<String>) -> Result<T, SocketFailure> {
     Err(SocketFailure(errno, why.into()))
@@ -191,8 +192,10 @@ impl SocketRegistry {
         &mut self,
         parties: [u64; 2],
         names: [EndpointName; 2],
+        charges: Vec<Charge>,
+        held: [Vec<Charge>; 3],
     ) -> Result<(u64, usize), Errno> {
-        let mut pair = Pair::new(parties)?;
+        let mut pair = Pair::new(parties, charges, held)?;
         let at = pair.take_slot(names).ok_or(Errno::NOBUFS)?;
         self.next_pair += 1;
         self.pairs.insert(self.next_pair, pair);

@@ -3,6 +3,8 @@
 //! One side writes a pool and the other side reads it. The writer maps the pool first and says so.
 //! The daemon then seals the pool against any other writer. Only then does the reader get it.
 
+use crate::quota::Charge;
+use crate::state::member_fd::MemberFd;
 use core::sync::atomic::Ordering;
 use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
@@ -10,7 +12,6 @@ use m3ipc_wire::sock::{
     SOCK_CONTROL_BYTES, SOCK_HEAD_BYTES, SOCK_POOL_BYTES, SOCK_SEPARATED, SOCK_SLOT_BYTES,
     SOCK_SLOTS, half,
 };
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 /// The name of one end of a connection: address and port.
@@ -45,27 +46,40 @@ pub(crate) struct Pair {
     pub(crate) parties: [u64; 2],
     view: Shared,
     /// The control region, until both sides have mapped it.
-    control: Option<Rc<OwnedFd>>,
+    control: Option<Rc<MemberFd>>,
     /// Each side's pool, until the other side has got it.
-    pools: [Option<Rc<OwnedFd>>; 2],
+    pools: [Option<Rc<MemberFd>>; 2],
     sealed: [bool; 2],
     slots: Vec<PairSlot>,
+    _charges: Vec<Charge>,
 }
 
 impl Pair {
-    pub(super) fn new(parties: [u64; 2]) -> Result<Self, Errno> {
+    /// Size of the memory of a pair, in bytes.
+    pub(crate) const BYTES: u64 = (SOCK_CONTROL_BYTES + 2 * SOCK_POOL_BYTES) as u64;
+
+    /// A pair whose memory `charges` count, and whose descriptors `held` count: one each.
+    pub(super) fn new(
+        parties: [u64; 2],
+        charges: Vec<Charge>,
+        held: [Vec<Charge>; 3],
+    ) -> Result<Self, Errno> {
+        let [of_control, of_first, of_second] = held;
         let control = m3ipc_sys::create_sparse("m3-sock", SOCK_CONTROL_BYTES as u64, false)?;
         let pool = || m3ipc_sys::create_sparse("m3-pool", SOCK_POOL_BYTES as u64, false);
-        let pools = [pool()?, pool()?].map(|pool| Some(Rc::new(pool)));
+        let pools = [
+            Some(Rc::new(MemberFd::charged(pool()?, of_first))),
+            Some(Rc::new(MemberFd::charged(pool()?, of_second))),
+        ];
         let view = Shared::map_sparse(&control, SOCK_CONTROL_BYTES)?;
         m3ipc_sys::seal_seals(&control)?;
         let slots = vec![PairSlot::default(); SOCK_SLOTS];
-        let control = Some(Rc::new(control));
-        Ok(Self { parties, view, control, pools, sealed: [false; 2], slots })
+        let control = Some(Rc::new(MemberFd::charged(control, of_control)));
+        Ok(Self { parties, view, control, pools, sealed: [false; 2], slots, _charges: charges })
     }
 
     /// The descriptors for a side that has not mapped the pair yet: control region and own pool.
-    pub(crate) fn fds(&self, side: usize) -> Vec<Rc<OwnedFd>> {
+    pub(crate) fn fds(&self, side: usize) -> Vec<Rc<MemberFd>> {
         match (&self.control, &self.pools[side]) {
             (Some(control), Some(pool)) if !self.sealed[side] => {
                 vec![Rc::clone(control), Rc::clone(pool)]
@@ -93,7 +107,7 @@ impl Pair {
     }
 
     /// Takes the pool of a side, for the other side.
-    pub(crate) fn take_pool(&mut self, side: usize) -> Option<Rc<OwnedFd>> {
+    pub(crate) fn take_pool(&mut self, side: usize) -> Option<Rc<MemberFd>> {
         self.pools[side].take()
     }
 

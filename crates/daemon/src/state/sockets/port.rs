@@ -1,5 +1,6 @@
 //! A bound port, and the connections that wait at its listener.
 
+use crate::quota::Charge;
 use std::os::fd::OwnedFd;
 
 /// The number of connections that may wait at a listener.
@@ -12,16 +13,19 @@ pub(crate) struct BoundPort {
     pub(crate) party: u64,
     /// The daemon's end of the socket through which a listener gets its connections.
     pub(crate) listener: Option<OwnedFd>,
+    _charges: Vec<Charge>,
     backlog: u32,
     waiting: u32,
 }
 
 impl BoundPort {
     pub(crate) fn new(party: u64) -> Self {
-        Self { party, listener: None, backlog: 0, waiting: 0 }
+        Self { party, listener: None, _charges: Vec::new(), backlog: 0, waiting: 0 }
     }
 
-    pub(crate) fn listen(&mut self, listener: OwnedFd, backlog: u32) {
+    /// Listens at this socket, whose descriptor `charges` count.
+    pub(crate) fn listen(&mut self, listener: OwnedFd, backlog: u32, charges: Vec<Charge>) {
+        self._charges = charges;
         (self.backlog, self.waiting) = (backlog.min(BACKLOG_MAX), 0);
         self.listener = Some(listener);
     }

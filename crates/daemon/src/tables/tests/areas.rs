@@ -26,9 +26,9 @@ fn params(audience: AreaAudience) -> AreaParams {
 fn only_the_audience_joins_and_the_last_one_ends_the_area() {
     let (mut node, one, two, three) = members();
     let id = node.create_area(one, params(AreaAudience::Pair(two.address.0)), 1024).unwrap();
-    assert_eq!(node.area_index(two, id), Ok(1));
-    assert_eq!(node.area_index(two, id), Ok(1));
-    assert_eq!(node.area_index(three, id).unwrap_err().code(), Code::Privileges);
+    assert_eq!(node.area_index(two, id, 7), Ok(1));
+    assert_eq!(node.area_index(two, id, 7), Ok(1));
+    assert_eq!(node.area_index(three, id, 7).unwrap_err().code(), Code::Privileges);
     node.set_area_member_state(two, id, AreaMemberState::In).unwrap();
     node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
     assert_eq!(node.areas_of(two), [id]);
@@ -36,7 +36,7 @@ fn only_the_audience_joins_and_the_last_one_ends_the_area() {
     assert_eq!(node.area(one.vm, id).unwrap_err().code(), Code::NoNode);
     // An expected member has no memory, so it does not keep an area.
     let id = node.create_area(one, params(AreaAudience::Pair(two.address.0)), 1024).unwrap();
-    assert_eq!(node.area_index(two, id), Ok(1));
+    assert_eq!(node.area_index(two, id, 7), Ok(1));
     node.set_area_member_state(one, id, AreaMemberState::Gone).unwrap();
     assert_eq!(node.area(one.vm, id).unwrap_err().code(), Code::NoNode);
 }
@@ -71,7 +71,7 @@ fn extents_and_addresses_do_not_overlap_and_come_back() {
     let (base, next) =
         (node.area(one.vm, id).unwrap().base, node.area(one.vm, other).unwrap().base);
     assert!(next >= base + (1 << 20));
-    node.area_index(two, id).unwrap();
+    node.area_index(two, id, 7).unwrap();
     let front = node.give_extent(one, id, 4096, 1 << 18, false).unwrap();
     let back = node.give_extent(two, id, 5000, 5000, true).unwrap();
     assert_eq!((front.offset, front.bytes, front.allocator), (0, 1 << 18, 0));
@@ -80,7 +80,7 @@ fn extents_and_addresses_do_not_overlap_and_come_back() {
     assert_ne!(front.generation, back.generation);
     let full = node.give_extent(one, id, 1 << 20, 1 << 20, false).unwrap_err();
     assert_eq!(full.code(), Code::AllocMem);
-    node.free_extent(one.vm, id, front.offset);
+    node.free_extents(one.vm, id, vec![front.offset]);
     assert_eq!(node.give_extent(two, id, 4096, 4096, false).unwrap().offset, 0);
 }
 
@@ -90,7 +90,7 @@ fn an_owner_that_writes_alone_allocates_alone() {
     let id = node
         .create_area(one, AreaParams { owner_writes: true, ..params(AreaAudience::Vm) }, 1024)
         .unwrap();
-    node.area_index(two, id).unwrap();
+    node.area_index(two, id, 7).unwrap();
     assert_eq!(node.give_extent(two, id, 64, 64, false).unwrap_err().code(), Code::Privileges);
     assert!(node.close_area(two, id).is_err());
     node.close_area(one, id).unwrap();
@@ -100,7 +100,7 @@ fn an_owner_that_writes_alone_allocates_alone() {
 fn a_journal_brings_areas_back() {
     let (mut node, one, two, _) = members();
     let id = node.create_area(one, params(AreaAudience::Set(vec![two.address.0])), 1024).unwrap();
-    node.area_index(two, id).unwrap();
+    node.area_index(two, id, 7).unwrap();
     node.give_extent(one, id, 64, 64, false).unwrap();
     let again = Node::replay(&node.snapshot(), Quota::default()).unwrap();
     assert_eq!(again, node);

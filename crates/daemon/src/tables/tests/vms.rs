@@ -58,7 +58,13 @@ fn the_mode_of_a_vm_decides_which_users_see_it() {
 
 #[test]
 fn a_user_has_no_more_vms_than_the_quota() {
-    let mut node = Node::new(0, LIMITS, Quota { vms: 1, ..Quota::default() });
+    let mut node = Node::new(0, NodeLimits { vms: 8, ..LIMITS }, Quota::default());
     assert_eq!(init(&mut node, |_| {}), Ok(0));
+    assert_eq!(init(&mut node, |spec| spec.name = "second".into()), Ok(1));
     assert_eq!(init(&mut node, |spec| spec.name = "more".into()), Err(Code::NoMem));
+    let quota = Quota { owner: Some(OWNER), ..Quota::default() };
+    let mut own = Node::new(0, NodeLimits { vms: 8, ..LIMITS }, quota);
+    for id in 0..8 {
+        assert_eq!(init(&mut own, |spec| spec.name = format!("v{id}")), Ok(id));
+    }
 }
