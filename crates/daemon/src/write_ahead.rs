@@ -29,6 +29,7 @@ fn changes_state(request: &Request) -> bool {
         Request::NodeEnd | Request::VmEnd(_) | Request::Unbind { .. } | Request::Left => false,
         Request::Hello { .. }
         | Request::NodeInfo
+        | Request::Usage { .. }
         | Request::VmInfo(_)
         | Request::VmFind(_)
         | Request::VmList

@@ -51,6 +51,36 @@ pub struct NodeInfo {
     pub takeovers: u32,
 }
 
+/// The use of one quota by a user.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct QuotaUse {
+    /// The name of the quota.
+    pub name: String,
+    /// The present use; of a total per VM, that in the VM with the highest use.
+    pub used: u64,
+    /// The limit; `None` for a user without this quota.
+    pub limit: Option<u64>,
+}
+
+/// What one user holds of the daemon. The example is at [`Node::usage`](crate::Node::usage).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[non_exhaustive]
+pub struct UserUse {
+    /// The user.
+    pub uid: u32,
+    /// The quotas of which the user has a part.
+    pub quotas: Vec<QuotaUse>,
+}
+
+impl UserUse {
+    pub(crate) fn of(from: wire::UserUse) -> Self {
+        Self { uid: from.uid, quotas: from.quotas.into_iter().map(QuotaUse::of).collect() }
+    }
+}
+
 /// A VM as it is. The example is at [`Node::vms`](crate::Node::vms).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -222,6 +252,7 @@ same_fields! {
     wire::VmInfo => VmInfo {
         id, name, uid, gid, mode, procs, tasks, grace_ms, copy_granted, endpoints, ending, domains
     }
+    wire::QuotaUse => QuotaUse { name, used, limit }
     wire::WaitInfo => WaitInfo { verb, peer, for_ns }
     wire::EndpointInfo => EndpointInfo {
         vm, slot, address, pid, tid, uid, gid, names, links, sent, received, slept, copies_direct,

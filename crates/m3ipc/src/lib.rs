@@ -59,8 +59,8 @@ pub use error::{
     Refusal, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError,
 };
 pub use info::{
-    AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, VmInfo,
-    WaitInfo,
+    AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, QuotaUse,
+    UserUse, VmInfo, WaitInfo,
 };
 pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,

@@ -45,6 +45,26 @@ pub struct NodeInfo {
     pub takeovers: u32,
 }
 
+/// The use of one quota by a user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct QuotaUse {
+    /// The name of the quota.
+    pub name: String,
+    /// The present use; of a total per VM, that in the VM with the highest use.
+    pub used: u64,
+    /// The limit; `None` for a user without this quota.
+    pub limit: Option<u64>,
+}
+
+/// What one user holds of the daemon.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UserUse {
+    /// The user.
+    pub uid: u32,
+    /// The quotas of which the user has a part.
+    pub quotas: Vec<QuotaUse>,
+}
+
 /// Highest number of named domains of one VM.
 pub const VM_DOMAINS_MAX: usize = 32;
 

@@ -18,8 +18,8 @@ pub use area::{AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaReq
 pub use codec::{Malformed, decode, encode};
 pub use event::DaemonEvent;
 pub use info::{
-    DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, VM_DOMAINS_MAX, VmInfo,
-    VmParams, WaitInfo,
+    DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, QuotaUse, UserUse,
+    VM_DOMAINS_MAX, VmInfo, VmParams, WaitInfo,
 };
 pub use reply::{FromDaemon, Refusal, Reply};
 pub use request::{AwaitedEvent, BindKind, Request};
@@ -32,7 +32,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | version | change |
 /// |---|---|
 /// | 2 | [`BindKind::Additional`] |
-pub const VERSION: u32 = 2;
+/// | 3 | [`Request::Usage`] |
+pub const VERSION: u32 = 3;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

@@ -2,7 +2,7 @@
 
 use crate::area::AreaReply;
 use crate::event::DaemonEvent;
-use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, VmInfo};
+use crate::info::{EndpointInfo, NodeInfo, PeerInfo, Privileges, UserUse, VmInfo};
 use crate::sock::SockReply;
 use serde::{Deserialize, Serialize};
 
@@ -76,6 +76,13 @@ pub enum Reply {
     Refused(Refusal),
     /// A reply about com-sockets.
     Sock(SockReply),
+    /// The use and the quotas of some users.
+    Usage {
+        /// By user id.
+        users: Vec<UserUse>,
+        /// The user id to ask from for more.
+        next: Option<u32>,
+    },
 }
 
 /// A frame from the daemon.

@@ -198,4 +198,10 @@ pub enum Request {
     Trace(TraceRequest),
     /// A request about com-sockets.
     Sock(SockRequest),
+    /// The use and the quotas of users, from this user id on. Reply: `Usage`. Root and the daemon's
+    /// user see all users, others themselves.
+    Usage {
+        /// The first user id.
+        from: u32,
+    },
 }

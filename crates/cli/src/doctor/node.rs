@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use m3ipc::runtime::{self, DirectoryError};
-use m3ipc::{Node, NodeError};
+use m3ipc::{Node, NodeError, QuotaUse, UserUse};
 use m3ipc_abi::Code;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,38 @@ use std::path::{Path, PathBuf};
 /// Runs the checks of this group.
 pub fn examine(directory: &Path) -> Vec<Finding> {
     let mut findings = vec![examine_directory("runtime directory", directory)];
+    findings.extend(quotas(directory));
     let others = [PathBuf::from(runtime::SYSTEM_DIRECTORY), runtime::user_directory()];
     for other in others.iter().filter(|other| *other != directory && other.exists()) {
         findings.push(examine_directory("another node", other));
     }
     findings
+}
+
+/// What each user holds of the node's daemon, and its quotas.
+fn quotas(directory: &Path) -> Vec<Finding> {
+    if runtime::check(directory).is_err() {
+        return Vec::new();
+    }
+    let users = Node::find(directory).and_then(|mut node| node.usage()).unwrap_or_default();
+    users.iter().map(quotas_of).collect()
+}
+
+fn quotas_of(user: &UserUse) -> Finding {
+    let text = |quota: &QuotaUse| match quota.limit {
+        Some(limit) => format!("{} {} of {limit}", quota.name, quota.used),
+        None => format!("{} {}", quota.name, quota.used),
+    };
+    let all: Vec<String> = user.quotas.iter().map(text).collect();
+    let is = format!("user {}: {}", user.uid, all.join(", "));
+    match user.quotas.iter().find(|quota| quota.limit.is_some_and(|limit| quota.used >= limit)) {
+        Some(full) => Finding::off(
+            "quotas",
+            is,
+            format!("requests of this user beyond its {} are refused; others go on", full.name),
+        ),
+        None => Finding::note("quotas", is),
+    }
 }
 
 fn examine_directory(name: &'static str, directory: &Path) -> Finding {

@@ -15,6 +15,7 @@ mod privileges;
 mod socket;
 mod tickets;
 mod trace;
+mod usage;
 mod vm;
 
 use crate::server::Server;
@@ -42,8 +43,10 @@ impl Server {
         if connection.deferred.is_some() && has_answer {
             self.refuse(token, Code::TimedOut, "the caller gave up this request for another one");
         }
-        let needs_node =
-            !matches!(request, Request::NodeInit(_) | Request::NodeInfo | Request::NodeEnd);
+        let needs_node = !matches!(
+            request,
+            Request::NodeInit(_) | Request::NodeInfo | Request::NodeEnd | Request::Usage { .. }
+        );
         if !self.initialised && needs_node {
             let why = "the node is not initialised; call drvs_init first";
             return self.refuse(token, Code::DrvsInit, why);
@@ -127,6 +130,7 @@ impl Server {
                 self.copy_gate_ready(token, Address(peer), address, probe);
             }
             Request::Trace(request) => self.serve_trace(token, cred, request),
+            Request::Usage { from } => self.usage(token, cred, from),
         }
     }
 }

@@ -23,7 +23,43 @@ const AREAS_MAX: usize = 4096;
 /// Block numbers are given in multiples of this.
 const NUMBERS_STEP: u32 = 64;
 
+impl Vm {
+    /// The use of the VM's areas and of their addresses, by this user and by all.
+    fn area_shares(&self, uid: u32) -> [Share; 2] {
+        let of_user = || self.areas.values().filter(|area| area.owner_uid == uid);
+        let bytes = |area: &Area| span(area.params.limit_bytes);
+        let areas = Share {
+            total: AREAS_MAX as u64,
+            used: self.areas.len() as u64,
+            used_by_user: of_user().count() as u64,
+        };
+        let addresses = Share {
+            total: RANGE_BYTES,
+            used: self.areas.values().map(bytes).sum(),
+            used_by_user: of_user().map(bytes).sum(),
+        };
+        [areas, addresses]
+    }
+}
+
 impl Node {
+    /// For each share of a VM, the highest one that a user has in any VM of others.
+    #[must_use]
+    pub fn highest_shares(&self, uid: u32) -> [(&'static str, Share); 3] {
+        let mut highest = [("slots", None), ("areas", None), ("area addresses", None)];
+        for vm in self.vms().filter(|vm| vm.spec.owner_uid != uid) {
+            let [areas, addresses] = vm.area_shares(uid);
+            for ((_, most), share) in highest.iter_mut().zip([vm.slot_share(uid), areas, addresses])
+            {
+                if most.is_none_or(|most: Share| most.used_by_user < share.used_by_user) {
+                    *most = Some(share);
+                }
+            }
+        }
+        let none = Share { total: 0, used: 0, used_by_user: 0 };
+        highest.map(|(name, share)| (name, share.unwrap_or(none)))
+    }
+
     /// The area with this number.
     ///
     /// # Errors
@@ -93,21 +129,10 @@ impl Node {
     /// may use all of it.
     fn check_area_shares(&self, vm: &Vm, uid: u32, limit_bytes: u64) -> Result<(), AreaError> {
         let is_privileged = self.is_privileged(uid) || vm.spec.owner_uid == uid;
-        let of_user = || vm.areas.values().filter(|area| area.owner_uid == uid);
-        let bytes = |area: &Area| span(area.params.limit_bytes);
-        let areas = Share {
-            total: AREAS_MAX as u64,
-            used: vm.areas.len() as u64,
-            used_by_user: of_user().count() as u64,
-        };
+        let [areas, addresses] = vm.area_shares(uid);
         if !areas.admits(1, is_privileged) {
             return Err(AreaError::Quota { uid, name: "areas" });
         }
-        let addresses = Share {
-            total: RANGE_BYTES,
-            used: vm.areas.values().map(bytes).sum(),
-            used_by_user: of_user().map(bytes).sum(),
-        };
         // The limit of the whole range has an error of its own.
         if !is_privileged && !addresses.admits(span(limit_bytes), false) {
             return Err(AreaError::Quota { uid, name: "area addresses" });

@@ -3,7 +3,7 @@
 use super::Node;
 use crate::control::unexpected;
 use crate::error::NodeError;
-use crate::info::{AreaInfo, EndpointInfo, NodeInfo, Privileges, VmInfo};
+use crate::info::{AreaInfo, EndpointInfo, NodeInfo, Privileges, UserUse, VmInfo};
 use crate::vm::Vm;
 use m3ipc_abi::Address;
 use m3ipc_wire::{AreaReply, AreaRequest, Reply, Request};
@@ -26,6 +26,34 @@ impl Node {
             (Reply::Node(info), _) => Ok(NodeInfo::of(info)),
             _ => Err(unexpected().into()),
         }
+    }
+
+    /// What each user holds of the daemon, and its quotas. Root and the daemon's user see all
+    /// users, others themselves.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// let users = node.usage()?;
+    /// let connections = users[0].quotas.iter().find(|quota| quota.name == "connections");
+    /// assert!(connections.is_some_and(|quota| quota.used > 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NodeError`].
+    pub fn usage(&mut self) -> Result<Vec<UserUse>, NodeError> {
+        let (mut all, mut from) = (Vec::new(), Some(0));
+        while let Some(uid) = from {
+            match self.control.request(&Request::Usage { from: uid })? {
+                (Reply::Usage { users, next }, _) => {
+                    all.extend(users.into_iter().map(UserUse::of));
+                    from = next.filter(|next| *next > uid);
+                }
+                _ => return Err(unexpected().into()),
+            }
+        }
+        Ok(all)
     }
 
     /// The VM with this id. The example is at [`vm_named`](Self::vm_named).
