@@ -37,8 +37,6 @@ pub(super) struct Peer {
     pub(super) poisoned: bool,
     /// Whether the peer may copy with this endpoint.
     pub(super) has_gate: bool,
-    /// How often the peer held this endpoint longer than allowed.
-    pub(super) revocations: u8,
     /// Its copies with this endpoint as the party.
     pub(super) party_state: Option<Box<PartyState>>,
     /// This endpoint's copies with it as the party.
@@ -73,7 +71,6 @@ impl Peer {
             dead: false,
             poisoned: false,
             has_gate: false,
-            revocations: 0,
             party_state: None,
             requester_state: Box::default(),
             replaced: false,
@@ -132,7 +129,10 @@ impl Peer {
     /// Whether the peer has sent a notification that privileges allow.
     #[inline]
     pub(super) fn has_notification(&self) -> bool {
-        self.may_receive & PeerInfo::MAY_NOTIFY != 0 && self.link.has_notification() && !self.dead
+        self.may_receive & PeerInfo::MAY_NOTIFY != 0
+            && self.link.has_notification()
+            && !self.dead
+            && !self.poisoned
     }
 
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.

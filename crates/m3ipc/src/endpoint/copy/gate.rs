@@ -1,5 +1,6 @@
 //! The copy gate: how a party admits copies while it waits, and how a requester opens one.
 
+use super::hold_limits::{HoldBudget, REVOCATIONS_MAX, REVOKED_MAX, revocation_key};
 use super::side::{Location, Role};
 use crate::endpoint::Endpoint;
 use crate::endpoint::peer_copies::{PartyState, Probe, RequesterState, STALL_NS};
@@ -13,10 +14,6 @@ use m3ipc_sys::{CopyTarget, Errno};
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::OwnedFd;
 
-/// The time that a requester of another user may hold a party that must leave.
-const HELD_MAX_NS: u64 = 100_000_000;
-/// How often a requester may exceed that time.
-const REVOCATIONS_MAX: u8 = 8;
 /// The party's sleep between two checks whether the requester lives.
 const POLL_NS: u64 = 50_000_000;
 /// The same sleep while the party serves the requester's copy.
@@ -56,8 +53,10 @@ impl Endpoint {
     }
 
     fn unpark_slow(&mut self) {
+        let mut budget = HoldBudget::new();
         for at in 0..self.copies.gated_links.len() {
             let index = self.copies.gated_links[at];
+            let trusted = self.peers.find_index(index).is_none_or(|peer| self.trusts(peer));
             let mut since_ns = 0;
             let unparked = copy_gate::unpark(
                 self,
@@ -65,9 +64,12 @@ impl Endpoint {
                 |endpoint| {
                     let now_ns = m3ipc_sys::monotonic_ns();
                     since_ns = if since_ns == 0 { now_ns } else { since_ns };
-                    endpoint.waits_on_for(index, now_ns - since_ns)
+                    endpoint.waits_on_for(index, now_ns - since_ns, budget)
                 },
             );
+            if since_ns != 0 && !trusted {
+                budget.spend(m3ipc_sys::monotonic_ns() - since_ns);
+            }
             if unparked == Unparked::Revoked {
                 self.count_revocation(index);
             }
@@ -77,7 +79,7 @@ impl Endpoint {
     }
 
     /// Waits a little for the requester; `false` if it is dead or its time is over.
-    fn waits_on_for(&mut self, index: u32, held_ns: u64) -> bool {
+    fn waits_on_for(&mut self, index: u32, held_ns: u64, budget: HoldBudget) -> bool {
         // The death of the requester is an event. All other events are for the next call.
         let _ = self.receive_events();
         if held_ns > STALL_NS {
@@ -94,7 +96,7 @@ impl Endpoint {
             }
         }
         let serves = self.copies.active == Some(index);
-        if !trusted && held_ns > HELD_MAX_NS {
+        if !trusted && !budget.allows(held_ns) {
             return false;
         }
         if serves {
@@ -102,6 +104,7 @@ impl Endpoint {
         }
         let Some(peer) = self.peers.find_index(index) else { return false };
         let limit_ns = if serves { SERVE_POLL_NS } else { POLL_NS };
+        let limit_ns = if trusted { limit_ns } else { limit_ns.min(budget.left_ns) };
         let _ = m3ipc_sys::wait(peer.link.own_copy_gate(), copy_gate::AWAITED, limit_ns);
         true
     }
@@ -111,8 +114,23 @@ impl Endpoint {
         if let Some(peer) = self.peers.claimed(index) {
             peer.has_gate = false;
             peer.party_state = None;
-            peer.revocations = peer.revocations.saturating_add(1);
+            let (uid, pid) = (peer.identity.uid, peer.identity.pid);
+            let (key, now_ns) = (revocation_key(uid, pid), m3ipc_sys::monotonic_ns());
+            let revocations = &mut self.copies.revocations;
+            revocations.retain(|_, revoked| revoked.count_at(now_ns) > 0);
+            if revocations.len() < REVOKED_MAX || revocations.contains_key(&key) {
+                revocations.entry(key).or_default().add(now_ns);
+            }
         }
+    }
+
+    /// Whether this peer, or another endpoint of its user, held this endpoint too often.
+    fn is_revoked_too_often(&self, peer: &Peer) -> bool {
+        let key = revocation_key(peer.identity.uid, peer.identity.pid);
+        let is_full = self.copies.revocations.len() >= REVOKED_MAX && !self.trusts(peer);
+        self.copies.revocations.get(&key).map_or(is_full, |revoked| {
+            revoked.count_at(m3ipc_sys::monotonic_ns()) > REVOCATIONS_MAX
+        })
     }
 
     /// Whether a peer may copy all memory of this endpoint by itself. A program with more rights
@@ -130,7 +148,7 @@ impl Endpoint {
     #[cold]
     pub(in crate::endpoint) fn open_gate_for(&mut self, peer: Address, fds: Vec<OwnedFd>) {
         let Some(index) = self.peers.find(peer) else { return };
-        if self.peers.get(index).revocations > REVOCATIONS_MAX {
+        if self.is_revoked_too_often(self.peers.get(index)) {
             return;
         }
         let bounce_buffer =

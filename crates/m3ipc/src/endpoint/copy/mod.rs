@@ -18,6 +18,7 @@ mod chunked;
 mod direct;
 mod gate;
 mod grant_table;
+mod hold_limits;
 mod in_area;
 mod lease;
 mod lending;

@@ -1,8 +1,10 @@
 //! The state of an endpoint's copies, as a party and as a requester.
 
 use super::grant_table::GrantTable;
+use super::hold_limits::Revocations;
 use super::lease::ActiveLeases;
 use m3ipc_sys::OwnCopy;
+use std::collections::BTreeMap;
 
 /// The state of copies that belongs to no single peer.
 #[derive(Debug, Default)]
@@ -17,6 +19,9 @@ pub(in crate::endpoint) struct Copies {
     pub(super) parked: bool,
     /// The link whose command is served.
     pub(super) active: Option<u32>,
+    /// Parties that held this endpoint longer than allowed: by user, and within one user by
+    /// process.
+    pub(super) revocations: BTreeMap<(u32, i32), Revocations>,
     /// The probe by which requesters recognise this process.
     pub(super) probe: Option<Box<[u64; 2]>>,
     /// Whether copies need a lease or a grant within one user too.
