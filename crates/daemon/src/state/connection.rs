@@ -55,6 +55,8 @@ pub(crate) struct Connection {
     pub(crate) has_flush_timer: bool,
     /// Flushes in a row that found no room for descriptors.
     pub(crate) stalls: u32,
+    /// A cycle of waits that the member asked about: its hash, and how many members of it slept.
+    pub(crate) checked_cycle: Option<(u64, usize)>,
     _charges: Vec<Charge>,
 }
 
@@ -112,6 +114,7 @@ impl Connection {
             on_their_way: Vec::new(),
             has_flush_timer: false,
             stalls: 0,
+            checked_cycle: None,
             _charges: charges,
         }
     }
