@@ -21,6 +21,8 @@ const THREADS_MAX: usize = 16;
 const PROC_READS: u32 = 64;
 /// The pause between two reads of /proc.
 const PROC_PAUSE: Duration = Duration::from_micros(20);
+/// Wake-ups without a change after which a word is watched no longer.
+const IDLE_WAKES_MAX: u32 = 8;
 const SLEEP_NS: u64 = 3_600_000_000_000;
 /// Size of a token in the pipe, in bytes.
 const TOKEN_BYTES: usize = size_of::<u64>();
@@ -37,6 +39,8 @@ struct WatchedWord {
     /// The last value of the word. Any change but the kernel's mark comes from the member, and
     /// ends the watch.
     value: u32,
+    /// Wake-ups without a change. Only the member makes them.
+    idle_wakes: u32,
 }
 
 /// One thread of the watcher.
@@ -90,7 +94,7 @@ impl DeathWatcher {
         // The thread may just have closed. That is rare, and the pidfd reports this death.
         if !thread.closed.load(Ordering::Acquire) {
             let control_page = Arc::clone(control_page);
-            words.push(WatchedWord { token, pid, tid, control_page, value });
+            words.push(WatchedWord { token, pid, tid, control_page, value, idle_wakes: 0 });
             drop(words);
             thread.wake();
         }
@@ -166,16 +170,39 @@ impl WatcherThread {
             if words.is_empty() && changed > 0 && !is_kept {
                 return self.closed.store(true, Ordering::Release);
             }
-            let watched: Vec<(Arc<ControlPageView>, u32)> =
-                words.iter().map(|word| (Arc::clone(&word.control_page), word.value)).collect();
+            let watched: Vec<(Arc<ControlPageView>, u32, u64)> = words
+                .iter()
+                .map(|word| (Arc::clone(&word.control_page), word.value, word.token))
+                .collect();
             drop(words);
             let mut futexes = vec![(&self.changed, changed)];
-            futexes.extend(watched.iter().map(|(page, value)| (page.liveness_lock(), *value)));
+            futexes.extend(watched.iter().map(|(page, value, _)| (page.liveness_lock(), *value)));
             let until_ns = m3ipc_sys::monotonic_ns().saturating_add(SLEEP_NS);
-            if let Err(errno) = m3ipc_sys::wait_any(&futexes, until_ns) {
-                tracing::info!(%errno, "no wait on several futexes; pidfds alone report deaths");
-                self.closed.store(true, Ordering::Relaxed);
-                return self.words().clear();
+            match m3ipc_sys::wait_any_woken(&futexes, until_ns) {
+                Ok(woken) => {
+                    let word = woken.and_then(|at| watched.get(at.checked_sub(1)?));
+                    if let Some((_, value, token)) = word {
+                        self.count_idle_wake(*token, *value);
+                    }
+                }
+                Err(errno) => {
+                    tracing::info!(%errno, "no wait on several futexes; pidfds report deaths");
+                    self.closed.store(true, Ordering::Relaxed);
+                    return self.words().clear();
+                }
+            }
+        }
+    }
+
+    /// Counts a wake-up of a word that has not changed. The kernel wakes only after its mark, so a
+    /// member that wakes the watcher itself soon loses its watch.
+    fn count_idle_wake(&self, token: u64, value: u32) {
+        let mut words = self.words();
+        let Some(at) = words.iter().position(|word| word.token == token) else { return };
+        if words[at].control_page.liveness_lock().load(Ordering::Acquire) == value {
+            words[at].idle_wakes += 1;
+            if words[at].idle_wakes > IDLE_WAKES_MAX {
+                words.swap_remove(at);
             }
         }
     }

@@ -87,7 +87,10 @@ impl Server {
 
     /// Writes down who died and what the dead held.
     fn log_deaths(&self, deaths: &[Death]) {
-        for Death { id, member, names, peers, .. } in deaths {
+        for Death { id, member, uid, names, peers, .. } in deaths {
+            if !crate::log::admits(*uid) {
+                continue;
+            }
             // The kernel tells the exit of a process of this user, until its parent has read it.
             let exit = m3ipc_sys::process_exit(member.pid).ok().map(|exit| exit.to_string());
             tracing::info!(

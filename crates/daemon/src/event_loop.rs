@@ -103,7 +103,9 @@ impl Server {
                 Err(Errno::MFILE | Errno::NFILE)
                     if self.reserve_descriptor.refuse_newcomer(listener) => {}
                 Err(errno) => {
-                    tracing::warn!(%errno, "cannot accept a connection; trying again shortly");
+                    if crate::log::admits(u32::MAX) {
+                        tracing::warn!(%errno, "cannot accept a connection; trying again shortly");
+                    }
                     // The newcomer stays in the queue. Without a pause the loop would spin on it.
                     let _ = self.poll.remove(listener);
                     self.set_timer(EXHAUSTED_PAUSE_NS, Timer::Accept);
@@ -178,8 +180,12 @@ impl Server {
             match m3ipc_wire::decode::<Request>(&buffer[..packet.bytes]) {
                 Ok(request) => self.serve(token, request),
                 Err(malformed) => {
-                    let pid = connection.cred.pid;
-                    tracing::warn!(pid, %malformed, "a malformed request closes a connection");
+                    let (pid, uid) = (connection.cred.pid, connection.cred.uid);
+                    if crate::log::admits(uid) {
+                        tracing::warn!(
+                            pid, uid, %malformed, "a malformed request closes a connection"
+                        );
+                    }
                     return self.close(token);
                 }
             }

@@ -1,4 +1,10 @@
 //! The daemon's log: lines for people or JSON, on standard error or in a file of bounded size.
+//!
+//! A member can cause some lines at will. [`admits`] bounds them per user.
+
+mod limits;
+
+pub(crate) use limits::admits;
 
 use crate::settings::{LogFormat, LogLevel, Settings};
 use std::fs::File;

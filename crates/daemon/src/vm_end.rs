@@ -61,9 +61,10 @@ impl Server {
         let mut is_complete = true;
         for (pid, uid) in members {
             match self.watched.signal(pid, uid, Signal::KILL) {
-                SignalOutcome::Done => {
+                SignalOutcome::Done if crate::log::admits(uid) => {
                     tracing::info!(vm, pid, "a member did not leave its ending VM in time");
                 }
+                SignalOutcome::Done => {}
                 // It goes on, without its endpoint.
                 SignalOutcome::Refused => self.process_died(pid),
                 SignalOutcome::Unknown => is_complete = false,
@@ -81,6 +82,7 @@ impl Server {
             .node
             .vm(vm)
             .is_ok_and(|vm| vm.endpoint_count() == 0 && vm.state() == VmState::Ending);
+        let owner = self.node.vm(vm).map_or(0, |vm| vm.spec().owner_uid);
         if !is_over || self.node.finish_end(vm).is_err() {
             return;
         }
@@ -91,7 +93,9 @@ impl Server {
         self.grace_ms.remove(&vm);
         // The timer must not kill members of the next VM with this id.
         self.timers.cancel(Timer::VmGrace(vm));
-        tracing::info!(vm, "VM ended");
+        if crate::log::admits(owner) {
+            tracing::info!(vm, "VM ended");
+        }
         for token in self.deferred_until(Deferred::VmEnd(vm)) {
             self.reply(token, Reply::Done, Vec::new());
         }

@@ -61,6 +61,23 @@ pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<WaitOutcome, 
 /// # Source
 /// futex(2), futex_waitv
 pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcome, Errno> {
+    outcome(wait_for_one(words, deadline_ns).map(|_index| ()))
+}
+
+/// As [`wait_any`], and returns the index of the word whose wake-up ended the sleep. `None`: a word
+/// had changed already, the limit passed, or a signal was handled.
+///
+/// # Errors
+/// Those of [`wait_any`].
+pub fn wait_any_woken(words: &[Expected<'_>], deadline_ns: u64) -> Result<Option<usize>, Errno> {
+    let woken = wait_for_one(words, deadline_ns);
+    match woken {
+        Ok(index) => Ok(Some(index)),
+        Err(errno) => outcome(Err(errno)).map(|_not_woken| None),
+    }
+}
+
+fn wait_for_one(words: &[Expected<'_>], deadline_ns: u64) -> Result<usize, Errno> {
     let mut waiters = [futex::Wait::new(); WAIT_WORDS_MAX];
     let waiters = waiters.get_mut(..words.len()).ok_or(Errno::INVAL)?;
     for (waiter, (word, value)) in waiters.iter_mut().zip(words) {
@@ -69,10 +86,7 @@ pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcome,
         waiter.flags = WaitFlags::SIZE_U32;
     }
     let deadline = timespec(deadline_ns);
-    outcome(
-        futex::waitv(waiters, WaitvFlags::empty(), Some(&deadline), ClockId::Monotonic)
-            .map(|_index| ()),
-    )
+    futex::waitv(waiters, WaitvFlags::empty(), Some(&deadline), ClockId::Monotonic)
 }
 
 /// Wakes the sleepers of the word: at most two, because only its two parties may sleep on it.

@@ -135,3 +135,35 @@ fn an_unlocked_control_page_is_not_watched() {
     watcher.watch(1, m3ipc_sys::process_id(), None, &view);
     assert!(watcher.threads[0].words().is_empty());
 }
+
+#[test]
+fn a_member_that_wakes_the_watcher_loses_only_its_own_watch() {
+    let mut watcher = DeathWatcher::new().unwrap();
+    let (other, other_view) = control_page();
+    let (own, own_view) = control_page();
+    let held = LivenessLock::take(&own, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).unwrap();
+    let thread = std::thread::spawn(move || {
+        let lock = LivenessLock::take(&other, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).unwrap();
+        std::thread::park();
+        lock
+    });
+    while other_view.liveness_lock().load(Ordering::Acquire) & LIVENESS_OWNER_MASK == 0 {
+        std::thread::yield_now();
+    }
+    watcher.watch(6, m3ipc_sys::process_id(), None, &own_view);
+    watcher.watch(7, m3ipc_sys::process_id(), None, &other_view);
+    let watched = |watcher: &DeathWatcher| {
+        let words = watcher
+            .threads
+            .iter()
+            .flat_map(|thread| thread.words().iter().map(|word| word.token).collect::<Vec<_>>());
+        words.collect::<Vec<_>>()
+    };
+    while watched(&watcher).contains(&6) {
+        m3ipc_sys::wake(own_view.liveness_lock());
+        std::thread::yield_now();
+    }
+    assert_eq!(watched(&watcher), [7]);
+    thread.thread().unpark();
+    drop((thread.join().unwrap(), held));
+}

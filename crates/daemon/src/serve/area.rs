@@ -203,7 +203,11 @@ impl Server {
         }
         let ledger = Rc::clone(&ledger.fd);
         if let Err(errno) = sealed {
-            tracing::error!(%errno, "an area or a ledger cannot be sealed; its member is cut off");
+            if crate::log::admits(self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid)) {
+                tracing::error!(
+                    %errno, "an area or a ledger cannot be sealed; its member is cut off"
+                );
+            }
             return self.close(token);
         }
         if let Err(error) = self.node.set_area_member_state(id, area, AreaMemberState::In) {

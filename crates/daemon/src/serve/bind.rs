@@ -198,7 +198,11 @@ impl Server {
         let is_first = !pages.sealed;
         if is_first {
             if let Err(errno) = m3ipc_sys::seal_against_new_writers(&pages.status_page) {
-                tracing::error!(%errno, "a status page cannot be sealed; its connection is closed");
+                if crate::log::admits(connection.cred.uid) {
+                    tracing::error!(
+                        %errno, "a status page cannot be sealed; its connection is closed"
+                    );
+                }
                 return self.close(token);
             }
             pages.sealed = true;

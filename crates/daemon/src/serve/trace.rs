@@ -46,7 +46,9 @@ impl Server {
             return self.refuse(token, Code::Busy, why);
         }
         self.traces.begin(vm, token, cred.uid, slots, sharp);
-        tracing::info!(vm, pid = cred.pid, uid = cred.uid, "trace begun");
+        if crate::log::admits(cred.uid) {
+            tracing::info!(vm, pid = cred.pid, uid = cred.uid, "trace begun");
+        }
         self.reply_done(token);
         for (id, member) in self.attached_in(vm) {
             if self.is_attached(id) {
@@ -77,12 +79,14 @@ impl Server {
         let (bytes, uid, sharp) = (trace_bytes(trace.slots), trace.uid, trace.sharp);
         let (vm, address) = (id.vm, id.address.0);
         if uid != 0 && self.traces.bytes_of(uid) + bytes > USER_BYTES {
-            tracing::warn!(
-                vm,
-                address,
-                uid,
-                "an endpoint is not traced: its tracer's quota is used up"
-            );
+            if crate::log::admits(uid) {
+                tracing::warn!(
+                    vm,
+                    address,
+                    uid,
+                    "an endpoint is not traced: its tracer's quota is used up"
+                );
+            }
             return;
         }
         match m3ipc_sys::create_sealable_memory("m3-trace", bytes) {
@@ -109,7 +113,10 @@ impl Server {
         }
         let tracer = trace.tracer;
         if let Err(errno) = m3ipc_sys::seal_against_new_writers(&ring) {
-            return tracing::error!(%errno, "a trace ring cannot be sealed; no tracer gets it");
+            if crate::log::admits(connection.cred.uid) {
+                tracing::error!(%errno, "a trace ring cannot be sealed; no tracer gets it");
+            }
+            return;
         }
         let event = TraceEvent::Ring { address: id.address.0, pid };
         self.send_event(tracer, DaemonEvent::Trace(event), vec![ring]);
@@ -127,7 +134,7 @@ impl Server {
     /// Ends the traces of a connection.
     pub(crate) fn end_traces_of(&mut self, token: u64) {
         for vm in self.traces.remove_tracer(token) {
-            tracing::info!(vm, "trace ended");
+            tracing::debug!(vm, "trace ended");
             for (_, member) in self.attached_in(vm) {
                 self.send_event(member, DaemonEvent::Trace(TraceEvent::Off), Vec::new());
             }

@@ -42,7 +42,9 @@ impl Server {
                 self.record();
                 m3ipc_sys::pause_point("daemon.vm_recorded");
                 self.grace_ms.insert(id, params.grace_ms);
-                tracing::info!(vm = id, uid = cred.uid, "VM begun");
+                if crate::log::admits(cred.uid) {
+                    tracing::info!(vm = id, uid = cred.uid, "VM begun");
+                }
                 self.vm_info(token, &Credentials::new(0, 0, 0), id);
             }
             Err(error) => self.refuse(token, error.code(), error),

@@ -48,7 +48,9 @@ impl WatchedProcesses {
         };
         // A process of root may have given up rights since; root may end it all the same.
         if pid == INIT || (uid != 0 && users != [uid; 4]) {
-            tracing::warn!(pid, uid, ?users, "a process with other rights gets no signal");
+            if crate::log::admits(uid) {
+                tracing::warn!(pid, uid, ?users, "a process with other rights gets no signal");
+            }
             return SignalOutcome::Refused;
         }
         match m3ipc_sys::signal(&watch.fd, signal) {

@@ -39,7 +39,9 @@ impl ReserveDescriptor {
 /// Refuses a newcomer whose user the daemon cannot know: its own user namespace does not map that
 /// user, so all such users would count as one.
 pub(crate) fn refuse_unknown_user(socket: impl AsFd, uid: u32) {
-    tracing::warn!(uid, "a user outside the daemon's user namespace is refused");
+    if crate::log::admits(uid) {
+        tracing::warn!(uid, "a user outside the daemon's user namespace is refused");
+    }
     let why = "the node daemon runs in a user namespace that does not map this user; run it \
                outside of that namespace, or map the user";
     send(socket, Code::Privileges, why.to_owned());
@@ -64,7 +66,10 @@ pub(crate) fn refuse_at_quota(socket: impl AsFd, exceeded: &Exceeded) {
 
 /// Refuses a newcomer, because the daemon lacks a resource for its connection.
 pub(crate) fn refuse(socket: impl AsFd, errno: Errno) {
-    tracing::warn!(%errno, "no room for another connection; a newcomer is refused");
+    // The user of the newcomer may be unknown: all of them count together.
+    if crate::log::admits(u32::MAX) {
+        tracing::warn!(%errno, "no room for another connection; a newcomer is refused");
+    }
     let why = format!(
         "the node daemon has no room for another connection: {errno}; try again when other \
          processes have left, or raise its limit of open files (ulimit -n, LimitNOFILE of its \

@@ -13,6 +13,8 @@ pub struct Death {
     pub id: MemberId,
     /// The process or thread behind it.
     pub member: Member,
+    /// Its user.
+    pub uid: u32,
     /// Its names.
     pub names: Vec<String>,
     /// The peers that had links with it. The daemon notifies them of the death.
@@ -72,9 +74,10 @@ impl Node {
 
     fn remove_endpoint(&mut self, id: MemberId) -> Option<Death> {
         let endpoint = self.endpoint(id)?;
-        let (member, names) = (endpoint.member, endpoint.names.iter().cloned().collect());
+        let (member, uid) = (endpoint.member, endpoint.uid);
+        let names = endpoint.names.iter().cloned().collect();
         let peers = self.peers(id);
         self.commit(Record::Unbind(id));
-        Some(Death { id, member, names, peers, tickets: self.tickets.on_unbind(id) })
+        Some(Death { id, member, uid, names, peers, tickets: self.tickets.on_unbind(id) })
     }
 }

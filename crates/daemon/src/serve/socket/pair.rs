@@ -42,7 +42,9 @@ impl Server {
 
     pub(super) fn pair_mapped(&mut self, token: u64, end: PairEnd) {
         let Some(pair) = self.sockets.pair_end(token, end) else { return };
-        if let Err(errno) = pair.mapped(end.side()) {
+        if let Err(errno) = pair.mapped(end.side())
+            && crate::log::admits(self.user_of_party(token))
+        {
             tracing::error!(%errno, "a pool cannot be sealed; the kernel alone carries its bytes");
         }
     }
