@@ -47,6 +47,7 @@ impl VmConfig {
                 grace_ms: 1_000,
                 copy_granted: false,
                 domains: BTreeMap::new(),
+                domain_users: BTreeMap::new(),
             },
         }
     }
@@ -110,6 +111,18 @@ impl VmConfig {
     #[must_use]
     pub fn domain(mut self, name: &str, number: u32) -> Self {
         self.params.domains.insert(name.to_owned(), number);
+        self
+    }
+
+    /// Names the user whose processes may join a named domain. Without this, a named domain is for
+    /// the owner of the VM.
+    ///
+    /// ```
+    /// let config = m3ipc::VmConfig::new("shop").domain("web", 80).domain_user("web", 1_001);
+    /// ```
+    #[must_use]
+    pub fn domain_user(mut self, name: &str, uid: u32) -> Self {
+        self.params.domain_users.insert(name.to_owned(), uid);
         self
     }
 

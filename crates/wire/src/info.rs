@@ -89,6 +89,8 @@ pub struct VmParams {
     pub copy_granted: bool,
     /// Named domains of com-sockets and their numbers; at most [`VM_DOMAINS_MAX`].
     pub domains: BTreeMap<String, u32>,
+    /// The users of named domains, by name. Others are for the owner of the VM.
+    pub domain_users: BTreeMap<String, u32>,
 }
 
 /// The present state of a VM.

@@ -32,7 +32,7 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | version | change |
 /// |---|---|
 /// | 2 | [`BindKind::Additional`] |
-/// | 3 | [`Request::Usage`] |
+/// | 3 | [`Request::Usage`], `VmParams::domain_users` |
 pub const VERSION: u32 = 3;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;

@@ -80,6 +80,7 @@ fn create_vm_of_root(node: &UserNode) {
         grace_ms: 1000,
         copy_granted: false,
         domains: BTreeMap::new(),
+        domain_users: BTreeMap::new(),
     };
     let mut raw = RawMember::greeted(node.directory()).expect("the daemon answers");
     let reply = raw.request(&Request::VmInit(params));

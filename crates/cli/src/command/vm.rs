@@ -60,9 +60,10 @@ pub struct Create {
     /// Time between SIGPIPE and SIGKILL when the VM ends.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     grace: u32,
-    /// Name a domain of com-sockets; only members that ask for the domain get it. Repeatable.
-    #[arg(long, value_name = "NAME=NUMBER", value_parser = domain)]
-    domain: Vec<(String, u32)>,
+    /// Name a domain of com-sockets, for processes of this user id [default: the VM's owner].
+    /// Repeatable.
+    #[arg(long, value_name = "NAME=NUMBER[:UID]", value_parser = domain)]
+    domain: Vec<DomainArg>,
 }
 
 /// The rule for copies within one user. Between users, a copy always needs a grant.
@@ -115,12 +116,20 @@ fn group(written: &str) -> std::result::Result<u32, String> {
     })
 }
 
-/// The name and the number of a domain.
-fn domain(written: &str) -> std::result::Result<(String, u32), String> {
-    let parts = written
-        .rsplit_once('=')
-        .and_then(|(name, number)| Some((name.to_owned(), number.parse().ok()?)));
-    parts.ok_or_else(|| "write a domain as NAME=NUMBER, as in front=0".to_owned())
+/// The name and the number of a domain, and its user.
+type DomainArg = (String, u32, Option<u32>);
+
+fn domain(written: &str) -> std::result::Result<DomainArg, String> {
+    let parts = written.rsplit_once('=').and_then(|(name, rest)| {
+        let (number, user) = match rest.split_once(':') {
+            Some((number, user)) => (number, Some(user.parse().ok()?)),
+            None => (rest, None),
+        };
+        Some((name.to_owned(), number.parse().ok()?, user))
+    });
+    parts.ok_or_else(|| {
+        "write a domain as NAME=NUMBER or NAME=NUMBER:UID, as in front=0 or front=0:1001".to_owned()
+    })
 }
 
 /// Runs the subcommand.
@@ -137,12 +146,15 @@ fn create(args: &Create, out: Output) -> Result<()> {
     let mut config = VmConfig::new(&args.name).mode(args.mode).grace_ms(args.grace);
     config = config.copy_granted(args.copy == CopyRule::Granted);
     let mut names = std::collections::BTreeSet::new();
-    for (name, number) in &args.domain {
+    for (name, number, user) in &args.domain {
         if !names.insert(name) {
             return Err(CliError::usage(format!("--domain names {name:?} twice"))
                 .advice("give each domain a name of its own"));
         }
         config = config.domain(name, *number);
+        if let Some(uid) = user {
+            config = config.domain_user(name, *uid);
+        }
     }
     if let Some(id) = args.id {
         config = config.id(id);
@@ -291,7 +303,9 @@ mod tests {
         assert!(octal("888").is_err() && octal("1777").is_err());
         assert_eq!((group("12"), group("root")), (Ok(12), Ok(0)));
         assert!(group("no such group").is_err());
-        assert_eq!(domain("a=b=7"), Ok(("a=b".to_owned(), 7)));
+        assert_eq!(domain("a=b=7"), Ok(("a=b".to_owned(), 7, None)));
+        assert_eq!(domain("a=7:1001"), Ok(("a".to_owned(), 7, Some(1001))));
+        assert!(domain("a=7:").is_err());
         assert!(domain("front").is_err() && domain("front=-1").is_err());
     }
 }

@@ -22,11 +22,17 @@ impl Server {
             let why = "give a mode of nine bits, and a grace time of at most 600,000 ms";
             return self.refuse(token, Code::BadValue, why);
         }
+        if let Some(name) =
+            params.domain_users.keys().find(|name| !params.domains.contains_key(*name))
+        {
+            let why = format!("domain {name:?} has a user and no number; give it a number");
+            return self.refuse(token, Code::BadValue, why);
+        }
         if let Err(why) = self.check_domains(&params.domains) {
             return self.refuse(token, Code::BadValue, why);
         }
         let mut spec = VmSpec::new(params.name, limits, cred);
-        spec.domains = params.domains;
+        (spec.domains, spec.domain_users) = (params.domains, params.domain_users);
         spec.id = params.id;
         spec.mode = VmMode(params.mode);
         spec.copy_granted = params.copy_granted;

@@ -46,6 +46,8 @@ pub struct VmSpec {
     /// The named domains of com-sockets, with their numbers. A process that names no domain gets
     /// none of these.
     pub domains: BTreeMap<String, u32>,
+    /// The users of named domains, by name. Others are for the owner of the VM.
+    pub domain_users: BTreeMap<String, u32>,
 }
 
 impl VmSpec {
@@ -64,7 +66,15 @@ impl VmSpec {
             copy_granted: false,
             privileges: UNRESTRICTED,
             domains: BTreeMap::new(),
+            domain_users: BTreeMap::new(),
         }
+    }
+
+    /// The user that may join the domain with this number, if the domain has a name.
+    #[must_use]
+    pub fn domain_user(&self, number: u32) -> Option<u32> {
+        let (name, _) = self.domains.iter().find(|(_, named)| **named == number)?;
+        Some(self.domain_users.get(name).copied().unwrap_or(self.owner_uid))
     }
 
     /// Whether the mode allows `access` to the caller.

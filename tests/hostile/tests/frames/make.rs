@@ -58,6 +58,10 @@ fn vm_params(name: String, mode: u16) -> VmParams {
             .into_iter()
             .take(usize::from(mode & 3))
             .collect(),
+        domain_users: [("front".to_owned(), u32::from(mode))]
+            .into_iter()
+            .take(usize::from(mode >> 2 & 1))
+            .collect(),
     }
 }
 

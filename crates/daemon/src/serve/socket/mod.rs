@@ -113,6 +113,14 @@ impl Server {
                 }
             },
         };
+        let named_for = self.node.vm(vm).ok().and_then(|vm| vm.spec().domain_user(number));
+        if let Some(uid) = named_for.filter(|uid| *uid != cred.uid && !cred.is_root()) {
+            let why = format!(
+                "domain {number} has a name and is for user {uid}, as the configuration of the VM \
+                 says; join another one, or make the VM with --domain NAME={number}:USER"
+            );
+            return fail(Errno::ACCESS, why);
+        }
         match self.sockets.domain_user((vm, number)) {
             Some(uid) if uid != cred.uid => fail(
                 Errno::ACCESS,
