@@ -6,6 +6,7 @@
 mod area_member;
 mod attack;
 mod frames;
+mod greedy;
 mod intruder;
 mod round;
 mod scripts;
@@ -45,6 +46,9 @@ fn main() -> ExitCode {
         }
         ("area-writer", [directory, vm, slot, area]) => {
             area_member::write_everywhere(directory, vm, slot, area);
+        }
+        ("greedy", [directory, vm, attack, rest @ ..]) => {
+            greedy::run(directory, vm, attack, rest);
         }
         _ => return usage(),
     }
