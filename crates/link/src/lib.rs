@@ -46,11 +46,11 @@ pub use control_page::{
 };
 pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
 pub use layout::{LINK_BYTES, LinkSide};
-pub use link::{Cancelled, Link};
+pub use link::{Link, RequestCanceller};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
 pub use served_bounce_buffer::ServedBounceBuffer;
-pub use slot::{MessageFate, MessageKind, RuleBroken, SlotRefusal, SlotState};
+pub use slot::{Cancelled, MessageFate, MessageKind, RuleBroken, SlotRefusal, SlotState};
 pub use status::{HOT_SET_MAX, OwnStatus, PeerStatus, STATUS_BYTES};
 pub use trace_record::{TraceHalf, TraceRecord, TraceWhat};
 pub use trace_ring::{TRACE_SLOTS, TraceRing, trace_bytes};

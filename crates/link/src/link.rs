@@ -4,27 +4,22 @@
 //! message and of the request that it owes an answer to. It believes the page only where a rule
 //! leads from that record to the word it reads. A peer can spoil only its own conversation.
 
+mod canceller;
 mod notification;
+
+pub use canceller::RequestCanceller;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
-use crate::slot::{self, MessageFate, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState};
+use crate::slot::{
+    self, Cancelled, MessageFate, MessageKind, RuleBroken, SlotPhase, SlotRefusal, SlotState,
+};
 use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{BLOCK_NAME_BYTES, LONG_MAX_BYTES, PAYLOAD_BYTES};
 use m3ipc_shm::SharedPage;
 use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
-
-/// The outcome of a cancelled request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cancelled {
-    /// The request went back: the receiver never had it.
-    Withdrawn,
-    /// The receiver has taken the request. Poll for the answer once more: it may have been posted
-    /// before the cancellation.
-    Taken,
-}
 
 /// One party's side of a link.
 #[derive(Debug)]
@@ -167,11 +162,7 @@ impl<P: Page> Link<P> {
     /// # Errors
     /// [`RuleBroken`] if the word follows from no rule.
     pub fn cancel(&self, request: SlotState) -> Result<Cancelled, RuleBroken> {
-        if self.withdraw(request)? {
-            return Ok(Cancelled::Withdrawn);
-        }
-        self.abandon(request);
-        Ok(Cancelled::Taken)
+        slot::cancel(self.own_word(), request)
     }
 
     /// The message in the peer's slot.

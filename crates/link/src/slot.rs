@@ -90,6 +90,16 @@ pub enum MessageFate {
     Gone,
 }
 
+/// The outcome of a cancelled request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cancelled {
+    /// The request went back: the receiver never had it.
+    Withdrawn,
+    /// The receiver has taken the request. Poll for the answer once more: it may have been posted
+    /// before the cancellation.
+    Taken,
+}
+
 const PHASE_BITS: u32 = 2;
 const KIND_BITS: u32 = 6;
 const SEQUENCE_SHIFT: u32 = PHASE_BITS + KIND_BITS;
@@ -263,6 +273,19 @@ pub fn withdraw(word: &impl Word64, full: SlotState) -> Result<bool, RuleBroken>
 pub fn abandon(word: &impl Word64, full: SlotState) {
     word.swap(full.in_phase(SlotPhase::Empty).encode(), Ordering::SeqCst);
     word.fence_after_update(); // pairs with the fence of `post`, which precedes `is_answer_awaited`
+}
+
+/// Ends a request: withdraws it or, if the receiver has taken it, abandons it. After
+/// [`Cancelled::Taken`], poll for the answer once more.
+///
+/// # Errors
+/// [`RuleBroken`] if the word follows from no rule.
+pub fn cancel(word: &impl Word64, full: SlotState) -> Result<Cancelled, RuleBroken> {
+    if withdraw(word, full)? {
+        return Ok(Cancelled::Withdrawn);
+    }
+    abandon(word, full);
+    Ok(Cancelled::Taken)
 }
 
 /// Whether the sender of this taken request still awaits its answer.

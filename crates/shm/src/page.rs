@@ -6,9 +6,11 @@
 #![allow(unsafe_code)]
 
 use crate::copy::{copy_in, copy_out};
+use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::{Errno, Mapping};
 use std::os::fd::AsFd;
+use std::sync::Arc;
 
 /// Size of a page in bytes.
 pub const PAGE_BYTES: usize = 4096;
@@ -18,22 +20,28 @@ trait Word: Sized {}
 impl Word for AtomicU32 {}
 impl Word for AtomicU64 {}
 
+/// Memory of exactly one page, which stays mapped as long as the value.
+trait PageMemory {
+    /// The first byte.
+    fn start(&self) -> NonNull<u8>;
+}
+
 /// The word at `offset` of a page. The mask replaces the bounds check.
 #[inline]
-fn word<T: Word>(mapping: &Mapping, offset: usize) -> &T {
+fn word<T: Word>(page: &impl PageMemory, offset: usize) -> &T {
     debug_assert!(offset + size_of::<T>() <= PAGE_BYTES && offset.is_multiple_of(align_of::<T>()));
     let inside = offset & (PAGE_BYTES - align_of::<T>());
     // SAFETY: the size of each word is its alignment, so a multiple of it below the size of the
     // page is inside and aligned. The mapping has exactly that size and lives as long as the
     // borrow. Any bits are valid.
-    unsafe { &*mapping.start().as_ptr().add(inside).cast::<T>() }
+    unsafe { &*page.start().as_ptr().add(inside).cast::<T>() }
 }
 
 #[inline]
-fn run(mapping: &Mapping, offset: usize, bytes: usize) -> *mut u8 {
+fn run(page: &SharedPage, offset: usize, bytes: usize) -> *mut u8 {
     let inside = offset <= PAGE_BYTES && bytes <= PAGE_BYTES - offset;
     assert!(inside, "bytes outside their page");
-    mapping.start().as_ptr().wrapping_add(offset)
+    page.start().as_ptr().wrapping_add(offset)
 }
 
 /// One page that this process and its peers write.
@@ -41,7 +49,23 @@ fn run(mapping: &Mapping, offset: usize, bytes: usize) -> *mut u8 {
 /// An offset outside the page is a defect of the caller. Debug builds panic; release builds access
 /// another word of the page.
 #[derive(Debug)]
-pub struct SharedPage(Mapping);
+pub struct SharedPage {
+    /// The start of the mapping. A copy here saves a load at each access.
+    start: NonNull<u8>,
+    mapping: Arc<Mapping>,
+}
+
+// SAFETY: the pointer is that of the mapping, which is `Send` and lives as long as the page.
+unsafe impl Send for SharedPage {}
+// SAFETY: as for `Send`; all access to words is atomic, and bytes are copied as raw memory.
+unsafe impl Sync for SharedPage {}
+
+impl PageMemory for SharedPage {
+    #[inline]
+    fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
 
 impl SharedPage {
     /// Maps memory of exactly one page for reading and writing.
@@ -49,21 +73,28 @@ impl SharedPage {
     /// # Errors
     /// Those of [`Mapping::new`].
     pub fn map(memory: impl AsFd) -> Result<Self, Errno> {
-        Mapping::new(memory, PAGE_BYTES, true).map(Self)
+        let mapping = Arc::new(Mapping::new(memory, PAGE_BYTES, true)?);
+        Ok(Self { start: mapping.start(), mapping })
+    }
+
+    /// The same page once more. It stays mapped until the last of them is dropped.
+    #[must_use]
+    pub fn share(&self) -> Self {
+        Self { start: self.start, mapping: Arc::clone(&self.mapping) }
     }
 
     /// The 32-bit word at `offset`.
     #[must_use]
     #[inline]
     pub fn word32(&self, offset: usize) -> &AtomicU32 {
-        word(&self.0, offset)
+        word(self, offset)
     }
 
     /// The 64-bit word at `offset`.
     #[must_use]
     #[inline]
     pub fn word64(&self, offset: usize) -> &AtomicU64 {
-        word(&self.0, offset)
+        word(self, offset)
     }
 
     /// Copies bytes in. A reader may see them in any order until the writer publishes a word with
@@ -73,7 +104,7 @@ impl SharedPage {
     /// If the bytes do not fit.
     #[inline]
     pub fn write(&self, offset: usize, bytes: &[u8]) {
-        let to = run(&self.0, offset, bytes.len());
+        let to = run(self, offset, bytes.len());
         // SAFETY: `run` checked the range of this writable, live mapping. No reference covers
         // mapped memory, so `bytes` lies elsewhere.
         unsafe { copy_in(to, bytes) };
@@ -85,7 +116,7 @@ impl SharedPage {
     /// If the bytes do not lie inside.
     #[inline]
     pub fn read(&self, offset: usize, bytes: &mut [u8]) {
-        let from = run(&self.0, offset, bytes.len());
+        let from = run(self, offset, bytes.len());
         // SAFETY: `run` checked the range of this live mapping; `bytes` lies elsewhere.
         unsafe { copy_out(from, bytes) };
     }
@@ -94,6 +125,13 @@ impl SharedPage {
 /// One page that another process writes and this process only reads.
 #[derive(Debug)]
 pub struct ObservedPage(Mapping);
+
+impl PageMemory for ObservedPage {
+    #[inline]
+    fn start(&self) -> NonNull<u8> {
+        self.0.start()
+    }
+}
 
 impl ObservedPage {
     /// Maps memory of exactly one page for reading.
@@ -108,14 +146,14 @@ impl ObservedPage {
     #[must_use]
     #[inline]
     pub fn load32(&self, offset: usize, order: Ordering) -> u32 {
-        word::<AtomicU32>(&self.0, offset).load(order)
+        word::<AtomicU32>(self, offset).load(order)
     }
 
     /// The present value of the 64-bit word at `offset`.
     #[must_use]
     #[inline]
     pub fn load64(&self, offset: usize, order: Ordering) -> u64 {
-        word::<AtomicU64>(&self.0, offset).load(order)
+        word::<AtomicU64>(self, offset).load(order)
     }
 }
 
@@ -141,6 +179,16 @@ mod tests {
             page.word64(4016).load(Ordering::Relaxed),
             region.word64(4016).load(Ordering::Relaxed)
         );
+    }
+
+    #[test]
+    fn a_shared_page_outlives_the_first() {
+        let memory = m3ipc_sys::create_memory("m3-test", 4096).unwrap();
+        let first = SharedPage::map(&memory).unwrap();
+        let second = first.share();
+        first.word64(8).store(7, Ordering::Release);
+        drop(first);
+        assert_eq!(second.word64(8).load(Ordering::Acquire), 7);
     }
 
     #[test]
