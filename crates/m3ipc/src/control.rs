@@ -3,9 +3,11 @@
 mod connect;
 mod fail;
 mod frame_buffer;
+mod open_requests;
 
 pub(crate) use connect::IfAbsent;
 pub(crate) use fail::unexpected;
+pub(crate) use open_requests::{OpenRequest, RequestState};
 
 use crate::daemon;
 use crate::error::Fail;
@@ -18,6 +20,7 @@ use m3ipc_sys::{Errno, ParentOnlyFd};
 use m3ipc_wire::{
     AreaEvent, AreaInfo, AreaReply, DaemonEvent, FromDaemon, Reply, Request, VERSION,
 };
+use open_requests::OpenRequests;
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -49,8 +52,8 @@ pub(crate) struct Control {
     socket: OwnedFd,
     directory: PathBuf,
     events: VecDeque<EventFrame>,
-    /// Replies to requests that were given up. They arrive before the reply to the next request.
-    late_replies: u32,
+    /// Requests that no call waits for. Their replies arrive before the reply to the next request.
+    open: OpenRequests,
     /// Areas of late replies: this process may still map them.
     late_areas: Vec<LateArea>,
 }
@@ -120,7 +123,7 @@ impl Control {
             socket,
             directory: directory.to_owned(),
             events: VecDeque::new(),
-            late_replies: 0,
+            open: OpenRequests::default(),
             late_areas: Vec::new(),
         };
         let daemon = |control: &Self| daemon::describe(directory, &control.socket);
@@ -192,7 +195,7 @@ impl Control {
     }
 
     /// Sends a request and waits for the reply until the deadline or a signal. A later reply counts
-    /// in `late_replies`.
+    /// as given up.
     pub(crate) fn request_until(
         &mut self,
         request: &Request,
@@ -226,12 +229,12 @@ impl Control {
             match m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.late_replies += 1;
+                    self.open.give_up();
                     return Err(Code::TimedOut.into());
                 }
                 Err(_signal) if on_signal == OnSignal::GoOn => {}
                 Err(_signal) => {
-                    self.late_replies += 1;
+                    self.open.give_up();
                     return Err(Code::Intr.into());
                 }
             }
@@ -247,11 +250,44 @@ impl Control {
         self.request_until(request, m3ipc_sys::monotonic_ns() + SOON_NS)
     }
 
+    /// Sends a request whose reply a later call takes with [`poll`](Self::poll).
+    pub(crate) fn begin(&mut self, request: &Request) -> Result<OpenRequest, Fail> {
+        self.send(request)?;
+        Ok(self.open.begin())
+    }
+
+    /// The state of an open request. Never waits.
+    pub(crate) fn poll(&mut self, request: &OpenRequest) -> RequestState {
+        while let Ok(true) = self.read_one_event() {}
+        self.open.poll(request)
+    }
+
+    /// Waits until the open request has its reply, or until this time.
+    pub(crate) fn wait_until(&mut self, request: &OpenRequest, deadline_ns: u64) {
+        loop {
+            while let Ok(true) = self.read_one_event() {}
+            let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
+            // A signal ends the wait too.
+            if !self.open.is_open(request)
+                || left_ns == 0
+                || m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) != Ok(true)
+                || self.is_closed()
+            {
+                return;
+            }
+        }
+    }
+
+    /// Gives an open request up.
+    pub(crate) fn forget(&mut self, request: &OpenRequest) {
+        self.open.forget(request);
+    }
+
     /// Sends a request whose reply nobody awaits.
     pub(crate) fn request_later(&mut self, request: &Request) {
         // A daemon that is gone knows of no request, and its successor learns the state anew.
         if self.send(request).is_ok() {
-            self.late_replies += 1;
+            self.open.give_up();
         }
     }
 
@@ -288,7 +324,7 @@ impl Control {
         let frame = m3ipc_wire::decode(&buffer.0[..packet.bytes]);
         // An event without its descriptors is still worth its content; its user asks for them
         // again.
-        if packet.truncated && self.late_replies == 0 && matches!(frame, Ok(FromDaemon::Reply(_))) {
+        if packet.truncated && self.open.is_empty() && matches!(frame, Ok(FromDaemon::Reply(_))) {
             return Err(no_descriptors());
         }
         match frame {
@@ -296,25 +332,28 @@ impl Control {
                 self.events.push_back((event, packet.fds, LinkSide::One));
                 Ok(None)
             }
-            // A late contact is a link all the same.
-            Ok(FromDaemon::Reply(Reply::Contact(peer))) if self.late_replies > 0 => {
-                self.late_replies -= 1;
-                self.events.push_back((DaemonEvent::Contact(peer), packet.fds, LinkSide::Zero));
-                Ok(None)
-            }
-            Ok(FromDaemon::Reply(Reply::Area(AreaReply::Joined { info, index })))
-                if self.late_replies > 0 =>
-            {
-                self.late_replies -= 1;
-                self.late_areas.push(LateArea { info, index, fds: packet.fds, events: Vec::new() });
-                Ok(None)
-            }
-            Ok(FromDaemon::Reply(_)) if self.late_replies > 0 => {
-                self.late_replies -= 1;
+            Ok(FromDaemon::Reply(reply)) if !self.open.is_empty() => {
+                self.take_late(reply, packet.fds);
                 Ok(None)
             }
             Ok(FromDaemon::Reply(reply)) => Ok(Some((reply, packet.fds))),
             Err(malformed) => Err(Fail::new(Code::Version, malformed.to_string())),
+        }
+    }
+
+    /// Takes the reply to the oldest open request.
+    fn take_late(&mut self, reply: Reply, fds: Vec<OwnedFd>) {
+        match reply {
+            // A late contact is a link all the same.
+            Reply::Contact(peer) => {
+                self.open.end_oldest(Ok(Reply::Done));
+                self.events.push_back((DaemonEvent::Contact(peer), fds, LinkSide::Zero));
+            }
+            Reply::Area(AreaReply::Joined { info, index }) => {
+                self.open.end_oldest(Ok(Reply::Done));
+                self.late_areas.push(LateArea { info, index, fds, events: Vec::new() });
+            }
+            reply => self.open.end_oldest(answered((reply, fds)).map(|(reply, _)| reply)),
         }
     }
 
@@ -383,10 +422,10 @@ impl Control {
 
     fn read_one_event(&mut self) -> Result<bool, Fail> {
         // Compare both, not their sum: a late contact leaves one and joins the other.
-        let before = (self.events.len(), self.late_replies);
+        let before = (self.events.len(), self.open.count());
         let answer = self.read(false)?;
         // A reply that no request waits for is a mistake of the daemon; drop it.
-        Ok(answer.is_some() || (self.events.len(), self.late_replies) != before)
+        Ok(answer.is_some() || (self.events.len(), self.open.count()) != before)
     }
 
     /// Whether the daemon has closed its end of the socket.

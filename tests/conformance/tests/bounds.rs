@@ -87,7 +87,7 @@ fn a_pending_request_survives_the_end_of_its_server() {
     other.act();
     assert!(me.receive(Source::Any).is_ok());
     let polled = me.poll_request(&mut pending);
-    assert!(matches!(polled, Err(SendRecError::DiedAfter(_))), "{polled:?}");
+    assert!(matches!(polled, Err(SendRecError::DiedBefore(_))), "{polled:?}");
     assert_eq!(me.abandon(&pending), None);
 }
 

@@ -1,6 +1,7 @@
 //! Binding, and the first contact with a peer.
 
 use super::attached_areas::AttachedAreas;
+use super::claims::Claims;
 use super::copy::Copies;
 use super::daemon_limit::NO_WAIT_NS;
 use super::page_set::map_pages;
@@ -136,6 +137,7 @@ fn attach(
         ready: Vec::new(),
         latest: None,
         copies: Copies::new(*copy_granted),
+        claims: Claims::default(),
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),
         tracing: None,

@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::inbox::DaemonNotification;
 use super::page_set::map_pages;
+use super::settle::LinkLoss;
 use crate::control::{Control, IfAbsent};
 use crate::error::Fail;
 use crate::observe;
@@ -66,6 +67,7 @@ impl Endpoint {
                 if let Some(index) = self.peers.find(Address(address)) {
                     self.peers.get_mut(index).dead = true;
                     self.dead.push(index);
+                    self.settle_request(index, LinkLoss::Died);
                 }
             }
             DaemonEvent::Ready { ticket, address } => self.ready.push((ticket, address)),

@@ -4,6 +4,7 @@
 //! asks for the link again: when a call needs it, and about once a second while it sleeps.
 
 use super::Endpoint;
+use super::settle::LinkLoss;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
@@ -31,6 +32,10 @@ impl Endpoint {
         side: LinkSide,
     ) -> Result<u32, Fail> {
         self.missing_links.retain(|address| *address != info.address);
+        // A link made anew after a takeover: the peer may never have got the old one.
+        if let Some(old) = self.peers.find(Address(info.address)) {
+            self.settle_request(old, LinkLoss::Replaced);
+        }
         let adopted = self.peers.adopt(info, fds, side);
         if adopted.is_err() {
             self.missing_links.push(info.address);

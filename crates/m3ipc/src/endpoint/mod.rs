@@ -20,6 +20,7 @@ mod bind;
 mod blocks;
 mod buffer;
 mod bytes;
+mod claims;
 mod copy;
 mod daemon_limit;
 mod doorbell;
@@ -42,8 +43,11 @@ mod queries;
 mod receive;
 mod received;
 mod reply;
+mod request_end;
 mod send;
 mod sendrec;
+mod settle;
+mod soon;
 mod stamp_cost;
 mod stamps;
 mod take;
@@ -62,6 +66,7 @@ use crate::control::{Control, IfAbsent};
 use crate::error::Fail;
 use crate::info::Identity;
 use attached_areas::AttachedAreas;
+use claims::Claims;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{AdaptiveSpin, ControlPage, WaitStrategy};
@@ -139,6 +144,7 @@ pub struct Endpoint {
     /// The sender of the message that was taken last.
     latest: Option<Identity>,
     copies: copy::Copies,
+    claims: Claims,
     areas: AttachedAreas,
     payloads: payload_state::Payloads,
     /// Present while the VM has a tracer.
@@ -232,6 +238,9 @@ impl Endpoint {
             let _ = self.receive_events();
         }
         self.check_bound()?;
+        if self.claims.has_dropped() {
+            self.clear_dropped_requests();
+        }
         // An endpoint that never sleeps checks the daemon here.
         self.calls = self.calls.wrapping_add(1);
         if self.calls.is_multiple_of(CALLS_PER_CHECK) {

@@ -4,7 +4,7 @@ use crate::endpoint::peer_copies::{PartyState, RequesterState};
 use crate::error::Fail;
 use crate::info::Identity;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap};
+use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState};
 use m3ipc_sys::DoorbellSender;
 use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
@@ -25,6 +25,8 @@ pub(super) struct Peer {
     index_there: u32,
     pub(super) may_send: u32,
     pub(super) may_receive: u32,
+    /// The pending request in the slot. No other message goes to the peer meanwhile.
+    pub(super) pending: Option<SlotState>,
     /// The time of the last take from this peer: no later message can be older.
     pub(super) earliest_stamp: u64,
     /// Whether the inbox has a message of this peer.
@@ -65,6 +67,7 @@ impl Peer {
             index_there: info.index_there,
             may_send: info.may_send,
             may_receive: info.may_receive,
+            pending: None,
             earliest_stamp: 0,
             message_queued: false,
             note_queued: false,
@@ -93,10 +96,14 @@ impl Peer {
         if self.dead { Err(died.into()) } else { Ok(()) }
     }
 
-    /// Fails if privileges exclude a message of this kind to the peer.
+    /// Fails if privileges exclude a message of this kind to the peer, or if a pending request
+    /// claims the peer.
     #[inline]
     pub(super) fn allow(&self, kind: MessageKind) -> Result<(), Fail> {
-        if self.may_send & (1 << kind as u32) == 0 { Err(Code::CallDenied.into()) } else { Ok(()) }
+        if self.may_send & (1 << kind as u32) == 0 {
+            return Err(Code::CallDenied.into());
+        }
+        if self.pending.is_some() { Err(Code::Busy.into()) } else { Ok(()) }
     }
 
     /// The message or request of the peer, if privileges allow it.
@@ -110,12 +117,18 @@ impl Peer {
                 let kind = arrival.state.kind();
                 matches!(kind, MessageKind::Send | MessageKind::Request)
                     && self.may_receive & (1 << kind as u32) != 0
+                    && !self.is_answer_to_pending()
             }),
             Err(_broken) => {
                 self.poisoned = true;
                 None
             }
         }
+    }
+
+    /// Whether any message of the peer answers the pending request: the peer has taken that.
+    fn is_answer_to_pending(&self) -> bool {
+        self.pending.is_some_and(|request| self.link.is_taken(request) == Ok(true))
     }
 
     /// An answer of the peer to a receive without a request.

@@ -1,47 +1,64 @@
 //! A request in parts, for event loops: begin, poll, give up.
+//!
+//! A pending request claims its peer: see [`super::claims`].
 
 use super::Endpoint;
 use super::buffer::Buffer;
-use super::daemon_limit::DaemonLimit;
+use super::claims::{Claim, ClaimState, PostedRequest};
+use super::daemon_limit::{DaemonLimit, NO_WAIT_NS};
 use super::outgoing::Outgoing;
 use super::payload::REFUSALS_MAX;
-use super::payload_state::LargePayload;
-use super::sendrec::RequestEnd;
+use super::request_end::RequestEnd;
 use super::stamps::Moment;
 use crate::error::{Fail, SendRecError};
-use crate::timeout::Timeout;
+use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code, Message, Verb};
-use m3ipc_link::{Cancelled, MessageKind, SlotRefusal, SlotState};
+use m3ipc_link::{Cancelled, MessageKind, SlotRefusal};
+use std::sync::Arc;
 
-/// A posted request whose answer is still to come.
+/// A request whose answer is still to come.
 ///
-/// Finish it with [`Endpoint::poll_request`] or give it up with [`Endpoint::abandon`]. A mere drop
-/// leaves the request in the link. The example is at [`Endpoint::begin_request`].
+/// Finish it with [`Endpoint::poll_request`]. A drop gives it up: it is withdrawn, or its answer is
+/// not awaited. It claims its peer: until it ends, any other message of the same endpoint to that
+/// peer fails with `RequestPending`. The example is at [`Endpoint::begin_request`].
 #[derive(Debug)]
-#[must_use = "finish it with poll_request or abandon"]
+#[must_use = "a drop gives the request up; finish it with poll_request"]
 pub struct PendingRequest {
     to: Address,
-    index: u32,
-    posted: SlotState,
     message: Message,
     bytes: Vec<u8>,
     answer: Vec<u8>,
-    /// The payload, if it lies in a block.
-    large: Option<LargePayload>,
     refusals: u32,
+    /// The code of a peer that is dead before the request is posted.
+    dead: Code,
+    claim: Arc<Claim>,
+}
+
+impl Drop for PendingRequest {
+    fn drop(&mut self) {
+        self.claim.drop_request();
+    }
 }
 
 impl Endpoint {
-    /// Posts a request without waiting for the receiver or the answer.
+    /// Begins a request without waiting for the receiver or the answer.
+    ///
+    /// The request is posted here or in a later [`poll_request`](Self::poll_request): as soon as
+    /// the link is made and the peer has taken the last answer of this endpoint. A first contact
+    /// gives a running daemon 0.1 s, and so does each step of a payload above
+    /// [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES).
     ///
     /// ```
     /// # let node = m3ipc::test::node();
     /// # let (server, mut client) = node.pair();
     /// # let to = server.address();
     /// # let thread = m3ipc::test::serve(server, |request| request);
-    /// use m3ipc::Message;
+    /// use m3ipc::{Message, SendRecError};
     ///
     /// let mut pending = client.begin_request(to, &Message::new(7))?;
+    /// // One request at a time to each peer:
+    /// let second = client.begin_request(to, &Message::new(8));
+    /// assert!(matches!(second, Err(SendRecError::RequestPending(_))));
     /// let answer = loop {
     ///     if let Some(answer) = client.poll_request(&mut pending)? {
     ///         break answer;
@@ -52,16 +69,16 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`SendRecError`].
+    /// [`SendRecError::RequestPending`] if a request to this peer is pending, and others.
     pub fn begin_request(
         &mut self,
         to: Address,
         message: &Message,
     ) -> Result<PendingRequest, SendRecError> {
-        self.begin(to, *message, Vec::new()).map_err(|fail| SendRecError::of(fail, to))
+        self.begin(to, *message, Vec::new(), NO_WAIT_NS).map_err(|fail| SendRecError::of(fail, to))
     }
 
-    /// Posts a request with a payload; see [`begin_request`](Self::begin_request).
+    /// Begins a request with a payload; see [`begin_request`](Self::begin_request).
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -79,17 +96,28 @@ impl Endpoint {
     /// ```
     ///
     /// # Errors
-    /// [`SendRecError::TooLong`], and others.
+    /// [`SendRecError::TooLong`], [`SendRecError::RequestPending`], and others.
     pub fn begin_request_bytes(
         &mut self,
         to: Address,
         m_type: i32,
         bytes: Vec<u8>,
     ) -> Result<PendingRequest, SendRecError> {
+        self.begin_bytes(to, Message::new(m_type), bytes, NO_WAIT_NS)
+    }
+
+    /// Begins a request. A first contact gives a running daemon `give_ns`.
+    pub(crate) fn begin_bytes(
+        &mut self,
+        to: Address,
+        message: Message,
+        bytes: Vec<u8>,
+        give_ns: u64,
+    ) -> Result<PendingRequest, SendRecError> {
         if bytes.len() > m3ipc_abi::LARGE_MAX_BYTES {
             return Err(SendRecError::too_long(bytes.len()));
         }
-        self.begin(to, Message::new(m_type), bytes).map_err(|fail| SendRecError::of(fail, to))
+        self.begin(to, message, bytes, give_ns).map_err(|fail| SendRecError::of(fail, to))
     }
 
     fn begin(
@@ -97,27 +125,64 @@ impl Endpoint {
         to: Address,
         message: Message,
         bytes: Vec<u8>,
+        give_ns: u64,
     ) -> Result<PendingRequest, Fail> {
         self.enter(Verb::Sendrec)?;
-        self.payloads.begin(DaemonLimit::of_answer());
-        let deadline = Timeout::Never.deadline();
-        let index = self.contact(to, deadline).map_err(|fail| match fail.code {
-            Code::DstDied => Code::DeadSrcDst.into(),
+        self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
+        let claim = self.claims.claim(to)?;
+        let (answer, dead) = (Vec::new(), Code::DeadSrcDst);
+        let mut pending = PendingRequest { to, message, bytes, answer, refusals: 0, dead, claim };
+        if let Err(fail) = self.advance_request(&mut pending, give_ns) {
+            self.end_claim(pending.to, &pending.claim);
+            return Err(fail);
+        }
+        Ok(pending)
+    }
+
+    /// Posts a request that is not posted, if link and slot are ready.
+    fn advance_request(&mut self, pending: &mut PendingRequest, give_ns: u64) -> Result<(), Fail> {
+        if !matches!(*pending.claim.state(), ClaimState::Unposted) {
+            return Ok(());
+        }
+        let dead = pending.dead;
+        let index = self.contact_soon(pending.to, give_ns).map_err(|fail| match fail.code {
+            Code::DstDied => dead.into(),
             _ => fail,
         })?;
-        self.peers.get(index).check(Code::DeadSrcDst)?;
-        self.peers.get(index).allow(MessageKind::Request)?;
-        let outgoing = Outgoing::new(&message, &bytes).ok_or(Fail::from(Code::MsgSize))?;
+        let Some(index) = index else { return Ok(()) };
+        let peer = self.peers.get(index);
+        peer.check(dead)?;
+        peer.allow(MessageKind::Request)?;
+        // The slot may hold an answer of this endpoint. The take of it rings.
+        if !peer.link.is_free().map_err(|broken| self.poison(index, broken))? {
+            return Ok(());
+        }
+        match self.post_pending(index, pending) {
+            // The daemon has given no memory for the payload yet. Its reply rings.
+            Err(fail) if fail.code == Code::Again => Ok(()),
+            other => other,
+        }
+    }
+
+    fn post_pending(&mut self, index: u32, pending: &mut PendingRequest) -> Result<(), Fail> {
+        let outgoing = Outgoing::new(&pending.message, &pending.bytes);
+        let outgoing = outgoing.ok_or(Fail::from(Code::MsgSize))?;
         let (posted, large) = if outgoing.is_large() {
             self.send_in_block(index, outgoing, |endpoint, outgoing| {
-                let posted = endpoint.post(index, MessageKind::Request, outgoing, deadline)?;
+                let posted =
+                    endpoint.post(index, MessageKind::Request, outgoing, Deadline::NEVER)?;
                 Ok((posted, endpoint.payloads.take_in_transit()))
             })?
         } else {
-            (self.post(index, MessageKind::Request, outgoing, deadline)?, None)
+            (self.post(index, MessageKind::Request, outgoing, Deadline::NEVER)?, None)
         };
-        let answer = Vec::new();
-        Ok(PendingRequest { to, index, posted, message, bytes, answer, large, refusals: 0 })
+        let peer = self.peers.get_mut(index);
+        peer.pending = Some(posted);
+        let canceller = peer.link.canceller(posted);
+        pending.claim.set(ClaimState::Posted(PostedRequest { index, posted, canceller, large }));
+        // From here on a dead server may have taken the request.
+        pending.dead = Code::DstDied;
+        Ok(())
     }
 
     /// The answer, if it has come. Otherwise the endpoint's [descriptor](Endpoint::fd), if it is in
@@ -157,6 +222,9 @@ impl Endpoint {
             polled = self.poll_for_answer(pending);
         }
         self.trace_done();
+        if !matches!(polled, Ok(None)) {
+            self.end_claim(pending.to, &pending.claim);
+        }
         polled.map_err(|fail| SendRecError::of(fail, to))
     }
 
@@ -165,8 +233,8 @@ impl Endpoint {
         pending: &mut PendingRequest,
     ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
         self.check_bound()?;
-        // The call has no limit of its own, so the daemon has one that starts with each request.
-        self.payloads.begin(DaemonLimit::of(Timeout::Never.deadline()));
+        // A payload that the daemon does not give at once is left for a later poll.
+        self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
         self.disarm();
         self.stamp(Moment::Looked);
         self.poll_for_answer(pending)
@@ -176,49 +244,73 @@ impl Endpoint {
         &mut self,
         pending: &mut PendingRequest,
     ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
-        // Another call may have removed a dead server, and its index may be another peer's.
-        if !self.is_peer_of(pending) {
-            return Err(Code::SrcDied.into());
+        self.advance_request(pending, 0)?;
+        if let Some((index, posted)) = pending.claim.posted() {
+            let mut buffer = Buffer::Vec(&mut pending.answer);
+            match self.take_answer(index, posted, &mut buffer) {
+                Ok(Some(end)) => return self.end_of(pending, end),
+                Ok(None) => {}
+                Err(fail) if fail.code == Code::Again => return Ok(None),
+                Err(fail) => return Err(fail),
+            }
+            if self.payloads.has_open_answers() {
+                self.settle_answers();
+            }
+            if let Some(refusal) = self.peers.get(index).link.refusal(posted) {
+                return self.repeat_refused(pending, refusal).map(|()| None);
+            }
         }
-        let mut buffer = Buffer::Vec(&mut pending.answer);
-        let taken = self.take_answer(pending.index, pending.posted, &mut buffer);
-        if taken.is_err() {
-            self.end_request(pending);
+        self.receive_events()?;
+        // An event may have settled the request.
+        let mut state = pending.claim.state();
+        match std::mem::replace(&mut *state, ClaimState::Ended) {
+            ClaimState::Settled(end, bytes) => {
+                drop(state);
+                pending.answer = bytes;
+                self.end_of(pending, end?)
+            }
+            ClaimState::Ended | ClaimState::Dropped(_) => {
+                let why = "this request has ended; begin another one";
+                Err(Fail::new(Code::BadRequest, why))
+            }
+            open => {
+                let index = if let ClaimState::Posted(it) = &open { Some(it.index) } else { None };
+                *state = open;
+                drop(state);
+                index.map_or(Ok(()), |index| self.peers.get(index).check(Code::Unknown))?;
+                Ok(None)
+            }
         }
-        match taken? {
-            Some(RequestEnd::Answered(message, bytes)) => {
+    }
+
+    /// The answer, or the request to the next server of a relay.
+    fn end_of(
+        &mut self,
+        pending: &mut PendingRequest,
+        end: RequestEnd,
+    ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
+        // The server has taken the request and its payload.
+        self.end_posted(&pending.claim);
+        let (next, replacement) = match end {
+            RequestEnd::Answered(message, bytes) => {
                 let mut answer = std::mem::take(&mut pending.answer);
                 answer.truncate(bytes);
                 return Ok(Some((message, answer)));
             }
-            Some(RequestEnd::Relayed(next, replacement)) => {
-                let bytes = std::mem::take(&mut pending.bytes);
-                *pending = self.begin(next, replacement.unwrap_or(pending.message), bytes)?;
-                return Ok(None);
-            }
-            None => {}
-        }
-        if self.payloads.has_open_answers() {
-            self.settle_answers();
-        }
-        if let Some(refusal) = self.peers.get(pending.index).link.refusal(pending.posted) {
-            return self.repeat_refused(pending, refusal).map(|()| None);
-        }
-        self.receive_events()?;
-        if let Err(fail) = self.peers.get(pending.index).check(Code::DstDied) {
-            let withdrawn = self.peers.get(pending.index).link.withdraw(pending.posted);
-            let withdrawn = withdrawn.map_err(|broken| self.poison(pending.index, broken))?;
-            return Err(if withdrawn { fail } else { Code::SrcDied.into() });
-        }
-        Ok(None)
-    }
-
-    /// Ends a request whose answer could not be accepted. The answer must not stay in the link.
-    #[cold]
-    fn end_request(&mut self, pending: &PendingRequest) {
-        // On a broken link nothing is left to end.
-        let _ = self.peers.get(pending.index).link.cancel(pending.posted);
-        self.refuse_answer(pending.index, pending.posted);
+            RequestEnd::Relayed(next, replacement) => (next, replacement),
+        };
+        self.end_claim(pending.to, &pending.claim);
+        pending.claim = self.claims.claim(next).map_err(|_busy| {
+            let why = format!(
+                "the request was relayed to endpoint {next}, to which another request of this \
+                 endpoint is pending; repeat it after that"
+            );
+            Fail::new(Code::Busy, why)
+        })?;
+        pending.to = next;
+        pending.message = replacement.unwrap_or(pending.message);
+        pending.refusals = 0;
+        self.advance_request(pending, 0).map(|()| None)
     }
 
     /// Posts a refused request again, with its payload in a new area.
@@ -228,26 +320,23 @@ impl Endpoint {
         pending: &mut PendingRequest,
         refusal: SlotRefusal,
     ) -> Result<(), Fail> {
-        let Some(large) = pending.large.take() else {
-            return Err(self.poison(pending.index, m3ipc_link::RuleBroken));
+        let ClaimState::Posted(request) = pending.claim.set(ClaimState::Unposted) else {
+            return Ok(());
+        };
+        self.peers.get_mut(request.index).pending = None;
+        let Some(large) = request.large else {
+            return Err(self.poison(request.index, m3ipc_link::RuleBroken));
         };
         self.withdraw_payload(pending.to, &large);
-        let refusals = pending.refusals + 1;
-        if refusal == SlotRefusal::Final || refusals > REFUSALS_MAX {
+        pending.refusals += 1;
+        if refusal == SlotRefusal::Final || pending.refusals > REFUSALS_MAX {
             return Err(super::payload::refused(pending.to));
         }
-        let bytes = std::mem::take(&mut pending.bytes);
-        let again = self.begin(pending.to, pending.message, bytes)?;
-        *pending = PendingRequest { refusals, ..again };
-        Ok(())
+        self.advance_request(pending, 0)
     }
 
-    fn is_peer_of(&self, pending: &PendingRequest) -> bool {
-        self.peers.find_index(pending.index).is_some_and(|peer| peer.address() == pending.to)
-    }
-
-    /// Gives a request up: withdraws it, or ends the wait for its answer. `Some` if the answer had
-    /// come already.
+    /// Gives a request up, as its drop does: withdraws it, or ends the wait for its answer. `Some`
+    /// if the answer had come already; a payload of the answer is lost.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -259,23 +348,18 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
-        if !self.is_peer_of(pending) {
+        if self.check_bound().is_err() {
             return None;
         }
-        let link = &self.peers.find_index(pending.index)?.link;
-        if link.cancel(pending.posted) != Ok(Cancelled::Taken) {
-            if let Some(large) = &pending.large {
-                self.free_payload(large);
+        let answer = match pending.claim.set(ClaimState::Ended) {
+            ClaimState::Posted(request) => {
+                let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
+                self.clear_request(pending.to, request, is_withdrawn)
             }
-            return None;
-        }
-        match self.take_answer(pending.index, pending.posted, &mut Buffer::none()) {
-            Ok(Some(RequestEnd::Answered(message, _))) => Some(message),
-            Ok(_) => None,
-            Err(_) => {
-                self.refuse_answer(pending.index, pending.posted);
-                None
-            }
-        }
+            ClaimState::Settled(Ok(RequestEnd::Answered(message, _)), _) => Some(message),
+            _ => None,
+        };
+        self.end_claim(pending.to, &pending.claim);
+        answer
     }
 }

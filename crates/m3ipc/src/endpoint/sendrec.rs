@@ -5,6 +5,7 @@ use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload::{refused, treatment};
+use super::request_end::RequestEnd;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendRecError};
 use crate::observe;
@@ -13,15 +14,6 @@ use m3ipc_abi::{Address, Code, MESSAGE_BYTES, Message, Verb};
 use m3ipc_link::{
     AnswerOutcome, Arrival, Cancelled, Counter, MessageKind, SlotState, TakenMessage, WaitCall,
 };
-
-/// How a request to one server ended.
-#[derive(Debug)]
-pub(super) enum RequestEnd {
-    /// An answer, and the length of its payload.
-    Answered(Message, usize),
-    /// A relay: the server to ask instead, and the message in place of the request, if any.
-    Relayed(Address, Option<Message>),
-}
 
 impl Endpoint {
     /// Sends a request and waits for its answer: any message of the peer.
@@ -235,21 +227,33 @@ impl Endpoint {
             posted: Some(posted),
             own_cell: false,
         };
-        let waited = self.wait(target, deadline, |endpoint| {
-            if let Some(end) = endpoint.take_answer(index, posted, buffer)? {
-                return Ok(Some(end));
+        loop {
+            let waited = self.wait(target, deadline, |endpoint| {
+                if let Some(end) = endpoint.take_answer(index, posted, buffer)? {
+                    return Ok(Some(end));
+                }
+                endpoint.receive_events()?;
+                let peer = endpoint.peers.get(index);
+                peer.check(Code::DstDied)?;
+                endpoint.check_refusal(index, posted)?;
+                endpoint.check_crossing(index, posted, deadline)?;
+                Ok(None)
+            });
+            match waited {
+                Ok(end) => return Ok(end),
+                Err(fail) if matches!(fail.code, Code::PeerBroke | Code::Unknown) => {
+                    return Err(fail);
+                }
+                // A request that the server took after the verdict closes no circle any more.
+                Err(fail) if fail.code == Code::Locked => {
+                    m3ipc_sys::pause_point("client.locked");
+                    let withdrawn = self.peers.get(index).link.withdraw(posted);
+                    if withdrawn.map_err(|broken| self.poison(index, broken))? {
+                        return Err(fail);
+                    }
+                }
+                Err(fail) => return self.finish_request(index, posted, buffer, fail),
             }
-            endpoint.receive_events()?;
-            let peer = endpoint.peers.get(index);
-            peer.check(Code::DstDied)?;
-            endpoint.check_refusal(index, posted)?;
-            endpoint.check_crossing(index, posted, deadline)?;
-            Ok(None)
-        });
-        match waited {
-            Ok(end) => Ok(end),
-            Err(fail) if matches!(fail.code, Code::PeerBroke | Code::Unknown) => Err(fail),
-            Err(fail) => self.finish_request(index, posted, buffer, fail),
         }
     }
 
@@ -322,7 +326,6 @@ impl Endpoint {
         }
         match fail.code {
             Code::DstDied => Err(Code::SrcDied.into()),
-            // A taken request closes no circle: the client waits to receive.
             _ => Err(fail),
         }
     }

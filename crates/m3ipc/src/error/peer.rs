@@ -164,6 +164,7 @@ peer_errors! {
         Deadlock = Locked,
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
+        RequestPending = Busy,
         PeerBroke = PeerBroke,
     }
 
@@ -223,6 +224,7 @@ peer_errors! {
         Deadlock = Locked,
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
+        RequestPending = Busy,
         PeerBroke = PeerBroke,
     }
 
@@ -245,6 +247,7 @@ peer_errors! {
         NoSuchSlot = Range,
         PartnerDenied = CallDenied,
         VerbDenied = TrapDenied,
+        RequestPending = Busy,
         PeerBroke = PeerBroke,
     }
 

@@ -59,6 +59,9 @@ macro_rules! cause_doc {
     (Busy) => {
         "The party takes part in another copy."
     };
+    (RequestPending) => {
+        "A request of the caller to this peer is pending, and nothing else was sent to it."
+    };
     (SourceDied) => {
         "The source of the copy died, or had died."
     };
@@ -146,6 +149,9 @@ macro_rules! cause_text {
     };
     (Busy) => {
         "endpoint {} takes part in another copy; repeat the copy"
+    };
+    (RequestPending) => {
+        "a request to endpoint {} is pending; finish it with poll_request, or drop it"
     };
     (SourceDied) => {
         "endpoint {}, the source, died; look its name up again"

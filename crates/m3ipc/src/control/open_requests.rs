@@ -1,0 +1,111 @@
+//! Requests to the daemon that no call waits for: given up, or to be polled.
+//!
+//! The daemon answers the requests of a connection in their order. So each late reply belongs to
+//! the oldest open request.
+
+use crate::error::Fail;
+use m3ipc_wire::Reply;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A request whose reply a later call takes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct OpenRequest(u64);
+
+/// The state of an open request.
+#[derive(Debug)]
+pub(crate) enum RequestState {
+    /// The reply has not come.
+    Open,
+    /// The reply has come. It carries no descriptors: a link and an area come as events.
+    Ended(Result<Reply, Fail>),
+    /// The daemon of this request is gone.
+    Lost,
+}
+
+/// The open requests of one connection.
+#[derive(Debug, Default)]
+pub(super) struct OpenRequests {
+    /// In the order of their replies. `None` for a request that was given up.
+    order: VecDeque<Option<u64>>,
+    /// The replies that have come and were not polled.
+    replies: HashMap<u64, Result<Reply, Fail>>,
+}
+
+impl OpenRequests {
+    /// Counts a request whose reply nobody takes.
+    pub(super) fn give_up(&mut self) {
+        self.order.push_back(None);
+    }
+
+    /// Counts a request whose reply a later call takes.
+    pub(super) fn begin(&mut self) -> OpenRequest {
+        // Unique in the process: a request of a former connection is unknown here.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
+        self.order.push_back(Some(id));
+        OpenRequest(id)
+    }
+
+    /// Gives an open request up.
+    pub(super) fn forget(&mut self, request: &OpenRequest) {
+        self.replies.remove(&request.0);
+        let id = Some(request.0);
+        self.order.iter_mut().filter(|open| **open == id).for_each(|open| *open = None);
+    }
+
+    /// The state of a request. An ended request is forgotten.
+    pub(super) fn poll(&mut self, request: &OpenRequest) -> RequestState {
+        if let Some(reply) = self.replies.remove(&request.0) {
+            return RequestState::Ended(reply);
+        }
+        if self.is_open(request) { RequestState::Open } else { RequestState::Lost }
+    }
+
+    /// Whether the reply has not come.
+    pub(super) fn is_open(&self, request: &OpenRequest) -> bool {
+        self.order.contains(&Some(request.0))
+    }
+
+    /// Ends the oldest request with its reply.
+    pub(super) fn end_oldest(&mut self, reply: Result<Reply, Fail>) {
+        if let Some(Some(id)) = self.order.pop_front() {
+            self.replies.insert(id, reply);
+        }
+    }
+
+    /// The number of requests whose replies have not come.
+    pub(super) fn count(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether the next reply belongs to the request that was sent last.
+    pub(super) fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use m3ipc_abi::Code;
+
+    #[test]
+    fn replies_end_requests_in_their_order() {
+        let mut open = OpenRequests::default();
+        let first = open.begin();
+        open.give_up();
+        let (second, third) = (open.begin(), open.begin());
+        open.forget(&third);
+        open.end_oldest(Ok(Reply::Number(1)));
+        assert!(matches!(open.poll(&second), RequestState::Open));
+        open.end_oldest(Ok(Reply::Number(2)));
+        open.end_oldest(Err(Code::NoMem.into()));
+        open.end_oldest(Ok(Reply::Number(3)));
+        assert!(open.is_empty());
+        assert!(matches!(open.poll(&first), RequestState::Ended(Ok(Reply::Number(1)))));
+        assert!(matches!(open.poll(&second), RequestState::Ended(Err(_))));
+        assert!(matches!(open.poll(&third), RequestState::Lost));
+        assert!(matches!(OpenRequests::default().poll(&first), RequestState::Lost));
+    }
+}

@@ -1,0 +1,172 @@
+//! The claims of pending requests on their peers.
+//!
+//! A link holds one message of this endpoint, and a request stays in it until its answer has come.
+//! So a pending request claims its peer: until it ends, no other message goes to that peer.
+//!
+//! | state | moved by | to |
+//! |---|---|---|
+//! | unposted | the endpoint, once link and slot are ready | posted |
+//! | posted | the endpoint: the peer died, or its link was replaced | settling |
+//! | settling | the endpoint, after its last look for the answer | settled, unposted |
+//! | posted | the endpoint: an answer was taken, or the request was given up | ended |
+//! | all but ended | the drop of the request, on any thread | dropped |
+//!
+//! A drop cancels a posted request at once, in the link. The endpoint does the rest in its next
+//! call: it takes an answer that came too late, and frees a large payload.
+
+use super::payload_state::LargePayload;
+use super::request_end::RequestEnd;
+use crate::control::OpenRequest;
+use crate::error::Fail;
+use m3ipc_abi::{Address, Code};
+use m3ipc_link::{Cancelled, RequestCanceller, SlotState};
+use m3ipc_sys::ForkGuard;
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A request in the slot of a link.
+#[derive(Debug)]
+pub(super) struct PostedRequest {
+    pub(super) index: u32,
+    pub(super) posted: SlotState,
+    pub(super) canceller: RequestCanceller,
+    /// The payload, if it lies in a block.
+    pub(super) large: Option<LargePayload>,
+}
+
+/// The state of a claim. The head of this file has the table of its changes.
+#[derive(Debug)]
+pub(super) enum ClaimState {
+    Unposted,
+    Posted(PostedRequest),
+    Settling,
+    /// The end at the death of the peer, with the payload of the answer.
+    Settled(Result<RequestEnd, Fail>, Vec<u8>),
+    Ended,
+    /// The request that was posted, and whether it was withdrawn.
+    Dropped(Option<(PostedRequest, bool)>),
+}
+
+/// A claim: what a pending request and its endpoint share.
+#[derive(Debug)]
+pub(super) struct Claim {
+    guard: ForkGuard,
+    /// Set at a drop, for the endpoint to see.
+    any_dropped: Arc<AtomicBool>,
+    state: Mutex<ClaimState>,
+}
+
+impl Claim {
+    pub(super) fn state(&self) -> MutexGuard<'_, ClaimState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The link and the message of a posted request.
+    pub(super) fn posted(&self) -> Option<(u32, SlotState)> {
+        match &*self.state() {
+            ClaimState::Posted(request) => Some((request.index, request.posted)),
+            _ => None,
+        }
+    }
+
+    /// Moves the claim to this state, and returns the former one.
+    pub(super) fn set(&self, state: ClaimState) -> ClaimState {
+        std::mem::replace(&mut *self.state(), state)
+    }
+
+    /// Takes a posted request out of the claim, to settle it.
+    pub(super) fn begin_settling(&self) -> Option<PostedRequest> {
+        let mut state = self.state();
+        match std::mem::replace(&mut *state, ClaimState::Settling) {
+            ClaimState::Posted(request) => Some(request),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+
+    /// Ends the settling, unless the request was dropped meanwhile.
+    pub(super) fn settle(&self, settled: ClaimState) {
+        let mut state = self.state();
+        if matches!(*state, ClaimState::Settling) {
+            *state = settled;
+        }
+    }
+
+    /// The drop of the pending request.
+    pub(super) fn drop_request(&self) {
+        // A child by fork has no mapping of the link, and the request belongs to its parent.
+        if !self.guard.is_original() {
+            return;
+        }
+        let mut state = self.state();
+        let request = match std::mem::replace(&mut *state, ClaimState::Ended) {
+            ClaimState::Ended | ClaimState::Dropped(_) => return,
+            ClaimState::Unposted | ClaimState::Settling | ClaimState::Settled(..) => None,
+            ClaimState::Posted(request) => {
+                // On a broken link nothing is left to end.
+                let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
+                Some((request, is_withdrawn))
+            }
+        };
+        *state = ClaimState::Dropped(request);
+        self.any_dropped.store(true, Ordering::Release);
+    }
+}
+
+/// The claims of an endpoint, and its open contacts.
+#[derive(Debug, Default)]
+pub(super) struct Claims {
+    by_address: HashMap<i32, Arc<Claim>>,
+    any_dropped: Arc<AtomicBool>,
+    /// First contacts that no call waits for.
+    pub(super) contacts: HashMap<i32, OpenRequest>,
+}
+
+impl Claims {
+    /// Claims a peer for a new request.
+    pub(super) fn claim(&mut self, peer: Address) -> Result<Arc<Claim>, Fail> {
+        if self.by_address.contains_key(&peer.0) {
+            return Err(Code::Busy.into());
+        }
+        let claim = Arc::new(Claim {
+            guard: ForkGuard::new()?,
+            any_dropped: Arc::clone(&self.any_dropped),
+            state: Mutex::new(ClaimState::Unposted),
+        });
+        self.by_address.insert(peer.0, Arc::clone(&claim));
+        Ok(claim)
+    }
+
+    /// The claim on this peer.
+    pub(super) fn of(&self, peer: Address) -> Option<Arc<Claim>> {
+        self.by_address.get(&peer.0).cloned()
+    }
+
+    /// Ends the claim on this peer.
+    pub(super) fn release(&mut self, peer: Address) {
+        self.by_address.remove(&peer.0);
+    }
+
+    /// Whether a pending request was dropped since the last look.
+    #[inline]
+    pub(super) fn has_dropped(&self) -> bool {
+        !self.by_address.is_empty() && self.any_dropped.load(Ordering::Acquire)
+    }
+
+    /// The peers of dropped requests, with what the requests left.
+    pub(super) fn take_dropped(&mut self) -> Vec<(Address, Option<(PostedRequest, bool)>)> {
+        self.any_dropped.store(false, Ordering::Release);
+        let mut dropped = Vec::new();
+        self.by_address.retain(|address, claim| match &mut *claim.state() {
+            ClaimState::Dropped(request) => {
+                dropped.push((Address(*address), request.take()));
+                false
+            }
+            _ => true,
+        });
+        dropped
+    }
+}
