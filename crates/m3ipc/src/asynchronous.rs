@@ -4,12 +4,15 @@
 //! call is cancel-safe. A dropped receive has taken nothing. A dropped request is withdrawn, or its
 //! answer is not awaited.
 //!
-//! A first contact with a peer asks the node daemon and blocks the thread meanwhile.
+//! First contacts, names and binds await the node daemon and block no thread of the runtime. Three
+//! steps do wait in the thread: [`AsyncEndpoint::new`], the return to a new daemon after a kill of
+//! the old one, and memory for a payload above [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES) (0.1 s at
+//! most for each step with the daemon).
 
-use crate::endpoint::{Endpoint, PendingRequest, Received, Source};
-use crate::error::{NodeError, ReceiveError, SendRecError};
-use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Message};
+use crate::endpoint::{Endpoint, NameWait, PendingRequest, Question, Received, Source};
+use crate::error::{BindError, Fail, NameError, NodeError, ReceiveError, SendRecError, WaitError};
+use m3ipc_abi::{Address, Message, NONE};
+use m3ipc_wire::{Reply, Request};
 use std::os::fd::{AsFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
@@ -52,6 +55,47 @@ impl AsyncEndpoint {
         #[allow(deprecated)]
         let fd = AsyncFd::with_interest(fd, tokio::io::Interest::READABLE).map_err(failed)?;
         Ok(Self { endpoint, fd })
+    }
+
+    /// Binds an endpoint on a thread for blocking work, and gives it to the runtime of the calling
+    /// task. A drop of the future unbinds the endpoint.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let vm = node.vm().clone();
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// use m3ipc::asynchronous::AsyncEndpoint;
+    ///
+    /// let mut server = AsyncEndpoint::bind(move || vm.bind(1)).await?;
+    /// server.name_attach("stock").await?;
+    /// let address = server.endpoint().address();
+    /// assert_eq!(server.name_locate("stock").await?, address);
+    /// assert_eq!(server.wait_name("stock").await?, address);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// Those of `bind`; [`BindError::System`] if no descriptor is left.
+    ///
+    /// # Panics
+    /// If `bind` panics, and outside a tokio runtime with I/O enabled.
+    pub async fn bind(
+        bind: impl FnOnce() -> Result<Endpoint, BindError> + Send + 'static,
+    ) -> Result<Self, BindError> {
+        let system =
+            |error: &NodeError| BindError::System { code: error.code(), why: error.to_string() };
+        let bound = tokio::task::spawn_blocking(move || {
+            let mut endpoint = bind()?;
+            endpoint.fd().map_err(|error| system(&error))?;
+            Ok(endpoint)
+        });
+        match bound.await {
+            Ok(endpoint) => Self::new(endpoint?).map_err(|error| system(&error)),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
     }
 
     /// The endpoint, for calls that never wait: reply, notify, `try_send`. The example is at
@@ -123,7 +167,7 @@ impl AsyncEndpoint {
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
         let source = source.into();
         loop {
-            match self.endpoint.receive_bytes(source, Timeout::NoWait) {
+            match self.endpoint.receive_bytes_soon(source) {
                 Err(ReceiveError::WouldBlock(_)) => self.ready().await,
                 other => return other,
             }
@@ -154,7 +198,7 @@ impl AsyncEndpoint {
         to: Address,
         message: &Message,
     ) -> Result<Message, SendRecError> {
-        let pending = self.endpoint.begin_request(to, message)?;
+        let pending = self.endpoint.begin_bytes(to, *message, Vec::new(), 0)?;
         let (answer, bytes) = self.finish(pending).await?;
         if !bytes.is_empty() {
             return Err(SendRecError::too_small(answer, bytes.len(), 0));
@@ -173,20 +217,67 @@ impl AsyncEndpoint {
         m_type: i32,
         bytes: Vec<u8>,
     ) -> Result<(Message, Vec<u8>), SendRecError> {
-        let pending = self.endpoint.begin_request_bytes(to, m_type, bytes)?;
+        let pending = self.endpoint.begin_bytes(to, Message::new(m_type), bytes, 0)?;
         self.finish(pending).await
+    }
+
+    /// Takes a name that is unique in the VM. The example is at [`bind`](Self::bind).
+    ///
+    /// # Errors
+    /// As [`Endpoint::name_attach`].
+    pub async fn name_attach(&mut self, name: &str) -> Result<(), NameError> {
+        self.ask(Request::NameAttach(name.to_owned())).await?;
+        Ok(())
+    }
+
+    /// The endpoint that has this name. The example is at [`bind`](Self::bind).
+    ///
+    /// # Errors
+    /// As [`Endpoint::name_locate`].
+    pub async fn name_locate(&mut self, name: &str) -> Result<Address, NameError> {
+        match self.ask(Request::NameLocate(name.to_owned())).await? {
+            Reply::Number(address) => Ok(Address(address)),
+            _ => Err(crate::control::unexpected().into()),
+        }
+    }
+
+    /// Waits until an endpoint has this name. The example is at [`bind`](Self::bind).
+    ///
+    /// # Errors
+    /// As [`Endpoint::wait_name`], without a time limit.
+    pub async fn wait_name(&mut self, name: &str) -> Result<Address, WaitError> {
+        let mut asked = Asked { owner: self, question: None, wait: NameWait::new(name) };
+        loop {
+            let Asked { owner, question, wait } = &mut asked;
+            let polled = owner.endpoint.poll_name_wait(wait, question);
+            if let Some(address) = polled.map_err(|fail| WaitError::of(fail, NONE))? {
+                return Ok(address);
+            }
+            asked.owner.ready().await;
+        }
+    }
+
+    async fn ask(&mut self, request: Request) -> Result<Reply, Fail> {
+        let mut asked = Asked { owner: self, question: None, wait: NameWait::default() };
+        loop {
+            let owner = &mut *asked.owner;
+            if let Some(reply) = owner.endpoint.ask_soon(&mut asked.question, &request)? {
+                return Ok(reply);
+            }
+            owner.ready().await;
+        }
     }
 
     async fn finish(
         &mut self,
-        pending: PendingRequest,
+        mut pending: PendingRequest,
     ) -> Result<(Message, Vec<u8>), SendRecError> {
-        let mut call = Call { owner: self, pending: Some(pending) };
+        // A drop of the future drops the request, which gives it up.
         loop {
-            if let Some(answer) = call.poll()? {
+            if let Some(answer) = self.endpoint.poll_request_bytes(&mut pending)? {
                 return Ok(answer);
             }
-            call.owner.ready().await;
+            self.ready().await;
         }
     }
 
@@ -198,27 +289,18 @@ impl AsyncEndpoint {
     }
 }
 
-/// A request in progress. A drop gives the request up.
-struct Call<'a> {
+/// A question to the daemon. A drop gives it up.
+struct Asked<'a> {
     owner: &'a mut AsyncEndpoint,
-    pending: Option<PendingRequest>,
+    question: Option<Question>,
+    wait: NameWait,
 }
 
-impl Call<'_> {
-    fn poll(&mut self) -> Result<Option<(Message, Vec<u8>)>, SendRecError> {
-        let Some(pending) = &mut self.pending else { return Ok(None) };
-        let polled = self.owner.endpoint.poll_request_bytes(pending);
-        if !matches!(polled, Ok(None)) {
-            self.pending = None;
-        }
-        polled
-    }
-}
-
-impl Drop for Call<'_> {
+impl Drop for Asked<'_> {
     fn drop(&mut self) {
-        if let Some(pending) = self.pending.take() {
-            self.owner.endpoint.abandon(&pending);
+        if let Some(question) = self.question.take() {
+            self.owner.endpoint.drop_question(question);
         }
+        self.owner.endpoint.drop_name_wait(&self.wait);
     }
 }

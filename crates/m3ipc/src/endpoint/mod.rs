@@ -40,6 +40,8 @@ mod peers;
 mod pending;
 mod publish;
 mod queries;
+#[cfg(feature = "tokio")]
+mod questions;
 mod receive;
 mod received;
 mod reply;
@@ -59,6 +61,8 @@ pub use blocks::Hold;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
 pub use handover::GivenBlock;
 pub use pending::PendingRequest;
+#[cfg(feature = "tokio")]
+pub(crate) use questions::{NameWait, Question};
 pub use received::{Received, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 

@@ -257,7 +257,7 @@ impl Endpoint {
 }
 
 /// A ticket ends with an address, or with the code that ended the wait.
-fn answer_of(number: i32) -> Result<Address, Fail> {
+pub(super) fn answer_of(number: i32) -> Result<Address, Fail> {
     match Code::from_number(number) {
         Some(code @ Code::VmNotRun) => Err(code.into()),
         _ => Ok(Address(number)),

@@ -1,4 +1,4 @@
-//! Steps with the daemon that do not wait for its reply: first contacts and questions.
+//! First contacts that do not wait for the reply of the daemon.
 //!
 //! The reply makes the endpoint's descriptor readable. The caller then tries the step again.
 
@@ -11,7 +11,12 @@ use m3ipc_abi::{Address, Code};
 use m3ipc_wire::Reply;
 
 /// Attempts of a step if the daemon dies during each of them.
-const TRIES: u32 = 20;
+pub(super) const TRIES: u32 = 20;
+
+/// The failure of a step whose daemon dies each time.
+pub(super) fn no_daemon() -> Fail {
+    Fail::new(Code::NotConn, "the node daemon dies again and again; see its log")
+}
 
 impl Endpoint {
     /// The link with a peer; `None` while the daemon makes it. Gives a running daemon `give_ns` to
@@ -41,7 +46,7 @@ impl Endpoint {
                 RequestState::Ended(reply) => self.contact_ended(peer, reply)?,
             }
         }
-        Err(Fail::new(Code::NotConn, "the node daemon dies again and again; see its log"))
+        Err(no_daemon())
     }
 
     /// The open request for a link. Sends it if there is none; `None` if the daemon was gone.

@@ -1,0 +1,122 @@
+//! Questions to the daemon that do not wait for its reply, for asynchronous endpoints.
+//!
+//! The reply makes the endpoint's descriptor readable. The caller then asks again.
+
+use super::Endpoint;
+use super::received::{Received, Source};
+use super::soon::{TRIES, no_daemon};
+use crate::control::{OpenRequest, RequestState, unexpected};
+use crate::error::{Fail, ReceiveError};
+use crate::timeout::Timeout;
+use m3ipc_abi::Address;
+use m3ipc_wire::{AwaitedEvent, Reply, Request};
+
+/// A question to the daemon that no call waits for.
+#[derive(Debug)]
+pub(crate) struct Question(OpenRequest);
+
+/// A wait for a name.
+#[derive(Debug, Default)]
+pub(crate) struct NameWait {
+    name: String,
+    /// The ticket of the daemon, and the number of daemons that this endpoint has had.
+    ticket: Option<(u64, usize)>,
+}
+
+impl NameWait {
+    pub(crate) fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ticket: None }
+    }
+}
+
+impl Endpoint {
+    /// Takes a message if one is there, without a wait for a first contact with its source.
+    pub(crate) fn receive_bytes_soon(
+        &mut self,
+        source: Source,
+    ) -> Result<(Received, Vec<u8>), ReceiveError> {
+        if let Source::From(address) = source
+            && self.check_bound().is_ok()
+            && !self.inbox.via_daemon.contains_key(&address.0)
+            && matches!(self.contact_soon(address, 0), Ok(None))
+        {
+            return Err(ReceiveError::WouldBlock(address));
+        }
+        self.receive_bytes(source, Timeout::NoWait)
+    }
+
+    /// The reply to a question, if it has come. Asks at the first call, and again if the daemon
+    /// died.
+    pub(crate) fn ask_soon(
+        &mut self,
+        question: &mut Option<Question>,
+        request: &Request,
+    ) -> Result<Option<Reply>, Fail> {
+        self.check_bound()?;
+        self.disarm();
+        for _ in 0..TRIES {
+            let Some(Question(open)) = question.take() else {
+                match self.control.begin(request) {
+                    Ok(open) => *question = Some(Question(open)),
+                    Err(_gone) => self.reattach_if_closed(),
+                }
+                self.receive_events()?;
+                continue;
+            };
+            match self.control.poll(&open) {
+                RequestState::Ended(reply) => return reply.map(Some),
+                RequestState::Lost => {}
+                RequestState::Open if self.control.is_closed() => self.reattach_if_closed(),
+                RequestState::Open => {
+                    *question = Some(Question(open));
+                    return Ok(None);
+                }
+            }
+        }
+        Err(no_daemon())
+    }
+
+    /// Gives a question up.
+    pub(crate) fn drop_question(&mut self, Question(open): Question) {
+        self.control.forget(&open);
+    }
+
+    /// The endpoint with the awaited name, if there is one.
+    pub(crate) fn poll_name_wait(
+        &mut self,
+        wait: &mut NameWait,
+        question: &mut Option<Question>,
+    ) -> Result<Option<Address>, Fail> {
+        self.check_bound()?;
+        self.disarm();
+        self.reattach_if_closed();
+        if wait.ticket.is_some_and(|(_, daemons)| daemons != self.page_sets.len()) {
+            // The next daemon knows no ticket of its predecessor.
+            wait.ticket = None;
+        }
+        if wait.ticket.is_none() {
+            let request = Request::Await(AwaitedEvent::Name(wait.name.clone()));
+            match self.ask_soon(question, &request)? {
+                Some(Reply::Number(address)) => return Ok(Some(Address(address))),
+                Some(Reply::Wait(ticket)) => wait.ticket = Some((ticket, self.page_sets.len())),
+                Some(_) => return Err(unexpected()),
+                None => return Ok(None),
+            }
+        }
+        self.receive_all_events();
+        let Some((ticket, _)) = wait.ticket else { return Ok(None) };
+        let Some(at) = self.ready.iter().position(|(ready, _)| *ready == ticket) else {
+            return self.receive_events().map(|()| None);
+        };
+        wait.ticket = None;
+        super::queries::answer_of(self.ready.swap_remove(at).1).map(Some)
+    }
+
+    /// Ends a wait for a name that nobody awaits any more.
+    pub(crate) fn drop_name_wait(&mut self, wait: &NameWait) {
+        if let Some((ticket, _)) = wait.ticket {
+            self.control.request_later(&Request::Forget(ticket));
+            self.ready.retain(|(ready, _)| *ready != ticket);
+        }
+    }
+}
