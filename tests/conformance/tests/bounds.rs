@@ -4,7 +4,7 @@
 use m3ipc::{Message, SendRecError, Source, Vm};
 use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_test_fixture::{NodeFixture, watchdog};
-use m3ipc_wire::{Reply, Request};
+use m3ipc_wire::{BindKind, Reply, Request};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
@@ -108,6 +108,26 @@ fn notify_does_not_wait_for_a_member_that_never_maps_its_pages() {
     pair.tell(&format!("notify {}", ground.address));
     let said = pair.line();
     assert!(said.starts_with("notified"), "{said}");
+}
+
+#[test]
+fn answers_keep_the_order_of_their_requests() {
+    watchdog(60);
+    let fixture = NodeFixture::new("order");
+    let vm = fixture.vm("order");
+    let mut raw = RawMember::greeted(fixture.directory()).unwrap();
+    let _pages = raw.bind(vm.id(), Some(1)).unwrap();
+    // This member never maps its pages, so a contact with it is deferred.
+    let mut other = RawMember::greeted(fixture.directory()).unwrap();
+    let bind = Request::Bind { vm: vm.id(), slot: Some(2), kind: BindKind::Additional };
+    let Some((Reply::Bound { address, .. }, _)) = other.request(&bind) else { panic!("no bind") };
+    for request in [Request::Contact(address), Request::Forget(9), Request::VmInfo(vm.id())] {
+        assert!(raw.send_bytes(&m3ipc_wire::encode(&request), &[]));
+    }
+    let mut answers = || raw.answer().unwrap().0;
+    assert!(matches!(answers(), Reply::Refused(_)), "the contact is given up");
+    assert_eq!(answers(), Reply::Done);
+    assert!(matches!(answers(), Reply::Vm(_)));
 }
 
 #[test]

@@ -35,7 +35,6 @@ impl Server {
         let has_answer = !matches!(
             request,
             Request::Left
-                | Request::Forget(_)
                 | Request::CopyGateReady { .. }
                 | Request::Trace(TraceRequest::Mapped)
                 | Request::Area(AreaRequest::Orphaned { .. })
