@@ -8,7 +8,7 @@ use crate::member::CallingMember;
 use crate::memory::{ReadBytes, ReadPtr, WritePtr};
 use crate::payload::{self, Delivery};
 use crate::{current, node};
-use m3ipc::{ANY, Address, Code, Message, Timeout};
+use m3ipc::{ANY, Address, Code, Message, ReceiveError, Received, SendRecError, Timeout};
 
 #[inline]
 pub(crate) fn send(
@@ -31,13 +31,29 @@ pub(crate) fn send(
 pub(crate) fn receive(from: Address, into: Delivery, limit: Timeout) -> CallResult {
     current::with(|member| {
         into.deliver(|buffer| {
-            let taken = member.endpoint.receive_long(from, buffer, limit)?;
-            if taken.is_request {
-                member.took_request(taken.message.source);
-            }
-            Ok((taken.message, taken.bytes))
+            let taken = member.endpoint.receive_long(from, buffer, limit);
+            delivered(member, taken)
         })
     })
+}
+
+/// A taken message and the full length of its long part, which may be longer than the buffer.
+#[inline]
+fn delivered(
+    member: &mut CallingMember,
+    taken: Result<Received, ReceiveError>,
+) -> CallResult<(Message, usize)> {
+    let (message, bytes, is_request) = match taken {
+        Ok(Received { message, bytes, is_request, .. }) => (message, bytes, is_request),
+        Err(ReceiveError::BufferTooSmall { message, needed_bytes, is_request, .. }) => {
+            (*message, needed_bytes, is_request)
+        }
+        Err(error) => return Err(error.into()),
+    };
+    if is_request {
+        member.took_request(message.source);
+    }
+    Ok((message, bytes))
 }
 
 #[inline]
@@ -54,7 +70,12 @@ pub(crate) fn sendrec(
             into.deliver(|buffer| {
                 // The request may itself be the answer to a request of `to`.
                 member.answered(to);
-                Ok(member.endpoint.sendrec_long(to, &message, bytes, buffer, limit)?)
+                match member.endpoint.sendrec_long(to, &message, bytes, buffer, limit) {
+                    Err(SendRecError::BufferTooSmall { message, needed_bytes, .. }) => {
+                        Ok((*message, needed_bytes))
+                    }
+                    other => Ok(other?),
+                }
             })
         })
     })
@@ -64,11 +85,8 @@ pub(crate) fn sendrec(
 pub(crate) fn receive_request(into: Delivery, limit: Timeout) -> CallResult {
     current::with(|member| {
         into.deliver(|buffer| {
-            let taken = member.endpoint.rcvrqst(buffer, limit)?;
-            if taken.is_request {
-                member.took_request(taken.message.source);
-            }
-            Ok((taken.message, taken.bytes))
+            let taken = member.endpoint.rcvrqst(buffer, limit);
+            delivered(member, taken)
         })
     })
 }

@@ -134,11 +134,8 @@ impl AsyncEndpoint {
     /// # Errors
     /// As [`Endpoint::receive`].
     pub async fn receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
-        let (received, bytes) = self.receive_bytes(source).await?;
-        if !bytes.is_empty() {
-            return Err(ReceiveError::too_small(received.message, bytes.len(), 0));
-        }
-        Ok(received.message)
+        let (received, _) = self.receive_bytes(source).await?;
+        received.whole_in(0).map(|received| received.message)
     }
 
     /// Waits for a message and takes its whole payload.
@@ -201,7 +198,7 @@ impl AsyncEndpoint {
         let pending = self.endpoint.begin_bytes(to, *message, Vec::new(), 0)?;
         let (answer, bytes) = self.finish(pending).await?;
         if !bytes.is_empty() {
-            return Err(SendRecError::too_small(answer, bytes.len(), 0));
+            return Err(self.endpoint.cut_answer(answer, bytes.len(), 0));
         }
         Ok(answer)
     }

@@ -26,7 +26,7 @@ pub struct Call {
 pub fn run(args: &Call, out: Output) -> Result<()> {
     let (message, long) = args.message.message()?;
     let mut session = args.target.open()?;
-    let mut buffer = vec![0; LONG_MAX_BYTES];
+    let mut buffer = vec![0; long.len().max(LONG_MAX_BYTES)];
     let start_ns = m3ipc_sys::monotonic_ns();
     let timeout = args.target.timeout();
     let (answer, bytes) =

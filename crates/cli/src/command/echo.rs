@@ -5,7 +5,7 @@ use crate::error::Result;
 use crate::output::Output;
 use crate::view::message::MessageView;
 use clap::Args;
-use m3ipc::{LONG_MAX_BYTES, Source, Timeout};
+use m3ipc::{Source, Timeout};
 use std::time::Duration;
 
 /// Answer each request with its own content.
@@ -31,27 +31,25 @@ pub struct Echo {
 /// Answers until the count is reached.
 pub fn run(args: &Echo, out: Output) -> Result<()> {
     let mut own = args.server.bind(!out.is_json() && !args.quiet, "answering")?;
-    let mut buffer = vec![0; LONG_MAX_BYTES];
     let mut answered = 0;
     while args.count.is_none_or(|count| answered < count) {
-        let arrived = own.receive_long(Source::Any, &mut buffer, Timeout::Never)?;
+        let (arrived, long) = own.receive_bytes(Source::Any, Timeout::Never)?;
         if !arrived.is_request {
             continue;
         }
         if args.delay > 0 {
             std::thread::sleep(Duration::from_millis(args.delay));
         }
-        let long = buffer.get(..arrived.bytes).unwrap_or_default();
         let requester = arrived.message.source;
         // A requester may have timed out or died: the server goes on.
-        if let Err(error) = own.reply_long(requester, &arrived.message, long) {
+        if let Err(error) = own.reply_long(requester, &arrived.message, &long) {
             eprintln!("m3: {error}");
             continue;
         }
         answered += 1;
         if !args.quiet {
             let sender = own.peer(requester);
-            MessageView::new(&arrived.message, long, "request", sender).print(&[], out)?;
+            MessageView::new(&arrived.message, &long, "request", sender).print(&[], out)?;
         }
     }
     Ok(())

@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::payload::FieldKind;
 use crate::view::message::MessageView;
 use clap::Args;
-use m3ipc::{Audience, Endpoint, LONG_MAX_BYTES, Rights, Source, Timeout};
+use m3ipc::{Audience, Endpoint, Rights, Source, Timeout};
 
 /// Receive messages and print them.
 ///
@@ -38,18 +38,16 @@ pub fn run(args: &Listen, out: Output) -> Result<()> {
         grant_memory(&mut own, bytes, out)?;
     }
     let timeout = Timeout::from_ms(args.timeout);
-    let mut buffer = vec![0; LONG_MAX_BYTES];
     let mut received = 0;
     while args.count.is_none_or(|count| received < count) {
-        let arrived = own.receive_long(Source::Any, &mut buffer, timeout)?;
+        let (arrived, long) = own.receive_bytes(Source::Any, timeout)?;
         let kind = match (arrived.message.is_notification(), arrived.is_request) {
             (true, _) => "notification",
             (false, true) => "request",
             (false, false) => "message",
         };
-        let long = buffer.get(..arrived.bytes).unwrap_or_default();
         let sender = own.peer(arrived.message.source);
-        MessageView::new(&arrived.message, long, kind, sender).print(&args.show, out)?;
+        MessageView::new(&arrived.message, &long, kind, sender).print(&args.show, out)?;
         received += 1;
     }
     Ok(())

@@ -149,7 +149,7 @@ impl Endpoint {
         .map_err(|(fail, block)| Unsent { error: SendRecError::of(fail, to), block })
         .and_then(|(answer, bytes)| match bytes {
             0 => Ok(answer),
-            _ => Err(Unsent { error: SendRecError::too_small(answer, bytes, 0), block: None }),
+            _ => Err(Unsent { error: self.cut_answer(answer, bytes, 0), block: None }),
         })
     }
 

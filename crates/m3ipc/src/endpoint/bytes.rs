@@ -173,7 +173,8 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(Received, T), ReceiveError> {
         let mut record = T::zeroed();
-        let received = self.receive_long(source, bytemuck::bytes_of_mut(&mut record), limit)?;
+        let mut buffer = Buffer::Slice(bytemuck::bytes_of_mut(&mut record));
+        let received = self.receive_to(source.into(), &mut buffer, limit.into())?;
         if received.bytes != size_of::<T>() {
             let Received { message, bytes, .. } = received;
             return Err(ReceiveError::wrong_size(message, bytes, size_of::<T>()));
@@ -212,8 +213,8 @@ impl Endpoint {
     ) -> Result<Rep, SendRecError> {
         let mut record = Rep::zeroed();
         let (message, request) = (Message::new(m_type), bytemuck::bytes_of(request));
-        let buffer = bytemuck::bytes_of_mut(&mut record);
-        let (answer, bytes) = self.sendrec_long(to, &message, request, buffer, limit)?;
+        let mut buffer = Buffer::Slice(bytemuck::bytes_of_mut(&mut record));
+        let (answer, bytes) = self.request(to, &message, request, &mut buffer, limit.into())?;
         if bytes != size_of::<Rep>() {
             return Err(SendRecError::wrong_size(answer, bytes, size_of::<Rep>()));
         }

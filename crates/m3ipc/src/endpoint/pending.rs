@@ -198,7 +198,7 @@ impl Endpoint {
     ) -> Result<Option<Message>, SendRecError> {
         match self.poll_request_bytes(pending)? {
             Some((answer, bytes)) if !bytes.is_empty() => {
-                Err(SendRecError::too_small(answer, bytes.len(), 0))
+                Err(self.cut_answer(answer, bytes.len(), 0))
             }
             Some((answer, _)) => Ok(Some(answer)),
             None => Ok(None),

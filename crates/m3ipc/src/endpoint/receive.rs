@@ -84,17 +84,12 @@ impl Endpoint {
         source: impl Into<Source>,
         limit: impl Into<Timeout>,
     ) -> Result<Message, ReceiveError> {
-        let received = self.receive_long(source, &mut [], limit)?;
-        if received.bytes > 0 {
-            return Err(ReceiveError::too_small(received.message, received.bytes, 0));
-        }
-        Ok(received.message)
+        self.receive_long(source, &mut [], limit).map(|received| received.message)
     }
 
     /// Waits for a message. Its payload goes to the front of `buffer`.
     ///
-    /// [`Received::bytes`] is the full length of the payload. A length above that of `buffer` means
-    /// that the payload was cut. [`receive_bytes`](Self::receive_bytes) cuts nothing.
+    /// [`receive_bytes`](Self::receive_bytes) takes payloads of any length.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -108,23 +103,26 @@ impl Endpoint {
     ///
     /// // A client sends 100 bytes twice.
     /// let mut buffer = [0; 64];
-    /// let received = server.receive_long(Source::Any, &mut buffer, None)?;
-    /// assert_eq!(received.bytes, 100, "more than the buffer: the payload was cut");
-    /// let refused = server.receive(Source::Any);
-    /// assert!(matches!(refused, Err(ReceiveError::BufferTooSmall { needed_bytes: 100, .. })));
+    /// let cut = server.receive_long(Source::Any, &mut buffer, None);
+    /// assert!(matches!(cut, Err(ReceiveError::BufferTooSmall { needed_bytes: 100, .. })));
+    /// let mut buffer = [0; 128];
+    /// assert_eq!(server.receive_long(Source::Any, &mut buffer, None)?.bytes, 100);
     /// # thread.join().unwrap();
     /// # Ok::<(), m3ipc::ReceiveError>(())
     /// ```
     ///
     /// # Errors
-    /// [`ReceiveError`]; nothing was taken.
+    /// [`ReceiveError`]. [`ReceiveError::BufferTooSmall`] if the payload is longer than `buffer`: the
+    /// message was taken, and only the front of its payload is here. After any other error nothing
+    /// was taken.
     pub fn receive_long(
         &mut self,
         source: impl Into<Source>,
         buffer: &mut [u8],
         limit: impl Into<Timeout>,
     ) -> Result<Received, ReceiveError> {
-        self.receive_to(source.into(), &mut Buffer::Slice(buffer), limit.into())
+        let received = self.receive_to(source.into(), &mut Buffer::Slice(buffer), limit.into())?;
+        received.whole_in(buffer.len())
     }
 
     pub(super) fn receive_to(
@@ -144,8 +142,7 @@ impl Endpoint {
     /// Waits for a request (a message sent by `sendrec`) or a notification. Plain messages stay
     /// with their senders.
     ///
-    /// The payload goes to the front of `buffer`. A payload that is longer than `buffer` is cut.
-    /// [`Received::bytes`] is its full length: compare both before the use of `buffer`.
+    /// The payload goes to the front of `buffer`.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -175,7 +172,7 @@ impl Endpoint {
             })
         });
         self.trace_done();
-        received.map_err(|fail| ReceiveError::of(fail, ANY))
+        received.map_err(|fail| ReceiveError::of(fail, ANY))?.whole_in(buffer.len())
     }
 
     /// Makes every message pass the queue that orders senders by time, even from a sole sender. For

@@ -58,32 +58,33 @@ impl Endpoint {
         message: &Message,
         limit: impl Into<Timeout>,
     ) -> Result<Message, SendRecError> {
-        let (answer, bytes) = self.sendrec_long(to, message, &[], &mut [], limit)?;
-        if bytes > 0 {
-            return Err(SendRecError::too_small(answer, bytes, 0));
-        }
-        Ok(answer)
+        self.sendrec_long(to, message, &[], &mut [], limit).map(|(answer, _)| answer)
     }
 
     /// Sends a request with a payload. The payload of the answer goes to the front of `buffer`.
     ///
-    /// Returns the answer and the full length of its payload in bytes. A length above that of
-    /// `buffer` means that the payload was cut. [`sendrec_bytes`](Self::sendrec_bytes) never cuts.
+    /// Returns the answer and the length of its payload in bytes.
+    /// [`sendrec_bytes`](Self::sendrec_bytes) takes payloads of any length.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
     /// # let (server, mut client) = node.pair();
     /// # let to = server.address();
     /// # let thread = m3ipc::test::serve_bytes(server, |bytes| bytes.repeat(2));
-    /// let mut buffer = [0; 3];
-    /// let request = m3ipc::Message::new(7);
+    /// use m3ipc::{Message, SendRecError};
+    ///
+    /// let (request, mut buffer) = (Message::new(7), [0; 4]);
     /// let (_answer, bytes) = client.sendrec_long(to, &request, b"ab", &mut buffer, None)?;
-    /// assert_eq!((bytes, &buffer), (4, b"aba"), "the payload was cut");
+    /// assert_eq!((bytes, &buffer), (4, b"abab"));
+    /// let cut = client.sendrec_long(to, &request, b"ab", &mut buffer[..3], None);
+    /// assert!(matches!(cut, Err(SendRecError::BufferTooSmall { needed_bytes: 4, .. })));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
-    /// [`SendRecError::TooLong`], and others.
+    /// [`SendRecError::BufferTooSmall`] if the payload of the answer is longer than `buffer`: the
+    /// answer was taken, and only the front of its payload is here. [`SendRecError::TooLong`], and
+    /// others.
     pub fn sendrec_long(
         &mut self,
         to: Address,
@@ -92,7 +93,26 @@ impl Endpoint {
         buffer: &mut [u8],
         limit: impl Into<Timeout>,
     ) -> Result<(Message, usize), SendRecError> {
-        self.request(to, message, long, &mut Buffer::Slice(buffer), limit.into())
+        let (answer, bytes) =
+            self.request(to, message, long, &mut Buffer::Slice(buffer), limit.into())?;
+        if bytes > buffer.len() {
+            return Err(self.cut_answer(answer, bytes, buffer.len()));
+        }
+        Ok((answer, bytes))
+    }
+
+    /// The error of an answer whose payload is longer than the caller's buffer.
+    #[cold]
+    pub(crate) fn cut_answer(
+        &self,
+        answer: Message,
+        needed_bytes: usize,
+        buffer_bytes: usize,
+    ) -> SendRecError {
+        // Any message of the server ends the call, a request too.
+        let server = self.peers.find(answer.source).map(|index| self.peers.get(index));
+        let is_request = server.is_some_and(|peer| peer.link.owes_answer());
+        SendRecError::too_small(answer, needed_bytes, buffer_bytes, is_request)
     }
 
     pub(super) fn request(

@@ -28,15 +28,17 @@ macro_rules! peer_errors {
                 },
             )?
             $(
-                /// The message was taken, and its payload is longer than the caller's buffer.
+                /// The message was taken, and its payload is longer than the caller's buffer. The
+                /// rest of the payload is gone.
                 $buffer {
-                    /// The message without its payload. Its sender still waits for an answer
-                    /// if it made a request.
+                    /// The message without its payload.
                     message: Box<Message>,
                     /// Length of the payload in bytes.
                     needed_bytes: usize,
-                    /// Length of the buffer in bytes.
+                    /// Length of the buffer in bytes. The front of the payload fills the buffer.
                     buffer_bytes: usize,
+                    /// Whether the sender of the message waits for an answer.
+                    is_request: bool,
                 },
                 /// The message was taken, and its payload is no record of the expected type.
                 WrongSize {
@@ -89,9 +91,14 @@ macro_rules! peer_errors {
             )?
 
             $(
-                pub(crate) fn too_small(message: Message, needed: usize, buffer: usize) -> Self {
+                pub(crate) fn too_small(
+                    message: Message,
+                    needed_bytes: usize,
+                    buffer_bytes: usize,
+                    is_request: bool,
+                ) -> Self {
                     let message = Box::new(message);
-                    Self::$buffer { message, needed_bytes: needed, buffer_bytes: buffer }
+                    Self::$buffer { message, needed_bytes, buffer_bytes, is_request }
                 }
 
                 pub(crate) fn wrong_size(message: Message, found: usize, expected: usize) -> Self {
@@ -113,7 +120,7 @@ macro_rules! peer_errors {
                         ),
                     )?
                     $(
-                        Self::$buffer { message, needed_bytes, buffer_bytes } => write!(
+                        Self::$buffer { message, needed_bytes, buffer_bytes, .. } => write!(
                             f,
                             "endpoint {} sent {needed_bytes} bytes and the buffer holds \
                              {buffer_bytes}; use a call that returns bytes",

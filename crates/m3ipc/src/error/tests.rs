@@ -40,6 +40,6 @@ fn a_message_names_the_numbers_and_the_next_step() {
     let text = SendError::too_long(2_000_000_000).to_string();
     assert!(text.contains("2000000000") && text.contains("block"), "{text}");
     let message = Message { source: Address(7), ..Message::new(1) };
-    let text = ReceiveError::too_small(message, 500, 64).to_string();
+    let text = ReceiveError::too_small(message, 500, 64, false).to_string();
     assert!(text.contains("500") && text.contains("64") && text.contains('7'), "{text}");
 }
