@@ -2,7 +2,7 @@
 
 mod fixture;
 
-use fixture::Fixture;
+use fixture::{Fixture, send_signal};
 use m3ipc_sys::Signal;
 use serde_json::Value;
 
@@ -12,11 +12,6 @@ const FAILED: i32 = 1;
 const USAGE: i32 = 2;
 const BUSY: i32 = 3;
 const SYSTEM: i32 = 4;
-
-/// Sends a signal to a process of this test.
-fn send_signal(pid: i32, signal: Signal) {
-    m3ipc_sys::signal(m3ipc_sys::open_process(pid).unwrap(), signal).unwrap();
-}
 
 #[test]
 fn help_lists_every_command_and_the_exit_codes() {

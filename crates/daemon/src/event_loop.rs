@@ -23,7 +23,8 @@ const PLACE_PERIOD_NS: u64 = 2_000_000_000;
 /// The number of newcomers per scheduling round, so that a flood of them delays no member.
 const NEWCOMERS_PER_ROUND: usize = 64;
 
-/// Runs the daemon until a request, a signal or an idle time ends it. Calls `serving` when it serves.
+/// Runs the daemon until a request, a signal or an idle time ends it. Calls `serving` when it
+/// serves.
 pub(crate) fn run(
     settings: Settings,
     directory: RuntimeDirectory,

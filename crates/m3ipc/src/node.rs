@@ -173,8 +173,8 @@ impl Node {
     }
 
     /// Binds another process (`lclbind`). The process has the rights of the caller's user alone, or
-    /// of any one user if the caller is root. It agrees: it is a child of the caller, or it waits in
-    /// [`Endpoint::wait_for_bind`](crate::Endpoint::wait_for_bind).
+    /// of any one user if the caller is root. It agrees: it is a child of the caller, or it waits
+    /// in [`Endpoint::wait_for_bind`](crate::Endpoint::wait_for_bind).
     ///
     /// ```
     /// # let test = m3ipc::test::node();

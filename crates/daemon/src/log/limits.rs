@@ -1,5 +1,5 @@
-//! Bounds of the lines that a user causes at will, so that no user fills the log or keeps the daemon
-//! busy with it.
+//! Bounds of the lines that a user causes at will, so that no user fills the log or keeps the
+//! daemon busy with it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -2,7 +2,8 @@
 //!
 //! The end of a VM signals its members, so nobody may be made a member against its will. The other
 //! process has the rights of the caller's user alone, or of any one user if the caller is root. It
-//! agrees in one of three ways: it is the caller, a child of the caller, or it waits in `wait4bind`.
+//! agrees in one of three ways: it is the caller, a child of the caller, or it waits in
+//! `wait4bind`.
 
 use crate::server::Server;
 use crate::state::processes::INIT;
@@ -30,7 +31,8 @@ impl Server {
         let uid = users[0];
         if pid == INIT || facts.is_kernels || users != [uid; 4] {
             let why = "only a process with the rights of one user, no thread of the kernel and not \
-                       the first process of the system, can be bound by another; let it bind itself";
+                       the first process of the system, can be bound by another; let it bind \
+                       itself";
             return self.refuse(token, Code::Privileges, why);
         }
         // The tables refuse a process that is bound already, with a code of its own.
