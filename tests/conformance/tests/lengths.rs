@@ -12,8 +12,8 @@ fn pair(name: &str) -> (NodeFixture, Endpoint, Endpoint) {
     watchdog(60);
     let fixture = NodeFixture::new(name);
     let vm = fixture.vm(name);
-    let server = vm.bind(1).unwrap();
-    let client = vm.bind_additional(Some(2)).unwrap();
+    let server = vm.bind(1).expect("slot 1 is free");
+    let client = vm.bind_additional(Some(2)).expect("slot 2 is free");
     (fixture, server, client)
 }
 
@@ -26,7 +26,7 @@ fn check_cut(server: &mut Endpoint, cut: ReceiveError, bytes: usize, room: usize
     };
     assert_eq!((needed_bytes, buffer_bytes, is_request), (bytes, room, true));
     assert_eq!(message.m_type, 7);
-    server.reply(message.source, &Message::new(8)).unwrap();
+    server.reply(message.source, &Message::new(8)).expect("the client waits");
 }
 
 #[test]

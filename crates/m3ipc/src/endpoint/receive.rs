@@ -113,8 +113,8 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ReceiveError`]. [`ReceiveError::BufferTooSmall`] if the payload is longer than `buffer`:
-    /// the message was taken, and only the front of its payload is here. After any other error nothing
-    /// was taken.
+    /// the message was taken, and only the front of its payload is here. After any other error
+    /// nothing was taken.
     pub fn receive_long(
         &mut self,
         source: impl Into<Source>,
