@@ -8,7 +8,10 @@ use std::time::Duration;
 
 /// Runs a future of one thread.
 fn run<T>(future: impl Future<Output = T>) -> T {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("the runtime starts");
     runtime.block_on(future)
 }
 
@@ -26,9 +29,9 @@ async fn while_stopped<T>(fixture: &NodeFixture, future: impl Future<Output = T>
 
 /// A server that answers each request with the next number.
 fn serve(vm: &Vm, slot: i32, name: &'static str) -> Address {
-    let mut server = vm.bind_additional(Some(slot)).unwrap();
+    let mut server = vm.bind_additional(Some(slot)).expect("the slot is free");
     let address = server.address();
-    server.name_attach(name).unwrap();
+    server.name_attach(name).expect("the name is free");
     std::thread::spawn(move || {
         while let Ok(request) = server.receive(Source::Any) {
             let _ = server.reply(request.source, &Message::new(request.m_type + 1));

@@ -10,8 +10,8 @@ fn pair(name: &str) -> (NodeFixture, Endpoint, Endpoint) {
     let fixture = NodeFixture::new(name);
     let vm = fixture.vm(name);
     // The further endpoints of a process end with its first one.
-    let client = vm.bind(2).unwrap();
-    let server = vm.bind_additional(Some(1)).unwrap();
+    let client = vm.bind(2).expect("slot 2 is free");
+    let server = vm.bind_additional(Some(1)).expect("slot 1 is free");
     (fixture, server, client)
 }
 
@@ -30,11 +30,12 @@ fn outcome(
 
 /// Serves one request of a new pending one.
 fn still_works(server: &mut Endpoint, client: &mut Endpoint) {
-    let mut pending = client.begin_request(server.address(), &Message::new(70)).unwrap();
-    let request = server.receive(Source::Any).unwrap();
+    let mut pending =
+        client.begin_request(server.address(), &Message::new(70)).expect("the server lives");
+    let request = server.receive(Source::Any).expect("the request comes");
     assert_eq!(request.m_type, 70);
-    server.reply(request.source, &Message::new(71)).unwrap();
-    assert_eq!(outcome(client, &mut pending).unwrap().0.m_type, 71);
+    server.reply(request.source, &Message::new(71)).expect("the client waits");
+    assert_eq!(outcome(client, &mut pending).expect("the answer comes").0.m_type, 71);
 }
 
 #[test]
