@@ -98,6 +98,11 @@ impl CliError {
         ExitCode::from(self.exit_code())
     }
 
+    /// Whether a directory or daemon is refused, as [`is_final`] says.
+    pub fn is_refusal(&self) -> bool {
+        self.code.is_some_and(is_final)
+    }
+
     fn exit_code(&self) -> u8 {
         match self.class {
             ErrorClass::OutputClosed => 0,

@@ -82,3 +82,53 @@ fn the_table_of_sockets_waits_for_no_file() {
     let ended = fixture.run(&["sock", "stat"]);
     assert!(ended.code >= 0, "{ended:?}");
 }
+
+/// A counter file with this test as its living program.
+fn counters_of_this_test(path: &std::path::Path) {
+    let own = m3ipc_sys::process_id();
+    let started = m3ipc_sys::process_start_ticks(own).unwrap();
+    let word = m3ipc_shim::counters::process_word(own.cast_unsigned(), started);
+    std::fs::write(path, m3ipc_shim::counters::Snapshot::empty_page(word)).unwrap();
+}
+
+#[test]
+fn root_sees_the_programs_of_a_user_and_removes_none_of_their_files() {
+    if !is_root("counters of a user") {
+        return;
+    }
+    let fixture = Fixture::new();
+    std::fs::create_dir(fixture.directory()).unwrap();
+    let counters = fixture.base().join("node.sock-run");
+    std::fs::create_dir(&counters).unwrap();
+    let own = m3ipc_sys::process_id().to_string();
+    counters_of_this_test(&counters.join(&own));
+    // Neither a dead program's file nor a file of root that the user linked there.
+    let dead = counters.join("1");
+    let page = m3ipc_shim::counters::Snapshot::empty_page(1);
+    std::fs::write(&dead, page).unwrap();
+    counters_of_this_test(&counters.join("roots"));
+    for path in [&fixture.directory(), &counters, &counters.join(&own), &dead] {
+        chown(path, Some(STRANGER), Some(STRANGER)).unwrap();
+    }
+    let ended = fixture.run(&["sock", "stat"]);
+    assert_eq!(ended.code, 0, "{ended:?}");
+    let rows = ended.out.lines().filter(|line| line.split_whitespace().nth(1) == Some(&own));
+    assert_eq!(rows.count(), 1, "{}", ended.out);
+    assert!(ended.out.contains("com-sockets are not shown"), "the reason: {}", ended.out);
+    assert!(dead.exists(), "root removed a file of a user");
+    std::fs::remove_dir(fixture.directory()).unwrap();
+}
+
+#[test]
+fn the_table_of_sockets_says_what_it_does_not_read() {
+    let fixture = Fixture::new();
+    assert_eq!(fixture.run(&["up"]).code, 0);
+    let counters = fixture.base().join("node.sock-run");
+    std::fs::create_dir(&counters).unwrap();
+    counters_of_this_test(&counters.join("1"));
+    std::fs::set_permissions(&counters, PermissionsExt::from_mode(0o777)).unwrap();
+    let ended = fixture.run(&["sock", "stat"]);
+    assert!(ended.out.contains("node.sock-run is not read"), "{ended:?}");
+    assert!(ended.out.contains("mode 777"), "{ended:?}");
+    assert_eq!(fixture.run(&["down"]).code, 0);
+}

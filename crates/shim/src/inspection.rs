@@ -116,17 +116,20 @@ pub fn connections(home: Option<&Path>, user: u32) -> io::Result<Vec<Connection>
 }
 
 /// The users with a ring file, at most so many.
-#[must_use]
-pub fn users(home: Option<&Path>, most: usize) -> Vec<u32> {
-    let (Ok(home), Ok(namespace)) = (checked(home), namespace()) else { return Vec::new() };
+///
+/// # Errors
+/// Of the directory; `PermissionDenied` where users other than its owner can change it, or where it
+/// belongs to another user and the caller is not root.
+pub fn users(home: Option<&Path>, most: usize) -> io::Result<Vec<u32>> {
+    let (home, namespace) = (checked(home)?, namespace()?);
     let (folder, prefix) = folder(home.as_deref());
-    let names = std::fs::read_dir(folder).into_iter().flatten().filter_map(|entry| {
+    let names = std::fs::read_dir(folder)?.filter_map(|entry| {
         let name = entry.ok()?.file_name().into_string().ok()?;
         name.strip_prefix(&prefix)?.strip_suffix(&format!("-{namespace}"))?.parse().ok()
     });
     let mut users: Vec<u32> = names.take(most).collect();
     users.sort_unstable();
-    users
+    Ok(users)
 }
 
 /// The number of the PID namespace: locks name threads by numbers of one namespace.
@@ -137,7 +140,7 @@ fn namespace() -> io::Result<u64> {
 /// The named directory without links, if no other user can replace what lies in it.
 fn checked(home: Option<&Path>) -> io::Result<Option<PathBuf>> {
     let Some(home) = home else { return Ok(None) };
-    let place = CheckedPath::open(home).map_err(|fault| match fault {
+    let place = CheckedPath::open_for_reading(home).map_err(|fault| match fault {
         PathFault::System { errno, .. } => errno.into(),
         _ => io::Error::from(io::ErrorKind::PermissionDenied),
     })?;

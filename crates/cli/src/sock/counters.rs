@@ -5,9 +5,10 @@
 //! program. The next listing or the next start removes a file without living processes.
 
 use m3ipc_shim::counters::{PAGE_BYTES, Snapshot, process_of, process_word};
-use m3ipc_sys::{CheckedPath, UserNames};
+use m3ipc_sys::{CheckedPath, Errno, PathFault, UserNames};
 use rustix::fs::OFlags;
 use std::ffi::OsStr;
+use std::fmt::Display;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -68,15 +69,34 @@ fn directory(runtime: &Path) -> PathBuf {
     name.into()
 }
 
-/// All programs with living processes; removes the files of all others. Nothing in a directory
-/// that another user could write is read or removed.
-pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
+/// All programs with living processes; removes the files of all others from a directory of this
+/// user. Nothing in a directory that other users could write is read or removed.
+///
+/// # Errors
+/// The reason why an existing directory is not read, for people.
+pub fn programs(runtime: &Path) -> Result<Vec<CountedProgram>, String> {
     let path = directory(runtime);
-    let Ok(place) = CheckedPath::open(&path) else { return Vec::new() };
+    let refused = |why: &dyn Display| {
+        format!(
+            "programs under m3 sock run are not shown: {} is not read: {why}; run the command as \
+             the owner of that directory or as root, and let no other user write there",
+            path.display()
+        )
+    };
+    let place = match CheckedPath::open_for_reading(&path) {
+        Ok(place) => place,
+        Err(PathFault::System { errno: Errno::NOENT, .. }) => return Ok(Vec::new()),
+        Err(PathFault::System { errno, .. }) => return Err(refused(&errno)),
+        Err(PathFault::Link { path, uid } | PathFault::Parent { path, uid, .. }) => {
+            return Err(refused(&format_args!("user {uid} can replace {}", path.display())));
+        }
+    };
     if !place.is_directory() || !place.is_own() || place.others_may_write() {
-        return Vec::new();
+        let (uid, mode) = (place.user(), place.mode());
+        return Err(refused(&format_args!("it belongs to user {uid} (mode {mode:o})")));
     }
-    let Ok(entries) = std::fs::read_dir(&path) else { return Vec::new() };
+    let may_remove = is_own(place.user());
+    let entries = std::fs::read_dir(&path).map_err(|cause| refused(&cause))?;
     let mut found = Vec::new();
     for name in entries.filter_map(|entry| Some(entry.ok()?.file_name())) {
         let Some(snapshot) = read(&place, &name) else { continue };
@@ -89,7 +109,8 @@ pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
             .map(|(pid, _)| pid)
             .collect();
         match pids.first() {
-            None => drop(std::fs::remove_file(path.join(&name))),
+            None if may_remove => drop(std::fs::remove_file(path.join(&name))),
+            None => {}
             Some(first) => {
                 let name = read_lossy(&format!("/proc/{first}/comm")).unwrap_or_default();
                 found.push(CountedProgram { name: name.trim().to_owned(), pids, snapshot });
@@ -97,12 +118,16 @@ pub fn programs(runtime: &Path) -> Vec<CountedProgram> {
         }
     }
     found.sort_by(|one, other| one.pids.cmp(&other.pids));
-    found
+    Ok(found)
 }
 
-/// The counters in a file of this directory.
+/// The counters in a file of this directory and of its owner: a name in it may lead to a file of
+/// another user.
 fn read(place: &CheckedPath, name: &OsStr) -> Option<Snapshot> {
     let file = place.open_file(name).ok()?;
+    if file.metadata().ok()?.uid() != place.user() {
+        return None;
+    }
     let mut bytes = Vec::with_capacity(PAGE_BYTES);
     file.take(PAGE_BYTES as u64).read_to_end(&mut bytes).ok()?;
     Snapshot::of(&bytes)
@@ -133,7 +158,7 @@ mod tests {
         let own = create_own(&runtime).unwrap();
         let dead = own.with_file_name("1");
         std::fs::write(&dead, Snapshot::empty_page(process_word(1, 1 << 40))).unwrap();
-        let found = programs(&runtime);
+        let found = programs(&runtime).unwrap();
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].pids, [std::process::id()]);
         assert!(own.exists() && !dead.exists());

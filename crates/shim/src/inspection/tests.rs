@@ -170,7 +170,7 @@ fn a_file_that_other_users_can_write_is_refused() {
     fixture.file.set_permissions(PermissionsExt::from_mode(0o600)).unwrap();
     fixture.file.set_len(100).unwrap();
     assert_eq!(kind(), io::ErrorKind::InvalidData);
-    assert_eq!(users(Some(&fixture.home), 64), [user]);
+    assert_eq!(users(Some(&fixture.home), 64).unwrap(), [user]);
     let path = path(Some(&fixture.home), user).unwrap();
     std::fs::rename(&path, fixture.home.join("else")).unwrap();
     std::os::unix::fs::symlink(fixture.home.join("else"), &path).unwrap();

@@ -6,7 +6,8 @@ use crate::output::table;
 use m3ipc_shim::inspection::{self, Connection, Direction, End, EndAddress, Route};
 use m3ipc_shim::pin::PinReason;
 use std::collections::HashMap;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 /// The largest number of users whose memory is read.
 const USERS_MAX: usize = 256;
@@ -54,12 +55,20 @@ impl NamedConnection {
 }
 
 /// All connections whose memory this user may read.
-pub fn all(options: &NodeOptions) -> Vec<NamedConnection> {
+///
+/// # Errors
+/// The reason why the memory is not looked for, for people.
+pub fn all(options: &NodeOptions) -> Result<Vec<NamedConnection>, String> {
     // As in the library: without the variable, rings lie in /dev/shm, not in the default directory.
     let from_environment = || m3ipc_sys::variable("M3_RUNTIME_DIR").map(PathBuf::from);
     let directory = options.runtime_dir.clone().or_else(from_environment);
-    let users = inspection::users(directory.as_deref(), USERS_MAX).into_iter();
+    let users = match inspection::users(directory.as_deref(), USERS_MAX) {
+        Ok(users) => users,
+        Err(cause) if cause.kind() == ErrorKind::NotFound => Vec::new(),
+        Err(cause) => return Err(unread("connections", directory.as_deref(), &cause)),
+    };
     let mut found: Vec<Connection> = users
+        .into_iter()
         .flat_map(|user| inspection::connections(directory.as_deref(), user).unwrap_or_default())
         .collect();
     found.sort_by_key(|connection| (connection.user, connection.ends.map(|end| end.cookie)));
@@ -72,7 +81,15 @@ pub fn all(options: &NodeOptions) -> Vec<NamedConnection> {
         addresses: connection.ends.map(|end| address(&end, &paths)),
         connection,
     };
-    found.into_iter().map(named).collect()
+    Ok(found.into_iter().map(named).collect())
+}
+
+fn unread(what: &str, directory: Option<&Path>, cause: &std::io::Error) -> String {
+    let directory = directory.unwrap_or(Path::new("/dev/shm")).display();
+    format!(
+        "{what} of programs under m3 sock run are not shown: {directory} is not read: {cause}; run \
+         the command as the owner of that directory or as root, and let no other user write there"
+    )
 }
 
 fn is_unix(connection: &Connection) -> bool {

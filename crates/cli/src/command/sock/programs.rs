@@ -23,7 +23,10 @@ const HEAD: [&str; 12] = [
 ];
 
 /// All programs with living processes.
-pub fn all(options: &NodeOptions) -> Vec<CountedProgram> {
+///
+/// # Errors
+/// The reason why their counters are not read, for people.
+pub fn all(options: &NodeOptions) -> Result<Vec<CountedProgram>, String> {
     counters::programs(&lookup::directory(options))
 }
 

@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::lookup;
 use crate::options::NodeOptions;
 use crate::output::{Output, table};
+use crate::printable::printable;
 use crate::sock::counters::CountedProgram;
 use clap::Args;
 use connections::NamedConnection;
@@ -78,10 +79,23 @@ const HEAD: [&str; 11] = [
 ];
 
 /// The sockets that were found.
+#[derive(Default)]
 struct Found {
     programs: Vec<CountedProgram>,
     connections: Vec<NamedConnection>,
     sockets: Vec<(VmInfo, SockInfo)>,
+    /// What was not read, and why.
+    unread: Vec<String>,
+}
+
+impl Found {
+    /// The list; if there is none, notes the reason.
+    fn read_or_note<T>(&mut self, list: std::result::Result<Vec<T>, String>) -> Vec<T> {
+        list.unwrap_or_else(|why| {
+            self.unread.push(why);
+            Vec::new()
+        })
+    }
 }
 
 /// Prints the tables, once or repeatedly.
@@ -104,13 +118,13 @@ pub fn run(args: &Stat, out: Output) -> Result<()> {
 fn find(args: &Stat) -> Result<Found> {
     let of_pid = |pid: u32| args.pid.is_empty() || args.pid.contains(&pid);
     let of_port = |port: u16| args.port.is_empty() || args.port.contains(&port);
-    let mut found = Found { programs: Vec::new(), connections: Vec::new(), sockets: Vec::new() };
+    let mut found = Found::default();
     if args.vm.is_none() {
         if args.port.is_empty() {
-            found.programs = programs::all(&args.node);
+            found.programs = found.read_or_note(programs::all(&args.node));
             found.programs.retain(|program| program.pids.iter().any(|pid| of_pid(*pid)));
         }
-        found.connections = connections::all(&args.node);
+        found.connections = found.read_or_note(connections::all(&args.node));
         found.connections.retain(|named| {
             let mut pids = named.connection.ends.iter().map(|end| end.pid);
             (args.all || named.connection.is_open())
@@ -122,7 +136,12 @@ fn find(args: &Stat) -> Result<Found> {
     let has_found = !found.programs.is_empty() || !found.connections.is_empty();
     let mut node = match lookup::node(&args.node) {
         // Programs under `m3 sock run` work without a node.
-        Err(_) if has_found || is_filtered || args.watch.is_some() => return Ok(found),
+        Err(error) if has_found || is_filtered || args.watch.is_some() => {
+            if error.is_refusal() {
+                found.unread.push(format!("com-sockets are not shown: {error}"));
+            }
+            return Ok(found);
+        }
         other => other?,
     };
     let vms: Vec<VmInfo> = match &args.vm {
@@ -143,8 +162,11 @@ fn find(args: &Stat) -> Result<Found> {
 }
 
 fn print(found: &Found, out: Output) -> Result<()> {
-    let Found { programs, connections, sockets } = found;
+    let Found { programs, connections, sockets, unread } = found;
     if out.is_json() {
+        for why in unread {
+            eprintln!("m3: {}", printable(why));
+        }
         let mut all: Vec<_> = sockets.iter().map(|(vm, socket)| json(vm, socket)).collect();
         all.extend(programs.iter().map(programs::json));
         all.extend(connections.iter().map(connections::json));
@@ -161,6 +183,7 @@ fn print(found: &Found, out: Output) -> Result<()> {
         let rows: Vec<_> = sockets.iter().map(|(vm, socket)| row(vm, socket)).collect();
         tables.push(table(&HEAD, &rows));
     }
+    tables.extend(unread.iter().cloned());
     if tables.is_empty() {
         tables.push("no com-sockets, and no connections of programs under m3 sock run".to_owned());
     }
