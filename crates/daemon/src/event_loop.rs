@@ -153,8 +153,11 @@ impl Server {
     fn serve_connection(&mut self, event: Ready) {
         let token = event.token;
         let is_full = self.connections.get(&token).is_some_and(|connection| connection.is_full);
-        // The end of a member that does not read shows at the next send.
-        if event.writable || is_full {
+        // Frames may wait for room for descriptors, and no send would show that the member is gone.
+        if is_full && event.gone {
+            return self.close(token);
+        }
+        if event.writable {
             self.flush(token);
         }
         if !event.readable {

@@ -13,6 +13,8 @@ pub struct Ready {
     pub readable: bool,
     /// The socket accepts bytes.
     pub writable: bool,
+    /// The other side has gone.
+    pub gone: bool,
 }
 
 /// What a wait for a descriptor is for.
@@ -90,6 +92,7 @@ impl Poll {
                     epoll::EventFlags::IN | epoll::EventFlags::HUP | epoll::EventFlags::ERR,
                 ),
                 writable: flags.intersects(epoll::EventFlags::OUT),
+                gone: flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR),
             }
         }));
         Ok(())
