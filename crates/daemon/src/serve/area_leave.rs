@@ -14,7 +14,7 @@ use std::sync::atomic::{Ordering, fence};
 
 /// The number of ledger records that one request may read. Each further member of the area makes
 /// the scan of a number longer.
-const SCAN_READS: usize = 1 << 20;
+const SCAN_READS: usize = 1 << 17;
 /// The number of extents that one request may free.
 const FREES_MAX: usize = 256;
 /// The pause before the next part of a scan, in which other members are served.
