@@ -30,7 +30,7 @@ pub const NAMES: u32 = 64;
 /// The number of open waits of one user.
 pub const TICKETS: u64 = 8_192;
 /// The number of mappings in the daemon for one user.
-pub const MAPPINGS: u64 = 16_384;
+pub const MAPPINGS: u64 = 8_192;
 /// Memory that the daemon made for one user, in bytes; most of it is sparse. Links and areas have
 /// quotas of their own.
 pub const MEMORY_BYTES: u64 = 16 << 30;
@@ -38,6 +38,8 @@ pub const MEMORY_BYTES: u64 = 16 << 30;
 const SHARE_PARTS: u64 = 4;
 /// The part of a total that is kept for root and for the owner of the total.
 const RESERVE_PARTS: u64 = 8;
+/// The least time between two counts of the descriptors that the members of a user have read.
+const COUNT_PAUSE_NS: u64 = 100_000_000;
 
 /// A quota: its name, its limit, and the things that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -212,8 +214,8 @@ impl Resource {
 /// A user is at its quota.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "user {uid} is at its quota of {name}: {used} of {limit}; close what is no longer needed, and \
-     see `m3 doctor`"
+    "user {uid} is at its quota of {name} ({used} of {limit}), or only the reserve of root is \
+     left; close what is no longer needed, and see `m3 doctor`"
 )]
 pub struct Exceeded {
     /// The user.
@@ -230,12 +232,38 @@ pub struct Exceeded {
 #[derive(Debug)]
 struct Account {
     uid: u32,
-    used: [Cell<u64>; Resource::ALL.len()],
+    used: Amounts,
+    /// The use of all users without a privilege together; `None` for a user with one.
+    all: Option<Rc<Amounts>>,
+    /// The time of the last count of descriptors that the user's members have read.
+    counted_ns: Cell<u64>,
+}
+
+/// An amount of each resource.
+#[derive(Debug, Default)]
+struct Amounts([Cell<u64>; Resource::ALL.len()]);
+
+impl Amounts {
+    fn of(&self, resource: Resource) -> &Cell<u64> {
+        &self.0[resource as usize]
+    }
 }
 
 impl Account {
     fn used(&self, resource: Resource) -> &Cell<u64> {
-        &self.used[resource as usize]
+        self.used.of(resource)
+    }
+
+    fn add(&self, resource: Resource, amount: u64) {
+        for used in self.all.iter().map(|all| all.of(resource)).chain([self.used(resource)]) {
+            used.set(used.get().saturating_add(amount));
+        }
+    }
+
+    fn take(&self, resource: Resource, amount: u64) {
+        for used in self.all.iter().map(|all| all.of(resource)).chain([self.used(resource)]) {
+            used.set(used.get().saturating_sub(amount));
+        }
     }
 }
 
@@ -249,8 +277,7 @@ pub struct Charge {
 
 impl Drop for Charge {
     fn drop(&mut self) {
-        let used = self.account.used(self.resource);
-        used.set(used.get() - self.amount);
+        self.account.take(self.resource, self.amount);
     }
 }
 
@@ -273,6 +300,7 @@ pub struct Accounts {
     /// The number of descriptors that the daemon may have.
     descriptors: u64,
     users: HashMap<u32, Rc<Account>>,
+    all: Rc<Amounts>,
 }
 
 impl Accounts {
@@ -280,7 +308,7 @@ impl Accounts {
     /// serves one user alone.
     #[must_use]
     pub fn new(owner: Option<u32>, descriptors: u64) -> Self {
-        Self { owner, descriptors, users: HashMap::new() }
+        Self { owner, descriptors, users: HashMap::new(), all: Rc::default() }
     }
 
     /// Whether no share limits this user.
@@ -332,14 +360,35 @@ impl Accounts {
             let limit = self.limit(uid, *resource);
             let used = account.used(*resource).get();
             let sum = used.saturating_add(*amount);
-            if sum > limit {
+            if sum > limit || !self.leaves_reserve(&account, *resource, *amount) {
                 return Err(Exceeded { uid, name: resource.name(), used, limit });
             }
-            account.used(*resource).set(sum);
+            account.add(*resource, *amount);
             let account = Rc::clone(&account);
             charges.push(Charge { account, resource: *resource, amount: *amount });
         }
         Ok(charges)
+    }
+
+    /// Whether the reserve of a shared total is left after this charge.
+    fn leaves_reserve(&self, account: &Account, resource: Resource, amount: u64) -> bool {
+        let total = match resource {
+            Resource::Descriptors => self.descriptors,
+            Resource::OnTheirWay => self.descriptors / 2,
+            _ => return true,
+        };
+        let used = account.all.as_ref().map_or(0, |all| all.of(resource).get());
+        account.all.is_none() || used.saturating_add(amount) <= total - total / RESERVE_PARTS
+    }
+
+    /// Whether it is time to count the descriptors again that a user's members have read.
+    pub fn begin_count(&mut self, uid: u32, now_ns: u64) -> bool {
+        let counted_ns = &self.account(uid).counted_ns;
+        let is_due = now_ns.saturating_sub(counted_ns.get()) > COUNT_PAUSE_NS;
+        if is_due {
+            counted_ns.set(now_ns);
+        }
+        is_due
     }
 
     fn account(&mut self, uid: u32) -> Rc<Account> {
@@ -347,7 +396,9 @@ impl Accounts {
             // Users without a charge have no account.
             self.users.retain(|_, account| Rc::strong_count(account) > 1);
         }
-        let new = || Rc::new(Account { uid, used: [const { Cell::new(0) }; Resource::ALL.len()] });
+        let all = (!self.is_privileged(uid)).then(|| Rc::clone(&self.all));
+        let new =
+            || Rc::new(Account { uid, used: Amounts::default(), all, counted_ns: Cell::default() });
         let account = self.users.entry(uid).or_insert_with(new);
         debug_assert_eq!(account.uid, uid);
         Rc::clone(account)
@@ -377,7 +428,7 @@ mod tests {
         let tickets = (Resource::Tickets, TICKETS);
         let refused = accounts.charge(7, &[tickets, (Resource::Descriptors, 251)]).unwrap_err();
         assert_eq!((refused.name, refused.limit), ("descriptors", 250));
-        assert!(refused.to_string().contains("quota of descriptors: 0 of 250"));
+        assert!(refused.to_string().contains("quota of descriptors (0 of 250)"));
         assert_eq!(accounts.used(7, Resource::Tickets), 0);
         assert!(accounts.charge(7, &[tickets]).is_ok());
     }
@@ -389,6 +440,18 @@ mod tests {
         assert!(accounts.charge(7, &all).is_ok());
         assert!(accounts.charge(7, &[(Resource::Tickets, TICKETS + 1)]).is_err());
         assert!(accounts.charge(0, &[(Resource::Tickets, TICKETS + 1)]).is_ok());
+    }
+
+    #[test]
+    fn users_together_leave_the_reserve() {
+        let mut accounts = Accounts::new(None, 800);
+        let most = [(Resource::Descriptors, 200)];
+        let held: Vec<_> = (1..4).map(|uid| accounts.charge(uid, &most).unwrap()).collect();
+        assert!(accounts.charge(4, &most).is_err());
+        assert!(accounts.charge(4, &[(Resource::Descriptors, 100)]).is_ok());
+        assert!(accounts.charge(0, &most).is_ok());
+        drop(held);
+        assert!(accounts.charge(4, &most).is_ok());
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::state::pending_notifications::PendingNotifications;
 use crate::state::processes::WatchedProcesses;
 use crate::state::reserve_descriptor::ReserveDescriptor;
 use crate::state::scheduling_round::SchedulingRound;
-use crate::state::sockets::SocketRegistry;
+use crate::state::sockets::{BoundPort, SocketRegistry};
 use crate::state::timers::{Timer, Timers};
 use crate::state::traces::Traces;
 use crate::tables::{MemberId, Node, Quota};
@@ -36,8 +36,6 @@ use std::rc::Rc;
 pub(crate) const EXHAUSTED_PAUSE_NS: u64 = 10_000_000;
 /// How often that pause doubles while a connection finds no room for descriptors.
 const STALL_DOUBLINGS_MAX: u32 = 6;
-/// The least time between two counts of the descriptors that the members of a user have read.
-const COUNT_PAUSE_NS: u64 = 100_000_000;
 /// The token of the listener in the poll.
 pub(crate) const LISTENER_TOKEN: u64 = 0;
 /// The token of the death watcher's pipe in the poll.
@@ -86,8 +84,6 @@ pub(crate) struct Server {
     pub(crate) round: SchedulingRound,
     pub(crate) reserve_descriptor: ReserveDescriptor,
     pub(crate) accounts: Accounts,
-    /// The time of the last count of descriptors that members have read.
-    descriptors_counted_ns: u64,
     next_token: u64,
 
     /// The pairs (holder, peer) of held links, as far as this daemon knows: it made the link, or
@@ -184,7 +180,6 @@ impl Server {
             round: SchedulingRound::default(),
             reserve_descriptor: ReserveDescriptor::new(),
             accounts: Accounts::new(owner, descriptors),
-            descriptors_counted_ns: 0,
             next_token: SIGNALS_TOKEN,
             _signals: signals,
             leaves_members: false,
@@ -351,9 +346,7 @@ impl Server {
         connection.has_flush_timer = false;
         let uid = connection.cred.uid;
         // Other connections of the user may have been read since.
-        let now_ns = m3ipc_sys::monotonic_ns();
-        if now_ns.saturating_sub(self.descriptors_counted_ns) > COUNT_PAUSE_NS {
-            self.descriptors_counted_ns = now_ns;
+        if self.accounts.begin_count(uid, m3ipc_sys::monotonic_ns()) {
             self.count_read_descriptors(uid);
         }
         self.flush(token);
@@ -364,6 +357,7 @@ impl Server {
         for connection in self.connections.values_mut().filter(|other| other.cred.uid == uid) {
             connection.count_read_descriptors();
         }
+        self.sockets.ports.values_mut().for_each(BoundPort::count_taken_descriptors);
     }
 
     /// Sends the queued frames of a connection.

@@ -1,5 +1,6 @@
 //! A connection: the daemon finds the listener, makes the socket, and gives its ends to both sides.
 
+use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::member_fd::MemberFd;
 use crate::state::sockets::{DomainId, EndpointName, PortId, SocketAnswer, SocketFailure, fail};
@@ -42,6 +43,7 @@ impl Server {
             let why = format!("no program listens at {address}:{port}; start it first");
             return fail(Errno::CONNREFUSED, why);
         };
+        bound.count_taken_descriptors();
         if !bound.has_room() {
             return fail(Errno::AGAIN, "the backlog of the listener is full; try again");
         }
@@ -148,12 +150,24 @@ impl Server {
         fds.extend(prepared.iter().map(|fd| fd.as_fd()));
         let arrival = SockArrival(connection, all.map(|(connection, _)| connection).collect());
         let frame = m3ipc_wire::encode(&arrival);
+        let uid = self.user_of_party(token);
         let bound = self.sockets.ports.get_mut(&listener).filter(|bound| bound.party == other);
         let Some(bound) = bound else { return fail(Errno::CONNREFUSED, PARTY_LEFT) };
         let Some(socket) = &bound.listener else { return fail(Errno::CONNREFUSED, NO_LISTENER) };
+        let amounts = [(Resource::OnTheirWay, fds.len() as u64)];
+        let charges = match self.accounts.charge(uid, &amounts) {
+            Ok(charges) => charges,
+            Err(exceeded) => {
+                // The next attempt finds what listeners have taken meanwhile.
+                if self.accounts.begin_count(uid, m3ipc_sys::monotonic_ns()) {
+                    self.count_read_descriptors(uid);
+                }
+                return fail(Errno::AGAIN, exceeded.to_string());
+            }
+        };
         match m3ipc_sys::send_packet(socket, &frame, &fds, false) {
             Ok(()) => {
-                bound.add_waiting();
+                bound.add_waiting(charges);
                 Ok(())
             }
             Err(Errno::AGAIN | Errno::TOOMANYREFS | Errno::NOBUFS) => {

@@ -16,11 +16,21 @@ pub(crate) struct BoundPort {
     _charges: Vec<Charge>,
     backlog: u32,
     waiting: u32,
+    /// Descriptors of connections that the listener may not have taken yet. The connecting users
+    /// pay for them.
+    on_their_way: Vec<Charge>,
 }
 
 impl BoundPort {
     pub(crate) fn new(party: u64) -> Self {
-        Self { party, listener: None, _charges: Vec::new(), backlog: 0, waiting: 0 }
+        Self {
+            party,
+            listener: None,
+            _charges: Vec::new(),
+            backlog: 0,
+            waiting: 0,
+            on_their_way: Vec::new(),
+        }
     }
 
     /// Listens at this socket, whose descriptor `charges` count.
@@ -51,7 +61,16 @@ impl BoundPort {
         self.waiting > 0
     }
 
-    pub(crate) fn add_waiting(&mut self) {
+    pub(crate) fn add_waiting(&mut self, descriptors: Vec<Charge>) {
         self.waiting += 1;
+        self.on_their_way.extend(descriptors);
+    }
+
+    /// Forgets the descriptors on their way, if the listener has taken all connections.
+    pub(crate) fn count_taken_descriptors(&mut self) {
+        let Some(listener) = &self.listener else { return };
+        if !self.on_their_way.is_empty() && m3ipc_sys::unread_bytes(listener) == Ok(0) {
+            self.on_their_way.clear();
+        }
     }
 }
