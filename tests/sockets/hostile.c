@@ -7,7 +7,7 @@
 
 enum { GOOD = 4, TURNS = 250, PAGE_BYTES = 4096, RINGS = 128 * 1024 };
 
-/* The page of this connection in the ring file of its user; null where there is no such file. */
+/* The memory of this connection, in the file that its cookie names; null without the library. */
 static volatile unsigned long *page_of(int stream)
 {
     unsigned long cookie = 0;
@@ -17,30 +17,28 @@ static volatile unsigned long *page_of(int stream)
     glob_t all;
     if (!getenv("M3SOCK_POLICY") || !home)
         return NULL;
-    snprintf(name, sizeof name, "%s/sock-*", home);
-    if (getsockopt(stream, SOL_SOCKET, SO_COOKIE, &cookie, &length) != 0 || glob(name, 0, NULL,
-        &all) != 0)
-        quit("no memory to write into");
-    for (size_t i = 0; i < all.gl_pathc; i++) {
-        int file = open(all.gl_pathv[i], O_RDWR);
-        off_t end = lseek(file, 0, SEEK_END), at = 0;
-        while ((at = lseek(file, at, SEEK_DATA)) >= 0 && at < end) {
-            unsigned long words[2];
-            if (pread(file, words, sizeof words, at) == sizeof words && (words[0] == cookie ||
-                words[1] == cookie)) {
-                void *page = mmap(NULL, PAGE_BYTES + RINGS, PROT_READ | PROT_WRITE, MAP_SHARED,
-                    file, at);
-                if (page != MAP_FAILED)
-                    return page;
-            }
-            at += PAGE_BYTES;
-        }
-        close(file);
-    }
-    quit("this connection is not in the memory");
+    if (getsockopt(stream, SOL_SOCKET, SO_COOKIE, &cookie, &length) != 0)
+        quit("no cookie");
+    snprintf(name, sizeof name, "%s/sock-*/%016lx", home, cookie);
+    if (glob(name, 0, NULL, &all) != 0)
+        quit("this connection has no memory");
+    int file = open(all.gl_pathv[0], O_RDWR);
+    void *page = mmap(NULL, PAGE_BYTES + RINGS, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (page == MAP_FAILED)
+        quit("the memory of this connection");
+    close(file);
+    return page;
 }
 
-/* Locks are left out: a waiter believes in the number of a living thread for ten seconds. */
+/* A lock is given to a living thread now and then: the parent of all, with the time of now. */
+static unsigned long held_by_another(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_BOOTTIME, &now);
+    return (unsigned long)getppid() << 42 | (unsigned long)(now.tv_sec * 100 +
+        now.tv_nsec / 10000000);
+}
+
 static int is_lock(int word)
 {
     int at = word * 8 - 512;
@@ -64,8 +62,9 @@ long hostile(int seed)
             int at = 16 + (next >> 12) % (192 - 16);
             unsigned long values[4] = { next, -1ul, 1ul << (next >> 26), page
                 ? page[at] + (next >> 28) - 8 : 0 };
-            if (page && !is_lock(at))
-                page[at] = values[(next >> 20) & 3];
+            if (page)
+                page[at] = is_lock(at) && (next >> 18 & 3) == 0 ? held_by_another()
+                    : values[(next >> 20) & 3];
         }
         _exit(0);
     }

@@ -37,6 +37,8 @@ pub enum Counter {
     Downgrades,
     /// Sockets that were pinned to the kernel.
     Pins,
+    /// Waits for a lock in shared memory that another thread kept for too long.
+    LockTimeouts,
     /// Connections that ended because the peer broke the rules of the shared memory.
     Corrupt,
     /// Nanoseconds spent spinning.
@@ -60,6 +62,7 @@ pub const NAMES: [&str; COUNTERS] = [
     "upgrades",
     "downgrades",
     "pins",
+    "lock_timeouts",
     "corrupt",
     "spin_ns",
     "spin_hits",
@@ -87,7 +90,7 @@ pub struct Page {
 }
 
 /// The first word of a page; its last digit is the version.
-pub const MAGIC: u64 = 0x6d33_736f_636b_0001;
+pub const MAGIC: u64 = 0x6d33_736f_636b_0002;
 
 /// Bytes of a page's file.
 pub const PAGE_BYTES: usize = 4096;
@@ -136,7 +139,7 @@ pub fn share(path: &CStr) {
     if is_shared() {
         return;
     }
-    let Ok(file) = File::open_writable(path) else { return };
+    let Ok(file) = File::open_unlinked(path, true) else { return };
     let Ok(stat) = file::stat(file.fd()) else { return };
     // Another user who may write the file could also cut it. A touch of a page beyond the end of
     // its file would kill the program.

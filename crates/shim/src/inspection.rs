@@ -1,15 +1,13 @@
-//! Inspection: each connection as the ring file describes it, for `m3 sock stat`.
+//! Inspection: each connection as its file describes it, for `m3 sock stat`.
 //!
-//! The file is read and never mapped: a process that may write the file may also truncate it. Each
+//! A file is read and never mapped: a process that may write the file may also truncate it. Each
 //! word is read once and is a claim. An impossible value is shown as unknown. The words of one
 //! connection are not read at one moment, so sums may differ a little.
 
 use crate::connection::address::SocketAddress;
-use crate::connection::pairs::LIVE;
 use crate::connection::sock_diag;
-use crate::memory::layout::{
-    FILE_BYTES, PAIR_WORDS, PAIRS_MAX, RING_BYTES_MAX, STATES, VERSION, half, pair, pair_offset,
-};
+use crate::memory::layout::{PAIR_BYTES, PAIR_WORDS_BYTES, RING_BYTES_MAX, VERSION, half, pair};
+use crate::memory::user_directory::Name;
 use crate::pin::PinReason;
 use m3ipc_sys::{CheckedPath, PathFault};
 use std::fs::File;
@@ -17,6 +15,9 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+
+/// Entries of a directory that are read at most.
+const ENTRIES_MAX: usize = 65_536;
 
 /// The address of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +81,7 @@ pub struct Direction {
 /// A connection with one or two ends in programs under `m3 sock run`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The user of the ring file.
+    /// The user of both ends.
     pub user: u32,
     /// Both ends.
     pub ends: [End; 2],
@@ -99,23 +100,33 @@ impl Connection {
 /// The connections of one user, of programs with this runtime directory (`M3_RUNTIME_DIR`; `None`:
 /// `/dev/shm`).
 ///
-/// A connection that is over stays listed until another connection needs its memory.
+/// A connection that is over stays listed until a later connection removes its memory.
 ///
 /// # Errors
-/// Of open(2) and read(2); `NotFound` before the first connection. `InvalidData` where the file is
-/// not a ring file of this version, or other users could write it.
+/// Of open(2); `NotFound` before the first connection. `InvalidData` where other users could write
+/// the directory.
 pub fn connections(home: Option<&Path>, user: u32) -> io::Result<Vec<Connection>> {
-    let file = open(&path(checked(home)?.as_deref(), user)?, user)?;
-    let mut states = vec![0; 8 * PAIRS_MAX];
-    file.read_exact_at(&mut states, STATES as u64)?;
-    let is_live = |bytes: &[u8]| word_at(bytes, 0) & LIVE != 0;
-    let live = states.chunks_exact(8).enumerate().filter(|(_, bytes)| is_live(bytes));
-    live.map(|(number, state)| read(&file, number, state, user))
-        .filter_map(Result::transpose)
-        .collect()
+    let directory = path(checked(home)?.as_deref(), user)?;
+    let meta = std::fs::symlink_metadata(&directory)?;
+    if !meta.is_dir() || meta.uid() != user || meta.mode() & 0o077 != 0 {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(&directory)?.take(ENTRIES_MAX) {
+        let name = entry?.file_name();
+        if let Some(Name::Pair(cookie)) = Name::parse(name.as_encoded_bytes())
+            && let Ok(file) = open(&directory.join(name), user)
+            && let Ok(connection) = read(&file, user)
+            // The file has a second name, for the other end.
+            && connection.ends[0].cookie == cookie
+        {
+            found.push(connection);
+        }
+    }
+    Ok(found)
 }
 
-/// The users with a ring file, at most so many.
+/// The users with a directory of connections, at most so many.
 ///
 /// # Errors
 /// Of the directory; `PermissionDenied` where users other than its owner can change it, or where it
@@ -170,22 +181,17 @@ fn open(path: &Path, user: u32) -> io::Result<File> {
     let fits = meta.is_file()
         && meta.uid() == user
         && meta.mode() & 0o077 == 0
-        && meta.len() == FILE_BYTES as u64;
+        && meta.len() == PAIR_BYTES as u64;
     if fits { Ok(file) } else { Err(io::ErrorKind::InvalidData.into()) }
 }
 
-/// Reads one pair; `None` where another connection took the pair meanwhile.
-fn read(file: &File, number: usize, state: &[u8], user: u32) -> io::Result<Option<Connection>> {
-    let mut page = [0; 8 * PAIR_WORDS];
-    file.read_exact_at(&mut page, pair_offset(number) as u64)?;
-    let mut now = [0; 8];
-    file.read_exact_at(&mut now, (STATES + 8 * number) as u64)?;
-    if now != state {
-        return Ok(None);
-    }
+/// Reads one pair.
+fn read(file: &File, user: u32) -> io::Result<Connection> {
+    let mut page = [0; PAIR_WORDS_BYTES];
+    file.read_exact_at(&mut page, 0)?;
     let ends = [0, 1].map(|side| end(&page, side));
     let directions = [0, 1].map(|side| direction(&page, side));
-    Ok(Some(Connection { user, ends, directions }))
+    Ok(Connection { user, ends, directions })
 }
 
 fn word_at(bytes: &[u8], offset: usize) -> u64 {

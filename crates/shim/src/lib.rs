@@ -14,10 +14,10 @@
 //!                     │
 //!   inspection ── connection ── protocol                      pairs, rings; the order of steps
 //!                     │            │
-//!                  memory       kernel, buffers               the ring file; system calls
+//!                  memory       kernel, buffers               files, windows; system calls
 //! ```
 //!
-//! Unsafe code lies in `kernel`, `memory::ring_file`, `buffers`, `event_list` and `counters` alone.
+//! Unsafe code lies in `kernel`, `memory::window`, `buffers`, `event_list` and `counters` alone.
 
 pub mod buffers;
 pub mod connection;
@@ -47,7 +47,7 @@ use settings::Settings;
 
 /// Prepares this process. Once, before the first socket; without it nothing is upgraded.
 pub fn prepare(settings: Settings) {
-    memory::ring_file::set_directory();
+    memory::user_directory::set_directory();
     memory::lock::prepare();
     settings::store(settings);
 }

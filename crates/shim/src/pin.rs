@@ -28,11 +28,13 @@ pub enum PinReason {
     Room,
     /// The program ended its sending.
     Ended,
+    /// Another thread keeps the lock of the shared memory, or seems to.
+    Lock,
 }
 
 impl PinReason {
     /// All reasons, with the names that people and scripts read.
-    pub const ALL: [(Self, &'static str); 12] = [
+    pub const ALL: [(Self, &'static str); 13] = [
         (Self::Policy, "policy"),
         (Self::Option, "option"),
         (Self::Flag, "flag"),
@@ -45,6 +47,7 @@ impl PinReason {
         (Self::Refused, "refused"),
         (Self::Room, "room"),
         (Self::Ended, "ended"),
+        (Self::Lock, "lock"),
     ];
 
     /// The name of the reason.

@@ -26,7 +26,7 @@ use crate::settings::Settings;
 pub const VARIABLE: &str = "M3SOCK_POLICY";
 /// The environment variable with the path of a file of counters, which must exist.
 pub const COUNTERS_VARIABLE: &str = "M3SOCK_COUNTS";
-/// The environment variable with the directory of the ring file and the counters.
+/// The environment variable with the directory of the shared memory and the counters.
 pub const DIRECTORY_VARIABLE: &str = "M3SOCK_DIR";
 
 /// A policy, over the line that it was read from.

@@ -6,8 +6,10 @@
 mod end;
 
 use end::{End, byte};
-use m3ipc_shim::counters::{self, Counter};
-use m3ipc_shim::memory::layout::{FIRST_PAIR, PAIR_BYTES, half, pair};
+use m3ipc_shim::counters::{self, Counter, process_word};
+use m3ipc_shim::kernel::process::now_ticks;
+use m3ipc_shim::kernel::socket::cookie;
+use m3ipc_shim::memory::layout::{PAIR_BYTES, half, pair};
 use m3ipc_shim::prepare;
 use m3ipc_shim::settings::Settings;
 use std::fs::File;
@@ -20,16 +22,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const HALF_BYTES: usize = 192;
 const LOCKS: [usize; 2] = [half::SEND_LOCK, half::RECEIVE_LOCK];
 
-/// The words of the ring file, mapped as a hostile process would map them.
-fn words(home: &Path) -> impl Fn(usize) -> &'static AtomicU64 {
-    let path = std::fs::read_dir(home).unwrap().next().unwrap().unwrap().path();
+/// The words of the pair of a socket, mapped as a hostile process would map them.
+fn words(home: &Path, end: &End) -> impl Fn(usize) -> &'static AtomicU64 + use<> {
+    let directory = std::fs::read_dir(home).unwrap().next().unwrap().unwrap().path();
+    let cookie = cookie(end.fd.as_raw_fd()).unwrap();
+    let path = directory.join(format!("{cookie:016x}"));
     let file = File::options().read(true).write(true).open(path).unwrap();
-    let bytes = usize::try_from(file.metadata().unwrap().len()).unwrap();
     // SAFETY: a new mapping of a file that is this long, never taken back.
     let base = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
-            bytes,
+            PAIR_BYTES,
             libc::PROT_READ | libc::PROT_WRITE,
             libc::MAP_SHARED,
             file.as_raw_fd(),
@@ -39,10 +42,15 @@ fn words(home: &Path) -> impl Fn(usize) -> &'static AtomicU64 {
     assert_ne!(base, libc::MAP_FAILED);
     let base = base as usize;
     move |offset| {
-        assert!(offset + 8 <= bytes);
+        assert!(offset + 8 <= PAIR_BYTES);
         // SAFETY: inside the mapping, aligned, atomic.
         unsafe { &*((base + offset) as *const AtomicU64) }
     }
+}
+
+/// The word of a lock that a living thread of another process seems to hold.
+fn held_by_another() -> u64 {
+    process_word(std::os::unix::process::parent_id(), now_ticks())
 }
 
 fn ends() -> [End; 2] {
@@ -90,36 +98,27 @@ fn garbage_in_the_memory_ends_one_connection_at_most() {
         on: true,
     });
     let mut rng = fastrand::Rng::with_seed(99);
-    // The good connection has the first pair. Each hostile connection gets the next free pair.
     let good = ends();
     let mut good_bytes = [0; 2];
     assert!(exchange(&good, &mut rng, &mut good_bytes));
-    let word = words(&home);
     for round in 0..300 {
         let bad = ends();
         let mut bytes = [0; 2];
         for _ in 0..3 {
             exchange(&bad, &mut rng, &mut bytes);
         }
-        let at = (1..64)
-            .map(|number| FIRST_PAIR + number * PAIR_BYTES)
-            .find(|at| {
-                word(at + pair::CLOSED[0]).load(Ordering::Relaxed) == 0
-                    && word(at + pair::HALVES[0]).load(Ordering::Relaxed) > 0
-            })
-            .expect("the pair of the hostile connection, which is open");
+        let word = words(&home, &bad[0]);
         for _ in 0..1 + rng.usize(..6) {
             let inside = 8 * rng.usize(..HALF_BYTES / 8);
-            let half = at + pair::HALVES[rng.usize(..2)];
+            let half = pair::HALVES[rng.usize(..2)];
             let value = match rng.u32(..5) {
                 0 => 0,
                 1 => u64::MAX,
                 2 => rng.u64(..9000),
                 _ => rng.u64(..),
             };
-            // A waiter believes for ten seconds in a lock that a living thread seems to hold, so no
-            // lock gets the number of a thread here.
-            let value = if LOCKS.contains(&inside) { value | 1 << 40 } else { value };
+            let is_lock = LOCKS.contains(&inside);
+            let value = if is_lock && rng.u32(..8) == 0 { held_by_another() } else { value };
             word(half + inside).store(value, Ordering::Relaxed);
             for _ in 0..3 {
                 exchange(&bad, &mut rng, &mut bytes);
@@ -133,5 +132,6 @@ fn garbage_in_the_memory_ends_one_connection_at_most() {
         counters::read(Counter::Corrupt)
     );
     assert!(counters::read(Counter::RingBytes) > 100_000);
+    assert!(counters::read(Counter::LockTimeouts) > 0);
     std::fs::remove_dir_all(&home).unwrap();
 }

@@ -1,72 +1,92 @@
 //! Armed pollers: how a sender knows that the receiver's event loop polls by itself.
 //!
-//! An epoll set of one process owns an armed poller in the ring file: a word that counts its
-//! threads that sleep in the kernel, and a bit for each poller slot of the set. The steps on both
-//! are those of [`crate::protocol::armed`]. ADR 17 has the rule: *bytes without a wakeup byte have
-//! a bit in an armed poller in which no thread sleeps.*
+//! An epoll set of one process owns an armed poller: a word that counts its threads that sleep in
+//! the kernel, and a bit for each poller slot of the set. The steps on both are those of
+//! [`crate::protocol::armed`]. ADR 17 has the rule: *bytes without a wakeup byte have a bit in an
+//! armed poller in which no thread sleeps.*
 //!
-//! Every process of the user can write this memory. Slots are bounded. A generation that is not the
-//! poller's own counts as asleep, and a bit is nothing but a reason to poll.
+//! The pollers of a process lie in a file of their own. A sender maps them when its peer names one,
+//! and loses them with the pair. It can set and clear bits, and cannot write the words. Slots are
+//! bounded. A generation that is not the poller's own counts as asleep, and a bit is nothing but a
+//! reason to poll.
 
 use crate::kernel::process;
-use crate::memory::layout::{POLLER_BYTES, POLLERS, POLLERS_MAX, SLOTS_MAX};
-use crate::memory::ring_file::RingFile;
+use crate::memory::layout::{POLLER_BYTES, POLLER_FILE_BYTES, POLLERS_MAX, SLOTS_MAX};
+use crate::memory::user_directory::{Name, UserDirectory};
+use crate::memory::window::{OwnPollers, PairMemory, PollersCell};
 use crate::protocol::armed::{self, GENERATION_SHIFT, awake};
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3ipc_sys::fork_generation;
 
 /// The word that counts sleepers: generation above, sleepers below.
 const STATE: usize = 0;
-/// The process that owns the poller; 0 is none.
-const OWNER: usize = 8;
-/// Not 0: a child of the owner passed on the descriptors that it inherited.
-const PASSED_ON: usize = 16;
-/// The bits, on cache lines of their own.
-const BITS: usize = 64;
+/// Not 0: a set has the poller.
+const USED: usize = 8;
 
-// A slot word: generation, ring file plus one, poller slot, poller plus one.
-const FILE_SHIFT: u32 = 24;
-const FILE_MASK: u64 = 0xff;
-const SLOT_SHIFT: u32 = 12;
-const NUMBER_MASK: u64 = 0xfff;
+// A slot word: generation, process, poller, slot. A process number is never 0, nor is the word.
+const GENERATION_MASK: u64 = 0xff_ffff;
+const OWN_GENERATION_SHIFT: u32 = 39;
+const PROCESS_SHIFT: u32 = 17;
+const PROCESS_MASK: u64 = 0x3f_ffff;
+const POLLER_SHIFT: u32 = 10;
+const POLLER_MASK: u64 = 0x7f;
+const SLOT_MASK: u64 = 0x3ff;
 
 /// Words of bits.
 pub const BIT_WORDS: usize = SLOTS_MAX / 64;
 
-const _: () = assert!(POLLERS_MAX < 0xfff && SLOTS_MAX <= 0x1000);
-const _: () = assert!(BITS + SLOTS_MAX / 8 <= POLLER_BYTES);
+const _: () = assert!(POLLERS_MAX == 1 << (PROCESS_SHIFT - POLLER_SHIFT));
+const _: () = assert!(SLOTS_MAX == 1 << POLLER_SHIFT);
 
-/// The ring file of the current user.
-pub fn current_file() -> Option<&'static RingFile> {
-    RingFile::current(release_stale)
+/// The pollers of this process.
+static OWN: PollersCell = PollersCell::new();
+/// The fork generation in which a thread opened, or opens, the file of [`OWN`].
+static OPENED_IN: AtomicU32 = AtomicU32::new(0);
+
+/// The pollers of this process; opens their file once in each process.
+fn own() -> Option<OwnPollers> {
+    let known = OWN.get();
+    if known.is_some() {
+        return known;
+    }
+    let generation = fork_generation();
+    if generation == 0 || OPENED_IN.swap(generation, Ordering::AcqRel) == generation {
+        return None;
+    }
+    let directory = UserDirectory::current()?;
+    let name = Name::Pollers(process::id().unsigned_abs());
+    let file = directory.open(name, POLLER_FILE_BYTES, true).or_else(|_absent| {
+        directory.remove(name);
+        directory.create(name, POLLER_FILE_BYTES)
+    });
+    let pollers = OwnPollers::map(&file.ok()?).ok()?;
+    release_stale(pollers);
+    OWN.set(pollers)
 }
 
-/// Releases the pollers that carry this process's number in a file that it has just mapped: a
-/// program before an exec, or a dead process of the same number, left them.
-fn release_stale(file: &'static RingFile) {
-    let own = u64::from(process::id().unsigned_abs());
+/// Releases all pollers of a file that was just opened: a program before an exec, or a dead process
+/// of the same number, left them.
+fn release_stale(pollers: OwnPollers) {
     for poller in 0..POLLERS_MAX {
-        if word(file, poller, OWNER).load(Ordering::Relaxed) == own {
-            let state = word(file, poller, STATE);
-            let next = next_generation(state.load(Ordering::Relaxed) >> GENERATION_SHIFT);
-            state.store(awake(next), Ordering::SeqCst);
-            word(file, poller, OWNER).store(0, Ordering::Release);
-        }
+        let state = pollers.word(poller * POLLER_BYTES + STATE);
+        let seen = state.load(Ordering::Relaxed);
+        // A new file must not repeat the generations of a removed one.
+        let last =
+            if seen == 0 { m3ipc_sys::monotonic_ns() >> 10 } else { seen >> GENERATION_SHIFT };
+        state.store(awake(next_generation(last)), Ordering::SeqCst);
+        pollers.word(poller * POLLER_BYTES + USED).store(0, Ordering::Relaxed);
     }
 }
 
-fn word(file: &'static RingFile, poller: usize, at: usize) -> &'static AtomicU64 {
-    file.word(POLLERS + poller.min(POLLERS_MAX - 1) * POLLER_BYTES + at)
-}
-
 fn next_generation(generation: u64) -> u64 {
-    generation.wrapping_add(1) & 0xffff_ffff
+    generation.wrapping_add(1) & GENERATION_MASK
 }
 
-fn number(part: u64) -> usize {
-    usize::try_from(part & NUMBER_MASK).unwrap_or(0)
+fn poller_of(word: u64) -> usize {
+    usize::try_from(word >> POLLER_SHIFT & POLLER_MASK).unwrap_or(0)
 }
 
-/// The armed poller of an epoll set of this process, in one word: generation, ring file, number.
+/// The armed poller of an epoll set of this process, in one word: a slot word with slot 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ArmedPoller(u64);
 
@@ -74,31 +94,24 @@ impl ArmedPoller {
     /// A new poller without sleepers; `None` where all pollers are taken.
     #[must_use]
     pub fn open() -> Option<Self> {
-        let file = current_file()?;
-        let own = u64::from(process::id().unsigned_abs());
-        for poller in 0..POLLERS_MAX {
-            let owner = word(file, poller, OWNER);
-            let seen = owner.load(Ordering::Relaxed);
-            let is_taken =
-                seen != 0 && (seen == own || i32::try_from(seen).is_ok_and(process::exists));
-            if is_taken
-                || owner.compare_exchange(seen, own, Ordering::AcqRel, Ordering::Relaxed).is_err()
-            {
-                continue;
-            }
-            for at in 0..BIT_WORDS {
-                word(file, poller, BITS + 8 * at).store(0, Ordering::Relaxed);
-            }
-            // A sender that still names the last use finds another generation.
-            let state = word(file, poller, STATE);
-            let generation = next_generation(state.load(Ordering::Relaxed) >> GENERATION_SHIFT);
-            word(file, poller, PASSED_ON).store(0, Ordering::Relaxed);
-            state.store(awake(generation), Ordering::SeqCst);
-            let file = file.index() as u64 + 1;
-            let own = generation << GENERATION_SHIFT | file << FILE_SHIFT | (poller as u64 + 1);
-            return Some(Self(own));
+        let pollers = own()?;
+        let pid = u64::from(process::id().unsigned_abs()) & PROCESS_MASK;
+        let is_free = |poller: &usize| {
+            let used = pollers.word(poller * POLLER_BYTES + USED);
+            used.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        };
+        let poller = (0..POLLERS_MAX).find(is_free)?;
+        for at in 0..BIT_WORDS {
+            pollers.bits(poller, at).store(0, Ordering::Relaxed);
         }
-        None
+        // A sender that still names the last use finds another generation.
+        let state = pollers.word(poller * POLLER_BYTES + STATE);
+        let generation = next_generation(state.load(Ordering::Relaxed) >> GENERATION_SHIFT);
+        state.store(awake(generation), Ordering::SeqCst);
+        let word = generation << OWN_GENERATION_SHIFT
+            | pid << PROCESS_SHIFT
+            | (poller as u64) << POLLER_SHIFT;
+        Some(Self(word))
     }
 
     /// The poller as a word that is not 0.
@@ -110,85 +123,123 @@ impl ArmedPoller {
     /// The poller of a word; `None` for 0.
     #[must_use]
     pub fn from_word(word: u64) -> Option<Self> {
-        (word & NUMBER_MASK != 0).then_some(Self(word))
+        (word != 0).then_some(Self(word & !SLOT_MASK))
     }
 
     /// The word that a half gets while this slot serves it.
     #[must_use]
     pub fn slot_word(self, slot: usize) -> u64 {
-        self.0 & !(NUMBER_MASK << SLOT_SHIFT) | (slot as u64 & NUMBER_MASK) << SLOT_SHIFT
+        self.0 | (slot as u64 & SLOT_MASK)
     }
 
     fn generation(self) -> u64 {
-        self.0 >> GENERATION_SHIFT
+        self.0 >> OWN_GENERATION_SHIFT
     }
 
-    fn at(self, at: usize) -> Option<&'static AtomicU64> {
-        let file = usize::try_from(self.0 >> FILE_SHIFT & FILE_MASK).ok()?.checked_sub(1)?;
-        Some(word(RingFile::of_index(file)?, number(self.0).saturating_sub(1), at))
+    fn word_at(self, at: usize) -> Option<&'static AtomicU64> {
+        Some(OWN.get()?.word(poller_of(self.0) * POLLER_BYTES + at))
     }
 
-    /// Notes in a child of the owner that processes, which may outlive it, have its descriptors.
-    pub fn note_passed_on(self) {
-        if let Some(word) = self.at(PASSED_ON) {
-            word.store(1, Ordering::Release);
-        }
-    }
-
-    /// Whether a child has noted that.
-    #[must_use]
-    pub fn is_passed_on(self) -> bool {
-        self.at(PASSED_ON).is_some_and(|word| word.load(Ordering::Acquire) != 0)
+    fn bits(self, word: usize) -> Option<&'static AtomicU64> {
+        Some(OWN.get()?.bits(poller_of(self.0), word % BIT_WORDS))
     }
 
     /// Releases the poller: no sender relies on it any more.
     pub fn close(self) {
-        if let (Some(state), Some(owner)) = (self.at(STATE), self.at(OWNER)) {
+        if let (Some(state), Some(used)) = (self.word_at(STATE), self.word_at(USED)) {
             state.store(awake(next_generation(self.generation())), Ordering::SeqCst);
-            owner.store(0, Ordering::Release);
+            used.store(0, Ordering::Release);
         }
     }
 
     /// Takes the bits of one word of slots.
     #[must_use]
     pub fn take(self, word: usize) -> u64 {
-        self.at(BITS + 8 * (word % BIT_WORDS)).map_or(0, armed::take)
+        self.bits(word).map_or(0, armed::take)
     }
 
     /// Whether any bit of the first words is set.
     #[must_use]
     pub fn has_bits(self, words: usize) -> bool {
         (0..words.min(BIT_WORDS))
-            .filter_map(|word| self.at(BITS + 8 * word))
+            .filter_map(|word| self.bits(word))
             .any(|word| word.load(Ordering::SeqCst) != 0)
     }
 
     /// Counts a thread that is about to sleep. The thread must read the bits once more afterwards.
     pub fn begin_sleep(self) {
-        if let Some(state) = self.at(STATE) {
+        if let Some(state) = self.word_at(STATE) {
             armed::begin_sleep(state, self.generation());
         }
     }
 
     /// Counts the thread as awake again.
     pub fn end_sleep(self) {
-        if let Some(state) = self.at(STATE) {
+        if let Some(state) = self.word_at(STATE) {
             armed::end_sleep(state, self.generation());
         }
     }
 }
 
-/// Offers published bytes to the poller of a slot word; `true` where the receiver polls by itself.
-#[inline]
-pub fn offer(file: &'static RingFile, slot_word: u64) -> bool {
-    let (poller, slot) = (number(slot_word), number(slot_word >> SLOT_SHIFT));
-    if poller == 0 || poller > POLLERS_MAX || slot >= SLOTS_MAX {
-        return false;
+/// The poller of the peer, as far as this process has mapped it for one socket.
+#[derive(Debug)]
+pub struct PeerPoller {
+    /// The mapped poller: a slot word without its slot; 0 is none.
+    mapped: AtomicU64,
+    /// The poller that could not be mapped last.
+    refused: AtomicU64,
+}
+
+impl PeerPoller {
+    /// None.
+    pub const fn new() -> Self {
+        Self { mapped: AtomicU64::new(0), refused: AtomicU64::new(0) }
     }
-    armed::offer(
-        word(file, poller - 1, BITS + 8 * (slot / 64)),
-        word(file, poller - 1, STATE),
-        1 << (slot % 64),
-        slot_word >> GENERATION_SHIFT,
-    )
+
+    /// Forgets the poller of an earlier pair.
+    pub fn reset(&self) {
+        self.mapped.store(0, Ordering::Relaxed);
+        self.refused.store(0, Ordering::Relaxed);
+    }
+
+    /// Maps the poller of a slot word; whether it is mapped. Under the sender's lock.
+    #[cold]
+    fn map(&self, memory: PairMemory, slot_word: u64) -> bool {
+        let key = slot_word >> POLLER_SHIFT;
+        if self.refused.load(Ordering::Relaxed) == key {
+            return false;
+        }
+        let pid = u32::try_from(slot_word >> PROCESS_SHIFT & PROCESS_MASK).unwrap_or(0);
+        let name = Name::Pollers(pid);
+        let mapped = UserDirectory::current().is_some_and(|directory| {
+            let words = directory.open(name, POLLER_FILE_BYTES, false);
+            let bits = directory.open(name, POLLER_FILE_BYTES, true);
+            words.and_then(|words| memory.map_peer(&words, &bits?, poller_of(slot_word))).is_ok()
+        });
+        if mapped {
+            self.mapped.store(key, Ordering::Relaxed);
+        } else {
+            self.mapped.store(0, Ordering::Relaxed);
+            self.refused.store(key, Ordering::Relaxed);
+        }
+        mapped
+    }
+
+    /// Offers published bytes to the poller of a slot word; `true` where the receiver polls by
+    /// itself. Under the sender's lock.
+    #[inline]
+    pub fn offer(&self, memory: PairMemory, slot_word: u64) -> bool {
+        let is_mapped = self.mapped.load(Ordering::Relaxed) == slot_word >> POLLER_SHIFT;
+        if !is_mapped && !self.map(memory, slot_word) {
+            return false;
+        }
+        let slot = usize::try_from(slot_word & SLOT_MASK).unwrap_or(0);
+        let poller = poller_of(slot_word);
+        armed::offer(
+            memory.peer_bits(poller, slot),
+            memory.peer_word(poller * POLLER_BYTES + STATE),
+            1 << (slot % 64),
+            slot_word >> OWN_GENERATION_SHIFT,
+        )
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   socket ── upgrade ── pairs ── sock_diag   a socket; its pair; the kernel's answer
+//!     │  │                └── sweep            what ended connections left
 //!     │  └── socket_state
 //!     ├── send ────┐
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
@@ -10,6 +11,7 @@
 
 pub mod address;
 pub mod armed_poller;
+mod blocked;
 pub mod pairs;
 mod receive;
 mod ring_half;
@@ -17,4 +19,5 @@ mod send;
 pub mod sock_diag;
 pub mod socket;
 pub mod socket_state;
+mod sweep;
 mod upgrade;

@@ -1,7 +1,9 @@
 //! Receiving: the steps of [`crate::protocol::pull`], then sleep in the kernel.
 
+use super::blocked::{CallLimit, Refusals, seal};
 use super::ring_half::RingHalf;
 use super::send::{disconnect, interrupted};
+use super::socket_state::Direction;
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::kernel::{Errno, file, socket};
 use crate::memory::layout::half;
@@ -72,6 +74,8 @@ pub struct ReceiveMemory {
     pub spin: CallSpin,
     /// Not 0 where calls on the descriptor slept lately: the next call may spin before it asks.
     pub sleeps: AtomicU32,
+    /// The refusals of receives.
+    pub refusals: Refusals,
     /// An error of the kernel, behind bytes that arrived before it; 0 is none.
     pub kept_error: AtomicU64,
     /// The slot word that the half is to have; 0 is none.
@@ -84,6 +88,7 @@ impl ReceiveMemory {
         Self {
             spin: CallSpin::new(),
             sleeps: AtomicU32::new(0),
+            refusals: Refusals::new(),
             kept_error: AtomicU64::new(0),
             wanted_slot: AtomicU64::new(0),
         }
@@ -195,13 +200,22 @@ impl Receiver<'_> {
 
     /// One attempt under the lock; `None`: the call sleeps.
     fn attempt(&mut self, total: usize) -> Option<Outcome> {
-        let held = match lock::take(self.half.half.receive_lock()) {
+        let limit = CallLimit::new(self.half.fd, self.flags, Direction::Receive);
+        let lock = self.half.half.lock(half::RECEIVE_LOCK);
+        let held = match lock::take(lock, || limit.ns()) {
             LockResult::Held(held) => held,
             LockResult::Own => {
                 let failed = interrupted(self.half.fd, self.flags);
                 return Some(done_or(total - self.cursor.left(), failed));
             }
-            LockResult::Stuck => return Some(disconnect(self.half.fd)),
+            LockResult::Busy => {
+                let answer = if seal(&self.half, Direction::Receive) {
+                    Outcome::Kernel
+                } else {
+                    limit.answer(&self.memory.refusals)
+                };
+                return Some(done_or(total - self.cursor.left(), answer));
+            }
         };
         if held.recovered {
             // The receiver that died may have been polling.
@@ -240,7 +254,9 @@ pub fn receive(
         // No event loop polls for this half while the call sleeps.
         if half.load(half::POLLER_SLOT) != 0 {
             memory.wanted_slot.store(0, Ordering::SeqCst);
-            let _held = lock::take(half.half.receive_lock());
+            let lock = half.half.lock(half::RECEIVE_LOCK);
+            let _held =
+                lock::take(lock, || CallLimit::new(half.fd, flags, Direction::Receive).ns());
             disarm(&half);
             continue;
         }
@@ -254,6 +270,8 @@ pub fn receive(
         let mut byte = [0];
         let mut run = [Buffers::run(&mut byte)];
         match socket::receive_sleeping(half.fd, &Buffers::from_mut(&mut run), libc::MSG_PEEK) {
+            // Another thread closed the socket meanwhile, and its pair is out of reach.
+            _ if half.half.is_blank() => return done_or(total - left, Outcome::Kernel),
             Ok(_) => {}
             Err(errno @ (libc::EINTR | libc::EAGAIN)) => {
                 return done_or(total - left, Outcome::Failed(errno));

@@ -11,16 +11,17 @@
 //! are counted, so the receiver takes exactly as many as were sent.
 
 use crate::buffers::{IovCursor, Piece};
-use crate::memory::layout::half;
-use crate::memory::ring_file::{HalfWords, RingFile, RingMemory};
+use crate::memory::layout::{half, pair};
+use crate::memory::window::{HalfWords, PairMemory, RingMemory};
 use crate::protocol::{HalfView, RingState};
-use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicU64, Ordering};
 
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct RingHalf {
     words: &'static HalfWords,
     ring: RingMemory,
+    memory: PairMemory,
 }
 
 impl HalfView for RingHalf {
@@ -36,15 +37,21 @@ impl RingHalf {
     /// The half of a pair on which this side sends.
     #[must_use]
     #[inline]
-    pub fn new(file: &'static RingFile, pair: usize, side: usize) -> Self {
-        Self { words: file.half_words(pair, side), ring: file.ring(pair, side) }
+    pub fn new(memory: PairMemory, side: usize) -> Self {
+        Self { words: memory.half_words(side), ring: memory.ring(side), memory }
     }
 
-    /// The lock of the receivers.
+    /// Whether the pair is out of reach: the socket is closed in this process.
+    #[must_use]
+    pub fn is_blank(&self) -> bool {
+        self.memory.word(pair::COOKIES[1]).load(Ordering::Relaxed) == 0
+    }
+
+    /// The lock of the senders (`SEND_LOCK`) or of the receivers (`RECEIVE_LOCK`).
     #[must_use]
     #[inline]
-    pub fn receive_lock(&self) -> &'static AtomicU64 {
-        &self.words[half::RECEIVE_LOCK / 8]
+    pub fn lock(&self, offset: usize) -> &'static AtomicU64 {
+        &self.words[offset / 8 % self.words.len()]
     }
 
     /// Copies bytes behind the tail, without publishing them: as many as fit, at most `most`.

@@ -1,13 +1,15 @@
 //! Sending: a copy into the ring, or the kernel where the ring is full or not in use.
 
-use super::armed_poller;
+use super::armed_poller::PeerPoller;
+use super::blocked::{CallLimit, Refusals, seal};
 use super::ring_half::RingHalf;
+use super::socket_state::Direction;
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::counters::{self, Counter};
 use crate::kernel::{Errno, file, ready, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, LockResult};
-use crate::memory::ring_file::RingFile;
+use crate::memory::window::PairMemory;
 use crate::outcome::Outcome;
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
@@ -29,10 +31,14 @@ pub struct Sender<'a> {
     pub fd: RawFd,
     /// The half that this end sends on.
     pub half: RingHalf,
-    /// The file that the half lies in.
-    pub file: &'static RingFile,
+    /// The pair that the half lies in.
+    pub memory: PairMemory,
+    /// The poller of the peer, as far as it is mapped.
+    pub peer_poller: &'a PeerPoller,
     /// The record of spins for room in the ring.
     pub spin: &'a CallSpin,
+    /// The refusals of sends.
+    pub refusals: &'a Refusals,
     /// The longest spin.
     pub spin_ns: u64,
     /// Whether each publish sends a wakeup byte.
@@ -60,7 +66,7 @@ impl SendPort for Sender<'_> {
 
     #[inline]
     fn offer(&self, slot: u64) -> bool {
-        armed_poller::offer(self.file, slot)
+        self.peer_poller.offer(self.memory, slot)
     }
 
     fn always_wakes(&self) -> bool {
@@ -95,10 +101,19 @@ impl Sender<'_> {
         switch: impl FnOnce(&RingHalf) -> bool,
     ) -> Outcome {
         let mut cursor = IovCursor::new(buffers);
-        let held = match lock::take(self.half.word(half::SEND_LOCK)) {
+        if self.is_sealed() {
+            self.add(half::SENDING, 1);
+            return self.send_through_kernel(&cursor, flags, 0);
+        }
+        let limit = CallLimit::new(self.fd, flags, Direction::Send);
+        let held = match lock::take(self.half.word(half::SEND_LOCK), || limit.ns()) {
             LockResult::Held(held) => held,
             LockResult::Own => return interrupted(self.fd, flags),
-            LockResult::Stuck => return disconnect(self.fd),
+            LockResult::Busy if seal(&self.half, Direction::Send) => {
+                self.add(half::SENDING, 1);
+                return self.send_through_kernel(&cursor, flags, 0);
+            }
+            LockResult::Busy => return limit.answer(self.refusals),
         };
         if held.recovered && self.load(half::PUBLISHING) & 1 == 1 {
             self.add(half::PUBLISHING, 1);

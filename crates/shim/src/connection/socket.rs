@@ -15,7 +15,6 @@ use crate::buffers::Buffers;
 use crate::kernel::socket;
 use crate::memory::layout::half;
 use crate::memory::lock;
-use crate::memory::ring_file::RingFile;
 use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
@@ -117,21 +116,22 @@ impl Socket {
             }
             _ => return Outcome::Kernel,
         }
-        let Some((file, end)) = state.end() else { return Outcome::Kernel };
+        let Some(end) = state.end() else { return Outcome::Kernel };
         let now = settings::current();
         let sender = Sender {
             fd: self.fd,
-            half: half_of(file, end, Direction::Send),
-            file,
+            half: half_of(end, Direction::Send),
+            memory: end.memory,
+            peer_poller: &state.peer_poller,
             spin: &state.send_spin,
+            refusals: &state.send_refusals,
             spin_ns: u64::from(now.spin_ns),
             always_wake: now.always_wake,
             is_unix: state.is_unix(),
             progress: &state.progress,
         };
-        sender.send(&buffers, flags, |half| {
-            upgrade::switch_to_ring(state, self.fd, file, end, half, &now)
-        })
+        sender
+            .send(&buffers, flags, |half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
     }
 
     /// `recv`, `read`, `readv`, `recvmsg`. `MSG_PEEK` with `MSG_WAITALL` returns what is there.
@@ -157,12 +157,12 @@ impl Socket {
             phase::FRESH => return through_kernel(),
             _ => return Outcome::Kernel,
         }
-        let Some((file, end)) = state.end() else { return Outcome::Kernel };
-        let half = half_of(file, end, Direction::Receive);
-        if pairs::peer_joined(file, end) {
-            upgrade::attach(state, file, end, &half);
+        let Some(end) = state.end() else { return Outcome::Kernel };
+        let half = half_of(end, Direction::Receive);
+        if pairs::peer_joined(end) {
+            upgrade::attach(state, end, &half);
         }
-        if half.load(half::ATTACHED) != 1 && !half.has_ring() {
+        if half.is_sealed_unused() || (half.load(half::ATTACHED) != 1 && !half.has_ring()) {
             return through_kernel();
         }
         // TCP alone discards the bytes; a Unix stream ignores the flag.
@@ -170,7 +170,7 @@ impl Socket {
         let spin_ns = u64::from(settings::current().spin_ns);
         let outcome =
             receive(ReceiveHalf { half, fd: self.fd }, &state.receives, spin_ns, &buffers, flags);
-        self.note_end(outcome, half.load(half::REASON), file, end)
+        self.note_end(outcome, half.load(half::REASON), end)
     }
 
     /// `recvmsg`. `has_control` says that the program gave room for ancillary data.
@@ -201,19 +201,13 @@ impl Socket {
     }
 
     /// Looks at the outcome of a receive for the end of the stream.
-    fn note_end(
-        &self,
-        outcome: Outcome,
-        reason: u64,
-        file: &'static RingFile,
-        end: pairs::PairEnd,
-    ) -> Outcome {
+    fn note_end(&self, outcome: Outcome, reason: u64, end: pairs::PairEnd) -> Outcome {
         let [_last_head, stale] = &self.state.progress;
         let mut outcome = outcome;
         if outcome == Outcome::Done(0)
             && stale.load(Ordering::Relaxed) != SUSPECT
             && reason != PinReason::Ended as u64
-            && half_of(file, end, Direction::Send).has_unsignalled()
+            && half_of(end, Direction::Send).has_unsignalled()
         {
             // The peer ended without reading bytes that the kernel does not know: no orderly end.
             outcome = Outcome::Failed(libc::ECONNRESET);
@@ -241,8 +235,8 @@ impl Socket {
 
     /// The half that this end receives on, where it has a ring.
     fn receive_half(&self) -> Option<ReceiveHalf> {
-        let (file, end) = self.state.joined_end()?;
-        let half = half_of(file, end, Direction::Receive);
+        let end = self.state.joined_end()?;
+        let half = half_of(end, Direction::Receive);
         half.has_ring().then_some(ReceiveHalf { half, fd: self.fd })
     }
 
@@ -269,9 +263,7 @@ impl Socket {
     /// Whether sends are copies into the ring, so that the socket is writable.
     #[must_use]
     pub fn sends_in_ring(&self) -> bool {
-        self.state
-            .joined_end()
-            .is_some_and(|(file, end)| half_of(file, end, Direction::Send).in_ring())
+        self.state.joined_end().is_some_and(|end| half_of(end, Direction::Send).in_ring())
     }
 
     /// Joins the pair that other processes know, for a descriptor that this program inherited or
@@ -292,7 +284,7 @@ impl Socket {
         }
         // Otherwise the next receive arms the half.
         if let Some(half) = self.receive_half()
-            && let Some(_held) = lock::try_take(half.half.receive_lock())
+            && let Some(_held) = lock::try_take(half.half.lock(half::RECEIVE_LOCK))
         {
             arm(&half, self.state.receives.wanted_slot.load(Ordering::SeqCst));
         }
@@ -307,7 +299,7 @@ impl Socket {
         if let Some(half) = self.receive_half() {
             // Under the lock no receive arms the half again. A signal handler that interrupted a
             // receive of its own thread cannot wait for the lock.
-            let held = lock::take(half.half.receive_lock());
+            let held = lock::take(half.half.lock(half::RECEIVE_LOCK), || lock::LONG_NS);
             disarm(&half);
             drop(held);
         }
@@ -336,8 +328,8 @@ impl Socket {
         if self.is_unix() {
             return None;
         }
-        let (file, end) = self.state.joined_end()?;
-        let half = half_of(file, end, Direction::Send);
+        let end = self.state.joined_end()?;
+        let half = half_of(end, Direction::Send);
         if !half.has_ring() || half.load(half::PINNED) != 0 {
             return None;
         }

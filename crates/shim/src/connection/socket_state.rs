@@ -1,5 +1,5 @@
-//! The state of a socket: what this process keeps for one open socket. The pair in the ring file
-//! holds what all processes share.
+//! The state of a socket: what this process keeps for one open socket. The pair holds what all
+//! processes of both ends share.
 //!
 //! | phase | meaning | data calls |
 //! |---|---|---|
@@ -11,11 +11,14 @@
 //! States lie in a table of the library's image. They take no allocation, and a child by fork has
 //! its own copy.
 
+use super::armed_poller::PeerPoller;
+use super::blocked::Refusals;
 use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
 use super::ring_half::RingHalf;
 use crate::memory::layout::half;
-use crate::memory::ring_file::RingFile;
+use crate::memory::lock;
+use crate::memory::window::Window;
 use crate::protocol::HalfView;
 use crate::settings;
 use crate::spin::CallSpin;
@@ -53,13 +56,19 @@ pub struct SocketState {
     pub(super) search: Search,
     /// Calls of this process that are in the kernel, past this library: sends, receives.
     in_kernel: [AtomicU32; 2],
-    joined: JoinedEnd,
+    /// The mapped pair of a JOINED socket, and the side of this end in it.
+    pub(super) window: Window,
+    side: AtomicU32,
+    /// The fork generation, plus one, in which a thread joins the socket; 0 is none.
+    joining: AtomicU32,
+    pub(super) peer_poller: PeerPoller,
     /// Whether an epoll set has the socket edge-triggered.
     edges: AtomicU32,
     /// The fork generation in which this process last announced its receives.
     pub(super) announced_in: AtomicU32,
     pub(super) first_switch: SwitchGaps,
     pub(super) send_spin: CallSpin,
+    pub(super) send_refusals: Refusals,
     /// The head that the last send saw, and the number of sends that saw the same head.
     pub(super) progress: [AtomicU64; 2],
     pub(super) receives: ReceiveMemory,
@@ -76,16 +85,6 @@ pub struct Search {
     pub searches: AtomicU32,
     /// The cookie; 0 before the kernel was asked.
     pub cookie: AtomicU64,
-}
-
-/// The end of a JOINED socket.
-#[derive(Debug)]
-struct JoinedEnd {
-    /// The number of the ring file plus one; 0 is none.
-    file: AtomicU32,
-    pair: AtomicU32,
-    side: AtomicU32,
-    state: AtomicU64,
 }
 
 /// The gaps between attempts of the first switch to the ring, which ask the kernel.
@@ -127,11 +126,15 @@ const fn empty() -> SocketState {
         is_unix: word32(),
         search: Search { calls: word32(), next: word32(), searches: word32(), cookie: word64() },
         in_kernel: [const { word32() }; 2],
-        joined: JoinedEnd { file: word32(), pair: word32(), side: word32(), state: word64() },
+        window: Window::new(),
+        side: word32(),
+        joining: word32(),
+        peer_poller: PeerPoller::new(),
         edges: word32(),
         announced_in: word32(),
         first_switch: SwitchGaps { left: word32(), gap: word32() },
         send_spin: CallSpin::new(),
+        send_refusals: Refusals::new(),
         progress: [const { word64() }; 2],
         receives: ReceiveMemory::new(),
     }
@@ -193,6 +196,10 @@ impl SocketId {
 
 impl SocketState {
     fn begin(&self, is_unix: bool) {
+        // A thread may have joined the socket of before while another one closed it.
+        if self.window.take_pair().is_some() {
+            self.window.clear();
+        }
         self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
         let zeros = [&self.search.calls, &self.search.searches, &self.edges, &self.announced_in];
         let [sends, receives] = &self.in_kernel;
@@ -205,13 +212,26 @@ impl SocketState {
         self.search.cookie.store(0, Ordering::Relaxed);
         self.progress[0].store(u64::MAX, Ordering::Relaxed);
         self.progress[1].store(0, Ordering::Relaxed);
+        self.joining.store(0, Ordering::Relaxed);
+        self.peer_poller.reset();
         self.send_spin.reset();
         self.receives.reset();
         self.phase.store(phase::FRESH, Ordering::Release);
     }
 
-    /// Frees the state for another socket.
+    /// Frees the state for another socket, and takes its pair out of reach.
     pub(super) fn free(&self) {
+        // Later calls of other threads find no pair.
+        self.phase.store(phase::KERNEL, Ordering::Release);
+        if let Some(memory) = self.window.take_pair() {
+            for (side, word) in [(0, half::SEND_LOCK), (1, half::RECEIVE_LOCK)] {
+                let own = self.side.load(Ordering::Relaxed) as usize;
+                let half = RingHalf::new(memory, own ^ side);
+                // Calls of other threads that found the pair before end first, if they end soon.
+                drop(lock::take(half.lock(word), || lock::SHORT_NS));
+            }
+            self.window.clear();
+        }
         self.phase.store(phase::FREE, Ordering::Release);
     }
 
@@ -231,37 +251,48 @@ impl SocketState {
         self.is_unix.load(Ordering::Relaxed) != 0
     }
 
-    /// The end of a JOINED socket; `None` where another connection has its pair by now.
+    /// The end of a JOINED socket; `None` where another thread closes the socket.
     #[inline]
-    pub(super) fn end(&self) -> Option<(&'static RingFile, PairEnd)> {
-        let index = self.joined.file.load(Ordering::Acquire).checked_sub(1)?;
-        let file = RingFile::of_index(index as usize)?;
-        let end = PairEnd {
-            pair: self.joined.pair.load(Ordering::Relaxed) as usize,
-            side: self.joined.side.load(Ordering::Relaxed) as usize & 1,
-            state: self.joined.state.load(Ordering::Relaxed),
-        };
-        (pairs::state(file, end.pair) == end.state).then_some((file, end))
+    pub(super) fn end(&self) -> Option<PairEnd> {
+        let memory = self.window.pair()?;
+        Some(PairEnd { memory, side: self.side.load(Ordering::Relaxed) as usize & 1 })
     }
 
     /// The end of a socket in phase JOINED.
     #[inline]
-    pub(super) fn joined_end(&self) -> Option<(&'static RingFile, PairEnd)> {
+    pub(super) fn joined_end(&self) -> Option<PairEnd> {
         if self.phase() == phase::JOINED { self.end() } else { None }
     }
 
-    /// Joins a pair.
-    pub(super) fn join(&self, file: &'static RingFile, end: PairEnd) {
-        ANY_JOINED.store(true, Ordering::Relaxed);
-        self.joined.pair.store(u32::try_from(end.pair).unwrap_or(0), Ordering::Relaxed);
-        self.joined.side.store(u32::try_from(end.side).unwrap_or(0), Ordering::Relaxed);
-        self.joined.state.store(end.state, Ordering::Relaxed);
-        let index = u32::try_from(file.index()).unwrap_or(0);
-        self.joined.file.store(index + 1, Ordering::Release);
-        if self.edges.load(Ordering::Acquire) != 0 {
-            half_of(file, end, Direction::Receive).store(half::EDGES, 1);
+    /// Lets one thread at a time look for the pair; `None` where another thread does, or a signal
+    /// handler interrupted one that does.
+    pub(super) fn joining<T>(&self, search: impl FnOnce() -> T) -> Option<T> {
+        let own = m3ipc_sys::fork_generation().wrapping_add(1);
+        let seen = self.joining.load(Ordering::Relaxed);
+        // A thread of the parent is none of this process.
+        if seen == own
+            || self
+                .joining
+                .compare_exchange(seen, own, Ordering::AcqRel, Ordering::Relaxed)
+                .is_err()
+        {
+            return None;
         }
-        pairs::note_joined(file, end);
+        let found = (self.phase() == phase::FRESH).then(search);
+        self.joining.store(0, Ordering::Release);
+        found
+    }
+
+    /// Joins a pair that is mapped in the window of this socket, inside of
+    /// [`joining`](Self::joining).
+    pub(super) fn join(&self, end: PairEnd) {
+        ANY_JOINED.store(true, Ordering::Relaxed);
+        self.side.store(u32::try_from(end.side & 1).unwrap_or(0), Ordering::Relaxed);
+        self.window.set_pair(end.memory);
+        if self.edges.load(Ordering::Acquire) != 0 {
+            half_of(end, Direction::Receive).store(half::EDGES, 1);
+        }
+        pairs::note_joined(end);
         let (from, to) = (phase::FRESH, phase::JOINED);
         let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -270,8 +301,8 @@ impl SocketState {
     pub fn set_edge_triggered(&self, on: bool) {
         // Before there is a pair, `join` passes it on.
         self.edges.store(u32::from(on), Ordering::Release);
-        if let Some((file, end)) = self.joined_end() {
-            half_of(file, end, Direction::Receive).store(half::EDGES, u64::from(on));
+        if let Some(end) = self.joined_end() {
+            half_of(end, Direction::Receive).store(half::EDGES, u64::from(on));
         }
     }
 
@@ -292,12 +323,12 @@ impl SocketState {
 
 /// The half that an end sends or receives on.
 #[inline]
-pub(super) fn half_of(file: &'static RingFile, end: PairEnd, direction: Direction) -> RingHalf {
+pub(super) fn half_of(end: PairEnd, direction: Direction) -> RingHalf {
     let side = match direction {
         Direction::Send => end.side,
         Direction::Receive => 1 - end.side,
     };
-    RingHalf::new(file, end.pair, side)
+    RingHalf::new(end.memory, side)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! ring.
 
 use super::address::SocketAddress;
-use super::armed_poller::current_file;
+use super::blocked::seal;
 use super::pairs::{self, NoPair, PairEnd};
 use super::receive::ReceiveHalf;
 use super::ring_half::RingHalf;
@@ -10,9 +10,9 @@ use super::sock_diag;
 use super::socket_state::{Direction, SocketState};
 use crate::counters::{self, Counter};
 use crate::kernel::socket;
-use crate::memory::layout::{half, ring_offset};
-use crate::memory::lock::{self, LockResult};
-use crate::memory::ring_file::RingFile;
+use crate::memory::layout::half;
+use crate::memory::lock::{self, LONG_NS, LockResult};
+use crate::memory::user_directory::UserDirectory;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
 use crate::protocol::settle::{Settled, settle};
@@ -28,11 +28,15 @@ const SEARCHES_MAX: u32 = 8;
 /// A pair that other processes know (the peer, or a process that shares this end) is joined at
 /// once, because bytes may go through its rings already.
 pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
-    let Some(file) = current_file() else {
+    let Some(directory) = UserDirectory::current() else {
         state.stay_in_kernel();
         return false;
     };
-    if join_known(state, fd) {
+    state.joining(|| join_or_make(state, fd, directory)).unwrap_or(false)
+}
+
+fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
+    if find_known(state, fd, directory) {
         return true;
     }
     let search = &state.search;
@@ -40,9 +44,9 @@ pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
     if calls < search.next.load(Ordering::Relaxed) {
         return false;
     }
-    match find_peer(state, fd, file, search.cookie.load(Ordering::Relaxed)) {
+    match find_peer(state, fd, directory, search.cookie.load(Ordering::Relaxed)) {
         Ok(end) => {
-            state.join(file, end);
+            state.join(end);
             return true;
         }
         Err(NoPair::OtherUser) => state.stay_in_kernel(),
@@ -62,15 +66,19 @@ pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
 
 /// Joins the pair with this end, where other processes know one; whether they do.
 pub fn join_known(state: &SocketState, fd: RawFd) -> bool {
-    let Some(file) = current_file() else { return false };
+    let Some(directory) = UserDirectory::current() else { return false };
+    state.joining(|| find_known(state, fd, directory)).unwrap_or(false)
+}
+
+fn find_known(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
     let cookie = match state.search.cookie.load(Ordering::Relaxed) {
         0 => socket::cookie(fd).unwrap_or(0),
         known => known,
     };
     state.search.cookie.store(cookie, Ordering::Relaxed);
-    let end = pairs::find(file, cookie);
+    let end = pairs::find(directory, cookie, &state.window);
     if let Some(end) = end {
-        state.join(file, end);
+        state.join(end);
     }
     end.is_some()
 }
@@ -79,19 +87,19 @@ pub fn join_known(state: &SocketState, fd: RawFd) -> bool {
 fn find_peer(
     state: &SocketState,
     fd: RawFd,
-    file: &'static RingFile,
+    directory: &UserDirectory,
     cookie: u64,
 ) -> Result<PairEnd, NoPair> {
     let family = if state.is_unix() { libc::AF_UNIX } else { libc::AF_INET };
     // This fails where the socket is not connected yet.
     let address = SocketAddress::of(fd, family).map_err(|_| NoPair::NoRoom)?;
-    pairs::join(file, cookie, &address)
+    pairs::join(directory, cookie, &address, &state.window)
 }
 
 /// Announces that every receive of this end goes through this library. Not while a receive of this
 /// process is in the kernel.
 #[inline]
-pub fn attach(state: &SocketState, file: &'static RingFile, end: PairEnd, half: &RingHalf) {
+pub fn attach(state: &SocketState, end: PairEnd, half: &RingHalf) {
     let generation = m3ipc_sys::fork_generation();
     let is_announced = state.announced_in.load(Ordering::Relaxed) == generation
         && generation != 0
@@ -99,7 +107,7 @@ pub fn attach(state: &SocketState, file: &'static RingFile, end: PairEnd, half: 
     if is_announced || state.has_calls_in_kernel(Direction::Receive) {
         return;
     }
-    pairs::note_process(file, end);
+    pairs::note_process(end);
     // Release: pairs with the sender's check in `switch_to_ring`.
     let attached = half.word(half::ATTACHED);
     let _ = attached.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed);
@@ -110,7 +118,6 @@ pub fn attach(state: &SocketState, file: &'static RingFile, end: PairEnd, half: 
 pub fn switch_to_ring(
     state: &SocketState,
     fd: RawFd,
-    file: &'static RingFile,
     end: PairEnd,
     half: &RingHalf,
     settings: &Settings,
@@ -119,7 +126,7 @@ pub fn switch_to_ring(
         && half.load(half::PINNED) == 0
         && half.load(half::SENDING) == 0
         && !state.has_calls_in_kernel(Direction::Send);
-    if !is_idle || !(settings.same_process || pairs::peer_is_other_process(file, end)) {
+    if !is_idle || !(settings.same_process || pairs::peer_is_other_process(end)) {
         return false;
     }
     if half.has_ring() {
@@ -127,20 +134,16 @@ pub fn switch_to_ring(
         if !is_drained() {
             return false;
         }
-        let Some(_held) = lock::try_take(half.receive_lock()) else { return false };
-        if is_drained() {
-            half.switch_to_ring();
-        }
-        return half.in_ring();
+        let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
+        return is_drained() && half.switch_to_ring();
     }
-    state.first_switch.is_due() && first_switch(state, fd, file, end, half, settings)
+    state.first_switch.is_due() && first_switch(state, fd, end, half, settings)
 }
 
 #[cold]
 fn first_switch(
     state: &SocketState,
     fd: RawFd,
-    file: &'static RingFile,
     end: PairEnd,
     half: &RingHalf,
     settings: &Settings,
@@ -156,9 +159,8 @@ fn first_switch(
             return false;
         }
     }
-    let Some(_held) = lock::try_take(half.receive_lock()) else { return false };
-    let ring = ring_offset(end.pair, end.side);
-    if file.reserve(ring, settings.ring_bytes as usize).is_err() {
+    let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
+    if end.memory.reserve_ring(end.side, settings.ring_bytes as usize).is_err() {
         half.store(half::REASON, PinReason::Room as u64);
         half.store(half::PINNED, 1);
         return false;
@@ -167,8 +169,11 @@ fn first_switch(
     // counts are equal here.
     half.store(half::KERNEL_TAKEN, half.load(half::KERNEL));
     half.store(half::RING_BYTES, u64::from(settings.ring_bytes));
+    if !half.switch_to_ring() {
+        half.store(half::RING_BYTES, 0);
+        return false;
+    }
     counters::add(Counter::Upgrades, 1);
-    half.switch_to_ring();
     true
 }
 
@@ -186,14 +191,21 @@ fn send_at_once(fd: RawFd, half: &RingHalf) -> bool {
     nodelay != 0 || socket::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).is_ok()
 }
 
-/// Returns the half that is sent on to the kernel for good.
-pub fn pin_sending(half: &RingHalf, reason: PinReason) {
-    let LockResult::Held(_held) = lock::take(half.word(half::SEND_LOCK)) else { return };
+/// Returns the half that is sent on to the kernel for good. `false` where another thread keeps the
+/// lock, and bytes go through the ring: the connection must end.
+pub fn pin_sending(half: &RingHalf, reason: PinReason) -> bool {
+    let _held = match lock::take(half.word(half::SEND_LOCK), || LONG_NS) {
+        LockResult::Held(held) => held,
+        // A signal interrupted a send of this thread, which goes on afterwards.
+        LockResult::Own => return true,
+        LockResult::Busy => return seal(half, Direction::Send),
+    };
     half.store(half::REASON, reason as u64);
     half.store(half::PINNED, 1);
     if half.switch_to_kernel() {
         counters::add(Counter::Downgrades, 1);
     }
+    true
 }
 
 /// Returns the half that is received on to the kernel for good. `false` where bytes lie in the
@@ -203,8 +215,10 @@ pub fn pin_receiving(half: ReceiveHalf) -> bool {
     if !half.has_ring() {
         return true;
     }
-    let LockResult::Held(_send) = lock::take(half.word(half::SEND_LOCK)) else { return false };
-    let LockResult::Held(_receive) = lock::take(half.half.receive_lock()) else { return false };
+    let send_lock = half.word(half::SEND_LOCK);
+    let LockResult::Held(_send) = lock::take(send_lock, || LONG_NS) else { return false };
+    let receive_lock = half.half.lock(half::RECEIVE_LOCK);
+    let LockResult::Held(_receive) = lock::take(receive_lock, || LONG_NS) else { return false };
     if half.switch_to_kernel() {
         counters::add(Counter::Downgrades, 1);
     }

@@ -1,10 +1,10 @@
 //! Children by fork: while a child lives, the sockets of both processes need wakeup bytes.
 
-use crate::connection::armed_poller::ArmedPoller;
+use crate::kernel::memory::FamilyWord;
 use crate::kernel::process;
 use crate::process::descriptors;
 use crate::process::notes::{self, SHARED};
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 /// Children that may still have sockets of ours; 0 is a free entry.
 static CHILDREN: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
@@ -12,8 +12,11 @@ static CHILDREN: [AtomicI32; 8] = [const { AtomicI32::new(0) }; 8];
 static ANY: AtomicBool = AtomicBool::new(false);
 /// Whether children were forgotten: this process never has its sockets alone again.
 static TOO_MANY: AtomicBool = AtomicBool::new(false);
-/// Armed pollers of the parent.
-static PARENTS_POLLERS: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
+/// Not 0: a child of this process passed on the descriptors that it inherited. The word is all that
+/// a child can change in its parent.
+static PASSED_ON: FamilyWord = FamilyWord::new();
+/// The same words of the parent, of its parent, and so on.
+static OF_PARENTS: [FamilyWord; 16] = [const { FamilyWord::new() }; 16];
 /// Checks between two questions to the kernel.
 const CHECKS_PER_QUESTION: u32 = 64;
 static CHECKS: AtomicU32 = AtomicU32::new(0);
@@ -29,32 +32,37 @@ pub(super) fn remember(child: i32) {
     ANY.store(true, Ordering::Release);
 }
 
-/// Begins a child: the children and the armed pollers of the parent are not its own.
-pub(super) fn begin(parents: impl Iterator<Item = ArmedPoller>) {
-    // Pollers of the grandparent stay in the list, because the parent has told it already.
+/// Before a fork: the child needs a word to report in.
+pub(super) fn prepare() {
+    if !PASSED_ON.map() {
+        TOO_MANY.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Begins a child: the children of the parent are not its own.
+pub(super) fn begin() {
+    // Words of the grandparent stay in the list, because the parent has reported to it already.
+    PASSED_ON.move_to(&OF_PARENTS);
     for entry in &CHILDREN {
         entry.store(0, Ordering::Relaxed);
     }
     ANY.store(false, Ordering::Relaxed);
-    for (entry, poller) in PARENTS_POLLERS.iter().zip(parents) {
-        entry.store(poller.word(), Ordering::Relaxed);
-    }
 }
 
 /// Tells the parent that processes, which may outlive this one, get the descriptors that this
 /// process inherited.
 pub(super) fn pass_on() {
-    let words = PARENTS_POLLERS.iter().map(|entry| entry.load(Ordering::Relaxed));
-    words.filter_map(ArmedPoller::from_word).for_each(ArmedPoller::note_passed_on);
+    let words = OF_PARENTS.iter().filter_map(FamilyWord::get);
+    words.for_each(|word| word.store(1, Ordering::Release));
 }
 
 /// Whether the last child has just ended, so that this process has its sockets alone again. Asks
 /// the kernel only now and then.
-pub(super) fn have_ended(poller: Option<ArmedPoller>) -> bool {
+pub(super) fn have_ended() -> bool {
     if !ANY.load(Ordering::Acquire) {
         return false;
     }
-    if poller.is_some_and(ArmedPoller::is_passed_on) {
+    if PASSED_ON.get().is_some_and(|word| word.load(Ordering::Acquire) != 0) {
         TOO_MANY.store(true, Ordering::Relaxed);
     }
     if TOO_MANY.load(Ordering::Relaxed)

@@ -33,8 +33,8 @@ impl OwnPoller {
     }
 
     /// Gives the poller up in a child by fork: it is the parent's.
-    pub(super) fn take_parents(&self) -> Option<ArmedPoller> {
-        ArmedPoller::from_word(self.word.swap(0, Ordering::Relaxed))
+    pub(super) fn forget_parents(&self) {
+        self.word.store(0, Ordering::Relaxed);
     }
 
     /// Opens a poller, unless there is one or a thread sleeps without one. Whether it is open.

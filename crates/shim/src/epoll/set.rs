@@ -200,8 +200,8 @@ impl Set {
     }
 
     /// Gives the poller up in a child by fork: it is the parent's.
-    pub(super) fn take_parents_poller(&self) -> Option<ArmedPoller> {
-        self.poller.take_parents()
+    pub(super) fn forget_parents_poller(&self) {
+        self.poller.forget_parents();
     }
 
     /// Whether the set may never have a poller.

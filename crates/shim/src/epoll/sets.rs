@@ -145,8 +145,8 @@ pub fn need_wakeups(fd: RawFd) {
 }
 
 /// Arms all sockets again after the last child by fork has ended.
-pub(super) fn rearm_after_children(set: &Set) {
-    if children::have_ended(set.poller()) {
+pub(super) fn rearm_after_children() {
+    if children::have_ended() {
         for (_number, set) in used() {
             set.set_shared(false);
             set.arm_all();
@@ -157,6 +157,9 @@ pub(super) fn rearm_after_children(set: &Set) {
 /// Before a fork: sockets of both processes need wakeup bytes.
 pub fn before_fork() {
     children::pass_on();
+    if used().next().is_some() {
+        children::prepare();
+    }
     used().for_each(|(_number, set)| set.disarm_all());
 }
 
@@ -179,7 +182,8 @@ pub fn after_fork(child: i32) {
         used().for_each(|(_number, set)| set.disarm_all());
         children::remember(child);
     } else {
-        children::begin(used().filter_map(|(_number, set)| set.take_parents_poller()));
+        used().for_each(|(_number, set)| set.forget_parents_poller());
+        children::begin();
     }
 }
 

@@ -69,7 +69,7 @@ impl<'a> EpollWait<'a> {
     #[must_use]
     pub fn new(set: &'static Set, fd: RawFd, list: EventList<'a>, limit_ns: Option<u64>) -> Self {
         if !set.is_empty() && !set.is_disabled() && policy::spin_ns() > 0 {
-            sets::rearm_after_children(set);
+            sets::rearm_after_children();
             set.open_poller();
         }
         Self { set, fd, list, limit_ns }

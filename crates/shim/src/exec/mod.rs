@@ -1,6 +1,6 @@
 //! fork, vfork, exec and spawn.
 //!
-//! A child by fork has a copy of the descriptor table and shares the ring file. The child of a
+//! A child by fork has a copy of the descriptor table and shares the mapped pairs. The child of a
 //! vfork has its parent's memory but its own descriptors: it writes no entry. A program after an
 //! exec finds its sockets by asking the kernel, if it loads this library. If it cannot, the sockets
 //! that it inherits return to the kernel first.

@@ -7,10 +7,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A ring file as the library makes it, in a directory of its own.
+/// A user's directory as the library makes it, in a directory of its own.
 struct Fixture {
     home: PathBuf,
-    file: File,
+}
+
+/// The file of a pair, under the cookie of its first end.
+struct Pair(File);
+
+impl Pair {
+    fn set(&self, offset: usize, value: u64) {
+        self.0.write_all_at(&value.to_ne_bytes(), offset as u64).unwrap();
+    }
 }
 
 impl Drop for Fixture {
@@ -26,31 +34,39 @@ impl Fixture {
         let home =
             std::env::temp_dir().join(format!("m3-inspection-{}-{number}", std::process::id()));
         std::fs::create_dir(&home).unwrap();
+        let fixture = Self { home };
+        std::fs::create_dir(fixture.directory()).unwrap();
+        std::fs::set_permissions(fixture.directory(), PermissionsExt::from_mode(0o700)).unwrap();
+        fixture
+    }
+
+    fn directory(&self) -> PathBuf {
+        path(Some(&self.home), process::user()).unwrap()
+    }
+
+    fn file(&self, cookie: u64) -> Pair {
         let file = File::options()
             .read(true)
             .write(true)
-            .create(true)
-            .truncate(true)
+            .create_new(true)
             .mode(0o600)
-            .open(path(Some(&home), process::user()).unwrap())
+            .open(self.directory().join(format!("{cookie:016x}")))
             .unwrap();
-        file.set_len(FILE_BYTES as u64).unwrap();
-        Self { home, file }
+        file.set_len(PAIR_BYTES as u64).unwrap();
+        Pair(file)
     }
 
-    fn set(&self, offset: usize, value: u64) {
-        self.file.write_all_at(&value.to_ne_bytes(), offset as u64).unwrap();
-    }
-
-    fn pair(&self, number: usize, ends: [(u64, SocketAddress); 2]) {
-        self.set(STATES + 8 * number, 2 | LIVE);
-        let base = pair_offset(number);
+    fn pair(&self, ends: [(u64, SocketAddress); 2]) -> Pair {
+        let pair = self.file(ends[0].0);
         for (side, (cookie, address)) in ends.iter().enumerate() {
-            self.set(base + pair::COOKIES[side], *cookie);
+            pair.set(pair::COOKIES[side], *cookie);
             for (at, part) in address.encode().into_iter().enumerate() {
-                self.set(base + pair::ADDRESSES[side] + 8 * at, part);
+                pair.set(pair::ADDRESSES[side] + 8 * at, part);
             }
         }
+        let second = self.directory().join(format!("{:016x}", ends[1].0));
+        std::fs::hard_link(self.directory().join(format!("{:016x}", ends[0].0)), second).unwrap();
+        pair
     }
 
     fn read(&self) -> Vec<Connection> {
@@ -68,10 +84,9 @@ fn a_connection_is_read_with_its_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let one = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (other, _) = listener.accept().unwrap();
-    fixture.pair(7, [known(&one, libc::AF_INET), known(&other, libc::AF_INET)]);
-    let base = pair_offset(7);
-    fixture.set(base + pair::PROCESSES[0], u64::from(std::process::id()));
-    fixture.set(base + pair::JOINED[0], 1);
+    let pair = fixture.pair([known(&one, libc::AF_INET), known(&other, libc::AF_INET)]);
+    pair.set(pair::PROCESSES[0], u64::from(std::process::id()));
+    pair.set(pair::JOINED[0], 1);
     let words = [
         (half::RING_BYTES, 4096),
         (half::SWITCHES, 3),
@@ -84,10 +99,10 @@ fn a_connection_is_read_with_its_ends() {
         (half::OVERFLOWS, 2),
     ];
     for (offset, value) in words {
-        fixture.set(base + pair::HALVES[0] + offset, value);
+        pair.set(pair::HALVES[0] + offset, value);
     }
-    fixture.set(base + pair::HALVES[1] + half::PINNED, 1);
-    fixture.set(base + pair::HALVES[1] + half::REASON, PinReason::Stdio as u64);
+    pair.set(pair::HALVES[1] + half::PINNED, 1);
+    pair.set(pair::HALVES[1] + half::REASON, PinReason::Stdio as u64);
 
     let all = fixture.read();
     assert_eq!(all.len(), 1);
@@ -120,11 +135,10 @@ fn a_connection_is_read_with_its_ends() {
 fn an_end_that_stopped_receiving_is_shown_with_its_reason() {
     let fixture = Fixture::new();
     let (one, other) = UnixStream::pair().unwrap();
-    fixture.pair(0, [known(&one, libc::AF_UNIX), known(&other, libc::AF_UNIX)]);
-    let base = pair_offset(0);
-    fixture.set(base + pair::HALVES[0] + half::ATTACHED, 2);
-    fixture.set(base + pair::HALVES[1] + half::PINNED, 1);
-    fixture.set(base + pair::HALVES[1] + half::REASON, PinReason::Passed as u64);
+    let pair = fixture.pair([known(&one, libc::AF_UNIX), known(&other, libc::AF_UNIX)]);
+    pair.set(pair::HALVES[0] + half::ATTACHED, 2);
+    pair.set(pair::HALVES[1] + half::PINNED, 1);
+    pair.set(pair::HALVES[1] + half::REASON, PinReason::Passed as u64);
     let found = fixture.read()[0];
     assert_eq!(found.directions.map(|one| one.route), [Route::Pinned(Some(PinReason::Passed)); 2]);
     assert!(matches!(found.ends[0].address, Some(EndAddress::Unix(inode)) if inode != 0));
@@ -138,15 +152,13 @@ fn an_end_that_stopped_receiving_is_shown_with_its_reason() {
 fn garbage_is_shown_as_unknown() {
     let fixture = Fixture::new();
     let mut rng = fastrand::Rng::with_seed(88_172_645_463_325_252);
-    for number in 0..32 {
-        fixture.set(STATES + 8 * number, rng.u64(..) | LIVE);
-        for at in 0..PAIR_WORDS {
+    for number in 1..=32 {
+        let pair = fixture.file(number);
+        for at in 0..PAIR_WORDS_BYTES / 8 {
             let value = rng.u64(..);
-            fixture.set(
-                pair_offset(number) + 8 * at,
-                if value.is_multiple_of(3) { u64::MAX } else { value },
-            );
+            pair.set(8 * at, if value.is_multiple_of(3) { u64::MAX } else { value });
         }
+        pair.set(pair::COOKIES[0], number);
     }
     let found = fixture.read();
     assert_eq!(found.len(), 32);
@@ -157,7 +169,7 @@ fn garbage_is_shown_as_unknown() {
 }
 
 #[test]
-fn a_file_that_other_users_can_write_is_refused() {
+fn a_directory_or_a_file_that_other_users_can_write_is_refused() {
     let fixture = Fixture::new();
     let user = process::user();
     let kind = || connections(Some(&fixture.home), user).unwrap_err().kind();
@@ -165,14 +177,20 @@ fn a_file_that_other_users_can_write_is_refused() {
         connections(Some(&fixture.home), user.wrapping_add(1)).unwrap_err().kind(),
         io::ErrorKind::NotFound
     );
-    fixture.file.set_permissions(PermissionsExt::from_mode(0o622)).unwrap();
+    let pair = fixture.file(5);
+    pair.set(pair::COOKIES[0], 5);
+    assert_eq!(fixture.read().len(), 1);
+    pair.0.set_permissions(PermissionsExt::from_mode(0o622)).unwrap();
+    assert_eq!(fixture.read().len(), 0);
+    pair.0.set_permissions(PermissionsExt::from_mode(0o600)).unwrap();
+    pair.0.set_len(100).unwrap();
+    assert_eq!(fixture.read().len(), 0);
+    let directory = fixture.directory();
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o722)).unwrap();
     assert_eq!(kind(), io::ErrorKind::InvalidData);
-    fixture.file.set_permissions(PermissionsExt::from_mode(0o600)).unwrap();
-    fixture.file.set_len(100).unwrap();
-    assert_eq!(kind(), io::ErrorKind::InvalidData);
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
     assert_eq!(users(Some(&fixture.home), 64).unwrap(), [user]);
-    let path = path(Some(&fixture.home), user).unwrap();
-    std::fs::rename(&path, fixture.home.join("else")).unwrap();
-    std::os::unix::fs::symlink(fixture.home.join("else"), &path).unwrap();
+    std::fs::rename(&directory, fixture.home.join("else")).unwrap();
+    std::os::unix::fs::symlink(fixture.home.join("else"), &directory).unwrap();
     assert!(connections(Some(&fixture.home), user).is_err(), "the reader follows a link");
 }

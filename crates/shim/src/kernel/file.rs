@@ -30,12 +30,31 @@ impl File {
         open(directory, path, libc::O_RDONLY | libc::O_NONBLOCK, 0).map(Self)
     }
 
-    /// Opens an existing file of the caller's own for reading and writing; follows no link.
+    /// Opens an existing file at a path for reading, and for writing where that is asked; follows
+    /// no link.
     ///
     /// # Errors
     /// Of open(2).
-    pub fn open_writable(path: &CStr) -> Result<Self, Errno> {
-        let flags = libc::O_RDWR | libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    pub fn open_unlinked(path: &CStr, is_writable: bool) -> Result<Self, Errno> {
+        let access = if is_writable { libc::O_RDWR } else { libc::O_RDONLY };
+        open(libc::AT_FDCWD, path, access | libc::O_NOFOLLOW | libc::O_NONBLOCK, 0).map(Self)
+    }
+
+    /// Creates a file for reading and writing, for its owner alone.
+    ///
+    /// # Errors
+    /// Of open(2); `EEXIST` where there is one.
+    pub fn create(path: &CStr) -> Result<Self, Errno> {
+        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW;
+        open(libc::AT_FDCWD, path, flags, 0o600).map(Self)
+    }
+
+    /// Opens a directory to list its entries; follows no link at its end.
+    ///
+    /// # Errors
+    /// Of open(2).
+    pub fn open_list(path: &CStr) -> Result<Self, Errno> {
+        let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_NOFOLLOW;
         open(libc::AT_FDCWD, path, flags, 0).map(Self)
     }
 
@@ -48,13 +67,13 @@ impl File {
         open(libc::AT_FDCWD, path, flags, 0).map(Self)
     }
 
-    /// Opens a file of a directory for reading and writing, and creates it where it is absent.
+    /// Opens a directory below another one as a place only; follows no link.
     ///
     /// # Errors
     /// Of openat(2).
-    pub fn create_at(directory: RawFd, name: &CStr) -> Result<Self, Errno> {
-        let flags = libc::O_RDWR | libc::O_CREAT | libc::O_NOFOLLOW | libc::O_NONBLOCK;
-        open(directory, name, flags, 0o600).map(Self)
+    pub fn open_directory_at(directory: RawFd, name: &CStr) -> Result<Self, Errno> {
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_NOFOLLOW;
+        open(directory, name, flags, 0).map(Self)
     }
 
     /// The descriptor.
@@ -118,6 +137,66 @@ pub fn stat(fd: RawFd) -> Result<libc::stat, Errno> {
 pub fn truncate(fd: RawFd, bytes: usize) -> Result<(), Errno> {
     // SAFETY: no pointers.
     unsafe { call(libc::SYS_ftruncate, [register(fd), bytes, 0, 0, 0, 0]) }.map(drop)
+}
+
+/// Creates a directory for its owner alone.
+///
+/// # Errors
+/// Of mkdirat(2).
+pub fn create_directory(directory: RawFd, name: &CStr) -> Result<(), Errno> {
+    let words = [register(directory), name.as_ptr() as usize, 0o700, 0, 0, 0];
+    // SAFETY: the name is live and ends with a zero.
+    unsafe { call(libc::SYS_mkdirat, words) }.map(drop)
+}
+
+/// Gives a file a second name.
+///
+/// # Errors
+/// Of linkat(2); `EEXIST` where the name is taken.
+pub fn link(path: &CStr, name: &CStr) -> Result<(), Errno> {
+    let (from, to) = (path.as_ptr() as usize, name.as_ptr() as usize);
+    let here = register(libc::AT_FDCWD);
+    // SAFETY: the paths are live and end with a zero.
+    unsafe { call(libc::SYS_linkat, [here, from, here, to, 0, 0]) }.map(drop)
+}
+
+/// Gives a file another name, which no file has yet.
+///
+/// # Errors
+/// Of renameat2(2); `EEXIST` where the name is taken.
+pub fn rename_to_new(path: &CStr, name: &CStr) -> Result<(), Errno> {
+    let (from, to) = (path.as_ptr() as usize, name.as_ptr() as usize);
+    let here = register(libc::AT_FDCWD);
+    let words = [here, from, here, to, libc::RENAME_NOREPLACE as usize, 0];
+    // SAFETY: the paths are live and end with a zero.
+    unsafe { call(libc::SYS_renameat2, words) }.map(drop)
+}
+
+/// Removes a name of a file, where there is one.
+pub fn remove(path: &CStr) {
+    let words = [register(libc::AT_FDCWD), path.as_ptr() as usize, 0, 0, 0, 0];
+    // SAFETY: the path is live and ends with a zero.
+    let _ = unsafe { call(libc::SYS_unlinkat, words) };
+}
+
+/// Writes to an offset of a file; the bytes that were written.
+///
+/// # Errors
+/// Of pwrite(2).
+pub fn write_at(fd: RawFd, bytes: &[u8], offset: usize) -> Result<usize, Errno> {
+    let words = [register(fd), bytes.as_ptr() as usize, bytes.len(), offset, 0, 0];
+    // SAFETY: the kernel reads at most the length of the slice.
+    unsafe { call(libc::SYS_pwrite64, words) }
+}
+
+/// Reads entries of a directory from its position on, in the kernel's form; the bytes of them.
+///
+/// # Errors
+/// Of getdents64(2).
+pub fn read_entries(fd: RawFd, bytes: &mut [u8]) -> Result<usize, Errno> {
+    let words = [register(fd), bytes.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
+    // SAFETY: the kernel writes at most the length of the slice.
+    unsafe { call(libc::SYS_getdents64, words) }
 }
 
 /// Moves the position of a file; the new position in bytes.

@@ -16,11 +16,71 @@ pub const PAGE_BYTES: usize = 4096;
 /// Linux 5.14.
 const MADV_POPULATE_WRITE: i32 = 23;
 
+const WRITABLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+/// A mapping without a file, which takes no memory until it is used.
+const BLANK: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+
 fn map(bytes: usize, flags: i32, fd: RawFd) -> Result<*mut u8, Errno> {
-    let protection = register(libc::PROT_READ | libc::PROT_WRITE);
+    let words = [0, bytes, register(WRITABLE), register(flags), register(fd), 0];
     // SAFETY: a new mapping at an address of the kernel's choice replaces nothing.
-    unsafe { call(libc::SYS_mmap, [0, bytes, protection, register(flags), register(fd), 0]) }
-        .map(|at| at as *mut u8)
+    unsafe { call(libc::SYS_mmap, words) }.map(|at| at as *mut u8)
+}
+
+/// Maps blank memory, which takes room only where it is written.
+///
+/// # Errors
+/// Of mmap(2).
+pub fn map_blank(bytes: usize) -> Result<*mut u8, Errno> {
+    map(bytes, BLANK, -1)
+}
+
+/// Maps memory that a child by fork shares with this process.
+fn map_for_children(bytes: usize) -> Result<*mut u8, Errno> {
+    map(bytes, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1)
+}
+
+/// The file that [`replace`] maps: its descriptor, an offset, and whether for writing.
+#[derive(Clone, Copy, Debug)]
+pub struct MappedPart {
+    /// The descriptor.
+    pub fd: RawFd,
+    /// The offset in the file, in whole pages.
+    pub offset: usize,
+    /// Whether the memory may be written. The descriptor decides whether that can change later.
+    pub is_writable: bool,
+}
+
+/// Replaces mapped pages by a part of a file, or by blank memory, in one step: the addresses stay
+/// mapped at all times.
+///
+/// # Errors
+/// Of mmap(2).
+///
+/// # Safety
+/// The range lies in a mapping of this module, in whole pages, and holds nothing but atomics and
+/// copied bytes.
+pub unsafe fn replace(at: *mut u8, bytes: usize, part: Option<MappedPart>) -> Result<(), Errno> {
+    let (flags, fd, offset, is_writable) = match part {
+        Some(MappedPart { fd, offset, is_writable }) => {
+            (libc::MAP_SHARED | libc::MAP_NORESERVE, fd, offset, is_writable)
+        }
+        None => (BLANK, -1, 0, true),
+    };
+    let protection = register(if is_writable { WRITABLE } else { libc::PROT_READ });
+    let flags = register(flags | libc::MAP_FIXED);
+    // SAFETY: the caller promises the range, for which any bits are valid.
+    unsafe { call(libc::SYS_mmap, [at as usize, bytes, protection, flags, register(fd), offset]) }
+        .map(drop)
+}
+
+/// Keeps a mapping out of children by fork.
+///
+/// # Errors
+/// Of madvise(2).
+pub fn keep_from_children(at: *mut u8, bytes: usize) -> Result<(), Errno> {
+    let words = [at as usize, bytes, register(libc::MADV_DONTFORK), 0, 0, 0];
+    // SAFETY: the call changes no byte of this process's memory.
+    unsafe { call(libc::SYS_madvise, words) }.map(drop)
 }
 
 /// Maps the first bytes of a file, shared with other processes.
@@ -54,14 +114,56 @@ pub fn populate(at: *mut u8, bytes: usize) -> Result<(), Errno> {
     }
 }
 
-/// Gives pages of a shared mapping back to the system; they read as zeros afterwards.
-///
-/// # Safety
-/// The range lies in a shared mapping of a file, in whole pages, and holds nothing but atomics.
-pub unsafe fn remove(at: *mut u8, bytes: usize) {
-    let words = [at as usize, bytes, register(libc::MADV_REMOVE), 0, 0, 0];
-    // SAFETY: the caller promises the range; zeros are valid atomics.
-    let _ = unsafe { call(libc::SYS_madvise, words) };
+/// A word that this process shares with its children by fork, once it is mapped.
+#[derive(Debug)]
+pub struct FamilyWord {
+    at: AtomicPtr<AtomicU64>,
+}
+
+impl FamilyWord {
+    /// A word that is not mapped yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { at: AtomicPtr::new(core::ptr::null_mut()) }
+    }
+
+    /// The word; `None` where it is not mapped.
+    #[must_use]
+    pub fn get(&self) -> Option<&'static AtomicU64> {
+        let at = self.at.load(Ordering::Acquire);
+        // SAFETY: null, or a page that `map` mapped and that is never taken back, also not in a
+        // child; atomics have any bits.
+        unsafe { at.as_ref() }
+    }
+
+    /// Maps the word, unless it is mapped; whether it is.
+    pub fn map(&self) -> bool {
+        if self.get().is_some() {
+            return true;
+        }
+        let Ok(new) = map_for_children(PAGE_BYTES) else { return false };
+        let (null, new) = (core::ptr::null_mut(), new.cast());
+        let set = self.at.compare_exchange(null, new, Ordering::AcqRel, Ordering::Relaxed);
+        if set.is_err() {
+            // SAFETY: exactly the page just mapped, of which no reference exists.
+            unsafe { unmap(new.cast(), PAGE_BYTES) };
+        }
+        true
+    }
+
+    /// Moves the word into the first of these cells that is free; this cell is free then.
+    pub fn move_to(&self, cells: &[Self]) {
+        let at = self.at.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        if let Some(free) = cells.iter().find(|cell| cell.get().is_none()) {
+            free.at.store(at, Ordering::Release);
+        }
+    }
+}
+
+impl Default for FamilyWord {
+    fn default() -> Self {
+        Self::new()
+    }
 }
 
 /// Pages that were readable when they were last asked for; 0 is none.
@@ -133,8 +235,7 @@ impl<W: TableWord> FdTable<W> {
 
     /// Maps the table, once, in the constructor. Without it every look-up finds nothing.
     pub fn map(&self) {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        if let Ok(at) = map(FD_LIMIT * size_of::<W>(), flags, -1) {
+        if let Ok(at) = map_blank(FD_LIMIT * size_of::<W>()) {
             self.words.store(at.cast(), Ordering::Release);
         }
     }

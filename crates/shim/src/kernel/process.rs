@@ -7,6 +7,8 @@
 use super::call::{call, descriptor, register};
 use super::file::{self, File};
 use super::ready;
+use core::ffi::CStr;
+use std::io::Write;
 
 /// The number of this process; another one in a child by fork.
 #[must_use]
@@ -81,6 +83,31 @@ pub fn start_ticks() -> u64 {
     start_ticks_of(text.get(..length).unwrap_or(&[]))
 }
 
+/// The time at which a thread started, in clock ticks after boot; `None` where it is not known.
+///
+/// # Source
+/// proc_pid_stat(5), field 22
+#[must_use]
+pub fn start_ticks_of_thread(thread: u32) -> Option<u64> {
+    let (mut path, mut text) = ([0_u8; 32], [0_u8; 512]);
+    write!(&mut path[..31], "/proc/{thread}/stat").ok()?;
+    let file = File::open(CStr::from_bytes_until_nul(&path).ok()?).ok()?;
+    let length = file.read(&mut text);
+    Some(start_ticks_of(text.get(..length)?)).filter(|ticks| *ticks != 0)
+}
+
+/// The time since boot, in the clock ticks of proc(5).
+#[must_use]
+pub fn now_ticks() -> u64 {
+    const NS_PER_TICK: u64 = 10_000_000;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let clock = register(libc::CLOCK_BOOTTIME);
+    // SAFETY: the time is live.
+    let _ = unsafe { call(libc::SYS_clock_gettime, [clock, (&raw mut time) as usize, 0, 0, 0, 0]) };
+    let part = |value: i64| u64::try_from(value).unwrap_or(0);
+    (part(time.tv_sec) * 1_000_000_000 + part(time.tv_nsec)) / NS_PER_TICK
+}
+
 fn start_ticks_of(stat: &[u8]) -> u64 {
     let text = core::str::from_utf8(stat).unwrap_or("");
     // The name in brackets may hold anything, also brackets. The start is the 20th word after it.
@@ -98,6 +125,9 @@ mod tests {
         assert_eq!(start_ticks_of(line), 4711);
         assert_eq!(start_ticks_of(b"7 (a"), 0);
         assert!(start_ticks() > 0);
+        let own = start_ticks_of_thread(thread_id()).unwrap();
+        assert!((start_ticks()..=now_ticks()).contains(&own));
+        assert_eq!(start_ticks_of_thread(u32::MAX), None);
     }
 
     #[test]

@@ -126,6 +126,20 @@ pub fn cookie(fd: RawFd) -> Result<u64, Errno> {
     option_bytes(fd, libc::SOL_SOCKET, libc::SO_COOKIE).map(u64::from_ne_bytes)
 }
 
+/// A time limit of a socket in nanoseconds; 0 is none.
+///
+/// # Errors
+/// Of getsockopt(2).
+pub fn time_option_ns(fd: RawFd, name: i32) -> Result<u64, Errno> {
+    let value: [u8; 16] = option_bytes(fd, libc::SOL_SOCKET, name)?;
+    let part = |at: usize| {
+        let bytes = value.get(at..).and_then(|rest| rest.first_chunk());
+        bytes.map_or(0, |chunk| u64::from_ne_bytes(*chunk))
+    };
+    // A structure of two words: seconds, microseconds.
+    Ok(part(0).saturating_mul(1_000_000_000).saturating_add(part(8).saturating_mul(1_000)))
+}
+
 fn option_bytes<const N: usize>(fd: RawFd, level: i32, name: i32) -> Result<[u8; N], Errno> {
     let mut value = [0; N];
     let mut length = libc::socklen_t::try_from(N).unwrap_or(0);

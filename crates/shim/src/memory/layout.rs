@@ -1,74 +1,61 @@
-//! The layout of the ring file: the memory that the processes of one user share.
+//! The layout of the shared memory: a file for each pair, and a file for the pollers of a process.
 //!
 //! ```text
-//!   0          the lock for making and freeing pairs, the position of the sweep
-//!   4096       the state of each pair: free or live, and a count of its uses
-//!   24 KiB     the index: cookie -> pair, 512 buckets of 16 words
-//!   88 KiB     armed pollers of epoll sets, 256 bytes each
-//!   152 KiB    pairs: a page of words and two rings of at most 64 KiB each
+//!   file of a pair, named by the cookie of either end
+//!   0          a page of words
+//!   4096       two rings of at most 64 KiB each
+//!
+//!   file of the armed pollers of a process, named by the process
+//!   0          32 bytes for each poller, which its process alone may write
+//!   4096       1024 bits for each poller, which senders set
 //! ```
 //!
 //! The page of a pair:
 //!
 //! | bytes | content | writer |
 //! |---|---|---|
-//! | 0 to 127 | cookies and addresses of both ends | the maker, before the pair is live |
+//! | 0 to 127 | cookies and addresses of both ends | the maker, before the file has its name |
 //! | 128 to 255 | the process of each end, notes of closes | that end |
 //! | 512, 1024 | the two halves, four cache lines each | see [`half`] |
+//!
+//! A file holds the memory of one connection and never serves another one. A process that keeps a
+//! mapping of it therefore reaches nothing else.
 
 use crate::kernel::memory::PAGE_BYTES;
 
-/// Pairs at most.
-pub const PAIRS_MAX: usize = 2048;
 /// Bytes of the largest ring.
 pub const RING_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the smallest ring.
 pub const RING_BYTES_MIN: usize = 64;
-/// Bytes of a pair.
+/// Bytes of a pair's file.
 pub const PAIR_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES_MAX;
-/// Offset of the states of pairs.
-pub const STATES: usize = PAGE_BYTES;
-/// Offset of the index.
-pub const INDEX: usize = STATES + 8 * PAIRS_MAX + PAGE_BYTES;
-/// Buckets of the index.
-pub const BUCKETS: usize = 512;
-/// Words of a bucket.
-pub const BUCKET_WORDS: usize = 16;
-/// Offset of the armed pollers.
-pub const POLLERS: usize = INDEX + 8 * BUCKETS * BUCKET_WORDS;
-/// Armed pollers at most.
-pub const POLLERS_MAX: usize = 256;
-/// Bytes of an armed poller.
-pub const POLLER_BYTES: usize = 256;
+/// Bytes at the start of a pair's file that its maker writes.
+pub const PAIR_HEAD_BYTES: usize = 128;
+/// Bytes of a pair's file that hold words.
+pub const PAIR_WORDS_BYTES: usize = 1536;
+/// Armed pollers of a process at most.
+pub const POLLERS_MAX: usize = 128;
+/// Bytes of the words of an armed poller.
+pub const POLLER_BYTES: usize = 32;
 /// Poller slots of an armed poller: one bit each.
 pub const SLOTS_MAX: usize = 1024;
-/// Offset of the first pair.
-pub const FIRST_PAIR: usize = POLLERS + POLLERS_MAX * POLLER_BYTES;
-/// Bytes of the file.
-pub const FILE_BYTES: usize = FIRST_PAIR + PAIRS_MAX * PAIR_BYTES;
-/// The version of this layout, which is part of the file's name.
-pub const VERSION: u64 = 2;
-/// Offset of the lock for making and freeing pairs.
-pub const MAKING_LOCK: usize = 0;
-/// Offset of the number of the pair that the sweep examines next.
-pub const SWEEP_POSITION: usize = 8;
-/// Offset of the time of the last full sweep.
-pub const SWEPT_AT_NS: usize = 16;
-/// Words of a pair's page that a new pair has as zeros.
-pub const PAIR_WORDS: usize = 1536 / 8;
+/// Bytes of the bits of an armed poller.
+pub const POLLER_BITS_BYTES: usize = SLOTS_MAX / 8;
+/// Offset of the bits in the file of a process's pollers.
+pub const POLLER_BITS: usize = PAGE_BYTES;
+/// Bytes of the file of a process's pollers.
+pub const POLLER_FILE_BYTES: usize = POLLER_BITS + POLLERS_MAX * POLLER_BITS_BYTES;
+/// The version of this layout, which is part of the directory's name.
+pub const VERSION: u64 = 3;
 
-const _: () = assert!(INDEX.is_multiple_of(PAGE_BYTES) && FIRST_PAIR.is_multiple_of(PAGE_BYTES));
-
-/// Offset of a pair.
-#[must_use]
-pub fn pair_offset(pair: usize) -> usize {
-    FIRST_PAIR + pair.min(PAIRS_MAX - 1) * PAIR_BYTES
-}
+const _: () = assert!(POLLERS_MAX * POLLER_BYTES <= POLLER_BITS);
+const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(PAGE_BYTES.is_multiple_of(POLLER_BITS_BYTES));
 
 /// Offset of one of the two rings of a pair.
 #[must_use]
-pub fn ring_offset(pair: usize, half: usize) -> usize {
-    pair_offset(pair) + PAGE_BYTES + (half & 1) * RING_BYTES_MAX
+pub fn ring_offset(half: usize) -> usize {
+    PAGE_BYTES + (half & 1) * RING_BYTES_MAX
 }
 
 /// Words of a pair's page, by their offsets.

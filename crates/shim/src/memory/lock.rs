@@ -1,35 +1,42 @@
 //! Locks in shared memory that outlive their holders.
 //!
-//! The word is 0 or the number of the thread that holds the lock. A holder never sleeps in the
-//! kernel, so it lets go within microseconds. A waiter finds out when the holder was killed, and
-//! takes the lock over. One word publishes each change behind a lock, so the successor repairs
-//! nothing but what its user names.
+//! The word is 0, or the number of the thread that holds the lock and a time in the life of that
+//! thread. A holder never sleeps in the kernel, so it lets go within microseconds. A waiter finds
+//! out when the holder was killed, and takes the lock over. One word publishes each change behind a
+//! lock, so the successor repairs nothing but what its user names.
 //!
 //! | the word holds | the caller gets |
 //! |---|---|
 //! | 0 | `Held` |
 //! | the caller's own thread, which a signal interrupted | `Own`: the handler may not wait |
-//! | a thread that has ended | `Held`, recovered |
-//! | a thread that runs and keeps the lock for ten seconds, or garbage | `Stuck` |
+//! | a thread that has ended, or that began after the time | `Held`, recovered |
+//! | a thread that runs, for longer than the caller waits | `Busy` |
+//!
+//! A peer can write the number of any living thread. So each wait has a limit, and each caller has
+//! an answer to `Busy`: see `Blocked` in `connection`.
 
+use crate::counters::{self, Counter, process_of, process_word};
 use crate::kernel::process;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering};
-use m3ipc_sys::{ForkGuard, fork_generation};
+use m3ipc_sys::{ForkGuard, fork_generation, monotonic_ns};
 
 /// Reads of the word before the waiter yields the CPU.
 const SPINS: u32 = 200;
 /// Yields of the CPU before the waiter checks the holder.
 const YIELDS: u32 = 20;
-/// Naps before the word counts as garbage: ten seconds.
-const NAPS: u32 = 50_000;
 const NAP_US: i64 = 200;
 /// Naps between two checks of the holder.
 const NAPS_PER_CHECK: u32 = 16;
 
+/// The longest wait of a call that does not block.
+pub const SHORT_NS: u64 = 20_000_000;
+/// The longest wait of any call.
+pub const LONG_NS: u64 = 2_000_000_000;
+
 thread_local! {
-    /// The number of this thread, and the fork generation in which the kernel gave it.
-    static THREAD: Cell<(u32, u32)> = const { Cell::new((0, 0)) };
+    /// The word of this thread, and the fork generation of its number.
+    static OWN: Cell<(u64, u32)> = const { Cell::new((0, 0)) };
 }
 
 /// Prepares [`fork_generation`]. Once, before the first lock.
@@ -38,20 +45,34 @@ pub fn prepare() {
     let _ = ForkGuard::new();
 }
 
-/// The number of this thread.
+/// The word of this thread while it holds a lock.
 #[inline]
-fn own_thread() -> u32 {
+fn own_word() -> u64 {
     let generation = fork_generation();
-    THREAD
-        .try_with(|thread| match thread.get() {
-            (number, of) if number != 0 && of == generation && generation != 0 => number,
-            _ => {
-                let number = process::thread_id();
-                thread.set((number, generation));
-                number
-            }
-        })
-        .unwrap_or_else(|_| process::thread_id())
+    OWN.try_with(|own| match own.get() {
+        (word, of) if word != 0 && of == generation && generation != 0 => word,
+        _ => {
+            let word = process_word(process::thread_id(), process::now_ticks());
+            own.set((word, generation));
+            word
+        }
+    })
+    .unwrap_or_else(|_| {
+        let thread = process::thread_id();
+        process_word(thread, process::start_ticks_of_thread(thread).unwrap_or(0))
+    })
+}
+
+/// Whether the thread of a word may hold a lock.
+fn may_hold(word: u64) -> bool {
+    let (thread, at_ticks) = process_of(word);
+    if !process::thread_runs(thread) {
+        return false;
+    }
+    // The thread noted a time of its own life. A later thread has its number now, or the word is
+    // garbage. Where the start is not known, the thread counts.
+    let started_before = process::start_ticks_of_thread(thread).is_none_or(|at| at <= at_ticks);
+    started_before && at_ticks <= process::now_ticks()
 }
 
 /// A lock that is held until it is dropped.
@@ -78,32 +99,34 @@ pub enum LockResult<'a> {
     Held(Held<'a>),
     /// The caller's own thread holds the lock: a signal interrupted it.
     Own,
-    /// The lock stays taken.
-    Stuck,
+    /// Another thread kept the lock for too long, or the word holds its number falsely.
+    Busy,
 }
 
 /// Takes a lock that is free.
 #[inline]
 pub fn try_take(word: &AtomicU64) -> Option<Held<'_>> {
-    let own = u64::from(own_thread());
+    let own = own_word();
     // Acquire: pairs with the drop of `Held`.
     word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).ok()?;
     Some(Held { word, own, recovered: false })
 }
 
-/// Takes a lock, and waits for its holder.
+/// Takes a lock, and waits for its holder for so many nanoseconds at most. `limit_ns` is asked only
+/// where the wait is long.
 #[inline]
-pub fn take(word: &AtomicU64) -> LockResult<'_> {
+pub fn take(word: &AtomicU64, limit_ns: impl FnOnce() -> u64) -> LockResult<'_> {
     match try_take(word) {
         Some(held) => LockResult::Held(held),
-        None => take_slow(word),
+        None => take_slow(word, limit_ns),
     }
 }
 
 #[cold]
-fn take_slow(word: &AtomicU64) -> LockResult<'_> {
-    let own = u64::from(own_thread());
-    let (mut spins, mut naps) = (0_u32, 0_u32);
+fn take_slow(word: &AtomicU64, limit_ns: impl FnOnce() -> u64) -> LockResult<'_> {
+    let own = own_word();
+    let (mut spins, mut naps, mut end_ns) = (0_u32, 0_u32, 0);
+    let mut limit_ns = Some(limit_ns);
     loop {
         let seen = word.load(Ordering::Relaxed);
         if seen == own {
@@ -117,22 +140,28 @@ fn take_slow(word: &AtomicU64) -> LockResult<'_> {
         spins += 1;
         if spins < SPINS {
             m3ipc_sys::relax();
-        } else if spins < SPINS + YIELDS {
-            m3ipc_sys::yield_cpu();
-        } else {
-            if naps.is_multiple_of(NAPS_PER_CHECK)
-                && seen != 0
-                && !u32::try_from(seen).is_ok_and(process::thread_runs)
-                && word.compare_exchange(seen, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
-            {
-                return LockResult::Held(Held { word, own, recovered: true });
-            }
-            naps += 1;
-            if naps > NAPS {
-                return LockResult::Stuck;
-            }
-            process::pause_us(NAP_US);
+            continue;
         }
+        if spins < SPINS + YIELDS {
+            m3ipc_sys::yield_cpu();
+            continue;
+        }
+        if naps.is_multiple_of(NAPS_PER_CHECK)
+            && seen != 0
+            && !may_hold(seen)
+            && word.compare_exchange(seen, own, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return LockResult::Held(Held { word, own, recovered: true });
+        }
+        let now_ns = monotonic_ns();
+        if let Some(limit_ns) = limit_ns.take() {
+            end_ns = now_ns + limit_ns();
+        } else if now_ns >= end_ns {
+            counters::add(Counter::LockTimeouts, 1);
+            return LockResult::Busy;
+        }
+        naps += 1;
+        process::pause_us(NAP_US);
     }
 }
 
@@ -140,18 +169,44 @@ fn take_slow(word: &AtomicU64) -> LockResult<'_> {
 mod tests {
     use super::*;
 
+    fn word_of(thread: u32, at_ticks: u64) -> AtomicU64 {
+        AtomicU64::new(process_word(thread, at_ticks))
+    }
+
     #[test]
     fn the_lock_of_a_dead_thread_is_taken_over() {
         prepare();
-        let dead = std::thread::spawn(own_thread).join().unwrap();
-        let word = AtomicU64::new(u64::from(dead));
-        match take(&word) {
-            LockResult::Held(held) => assert!(held.recovered),
-            other => panic!("{other:?}"),
+        let dead = std::thread::spawn(own_word).join().unwrap();
+        for value in [dead, u64::MAX, 1] {
+            let word = AtomicU64::new(value);
+            match take(&word, || LONG_NS) {
+                LockResult::Held(held) => assert!(held.recovered),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!(word.load(Ordering::Relaxed), 0);
         }
-        assert_eq!(word.load(Ordering::Relaxed), 0);
-        let word = AtomicU64::new(u64::MAX);
-        assert!(matches!(take(&word), LockResult::Held(_)), "garbage is no thread");
+    }
+
+    #[test]
+    fn a_thread_that_began_later_does_not_hold_the_lock_of_an_earlier_one() {
+        prepare();
+        let parent = std::os::unix::process::parent_id();
+        let start = process::start_ticks_of_thread(parent).unwrap();
+        let taken =
+            |at_ticks| matches!(take(&word_of(parent, at_ticks), || 1), LockResult::Held(_));
+        assert!(taken(start - 1), "the number was another thread's");
+        assert!(!taken(start), "the thread may have taken the lock when it began");
+        assert!(!taken(process::now_ticks()));
+        assert!(taken(process::now_ticks() + 1000), "a time that is yet to come");
+    }
+
+    #[test]
+    fn a_wait_for_a_living_thread_ends() {
+        prepare();
+        let word = word_of(std::os::unix::process::parent_id(), process::now_ticks());
+        let before = counters::read(Counter::LockTimeouts);
+        assert!(matches!(take(&word, || 1_000_000), LockResult::Busy));
+        assert!(counters::read(Counter::LockTimeouts) > before);
     }
 
     #[test]
@@ -159,7 +214,7 @@ mod tests {
         prepare();
         let word = AtomicU64::new(0);
         let held = try_take(&word);
-        assert!(held.is_some() && matches!(take(&word), LockResult::Own));
+        assert!(held.is_some() && matches!(take(&word, || LONG_NS), LockResult::Own));
         assert!(try_take(&word).is_none());
         drop(held);
         assert!(try_take(&word).is_some());
@@ -173,8 +228,15 @@ mod tests {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for _ in 0..2000 {
-                        let LockResult::Held(_held) = take(&word) else { panic!("not held") };
+                        let held = loop {
+                            match take(&word, || LONG_NS) {
+                                LockResult::Held(held) => break held,
+                                LockResult::Busy => {}
+                                LockResult::Own => panic!("not held"),
+                            }
+                        };
                         sum.store(sum.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+                        drop(held);
                     }
                 });
             }

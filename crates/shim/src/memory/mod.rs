@@ -1,5 +1,6 @@
-//! The shared memory of a user's processes: its layout, its file, and locks in it.
+//! The shared memory: its layout, its files, their mappings, and locks in it.
 
 pub mod layout;
 pub mod lock;
-pub mod ring_file;
+pub mod user_directory;
+pub mod window;

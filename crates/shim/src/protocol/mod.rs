@@ -1,7 +1,7 @@
 //! The order of steps on shared words that sender and receiver rely on.
 //!
 //! The steps are generic over the words and over the kernel's socket. The same code therefore runs
-//! on the ring file and in the loom models (`tests/loom.rs`), which bring words and a socket of
+//! on shared memory and in the loom models (`tests/loom.rs`), which bring words and a socket of
 //! their own.
 //!
 //! The invariant: *outside of a call of the receiver, the ring holds bytes if and only if a wakeup
@@ -35,6 +35,10 @@ impl CountingWord for AtomicU64 {
         self.fetch_sub(amount, Ordering::AcqRel);
     }
 }
+
+/// The bit of `SWITCHES` that keeps a direction in the kernel; a multiple of two, as all counts of
+/// switches that end in the kernel.
+pub const SEALED: u64 = 1 << 63;
 
 /// A peer broke the rules of the shared memory: the connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -121,12 +125,45 @@ pub trait HalfView {
         switches & 1 == 1
     }
 
-    /// Switches to the ring, under both locks, with no unread byte in the kernel.
-    fn switch_to_ring(&self) {
+    /// Switches to the ring, under both locks, with no unread byte in the kernel. `false` where a
+    /// party without a lock has sealed the direction.
+    fn switch_to_ring(&self) -> bool {
         let switches = self.load(half::SWITCHES);
-        // SeqCst: pairs with `in_ring`, which each party asks without the lock of the other. The
-        // sender's next reads, of the poller slot and of suppression, do not pass the switch.
-        self.word(half::SWITCHES).swap(switches.wrapping_add(1), Ordering::SeqCst);
+        // SeqCst: pairs with `in_ring`, which each party asks without the lock of the other, and
+        // with `seal`. The sender's next reads, of the poller slot and of suppression, do not pass
+        // the switch.
+        switches & (SEALED | 1) == 0
+            && self.word(half::SWITCHES).compare_exchange(switches, switches + 1).is_ok()
+    }
+
+    /// Whether the kernel keeps the route for good, so that a send needs no lock.
+    #[inline]
+    fn is_sealed(&self) -> bool {
+        self.load(half::SWITCHES) & SEALED != 0
+    }
+
+    /// Whether the kernel has all bytes of the direction, from the first to the last.
+    #[inline]
+    fn is_sealed_unused(&self) -> bool {
+        self.load(half::SWITCHES) == SEALED
+    }
+
+    /// Seals a direction that is not in the ring, without a lock: no switch to the ring succeeds
+    /// from now on. Whether it is sealed.
+    fn seal(&self) -> bool {
+        let mut seen = self.load(half::SWITCHES);
+        while seen & (SEALED | 1) == 0 {
+            match self.word(half::SWITCHES).compare_exchange(seen, seen | SEALED) {
+                Ok(_) => return true,
+                Err(now) => seen = now,
+            }
+        }
+        seen & SEALED != 0
+    }
+
+    /// The same for a direction whose ring was never used.
+    fn seal_unused(&self) -> bool {
+        self.is_sealed_unused() || self.word(half::SWITCHES).compare_exchange(0, SEALED).is_ok()
     }
 
     /// Wakeup bytes that lie in the kernel, or will be there at once.

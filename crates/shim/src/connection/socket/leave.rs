@@ -27,15 +27,17 @@ impl Socket {
             }
             _ => return true,
         }
-        let Some((file, end)) = self.state.end() else { return true };
+        let Some(end) = self.state.end() else { return true };
         self.disarm();
         counters::count_pin(reason);
-        let sending = half_of(file, end, Direction::Send);
-        upgrade::pin_sending(&sending, reason);
+        let sending = half_of(end, Direction::Send);
+        if !upgrade::pin_sending(&sending, reason) {
+            socket::shut_down(self.fd);
+        }
         if sending.has_ring() && !self.is_unix() && sending.load(half::LATENCY[0]) == 0 {
             let _ = socket::set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
         }
-        let half = half_of(file, end, Direction::Receive);
+        let half = half_of(end, Direction::Receive);
         upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd })
     }
 
@@ -49,22 +51,23 @@ impl Socket {
 
     /// Prepares a shutdown of sending: later sends must fail as the kernel's would.
     pub fn end_sending(&self) {
-        if let Some((file, end)) = self.state.joined_end() {
-            upgrade::pin_sending(&half_of(file, end, Direction::Send), PinReason::Ended);
+        if let Some(end) = self.state.joined_end() {
+            // Where this fails, the kernel refuses the wakeup bytes of later sends.
+            let _ = upgrade::pin_sending(&half_of(end, Direction::Send), PinReason::Ended);
         }
     }
 
     /// Frees the state, before this process closes its last descriptor of the socket. `is_open`
     /// says whether the descriptor is still open.
     pub fn forget(&self, is_open: bool) {
-        if let Some((file, end)) = self.state.joined_end() {
+        if let Some(end) = self.state.joined_end() {
             // An armed socket belongs to this process alone.
             let is_alone = self.disarm();
             let fd = if is_open { self.fd } else { -1 };
-            let half = ReceiveHalf { half: half_of(file, end, Direction::Receive), fd };
+            let half = ReceiveHalf { half: half_of(end, Direction::Receive), fd };
             // Wakeup bytes that stay unread would turn an orderly end into a reset.
             if half.has_ring()
-                && let Some(_held) = lock::try_take(half.half.receive_lock())
+                && let Some(_held) = lock::try_take(half.half.lock(half::RECEIVE_LOCK))
                 && half.ring().is_ok_and(|ring| ring.filled == 0)
             {
                 let _ = settle(&half);
@@ -72,7 +75,7 @@ impl Socket {
                 // The kernel resets a connection with unread bytes. It does not know of these.
                 socket::reset_on_close(self.fd);
             }
-            pairs::note_close(file, end);
+            pairs::note_close(end);
         }
         self.state.free();
     }
