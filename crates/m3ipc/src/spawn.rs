@@ -87,30 +87,48 @@ fn program() -> Result<(PathBuf, &'static [&'static str]), Fail> {
 /// ```
 /// use m3ipc::runtime::check_program;
 ///
-/// assert_eq!(check_program("/no/such/program".as_ref()), Err("is absent or cannot be read"));
+/// let reason = check_program("/no/such/program".as_ref()).unwrap_err();
+/// assert_eq!(reason, "is absent or cannot be read");
 /// ```
 ///
 /// # Errors
-/// The reason against the file, to follow its name: `is a symbolic link`.
-pub fn check_program(program: &Path) -> Result<(), &'static str> {
-    let is_ours = |object: &CheckedPath| object.is_roots_or_own() && !object.others_may_write();
-    let open = |path: &Path| {
-        CheckedPath::open(path).map_err(|fault| match fault {
-            PathFault::System { .. } => "is absent or cannot be read",
-            PathFault::Link { .. } => "is a symbolic link",
-            PathFault::Parent { .. } => "lies below a directory that other users can change",
-        })
-    };
-    let file = open(program)?;
+/// The reason against the file, to follow its name: `is a symbolic link`. It names the path that
+/// others can write, and the command that forbids it.
+pub fn check_program(program: &Path) -> Result<(), String> {
+    let file = open_place(program)?;
     // A sticky directory protects the names in it, but lets others put a program there first.
-    let directory = open(program.parent().unwrap_or(Path::new("/")))?;
-    if !is_ours(&directory) {
-        return Err("lies in a directory that other users can write");
+    let directory = open_place(program.parent().unwrap_or(Path::new("/")))?;
+    if let Some(reason) = fault_of(&directory) {
+        return Err(format!("lies in {}, which {reason}", directory.path().display()));
     }
-    if !file.is_file() || !is_ours(&file) {
-        return Err("is no plain file that only root or this user can write");
+    if !file.is_file() {
+        return Err("is no plain file".to_owned());
     }
-    Ok(())
+    fault_of(&file).map_or(Ok(()), Err)
+}
+
+fn open_place(path: &Path) -> Result<CheckedPath, String> {
+    CheckedPath::open(path).map_err(|fault| match fault {
+        PathFault::System { .. } => "is absent or cannot be read".to_owned(),
+        PathFault::Link { .. } => "is a symbolic link".to_owned(),
+        PathFault::Parent { path, uid, mode } => {
+            format!("lies below {}, which {}", path.display(), reason_against(&path, uid, mode))
+        }
+    })
+}
+
+/// Why a file or directory is not of root or this user alone.
+fn fault_of(place: &CheckedPath) -> Option<String> {
+    let is_ours = place.is_roots_or_own() && !place.others_may_write();
+    (!is_ours).then(|| reason_against(place.path(), place.user(), place.mode()))
+}
+
+fn reason_against(path: &Path, uid: u32, mode: u32) -> String {
+    let is_ours = uid == 0 || uid == m3ipc_sys::user_id();
+    match m3ipc_sys::repair_of_mode(path, mode).filter(|_repair| is_ours) {
+        Some(repair) => format!("other users can write (`{repair}` forbids that)"),
+        None => format!("belongs to user {uid}"),
+    }
 }
 
 fn prefix_of(program: &Path) -> &'static [&'static str] {
@@ -195,12 +213,15 @@ mod tests {
         std::fs::write(&program, "").unwrap();
         mode(&program, 0o755);
         assert_eq!(check_program(&program), Ok(()));
-        mode(&program, 0o775);
-        assert!(check_program(&program).unwrap_err().contains("only root or this user"));
+        mode(&program, 0o757);
+        let reason = check_program(&program).unwrap_err();
+        assert!(reason.contains(&format!("`chmod o-w {}`", program.display())), "{reason}");
         mode(&program, 0o755);
-        for writable in [0o777, 0o1777, 0o770] {
+        for writable in [0o777, 0o1777, 0o707] {
             mode(&folder, writable);
-            assert!(check_program(&program).is_err(), "a directory of mode {writable:o}");
+            let reason = check_program(&program).unwrap_err();
+            let names_repair = reason.contains("-w ") && reason.contains(folder.to_str().unwrap());
+            assert!(names_repair, "a directory of mode {writable:o}: {reason}");
         }
         mode(&folder, 0o700);
         std::fs::rename(&program, folder.join("other")).unwrap();

@@ -16,6 +16,8 @@
 //!
 //! In a user namespace that does not map root, directories of root look like directories of
 //! anybody. The walk then accepts unknown owners on the way, but never as root or as the caller.
+//!
+//! The group of a file counts as others, unless root or the caller is its only user.
 
 use crate::packet;
 use crate::user_ids::UserNames;
@@ -31,8 +33,9 @@ use std::path::{Component, Path, PathBuf};
 
 /// Symbolic links on the way at most, as in the kernel.
 const LINKS_MAX: u32 = 40;
-/// Permission bits of others: of the group and of all.
-const OTHERS_WRITE: u32 = 0o022;
+/// Permission bits of others.
+const GROUP_WRITE: u32 = 0o020;
+const ALL_WRITE: u32 = 0o002;
 const STICKY: u32 = 0o1000;
 
 /// Why a path was not opened.
@@ -111,6 +114,10 @@ impl Walk {
         Ok(walk)
     }
 
+    fn others_may_write(&self) -> bool {
+        others_may_write(&self.stat, |uid| self.is_trusted(uid))
+    }
+
     fn is_trusted(&self, uid: u32) -> bool {
         self.users.names_one(uid) && (uid == 0 || self.own == Some(uid))
     }
@@ -154,7 +161,7 @@ impl Walk {
     }
 
     fn follow(&mut self, link: &OwnedFd, stat: &Stat, path: PathBuf) -> Result<(), PathFault> {
-        let is_safe = self.stat.st_mode & OTHERS_WRITE == 0;
+        let is_safe = !self.others_may_write();
         if !is_safe && !self.is_trusted(stat.st_uid) {
             return Err(PathFault::Link { path, uid: stat.st_uid });
         }
@@ -186,8 +193,9 @@ impl Walk {
     fn check_way(&mut self) -> Result<(), PathFault> {
         let (uid, mode) = (self.stat.st_uid, self.stat.st_mode & 0o7777);
         let is_unknown = !self.users.names_one(uid);
-        let others_write = mode & OTHERS_WRITE != 0;
-        self.is_roots_way &= !others_write && (is_unknown || uid == 0);
+        let others_write = self.others_may_write();
+        let root_alone_writes = !others_may_write(&self.stat, |user| user == 0);
+        self.is_roots_way &= root_alone_writes && (is_unknown || uid == 0);
         let is_safe = !others_write || mode & STICKY != 0;
         if is_safe && (is_unknown || self.is_trusted(uid)) {
             return Ok(());
@@ -309,10 +317,11 @@ impl CheckedPath {
         FileType::from_raw_mode(self.stat.st_mode).is_file()
     }
 
-    /// Whether its group or all users may write it.
+    /// Whether users may write it that the walk did not trust: all, or those of its group. A group
+    /// whose only user is trusted does not count.
     #[must_use]
     pub fn others_may_write(&self) -> bool {
-        self.stat.st_mode & OTHERS_WRITE != 0
+        others_may_write(&self.stat, |uid| self.trusts(uid))
     }
 
     /// Whether each directory on the way belongs to root and nobody else may write it. Root alone
@@ -358,10 +367,30 @@ impl CheckedPath {
     }
 }
 
+/// The command that takes the right to write from others; `None` if the mode gives them none.
+///
+/// A group counts here, also if it has one user: the caller has found that it matters.
+#[must_use]
+pub fn repair_of_mode(path: &Path, mode: u32) -> Option<String> {
+    let whose = match (mode & GROUP_WRITE != 0, mode & ALL_WRITE != 0) {
+        (true, true) => "go",
+        (true, false) => "g",
+        (false, true) => "o",
+        (false, false) => return None,
+    };
+    Some(format!("chmod {whose}-w {}", path.display()))
+}
+
 impl AsFd for CheckedPath {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
+}
+
+fn others_may_write(stat: &Stat, is_trusted: impl FnOnce(u32) -> bool) -> bool {
+    let group_may_write = stat.st_mode & GROUP_WRITE != 0;
+    stat.st_mode & ALL_WRITE != 0
+        || group_may_write && !crate::only_user_of_group(stat.st_gid).is_some_and(is_trusted)
 }
 
 fn open_place(at: impl AsFd, name: impl AsRef<OsStr>) -> Result<(OwnedFd, Stat), Errno> {

@@ -27,12 +27,13 @@ mod own_user;
 mod packet;
 mod pause;
 mod poll;
+mod private_group;
 mod process;
 mod process_copy;
 mod stream;
 mod user_ids;
 
-pub use checked_path::{CheckedPath, PathFault};
+pub use checked_path::{CheckedPath, PathFault, repair_of_mode};
 pub use clock::{StampScale, monotonic_ns, stamp, stamp_soon, ticks};
 pub use copy_range::{CopySource, CopyTarget, lent_source, lent_target};
 pub use cpu::{current_cpu, pin_to, relax, request_time_slice, yield_cpu};
@@ -61,6 +62,7 @@ pub use packet::{
 };
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Interest, Poll, Ready, wait_readable};
+pub use private_group::only_user_of_group;
 pub use process::{
     ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, no_core, open_process,
     open_thread, process_exit, process_facts, process_id, process_of_thread, process_start_ticks,

@@ -39,6 +39,12 @@ impl UserNames {
         Self { ambiguous: (!is_complete(map)).then(number) }
     }
 
+    /// Whether this namespace maps every user.
+    #[must_use]
+    pub fn are_all_known(self) -> bool {
+        self.ambiguous.is_none()
+    }
+
     /// Whether this number names exactly one user.
     #[must_use]
     pub fn names_one(self, uid: u32) -> bool {

@@ -100,6 +100,13 @@ fn a_daemon_beside_a_program_is_started_only_where_nobody_else_can_put_one() {
         assert_eq!(mark.exists(), starts, "{name}: {said}");
         if !starts {
             assert!(said.starts_with("-318 ") && said.contains("M3_DAEMON"), "{name}: {said}");
+            let repair = |whose| format!("`chmod {whose}-w {}`", folder.display());
+            let reason = match name {
+                "foreign" => format!("belongs to user {ATTACKER}"),
+                "group" => repair("g"),
+                _ => repair("go"),
+            };
+            assert!(said.contains(&reason), "{name}: {said}");
         }
     }
 }
@@ -126,4 +133,35 @@ fn no_daemon_above_the_program_or_on_the_search_path_is_started() {
     let absolute = command.env("M3_DAEMON", path.join("m3d"));
     let said = printed(absolute);
     assert!(on_path[0].exists(), "an absolute path counts: {said}");
+}
+
+#[test]
+fn the_group_of_one_user_counts_as_that_user() {
+    if !is_root("groups of one user") {
+        return;
+    }
+    let has_own_group = |user: &u32| m3ipc_sys::only_user_of_group(*user) == Some(*user);
+    let Some(user) = (1..100).find(has_own_group) else {
+        return println!("SKIP groups of one user: /etc/passwd and /etc/group have none");
+    };
+    let place = Place::new();
+    // As umask 002 leaves them.
+    let folder = place.folder("bin", user, 0o775);
+    let program = folder.join("program");
+    std::fs::copy(place.program(), &program).expect("a copy");
+    let daemon = folder.join("m3d");
+    let mark = trap(&place, &daemon);
+    chown(&daemon, Some(user), Some(user)).expect("root gives files away");
+    set_mode(&daemon, 0o775);
+    let node = place.folder("node", user, 0o775);
+    let mut command = role_of(&program, user, &["attach"]);
+    let said = printed(command.env("M3_RUNTIME_DIR", &node));
+    assert!(mark.exists(), "{said}");
+    let _daemon = place.daemon(user, &node);
+    let text = node.to_str().expect("a plain path");
+    assert_eq!(place.run(user, &["find", text]), "ok");
+    // The same group is others to anybody else.
+    chown(&node, Some(VICTIM), None).expect("root gives files away");
+    let said = place.run(VICTIM, &["find", text]);
+    assert!(said.contains(&format!("`chmod g-w {text}`")), "{said}");
 }

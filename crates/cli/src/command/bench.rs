@@ -31,17 +31,12 @@ pub fn run(_args: &Bench) -> Result<ExitCode> {
     let own = std::env::current_exe()
         .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
     let path = m3ipc_sys::variable("PATH").unwrap_or_default();
-    let Some(program) = find(&own, &path) else {
+    let program = find(&own, &path).map_err(|reasons| {
         let what = format!("{PROGRAM} is neither beside {} nor in {LIBEXEC}", own.display());
-        return Err(CliError::system(
-            what,
-            "nor in an absolute directory of PATH is one that no other user can replace",
-        )
-        .advice(
-            "build it with `cargo build --release -p m3ipc-bench`; take group's and others' \
-                 right to write from its directory",
-        ));
-    };
+        let why = "nor in an absolute directory of PATH is one that no other user can replace";
+        CliError::system(what, format!("{why}{reasons}"))
+            .advice("build it with `cargo build --release -p m3ipc-bench`")
+    })?;
     let cause = Command::new(&program).args(passed_on(std::env::args_os())).exec();
     Err(CliError::system(format!("cannot run {}", program.display()), cause))
 }
@@ -51,14 +46,22 @@ fn passed_on(words: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsSt
     words.skip_while(|word| word != "bench").skip(1)
 }
 
-/// The program beside `m3`, in the installation, or in an absolute directory of PATH.
-fn find(own: &Path, path: &OsStr) -> Option<PathBuf> {
-    let beside = own.parent()?;
+/// The program beside `m3`, in the installation, or in an absolute directory of PATH; else the
+/// reasons against those that exist.
+fn find(own: &Path, path: &OsStr) -> std::result::Result<PathBuf, String> {
+    let beside = own.parent().unwrap_or(Path::new("/"));
     let on_path = std::env::split_paths(path).filter(|directory| directory.is_absolute());
     let directories = [beside.to_owned(), beside.join(LIBEXEC)].into_iter().chain(on_path);
     // An installation may link to its programs.
     let programs = directories.filter_map(|directory| directory.join(PROGRAM).canonicalize().ok());
-    programs.into_iter().find(|program| check_program(program).is_ok())
+    let mut reasons = String::new();
+    for program in programs {
+        match check_program(&program) {
+            Ok(()) => return Ok(program),
+            Err(reason) => reasons.push_str(&format!("; {} {reason}", program.display())),
+        }
+    }
+    Err(reasons)
 }
 
 #[cfg(test)]
@@ -83,15 +86,15 @@ mod tests {
             let mut private = std::fs::DirBuilder::new();
             private.recursive(true).mode(0o700).create(path).unwrap();
         }
-        assert_eq!(find(&own, "relative:.".as_ref()), None);
+        assert_eq!(find(&own, "relative:.".as_ref()), Err(String::new()));
         let make = |path: &Path| {
             std::fs::write(path, "").unwrap();
             std::fs::set_permissions(path, Permissions::from_mode(0o700)).unwrap();
         };
         make(&other.join(PROGRAM));
-        assert_eq!(find(&own, other.as_os_str()), Some(other.join(PROGRAM)));
+        assert_eq!(find(&own, other.as_os_str()), Ok(other.join(PROGRAM)));
         make(&own.with_file_name(PROGRAM));
-        assert_eq!(find(&own, other.as_os_str()), Some(own.with_file_name(PROGRAM)));
+        assert_eq!(find(&own, other.as_os_str()), Ok(own.with_file_name(PROGRAM)));
         std::fs::remove_dir_all(&directory).unwrap();
     }
 }

@@ -31,18 +31,21 @@ pub fn find() -> Result<PathBuf> {
         .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
     let directory = program.parent().unwrap_or(Path::new("/"));
     let candidates = SEARCH_PATHS.iter().map(|path| directory.join(path).join(NAME));
-    let is_safe = |path: &PathBuf| check_program(path).is_ok();
-    let mut found = candidates.filter_map(|path| preloadable(&path)).filter(is_safe);
-    found.next().ok_or_else(|| {
-        let what = format!(
-            "neither beside {} nor in ../lib/m3ipc is a {NAME} that no other user can replace",
-            program.display()
-        );
-        CliError::failure(what).advice(format!(
-            "build it with `cargo build --release`, install it with `make install`, or name the \
-             file in {VARIABLE}"
-        ))
-    })
+    let mut reasons = String::new();
+    for path in candidates.filter_map(|path| preloadable(&path)) {
+        match check_program(&path) {
+            Ok(()) => return Ok(path),
+            Err(reason) => reasons.push_str(&format!("; {} {reason}", path.display())),
+        }
+    }
+    let what = format!(
+        "neither beside {} nor in ../lib/m3ipc is a {NAME} that no other user can replace{reasons}",
+        program.display()
+    );
+    Err(CliError::failure(what).advice(format!(
+        "build it with `cargo build --release`, install it with `make install`, or name the file \
+         in {VARIABLE}"
+    )))
 }
 
 /// The absolute path of a file that LD_PRELOAD can name: spaces and colons separate names.

@@ -37,7 +37,7 @@ pub enum DirectoryError {
          is user {own}, and a false daemon there could read and write its memory; {advice}",
         path.display(),
         own = m3ipc_sys::user_id(),
-        advice = advice(path, REMOVE)
+        advice = advice(path, &repair(path, *uid, *mode).unwrap_or_else(|| REMOVE.to_owned()))
     )]
     NotOurs {
         /// The directory.
@@ -80,7 +80,7 @@ pub enum DirectoryError {
         "the runtime directory is not trusted: users other than this one can replace what lies in \
          {} (owner {uid}, mode {mode:o}); {advice}",
         path.display(),
-        advice = advice(path, "forbid that with chmod, or name another directory in M3_RUNTIME_DIR")
+        advice = advice(path, &repair(path, *uid, *mode).unwrap_or_else(|| OTHER.to_owned()))
     )]
     Replaceable {
         /// The directory on the way.
@@ -92,11 +92,19 @@ pub enum DirectoryError {
     },
 }
 
+const OTHER: &str = "name another directory in M3_RUNTIME_DIR";
 const REMOVE: &str = "remove it, or name a directory of your own in M3_RUNTIME_DIR";
+
+/// The next step for a directory of root or of this user that others may write.
+fn repair(path: &Path, uid: u32, mode: u32) -> Option<String> {
+    let is_roots_or_own = uid == 0 || uid == m3ipc_sys::user_id();
+    let repair = m3ipc_sys::repair_of_mode(path, mode).filter(|_repair| is_roots_or_own)?;
+    Some(format!("run `{repair}`, or {OTHER}"))
+}
 
 /// The next step for a directory of another user: `next`, unless the environment names the
 /// directory by mistake.
-fn advice(path: &Path, next: &'static str) -> &'static str {
+fn advice<'a>(path: &Path, next: &'a str) -> &'a str {
     let inherited =
         m3ipc_sys::variable("XDG_RUNTIME_DIR").is_some_and(|base| path.starts_with(base));
     if inherited { "unset XDG_RUNTIME_DIR, which su and sudo -E leave behind" } else { next }
