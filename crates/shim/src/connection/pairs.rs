@@ -83,7 +83,6 @@ pub fn join(
     if peer.cookie == cookie || peer.cookie == 0 || cookie == 0 {
         return Err(NoPair::NoPeer);
     }
-    sweep::now_and_then(directory);
     let ends = if cookie < peer.cookie {
         [(cookie, *address), (peer.cookie, there)]
     } else {
@@ -107,7 +106,10 @@ fn claim(directory: &UserDirectory, ends: &[(u64, SocketAddress); 2]) -> Result<
         |_file| file::rename_to_new(own.as_c_str(), lesser.as_c_str()),
     );
     let file = match renamed {
-        Ok(()) => made?,
+        Ok(()) => {
+            sweep::now_and_then(directory);
+            made?
+        }
         Err(errno) => {
             file::remove(own.as_c_str());
             if errno != libc::EEXIST {

@@ -14,11 +14,13 @@ use crate::outcome::Outcome;
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::os::fd::RawFd;
 
 /// Bytes that are published at once, so that the receiver copies while the sender does.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// Bytes of a ring that are taken from the system at first.
+pub const RESERVED_BYTES_MIN: usize = 4096;
 /// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
 const STALE_SENDS: u64 = 8;
 /// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
@@ -37,6 +39,10 @@ pub struct Sender<'a> {
     pub peer_poller: &'a PeerPoller,
     /// The record of spins for room in the ring.
     pub spin: &'a CallSpin,
+    /// The side of this end.
+    pub side: usize,
+    /// Bytes of the ring for which this process has taken memory from the system.
+    pub reserved: &'a AtomicU32,
     /// The refusals of sends.
     pub refusals: &'a Refusals,
     /// The longest spin.
@@ -194,7 +200,12 @@ impl Sender<'_> {
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
             let ring = self.ring()?;
-            let bytes = self.half.write(ring, cursor, CHUNK_BYTES);
+            let most = (ring.size - ring.filled).min(CHUNK_BYTES);
+            let bytes = if self.reserve(ring, most.min(cursor.left())) {
+                self.half.write(ring, cursor, most)
+            } else {
+                return Ok(Put::Full);
+            };
             if bytes > 0 {
                 match publish(self, ring.tail.wrapping_add(bytes as u64), force) {
                     Ok(Published::Signalled) => counters::add(Counter::Wakeups, 1),
@@ -214,6 +225,29 @@ impl Sender<'_> {
                 waited = true;
             }
         }
+    }
+
+    /// Makes sure that the next bytes behind the tail have memory. The first lap around the ring
+    /// takes it in steps that double; `false` where the system has none.
+    #[inline]
+    fn reserve(&self, ring: RingState, bytes: usize) -> bool {
+        let reserved = self.reserved.load(Ordering::Relaxed) as usize;
+        reserved >= ring.size || self.reserve_more(ring, bytes, reserved)
+    }
+
+    #[cold]
+    fn reserve_more(&self, ring: RingState, bytes: usize, reserved: usize) -> bool {
+        let end = usize::try_from(ring.tail.saturating_add(bytes as u64)).unwrap_or(ring.size);
+        if end <= reserved {
+            return true;
+        }
+        let wanted =
+            end.next_power_of_two().clamp(RESERVED_BYTES_MIN, ring.size.max(RESERVED_BYTES_MIN));
+        let is_reserved = self.memory.reserve_ring(self.side, reserved..wanted).is_ok();
+        if is_reserved {
+            self.reserved.store(u32::try_from(wanted).unwrap_or(0), Ordering::Relaxed);
+        }
+        is_reserved
     }
 
     fn spin_for_room(&self, ring: RingState) -> bool {

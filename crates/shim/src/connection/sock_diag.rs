@@ -39,7 +39,8 @@ pub struct SocketInfo {
 }
 
 /// A netlink socket for questions, closed when dropped.
-struct Diag(RawFd);
+#[derive(Debug)]
+pub struct Diag(RawFd);
 
 impl Drop for Diag {
     fn drop(&mut self) {
@@ -52,7 +53,7 @@ impl Drop for Diag {
 /// # Errors
 /// `ENOENT` where there is none.
 pub fn look_up(address: &SocketAddress) -> Result<SocketInfo, Errno> {
-    Diag(socket::open_diag()?).ask(address)
+    Diag::open()?.ask(address)
 }
 
 /// The peer of the socket at an address, and the peer's own address.
@@ -60,7 +61,7 @@ pub fn look_up(address: &SocketAddress) -> Result<SocketInfo, Errno> {
 /// # Errors
 /// `ENOENT` where there is none yet, or none on this machine.
 pub fn peer(address: &SocketAddress) -> Result<(SocketInfo, SocketAddress), Errno> {
-    let diag = Diag(socket::open_diag()?);
+    let diag = Diag::open()?;
     let peer = if address.is_unix() {
         let own = diag.ask(address)?;
         if own.peer_inode == 0 {
@@ -74,7 +75,19 @@ pub fn peer(address: &SocketAddress) -> Result<(SocketInfo, SocketAddress), Errn
 }
 
 impl Diag {
-    fn ask(&self, address: &SocketAddress) -> Result<SocketInfo, Errno> {
+    /// A new socket.
+    ///
+    /// # Errors
+    /// Of socket(2).
+    pub fn open() -> Result<Self, Errno> {
+        socket::open_diag().map(Self)
+    }
+
+    /// The socket at an address.
+    ///
+    /// # Errors
+    /// `ENOENT` where there is none.
+    pub fn ask(&self, address: &SocketAddress) -> Result<SocketInfo, Errno> {
         let request = if address.is_unix() { unix_request(address) } else { inet_request(address) };
         let length = usize::from(request[0]);
         socket::send_bytes(self.0, request.get(..length).unwrap_or(&[]), 0)?;

@@ -124,6 +124,8 @@ impl Socket {
             memory: end.memory,
             peer_poller: &state.peer_poller,
             spin: &state.send_spin,
+            side: end.side,
+            reserved: &state.reserved,
             refusals: &state.send_refusals,
             spin_ns: u64::from(now.spin_ns),
             always_wake: now.always_wake,

@@ -68,6 +68,8 @@ pub struct SocketState {
     pub(super) announced_in: AtomicU32,
     pub(super) first_switch: SwitchGaps,
     pub(super) send_spin: CallSpin,
+    /// Bytes of the ring for which this process has taken memory from the system.
+    pub(super) reserved: AtomicU32,
     pub(super) send_refusals: Refusals,
     /// The head that the last send saw, and the number of sends that saw the same head.
     pub(super) progress: [AtomicU64; 2],
@@ -134,6 +136,7 @@ const fn empty() -> SocketState {
         announced_in: word32(),
         first_switch: SwitchGaps { left: word32(), gap: word32() },
         send_spin: CallSpin::new(),
+        reserved: word32(),
         send_refusals: Refusals::new(),
         progress: [const { word64() }; 2],
         receives: ReceiveMemory::new(),
@@ -213,6 +216,7 @@ impl SocketState {
         self.progress[0].store(u64::MAX, Ordering::Relaxed);
         self.progress[1].store(0, Ordering::Relaxed);
         self.joining.store(0, Ordering::Relaxed);
+        self.reserved.store(0, Ordering::Relaxed);
         self.peer_poller.reset();
         self.send_spin.reset();
         self.receives.reset();

@@ -5,7 +5,7 @@
 //! entries each, and remember in memory of their own how far they came.
 
 use super::address::SocketAddress;
-use super::sock_diag;
+use super::sock_diag::Diag;
 use crate::kernel::file::{self, File};
 use crate::kernel::process;
 use crate::memory::layout::{PAIR_BYTES, pair};
@@ -100,10 +100,20 @@ fn remove_dead(directory: &UserDirectory, name: Name) {
                 return;
             }
             let words = PairHead(head);
-            // An end may have written anything into its file. So the sweep removes the name that it
-            // came by, and no name that the file tells.
-            if words.may_be_dead() && words.is_dead() {
-                directory.remove(name);
+            if !words.may_be_dead() || !words.is_dead() {
+                return;
+            }
+            directory.remove(name);
+            // An end may have written anything into its file: another name counts only where it
+            // leads to this very file.
+            let inode = |file: &File| file::stat(file.fd()).map(|stat| stat.st_ino);
+            for other in pair::COOKIES.map(|cookie| Name::Pair(words.at(cookie))) {
+                if other != name
+                    && let Ok(second) = directory.open(other, PAIR_BYTES, false)
+                    && inode(&second) == inode(&file)
+                {
+                    directory.remove(other);
+                }
             }
         }
     }
@@ -129,9 +139,10 @@ impl PairHead {
 
     /// Whether the kernel knows neither end.
     fn is_dead(&self) -> bool {
+        let Ok(diag) = Diag::open() else { return false };
         [0, 1].into_iter().all(|end| {
             let address = core::array::from_fn(|at| self.at(pair::ADDRESSES[end] + 8 * at));
-            match sock_diag::look_up(&SocketAddress::decode(address)) {
+            match diag.ask(&SocketAddress::decode(address)) {
                 // The kernel keeps a TCP socket without a process for a minute or longer.
                 Ok(info) => info.cookie != self.at(pair::COOKIES[end]) || !info.is_held,
                 Err(errno) => errno == libc::ENOENT,

@@ -6,6 +6,7 @@ use super::blocked::seal;
 use super::pairs::{self, NoPair, PairEnd};
 use super::receive::ReceiveHalf;
 use super::ring_half::RingHalf;
+use super::send::RESERVED_BYTES_MIN;
 use super::sock_diag;
 use super::socket_state::{Direction, SocketState};
 use crate::counters::{self, Counter};
@@ -160,7 +161,8 @@ fn first_switch(
         }
     }
     let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
-    if end.memory.reserve_ring(end.side, settings.ring_bytes as usize).is_err() {
+    // The sender takes the rest when it comes there: most connections need a page.
+    if end.memory.reserve_ring(end.side, 0..RESERVED_BYTES_MIN).is_err() {
         half.store(half::REASON, PinReason::Room as u64);
         half.store(half::PINNED, 1);
         return false;

@@ -26,6 +26,7 @@ use crate::buffers::Piece;
 use crate::kernel::Errno;
 use crate::kernel::file::File;
 use crate::kernel::memory::{self, MappedPart, PAGE_BYTES};
+use core::ops::Range;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::fork_generation;
 
@@ -142,13 +143,13 @@ impl PairMemory {
         RingMemory(self.base.wrapping_add(ring_offset(side)))
     }
 
-    /// Takes memory from the system for the first bytes of a ring, so that a later access cannot
-    /// fail.
+    /// Takes memory from the system for some bytes of a ring, so that a later access cannot fail.
     ///
     /// # Errors
     /// `ENOMEM`, `ENOSPC`, `EFAULT`; `EINVAL` before Linux 5.14.
-    pub fn reserve_ring(self, side: usize, bytes: usize) -> Result<(), Errno> {
-        memory::populate(self.ring(side).0, bytes.min(RING_BYTES_MAX))
+    pub fn reserve_ring(self, side: usize, part: Range<usize>) -> Result<(), Errno> {
+        let (start, end) = (part.start.min(RING_BYTES_MAX), part.end.min(RING_BYTES_MAX));
+        memory::populate(self.ring(side).0.wrapping_add(start), end.saturating_sub(start))
     }
 
     /// Maps the words of the peer's pollers for reading, and a page of their bits for writing.
