@@ -27,7 +27,7 @@ WATCHES(slots_exec); WATCHES(slots_polls);
 WATCHES(once_half); WATCHES(once_room); WATCHES(once_edge); WATCHES(once_oneshot);
 WATCHES(once_grandchild);
 WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(hostile_scribbles);
-WATCHES(hostile_static);
+WATCHES(hostile_static); WATCHES(rights); WATCHES(rights_exec); WATCHES(locks);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
     one_pair(void);
@@ -75,5 +75,6 @@ const struct made cases[] = {
     WATCH(once_grandchild),
     WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(hostile_scribbles),
     WATCH(hostile_static),
+    WATCH(rights), WATCH(rights_exec), WATCH(locks),
     { NULL, NULL, NULL, 0 },
 };

@@ -8,7 +8,7 @@
 enum { GOOD = 4, TURNS = 250, PAGE_BYTES = 4096, RINGS = 128 * 1024 };
 
 /* The memory of this connection, in the file that its cookie names; null without the library. */
-static volatile unsigned long *page_of(int stream)
+volatile unsigned long *page_of(int stream)
 {
     unsigned long cookie = 0;
     socklen_t length = sizeof cookie;
@@ -31,7 +31,7 @@ static volatile unsigned long *page_of(int stream)
 }
 
 /* A lock is given to a living thread now and then: the parent of all, with the time of now. */
-static unsigned long held_by_another(void)
+unsigned long held_by_another(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_BOOTTIME, &now);

@@ -77,5 +77,8 @@ long act_wait(struct sleeper *self), act_poll(struct sleeper *self),
 /* A child by fork, whose exit status is logged. */
 #define CHILD for (pid_t child_ = fork(); child_ >= 0; child_ = ended(child_)) if (child_ == 0)
 pid_t ended(pid_t child);
+/* The shared words of a stream, and the word of a lock that a living thread seems to hold. */
+volatile unsigned long *page_of(int stream);
+unsigned long held_by_another(void);
 void watched_after_exec(int stream), inherited_after_exec(int stream);
 #endif

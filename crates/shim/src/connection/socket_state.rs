@@ -16,8 +16,10 @@ use super::blocked::Refusals;
 use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
 use super::ring_half::RingHalf;
+use crate::kernel::process;
 use crate::memory::layout::half;
 use crate::memory::lock;
+use crate::memory::user_directory::UserDirectory;
 use crate::memory::window::Window;
 use crate::protocol::HalfView;
 use crate::settings;
@@ -59,6 +61,8 @@ pub struct SocketState {
     /// The mapped pair of a JOINED socket, and the side of this end in it.
     pub(super) window: Window,
     side: AtomicU32,
+    /// The user of the pair's directory.
+    user: AtomicU32,
     /// The fork generation, plus one, in which a thread joins the socket; 0 is none.
     joining: AtomicU32,
     pub(super) peer_poller: PeerPoller,
@@ -130,6 +134,7 @@ const fn empty() -> SocketState {
         in_kernel: [const { word32() }; 2],
         window: Window::new(),
         side: word32(),
+        user: word32(),
         joining: word32(),
         peer_poller: PeerPoller::new(),
         edges: word32(),
@@ -289,9 +294,10 @@ impl SocketState {
 
     /// Joins a pair that is mapped in the window of this socket, inside of
     /// [`joining`](Self::joining).
-    pub(super) fn join(&self, end: PairEnd) {
+    pub(super) fn join(&self, directory: &UserDirectory, end: PairEnd) {
         ANY_JOINED.store(true, Ordering::Relaxed);
         self.side.store(u32::try_from(end.side & 1).unwrap_or(0), Ordering::Relaxed);
+        self.user.store(directory.user(), Ordering::Relaxed);
         self.window.set_pair(end.memory);
         if self.edges.load(Ordering::Acquire) != 0 {
             half_of(end, Direction::Receive).store(half::EDGES, 1);
@@ -299,6 +305,12 @@ impl SocketState {
         pairs::note_joined(end);
         let (from, to) = (phase::FRESH, phase::JOINED);
         let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    }
+
+    /// Whether a program with the rights of this moment finds the pair: the process may have given
+    /// up the rights with which it joined.
+    pub(super) fn may_be_found_again(&self) -> bool {
+        self.joined_end().is_none() || self.user.load(Ordering::Relaxed) == process::user()
     }
 
     /// Says whether an epoll set has the socket edge-triggered: each publish must be an edge then.

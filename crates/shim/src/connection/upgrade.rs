@@ -47,7 +47,7 @@ fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bo
     }
     match find_peer(state, fd, directory, search.cookie.load(Ordering::Relaxed)) {
         Ok(end) => {
-            state.join(end);
+            state.join(directory, end);
             return true;
         }
         Err(NoPair::OtherUser) => state.stay_in_kernel(),
@@ -79,7 +79,7 @@ fn find_known(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool
     state.search.cookie.store(cookie, Ordering::Relaxed);
     let end = pairs::find(directory, cookie, &state.window);
     if let Some(end) = end {
-        state.join(end);
+        state.join(directory, end);
     }
     end.is_some()
 }

@@ -47,6 +47,18 @@ pub fn before_exec(loads: impl FnOnce() -> bool) {
     sets::before_exec(is_inherited);
     if !loads() {
         give_up_inherited();
+    } else {
+        give_up_lost();
+    }
+}
+
+/// Returns the sockets to the kernel whose pairs the next program may not open: this process joined
+/// them with rights that it has given up since.
+fn give_up_lost() {
+    for socket in descriptors::sockets() {
+        if !socket.may_be_found_again() && is_inherited(socket.fd()) {
+            socket.pin_or_shut_down(PinReason::Exec);
+        }
     }
 }
 

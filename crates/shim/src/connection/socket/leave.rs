@@ -49,6 +49,12 @@ impl Socket {
         }
     }
 
+    /// Whether the next program, with the rights of this moment, finds the pair of the socket.
+    #[must_use]
+    pub fn may_be_found_again(&self) -> bool {
+        self.state.may_be_found_again()
+    }
+
     /// Prepares a shutdown of sending: later sends must fail as the kernel's would.
     pub fn end_sending(&self) {
         if let Some(end) = self.state.joined_end() {
