@@ -5,7 +5,7 @@
  *     ./server &
  *     ./client 20 22
  *
- * A notification of the client ends the server.
+ * A notification of a client ends the server. The server reports clients that die.
  */
 #include <m3ipc.h>
 #include <stdio.h>
@@ -39,11 +39,16 @@ int main(void) {
   int self = mnx_bind(VM_ID, SERVER_NR);
   if (!M3_BOUND(self, SERVER_NR)) return fail("bind", self);
   printf("server: endpoint %d\n", self);
+  m3_watch_all(1);
 
   for (;;) {
     code = mnx_receive(ANY, &m);
     if (code != OK) return fail("receive", code);
-    if (M3_IS_NOTIFY(&m)) {
+    if (m3_kind() == M3_KIND_DEATH) {
+      printf("server: %d died\n", m.M3_DEATH_ENDPOINT);
+      continue;
+    }
+    if (m3_kind() == M3_KIND_NOTIFY) {
       printf("server: %d is done\n", m.m_source);
       mnx_send(m.m_source, &m);
       mnx_wait4unbind_T(m.m_source, 5000);

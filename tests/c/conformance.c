@@ -217,6 +217,7 @@ int main(void) {
   binds();
   names();
   sends();
+  watches();
   requests();
   notifications();
   longs();

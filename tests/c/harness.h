@@ -78,6 +78,7 @@ static int is(int have, int want, const char *name) {
 enum op {
   BIND, LCLBIND, UNBIND, GETEP, WAIT4BIND, WAIT4BINDEP, WAIT4UNBIND,
   SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, WAKEUP,
+  WATCH, UNWATCH, WATCH_ALL, KIND,
   NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
   SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
   FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
@@ -270,6 +271,10 @@ static void execute(struct order *o, struct result *r) {
   case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
   case NOTIFY: r->code = mnx_notify(o->ep); break;
   case SRC_NOTIFY: r->code = mnx_src_notify(o->nr, o->ep); break;
+  case WATCH: r->code = m3_watch(o->ep); break;
+  case UNWATCH: r->code = m3_unwatch(o->ep); break;
+  case WATCH_ALL: r->code = m3_watch_all(o->ep); break;
+  case KIND: r->code = m3_kind(); break;
   case WAKEUP: r->code = mnx_wakeup(o->vm, o->ep); break;
   case NAME_ATTACH: r->code = m3_name_attach(o->text); break;
   case NAME_LOCATE: r->code = m3_name_locate(o->text); break;

@@ -109,6 +109,45 @@ static void sends(void) {
   end(&s, SIGKILL);
 }
 
+static void watches(void) {
+  struct result r;
+
+  group("watches");
+  struct peer s = bound(VM, server_nr), c = bound(VM, user_nr), t = bound(VM, other_nr);
+  is(call(&s, KIND, 0, 0, 0).code, EMOLNOMSG, "nothing was taken");
+  is(call(&s, WATCH, c.ep, 0, 0).code, OK, "watch an endpoint");
+  is(call(&s, WATCH, s.ep, 0, 0).code, EMOLENDPOINT, "watch the caller");
+  is(call(&s, WATCH_ALL, 2, 0, 0).code, EMOLINVAL, "neither on nor off");
+  start(&s, RECEIVE, ANY, 0, LONG_MS);
+  until_blocked(VM, &s);
+  end(&c, SIGKILL);
+  r = finish(&s);
+  ok(r.code == OK && M3_IS_NOTIFY(&r.m) && r.m.m_source == SYSTEM, "its death is reported");
+  is(r.m.M3_DEATH_ENDPOINT, c.ep, "with the endpoint");
+  is(r.m.M3_DEATH_CODE, EMOLSRCDIED, "and the code");
+  is(call(&s, KIND, 0, 0, 0).code, M3_KIND_DEATH, "and the kind");
+  is(call(&s, WATCH, c.ep, 0, 0).code, EMOLDSTDIED, "the endpoint has gone");
+  is(call(&s, WATCH_ALL, 1, 0, 0).code, OK, "watch all");
+  start(&t, SEND, s.ep, M3_NOTIFY_FROM(M3_ENDPOINT_P(t.ep)), LONG_MS);
+  r = call(&s, RECEIVE, ANY, 0, LONG_MS);
+  ok(M3_IS_NOTIFY(&r.m), "a message with the type of a notification");
+  is(call(&s, KIND, 0, 0, 0).code, M3_KIND_MESSAGE, "is a message by its kind");
+  finish(&t);
+  is(call(&t, NOTIFY, s.ep, 0, 0).code, OK, "notify");
+  is(call(&s, RECEIVE, ANY, 0, LONG_MS).code, OK, "receive it");
+  is(call(&s, KIND, 0, 0, 0).code, M3_KIND_NOTIFY, "is a notification by its kind");
+  end(&t, SIGKILL);
+  r = call(&s, RECEIVE, ANY, 0, LONG_MS);
+  is(r.m.M3_DEATH_ENDPOINT, t.ep, "a client that no one named");
+  c = bound(VM, user_nr);
+  is(call(&s, WATCH_ALL, 0, 0, 0).code, OK, "watch no longer");
+  is(call(&s, WATCH, c.ep, 0, 0).code, OK, "watch the next one");
+  is(call(&s, UNWATCH, c.ep, 0, 0).code, OK, "and no longer");
+  end(&c, SIGKILL);
+  is(call(&s, RECEIVE, ANY, 0, SHORT_MS).code, EMOLTIMEDOUT, "no report of its death");
+  end(&s, SIGKILL);
+}
+
 static void requests(void) {
   struct result r;
 

@@ -4,6 +4,7 @@ use core::ffi::c_int;
 use m3ipc::{
     AreaError, BindError, Code, CopyError, GrantError, NameError, NodeError, NotifyError,
     ReceiveError, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError,
+    WatchError,
 };
 
 /// The result of a call: a number for C, or a failure.
@@ -44,7 +45,7 @@ macro_rules! from_errors {
 
 from_errors! {
     BindError CopyError GrantError NameError UnbindError WaitError WakeupError NotifyError
-    ReceiveError ReplyError SendError
+    ReceiveError ReplyError SendError WatchError
     SendRecError
 }
 

@@ -44,3 +44,4 @@ mod privileges;
 pub mod records;
 mod sock;
 mod vm;
+mod watch;

@@ -24,6 +24,6 @@ pub(crate) use fail::Fail;
 pub use grant::GrantError;
 pub use peer::{
     BindError, CopyError, NotifyError, ReceiveError, ReplyError, SendError, SendRecError,
-    UnbindError, WaitError, WakeupError,
+    UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use refusal::{AreaError, NameError, NodeError, Refusal};

@@ -51,12 +51,12 @@ mod vm;
 
 pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent};
 pub use endpoint::{
-    Audience, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest, Received, Rights,
-    Source,
+    Audience, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest, Received,
+    ReceivedKind, Rights, Source,
 };
 pub use error::{
     AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, ReceiveError,
-    Refusal, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError,
+    Refusal, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use info::{
     AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, QuotaUse,

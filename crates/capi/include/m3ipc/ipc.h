@@ -195,6 +195,54 @@ int mnx_src_notify(int src_nr, int dst);
  */
 int mnx_wakeup(int vmid, int ep);
 
+/* ---- Deaths ------------------------------------------------------------- */
+
+/*
+ * Watches the death of an endpoint, or no longer.
+ *
+ * After the last message of ep, a receive from M3_ANY or M3_SYSTEM takes a notification of
+ * M3_SYSTEM: M3_DEATH_ENDPOINT is ep and M3_DEATH_CODE is EMOLSRCDIED. An unbind and an exec count
+ * as deaths. The watch ends with the death.
+ *
+ *   ep  endpoint to watch
+ *
+ * Returns 0, or a code of the list above (m3_unwatch: of the caller), or:
+ *   EMOLDSTDIED  ep has gone; nothing is watched
+ *   EMOLINTR     a signal with a handler ended the call
+ * m3_watch waits for the daemon where the caller has had no contact with ep; m3_unwatch never.
+ *
+ *   m3_watch(client);
+ *   mnx_receive(M3_ANY, &m);
+ *   if (m3_kind() == M3_KIND_DEATH) forget_client(m.M3_DEATH_ENDPOINT);
+ */
+int m3_watch(int ep);
+int m3_unwatch(int ep);
+
+/*
+ * Watches each endpoint that exchanges messages or notifications with the caller, as m3_watch.
+ *
+ *   on  1, or 0 to end it
+ *
+ * Returns 0, or EMOLDRVSINIT, EMOLNOTBIND or EMOLNOTREADY, or:
+ *   EMOLINVAL  on is neither 0 nor 1
+ * Never blocks.
+ */
+int m3_watch_all(int on);
+
+/*
+ * Tells the kind of what the calling endpoint took last.
+ *
+ * The sender cannot choose it, other than the type of its message.
+ *
+ * Returns M3_KIND_MESSAGE, M3_KIND_REQUEST, M3_KIND_NOTIFY or M3_KIND_DEATH, or:
+ *   EMOLDRVSINIT  the node is not initialised
+ *   EMOLNOTBIND   the caller is not bound
+ *   EMOLNOTREADY  another thread is inside a call on this endpoint
+ *   EMOLNOMSG     the endpoint has taken no message yet
+ * Never blocks.
+ */
+int m3_kind(void);
+
 /* ---- Long messages ----------------------------------------------------- */
 
 /*

@@ -131,7 +131,23 @@ typedef struct m3_message {
 #define M3_NOTIFY_ARG_HIGH  m3_m9_i1
 #define M3_NOTIFY_TIMESTAMP m3_m9_t1
 
-/* True if the message at p is a notification of its source. */
+/* Kinds of what a call took: the results of m3_kind. */
+#define M3_KIND_MESSAGE 1 /* a message or an answer */
+#define M3_KIND_REQUEST 2 /* a message whose sender waits for an answer */
+#define M3_KIND_NOTIFY  3 /* a notification */
+#define M3_KIND_DEATH   4 /* the report of a death */
+
+/*
+ * The report of a death is a notification of M3_SYSTEM (m3_watch). Its argument is the endpoint and
+ * the code EMOLSRCDIED.
+ */
+#define M3_DEATH_ENDPOINT M3_NOTIFY_ARG
+#define M3_DEATH_CODE     M3_NOTIFY_ARG_HIGH
+
+/*
+ * True if the message at p has the type of a notification of its source. A sender can choose that
+ * type for a message; m3_kind tells the two apart.
+ */
 #define M3_IS_NOTIFY(p) ((p)->m_type == M3_NOTIFY_FROM(M3_ENDPOINT_P((p)->m_source)))
 
 /* Formats for printf of a message at p: printf(M3_MSG1_FORMAT, M3_MSG1_FIELDS(p)). */

@@ -8,7 +8,7 @@ use crate::guard::{call, limit};
 use crate::memory::{ReadBytes, ReadPtr, WritePtr};
 use crate::payload::Delivery;
 use crate::records::M3Peer;
-use crate::{info, ipc};
+use crate::{info, ipc, watch};
 use core::ffi::{c_int, c_long};
 use m3ipc::{Address, Message, Timeout};
 
@@ -170,6 +170,30 @@ pub extern "C" fn mnx_src_notify(src_nr: c_int, dst: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_wakeup(vmid: c_int, ep: c_int) -> c_int {
     call(|| ipc::wake(vmid, Address(ep)))
+}
+
+/// `m3_watch`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_watch(ep: c_int) -> c_int {
+    call(|| watch::watch(Address(ep)))
+}
+
+/// `m3_unwatch`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_unwatch(ep: c_int) -> c_int {
+    call(|| watch::unwatch(Address(ep)))
+}
+
+/// `m3_watch_all`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_watch_all(on: c_int) -> c_int {
+    call(|| watch::watch_all(on))
+}
+
+/// `m3_kind`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_kind() -> c_int {
+    call(watch::kind)
 }
 
 /// `m3_peer`: see `m3ipc/ipc.h`.

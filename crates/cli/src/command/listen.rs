@@ -41,7 +41,7 @@ pub fn run(args: &Listen, out: Output) -> Result<()> {
     let mut received = 0;
     while args.count.is_none_or(|count| received < count) {
         let (arrived, long) = own.receive_bytes(Source::Any, timeout)?;
-        let kind = match (arrived.message.is_notification(), arrived.is_request) {
+        let kind = match (arrived.is_notification, arrived.is_request) {
             (true, _) => "notification",
             (false, true) => "request",
             (false, false) => "message",

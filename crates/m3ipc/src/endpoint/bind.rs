@@ -136,6 +136,8 @@ fn attach(
         missing_links: Vec::new(),
         ready: Vec::new(),
         latest: None,
+        latest_kind: None,
+        watches: super::watch_list::Watches::default(),
         copies: Copies::new(*copy_granted),
         claims: Claims::default(),
         areas: AttachedAreas::default(),

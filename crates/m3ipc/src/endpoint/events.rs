@@ -64,6 +64,7 @@ impl Endpoint {
             }
             DaemonEvent::Died(address) => {
                 observe::death(self.vm, self.address, Address(address));
+                self.note_death(Address(address));
                 if let Some(index) = self.peers.find(Address(address)) {
                     self.peers.get_mut(index).dead = true;
                     self.dead.push(index);

@@ -6,9 +6,10 @@
 //! forward.
 
 use super::peers::{Peer, Peers};
+use m3ipc_abi::Address;
 use m3ipc_link::{HOT_SET_MAX, OwnStatus, ReadyBitmap};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 /// No link.
 const NO_LINK: u32 = u32::MAX;
@@ -31,6 +32,8 @@ pub(super) struct Inbox {
     notifications: BTreeSet<(i32, u32)>,
     /// Notifications that came through the daemon, by the address of the source.
     pub(super) via_daemon: BTreeMap<i32, DaemonNotification>,
+    /// Watched endpoints that died, in the order of their deaths.
+    pub(super) deaths: VecDeque<Address>,
     hot: [u32; HOT_SET_MAX],
     next_hot: usize,
     recent: [u32; HOT_SET_MAX],
@@ -43,6 +46,7 @@ impl Default for Inbox {
             messages: BinaryHeap::new(),
             notifications: BTreeSet::new(),
             via_daemon: BTreeMap::new(),
+            deaths: VecDeque::new(),
             hot: [NO_LINK; HOT_SET_MAX],
             next_hot: 0,
             recent: [NO_LINK; HOT_SET_MAX],
@@ -88,7 +92,10 @@ impl Inbox {
     /// Whether nothing that was found waits for delivery.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
-        self.messages.is_empty() && self.notifications.is_empty() && self.via_daemon.is_empty()
+        self.messages.is_empty()
+            && self.notifications.is_empty()
+            && self.via_daemon.is_empty()
+            && self.deaths.is_empty()
     }
 
     /// Whether the hot set surely has nothing new.

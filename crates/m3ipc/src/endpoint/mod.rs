@@ -56,6 +56,8 @@ mod take;
 mod trace;
 mod wait;
 mod wake_words;
+mod watch_list;
+mod watches;
 
 pub use blocks::Hold;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
@@ -63,7 +65,7 @@ pub use handover::GivenBlock;
 pub use pending::PendingRequest;
 #[cfg(feature = "tokio")]
 pub(crate) use questions::{NameWait, Question};
-pub use received::{Received, Source};
+pub use received::{Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 
 use crate::control::{Control, IfAbsent};
@@ -79,6 +81,7 @@ use own_doorbell::Doorbell;
 use page_set::PageSet;
 use peers::Peers;
 use stamps::{Moment, Tracing};
+use watch_list::Watches;
 
 pub(crate) use bind::{bind, claim};
 
@@ -147,6 +150,9 @@ pub struct Endpoint {
     ready: Vec<(u64, i32)>,
     /// The sender of the message that was taken last.
     latest: Option<Identity>,
+    /// The kind of what was taken last.
+    latest_kind: Option<ReceivedKind>,
+    watches: Watches,
     copies: copy::Copies,
     claims: Claims,
     areas: AttachedAreas,

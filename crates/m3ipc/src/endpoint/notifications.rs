@@ -2,7 +2,7 @@
 
 use super::Endpoint;
 use super::inbox::DaemonNotification;
-use super::received::Received;
+use super::received::{Received, ReceivedKind};
 use super::stamps::Moment;
 use crate::info::Identity;
 use m3ipc_abi::{Address, HARDWARE, Message, SYSTEM};
@@ -15,6 +15,11 @@ impl Endpoint {
     pub(super) fn next_notification(&mut self, in_turn: bool) -> Option<Received> {
         if let Some((source, via_daemon)) = self.inbox.via_daemon.pop_first() {
             return Some(self.daemon_notification(Address(source), via_daemon));
+        }
+        if let Some(death) = self.next_death() {
+            // Peers may come and go without end.
+            self.repeated_notifications += 1;
+            return Some(death);
         }
         let after = if in_turn { self.round_robin_slot } else { i32::MIN };
         let index = self.inbox.next_notification(&mut self.peers, after)?;
@@ -40,6 +45,7 @@ impl Endpoint {
         self.taken_ticks = m3ipc_sys::ticks();
         self.control_page.count(Counter::Received);
         self.latest = Some(identity);
+        self.latest_kind = Some(ReceivedKind::Notification);
         let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
         self.inbox.record_sender(&mut self.peers, index, statuses);
         let has_argument = source == HARDWARE || source == SYSTEM;
@@ -54,15 +60,16 @@ impl Endpoint {
     ) -> Received {
         let (pid, uid, gid) = via_daemon.by.unwrap_or((-1, u32::MAX, u32::MAX));
         self.latest = Some(Identity { address: source, pid, uid, gid });
+        self.latest_kind = Some(ReceivedKind::Notification);
         let has_argument = source == HARDWARE || source == SYSTEM;
         notification_message(source, if has_argument { via_daemon.bits } else { 0 })
     }
 }
 
 /// A notification as a message, with the time of day.
-fn notification_message(source: Address, bits: u64) -> Received {
+pub(super) fn notification_message(source: Address, bits: u64) -> Received {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, rest_ns) = (now.as_secs().cast_signed(), i64::from(now.subsec_nanos()));
     let message = Message::notification(source, bits, seconds, rest_ns);
-    Received { message, bytes: 0, is_request: false, is_notification: true }
+    Received { message, bytes: 0, is_request: false, is_notification: true, died: None }
 }

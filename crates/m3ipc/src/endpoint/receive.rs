@@ -8,7 +8,7 @@ use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
-use m3ipc_abi::{ANY, Address, Code, Message, Verb};
+use m3ipc_abi::{ANY, Address, Code, Message, SYSTEM, Verb};
 use m3ipc_link::{Arrival, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
 
 /// After so many ticks of work, at most 100 ms, all links are polled (a tick is a nanosecond or
@@ -348,6 +348,11 @@ impl Endpoint {
         if let Some(via_daemon) = self.inbox.via_daemon.remove(&source.0) {
             return Ok(self.daemon_notification(source, via_daemon));
         }
+        if source == SYSTEM
+            && let Some(death) = self.next_death()
+        {
+            return Ok(death);
+        }
         loop {
             let index = match self.contact(source, deadline) {
                 // The source has not returned to this daemon yet; its first message rings the
@@ -396,6 +401,11 @@ impl Endpoint {
         if let Some(via_daemon) = self.inbox.via_daemon.remove(&address.0) {
             return Ok(Some(self.daemon_notification(address, via_daemon)));
         }
+        if address == SYSTEM
+            && let Some(death) = self.next_death()
+        {
+            return Ok(Some(death));
+        }
         self.peers.get(index).check(Code::SrcDied)?;
         Ok(None)
     }
@@ -407,6 +417,7 @@ impl Endpoint {
             bytes: incoming.long_bytes,
             is_request: incoming.kind == MessageKind::Request,
             is_notification: false,
+            died: None,
         }
     }
 }

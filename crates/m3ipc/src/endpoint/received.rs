@@ -2,6 +2,7 @@
 
 use crate::error::ReceiveError;
 use m3ipc_abi::{ANY, Address, Message};
+use m3ipc_link::MessageKind;
 
 /// The endpoints whose messages a receive takes. The example is at
 /// [`Endpoint::receive`](crate::Endpoint::receive).
@@ -28,6 +29,30 @@ impl From<Address> for Source {
     }
 }
 
+/// The kind of what a receive took. The sender of a message cannot choose it. The example is at
+/// [`Endpoint::latest_kind`](crate::Endpoint::latest_kind).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ReceivedKind {
+    /// A message or an answer.
+    Message,
+    /// A message whose sender waits for an answer.
+    Request,
+    /// A notification.
+    Notification,
+    /// The report that this endpoint, which the caller watches, is gone.
+    Death(Address),
+}
+
+impl From<MessageKind> for ReceivedKind {
+    fn from(kind: MessageKind) -> Self {
+        match kind {
+            MessageKind::Request => Self::Request,
+            MessageKind::Send | MessageKind::Reply | MessageKind::Relay => Self::Message,
+        }
+    }
+}
+
 /// A message and the facts about its delivery. The example is at
 /// [`Endpoint::rcvrqst`](crate::Endpoint::rcvrqst).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +66,9 @@ pub struct Received {
     /// Whether this is a notification. The type of the message is no proof: a sender
     /// may choose the type of a notification.
     pub is_notification: bool,
+    /// The watched endpoint whose death this notification reports. The example is at
+    /// [`Endpoint::watch`](crate::Endpoint::watch).
+    pub died: Option<Address>,
 }
 
 impl Received {

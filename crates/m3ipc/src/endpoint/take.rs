@@ -57,6 +57,7 @@ impl Endpoint {
                 return Err(endpoint.poison(index, RuleBroken));
             }
             endpoint.latest = Some(identity);
+            endpoint.latest_kind = Some(incoming.kind.into());
             endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
             let ends = match incoming.kind {
                 // The sender may have slept until now.

@@ -351,6 +351,29 @@ peer_errors! {
         Interrupted = Intr,
     }
 
+    /// Why an endpoint is not watched.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let worker = node.vm().bind_additional(Some(3))?;
+    /// # let address = worker.address();
+    /// # drop(worker);
+    /// use m3ipc::{Code, WatchError};
+    ///
+    /// match client.watch(address) {
+    ///     Err(error @ WatchError::Died(_)) => assert_eq!(error.code(), Code::DstDied),
+    ///     other => panic!("the endpoint has left: {other:?}"),
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    WatchError {
+        Died = DstDied,
+        Stale = Endpoint,
+        NoSuchSlot = Range,
+        Interrupted = Intr,
+    }
+
     /// Why a wakeup ended no receive.
     ///
     /// ```

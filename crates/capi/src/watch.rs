@@ -1,0 +1,46 @@
+//! Deaths of watched endpoints, and the kind of what was taken.
+
+use crate::current;
+use crate::failure::CallResult;
+use core::ffi::c_int;
+use m3ipc::{Address, Code, ReceivedKind};
+
+/// The numbers of `m3ipc/message.h`.
+const KIND_MESSAGE: c_int = 1;
+const KIND_REQUEST: c_int = 2;
+const KIND_NOTIFY: c_int = 3;
+const KIND_DEATH: c_int = 4;
+
+pub(crate) fn watch(peer: Address) -> CallResult {
+    current::with(|member| {
+        member.endpoint.watch(peer)?;
+        Ok(0)
+    })
+}
+
+pub(crate) fn unwatch(peer: Address) -> CallResult {
+    current::with(|member| {
+        member.endpoint.unwatch(peer);
+        Ok(0)
+    })
+}
+
+pub(crate) fn watch_all(on: c_int) -> CallResult {
+    current::with(|member| {
+        member.endpoint.watch_all(match on {
+            0 => false,
+            1 => true,
+            _ => return Err(Code::Inval.into()),
+        });
+        Ok(0)
+    })
+}
+
+pub(crate) fn kind() -> CallResult {
+    current::with(|member| match member.endpoint.latest_kind().ok_or(Code::NoMsg)? {
+        ReceivedKind::Request => Ok(KIND_REQUEST),
+        ReceivedKind::Notification => Ok(KIND_NOTIFY),
+        ReceivedKind::Death(_) => Ok(KIND_DEATH),
+        _ => Ok(KIND_MESSAGE),
+    })
+}

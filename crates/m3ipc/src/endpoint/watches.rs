@@ -1,0 +1,139 @@
+//! Watches: notifications of the deaths of peers.
+//!
+//! The daemon reports the death of an endpoint to each peer that has a link with it. A watched
+//! death becomes a notification of SYSTEM. It comes after the last message of the dead endpoint: no
+//! message of a dead peer is taken.
+
+use super::Endpoint;
+use super::notifications::notification_message;
+use super::received::{Received, ReceivedKind};
+use crate::error::WatchError;
+use crate::info::Identity;
+use crate::timeout::Timeout;
+use m3ipc_abi::{Address, Code, SYSTEM};
+
+impl Endpoint {
+    /// Watches an endpoint: after its last message, a receive from ANY or from
+    /// [`SYSTEM`](crate::SYSTEM) delivers a notification of SYSTEM that reports its death, unbind
+    /// or exec. [`Received::died`](crate::Received::died) names the endpoint.
+    ///
+    /// In the message, the second word is the endpoint, and the first is the code
+    /// [`SrcDied`](crate::Code::SrcDied). The watch ends with the death.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let worker = node.vm().bind_additional(Some(3))?;
+    /// # let address = worker.address();
+    /// use m3ipc::{SYSTEM, Source};
+    ///
+    /// server.watch(address)?;
+    /// drop(worker);
+    /// let mut buffer = [0; 100];
+    /// let received = server.receive_long(Source::Any, &mut buffer, None)?;
+    /// assert_eq!((received.message.source, received.died), (SYSTEM, Some(address)));
+    /// assert_eq!(received.message.word(1), address.0);
+    /// assert!(server.watch(address).is_err(), "the endpoint is gone");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`WatchError`]; nothing is watched. [`WatchError::Died`] if the endpoint is gone already.
+    pub fn watch(&mut self, peer: Address) -> Result<(), WatchError> {
+        let watched = self.check_bound().and_then(|()| {
+            self.disarm();
+            let index = self.contact(peer, Timeout::Never.deadline())?;
+            if self.peers.get(index).dead { Err(Code::DstDied.into()) } else { Ok(()) }
+        });
+        watched.map_err(|fail| WatchError::of(fail, peer))?;
+        self.watches.peers.insert(peer.0);
+        Ok(())
+    }
+
+    /// Watches each endpoint that has or gets a link with this one: each that exchanges a message
+    /// or a notification with it. See [`watch`](Self::watch).
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, client) = node.pair();
+    /// # let mut client = node.vm().bind_additional(Some(3))?;
+    /// use m3ipc::{ReceivedKind, Source};
+    ///
+    /// server.watch_all(true);
+    /// let address = client.address();
+    /// client.notify(server.address())?;
+    /// drop(client);
+    /// // The notification may be lost with the client; the death is reported in any case.
+    /// while server.receive(Source::Any).is_ok() {
+    ///     if server.latest_kind() == Some(ReceivedKind::Death(address)) {
+    ///         break;
+    ///     }
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn watch_all(&mut self, on: bool) {
+        self.watches.all = on;
+    }
+
+    /// Ends the watch of an endpoint. A death that was found before is still delivered.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, client) = node.pair();
+    /// server.watch(client.address())?;
+    /// server.unwatch(client.address());
+    /// # Ok::<(), m3ipc::WatchError>(())
+    /// ```
+    pub fn unwatch(&mut self, peer: Address) {
+        self.watches.peers.remove(&peer.0);
+    }
+
+    /// The kind of what this endpoint took last. A message may have the type of a notification;
+    /// its kind tells them apart.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// use m3ipc::{Message, ReceivedKind, Source};
+    ///
+    /// # let thread = std::thread::spawn(move || {
+    /// // A client sends a message with the type of its notifications.
+    /// let forged = Message::new(Message::notification_type(client.address().slot()));
+    /// client.send(to, &forged)
+    /// # });
+    /// # let mut take = || -> Result<(), m3ipc::ReceiveError> {
+    /// let message = server.receive(Source::Any)?;
+    /// assert!(message.is_notification(), "by its type");
+    /// assert_eq!(server.latest_kind(), Some(ReceivedKind::Message));
+    /// # Ok(())
+    /// # };
+    /// # take()?;
+    /// # thread.join().unwrap()
+    /// # .map_err(Box::<dyn std::error::Error>::from)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn latest_kind(&self) -> Option<ReceivedKind> {
+        self.latest_kind
+    }
+
+    /// Queues the report of a death, if the endpoint is watched.
+    pub(super) fn note_death(&mut self, peer: Address) {
+        // The next daemon may repeat the report of a death.
+        let is_living = self.peers.find(peer).is_some_and(|index| !self.peers.get(index).dead);
+        if self.watches.peers.remove(&peer.0) || self.watches.all && is_living {
+            self.inbox.deaths.push_back(peer);
+        }
+    }
+
+    /// The next report of a death.
+    pub(super) fn next_death(&mut self) -> Option<Received> {
+        let peer = self.inbox.deaths.pop_front()?;
+        self.latest = Some(Identity { address: SYSTEM, pid: -1, uid: u32::MAX, gid: u32::MAX });
+        self.latest_kind = Some(ReceivedKind::Death(peer));
+        let [code, endpoint] = [Code::SrcDied.number(), peer.0].map(i32::cast_unsigned);
+        let argument = u64::from(code) << 32 | u64::from(endpoint);
+        Some(Received { died: Some(peer), ..notification_message(SYSTEM, argument) })
+    }
+}
