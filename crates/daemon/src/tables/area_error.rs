@@ -75,7 +75,8 @@ impl AreaError {
     pub const fn code(&self) -> Code {
         match self {
             Self::Vm(error) => error.code(),
-            Self::Endpoint(error) => error.code(Code::NotBind),
+            // Not the caller: the partner of a pair, or the receiver of a block.
+            Self::Endpoint(error) => error.code(Code::DstDied),
             Self::Unknown(_) => Code::NoNode,
             Self::Limit(_) => Code::BadRange,
             Self::TooManyMembers | Self::TooMany | Self::Quota { .. } | Self::NoAddresses(_) => {

@@ -341,6 +341,9 @@ impl Endpoint {
         to: Address,
         limit: DaemonLimit,
     ) -> Result<u16, Fail> {
+        if to == self.address {
+            return Err(Code::Endpoint.into());
+        }
         if let Some(index) = area.member().find(to) {
             return Ok(index);
         }

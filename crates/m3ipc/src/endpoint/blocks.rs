@@ -10,7 +10,7 @@ use crate::area::{AreaState, Block, Plain, Unsent};
 use crate::error::{Fail, ReplyError, SendError, SendRecError};
 use crate::observe;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Message};
+use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, Message};
 use m3ipc_area::BlockName;
 use std::sync::Arc;
 
@@ -142,11 +142,19 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Message, Unsent<SendRecError>> {
         let deadline = limit.into().deadline();
+        let mut is_begun = false;
         self.with_block(to, block, Hold::Mapped, DaemonLimit::of(deadline), |endpoint, name| {
+            is_begun = true;
             let outgoing = Outgoing::with_block(message, name);
             endpoint.call(to, outgoing, &mut Buffer::none(), deadline)
         })
-        .map_err(|(fail, block)| Unsent { error: SendRecError::of(fail, to), block })
+        .map_err(|(fail, block)| {
+            let fail = match fail.code {
+                Code::DstDied if !is_begun => Code::DeadSrcDst.into(),
+                _ => fail,
+            };
+            Unsent { error: SendRecError::of(fail, to), block }
+        })
         .and_then(|(answer, bytes)| match bytes {
             0 => Ok(answer),
             _ => Err(Unsent { error: self.cut_answer(answer, bytes, 0), block: None }),

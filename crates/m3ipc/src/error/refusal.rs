@@ -210,6 +210,8 @@ refusal_errors! {
         PeerBroke = PeerBroke,
         /// The daemon of the area was killed, so that no new member can join.
         Orphaned = Orphaned,
+        /// The partner of the pair, or the receiver of the block, died or was never bound.
+        Died = DstDied | Endpoint | Range,
         /// The caller's endpoint is gone.
         Unbound = NotBind | Shutdown | VmNotRun,
     }

@@ -1,4 +1,5 @@
 //! Areas between processes: hand-over, sharing, large payloads, rights.
 
+mod absent;
 mod handover;
 mod rights;
