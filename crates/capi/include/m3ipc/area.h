@@ -35,6 +35,7 @@ extern "C" {
  *   EMOLNOMEM     the system has no memory, or the VM no addresses left
  *   EMOLNOSYS     the system has no pool of huge pages
  *   EMOLRSCBUSY   another mapping of this process lies at the addresses of the area
+ *   EMOLDSTDIED   the other endpoint of the audience is not bound
  *
  *   int area = m3_area_create(1 << 30, M3_ANY, 0);
  */
