@@ -86,7 +86,8 @@ void two_rights(void)
     talk();
 }
 
-/* The next program has no rights to the memory of a connection that its predecessor used as root. */
+/* The next program has no rights to the memory of a connection that its predecessor used as root.
+ */
 void two_rights_exec(void)
 {
     if (geteuid() != 0 || access("/bin/cat", X_OK) != 0)

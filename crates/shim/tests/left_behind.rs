@@ -1,4 +1,5 @@
-//! What a killed process leaves behind: the next connections find their memory, and remove the rest.
+//! What a killed process leaves behind: the next connections find their memory, and remove the
+//! rest.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 #[path = "processes/end.rs"]

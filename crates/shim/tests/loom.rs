@@ -503,3 +503,21 @@ fn a_wait_that_disarms_is_woken() {
 fn a_wait_that_disarms_without_waiting_for_the_sender_is_woken() {
     disarmed(false);
 }
+
+/// A party without the lock seals the direction, while another one switches to the ring.
+#[test]
+fn a_direction_is_sealed_or_switched_and_never_both() {
+    for start in [0, 2] {
+        check(move || {
+            let direction = Direction::new(true, 0, half::SWITCHES);
+            direction.store(half::SWITCHES, start);
+            let other = Arc::clone(&direction);
+            let switches = loom::thread::spawn(move || other.switch_to_ring());
+            let is_sealed = if start == 0 { direction.seal_unused() } else { direction.seal() };
+            let has_switched = switches.join().unwrap();
+            assert_ne!(is_sealed, has_switched);
+            assert_eq!((direction.in_ring(), direction.is_sealed()), (has_switched, is_sealed));
+            assert_eq!(direction.is_sealed_unused(), is_sealed && start == 0);
+        });
+    }
+}

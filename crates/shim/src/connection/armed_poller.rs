@@ -182,7 +182,7 @@ impl ArmedPoller {
 }
 
 /// The poller of the peer, as far as this process has mapped it for one socket.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PeerPoller {
     /// The mapped poller: a slot word without its slot; 0 is none.
     mapped: AtomicU64,

@@ -10,9 +10,8 @@
 //! | any other, in a call that does not wait or has a limit | `EAGAIN` after that time |
 //! | any other | the connection ends with `ECONNRESET`: no byte is lost unseen or out of order |
 
-use super::send::disconnect;
-use super::socket_state::Direction;
-use crate::counters;
+use super::ring_half::Direction;
+use crate::counters::{self, Counter};
 use crate::kernel::{file, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{LONG_NS, SHORT_NS};
@@ -101,6 +100,19 @@ pub fn seal(half: &impl HalfView, direction: Direction) -> bool {
         counters::count_pin(PinReason::Lock);
     }
     sealed
+}
+
+/// A signal handler found a lock of its own thread: the handler cannot wait for it.
+pub fn interrupted(fd: RawFd, flags: i32) -> Outcome {
+    let waits = flags & libc::MSG_DONTWAIT == 0 && !file::is_nonblocking(fd);
+    Outcome::Failed(if waits { libc::EINTR } else { libc::EAGAIN })
+}
+
+/// Ends a connection whose memory is corrupt.
+pub fn disconnect(fd: RawFd) -> Outcome {
+    counters::add(Counter::Corrupt, 1);
+    socket::shut_down(fd);
+    Outcome::Failed(libc::ECONNRESET)
 }
 
 #[cfg(test)]

@@ -1,9 +1,7 @@
 //! Receiving: the steps of [`crate::protocol::pull`], then sleep in the kernel.
 
-use super::blocked::{CallLimit, Refusals, seal};
-use super::ring_half::RingHalf;
-use super::send::{disconnect, interrupted};
-use super::socket_state::Direction;
+use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
+use super::ring_half::{Direction, RingHalf};
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::kernel::{Errno, file, socket};
 use crate::memory::layout::half;

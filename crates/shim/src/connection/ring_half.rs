@@ -16,6 +16,15 @@ use crate::memory::window::{HalfWords, PairMemory, RingMemory};
 use crate::protocol::{HalfView, RingState};
 use core::sync::atomic::{AtomicU64, Ordering};
 
+/// The direction of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// A send.
+    Send = 0,
+    /// A receive.
+    Receive = 1,
+}
+
 /// One direction of a connection.
 #[derive(Clone, Copy, Debug)]
 pub struct RingHalf {

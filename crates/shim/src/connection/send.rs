@@ -1,9 +1,8 @@
 //! Sending: a copy into the ring, or the kernel where the ring is full or not in use.
 
 use super::armed_poller::PeerPoller;
-use super::blocked::{CallLimit, Refusals, seal};
-use super::ring_half::RingHalf;
-use super::socket_state::Direction;
+use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
+use super::ring_half::{Direction, RingHalf};
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::counters::{self, Counter};
 use crate::kernel::{Errno, file, ready, socket};
@@ -284,17 +283,4 @@ impl Sender<'_> {
         self.half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
         outcome
     }
-}
-
-/// A signal handler found a lock of its own thread: the handler cannot wait for it.
-pub fn interrupted(fd: RawFd, flags: i32) -> Outcome {
-    let waits = flags & libc::MSG_DONTWAIT == 0 && !file::is_nonblocking(fd);
-    Outcome::Failed(if waits { libc::EINTR } else { libc::EAGAIN })
-}
-
-/// Ends a connection whose memory is corrupt.
-pub fn disconnect(fd: RawFd) -> Outcome {
-    counters::add(Counter::Corrupt, 1);
-    socket::shut_down(fd);
-    Outcome::Failed(libc::ECONNRESET)
 }

@@ -15,7 +15,7 @@ use super::armed_poller::PeerPoller;
 use super::blocked::Refusals;
 use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
-use super::ring_half::RingHalf;
+use super::ring_half::{Direction, RingHalf};
 use crate::kernel::process;
 use crate::memory::layout::half;
 use crate::memory::lock;
@@ -39,15 +39,6 @@ pub mod phase {
     pub const JOINED: u32 = 2;
     /// A socket that stays in the kernel.
     pub const KERNEL: u32 = 3;
-}
-
-/// The direction of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// A send.
-    Send = 0,
-    /// A receive.
-    Receive = 1,
 }
 
 /// The state of one open socket in this process.

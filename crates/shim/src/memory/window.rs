@@ -41,7 +41,7 @@ const PEER_BITS: usize = PAIR_BYTES + PAGE_BYTES;
 pub type HalfWords = [AtomicU64; half::BYTES / 8];
 
 /// The window of a socket: addresses that stay its own.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Window {
     base: AtomicPtr<u8>,
     /// The same address while the socket has a pair; null before and after.
@@ -236,7 +236,7 @@ impl OwnPollers {
 }
 
 /// A cell for the mapped file of the process's pollers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct PollersCell {
     base: AtomicPtr<u8>,
     /// The fork generation of the process that mapped the file.

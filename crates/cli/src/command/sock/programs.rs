@@ -7,7 +7,7 @@ use crate::sock::counters::{self, CountedProgram};
 use m3ipc_shim::counters::{Counter, NAMES};
 use m3ipc_shim::pin::PinReason;
 
-const HEAD: [&str; 12] = [
+const HEAD: [&str; 13] = [
     "PROGRAM",
     "PIDS",
     "RING",
@@ -20,6 +20,7 @@ const HEAD: [&str; 12] = [
     "PINS",
     "SPUN",
     "HITS",
+    "LOCKS",
 ];
 
 /// All programs with living processes.
@@ -62,6 +63,7 @@ fn row(program: &CountedProgram) -> Vec<String> {
         if pinned.is_empty() { "-".to_owned() } else { pinned.join(" ") },
         format!("{} ms", program.snapshot.read(Counter::SpinNs) / 1_000_000),
         count(Counter::SpinHits),
+        count(Counter::LockTimeouts),
     ]
 }
 

@@ -2,7 +2,8 @@
 
 use super::Socket;
 use crate::connection::receive::ReceiveHalf;
-use crate::connection::socket_state::{Direction, half_of, phase};
+use crate::connection::ring_half::Direction;
+use crate::connection::socket_state::{half_of, phase};
 use crate::connection::{pairs, upgrade};
 use crate::counters;
 use crate::kernel::socket;
