@@ -190,12 +190,6 @@ pub struct PeerPoller {
     refused: AtomicU64,
 }
 
-impl Default for PeerPoller {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl PeerPoller {
     /// None.
     pub const fn new() -> Self {

@@ -48,12 +48,6 @@ pub struct Window {
     pair: AtomicPtr<u8>,
 }
 
-impl Default for Window {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Window {
     /// A window without addresses; it gets them at its first use.
     pub const fn new() -> Self {
@@ -247,12 +241,6 @@ pub struct PollersCell {
     base: AtomicPtr<u8>,
     /// The fork generation of the process that mapped the file.
     generation: AtomicU32,
-}
-
-impl Default for PollersCell {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 impl PollersCell {
