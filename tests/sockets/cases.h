@@ -26,7 +26,8 @@ WATCHES(slots_sets); WATCHES(slots_cycles); WATCHES(slots_names); WATCHES(slots_
 WATCHES(slots_exec); WATCHES(slots_polls);
 WATCHES(once_half); WATCHES(once_room); WATCHES(once_edge); WATCHES(once_oneshot);
 WATCHES(once_grandchild);
-WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(hostile_scribbles);
+WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(steps_make);
+WATCHES(hostile_scribbles);
 WATCHES(hostile_static); WATCHES(rights); WATCHES(rights_exec); WATCHES(locks);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
@@ -73,7 +74,8 @@ const struct made cases[] = {
     WATCH(slots_exec), WATCH(slots_polls),
     WATCH(once_half), WATCH(once_room), WATCH(once_edge), WATCH(once_oneshot),
     WATCH(once_grandchild),
-    WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(hostile_scribbles),
+    WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(steps_make),
+    WATCH(hostile_scribbles),
     WATCH(hostile_static),
     WATCH(rights), WATCH(rights_exec), WATCH(locks),
     { NULL, NULL, NULL, 0 },

@@ -4,6 +4,7 @@
  * and kills it between two of them. The survivor gets the first bytes that were sent, then an end.
  */
 #include "sets.h"
+#include <glob.h>
 #include <sys/ptrace.h>
 
 enum { STEPS_MOST = 300000, PIECE = 90 };
@@ -124,6 +125,38 @@ static void serves(int stream, int count)
     }
 }
 
+/* Makes connections with memory of their own, and ends them. */
+static void makes(int stream, int count)
+{
+    char word[PIECE] = { 0 };
+    (void)stream;
+    for (int i = 0; i < count; i++) {
+        int pair[2];
+        if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair) != 0)
+            _exit(78);
+        for (int turn = 0; turn < 4; turn++)
+            if (write(pair[turn & 1], word, PIECE) != PIECE ||
+                recv(pair[~turn & 1], word, PIECE, MSG_WAITALL) != PIECE)
+                _exit(79);
+        close(pair[0]);
+        close(pair[1]);
+    }
+}
+
+/* Names of this form in the directory of the shared memory. */
+static int names(const char *form)
+{
+    char pattern[PATH_MAX];
+    const char *home = getenv("M3_RUNTIME_DIR");
+    glob_t all;
+    snprintf(pattern, sizeof pattern, "%s/sock-*/%s", home ? home : "/nowhere", form);
+    if (glob(pattern, 0, NULL, &all) != 0)
+        return 0;
+    int count = (int)all.gl_pathc;
+    globfree(&all);
+    return count;
+}
+
 /* Leads a child through `steps` steps and kills it; the number of steps, where the child ended. */
 static long led(void (*act)(int, int), int stream, long most)
 {
@@ -195,4 +228,12 @@ void two_steps_receive(void)
 void two_steps_serve(void)
 {
     at_each_step(serves, PART_PING);
+}
+
+/* A kill at each step of the making of a pair. Later connections remove what is left. */
+void two_steps_make(void)
+{
+    at_each_step(makes, PART_DRAIN);
+    makes(0, 400);
+    say("unfinished pairs: %d, more than a few names: %d", names("t*"), names("*") > 100);
 }
