@@ -7,7 +7,7 @@ use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::counters::{self, Counter};
 use crate::kernel::{Errno, file, ready, socket};
 use crate::memory::layout::half;
-use crate::memory::lock::{self, LockResult};
+use crate::memory::lock::{self, Held, LockResult};
 use crate::memory::window::PairMemory;
 use crate::outcome::Outcome;
 use crate::protocol::publish::{Published, SendPort, publish};
@@ -157,8 +157,7 @@ impl Sender<'_> {
                 counters::add(Counter::Overflows, 1);
                 self.add(half::OVERFLOWS, 1);
                 self.add(half::SENDING, 1);
-                drop(held);
-                self.send_through_kernel(&cursor, flags, sent)
+                self.send_rest(held, &mut cursor, flags, sent)
             }
         }
     }
@@ -255,8 +254,40 @@ impl Sender<'_> {
         self.spin.spin(self.spin_ns, || false, has_room)
     }
 
-    /// Sends the rest through the kernel, behind `sent` bytes of this call in the ring. The caller
-    /// has raised `SENDING` for it.
+    /// Sends the rest through the kernel, behind `sent` bytes of this call in the ring. The bytes
+    /// that fit at once go while the lock is held: the bytes of another thread must not part a
+    /// message that the kernel alone would have kept whole.
+    fn send_rest(
+        &self,
+        held: Held<'_>,
+        cursor: &mut IovCursor<'_>,
+        flags: i32,
+        sent: usize,
+    ) -> Outcome {
+        let mut done = sent;
+        if sent > 0 {
+            let mut copies = no_runs();
+            let now = cursor.clone();
+            let runs = now.remaining(&mut copies);
+            let at_once = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+            // The next send reports an error.
+            if let Ok(bytes) = socket::send(self.fd, &runs, at_once) {
+                cursor.skip(bytes);
+                done += bytes;
+                counters::add(Counter::KernelBytes, bytes as u64);
+                self.add(half::KERNEL, bytes as u64);
+            }
+        }
+        drop(held);
+        if cursor.left() == 0 {
+            self.half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+            return Outcome::Done(done);
+        }
+        self.send_through_kernel(cursor, flags, done)
+    }
+
+    /// Sends the rest through the kernel, behind `sent` bytes of this call. The caller has raised
+    /// `SENDING` for it.
     fn send_through_kernel(&self, rest: &IovCursor<'_>, flags: i32, sent: usize) -> Outcome {
         let (mut cursor, mut done) = (rest.clone(), sent);
         let outcome = loop {
