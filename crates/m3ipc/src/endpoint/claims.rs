@@ -21,7 +21,7 @@ use crate::error::Fail;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{Cancelled, RequestCanceller, SlotState};
 use m3ipc_sys::ForkGuard;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -119,10 +119,10 @@ impl Claim {
 /// The claims of an endpoint, and its open contacts.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    by_address: HashMap<i32, Arc<Claim>>,
+    by_address: BTreeMap<i32, Arc<Claim>>,
     any_dropped: Arc<AtomicBool>,
     /// First contacts that no call waits for.
-    pub(super) contacts: HashMap<i32, OpenRequest>,
+    pub(super) contacts: BTreeMap<i32, OpenRequest>,
 }
 
 impl Claims {
