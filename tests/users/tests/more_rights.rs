@@ -65,7 +65,7 @@ fn a_program_with_more_rights_than_its_user_uses_the_systems_node() {
     }
 }
 
-/// A copy of the role program that runs with the group of the system, whoever starts it.
+/// A copy of the role program that runs with the group of the system, for every starter.
 fn set_group_id_copy(place: &Place, folder: &Path) -> PathBuf {
     let program = folder.join("setgid-role");
     std::fs::copy(place.program(), &program).expect("a copy");
