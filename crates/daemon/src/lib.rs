@@ -118,7 +118,11 @@ fn detach() -> ExitCode {
         let _ = sender.send(text);
     });
     match receiver.recv_timeout(START_LIMIT) {
-        Ok(text) if text.is_empty() => ExitCode::SUCCESS,
+        Ok(text) if text.is_empty() => match child.try_wait() {
+            // A signal ended it, before it could say a word.
+            Ok(Some(status)) if !status.success() => failed(format!("the daemon ended: {status}")),
+            _ => ExitCode::SUCCESS,
+        },
         Ok(text) => {
             eprint!("{text}");
             let code = child.wait().ok().and_then(|status| status.code());

@@ -205,8 +205,8 @@ unsafe fn copy_lines(to: *mut u8, from: *const u8, count: usize, ahead: usize) {
 /// the time of [`copy_lines_sse`].
 ///
 /// # Safety
-/// As [`copy_lines`], and the CPU has AVX. `near` is a multiple of [`LINE_BYTES`] or at most
-/// `count`; `near + ahead` is at most `count` unless `near` is 0.
+/// As [`copy_lines`], and the CPU has AVX. `near` is at most `count`, and `near + ahead` is `count`
+/// unless `near` is 0.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 unsafe fn copy_lines_avx(to: *mut u8, from: *const u8, count: usize, near: usize, ahead: usize) {
     // SAFETY: each line begins at a multiple of 64 below `count`, so each lies within the `count`
