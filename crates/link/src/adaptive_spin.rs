@@ -37,6 +37,10 @@ const SPIN_MIN_NS: u64 = 20_000;
 const SPIN_MAX_NS: u64 = 100_000;
 /// Limit of a spin after longer waits, in nanoseconds.
 const SHORT_SPIN_NS: u64 = 1_000;
+/// Polls in the first part of a wait: about 2 microseconds.
+const FAST_POLLS: u32 = 64;
+/// Yields in the first part of a wait for a peer on the same CPU.
+const FAST_YIELDS: u32 = 8;
 /// Yields before a sleep.
 const YIELDS: u32 = 24;
 /// Assumed length of a wait that ended before the first reading of the clock, in nanoseconds.
@@ -76,6 +80,29 @@ impl AdaptiveSpin {
         SpinWait { strategy: self.strategy, limit_ns, polls: 0, yields: 0, began_ns: 0 }
     }
 
+    /// Begins the first part of a wait, which reads no clock. A wait `with_yields` may give the CPU
+    /// away, for as long as the scheduler wants.
+    #[must_use]
+    #[inline]
+    pub fn begin_fast(&self, same_cpu: bool, with_yields: bool) -> FastSpin {
+        let pauses = match (self.strategy, same_cpu) {
+            (WaitStrategy::Block, _) => 0,
+            (_, false) => FAST_POLLS,
+            (_, true) if with_yields => FAST_YIELDS,
+            (_, true) => 0,
+        };
+        FastSpin { pauses_left: pauses, same_cpu }
+    }
+
+    /// Records a wait that ended in its first part.
+    #[inline]
+    pub fn learn_brief(&mut self) {
+        // Below this the typical length decides nothing.
+        if 2 * self.typical_ns > SPIN_MIN_NS {
+            self.typical_ns = (self.typical_ns * (WEIGHT - 1) + BRIEF_NS) / WEIGHT;
+        }
+    }
+
     /// Records the length of a wait.
     #[inline]
     pub fn learn(&mut self, wait: &SpinWait) {
@@ -86,6 +113,28 @@ impl AdaptiveSpin {
         // The cap lets the history forget one long wait soon.
         let waited_ns = waited_ns.min(WEIGHT * 4 * SPIN_MAX_NS);
         self.typical_ns = (self.typical_ns * (WEIGHT - 1) + waited_ns) / WEIGHT;
+    }
+}
+
+/// The first part of a wait: some polls without a reading of the clock.
+#[derive(Clone, Copy, Debug)]
+pub struct FastSpin {
+    pauses_left: u32,
+    same_cpu: bool,
+}
+
+impl FastSpin {
+    /// Pauses before the next poll. `false` if this part of the wait is over.
+    #[inline]
+    pub fn pause(&mut self) -> bool {
+        let Some(left) = self.pauses_left.checked_sub(1) else { return false };
+        self.pauses_left = left;
+        if self.same_cpu {
+            yield_cpu();
+        } else {
+            relax();
+        }
+        true
     }
 }
 

@@ -40,11 +40,12 @@ const _: () = assert!(COPY_GATE + 2 * LINE_BYTES <= LINK_BYTES);
 
 /// The side of a party of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub enum LinkSide {
     /// The party whose request made the link.
-    Zero,
+    Zero = 0,
     /// The other party.
-    One,
+    One = 1,
 }
 
 impl LinkSide {
@@ -58,10 +59,7 @@ impl LinkSide {
     }
 
     const fn times(self, bytes: usize) -> usize {
-        match self {
-            Self::Zero => 0,
-            Self::One => bytes,
-        }
+        self as usize * bytes
     }
 
     /// Offset of the slot that this side sends in.

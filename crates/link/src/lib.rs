@@ -37,7 +37,7 @@ mod wait_mode;
 pub mod waiting;
 mod words;
 
-pub use adaptive_spin::{AdaptiveSpin, SpinStep, SpinWait, WaitStrategy};
+pub use adaptive_spin::{AdaptiveSpin, FastSpin, SpinStep, SpinWait, WaitStrategy};
 pub use bounce_buffer::BounceBuffer;
 pub use bounce_layout::{BOUNCE_BUFFER_BYTES, BOUNCE_HALF_BYTES};
 pub use control_page::{
@@ -46,7 +46,7 @@ pub use control_page::{
 };
 pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
 pub use layout::{LINK_BYTES, LinkSide};
-pub use link::{Link, RequestCanceller};
+pub use link::{Link, Look, RequestCanceller};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
 pub use served_bounce_buffer::ServedBounceBuffer;

@@ -6,8 +6,10 @@
 
 mod canceller;
 mod notification;
+mod short;
 
 pub use canceller::RequestCanceller;
+pub use short::Look;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};
@@ -26,6 +28,10 @@ use std::os::fd::AsFd;
 pub struct Link<P = SharedPage> {
     page: P,
     side: LinkSide,
+    /// The offset of the slot of this side.
+    own_slot: usize,
+    /// The offset of the slot of the peer.
+    peer_slot: usize,
     /// The last message of this side, as it was posted.
     last: SlotState,
     /// The taken request that this side has not answered yet.
@@ -47,17 +53,25 @@ impl Link {
 impl<P: Page> Link<P> {
     /// The link in this memory, as one of its parties.
     pub fn over(page: P, side: LinkSide) -> Self {
-        Self { page, side, last: SlotState::NEW, owed: None, block_name: [0; BLOCK_NAME_BYTES] }
+        Self {
+            page,
+            side,
+            own_slot: side.slot(),
+            peer_slot: side.other().slot(),
+            last: SlotState::NEW,
+            owed: None,
+            block_name: [0; BLOCK_NAME_BYTES],
+        }
     }
 
     #[inline]
     fn own_word(&self) -> &P::Word64 {
-        self.page.word64(self.side.slot())
+        self.page.word64(self.own_slot)
     }
 
     #[inline]
     fn peer_word(&self) -> &P::Word64 {
-        self.page.word64(self.side.other().slot())
+        self.page.word64(self.peer_slot)
     }
 
     /// Whether the slot is free: the last message has been taken, refused or withdrawn.
@@ -95,7 +109,7 @@ impl<P: Page> Link<P> {
         payload: &[u8; PAYLOAD_BYTES],
         long: impl Into<Payload<'a>>,
     ) -> SlotState {
-        let slot = self.side.slot();
+        let slot = self.own_slot;
         let Payload { bytes: long, is_block } = long.into();
         debug_assert!(long.len() <= LONG_MAX_BYTES);
         let long = &long[..long.len().min(LONG_MAX_BYTES)];
@@ -172,7 +186,7 @@ impl<P: Page> Link<P> {
     #[inline]
     pub fn peek(&self) -> Result<Option<Arrival>, RuleBroken> {
         let Some(state) = slot::peek(self.peer_word())? else { return Ok(None) };
-        let stamp = self.page.word64(self.side.other().slot() + STAMP).load(Ordering::Relaxed);
+        let stamp = self.page.word64(self.peer_slot + STAMP).load(Ordering::Relaxed);
         Ok(Some(Arrival { state, stamp }))
     }
 
@@ -209,7 +223,7 @@ impl<P: Page> Link<P> {
         arrival: Arrival,
         long: &mut [u8],
     ) -> Result<Option<TakenMessage>, RuleBroken> {
-        let slot = self.side.other().slot();
+        let slot = self.peer_slot;
         let word = self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed);
         let has_block = word & IS_BLOCK != 0;
         let claimed = (word & !IS_BLOCK) as usize;
@@ -246,7 +260,7 @@ impl<P: Page> Link<P> {
     #[must_use]
     #[inline]
     pub fn claimed_long_bytes(&self) -> usize {
-        let word = self.page.word32(self.side.other().slot() + LONG_BYTES).load(Ordering::Relaxed);
+        let word = self.page.word32(self.peer_slot + LONG_BYTES).load(Ordering::Relaxed);
         if word & IS_BLOCK == 0 { word as usize } else { 0 }
     }
 
@@ -255,7 +269,7 @@ impl<P: Page> Link<P> {
     #[must_use]
     #[inline]
     pub fn has_incoming_block(&self) -> bool {
-        let word = self.page.word32(self.side.other().slot() + LONG_BYTES);
+        let word = self.page.word32(self.peer_slot + LONG_BYTES);
         word.load(Ordering::Relaxed) & IS_BLOCK != 0
     }
 
@@ -342,7 +356,7 @@ impl<P: Page> Link<P> {
     /// equal stamps, the message of side [`LinkSide::Zero`] is the elder.
     #[must_use]
     pub fn is_younger_than(&self, stamp: u64) -> bool {
-        let own = self.page.word64(self.side.slot() + STAMP).load(Ordering::Relaxed);
+        let own = self.page.word64(self.own_slot + STAMP).load(Ordering::Relaxed);
         own > stamp || own == stamp && self.side == LinkSide::One
     }
 }

@@ -164,6 +164,14 @@ impl SlotState {
         self.0 >> SEQUENCE_SHIFT
     }
 
+    /// The state in a word, if that is a message of this kind.
+    #[inline]
+    pub(crate) const fn of_kind(word: u64, kind: MessageKind) -> Option<Self> {
+        let full = (kind as u64) << PHASE_BITS | SlotPhase::Full as u64;
+        let mask = PHASE_MASK | KIND_MASK << PHASE_BITS;
+        if word & mask == full { Some(Self(word)) } else { None }
+    }
+
     /// The word for the refusal of this message.
     #[inline]
     const fn encode_refusal(self, refusal: SlotRefusal) -> u64 {

@@ -69,6 +69,13 @@ impl<P: Page> OwnStatus<P> {
         }
     }
 
+    /// The CPU of the owner, as published last.
+    #[must_use]
+    #[inline]
+    pub fn cpu(&self) -> u32 {
+        self.cpu
+    }
+
     /// Puts a link into an entry of the hot set. Afterwards, poll the link that was in this entry
     /// once more: its sender may have seen it there and set no ready bit.
     pub fn set_hot(&self, entry: usize, index: u32) {
@@ -104,6 +111,13 @@ impl<V: View> PeerStatus<V> {
     #[inline]
     pub fn mode(&self) -> WaitMode {
         WaitMode::decode(self.0.load64(MODE, Ordering::SeqCst))
+    }
+
+    /// Whether the owner's wait mode is `Awake`. Read it after a publication, as the mode.
+    #[must_use]
+    #[inline]
+    pub fn is_awake(&self) -> bool {
+        self.0.load64(MODE, Ordering::SeqCst) == WaitMode::Awake.encode()
     }
 
     /// The CPU that the owner last published.

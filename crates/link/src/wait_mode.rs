@@ -25,11 +25,12 @@ pub enum WakeAction {
 }
 
 impl WaitMode {
-    pub(crate) fn encode(self) -> u64 {
+    #[inline]
+    pub(crate) const fn encode(self) -> u64 {
         match self {
             Self::Awake => 0,
-            Self::OnLinks(source) => 1 | u64::from(source.0.cast_unsigned()) << 32,
-            Self::AtDoorbell(source) => 2 | u64::from(source.0.cast_unsigned()) << 32,
+            Self::OnLinks(source) => 1 | (source.0.cast_unsigned() as u64) << 32,
+            Self::AtDoorbell(source) => 2 | (source.0.cast_unsigned() as u64) << 32,
         }
     }
 

@@ -41,6 +41,11 @@ pub trait Publisher {
     /// The peer's wait mode, by [`PeerStatus::mode`](crate::PeerStatus::mode).
     fn peer_mode(&self) -> WaitMode;
 
+    /// Whether the peer surely needs no wake-up: its wait mode is `Awake`.
+    fn is_peer_awake(&self) -> bool {
+        self.peer_mode() == WaitMode::Awake
+    }
+
     /// The address of this endpoint.
     fn address(&self) -> Address;
 
@@ -58,19 +63,34 @@ pub fn publish_then_wake<P: Publisher, T, E>(
     publish: impl FnOnce(&mut P) -> Result<(T, EndsWait), E>,
 ) -> Result<T, E> {
     let (published, ends) = publish(publisher)?;
+    after_publication(publisher, ends);
+    Ok(published)
+}
+
+/// The steps after a publication, S2 to S4: see [`publish_then_wake`]. For the fast path, whose
+/// publication is no closure.
+#[inline(always)]
+pub fn after_publication<P: Publisher>(publisher: &mut P, ends: EndsWait) {
+    if ends == EndsWait::Receive {
+        publisher.mark_ready();
+    }
+    if ends != EndsWait::None && !publisher.is_peer_awake() {
+        wake(publisher, ends);
+    }
+}
+
+/// Wakes a peer that seems to sleep, if the publication ends its wait.
+#[cold]
+fn wake<P: Publisher>(publisher: &mut P, ends: EndsWait) {
+    let mode = publisher.peer_mode();
     let action = match ends {
-        EndsWait::None => return Ok(published),
-        EndsWait::Receive => {
-            publisher.mark_ready();
-            publisher.peer_mode().wake_action(publisher.address())
-        }
-        EndsWait::OnThisLink => publisher.peer_mode().wake_action(publisher.address()),
-        EndsWait::ForThisEndpoint => publisher.peer_mode().exact_wake_action(publisher.address()),
+        EndsWait::None => WakeAction::None,
+        EndsWait::Receive | EndsWait::OnThisLink => mode.wake_action(publisher.address()),
+        EndsWait::ForThisEndpoint => mode.exact_wake_action(publisher.address()),
     };
     if action != WakeAction::None {
         publisher.wake(action);
     }
-    Ok(published)
 }
 
 /// An endpoint that can sleep.

@@ -3,7 +3,7 @@
 //! All futexes are shared: the kernel identifies the word by its page, not by its address. Every
 //! sleep has a limit, so that the sleeper can check from time to time that its peer lives.
 
-use core::sync::atomic::AtomicU32;
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, WaitFlags, WaitPtr, WaitvFlags};
 use rustix::time::{ClockId, Timespec};
@@ -55,13 +55,49 @@ pub fn wait(word: &AtomicU32, value: u32, limit_ns: u64) -> Result<WaitOutcome, 
 /// Sleeps while all words have their values, until `deadline_ns` nanoseconds of the monotonic
 /// clock.
 ///
+/// Without `futex_waitv` (before Linux 5.16, under a seccomp filter that lacks it, or under
+/// valgrind) the sleep watches the last word and looks at the others once a millisecond.
+///
 /// # Errors
-/// `NOSYS` before Linux 5.16; `INVAL` without words or with more than [`WAIT_WORDS_MAX`].
+/// `INVAL` without words or with more than [`WAIT_WORDS_MAX`].
 ///
 /// # Source
 /// futex(2), futex_waitv
 pub fn wait_any(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcome, Errno> {
-    outcome(wait_for_one(words, deadline_ns).map(|_index| ()))
+    if !LACKS_WAITV.load(Ordering::Relaxed) {
+        let waited = wait_for_one(words, deadline_ns);
+        if !matches!(waited, Err(Errno::NOSYS | Errno::PERM)) {
+            return outcome(waited.map(|_index| ()));
+        }
+        LACKS_WAITV.store(true, Ordering::Relaxed);
+    }
+    wait_in_slices(words, deadline_ns)
+}
+
+/// Whether the kernel or a seccomp filter refused `futex_waitv` to this process.
+static LACKS_WAITV: AtomicBool = AtomicBool::new(false);
+/// The longest time that a sleep without `futex_waitv` watches one word alone, in nanoseconds.
+const SLICE_NS: u64 = 1_000_000;
+
+/// Sleeps on the last word, and looks at the others between slices of time.
+fn wait_in_slices(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcome, Errno> {
+    let Some((watched, value)) = words.last().filter(|_| words.len() <= WAIT_WORDS_MAX) else {
+        return Err(Errno::INVAL);
+    };
+    loop {
+        if words.iter().any(|(word, value)| word.load(Ordering::SeqCst) != *value) {
+            return Ok(WaitOutcome::Changed);
+        }
+        let now_ns = crate::monotonic_ns();
+        if now_ns >= deadline_ns {
+            return Ok(WaitOutcome::Limit);
+        }
+        let slice_ns = if words.len() == 1 { u64::MAX } else { SLICE_NS };
+        let waited = wait(watched, *value, slice_ns.min(deadline_ns - now_ns));
+        if !matches!(waited, Ok(WaitOutcome::Limit)) {
+            return waited;
+        }
+    }
 }
 
 /// As [`wait_any`], and returns the index of the word whose wake-up ended the sleep. `None`: a word
@@ -94,4 +130,30 @@ fn wait_for_one(words: &[Expected<'_>], deadline_ns: u64) -> Result<usize, Errno
 pub fn wake(word: &AtomicU32) {
     // A failed wake-up needs no action: the word is mapped, so the call can only find no sleeper.
     let _ = futex::wake(word, Flags::empty(), 2);
+}
+
+#[cfg(test)]
+#[cfg(not(miri))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_without_waitv_ends_by_each_word_and_by_its_limit() {
+        let words = [AtomicU32::new(1), AtomicU32::new(2)];
+        let expected = [(&words[0], 1), (&words[1], 2)];
+        let soon = || crate::monotonic_ns() + 3_000_000;
+        assert_eq!(wait_in_slices(&expected, soon()), Ok(WaitOutcome::Limit));
+        assert_eq!(wait_in_slices(&expected[..1], soon()), Ok(WaitOutcome::Limit));
+        for changed in &words {
+            let former = changed.load(Ordering::SeqCst);
+            std::thread::scope(|scope| {
+                let sleeper = scope.spawn(|| wait_in_slices(&expected, u64::MAX));
+                changed.store(9, Ordering::SeqCst);
+                wake(changed);
+                assert_eq!(sleeper.join().unwrap(), Ok(WaitOutcome::Changed));
+            });
+            changed.store(former, Ordering::SeqCst);
+        }
+        assert_eq!(wait_in_slices(&[], soon()), Err(Errno::INVAL));
+    }
 }

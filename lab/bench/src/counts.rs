@@ -55,14 +55,14 @@ fn counted(bench: &Bench, subject: &'static dyn Subject, trips: u64) -> Result<u
     let load = Load::new(Test::Straight, 0).limited(trips);
     let load = Load { bytes: subject.bytes(&load), ..load };
     let placement = Placement::Any;
-    let cell = Cell { subject, load, wait: Wait::Spin, placement, experiment: None };
+    let cell = Cell { subject, load, wait: Wait::Adaptive, placement, experiment: None };
     let mut opened = subject.open(&bench.site, &load)?;
     let party = opened.parties.pop().ok_or(Error::PeerGone)?;
     let job = cell.job(party.role, None, party.inherited.names, bench.clock);
     let log = unique::path("callgrind");
     let mut command = Command::new("valgrind");
     command
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
+        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", "--fair-sched=yes"])
         .arg(format!("--log-file={}", log.display()))
         .arg(&bench.site.exe);
     let mut processes = Processes::new(SLOW_NS);

@@ -74,7 +74,7 @@ pub enum Test {
     Restart,
     /// Binds and first contacts.
     Contact,
-    /// Both halves of IPC2 in one process without any wait, for a counter of instructions.
+    /// IPC2 of two threads of one process on one CPU, for a counter of instructions.
     Straight,
     /// [`Load::count`] endpoints, each linked with all others.
     Mesh,

@@ -3,8 +3,9 @@
 use crate::model_endpoint::{Detail, ModelEndpoint, contents, pair, value_of};
 use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
+use m3ipc_abi::Message;
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
+use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, Look, MessageKind, SlotState};
 
 const CONTENTS: Detail = Detail { contents: true, stamps: true, notifications: false };
 const STAMPS: Detail = Detail { contents: false, stamps: true, notifications: false };
@@ -44,6 +45,87 @@ pub fn answer() {
     let incoming = client.wait(|endpoint| endpoint.take_answer(request));
     assert_eq!(value_of(&incoming), ANSWER);
     serving.join().expect("the server ends");
+}
+
+/// As [`answer`], by the functions of the fast path; the slots have been used before.
+pub fn short_answer() {
+    let (mut client, mut server) = used_pair();
+    let serving = thread::spawn(move || {
+        let incoming = server.wait(take_short_request);
+        assert_eq!(short_value_of(&incoming), QUESTION);
+        assert!(server.publish(|own| (answer_short(own), EndsWait::OnThisLink)));
+    });
+    let request = post_short_request(&mut client);
+    let incoming = client.wait(|endpoint| take_short_answer(endpoint, request));
+    assert_eq!(short_value_of(&incoming), ANSWER);
+    serving.join().expect("the server ends");
+}
+
+/// As [`cancel`], by the functions of the fast path.
+pub fn short_cancel() {
+    let (mut client, mut server) = used_pair();
+    let serving = thread::spawn(move || {
+        for _attempt in 0..2 {
+            if take_short_request(&mut server).is_some() {
+                let is_posted = server.link.is_ready_to_answer() && answer_short(&mut server);
+                return if is_posted { Served::Answered } else { Served::Refused };
+            }
+        }
+        Served::Nothing
+    });
+    let request = post_short_request(&mut client);
+    let end = match client.link.cancel(request).expect("no rule is broken") {
+        Cancelled::Withdrawn => End::NotTaken,
+        Cancelled::Taken if take_short_answer(&mut client, request).is_some() => End::Answered,
+        Cancelled::Taken => End::Taken,
+    };
+    check(end, serving.join().expect("the server ends"));
+}
+
+/// A pair whose two slots have held a message that was taken.
+fn used_pair() -> (ModelEndpoint, ModelEndpoint) {
+    let (mut client, mut server) = pair(CONTENTS);
+    exchange(&mut client, &mut server);
+    exchange(&mut server, &mut client);
+    (client, server)
+}
+
+fn exchange(from: &mut ModelEndpoint, to: &mut ModelEndpoint) {
+    from.post(MessageKind::Send, 1, 0);
+    to.take_any().expect("a message is there");
+}
+
+fn post_short_request(client: &mut ModelEndpoint) -> SlotState {
+    assert!(client.link.is_ready_to_post(), "the slot is not free");
+    let (m_type, payload) = contents(QUESTION);
+    client.publish(|own| {
+        (own.link.post_short(MessageKind::Request, 9, m_type, &payload), EndsWait::Receive)
+    })
+}
+
+fn take_short_request(server: &mut ModelEndpoint) -> Option<Message> {
+    let Look::Request(state) = server.link.look() else { return None };
+    let mut message = Message::new(0);
+    let is_taken = server.link.take_short(MessageKind::Request, state, &mut message);
+    is_taken.then_some(message)
+}
+
+fn answer_short(server: &mut ModelEndpoint) -> bool {
+    let (m_type, payload) = contents(ANSWER);
+    server.link.answer_short(m_type, &payload)
+}
+
+fn take_short_answer(client: &mut ModelEndpoint, request: SlotState) -> Option<Message> {
+    let state = client.link.look_for_answer(request)?;
+    let mut message = Message::new(0);
+    let is_taken = client.link.take_short(MessageKind::Reply, state, &mut message);
+    is_taken.then_some(message)
+}
+
+fn short_value_of(message: &Message) -> u8 {
+    let value = u8::try_from(message.m_type).expect("a type that was sent");
+    assert_eq!(message.payload, contents(value).1, "the message mixes two messages");
+    value
 }
 
 /// The client cancels at any moment. An answer is posted if and only if the client gets it, and a

@@ -117,6 +117,12 @@ impl AttachedAreas {
         self.member_left || !self.room_wanted.is_empty()
     }
 
+    /// Whether maintenance is due, or a received block was not taken.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        self.need_maintenance() || self.incoming.is_some()
+    }
+
     /// The areas in which another member needs room. Ends the need of maintenance.
     pub(super) fn begin_maintenance(&mut self) -> Vec<u32> {
         self.member_left = false;

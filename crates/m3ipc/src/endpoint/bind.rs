@@ -5,6 +5,7 @@ use super::claims::Claims;
 use super::copy::Copies;
 use super::daemon_limit::NO_WAIT_NS;
 use super::page_set::map_pages;
+use super::fast::FastCalls;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, unexpected};
 use crate::error::Fail;
@@ -18,6 +19,9 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Attempts of a bind or a contact if the daemon dies during each of them.
+/// Set in the environment of a process, this variable switches the fast path off. For tests of the
+/// slow path, and for measurements that compare both.
+const NO_FAST_PATH: &str = "M3_NO_FAST_PATH";
 const CONTACT_TRIES: u32 = 20;
 
 /// Binds the calling process or thread.
@@ -124,7 +128,7 @@ fn attach(
         blocked: None,
         last_poll_ns: 0,
         checked_ns: m3ipc_sys::monotonic_ns(),
-        calls: 0,
+        fast: FastCalls::new(std::env::var_os(NO_FAST_PATH).is_some()),
         taken_ticks: 0,
         polled_ticks: 0,
         unordered: 0,

@@ -150,6 +150,12 @@ impl Claims {
         self.by_address.remove(&peer.0);
     }
 
+    /// Whether any request is pending.
+    #[inline]
+    pub(super) fn has_any(&self) -> bool {
+        !self.by_address.is_empty()
+    }
+
     /// Whether a pending request was dropped since the last look.
     #[inline]
     pub(super) fn has_dropped(&self) -> bool {

@@ -76,6 +76,7 @@ impl Endpoint {
         if polled {
             self.set_mode(WaitMode::AtDoorbell(source));
             self.armed = true;
+            self.fast.close();
         }
         polled
     }

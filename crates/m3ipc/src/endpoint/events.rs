@@ -55,6 +55,7 @@ impl Endpoint {
     }
 
     pub(super) fn apply_event(&mut self, event: DaemonEvent, fds: Vec<OwnedFd>, side: LinkSide) {
+        self.fast.close();
         match event {
             DaemonEvent::Contact(info) => {
                 // The peer of a link that cannot be mapped waits until the link is renewed.

@@ -36,6 +36,8 @@ pub(super) struct Inbox {
     pub(super) deaths: VecDeque<Address>,
     hot: [u32; HOT_SET_MAX],
     next_hot: usize,
+    /// The link that joined the hot set last.
+    likeliest: u32,
     recent: [u32; HOT_SET_MAX],
     next_recent: usize,
 }
@@ -49,6 +51,7 @@ impl Default for Inbox {
             deaths: VecDeque::new(),
             hot: [NO_LINK; HOT_SET_MAX],
             next_hot: 0,
+            likeliest: NO_LINK,
             recent: [NO_LINK; HOT_SET_MAX],
             next_recent: 0,
         }
@@ -130,7 +133,7 @@ impl Inbox {
     }
 
     #[inline]
-    fn hot_links(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn hot_links(&self) -> impl Iterator<Item = u32> + '_ {
         // The hot set fills from its first entry on.
         self.hot.iter().copied().take_while(|index| *index != NO_LINK)
     }
@@ -230,6 +233,7 @@ impl Inbox {
         }
         let place = self.next_hot;
         self.next_hot = (place + 1) % HOT_SET_MAX;
+        self.likeliest = index;
         let former = std::mem::replace(&mut self.hot[place], index);
         for status in statuses {
             status.set_hot(place, index);
@@ -241,8 +245,7 @@ impl Inbox {
     /// The link that joined the hot set last: the likeliest sender of the next message.
     #[inline]
     pub(super) fn likeliest(&self) -> Option<u32> {
-        let latest = (self.next_hot + HOT_SET_MAX - 1) % HOT_SET_MAX;
-        Some(self.hot[latest]).filter(|index| *index != NO_LINK)
+        Some(self.likeliest).filter(|index| *index != NO_LINK)
     }
 }
 

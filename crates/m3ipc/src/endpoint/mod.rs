@@ -25,6 +25,7 @@ mod copy;
 mod daemon_limit;
 mod doorbell;
 mod events;
+mod fast;
 mod handover;
 mod inbox;
 mod missing_links;
@@ -73,6 +74,7 @@ use crate::error::Fail;
 use crate::info::Identity;
 use attached_areas::AttachedAreas;
 use claims::Claims;
+use fast::FastCalls;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{AdaptiveSpin, ControlPage, WaitStrategy};
@@ -129,7 +131,7 @@ pub struct Endpoint {
     last_poll_ns: u64,
     /// The time of the last check of the daemon.
     checked_ns: u64,
-    calls: u32,
+    fast: FastCalls,
     /// The time of the last take, and of the last poll of all links because of a take.
     taken_ticks: u64,
     polled_ticks: u64,
@@ -252,8 +254,7 @@ impl Endpoint {
             self.clear_dropped_requests();
         }
         // An endpoint that never sleeps checks the daemon here.
-        self.calls = self.calls.wrapping_add(1);
-        if self.calls.is_multiple_of(CALLS_PER_CHECK) {
+        if self.fast.count_slow() {
             self.reattach_if_closed();
             self.renew_missing_links();
         }

@@ -25,6 +25,12 @@ impl<'a> Outgoing<'a> {
         })
     }
 
+    /// A message without a payload beside it.
+    #[inline]
+    pub(super) fn short(message: &'a Message) -> Self {
+        Self { m_type: message.m_type, payload: &message.payload, long: &[], block: None }
+    }
+
     /// A message with the name of a block.
     pub(super) fn with_block(message: &'a Message, name: &'a [u8; BLOCK_NAME_BYTES]) -> Self {
         Self { m_type: message.m_type, payload: &message.payload, long: &[], block: Some(name) }

@@ -70,6 +70,12 @@ impl Payloads {
         self.failure.is_some()
     }
 
+    /// Whether a large payload is in transit, or a call left something of one.
+    #[inline]
+    pub(super) fn is_busy(&self) -> bool {
+        self.failure.is_some() || self.in_transit.is_some() || self.has_open_answers()
+    }
+
     /// Whether the endpoint has answers that may be refused.
     #[inline]
     pub(super) fn has_open_answers(&self) -> bool {

@@ -4,7 +4,7 @@ use crate::endpoint::peer_copies::{PartyState, RequesterState};
 use crate::error::Fail;
 use crate::info::Identity;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState};
+use m3ipc_link::{Arrival, Link, LinkSide, Look, MessageKind, PeerStatus, ReadyBitmap, SlotState};
 use m3ipc_sys::DoorbellSender;
 use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
@@ -106,6 +106,14 @@ impl Peer {
         if self.pending.is_some() { Err(Code::Busy.into()) } else { Ok(()) }
     }
 
+    /// Whether a message of this kind may go to the peer, by [`check`](Self::check) and
+    /// [`allow`](Self::allow).
+    #[inline(always)]
+    pub(super) fn admits(&self, kind: MessageKind) -> bool {
+        let is_closed = self.dead | self.poisoned | self.replaced;
+        !is_closed && self.may_send & (1 << kind as u32) != 0 && self.pending.is_none()
+    }
+
     /// The message or request of the peer, if privileges allow it.
     #[inline]
     pub(super) fn poll(&mut self) -> Option<Arrival> {
@@ -123,6 +131,19 @@ impl Peer {
                 self.poisoned = true;
                 None
             }
+        }
+    }
+
+    /// A message or request of the peer, as [`poll`](Self::poll), if no request is pending.
+    #[inline]
+    pub(super) fn look(&self) -> Look {
+        let allows = |kind| {
+            !(self.dead | self.poisoned) && self.may_receive & (1 << kind as u32) != 0
+        };
+        match self.link.look() {
+            Look::Request(state) if allows(MessageKind::Request) => Look::Request(state),
+            Look::Send(state) if allows(MessageKind::Send) => Look::Send(state),
+            _ => Look::Nothing,
         }
     }
 
@@ -149,7 +170,7 @@ impl Peer {
     }
 
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.
-    #[inline]
+    #[inline(always)]
     pub(super) fn mark_ready(&self) {
         self.ready_bitmap.set_unless_hot(self.index_there, &self.status);
     }
@@ -196,7 +217,7 @@ impl Peers {
     ///
     /// # Panics
     /// If there is none. Indexes come from [`Peers::find`] and live as long as the call.
-    #[inline]
+    #[inline(always)]
     pub(super) fn get(&self, index: u32) -> &Peer {
         self.slots[index as usize].as_deref().expect("an index of a living peer")
     }
@@ -205,21 +226,27 @@ impl Peers {
     ///
     /// # Panics
     /// As [`Peers::get`].
-    #[inline]
+    #[inline(always)]
     pub(super) fn get_mut(&mut self, index: u32) -> &mut Peer {
         self.slots[index as usize].as_deref_mut().expect("an index of a living peer")
     }
 
     /// The peer of this index, if there is one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_index(&self, index: u32) -> Option<&Peer> {
         self.slots.get(index as usize)?.as_deref()
     }
 
     /// The peer of an index that came from shared memory, if there is one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn claimed(&mut self, index: u32) -> Option<&mut Peer> {
         self.slots.get_mut(index as usize)?.as_deref_mut()
+    }
+
+    /// A number above all indexes.
+    #[inline]
+    pub(super) fn index_limit(&self) -> usize {
+        self.slots.len()
     }
 
     /// Maps a link and returns its index.
@@ -277,6 +304,12 @@ impl Peers {
         if !self.replaced_peers.is_empty() {
             self.replaced_peers.clear();
         }
+    }
+
+    /// Whether links were replaced, and a call has not cleared that yet.
+    #[inline]
+    pub(super) fn has_replaced(&self) -> bool {
+        !self.replaced_peers.is_empty() || self.has_retired()
     }
 
     /// Whether the present call has replaced links.

@@ -25,20 +25,17 @@ impl Publisher for ToPeer<'_> {
     }
 
     #[inline]
+    fn is_peer_awake(&self) -> bool {
+        self.endpoint.peers.get(self.index).status.is_awake()
+    }
+
+    #[inline]
     fn address(&self) -> Address {
         self.endpoint.address
     }
 
-    #[cold]
     fn wake(&mut self, action: WakeAction) {
-        self.endpoint.stamp(Moment::Waking);
-        match action {
-            WakeAction::None => {}
-            WakeAction::WakeWord => self.endpoint.peers.get(self.index).link.wake_peer(),
-            WakeAction::Doorbell => self.endpoint.ring_doorbell_of(self.index),
-        }
-        self.endpoint.stamp(Moment::Woken);
-        self.endpoint.control_page.count(Counter::Woke);
+        self.endpoint.wake(self.index, action);
     }
 }
 
@@ -52,5 +49,18 @@ impl Endpoint {
     ) -> Result<T, Fail> {
         let mut to_peer = ToPeer { endpoint: self, index };
         waiting::publish_then_wake(&mut to_peer, |to_peer| publish(to_peer.endpoint))
+    }
+
+    /// Wakes the peer of this index.
+    #[cold]
+    pub(super) fn wake(&mut self, index: u32, action: WakeAction) {
+        self.stamp(Moment::Waking);
+        match action {
+            WakeAction::None => {}
+            WakeAction::WakeWord => self.peers.get(index).link.wake_peer(),
+            WakeAction::Doorbell => self.ring_doorbell_of(index),
+        }
+        self.stamp(Moment::Woken);
+        self.control_page.count(Counter::Woke);
     }
 }

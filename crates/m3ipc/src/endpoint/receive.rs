@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
-use super::received::{Received, Source};
+use super::received::{Received, ReceivedKind, Source};
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};
 use crate::observe;
@@ -41,6 +41,7 @@ impl Endpoint {
     /// [`ReceiveError`]. [`ReceiveError::BufferTooSmall`] if the message came with a payload, which
     /// only [`receive_bytes`](Self::receive_bytes) and [`receive_long`](Self::receive_long) take.
     /// After any other error nothing was taken.
+    #[inline]
     pub fn receive(&mut self, source: impl Into<Source>) -> Result<Message, ReceiveError> {
         self.receive_timeout(source, Timeout::Never)
     }
@@ -79,12 +80,30 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ReceiveError::TimedOut`], and as [`receive`](Self::receive).
+    #[inline]
     pub fn receive_timeout(
         &mut self,
         source: impl Into<Source>,
         limit: impl Into<Timeout>,
     ) -> Result<Message, ReceiveError> {
-        self.receive_long(source, &mut [], limit).map(|received| received.message)
+        let (source, limit) = (source.into(), limit.into());
+        let span = observe::call("receive", self.vm, self.address, source.address());
+        let mut received = Ok(Message::new(0));
+        if let Ok(message) = &mut received
+            && !(source == Source::Any && self.receive_fast(message, limit))
+        {
+            received = self.receive_short(source, limit);
+        }
+        span.end(&received);
+        received
+    }
+
+    #[cold]
+    fn receive_short(&mut self, source: Source, limit: Timeout) -> Result<Message, ReceiveError> {
+        let received = self.receive_from(source, &mut Buffer::none(), limit.deadline());
+        self.trace_done();
+        let received = received.map_err(|fail| ReceiveError::of(fail, source.address()))?;
+        received.whole_in(0).map(|received| received.message)
     }
 
     /// Waits for a message. Its payload goes to the front of `buffer`.
@@ -132,9 +151,21 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Received, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, source.address());
-        let received = self.receive_from(source, buffer, limit.deadline());
-        self.trace_done();
-        let received = received.map_err(|fail| ReceiveError::of(fail, source.address()));
+        let mut message = Message::new(0);
+        let received = if source == Source::Any && self.receive_fast(&mut message, limit) {
+            buffer.for_link(0);
+            Ok(Received {
+                message,
+                bytes: 0,
+                is_request: self.latest_kind == Some(ReceivedKind::Request),
+                is_notification: false,
+                died: None,
+            })
+        } else {
+            let received = self.receive_from(source, buffer, limit.deadline());
+            self.trace_done();
+            received.map_err(|fail| ReceiveError::of(fail, source.address()))
+        };
         span.end(&received);
         received
     }

@@ -31,8 +31,18 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`ReplyError::NotWaiting`] if the endpoint does not wait, and others.
+    #[inline]
     pub fn reply(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
-        self.reply_long(to, message, &[])
+        let span = observe::call("reply", self.vm, self.address, to);
+        let replied =
+            if self.reply_fast(to, message) { Ok(()) } else { self.reply_short(to, message) };
+        span.end(&replied);
+        replied
+    }
+
+    #[cold]
+    fn reply_short(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
+        self.reply_outgoing(to, Outgoing::short(message)).map_err(|fail| ReplyError::of(fail, to))
     }
 
     /// Answers with a payload beside the message; see [`send_long`](Self::send_long).
@@ -63,7 +73,11 @@ impl Endpoint {
             return Err(ReplyError::too_long(long.len()));
         };
         let span = observe::call("reply", self.vm, self.address, to);
-        let replied = self.reply_outgoing(to, outgoing).map_err(|fail| ReplyError::of(fail, to));
+        let replied = if long.is_empty() && self.reply_fast(to, message) {
+            Ok(())
+        } else {
+            self.reply_outgoing(to, outgoing).map_err(|fail| ReplyError::of(fail, to))
+        };
         span.end(&replied);
         replied
     }

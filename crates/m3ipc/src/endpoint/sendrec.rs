@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
+use super::fast::FastCall;
 use super::outgoing::Outgoing;
 use super::payload::{refused, treatment};
 use super::request_end::RequestEnd;
@@ -32,6 +33,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`SendRecError`]; it tells whether the server took the request.
+    #[inline]
     pub fn sendrec(&mut self, to: Address, message: &Message) -> Result<Message, SendRecError> {
         self.sendrec_timeout(to, message, Timeout::Never)
     }
@@ -52,13 +54,71 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`SendRecError::TimedOut`], and others.
+    #[inline]
     pub fn sendrec_timeout(
         &mut self,
         to: Address,
         message: &Message,
         limit: impl Into<Timeout>,
     ) -> Result<Message, SendRecError> {
-        self.sendrec_long(to, message, &[], &mut [], limit).map(|(answer, _)| answer)
+        let limit = limit.into();
+        let span = observe::call("sendrec", self.vm, self.address, to);
+        let mut answered = Ok(Message::new(0));
+        if let Ok(answer) = &mut answered {
+            match self.sendrec_fast(to, message, answer, limit) {
+                FastCall::Answered => {}
+                FastCall::Posted(index, posted) => {
+                    let mut buffer = Buffer::none();
+                    let ended = self.end_fast_call((index, posted), message, &mut buffer, limit);
+                    answered = self.short_answer(ended);
+                }
+                FastCall::Untried => answered = self.call_short(to, message, limit),
+            }
+        }
+        span.end(&answered);
+        answered
+    }
+
+    #[cold]
+    fn call_short(
+        &mut self,
+        to: Address,
+        message: &Message,
+        limit: Timeout,
+    ) -> Result<Message, SendRecError> {
+        let (outgoing, mut buffer) = (Outgoing::short(message), Buffer::none());
+        let answered = self.call(to, outgoing, &mut buffer, limit.deadline());
+        self.short_answer(answered.map_err(|fail| SendRecError::of(fail, to)))
+    }
+
+    fn short_answer(
+        &self,
+        answered: Result<(Message, usize), SendRecError>,
+    ) -> Result<Message, SendRecError> {
+        match answered? {
+            (answer, 0) => Ok(answer),
+            (answer, bytes) => Err(self.cut_answer(answer, bytes, 0)),
+        }
+    }
+
+    /// Waits for the answer to a request that the fast path has posted.
+    #[cold]
+    fn end_fast_call(
+        &mut self,
+        (index, posted): (u32, SlotState),
+        message: &Message,
+        buffer: &mut Buffer<'_>,
+        limit: Timeout,
+    ) -> Result<(Message, usize), SendRecError> {
+        let (to, deadline) = (self.peers.get(index).address(), limit.deadline());
+        self.fast.close();
+        self.payloads.begin(DaemonLimit::of(deadline));
+        self.park();
+        let outgoing = Outgoing::short(message);
+        let answered = self.call_until_answered(index, Some(posted), outgoing, buffer, deadline);
+        self.unpark();
+        self.trace_done();
+        answered.map_err(|fail| SendRecError::of(fail, to))
     }
 
     /// Sends a request with a payload. The payload of the answer goes to the front of `buffer`.
@@ -94,7 +154,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(Message, usize), SendRecError> {
         let (answer, bytes) =
-            self.request(to, message, long, &mut Buffer::Slice(buffer), limit.into())?;
+            self.request(to, message, long, &mut Buffer::Slice(&mut *buffer), limit.into())?;
         if bytes > buffer.len() {
             return Err(self.cut_answer(answer, bytes, buffer.len()));
         }
@@ -127,8 +187,25 @@ impl Endpoint {
             return Err(SendRecError::too_long(long.len()));
         };
         let span = observe::call("sendrec", self.vm, self.address, to);
-        let answered = self.call(to, outgoing, buffer, limit.deadline());
-        let answered = answered.map_err(|fail| SendRecError::of(fail, to));
+        let mut answer = Message::new(0);
+        let fast = if long.is_empty() {
+            self.sendrec_fast(to, message, &mut answer, limit)
+        } else {
+            FastCall::Untried
+        };
+        let answered = match fast {
+            FastCall::Answered => {
+                buffer.for_link(0);
+                Ok((answer, 0))
+            }
+            FastCall::Posted(index, posted) => {
+                self.end_fast_call((index, posted), message, buffer, limit)
+            }
+            FastCall::Untried => {
+                let answered = self.call(to, outgoing, buffer, limit.deadline());
+                answered.map_err(|fail| SendRecError::of(fail, to))
+            }
+        };
         span.end(&answered);
         answered
     }
@@ -150,15 +227,18 @@ impl Endpoint {
         self.peers.get(index).check(Code::DeadSrcDst)?;
         // From here on the server may copy, as soon as it has the request.
         self.park();
-        let answered = self.call_until_answered(index, outgoing, buffer, deadline);
+        let answered = self.call_until_answered(index, None, outgoing, buffer, deadline);
         self.unpark();
         self.trace_done();
         answered
     }
 
+    /// Repeats the request where that is right, until an answer ends the call. The first request
+    /// may have been posted.
     fn call_until_answered(
         &mut self,
         mut index: u32,
+        mut posted: Option<SlotState>,
         outgoing: Outgoing<'_>,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
@@ -171,7 +251,11 @@ impl Endpoint {
             let outgoing =
                 replacement.as_ref().map_or(outgoing, |message| outgoing.with_message(message));
             let outgoing = if relayed { outgoing.without_block() } else { outgoing };
-            match self.call_with(index, outgoing, buffer, deadline) {
+            let ended = match posted.take() {
+                Some(posted) => self.await_answer(index, posted, buffer, deadline),
+                None => self.call_with(index, outgoing, buffer, deadline),
+            };
+            match ended {
                 // The peer never got that link, and there is a new link.
                 Err(fail)
                     if fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to) =>
@@ -239,6 +323,17 @@ impl Endpoint {
             }
             return self.finish_request(index, posted, buffer, fail);
         }
+        self.await_answer(index, posted, buffer, deadline)
+    }
+
+    /// Waits for the answer to a posted request.
+    fn await_answer(
+        &mut self,
+        index: u32,
+        posted: SlotState,
+        buffer: &mut Buffer<'_>,
+        deadline: Deadline,
+    ) -> Result<RequestEnd, Fail> {
         let peer = self.peers.get(index).address();
         let target = WaitTarget {
             verb: WaitCall::SendRec,

@@ -127,6 +127,7 @@ impl Endpoint {
         };
         if let Some(tracing) = from.take() {
             *to = Some(tracing);
+            self.fast.close();
         }
     }
 

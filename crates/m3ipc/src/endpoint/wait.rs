@@ -229,7 +229,7 @@ impl Endpoint {
     /// Whether the likeliest sender was last seen on this CPU. Publishes the CPU of this endpoint
     /// too, since the waiter may have moved.
     #[inline]
-    fn shares_cpu(&mut self, index: Option<u32>) -> bool {
+    pub(super) fn shares_cpu(&mut self, index: Option<u32>) -> bool {
         let cpu = self.publish_cpu();
         let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
         self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == cpu)

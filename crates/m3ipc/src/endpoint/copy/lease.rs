@@ -122,6 +122,12 @@ impl ActiveLeases {
             })
     }
 
+    /// Whether any memory is lent.
+    #[inline]
+    pub(super) fn has_any(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
     /// From now on the leases are for the peer of this link.
     #[inline]
     pub(in crate::endpoint) fn pass_to(&mut self, index: u32) {

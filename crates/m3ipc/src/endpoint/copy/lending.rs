@@ -111,6 +111,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Message, SendRecError> {
         self.copies.leased = ActiveLeases::of(leases);
+        self.fast.close();
         let answered = self.sendrec_long(to, message, &[], &mut [], limit);
         self.copies.leased = ActiveLeases::default();
         answered.map(|(answer, _)| answer)

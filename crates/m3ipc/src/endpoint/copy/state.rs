@@ -42,6 +42,12 @@ impl Copies {
         Self { granted_only, ..Self::default() }
     }
 
+    /// Whether a peer may copy with this endpoint during its calls.
+    #[inline]
+    pub(in crate::endpoint) fn is_busy(&self) -> bool {
+        !self.gated_links.is_empty() || self.leased.has_any()
+    }
+
     /// Begins a copy.
     #[inline]
     pub(super) fn begin(&mut self) {

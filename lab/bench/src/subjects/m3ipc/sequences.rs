@@ -1,8 +1,8 @@
-//! Sequences in one process: binds and first contacts, and IPC2 without any wait.
+//! Sequences in one process: binds and first contacts, and IPC2 of two threads.
 
 use std::sync::mpsc::channel;
 
-use m3ipc::Source;
+use m3ipc::{Address, Endpoint, Source};
 
 use crate::clock::monotonic_ns;
 use crate::error::Error;
@@ -40,39 +40,54 @@ pub fn contacts(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
     Ok(report)
 }
 
-/// Both halves of IPC2 in turn, without a wait or a system call between them.
+/// IPC2 of two threads on one CPU, which yield the CPU to each other.
 ///
-/// A counter of instructions around this process gives the instructions of a trip. The client's
-/// half begins a request and takes its answer, as sendrec does around its wait.
+/// A counter of instructions around this process gives the instructions of a trip, both sides
+/// together. No side polls while the other works, so waiting adds one yield to each side.
 pub fn straight(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
-    let mut server = peer.bind()?;
-    // A process has one endpoint per thread: that of the client belongs to a parked thread.
-    let (sender, bound) = channel();
+    let bytes = run.load().bytes;
+    let mut client = peer.bind()?;
     let vm = peer.vm.clone();
-    std::thread::spawn(move || {
-        let _ = sender.send(vm.bind_thread(None));
-        loop {
-            std::thread::park();
-        }
+    crate::cpus::pin(rustix::thread::sched_getcpu())?;
+    let (sender, bound) = channel();
+    let server = std::thread::spawn(move || {
+        let server = vm.bind_additional(None);
+        let mut server = server.map_err(Error::of("bind a server"))?;
+        let _ = sender.send(server.address());
+        serve(&mut server, bytes)
     });
-    let client = bound.recv().map_err(|_| Error::PeerGone)?;
-    let mut client = client.map_err(Error::of("bind a thread"))?;
+    let to = bound.recv().map_err(|_| Error::PeerGone)?;
     run.at_the_start()?;
-    let (to, bytes, trips) = (server.address(), run.load().bytes, run.load().limit.unwrap_or(0));
+    let trips = run.load().limit.unwrap_or(0);
+    let called = call(&mut client, to, trips, bytes);
+    let served = server.join().map_err(|_| Error::PeerGone)?;
+    served.and(called)?;
+    Ok(Report { trips, ..Report::default() })
+}
+
+/// Sends requests, the last of which stops the server.
+fn call(client: &mut Endpoint, to: Address, trips: u64, bytes: usize) -> Result<(), Error> {
     let mut answer = Message::default();
     for trip in 0..trips {
         let request = Message::request(trip);
-        let pending = client.begin_request(to, &outward(&request));
-        let mut pending = pending.map_err(Error::of("request"))?;
+        let answered = client.sendrec(to, &outward(&request)).map_err(Error::of("sendrec"))?;
+        inward(&answered, &mut answer);
+        answer.check_answer(&request, bytes)?;
+    }
+    client.send(to, &outward(&Message::stop())).map_err(Error::of("stop the server"))
+}
+
+/// Answers requests until one says stop.
+fn serve(server: &mut Endpoint, bytes: usize) -> Result<(), Error> {
+    loop {
         let taken = server.receive(Source::Any).map_err(Error::of("receive"))?;
         let mut received = Message::default();
         inward(&taken, &mut received);
+        if received.is_stop() {
+            return Ok(());
+        }
         received.check_request(bytes)?;
-        let sent = server.send(taken.source, &outward(&received.answer()));
+        let sent = server.reply(taken.source, &outward(&received.answer()));
         sent.map_err(Error::of("answer"))?;
-        let back = client.poll_request(&mut pending).map_err(Error::of("take the answer"))?;
-        inward(&back.ok_or(Error::PeerGone)?, &mut answer);
-        answer.check_answer(&request, bytes)?;
     }
-    Ok(Report { trips, ..Report::default() })
 }

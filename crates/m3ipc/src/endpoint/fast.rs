@@ -1,0 +1,413 @@
+//! The fast path: sendrec, receive and reply of short messages between endpoints that are awake.
+//!
+//! ```text
+//! sendrec: checks ── post ── poll the answer ── take          receive: checks ── poll ── take
+//!            │                    │                                      │        │
+//!            └ slow path          └ slow wait                            └────────┴ slow path
+//! ```
+//!
+//! Each call checks first whether it is an ordinary case. Every check that fails leaves the whole
+//! call to the slow path, which needs no fast path to be correct. After the last check comes the
+//! one publication. A request without an answer soon goes on in the slow wait.
+//!
+//! Everything unusual costs one comparison together: see [`FastCalls`].
+
+use super::peers::Peer;
+use super::{CALLS_PER_CHECK, Endpoint};
+use crate::timeout::Timeout;
+use core::sync::atomic::Ordering;
+use m3ipc_abi::{Address, Message, Verb};
+use m3ipc_link::waiting::{EndsWait, Publisher, after_publication};
+use m3ipc_link::{Counter, FastSpin, Look, MessageKind, SlotState, WaitMode, WakeAction};
+
+/// Calls between two looks for the own CPU. Odd, since a server makes two calls for each request.
+const CALLS_PER_CPU: u32 = 15;
+/// The verbs of the fast path, all of which the endpoint must be allowed.
+const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
+
+/// The calls of an endpoint, and how many of them may take the fast path.
+///
+/// Each part of the endpoint that the fast path leaves out is looked at once. Then the fast path is
+/// open until something may have changed one of them: a call of the slow path, or an event.
+#[derive(Debug)]
+pub(super) struct FastCalls {
+    /// Calls until the next check of the daemon, without those of `open`.
+    until_check: u32,
+    /// Calls that may take the fast path; 0 while it is closed.
+    open: u32,
+    /// Whether every call takes the slow path.
+    is_off: bool,
+}
+
+impl FastCalls {
+    pub(super) fn new(is_off: bool) -> Self {
+        Self { until_check: CALLS_PER_CHECK, open: 0, is_off }
+    }
+
+    /// Closes the fast path until the parts have been looked at again.
+    #[inline]
+    pub(super) fn close(&mut self) {
+        self.until_check += std::mem::take(&mut self.open);
+    }
+
+    /// Counts a call of the slow path, which closes the fast path. `true` if the daemon must be
+    /// checked.
+    #[inline]
+    pub(super) fn count_slow(&mut self) -> bool {
+        self.close();
+        let left = self.until_check.saturating_sub(1);
+        self.until_check = if left == 0 { CALLS_PER_CHECK } else { left };
+        left == 0
+    }
+
+    /// Counts a call of the fast path. `false` if the fast path is closed.
+    #[inline]
+    fn count(&mut self) -> bool {
+        match self.open.checked_sub(1) {
+            Some(left) => self.open = left,
+            None => return false,
+        }
+        true
+    }
+
+    /// Opens the fast path up to the next check of the daemon.
+    fn open(&mut self) {
+        if !self.is_off {
+            self.open += self.until_check.saturating_sub(1);
+            self.until_check -= self.open;
+        }
+    }
+}
+
+/// What became of a sendrec on the fast path.
+#[derive(Debug)]
+pub(super) enum FastCall {
+    /// Nothing: the slow path makes the call.
+    Untried,
+    /// The request is posted on the link of this index. The slow path waits for the answer.
+    Posted(u32, SlotState),
+    /// The answer was taken.
+    Answered,
+}
+
+/// What the hot links have.
+enum Found {
+    Nothing,
+    /// One message of this kind, on the link of this index.
+    One(u32, MessageKind, SlotState),
+    /// More messages, or a notification.
+    More,
+}
+
+/// A peer to which the fast path publishes. Its wake-up, if it sleeps, is left to the caller.
+struct ToPeer<'a> {
+    peer: &'a Peer,
+    own: Address,
+    wake: WakeAction,
+}
+
+impl Publisher for ToPeer<'_> {
+    #[inline(always)]
+    fn mark_ready(&mut self) {
+        self.peer.mark_ready();
+    }
+
+    #[inline]
+    fn peer_mode(&self) -> WaitMode {
+        self.peer.status.mode()
+    }
+
+    #[inline]
+    fn is_peer_awake(&self) -> bool {
+        self.peer.status.is_awake()
+    }
+
+    #[inline]
+    fn address(&self) -> Address {
+        self.own
+    }
+
+    #[inline]
+    fn wake(&mut self, action: WakeAction) {
+        self.wake = action;
+    }
+}
+
+impl Endpoint {
+    /// Makes the ordinary case of a sendrec.
+    #[inline]
+    pub(super) fn sendrec_fast(
+        &mut self,
+        to: Address,
+        message: &Message,
+        answer: &mut Message,
+        limit: Timeout,
+    ) -> FastCall {
+        if limit == Timeout::NoWait || !self.is_ordinary() {
+            return FastCall::Untried;
+        }
+        let Some(index) = self.peers.find(to) else { return FastCall::Untried };
+        let Some(peer) = self.peers.claimed(index) else { return FastCall::Untried };
+        if !peer.admits(MessageKind::Request) || !peer.link.is_ready_to_post() {
+            return FastCall::Untried;
+        }
+        // The point of no return: the request is posted.
+        let Message { m_type, payload, .. } = message;
+        let (kind, stamp) = (MessageKind::Request, m3ipc_sys::ticks());
+        let posted = peer.link.post_short(kind, stamp, *m_type, payload);
+        m3ipc_sys::pause_point("client.posted");
+        let wake = after_publication_to(peer, self.address, EndsWait::Receive);
+        self.peers.remember(to, index);
+        self.control_page.count(Counter::Sent);
+        self.wake_if_asleep(index, wake);
+        m3ipc_sys::pause_point("client.woken");
+        match self.look_for_answer(index, posted, limit) {
+            Some(found)
+                if self.take_fast(
+                    index,
+                    (MessageKind::Reply, found),
+                    EndsWait::ForThisEndpoint,
+                    answer,
+                ) =>
+            {
+                FastCall::Answered
+            }
+            _ => FastCall::Posted(index, posted),
+        }
+    }
+
+    /// Makes the ordinary case of a receive from ANY. `false` if nothing was taken.
+    #[inline]
+    pub(super) fn receive_fast(&mut self, message: &mut Message, limit: Timeout) -> bool {
+        if !self.is_ordinary() || !self.needs_no_order() {
+            return false;
+        }
+        let Some((index, kind, found)) = self.look_for_one(limit) else { return false };
+        m3ipc_sys::pause_point("server.before_take");
+        // The sender of a request does not sleep until the take.
+        let ends = match kind {
+            MessageKind::Request => EndsWait::None,
+            _ => EndsWait::OnThisLink,
+        };
+        if !self.take_fast(index, (kind, found), ends, message) {
+            return false;
+        }
+        m3ipc_sys::pause_point("server.taken");
+        self.unordered += 1;
+        self.latest_notified_slot = i32::MIN;
+        // The answer probably goes to the sender.
+        self.peers.remember(message.source, index);
+        true
+    }
+
+    /// Makes the ordinary case of a reply. `false` if nothing was posted.
+    #[inline]
+    pub(super) fn reply_fast(&mut self, to: Address, message: &Message) -> bool {
+        if !self.is_ordinary() {
+            return false;
+        }
+        let Some(index) = self.peers.find(to) else { return false };
+        let Some(peer) = self.peers.claimed(index) else { return false };
+        if !peer.admits(MessageKind::Reply) || !peer.link.is_ready_to_answer() {
+            return false;
+        }
+        m3ipc_sys::pause_point("server.before_answer");
+        // The point of no return: the answer is posted, unless the client gives up meanwhile.
+        if !peer.link.answer_short(message.m_type, &message.payload) {
+            return false;
+        }
+        m3ipc_sys::pause_point("server.answered");
+        let wake = after_publication_to(peer, self.address, EndsWait::OnThisLink);
+        self.wake_if_asleep(index, wake);
+        m3ipc_sys::pause_point("server.woken");
+        self.control_page.count(Counter::Sent);
+        true
+    }
+
+    /// Whether the fast path may make this call. Counts it then.
+    #[inline(always)]
+    fn is_ordinary(&mut self) -> bool {
+        if !self.guard.is_original() || self.has_events() {
+            return false;
+        }
+        if self.fast.count() {
+            debug_assert!(!self.is_unusual(), "a part of the endpoint changed unnoticed");
+            return true;
+        }
+        self.reopen_fast_path()
+    }
+
+    #[inline]
+    fn has_events(&self) -> bool {
+        self.control_page.event_word().load(Ordering::Acquire) != self.events_seen
+    }
+
+    #[cold]
+    fn reopen_fast_path(&mut self) -> bool {
+        if self.is_unusual() {
+            return false;
+        }
+        self.fast.open();
+        self.fast.count()
+    }
+
+    /// Whether a part of the endpoint needs what the fast path leaves out.
+    fn is_unusual(&self) -> bool {
+        self.left.is_some()
+            || self.traps & VERBS != VERBS
+            || self.armed
+            || self.tracing.is_some()
+            || self.page_sets.len() != 1
+            || !self.dead.is_empty()
+            || self.peers.has_replaced()
+            || self.claims.has_any()
+            || self.copies.is_busy()
+            || self.payloads.is_busy()
+            || self.areas.is_busy()
+    }
+
+    /// Whether the next message needs no queue: see [`take_unordered`](Self::take_unordered).
+    #[inline]
+    fn needs_no_order(&self) -> bool {
+        self.unordered < self.unordered_max
+            && self.repeated_notifications == 0
+            && self.inbox.is_empty()
+    }
+
+    /// Polls the hot links until one of them has the only message. `None` if the slow path must
+    /// receive.
+    #[inline(always)]
+    fn look_for_one(&mut self, limit: Timeout) -> Option<(u32, MessageKind, SlotState)> {
+        let mut spin: Option<FastSpin> = None;
+        loop {
+            match self.find_one() {
+                Found::One(index, kind, state) => {
+                    if spin.is_some() {
+                        self.spin.learn_brief();
+                    }
+                    return Some((index, kind, state));
+                }
+                Found::More => return None,
+                Found::Nothing if limit == Timeout::NoWait => return None,
+                Found::Nothing => {}
+            }
+            if self.has_events() {
+                return None;
+            }
+            if !self.pause(&mut spin, None, limit) {
+                return None;
+            }
+        }
+    }
+
+    /// Looks at the hot links and at the ready bitmap once.
+    #[inline(always)]
+    fn find_one(&self) -> Found {
+        let links = self.peers.index_limit();
+        if self.page_sets.first().is_none_or(|pages| pages.ready_bitmap.any_of(links)) {
+            return Found::More;
+        }
+        let mut found = Found::Nothing;
+        for index in self.inbox.hot_links() {
+            let Some(peer) = self.peers.find_index(index) else { continue };
+            if peer.has_notification() {
+                return Found::More;
+            }
+            let (kind, state) = match peer.look() {
+                Look::Nothing => continue,
+                Look::Send(state) => (MessageKind::Send, state),
+                Look::Request(state) => (MessageKind::Request, state),
+            };
+            if !matches!(found, Found::Nothing) {
+                return Found::More;
+            }
+            found = Found::One(index, kind, state);
+        }
+        found
+    }
+
+    /// Polls a link until the answer to this request is there. `None` if the slow path must wait.
+    #[inline(always)]
+    fn look_for_answer(
+        &mut self,
+        index: u32,
+        request: SlotState,
+        limit: Timeout,
+    ) -> Option<SlotState> {
+        let mut spin: Option<FastSpin> = None;
+        loop {
+            let found = self.peers.get(index).link.look_for_answer(request);
+            if found.is_some() {
+                m3ipc_sys::pause_point("client.answer_seen");
+                self.spin.learn_brief();
+                return found;
+            }
+            if self.has_events() {
+                return None;
+            }
+            if !self.pause(&mut spin, Some(index), limit) {
+                return None;
+            }
+        }
+    }
+
+    /// Pauses before the next poll. `false` if the slow path must wait. This wait reads no clock,
+    /// so with a limit it gives the CPU to nobody.
+    #[inline(always)]
+    fn pause(&mut self, spin: &mut Option<FastSpin>, index: Option<u32>, limit: Timeout) -> bool {
+        if spin.is_none() {
+            let shares_cpu = self.seems_to_share_cpu(index);
+            *spin = Some(self.spin.begin_fast(shares_cpu, limit == Timeout::Never));
+        }
+        spin.as_mut().is_some_and(FastSpin::pause)
+    }
+
+    /// Whether the likeliest sender is on this CPU. Looks for the own CPU now and then only: after a
+    /// move the slow wait looks again.
+    #[inline]
+    fn seems_to_share_cpu(&mut self, index: Option<u32>) -> bool {
+        if self.fast.open.is_multiple_of(CALLS_PER_CPU) {
+            return self.shares_cpu(index);
+        }
+        let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
+        let own = self.page_sets.first().map(|page_set| page_set.status.cpu());
+        self.peers.find_index(index).map(|peer| peer.status.cpu()) == own
+    }
+
+    /// Takes a short message. `false` if it was not taken.
+    #[inline(always)]
+    fn take_fast(
+        &mut self,
+        index: u32,
+        (kind, found): (MessageKind, SlotState),
+        ends: EndsWait,
+        message: &mut Message,
+    ) -> bool {
+        let peer = self.peers.get_mut(index);
+        if !peer.link.take_short(kind, found, message) {
+            return false;
+        }
+        let wake = after_publication_to(peer, self.address, ends);
+        message.source = peer.address();
+        self.latest = Some(peer.identity);
+        self.latest_kind = Some(kind.into());
+        self.control_page.count(Counter::Received);
+        self.wake_if_asleep(index, wake);
+        true
+    }
+
+    #[inline]
+    fn wake_if_asleep(&mut self, index: u32, wake: WakeAction) {
+        if wake != WakeAction::None {
+            self.wake(index, wake);
+        }
+    }
+}
+
+/// Makes a publication to this peer known. Returns the wake-up that is left to do.
+#[inline(always)]
+fn after_publication_to(peer: &Peer, own: Address, ends: EndsWait) -> WakeAction {
+    let mut to_peer = ToPeer { peer, own, wake: WakeAction::None };
+    after_publication(&mut to_peer, ends);
+    to_peer.wake
+}
