@@ -70,8 +70,9 @@ int main(void) {
   memset(&vm, 0, sizeof vm);
   vm.vm_vmid = VM_ID;
   vm.vm_copy = M3_COPY_GRANTED; /* only lent and granted memory can be copied */
+  vm.vm_life = M3_VM_WITH_CREATOR; /* a kill of this process ends the VM and its parties */
   strcpy(vm.vm_name, "between");
-  check("parent", "vm_init", mnx_vm_init(&vm));
+  check("parent", "vm_open_or_create", m3_vm_open_or_create(&vm));
   int self = mnx_bind(VM_ID, PARENT_NR);
   if (!M3_BOUND(self, PARENT_NR)) check("parent", "bind", self);
 

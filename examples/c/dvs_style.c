@@ -71,6 +71,7 @@ int main(void) {
   memset(&vm, 0, sizeof vm);
   vm.dc_dcid = DC_ID;
   vm.dc_warn2proc = NONE;
+  vm.dc_life = M3_VM_WITH_CREATOR; /* m3ipc: a kill of this process ends the DC */
   strcpy(vm.dc_name, "later");
   check("server", "dc_init", dvk_dc_init(&vm));
 

@@ -48,8 +48,9 @@ int main(void) {
   int code = mnx_drvs_init(M3_LOCALNODE, NULL);
   if (code != EMOLDRVSBUSY) check("drvs_init", code);
   vm.vm_vmid = VM_ID;
+  vm.vm_life = M3_VM_WITH_CREATOR; /* a kill of this process ends the VM and the server */
   strcpy(vm.vm_name, "hello");
-  check("vm_init", mnx_vm_init(&vm));
+  check("vm_open_or_create", m3_vm_open_or_create(&vm));
   pid_t server = fork();
   if (server == 0) serve();
   check("bind", mnx_bind(VM_ID, CLIENT));

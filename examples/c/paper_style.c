@@ -70,6 +70,7 @@ int main(void) {
   memset(&vm, 0, sizeof vm);
   vm.vm_vmid = VM_ID;
   vm.vm_warn2proc = NONE;
+  vm.vm_life = M3_VM_WITH_CREATOR; /* no call of the paper: a kill of this process ends the VM */
   strcpy(vm.vm_name, "paper");
   check("server", "vm_init", mnx_vm_init(&vm));
 

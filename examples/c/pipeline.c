@@ -73,8 +73,9 @@ int main(int argc, char **argv)
     if (code != EMOLDRVSBUSY) check(code, "drvs_init");
     memset(&vm, 0, sizeof vm);
     vm.vm_vmid = vmid;
+    vm.vm_life = M3_VM_WITH_CREATOR; /* a kill of this process ends the VM and its stages */
     strcpy(vm.vm_name, "c-pipeline");
-    check(mnx_vm_init(&vm), "vm_init");
+    check(m3_vm_open_or_create(&vm), "vm_open_or_create");
     for (slot = 1; slot <= STAGES; slot++)
         if (fork() == 0)
             _exit(stage(vmid, slot));

@@ -28,13 +28,13 @@ int main(void) {
   int code = mnx_drvs_init(LOCALNODE, NULL);
   if (code < 0 && code != EMOLDRVSBUSY) return fail("drvs_init", code);
 
-  /* The VM: the first server makes it. */
+  /* The VM: the first server makes it, and it ends with its last member. */
   memset(&vm, 0, sizeof vm);
   vm.vm_vmid = VM_ID;
-  vm.vm_warn2proc = NONE;
+  vm.vm_life = M3_VM_WITH_MEMBERS;
   strcpy(vm.vm_name, "adder");
-  code = mnx_vm_init(&vm);
-  if (code < 0 && code != EMOLRSCBUSY) return fail("vm_init", code);
+  code = m3_vm_open_or_create(&vm);
+  if (code < 0) return fail("vm_open_or_create", code);
 
   int self = mnx_bind(VM_ID, SERVER_NR);
   if (!M3_BOUND(self, SERVER_NR)) return fail("bind", self);
@@ -62,7 +62,5 @@ int main(void) {
   }
 
   code = mnx_unbind(VM_ID, self);
-  if (code != OK) return fail("unbind", code);
-  code = mnx_vm_end(VM_ID);
-  return code == OK ? 0 : fail("vm_end", code);
+  return code == OK ? 0 : fail("unbind", code);
 }

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 
+import m3
 from m3 import ANY, M3Error, Message, call, receive, reply, sendrec, start_node, start_vm
 
 VM, SERVER, CLIENT = 8, 1, 2  # the endpoint of a server slot is the slot
@@ -30,7 +31,7 @@ def serve():
 def main():
     """Runs the client. Returns the exit code."""
     start_node()
-    start_vm(VM, "hello")
+    start_vm(VM, "hello", m3.WITH_CREATOR)  # a kill of this process ends the VM and the server
     server = os.fork()
     if server == 0:
         serve()

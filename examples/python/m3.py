@@ -11,6 +11,7 @@ LOCALNODE = -1
 DRVSBUSY = -317
 ERRCODE = -300
 FOREVER = -1
+UNTIL_ENDED, WITH_CREATOR, WITH_MEMBERS = 0, 1, 2  # when a VM ends without a request
 TEXT_MAX = 4096  # bytes of an answer that sendrec and receive accept besides the 48
 
 LIBRARY = ctypes.CDLL(os.environ.get("M3_LIBRARY", "libm3ipc.so.0"))
@@ -60,7 +61,8 @@ class Vm(ctypes.Structure):
         ("gid", ctypes.c_uint),
         ("members", ctypes.c_uint),
         ("copy", ctypes.c_uint),
-        ("reserved", ctypes.c_uint * 2),
+        ("life", ctypes.c_uint),
+        ("reserved", ctypes.c_uint),
     ]
 
 
@@ -91,9 +93,10 @@ def start_node():
             raise
 
 
-def start_vm(vmid, name):
-    """Starts a VM with the limits of the node."""
-    call("mnx_vm_init", ctypes.byref(Vm(vmid=vmid, name=name.encode())))
+def start_vm(vmid, name, life=UNTIL_ENDED):
+    """Joins a VM with the limits of the node, or starts it."""
+    vm = Vm(vmid=vmid, name=name.encode(), life=life)
+    call("m3_vm_open_or_create", ctypes.byref(vm))
 
 
 def sendrec(server, message, data=b""):

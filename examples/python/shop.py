@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 
-from m3 import ANY, M3Error, Message, call, start_node, start_vm
+from m3 import ANY, WITH_CREATOR, M3Error, Message, call, start_node, start_vm
 
 VM, SERVER, CLIENT = 7, 1, 2
 ADD, SLEEP = 1, 2  # types of requests
@@ -29,7 +29,7 @@ def serve():
 def main():
     """Runs the client. Returns the exit code."""
     start_node()
-    start_vm(VM, "shop")
+    start_vm(VM, "shop", WITH_CREATOR)  # a kill of this process ends the VM and the server
     server = os.fork()
     if server == 0:
         serve()

@@ -7,7 +7,7 @@
 //! ```
 
 use m3ipc::asynchronous::AsyncEndpoint;
-use m3ipc::{Message, Node, Source, VmConfig};
+use m3ipc::{Message, Node, Source, VmConfig, VmLife};
 use std::error::Error;
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ const REQUESTS: i32 = 1000;
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let mut node = Node::attach()?;
-    let vm = node.vm_init(&VmConfig::new("async-echo"))?;
+    let vm = node.vm_open_or_create(&VmConfig::new("async-echo").life(VmLife::Creator))?;
     let mut server = AsyncEndpoint::new(vm.bind(1)?)?;
     let server_address = server.endpoint().address();
 

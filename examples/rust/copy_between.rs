@@ -11,7 +11,7 @@
 
 use m3ipc::{
     Address, Audience, Endpoint, Grant, Lease, Location, Message, Node, Rights, Source, Timeout,
-    Vm, VmConfig,
+    Vm, VmConfig, VmLife,
 };
 use std::error::Error;
 use std::time::Instant;
@@ -24,7 +24,7 @@ const DESTINATION: i32 = 2;
 fn main() -> Result<(), Box<dyn Error>> {
     let mut node = Node::attach()?;
     let name = format!("between-{}", std::process::id() % 100_000);
-    let vm = node.vm_init(&VmConfig::new(&name).copy_granted(true))?;
+    let vm = node.vm_init(&VmConfig::new(&name).copy_granted(true).life(VmLife::Creator))?;
     let mut third = vm.bind(1)?;
     let parties = [SOURCE, DESTINATION].map(|role| {
         let vm = vm.clone();

@@ -6,7 +6,7 @@
 //! cargo run -p m3ipc --example hello
 //! ```
 
-use m3ipc::{Node, Source, Timeout, VmConfig};
+use m3ipc::{Node, Source, Timeout, VmConfig, VmLife};
 use std::error::Error;
 use std::process::Command;
 
@@ -31,7 +31,9 @@ fn server(vm: &str) -> Result<(), Box<dyn Error>> {
 
 fn client() -> Result<(), Box<dyn Error>> {
     let mut node = Node::attach()?; // starts the node daemon if none runs
-    let vm = node.vm_init(&VmConfig::new(&format!("hello-{}", std::process::id())))?;
+    // A kill of this process ends the VM and the server.
+    let config = VmConfig::new("hello").life(VmLife::Creator);
+    let vm = node.vm_open_or_create(&config)?;
     let mut me = vm.bind_any()?;
 
     let mut server = Command::new(std::env::current_exe()?).arg(vm.name()).spawn()?;

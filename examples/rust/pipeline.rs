@@ -12,6 +12,7 @@
 
 use m3ipc::{
     Address, Area, AreaConfig, BlockLifetime, Endpoint, Message, Node, Source, Timeout, VmConfig,
+    VmLife,
 };
 use std::process::{Child, Command};
 use std::time::Instant;
@@ -81,7 +82,7 @@ fn private_kb() -> Result<i64, Failure> {
 fn lead(bytes: u64) -> Result<(), Failure> {
     let mut node = Node::attach()?;
     let name = format!("pipe-{}", std::process::id());
-    let vm = node.vm_init(&VmConfig::new(&name))?;
+    let vm = node.vm_init(&VmConfig::new(&name).life(VmLife::Creator))?;
     let mut me = vm.bind(MAIN.0)?;
     let program = std::env::current_exe()?;
     let start =

@@ -6,7 +6,7 @@
 //! cargo run -p m3ipc --example shop
 //! ```
 
-use m3ipc::{Message, Node, SendRecError, Source, VmConfig};
+use m3ipc::{Message, Node, SendRecError, Source, VmConfig, VmLife};
 use std::error::Error;
 use std::process::Command;
 use std::time::Duration;
@@ -41,7 +41,8 @@ fn server() -> Result<(), Box<dyn Error>> {
 
 fn client() -> Result<(), Box<dyn Error>> {
     let mut node = Node::attach()?;
-    let vm = node.vm_init(&VmConfig::new("shop"))?;
+    // A kill of this process ends the VM and the server. A restart waits for that end.
+    let vm = node.vm_open_or_create(&VmConfig::new("shop").life(VmLife::Creator))?;
     let mut me = vm.bind_any()?;
 
     let mut child = Command::new(std::env::current_exe()?).arg("server").spawn()?;

@@ -151,6 +151,44 @@ static void vms(void) {
   is(vm_start(VM), NODE, "vm_init after the member ended the VM");
 }
 
+/* A VM that ends with its creator, or with its last member; and one call that joins or starts. */
+static void lives(void) {
+  VM_usr_t vm, other;
+
+  group("lives of VMs");
+  vm = vm_params(VM + 1, "lives");
+  vm.vm_life = M3_VM_WITH_CREATOR + 2;
+  is(mnx_vm_init(&vm), EMOLBADVALUE, "an unknown life");
+  vm.vm_life = M3_VM_WITH_MEMBERS;
+  vm.vm_reserved = 1;
+  is(mnx_vm_init(&vm), EMOLBADVALUE, "a reserved word that is not 0");
+  vm.vm_reserved = 0;
+  other = vm;
+  is(m3_vm_open_or_create(&vm), NODE, "open_or_create starts a VM");
+  is((int)vm.vm_life, M3_VM_WITH_MEMBERS, "its life");
+  is(vm.vm_pid, (int)getpid(), "the process that made it");
+  is(m3_vm_open_or_create(&other), NODE, "open_or_create joins it");
+  other = vm_params(VM + 1, "lives");
+  is(m3_vm_open_or_create(&other), EMOLRSCBUSY, "with another life");
+  other = vm_params(VM, "lives");
+  is(m3_vm_open_or_create(&other), EMOLRSCBUSY, "with another number");
+  is(m3_vm_open_or_create(NULL), EMOLADDRNOTAVAIL, "without parameters");
+  struct peer p = bound(VM + 1, user_nr);
+  end(&p, SIGKILL);
+  do is(mnx_getvminfo(VM + 1, &vm), OK, "getvminfo");
+  while (vm.vm_flags != VM_FREE && poll(NULL, 0, 5) == 0);
+
+  vm = vm_params(VM + 1, "lives");
+  vm.vm_life = M3_VM_WITH_CREATOR;
+  pid_t pid = fork();
+  if (pid == 0) _exit(mnx_vm_init(&vm) < 0);
+  int status = 0;
+  ok(waitpid(pid, &status, 0) == pid && status == 0, "a child makes a VM and exits");
+  is(m3_vm_open_or_create(&vm), NODE, "its end lets another process make it");
+  is(vm.vm_pid, (int)getpid(), "the new creator");
+  is(mnx_vm_end(VM + 1), OK, "vm_end");
+}
+
 /* Each case has two causes of failure; the earlier check must give the result. */
 static void order_of_checks(void) {
   message m;
@@ -214,6 +252,7 @@ int main(void) {
   numbers();
   node();
   vms();
+  lives();
   binds();
   names();
   sends();

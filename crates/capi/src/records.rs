@@ -64,7 +64,8 @@ pub struct VmUsr {
     pub vm_gid: c_uint,
     pub vm_members: c_uint,
     pub vm_copy: c_uint,
-    pub vm_reserved: [c_uint; 2],
+    pub vm_life: c_uint,
+    pub vm_reserved: c_uint,
 }
 
 /// `struct m3_proc_usr`: the state of a slot.
@@ -169,6 +170,7 @@ const _: () = {
     assert!(offset_of!(VmUsr, vm_name) == 44);
     assert!(offset_of!(VmUsr, vm_cpumask) == 64);
     assert!(offset_of!(VmUsr, vm_grace_ms) == 192);
+    assert!(offset_of!(VmUsr, vm_life) == 216);
     assert!(size_of::<ProcUsr>() == 256);
     assert!(offset_of!(ProcUsr, p_rts_flags) == 16);
     assert!(offset_of!(ProcUsr, p_getfrom) == 56);

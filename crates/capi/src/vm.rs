@@ -6,7 +6,7 @@ use crate::node::{self, SERVERS};
 use crate::records::{VmUsr, bytes_of, name_of};
 use crate::{current, records};
 use core::ffi::{c_int, c_uint, c_ulong};
-use m3ipc::{Code, NONE, NodeInfo, VmConfig, VmInfo};
+use m3ipc::{Code, NONE, Node, NodeError, NodeInfo, Vm, VmConfig, VmInfo, VmLife};
 
 /// `PROC_NO_PID`: no process; as a VM id, the VM of the caller.
 pub(crate) const PROC_NO_PID: c_int = -1;
@@ -15,15 +15,28 @@ const VM_FREE: c_int = 1 << 1;
 /// `M3_COPY_OPEN` and `M3_COPY_GRANTED`.
 const COPY_OPEN: c_uint = 0;
 const COPY_GRANTED: c_uint = 1;
+const LIVES: [VmLife; 3] = [VmLife::UntilEnded, VmLife::Creator, VmLife::Members];
 const DEFAULT_MODE: u32 = 0o750;
 const DEFAULT_GRACE_MS: u32 = 1_000;
 
 /// Starts a VM. Reads its parameters from `params`, and writes those in force there.
 pub(crate) fn init(params: WritePtr<VmUsr>) -> CallResult {
+    start(params, Node::vm_init)
+}
+
+/// Joins the VM of these parameters, or starts it. Reads and writes `params` as [`init`] does.
+pub(crate) fn open_or_create(params: WritePtr<VmUsr>) -> CallResult {
+    start(params, Node::vm_open_or_create)
+}
+
+fn start(
+    params: WritePtr<VmUsr>,
+    by: impl FnOnce(&mut Node, &VmConfig) -> Result<Vm, NodeError>,
+) -> CallResult {
     let (mut node, info) = node::find_with_info()?;
     let wanted = params.read()?;
     params.check()?;
-    let vm = node.vm_init(&config_of(&wanted, &info)?)?;
+    let vm = by(&mut node, &config_of(&wanted, &info)?)?;
     params.write(record_of(vm.info(), &info))?;
     Ok(info.nodeid)
 }
@@ -89,6 +102,9 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     if wanted.vm_nodes != 0 && wanted.vm_nodes & here == 0 {
         return Err(Code::NoVmNode.into());
     }
+    if wanted.vm_reserved != 0 {
+        return Err(Code::BadValue.into());
+    }
     let mode = if wanted.vm_mode == 0 { DEFAULT_MODE } else { wanted.vm_mode };
     let mode = u16::try_from(mode).map_err(|_too_large| Code::BadValue)?;
     let grace_ms = u32::try_from(wanted.vm_grace_ms).map_err(|_negative| Code::BadValue)?;
@@ -99,6 +115,8 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
         COPY_GRANTED => config.copy_granted(true),
         _ => return Err(Code::BadValue.into()),
     };
+    let life = LIVES.into_iter().find(|life| number_of(*life) == wanted.vm_life);
+    config = config.life(life.ok_or(Code::BadValue)?);
     if procs != 0 {
         config = config.procs(procs);
     }
@@ -106,6 +124,15 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
         config = config.tasks(tasks);
     }
     Ok(config)
+}
+
+/// `M3_VM_UNTIL_ENDED`, `M3_VM_WITH_CREATOR` or `M3_VM_WITH_MEMBERS`.
+const fn number_of(life: VmLife) -> c_uint {
+    match life {
+        VmLife::UntilEnded => 0,
+        VmLife::Creator => 1,
+        VmLife::Members => 2,
+    }
 }
 
 /// The parameters in force.
@@ -120,7 +147,7 @@ fn record_of(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
         vm_nodes: set_of(node.nodeid),
         vm_warn2proc: NONE.0,
         vm_warnmsg: 0,
-        vm_pid: PROC_NO_PID,
+        vm_pid: vm.creator_pid,
         vm_name: name_of(&vm.name),
         vm_cpumask: records::CpuMask::default(),
         vm_grace_ms: i32::try_from(vm.grace_ms).unwrap_or(i32::MAX),
@@ -129,7 +156,8 @@ fn record_of(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
         vm_gid: vm.gid,
         vm_members: vm.endpoints,
         vm_copy: c_uint::from(vm.copy_granted),
-        vm_reserved: [0; 2],
+        vm_life: number_of(vm.life),
+        vm_reserved: 0,
     }
 }
 

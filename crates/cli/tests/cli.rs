@@ -135,6 +135,25 @@ fn the_library_starts_this_program_as_its_daemon() {
 }
 
 #[test]
+fn an_ephemeral_vm_is_opened_again_and_another_parameter_is_named() {
+    let fixture = Fixture::new();
+    let words = ["vm", "create", "shop", "--ephemeral", "--or-open"];
+    for _ in 0..2 {
+        let made = fixture.run(&words);
+        assert_eq!((made.code, made.out.trim()), (OK, "VM 0 is named shop"), "{}", made.err);
+    }
+    let info = fixture.run(&["vm", "info", "shop"]);
+    assert!(info.out.contains("with its last member"), "{}", info.out);
+    let other = fixture.run(&["vm", "create", "shop", "--or-open"]);
+    assert_eq!(other.code, FAILED);
+    assert!(other.err.contains("an end with its last member"), "{}", other.err);
+    // This process has the VM's first member, and it ends at once.
+    let ran = fixture.run(&["run", "--vm", "shop", "--", "/bin/true"]);
+    assert_eq!(ran.code, OK, "{}", ran.err);
+    fixture.wait_until("the VM ends", || !fixture.run(&["vm", "ls"]).out.contains("shop"));
+}
+
+#[test]
 fn vms_are_created_listed_and_ended() {
     let fixture = Fixture::new();
     let words = [

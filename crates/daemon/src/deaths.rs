@@ -60,13 +60,19 @@ impl Server {
         }
     }
 
-    /// A process died, and all its endpoints with it.
+    /// A process died, and all its endpoints with it, and the VMs that end with their creator.
     pub(crate) fn process_died(&mut self, pid: i32) {
+        self.release_process(pid);
+        self.end_vms_of(pid);
+        self.unwatch_unneeded(pid);
+    }
+
+    /// Ends all endpoints of a process, which may live on without them.
+    pub(crate) fn release_process(&mut self, pid: i32) {
         let deaths = self.node.exit(pid);
         self.log_deaths(&deaths);
         self.announce_deaths(&deaths);
-        let watch = self.watched.processes.remove(&pid);
-        self.unwatch(watch);
+        self.unwatch_unneeded(pid);
         // A child of the process may hold its sockets open.
         let of_process = self.connections.iter().filter(|(_, other)| other.cred.pid == pid);
         let tokens: Vec<u64> = of_process.map(|(token, _)| *token).collect();
@@ -168,6 +174,7 @@ impl Server {
             for token in self.deferred_until(Deferred::Unbind(death.id)) {
                 self.reply(token, Reply::Done, Vec::new());
             }
+            self.end_vm_if_left(death.id.vm);
             self.finish_vm_if_empty(death.id.vm);
         }
         self.unwatch_deaths(deaths);
@@ -213,13 +220,13 @@ impl Server {
                 let watch = self.watched.threads.remove(&(death.member.pid, tid));
                 self.unwatch(watch);
             }
-            self.unwatch_unbound_process(death.member.pid);
+            self.unwatch_unneeded(death.member.pid);
         }
     }
 
-    /// Ends the watch of a process if it has no endpoint.
-    pub(crate) fn unwatch_unbound_process(&mut self, pid: i32) {
-        if self.node.endpoint_of_process(pid).is_none() {
+    /// Ends the watch of a process that has no endpoint, and with which no VM ends.
+    pub(crate) fn unwatch_unneeded(&mut self, pid: i32) {
+        if self.node.endpoint_of_process(pid).is_none() && !self.creates_running_vm(pid) {
             let watch = self.watched.processes.remove(&pid);
             self.unwatch(watch);
         }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const TITLE: &[u8; 14] = b"m3ipc journal ";
 /// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
 /// it.
-const VERSION: u16 = 2;
+const VERSION: u16 = 3;
 /// Length and checksum before a record.
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
@@ -247,12 +247,15 @@ mod tests {
             crate::tables::Quota::default(),
         );
         let mut records = first.snapshot();
+        let cred = crate::tables::Credentials::new(1000, 100, 7);
+        let limits = m3ipc_abi::VmLimits { procs: 40, tasks: 4 };
+        records.push(Record::VmInit(crate::tables::VmSpec::new("shop", limits, &cred)));
         records.extend([Record::VmEnding(1), Record::VmEnd(2)]);
         let sums: Vec<u32> =
             records.iter().map(|record| checksum(&m3ipc_wire::encode(record))).collect();
         assert_eq!(
             (VERSION, sums),
-            (2, vec![97_941_562, 1_601_933_253, 997_791_874]),
+            (3, vec![97_941_562, 4_090_184_026, 1_601_933_253, 997_791_874]),
             "increment VERSION where a record changes"
         );
     }

@@ -59,6 +59,7 @@ mod state;
 pub mod tables;
 mod takeover;
 mod vm_end;
+mod vm_life;
 mod write_ahead;
 
 pub use network::Network;

@@ -2,7 +2,7 @@
 //!
 //! | part | fields |
 //! |---|---|
-//! | registry | `node`, `journal`, `runtime_directory`, `settings`, `is_removed`, `grace_ms` |
+//! | registry | `node`, `journal`, `runtime_directory`, `settings`, `is_removed` |
 //! | connections | `poll`, `sources`, `connections`, `attached`, `tickets`, `timers`, `round`, `accounts` |
 //! | links | `links_held`, `bounce_buffers`, `copy_gates_asked`, `pending_notifications`, `traces` |
 //! | deaths | `watched`, `death_watcher` |
@@ -70,8 +70,6 @@ pub(crate) struct Server {
     _signals: OwnedFd,
     /// Whether the socket was found removed.
     pub(crate) is_removed: bool,
-    /// The grace time of each VM, in milliseconds.
-    pub(crate) grace_ms: HashMap<i32, u32>,
 
     pub(crate) poll: Poll,
     pub(crate) sources: HashMap<u64, PollSource>,
@@ -170,7 +168,6 @@ impl Server {
             takeovers,
             leaving: false,
             is_removed: false,
-            grace_ms: HashMap::new(),
             poll,
             sources: HashMap::new(),
             connections: HashMap::new(),

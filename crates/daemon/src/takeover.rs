@@ -27,10 +27,11 @@ impl Server {
                 self.end_members(vm, None);
             }
         }
+        self.take_over_lives();
     }
 
     /// Watches a process of the journal; `false` if it has died.
-    fn watch_if_alive(&mut self, pid: i32, started: u64) -> bool {
+    pub(crate) fn watch_if_alive(&mut self, pid: i32, started: u64) -> bool {
         let fd = m3ipc_sys::open_process(pid);
         // Read the start time after the open: it proves that the descriptor is of this process.
         let watched = match m3ipc_sys::process_start_ticks(pid) {
@@ -71,8 +72,9 @@ impl Server {
     /// Watches a process after an earlier attempt failed.
     pub(crate) fn watch_process_again(&mut self, pid: i32) {
         let id = self.node.endpoint_of_process(pid);
-        let Some(endpoint) = id.and_then(|id| self.node.endpoint(id)) else { return };
-        let started = endpoint.member.started;
+        let endpoint = id.and_then(|id| self.node.endpoint(id));
+        let started = endpoint.map(|endpoint| endpoint.member.started);
+        let Some(started) = started.or_else(|| self.start_of_creator(pid)) else { return };
         if !self.watched.processes.contains_key(&pid) && !self.watch_if_alive(pid, started) {
             self.process_died(pid);
         }

@@ -13,8 +13,6 @@ use m3ipc_sys::Signal;
 use m3ipc_wire::{DaemonEvent, Reply};
 use std::collections::BTreeMap;
 
-/// The grace time of a VM of a predecessor, in milliseconds.
-pub(crate) const GRACE_DEFAULT_MS: u32 = 1_000;
 /// The pause before another attempt to kill members that could not be examined.
 const KILL_AGAIN_NS: u64 = 100_000_000;
 /// The time that an endpoint has to leave after a request to unbind it.
@@ -37,7 +35,7 @@ impl Server {
         }
         // Set the timer before the requester leaves: the last member ends the VM at once, and that
         // cancels the timer.
-        let grace_ms = self.grace_ms.get(&vm).copied().unwrap_or(GRACE_DEFAULT_MS);
+        let grace_ms = self.node.vm(vm).map_or(0, |vm| vm.spec().grace_ms);
         self.set_timer(u64::from(grace_ms) * 1_000_000, Timer::VmGrace(vm));
         if let Some(pid) = requester_pid {
             let deaths = self.exit_from(vm, pid);
@@ -66,7 +64,7 @@ impl Server {
                 }
                 SignalOutcome::Done => {}
                 // It goes on, without its endpoint.
-                SignalOutcome::Refused => self.process_died(pid),
+                SignalOutcome::Refused => self.release_process(pid),
                 SignalOutcome::Unknown => is_complete = false,
             }
         }
@@ -82,7 +80,8 @@ impl Server {
             .node
             .vm(vm)
             .is_ok_and(|vm| vm.endpoint_count() == 0 && vm.state() == VmState::Ending);
-        let owner = self.node.vm(vm).map_or(0, |vm| vm.spec().owner_uid);
+        let facts = self.node.vm(vm).map(|vm| (vm.spec().owner_uid, vm.spec().creator.pid));
+        let (owner, creator) = facts.unwrap_or_default();
         if !is_over || self.node.finish_end(vm).is_err() {
             return;
         }
@@ -90,7 +89,8 @@ impl Server {
         self.areas.remove_vm(vm);
         self.traces.remove_vm(vm);
         self.end_domains(vm);
-        self.grace_ms.remove(&vm);
+        self.watched.creators.remove(&vm);
+        self.unwatch_unneeded(creator);
         // The timer must not kill members of the next VM with this id.
         self.timers.cancel(Timer::VmGrace(vm));
         if crate::log::admits(owner) {
@@ -100,6 +100,7 @@ impl Server {
             self.reply(token, Reply::Done, Vec::new());
         }
         self.finish_node_if_empty();
+        self.open_again(vm);
         self.start_idle_timer();
     }
 

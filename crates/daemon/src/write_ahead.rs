@@ -19,6 +19,7 @@ fn changes_state(request: &Request) -> bool {
     match request {
         Request::NodeInit(_)
         | Request::VmInit(_)
+        | Request::VmOpen(_)
         | Request::Bind { .. }
         | Request::BindOther { .. }
         | Request::Contact(_)

@@ -81,6 +81,19 @@ impl UserUse {
     }
 }
 
+/// When a VM ends without a request. The example is at [`VmConfig::life`](crate::VmConfig::life).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize), serde(rename_all = "kebab-case"))]
+pub enum VmLife {
+    /// Never. A request ends it, as does the end of the node.
+    #[default]
+    UntilEnded,
+    /// With the process that created it, however that process ends. Children of it do not count.
+    Creator,
+    /// With its last member. A VM that nobody joined yet goes on.
+    Members,
+}
+
 /// A VM as it is. The example is at [`Node::vms`](crate::Node::vms).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
@@ -109,6 +122,10 @@ pub struct VmInfo {
     pub ending: bool,
     /// Named domains of com-sockets and their numbers. Empty in a list of VMs.
     pub domains: BTreeMap<String, u32>,
+    /// When it ends without a request.
+    pub life: VmLife,
+    /// The process that created it. The number may belong to another process since.
+    pub creator_pid: i32,
 }
 
 /// What an endpoint waits for, as its own record says. The example is at
@@ -250,7 +267,8 @@ same_fields! {
         takeovers
     }
     wire::VmInfo => VmInfo {
-        id, name, uid, gid, mode, procs, tasks, grace_ms, copy_granted, endpoints, ending, domains
+        id, name, uid, gid, mode, procs, tasks, grace_ms, copy_granted, endpoints, ending, domains,
+        creator_pid; life: VmLife::of
     }
     wire::QuotaUse => QuotaUse { name, used, limit }
     wire::WaitInfo => WaitInfo { verb, peer, for_ns }
@@ -276,6 +294,24 @@ impl Privileges {
     pub(crate) fn into_wire(self) -> wire::Privileges {
         let Self { traps, ipc_to, ipc_from, level } = self;
         wire::Privileges { traps, ipc_to, ipc_from, level }
+    }
+}
+
+impl VmLife {
+    fn of(from: wire::VmLife) -> Self {
+        match from {
+            wire::VmLife::UntilEnded => Self::UntilEnded,
+            wire::VmLife::Creator => Self::Creator,
+            wire::VmLife::Members => Self::Members,
+        }
+    }
+
+    pub(crate) fn to_wire(self) -> wire::VmLife {
+        match self {
+            Self::UntilEnded => wire::VmLife::UntilEnded,
+            Self::Creator => wire::VmLife::Creator,
+            Self::Members => wire::VmLife::Members,
+        }
     }
 }
 

@@ -60,7 +60,7 @@ pub use error::{
 };
 pub use info::{
     AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, QuotaUse,
-    UserUse, VmInfo, WaitInfo,
+    UserUse, VmInfo, VmLife, WaitInfo,
 };
 pub use m3ipc_abi::{
     ANY, Address, CLOCK, Code, HARDWARE, LARGE_MAX_BYTES, LONG_MAX_BYTES, Message, NAME_MAX_BYTES,

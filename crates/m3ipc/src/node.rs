@@ -145,6 +145,37 @@ impl Node {
         self.vm_of(&Request::VmInit(config.params().clone()))
     }
 
+    /// Gives the VM of this name, or creates it. Programs that start in any order, and again after
+    /// a crash, so share one VM.
+    ///
+    /// A VM that exists needs the same parameters; those that the configuration leaves to the
+    /// daemon (id, slots, group) fit every VM. The call waits until a VM of this name that is
+    /// ending has ended, and then creates the VM.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// use m3ipc::{NodeError, VmConfig};
+    ///
+    /// let shop = VmConfig::new("shop");
+    /// let created = node.vm_open_or_create(&shop)?;
+    /// let opened = node.vm_open_or_create(&shop)?;
+    /// assert_eq!(created.id(), opened.id());
+    ///
+    /// let other = node.vm_open_or_create(&shop.mode(0o777));
+    /// assert!(matches!(other, Err(NodeError::InUse(_))), "the mode of the VM is 750");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// - [`NodeError::InUse`] if the VM has another parameter, which the reason names, or if
+    ///   another VM has the id.
+    /// - [`NodeError::Denied`] if the VM belongs to another user, and the caller is not root.
+    /// - As [`vm_init`](Self::vm_init).
+    pub fn vm_open_or_create(&mut self, config: &VmConfig) -> Result<Vm, NodeError> {
+        self.vm_of(&Request::VmOpen(config.params().clone()))
+    }
+
     fn vm_of(&mut self, request: &Request) -> Result<Vm, NodeError> {
         match self.control.request(request)? {
             (Reply::Vm(info), _) => Ok(Vm::new(VmInfo::of(info), self.directory())),

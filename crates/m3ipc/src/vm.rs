@@ -2,7 +2,7 @@
 
 use crate::endpoint::{self, Endpoint};
 use crate::error::{BindError, NodeError};
-use crate::info::VmInfo;
+use crate::info::{VmInfo, VmLife};
 use crate::runtime;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, NONE};
@@ -48,6 +48,7 @@ impl VmConfig {
                 copy_granted: false,
                 domains: BTreeMap::new(),
                 domain_users: BTreeMap::new(),
+                life: VmLife::default().to_wire(),
             },
         }
     }
@@ -123,6 +124,29 @@ impl VmConfig {
     #[must_use]
     pub fn domain_user(mut self, name: &str, uid: u32) -> Self {
         self.params.domain_users.insert(name.to_owned(), uid);
+        self
+    }
+
+    /// Chooses when the VM ends without a request. The default is never: a VM outlives its creator,
+    /// as a file does.
+    ///
+    /// A VM ends as by [`Node::vm_end`](crate::Node::vm_end): its members get SIGPIPE, then
+    /// SIGKILL. A kill of the daemon changes nothing.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// use m3ipc::{VmConfig, VmLife};
+    ///
+    /// let vm = node.vm_init(&VmConfig::new("shop").life(VmLife::Members))?;
+    /// let server = vm.bind(1)?;
+    /// drop(server);
+    /// assert!(node.vm_named("shop").is_err(), "its last member has left");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn life(mut self, life: VmLife) -> Self {
+        self.params.life = life.to_wire();
         self
     }
 

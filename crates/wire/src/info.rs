@@ -68,6 +68,18 @@ pub struct UserUse {
 /// Highest number of named domains of one VM.
 pub const VM_DOMAINS_MAX: usize = 32;
 
+/// When a VM ends without a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum VmLife {
+    /// Never.
+    #[default]
+    UntilEnded,
+    /// With the process that created it.
+    Creator,
+    /// With its last member.
+    Members,
+}
+
 /// The parameters of a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VmParams {
@@ -91,6 +103,8 @@ pub struct VmParams {
     pub domains: BTreeMap<String, u32>,
     /// The users of named domains, by name. Others are for the owner of the VM.
     pub domain_users: BTreeMap<String, u32>,
+    /// When it ends without a request.
+    pub life: VmLife,
 }
 
 /// The present state of a VM.
@@ -120,6 +134,10 @@ pub struct VmInfo {
     pub ending: bool,
     /// Named domains of com-sockets and their numbers. Empty in a list of VMs.
     pub domains: BTreeMap<String, u32>,
+    /// When it ends without a request.
+    pub life: VmLife,
+    /// The process that created it.
+    pub creator_pid: i32,
 }
 
 /// The wait of an endpoint, by its own record.

@@ -19,7 +19,7 @@ pub use codec::{Malformed, decode, encode};
 pub use event::DaemonEvent;
 pub use info::{
     DoorbellInfo, EndpointInfo, NodeInfo, NodeParams, PeerInfo, Privileges, QuotaUse, UserUse,
-    VM_DOMAINS_MAX, VmInfo, VmParams, WaitInfo,
+    VM_DOMAINS_MAX, VmInfo, VmLife, VmParams, WaitInfo,
 };
 pub use reply::{FromDaemon, Refusal, Reply};
 pub use request::{AwaitedEvent, BindKind, Request};
@@ -33,7 +33,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// |---|---|
 /// | 2 | [`BindKind::Additional`] |
 /// | 3 | [`Request::Usage`], `VmParams::domain_users` |
-pub const VERSION: u32 = 3;
+/// | 4 | [`Request::VmOpen`], [`VmLife`], `VmInfo::creator_pid` |
+pub const VERSION: u32 = 4;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

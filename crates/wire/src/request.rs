@@ -46,6 +46,9 @@ pub enum Request {
     NodeInfo,
     /// vm_init. Reply: `Vm`.
     VmInit(VmParams),
+    /// The VM of these parameters; makes it if none has the name. Waits until a VM of this name
+    /// that is ending has ended. Reply: `Vm`.
+    VmOpen(VmParams),
     /// vm_end. Reply: `Done` after all members have left.
     VmEnd(i32),
     /// The VM of this id. Reply: `Vm`.

@@ -1,17 +1,19 @@
 //! The Rust examples print what they promise, each on its own node.
 
 use m3ipc_test_fixture::{NodeFixture, program, watchdog};
-use std::process::Command;
+use std::process::{Command, Stdio};
+
+fn example(fixture: &NodeFixture, name: &str) -> Command {
+    let mut command = Command::new(program(&format!("m3-tests-example-{name}")));
+    command.env("M3_RUNTIME_DIR", fixture.directory());
+    command.env("M3_DAEMON", program("m3-tests-daemon"));
+    command
+}
 
 fn output_of(name: &str, arguments: &[&str]) -> String {
     watchdog(280);
     let fixture = NodeFixture::new(name);
-    let mut command = Command::new(program(&format!("m3-tests-example-{name}")));
-    command.args(arguments).env("M3_RUNTIME_DIR", fixture.directory());
-    let output = command
-        .env("M3_DAEMON", program("m3-tests-daemon"))
-        .output()
-        .expect("the example is built");
+    let output = example(&fixture, name).args(arguments).output().expect("the example is built");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     text
@@ -31,4 +33,28 @@ fn an_image_passes_a_pipeline_in_place() {
 fn a_third_party_copies_between_two_others() {
     let text = output_of("copy_between", &[]);
     assert!(text.contains("64 MiB from"), "{text}");
+}
+
+#[test]
+fn the_shop_starts_again_after_a_kill_of_its_first_process() {
+    watchdog(120);
+    let fixture = NodeFixture::new("shop");
+    let mut node = fixture.node();
+    let quiet = || Stdio::null();
+    for members in 0..3 {
+        let mut command = example(&fixture, "shop");
+        let mut first = command.stdout(quiet()).stderr(quiet()).spawn().expect("it is built");
+        let is_up = |vm: &m3ipc::VmInfo| vm.name == "shop" && vm.endpoints >= members;
+        // On a busy machine the example may end before this test sees it.
+        while !node.vms().expect("the list").iter().any(is_up)
+            && first.try_wait().expect("a child of this test").is_none()
+        {
+            std::thread::yield_now();
+        }
+        let _ = first.kill();
+        first.wait().expect("a child of this test");
+        let output = example(&fixture, "shop").output().expect("it is built");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("2 + 40 = 42"), "{output:?}");
+    }
 }

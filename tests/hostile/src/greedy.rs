@@ -149,6 +149,7 @@ impl Greedy<'_> {
                 copy_granted: false,
                 domains: BTreeMap::new(),
                 domain_users: BTreeMap::new(),
+                life: m3ipc_wire::VmLife::UntilEnded,
             };
             Some(raw.request(&Request::VmInit(params))?.0)
         })

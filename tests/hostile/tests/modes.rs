@@ -81,6 +81,7 @@ fn create_vm_of_root(node: &UserNode) {
         copy_granted: false,
         domains: BTreeMap::new(),
         domain_users: BTreeMap::new(),
+        life: m3ipc_wire::VmLife::UntilEnded,
     };
     let mut raw = RawMember::greeted(node.directory()).expect("the daemon answers");
     let reply = raw.request(&Request::VmInit(params));

@@ -63,6 +63,9 @@ fn act(words: &[&str]) -> ExitCode {
         ["create", directory, vm] => on_node(directory, |node| {
             node.vm_init(&VmConfig::new(vm).grace_ms(50)).map(|vm| vm.id())
         }),
+        ["open", directory, vm] => on_node(directory, |node| {
+            node.vm_open_or_create(&VmConfig::new(vm).grace_ms(50)).map(|vm| vm.id())
+        }),
         ["end", directory, vm] => on_node(directory, |node| {
             let id = node.vm_named(vm)?.id();
             node.vm_end(id).map(|()| 0)

@@ -74,7 +74,8 @@ struct dc_usr {
   unsigned int dc_gid;
   unsigned int dc_members;
   unsigned int dc_copy;
-  unsigned int dc_reserved[2];
+  unsigned int dc_life;
+  unsigned int dc_reserved;
 };
 typedef struct dc_usr dc_usr_t;
 

@@ -85,6 +85,22 @@ int mnx_getdrvsinfo(m3_drvs_usr_t *info);
 int mnx_vm_init(m3_vm_usr_t *params);
 
 /*
+ * Joins the VM of a name as mnx_vm_init would start it, or starts it. Programs that start in any
+ * order, and again after a crash, so share one VM.
+ *
+ * If a VM of this name is ending, the call waits for its end and starts the VM.
+ *
+ *   params  as in mnx_vm_init. A VM that exists must have the same number, name, mode, grace time,
+ *           copy rule, life, and limits; a limit of 0 fits every VM. Receives the values in force.
+ *
+ * Returns the node id, or the codes of mnx_vm_init, and:
+ *   EMOLRSCBUSY     the VM has another parameter, or another VM has the number
+ *   EMOLPRIVILEGES  the VM belongs to another user, and the caller is not root
+ * Blocks until the daemon answers, and while a VM of this name is ending.
+ */
+int m3_vm_open_or_create(m3_vm_usr_t *params);
+
+/*
  * Ends a VM and waits until every member has left.
  *
  * Each member gets SIGPIPE. A member that is still bound after the grace time of the VM gets

@@ -71,8 +71,13 @@ typedef struct m3_drvs_usr m3_drvs_usr_t;
 #define M3_COPY_OPEN    0 /* all memory of a party */
 #define M3_COPY_GRANTED 1 /* memory that the party has lent or granted */
 
+/* When a VM ends without mnx_vm_end. It ends as by that call. */
+#define M3_VM_UNTIL_ENDED  0 /* never */
+#define M3_VM_WITH_CREATOR 1 /* with the process that made it, however that process ends */
+#define M3_VM_WITH_MEMBERS 2 /* with its last member; a VM that nobody joined yet goes on */
+
 /*
- * Parameters of a VM, for mnx_vm_init and mnx_getvminfo.
+ * Parameters of a VM, for mnx_vm_init, m3_vm_open_or_create and mnx_getvminfo.
  *
  * In mnx_vm_init a limit of 0 takes the limit of the node. The fields from vm_grace_ms on are
  * additions of m3ipc; 0 is a valid value for each of them.
@@ -87,7 +92,7 @@ struct m3_vm_usr {
   unsigned long vm_nodes;  /* set of nodes that the VM spans; 0: this node */
   int vm_warn2proc;        /* no effect in this release; out: M3_NONE */
   int vm_warnmsg;          /* no effect in this release; out: 0 */
-  int vm_pid;              /* out: process that made the VM, or M3_PROC_NO_PID: unknown */
+  int vm_pid;              /* out: process that made the VM */
   char vm_name[M3_MAXVMNAME]; /* unique on the node, zero-terminated; empty: VM and the number */
   m3_cpumask_t vm_cpumask; /* no effect in this release; out: empty, which is all CPUs */
   int vm_grace_ms;         /* mnx_vm_end: milliseconds from SIGPIPE to SIGKILL; 0: 1,000 */
@@ -97,7 +102,8 @@ struct m3_vm_usr {
   unsigned int vm_gid;     /* out: group id of the owner */
   unsigned int vm_members; /* out: bound endpoints */
   unsigned int vm_copy;    /* M3_COPY_OPEN or M3_COPY_GRANTED */
-  unsigned int vm_reserved[2]; /* 0 */
+  unsigned int vm_life;    /* M3_VM_UNTIL_ENDED, M3_VM_WITH_CREATOR or M3_VM_WITH_MEMBERS */
+  unsigned int vm_reserved; /* 0 */
 };
 typedef struct m3_vm_usr m3_vm_usr_t;
 
@@ -287,6 +293,7 @@ M3_STATIC_ASSERT(sizeof(struct m3_drvs_usr) == 80, drvs_usr_is_80_bytes);
 M3_STATIC_ASSERT(sizeof(struct m3_vm_usr) == 224, vm_usr_is_224_bytes);
 M3_STATIC_ASSERT(offsetof(struct m3_vm_usr, vm_name) == 44, vm_name_at_44);
 M3_STATIC_ASSERT(offsetof(struct m3_vm_usr, vm_grace_ms) == 192, vm_grace_at_192);
+M3_STATIC_ASSERT(offsetof(struct m3_vm_usr, vm_life) == 216, vm_life_at_216);
 M3_STATIC_ASSERT(sizeof(struct m3_proc_usr) == 256, proc_usr_is_256_bytes);
 M3_STATIC_ASSERT(offsetof(struct m3_proc_usr, p_name) == 112, p_name_at_112);
 M3_STATIC_ASSERT(sizeof(struct m3_priv_usr) == 88, priv_usr_is_88_bytes);

@@ -60,6 +60,17 @@ pub unsafe extern "C" fn mnx_vm_init(params: *mut VmUsr) -> c_int {
     call(|| vm::init(params))
 }
 
+/// `m3_vm_open_or_create`: see `m3ipc/node.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_vm_open_or_create(params: *mut VmUsr) -> c_int {
+    // SAFETY: C lends `params` for this call.
+    let params = unsafe { WritePtr::new(params) };
+    call(|| vm::open_or_create(params))
+}
+
 /// `mnx_vm_end`: see `m3ipc/node.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_vm_end(vmid: c_int) -> c_int {

@@ -7,7 +7,7 @@ use crate::output::{Output, table};
 use crate::printable::printable;
 use crate::view::area;
 use clap::{Args, Subcommand};
-use m3ipc::{EndpointInfo, VmConfig, VmInfo};
+use m3ipc::{EndpointInfo, VmConfig, VmInfo, VmLife};
 use std::io::IsTerminal;
 
 /// Create, end, list and show VMs.
@@ -60,6 +60,12 @@ pub struct Create {
     /// Time between SIGPIPE and SIGKILL when the VM ends.
     #[arg(long, value_name = "MS", default_value_t = 1_000)]
     grace: u32,
+    /// End the VM with its last member. A VM that nobody joined yet goes on.
+    #[arg(long)]
+    ephemeral: bool,
+    /// Do nothing if the VM exists with the same parameters, and wait for one that is ending.
+    #[arg(long)]
+    or_open: bool,
     /// Name a domain of com-sockets, for processes of this user id [default: the VM's owner].
     /// Repeatable.
     #[arg(long, value_name = "NAME=NUMBER[:UID]", value_parser = domain)]
@@ -168,7 +174,11 @@ fn create(args: &Create, out: Output) -> Result<()> {
     if let Some(gid) = args.group {
         config = config.group(gid);
     }
-    let vm = lookup::node_or_start(&args.node)?.vm_init(&config)?;
+    if args.ephemeral {
+        config = config.life(VmLife::Members);
+    }
+    let mut node = lookup::node_or_start(&args.node)?;
+    let vm = if args.or_open { node.vm_open_or_create(&config) } else { node.vm_init(&config) }?;
     out.either(&json(vm.info()), format!("VM {} is named {}", vm.id(), vm.name()))
 }
 
@@ -279,6 +289,7 @@ fn info(args: &Named, out: Output) -> Result<()> {
             if info.copy_granted { "of granted memory" } else { "open" }
         ),
         format!("    grace  {} ms between SIGPIPE and SIGKILL", info.grace_ms),
+        format!("    end    {}", end_of(info)),
         format!(
             "    members {}{}",
             info.endpoints,
@@ -291,6 +302,15 @@ fn info(args: &Named, out: Output) -> Result<()> {
         out.line(format!("    domain {number} of com-sockets is {name}"))
     })?;
     areas.iter().try_for_each(|area| out.line(format!("    {}", area::text(area))))
+}
+
+/// When a VM ends.
+fn end_of(vm: &VmInfo) -> String {
+    match vm.life {
+        VmLife::UntilEnded => "by `m3 vm end` alone".to_owned(),
+        VmLife::Creator => format!("with process {}, which created it", vm.creator_pid),
+        VmLife::Members => "with its last member".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -96,7 +96,7 @@ impl Server {
             }
             Err(error) => {
                 // Repeated refusals must not cost descriptors.
-                self.unwatch_unbound_process(cred.pid);
+                self.unwatch_unneeded(cred.pid);
                 self.refuse(token, error.code(), error);
             }
         }

@@ -49,7 +49,7 @@ impl Server {
             Ok(bound) => {
                 self.record();
                 if self.watch_process(pid, fd).is_err() {
-                    self.process_died(pid);
+                    self.release_process(pid);
                     let why = "the process cannot be watched; free descriptors";
                     return self.refuse(token, Code::NoMem, why);
                 }

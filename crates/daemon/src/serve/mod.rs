@@ -17,6 +17,7 @@ mod tickets;
 mod trace;
 mod usage;
 mod vm;
+mod vm_open;
 
 use crate::server::Server;
 use crate::tables::{Credentials, MemberId};
@@ -83,6 +84,7 @@ impl Server {
             Request::NodeEnd => self.node_end(token, cred),
             Request::NodeInfo => self.node_info(token),
             Request::VmInit(params) => self.vm_init(token, cred, params),
+            Request::VmOpen(params) => self.vm_open(token, cred, params),
             Request::VmEnd(vm) => self.vm_end(token, cred, vm),
             Request::VmInfo(vm) => self.vm_info(token, cred, vm),
             Request::VmFind(name) => self.vm_find(token, cred, &name),

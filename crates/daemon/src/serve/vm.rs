@@ -2,10 +2,9 @@
 
 use crate::server::Server;
 use crate::state::connection::Deferred;
-use crate::tables::{Credentials, Vm, VmMode, VmSpec, VmState};
-use crate::vm_end::GRACE_DEFAULT_MS;
+use crate::tables::{Creator, Credentials, Vm, VmMode, VmSpec, VmState};
 use m3ipc_abi::{Code, VM_NAME_MAX_BYTES, VmLimits};
-use m3ipc_wire::{Reply, VM_DOMAINS_MAX, VmInfo, VmParams};
+use m3ipc_wire::{Reply, VM_DOMAINS_MAX, VmInfo, VmLife, VmParams};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The longest grace time, in milliseconds.
@@ -13,6 +12,47 @@ const GRACE_MAX_MS: u32 = 600_000;
 
 impl Server {
     pub(super) fn vm_init(&mut self, token: u64, cred: &Credentials, params: VmParams) {
+        let spec = match self.spec_of(token, cred, params) {
+            Ok(spec) => spec,
+            Err((code, why)) => return self.refuse(token, code, why),
+        };
+        let charges = match spec.life {
+            VmLife::Creator => match self.watch_creator(token) {
+                Ok(charges) => charges,
+                Err(why) => return self.refuse(token, Code::NoMem, why),
+            },
+            VmLife::UntilEnded | VmLife::Members => Vec::new(),
+        };
+        match self.node.vm_init(spec, cred) {
+            Ok(id) => {
+                self.record();
+                m3ipc_sys::pause_point("daemon.vm_recorded");
+                if !charges.is_empty() {
+                    self.watched.creators.insert(id, charges);
+                }
+                if crate::log::admits(cred.uid) {
+                    tracing::info!(vm = id, uid = cred.uid, "VM begun");
+                }
+                self.vm_info(token, &Credentials::new(0, 0, 0), id);
+            }
+            Err(error) => {
+                self.unwatch_unneeded(cred.pid);
+                self.refuse(token, error.code(), error);
+            }
+        }
+    }
+
+    /// The specification of a VM with these parameters. The node checks the rest of it.
+    fn spec_of(
+        &self,
+        token: u64,
+        cred: &Credentials,
+        params: VmParams,
+    ) -> Result<VmSpec, (Code, String)> {
+        if !self.deferred_until(Deferred::NodeEnd).is_empty() {
+            let why = "the node is ending; wait until it has ended, then start it again";
+            return Err((Code::DrvsInit, why.to_owned()));
+        }
         let limits = self.node.limits();
         let limits = VmLimits {
             procs: params.procs.unwrap_or(limits.procs),
@@ -20,41 +60,31 @@ impl Server {
         };
         if params.mode > 0o777 || params.grace_ms > GRACE_MAX_MS {
             let why = "give a mode of nine bits, and a grace time of at most 600,000 ms";
-            return self.refuse(token, Code::BadValue, why);
+            return Err((Code::BadValue, why.to_owned()));
         }
         if let Some(name) =
             params.domain_users.keys().find(|name| !params.domains.contains_key(*name))
         {
             let why = format!("domain {name:?} has a user and no number; give it a number");
-            return self.refuse(token, Code::BadValue, why);
+            return Err((Code::BadValue, why));
         }
-        if let Err(why) = self.check_domains(&params.domains) {
-            return self.refuse(token, Code::BadValue, why);
-        }
+        self.check_domains(&params.domains).map_err(|why| (Code::BadValue, why))?;
         let mut spec = VmSpec::new(params.name, limits, cred);
         (spec.domains, spec.domain_users) = (params.domains, params.domain_users);
         spec.id = params.id;
         spec.mode = VmMode(params.mode);
         spec.copy_granted = params.copy_granted;
+        (spec.grace_ms, spec.life) = (params.grace_ms, params.life);
+        let started = self.connections.get(&token).map_or(0, |connection| connection.started);
+        spec.creator = Creator { pid: cred.pid, started };
         if let Some(gid) = params.gid {
             if !cred.is_root() && cred.gid != gid && !cred.groups.contains(&gid) {
                 let why = format!("user {} is not in group {gid}; give a group of it", cred.uid);
-                return self.refuse(token, Code::Perm, why);
+                return Err((Code::Perm, why));
             }
             spec.owner_gid = gid;
         }
-        match self.node.vm_init(spec, cred) {
-            Ok(id) => {
-                self.record();
-                m3ipc_sys::pause_point("daemon.vm_recorded");
-                self.grace_ms.insert(id, params.grace_ms);
-                if crate::log::admits(cred.uid) {
-                    tracing::info!(vm = id, uid = cred.uid, "VM begun");
-                }
-                self.vm_info(token, &Credentials::new(0, 0, 0), id);
-            }
-            Err(error) => self.refuse(token, error.code(), error),
-        }
+        Ok(spec)
     }
 
     pub(super) fn vm_end(&mut self, token: u64, cred: &Credentials, vm: i32) {
@@ -131,11 +161,13 @@ impl Server {
             mode: spec.mode.0,
             procs: spec.limits.procs,
             tasks: spec.limits.tasks,
-            grace_ms: self.grace_ms.get(&vm.id()).copied().unwrap_or(GRACE_DEFAULT_MS),
+            grace_ms: spec.grace_ms,
             copy_granted: spec.copy_granted,
             endpoints: u32::try_from(vm.endpoint_count()).unwrap_or(u32::MAX),
             ending: vm.state() == VmState::Ending,
             domains: spec.domains.clone(),
+            life: spec.life,
+            creator_pid: spec.creator.pid,
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::quota::{Accounts, Charge, Resource};
 use crate::tables::{Credentials, MemberId};
 use m3ipc_link::ControlPageView;
 use m3ipc_sys::Errno;
-use m3ipc_wire::{DaemonEvent, FromDaemon};
+use m3ipc_wire::{DaemonEvent, FromDaemon, VmParams};
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,6 +44,8 @@ pub(crate) struct Connection {
     pub(crate) deferred: Option<Deferred>,
     /// The bounce buffer for the answer of a deferred [`Deferred::CopyGate`].
     pub(crate) bounce_buffer: Option<Rc<MemberFd>>,
+    /// The parameters of a deferred [`Deferred::VmOpen`].
+    pub(crate) vm_to_open: Option<VmParams>,
     /// Open tickets of this connection.
     pub(crate) tickets: Vec<u64>,
     queue: FrameQueue,
@@ -69,6 +71,8 @@ pub(crate) enum Deferred {
     CopyGate(MemberId),
     /// This VM ends.
     VmEnd(i32),
+    /// This VM ends, and the caller can have its name.
+    VmOpen(i32),
     /// This endpoint leaves.
     Unbind(MemberId),
     /// The node ends.
@@ -108,6 +112,7 @@ impl Connection {
             pages: None,
             deferred: None,
             bounce_buffer: None,
+            vm_to_open: None,
             tickets: Vec::new(),
             queue: FrameQueue::default(),
             is_full: false,

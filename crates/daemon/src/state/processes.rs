@@ -1,5 +1,6 @@
 //! The processes and threads that the daemon watches, by their pidfds.
 
+use crate::quota::Charge;
 use m3ipc_sys::Errno;
 use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
@@ -19,6 +20,8 @@ pub(crate) struct PidfdWatch {
 pub(crate) struct WatchedProcesses {
     pub(crate) processes: HashMap<i32, PidfdWatch>,
     pub(crate) threads: HashMap<(i32, i32), PidfdWatch>,
+    /// The charges for the watched creators of VMs, by VM.
+    pub(crate) creators: HashMap<i32, Vec<Charge>>,
 }
 
 /// What became of a signal.

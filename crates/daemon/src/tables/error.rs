@@ -25,6 +25,32 @@ pub enum VmError {
     /// Another VM has that name.
     #[error("VM name {0:?} is in use; give another name, or end that VM with `m3 vm end`")]
     NameTaken(String),
+    /// The VM of that name was made with another parameter than the caller wants.
+    #[error(
+        "VM {name:?} exists with {parameter} {found}, and the caller wants {wanted}; ask for the \
+         same parameters, give another name, or end that VM with `m3 vm end`"
+    )]
+    Differs {
+        /// The VM's name.
+        name: String,
+        /// The first parameter that differs.
+        parameter: &'static str,
+        /// Its value in the VM.
+        found: String,
+        /// The value that the caller wants.
+        wanted: String,
+    },
+    /// The VM of that name belongs to another user.
+    #[error(
+        "VM {name:?} belongs to user {owner}, so only that user and root may open or create it; \
+         look the VM up by its name and bind in it, or give another name"
+    )]
+    Foreign {
+        /// The VM's name.
+        name: String,
+        /// Its owner.
+        owner: u32,
+    },
     /// No VM has that name.
     #[error("no VM is named {0:?}; `m3 vm ls` shows the VMs of the node")]
     NameUnknown(String),
@@ -84,7 +110,9 @@ impl VmError {
         match self {
             Self::IdRange(_) => Code::BadVmId,
             Self::NotRunning(_) | Self::Ending(_) => Code::VmNotRun,
-            Self::IdTaken(_) | Self::Full(_) | Self::NameTaken(_) => Code::RscBusy,
+            Self::IdTaken(_) | Self::Full(_) | Self::NameTaken(_) | Self::Differs { .. } => {
+                Code::RscBusy
+            }
             Self::NameUnknown(_) => Code::NoNode,
             Self::NameTooLong(_) => Code::NameSize,
             Self::NameBad(_) | Self::NameIsNumber(_) => Code::BadValue,
@@ -92,7 +120,7 @@ impl VmError {
             Self::NodeRange(_) => Code::BadNodeId,
             Self::NotHere(_) => Code::NoVmNode,
             Self::OtherOwner(_) => Code::Perm,
-            Self::NotAllowed { .. } => Code::Privileges,
+            Self::NotAllowed { .. } | Self::Foreign { .. } => Code::Privileges,
             Self::StillRunning(_) => Code::VmRun,
             Self::Quota { .. } => Code::NoMem,
         }

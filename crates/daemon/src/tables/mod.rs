@@ -76,6 +76,6 @@ pub use node::{Node, Quota};
 pub use privileges::UNRESTRICTED;
 pub use record::Record;
 pub use unbind::Death;
-pub use vm::{Endpoint, Vm, VmSpec, VmState};
+pub use vm::{Creator, Endpoint, GRACE_DEFAULT_MS, Vm, VmSpec, VmState};
 pub use vms::Ending;
 pub use waits::Wait;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use m3ipc_abi::{ANY, Address, FIRST_USER_SLOT, NONE, SELF, Slot, VmLimits};
-use m3ipc_wire::Privileges;
+use m3ipc_wire::{Privileges, VmLife};
 use serde::{Deserialize, Serialize};
 
 use crate::quota::Share;
@@ -16,6 +16,9 @@ use super::link_table::LinkTable;
 use super::lookup::{Holder, check_destination};
 use super::privileges::{Party, UNRESTRICTED};
 use super::serde_abi;
+
+/// The grace time of a VM whose creator names none, in milliseconds.
+pub const GRACE_DEFAULT_MS: u32 = 1_000;
 
 /// The specification of a VM.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,6 +51,21 @@ pub struct VmSpec {
     pub domains: BTreeMap<String, u32>,
     /// The users of named domains, by name. Others are for the owner of the VM.
     pub domain_users: BTreeMap<String, u32>,
+    /// Time that members have between SIGPIPE and SIGKILL at the end of the VM, in milliseconds.
+    pub grace_ms: u32,
+    /// When the VM ends without a request.
+    pub life: VmLife,
+    /// The process that created the VM.
+    pub creator: Creator,
+}
+
+/// The process that created a VM. Number and start time identify it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Creator {
+    /// Process id.
+    pub pid: i32,
+    /// Start time in clock ticks.
+    pub started: u64,
 }
 
 impl VmSpec {
@@ -67,6 +85,9 @@ impl VmSpec {
             privileges: UNRESTRICTED,
             domains: BTreeMap::new(),
             domain_users: BTreeMap::new(),
+            grace_ms: GRACE_DEFAULT_MS,
+            life: VmLife::default(),
+            creator: Creator { pid: cred.pid, started: 0 },
         }
     }
 
@@ -180,6 +201,13 @@ impl Vm {
     #[must_use]
     pub const fn state(&self) -> VmState {
         self.state
+    }
+
+    /// Whether the VM ends with its last member, and that member has left.
+    #[must_use]
+    pub fn is_left_by_all(&self) -> bool {
+        let had_members = !self.latest.is_empty();
+        self.spec.life == VmLife::Members && had_members && self.slots.is_empty()
     }
 
     /// The number of bound endpoints.

@@ -1,7 +1,8 @@
 //! Scripts of wrong frames: any bytes, requests with any numbers, and damaged requests.
 
 use m3ipc_wire::{
-    AwaitedEvent, BindKind, NodeParams, Privileges, Request, TraceRequest, VmParams, decode, encode,
+    AwaitedEvent, BindKind, NodeParams, Privileges, Request, TraceRequest, VmLife, VmParams,
+    decode, encode,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -62,6 +63,7 @@ fn vm_params(name: String, mode: u16) -> VmParams {
             .into_iter()
             .take(usize::from(mode >> 2 & 1))
             .collect(),
+        life: [VmLife::UntilEnded, VmLife::Creator, VmLife::Members][usize::from(mode % 3)],
     }
 }
 
@@ -152,7 +154,9 @@ pub fn requests() -> impl Strategy<Value = Request> {
         })),
         Just(Request::NodeInfo),
         vm.prop_map(|(id, name, mode, procs, gid)| {
-            Request::VmInit(VmParams { id, procs, gid, ..vm_params(name, mode & 0o1777) })
+            let opens = mode & 0o1000 != 0;
+            let params = VmParams { id, procs, gid, ..vm_params(name, mode & 0o1777) };
+            if opens { Request::VmOpen(params) } else { Request::VmInit(params) }
         }),
         vms().prop_map(Request::VmEnd),
         vms().prop_map(Request::VmInfo),
@@ -223,7 +227,7 @@ pub fn may_be_said(frame: &[u8]) -> bool {
             | Request::Reattach { vm, .. },
         ) => vm != PAIR_VM,
         // Other processes of the user could be bound in this VM.
-        Ok(Request::VmInit(params)) => params.id != Some(PAIR_VM),
+        Ok(Request::VmInit(params) | Request::VmOpen(params)) => params.id != Some(PAIR_VM),
         _ => true,
     }
 }

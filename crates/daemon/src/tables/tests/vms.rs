@@ -47,6 +47,25 @@ fn a_vm_ends_in_two_steps() {
 }
 
 #[test]
+fn a_vm_is_left_by_all_after_its_last_member_and_not_before_its_first() {
+    let mut node = node();
+    init(&mut node, |spec| spec.life = m3ipc_wire::VmLife::Members).unwrap();
+    let is_left = |node: &Node| node.vm(0).unwrap().is_left_by_all();
+    assert!(!is_left(&node));
+    bind(&mut node, 29, 7).unwrap();
+    bind(&mut node, 30, 8).unwrap();
+    node.exit(7);
+    assert!(!is_left(&node));
+    node.exit(8);
+    assert!(is_left(&node));
+    assert!(is_left(&Node::replay(&node.snapshot(), Quota::default()).unwrap()));
+    let mut other = with_vm();
+    bind(&mut other, 29, 7).unwrap();
+    other.exit(7);
+    assert!(!is_left(&other), "it ends by request alone");
+}
+
+#[test]
 fn the_mode_of_a_vm_decides_which_users_see_it() {
     let node = with_vm();
     assert_eq!(node.visible_vms(&cred(FELLOW, 2)).count(), 1);
