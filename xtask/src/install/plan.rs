@@ -5,9 +5,10 @@
 //! PREFIX/lib/debug/PREFIX/...   the debug information of programs and shared libraries
 //! PREFIX/LIBDIR                 libm3ipc.so.0.1.0, its two links, libm3ipc.a
 //! PREFIX/LIBDIR/m3ipc           libm3sock.so, which `m3 sock run` loads into programs
-//! PREFIX/LIBDIR/pkgconfig       m3ipc.pc
+//! PREFIX/LIBDIR/pkgconfig       m3ipc.pc, and m3ipc-compat.pc for old include paths
 //! PREFIX/LIBDIR/cmake/m3ipc     m3ipc-config.cmake, m3ipc-config-version.cmake
 //! PREFIX/include                the headers, also those under old paths
+//! PREFIX/share/doc/m3ipc        how to compile programs with old include paths
 //! PREFIX/share/man/manN         the pages
 //! PREFIX/share/...              completions for bash, zsh and fish
 //! PREFIX/lib/systemd/...        system and user units
@@ -67,6 +68,7 @@ pub fn install(
     binary(&built.join(preload), &values.libdir.join("m3ipc").join(preload), values, placer)?;
     headers::install(&workspace.root, &values.prefix.join("include"), placer)?;
     development(&workspace.root, values, placer)?;
+    documents(&workspace.root, values, placer)?;
     pages(&workspace.root, values, placer)?;
     units(&workspace.root, values, placer)?;
     command_pages(&built.join("m3"), values, placer)?;
@@ -111,6 +113,7 @@ fn libraries(
 fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
     let filled = [
         ("crates/capi/m3ipc.pc.in", "pkgconfig/m3ipc.pc"),
+        ("crates/capi/m3ipc-compat.pc.in", "pkgconfig/m3ipc-compat.pc"),
         ("dist/cmake/m3ipc-config.cmake.in", "cmake/m3ipc/m3ipc-config.cmake"),
         ("dist/cmake/m3ipc-config-version.cmake.in", "cmake/m3ipc/m3ipc-config-version.cmake"),
     ];
@@ -119,6 +122,12 @@ fn development(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), 
         placer.file(&values.libdir.join(to), values.fill(from, &text)?.as_bytes(), TEXT)?;
     }
     Ok(())
+}
+
+/// Places the text about the headers under old paths.
+fn documents(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {
+    let text = tree::text(&root.join("crates/capi/include/m3ipc/compat/README.md"))?;
+    placer.file(&values.prefix.join("share/doc/m3ipc/compat.md"), text.as_bytes(), TEXT)
 }
 
 fn pages(root: &Path, values: &Values, placer: &mut Placer) -> Result<(), Error> {

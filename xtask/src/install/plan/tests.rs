@@ -47,6 +47,8 @@ fn tree_with(folder: &Folder, shared: &str) -> Workspace {
     folder.write("crates/capi/include/m3ipc/mnx.h", "int x;");
     folder.write("crates/capi/include/forwards.tsv", "m3ipc/old/ipc.h\tm3ipc/mnx.h\n");
     folder.write("crates/capi/m3ipc.pc.in", "prefix=@PREFIX@");
+    folder.write("crates/capi/m3ipc-compat.pc.in", "compatdir=@INCLUDEDIR@/m3ipc/compat");
+    folder.write("crates/capi/include/m3ipc/compat/README.md", "old paths");
     folder.write("dist/cmake/m3ipc-config.cmake.in", "@SOVERSION@");
     folder.write("dist/cmake/m3ipc-config-version.cmake.in", "@VERSION@");
     folder.write("dist/systemd/m3d.service", "ExecStart=/usr/local/bin/m3d --system");
@@ -109,7 +111,12 @@ fn everything_lands_in_its_place() {
         "a shell the program does not know is skipped"
     );
     assert_eq!(folder.read("out/usr/share/m3ipc/wireshark/m3ipc.lua"), "dissector");
-    assert_eq!(placer.count(), 2 * 21);
+    assert_eq!(
+        folder.read("out/usr/lib/multi/pkgconfig/m3ipc-compat.pc"),
+        "compatdir=/usr/include/m3ipc/compat"
+    );
+    assert_eq!(folder.read("out/usr/share/doc/m3ipc/compat.md"), "old paths");
+    assert_eq!(placer.count(), 2 * 23);
 }
 
 #[test]
