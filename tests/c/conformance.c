@@ -75,13 +75,20 @@ static void node(void) {
   d.d_max_copylen = 1024;
   is(mnx_drvs_init(NODE, &d), EMOLBADVALUE, "d_max_copybuf above d_max_copylen");
   memset(&d, 0, sizeof d);
+  memset(d.d_name, 'x', sizeof d.d_name);
+  is(mnx_drvs_init(NODE, &d), EMOLBADVALUE, "a name without a zero");
+  memset(&d, 0, sizeof d);
   d.d_nr_vms = 16;
+  d.d_max_copylen = 1 << 28;
+  strcpy(d.d_name, "contract");
   is(mnx_drvs_init(NODE, &d), NODE, "returns the node id");
   is(mnx_drvs_init(NODE, &d), EMOLDRVSBUSY, "a second call");
   memset(&d, 0, sizeof d);
   is(mnx_getdrvsinfo(&d), NODE, "getdrvsinfo returns the node id");
   is(d.d_nr_vms, 16, "getdrvsinfo: the parameter that drvs_init got");
   is(d.d_nr_procs, NR_PROCS, "getdrvsinfo: a default parameter");
+  is(d.d_max_copylen, 1 << 28, "getdrvsinfo: the copy limit that drvs_init got");
+  ok(strcmp(d.d_name, "contract") == 0, "getdrvsinfo: the name that drvs_init got");
   is(mnx_getdvsinfo(&later), NODE, "getdvsinfo returns the node id");
   is(later.d_nr_dcs, 16, "getdvsinfo: d_nr_dcs is d_nr_vms");
   is(mnx_getdrvsinfo(NULL), EMOLADDRNOTAVAIL, "getdrvsinfo into NULL");
@@ -102,6 +109,10 @@ static void vms(void) {
   vm = vm_params(VM, "one");
   vm.vm_nr_procs = NR_PROCS + 1;
   is(mnx_vm_init(&vm), EMOLBADRANGE, "limit above the node's");
+  vm = vm_params(VM, "one");
+  vm.vm_warn2proc = PM_PROC_NR;
+  vm.vm_warnmsg = 5;
+  is(mnx_vm_init(&vm), EMOLNOSYS, "a process to warn");
   vm = vm_params(VM, "one");
   vm.vm_nr_tasks = -1;
   is(mnx_vm_init(&vm), EMOLBADRANGE, "negative limit");
@@ -209,18 +220,27 @@ static void order_of_checks(void) {
 static void not_yet(void) {
   node_usr_t info;
 
+  group("one node");
+  is(mnx_getnodeinfo(NODE, &info), OK, "getnodeinfo of the local node");
+  is(info.n_nodeid, NODE, "its number");
+  is((int)info.n_flags, NODE_ATTACHED, "its state");
+  ok((info.n_vms >> VM & 1) == 1 && info.n_name[0] != '\0', "its VMs and its name");
+  is(mnx_getnodeinfo(LOCALNODE, &info), OK, "getnodeinfo of LOCALNODE");
+  is(info.n_nodeid, NODE, "its number");
+  is(mnx_getnodeinfo(NODE + 1, &info), OK, "getnodeinfo of a node that is not there");
+  is((int)info.n_flags, NODE_FREE, "its state");
+  is(mnx_getnodeinfo(BIG, &info), EMOLBADNODEID, "getnodeinfo: out of range");
+  is(mnx_getnodeinfo(NODE, NULL), EMOLADDRNOTAVAIL, "getnodeinfo into NULL");
   group("not in this release");
   is(mnx_add_node(VM, 1), EMOLNOSYS, "add_node");
   is(mnx_del_node(VM, 1), EMOLNOSYS, "del_node");
   is(mnx_node_up("n", 1, 1), EMOLNOSYS, "node_up");
   is(mnx_node_down(1), EMOLNOSYS, "node_down");
-  is(mnx_getnodeinfo(1, &info), EMOLNOSYS, "getnodeinfo");
-  is(mnx_rmtbind(VM, "p", 40, 1), EMOLNOSYS, "rmtbind");
+  is(mnx_rmtbind(VM, "p", 40, 1), EMOLNONODE, "rmtbind");
+  ok(mnx_rmtbind(VM, "p", 40, 1) < EMOLERRCODE, "rmtbind fails by the test of the contract");
   is(mnx_migr_start(VM, 40), EMOLNOSYS, "migr_start");
   is(mnx_migr_commit(1, VM, 40, 1), EMOLNOSYS, "migr_commit");
   is(mnx_migr_rollback(VM, 40), EMOLNOSYS, "migr_rollback");
-  is(mnx_hdw_notify(VM, server_nr), EMOLNOSYS, "hdw_notify");
-  is(mnx_ntfy_value(CLOCK, server_nr, 1), EMOLNOSYS, "ntfy_value");
 }
 
 static void end_of_node(void) {

@@ -77,7 +77,7 @@ static int is(int have, int want, const char *name) {
 
 enum op {
   BIND, LCLBIND, UNBIND, GETEP, WAIT4BIND, WAIT4BINDEP, WAIT4UNBIND,
-  SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, WAKEUP,
+  SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, NTFY_VALUE, WAKEUP,
   WATCH, UNWATCH, WATCH_ALL, KIND,
   NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
   SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
@@ -271,6 +271,7 @@ static void execute(struct order *o, struct result *r) {
   case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
   case NOTIFY: r->code = mnx_notify(o->ep); break;
   case SRC_NOTIFY: r->code = mnx_src_notify(o->nr, o->ep); break;
+  case NTFY_VALUE: r->code = mnx_ntfy_value(o->nr, o->ep, (int)o->len); break;
   case WATCH: r->code = m3_watch(o->ep); break;
   case UNWATCH: r->code = m3_unwatch(o->ep); break;
   case WATCH_ALL: r->code = m3_watch_all(o->ep); break;

@@ -280,6 +280,37 @@ static void notifications(void) {
   is(call(&q, RECEIVE, ANY, 0, LONG_MS).m.m_source, p.ep, "the source is the caller");
   is(call_vm(&p, SRC_NOTIFY, 0, q.ep, server_nr), EMOLPRIVILEGES, "in the name of another slot");
 
+  group("ntfy_value");
+  o = order(NTFY_VALUE);
+  o.ep = q.ep;
+  o.nr = user_nr;
+  o.len = 5;
+  is(call_order(&p, o).code, OK, "in the name of the caller's slot");
+  r = call(&q, RECEIVE, ANY, 0, LONG_MS);
+  ok(r.m.m_source == p.ep && r.m.NOTIFY_ARG == 5 && r.m.NOTIFY_ARG_HIGH == 0, "its argument");
+  o.nr = CLOCK;
+  o.len = -2;
+  is(call_order(&p, o).code, OK, "in the name of a task");
+  r = call(&q, RECEIVE, ANY, 0, LONG_MS);
+  ok(r.m.m_source == CLOCK && r.m.NOTIFY_ARG == -2, "its argument, below 0");
+  o.nr = server_nr;
+  is(call_order(&p, o).code, EMOLPRIVILEGES, "in the name of another slot");
+  o.nr = user_nr;
+  o.ep = p.ep;
+  is(call_order(&p, o).code, EMOLENDPOINT, "to the caller");
+  o.ep = 28;
+  is(call_order(&p, o).code, EMOLDSTDIED, "to a free slot");
+  is(mnx_ntfy_value(CLOCK, q.ep, 1), EMOLNOTBIND, "by a caller that is not bound");
+
+  group("hdw_notify");
+  is(mnx_hdw_notify(VM, q.ep), OK, "by a caller that is not bound");
+  r = call(&q, RECEIVE, ANY, 0, LONG_MS);
+  ok(r.m.m_source == HARDWARE && r.m.m_type == HARD_INT, "the source is the hardware");
+  is(mnx_hdw_notify(BIG, q.ep), EMOLBADVMID, "VM id out of range");
+  is(mnx_hdw_notify(VM + 1, q.ep), EMOLVMNOTRUN, "VM not running");
+  is(mnx_hdw_notify(VM, ANY), EMOLRANGE, "notify ANY");
+  is(mnx_hdw_notify(VM, 28), EMOLDSTDIED, "notify a free slot");
+
   group("wakeup");
   start(&q, RECEIVE, ANY, 0, LONG_MS);
   until_blocked(VM, &q);
@@ -341,6 +372,8 @@ static void notifications(void) {
   is(call(&p, SEND, s.ep, 1, SHORT_MS).code, EMOLCALLDENIED, "send to the denied server");
   is(call(&p, NOTIFY, s.ep, 0, 0).code, EMOLCALLDENIED, "notify the denied server");
   is(call(&p, SEND, q.ep, 1, SHORT_MS).code, EMOLTIMEDOUT, "send to another partner is allowed");
+  o.priv.s_warn = PM_PROC_NR + 1;
+  is(mnx_setpriv(VM, p.ep, &o.priv), EMOLNOSYS, "setpriv: a process to warn");
   is(mnx_setpriv(VM, p.ep, &all), OK, "setpriv: everything again");
   is(mnx_getpriv(VM, 28, &o.priv), EMOLDSTDIED, "getpriv of a free slot");
   end(&p, SIGKILL);

@@ -2,8 +2,7 @@
  * old_paths: a program as of MOL-IPC and DVK, with their include paths and their words, and with
  * addresses passed as a long. The test compiles it, in C and in C++, and never runs it.
  *
- *     D=$(pkg-config --variable=compatdir m3ipc)
- *     cc -Wall -Wextra -Werror -I$D -I$D/src -I$D/src/sub -I$D/src/sub/dir -c old_paths.c
+ *     cc -Wall -Wextra -Werror $(pkg-config --cflags m3ipc-compat) -c old_paths.c
  */
 #include "stub_syscall.h"
 #include "./kernel/minix/config.h"
@@ -33,6 +32,11 @@
 
 #include <stdio.h>
 #include <string.h>
+
+#ifdef __cplusplus
+static int dvk_fd = -1; /* in C++ a program defines them itself */
+#endif
+int local_nodeid;
 
 int main(void) {
   message m, *p = &m;
@@ -69,8 +73,14 @@ int main(void) {
          PROC_WAIT_FIELDS(q), PROC_COUNT_FIELDS(q));
   if (q->p_dcid != 0 || TEST_BIT(q->p_rts_flags, BIT_SLOT_FREE)) return 1;
   ret = mnx_replbind(0, 1, ep);
+  if (ret >= EMOLERRCODE) return 1;
+  ret = mnx_proxy_conn(1, CONNECT_SPROXY) + mnx_get2rmt((long)p, (long)p) + mnx_put2lcl(p, p);
 
   ret = dvk_open();
+  if (dvk_fd >= 0) return 1;
+  local_nodeid = dvk_getdvsinfo(d);
+  ret = dvk_delnode(0, local_nodeid) + dvk_getproxyinfo(1, q, q);
+  ret = dvk_get2rmt_T(p, p, HELLO_PERIOD) + dvk_put2lcl(p, p);
   ret = dvk_bind_X(SELF_BIND, 0, PROC_NO_PID, FIRST_USER_NR, LOCALNODE);
   if (ret < EDVSERRCODE) return 1;
   ret = dvk_wait4bindep_X(WAIT_BIND, SELF, TIMEOUT_FOREVER);

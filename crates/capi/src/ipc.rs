@@ -8,7 +8,7 @@ use crate::member::CallingMember;
 use crate::memory::{ReadBytes, ReadPtr, WritePtr};
 use crate::payload::{self, Delivery};
 use crate::{current, node};
-use m3ipc::{ANY, Address, Code, Message, ReceiveError, Received, SendRecError, Timeout};
+use m3ipc::{ANY, Address, Code, HARDWARE, Message, ReceiveError, Received, SendRecError, Timeout};
 
 #[inline]
 pub(crate) fn send(
@@ -148,6 +148,26 @@ pub(crate) fn notify_as(slot: i32, to: Address) -> CallResult {
         }
         Ok(0)
     })
+}
+
+/// Notifies as [`notify_as`] does, with an argument.
+pub(crate) fn notify_with(slot: i32, to: Address, argument: u64) -> CallResult {
+    current::with(|member| {
+        let own = member.endpoint.address();
+        let source = match slot {
+            slot if slot == own.slot() => own,
+            task if task < 0 => Address(task),
+            _ => return Err(Code::Privileges.into()),
+        };
+        member.endpoint.notify_for_with(source, to, argument)?;
+        Ok(0)
+    })
+}
+
+/// Notifies an endpoint of any VM as the hardware.
+pub(crate) fn notify_as_hardware(vmid: i32, to: Address) -> CallResult {
+    node::find()?.notify_for(vmid, HARDWARE, to, 0)?;
+    Ok(0)
 }
 
 pub(crate) fn wake(vmid: i32, address: Address) -> CallResult {

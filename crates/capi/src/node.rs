@@ -2,26 +2,25 @@
 
 use crate::current;
 use crate::failure::CallResult;
-use crate::records::{DrvsUsr, bytes_of, name_of};
-use core::ffi::c_int;
+use crate::records::{DrvsUsr, NodeUsr, bytes_of, name_of, set_of};
+use core::ffi::{c_int, c_ulong};
 use m3ipc::{Code, Node, NodeInfo, NodeParams};
-use std::sync::Mutex;
 
 /// `LOCALNODE`.
 const LOCALNODE: c_int = -1;
 /// `NR_TASKS` and `NR_PROCS`.
 const DEFAULT_TASKS: c_int = 35;
 const DEFAULT_PROCS: c_int = 221;
-/// `MAXCOPYBUF` and `MAXCOPYLEN`.
+/// The pieces in which a copy goes through a bounce buffer.
 const COPY_PIECE_BYTES: c_int = 65_536;
-const COPY_BYTES: c_int = 64 * COPY_PIECE_BYTES;
 /// `M3_DRVS_USERMODE | M3_DRVS_INITIALIZED`.
 const FLAGS: u64 = 1 << 2 | 1 << 8;
+/// `M3_NODE_ATTACHED`.
+const NODE_ATTACHED: c_ulong = 1 << 1;
+/// `M3_NO_PROXIES`.
+const NO_PROXIES: c_int = -1;
 /// `NR_SERVERS`.
 pub(crate) const SERVERS: c_int = 29;
-
-/// The connection of the process that initialised the node. It keeps an idle node running.
-static INITIALISER: Mutex<Option<Node>> = Mutex::new(None);
 
 /// A connection to the node.
 ///
@@ -41,26 +40,17 @@ pub(crate) fn find_with_info() -> CallResult<(Node, NodeInfo)> {
     if info.initialised { Ok((node, info)) } else { Err(Code::DrvsInit.into()) }
 }
 
-fn keep(node: Option<Node>) {
-    // A child that was forked while the lock was held would wait for ever.
-    if let Ok(mut kept) = INITIALISER.try_lock() {
-        *kept = node;
-    }
-}
-
 /// Starts the node. Returns its id and the parameters in force.
 pub(crate) fn init(nodeid: c_int, wanted: &DrvsUsr) -> CallResult<(c_int, DrvsUsr)> {
     let mut node = Node::init(&params_of(nodeid, wanted)?)?;
     let info = node.info()?;
-    keep(Some(node));
-    Ok((info.nodeid, record_of(&info, wanted)))
+    Ok((info.nodeid, record_of(&info)))
 }
 
 /// Ends every VM, then the node.
 pub(crate) fn end() -> CallResult {
     let (node, _) = find_with_info()?;
     node.end()?;
-    keep(None);
     // The caller's own endpoint has ended with its VM.
     current::release_ended();
     Ok(0)
@@ -69,18 +59,38 @@ pub(crate) fn end() -> CallResult {
 /// The id and the parameters of the node.
 pub(crate) fn info() -> CallResult<(c_int, DrvsUsr)> {
     let (_, info) = find_with_info()?;
-    Ok((info.nodeid, record_of(&info, &DrvsUsr::default())))
+    Ok((info.nodeid, record_of(&info)))
+}
+
+/// The state of a node: of the local one, or that of a node that nobody knows.
+pub(crate) fn state(nodeid: c_int) -> CallResult<NodeUsr> {
+    let (mut node, info) = find_with_info()?;
+    let nodeid = if nodeid == LOCALNODE { info.nodeid } else { nodeid };
+    if !(0..info.nodes).contains(&nodeid) {
+        return Err(Code::BadNodeId.into());
+    }
+    let unknown = NodeUsr { n_nodeid: nodeid, n_proxies: NO_PROXIES, ..NodeUsr::default() };
+    if nodeid != info.nodeid {
+        return Ok(unknown);
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let vms = node.vms()?.iter().fold(0, |set, vm| set | set_of(vm.id));
+    Ok(NodeUsr { n_flags: NODE_ATTACHED, n_vms: vms, n_name: name_of(host.trim()), ..unknown })
 }
 
 /// Checks the parameters that the daemon does not know, and converts the others.
 fn params_of(nodeid: c_int, wanted: &DrvsUsr) -> CallResult<NodeParams> {
     let given = |number: c_int| (number != 0).then_some(number);
+    let name = bytes_of(&wanted.d_name).and_then(|name| String::from_utf8(name).ok());
+    let name = name.ok_or(Code::BadValue)?;
     let params = NodeParams {
         nodeid: (nodeid != LOCALNODE).then_some(nodeid),
         vms: given(wanted.d_nr_vms),
         nodes: given(wanted.d_nr_nodes),
         procs: given(wanted.d_nr_procs),
         tasks: given(wanted.d_nr_tasks),
+        name: (!name.is_empty()).then_some(name),
+        max_copy_bytes: u64::try_from(wanted.d_max_copylen).ok().filter(|bytes| *bytes != 0),
     };
     let tasks = params.tasks.unwrap_or(DEFAULT_TASKS);
     let procs = params.procs.unwrap_or(DEFAULT_PROCS);
@@ -89,27 +99,26 @@ fn params_of(nodeid: c_int, wanted: &DrvsUsr) -> CallResult<NodeParams> {
         return Err(Code::BadRange.into());
     }
     let (piece, whole) = (wanted.d_max_copybuf, wanted.d_max_copylen);
-    let whole_in_force = if whole == 0 { COPY_BYTES } else { whole };
-    let bad_copy = piece < 0 || whole < 0 || piece > whole_in_force;
-    if bad_copy || bytes_of(&wanted.d_name).is_none() {
+    if piece < 0 || whole < 0 || (whole != 0 && piece > whole) {
         return Err(Code::BadValue.into());
     }
     Ok(params)
 }
 
-/// The parameters in force. Those that only programs use are the `given` ones.
-fn record_of(info: &NodeInfo, given: &DrvsUsr) -> DrvsUsr {
+/// The parameters in force.
+fn record_of(info: &NodeInfo) -> DrvsUsr {
     let mut version = info.version.split('.').map(|part| part.parse().unwrap_or(0));
     let mut version_part = || version.next().unwrap_or(0);
-    let or = |number: c_int, default: c_int| if number == 0 { default } else { number };
-    let whole = or(given.d_max_copylen, COPY_BYTES);
+    let whole = info
+        .max_copy_bytes
+        .map_or(c_int::MAX, |bytes| c_int::try_from(bytes).unwrap_or(c_int::MAX));
     DrvsUsr {
         d_nr_vms: info.vms,
         d_nr_nodes: info.nodes,
         d_nr_procs: info.procs,
         d_nr_tasks: info.tasks,
         d_nr_sysprocs: info.tasks.saturating_add(SERVERS),
-        d_max_copybuf: or(given.d_max_copybuf, COPY_PIECE_BYTES.min(whole)),
+        d_max_copybuf: COPY_PIECE_BYTES.min(whole),
         d_max_copylen: whole,
         d_dbglvl: 0,
         d_version: version_part(),
@@ -117,6 +126,6 @@ fn record_of(info: &NodeInfo, given: &DrvsUsr) -> DrvsUsr {
         d_flags: FLAGS,
         // The tables of the daemon are private; this is the size of `ProcUsr`.
         d_size_proc: 256,
-        d_name: if given.d_name[0] == 0 { name_of("m3ipc") } else { given.d_name },
+        d_name: name_of(&info.name),
     }
 }

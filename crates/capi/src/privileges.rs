@@ -40,6 +40,9 @@ pub(crate) fn set(vmid: c_int, address: Address, record: ReadPtr<PrivUsr>) -> Ca
     if !(0..=LEVEL_MAX).contains(&wanted.s_level) {
         return Err(Code::BadValue.into());
     }
+    if ![0, NONE.0].contains(&wanted.s_warn) {
+        return Err(Code::NoSys.into());
+    }
     let procs = node.vm(vmid)?.info().procs;
     let privileges = Privileges {
         traps: traps_of(wanted.s_trap_mask, former.traps),

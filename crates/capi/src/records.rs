@@ -148,6 +148,24 @@ pub struct M3Loan {
     pub rights: c_uint,
 }
 
+/// `struct m3_node_usr`: the state of a node.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+#[allow(missing_docs)]
+pub struct NodeUsr {
+    pub n_nodeid: c_int,
+    pub n_flags: c_ulong,
+    pub n_proxies: c_int,
+    pub n_vms: c_ulong,
+    pub n_stimestamp: [c_long; 2],
+    pub n_rtimestamp: [c_long; 2],
+    pub n_pxsent: c_ulong,
+    pub n_pxrcvd: c_ulong,
+    pub n_name: Name,
+}
+
+// SAFETY: integers only.
+unsafe impl Plain for NodeUsr {}
 // SAFETY: integers only.
 unsafe impl Plain for DrvsUsr {}
 // SAFETY: integers only.
@@ -175,6 +193,7 @@ const _: () = {
     assert!(offset_of!(ProcUsr, p_rts_flags) == 16);
     assert!(offset_of!(ProcUsr, p_getfrom) == 56);
     assert!(offset_of!(ProcUsr, p_name) == 112);
+    assert!(size_of::<NodeUsr>() == 96);
     assert!(size_of::<PrivUsr>() == 88);
     assert!(offset_of!(PrivUsr, s_ipc_from) == 14);
     assert!(offset_of!(PrivUsr, s_alarm_timer) == 56);
@@ -189,6 +208,11 @@ pub(crate) fn name_of(text: &str) -> Name {
         *cell = c_char::from_ne_bytes([byte]);
     }
     name
+}
+
+/// The set of one node or VM; empty if its number is above 63.
+pub(crate) fn set_of(number: c_int) -> c_ulong {
+    u32::try_from(number).ok().and_then(|bit| c_ulong::checked_shl(1, bit)).unwrap_or(0)
 }
 
 /// The bytes of a name before its zero; `None` without a zero.

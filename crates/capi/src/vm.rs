@@ -3,9 +3,9 @@
 use crate::failure::{CallFailure, CallResult};
 use crate::memory::WritePtr;
 use crate::node::{self, SERVERS};
-use crate::records::{VmUsr, bytes_of, name_of};
+use crate::records::{VmUsr, bytes_of, name_of, set_of};
 use crate::{current, records};
-use core::ffi::{c_int, c_uint, c_ulong};
+use core::ffi::{c_int, c_uint};
 use m3ipc::{Code, NONE, Node, NodeError, NodeInfo, Vm, VmConfig, VmInfo, VmLife};
 
 /// `PROC_NO_PID`: no process; as a VM id, the VM of the caller.
@@ -105,6 +105,11 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     if wanted.vm_reserved != 0 {
         return Err(Code::BadValue.into());
     }
+    // Two zeros are a record without these fields.
+    let names_a_process = wanted.vm_warn2proc != 0 || wanted.vm_warnmsg != 0;
+    if wanted.vm_warn2proc != NONE.0 && names_a_process {
+        return Err(Code::NoSys.into());
+    }
     let mode = if wanted.vm_mode == 0 { DEFAULT_MODE } else { wanted.vm_mode };
     let mode = u16::try_from(mode).map_err(|_too_large| Code::BadValue)?;
     let grace_ms = u32::try_from(wanted.vm_grace_ms).map_err(|_negative| Code::BadValue)?;
@@ -159,9 +164,4 @@ fn record_of(vm: &VmInfo, node: &NodeInfo) -> VmUsr {
         vm_life: number_of(vm.life),
         vm_reserved: 0,
     }
-}
-
-/// The set of one node; empty if the number of the node is above 63.
-pub(crate) fn set_of(nodeid: c_int) -> c_ulong {
-    u32::try_from(nodeid).ok().and_then(|bit| c_ulong::checked_shl(1, bit)).unwrap_or(0)
 }

@@ -273,7 +273,7 @@ impl Server {
     }
 
     fn leave_if_idle(&mut self) {
-        if self.connections.is_empty() && self.has_no_vms() {
+        if self.is_idle() {
             tracing::info!("the node is idle");
             self.leaving = true;
         }

@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 const TITLE: &[u8; 14] = b"m3ipc journal ";
 /// Version of the format, behind the title: a change of [`Record`], or of a type in it, increments
 /// it.
-const VERSION: u16 = 3;
+const VERSION: u16 = 4;
 /// Length and checksum before a record.
 const HEAD_BYTES: usize = 8;
 /// The longest record: privileges that name all slots of a VM one by one.
@@ -255,7 +255,7 @@ mod tests {
             records.iter().map(|record| checksum(&m3ipc_wire::encode(record))).collect();
         assert_eq!(
             (VERSION, sums),
-            (3, vec![97_941_562, 4_090_184_026, 1_601_933_253, 997_791_874]),
+            (4, vec![586_171_025, 4_090_184_026, 1_601_933_253, 997_791_874]),
             "increment VERSION where a record changes"
         );
     }

@@ -160,7 +160,9 @@ impl Server {
         poll.add(death_watcher.reader(), DEATH_WATCHER_TOKEN).map_err(refused("a poll"))?;
         let sockets = SocketRegistry::new(&runtime_directory.sockets());
         Ok(Self {
-            initialised: takeovers > 0 || !settings.uninitialised,
+            initialised: !settings.uninitialised
+                || node.terms().by_call
+                || node.vms().next().is_some(),
             settings,
             runtime_directory,
             node,
@@ -385,11 +387,15 @@ impl Server {
         self.node.vms().next().is_none()
     }
 
+    /// Whether nobody uses the node. A node that a program began stays until one ends it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.connections.is_empty() && self.has_no_vms() && !self.node.terms().by_call
+    }
+
     /// Starts the idle timer if the node is unused and the settings have an idle time.
     pub(crate) fn start_idle_timer(&mut self) {
-        let idle = self.connections.is_empty() && self.has_no_vms();
         if let Some(limit_ns) = self.settings.idle_exit_ns
-            && idle
+            && self.is_idle()
             && !self.timers.is_set(Timer::Idle)
         {
             self.set_timer(limit_ns, Timer::Idle);

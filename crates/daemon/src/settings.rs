@@ -213,6 +213,7 @@ impl Settings {
             nodes: number(args.nodes, file.nodes, "M3_NODES")?,
             procs: number(args.procs, file.procs, "M3_PROCS")?,
             tasks: number(args.tasks, file.tasks, "M3_TASKS")?,
+            ..NodeParams::default()
         };
         resolve_node(&node, &NodeParams::default())?;
         let idle = args.idle_exit.clone().or(file.idle_exit).unwrap_or_else(|| "never".to_owned());

@@ -20,6 +20,10 @@ pub struct NodeParams {
     pub procs: Option<i32>,
     /// Task slots per VM.
     pub tasks: Option<i32>,
+    /// The name of the system, of at most 15 bytes.
+    pub name: Option<String>,
+    /// Bytes of one copy between members. A longer copy fails with -34.
+    pub max_copy_bytes: Option<u64>,
 }
 
 /// A node as it is. The example is at [`Node::info`](crate::Node::info).
@@ -49,6 +53,10 @@ pub struct NodeInfo {
     pub endpoints: u32,
     /// How often a daemon took over from a killed one.
     pub takeovers: u32,
+    /// The name of the system.
+    pub name: String,
+    /// Bytes of one copy between members; `None` for any number.
+    pub max_copy_bytes: Option<u64>,
 }
 
 /// The use of one quota by a user.
@@ -264,7 +272,7 @@ macro_rules! same_fields {
 same_fields! {
     wire::NodeInfo => NodeInfo {
         nodeid, initialised, vms, nodes, procs, tasks, daemon_pid, version, links, endpoints,
-        takeovers
+        takeovers, name, max_copy_bytes
     }
     wire::VmInfo => VmInfo {
         id, name, uid, gid, mode, procs, tasks, grace_ms, copy_granted, endpoints, ending, domains,
@@ -285,8 +293,8 @@ same_fields! {
 
 impl NodeParams {
     pub(crate) fn to_wire(&self) -> wire::NodeParams {
-        let Self { nodeid, vms, nodes, procs, tasks } = *self;
-        wire::NodeParams { nodeid, vms, nodes, procs, tasks }
+        let Self { nodeid, vms, nodes, procs, tasks, ref name, max_copy_bytes } = *self;
+        wire::NodeParams { nodeid, vms, nodes, procs, tasks, name: name.clone(), max_copy_bytes }
     }
 }
 

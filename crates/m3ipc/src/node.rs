@@ -306,6 +306,39 @@ impl Node {
         Ok(())
     }
 
+    /// Notifies an endpoint in the name of another one, or of a task (`hdw_notify`). Only root and
+    /// the owner of the VM may; the caller need not be a member.
+    ///
+    /// The bits of arguments that the receiver has not taken yet join.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// # let mut node = m3ipc::Node::attach_at(test.directory())?;
+    /// # let vm = test.vm().id();
+    /// use m3ipc::{HARDWARE, Source};
+    ///
+    /// let mut driver = test.vm().bind(1)?;
+    /// node.notify_for(vm, HARDWARE, driver.address(), 1 << 4)?;
+    /// let interrupt = driver.receive(Source::Any)?;
+    /// assert_eq!((interrupt.source, interrupt.word(1)), (HARDWARE, 1 << 4));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NodeError::Denied`], [`NodeError::Unknown`] and [`NodeError::OutOfRange`]; a dead
+    /// destination is [`NodeError::System`] with -109.
+    pub fn notify_for(
+        &mut self,
+        vm: i32,
+        source: Address,
+        to: Address,
+        argument: u64,
+    ) -> Result<(), NodeError> {
+        let (source, destination) = (source.0, to.0);
+        self.number(&Request::NotifyFor { vm, source, destination, bits: argument })?;
+        Ok(())
+    }
+
     /// Sets the privileges of an endpoint (`setpriv`). Only root and the owner of the VM may.
     ///
     /// ```

@@ -16,6 +16,10 @@ pub struct NodeParams {
     pub procs: Option<i32>,
     /// Task slots per VM.
     pub tasks: Option<i32>,
+    /// The name of the system, under 16 bytes.
+    pub name: Option<String>,
+    /// Bytes of one copy; `None` for any number.
+    pub max_copy_bytes: Option<u64>,
 }
 
 /// The present state of a node.
@@ -43,6 +47,10 @@ pub struct NodeInfo {
     pub endpoints: u32,
     /// How often a daemon has taken over from a killed daemon.
     pub takeovers: u32,
+    /// The name of the system.
+    pub name: String,
+    /// Bytes of one copy; `None` for any number.
+    pub max_copy_bytes: Option<u64>,
 }
 
 /// The use of one quota by a user.

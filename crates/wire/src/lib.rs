@@ -34,7 +34,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 2 | [`BindKind::Additional`] |
 /// | 3 | [`Request::Usage`], `VmParams::domain_users` |
 /// | 4 | [`Request::VmOpen`], [`VmLife`], `VmInfo::creator_pid` |
-pub const VERSION: u32 = 4;
+/// | 5 | names and copy limits of nodes, `Request::NotifyFor` with a VM and an argument |
+pub const VERSION: u32 = 5;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

@@ -45,6 +45,8 @@ pub enum Reply {
         traps: u32,
         /// Whether copies need a lease or a grant also within one user.
         copy_granted: bool,
+        /// Bytes of one copy; `None` for any number.
+        max_copy_bytes: Option<u64>,
     },
     /// The peer parks at its copy gate while it waits. A descriptor of the bounce buffer, if the
     /// request asked for it.

@@ -126,12 +126,17 @@ pub enum Request {
         /// The endpoint.
         address: i32,
     },
-    /// src_notify: a notification from another source. Reply: `Done`.
+    /// src_notify, ntfy_value and hdw_notify: a notification from another source, or with an
+    /// argument. Reply: `Done`.
     NotifyFor {
+        /// The VM. The caller need not be a member of it.
+        vm: i32,
         /// The source.
         source: i32,
         /// The destination.
         destination: i32,
+        /// The argument. Arguments that were not received yet join as sets of bits.
+        bits: u64,
     },
     /// The endpoints of a VM, from a slot on. Reply: `Endpoints`.
     Endpoints {

@@ -1,7 +1,10 @@
-//! VMs that end with their creator or with their last member, and VMs that are opened or created.
+//! VMs that end with their creator or with their last member, VMs that are opened or created, and
+//! nodes that stay.
 
-use m3ipc::{NodeError, Source, Vm, VmConfig, VmLife};
+use m3ipc::{Address, Code, Node, NodeError, Source, Vm, VmConfig, VmLife};
+use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_test_fixture::{MemberProcess, NodeFixture, watchdog};
+use m3ipc_wire::{Reply, Request};
 
 /// Starts a process that opens or creates the VM "shop" with this life. Returns it and the VM's id.
 fn creator(fixture: &NodeFixture, life: &str) -> (MemberProcess, i32) {
@@ -172,4 +175,70 @@ fn open_or_create_names_the_parameter_that_differs() {
         let why = refused(VmConfig::new("other").id(vm.id()));
         assert!(why.contains("id 0 is in use"), "{why}");
     }
+}
+
+fn on_demand(directory: &str) -> MemberProcess {
+    let flags = ["--runtime-dir", directory, "--log-level", "error", "--idle-exit", "1"];
+    let daemon = MemberProcess::start(0, "daemon", &[&flags[..], &["--uninitialised"]].concat());
+    until(|| Node::find(directory.as_ref()).is_ok());
+    daemon
+}
+
+#[test]
+fn a_node_that_drvs_init_began_stays_without_vms_until_drvs_end() {
+    watchdog(120);
+    let folder = std::env::temp_dir().join(format!("m3-test-{}-init", std::process::id()));
+    let directory = folder.to_str().expect("a plain path");
+    let mut idle = on_demand(directory);
+    until(|| idle.has_ended());
+
+    let mut daemon = on_demand(directory);
+    let mut raw = RawMember::greeted(&folder).expect("the daemon answers");
+    let params = m3ipc_wire::NodeParams {
+        nodeid: Some(3),
+        name: Some("contract".into()),
+        max_copy_bytes: Some(1 << 20),
+        ..m3ipc_wire::NodeParams::default()
+    };
+    let reply = raw.request(&Request::NodeInit(params));
+    assert!(matches!(reply, Some((Reply::Number(3), _))), "{reply:?}");
+    drop(raw);
+    // More than its idle time.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    assert!(!daemon.has_ended());
+    drop(daemon);
+    let mut successor = on_demand(directory);
+    let mut node = Node::find(&folder).expect("the successor answers");
+    let info = node.info().expect("its state");
+    assert!(info.initialised && info.nodeid == 3, "{info:?}");
+    assert_eq!((&info.name[..], info.max_copy_bytes), ("contract", Some(1 << 20)));
+    node.end().expect("the end of the node");
+    until(|| successor.has_ended());
+}
+
+#[test]
+fn a_copy_above_the_limit_of_the_node_is_refused() {
+    watchdog(60);
+    let folder = std::env::temp_dir().join(format!("m3-test-{}-copy", std::process::id()));
+    let directory = folder.to_str().expect("a plain path");
+    let mut daemon = on_demand(directory);
+    let mut raw = RawMember::greeted(&folder).expect("the daemon answers");
+    let params =
+        m3ipc_wire::NodeParams { max_copy_bytes: Some(64), ..m3ipc_wire::NodeParams::default() };
+    raw.request(&Request::NodeInit(params)).expect("an answer");
+    let mut node = Node::find(&folder).expect("the node runs");
+    let vm = node.vm_init(&VmConfig::new("copy")).expect("a VM");
+    let mut me = vm.bind_any().expect("a slot");
+    let other = vm.bind_additional(None).expect("a slot");
+    let refused = |bytes: &[u8], me: &mut m3ipc::Endpoint| {
+        me.copy_to(other.address(), 0, bytes).expect_err("the party runs").code()
+    };
+    assert_eq!(refused(&[0; 64], &mut me), Code::ProcSts, "as long as the limit");
+    assert_eq!(refused(&[0; 65], &mut me), Code::Range);
+    let (from, to) = ((Address(1), 0.into()), (other.address(), 0.into()));
+    let third = me.copy_between(from, to, 65, None).expect_err("too long");
+    assert_eq!(third.code(), Code::Range);
+    drop((me, other));
+    node.end().expect("the end of the node");
+    until(|| daemon.has_ended());
 }

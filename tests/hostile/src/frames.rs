@@ -31,7 +31,12 @@ pub fn replays(round: &mut Round<'_>) {
         Request::Claim,
         Request::Unbind { vm: round.vm, address: round.victim },
         Request::Wakeup { vm: round.vm, address: round.victim },
-        Request::NotifyFor { source: round.victim, destination: round.victim },
+        Request::NotifyFor {
+            vm: round.vm,
+            source: round.victim,
+            destination: round.victim,
+            bits: 1,
+        },
         Request::Await(AwaitedEvent::Bind(round.victim)),
         Request::Await(AwaitedEvent::Unbind(round.victim)),
         Request::DoorbellSender(round.victim),

@@ -112,7 +112,8 @@ fn impersonates(
     listener: &Victim,
     own: &mut RawMember,
 ) -> bool {
-    let notify = Request::NotifyFor { source: victim.address, destination: listener.address };
+    let notify =
+        Request::NotifyFor { vm, source: victim.address, destination: listener.address, bits: 1 };
     let mut granted = !refused(own.request(&notify).map(|(reply, _)| reply));
     let as_victim = [
         Request::Reattach { vm, address: victim.address, tid: None },
@@ -165,7 +166,7 @@ pub fn stranger(directory: &str, vm: &str, victim: &str) {
         ("Wakeup", Request::Wakeup { vm, address }),
         ("SetPrivileges", Request::SetPrivileges { vm, address, privileges }),
         ("GetPrivileges", Request::GetPrivileges { vm, address }),
-        ("NotifyFor", Request::NotifyFor { source: address, destination: address }),
+        ("NotifyFor", Request::NotifyFor { vm, source: -1, destination: address, bits: 1 }),
         ("DoorbellSender", Request::DoorbellSender(address)),
         ("OpenDoorbell", Request::OpenDoorbell),
         ("Recall", Request::Recall(vec![address])),

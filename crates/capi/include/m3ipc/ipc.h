@@ -174,6 +174,38 @@ int mnx_notify(int dst);
 int mnx_src_notify(int src_nr, int dst);
 
 /*
+ * Notifies a process as mnx_src_notify does, with an argument in M3_NOTIFY_ARG.
+ *
+ * Values that the receiver has not taken yet join as sets of bits.
+ *
+ *   src_nr  as in mnx_src_notify
+ *   dst     endpoint of the receiver
+ *   value   argument
+ *
+ * Returns as mnx_src_notify. Never waits for dst.
+ */
+int mnx_ntfy_value(int src_nr, int dst, int value);
+
+/*
+ * Notifies a process of any VM as M3_HARDWARE. The caller need not be bound.
+ *
+ *   vmid  number of the VM
+ *   dst   endpoint of the receiver
+ *
+ * Returns 0, or:
+ *   EMOLDRVSINIT    the node is not initialised
+ *   EMOLBADVMID     vmid is out of range
+ *   EMOLVMNOTRUN    the VM is not running
+ *   EMOLPRIVILEGES  the caller neither owns the VM nor is root
+ *   EMOLTRAPDENIED  the privileges of the caller do not allow this call
+ *   EMOLRANGE       the slot of dst is out of range
+ *   EMOLENDPOINT    another generation is bound at the slot of dst
+ *   EMOLDSTDIED     dst has gone
+ * Never waits for dst.
+ */
+int mnx_hdw_notify(int vmid, int dst);
+
+/*
  * Ends the mnx_receive from M3_ANY, or the mnx_rcvrqst, of another endpoint with EMOLWOKENUP.
  *
  * The caller need not be bound.

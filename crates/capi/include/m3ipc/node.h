@@ -23,11 +23,12 @@ extern "C" {
  *   EMOLDRVSBUSY      the node is initialised already; the caller may go on
  *   EMOLBADNODEID     nodeid is below 0, or not below the count of nodes
  *   EMOLBADRANGE      a count of params is out of its range
- *   EMOLBADVALUE      a copy limit is negative, or d_max_copybuf is above d_max_copylen
+ *   EMOLBADVALUE      a copy limit is negative, d_max_copybuf is above d_max_copylen, or d_name has
+ *                     no zero or is no UTF-8
  *   EMOLPRIVILEGES    the caller does not own the node
  *   EMOLVERSION       the running daemon does not match this library
  *   EMOLADDRNOTAVAIL  params cannot be read and written
- * Blocks until the daemon answers.
+ * Blocks until the daemon answers. The node stays until mnx_drvs_end, also without VMs.
  *
  *   int node = mnx_drvs_init(M3_LOCALNODE, NULL);
  *   if (node < 0 && node != EMOLDRVSBUSY) errx(1, "node: %s", m3_strerror(node));
@@ -72,6 +73,7 @@ int mnx_getdrvsinfo(m3_drvs_usr_t *info);
  *   EMOLBADRANGE      a limit is negative or above the limit of the node
  *   EMOLNOVMNODE      vm_nodes is not empty and this node is not in it
  *   EMOLBADVALUE      another field has no valid value
+ *   EMOLNOSYS         vm_warn2proc names a process: m3_watch reports deaths instead
  *   EMOLPRIVILEGES    the daemon does not let the caller start VMs
  *   EMOLADDRNOTAVAIL  params cannot be read and written
  * Blocks until the daemon answers.

@@ -41,8 +41,10 @@ struct m3_drvs_usr {
   int d_nr_tasks;         /* task slots of a VM: 1 to M3_NR_TASKS */
   int d_nr_sysprocs;      /* tasks and servers: above d_nr_tasks, below d_nr_tasks + d_nr_procs;
                              out: d_nr_tasks + M3_NR_SERVERS, which is fixed */
-  int d_max_copybuf;      /* piece of a copy, in bytes: at most d_max_copylen */
-  int d_max_copylen;      /* one copy, in bytes */
+  int d_max_copybuf;      /* at most d_max_copylen, else ignored;
+                             out: piece of a copy through a buffer, in bytes */
+  int d_max_copylen;      /* one copy, in bytes: a longer mnx_vcopy returns EMOLRANGE;
+                             0 or out INT_MAX: no limit */
   unsigned long d_dbglvl; /* trace level bits, ignored; out: 0 */
   int d_version;          /* out: major version of the node daemon */
   int d_subver;           /* out: minor version of the node daemon */
@@ -90,8 +92,8 @@ struct m3_vm_usr {
   int vm_nr_sysprocs;      /* tasks and servers */
   int vm_nr_nodes;         /* nodes that the VM may span */
   unsigned long vm_nodes;  /* set of nodes that the VM spans; 0: this node */
-  int vm_warn2proc;        /* no effect in this release; out: M3_NONE */
-  int vm_warnmsg;          /* no effect in this release; out: 0 */
+  int vm_warn2proc;        /* M3_NONE, or 0 with a vm_warnmsg of 0: use m3_watch; out: M3_NONE */
+  int vm_warnmsg;          /* ignored; out: 0 */
   int vm_pid;              /* out: process that made the VM */
   char vm_name[M3_MAXVMNAME]; /* unique on the node, zero-terminated; empty: VM and the number */
   m3_cpumask_t vm_cpumask; /* no effect in this release; out: empty, which is all CPUs */
@@ -206,7 +208,7 @@ typedef struct m3_moltimer m3_moltimer_t;
 M3_EXTENSION struct m3_priv_usr {
   /* out: bit of the endpoint in the sets of others */
   M3_EXTENSION union { m3_sys_id_t s_id; m3_sys_id_t priv_id; };
-  /* no effect in this release; out: M3_NONE */
+  /* M3_NONE or 0: use m3_watch; out: M3_NONE */
   M3_EXTENSION union { int s_warn; int priv_warn; };
   /* level: M3_USER_PRIV to M3_PROXY_PRIV */
   M3_EXTENSION union { int s_level; int priv_level; };
@@ -234,11 +236,13 @@ typedef struct m3_priv_usr m3_priv_usr_t;
 #define M3_NODE_SCONNECTED (1 << 2)
 #define M3_NODE_RCONNECTED (1 << 3)
 
-/* The state of a node, for mnx_getnodeinfo. No call of this release fills it. */
+#define M3_NO_PROXIES      (-1)
+
+/* The state of a node, from mnx_getnodeinfo. */
 struct m3_node_usr {
   int n_nodeid;                   /* number of the node */
   volatile unsigned long n_flags; /* M3_NODE_... */
-  int n_proxies;                  /* number of its proxies */
+  int n_proxies;                  /* number of its proxies, or M3_NO_PROXIES */
   M3_EXTENSION union { unsigned long n_vms; unsigned long n_dcs; }; /* set of VMs that span it */
   struct timespec n_stimestamp;   /* time of the last message to the node */
   struct timespec n_rtimestamp;   /* time of the last message from the node */

@@ -166,6 +166,18 @@ pub extern "C" fn mnx_src_notify(src_nr: c_int, dst: c_int) -> c_int {
     call(|| ipc::notify_as(src_nr, Address(dst)))
 }
 
+/// `mnx_ntfy_value`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mnx_ntfy_value(src_nr: c_int, dst: c_int, value: c_int) -> c_int {
+    call(|| ipc::notify_with(src_nr, Address(dst), u64::from(value.cast_unsigned())))
+}
+
+/// `mnx_hdw_notify`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn mnx_hdw_notify(vmid: c_int, dst: c_int) -> c_int {
+    call(|| ipc::notify_as_hardware(vmid, Address(dst)))
+}
+
 /// `mnx_wakeup`: see `m3ipc/ipc.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_wakeup(vmid: c_int, ep: c_int) -> c_int {

@@ -1,23 +1,16 @@
-//! The functions of `m3ipc/remote.h`: this release does not have them, and each returns -38.
+//! The functions of `m3ipc/remote.h`. All but one have no meaning on one node and follow no
+//! pointer.
 //!
 //! # Safety
-//! No function follows a pointer.
+//! Pointers follow the rule of [`crate::abi`].
 #![allow(unsafe_code)]
 
-use core::ffi::{c_char, c_int, c_void};
+use crate::guard::call;
+use crate::memory::WritePtr;
+use crate::node;
+use crate::records::NodeUsr;
+use core::ffi::{c_char, c_int};
 use m3ipc::Code;
-
-/// `mnx_hdw_notify`: see `m3ipc/remote.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_hdw_notify(_vmid: c_int, _dst: c_int) -> c_int {
-    Code::NoSys.number()
-}
-
-/// `mnx_ntfy_value`: see `m3ipc/remote.h`.
-#[unsafe(no_mangle)]
-pub extern "C" fn mnx_ntfy_value(_src_nr: c_int, _dst: c_int, _value: c_int) -> c_int {
-    Code::NoSys.number()
-}
 
 /// `mnx_add_node`: see `m3ipc/remote.h`.
 #[unsafe(no_mangle)]
@@ -44,9 +37,17 @@ pub extern "C" fn mnx_node_down(_nodeid: c_int) -> c_int {
 }
 
 /// `mnx_getnodeinfo`: see `m3ipc/remote.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
 #[unsafe(no_mangle)]
-pub extern "C" fn mnx_getnodeinfo(_nodeid: c_int, _info: *mut c_void) -> c_int {
-    Code::NoSys.number()
+pub unsafe extern "C" fn mnx_getnodeinfo(nodeid: c_int, info: *mut NodeUsr) -> c_int {
+    // SAFETY: C lends `info` for this call.
+    let info = unsafe { WritePtr::new(info) };
+    call(|| {
+        info.write(node::state(nodeid)?)?;
+        Ok(0)
+    })
 }
 
 /// `mnx_rmtbind`: see `m3ipc/remote.h`.
@@ -57,7 +58,7 @@ pub extern "C" fn mnx_rmtbind(
     _ep: c_int,
     _nodeid: c_int,
 ) -> c_int {
-    Code::NoSys.number()
+    Code::NoNode.number()
 }
 
 /// `mnx_migr_start`: see `m3ipc/remote.h`.

@@ -172,7 +172,14 @@ impl Server {
             self.attached.insert(id, token);
         }
         self.set_timer(MAPPING_LIMIT_NS, Timer::Mapping(token, id));
-        let bound = Reply::Bound { vm: id.vm, vm_name, address: id.address.0, traps, copy_granted };
+        let bound = Reply::Bound {
+            vm: id.vm,
+            vm_name,
+            address: id.address.0,
+            traps,
+            copy_granted,
+            max_copy_bytes: self.node.terms().max_copy_bytes,
+        };
         self.reply(token, bound, fds);
         m3ipc_sys::pause_point("daemon.pages_given");
     }

@@ -115,8 +115,9 @@ impl Server {
             Request::GetPrivileges { vm, address } => {
                 self.get_privileges(token, cred, member_id(vm, address));
             }
-            Request::NotifyFor { source, destination } => {
-                self.notify_for(token, cred, Address(source), Address(destination));
+            Request::NotifyFor { vm, source, destination, bits } => {
+                let destination = member_id(vm, destination);
+                self.notify_for(token, cred, Address(source), destination, bits);
             }
             Request::Endpoints { vm, from } => self.list_endpoints(token, cred, vm, from),
             Request::OpenDoorbell => self.open_doorbell(token),

@@ -3,8 +3,8 @@
 use crate::server::Server;
 use crate::settings::{self, SettingsError};
 use crate::state::connection::Deferred;
-use crate::tables::{Credentials, Node};
-use m3ipc_abi::Code;
+use crate::tables::{Credentials, Node, NodeTerms};
+use m3ipc_abi::{Code, VM_NAME_MAX_BYTES};
 use m3ipc_wire::{NodeInfo, NodeParams, Reply};
 
 impl Server {
@@ -13,9 +13,19 @@ impl Server {
             let why = "the node is initialised already; use it, or end it with `m3 down`";
             return self.refuse(token, Code::DrvsBusy, why);
         }
+        if params.name.as_ref().is_some_and(|name| name.len() > VM_NAME_MAX_BYTES) {
+            let why = format!("the name of the system has over {VM_NAME_MAX_BYTES} bytes");
+            return self.refuse(token, Code::BadValue, format!("{why}; give a shorter one"));
+        }
         match settings::resolve_node(&self.settings.node, params) {
             Ok((nodeid, limits)) => {
-                self.node = Node::new(nodeid, limits, self.node.quota());
+                let default = NodeTerms::default();
+                let terms = NodeTerms {
+                    name: params.name.clone().unwrap_or(default.name),
+                    max_copy_bytes: params.max_copy_bytes,
+                    by_call: true,
+                };
+                self.node = Node::with_terms(nodeid, limits, terms, self.node.quota());
                 self.initialised = true;
                 self.node.drain_records();
                 self.rewrite_journal();
@@ -65,6 +75,8 @@ impl Server {
             links: u32::try_from(self.links_held.len().div_ceil(2)).unwrap_or(u32::MAX),
             endpoints: u32::try_from(self.attached.len()).unwrap_or(u32::MAX),
             takeovers: self.takeovers,
+            name: self.node.terms().name.clone(),
+            max_copy_bytes: self.node.terms().max_copy_bytes,
         };
         self.reply(token, Reply::Node(info), Vec::new());
     }

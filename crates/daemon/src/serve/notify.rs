@@ -6,7 +6,7 @@
 use crate::server::Server;
 use crate::state::pending_notifications::PendingNotification;
 use crate::tables::{Credentials, MemberId};
-use m3ipc_abi::{ANY, Address, Code, Verb};
+use m3ipc_abi::{ANY, Address, Code, HARDWARE, SYSTEM, Verb};
 use m3ipc_link::{FLAG_WOKEN, WaitCall};
 use m3ipc_wire::DaemonEvent;
 
@@ -28,6 +28,8 @@ impl Server {
             let why = format!("endpoint {destination} is attached; notify it over the link");
             return self.refuse(token, Code::Again, why);
         }
+        // Only HARDWARE and SYSTEM have arguments of their own.
+        let bits = if [HARDWARE, SYSTEM].contains(&own.address) { bits } else { 0 };
         let source = self.node.endpoint(own);
         let by = source.map(|source| (source.member.pid, source.uid, source.gid));
         self.deliver_notification(id, own.address, bits, by);
@@ -57,32 +59,49 @@ impl Server {
         }
     }
 
-    /// `src_notify`: for the VM's owner and root, with the privilege for it.
+    /// `src_notify`, `ntfy_value` and `hdw_notify`. A member notifies in its own name; the VM's
+    /// owner and root, with the privilege for it, in the name of any endpoint.
     pub(super) fn notify_for(
         &mut self,
         token: u64,
         cred: &Credentials,
         source: Address,
-        destination: Address,
+        destination: MemberId,
+        bits: u64,
     ) {
-        let Some(own) = self.require_endpoint(token) else { return };
-        if let Err(denied) = self.node.check_verb(own, None, Verb::SrcNotify) {
+        let vm = destination.vm;
+        if let Err(error) = self.node.running(vm) {
+            return self.refuse(token, error.code(), error);
+        }
+        // A caller that uses another connection has the privileges of its process.
+        let own = self.endpoint_of(token).or_else(|| self.node.endpoint_of_process(cred.pid));
+        let own = own.filter(|own| own.vm == vm);
+        let is_own = own.is_some_and(|own| own.address == source);
+        let denied = own.and_then(|own| self.node.check_verb(own, None, Verb::SrcNotify).err());
+        if let Some(denied) = denied {
             return self.refuse(token, denied.code(), denied);
         }
-        let owner = self.node.vm(own.vm).map(|vm| vm.spec().owner_uid);
-        if !cred.is_root() && owner != Ok(cred.uid) {
+        let owner = self.node.vm(vm).map(|vm| vm.spec().owner_uid);
+        if !is_own && !cred.is_root() && owner != Ok(cred.uid) {
             let why = "only the VM's owner and root may notify in the name of another endpoint";
             return self.refuse(token, Code::Privileges, why);
         }
-        for (address, died) in [(destination, Code::DstDied), (source, Code::SrcDied)] {
-            if let Err(error) = self.node.lookup(own.vm, None, address) {
-                if address == source && KERNEL_TASKS.contains(&address.0) {
-                    continue;
-                }
-                return self.refuse(token, error.code(died), error);
-            }
+        if let Err(error) = self.node.lookup(vm, Some(source), destination.address) {
+            return self.refuse(token, error.code(Code::DstDied), error);
         }
-        self.deliver_notification(MemberId::new(own.vm, destination), source, 0, None);
+        if let Err(error) = self.node.lookup(vm, None, source)
+            && !KERNEL_TASKS.contains(&source.0)
+        {
+            return self.refuse(token, error.code(Code::SrcDied), error);
+        }
+        let denied = own.filter(|_own| is_own).and_then(|own| {
+            self.node.check_verb(own, Some(destination.address), Verb::Notify).err()
+        });
+        if let Some(denied) = denied {
+            return self.refuse(token, denied.code(), denied);
+        }
+        let by = is_own.then_some((cred.pid, cred.uid, cred.gid));
+        self.deliver_notification(destination, source, bits, by);
         self.reply_done(token);
     }
 

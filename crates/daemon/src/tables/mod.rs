@@ -74,7 +74,7 @@ pub use links::Link;
 pub use lookup::{Holder, check_destination, slot_in_range};
 pub use node::{Node, Quota};
 pub use privileges::UNRESTRICTED;
-pub use record::Record;
+pub use record::{NodeTerms, Record};
 pub use unbind::Death;
 pub use vm::{Creator, Endpoint, GRACE_DEFAULT_MS, Vm, VmSpec, VmState};
 pub use vms::Ending;

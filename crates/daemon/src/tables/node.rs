@@ -7,7 +7,7 @@ use crate::quota;
 
 use super::error::{Denied, LookupError, PrivError, ReplayError, VmError};
 use super::identity::{Credentials, MemberId};
-use super::record::Record;
+use super::record::{NodeTerms, Record};
 use super::state::{State, Usage};
 use super::tickets::Tickets;
 use super::vm::{Endpoint, Vm, VmState};
@@ -57,11 +57,17 @@ impl Node {
     /// ([`NodeLimits::in_bounds`]).
     #[must_use]
     pub fn new(nodeid: i32, limits: NodeLimits, quota: Quota) -> Self {
+        Self::with_terms(nodeid, limits, NodeTerms::default(), quota)
+    }
+
+    /// As [`Node::new`], with other terms.
+    #[must_use]
+    pub fn with_terms(nodeid: i32, limits: NodeLimits, terms: NodeTerms, quota: Quota) -> Self {
         Self {
-            state: State::new(nodeid, limits),
+            state: State::new(nodeid, limits, terms.clone()),
             tickets: Tickets::default(),
             quota,
-            records: vec![Record::Node { nodeid, limits }],
+            records: vec![Record::Node { nodeid, limits, terms }],
         }
     }
 
@@ -74,10 +80,10 @@ impl Node {
         quota: Quota,
     ) -> Result<Self, ReplayError> {
         let mut records = records.into_iter();
-        let Some(Record::Node { nodeid, limits }) = records.next() else {
+        let Some(Record::Node { nodeid, limits, terms }) = records.next() else {
             return Err(ReplayError { at: 0 });
         };
-        let mut node = Self::new(*nodeid, *limits, quota);
+        let mut node = Self::with_terms(*nodeid, *limits, terms.clone(), quota);
         node.records.clear();
         for (at, record) in records.enumerate() {
             node.state.apply(record).ok_or(ReplayError { at: at + 1 })?;
@@ -101,6 +107,12 @@ impl Node {
     #[must_use]
     pub const fn limits(&self) -> NodeLimits {
         self.state.limits
+    }
+
+    /// What `drvs_init` set besides.
+    #[must_use]
+    pub const fn terms(&self) -> &NodeTerms {
+        &self.state.terms
     }
 
     /// The quota of one user.
@@ -244,7 +256,10 @@ impl Node {
     }
 
     /// The VM, if it takes new members.
-    pub(super) fn running(&self, id: i32) -> Result<&Vm, VmError> {
+    ///
+    /// # Errors
+    /// Id -302; not running, or ending -303.
+    pub fn running(&self, id: i32) -> Result<&Vm, VmError> {
         let vm = self.vm(id)?;
         match vm.state {
             VmState::Running => Ok(vm),

@@ -9,6 +9,23 @@ use super::identity::{Member, MemberId, MemberKind};
 use super::serde_abi;
 use super::vm::VmSpec;
 
+/// What `drvs_init` sets besides the id and the limits of a node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeTerms {
+    /// The name of the system.
+    pub name: String,
+    /// Bytes of one copy; `None` for any number.
+    pub max_copy_bytes: Option<u64>,
+    /// Whether a call of `drvs_init` began the node. It then stays until `drvs_end`.
+    pub by_call: bool,
+}
+
+impl Default for NodeTerms {
+    fn default() -> Self {
+        Self { name: "m3ipc".to_owned(), max_copy_bytes: None, by_call: false }
+    }
+}
+
 /// One change of the tables.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Record {
@@ -19,6 +36,8 @@ pub enum Record {
         /// Its limits.
         #[serde(with = "serde_abi::NodeLimitsForm")]
         limits: NodeLimits,
+        /// What `drvs_init` set besides.
+        terms: NodeTerms,
     },
     /// A VM began; `spec.id` and `spec.nodes` are filled in.
     VmInit(VmSpec),

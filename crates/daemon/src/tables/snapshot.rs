@@ -13,7 +13,8 @@ impl Node {
     /// The records of a snapshot. Their replay gives an equal node; a new journal starts with them.
     #[must_use]
     pub fn snapshot(&self) -> Vec<Record> {
-        let mut records = vec![Record::Node { nodeid: self.nodeid(), limits: self.limits() }];
+        let (nodeid, limits, terms) = (self.nodeid(), self.limits(), self.terms().clone());
+        let mut records = vec![Record::Node { nodeid, limits, terms }];
         for vm in self.state.vms.values() {
             snapshot_vm(vm, &mut records);
         }

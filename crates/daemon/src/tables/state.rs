@@ -7,7 +7,7 @@ use m3ipc_abi::{Address, NodeLimits};
 use super::identity::{Member, MemberId, MemberKind};
 use super::link_table::LinkTable;
 use super::lookup::slot_in_range;
-use super::record::Record;
+use super::record::{NodeTerms, Record};
 use super::vm::{Endpoint, Vm, VmSpec, VmState, user_slot_index};
 
 /// The endpoints of one process.
@@ -32,16 +32,18 @@ pub(super) struct Usage {
 pub(super) struct State {
     pub(super) nodeid: i32,
     pub(super) limits: NodeLimits,
+    pub(super) terms: NodeTerms,
     pub(super) vms: BTreeMap<i32, Vm>,
     pub(super) processes: BTreeMap<i32, ProcessEntry>,
     pub(super) usage: BTreeMap<u32, Usage>,
 }
 
 impl State {
-    pub(super) const fn new(nodeid: i32, limits: NodeLimits) -> Self {
+    pub(super) const fn new(nodeid: i32, limits: NodeLimits, terms: NodeTerms) -> Self {
         Self {
             nodeid,
             limits,
+            terms,
             vms: BTreeMap::new(),
             processes: BTreeMap::new(),
             usage: BTreeMap::new(),

@@ -100,7 +100,7 @@ fn attach(
     fds: Vec<OwnedFd>,
     tid: Option<i32>,
 ) -> Result<Endpoint, Fail> {
-    let Reply::Bound { vm, vm_name, address, traps, copy_granted } = reply else {
+    let Reply::Bound { vm, vm_name, address, traps, copy_granted, max_copy_bytes } = reply else {
         return Err(unexpected());
     };
     let (control_page, page_set, liveness_lock) = map_pages(fds)?;
@@ -142,7 +142,7 @@ fn attach(
         latest: None,
         latest_kind: None,
         watches: super::watch_list::Watches::default(),
-        copies: Copies::new(*copy_granted),
+        copies: Copies::new(*copy_granted, *max_copy_bytes),
         claims: Claims::default(),
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),

@@ -61,8 +61,7 @@ impl Endpoint {
         let (pid, uid, gid) = via_daemon.by.unwrap_or((-1, u32::MAX, u32::MAX));
         self.latest = Some(Identity { address: source, pid, uid, gid });
         self.latest_kind = Some(ReceivedKind::Notification);
-        let has_argument = source == HARDWARE || source == SYSTEM;
-        notification_message(source, if has_argument { via_daemon.bits } else { 0 })
+        notification_message(source, via_daemon.bits)
     }
 }
 

@@ -107,7 +107,33 @@ impl Endpoint {
     /// # Errors
     /// [`NotifyError`].
     pub fn notify_for(&mut self, source: Address, to: Address) -> Result<(), NotifyError> {
-        let request = Request::NotifyFor { source: source.0, destination: to.0 };
+        self.notify_for_with(source, to, 0)
+    }
+
+    /// Notifies in the name of another endpoint or in its own, with an argument (`ntfy_value`). The
+    /// bits of arguments that the receiver has not taken yet join. Only the owner of the VM may
+    /// name another endpoint.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// client.notify_for_with(client.address(), to, 7)?;
+    /// let notified = server.receive(m3ipc::Source::Any)?;
+    /// assert_eq!((notified.source, notified.word(1)), (client.address(), 7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`NotifyError`].
+    pub fn notify_for_with(
+        &mut self,
+        source: Address,
+        to: Address,
+        argument: u64,
+    ) -> Result<(), NotifyError> {
+        let (vm, bits) = (self.vm, argument);
+        let request = Request::NotifyFor { vm, source: source.0, destination: to.0, bits };
         self.ask_daemon(&request).map(drop).map_err(|fail| NotifyError::of(fail, to))
     }
 }

@@ -150,7 +150,8 @@ pub fn requests() -> impl Strategy<Value = Request> {
             vms,
             nodes,
             procs,
-            tasks
+            tasks,
+            ..NodeParams::default()
         })),
         Just(Request::NodeInfo),
         vm.prop_map(|(id, name, mode, procs, gid)| {
@@ -202,8 +203,9 @@ pub fn requests() -> impl Strategy<Value = Request> {
             Request::SetPrivileges { vm, address, privileges }
         }),
         (vms(), addresses()).prop_map(|(vm, address)| Request::GetPrivileges { vm, address }),
-        (addresses(), addresses())
-            .prop_map(|(source, destination)| Request::NotifyFor { source, destination }),
+        (vms(), addresses(), addresses(), any::<u64>()).prop_map(
+            |(vm, source, destination, bits)| Request::NotifyFor { vm, source, destination, bits }
+        ),
         (vms(), any::<i32>()).prop_map(|(vm, from)| Request::Endpoints { vm, from }),
         vec(addresses(), 0..60).prop_map(Request::Recall),
         prop_oneof![addresses().prop_map(Request::DoorbellSender), Just(Request::IsDeadlock)],
@@ -222,6 +224,7 @@ pub fn may_be_said(frame: &[u8]) -> bool {
         Ok(
             Request::Unbind { vm, .. }
             | Request::Wakeup { vm, .. }
+            | Request::NotifyFor { vm, .. }
             | Request::SetPrivileges { vm, .. }
             | Request::Bind { vm, .. }
             | Request::Reattach { vm, .. },

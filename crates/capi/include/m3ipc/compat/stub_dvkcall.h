@@ -16,13 +16,23 @@
 #define dvk_reply_T(d, m, ms)            (dvk_reply_T)((d), M3_MSG(m), (ms))
 #define dvk_relay(d, m)                  (dvk_relay)((d), M3_MSG(m))
 
-/* m3ipc has no replicas, no proxies and no foreign kernels. */
-#define dvk_umbind(dc, pid, ep)          ((void)(dc), (void)(pid), (void)(ep), EMOLNOSYS)
+/* m3ipc has no replicas, no proxies and no foreign kernels: see stub_syscall.h. */
+#define dvk_umbind(dc, pid, ep)          ((void)(dc), (void)(pid), (void)(ep), EMOLBINDTYPE)
 #define dvk_bkupbind(dc, pid, ep, node)  mnx_bkupbind(dc, pid, ep, node)
 #define dvk_replbind(dc, pid, ep)        mnx_replbind(dc, pid, ep)
 #define dvk_proxies_bind(n, px, s, r, b) mnx_proxies_bind(n, px, s, r, b)
 #define dvk_proxies_unbind(px)           mnx_proxies_unbind(px)
 #define dvk_proxy_conn(px, status)       mnx_proxy_conn(px, status)
+#define dvk_getproxyinfo(px, s, r)       mnx_getproxyinfo(px, s, r)
+#define dvk_put2lcl(header, payload)     mnx_put2lcl(header, payload)
+#define dvk_get2rmt(header, payload)     mnx_get2rmt(header, payload)
+#define dvk_get2rmt_T(header, payload, ms) mnx_get2rmt_T(header, payload, ms)
+#define dvk_delnode(dc, node)            mnx_del_node((dc), (node))
+
+/* The descriptor of the device. The library opens none, so it stays -1. */
+#ifndef __cplusplus
+int dvk_fd __attribute__((weak)) = -1;
+#endif
 
 /* The general forms of the calls of DVK: kind selects the call. */
 static inline int dvk_bind_X(int kind, int dcid, int pid, int ep, int nodeid) {
@@ -32,8 +42,7 @@ static inline int dvk_bind_X(int kind, int dcid, int pid, int ep, int nodeid) {
   case LCL_BIND: return mnx_lclbind(dcid, pid, ep);
   case RMT_BIND:
   case BKUP_BIND:
-  case REPLICA_BIND:
-  case USERMODE_BIND: return EMOLNOSYS;
+  case REPLICA_BIND: return EMOLNONODE;
   default: return EMOLBINDTYPE;
   }
 }
@@ -46,7 +55,8 @@ static inline int dvk_wait4bindep_X(int kind, int ep, long timeout_ms) {
 
 static inline int dvk_notify_X(int nr, int ep, int value) {
   if (nr == SELF) return mnx_notify(ep);
-  return value == HARDWARE ? mnx_src_notify(nr, ep) : mnx_ntfy_value(nr, ep, value);
+  if (value == HARDWARE) return mnx_src_notify(nr, ep);
+  return nr == HARDWARE ? mnx_hdw_notify(value, ep) : mnx_ntfy_value(nr, ep, value);
 }
 
 static inline int dvk_migrate_X(int kind, int pid, int dcid, int ep, int nodeid) {

@@ -4,6 +4,7 @@
 
 #include "../../m3ipc.h"
 #include "minix/com.h"
+#include "minix/proxy_usr.h"
 
 #include <stdint.h>
 
@@ -38,13 +39,29 @@
 #define mnx_getpriv(dc, ep, p)           (mnx_getpriv)((dc), (ep), (priv_usr_t *)(intptr_t)(p))
 #define mnx_getnodeinfo(node, p)         (mnx_getnodeinfo)((node), (node_usr_t *)(intptr_t)(p))
 
-/* m3ipc has no replicas and no proxies. */
+/*
+ * Replicas and proxies serve remote nodes. m3ipc has one node, so these calls have no meaning: a
+ * call that returns an endpoint gives EMOLNONODE, the others give EMOLNOSYS.
+ */
 #define mnx_bkupbind(dc, pid, ep, node) \
-  ((void)(dc), (void)(pid), (void)(ep), (void)(node), EMOLNOSYS)
-#define mnx_replbind(dc, pid, ep)        ((void)(dc), (void)(pid), (void)(ep), EMOLNOSYS)
+  ((void)(dc), (void)(pid), (void)(ep), (void)(node), EMOLNONODE)
+#define mnx_replbind(dc, pid, ep)        ((void)(dc), (void)(pid), (void)(ep), EMOLNONODE)
 #define mnx_proxies_bind(n, px, s, r, b) \
   ((void)(n), (void)(px), (void)(s), (void)(r), (void)(b), EMOLNOSYS)
 #define mnx_proxies_unbind(px)           ((void)(px), EMOLNOSYS)
 #define mnx_proxy_conn(px, status)       ((void)(px), (void)(status), EMOLNOSYS)
+#define mnx_getproxyinfo(px, s, r)       ((void)(px), (void)(s), (void)(r), EMOLNOSYS)
+#define mnx_put2lcl(header, payload)     ((void)(header), (void)(payload), EMOLNOSYS)
+#define mnx_get2rmt_T(header, payload, ms) \
+  ((void)(header), (void)(payload), (void)(ms), EMOLNOSYS)
+#define mnx_get2rmt(header, payload)     mnx_get2rmt_T((header), (payload), HELLO_PERIOD)
+
+/*
+ * The number of the node, which programs of the later releases declare or define, and fill from
+ * mnx_getdvsinfo. In C++ a program defines it itself.
+ */
+#ifndef __cplusplus
+int local_nodeid __attribute__((weak));
+#endif
 
 #endif /* M3IPC_COMPAT_STUB_SYSCALL_H */

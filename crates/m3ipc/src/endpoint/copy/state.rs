@@ -3,6 +3,8 @@
 use super::grant_table::GrantTable;
 use super::hold_limits::Revocations;
 use super::lease::ActiveLeases;
+use crate::error::Fail;
+use m3ipc_abi::Code;
 use m3ipc_sys::OwnCopy;
 use std::collections::BTreeMap;
 
@@ -26,6 +28,8 @@ pub(in crate::endpoint) struct Copies {
     pub(super) probe: Option<Box<[u64; 2]>>,
     /// Whether copies need a lease or a grant within one user too.
     pub(super) granted_only: bool,
+    /// Bytes of one copy on this node; `None` for any number.
+    max_bytes: Option<u64>,
     /// Bytes of the last copy of this endpoint.
     pub(super) copied: u64,
     /// Bytes before that: copies, and large payloads.
@@ -38,8 +42,8 @@ pub(in crate::endpoint) struct Copies {
 }
 
 impl Copies {
-    pub(in crate::endpoint) fn new(granted_only: bool) -> Self {
-        Self { granted_only, ..Self::default() }
+    pub(in crate::endpoint) fn new(granted_only: bool, max_bytes: Option<u64>) -> Self {
+        Self { granted_only, max_bytes, ..Self::default() }
     }
 
     /// Whether a peer may copy with this endpoint during its calls.
@@ -53,6 +57,15 @@ impl Copies {
     pub(super) fn begin(&mut self) {
         self.earlier += self.copied;
         self.copied = 0;
+    }
+
+    /// Checks the length of a copy.
+    #[inline]
+    pub(super) fn check_length(&self, bytes: u64) -> Result<(), Fail> {
+        match self.max_bytes {
+            Some(max) if bytes > max => Err(Code::Range.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Counts a payload that was copied into or out of a block.

@@ -24,6 +24,7 @@ impl Endpoint {
         if party == ANY || party == NONE || party == SELF || party == self.address {
             return Err(Code::Endpoint.into());
         }
+        self.copies.check_length(bytes)?;
         let deadline = limit.deadline();
         let index = self.party(party, role, deadline)?;
         Ok((bytes > 0).then_some((index, deadline)))
@@ -123,6 +124,7 @@ impl Endpoint {
         if source.0 == destination.0 || none.contains(&source.0) || none.contains(&destination.0) {
             return Err(Code::Endpoint.into());
         }
+        self.copies.check_length(bytes)?;
         let from = self.party(source.0, Role::Source, deadline)?;
         *failed = destination.0;
         let to = self.party(destination.0, Role::Destination, deadline)?;
