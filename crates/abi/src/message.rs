@@ -57,6 +57,10 @@ impl Message {
     /// If `bytes` is longer than [`PAYLOAD_BYTES`].
     #[must_use]
     pub const fn with_bytes(mut self, bytes: &[u8]) -> Self {
+        assert!(
+            bytes.len() <= PAYLOAD_BYTES,
+            "a message has room for 40 bytes; send more with sendrec_bytes or send_bytes"
+        );
         let (head, _) = self.payload.split_at_mut(bytes.len());
         head.copy_from_slice(bytes);
         self
@@ -68,6 +72,7 @@ impl Message {
     /// If `index` is above 9.
     #[must_use]
     pub fn word(&self, index: usize) -> i32 {
+        check_index(index, PAYLOAD_BYTES / 4);
         let mut bytes = [0; 4];
         bytes.copy_from_slice(&self.payload[index * 4..index * 4 + 4]);
         i32::from_ne_bytes(bytes)
@@ -78,6 +83,7 @@ impl Message {
     /// # Panics
     /// If `index` is above 9.
     pub fn set_word(&mut self, index: usize, value: i32) {
+        check_index(index, PAYLOAD_BYTES / 4);
         self.payload[index * 4..index * 4 + 4].copy_from_slice(&value.to_ne_bytes());
     }
 
@@ -87,6 +93,7 @@ impl Message {
     /// If `index` is above 4.
     #[must_use]
     pub fn long(&self, index: usize) -> i64 {
+        check_index(index, PAYLOAD_BYTES / 8);
         let mut bytes = [0; 8];
         bytes.copy_from_slice(&self.payload[index * 8..index * 8 + 8]);
         i64::from_ne_bytes(bytes)
@@ -97,6 +104,7 @@ impl Message {
     /// # Panics
     /// If `index` is above 4.
     pub fn set_long(&mut self, index: usize, value: i64) {
+        check_index(index, PAYLOAD_BYTES / 8);
         self.payload[index * 8..index * 8 + 8].copy_from_slice(&value.to_ne_bytes());
     }
 
@@ -131,6 +139,12 @@ impl Message {
     }
 }
 
+/// Ends the program with a text that names the mistake.
+#[inline]
+fn check_index(index: usize, words: usize) {
+    assert!(index < words, "a message has {words} words of this size, and no word {index}");
+}
+
 /// The low 32 bits of a number.
 const fn word_of(half: u64) -> i32 {
     let [a, b, c, d, ..] = half.to_le_bytes();
@@ -156,6 +170,24 @@ impl core::fmt::Debug for Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    #[should_panic(expected = "room for 40 bytes; send more with sendrec_bytes")]
+    fn bytes_beyond_the_payload_are_named() {
+        let _ = Message::new(1).with_bytes(&[0; PAYLOAD_BYTES + 1]);
+    }
+
+    #[test]
+    #[should_panic(expected = "a message has 10 words of this size, and no word 10")]
+    fn a_word_beyond_the_payload_is_named() {
+        Message::new(1).word(10);
+    }
+
+    #[test]
+    #[should_panic(expected = "a message has 5 words of this size, and no word 5")]
+    fn a_long_word_beyond_the_payload_is_named() {
+        Message::new(1).set_long(5, 0);
+    }
 
     #[test]
     fn the_argument_of_a_notification_is_its_second_word() {

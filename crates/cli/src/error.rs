@@ -13,7 +13,11 @@ Exit codes:
   2  wrong usage
   3  busy: a daemon runs already
   4  the operating system refused or lacks something
-`m3 run` and `m3 sock run` exit with the code of their program.";
+`m3 run` and `m3 sock run` exit with the code of their program. A command whose reader has gone
+ends quietly with 141, as after SIGPIPE.";
+
+/// The exit code after the reader of standard output has gone: that of a program which SIGPIPE ends.
+pub const OUTPUT_CLOSED: u8 = 128 + 13;
 
 /// The class of an error, which determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +30,7 @@ enum ErrorClass {
     Busy,
     /// The operating system refused.
     System,
-    /// The reader closed standard output: a normal end.
+    /// The reader closed standard output: a quiet end.
     OutputClosed,
 }
 
@@ -76,6 +80,16 @@ impl CliError {
         Self { class, code: Some(code), what: what.into(), advice }
     }
 
+    /// An operation of the library failed. The text behind its last semicolon is the next step.
+    fn of_library(code: Code, text: &str, prefers_own_advice: bool) -> Self {
+        // Some errors print their code at the end.
+        let text = text.strip_suffix(&format!(" ({code})")).unwrap_or(text);
+        let (what, next) = text.rsplit_once("; ").unwrap_or((text, ""));
+        let error = Self::code(code, format!("{what} (EMOL{}, {})", code.name(), code.number()));
+        let is_better = prefers_own_advice || error.advice.is_none();
+        if is_better && !next.is_empty() { error.advice(next) } else { error }
+    }
+
     /// An operation failed without an m3ipc code.
     pub fn failure(what: impl Into<String>) -> Self {
         Self::new(ErrorClass::Failed, what)
@@ -98,14 +112,14 @@ impl CliError {
         ExitCode::from(self.exit_code())
     }
 
-    /// Whether a directory or daemon is refused, as [`is_final`] says.
-    pub fn is_refusal(&self) -> bool {
-        self.code.is_some_and(is_final)
+    /// Whether no node daemon runs.
+    pub fn is_absence(&self) -> bool {
+        self.code == Some(Code::DrvsInit)
     }
 
     fn exit_code(&self) -> u8 {
         match self.class {
-            ErrorClass::OutputClosed => 0,
+            ErrorClass::OutputClosed => OUTPUT_CLOSED,
             ErrorClass::Failed => 1,
             ErrorClass::Usage => 2,
             ErrorClass::Busy => 3,
@@ -133,6 +147,21 @@ impl CliError {
     }
 }
 
+/// Reports what clap found wrong in the arguments, or prints the help that they ask for.
+pub fn report_usage(refused: &clap::Error) -> ExitCode {
+    let is_json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
+    if !refused.use_stderr() || !is_json {
+        // A closed output leaves no other channel.
+        let _ = refused.print();
+        return ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(2));
+    }
+    let text = refused.to_string();
+    let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    let error = CliError::usage(what);
+    tips.fold(error, CliError::advice).report(true)
+}
+
 impl std::fmt::Display for CliError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.what)
@@ -149,37 +178,36 @@ impl From<std::io::Error> for CliError {
     }
 }
 
-impl From<m3ipc::NodeError> for CliError {
-    fn from(error: m3ipc::NodeError) -> Self {
-        Self::code(error.code(), error.to_string())
-    }
+/// Conversions of errors that carry the reason and the advice of the node.
+macro_rules! from_refusals {
+    ($($name:ident),*) => {$(
+        impl From<m3ipc::$name> for CliError {
+            fn from(error: m3ipc::$name) -> Self {
+                Self::of_library(error.code(), error.why(), true)
+            }
+        }
+    )*};
 }
+from_refusals!(NodeError, NameError);
 
-/// Conversions of the library's errors, each of which has a code.
-macro_rules! from_errors {
+/// Conversions of errors with a peer. Their own advice is for programs, except where the system or
+/// the node refused a step.
+macro_rules! from_peer_errors {
     ($($name:ident),*) => {$(
         impl From<m3ipc::$name> for CliError {
             fn from(error: m3ipc::$name) -> Self {
                 if error.code() == Code::VmNotRun {
                     return Self::code(Code::VmNotRun, "the VM ended, and this endpoint with it");
                 }
-                let text = error.to_string();
-                // Some errors print their code.
-                let text = if text.contains("EMOL") {
-                    text
-                } else {
-                    format!("{text} (EMOL{}, {})", error.code().name(), error.code().number())
-                };
-                Self::code(error.code(), text)
+                let is_refusal = matches!(error, m3ipc::$name::System { .. });
+                Self::of_library(error.code(), &error.to_string(), is_refusal)
             }
         }
     )*};
 }
-from_errors!(
+from_peer_errors!(
     BindError,
     CopyError,
-    GrantError,
-    NameError,
     NotifyError,
     ReceiveError,
     ReplyError,
@@ -190,10 +218,10 @@ from_errors!(
     WakeupError
 );
 
-/// Whether no new daemon can help: one of another version serves the directory, or the directory or
-/// its daemon is not trusted.
-pub fn is_final(code: Code) -> bool {
-    matches!(code, Code::Version | Code::BadDir | Code::BadOwner)
+impl From<m3ipc::GrantError> for CliError {
+    fn from(error: m3ipc::GrantError) -> Self {
+        Self::of_library(error.code(), &error.to_string(), true)
+    }
 }
 
 /// The next step after an error with this code.
@@ -206,9 +234,10 @@ fn advice(code: Code) -> Option<&'static str> {
             "list the VMs with `m3 vm ls`, or create one with `m3 vm create NAME`"
         }
         Code::NoNode => "list the VMs with `m3 vm ls`, and the endpoints of a VM with `m3 ps VM`",
-        Code::DstDied | Code::SrcDied | Code::DeadSrcDst | Code::Endpoint | Code::Range => {
+        Code::DstDied | Code::SrcDied | Code::DeadSrcDst | Code::Endpoint => {
             "list the living endpoints, with addresses and names, with `m3 ps`"
         }
+        Code::Range => "see the slots of the VM with `m3 vm info VM`",
         Code::TimedOut | Code::Again => {
             "see the current call of the endpoint with `m3 ps`, or raise --timeout"
         }

@@ -34,10 +34,32 @@ pub fn daemon(directory: &Path, arguments: &[OsString]) -> Result<Node> {
                 said => said.trim_start_matches("m3d: ").to_owned(),
             };
             let what = format!("the daemon for {} did not start", directory.display());
-            Err(CliError::system(what, cause).advice(format!(
-                "see its messages with `m3 daemon --runtime-dir {}`",
-                directory.display()
-            )))
+            Err(CliError::system(what, cause)
+                .advice(format!("see its messages with `{}`", in_foreground(arguments))))
         }
+    }
+}
+
+/// The command that starts the same daemon in the foreground, for a shell.
+fn in_foreground(arguments: &[OsString]) -> String {
+    let is_plain = |letter: char| letter.is_alphanumeric() || "-_./=,:".contains(letter);
+    let mut command = "m3 daemon".to_owned();
+    for word in arguments.iter().map(|word| word.to_string_lossy()) {
+        match word.chars().all(is_plain) && !word.is_empty() {
+            true => command.push_str(&format!(" {word}")),
+            false => command.push_str(&format!(" '{}'", word.replace('\'', r"'\''"))),
+        }
+    }
+    command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_keeps_all_arguments() {
+        let words = ["--system", "--runtime-dir", "/tmp/a node"].map(OsString::from);
+        assert_eq!(in_foreground(&words), "m3 daemon --system --runtime-dir '/tmp/a node'");
     }
 }

@@ -1,9 +1,9 @@
 //! Finds nodes, VMs and endpoints by their written form.
 
-use crate::error::{CliError, Result, is_final};
+use crate::error::{CliError, Result};
 use crate::launch;
 use crate::options::NodeOptions;
-use m3ipc::{Address, Endpoint, Node, Timeout, Vm, runtime};
+use m3ipc::{Address, Endpoint, Node, NodeError, Timeout, Vm, runtime};
 use m3ipc_abi::Code;
 use std::path::PathBuf;
 
@@ -17,10 +17,16 @@ pub fn directory(options: &NodeOptions) -> PathBuf {
 
 /// The running node. Where a journal shows that the daemon was killed, a new daemon takes over.
 pub fn node(options: &NodeOptions) -> Result<Node> {
+    node_within(options, Timeout::Never)
+}
+
+/// The running node, found and asked within a time limit.
+pub fn node_within(options: &NodeOptions, limit: Timeout) -> Result<Node> {
     let directory = directory(options);
-    match Node::find(&directory) {
-        Err(error) if is_final(error.code()) => Err(error.into()),
-        Err(_) if directory.join("journal").exists() => node_or_start(options),
+    match Node::find_timeout(&directory, limit) {
+        Err(NodeError::NotRunning(_)) if directory.join("journal").exists() => {
+            node_or_start(options)
+        }
         other => Ok(other?),
     }
 }
@@ -29,9 +35,9 @@ pub fn node(options: &NodeOptions) -> Result<Node> {
 pub fn node_or_start(options: &NodeOptions) -> Result<Node> {
     let directory = directory(options);
     match Node::find(&directory) {
-        Ok(node) => return Ok(node),
-        Err(error) if is_final(error.code()) => return Err(error.into()),
-        Err(_) => {}
+        // No other error goes away with a new daemon.
+        Err(NodeError::NotRunning(_)) => {}
+        other => return Ok(other?),
     }
     if m3ipc_sys::variable("M3_DAEMON").is_some() {
         return Ok(Node::attach_at(&directory)?);

@@ -36,7 +36,10 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     output::exit_on_closed_stdout();
-    let cli = cli::Cli::parse();
+    let cli = match cli::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(refused) => return error::report_usage(&refused),
+    };
     let json = cli.output.json;
     match cli::run(cli) {
         Ok(code) => code,

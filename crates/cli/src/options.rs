@@ -1,7 +1,9 @@
 //! Flags that several subcommands take.
 
 use clap::Args;
+use m3ipc::Timeout;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// The format of results.
 #[derive(Args, Clone, Copy, Debug, Default)]
@@ -18,4 +20,51 @@ pub struct NodeOptions {
     /// else $XDG_RUNTIME_DIR/m3 or /tmp/m3-UID].
     #[arg(long, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
+}
+
+/// A time limit as written: milliseconds, 0 for no wait, -1 for no limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimit(Timeout);
+
+impl TimeLimit {
+    /// The limit of a call that begins now.
+    pub fn timeout(self) -> Timeout {
+        self.0
+    }
+
+    /// The limit of a later part of an operation that began at this time.
+    pub fn left_since(self, begin: Instant) -> Timeout {
+        match self.0 {
+            Timeout::After(limit) => Timeout::After(limit.saturating_sub(begin.elapsed())),
+            other => other,
+        }
+    }
+}
+
+impl std::str::FromStr for TimeLimit {
+    type Err = String;
+
+    fn from_str(written: &str) -> Result<Self, String> {
+        match written.parse() {
+            Ok(ms @ -1..) => Ok(Self(Timeout::from_ms(ms))),
+            _ => Err("write milliseconds, 0 for no wait, or -1 for no limit".to_owned()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_time_limit_is_a_number_of_milliseconds_or_minus_one() {
+        let read = |written: &str| written.parse().map(TimeLimit::timeout);
+        assert_eq!(read("-1"), Ok(Timeout::Never));
+        assert_eq!(read("0"), Ok(Timeout::NoWait));
+        assert_eq!(read("1500"), Ok(Timeout::After(Duration::from_millis(1_500))));
+        for wrong in ["-7", "1s", "", "1.5", "99999999999999999999"] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
 }

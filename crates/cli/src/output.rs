@@ -1,6 +1,6 @@
 //! Standard output: lines or JSON, in colour on a terminal, and a quiet end when it is closed.
 
-use crate::error::{CliError, Result};
+use crate::error::{CliError, OUTPUT_CLOSED, Result};
 use crate::printable::printable;
 use serde::Serialize;
 use std::io::{IsTerminal, Write};
@@ -101,14 +101,14 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// Ends the process with code 0 where a print macro of the standard library panics because standard
-/// output is closed, as in `m3 ps | head -1`. A closed output is a normal end.
+/// Ends the process quietly where a print macro of the standard library panics because the reader of
+/// standard output has gone, as in `m3 ps | head -1`.
 pub fn exit_on_closed_stdout() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let message = info.payload().downcast_ref::<String>();
         if message.is_some_and(|text| text.starts_with("failed printing to stdout: Broken pipe")) {
-            std::process::exit(0);
+            std::process::exit(OUTPUT_CLOSED.into());
         }
         default_hook(info);
     }));

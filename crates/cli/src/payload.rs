@@ -5,7 +5,7 @@
 
 use crate::error::{CliError, Result};
 use clap::Args;
-use m3ipc::{LONG_MAX_BYTES, Message};
+use m3ipc::{LARGE_MAX_BYTES, Message};
 use m3ipc_abi::PAYLOAD_BYTES;
 use std::io::Read;
 
@@ -18,7 +18,7 @@ pub struct MessageArgs {
     /// Payload as hexadecimal digits.
     #[arg(long, value_name = "DIGITS", conflicts_with = "fields")]
     pub hex: Option<String>,
-    /// Read a long payload of at most 1,792 bytes from standard input.
+    /// Read a payload of any size, up to 1 GiB, from standard input.
     #[arg(long)]
     pub stdin: bool,
     /// Payload as fields, at most 40 bytes in all: i32:5 i64:7 str:hello hex:0011.
@@ -96,13 +96,14 @@ impl MessageArgs {
         let mut long = Vec::new();
         if self.stdin {
             // One byte beyond the limit detects an input that is too long.
-            let most = LONG_MAX_BYTES as u64 + 1;
+            let most = LARGE_MAX_BYTES as u64 + 1;
             let read = std::io::stdin().lock().take(most).read_to_end(&mut long);
             read.map_err(|cause| CliError::system("cannot read standard input", cause))?;
-            if long.len() > LONG_MAX_BYTES {
-                let what = format!("standard input has more than {LONG_MAX_BYTES} bytes");
-                return Err(CliError::usage(what)
-                    .advice("larger payloads need an area: see `m3 copy --help`"));
+            if long.len() > LARGE_MAX_BYTES {
+                let what = format!(
+                    "standard input has more than {LARGE_MAX_BYTES} bytes, the most of a message"
+                );
+                return Err(CliError::usage(what).advice("send it in several messages"));
             }
         }
         Ok((Message::new(self.m_type).with_bytes(&bytes), long))

@@ -84,6 +84,10 @@ const TIME_SLICE_NS: u64 = 100_000;
 /// Bytes of a failed start's reason at most.
 const REASON_MAX_BYTES: u64 = 4096;
 
+/// A daemon with fewer open files than this cannot serve a node: it keeps some for itself, one and a
+/// half for each member, and one for refusals.
+const FILES_MIN: u64 = 64;
+
 /// Environment variable of a daemon that [`detach`] started.
 const DETACHED: &str = "M3_DETACHED";
 
@@ -135,9 +139,8 @@ fn detach() -> ExitCode {
 
 /// Tells the starter of a daemon in the background that the daemon serves.
 fn close_standard_error() {
-    if let Ok(null) = std::fs::File::options().write(true).open("/dev/null") {
-        let _ = rustix::stdio::dup2_stderr(&null);
-    }
+    // The starter gave it /dev/null as standard output. A new descriptor may be beyond its limit.
+    let _ = rustix::stdio::dup2_stderr(std::io::stdout());
 }
 
 /// Runs the daemon until a request, SIGTERM, SIGINT or an idle time ends it.
@@ -158,6 +161,14 @@ pub fn run(args: &Args) -> ExitCode {
     let is_detached = std::env::var_os(DETACHED).is_some();
     if is_detached {
         let _ = rustix::process::setsid();
+    }
+    let files = m3ipc_sys::raise_fd_limit();
+    if files < FILES_MIN {
+        eprintln!(
+            "m3d: the limit of open files is {files}, and a daemon needs {FILES_MIN} or more; \
+             raise it with `ulimit -Hn` or LimitNOFILE of the unit"
+        );
+        return ExitCode::from(EXIT_SYSTEM);
     }
     // The daemon holds the memory of all members, so other processes of its user must not trace it.
     let _ = m3ipc_sys::no_core();

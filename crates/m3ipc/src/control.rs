@@ -3,14 +3,17 @@
 mod connect;
 mod fail;
 mod frame_buffer;
+mod limit;
 mod open_requests;
 
 pub(crate) use connect::IfAbsent;
 pub(crate) use fail::unexpected;
+pub(crate) use limit::{ANSWER_NS, NO_WAIT_NS, RequestLimit};
 pub(crate) use open_requests::{OpenRequest, RequestState};
 
 use crate::daemon;
 use crate::error::Fail;
+use crate::timeout::Timeout;
 use connect::connect_or_start;
 use fail::{daemon_gone, no_descriptors};
 use frame_buffer::FrameBuffer;
@@ -29,8 +32,9 @@ use std::time::Duration;
 /// The time limit of a request that the daemon can answer at once.
 const SOON_NS: u64 = 200_000_000;
 
-/// The time limit of the greeting. The daemon may be stopped, or have many new connections.
-const GREET_NS: u64 = 10_000_000_000;
+/// The time after which a caller that awaits the end of others checks that the daemon runs, and the
+/// time that the daemon has for that check.
+const CHECK_NS: u64 = ANSWER_NS / 2;
 
 /// Attempts to read the last frames of a closed connection.
 const CLOSED_TRIES: u32 = 3;
@@ -51,6 +55,7 @@ pub(crate) struct Control {
     _not_for_children: ParentOnlyFd,
     socket: OwnedFd,
     directory: PathBuf,
+    limit: RequestLimit,
     events: VecDeque<EventFrame>,
     /// Requests that no call waits for. Their replies arrive before the reply to the next request.
     open: OpenRequests,
@@ -78,28 +83,39 @@ enum OnSignal {
 impl Control {
     /// Connects to the daemon of this directory.
     pub(crate) fn connect(directory: &Path, if_absent: IfAbsent) -> Result<Self, Fail> {
-        Self::connect_saying(directory, if_absent, None)
+        Self::connect_within(directory, if_absent, RequestLimit::ANSWER)
+    }
+
+    /// Connects within a limit, which also bounds the later requests of the connection.
+    pub(crate) fn connect_within(
+        directory: &Path,
+        if_absent: IfAbsent,
+        limit: RequestLimit,
+    ) -> Result<Self, Fail> {
+        Self::connect_saying(directory, if_absent, limit, None)
     }
 
     /// Connects and sends a request together with the greeting.
     pub(crate) fn connect_asking(
         directory: &Path,
         if_absent: IfAbsent,
+        limit: RequestLimit,
         request: &Request,
     ) -> Result<(Self, Reply, Vec<OwnedFd>), Fail> {
-        let mut control = Self::connect_saying(directory, if_absent, Some(request))?;
-        let (reply, fds) = control.answer()?;
+        let mut control = Self::connect_saying(directory, if_absent, limit, Some(request))?;
+        let (reply, fds) = control.answer(limit.end_ns())?;
         Ok((control, reply, fds))
     }
 
     fn connect_saying(
         directory: &Path,
         if_absent: IfAbsent,
+        limit: RequestLimit,
         more: Option<&Request>,
     ) -> Result<Self, Fail> {
         let mut daemon = String::new();
         for _ in 0..LEAVING_TRIES {
-            match Self::greet(directory, if_absent, more) {
+            match Self::greet(directory, if_absent, limit, more) {
                 Err(fail) if fail.code == Code::NotConn => {
                     daemon = fail.why();
                     std::thread::sleep(LEAVING_PAUSE);
@@ -116,12 +132,18 @@ impl Control {
 
     /// Sends the greeting. A daemon that is leaving accepts connections without serving them; it
     /// has read no request behind an unanswered greeting.
-    fn greet(directory: &Path, if_absent: IfAbsent, more: Option<&Request>) -> Result<Self, Fail> {
-        let socket = connect_or_start(directory, if_absent)?;
+    fn greet(
+        directory: &Path,
+        if_absent: IfAbsent,
+        limit: RequestLimit,
+        more: Option<&Request>,
+    ) -> Result<Self, Fail> {
+        let socket = connect_or_start(directory, if_absent, limit)?;
         let mut control = Self {
             _not_for_children: ParentOnlyFd::new(&socket),
             socket,
             directory: directory.to_owned(),
+            limit,
             events: VecDeque::new(),
             open: OpenRequests::default(),
             late_areas: Vec::new(),
@@ -153,9 +175,9 @@ impl Control {
         let sent = self.send(&Request::Hello { version: VERSION });
         let sent = sent.and_then(|()| more.map_or(Ok(()), |request| self.send(request)));
         let mut closed = u32::from(sent.is_err());
-        let deadline_ns = m3ipc_sys::monotonic_ns() + GREET_NS;
+        let deadline_ns = self.limit.end_ns();
         loop {
-            match self.read(false) {
+            match self.read() {
                 Ok(Some(answer)) => return answered(answer).map(|(reply, _)| reply),
                 Ok(None) => {}
                 Err(fail) if fail.code == Code::NotConn && closed < CLOSED_TRIES => {
@@ -167,10 +189,7 @@ impl Control {
             let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
             // A signal belongs to the call that follows, so the clock alone ends this wait.
             if m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) == Ok(false) {
-                let why = "the node daemon takes the connection and does not answer; it may be \
-                           stopped (its pid is in the file `lock` of the runtime directory), or \
-                           see its log";
-                return Err(Fail::new(Code::DrvsInit, why));
+                return Err(self.silence());
             }
         }
     }
@@ -180,16 +199,55 @@ impl Control {
         &self.directory
     }
 
-    /// Sends a request and waits for the reply.
-    pub(crate) fn request(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.send(request)?;
-        self.answer()
+    /// Bounds all later requests.
+    pub(crate) fn set_limit(&mut self, limit: RequestLimit) {
+        self.limit = limit;
     }
 
-    fn answer(&mut self) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+    /// The bound of all requests.
+    pub(crate) fn limit(&self) -> RequestLimit {
+        self.limit
+    }
+
+    /// Why the daemon does not answer in time, and the next step.
+    pub(crate) fn why_silent(&self) -> String {
+        daemon::silence(&self.directory, &self.socket)
+    }
+
+    fn silence(&self) -> Fail {
+        Fail::new(Code::TimedOut, self.why_silent())
+    }
+
+    /// Sends a request and waits for the reply, within the limit of the connection.
+    pub(crate) fn request(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.send(request)?;
+        self.answer(self.limit.end_ns())
+    }
+
+    fn answer(&mut self, deadline_ns: u64) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.answer_until(deadline_ns, OnSignal::GoOn).map_err(|fail| match fail.why {
+            None if fail.code == Code::TimedOut => self.silence(),
+            _ => fail,
+        })
+    }
+
+    /// Sends a request whose reply waits for other processes, and awaits it while the daemon runs.
+    pub(crate) fn request_while_running(
+        &mut self,
+        request: &Request,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.send(request)?;
         loop {
-            if let Some(answer) = self.read(true)? {
+            if let Some(answer) = self.read()? {
                 return answered(answer);
+            }
+            if m3ipc_sys::wait_readable(&[self.socket.as_fd()], CHECK_NS) == Ok(false) {
+                // A daemon that takes a new connection runs.
+                let limit = RequestLimit::of(Timeout::After(Duration::from_nanos(CHECK_NS)));
+                match Self::connect_within(&self.directory, IfAbsent::Fail, limit) {
+                    Err(fail) if fail.code == Code::TimedOut => return Err(fail),
+                    _ => {}
+                }
             }
         }
     }
@@ -219,10 +277,18 @@ impl Control {
         deadline_ns: u64,
         on_signal: OnSignal,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.send(request)?;
+        self.send_until(request, deadline_ns)?;
         m3ipc_sys::pause_point("client.contact_requested");
+        self.answer_until(deadline_ns, on_signal)
+    }
+
+    fn answer_until(
+        &mut self,
+        deadline_ns: u64,
+        on_signal: OnSignal,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         loop {
-            if let Some(answer) = self.read(false)? {
+            if let Some(answer) = self.read()? {
                 return answered(answer);
             }
             let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
@@ -286,32 +352,40 @@ impl Control {
     /// Sends a request whose reply nobody awaits.
     pub(crate) fn request_later(&mut self, request: &Request) {
         // A daemon that is gone knows of no request, and its successor learns the state anew.
-        if self.send(request).is_ok() {
+        if self.send_until(request, 0).is_ok() {
             self.open.give_up();
         }
     }
 
     /// Sends a frame that has no reply.
     pub(crate) fn send(&self, request: &Request) -> Result<(), Fail> {
+        self.send_until(request, self.limit.end_ns())
+    }
+
+    /// Sends a frame. A stopped daemon may leave no room for it.
+    fn send_until(&self, request: &Request, deadline_ns: u64) -> Result<(), Fail> {
+        let frame = m3ipc_wire::encode(request);
         loop {
-            match m3ipc_sys::send_packet(&self.socket, &m3ipc_wire::encode(request), &[], true) {
+            match m3ipc_sys::send_packet(&self.socket, &frame, &[], false) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => {
+                    let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
+                    // A signal belongs to the call that follows.
+                    if m3ipc_sys::wait_writable(self.socket.as_fd(), left_ns) == Ok(false) {
+                        return Err(self.silence());
+                    }
+                }
                 Err(_) => return Err(daemon_gone()),
             }
         }
     }
 
-    /// Reads one frame. Returns a reply; queues an event.
-    fn read(&mut self, wait: bool) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
-        if wait {
-            // Wait before the buffer is taken: other threads may need the buffer. The read reports
-            // any error.
-            let _ = m3ipc_sys::wait_readable(&[self.socket.as_fd()], u64::MAX);
-        }
+    /// Reads one frame, if there is one. Returns a reply; queues an event.
+    fn read(&mut self) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
         let mut buffer = FrameBuffer::take()?;
         let packet = loop {
-            match m3ipc_sys::receive_packet(&self.socket, &mut buffer.0, wait, true) {
+            match m3ipc_sys::receive_packet(&self.socket, &mut buffer.0, false, true) {
                 Ok(packet) => break packet,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
@@ -423,7 +497,7 @@ impl Control {
     fn read_one_event(&mut self) -> Result<bool, Fail> {
         // Compare both, not their sum: a late contact leaves one and joins the other.
         let before = (self.events.len(), self.open.count());
-        let answer = self.read(false)?;
+        let answer = self.read()?;
         // A reply that no request waits for is a mistake of the daemon; drop it.
         Ok(answer.is_some() || (self.events.len(), self.open.count()) != before)
     }
@@ -432,7 +506,7 @@ impl Control {
     pub(crate) fn is_closed(&mut self) -> bool {
         // Read the frames from before the close first.
         while let Ok(true) = m3ipc_sys::wait_readable(&[self.socket.as_fd()], 0) {
-            if let Err(fail) = self.read(false) {
+            if let Err(fail) = self.read() {
                 return fail.code == Code::NotConn;
             }
         }

@@ -2,7 +2,7 @@
 
 mod queries;
 
-use crate::control::{Control, IfAbsent, unexpected};
+use crate::control::{Control, IfAbsent, RequestLimit, unexpected};
 use crate::error::{BindError, Fail, NodeError};
 use crate::info::{NodeParams, Privileges, VmInfo};
 use crate::timeout::Timeout;
@@ -71,7 +71,30 @@ impl Node {
     /// # Errors
     /// [`NodeError::NotRunning`] if it does not.
     pub fn find(directory: &Path) -> Result<Self, NodeError> {
-        Ok(Self { control: Control::connect(directory, IfAbsent::Fail)? })
+        Self::find_timeout(directory, Timeout::Never)
+    }
+
+    /// Connects as [`find`](Self::find) does, with one time limit for this call and for all later
+    /// requests of the connection. The binds of its VMs end with the limit too.
+    ///
+    /// Without a limit, the daemon has 5 seconds for each answer. It may be stopped.
+    ///
+    /// ```
+    /// # let test = m3ipc::test::node();
+    /// use m3ipc::Node;
+    /// use std::time::Duration;
+    ///
+    /// let mut node = Node::find_timeout(test.directory(), Duration::from_secs(1))?;
+    /// println!("{} VMs", node.vms()?.len());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`find`](Self::find); [`NodeError::TimedOut`] with the pid of a daemon that does not
+    /// answer.
+    pub fn find_timeout(directory: &Path, limit: impl Into<Timeout>) -> Result<Self, NodeError> {
+        let limit = RequestLimit::of(limit.into());
+        Ok(Self { control: Control::connect_within(directory, IfAbsent::Fail, limit)? })
     }
 
     /// Initialises the node (`drvs_init`). A daemon is started if none runs.
@@ -122,7 +145,7 @@ impl Node {
     /// # Errors
     /// [`NodeError::Denied`] for every user but root and the user of the daemon.
     pub fn end(mut self) -> Result<(), NodeError> {
-        self.control.request(&Request::NodeEnd)?;
+        self.control.request_while_running(&Request::NodeEnd)?;
         Ok(())
     }
 
@@ -178,7 +201,7 @@ impl Node {
 
     fn vm_of(&mut self, request: &Request) -> Result<Vm, NodeError> {
         match self.control.request(request)? {
-            (Reply::Vm(info), _) => Ok(Vm::new(VmInfo::of(info), self.directory())),
+            (Reply::Vm(info), _) => Ok(Vm::new(VmInfo::of(info), self.directory(), self.control.limit())),
             _ => Err(unexpected().into()),
         }
     }
@@ -199,7 +222,7 @@ impl Node {
     /// [`NodeError::OutOfRange`], [`NodeError::Unknown`]; [`NodeError::Denied`] for every user but
     /// root and the owner.
     pub fn vm_end(&mut self, id: i32) -> Result<(), NodeError> {
-        self.control.request(&Request::VmEnd(id))?;
+        self.control.request_while_running(&Request::VmEnd(id))?;
         Ok(())
     }
 
@@ -278,7 +301,10 @@ impl Node {
         limit: impl Into<Timeout>,
     ) -> Result<(), NodeError> {
         let request = Request::Unbind { vm, address: address.0 };
-        self.control.request_until(&request, limit.into().deadline().at_ns)?;
+        match limit.into() {
+            Timeout::Never => self.control.request_while_running(&request)?,
+            limit => self.control.request_until(&request, limit.deadline().at_ns)?,
+        };
         Ok(())
     }
 

@@ -23,6 +23,9 @@ mod trust;
 pub use crate::spawn::check_program;
 pub use trust::{ConnectError, DirectoryError, check, connect, make};
 
+pub(crate) use trust::connect_within;
+
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
 /// The runtime directory of the node of the system.
@@ -67,6 +70,20 @@ pub fn user_directory() -> PathBuf {
         Some(base) => PathBuf::from(base).join("m3"),
         None => PathBuf::from(format!("/tmp/m3-{}", m3ipc_sys::user_id())),
     }
+}
+
+/// Why the daemon of a connection does not answer in time, and the next step: its pid, and whether
+/// it is stopped.
+///
+/// ```
+/// # let node = m3ipc::test::node();
+/// let socket = m3ipc::runtime::connect(node.directory())?;
+/// println!("{}", m3ipc::runtime::why_silent(node.directory(), socket));
+/// # Ok::<(), m3ipc::runtime::ConnectError>(())
+/// ```
+#[must_use]
+pub fn why_silent(directory: &Path, connection: impl AsFd) -> String {
+    crate::daemon::silence(directory, connection)
 }
 
 /// The socket of the daemon in a runtime directory. Connect to it with [`connect`], which checks

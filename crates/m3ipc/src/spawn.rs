@@ -12,12 +12,18 @@
 use crate::error::Fail;
 use m3ipc_abi::Code;
 use m3ipc_sys::{CheckedPath, PathFault};
+use std::io::{self, ErrorKind, Read};
+use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::Duration;
 
 /// Seconds after which a daemon without VMs and members ends.
 const IDLE_SECONDS: &str = "10";
+
+/// Bytes of a failed start's reason at most.
+const REASON_MAX_BYTES: usize = 4096;
 
 /// The exit code of a daemon that finds another one in its directory.
 const EXIT_BUSY: i32 = 3;
@@ -139,7 +145,11 @@ fn prefix_of(program: &Path) -> &'static [&'static str] {
 ///
 /// A program with more rights than its user starts none: it would trust none of that user, and a
 /// daemon with its rights would obey the files of that user.
-pub(crate) fn daemon(directory: &Path, uninitialised: bool) -> Result<(), Fail> {
+pub(crate) fn daemon(
+    directory: &Path,
+    uninitialised: bool,
+    deadline_ns: u64,
+) -> Result<(), Fail> {
     if let Some(rights) = m3ipc_sys::extra_rights() {
         let why = format!(
             "no node daemon runs in {}, and this program starts none, because it has more rights \
@@ -150,7 +160,7 @@ pub(crate) fn daemon(directory: &Path, uninitialised: bool) -> Result<(), Fail> 
         return Err(Fail::new(Code::DrvsInit, why));
     }
     let (program, prefix) = program()?;
-    start(&program, prefix, directory, uninitialised)
+    start(&program, prefix, directory, uninitialised, deadline_ns)
 }
 
 /// Starts this program as the daemon of a runtime directory. Returns when the daemon serves.
@@ -159,6 +169,7 @@ pub(crate) fn start(
     prefix: &[&str],
     directory: &Path,
     uninitialised: bool,
+    deadline_ns: u64,
 ) -> Result<(), Fail> {
     let mut command = Command::new(program);
     command.args(prefix).arg("--detach").arg("--runtime-dir").arg(directory);
@@ -166,9 +177,9 @@ pub(crate) fn start(
     if uninitialised {
         command.arg("--uninitialised");
     }
-    let output = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).output();
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let program = program.display();
-    let why = match output {
+    let why = match output_until(&mut command, deadline_ns) {
         // Another process may have started one at the same time.
         Ok(output) if output.status.success() || output.status.code() == Some(EXIT_BUSY) => {
             return Ok(());
@@ -180,11 +191,58 @@ pub(crate) fn start(
                 output.status
             ),
         },
+        Err(cause) if cause.kind() == ErrorKind::TimedOut => format!(
+            "the program {program} was to start the node daemon and did not return in time, so it \
+             was ended; name the daemon's program in M3_DAEMON, and see whether this machine is \
+             overloaded"
+        ),
         Err(cause) => format!(
             "the node daemon {program} cannot be started: {cause}; check the file and M3_DAEMON",
         ),
     };
     Err(Fail::new(Code::DrvsInit, why))
+}
+
+/// Runs a program to its end, and returns its status and its standard error. Kills it at the
+/// deadline.
+fn output_until(command: &mut Command, deadline_ns: u64) -> io::Result<Output> {
+    let mut child = command.spawn()?;
+    let result = await_end(&mut child, deadline_ns);
+    if result.is_err() {
+        let _ = child.kill();
+        child.wait()?;
+    }
+    result
+}
+
+fn await_end(child: &mut Child, deadline_ns: u64) -> io::Result<Output> {
+    let left_ns = || deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
+    let late = || Err(ErrorKind::TimedOut.into());
+    let mut text = Vec::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        let mut part = [0; REASON_MAX_BYTES];
+        loop {
+            // A signal belongs to the call that follows.
+            match m3ipc_sys::wait_readable(&[stderr.as_fd()], left_ns()) {
+                Ok(false) => return late(),
+                Ok(true) => {}
+                Err(_signal) => continue,
+            }
+            match stderr.read(&mut part)? {
+                0 => break,
+                bytes => text.extend(&part[..bytes.min(REASON_MAX_BYTES - text.len())]),
+            }
+        }
+    }
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(Output { status, stdout: Vec::new(), stderr: text });
+        }
+        if left_ns() == 0 {
+            return late();
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The first line of a daemon's message, without its name.

@@ -61,7 +61,8 @@ pub fn node() -> TestNode {
 fn attach(directory: &Path) -> Result<Node, NodeError> {
     let Some(program) = built_daemon() else { return Node::attach_at(directory) };
     crate::spawn::use_for_tests(&program);
-    crate::spawn::start(&program, &[], directory, false)?;
+    let deadline_ns = crate::control::RequestLimit::ANSWER.end_ns();
+    crate::spawn::start(&program, &[], directory, false, deadline_ns)?;
     let begun = Instant::now();
     loop {
         match Node::find(directory) {

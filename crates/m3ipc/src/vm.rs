@@ -1,11 +1,12 @@
 //! A VM of the node, and how endpoints are bound in it.
 
+use crate::control::RequestLimit;
 use crate::endpoint::{self, Endpoint};
 use crate::error::{BindError, NodeError};
 use crate::info::{VmInfo, VmLife};
 use crate::runtime;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, NONE};
+use m3ipc_abi::{Address, Code, NONE};
 use m3ipc_wire::{BindKind, VmParams};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -170,11 +171,13 @@ impl VmConfig {
 pub struct Vm {
     info: VmInfo,
     directory: PathBuf,
+    /// The limit of the node's requests, which bounds a bind.
+    limit: RequestLimit,
 }
 
 impl Vm {
-    pub(crate) fn new(info: VmInfo, directory: &Path) -> Self {
-        Self { info, directory: directory.to_owned() }
+    pub(crate) fn new(info: VmInfo, directory: &Path, limit: RequestLimit) -> Self {
+        Self { info, directory: directory.to_owned(), limit }
     }
 
     /// Its id. The example is at [`Vm`].
@@ -207,7 +210,7 @@ impl Vm {
     /// [`BindError::Taken`] if another endpoint has the slot or the process is bound already, and
     /// others.
     pub fn bind(&self, slot: i32) -> Result<Endpoint, BindError> {
-        bind_at(&self.directory, self.id(), Some(slot), BindKind::Process)
+        self.bind_as(Some(slot), BindKind::Process)
     }
 
     /// Binds the calling process to the lowest free user slot.
@@ -220,9 +223,10 @@ impl Vm {
     /// ```
     ///
     /// # Errors
-    /// As [`bind`](Self::bind).
+    /// [`BindError::System`] with the reason if every user slot is taken or the process is bound
+    /// already; others as [`bind`](Self::bind).
     pub fn bind_any(&self) -> Result<Endpoint, BindError> {
-        bind_at(&self.directory, self.id(), None, BindKind::Process)
+        self.bind_as(None, BindKind::Process)
     }
 
     /// Binds one more endpoint of the calling process, to this slot or to any. The process must be
@@ -251,7 +255,7 @@ impl Vm {
     /// # Errors
     /// [`BindError::ProcessUnbound`], and as [`bind`](Self::bind).
     pub fn bind_additional(&self, slot: Option<i32>) -> Result<Endpoint, BindError> {
-        bind_at(&self.directory, self.id(), slot, BindKind::Additional)
+        self.bind_as(slot, BindKind::Additional)
     }
 
     /// Binds the calling thread (`tbind`) to this slot or to any. Its process must be bound. The
@@ -273,7 +277,11 @@ impl Vm {
     /// # Errors
     /// [`BindError::ProcessUnbound`], and as [`bind`](Self::bind).
     pub fn bind_thread(&self, slot: Option<i32>) -> Result<Endpoint, BindError> {
-        bind_at(&self.directory, self.id(), slot, BindKind::Thread(m3ipc_sys::thread_id()))
+        self.bind_as(slot, BindKind::Thread(m3ipc_sys::thread_id()))
+    }
+
+    fn bind_as(&self, slot: Option<i32>, kind: BindKind) -> Result<Endpoint, BindError> {
+        bind_at(&self.directory, self.id(), slot, kind, self.limit)
     }
 }
 
@@ -282,9 +290,19 @@ fn bind_at(
     vm: i32,
     slot: Option<i32>,
     kind: BindKind,
+    limit: RequestLimit,
 ) -> Result<Endpoint, BindError> {
-    let bound = endpoint::bind(directory, vm, slot, kind);
-    bound.map_err(|fail| BindError::of(fail, Address(slot.unwrap_or(NONE.0))))
+    let bound = endpoint::bind(directory, vm, slot, kind, limit);
+    bound.map_err(|fail| match slot {
+        Some(slot) => BindError::of(fail, Address(slot)),
+        // No slot is at fault, so the reason of the daemon says more.
+        None => match fail.code {
+            Code::SlotUsed => {
+                BindError::System { code: fail.code, why: fail.why() }
+            }
+            _ => BindError::of(fail, NONE),
+        },
+    })
 }
 
 impl Endpoint {
@@ -306,7 +324,8 @@ impl Endpoint {
     /// # Errors
     /// As [`Vm::bind`].
     pub fn bind(vm: i32, slot: i32) -> Result<Self, BindError> {
-        bind_at(&runtime::directory(), vm, Some(slot), BindKind::Process)
+        let directory = runtime::directory();
+        bind_at(&directory, vm, Some(slot), BindKind::Process, RequestLimit::ANSWER)
     }
 
     /// Binds the calling thread (`tbind`) to a slot in the VM of its process. The example is at
@@ -316,7 +335,7 @@ impl Endpoint {
     /// As [`Vm::bind_thread`].
     pub fn bind_thread(vm: i32, slot: i32) -> Result<Self, BindError> {
         let kind = BindKind::Thread(m3ipc_sys::thread_id());
-        bind_at(&runtime::directory(), vm, Some(slot), kind)
+        bind_at(&runtime::directory(), vm, Some(slot), kind, RequestLimit::ANSWER)
     }
 
     /// Waits until another process binds this one (`wait4bind` after `lclbind`). The example is at

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 pub(crate) type Answer = (Reply, Vec<OwnedFd>);
 
 /// The time limit of an answer, in nanoseconds. The daemon may be stopped.
-const LIMIT_NS: u64 = 10_000_000_000;
+const LIMIT_NS: u64 = 5_000_000_000;
 
 /// A connection to the node daemon.
 #[derive(Debug)]
@@ -21,6 +21,7 @@ pub(crate) struct Control {
     /// Declared before `socket`: it must forget the number before the socket closes.
     _closed_in_children: ParentOnlyFd,
     socket: OwnedFd,
+    directory: PathBuf,
     buffer: Box<[u8]>,
 }
 
@@ -60,6 +61,7 @@ impl Control {
         let mut control = Self {
             _closed_in_children: ParentOnlyFd::new(&socket),
             socket,
+            directory: directory.to_owned(),
             buffer: vec![0; REPLY_MAX_BYTES].into_boxed_slice(),
         };
         match control.ask(&Request::Hello { version: VERSION }) {
@@ -82,8 +84,7 @@ impl Control {
             let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
             // A signal must not end this wait: it belongs to the program's next blocking call.
             if m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) == Ok(false) {
-                let why = "the node daemon does not answer; it may be stopped, see its log";
-                return Err(RequestError::Refused(SockError::new(Errno::TIMEDOUT, why)));
+                return Err(self.silence());
             }
         };
         if packet.bytes == 0 {
@@ -115,9 +116,17 @@ impl Control {
             match m3ipc_sys::send_packet(&self.socket, &m3ipc_wire::encode(request), &[], true) {
                 Ok(()) => return Ok(()),
                 Err(Errno::INTR) => {}
+                // The socket has a limit for sending.
+                Err(Errno::AGAIN) => return Err(self.silence()),
                 Err(_closed) => return Err(RequestError::DaemonGone),
             }
         }
+    }
+
+    /// The daemon does not answer in time.
+    fn silence(&self) -> RequestError {
+        let why = m3ipc::runtime::why_silent(&self.directory, &self.socket);
+        RequestError::Refused(SockError::new(Errno::TIMEDOUT, why))
     }
 }
 
@@ -125,6 +134,7 @@ impl Control {
 fn errno_of(code: m3ipc::Code) -> Errno {
     match code {
         m3ipc::Code::NoMem => Errno::NOMEM,
+        m3ipc::Code::TimedOut => Errno::TIMEDOUT,
         m3ipc::Code::Privileges => Errno::ACCESS,
         m3ipc::Code::RscBusy => Errno::ISCONN,
         m3ipc::Code::BadDir | m3ipc::Code::BadOwner => Errno::PERM,

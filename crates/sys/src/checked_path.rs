@@ -30,6 +30,7 @@ use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Component, Path, PathBuf};
+use std::time::Duration;
 
 /// Symbolic links on the way at most, as in the kernel.
 const LINKS_MAX: u32 = 40;
@@ -334,15 +335,17 @@ impl CheckedPath {
         self.is_roots_way
     }
 
-    /// Connects to the packet socket `name` in this directory.
+    /// Connects to the packet socket `name` in this directory, within a time limit.
     ///
     /// # Errors
-    /// As [`connect`](crate::connect).
-    pub fn connect(&self, name: &str) -> Result<OwnedFd, Errno> {
+    /// As [`connect_within`](crate::connect_within).
+    pub fn connect(&self, name: &str, limit: Duration) -> Result<OwnedFd, Errno> {
         let through = format!("/proc/self/fd/{}/{name}", self.fd.as_raw_fd());
-        match packet::connect(Path::new(&through)) {
+        match packet::connect_within(Path::new(&through), limit) {
             // Without /proc, the path: no other user can change the way.
-            Err(Errno::NOENT) if self.has(name) => packet::connect(&self.path.join(name)),
+            Err(Errno::NOENT) if self.has(name) => {
+                packet::connect_within(&self.path.join(name), limit)
+            }
             other => other,
         }
     }

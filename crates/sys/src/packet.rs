@@ -18,6 +18,7 @@ use rustix::net::{
     sockopt,
 };
 use std::path::Path;
+use std::time::Duration;
 
 /// The number of the request on all supported machines; that of `TIOCOUTQ`.
 const SIOCOUTQ: rustix::ioctl::Opcode = 0x5411;
@@ -120,7 +121,26 @@ fn pass_credentials(socket: impl AsFd) -> Result<(), Errno> {
 /// # Errors
 /// `NOENT`, `CONNREFUSED` without a listener; `ACCES`.
 pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
+    connect_socket(packet_socket(SocketFlags::empty())?, path)
+}
+
+/// Connects to the listener at `path` within a time limit. The queue of a stopped listener may be
+/// full.
+///
+/// # Errors
+/// As [`connect`]; `AGAIN` if the limit passed.
+///
+/// # Source
+/// socket(7), `SO_SNDTIMEO`
+pub fn connect_within(path: &Path, limit: Duration) -> Result<OwnedFd, Errno> {
     let socket = packet_socket(SocketFlags::empty())?;
+    // A limit of 0 would be none.
+    let limit = limit.max(Duration::from_millis(1));
+    sockopt::set_socket_timeout(&socket, sockopt::Timeout::Send, Some(limit))?;
+    connect_socket(socket, path)
+}
+
+fn connect_socket(socket: OwnedFd, path: &Path) -> Result<OwnedFd, Errno> {
     pass_credentials(&socket)?;
     connect_to(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(socket)

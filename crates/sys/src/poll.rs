@@ -112,6 +112,14 @@ fn timespec(limit_ns: u64) -> Timespec {
     }
 }
 
+/// Waits until a socket accepts bytes, or its peer has gone. `Ok(false)` if the limit passed first.
+///
+/// # Errors
+/// `INTR` after a signal.
+pub fn wait_writable(fd: BorrowedFd<'_>, limit_ns: u64) -> Result<bool, Errno> {
+    Ok(poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::OUT)], Some(&timespec(limit_ns)))? > 0)
+}
+
 /// Waits until one of a few descriptors is readable, or its peer has gone. `Ok(false)` if the limit
 /// passed first.
 ///

@@ -148,6 +148,18 @@ pub fn process_exit(number: i32) -> Result<ProcessExit, Errno> {
     }
 }
 
+/// Whether a signal or a debugger has stopped a process.
+///
+/// # Errors
+/// As [`process_start_ticks`].
+///
+/// # Source
+/// proc_pid_stat(5), field 3
+pub fn is_stopped(number: i32) -> Result<bool, Errno> {
+    let stat = read_proc(&format!("/proc/{number}/stat"))?;
+    Ok(matches!(stat_fields(&stat)?.first(), Some(&("T" | "t"))))
+}
+
 /// Whether a thread of a process sleeps. A thread that waits for a CPU or a page, or that is
 /// stopped, does not sleep: its wake-up may have happened.
 ///

@@ -25,7 +25,7 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let plan = Plan { args, cpus: bench.cpus, libraries: &found.subjects, has_phases };
     let steps = suites::steps(&plan);
     if steps.is_empty() {
-        return Err(nothing_matches());
+        return Err(nothing_matches(args.suite));
     }
     let cells: usize = steps.iter().map(Step::cells).sum();
     let mut progress = Progress::new(cells * usize::try_from(args.common.rounds()).unwrap_or(1));
@@ -164,22 +164,35 @@ fn run_phases(
     text
 }
 
-fn nothing_matches() -> Error {
+/// The names that `--only` may have in the chosen suite.
+fn nothing_matches(choice: Option<SuiteChoice>) -> Error {
     use SuiteName::{Area, Copy, Ipc, Sock};
-    let names = |suite| {
-        let names: Vec<&str> = subjects::all(suite).iter().map(|it| it.name()).collect();
-        names.join(", ")
+    let of = |suite, name: &str, tests: &str| {
+        let mechanisms: Vec<&str> = subjects::all(suite).iter().map(|it| it.name()).collect();
+        format!("tests of {name} are {tests}; its mechanisms are {}", mechanisms.join(", "))
     };
-    Error::Usage(format!(
-        "nothing matches --only; tests of ipc are ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, \
-         death, death-heavy, untold, restart, contact, instructions, memory, its mechanisms {}; \
-         tests of copy are copy1, copy2, stream, misaligned, its mechanisms {}; tests of area are \
-         attach, handover, pool, fragmentation, its mechanisms {}; tests of sock are sock-stream, \
-         sock-trip, sock-asleep, sock-epoll, sock-connect, its mechanisms {}; phases are of \
-         short, long, block, vcopy messages, and of pipe, unix-stream and futex",
-        names(Ipc),
-        names(Copy),
-        names(Area),
-        names(Sock),
-    ))
+    let ipc = || {
+        let tests = "ipc1, ipc2, ipc3, ipc2-paced, pairs, clients, death, death-heavy, untold, \
+                     restart, contact, instructions, memory";
+        of(Ipc, "ipc", tests)
+    };
+    let copy = || of(Copy, "copy", "copy1, copy2, stream, misaligned");
+    let area = || of(Area, "area", "attach, handover, pool, fragmentation");
+    let sock =
+        || of(Sock, "sock", "sock-stream, sock-trip, sock-asleep, sock-epoll, sock-connect");
+    let phases = || {
+        "phases are of short, long, block, vcopy messages, and of pipe, unix-stream and futex"
+            .to_owned()
+    };
+    let names = match choice {
+        Some(SuiteChoice::Ipc) => ipc(),
+        Some(SuiteChoice::Copy) => copy(),
+        Some(SuiteChoice::Area) => area(),
+        Some(SuiteChoice::Sock) => sock(),
+        Some(SuiteChoice::Phases) => phases(),
+        Some(SuiteChoice::All) | None => {
+            [ipc(), copy(), area(), sock(), phases()].join("; ")
+        }
+    };
+    Error::Usage(format!("nothing matches --only; {names}"))
 }

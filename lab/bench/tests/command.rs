@@ -121,6 +121,10 @@ fn a_name_without_match_is_answered_with_the_known_names() {
     assert_eq!(output.status.code(), Some(2));
     let said = text(&output.stderr);
     assert!(said.contains("nothing matches") && said.contains("unix-seqpacket"), "{said}");
+    let output = bench(&["sock", "--only", "carrier-pigeon"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("tests of sock") && !said.contains("tests of ipc"), "{said}");
 }
 
 #[test]

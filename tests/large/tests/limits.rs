@@ -155,3 +155,36 @@ fn a_member_that_freed_all_its_blocks_leaves_room_for_others() {
     // What is left is for the client.
     client.allocate(&area, 16_000, BlockLifetime::Short).unwrap();
 }
+
+#[test]
+fn calls_without_a_limit_name_the_stopped_daemon() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (mut server, mut client) = node.pair();
+    let (to, vm) = (server.address(), node.vm().clone());
+    let mut idle = m3ipc::Node::find(node.directory()).unwrap();
+    let directory = node.directory().to_owned();
+    let stopped = Stopped::new(&node);
+    let contact = std::thread::spawn(move || {
+        let sent = client.send(to, &Message::new(7)).unwrap_err();
+        (sent.to_string(), client)
+    });
+    let name = std::thread::spawn(move || server.name_locate("stock").unwrap_err().to_string());
+    let bind = std::thread::spawn(move || vm.bind_additional(None).unwrap_err().to_string());
+    let found = m3ipc::Node::find_timeout(&directory, SHORT).unwrap_err();
+    assert!(matches!(found, m3ipc::NodeError::TimedOut(_)), "{found}");
+    let asked = idle.vms().unwrap_err();
+    assert!(matches!(asked, m3ipc::NodeError::TimedOut(_)), "{asked}");
+    let (contact, client) = contact.join().unwrap();
+    for text in [
+        contact,
+        name.join().unwrap(),
+        bind.join().unwrap(),
+        found.to_string(),
+        asked.to_string(),
+    ] {
+        assert!(text.contains("it is stopped; continue it with `kill -CONT"), "{text}");
+    }
+    drop(stopped);
+    drop(client);
+}

@@ -6,7 +6,6 @@ use crate::output::Output;
 use crate::payload::{FieldKind, MessageArgs};
 use crate::view::message::MessageView;
 use clap::Args;
-use m3ipc::LONG_MAX_BYTES;
 
 /// Send a request and print the answer.
 ///
@@ -26,14 +25,11 @@ pub struct Call {
 pub fn run(args: &Call, out: Output) -> Result<()> {
     let (message, long) = args.message.message()?;
     let mut session = args.target.open()?;
-    let mut buffer = vec![0; long.len().max(LONG_MAX_BYTES)];
     let start_ns = m3ipc_sys::monotonic_ns();
-    let timeout = args.target.timeout();
-    let (answer, bytes) =
-        session.own.sendrec_long(session.to, &message, &long, &mut buffer, timeout)?;
+    let timeout = session.timeout();
+    let (answer, long) = session.own.sendrec_long_bytes(session.to, &message, &long, timeout)?;
     let took_ns = m3ipc_sys::monotonic_ns() - start_ns;
-    let long = buffer.get(..bytes).unwrap_or_default();
-    let view = MessageView::new(&answer, long, "answer", session.own.peer(session.to));
+    let view = MessageView::new(&answer, &long, "answer", session.own.peer(session.to));
     if out.is_json() {
         let mut value = view.json();
         value["took_ns"] = took_ns.into();

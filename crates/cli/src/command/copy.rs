@@ -58,7 +58,6 @@ fn address(written: &str) -> std::result::Result<u64, String> {
 
 /// Copies, and prints the bytes or their number.
 pub fn run(args: &Copy, out: Output) -> Result<()> {
-    let timeout = args.target.timeout();
     let location = match args.grant {
         Some(grant) => Location::Granted(Grant::from_u64(grant), args.at),
         None => Location::At(args.at),
@@ -69,6 +68,7 @@ pub fn run(args: &Copy, out: Output) -> Result<()> {
         read.map_err(|cause| CliError::system("cannot read standard input", cause))?;
     }
     let mut session = args.target.open()?;
+    let timeout = session.timeout();
     let to = session.to;
     let bytes = args.bytes.unwrap_or(input.len());
     let mut output = Vec::new();

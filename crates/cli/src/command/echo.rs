@@ -30,7 +30,7 @@ pub struct Echo {
 
 /// Answers until the count is reached.
 pub fn run(args: &Echo, out: Output) -> Result<()> {
-    let mut own = args.server.bind(!out.is_json() && !args.quiet, "answering")?;
+    let mut own = args.server.bind(!out.is_json() && !args.quiet, "answering", Timeout::Never)?;
     let mut answered = 0;
     while args.count.is_none_or(|count| answered < count) {
         let (arrived, long) = own.receive_bytes(Source::Any, Timeout::Never)?;

@@ -2,11 +2,12 @@
 
 use super::target::ServerArgs;
 use crate::error::Result;
+use crate::options::TimeLimit;
 use crate::output::Output;
 use crate::payload::FieldKind;
 use crate::view::message::MessageView;
 use clap::Args;
-use m3ipc::{Audience, Endpoint, Rights, Source, Timeout};
+use m3ipc::{Audience, Endpoint, Rights, Source};
 
 /// Receive messages and print them.
 ///
@@ -21,8 +22,8 @@ pub struct Listen {
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     /// Time limit for each message; -1 has no limit.
-    #[arg(long, value_name = "MS", default_value_t = -1, allow_negative_numbers = true)]
-    timeout: i64,
+    #[arg(long, value_name = "MS", default_value = "-1", allow_negative_numbers = true)]
+    timeout: TimeLimit,
     /// Grant this much memory to all members meanwhile, for copies with `m3 copy`.
     #[arg(long, value_name = "BYTES")]
     hold: Option<usize>,
@@ -33,11 +34,11 @@ pub struct Listen {
 
 /// Receives until the count or the time limit is reached.
 pub fn run(args: &Listen, out: Output) -> Result<()> {
-    let mut own = args.server.bind(!out.is_json(), "listening")?;
+    let timeout = args.timeout.timeout();
+    let mut own = args.server.bind(!out.is_json(), "listening", timeout)?;
     if let Some(bytes) = args.hold {
         grant_memory(&mut own, bytes, out)?;
     }
-    let timeout = Timeout::from_ms(args.timeout);
     let mut received = 0;
     while args.count.is_none_or(|count| received < count) {
         let (arrived, long) = own.receive_bytes(Source::Any, timeout)?;

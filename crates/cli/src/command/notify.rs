@@ -8,12 +8,12 @@ use super::target::TargetArgs;
 use crate::error::{CliError, Result};
 use crate::output::Output;
 use clap::Args;
-use m3ipc::{ANY, Address, Node};
+use m3ipc::{ANY, Address, Node, NodeError, Timeout};
 use m3ipc_abi::Code;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The time limit without --timeout.
-const DEFAULT_TIMEOUT_MS: u64 = 1_000;
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The pause between two checks of the target.
 const CHECK_INTERVAL: Duration = Duration::from_micros(500);
 /// The time for a wake-up, where the node refuses to list endpoints.
@@ -35,16 +35,20 @@ pub struct Notify {
 
 /// Notifies the target and waits until it has received the notification.
 pub fn run(args: &Notify, out: Output) -> Result<()> {
+    let begin = Instant::now();
+    let limit = match args.target.timeout.timeout() {
+        Timeout::NoWait => Duration::ZERO,
+        Timeout::After(limit) => limit,
+        Timeout::Never => DEFAULT_TIMEOUT,
+    };
     let mut session = args.target.open()?;
     let to = session.to;
     session.own.notify_set(to, args.bits)?;
     let notified_ns = m3ipc_sys::monotonic_ns();
-    let timeout_ms = u64::try_from(args.target.timeout).unwrap_or(DEFAULT_TIMEOUT_MS);
-    let deadline_ns = notified_ns.saturating_add(timeout_ms.saturating_mul(1_000_000));
     while !session.own.is_notification_taken(to)
         && !has_received(&mut session.node, session.vm.id(), to, notified_ns)?
     {
-        if m3ipc_sys::monotonic_ns() > deadline_ns {
+        if begin.elapsed() > limit {
             let what = format!("endpoint {to} did not receive the notification; it is withdrawn");
             return Err(CliError::code(Code::TimedOut, what));
         }
@@ -58,9 +62,14 @@ pub fn run(args: &Notify, out: Output) -> Result<()> {
 /// Whether the target began to wait for any sender after the notification, or is gone.
 fn has_received(node: &mut Node, vm: i32, to: Address, notified_ns: u64) -> Result<bool> {
     let now_ns = m3ipc_sys::monotonic_ns();
-    let Ok(endpoints) = node.endpoints(vm) else {
-        std::thread::sleep(WAKE_UP_TIME);
-        return Ok(true);
+    let endpoints = match node.endpoints(vm) {
+        Err(NodeError::Denied(_)) => {
+            std::thread::sleep(WAKE_UP_TIME);
+            return Ok(true);
+        }
+        // The caller's limit decides.
+        Err(NodeError::TimedOut(_)) => return Ok(false),
+        other => other?,
     };
     let Some(target) = endpoints.iter().find(|endpoint| endpoint.address == to.0) else {
         return Ok(true);

@@ -21,7 +21,8 @@ pub struct Send {
 pub fn run(args: &Send, out: Output) -> Result<()> {
     let (message, long) = args.message.message()?;
     let mut session = args.target.open()?;
-    session.own.send_long(session.to, &message, &long, args.target.timeout())?;
+    let timeout = session.timeout();
+    session.own.send_long(session.to, &message, &long, timeout)?;
     let (from, to) = (session.own.address(), session.to);
     let value = serde_json::json!({ "from": from.0, "to": to.0, "taken": true });
     out.either(&value, format!("endpoint {to} received the message"))

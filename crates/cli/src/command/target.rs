@@ -2,9 +2,10 @@
 
 use crate::error::Result;
 use crate::lookup::{self, Target};
-use crate::options::NodeOptions;
+use crate::options::{NodeOptions, TimeLimit};
 use clap::Args;
 use m3ipc::{Address, Endpoint, Node, Timeout, Vm};
+use std::time::Instant;
 
 /// The arguments of every command that addresses an endpoint.
 #[derive(Args, Clone, Debug)]
@@ -15,8 +16,8 @@ pub struct TargetArgs {
     #[arg(value_name = "TARGET")]
     pub target: Target,
     /// Time limit of the whole operation; 0 does not wait, -1 has no limit.
-    #[arg(long, value_name = "MS", default_value_t = -1, allow_negative_numbers = true)]
-    pub timeout: i64,
+    #[arg(long, value_name = "MS", default_value = "-1", allow_negative_numbers = true)]
+    pub timeout: TimeLimit,
     /// Bind this process to this slot or name meanwhile [default: any free slot].
     #[arg(long = "as", value_name = "NAME|SLOT", allow_negative_numbers = true)]
     pub bind_as: Option<String>,
@@ -35,22 +36,27 @@ pub struct TargetSession {
     pub own: Endpoint,
     /// The address of the target.
     pub to: Address,
+    begin: Instant,
+    limit: TimeLimit,
+}
+
+impl TargetSession {
+    /// The time that is left for the call.
+    pub fn timeout(&self) -> Timeout {
+        self.limit.left_since(self.begin)
+    }
 }
 
 impl TargetArgs {
-    /// The time limit.
-    pub fn timeout(&self) -> Timeout {
-        Timeout::from_ms(self.timeout)
-    }
-
     /// Binds this process and finds the target.
     pub fn open(&self) -> Result<TargetSession> {
-        let mut node = lookup::node(&self.node)?;
+        let (begin, limit) = (Instant::now(), self.timeout);
+        let mut node = lookup::node_within(&self.node, limit.timeout())?;
         let vm = lookup::vm(&mut node, &self.target.vm)?;
         let mut own = lookup::bind(&vm, self.bind_as.as_deref())?;
-        let wait = self.wait.then(|| self.timeout());
+        let wait = self.wait.then(|| limit.left_since(begin));
         let to = lookup::address(&mut node, &vm, &mut own, &self.target.endpoint, wait)?;
-        Ok(TargetSession { node, vm, own, to })
+        Ok(TargetSession { node, vm, own, to, begin, limit })
     }
 }
 
@@ -68,9 +74,9 @@ pub struct ServerArgs {
 }
 
 impl ServerArgs {
-    /// Binds this process; with `announce`, says so on standard error.
-    pub fn bind(&self, announce: bool, activity: &str) -> Result<Endpoint> {
-        let mut node = lookup::node(&self.node)?;
+    /// Binds this process within the time limit; with `announce`, says so on standard error.
+    pub fn bind(&self, announce: bool, activity: &str, limit: Timeout) -> Result<Endpoint> {
+        let mut node = lookup::node_within(&self.node, limit)?;
         let vm = lookup::vm(&mut node, &self.vm)?;
         let own = lookup::bind(&vm, self.bind_as.as_deref())?;
         if announce {

@@ -4,7 +4,7 @@ use crate::error::{CliError, Result};
 use crate::launch;
 use crate::output::Output;
 use clap::Args;
-use m3ipc::Node;
+use m3ipc::{Node, NodeError};
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -23,10 +23,14 @@ pub struct Up {
 pub fn run(args: &Up, out: Output) -> Result<()> {
     let settings = m3ipc_daemon::Settings::resolve(&args.daemon, &m3ipc_sys::text_variable);
     let directory = settings.map_err(|error| CliError::usage(error.to_string()))?.runtime_dir;
-    if let Ok(mut node) = Node::find(&directory) {
-        let pid = node.info()?.daemon_pid;
-        let what = format!("a daemon (pid {pid}) serves {} already", directory.display());
-        return Err(CliError::busy(what).advice("use that node, or end it with `m3 down`"));
+    match Node::find(&directory) {
+        Ok(mut node) => {
+            let pid = node.info()?.daemon_pid;
+            let what = format!("a daemon (pid {pid}) serves {} already", directory.display());
+            return Err(CliError::busy(what).advice("use that node, or end it with `m3 down`"));
+        }
+        Err(NodeError::NotRunning(_)) => {}
+        Err(other) => return Err(other.into()),
     }
     let mut arguments = passed_on(std::env::args_os());
     if args.daemon.runtime_dir.is_none() {

@@ -2,29 +2,19 @@
 
 use super::finding::Finding;
 use m3ipc::runtime::{self, DirectoryError};
-use m3ipc::{Node, NodeError, QuotaUse, UserUse};
-use m3ipc_abi::Code;
+use m3ipc::{Node, NodeError, NodeInfo, QuotaUse, UserUse};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Runs the checks of this group.
 pub fn examine(directory: &Path) -> Vec<Finding> {
-    let mut findings = vec![examine_directory("runtime directory", directory)];
-    findings.extend(quotas(directory));
+    let mut findings = examine_directory("runtime directory", directory);
     let others = [PathBuf::from(runtime::SYSTEM_DIRECTORY), runtime::user_directory()];
     for other in others.iter().filter(|other| *other != directory && other.exists()) {
-        findings.push(examine_directory("another node", other));
+        // The quotas are those of the chosen node alone.
+        findings.extend(examine_directory("another node", other).into_iter().take(1));
     }
     findings
-}
-
-/// What each user holds of the node's daemon, and its quotas.
-fn quotas(directory: &Path) -> Vec<Finding> {
-    if runtime::check(directory).is_err() {
-        return Vec::new();
-    }
-    let users = Node::find(directory).and_then(|mut node| node.usage()).unwrap_or_default();
-    users.iter().map(quotas_of).collect()
 }
 
 fn quotas_of(user: &UserUse) -> Finding {
@@ -44,55 +34,78 @@ fn quotas_of(user: &UserUse) -> Finding {
     }
 }
 
-fn examine_directory(name: &'static str, directory: &Path) -> Finding {
+/// The state of a directory and its daemon, then what each user holds of the daemon.
+fn examine_directory(name: &'static str, directory: &Path) -> Vec<Finding> {
     let path = directory.display();
     if let Err(error) = runtime::check(directory) {
-        return match error {
+        return vec![match error {
             DirectoryError::Unusable { cause, .. } if cause.kind() == ErrorKind::NotFound => {
                 Finding::note(name, format!("{path} is absent; `m3 up` starts a node"))
             }
-            error => untrusted(name, &error.to_string()),
-        };
+            error => fault(name, &error.to_string()),
+        }];
     }
-    match Node::find(directory).and_then(|mut node| node.info()) {
-        Ok(info) if info.version == env!("CARGO_PKG_VERSION") => Finding::ok(
-            name,
-            format!(
-                "{path}: node {}, daemon {}, version {}, {} endpoints, {} links, {} takeovers",
-                info.nodeid,
-                info.daemon_pid,
-                info.version,
-                info.endpoints,
-                info.links,
-                info.takeovers
-            ),
-        ),
-        Ok(info) => Finding::off(
+    let asked = Node::find(directory).and_then(|mut node| Ok((node.info()?, node.usage())));
+    match asked {
+        Ok((info, users)) => {
+            let mut findings = vec![daemon(name, directory, &info)];
+            findings.extend(users.iter().flatten().map(quotas_of));
+            findings
+        }
+        Err(error) => vec![without_daemon(name, directory, &error)],
+    }
+}
+
+/// A daemon that answers.
+fn daemon(name: &'static str, directory: &Path, info: &NodeInfo) -> Finding {
+    let (path, own) = (directory.display(), env!("CARGO_PKG_VERSION"));
+    if info.version != own {
+        return Finding::off(
             name,
             format!("{path}: daemon {} has version {}", info.daemon_pid, info.version),
             format!(
-                "m3 has version {}, which is compatible; restart with `m3 down` and `m3 up`",
-                env!("CARGO_PKG_VERSION")
+                "m3 has version {own}, which is compatible; restart with `m3 down` and `m3 up`"
             ),
+        );
+    }
+    Finding::ok(
+        name,
+        format!(
+            "{path}: node {}, daemon {}, version {}, {} endpoints, {} links, {} takeovers",
+            info.nodeid,
+            info.daemon_pid,
+            info.version,
+            info.endpoints,
+            info.links,
+            info.takeovers
         ),
-        Err(error) if error.code() == Code::Version => Finding::missing(
+    )
+}
+
+/// A directory whose daemon gives no answer.
+fn without_daemon(name: &'static str, directory: &Path, error: &NodeError) -> Finding {
+    let path = directory.display();
+    match error {
+        NodeError::Version(_) => Finding::missing(
             name,
             format!("{path}: its daemon has an incompatible version"),
             "end it with `m3 down` of that version",
         ),
-        Err(NodeError::Untrusted(refusal)) => untrusted(name, refusal.why()),
-        Err(_) if directory.join("journal").exists() => Finding::off(
+        NodeError::NotRunning(_) if directory.join("journal").exists() => Finding::off(
             name,
             format!("{path}: its daemon was killed"),
             "links go on working; the next command starts a daemon that takes over",
         ),
-        Err(error) => Finding::note(name, format!("{path}: {}", error.why())),
+        NodeError::NotRunning(refusal) => {
+            Finding::note(name, format!("{path}: {}", refusal.why()))
+        }
+        error => fault(name, error.why()),
     }
 }
 
-/// A directory or a daemon that no program should use. The text behind the last semicolon is the
-/// next step.
-fn untrusted(name: &'static str, text: &str) -> Finding {
+/// A directory or a daemon that no program can or should use. The text behind the last semicolon is
+/// the next step.
+fn fault(name: &'static str, text: &str) -> Finding {
     let (is, next) = text.rsplit_once("; ").unwrap_or((text, "name another in M3_RUNTIME_DIR"));
     Finding::missing(name, is, next)
 }

@@ -1,6 +1,7 @@
 //! The connection to a daemon, which is started if none runs.
 
 use super::fail::unreachable;
+use super::limit::RequestLimit;
 use crate::error::Fail;
 use crate::{runtime, spawn};
 use m3ipc_sys::Errno;
@@ -8,8 +9,6 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
 
-/// The time that a new daemon may take until it answers.
-const START_LIMIT_NS: u64 = 5_000_000_000;
 /// The time after which a second daemon is started, if the first gives no answer.
 const START_AGAIN_NS: u64 = 200_000_000;
 
@@ -27,8 +26,12 @@ pub(crate) enum IfAbsent {
 }
 
 /// A connection to an accepted daemon: the only way to one.
-pub(super) fn connect_or_start(directory: &Path, if_absent: IfAbsent) -> Result<OwnedFd, Fail> {
-    let error = match runtime::connect(directory) {
+pub(super) fn connect_or_start(
+    directory: &Path,
+    if_absent: IfAbsent,
+    limit: RequestLimit,
+) -> Result<OwnedFd, Fail> {
+    let error = match runtime::connect_within(directory, limit.left()) {
         Ok(socket) => return Ok(socket),
         Err(error) => error,
     };
@@ -41,14 +44,14 @@ pub(super) fn connect_or_start(directory: &Path, if_absent: IfAbsent) -> Result<
     if !may_start {
         return Err(unreachable(&error));
     }
-    let deadline_ns = m3ipc_sys::monotonic_ns() + START_LIMIT_NS;
+    let deadline_ns = limit.end_ns();
     loop {
         // Start more than once: a dying daemon may still hold its lock, and a new daemon that finds
         // the lock gives up.
-        spawn::daemon(directory, if_absent == IfAbsent::StartUninitialised)?;
+        spawn::daemon(directory, if_absent == IfAbsent::StartUninitialised, deadline_ns)?;
         let again_ns = deadline_ns.min(m3ipc_sys::monotonic_ns() + START_AGAIN_NS);
         loop {
-            match runtime::connect(directory) {
+            match runtime::connect_within(directory, limit.left()) {
                 Ok(socket) => return Ok(socket),
                 Err(error)
                     if error.errno().is_none() || m3ipc_sys::monotonic_ns() > deadline_ns =>

@@ -33,13 +33,15 @@ impl Endpoint {
             };
             match asked {
                 Err(fail) if fail.code == Code::NotConn && limit.has_passed() => {
-                    return Err(if limit.is_own() { limit.failure() } else { fail });
+                    return Err(if limit.is_own() { limit.failure(|| self.control.why_silent()) } else { fail });
                 }
                 Err(fail) if fail.code == Code::NotConn => {
                     self.find_daemon(limit, pause)?;
                     pause = (2 * pause).min(ABSENT_PAUSE_MAX);
                 }
-                Err(fail) if fail.code == Code::TimedOut => return Err(limit.failure()),
+                Err(fail) if fail.code == Code::TimedOut => {
+                    return Err(limit.failure(|| self.control.why_silent()));
+                }
                 other => return other,
             }
         }

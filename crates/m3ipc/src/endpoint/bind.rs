@@ -7,7 +7,7 @@ use super::daemon_limit::NO_WAIT_NS;
 use super::page_set::map_pages;
 use super::fast::FastCalls;
 use super::{Endpoint, Inbox, Peers};
-use crate::control::{Control, IfAbsent, unexpected};
+use crate::control::{ANSWER_NS, Control, IfAbsent, RequestLimit, unexpected};
 use crate::error::Fail;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
@@ -30,6 +30,7 @@ pub(crate) fn bind(
     vm: i32,
     slot: Option<i32>,
     kind: BindKind,
+    limit: RequestLimit,
 ) -> Result<Endpoint, Fail> {
     let tid = match kind {
         BindKind::Process | BindKind::Additional => None,
@@ -37,7 +38,8 @@ pub(crate) fn bind(
     };
     retry_on_daemon_death(|| {
         let request = Request::Bind { vm, slot, kind };
-        let (control, reply, fds) = Control::connect_asking(directory, IfAbsent::Revive, &request)?;
+        let (control, reply, fds) =
+            Control::connect_asking(directory, IfAbsent::Revive, limit, &request)?;
         attach(control, &reply, fds, tid)
     })
 }
@@ -58,7 +60,8 @@ fn retry_on_daemon_death<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Res
 pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> {
     let deadline = limit.deadline();
     retry_on_daemon_death(|| {
-        let mut control = Control::connect(directory, IfAbsent::Revive)?;
+        let within = RequestLimit::of(limit);
+        let mut control = Control::connect_within(directory, IfAbsent::Revive, within)?;
         // A registered wait is the consent to be bound by others: a look without a wait gives none.
         if !deadline.no_wait
             && let (Reply::Wait(ticket), _) =
@@ -107,6 +110,8 @@ fn attach(
     m3ipc_sys::pause_point("client.pages_mapped");
     // Wait for the reply: peers that learn of this endpoint from now on find it ready.
     control.request(&Request::Mapped)?;
+    // The limit of the bind does not bound the calls of the endpoint.
+    control.set_limit(RequestLimit::ANSWER);
     observe::bound(*vm, Address(*address));
     Ok(Endpoint {
         control,
@@ -203,6 +208,9 @@ impl Endpoint {
                 Err(fail) if fail.code == Code::TimedOut && deadline.no_wait => {
                     return Err(Code::Again.into());
                 }
+                Err(fail) if fail.code == Code::TimedOut && !deadline.is_finite() => {
+                    return Err(Fail::new(Code::NotConn, self.control.why_silent()));
+                }
                 Err(fail) => {
                     if fail.code == Code::NoMem {
                         self.missing_links.push(peer.0);
@@ -217,7 +225,12 @@ impl Endpoint {
     }
 }
 
-/// The end of a first contact. A call that does not wait gives a running daemon time to answer.
+/// The end of a first contact. A call that does not wait gives a running daemon time to answer; one
+/// without a limit does not wait for a stopped daemon for ever.
 fn until_ns(deadline: Deadline) -> u64 {
-    if deadline.no_wait { m3ipc_sys::monotonic_ns() + NO_WAIT_NS } else { deadline.at_ns }
+    match (deadline.no_wait, deadline.is_finite()) {
+        (true, _) => m3ipc_sys::monotonic_ns() + NO_WAIT_NS,
+        (false, true) => deadline.at_ns,
+        (false, false) => m3ipc_sys::monotonic_ns() + ANSWER_NS,
+    }
 }

@@ -101,10 +101,36 @@ impl Endpoint {
         bytes: &[u8],
         limit: impl Into<Timeout>,
     ) -> Result<(Message, Vec<u8>), SendRecError> {
+        self.sendrec_long_bytes(to, &Message::new(m_type), bytes, limit)
+    }
+
+    /// Sends a request with a message and bytes, and waits for the answer and its whole payload.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, mut client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve_bytes(server, |bytes| bytes.to_ascii_uppercase());
+    /// use m3ipc::{Message, Timeout};
+    ///
+    /// let message = Message::new(7).with_bytes(b"short");
+    /// let (_answer, bytes) = client.sendrec_long_bytes(to, &message, b"louder", Timeout::Never)?;
+    /// assert_eq!(bytes, b"LOUDER");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`sendrec_bytes`](Self::sendrec_bytes).
+    pub fn sendrec_long_bytes(
+        &mut self,
+        to: Address,
+        message: &Message,
+        bytes: &[u8],
+        limit: impl Into<Timeout>,
+    ) -> Result<(Message, Vec<u8>), SendRecError> {
         let mut answer_bytes = Vec::new();
         let mut buffer = Buffer::Vec(&mut answer_bytes);
-        let (answer, length) =
-            self.request(to, &Message::new(m_type), bytes, &mut buffer, limit.into())?;
+        let (answer, length) = self.request(to, message, bytes, &mut buffer, limit.into())?;
         answer_bytes.truncate(length);
         Ok((answer, answer_bytes))
     }

@@ -1,17 +1,15 @@
 //! The time limit of a request to the daemon, which is a part of a call.
 
+use crate::control::ANSWER_NS;
+pub(super) use crate::control::NO_WAIT_NS;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
 use std::time::Duration;
 
-/// The limit of a request in a call without a limit.
-const UNLIMITED_NS: u64 = 10_000_000_000;
-/// The limit of a request in a call that does not wait. A daemon that runs answers far sooner.
-pub(super) const NO_WAIT_NS: u64 = 100_000_000;
 /// The limit of a request in an answer, which has no limit of its own. Only a large payload to a
 /// new client needs the daemon.
-const ANSWER_NS: u64 = 5_000_000_000;
+const REPLY_NS: u64 = ANSWER_NS;
 
 /// The end of the wait for a daemon, and the failure that it means.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +34,7 @@ impl DaemonLimit {
     pub(super) fn of(deadline: Deadline) -> Self {
         let span_ns = match (deadline.no_wait, deadline.is_finite()) {
             (true, _) => NO_WAIT_NS,
-            (false, false) => UNLIMITED_NS,
+            (false, false) => ANSWER_NS,
             (false, true) => 0,
         };
         let Deadline { at_ns, no_wait } = deadline;
@@ -46,7 +44,7 @@ impl DaemonLimit {
     /// The limit in an answer.
     #[inline]
     pub(super) fn of_answer() -> Self {
-        Self { at_ns: u64::MAX, span_ns: ANSWER_NS, no_wait: false, is_own: true }
+        Self { at_ns: u64::MAX, span_ns: REPLY_NS, no_wait: false, is_own: true }
     }
 
     /// The limit for a call without a deadline.
@@ -82,16 +80,12 @@ impl DaemonLimit {
         m3ipc_sys::monotonic_ns() >= self.at_ns
     }
 
-    /// The failure of a call whose limit passed without an answer of the daemon.
-    pub(super) fn failure(self) -> Fail {
+    /// The failure of a call whose limit passed without an answer of the daemon, for this reason.
+    pub(super) fn failure(self, silence: impl FnOnce() -> String) -> Fail {
         match (self.no_wait, self.is_own) {
             (true, _) => Code::Again.into(),
             (false, true) => Code::TimedOut.into(),
-            (false, false) => Fail::new(
-                Code::NotConn,
-                "the node daemon does not answer; it may be stopped (its pid is in the file `lock` \
-                 of the runtime directory), or see its log",
-            ),
+            (false, false) => Fail::new(Code::NotConn, silence()),
         }
     }
 }

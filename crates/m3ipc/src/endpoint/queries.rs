@@ -1,6 +1,7 @@
 //! Questions to the daemon: names, waits for other endpoints, wakeup, unbind.
 
 use super::Endpoint;
+use crate::control::{Control, RequestLimit};
 use crate::error::{Fail, NameError, UnbindError, WaitError, WakeupError};
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
@@ -165,10 +166,15 @@ impl Endpoint {
     /// Asks the daemon; asks its successor if the daemon dies meanwhile.
     pub(super) fn ask_daemon(&mut self, request: &Request) -> Result<i32, Fail> {
         self.check_bound()?;
-        let reply = match self.control.request(request) {
+        let ask = |control: &mut Control| match request {
+            // The reply waits for the end of the other endpoint.
+            Request::Unbind { .. } => control.request_while_running(request),
+            _ => control.request(request),
+        };
+        let reply = match ask(&mut self.control) {
             Err(fail) if fail.code == Code::NotConn => {
                 self.reattach_if_closed();
-                self.control.request(request)
+                ask(&mut self.control)
             }
             other => other,
         };
@@ -213,7 +219,8 @@ impl Endpoint {
         loop {
             let Some(open) = ticket else {
                 // The loop registers the wait again with the next daemon if this one dies.
-                match self.control.request(&Request::Await(what.clone())) {
+                let until_ns = RequestLimit::until(deadline).end_ns();
+                match self.control.request_through(&Request::Await(what.clone()), until_ns) {
                     Ok((Reply::Number(address), _)) => return answer_of(address),
                     Ok((Reply::Wait(open), _)) => ticket = Some(open),
                     Ok(_) => return Err(crate::control::unexpected()),
@@ -221,6 +228,9 @@ impl Endpoint {
                         self.reattach_if_closed();
                         self.receive_events()?;
                         std::thread::sleep(std::time::Duration::from_millis(10));
+                    }
+                    Err(fail) if fail.code == Code::TimedOut && !deadline.is_finite() => {
+                        return Err(Fail::new(Code::NotConn, self.control.why_silent()));
                     }
                     Err(fail) => return Err(fail),
                 }
@@ -235,7 +245,7 @@ impl Endpoint {
             self.receive_events()?;
             let now_ns = m3ipc_sys::monotonic_ns();
             if now_ns >= deadline.at_ns {
-                let _ = self.control.request(&Request::Forget(open));
+                self.control.request_later(&Request::Forget(open));
                 return Err(Code::TimedOut.into());
             }
             let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
@@ -243,7 +253,7 @@ impl Endpoint {
             match m3ipc_sys::wait_any(&[(self.control_page.event_word(), before)], until_ns)? {
                 m3ipc_sys::WaitOutcome::Changed => {}
                 m3ipc_sys::WaitOutcome::Signal => {
-                    let _ = self.control.request(&Request::Forget(open));
+                    self.control.request_later(&Request::Forget(open));
                     return Err(Code::Intr.into());
                 }
                 m3ipc_sys::WaitOutcome::Limit if self.control.is_closed() => {

@@ -1,11 +1,13 @@
 //! The checks of a runtime directory and of its daemon.
 
 use super::SYSTEM_DIRECTORY;
+use crate::control::RequestLimit;
 use m3ipc_abi::Code;
 use m3ipc_sys::{CheckedPath, Errno, PathFault};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Why a runtime directory cannot be used.
 ///
@@ -274,6 +276,14 @@ pub fn check(directory: &Path) -> Result<(), DirectoryError> {
 /// # Errors
 /// [`ConnectError`].
 pub fn connect(directory: &Path) -> Result<OwnedFd, ConnectError> {
+    connect_within(directory, RequestLimit::ANSWER.left())
+}
+
+/// As [`connect`], within a time limit: the queue of a stopped daemon may be full.
+pub(crate) fn connect_within(
+    directory: &Path,
+    limit: Duration,
+) -> Result<OwnedFd, ConnectError> {
     let no_daemon = |cause| ConnectError::NoDaemon { path: super::socket(directory), cause };
     let accepted = AcceptedDirectory::open(directory).map_err(|error| match error {
         DirectoryError::Unusable { cause, .. } if cause.kind() == ErrorKind::NotFound => {
@@ -281,7 +291,7 @@ pub fn connect(directory: &Path) -> Result<OwnedFd, ConnectError> {
         }
         other => other.into(),
     })?;
-    let socket = accepted.place.connect(m3ipc_wire::SOCKET_NAME);
+    let socket = accepted.place.connect(m3ipc_wire::SOCKET_NAME, limit);
     let socket = socket.map_err(|errno| no_daemon(errno.into()))?;
     let uid = m3ipc_sys::peer_user(&socket).map_err(|errno| no_daemon(errno.into()))?;
     if accepted.accepts(uid) {

@@ -101,17 +101,19 @@ fn an_absent_part_is_named() {
     assert!(matches!(refused, PathFault::System { errno: Errno::NOTDIR, .. }), "{refused:?}");
 }
 
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(10);
+
 #[test]
 fn a_socket_is_reached_through_the_directory() {
     let folder = Folder::new();
     let place = CheckedPath::open(&folder.0).unwrap();
-    assert_eq!(place.connect("s").unwrap_err(), Errno::NOENT);
+    assert_eq!(place.connect("s", LIMIT).unwrap_err(), Errno::NOENT);
     let listener = crate::listen(&folder.0.join("s"), 0o640).unwrap();
     assert_eq!(CheckedPath::open(&folder.0.join("s")).unwrap().mode(), 0o640, "not the umask's");
-    let socket = place.connect("s").unwrap();
+    let socket = place.connect("s", LIMIT).unwrap();
     assert_eq!(crate::peer_user(&socket), Ok(crate::user_id()));
     drop(listener);
-    assert_eq!(place.connect("s").unwrap_err(), Errno::CONNREFUSED);
+    assert_eq!(place.connect("s", LIMIT).unwrap_err(), Errno::CONNREFUSED);
 }
 
 #[test]

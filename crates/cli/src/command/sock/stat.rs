@@ -137,7 +137,7 @@ fn find(args: &Stat) -> Result<Found> {
     let mut node = match lookup::node(&args.node) {
         // Programs under `m3 sock run` work without a node.
         Err(error) if has_found || is_filtered || args.watch.is_some() => {
-            if error.is_refusal() {
+            if !error.is_absence() {
                 found.unread.push(format!("com-sockets are not shown: {error}"));
             }
             return Ok(found);
