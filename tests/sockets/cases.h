@@ -29,6 +29,10 @@ WATCHES(once_grandchild);
 WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(steps_make);
 WATCHES(hostile_scribbles);
 WATCHES(hostile_static); WATCHES(rights); WATCHES(rights_exec); WATCHES(locks);
+BOTH(standard_output); BOTH(standard_input);
+void one_standard_exec(void), one_standard_vfork(void), two_standard_exec(void);
+void one_unused_fork(void), one_unused_vfork(void), one_unused_spawn(void), two_unused(void);
+void one_inherited_vfork(void), one_inherited_spawn(void), two_inherited(void);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
     one_pair(void);
@@ -52,6 +56,14 @@ const struct made cases[] = {
     { "exec", one_exec, two_exec, 0 },
     { "vfork", one_vfork, two_exec, 0 },
     { "spawn", one_spawn, two_exec, 0 },
+    CASE(standard_output), CASE(standard_input),
+    { "standard_exec", one_standard_exec, two_standard_exec, 1 },
+    { "standard_vfork", one_standard_vfork, two_standard_exec, 1 },
+    { "unused_fork", one_unused_fork, two_unused, 1 },
+    { "unused_vfork", one_unused_vfork, two_unused, 1 },
+    { "unused_spawn", one_unused_spawn, two_unused, 1 },
+    { "inherited_vfork", one_inherited_vfork, two_inherited, 0 },
+    { "inherited_spawn", one_inherited_spawn, two_inherited, 0 },
     CASE(passed), CASE(stdio), CASE(range), CASE(threads), CASE(readers), CASE(handler),
     CASE(cancelled),
     CASE(killed_sender), CASE(killed_receiver), CASE(killed_asleep), CASE(killed_streaming),

@@ -80,6 +80,7 @@ char **resume(const char *what, int stream)
 void resumed(const char *what, int stream)
 {
     char word[16];
+    standard_after_exec(what, stream);
     if (strcmp(what, "watch") == 0)
         watched_after_exec(stream);
     if (strcmp(what, "inherit") == 0)

@@ -85,4 +85,5 @@ int take(int over);
 /* The arguments of a program that goes on with a stream after an exec, and its work. */
 char **resume(const char *what, int stream);
 void resumed(const char *what, int stream);
+void standard_after_exec(const char *what, int stream);
 #endif

@@ -207,6 +207,9 @@ functions! {
         c_void, argv: Envp, envp: Envp
     ) -> c_int;
     posix_spawn_file_actions_adddup2(actions: *mut c_void, fd: c_int, to: c_int) -> c_int;
+    system(command: *const c_char) -> c_int;
+    popen(command: *const c_char, mode: *const c_char) -> *mut FILE;
+    wordexp(words: *const c_char, into: *mut c_void, flags: c_int) -> c_int;
     fdopen(fd: c_int, mode: *const c_char) -> *mut FILE;
     fopencookie(cookie: *mut c_void, mode: *const c_char, functions: CookieFunctions) -> *mut FILE;
     fopen(path: *const c_char, mode: *const c_char) -> *mut FILE;

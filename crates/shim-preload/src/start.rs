@@ -14,7 +14,7 @@ use m3ipc_shim::kernel::socket::{SleepingCalls, set_sleeping_calls};
 use m3ipc_shim::kernel::{file, process};
 use m3ipc_shim::policy::{COUNTERS_VARIABLE, VARIABLE};
 use m3ipc_shim::process::policy;
-use m3ipc_shim::{counters, prepare, prepare_tables};
+use m3ipc_shim::{counters, prepare, prepare_tables, sockets};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -42,6 +42,9 @@ unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
     }
     set_sleeping_calls(SleepingCalls { recvmsg, sendmsg });
     prepare(policy.settings);
+    if sockets::pin_standard() {
+        stdio::replace_input();
+    }
 }
 
 unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut libc::msghdr, flags: c_int) -> isize {

@@ -37,6 +37,14 @@ pub fn opened_unknown(fd: RawFd) {
     opened(fd, Entry::Unknown);
 }
 
+/// A descriptor came from another process, which may have used its socket.
+pub fn arrived(fd: RawFd) {
+    opened_unknown(fd);
+    if sockets::is_standard(fd) && policy::is_on() {
+        let _ = sockets::pin(fd, PinReason::Stdio);
+    }
+}
+
 /// A new descriptor is a connected socket, if it is a stream socket at all.
 pub fn opened_connected(fd: RawFd) {
     opened(fd, Entry::New { edges: false });
@@ -122,12 +130,9 @@ pub fn duplicated(fd: RawFd, to: RawFd) {
     if to < 0 || to == fd {
         return;
     }
-    // The child of a vfork has no entries of its own, but its exec must know the socket.
-    if vfork::in_child()
-        && let Some(socket) = sockets::known(fd)
-        && !vfork::remember_duplicate(fd)
-    {
-        socket.pin(PinReason::Exec);
+    if sockets::is_standard(to) && policy::is_on() {
+        // Another process may have used the socket: also where this one did not.
+        let _ = sockets::pin(fd, PinReason::Stdio);
     }
     let mut entry = descriptors::get(fd);
     // Two numbers must not become two sockets.

@@ -30,11 +30,13 @@ pub enum PinReason {
     Ended,
     /// Another thread keeps the lock of the shared memory, or seems to.
     Lock,
+    /// The program limits its own system calls.
+    Sandbox,
 }
 
 impl PinReason {
     /// All reasons, with the names that people and scripts read.
-    pub const ALL: [(Self, &'static str); 13] = [
+    pub const ALL: [(Self, &'static str); 14] = [
         (Self::Policy, "policy"),
         (Self::Option, "option"),
         (Self::Flag, "flag"),
@@ -48,7 +50,15 @@ impl PinReason {
         (Self::Room, "room"),
         (Self::Ended, "ended"),
         (Self::Lock, "lock"),
+        (Self::Sandbox, "sandbox"),
     ];
+
+    /// Whether the socket's bytes move unseen from now on, so that other processes with the same
+    /// socket must keep it in the kernel, too.
+    #[must_use]
+    pub(crate) fn concerns_others(self) -> bool {
+        matches!(self, Self::Stdio | Self::Exec | Self::Sandbox)
+    }
 
     /// The name of the reason.
     #[must_use]

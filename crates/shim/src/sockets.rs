@@ -5,10 +5,10 @@ use crate::connection::socket::Socket;
 use crate::counters;
 use crate::epoll::sets;
 use crate::kernel::Errno;
-use crate::kernel::socket::{NameOf, option};
+use crate::kernel::socket::{NameOf, option, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::policy;
+use crate::process::{policy, vfork};
 use std::os::fd::RawFd;
 
 /// The socket of a descriptor, where this library may move its bytes.
@@ -37,8 +37,16 @@ enum FirstUse {
     Plain,
     /// A stream socket that must stay in the kernel.
     Pinned(PinReason),
+    /// A stream socket in the place of a standard stream: the C library moves its bytes unseen.
+    Standard,
     /// A socket with a new state.
     Socket(Socket),
+}
+
+/// Whether the C library has a `FILE` over a descriptor from the start.
+#[must_use]
+pub fn is_standard(fd: RawFd) -> bool {
+    (0..=2).contains(&fd)
 }
 
 #[cold]
@@ -52,6 +60,10 @@ fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
         FirstUse::Pinned(reason) => {
             pin_unused(fd, entry, reason);
             return None;
+        }
+        FirstUse::Standard => {
+            pin_first(fd, entry, PinReason::Stdio);
+            return known(fd);
         }
         FirstUse::Socket(socket) => socket,
     };
@@ -91,6 +103,9 @@ fn examine(fd: RawFd) -> FirstUse {
     if has_odd_option(domain, of_socket) {
         return FirstUse::Pinned(PinReason::Option);
     }
+    if is_standard(fd) {
+        return FirstUse::Standard;
+    }
     Socket::open(fd).map_or(FirstUse::Plain, FirstUse::Socket)
 }
 
@@ -127,14 +142,75 @@ fn pin_unused(fd: RawFd, entry: Entry, reason: PinReason) {
 pub fn pin(fd: RawFd, reason: PinReason) -> bool {
     match descriptors::get(fd) {
         Entry::Socket(id) => Socket::new(fd, id).pin(reason),
-        entry @ (Entry::Unknown | Entry::New { .. }) => {
-            if option(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Ok(libc::SOCK_STREAM) {
-                pin_unused(fd, entry, reason);
-            }
-            true
-        }
+        entry @ (Entry::Unknown | Entry::New { .. }) => pin_first(fd, entry, reason),
         _ => true,
     }
+}
+
+/// Pins a descriptor before its first data call in this process. Another process may have used the
+/// socket before. `false` where bytes of a ring cannot follow.
+fn pin_first(fd: RawFd, entry: Entry, reason: PinReason) -> bool {
+    let Some(socket) = Socket::open(fd) else { return true };
+    let is_empty = socket.pin(reason);
+    // The child of a vfork learns nothing.
+    let kept = if is_empty { Entry::Pinned } else { Entry::Socket(socket.id()) };
+    if !descriptors::learn(fd, entry, kept) || is_empty {
+        socket.discard();
+    }
+    is_empty
+}
+
+/// Pins the socket of a descriptor whatever the table says of it: the child of a vfork has
+/// descriptors of its own, and the table of its parent. `false` where bytes of a ring cannot
+/// follow.
+fn pin_unlisted(fd: RawFd, reason: PinReason) -> bool {
+    let Some(unlisted) = Socket::open(fd) else { return true };
+    let listed = known(fd).filter(|socket| socket.has_cookie_of(&unlisted));
+    let is_empty = listed.unwrap_or(unlisted).pin(reason);
+    unlisted.discard();
+    is_empty
+}
+
+/// Pins the socket of an inherited descriptor before a program starts that moves bytes unseen;
+/// shuts the connection down where bytes of a ring cannot follow.
+pub fn give_up(fd: RawFd, reason: PinReason) {
+    let is_empty = if vfork::in_child() {
+        pin_unlisted(fd, reason)
+    } else {
+        match descriptors::get(fd) {
+            Entry::Pinned => {
+                mark(fd);
+                true
+            }
+            Entry::Socket(id) if Socket::new(fd, id).mark() => true,
+            _ => pin(fd, reason),
+        }
+    };
+    if !is_empty {
+        shut_down(fd);
+    }
+}
+
+/// Marks a socket that this process keeps in the kernel, for the next program.
+pub fn mark(fd: RawFd) {
+    if let Some(socket) = Socket::open(fd) {
+        socket.pin(PinReason::Stdio);
+        socket.discard();
+    }
+}
+
+/// Pins the sockets in the places of the standard streams, before the program's first instruction.
+/// Whether bytes of a ring lie behind the standard input.
+#[must_use]
+pub fn pin_standard() -> bool {
+    if !policy::is_on() {
+        return false;
+    }
+    // An end that is only written to loses nothing: the bytes of the ring come first.
+    let input = pin(0, PinReason::Stdio);
+    pin(1, PinReason::Stdio);
+    pin(2, PinReason::Stdio);
+    !input
 }
 
 /// Pins a descriptor that is a socket of ours, or becomes one now.

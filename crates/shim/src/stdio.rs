@@ -18,6 +18,13 @@ pub fn needs_own_calls(fd: RawFd) -> bool {
     sockets::find(fd).is_some_and(loses_bytes)
 }
 
+/// Whether the standard input is a socket of ours whose ring holds bytes: its `FILE` must lie over
+/// our own calls.
+#[must_use]
+pub fn input_needs_own_calls() -> bool {
+    sockets::known(0).is_some_and(|socket| socket.has_bytes())
+}
+
 /// After the C library opened a file over a descriptor: `fclose` closes it past the hooks, and the
 /// number may stand for anything then.
 pub fn opened(fd: RawFd) {

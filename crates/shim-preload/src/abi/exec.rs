@@ -136,6 +136,15 @@ pub unsafe fn loads_name(name: *const c_char) -> bool {
     unsafe { string(name) }.is_none_or(|name| target::loads_name(name, search))
 }
 
+/// Before the C library starts the shell by itself, with the environment of this process.
+pub fn before_shell() {
+    before_exec(|| {
+        // SAFETY: the environment of this process is valid.
+        let lacks = additions(|name| unsafe { variable(own_environment(), name) }).is_some();
+        !lacks && target::loads_path(libc::AT_FDCWD, c"/bin/sh")
+    });
+}
+
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn execve(
     path: *const c_char,

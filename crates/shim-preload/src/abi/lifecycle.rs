@@ -4,7 +4,7 @@
 //! Addresses and pairs of descriptors are the program's, valid as the manual page demands.
 #![allow(unsafe_code)]
 
-use super::errno;
+use super::{errno, stdio};
 use crate::next;
 use core::ffi::{c_int, c_uint};
 use libc::{sockaddr, socklen_t};
@@ -103,6 +103,9 @@ pub unsafe extern "C-unwind" fn __close(fd: c_int) -> c_int {
 
 fn duplicated(fd: c_int, to: c_int) -> c_int {
     lifecycle::duplicated(fd, to);
+    if to == 0 {
+        stdio::replace_input();
+    }
     to
 }
 
@@ -213,6 +216,6 @@ pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
 pub unsafe extern "C-unwind" fn pidfd_getfd(pidfd: c_int, fd: c_int, flags: c_uint) -> c_int {
     // SAFETY: pidfd_getfd(2) takes integers.
     let copy = unsafe { next::pidfd_getfd(pidfd, fd, flags) };
-    lifecycle::opened_unknown(copy);
+    lifecycle::arrived(copy);
     copy
 }

@@ -71,7 +71,7 @@ pub unsafe fn descriptors_leave(messages: impl Iterator<Item = *const msghdr>) {
 /// recvmsg(2) filled the message.
 pub unsafe fn descriptors_arrived(message: *const msghdr) {
     // SAFETY: the caller promises the message.
-    unsafe { each_descriptor(message, lifecycle::opened_unknown) };
+    unsafe { each_descriptor(message, lifecycle::arrived) };
 }
 
 #[unsafe(no_mangle)]

@@ -1,13 +1,13 @@
-//! posix_spawn.
+//! posix_spawn, and the functions that start the shell.
 //!
 //! # Safety
 //! All arguments go on to the C library unchanged, but for the environment (see `exec`).
 #![allow(unsafe_code)]
 
-use super::exec::{Strings, exec, loads_name, loads_path};
+use super::exec::{Strings, before_shell, exec, loads_name, loads_path};
 use crate::next;
 use core::ffi::{c_char, c_int, c_void};
-use libc::pid_t;
+use libc::{FILE, pid_t};
 use m3ipc_shim::exec::duplicated_in_spawn;
 
 /// Runs a spawn. A null environment is an empty one, and goes on as it is.
@@ -73,4 +73,31 @@ pub unsafe extern "C-unwind" fn posix_spawn_file_actions_adddup2(
     duplicated_in_spawn(fd);
     // SAFETY: the program keeps the contract of the function.
     unsafe { next::posix_spawn_file_actions_adddup2(actions, fd, to) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn system(command: *const c_char) -> c_int {
+    if !command.is_null() {
+        before_shell();
+    }
+    // SAFETY: the program keeps the contract of system(3).
+    unsafe { next::system(command) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn popen(command: *const c_char, mode: *const c_char) -> *mut FILE {
+    before_shell();
+    // SAFETY: the program keeps the contract of popen(3).
+    unsafe { next::popen(command, mode) }
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn wordexp(
+    words: *const c_char,
+    into: *mut c_void,
+    flags: c_int,
+) -> c_int {
+    before_shell();
+    // SAFETY: the program keeps the contract of wordexp(3).
+    unsafe { next::wordexp(words, into, flags) }
 }

@@ -31,6 +31,31 @@ pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut F
     file
 }
 
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn _IO_fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
+    // SAFETY: the same function.
+    unsafe { fdopen(fd, mode) }
+}
+
+unsafe extern "C" {
+    static mut stdin: *mut FILE;
+}
+
+/// Puts a file over our own calls in the place of the standard input, where bytes of a ring lie
+/// behind it.
+pub fn replace_input() {
+    if !stdio::input_needs_own_calls() {
+        return;
+    }
+    // SAFETY: a live mode. The C library lets programs assign `stdin`; the old file stays valid.
+    unsafe {
+        let file = over_own_calls(0, c"r".as_ptr());
+        if !file.is_null() {
+            stdin = file;
+        }
+    }
+}
+
 /// Opens a file over our own calls, for a socket whose ring holds bytes.
 ///
 /// # Safety

@@ -3,6 +3,7 @@
 //! ```text
 //!   socket ── upgrade ── pairs ── sock_diag   a socket; its pair; the kernel's answer
 //!     │  │                └── sweep            what ended connections left
+//!     │  ├── mark                              sockets that must never get a pair
 //!     │  └── socket_state
 //!     ├── send ────┐
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
@@ -12,6 +13,7 @@
 pub mod address;
 pub mod armed_poller;
 mod blocked;
+mod mark;
 pub mod pairs;
 mod receive;
 mod ring_half;

@@ -15,6 +15,7 @@
 //! An end joins a pair only when the file has both names: a later program must find it, too.
 
 use super::address::SocketAddress;
+use super::mark;
 use super::sock_diag;
 use super::sweep;
 use crate::kernel::file::{self, File};
@@ -125,7 +126,13 @@ fn claim(directory: &UserDirectory, ends: &[(u64, SocketAddress); 2]) -> Result<
         }
     };
     match file::link(lesser.as_c_str(), greater.as_c_str()) {
-        Ok(()) | Err(libc::EEXIST) => Ok(file),
+        Ok(()) => Ok(file),
+        // A process has marked the greater end: the pair will never have both names.
+        Err(libc::EEXIST) if mark::is_marked(directory, ends[1].0) => {
+            file::remove(lesser.as_c_str());
+            Err(libc::EPERM)
+        }
+        Err(libc::EEXIST) => Ok(file),
         Err(errno) => Err(errno),
     }
 }

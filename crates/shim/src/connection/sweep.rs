@@ -5,6 +5,7 @@
 //! entries each, and remember in memory of their own how far they came.
 
 use super::address::SocketAddress;
+use super::mark::{self, MARK_BYTES};
 use super::sock_diag::Diag;
 use crate::kernel::file::{self, File};
 use crate::kernel::process;
@@ -94,7 +95,9 @@ fn remove_dead(directory: &UserDirectory, name: Name) {
             }
         }
         Name::Pair(_) => {
-            let Ok(file) = directory.open(name, PAIR_BYTES, false) else { return };
+            let Ok(file) = directory.open(name, PAIR_BYTES, false) else {
+                return remove_dead_mark(directory, name);
+            };
             let mut head = [0_u8; HEAD_BYTES];
             if file::read_at(file.fd(), &mut head, 0) != Ok(HEAD_BYTES) {
                 return;
@@ -116,6 +119,27 @@ fn remove_dead(directory: &UserDirectory, name: Name) {
                 }
             }
         }
+    }
+}
+
+/// Removes a mark whose socket the kernel does not know any more.
+fn remove_dead_mark(directory: &UserDirectory, name: Name) {
+    if let Ok(file) = directory.open(name, MARK_BYTES, false)
+        && let Some((cookie, address)) = mark::read(&file)
+        && name == Name::Pair(cookie)
+        && let Ok(diag) = Diag::open()
+        && is_gone(&diag, cookie, &address)
+    {
+        directory.remove(name);
+    }
+}
+
+/// Whether no process has the socket of this cookie.
+fn is_gone(diag: &Diag, cookie: u64, address: &SocketAddress) -> bool {
+    match diag.ask(address) {
+        // The kernel keeps a TCP socket without a process for a minute or longer.
+        Ok(info) => info.cookie != cookie || !info.is_held,
+        Err(errno) => errno == libc::ENOENT,
     }
 }
 
@@ -142,11 +166,7 @@ impl PairHead {
         let Ok(diag) = Diag::open() else { return false };
         [0, 1].into_iter().all(|end| {
             let address = core::array::from_fn(|at| self.at(pair::ADDRESSES[end] + 8 * at));
-            match diag.ask(&SocketAddress::decode(address)) {
-                // The kernel keeps a TCP socket without a process for a minute or longer.
-                Ok(info) => info.cookie != self.at(pair::COOKIES[end]) || !info.is_held,
-                Err(errno) => errno == libc::ENOENT,
-            }
+            is_gone(&diag, self.at(pair::COOKIES[end]), &SocketAddress::decode(address))
         })
     }
 }

@@ -3,6 +3,7 @@
 
 use super::address::SocketAddress;
 use super::blocked::seal;
+use super::mark;
 use super::pairs::{self, NoPair, PairEnd};
 use super::receive::ReceiveHalf;
 use super::ring_half::{Direction, RingHalf};
@@ -40,6 +41,10 @@ fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bo
     if find_known(state, fd, directory) {
         return true;
     }
+    if mark::is_marked(directory, state.search.cookie.load(Ordering::Relaxed)) {
+        state.stay_in_kernel();
+        return false;
+    }
     let search = &state.search;
     let calls = search.calls.fetch_add(1, Ordering::Relaxed);
     if calls < search.next.load(Ordering::Relaxed) {
@@ -71,12 +76,33 @@ pub fn join_known(state: &SocketState, fd: RawFd) -> bool {
     state.joining(|| find_known(state, fd, directory)).unwrap_or(false)
 }
 
-fn find_known(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
+/// Marks a socket that has no pair: whichever process uses it, it stays in the kernel. `false`
+/// where there is a pair by now.
+pub fn mark_unpaired(state: &SocketState, fd: RawFd) -> bool {
+    let Some(directory) = UserDirectory::current() else { return true };
+    let cookie = own_cookie(state, fd);
+    let family = if state.is_unix() { libc::AF_UNIX } else { libc::AF_INET };
+    // A socket that is not connected has no bytes to lose.
+    let Ok(address) = SocketAddress::of(fd, family) else { return true };
+    // Nobody makes a pair with a peer on another machine.
+    if !state.is_unix() && sock_diag::peer(&address).is_err() {
+        return true;
+    }
+    mark::make(directory, cookie, &address)
+}
+
+/// The cookie of a socket; 0 where the kernel gives none.
+pub fn own_cookie(state: &SocketState, fd: RawFd) -> u64 {
     let cookie = match state.search.cookie.load(Ordering::Relaxed) {
         0 => socket::cookie(fd).unwrap_or(0),
         known => known,
     };
     state.search.cookie.store(cookie, Ordering::Relaxed);
+    cookie
+}
+
+fn find_known(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
+    let cookie = own_cookie(state, fd);
     let end = pairs::find(directory, cookie, &state.window);
     if let Some(end) = end {
         state.join(directory, end);

@@ -8,7 +8,6 @@
 pub mod environment;
 pub mod target;
 
-use crate::connection::socket::Socket;
 use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
 use crate::pin::PinReason;
@@ -53,8 +52,11 @@ pub fn before_exec(loads: impl FnOnce() -> bool) {
 }
 
 /// Returns the sockets to the kernel whose pairs the next program may not open: this process joined
-/// them with rights that it has given up since.
+/// them with rights that it has given up since. Marks the sockets that this process pinned before
+/// they had a pair, since it may go on beside the next program.
 fn give_up_lost() {
+    let pinned = (0..descriptors::top()).filter(|fd| descriptors::get(*fd) == Entry::Pinned);
+    pinned.filter(|fd| is_inherited(*fd)).for_each(sockets::mark);
     for socket in descriptors::sockets() {
         if !socket.may_be_found_again() && is_inherited(socket.fd()) {
             socket.pin_or_shut_down(PinReason::Exec);
@@ -62,33 +64,32 @@ fn give_up_lost() {
     }
 }
 
-/// Returns the sockets to the kernel that a program without this library inherits.
+/// Returns the sockets to the kernel that a program without this library inherits. That program
+/// runs beside this process and others with the same sockets.
 fn give_up_inherited() {
+    let in_child = vfork::in_child();
     for fd in 0..descriptors::top().max(EXAMINED_MAX) {
-        let socket = match descriptors::get(fd) {
-            Entry::Socket(id) => Some(Socket::new(fd, id)),
-            // This process may have inherited the socket itself, and used it for nothing else.
-            Entry::Unknown if fd < EXAMINED_MAX && is_inherited(fd) => sockets::find(fd),
-            _ => None,
+        let may_be_socket = match descriptors::get(fd) {
+            Entry::Unknown => fd < EXAMINED_MAX,
+            // The child of a vfork may have other descriptors than its parent's table says.
+            Entry::Plain => in_child && fd < EXAMINED_MAX,
+            Entry::EpollSet(_) => in_child,
+            _ => true,
         };
-        if let Some(socket) = socket
-            && is_inherited(fd)
-        {
-            socket.pin_or_shut_down(PinReason::Exec);
+        if may_be_socket && is_inherited(fd) {
+            sockets::give_up(fd, PinReason::Exec);
         }
-    }
-    if vfork::in_child() {
-        let duplicates = vfork::duplicates().into_iter().flatten();
-        duplicates.filter_map(sockets::known).for_each(|socket| {
-            socket.pin_or_shut_down(PinReason::Exec);
-        });
     }
 }
 
 /// A spawn will duplicate a socket for its program. Whether that program loads this library is not
 /// known yet.
 pub fn duplicated_in_spawn(fd: RawFd) {
-    if let Some(socket) = sockets::known(fd) {
-        socket.pin(PinReason::Exec);
+    if policy::is_on() && !is_plain(fd) {
+        sockets::give_up(fd, PinReason::Exec);
     }
+}
+
+fn is_plain(fd: RawFd) -> bool {
+    matches!(descriptors::get(fd), Entry::Plain | Entry::EpollSet(_))
 }

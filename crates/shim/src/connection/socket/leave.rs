@@ -22,9 +22,13 @@ impl Socket {
             // After an exec the socket may have a pair already.
             phase::FRESH if upgrade::join_known(self.state, self.fd) => {}
             phase::FRESH => {
-                self.state.stay_in_kernel();
-                counters::count_pin(reason);
-                return true;
+                let is_unpaired =
+                    !reason.concerns_others() || upgrade::mark_unpaired(self.state, self.fd);
+                if is_unpaired || !upgrade::join_known(self.state, self.fd) {
+                    self.state.stay_in_kernel();
+                    counters::count_pin(reason);
+                    return true;
+                }
             }
             _ => return true,
         }
@@ -40,6 +44,27 @@ impl Socket {
         }
         let half = half_of(end, Direction::Receive);
         upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd })
+    }
+
+    /// Marks a socket that this process keeps in the kernel: a program that inherits it must do the
+    /// same. `false` for another socket.
+    pub fn mark(&self) -> bool {
+        let is_in_kernel = self.state.phase() == phase::KERNEL;
+        if is_in_kernel {
+            let _ = upgrade::mark_unpaired(self.state, self.fd);
+        }
+        is_in_kernel
+    }
+
+    /// Whether two states stand for the same socket of the kernel.
+    pub fn has_cookie_of(&self, other: &Self) -> bool {
+        let cookie = |socket: &Self| upgrade::own_cookie(socket.state, socket.fd);
+        cookie(self) == cookie(other)
+    }
+
+    /// Frees the state of a socket that no descriptor stands for in the table.
+    pub fn discard(&self) {
+        self.state.free();
     }
 
     /// Pins the socket, and shuts the connection down where bytes of the ring would be lost: no
