@@ -33,6 +33,9 @@ BOTH(standard_output); BOTH(standard_input);
 void one_standard_exec(void), one_standard_vfork(void), two_standard_exec(void);
 void one_unused_fork(void), one_unused_vfork(void), one_unused_spawn(void), two_unused(void);
 void one_inherited_vfork(void), one_inherited_spawn(void), two_inherited(void);
+void one_limit_strict(void), one_limit_filter(void), one_limit_loop(void), two_limit(void),
+    one_limit_exec(void);
+BOTH(limit_own);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
     one_pair(void);
@@ -64,6 +67,13 @@ const struct made cases[] = {
     { "unused_spawn", one_unused_spawn, two_unused, 1 },
     { "inherited_vfork", one_inherited_vfork, two_inherited, 0 },
     { "inherited_spawn", one_inherited_spawn, two_inherited, 0 },
+    { "limit_strict", one_limit_strict, two_limit, 0 },
+    { "limit_filter", one_limit_filter, two_limit, 0 },
+    { "limit_loop", one_limit_loop, two_limit, 0 },
+    { "limit_fresh_strict", one_limit_strict, two_limit, 1 },
+    { "limit_fresh_filter", one_limit_filter, two_limit, 1 },
+    { "limit_own", one_limit_own, two_limit_own, 1 },
+    { "limit_exec", one_limit_exec, two_exec, 0 },
     CASE(passed), CASE(stdio), CASE(range), CASE(threads), CASE(readers), CASE(handler),
     CASE(cancelled),
     CASE(killed_sender), CASE(killed_receiver), CASE(killed_asleep), CASE(killed_streaming),

@@ -14,7 +14,7 @@ use m3ipc_shim::kernel::socket::{SleepingCalls, set_sleeping_calls};
 use m3ipc_shim::kernel::{file, process};
 use m3ipc_shim::policy::{COUNTERS_VARIABLE, VARIABLE};
 use m3ipc_shim::process::policy;
-use m3ipc_shim::{counters, prepare, prepare_tables, sockets};
+use m3ipc_shim::{counters, prepare, prepare_tables, sandbox, sockets};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -30,11 +30,15 @@ unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
     }
     // SAFETY: the loader passes the environment of `main`.
     let find = |name: &str| unsafe { variable(envp, name) };
+    let line = find(VARIABLE).map_or(&b""[..], CStr::to_bytes);
+    // A filter may kill the program for a system call that it does not make by itself.
+    if sandbox::filters() > policy::allowed_filters(line) {
+        return;
+    }
     environment::keep(find, own_path());
     let mut room = [0_u8; 256];
     // SAFETY: the loader passes the arguments of `main`.
     let name = program_name(&mut room, unsafe { first_argument(argv) });
-    let line = find(VARIABLE).map_or(&b""[..], CStr::to_bytes);
     let Some(policy) = policy::store(line, name, process::user()) else { return };
     prepare_tables();
     if let Some(path) = find(COUNTERS_VARIABLE) {

@@ -7,7 +7,7 @@
 //! the kernel's own socket throughout.
 //!
 //! ```text
-//!   lifecycle  readiness  options  send_file  exec  stdio     the hooks' families
+//!   lifecycle  readiness  options  send_file  exec  stdio  sandbox      the hooks' families
 //!        └─────────┴──────────┴───────┬───────┴──────┘
 //!   epoll ──────────────────────── sockets                    from a descriptor to a socket
 //!        └──────── process ───────────┘                       entries, notes, policy, vfork
@@ -36,6 +36,7 @@ pub mod policy;
 pub mod process;
 pub mod protocol;
 pub mod readiness;
+pub mod sandbox;
 pub mod send_file;
 pub mod settings;
 pub mod signals;

@@ -9,6 +9,7 @@ use crate::kernel::file::is_close_on_exec;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::{policy, vfork};
+use crate::sandbox;
 use crate::sockets;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
@@ -102,6 +103,8 @@ pub fn closing_range(first: usize, last: usize) {
 /// descriptor of the same socket.
 fn release(fd: RawFd, before: Entry, is_open: bool) -> Option<RawFd> {
     match before {
+        // A state that is not freed costs nothing more; to free it takes system calls.
+        Entry::Socket(_) | Entry::EpollSet(_) if sandbox::is_on() => {}
         Entry::Socket(id) => {
             let socket = Socket::new(fd, id);
             if ANY_DUPLICATE.load(Ordering::Relaxed) {
@@ -120,7 +123,12 @@ fn release(fd: RawFd, before: Entry, is_open: bool) -> Option<RawFd> {
 
 /// Before `to` becomes a second number of `fd`: ends what `to` stands for, where the call succeeds.
 pub fn replacing(fd: RawFd, to: RawFd) {
-    if fd != to && sockets::known(to).is_some() && is_close_on_exec(fd).is_some() && closing(to) {
+    if policy::is_on()
+        && fd != to
+        && sockets::known(to).is_some()
+        && is_close_on_exec(fd).is_some()
+        && closing(to)
+    {
         closed(to);
     }
 }
@@ -156,6 +164,9 @@ pub fn duplicated(fd: RawFd, to: RawFd) {
 
 /// A message takes a descriptor to another process, which may be without this library.
 pub fn leaving(fd: RawFd) {
+    if sandbox::is_on() {
+        return;
+    }
     match descriptors::get(fd) {
         Entry::Socket(id) => {
             Socket::new(fd, id).pin(PinReason::Passed);
@@ -168,6 +179,7 @@ pub fn leaving(fd: RawFd) {
 /// Before a `shutdown`.
 pub fn shutting_down(fd: RawFd, how: i32) {
     if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
+        && !sandbox::is_on()
         && let Some(socket) = sockets::known(fd)
     {
         socket.end_sending();

@@ -3,6 +3,7 @@
 use crate::connection::socket::Socket;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
+use crate::sandbox;
 use crate::sockets;
 use std::os::fd::RawFd;
 
@@ -88,7 +89,9 @@ fn is_harmless(level: i32, name: i32, value: Option<i32>) -> bool {
 /// it is asked only where the descriptor is, or may become, a socket of ours.
 #[must_use]
 pub fn setting(fd: RawFd, level: i32, name: i32, value: impl FnOnce() -> Option<i32>) -> bool {
-    if !matches!(descriptors::get(fd), Entry::Unknown | Entry::New { .. } | Entry::Socket(_)) {
+    if sandbox::is_on()
+        || !matches!(descriptors::get(fd), Entry::Unknown | Entry::New { .. } | Entry::Socket(_))
+    {
         return false;
     }
     let value = value();

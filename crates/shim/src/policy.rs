@@ -17,6 +17,7 @@
 //! | `wakeup=always` | a wakeup byte for each publish (for tests) |
 //! | `same=1` | both ends may lie in one process (for tests) |
 //! | `uring=pass` | io_uring is let through, else it fails with ENOSYS |
+//! | `filters=N` | filters on system calls that the library works under: those of `m3 sock run` |
 //!
 //! `uring=pass` is right only for a program that makes no socket call through io_uring.
 
@@ -36,6 +37,8 @@ pub struct Policy<'a> {
     pub settings: Settings,
     /// Whether io_uring is refused.
     pub refuse_uring: bool,
+    /// Filters on system calls under which the library works: a program with more is left alone.
+    pub filters: u32,
     line: &'a str,
 }
 
@@ -49,7 +52,8 @@ impl<'a> Policy<'a> {
     /// # Errors
     /// The first bad word. The library then does nothing, as with `on=0`.
     pub fn read(line: &'a str) -> Result<Self, BadWord<'a>> {
-        let mut policy = Self { settings: Settings::default(), refuse_uring: true, line };
+        let mut policy =
+            Self { settings: Settings::default(), refuse_uring: true, filters: 0, line };
         for word in line.split_ascii_whitespace() {
             let (name, value) = word.split_once('=').ok_or(BadWord(word))?;
             policy.apply(name, value).ok_or(BadWord(word))?;
@@ -62,6 +66,7 @@ impl<'a> Policy<'a> {
         match name {
             "on" => settings.on = switch(value)?,
             "same" => settings.same_process = switch(value)?,
+            "filters" => self.filters = value.parse().ok()?,
             "after" => settings.upgrade_after_calls = value.parse().ok()?,
             "spin" => settings.spin_ns = value.parse().ok().filter(|ns| *ns <= 10_000_000)?,
             "wakeup" => {

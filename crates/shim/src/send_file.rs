@@ -33,7 +33,7 @@ pub enum SentFile {
     /// The call failed with this error number.
     Failed(Errno),
     /// The caller must make the real call.
-    Kernel,
+    Kernel(Outcome),
 }
 
 /// Sends `count` bytes of a file, from `offset` or from the position of the file. `write` makes the
@@ -47,18 +47,21 @@ pub fn send_file(
 ) -> SentFile {
     sockets::pin_found_or_shut_down(from, PinReason::Splice);
     let Some(socket) = sockets::find(out).filter(|_socket| count > 0) else {
-        return SentFile::Kernel;
+        return SentFile::Kernel(Outcome::Kernel);
     };
+    if let Some(outcome) = socket.kernel_route_of_send() {
+        return SentFile::Kernel(outcome);
+    }
     let offset = offset();
     let begin = match offset {
         Offset::OfFile => file::seek(from, 0, libc::SEEK_CUR),
         Offset::At(begin) => Ok(begin),
-        Offset::Unreadable => return SentFile::Kernel,
+        Offset::Unreadable => return SentFile::Kernel(Outcome::Kernel),
     };
     // Bytes of a file without positions could not be put back.
     let Ok(begin) = begin else {
         socket.pin_or_shut_down(PinReason::Splice);
-        return SentFile::Kernel;
+        return SentFile::Kernel(Outcome::Kernel);
     };
     let (sent, failed) = copy(socket, from, begin, count.min(CALL_BYTES_MAX), write);
     if let (Some(errno), 0) = (failed, sent) {
@@ -93,13 +96,9 @@ fn copy(
         let got = bytes.len();
         let mut run = [Buffers::run(bytes)];
         let outcome = socket.send(Some(Buffers::from_mut(&mut run)), 0);
-        let gone = match outcome {
-            Outcome::Done(gone) => gone,
-            Outcome::Failed(errno) => return (sent, Some(errno)),
-            Outcome::Kernel => match write(bytes) {
-                Ok(gone) => gone,
-                Err(errno) => return (sent, Some(errno)),
-            },
+        let gone = match outcome.or_real(|| write(bytes)) {
+            Ok(gone) => gone,
+            Err(errno) => return (sent, Some(errno)),
         };
         sent += gone;
         if gone < got || sent == count {

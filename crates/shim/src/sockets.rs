@@ -9,6 +9,7 @@ use crate::kernel::socket::{NameOf, option, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::{policy, vfork};
+use crate::sandbox;
 use std::os::fd::RawFd;
 
 /// The socket of a descriptor, where this library may move its bytes.
@@ -51,6 +52,9 @@ pub fn is_standard(fd: RawFd) -> bool {
 
 #[cold]
 fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
+    if sandbox::is_on() {
+        return None;
+    }
     let socket = match examine(fd) {
         FirstUse::AskAgain => return None,
         FirstUse::Plain => {
@@ -151,6 +155,14 @@ pub fn pin(fd: RawFd, reason: PinReason) -> bool {
 /// socket before. `false` where bytes of a ring cannot follow.
 fn pin_first(fd: RawFd, entry: Entry, reason: PinReason) -> bool {
     let Some(socket) = Socket::open(fd) else { return true };
+    if SocketName::ask(fd, NameOf::Peer).is_none() {
+        // The socket has no peer yet. It starts its life with the option or place that pins it.
+        socket.discard();
+        if reason != PinReason::Exec {
+            pin_unused(fd, entry, reason);
+        }
+        return true;
+    }
     let is_empty = socket.pin(reason);
     // The child of a vfork learns nothing.
     let kept = if is_empty { Entry::Pinned } else { Entry::Socket(socket.id()) };

@@ -74,6 +74,12 @@ struct End {
     sent: u64,
 }
 
+/// Makes the real call where the kernel must do it.
+fn finish(outcome: Outcome, real: impl FnOnce() -> isize) -> Outcome {
+    let real = || usize::try_from(real()).map_err(|_| libc::EAGAIN);
+    outcome.or_real(real).map_or_else(Outcome::Failed, Outcome::Done)
+}
+
 impl End {
     fn new(fd: OwnedFd) -> Self {
         let socket = Socket::open(fd.as_raw_fd()).expect("a stream socket");
@@ -85,15 +91,11 @@ impl End {
         let flags = flags | libc::MSG_DONTWAIT;
         // SAFETY: one run over a live slice that this function alone has.
         let buffers = unsafe { Buffers::from_raw(&raw const part, 1) };
-        match self.socket.receive(buffers, flags) {
-            Outcome::Kernel => {
-                // SAFETY: the buffer is live and of this length.
-                let got =
-                    unsafe { libc::recv(self.fd.as_raw_fd(), part.iov_base, part.iov_len, flags) };
-                usize::try_from(got).map_or(Outcome::Failed(libc::EAGAIN), Outcome::Done)
-            }
-            other => other,
-        }
+        let outcome = self.socket.receive(buffers, flags);
+        finish(outcome, || {
+            // SAFETY: the buffer is live and of this length.
+            unsafe { libc::recv(self.fd.as_raw_fd(), part.iov_base, part.iov_len, flags) }
+        })
     }
 
     fn send(&self, bytes: &mut [u8], pieces: usize) -> Outcome {
@@ -104,20 +106,15 @@ impl End {
             .collect();
         // SAFETY: the runs lie over live slices.
         let buffers = unsafe { Buffers::from_raw(parts.as_ptr(), parts.len()) };
-        match self.socket.send(buffers, libc::MSG_DONTWAIT) {
-            Outcome::Kernel => {
-                // SAFETY: plain pointers and integers, for which zeros are valid.
-                let mut header: libc::msghdr = unsafe { core::mem::zeroed() };
-                header.msg_iov = parts.as_ptr().cast_mut();
-                header.msg_iovlen = parts.len();
-                // SAFETY: the header and the buffers are live.
-                let sent = unsafe {
-                    libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT)
-                };
-                usize::try_from(sent).map_or(Outcome::Failed(libc::EAGAIN), Outcome::Done)
-            }
-            other => other,
-        }
+        let outcome = self.socket.send(buffers, libc::MSG_DONTWAIT);
+        finish(outcome, || {
+            // SAFETY: plain pointers and integers, for which zeros are valid.
+            let mut header: libc::msghdr = unsafe { core::mem::zeroed() };
+            header.msg_iov = parts.as_ptr().cast_mut();
+            header.msg_iovlen = parts.len();
+            // SAFETY: the header and the buffers are live.
+            unsafe { libc::sendmsg(self.fd.as_raw_fd(), &raw const header, libc::MSG_DONTWAIT) }
+        })
     }
 
     fn readable(&self) -> bool {

@@ -7,11 +7,13 @@
 
 use super::errno;
 use super::message::{self, recvmsg, sendmsg};
+use super::stream::finish;
 use crate::next;
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use libc::{mmsghdr, off_t, size_t, ssize_t, timespec};
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::monotonic_ns;
+use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
 use m3ipc_shim::readiness::time_left_ns;
 use m3ipc_shim::send_file::{Offset, SentFile, send_file};
@@ -47,6 +49,10 @@ pub unsafe extern "C-unwind" fn sendmmsg(
         // SAFETY: the program keeps the contract of sendmmsg(2).
         return unsafe { next::sendmmsg(fd, messages, count, flags) };
     }
+    // SAFETY: as above.
+    if let Some(sent) = unsafe { send_as_given(fd, messages, count, flags) } {
+        return sent;
+    }
     let errno_before = errno::get();
     for index in 0..sent_max {
         // SAFETY: sendmmsg(2) gets `count` messages, of which each is used once.
@@ -59,6 +65,46 @@ pub unsafe extern "C-unwind" fn sendmmsg(
         message.msg_len = sent;
     }
     errno::count(sent_max as usize)
+}
+
+/// Bytes of the first messages of a list, as a call left them.
+///
+/// # Safety
+/// The call filled so many messages.
+unsafe fn bytes_of(messages: *const mmsghdr, count: c_int) -> usize {
+    let count = usize::try_from(count).unwrap_or(0);
+    // SAFETY: the caller promises the messages.
+    (0..count).map(|index| unsafe { (*messages.add(index)).msg_len } as usize).sum()
+}
+
+/// Sends messages in one call of the kernel, where the socket has no ring and no message has
+/// control data.
+///
+/// # Safety
+/// As for sendmmsg(2).
+unsafe fn send_as_given(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+) -> Option<c_int> {
+    let socket = sockets::find(fd)?;
+    let has_control = |index: c_uint| {
+        // SAFETY: the caller promises the messages.
+        unsafe { message_at(messages, index) }
+            .is_none_or(|message| message.msg_hdr.msg_controllen > 0)
+    };
+    if (0..count.min(MESSAGES_MAX)).any(has_control) {
+        return None;
+    }
+    let outcome = socket.kernel_route_of_send()?;
+    // SAFETY: the caller keeps the contract of sendmmsg(2).
+    let sent = unsafe { next::sendmmsg(fd, messages, count, flags) };
+    if let Outcome::Counted(call) = outcome {
+        // SAFETY: sendmmsg(2) filled the first `sent` messages.
+        call.end(unsafe { bytes_of(messages, sent) });
+    }
+    Some(sent)
 }
 
 /// The result of a call that failed at this message. After others it succeeds, and leaves `errno`.
@@ -90,6 +136,10 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         }
         return got;
     }
+    // SAFETY: as above.
+    if let Some(got) = unsafe { receive_as_given(fd, messages, count, flags, timeout) } {
+        return got;
+    }
     // SAFETY: null, or readable and valid by the contract of recvmmsg(2).
     let limit_ns = match unsafe { timeout.as_ref() }.map(nanoseconds) {
         Some(None) => return errno::fail(libc::EINVAL),
@@ -108,6 +158,34 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         unsafe { timeout.write(time(left_ns)) };
     }
     got
+}
+
+/// Receives messages in one call of the kernel, where the socket has no ring.
+///
+/// # Safety
+/// As for recvmmsg(2).
+unsafe fn receive_as_given(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: c_uint,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> Option<c_int> {
+    let has_control = |index: c_uint| {
+        // SAFETY: the caller promises the messages.
+        unsafe { message_at(messages, index) }
+            .is_none_or(|message| message.msg_hdr.msg_controllen > 0)
+    };
+    if (0..count.min(MESSAGES_MAX)).any(has_control) {
+        return None;
+    }
+    let outcome = sockets::find(fd)?.kernel_route_of_receive()?;
+    // SAFETY: the caller keeps the contract of recvmmsg(2).
+    let got = unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
+    if let Outcome::Counted(call) = outcome {
+        call.end(0);
+    }
+    Some(got)
 }
 
 /// Receives messages until one fails, or the time is over after one.
@@ -194,8 +272,10 @@ pub unsafe extern "C-unwind" fn sendfile(
             errno::set(code);
             -1
         }
-        // SAFETY: the program keeps the contract of sendfile(2).
-        SentFile::Kernel => unsafe { next::sendfile(out, from, offset, count) },
+        SentFile::Kernel(outcome) => finish(outcome, || {
+            // SAFETY: the program keeps the contract of sendfile(2).
+            unsafe { next::sendfile(out, from, offset, count) }
+        }),
     }
 }
 

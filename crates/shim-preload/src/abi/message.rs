@@ -13,8 +13,8 @@ use libc::{cmsghdr, msghdr, ssize_t};
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
-use m3ipc_shim::process::descriptors;
-use m3ipc_shim::{lifecycle, sockets};
+use m3ipc_shim::process::{descriptors, policy};
+use m3ipc_shim::{lifecycle, sandbox, sockets};
 
 /// Calls `visit` with each descriptor in the control data of a message.
 ///
@@ -56,7 +56,7 @@ unsafe fn each_descriptor(message: *const msghdr, mut visit: impl FnMut(c_int)) 
 /// # Safety
 /// Each message is null or valid as for sendmsg(2).
 pub unsafe fn descriptors_leave(messages: impl Iterator<Item = *const msghdr>) {
-    if !descriptors::any_ours() {
+    if !descriptors::any_ours() || sandbox::is_on() {
         return;
     }
     for message in messages.filter(|message| is_readable(*message, 1)) {
@@ -70,6 +70,9 @@ pub unsafe fn descriptors_leave(messages: impl Iterator<Item = *const msghdr>) {
 /// # Safety
 /// recvmsg(2) filled the message.
 pub unsafe fn descriptors_arrived(message: *const msghdr) {
+    if !policy::is_on() {
+        return;
+    }
     // SAFETY: the caller promises the message.
     unsafe { each_descriptor(message, lifecycle::arrived) };
 }

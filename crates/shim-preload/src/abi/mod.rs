@@ -11,6 +11,7 @@ pub mod exec;
 mod exec_list;
 mod files;
 mod lifecycle;
+mod limits;
 mod many;
 mod message;
 mod option;

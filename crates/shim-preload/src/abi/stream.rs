@@ -23,6 +23,11 @@ pub fn finish(outcome: Outcome, real: impl FnOnce() -> ssize_t) -> ssize_t {
             -1
         }
         Outcome::Kernel => real(),
+        Outcome::Counted(call) => {
+            let result = real();
+            call.end(usize::try_from(result).unwrap_or(0));
+            result
+        }
     }
 }
 

@@ -6,14 +6,14 @@
 #![allow(non_upper_case_globals, reason = "the numbers' own names")]
 
 use super::errno;
-use super::{epoll, exec, lifecycle, many, message, option, ready, signal, stream};
+use super::{epoll, exec, lifecycle, limits, many, message, option, ready, signal, stream};
 use core::ffi::{c_int, c_long, c_uint};
 use libc::{
     SYS_accept, SYS_accept4, SYS_close, SYS_close_range, SYS_connect, SYS_dup, SYS_dup3,
     SYS_epoll_create1, SYS_epoll_ctl, SYS_epoll_pwait, SYS_execve, SYS_fcntl, SYS_io_uring_setup,
-    SYS_ioctl, SYS_pidfd_getfd, SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg,
-    SYS_rt_sigaction, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_setsockopt,
-    SYS_socket, SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
+    SYS_ioctl, SYS_pidfd_getfd, SYS_prctl, SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg,
+    SYS_recvmsg, SYS_rt_sigaction, SYS_seccomp, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg,
+    SYS_sendto, SYS_setsockopt, SYS_socket, SYS_socketpair, SYS_splice, SYS_write, SYS_writev,
 };
 use m3ipc_shim::kernel;
 use m3ipc_shim::process::policy;
@@ -68,6 +68,8 @@ extern "C" fn has_hook(number: c_long) -> bool {
                 | SYS_pidfd_getfd
                 | SYS_io_uring_setup
                 | SYS_rt_sigaction
+                | SYS_prctl
+                | SYS_seccomp
         )
 }
 
@@ -119,6 +121,7 @@ unsafe extern "C-unwind" fn by_name(
             SYS_recvmsg => long(message::recvmsg(int(a), pointer(b), int(c))),
             SYS_sendfile => long(many::sendfile(int(a), int(b), pointer(c), d)),
             SYS_splice => long(many::splice(int(a), pointer(b), int(c), pointer(d), e, uint(f))),
+            SYS_prctl | SYS_seccomp => limits::limit_by_number(number, [a, b, c, d, e, f]),
             SYS_rt_sigaction => signal::change_by_number(int(a), [a, b, c, d, e, f]),
             _ => match by_name_small(number, [a, b, c, d, e]) {
                 Some(result) => result.into(),

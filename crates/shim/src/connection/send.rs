@@ -3,6 +3,7 @@
 use super::armed_poller::PeerPoller;
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
 use super::ring_half::{Direction, RingHalf};
+use super::socket_state::{KernelCall, SocketId};
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::counters::{self, Counter};
 use crate::kernel::{Errno, file, ready, socket};
@@ -30,6 +31,8 @@ pub const SUSPECT: u64 = u64::MAX;
 pub struct Sender<'a> {
     /// The descriptor of the call.
     pub fd: RawFd,
+    /// The socket of the descriptor.
+    pub id: SocketId,
     /// The half that this end sends on.
     pub half: RingHalf,
     /// The pair that the half lies in.
@@ -107,17 +110,13 @@ impl Sender<'_> {
     ) -> Outcome {
         let mut cursor = IovCursor::new(buffers);
         if self.is_sealed() {
-            self.add(half::SENDING, 1);
-            return self.send_through_kernel(&cursor, flags, 0);
+            return self.kernel_call();
         }
         let limit = CallLimit::new(self.fd, flags, Direction::Send);
         let held = match lock::take(self.half.word(half::SEND_LOCK), || limit.ns()) {
             LockResult::Held(held) => held,
             LockResult::Own => return interrupted(self.fd, flags),
-            LockResult::Busy if seal(&self.half, Direction::Send) => {
-                self.add(half::SENDING, 1);
-                return self.send_through_kernel(&cursor, flags, 0);
-            }
+            LockResult::Busy if seal(&self.half, Direction::Send) => return self.kernel_call(),
             LockResult::Busy => return limit.answer(self.refusals),
         };
         if held.recovered && self.load(half::PUBLISHING) & 1 == 1 {
@@ -125,17 +124,13 @@ impl Sender<'_> {
         }
         let total = cursor.left();
         if !self.in_ring() && !switch(&self.half) {
-            self.add(half::SENDING, 1);
-            drop(held);
-            return self.send_through_kernel(&cursor, flags, 0);
+            return self.kernel_call();
         }
         if self.load(half::ATTACHED) != 1 {
             // The peer receives without this library from now on. It still takes what the ring has.
             self.switch_to_kernel();
             counters::add(Counter::Downgrades, 1);
-            self.add(half::SENDING, 1);
-            drop(held);
-            return self.send_through_kernel(&cursor, flags, 0);
+            return self.kernel_call();
         }
         let force = match self.peer_state() {
             PeerState::Alive => self.always_wake,
@@ -156,10 +151,35 @@ impl Sender<'_> {
                 self.switch_to_kernel();
                 counters::add(Counter::Overflows, 1);
                 self.add(half::OVERFLOWS, 1);
+                if sent == 0 {
+                    return self.kernel_call();
+                }
                 self.add(half::SENDING, 1);
                 self.send_rest(held, &mut cursor, flags, sent)
             }
         }
+    }
+
+    /// The outcome of a call that goes through the kernel as it is; `None` where the ring takes its
+    /// bytes. `switch` tries to switch to the ring.
+    pub fn kernel_route(&self, switch: impl FnOnce(&RingHalf) -> bool) -> Option<Outcome> {
+        if self.is_sealed() {
+            return Some(self.kernel_call());
+        }
+        let limit = CallLimit::new(self.fd, 0, Direction::Send);
+        let LockResult::Held(_held) = lock::take(self.half.word(half::SEND_LOCK), || limit.ns())
+        else {
+            // The send answers for the lock.
+            return None;
+        };
+        (!self.in_ring() && !switch(&self.half)).then(|| self.kernel_call())
+    }
+
+    /// The program's own call goes through the kernel. It counts as under way from now on: under the
+    /// lock, where there is one.
+    fn kernel_call(&self) -> Outcome {
+        self.add(half::SENDING, 1);
+        Outcome::Counted(KernelCall::of_pair(self.id))
     }
 
     /// Asks the kernel for the peer where the receiver has made no progress for a while.
@@ -265,18 +285,16 @@ impl Sender<'_> {
         sent: usize,
     ) -> Outcome {
         let mut done = sent;
-        if sent > 0 {
-            let mut copies = no_runs();
-            let now = cursor.clone();
-            let runs = now.remaining(&mut copies);
-            let at_once = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            // The next send reports an error.
-            if let Ok(bytes) = socket::send(self.fd, &runs, at_once) {
-                cursor.skip(bytes);
-                done += bytes;
-                counters::add(Counter::KernelBytes, bytes as u64);
-                self.add(half::KERNEL, bytes as u64);
-            }
+        let mut copies = no_runs();
+        let now = cursor.clone();
+        let runs = now.remaining(&mut copies);
+        let at_once = flags | libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        // The next send reports an error.
+        if let Ok(bytes) = socket::send(self.fd, &runs, at_once) {
+            cursor.skip(bytes);
+            done += bytes;
+            counters::add(Counter::KernelBytes, bytes as u64);
+            self.add(half::KERNEL, bytes as u64);
         }
         drop(held);
         if cursor.left() == 0 {
@@ -295,8 +313,7 @@ impl Sender<'_> {
             let now = cursor.clone();
             let runs = now.remaining(&mut copies);
             // The program learns of a signal by the next call: this one has sent bytes.
-            let quiet = if done > 0 { libc::MSG_NOSIGNAL } else { 0 };
-            match socket::send_sleeping(self.fd, &runs, flags | quiet) {
+            match socket::send_sleeping(self.fd, &runs, flags | libc::MSG_NOSIGNAL) {
                 Ok(bytes) => {
                     cursor.skip(bytes);
                     done += bytes;
@@ -304,8 +321,7 @@ impl Sender<'_> {
                         break Outcome::Done(done);
                     }
                 }
-                Err(_) if done > 0 => break Outcome::Done(done),
-                Err(errno) => break Outcome::Failed(errno),
+                Err(_) => break Outcome::Done(done),
             }
         };
         let bytes = (done - sent) as u64;

@@ -10,7 +10,7 @@ use super::armed_poller::ArmedPoller;
 use super::receive::{ReceiveHalf, receive};
 use super::ring_half::Direction;
 use super::send::{SUSPECT, Sender};
-use super::socket_state::{SocketId, SocketState, half_of, phase};
+use super::socket_state::{KernelCall, SocketId, SocketState, half_of, phase};
 use super::upgrade;
 use crate::buffers::Buffers;
 use crate::kernel::socket;
@@ -20,6 +20,8 @@ use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
 use crate::protocol::settle::{arm, disarm, has_unsignalled_now};
+use crate::sandbox;
+use crate::settings::Settings;
 use crate::{connection::pairs, settings};
 use core::sync::atomic::Ordering;
 use std::os::fd::RawFd;
@@ -97,6 +99,9 @@ impl Socket {
     /// `send`, `write`, `writev`, and `sendmsg` without ancillary data.
     pub fn send(&self, buffers: Option<Buffers<'_>>, flags: i32) -> Outcome {
         let state = self.state;
+        if sandbox::is_on() {
+            return Outcome::Kernel;
+        }
         // A confirmation concerns datagrams alone.
         if flags & !(SEND_FLAGS | libc::MSG_CONFIRM) != 0 {
             self.pin(PinReason::Flag);
@@ -110,17 +115,20 @@ impl Socket {
         match state.phase() {
             phase::JOINED => {}
             phase::FRESH if upgrade::try_join(state, self.fd) => {}
-            phase::FRESH => {
-                return self.through_kernel(Direction::Send, || {
-                    socket::send_sleeping(self.fd, &buffers, flags)
-                });
-            }
+            phase::FRESH => return self.through_kernel(Direction::Send),
             _ => return Outcome::Kernel,
         }
         let Some(end) = state.end() else { return Outcome::Kernel };
         let now = settings::current();
-        let sender = Sender {
+        self.sender(end, &now)
+            .send(&buffers, flags, |half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
+    }
+
+    fn sender(&self, end: pairs::PairEnd, now: &Settings) -> Sender<'_> {
+        let state = self.state;
+        Sender {
             fd: self.fd,
+            id: self.id,
             half: half_of(end, Direction::Send),
             memory: end.memory,
             peer_poller: &state.peer_poller,
@@ -132,9 +140,50 @@ impl Socket {
             always_wake: now.always_wake,
             is_unix: state.is_unix(),
             progress: &state.progress,
-        };
-        sender
-            .send(&buffers, flags, |half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
+        }
+    }
+
+    /// The outcome of a send, of whatever kind, that the kernel makes as it is; `None` where the
+    /// bytes go through the ring.
+    #[must_use]
+    pub fn kernel_route_of_send(&self) -> Option<Outcome> {
+        let state = self.state;
+        if sandbox::is_on() {
+            return Some(Outcome::Kernel);
+        }
+        match state.phase() {
+            phase::JOINED => {}
+            phase::FRESH if upgrade::try_join(state, self.fd) => {}
+            phase::FRESH => return Some(self.through_kernel(Direction::Send)),
+            _ => return Some(Outcome::Kernel),
+        }
+        let Some(end) = state.end() else { return Some(Outcome::Kernel) };
+        let now = settings::current();
+        self.sender(end, &now)
+            .kernel_route(|half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
+    }
+
+    /// The same for a receive.
+    #[must_use]
+    pub fn kernel_route_of_receive(&self) -> Option<Outcome> {
+        let state = self.state;
+        if sandbox::is_on() {
+            return (!self.has_bytes()).then_some(Outcome::Kernel);
+        }
+        match state.phase() {
+            phase::JOINED => {}
+            phase::FRESH if upgrade::try_join(state, self.fd) => {}
+            phase::FRESH => return Some(self.through_kernel(Direction::Receive)),
+            _ => return Some(Outcome::Kernel),
+        }
+        let Some(end) = state.end() else { return Some(Outcome::Kernel) };
+        let half = half_of(end, Direction::Receive);
+        if pairs::peer_joined(end) {
+            upgrade::attach(state, end, &half);
+        }
+        let is_unused =
+            half.is_sealed_unused() || (half.load(half::ATTACHED) != 1 && !half.has_ring());
+        is_unused.then(|| self.through_kernel(Direction::Receive))
     }
 
     /// `recv`, `read`, `readv`, `recvmsg`. `MSG_PEEK` with `MSG_WAITALL` returns what is there.
@@ -144,30 +193,19 @@ impl Socket {
         if flags & libc::MSG_ERRQUEUE != 0 {
             return Outcome::Kernel;
         }
+        if sandbox::is_on() {
+            return buffers.map_or(Outcome::Kernel, |buffers| self.receive_left(&buffers, flags));
+        }
         if flags & !RECEIVE_FLAGS != 0 {
             self.pin(PinReason::Flag);
             return Outcome::Kernel;
         }
         let Some(buffers) = buffers else { return Outcome::Kernel };
-        let through_kernel = || {
-            self.through_kernel(Direction::Receive, || {
-                socket::receive_sleeping(self.fd, &buffers, flags)
-            })
-        };
-        match state.phase() {
-            phase::JOINED => {}
-            phase::FRESH if upgrade::try_join(state, self.fd) => {}
-            phase::FRESH => return through_kernel(),
-            _ => return Outcome::Kernel,
+        if let Some(outcome) = self.kernel_route_of_receive() {
+            return outcome;
         }
         let Some(end) = state.end() else { return Outcome::Kernel };
         let half = half_of(end, Direction::Receive);
-        if pairs::peer_joined(end) {
-            upgrade::attach(state, end, &half);
-        }
-        if half.is_sealed_unused() || (half.load(half::ATTACHED) != 1 && !half.has_ring()) {
-            return through_kernel();
-        }
         // TCP alone discards the bytes; a Unix stream ignores the flag.
         let flags = if state.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
         let spin_ns = u64::from(settings::current().spin_ns);
@@ -183,7 +221,7 @@ impl Socket {
         flags: i32,
         has_control: bool,
     ) -> Outcome {
-        let is_plain = flags & !RECEIVE_FLAGS == 0;
+        let is_plain = flags & !RECEIVE_FLAGS == 0 && !sandbox::is_on();
         if !has_control || !is_plain || !self.is_unix() {
             return self.receive(buffers, flags);
         }
@@ -218,7 +256,7 @@ impl Socket {
         let is_end = match outcome {
             Outcome::Done(bytes) => bytes == 0,
             Outcome::Failed(errno) => !matches!(errno, libc::EAGAIN | libc::EINTR),
-            Outcome::Kernel => false,
+            Outcome::Kernel | Outcome::Counted(_) => false,
         };
         if is_end {
             // The program knows of the end: its next send must fail as the kernel's would.
@@ -227,13 +265,9 @@ impl Socket {
         outcome
     }
 
-    fn through_kernel(
-        &self,
-        direction: Direction,
-        call: impl FnOnce() -> Result<usize, i32>,
-    ) -> Outcome {
-        let result = self.state.count_in_kernel(direction, call);
-        result.map_or_else(Outcome::Failed, Outcome::Done)
+    /// The program's own call, of a socket that has no ring yet.
+    fn through_kernel(&self, direction: Direction) -> Outcome {
+        Outcome::Counted(KernelCall::begin(self.id, direction))
     }
 
     /// The half that this end receives on, where it has a ring.

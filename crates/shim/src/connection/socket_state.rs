@@ -16,6 +16,7 @@ use super::blocked::Refusals;
 use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
 use super::ring_half::{Direction, RingHalf};
+use crate::counters::{self, Counter};
 use crate::kernel::process;
 use crate::memory::layout::half;
 use crate::memory::lock;
@@ -193,6 +194,45 @@ impl SocketId {
     }
 }
 
+/// A call that the program makes in the kernel, exactly as it was given.
+///
+/// Without an end (the thread was cancelled in the call) the direction stays in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelCall {
+    id: SocketId,
+    direction: Direction,
+    /// Whether the bytes count in the pair: a send of a socket that has one.
+    in_pair: bool,
+}
+
+impl KernelCall {
+    /// Counts a call as under way, past this library.
+    pub(super) fn begin(id: SocketId, direction: Direction) -> Self {
+        id.state().in_kernel[direction as usize].fetch_add(1, Ordering::AcqRel);
+        Self { id, direction, in_pair: false }
+    }
+
+    /// A send of a socket with a pair; the caller has raised `SENDING` for it.
+    pub(super) fn of_pair(id: SocketId) -> Self {
+        Self { id, direction: Direction::Send, in_pair: true }
+    }
+
+    /// Says that the call has come back, after so many bytes.
+    pub fn end(self, bytes: usize) {
+        let state = self.id.state();
+        if !self.in_pair {
+            state.in_kernel[self.direction as usize].fetch_sub(1, Ordering::AcqRel);
+            return;
+        }
+        // Another thread may have closed the socket meanwhile.
+        let Some(end) = state.end() else { return };
+        let half = half_of(end, self.direction);
+        half.add(half::KERNEL, bytes as u64);
+        counters::add(Counter::KernelBytes, bytes as u64);
+        half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 impl SocketState {
     fn begin(&self, is_unix: bool) {
         // A thread may have joined the socket of before while another one closed it.
@@ -311,15 +351,6 @@ impl SocketState {
         if let Some(end) = self.joined_end() {
             half_of(end, Direction::Receive).store(half::EDGES, u64::from(on));
         }
-    }
-
-    /// Makes a call of the kernel, and counts it as under way.
-    pub(super) fn count_in_kernel<T>(&self, direction: Direction, call: impl FnOnce() -> T) -> T {
-        let calls = &self.in_kernel[direction as usize];
-        calls.fetch_add(1, Ordering::AcqRel);
-        let result = call();
-        calls.fetch_sub(1, Ordering::AcqRel);
-        result
     }
 
     /// Whether a call of this process is in the kernel, past this library.

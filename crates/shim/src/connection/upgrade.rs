@@ -1,7 +1,7 @@
 //! Upgrades and pins: how a socket joins its pair, and how a direction switches between kernel and
 //! ring.
 
-use super::address::SocketAddress;
+use super::address::{SocketAddress, SocketName};
 use super::blocked::seal;
 use super::mark;
 use super::pairs::{self, NoPair, PairEnd};
@@ -11,7 +11,7 @@ use super::send::RESERVED_BYTES_MIN;
 use super::sock_diag;
 use super::socket_state::SocketState;
 use crate::counters::{self, Counter};
-use crate::kernel::socket;
+use crate::kernel::socket::{self, NameOf};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, LONG_NS, LockResult};
 use crate::memory::user_directory::UserDirectory;
@@ -83,6 +83,9 @@ pub fn mark_unpaired(state: &SocketState, fd: RawFd) -> bool {
     let cookie = own_cookie(state, fd);
     let family = if state.is_unix() { libc::AF_UNIX } else { libc::AF_INET };
     // A socket that is not connected has no bytes to lose.
+    if SocketName::ask(fd, NameOf::Peer).is_none() {
+        return true;
+    }
     let Ok(address) = SocketAddress::of(fd, family) else { return true };
     // Nobody makes a pair with a peer on another machine.
     if !state.is_unix() && sock_diag::peer(&address).is_err() {

@@ -12,6 +12,7 @@ use crate::connection::socket_state::any_joined;
 use crate::event_list::EventList;
 use crate::kernel::{Errno, ready};
 use crate::process::policy;
+use crate::sandbox;
 use crate::signals;
 use core::sync::atomic::Ordering;
 use libc::{epoll_event, sigset_t};
@@ -61,14 +62,15 @@ pub struct EpollWait<'a> {
 /// The set of a wait, where the kernel may not know all of it.
 #[must_use]
 pub fn set_of_wait(fd: RawFd) -> Option<&'static Set> {
-    control::waited_on(fd)
+    let set = control::waited_on(fd)?;
+    (!sandbox::is_on() || set.has_marks(set.poller())).then_some(set)
 }
 
 impl<'a> EpollWait<'a> {
     /// A wait with room for events; `limit_ns` is its timeout.
     #[must_use]
     pub fn new(set: &'static Set, fd: RawFd, list: EventList<'a>, limit_ns: Option<u64>) -> Self {
-        if !set.is_empty() && !set.is_disabled() && policy::spin_ns() > 0 {
+        if policy::is_on() && !set.is_empty() && !set.is_disabled() && policy::spin_ns() > 0 {
             sets::rearm_after_children();
             set.open_poller();
         }
@@ -80,10 +82,25 @@ impl<'a> EpollWait<'a> {
         mut self,
         mut real: impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
+        if sandbox::is_on() {
+            return self.wait_limited(real);
+        }
         self.set.begin_wait();
         let waited = self.wait_counted(&mut real);
         self.set.end_wait();
         waited
+    }
+
+    /// Waits in a process that has limited its system calls: with no other call than the program's.
+    fn wait_limited(
+        mut self,
+        mut real: impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
+    ) -> Waited {
+        self.report_rings();
+        if self.list.is_empty() {
+            return Waited::Real(real(&mut self.list, Sleep::AsGiven, None));
+        }
+        Waited::Ready(self.list.len())
     }
 
     fn wait_counted(
@@ -192,14 +209,15 @@ impl<'a> EpollWait<'a> {
             Report::Later => return false,
             Report::Bytes { socket, events, data } => (socket, events, data),
         };
-        if !self.set.is_in_kernel(self.fd, socket.fd(), events, data) {
+        let is_limited = sandbox::is_on();
+        if !is_limited && !self.set.is_in_kernel(self.fd, socket.fd(), events, data) {
             return true;
         }
-        let ready = events & READABLE | writable(socket, events);
+        let ready = events & READABLE | if is_limited { 0 } else { writable(socket, events) };
         self.list.push(epoll_event { events: ready, u64: data });
         let next = u32::try_from(slot + 1).unwrap_or(0);
         self.set.first.store(next, Ordering::Relaxed);
-        if events & ONESHOT != 0 {
+        if events & ONESHOT != 0 && !is_limited {
             self.disarm_oneshot(socket.fd(), events, data);
             return true;
         }

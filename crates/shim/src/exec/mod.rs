@@ -18,7 +18,7 @@ use std::os::fd::RawFd;
 
 /// Descriptors below this are examined before a program without this library starts, also where
 /// nothing is known of them.
-const EXAMINED_MAX: RawFd = 1024;
+pub const EXAMINED_MAX: RawFd = 1024;
 
 fn is_inherited(fd: RawFd) -> bool {
     is_close_on_exec(fd) == Some(false)
@@ -26,7 +26,9 @@ fn is_inherited(fd: RawFd) -> bool {
 
 /// Before a fork.
 pub fn before_fork() {
-    sets::before_fork();
+    if policy::is_on() {
+        sets::before_fork();
+    }
 }
 
 /// After a fork; `child` is 0 in the child.
@@ -35,7 +37,9 @@ pub fn after_fork(child: i32) {
         // The child of a child of a vfork has memory of its own.
         vfork::leave();
     }
-    sets::after_fork(child);
+    if policy::is_on() {
+        sets::after_fork(child);
+    }
 }
 
 /// Before an exec or a spawn; `loads` says whether the next program loads this library.

@@ -104,6 +104,16 @@ impl Drop for File {
     }
 }
 
+/// Reads from a descriptor.
+///
+/// # Errors
+/// Of read(2).
+pub fn read(fd: RawFd, bytes: &mut [u8]) -> Result<usize, Errno> {
+    let words = [register(fd), bytes.as_mut_ptr() as usize, bytes.len(), 0, 0, 0];
+    // SAFETY: the kernel writes at most the length of the slice.
+    unsafe { call(libc::SYS_read, words) }
+}
+
 /// Closes a descriptor of ours.
 pub fn close(fd: RawFd) {
     // SAFETY: no pointers.

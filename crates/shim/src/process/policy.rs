@@ -2,6 +2,7 @@
 
 use crate::connection::address::SocketName;
 use crate::policy::Policy;
+use crate::sandbox;
 use std::sync::OnceLock;
 
 /// Bytes of a policy's line, and one more.
@@ -35,11 +36,18 @@ pub fn store(line: &[u8], program: &str, user: u32) -> Option<&'static Policy<'s
     Some(&POLICY.get_or_init(|| ProcessPolicy { policy, needs_names }).policy)
 }
 
+/// Filters on system calls under which the policy of a line works.
+#[must_use]
+pub fn allowed_filters(line: &[u8]) -> u32 {
+    let line = core::str::from_utf8(line).unwrap_or("");
+    Policy::read(line).map_or(0, |policy| policy.filters)
+}
+
 /// Whether any socket of this process may be upgraded.
 #[inline]
 #[must_use]
 pub fn is_on() -> bool {
-    POLICY.get().is_some()
+    POLICY.get().is_some() && !sandbox::is_on()
 }
 
 /// The longest spin before a call sleeps, in nanoseconds.

@@ -12,8 +12,12 @@ pub struct End {
     socket: Option<Socket>,
 }
 
-fn checked(result: isize) -> io::Result<usize> {
-    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+fn finish(outcome: Outcome, real: impl FnOnce() -> isize) -> io::Result<usize> {
+    let result = outcome.or_real(|| {
+        usize::try_from(real())
+            .map_err(|_| io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    });
+    result.map_err(io::Error::from_raw_os_error)
 }
 
 fn run(bytes: &[u8]) -> [libc::iovec; 1] {
@@ -31,30 +35,20 @@ impl End {
         let (runs, flags) = (run(bytes), libc::MSG_NOSIGNAL);
         // SAFETY: one run over a live slice, for a send.
         let buffers = unsafe { Buffers::from_raw(runs.as_ptr(), 1) };
-        match self.socket.map_or(Outcome::Kernel, |socket| socket.send(buffers, flags)) {
-            Outcome::Done(sent) => Ok(sent),
-            Outcome::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
-            Outcome::Kernel => {
-                let fd = self.fd.as_raw_fd();
-                // SAFETY: the slice is live.
-                checked(unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) })
-            }
-        }
+        let outcome = self.socket.map_or(Outcome::Kernel, |socket| socket.send(buffers, flags));
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: the slice is live.
+        finish(outcome, || unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), flags) })
     }
 
     pub fn receive(&self, bytes: &mut [u8], flags: i32) -> io::Result<usize> {
         let runs = run(bytes);
         // SAFETY: one run over a live slice that this function alone has.
         let buffers = unsafe { Buffers::from_raw(runs.as_ptr(), 1) };
-        match self.socket.map_or(Outcome::Kernel, |socket| socket.receive(buffers, flags)) {
-            Outcome::Done(got) => Ok(got),
-            Outcome::Failed(errno) => Err(io::Error::from_raw_os_error(errno)),
-            Outcome::Kernel => {
-                let fd = self.fd.as_raw_fd();
-                // SAFETY: the slice is live.
-                checked(unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), flags) })
-            }
-        }
+        let outcome = self.socket.map_or(Outcome::Kernel, |socket| socket.receive(buffers, flags));
+        let fd = self.fd.as_raw_fd();
+        // SAFETY: the slice is live.
+        finish(outcome, || unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), flags) })
     }
 
     /// Sends all bytes.

@@ -12,7 +12,7 @@ use crate::sock::executable::{self, PreloadSupport};
 use crate::sock::policy::EffectivePolicy;
 use crate::sock::{counters, exclusions, library, policy};
 use clap::Args;
-use m3ipc_shim::policy as shim_policy;
+use m3ipc_shim::{policy as shim_policy, sandbox};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -113,6 +113,16 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
         .advice("check that the program is executable"))
 }
 
+/// The line of a policy, and the filters on system calls that this process itself works under. A
+/// program that adds one keeps the kernel's sockets.
+fn with_filters(line: String, filters: u32) -> String {
+    match (line.as_str(), filters) {
+        (_, 0) => line,
+        ("", _) => format!("filters={filters}"),
+        (_, _) => format!("{line} filters={filters}"),
+    }
+}
+
 /// Names library, policy and counters in the environment of the program.
 fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy, path: &Path) -> Result<()> {
     if let Some(excluded) = explain::excluded(&policy, path) {
@@ -123,7 +133,7 @@ fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy, path: &Pa
     }
     let library = library::find()?;
     command.env("LD_PRELOAD", library::appended(m3ipc_sys::variable("LD_PRELOAD"), &library));
-    command.env(shim_policy::VARIABLE, policy.line);
+    command.env(shim_policy::VARIABLE, with_filters(policy.line, sandbox::filters()));
     let counters = match &args.counters {
         Some(path) => counters::create(path).map(|()| path.clone()),
         None => counters::create_own(&lookup::directory(&args.node)),

@@ -1,14 +1,16 @@
 //! The ways of a socket out of its ring: pin it to the kernel, shut it down, close it.
 
 use super::Socket;
+use crate::buffers::{Buffers, IovCursor};
 use crate::connection::receive::ReceiveHalf;
 use crate::connection::ring_half::Direction;
 use crate::connection::socket_state::{half_of, phase};
 use crate::connection::{pairs, upgrade};
 use crate::counters;
-use crate::kernel::socket;
+use crate::kernel::{file, socket};
 use crate::memory::layout::half;
-use crate::memory::lock;
+use crate::memory::lock::{self, LockResult};
+use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
 use crate::protocol::settle::settle;
@@ -86,6 +88,41 @@ impl Socket {
         if let Some(end) = self.state.joined_end() {
             // Where this fails, the kernel refuses the wakeup bytes of later sends.
             let _ = upgrade::pin_sending(&half_of(end, Direction::Send), PinReason::Ended);
+        }
+    }
+
+    /// Receives bytes that lie in the ring of a pinned socket, in a process that has limited its
+    /// system calls: the last of them take their wakeup bytes along, by read(2).
+    pub(super) fn receive_left(&self, buffers: &Buffers<'_>, flags: i32) -> Outcome {
+        let Some(half) = self.receive_half() else { return Outcome::Kernel };
+        let LockResult::Held(_held) =
+            lock::take(half.half.lock(half::RECEIVE_LOCK), || lock::SHORT_NS)
+        else {
+            return Outcome::Failed(libc::EINTR);
+        };
+        let Ok(ring) = half.ring() else { return Outcome::Failed(libc::ECONNRESET) };
+        if ring.filled == 0 {
+            return Outcome::Kernel;
+        }
+        let discard = flags & libc::MSG_TRUNC != 0 && !self.is_unix();
+        let bytes = half.half.read(ring, &mut IovCursor::new(buffers), discard);
+        if flags & libc::MSG_PEEK == 0 {
+            half.store(half::HEAD, ring.head.wrapping_add(bytes as u64));
+            if bytes == ring.filled {
+                self.take_last_wakeups(&half);
+            }
+        }
+        Outcome::Done(bytes)
+    }
+
+    fn take_last_wakeups(&self, half: &ReceiveHalf) {
+        let mut room = [0_u8; 256];
+        while let wakeups @ 1.. = half.wakeups_in_kernel() {
+            let most = usize::try_from(wakeups).map_or(room.len(), |most| most.min(room.len()));
+            match file::read(self.fd, &mut room[..most]) {
+                Ok(taken @ 1..) => half.add(half::WAKEUPS_TAKEN, taken as u64),
+                _ => return,
+            }
         }
     }
 

@@ -1,0 +1,206 @@
+/*
+ * Cases: programs that limit their own system calls. The kernel kills them, or refuses the call,
+ * where the library makes a call that they did not make.
+ */
+#include "sets.h"
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+/* Answers each of the calls with `listed`, and all others with `other`. */
+static struct sock_fprog filter_of(const int *calls, int count, unsigned listed, unsigned other)
+{
+    static struct sock_filter code[64];
+    int at = 0;
+    code[at++] = (struct sock_filter)BPF_STMT(
+        BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    for (int i = 0; i < count; i++) {
+        code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 1);
+        code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, listed);
+    }
+    code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, other);
+    return (struct sock_fprog) { (unsigned short)at, code };
+}
+
+/* The calls of the limited programs below. */
+static const int own_calls[] = { SYS_read, SYS_write, SYS_sendto, SYS_recvfrom, SYS_poll,
+    SYS_epoll_wait, SYS_epoll_pwait, SYS_close, SYS_exit, SYS_exit_group };
+#define OWN_CALLS (int)(sizeof own_calls / sizeof *own_calls)
+
+static int same(const char *from, const char *text)
+{
+    return memcmp(from, text, strlen(text)) == 0;
+}
+
+/* Ends without a call that a limit forbids. */
+static void leave(int code)
+{
+    for (;;)
+        syscall(SYS_exit, code);
+}
+
+/* Takes what came before the limit, and talks on. `turns` is even. */
+static void talk_limited(int turns, int strict)
+{
+    char word[20];
+    for (int i = 0; i < 2; i++)
+        if (read(fd, word, 5) != 5 || !same(word, i ? "fghij" : "abcde"))
+            leave(8);
+    for (int i = 0; i < turns; i++) {
+        int sent = strict || i % 2 ? (int)write(fd, "question", 8) : (int)send(fd, "question", 8, 0);
+        struct pollfd one = { fd, POLLIN, 0 };
+        if (sent != 8 || (!strict && (poll(&one, 1, -1) != 1 || one.revents != POLLIN)))
+            leave(9);
+        for (int come = 0, now; come < 6; come += now)
+            if ((now = strict || i % 2 ? (int)read(fd, word + come, 6 - come)
+                                       : (int)recv(fd, word + come, 6 - come, 0)) <= 0)
+                leave(10);
+        if (!same(word, "answer"))
+            leave(11);
+    }
+    if (!strict)
+        close(fd);
+    leave(7);
+}
+
+static void limit(int strict)
+{
+    struct sock_fprog filter
+        = filter_of(own_calls, OWN_CALLS, SECCOMP_RET_ALLOW, SECCOMP_RET_KILL_PROCESS);
+    if (strict ? prctl(PR_SET_SECCOMP, SECCOMP_MODE_STRICT)
+               : prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+                || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+        leave(12);
+}
+
+static void in_child(void (*work)(void))
+{
+    int outcome;
+    await_next();
+    until_bytes(fd, 10);
+    pid_t child = fork();
+    if (child == 0)
+        work();
+    while (waitpid(child, &outcome, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFSIGNALED(outcome))
+        say("the limited program was killed by signal %d", WTERMSIG(outcome));
+    else
+        say("the limited program ended with %d", WEXITSTATUS(outcome));
+    DO(close(fd));
+}
+
+static void strict(void)
+{
+    limit(1);
+    talk_limited(40, 1);
+}
+
+static void filtered(void)
+{
+    limit(0);
+    talk_limited(40, 0);
+}
+
+/* An event loop with bytes that came before the limit. */
+static void looping(void)
+{
+    struct epoll_event event = { .events = EPOLLIN, .data.fd = fd };
+    int set = epoll_create1(0);
+    epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+    if (epoll_wait(set, &event, 1, -1) != 1)
+        leave(13);
+    limit(0);
+    if (epoll_wait(set, &event, 1, -1) != 1 || event.data.fd != fd)
+        leave(14);
+    talk_limited(40, 0);
+}
+
+void one_limit_strict(void)
+{
+    in_child(strict);
+}
+
+void one_limit_filter(void)
+{
+    in_child(filtered);
+}
+
+void one_limit_loop(void)
+{
+    in_child(looping);
+}
+
+void two_limit(void)
+{
+    DO(write(fd, "abcde", 5));
+    DO(write(fd, "fghij", 5));
+    allow_next();
+    for (int i = 0; i < 40; i++) {
+        GET(recv(fd, bytes, 8, MSG_WAITALL));
+        DO(write(fd, "answer", 6));
+    }
+    DO(read(fd, bytes, 10));
+}
+
+/* A filter that the library does not see: before a ring, each send is the program's own. */
+void one_limit_own(void)
+{
+    static const int others[] = { SYS_sendmsg, SYS_recvmsg, SYS_sendmmsg, SYS_recvmmsg };
+    struct sock_fprog filter
+        = filter_of(others, 4, SECCOMP_RET_ERRNO | EPERM, SECCOMP_RET_ALLOW);
+    long answer, mode = SECCOMP_MODE_FILTER, option = PR_SET_SECCOMP;
+    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+#ifdef __x86_64__
+    register long third __asm__("rdx") = (long)&filter;
+    __asm__ volatile("syscall" : "=a"(answer) : "a"(SYS_prctl), "D"(option), "S"(mode), "r"(third)
+        : "rcx", "r11", "memory");
+#else
+    answer = syscall(SYS_prctl, option, mode, &filter);
+#endif
+    DO(answer);
+    struct iovec part = { bytes, 4 };
+    DO(write(fd, "w", 1));
+    DO(send(fd, "s", 1, 0));
+    memcpy(bytes, "vvvv", 4);
+    DO(writev(fd, &part, 1));
+    FILE *file = tmpfile();
+    DO(pwrite(fileno(file), "file", 4, 0));
+    DO(sendfile(fd, fileno(file), NULL, 4));
+    DO(close(fd));
+}
+
+void two_limit_own(void)
+{
+    GET(recv(fd, bytes, 10, MSG_WAITALL));
+    DO(read(fd, bytes, 10));
+}
+
+/* The next program inherits the filter. */
+void one_limit_exec(void)
+{
+    static const int others[] = { SYS_sendmsg, SYS_recvmsg, SYS_socket, SYS_getsockopt,
+        SYS_setsockopt, SYS_getpeername, SYS_ftruncate, SYS_linkat, SYS_renameat2 };
+    int outcome;
+    DO(write(fd, "before exec", 11));
+    char **words = resume("talk", fd);
+    pid_t child = fork();
+    if (child == 0) {
+        struct sock_fprog filter
+            = filter_of(others, 9, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+            _exit(12);
+        execv(words[0], words);
+        _exit(127);
+    }
+    while (waitpid(child, &outcome, 0) < 0 && errno == EINTR)
+        ;
+    say("the program ended with %d", WIFEXITED(outcome) ? WEXITSTATUS(outcome) : -1);
+    DO(write(fd, "parent again", 12));
+    await_next();
+    GET(read(fd, bytes, 100));
+    DO(close(fd));
+}
