@@ -291,6 +291,57 @@ void two_inherited(void)
     DO(write(fd, "after", 5));
 }
 
+/* Messages with room for control data, while bytes lie in a ring. */
+static long receive_with_room(size_t count, int flags)
+{
+    char room[256];
+    struct iovec parts[2] = { { bytes, count / 3 }, { bytes + count / 3, count - count / 3 } };
+    struct msghdr message = { .msg_iov = parts, .msg_iovlen = 2, .msg_control = room,
+        .msg_controllen = sizeof room };
+    long come = recvmsg(fd, &message, flags);
+    if (come >= 0)
+        say("control %zu, flags %#x", (size_t)message.msg_controllen, message.msg_flags);
+    return come;
+}
+
+void one_room(void)
+{
+    await_next();
+    until_bytes(fd, 100);
+    GET(receive_with_room(100, 0));
+    allow_next();
+    GET(receive_with_room(120, MSG_WAITALL));
+    GET(receive_with_room(100, 0));
+}
+
+void two_room(void)
+{
+    fill(bytes, 400, 3);
+    DO(write(fd, bytes, 60));
+    DO(write(fd, bytes + 60, 40));
+    allow_next();
+    await_next();
+    DO(write(fd, bytes + 100, 60));
+    usleep(20000);
+    DO(write(fd, bytes + 160, 60));
+    DO(shutdown(fd, SHUT_WR));
+}
+
+/* The same with bytes on both sides of the pin, for a call that wants all of them. */
+void one_room_all(void)
+{
+    await_next();
+    until_bytes(fd, 100);
+    allow_next();
+    GET(receive_with_room(220, MSG_WAITALL));
+    GET(receive_with_room(100, 0));
+}
+
+void two_room_all(void)
+{
+    two_room();
+}
+
 void standard_after_exec(const char *what, int stream)
 {
     if (strcmp(what, "stdio") == 0)

@@ -72,19 +72,12 @@ impl<'a> Buffers<'a> {
 
     /// The runs, for the kernel.
     #[must_use]
-    pub(crate) fn runs(&self) -> &'a [iovec] {
+    pub fn runs(&self) -> &'a [iovec] {
         self.runs
-    }
-
-    /// The first byte, as a run of its own.
-    #[must_use]
-    pub fn first_byte(&self) -> Option<LentRun<'a>> {
-        let first = self.runs.iter().find(|run| run.iov_len > 0)?;
-        Some(LentRun { run: iovec { iov_base: first.iov_base, iov_len: 1 }, _lent: PhantomData })
     }
 }
 
-/// A run of its own: memory of this library, or a part of other runs.
+/// A run over memory of this library.
 #[derive(Debug)]
 pub struct LentRun<'a> {
     run: iovec,
@@ -127,6 +120,12 @@ impl<'a> IovCursor<'a> {
     #[must_use]
     pub fn new(buffers: &Buffers<'a>) -> Self {
         Self { runs: buffers.runs, within: 0, left: buffers.total }
+    }
+
+    /// Ends the runs after so many bytes at most.
+    #[must_use]
+    pub fn limited(self, most: usize) -> Self {
+        Self { left: self.left.min(most), ..self }
     }
 
     /// Bytes from here to the end.
@@ -218,6 +217,7 @@ mod tests {
         assert_eq!((cursor.left(), cursor.remaining(&mut copies).total()), (4, 4));
         cursor.skip(100);
         assert!(cursor.left() == 0 && cursor.next(1).is_none());
+        assert_eq!(IovCursor::new(&buffers(&runs).unwrap()).limited(5).left(), 5);
     }
 
     #[test]

@@ -6,15 +6,23 @@
 //! they are readable. Control data is read within `msg_controllen`.
 #![allow(unsafe_code)]
 
+use super::errno;
 use super::stream::{finish, program_runs, write_name};
 use crate::next;
 use core::ffi::c_int;
 use libc::{cmsghdr, msghdr, ssize_t};
+use m3ipc_shim::buffers::{Buffers, IovCursor, no_runs};
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
 use m3ipc_shim::process::{descriptors, policy};
 use m3ipc_shim::{lifecycle, sandbox, sockets};
+
+/// The length of control data, which has another type in each C library.
+#[cfg(target_env = "musl")]
+type ControlLength = libc::socklen_t;
+#[cfg(not(target_env = "musl"))]
+type ControlLength = usize;
 
 /// Calls `visit` with each descriptor in the control data of a message.
 ///
@@ -96,7 +104,8 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let header = unsafe { &mut *message };
     // SAFETY: recvmsg(2) gets `msg_iovlen` runs, which it may write.
     let buffers = unsafe { program_runs(header.msg_iov, header.msg_iovlen) };
-    let has_control = !header.msg_control.is_null() && header.msg_controllen > 0;
+    let control = header.msg_controllen;
+    let has_control = !header.msg_control.is_null() && control > 0;
     let outcome = socket.receive_message(buffers, flags, has_control);
     if matches!(outcome, Outcome::Done(_)) {
         if !header.msg_name.is_null() {
@@ -106,7 +115,47 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
         header.msg_controllen = 0;
         header.msg_flags = flags & libc::MSG_CMSG_CLOEXEC;
     }
+    if let (Outcome::Done(bytes @ 1..), Some(buffers)) = (outcome, buffers)
+        && flags & libc::MSG_PEEK == 0
+        && has_control
+        && bytes < buffers.total()
+    {
+        // SAFETY: the program keeps the contract of recvmsg(2).
+        return unsafe { receive_rest(fd, header, &buffers, bytes, (control, flags)) };
+    }
     finish(outcome, real)
+}
+
+/// Receives what follows `done` bytes of a ring in the kernel, which may pass control data with it.
+/// A call for all its bytes waits for them.
+///
+/// # Safety
+/// As for recvmsg(2); `control` is the room that the program gave for control data.
+unsafe fn receive_rest(
+    fd: c_int,
+    header: &mut msghdr,
+    buffers: &Buffers<'_>,
+    done: usize,
+    (control, flags): (ControlLength, c_int),
+) -> ssize_t {
+    let mut cursor = IovCursor::new(buffers);
+    cursor.skip(done);
+    let mut copies = no_runs();
+    let rest = cursor.remaining(&mut copies);
+    let mut next = *header;
+    next.msg_iov = rest.runs().as_ptr().cast_mut();
+    next.msg_iovlen = rest.runs().len() as _;
+    next.msg_controllen = control;
+    let waits = flags & libc::MSG_WAITALL != 0;
+    let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
+    let errno_before = errno::get();
+    // SAFETY: the runs are a part of the program's.
+    let got = unsafe { recvmsg(fd, &raw mut next, flags) };
+    errno::set(errno_before);
+    if got > 0 {
+        (header.msg_controllen, header.msg_flags) = (next.msg_controllen, next.msg_flags);
+    }
+    errno::bytes(done + usize::try_from(got).unwrap_or(0))
 }
 
 #[unsafe(no_mangle)]

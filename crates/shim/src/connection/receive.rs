@@ -233,15 +233,14 @@ impl Receiver<'_> {
     }
 }
 
-/// Receives on one half.
+/// Receives on one half, as many bytes as the cursor has left.
 pub fn receive(
     half: ReceiveHalf,
     memory: &ReceiveMemory,
     spin_ns: u64,
-    buffers: &Buffers<'_>,
+    cursor: IovCursor<'_>,
     flags: i32,
 ) -> Outcome {
-    let cursor = IovCursor::new(buffers);
     let total = cursor.left();
     let mut call = Receiver { half, memory, spin_ns, cursor, flags };
     let (mut rounds, mut left) = (0_u32, total);

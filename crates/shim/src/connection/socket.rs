@@ -12,7 +12,7 @@ use super::ring_half::Direction;
 use super::send::{SUSPECT, Sender};
 use super::socket_state::{KernelCall, SocketId, SocketState, half_of, phase};
 use super::upgrade;
-use crate::buffers::Buffers;
+use crate::buffers::{Buffers, IovCursor};
 use crate::kernel::socket;
 use crate::memory::layout::half;
 use crate::memory::lock;
@@ -188,7 +188,6 @@ impl Socket {
 
     /// `recv`, `read`, `readv`, `recvmsg`. `MSG_PEEK` with `MSG_WAITALL` returns what is there.
     pub fn receive(&self, buffers: Option<Buffers<'_>>, flags: i32) -> Outcome {
-        let state = self.state;
         // The error queue is no part of the stream.
         if flags & libc::MSG_ERRQUEUE != 0 {
             return Outcome::Kernel;
@@ -204,13 +203,19 @@ impl Socket {
         if let Some(outcome) = self.kernel_route_of_receive() {
             return outcome;
         }
+        self.receive_at(IovCursor::new(&buffers), flags)
+    }
+
+    /// Receives into the bytes that the cursor has left.
+    fn receive_at(&self, cursor: IovCursor<'_>, flags: i32) -> Outcome {
+        let state = self.state;
         let Some(end) = state.end() else { return Outcome::Kernel };
         let half = half_of(end, Direction::Receive);
         // TCP alone discards the bytes; a Unix stream ignores the flag.
         let flags = if state.is_unix() { flags & !libc::MSG_TRUNC } else { flags };
         let spin_ns = u64::from(settings::current().spin_ns);
-        let outcome =
-            receive(ReceiveHalf { half, fd: self.fd }, &state.receives, spin_ns, &buffers, flags);
+        let from = ReceiveHalf { half, fd: self.fd };
+        let outcome = receive(from, &state.receives, spin_ns, cursor, flags);
         self.note_end(outcome, half.load(half::REASON), end)
     }
 
@@ -229,9 +234,14 @@ impl Socket {
         if self.pin(PinReason::Ancillary) {
             return Outcome::Kernel;
         }
-        match buffers.and_then(|buffers| buffers.first_byte()) {
-            Some(byte) => self.receive(Some(Buffers::from_mut(&mut [byte])), flags),
-            None => Outcome::Kernel,
+        // The socket is pinned: no byte follows those that lie in the ring now.
+        let left = self.receive_half().and_then(|half| half.ring().ok());
+        match (buffers, left) {
+            (Some(buffers), Some(ring)) if ring.filled > 0 => {
+                self.receive_at(IovCursor::new(&buffers).limited(ring.filled), flags)
+            }
+            (Some(_), Some(_)) => self.receive_message(buffers, flags, has_control),
+            _ => Outcome::Kernel,
         }
     }
 
