@@ -119,9 +119,24 @@ impl Socket {
             _ => return Outcome::Kernel,
         }
         let Some(end) = state.end() else { return Outcome::Kernel };
+        self.answer_at_once(end);
         let now = settings::current();
         self.sender(end, &now)
             .send(&buffers, flags, |half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
+    }
+
+    /// A peer that sends through its ring acknowledges nothing for a while, and TCP holds small
+    /// segments back until then: this end sends at once from now on.
+    #[inline]
+    fn answer_at_once(&self, end: pairs::PairEnd) {
+        let half = half_of(end, Direction::Send);
+        if !self.is_unix()
+            && half.load(half::AT_ONCE) == 0
+            && half.load(half::PINNED) == 0
+            && half_of(end, Direction::Receive).has_ring()
+        {
+            let _ = upgrade::send_at_once(self.fd, &half);
+        }
     }
 
     fn sender(&self, end: pairs::PairEnd, now: &Settings) -> Sender<'_> {
@@ -158,6 +173,7 @@ impl Socket {
             _ => return Some(Outcome::Kernel),
         }
         let Some(end) = state.end() else { return Some(Outcome::Kernel) };
+        self.answer_at_once(end);
         let now = settings::current();
         self.sender(end, &now)
             .kernel_route(|half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
@@ -377,7 +393,12 @@ impl Socket {
         }
         let end = self.state.joined_end()?;
         let half = half_of(end, Direction::Send);
-        if !half.has_ring() || half.load(half::PINNED) != 0 {
+        let is_kept = if option == libc::TCP_NODELAY {
+            half.load(half::AT_ONCE) != 0
+        } else {
+            half.has_ring()
+        };
+        if !is_kept || half.load(half::PINNED) != 0 {
             return None;
         }
         if let Some(value) = set {

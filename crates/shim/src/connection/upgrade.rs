@@ -208,18 +208,24 @@ fn first_switch(
     true
 }
 
-/// Makes TCP send wakeup bytes at once, and stores the program's own setting. `false` for a corked
-/// socket.
-fn send_at_once(fd: RawFd, half: &RingHalf) -> bool {
+/// Makes TCP send at once: wakeup bytes, and answers to a peer that sends through its ring, so that
+/// TCP carries no acknowledgement. Stores the program's own setting. `false` for a corked socket.
+pub fn send_at_once(fd: RawFd, half: &RingHalf) -> bool {
     if socket::option(fd, libc::IPPROTO_TCP, libc::TCP_CORK) != Ok(0) {
         return false;
+    }
+    if half.load(half::AT_ONCE) != 0 {
+        return true;
     }
     let Ok(nodelay) = socket::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY) else {
         return false;
     };
     half.store(half::LATENCY[0], u64::from(nodelay != 0));
     half.store(half::LATENCY[1], 0);
-    nodelay != 0 || socket::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).is_ok()
+    let is_set =
+        nodelay != 0 || socket::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1).is_ok();
+    half.store(half::AT_ONCE, u64::from(is_set));
+    is_set
 }
 
 /// Returns the half that is sent on to the kernel for good. `false` where another thread keeps the

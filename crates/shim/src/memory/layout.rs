@@ -127,4 +127,6 @@ pub mod half {
     pub const REASON: usize = 208;
     /// The program's own settings of `TCP_NODELAY` and of `TCP_CORK`.
     pub const LATENCY: [usize; 2] = [216, 224];
+    /// Not 0: the socket has `TCP_NODELAY`, and the program's own setting is in [`LATENCY`].
+    pub const AT_ONCE: usize = 232;
 }

@@ -31,6 +31,11 @@ impl End {
         Self { fd, socket }
     }
 
+    /// The socket, where the library moves its bytes.
+    pub fn socket(&self) -> Option<Socket> {
+        self.socket
+    }
+
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         let (runs, flags) = (run(bytes), libc::MSG_NOSIGNAL);
         // SAFETY: one run over a live slice, for a send.

@@ -41,7 +41,7 @@ impl Socket {
         if !upgrade::pin_sending(&sending, reason) {
             socket::shut_down(self.fd);
         }
-        if sending.has_ring() && !self.is_unix() && sending.load(half::LATENCY[0]) == 0 {
+        if sending.load(half::AT_ONCE) != 0 && sending.load(half::LATENCY[0]) == 0 {
             let _ = socket::set_option(self.fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 0);
         }
         let half = half_of(end, Direction::Receive);
