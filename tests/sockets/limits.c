@@ -17,7 +17,8 @@ static struct sock_fprog filter_of(const int *calls, int count, unsigned listed,
     code[at++] = (struct sock_filter)BPF_STMT(
         BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (int i = 0; i < count; i++) {
-        code[at++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 1);
+        code[at++] = (struct sock_filter)BPF_JUMP(
+            BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i], 0, 1);
         code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, listed);
     }
     code[at++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, other);
@@ -49,7 +50,8 @@ static void talk_limited(int turns, int strict)
         if (read(fd, word, 5) != 5 || !same(word, i ? "fghij" : "abcde"))
             leave(8);
     for (int i = 0; i < turns; i++) {
-        int sent = strict || i % 2 ? (int)write(fd, "question", 8) : (int)send(fd, "question", 8, 0);
+        int sent = strict || i % 2 ? (int)write(fd, "question", 8)
+                                   : (int)send(fd, "question", 8, 0);
         struct pollfd one = { fd, POLLIN, 0 };
         if (sent != 8 || (!strict && (poll(&one, 1, -1) != 1 || one.revents != POLLIN)))
             leave(9);

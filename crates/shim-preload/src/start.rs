@@ -13,8 +13,8 @@ use m3ipc_shim::exec::environment;
 use m3ipc_shim::kernel::socket::{SleepingCalls, set_sleeping_calls};
 use m3ipc_shim::kernel::{file, process};
 use m3ipc_shim::policy::{COUNTERS_VARIABLE, VARIABLE};
-use m3ipc_shim::process::policy;
-use m3ipc_shim::{counters, prepare, prepare_tables, sandbox, sockets};
+use m3ipc_shim::process::{limits, policy};
+use m3ipc_shim::{counters, prepare, prepare_tables, sockets};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -32,7 +32,7 @@ unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
     let find = |name: &str| unsafe { variable(envp, name) };
     let line = find(VARIABLE).map_or(&b""[..], CStr::to_bytes);
     // A filter may kill the program for a system call that it does not make by itself.
-    if sandbox::filters() > policy::allowed_filters(line) {
+    if limits::filters() > policy::allowed_filters(line) {
         return;
     }
     environment::keep(find, own_path());

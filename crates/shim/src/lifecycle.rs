@@ -8,8 +8,7 @@ use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{policy, vfork};
-use crate::sandbox;
+use crate::process::{limits, policy, vfork};
 use crate::sockets;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
@@ -104,7 +103,7 @@ pub fn closing_range(first: usize, last: usize) {
 fn release(fd: RawFd, before: Entry, is_open: bool) -> Option<RawFd> {
     match before {
         // A state that is not freed costs nothing more; to free it takes system calls.
-        Entry::Socket(_) | Entry::EpollSet(_) if sandbox::is_on() => {}
+        Entry::Socket(_) | Entry::EpollSet(_) if limits::are_on() => {}
         Entry::Socket(id) => {
             let socket = Socket::new(fd, id);
             if ANY_DUPLICATE.load(Ordering::Relaxed) {
@@ -164,7 +163,7 @@ pub fn duplicated(fd: RawFd, to: RawFd) {
 
 /// A message takes a descriptor to another process, which may be without this library.
 pub fn leaving(fd: RawFd) {
-    if sandbox::is_on() {
+    if limits::are_on() {
         return;
     }
     match descriptors::get(fd) {
@@ -179,7 +178,7 @@ pub fn leaving(fd: RawFd) {
 /// Before a `shutdown`.
 pub fn shutting_down(fd: RawFd, how: i32) {
     if matches!(how, libc::SHUT_WR | libc::SHUT_RDWR)
-        && !sandbox::is_on()
+        && !limits::are_on()
         && let Some(socket) = sockets::known(fd)
     {
         socket.end_sending();

@@ -3,7 +3,7 @@
 use crate::connection::socket::Socket;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::sandbox;
+use crate::process::limits;
 use crate::sockets;
 use std::os::fd::RawFd;
 
@@ -89,7 +89,7 @@ fn is_harmless(level: i32, name: i32, value: Option<i32>) -> bool {
 /// it is asked only where the descriptor is, or may become, a socket of ours.
 #[must_use]
 pub fn setting(fd: RawFd, level: i32, name: i32, value: impl FnOnce() -> Option<i32>) -> bool {
-    if sandbox::is_on()
+    if limits::are_on()
         || !matches!(descriptors::get(fd), Entry::Unknown | Entry::New { .. } | Entry::Socket(_))
     {
         return false;

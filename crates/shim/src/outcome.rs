@@ -1,7 +1,5 @@
 //! The outcome of a data call.
 
-use crate::connection::socket_state::KernelCall;
-
 /// The outcome of a data call on a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
@@ -15,21 +13,15 @@ pub enum Outcome {
     Counted(KernelCall),
 }
 
-impl Outcome {
-    /// Makes the real call where the kernel must do it.
-    ///
-    /// # Errors
-    /// The error number of the call.
-    pub fn or_real(self, real: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
-        match self {
-            Self::Done(bytes) => Ok(bytes),
-            Self::Failed(errno) => Err(errno),
-            Self::Kernel => real(),
-            Self::Counted(call) => {
-                let result = real();
-                call.end(result.unwrap_or(0));
-                result
-            }
-        }
-    }
+/// A call that the program makes in the kernel, exactly as it was given.
+///
+/// Without an end (the thread was cancelled in the call) the direction stays in the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KernelCall {
+    /// The number of the socket's state.
+    pub(crate) socket: u64,
+    /// Whether the call receives.
+    pub(crate) receives: bool,
+    /// Whether the bytes count in the pair: a send of a socket that has one.
+    pub(crate) in_pair: bool,
 }

@@ -4,8 +4,7 @@
 //! `epoll_wait` that it does not end natively. So the library follows the program's changes.
 
 use crate::kernel::signal;
-use crate::process::vfork;
-use crate::sandbox;
+use crate::process::{limits, vfork};
 use core::sync::atomic::{AtomicU64, Ordering};
 
 const SIGNALS: i32 = 64;
@@ -36,7 +35,7 @@ fn learn(number: i32) {
 /// Makes a call that changes the handler of a signal. The child of a vfork has signals of its own,
 /// but not this memory.
 pub fn change<T>(number: i32, call: impl FnOnce() -> T) -> T {
-    if vfork::in_child() || sandbox::is_on() {
+    if vfork::in_child() || limits::are_on() {
         return call();
     }
     // From the first moment at which the handler may run.

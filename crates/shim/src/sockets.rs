@@ -8,8 +8,7 @@ use crate::kernel::Errno;
 use crate::kernel::socket::{NameOf, option, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{policy, vfork};
-use crate::sandbox;
+use crate::process::{limits, policy, vfork};
 use std::os::fd::RawFd;
 
 /// The socket of a descriptor, where this library may move its bytes.
@@ -52,7 +51,7 @@ pub fn is_standard(fd: RawFd) -> bool {
 
 #[cold]
 fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
-    if sandbox::is_on() {
+    if limits::are_on() {
         return None;
     }
     let socket = match examine(fd) {

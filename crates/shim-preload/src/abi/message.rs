@@ -15,8 +15,8 @@ use m3ipc_shim::buffers::{Buffers, IovCursor, no_runs};
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
-use m3ipc_shim::process::{descriptors, policy};
-use m3ipc_shim::{lifecycle, sandbox, sockets};
+use m3ipc_shim::process::{descriptors, limits, policy};
+use m3ipc_shim::{lifecycle, sockets};
 
 /// The length of control data, which has another type in each C library.
 #[cfg(target_env = "musl")]
@@ -64,7 +64,7 @@ unsafe fn each_descriptor(message: *const msghdr, mut visit: impl FnMut(c_int)) 
 /// # Safety
 /// Each message is null or valid as for sendmsg(2).
 pub unsafe fn descriptors_leave(messages: impl Iterator<Item = *const msghdr>) {
-    if !descriptors::any_ours() || sandbox::is_on() {
+    if !descriptors::any_ours() || limits::are_on() {
         return;
     }
     for message in messages.filter(|message| is_readable(*message, 1)) {

@@ -6,13 +6,12 @@
 #![allow(unsafe_code)]
 
 use super::errno;
-use super::lifecycle::close;
 use super::stream::{read, write};
 use crate::next::{self, CookieFunctions};
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::FILE;
-use m3ipc_shim::stdio;
+use m3ipc_shim::{lifecycle, stdio};
 
 /// Bytes in front of `_fileno` in the C library's `FILE`: part of its interface since 2.1.
 const FILENO_OFFSET: usize = 112;
@@ -104,8 +103,14 @@ unsafe extern "C-unwind" fn no_seek(_cookie: *mut c_void, _to: *mut i64, _whence
 }
 
 unsafe extern "C-unwind" fn close_hook(cookie: *mut c_void) -> c_int {
+    let fd = descriptor(cookie);
+    let is_known = lifecycle::closing(fd);
     // SAFETY: close(2) takes an integer.
-    unsafe { close(descriptor(cookie)) }
+    let result = unsafe { next::close(fd) };
+    if is_known {
+        lifecycle::closed(fd);
+    }
+    result
 }
 
 #[unsafe(no_mangle)]

@@ -6,7 +6,6 @@
 //! pair would have. The file system lets one of both take the name, so there is no moment between.
 
 use super::address::SocketAddress;
-use super::sweep;
 use crate::kernel::file::{self, File};
 use crate::kernel::{Errno, process};
 use crate::memory::user_directory::{Name, UserDirectory};
@@ -29,9 +28,7 @@ pub fn make(directory: &UserDirectory, cookie: u64, address: &SocketAddress) -> 
         let (from, to) = (path(own)?, path(Name::Pair(cookie))?);
         file::rename_to_new(from.as_c_str(), to.as_c_str())
     });
-    if made.is_ok() {
-        sweep::now_and_then(directory);
-    } else {
+    if made.is_err() {
         directory.remove(own);
     }
     made.is_ok() || is_marked(directory, cookie)

@@ -3,14 +3,14 @@
 use super::armed_poller::PeerPoller;
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
 use super::ring_half::{Direction, RingHalf};
-use super::socket_state::{KernelCall, SocketId};
+use super::socket_state::SocketId;
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::counters::{self, Counter};
 use crate::kernel::{Errno, file, ready, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, Held, LockResult};
 use crate::memory::window::PairMemory;
-use crate::outcome::Outcome;
+use crate::outcome::{KernelCall, Outcome};
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
@@ -175,8 +175,8 @@ impl Sender<'_> {
         (!self.in_ring() && !switch(&self.half)).then(|| self.kernel_call())
     }
 
-    /// The program's own call goes through the kernel. It counts as under way from now on: under the
-    /// lock, where there is one.
+    /// The program's own call goes through the kernel. It counts as under way from now on: under
+    /// the lock, where there is one.
     fn kernel_call(&self) -> Outcome {
         self.add(half::SENDING, 1);
         Outcome::Counted(KernelCall::of_pair(self.id))

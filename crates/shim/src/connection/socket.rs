@@ -10,17 +10,17 @@ use super::armed_poller::ArmedPoller;
 use super::receive::{ReceiveHalf, receive};
 use super::ring_half::Direction;
 use super::send::{SUSPECT, Sender};
-use super::socket_state::{KernelCall, SocketId, SocketState, half_of, phase};
+use super::socket_state::{SocketId, SocketState, half_of, phase};
 use super::upgrade;
 use crate::buffers::{Buffers, IovCursor};
 use crate::kernel::socket;
 use crate::memory::layout::half;
 use crate::memory::lock;
-use crate::outcome::Outcome;
+use crate::outcome::{KernelCall, Outcome};
 use crate::pin::PinReason;
+use crate::process::limits;
 use crate::protocol::HalfView;
 use crate::protocol::settle::{arm, disarm, has_unsignalled_now};
-use crate::sandbox;
 use crate::settings::Settings;
 use crate::{connection::pairs, settings};
 use core::sync::atomic::Ordering;
@@ -99,7 +99,7 @@ impl Socket {
     /// `send`, `write`, `writev`, and `sendmsg` without ancillary data.
     pub fn send(&self, buffers: Option<Buffers<'_>>, flags: i32) -> Outcome {
         let state = self.state;
-        if sandbox::is_on() {
+        if limits::are_on() {
             return Outcome::Kernel;
         }
         // A confirmation concerns datagrams alone.
@@ -163,7 +163,7 @@ impl Socket {
     #[must_use]
     pub fn kernel_route_of_send(&self) -> Option<Outcome> {
         let state = self.state;
-        if sandbox::is_on() {
+        if limits::are_on() {
             return Some(Outcome::Kernel);
         }
         match state.phase() {
@@ -183,7 +183,7 @@ impl Socket {
     #[must_use]
     pub fn kernel_route_of_receive(&self) -> Option<Outcome> {
         let state = self.state;
-        if sandbox::is_on() {
+        if limits::are_on() {
             return (!self.has_bytes()).then_some(Outcome::Kernel);
         }
         match state.phase() {
@@ -208,7 +208,7 @@ impl Socket {
         if flags & libc::MSG_ERRQUEUE != 0 {
             return Outcome::Kernel;
         }
-        if sandbox::is_on() {
+        if limits::are_on() {
             return buffers.map_or(Outcome::Kernel, |buffers| self.receive_left(&buffers, flags));
         }
         if flags & !RECEIVE_FLAGS != 0 {
@@ -242,7 +242,7 @@ impl Socket {
         flags: i32,
         has_control: bool,
     ) -> Outcome {
-        let is_plain = flags & !RECEIVE_FLAGS == 0 && !sandbox::is_on();
+        let is_plain = flags & !RECEIVE_FLAGS == 0 && !limits::are_on();
         if !has_control || !is_plain || !self.is_unix() {
             return self.receive(buffers, flags);
         }

@@ -22,6 +22,7 @@ use crate::memory::layout::half;
 use crate::memory::lock;
 use crate::memory::user_directory::UserDirectory;
 use crate::memory::window::Window;
+use crate::outcome::{KernelCall, Outcome};
 use crate::protocol::HalfView;
 use crate::settings;
 use crate::spin::CallSpin;
@@ -194,42 +195,52 @@ impl SocketId {
     }
 }
 
-/// A call that the program makes in the kernel, exactly as it was given.
-///
-/// Without an end (the thread was cancelled in the call) the direction stays in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct KernelCall {
-    id: SocketId,
-    direction: Direction,
-    /// Whether the bytes count in the pair: a send of a socket that has one.
-    in_pair: bool,
-}
-
 impl KernelCall {
     /// Counts a call as under way, past this library.
     pub(super) fn begin(id: SocketId, direction: Direction) -> Self {
         id.state().in_kernel[direction as usize].fetch_add(1, Ordering::AcqRel);
-        Self { id, direction, in_pair: false }
+        let receives = direction == Direction::Receive;
+        Self { socket: id.number(), receives, in_pair: false }
     }
 
     /// A send of a socket with a pair; the caller has raised `SENDING` for it.
     pub(super) fn of_pair(id: SocketId) -> Self {
-        Self { id, direction: Direction::Send, in_pair: true }
+        Self { socket: id.number(), receives: false, in_pair: true }
     }
 
     /// Says that the call has come back, after so many bytes.
     pub fn end(self, bytes: usize) {
-        let state = self.id.state();
+        let Some(id) = SocketId::from_number(self.socket) else { return };
+        let state = id.state();
         if !self.in_pair {
-            state.in_kernel[self.direction as usize].fetch_sub(1, Ordering::AcqRel);
+            state.in_kernel[usize::from(self.receives)].fetch_sub(1, Ordering::AcqRel);
             return;
         }
         // Another thread may have closed the socket meanwhile.
         let Some(end) = state.end() else { return };
-        let half = half_of(end, self.direction);
+        let half = half_of(end, Direction::Send);
         half.add(half::KERNEL, bytes as u64);
         counters::add(Counter::KernelBytes, bytes as u64);
         half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Outcome {
+    /// Makes the real call where the kernel must do it.
+    ///
+    /// # Errors
+    /// The error number of the call.
+    pub fn or_real(self, real: impl FnOnce() -> Result<usize, i32>) -> Result<usize, i32> {
+        match self {
+            Self::Done(bytes) => Ok(bytes),
+            Self::Failed(errno) => Err(errno),
+            Self::Kernel => real(),
+            Self::Counted(call) => {
+                let result = real();
+                call.end(result.unwrap_or(0));
+                result
+            }
+        }
     }
 }
 

@@ -10,6 +10,7 @@ use super::ring_half::{Direction, RingHalf};
 use super::send::RESERVED_BYTES_MIN;
 use super::sock_diag;
 use super::socket_state::SocketState;
+use super::sweep;
 use crate::counters::{self, Counter};
 use crate::kernel::socket::{self, NameOf};
 use crate::memory::layout::half;
@@ -91,7 +92,9 @@ pub fn mark_unpaired(state: &SocketState, fd: RawFd) -> bool {
     if !state.is_unix() && sock_diag::peer(&address).is_err() {
         return true;
     }
-    mark::make(directory, cookie, &address)
+    let is_marked = mark::make(directory, cookie, &address);
+    sweep::now_and_then(directory);
+    is_marked
 }
 
 /// The cookie of a socket; 0 where the kernel gives none.

@@ -11,8 +11,7 @@ use crate::connection::socket::Socket;
 use crate::connection::socket_state::any_joined;
 use crate::event_list::EventList;
 use crate::kernel::{Errno, ready};
-use crate::process::policy;
-use crate::sandbox;
+use crate::process::{limits, policy};
 use crate::signals;
 use core::sync::atomic::Ordering;
 use libc::{epoll_event, sigset_t};
@@ -63,7 +62,7 @@ pub struct EpollWait<'a> {
 #[must_use]
 pub fn set_of_wait(fd: RawFd) -> Option<&'static Set> {
     let set = control::waited_on(fd)?;
-    (!sandbox::is_on() || set.has_marks(set.poller())).then_some(set)
+    (!limits::are_on() || set.has_marks(set.poller())).then_some(set)
 }
 
 impl<'a> EpollWait<'a> {
@@ -82,7 +81,7 @@ impl<'a> EpollWait<'a> {
         mut self,
         mut real: impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
-        if sandbox::is_on() {
+        if limits::are_on() {
             return self.wait_limited(real);
         }
         self.set.begin_wait();
@@ -209,7 +208,7 @@ impl<'a> EpollWait<'a> {
             Report::Later => return false,
             Report::Bytes { socket, events, data } => (socket, events, data),
         };
-        let is_limited = sandbox::is_on();
+        let is_limited = limits::are_on();
         if !is_limited && !self.set.is_in_kernel(self.fd, socket.fd(), events, data) {
             return true;
         }

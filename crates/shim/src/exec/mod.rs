@@ -11,14 +11,10 @@ pub mod target;
 use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
 use crate::pin::PinReason;
-use crate::process::descriptors::{self, Entry};
+use crate::process::descriptors::{self, EXAMINED_MAX, Entry};
 use crate::process::{policy, vfork};
 use crate::sockets;
 use std::os::fd::RawFd;
-
-/// Descriptors below this are examined before a program without this library starts, also where
-/// nothing is known of them.
-pub const EXAMINED_MAX: RawFd = 1024;
 
 fn is_inherited(fd: RawFd) -> bool {
     is_close_on_exec(fd) == Some(false)

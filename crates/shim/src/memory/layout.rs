@@ -46,7 +46,7 @@ pub const POLLER_BITS: usize = PAGE_BYTES;
 /// Bytes of the file of a process's pollers.
 pub const POLLER_FILE_BYTES: usize = POLLER_BITS + POLLERS_MAX * POLLER_BITS_BYTES;
 /// The version of this layout, which is part of the directory's name.
-pub const VERSION: u64 = 3;
+pub const VERSION: u64 = 4;
 
 const _: () = assert!(POLLERS_MAX * POLLER_BYTES <= POLLER_BITS);
 const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES));

@@ -27,6 +27,10 @@ use crate::kernel::memory::{FD_LIMIT, FdTable};
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::os::fd::RawFd;
 
+/// Descriptors below this are examined before a program without this library starts, also where
+/// nothing is known of them.
+pub const EXAMINED_MAX: RawFd = 1024;
+
 static WORDS: FdTable<AtomicU64> = FdTable::new();
 /// One more than the highest descriptor with a word other than Unknown.
 static TOP: AtomicUsize = AtomicUsize::new(0);

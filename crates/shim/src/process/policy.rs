@@ -1,8 +1,8 @@
 //! The policy of this process, which the constructor stores once.
 
+use super::limits;
 use crate::connection::address::SocketName;
 use crate::policy::Policy;
-use crate::sandbox;
 use std::sync::OnceLock;
 
 /// Bytes of a policy's line, and one more.
@@ -47,7 +47,7 @@ pub fn allowed_filters(line: &[u8]) -> u32 {
 #[inline]
 #[must_use]
 pub fn is_on() -> bool {
-    POLICY.get().is_some() && !sandbox::is_on()
+    POLICY.get().is_some() && !limits::are_on()
 }
 
 /// The longest spin before a call sleeps, in nanoseconds.

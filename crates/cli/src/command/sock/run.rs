@@ -12,7 +12,8 @@ use crate::sock::executable::{self, PreloadSupport};
 use crate::sock::policy::EffectivePolicy;
 use crate::sock::{counters, exclusions, library, policy};
 use clap::Args;
-use m3ipc_shim::{policy as shim_policy, sandbox};
+use m3ipc_shim::policy as shim_policy;
+use m3ipc_shim::process::limits;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -133,7 +134,7 @@ fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy, path: &Pa
     }
     let library = library::find()?;
     command.env("LD_PRELOAD", library::appended(m3ipc_sys::variable("LD_PRELOAD"), &library));
-    command.env(shim_policy::VARIABLE, with_filters(policy.line, sandbox::filters()));
+    command.env(shim_policy::VARIABLE, with_filters(policy.line, limits::filters()));
     let counters = match &args.counters {
         Some(path) => counters::create(path).map(|()| path.clone()),
         None => counters::create_own(&lookup::directory(&args.node)),
