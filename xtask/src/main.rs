@@ -4,6 +4,7 @@
 //! |---|---|---|
 //! | `ci` | all checks and tests, side by side where possible | `ci.rs` |
 //! | `check` | the rules of the project that other tools do not check | `check.rs` |
+//! | `fuzz` | runs the fuzz targets with AddressSanitizer | `fuzz.rs` |
 //! | `site` | builds the book of `docs/` | `site.rs` |
 //! | `tools` | installs the tools that CI needs | `tools.rs` |
 //! | `install` | puts programs, libraries, pages and units into a prefix | `install.rs` |
@@ -14,6 +15,7 @@
 mod check;
 mod ci;
 mod error;
+mod fuzz;
 mod install;
 mod site;
 mod tools;
@@ -42,6 +44,8 @@ enum Command {
     Ci(ci::Args),
     /// Check the rules of the project that other tools do not check
     Check(check::Args),
+    /// Run the fuzz targets with AddressSanitizer
+    Fuzz(fuzz::Args),
     /// Build the book of docs/
     Site,
     /// Install the tools that CI needs and that are missing
@@ -72,6 +76,7 @@ fn run(cli: &Cli) -> Result<(), Error> {
     match &cli.command {
         Command::Ci(args) => ci::run(&workspace, args),
         Command::Check(args) => check::run(workspace, args),
+        Command::Fuzz(args) => fuzz::run(&workspace, args),
         Command::Site => site::run(&workspace),
         Command::Tools(args) => tools::run(args),
         Command::Install(args) => install::run(&workspace, args),

@@ -11,8 +11,18 @@ const fn check(name: &'static str, command: &'static str) -> Step {
 /// A step of `--full` alone.
 const FULL: Step = Step { run: Run::Full, ..PLAIN };
 
-/// Stable Rust then takes the options of nightly that cargo-fuzz uses.
-const BOOTSTRAP: &[(&str, &str)] = &[("RUSTC_BOOTSTRAP", "1")];
+/// One hour of a fuzz target. The step `fuzz` has built all of them.
+const fn fuzz(name: &'static str, command: &'static str) -> Step {
+    Step {
+        name,
+        command,
+        needs: &[Need::Program("cargo-fuzz")],
+        after: &["fuzz"],
+        limit_s: 5_400,
+        next: "cargo fuzz run TARGET FILE, with the target and the file that the log names",
+        ..FULL
+    }
+}
 
 /// Scripts learn from this variable where cargo builds.
 const TARGET: &[(&str, &str)] = &[("CARGO_TARGET_DIR", "{target}")];
@@ -239,6 +249,16 @@ pub const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "fuzz",
+        command: "{xtask} fuzz --seconds 6",
+        needs: &[Need::Program("cargo-fuzz")],
+        after: &["tools"],
+        lock: "fuzz",
+        limit_s: 1_800,
+        next: "cargo fuzz run TARGET FILE, with the target and the file that the log names",
+        ..PLAIN
+    },
+    Step {
         name: "soak",
         command: "cargo test -p m3ipc-test-fixture -p m3ipc-crash --test programs --test soak",
         env: &[("M3_SOAK_SECONDS", "600")],
@@ -293,26 +313,11 @@ pub const STEPS: &[Step] = &[
         next: "check the network, or install the tool with cargo install or rustup",
         ..FULL
     },
-    Step {
-        name: "fuzz-frames",
-        command: "cargo fuzz run frames -- -max_total_time=600",
-        env: BOOTSTRAP,
-        needs: &[Need::Program("cargo-fuzz")],
-        after: &["tools-full"],
-        limit_s: 1_800,
-        next: "cargo fuzz run frames FILE, with the file that the log names",
-        ..FULL
-    },
-    Step {
-        name: "fuzz-links",
-        command: "cargo fuzz run links -- -max_total_time=600",
-        env: BOOTSTRAP,
-        needs: &[Need::Program("cargo-fuzz")],
-        after: &["fuzz-frames"],
-        limit_s: 1_800,
-        next: "cargo fuzz run links FILE, with the file that the log names",
-        ..FULL
-    },
+    fuzz("fuzz-frames", "{xtask} fuzz frames --seconds 3600"),
+    fuzz("fuzz-links", "{xtask} fuzz links --seconds 3600"),
+    fuzz("fuzz-areas", "{xtask} fuzz areas --seconds 3600"),
+    fuzz("fuzz-rings", "{xtask} fuzz rings --seconds 3600"),
+    fuzz("fuzz-regions", "{xtask} fuzz regions --seconds 3600"),
     Step {
         name: "miri",
         command: "cargo +nightly miri test --no-fail-fast --lib --target-dir {target}/miri -p \
