@@ -2,6 +2,8 @@
 //!
 //! It says how much it got and the refusal, and ends with its input.
 
+mod floods;
+
 use crate::round::vm_id;
 use m3ipc_link::{ControlPage, WaitCall};
 use m3ipc_test_fixture::raw::RawMember;
@@ -34,11 +36,42 @@ struct Greedy<'a> {
 pub fn run(directory: &str, vm: &str, attack: &str, arguments: &[&str]) {
     let directory = Path::new(directory);
     let _ = m3ipc_sys::raise_fd_limit();
+    let mut greedy = Greedy::new(directory, vm_id(directory, vm));
+    println!("{}", make(&mut greedy, attack, arguments));
+    let _ = std::io::stdin().lines().count();
+}
+
+/// Makes one attack again and again until its input ends. Its first result goes to the
+/// standard error.
+///
+/// What an attack took goes back before the next one begins. A refusal that the attack did not
+/// expect ends that attack alone.
+pub fn flood(directory: &str, vm: &str, attack: &str, arguments: &[&str]) {
+    let directory = Path::new(directory);
+    let _ = m3ipc_sys::raise_fd_limit();
     let vm = vm_id(directory, vm);
-    let (kept, controls, addresses) = (Vec::new(), Vec::new(), Vec::new());
-    let mut greedy = Greedy { directory, vm, kept, controls, addresses };
+    std::panic::set_hook(Box::new(|_panic| {}));
+    println!("begun");
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().lines().count();
+        std::process::exit(0);
+    });
+    for round in 0.. {
+        let once = || {
+            let mut greedy = Greedy::new(directory, vm);
+            make(&mut greedy, attack, arguments)
+        };
+        let result = std::panic::catch_unwind(once);
+        if round == 0 {
+            eprintln!("{attack}: {}", result.as_deref().unwrap_or("the daemon refused it"));
+        }
+    }
+}
+
+/// Makes one attack; its result.
+fn make(greedy: &mut Greedy<'_>, attack: &str, arguments: &[&str]) -> String {
     let number = |at: usize| arguments.get(at).and_then(|word| word.parse().ok()).unwrap_or(0);
-    let result = match attack {
+    match attack {
         "copies" => greedy.ask_for_copies(number(0)),
         "renewals" => greedy.renew(number(0)),
         "connections" => greedy.connect(),
@@ -51,10 +84,13 @@ pub fn run(directory: &str, vm: &str, attack: &str, arguments: &[&str]) {
         "domain" => greedy.join_domain(u32::try_from(number(0)).unwrap_or(0)),
         "circle" => greedy.claim_a_circle(),
         "malformed" => greedy.send_garbage(),
+        "extents" => greedy.fill_an_area(),
+        "pulse" => greedy.wake_the_watcher(),
+        "frames" => greedy.ask_without_end(),
+        "binds" => greedy.bind_and_leave(),
+        "silent" => greedy.renew_a_silent_member(),
         _ => "an unknown attack".to_owned(),
-    };
-    println!("{result}");
-    let _ = std::io::stdin().lines().count();
+    }
 }
 
 /// The refusal in an answer.
@@ -76,7 +112,12 @@ fn until_refused(mut once: impl FnMut(usize) -> Option<Reply>) -> String {
     format!("{ENOUGH} 0 no refusal")
 }
 
-impl Greedy<'_> {
+impl<'a> Greedy<'a> {
+    fn new(directory: &'a Path, vm: i32) -> Self {
+        let (kept, controls, addresses) = (Vec::new(), Vec::new(), Vec::new());
+        Self { directory, vm, kept, controls, addresses }
+    }
+
     fn connection(&self) -> RawMember {
         RawMember::greeted(self.directory).expect("the node takes a connection")
     }

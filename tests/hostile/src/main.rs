@@ -8,6 +8,7 @@ mod attack;
 mod frames;
 mod greedy;
 mod intruder;
+mod measured;
 mod round;
 mod scripts;
 mod seals;
@@ -50,6 +51,13 @@ fn main() -> ExitCode {
         ("greedy", [directory, vm, attack, rest @ ..]) => {
             greedy::run(directory, vm, attack, rest);
         }
+        ("flood", [directory, vm, attack, rest @ ..]) => {
+            greedy::flood(directory, vm, attack, rest);
+        }
+        ("answerer", [directory, vm, cpu]) => measured::answer(directory, vm, cpu),
+        ("caller", [directory, vm, cpu, to]) => measured::call(directory, vm, cpu, to),
+        ("neighbour", []) => measured::be_busy(),
+        ("binder", [directory, vm, cpu]) => measured::bind(directory, vm, cpu),
         _ => return usage(),
     }
     ExitCode::SUCCESS

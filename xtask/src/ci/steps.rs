@@ -270,6 +270,35 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
+        name: "large",
+        command: "cargo test --release -p m3ipc-large -- --ignored --test-threads 1",
+        after: &["test", "build"],
+        lock: "release",
+        quiet: true,
+        limit_s: 7_200,
+        figure: Figure::TestTotals,
+        next: "run the command alone, with --nocapture for its counts",
+        ..FULL
+    },
+    Step {
+        name: "build-attacks",
+        command: "cargo build --release -p m3ipc-test-fixture -p m3ipc-hostile --bins",
+        after: &["build"],
+        lock: "release",
+        limit_s: 1_800,
+        figure: Figure::Fixed("the programs of the attacks"),
+        next: "correct the error in the log",
+        ..FULL
+    },
+    Step {
+        name: "attacks",
+        command: "{target}/release/m3-tests-attacks",
+        after: &["build-attacks"],
+        quiet: true,
+        next: "run it as root on a quiet machine of two CPUs, with the name of one attack",
+        ..FULL
+    },
+    Step {
         name: "oracle",
         command: "cargo test -p m3ipc-test-fixture -p m3ipc-conformance --test programs --test \
                   oracle",
