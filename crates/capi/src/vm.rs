@@ -89,7 +89,7 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     let name = String::from_utf8(name).map_err(|_not_utf8| Code::BadValue)?;
     let name = if name.is_empty() { format!("VM{}", wanted.vm_vmid) } else { name };
     // A later release gives these words a meaning.
-    if wanted.vm_reserved != [0; 2] {
+    if wanted.vm_reserved != 0 {
         return Err(Code::BadValue.into());
     }
     let (procs, tasks) = (wanted.vm_nr_procs, wanted.vm_nr_tasks);
@@ -105,9 +105,6 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     let here = set_of(node.nodeid);
     if wanted.vm_nodes != 0 && wanted.vm_nodes & here == 0 {
         return Err(Code::NoVmNode.into());
-    }
-    if wanted.vm_reserved != 0 {
-        return Err(Code::BadValue.into());
     }
     // Two zeros are a record without these fields.
     let names_a_process = wanted.vm_warn2proc != 0 || wanted.vm_warnmsg != 0;

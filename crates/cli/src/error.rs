@@ -16,7 +16,7 @@ Exit codes:
 `m3 run` and `m3 sock run` exit with the code of their program. A command whose reader has gone
 ends quietly with 141, as after SIGPIPE.";
 
-/// The exit code after the reader of standard output has gone: that of a program which SIGPIPE ends.
+/// The exit code after the reader of standard output has gone: as of a program that SIGPIPE ends.
 pub const OUTPUT_CLOSED: u8 = 128 + 13;
 
 /// The class of an error, which determines the exit code.

@@ -101,7 +101,7 @@ pub fn time(ns: u64) -> String {
     }
 }
 
-/// Ends the process quietly where a print macro of the standard library panics because the reader of
+/// Ends the process quietly where a print macro of the standard library panics since the reader of
 /// standard output has gone, as in `m3 ps | head -1`.
 pub fn exit_on_closed_stdout() {
     let default_hook = std::panic::take_hook();

@@ -60,7 +60,10 @@ fn each_command_names_a_stopped_daemon_and_the_next_step() {
     let running: Vec<Running> = COMMANDS.iter().map(|words| fixture.start(words)).collect();
     for (words, ended) in COMMANDS.iter().zip(running.into_iter().map(Running::wait)) {
         assert_eq!(ended.code, 1, "{words:?}: {}", ended.err);
-        assert!(ended.err.contains("does not answer in time: it is stopped"), "{words:?} {ended:?}");
+        assert!(
+            ended.err.contains("does not answer in time: it is stopped"),
+            "{words:?} {ended:?}"
+        );
         assert!(ended.err.contains(&format!("`kill -CONT {}`", stopped.0)), "{words:?} {ended:?}");
     }
     let report = doctor.wait().json();

@@ -84,8 +84,8 @@ const TIME_SLICE_NS: u64 = 100_000;
 /// Bytes of a failed start's reason at most.
 const REASON_MAX_BYTES: u64 = 4096;
 
-/// A daemon with fewer open files than this cannot serve a node: it keeps some for itself, one and a
-/// half for each member, and one for refusals.
+/// A daemon with fewer open files than this cannot serve a node: it keeps some for itself, one and
+/// a half for each member, and one for refusals.
 const FILES_MIN: u64 = 64;
 
 /// Environment variable of a daemon that [`detach`] started.

@@ -201,7 +201,9 @@ impl Node {
 
     fn vm_of(&mut self, request: &Request) -> Result<Vm, NodeError> {
         match self.control.request(request)? {
-            (Reply::Vm(info), _) => Ok(Vm::new(VmInfo::of(info), self.directory(), self.control.limit())),
+            (Reply::Vm(info), _) => {
+                Ok(Vm::new(VmInfo::of(info), self.directory(), self.control.limit()))
+            }
             _ => Err(unexpected().into()),
         }
     }

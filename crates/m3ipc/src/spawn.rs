@@ -145,11 +145,7 @@ fn prefix_of(program: &Path) -> &'static [&'static str] {
 ///
 /// A program with more rights than its user starts none: it would trust none of that user, and a
 /// daemon with its rights would obey the files of that user.
-pub(crate) fn daemon(
-    directory: &Path,
-    uninitialised: bool,
-    deadline_ns: u64,
-) -> Result<(), Fail> {
+pub(crate) fn daemon(directory: &Path, uninitialised: bool, deadline_ns: u64) -> Result<(), Fail> {
     if let Some(rights) = m3ipc_sys::extra_rights() {
         let why = format!(
             "no node daemon runs in {}, and this program starts none, because it has more rights \

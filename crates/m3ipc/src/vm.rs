@@ -297,9 +297,7 @@ fn bind_at(
         Some(slot) => BindError::of(fail, Address(slot)),
         // No slot is at fault, so the reason of the daemon says more.
         None => match fail.code {
-            Code::SlotUsed => {
-                BindError::System { code: fail.code, why: fail.why() }
-            }
+            Code::SlotUsed => BindError::System { code: fail.code, why: fail.why() },
             _ => BindError::of(fail, NONE),
         },
     })

@@ -57,16 +57,16 @@ pub use memory_ranges::{MemoryRange, memory_ranges};
 pub use own_copy::OwnCopy;
 pub use own_user::{borrowed_rights, extra_rights, own_user};
 pub use packet::{
-    PACKET_FDS_MAX, Packet, accept, connect, connect_within, inherited_listener, listen, receive_packet,
-    send_packet, unread_bytes,
+    PACKET_FDS_MAX, Packet, accept, connect, connect_within, inherited_listener, listen,
+    receive_packet, send_packet, unread_bytes,
 };
 pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Interest, Poll, Ready, wait_readable, wait_writable};
 pub use private_group::only_user_of_group;
 pub use process::{
-    ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, is_stopped, no_core, open_process,
-    open_thread, process_exit, process_facts, process_id, process_of_thread, process_start_ticks,
-    process_users, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
+    ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, is_stopped, no_core,
+    open_process, open_thread, process_exit, process_facts, process_id, process_of_thread,
+    process_start_ticks, process_users, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
 };
 pub use process_copy::{copy_from_process, copy_to_process, has_memory};
 pub use rustix::io::Errno;

@@ -178,8 +178,7 @@ fn nothing_matches(choice: Option<SuiteChoice>) -> Error {
     };
     let copy = || of(Copy, "copy", "copy1, copy2, stream, misaligned");
     let area = || of(Area, "area", "attach, handover, pool, fragmentation");
-    let sock =
-        || of(Sock, "sock", "sock-stream, sock-trip, sock-asleep, sock-epoll, sock-connect");
+    let sock = || of(Sock, "sock", "sock-stream, sock-trip, sock-asleep, sock-epoll, sock-connect");
     let phases = || {
         "phases are of short, long, block, vcopy messages, and of pipe, unix-stream and futex"
             .to_owned()
@@ -190,9 +189,7 @@ fn nothing_matches(choice: Option<SuiteChoice>) -> Error {
         Some(SuiteChoice::Area) => area(),
         Some(SuiteChoice::Sock) => sock(),
         Some(SuiteChoice::Phases) => phases(),
-        Some(SuiteChoice::All) | None => {
-            [ipc(), copy(), area(), sock(), phases()].join("; ")
-        }
+        Some(SuiteChoice::All) | None => [ipc(), copy(), area(), sock(), phases()].join("; "),
     };
     Error::Usage(format!("nothing matches --only; {names}"))
 }

@@ -117,6 +117,15 @@ fn file_of(end: &End) -> Option<File> {
     File::options().read(true).write(true).open(path).ok()
 }
 
+fn send_by_kernel(end: &End, bytes: &mut [u8]) -> Option<usize> {
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    send_bytes(end.stream.as_raw_fd(), bytes, flags).ok()
+}
+
+fn receive_by_kernel(end: &End, bytes: &mut [u8]) -> Option<usize> {
+    receive_bytes(end.stream.as_raw_fd(), bytes, libc::MSG_DONTWAIT).ok()
+}
+
 fn send(end: &End, bytes: &mut [u8]) {
     let most = bytes.len();
     let mut run = [Buffers::run(bytes)];
@@ -124,10 +133,8 @@ fn send(end: &End, bytes: &mut [u8]) {
     match outcome {
         Outcome::Done(sent) => assert!(sent <= most, "more bytes than were given"),
         Outcome::Failed(_) => {}
-        Outcome::Kernel => {
-            let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-            let _ = send_bytes(end.stream.as_raw_fd(), bytes, flags);
-        }
+        Outcome::Kernel => _ = send_by_kernel(end, bytes),
+        Outcome::Counted(call) => call.end(send_by_kernel(end, bytes).unwrap_or(0)),
     }
 }
 
@@ -141,8 +148,9 @@ fn receive(end: &End, buffer: &mut [u8], most: usize, flags: i32) {
             assert!(behind.iter().all(|byte| *byte == UNTOUCHED), "written beyond the buffer");
         }
         Outcome::Failed(_) => {}
-        Outcome::Kernel => {
-            let _ = receive_bytes(end.stream.as_raw_fd(), &mut buffer[..most], libc::MSG_DONTWAIT);
+        Outcome::Kernel => _ = receive_by_kernel(end, &mut buffer[..most]),
+        Outcome::Counted(call) => {
+            call.end(receive_by_kernel(end, &mut buffer[..most]).unwrap_or(0));
         }
     }
 }

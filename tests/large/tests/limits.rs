@@ -176,13 +176,9 @@ fn calls_without_a_limit_name_the_stopped_daemon() {
     let asked = idle.vms().unwrap_err();
     assert!(matches!(asked, m3ipc::NodeError::TimedOut(_)), "{asked}");
     let (contact, client) = contact.join().unwrap();
-    for text in [
-        contact,
-        name.join().unwrap(),
-        bind.join().unwrap(),
-        found.to_string(),
-        asked.to_string(),
-    ] {
+    for text in
+        [contact, name.join().unwrap(), bind.join().unwrap(), found.to_string(), asked.to_string()]
+    {
         assert!(text.contains("it is stopped; continue it with `kill -CONT"), "{text}");
     }
     drop(stopped);

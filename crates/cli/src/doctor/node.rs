@@ -72,12 +72,7 @@ fn daemon(name: &'static str, directory: &Path, info: &NodeInfo) -> Finding {
         name,
         format!(
             "{path}: node {}, daemon {}, version {}, {} endpoints, {} links, {} takeovers",
-            info.nodeid,
-            info.daemon_pid,
-            info.version,
-            info.endpoints,
-            info.links,
-            info.takeovers
+            info.nodeid, info.daemon_pid, info.version, info.endpoints, info.links, info.takeovers
         ),
     )
 }
@@ -96,9 +91,7 @@ fn without_daemon(name: &'static str, directory: &Path, error: &NodeError) -> Fi
             format!("{path}: its daemon was killed"),
             "links go on working; the next command starts a daemon that takes over",
         ),
-        NodeError::NotRunning(refusal) => {
-            Finding::note(name, format!("{path}: {}", refusal.why()))
-        }
+        NodeError::NotRunning(refusal) => Finding::note(name, format!("{path}: {}", refusal.why())),
         error => fault(name, error.why()),
     }
 }

@@ -95,16 +95,11 @@ impl<P: Page> Link<P> {
         (stamp == request.sequence()).then_some(state)
     }
 
-    /// Copies a short message of this kind and takes it; all but the source. `false` if it is not short, or its
-    /// sender withdrew it: the copy is then void.
+    /// Copies a short message of this kind and takes it; all but the source. `false` if it is not
+    /// short, or its sender withdrew it: the copy is then void.
     #[must_use]
     #[inline(always)]
-    pub fn take_short(
-        &mut self,
-        kind: MessageKind,
-        state: SlotState,
-        into: &mut Message,
-    ) -> bool {
+    pub fn take_short(&mut self, kind: MessageKind, state: SlotState, into: &mut Message) -> bool {
         let slot = self.peer_slot;
         if self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed) != 0 {
             return false;

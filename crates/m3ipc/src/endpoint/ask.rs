@@ -33,7 +33,11 @@ impl Endpoint {
             };
             match asked {
                 Err(fail) if fail.code == Code::NotConn && limit.has_passed() => {
-                    return Err(if limit.is_own() { limit.failure(|| self.control.why_silent()) } else { fail });
+                    return Err(if limit.is_own() {
+                        limit.failure(|| self.control.why_silent())
+                    } else {
+                        fail
+                    });
                 }
                 Err(fail) if fail.code == Code::NotConn => {
                     self.find_daemon(limit, pause)?;

@@ -10,10 +10,11 @@
 //! call to the slow path, which needs no fast path to be correct. After the last check comes the
 //! one publication. A request without an answer soon goes on in the slow wait.
 //!
-//! Everything unusual costs one comparison together: see [`FastCalls`].
+//! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
+use super::Endpoint;
 use super::peers::Peer;
-use super::{CALLS_PER_CHECK, Endpoint};
+
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Message, Verb};
@@ -24,60 +25,6 @@ use m3ipc_link::{Counter, FastSpin, Look, MessageKind, SlotState, WaitMode, Wake
 const CALLS_PER_CPU: u32 = 15;
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
-
-/// The calls of an endpoint, and how many of them may take the fast path.
-///
-/// Each part of the endpoint that the fast path leaves out is looked at once. Then the fast path is
-/// open until something may have changed one of them: a call of the slow path, or an event.
-#[derive(Debug)]
-pub(super) struct FastCalls {
-    /// Calls until the next check of the daemon, without those of `open`.
-    until_check: u32,
-    /// Calls that may take the fast path; 0 while it is closed.
-    open: u32,
-    /// Whether every call takes the slow path.
-    is_off: bool,
-}
-
-impl FastCalls {
-    pub(super) fn new(is_off: bool) -> Self {
-        Self { until_check: CALLS_PER_CHECK, open: 0, is_off }
-    }
-
-    /// Closes the fast path until the parts have been looked at again.
-    #[inline]
-    pub(super) fn close(&mut self) {
-        self.until_check += std::mem::take(&mut self.open);
-    }
-
-    /// Counts a call of the slow path, which closes the fast path. `true` if the daemon must be
-    /// checked.
-    #[inline]
-    pub(super) fn count_slow(&mut self) -> bool {
-        self.close();
-        let left = self.until_check.saturating_sub(1);
-        self.until_check = if left == 0 { CALLS_PER_CHECK } else { left };
-        left == 0
-    }
-
-    /// Counts a call of the fast path. `false` if the fast path is closed.
-    #[inline]
-    fn count(&mut self) -> bool {
-        match self.open.checked_sub(1) {
-            Some(left) => self.open = left,
-            None => return false,
-        }
-        true
-    }
-
-    /// Opens the fast path up to the next check of the daemon.
-    fn open(&mut self) {
-        if !self.is_off {
-            self.open += self.until_check.saturating_sub(1);
-            self.until_check -= self.open;
-        }
-    }
-}
 
 /// What became of a sendrec on the fast path.
 #[derive(Debug)]
@@ -362,11 +309,11 @@ impl Endpoint {
         spin.as_mut().is_some_and(FastSpin::pause)
     }
 
-    /// Whether the likeliest sender is on this CPU. Looks for the own CPU now and then only: after a
-    /// move the slow wait looks again.
+    /// Whether the likeliest sender is on this CPU. Looks for the own CPU now and then only: after
+    /// a move the slow wait looks again.
     #[inline]
     fn seems_to_share_cpu(&mut self, index: Option<u32>) -> bool {
-        if self.fast.open.is_multiple_of(CALLS_PER_CPU) {
+        if self.fast.open_calls().is_multiple_of(CALLS_PER_CPU) {
             return self.shares_cpu(index);
         }
         let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };

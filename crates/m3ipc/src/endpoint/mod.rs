@@ -26,6 +26,7 @@ mod daemon_limit;
 mod doorbell;
 mod events;
 mod fast;
+mod fast_calls;
 mod handover;
 mod inbox;
 mod missing_links;
@@ -74,7 +75,7 @@ use crate::error::Fail;
 use crate::info::Identity;
 use attached_areas::AttachedAreas;
 use claims::Claims;
-use fast::FastCalls;
+use fast_calls::FastCalls;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{AdaptiveSpin, ControlPage, WaitStrategy};
@@ -86,9 +87,6 @@ use stamps::{Moment, Tracing};
 use watch_list::Watches;
 
 pub(crate) use bind::{bind, claim};
-
-/// Calls between two checks of the daemon, for endpoints that never sleep.
-const CALLS_PER_CHECK: u32 = 4096;
 
 /// A bound endpoint. A drop unbinds it.
 ///

@@ -137,9 +137,8 @@ impl Peer {
     /// A message or request of the peer, as [`poll`](Self::poll), if no request is pending.
     #[inline]
     pub(super) fn look(&self) -> Look {
-        let allows = |kind| {
-            !(self.dead | self.poisoned) && self.may_receive & (1 << kind as u32) != 0
-        };
+        let allows =
+            |kind| !(self.dead | self.poisoned) && self.may_receive & (1 << kind as u32) != 0;
         match self.link.look() {
             Look::Request(state) if allows(MessageKind::Request) => Look::Request(state),
             Look::Send(state) if allows(MessageKind::Send) => Look::Send(state),

@@ -280,10 +280,7 @@ pub fn connect(directory: &Path) -> Result<OwnedFd, ConnectError> {
 }
 
 /// As [`connect`], within a time limit: the queue of a stopped daemon may be full.
-pub(crate) fn connect_within(
-    directory: &Path,
-    limit: Duration,
-) -> Result<OwnedFd, ConnectError> {
+pub(crate) fn connect_within(directory: &Path, limit: Duration) -> Result<OwnedFd, ConnectError> {
     let no_daemon = |cause| ConnectError::NoDaemon { path: super::socket(directory), cause };
     let accepted = AcceptedDirectory::open(directory).map_err(|error| match error {
         DirectoryError::Unusable { cause, .. } if cause.kind() == ErrorKind::NotFound => {

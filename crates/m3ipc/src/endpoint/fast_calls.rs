@@ -1,0 +1,102 @@
+//! Which calls of an endpoint may take the fast path.
+
+/// Calls between two checks of the daemon, for endpoints that never sleep.
+const CALLS_PER_CHECK: u32 = 4096;
+
+/// The calls of an endpoint, and how many of them may take the fast path.
+///
+/// Each part of the endpoint that the fast path leaves out is looked at once. Then the fast path is
+/// open until something may have changed one of them: a call of the slow path, or an event.
+#[derive(Debug)]
+pub(super) struct FastCalls {
+    /// Calls until the next check of the daemon, without those of `open`.
+    until_check: u32,
+    /// Calls that may take the fast path; 0 while it is closed.
+    open: u32,
+    /// Whether every call takes the slow path.
+    is_off: bool,
+}
+
+impl FastCalls {
+    pub(super) fn new(is_off: bool) -> Self {
+        Self { until_check: CALLS_PER_CHECK, open: 0, is_off }
+    }
+
+    /// Closes the fast path until the parts have been looked at again.
+    #[inline]
+    pub(super) fn close(&mut self) {
+        self.until_check += std::mem::take(&mut self.open);
+    }
+
+    /// Counts a call of the slow path, which closes the fast path. `true` if the daemon must be
+    /// checked.
+    #[inline]
+    pub(super) fn count_slow(&mut self) -> bool {
+        self.close();
+        let left = self.until_check.saturating_sub(1);
+        self.until_check = if left == 0 { CALLS_PER_CHECK } else { left };
+        left == 0
+    }
+
+    /// Counts a call of the fast path. `false` if the fast path is closed.
+    #[inline]
+    pub(super) fn count(&mut self) -> bool {
+        match self.open.checked_sub(1) {
+            Some(left) => self.open = left,
+            None => return false,
+        }
+        true
+    }
+
+    /// Opens the fast path up to the next check of the daemon.
+    pub(super) fn open(&mut self) {
+        if !self.is_off {
+            self.open += self.until_check.saturating_sub(1);
+            self.until_check -= self.open;
+        }
+    }
+
+    /// Calls that may take the fast path before the next check.
+    #[inline]
+    pub(super) fn open_calls(&self) -> u32 {
+        self.open
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_daemon_is_checked_after_as_many_calls_of_both_paths() {
+        let mut calls = FastCalls::new(false);
+        for _round in 0..3 {
+            let mut made = 0;
+            loop {
+                if !calls.count() {
+                    calls.open();
+                    if !calls.count() && calls.count_slow() {
+                        break;
+                    }
+                }
+                made += 1;
+                if made % 100 == 0 {
+                    calls.close();
+                }
+            }
+            assert_eq!(made, CALLS_PER_CHECK - 1);
+        }
+    }
+
+    #[test]
+    fn a_closed_path_stays_closed() {
+        let mut calls = FastCalls::new(false);
+        calls.open();
+        assert!(calls.count());
+        calls.close();
+        assert!(!calls.count());
+        let mut off = FastCalls::new(true);
+        off.open();
+        assert!(!off.count());
+    }
+}
