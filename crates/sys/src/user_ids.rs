@@ -23,7 +23,10 @@ impl UserNames {
     #[must_use]
     pub fn read() -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        Self::of(&read(Self::MAP), &read(Self::OVERFLOW))
+        let map = read(Self::MAP);
+        // Where every user is mapped, the number stands for nobody.
+        let overflow = if is_complete(&map) { String::new() } else { read(Self::OVERFLOW) };
+        Self::of(&map, &overflow)
     }
 
     /// The file with the map of this process's namespace.
