@@ -88,10 +88,6 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     let name = bytes_of(&wanted.vm_name).ok_or(Code::NameSize)?;
     let name = String::from_utf8(name).map_err(|_not_utf8| Code::BadValue)?;
     let name = if name.is_empty() { format!("VM{}", wanted.vm_vmid) } else { name };
-    // A later release gives these words a meaning.
-    if wanted.vm_reserved != 0 {
-        return Err(Code::BadValue.into());
-    }
     let (procs, tasks) = (wanted.vm_nr_procs, wanted.vm_nr_tasks);
     let limits = [
         (procs, node.procs),
@@ -105,6 +101,10 @@ fn config_of(wanted: &VmUsr, node: &NodeInfo) -> CallResult<VmConfig> {
     let here = set_of(node.nodeid);
     if wanted.vm_nodes != 0 && wanted.vm_nodes & here == 0 {
         return Err(Code::NoVmNode.into());
+    }
+    // A later release gives this word a meaning.
+    if wanted.vm_reserved != 0 {
+        return Err(Code::BadValue.into());
     }
     // Two zeros are a record without these fields.
     let names_a_process = wanted.vm_warn2proc != 0 || wanted.vm_warnmsg != 0;

@@ -196,12 +196,20 @@ impl Node {
     /// - [`NodeError::Denied`] if the VM belongs to another user, and the caller is not root.
     /// - As [`vm_init`](Self::vm_init).
     pub fn vm_open_or_create(&mut self, config: &VmConfig) -> Result<Vm, NodeError> {
-        self.vm_of(&Request::VmOpen(config.params().clone()))
+        // The members of a VM that is ending have the VM's grace time.
+        let request = Request::VmOpen(config.params().clone());
+        let (reply, _) = self.control.request_while_running(&request)?;
+        self.vm_in(reply)
     }
 
     fn vm_of(&mut self, request: &Request) -> Result<Vm, NodeError> {
-        match self.control.request(request)? {
-            (Reply::Vm(info), _) => {
+        let (reply, _) = self.control.request(request)?;
+        self.vm_in(reply)
+    }
+
+    fn vm_in(&self, reply: Reply) -> Result<Vm, NodeError> {
+        match reply {
+            Reply::Vm(info) => {
                 Ok(Vm::new(VmInfo::of(info), self.directory(), self.control.limit()))
             }
             _ => Err(unexpected().into()),
