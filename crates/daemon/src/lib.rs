@@ -91,7 +91,7 @@ const FILES_MIN: u64 = 64;
 /// Environment variable of a daemon that [`detach`] started.
 const DETACHED: &str = "M3_DETACHED";
 
-/// The longest time until a daemon in the background serves.
+/// The longest time until a daemon in the background serves. Its starter ends it then.
 const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// Starts this program again without `--detach`, and waits until the new daemon serves or ends. The
@@ -133,7 +133,13 @@ fn detach() -> ExitCode {
             let code = child.wait().ok().and_then(|status| status.code());
             ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_SYSTEM))
         }
-        Err(_) => failed(format!("process {} does not serve after {START_LIMIT:?}", child.id())),
+        Err(_) => {
+            // It must not serve after its starter reported a failure.
+            let _ = child.kill();
+            let _ = child.wait();
+            let pid = child.id();
+            failed(format!("process {pid} did not serve within {START_LIMIT:?} and was ended"))
+        }
     }
 }
 
