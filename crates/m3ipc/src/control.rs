@@ -384,11 +384,14 @@ impl Control {
     /// Reads one frame, if there is one. Returns a reply; queues an event.
     fn read(&mut self) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
         let mut buffer = FrameBuffer::take()?;
+        let mut is_reset = false;
         let packet = loop {
             match m3ipc_sys::receive_packet(&self.socket, &mut buffer.0, false, true) {
                 Ok(packet) => break packet,
                 Err(Errno::INTR) => {}
                 Err(Errno::AGAIN) => return Ok(None),
+                // The kernel reports a reset once, ahead of the frames from before it.
+                Err(Errno::CONNRESET) if !std::mem::replace(&mut is_reset, true) => {}
                 Err(_) => return Err(daemon_gone()),
             }
         };
@@ -527,5 +530,60 @@ fn answered((reply, fds): (Reply, Vec<OwnedFd>)) -> Result<(Reply, Vec<OwnedFd>)
             Err(Fail::new(code, refusal.why))
         }
         other => Ok((other, fds)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A control connection, and the daemon's end of it.
+    fn pair(name: &str) -> (Control, OwnedFd) {
+        let path = std::env::temp_dir().join(format!("m3-control-{}-{name}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let listener = m3ipc_sys::listen(&path, 0o600).expect("a listener");
+        let socket = m3ipc_sys::connect(&path).expect("a connection");
+        let daemon = m3ipc_sys::accept(&listener).expect("the connection");
+        std::fs::remove_file(&path).expect("own file");
+        let control = Control {
+            _not_for_children: ParentOnlyFd::new(&socket),
+            socket,
+            directory: PathBuf::new(),
+            limit: RequestLimit::ANSWER,
+            events: VecDeque::new(),
+            open: OpenRequests::default(),
+            late_areas: Vec::new(),
+        };
+        (control, daemon)
+    }
+
+    fn died(address: i32) -> Vec<u8> {
+        m3ipc_wire::encode(&FromDaemon::Event(DaemonEvent::Died(address)))
+    }
+
+    #[test]
+    fn a_reset_hides_no_event_from_before_it() {
+        type Look = fn(&mut Control);
+        let looks: [(&str, Look); 3] = [
+            ("closed", |control| assert!(control.is_closed())),
+            ("event", |_control| {}),
+            ("area", |control| assert!(control.take_area_events().is_empty())),
+        ];
+        for (name, look) in looks {
+            let (mut control, daemon) = pair(name);
+            for address in [7, 8] {
+                m3ipc_sys::send_packet(&daemon, &died(address), &[], false).expect("room");
+            }
+            // The daemon ends without a look at this request: the kernel reports a reset.
+            control.send(&Request::NodeInfo).expect("the daemon's end is open");
+            drop(daemon);
+            look(&mut control);
+            for address in [7, 8] {
+                let event = control.next_event().expect("an event").expect("an event").0;
+                assert_eq!(event, DaemonEvent::Died(address), "{name}");
+            }
+            assert!(control.next_event().is_err_and(|fail| fail.code == Code::NotConn));
+            assert!(control.is_closed());
+        }
     }
 }
