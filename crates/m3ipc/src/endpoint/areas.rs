@@ -112,7 +112,10 @@ impl Endpoint {
         loop {
             match self.ask_area(request, limit) {
                 Ok((AreaReply::Joined { info, index }, fds)) => {
-                    return Ok(LateArea { info, index, fds, events: Vec::new() });
+                    // The reply to an earlier request for it may have come too.
+                    let earlier = self.late_area(&AreaRequest::Attach(info.area));
+                    let events = earlier.map_or_else(Vec::new, |late| late.events);
+                    return Ok(LateArea { info, index, fds, events });
                 }
                 Ok(_) => return Err(unexpected()),
                 // The creator has not mapped the area yet.
