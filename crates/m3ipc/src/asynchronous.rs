@@ -4,10 +4,10 @@
 //! call is cancel-safe. A dropped receive has taken nothing. A dropped request is withdrawn, or its
 //! answer is not awaited.
 //!
-//! First contacts, names and binds await the node daemon and block no thread of the runtime. Three
-//! steps do wait in the thread: [`AsyncEndpoint::new`], the return to a new daemon after a kill of
-//! the old one, and memory for a payload above [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES) (0.1 s at
-//! most for each step with the daemon).
+//! First contacts, names, binds and [`AsyncEndpoint::open`] await the node daemon and block no
+//! thread of the runtime. Three steps do wait in the thread: [`AsyncEndpoint::new`] and the return
+//! to a new daemon after a kill of the old one, until the daemon answers; and memory for a payload
+//! above [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES), 0.1 s at most for each step with the daemon.
 
 use crate::endpoint::{Endpoint, NameWait, PendingRequest, Question, Received, Source};
 use crate::error::{BindError, Fail, NameError, NodeError, ReceiveError, SendRecError, WaitError};
@@ -43,6 +43,9 @@ pub struct AsyncEndpoint {
 impl AsyncEndpoint {
     /// Gives an endpoint to the runtime of the calling task. The example is at [`AsyncEndpoint`].
     ///
+    /// The call asks the node daemon for the endpoint's descriptor, and waits for it in the thread;
+    /// [`open`](Self::open) awaits it.
+    ///
     /// # Errors
     /// [`NodeError::NoResources`] if no descriptor is left.
     ///
@@ -55,6 +58,44 @@ impl AsyncEndpoint {
         #[allow(deprecated)]
         let fd = AsyncFd::with_interest(fd, tokio::io::Interest::READABLE).map_err(failed)?;
         Ok(Self { endpoint, fd })
+    }
+
+    /// Gives an endpoint to the runtime of the calling task, as [`new`](Self::new) does. A thread
+    /// for blocking work asks the node daemon, so that other tasks run. A drop of the future
+    /// unbinds the endpoint.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (server, client) = node.pair();
+    /// # let to = server.address();
+    /// # let thread = m3ipc::test::serve_bytes(server, |bytes| bytes.to_vec());
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
+    /// # runtime.block_on(async move {
+    /// use m3ipc::asynchronous::AsyncEndpoint;
+    ///
+    /// let mut client = AsyncEndpoint::open(client).await?;
+    /// let (_answer, bytes) = client.sendrec_bytes(to, 7, b"echo".to_vec()).await?;
+    /// assert_eq!(bytes, b"echo");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O enabled.
+    pub async fn open(mut endpoint: Endpoint) -> Result<Self, NodeError> {
+        let opened = tokio::task::spawn_blocking(move || {
+            endpoint.fd()?;
+            Ok::<_, NodeError>(endpoint)
+        });
+        match opened.await {
+            // The endpoint has its descriptor, so this asks no daemon.
+            Ok(endpoint) => Self::new(endpoint?),
+            Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+        }
     }
 
     /// Binds an endpoint on a thread for blocking work, and gives it to the runtime of the calling

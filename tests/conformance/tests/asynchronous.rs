@@ -48,7 +48,7 @@ fn a_stopped_daemon_blocks_no_other_task() {
     let first = vm.bind(1).unwrap();
     let (one, two) = (serve(&vm, 3, "one"), serve(&vm, 4, "two"));
     run(async {
-        let mut me = AsyncEndpoint::new(first).unwrap();
+        let mut me = while_stopped(&fixture, AsyncEndpoint::open(first)).await.unwrap();
         let answer = while_stopped(&fixture, me.sendrec(one, &Message::new(7))).await;
         assert_eq!(answer.unwrap().m_type, 8, "a first contact");
         let limited = tokio::time::timeout(Duration::from_millis(100), me.receive(two));
