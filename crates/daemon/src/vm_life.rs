@@ -5,6 +5,9 @@ use crate::server::Server;
 use crate::tables::{Credentials, Vm, VmState};
 use m3ipc_wire::VmLife;
 
+/// The number of members up to which each is looked at before another process joins.
+const MEMBERS_MAX: usize = 64;
+
 impl Server {
     /// Watches the process of this connection, which is about to create a VM that ends with it.
     /// Returns the charge for the descriptor of the watch.
@@ -39,6 +42,24 @@ impl Server {
         let vms: Vec<i32> = self.node.vms().filter(|vm| ends_with(vm, pid)).map(Vm::id).collect();
         for vm in vms {
             self.end_vm_unasked(vm, "its creator died");
+        }
+    }
+
+    /// Sees the deaths that decide about the life of a VM, before the event loop does. A program
+    /// that starts again at once must not join the VM that ends with its predecessor.
+    pub(crate) fn see_deaths_of(&mut self, vm: i32) {
+        let Ok(found) = self.node.vm(vm) else { return };
+        let pids: Vec<i32> = match found.spec().life {
+            VmLife::Creator => vec![found.spec().creator.pid],
+            VmLife::Members if found.endpoint_count() <= MEMBERS_MAX => {
+                self.node.endpoints(vm).map(|endpoint| endpoint.member.pid).collect()
+            }
+            VmLife::UntilEnded | VmLife::Members => Vec::new(),
+        };
+        for pid in pids {
+            if self.watched.has_ended(pid) {
+                self.process_died(pid);
+            }
         }
     }
 

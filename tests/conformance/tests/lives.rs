@@ -5,6 +5,7 @@ use m3ipc::{Address, Code, Node, NodeError, Source, Vm, VmConfig, VmLife};
 use m3ipc_test_fixture::raw::RawMember;
 use m3ipc_test_fixture::{MemberProcess, NodeFixture, watchdog};
 use m3ipc_wire::{Reply, Request};
+use std::os::fd::AsFd;
 
 /// Starts a process that opens or creates the VM "shop" with this life. Returns it and the VM's id.
 fn creator(fixture: &NodeFixture, life: &str) -> (MemberProcess, i32) {
@@ -22,9 +23,11 @@ fn member(fixture: &NodeFixture, role: &str) -> MemberProcess {
     process
 }
 
+/// Kills a process, and returns when it has ended.
 fn kill(process: &MemberProcess) {
     let fd = m3ipc_sys::open_process(process.pid()).expect("it lives");
     m3ipc_sys::signal(&fd, m3ipc_sys::Signal::KILL).expect("a process of this test");
+    until(|| m3ipc_sys::wait_readable(&[fd.as_fd()], u64::MAX) == Ok(true));
 }
 
 fn until(mut happened: impl FnMut() -> bool) {
@@ -57,9 +60,7 @@ fn a_vm_with_another_life_outlives_its_creator() {
     watchdog(120);
     let fixture = NodeFixture::new("outlives");
     let (first, id) = creator(&fixture, "until-ended");
-    let fd = m3ipc_sys::open_process(first.pid()).expect("it lives");
     kill(&first);
-    until(|| m3ipc_sys::wait_readable(&[std::os::fd::AsFd::as_fd(&fd)], u64::MAX) == Ok(true));
     drop(first);
     let (second, same) = creator(&fixture, "until-ended");
     assert_eq!(same, id);

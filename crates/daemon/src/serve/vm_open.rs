@@ -9,6 +9,9 @@ impl Server {
     /// Gives the caller the VM of this name, if it has these parameters, or makes it. Waits until a
     /// VM of the name that is ending has ended.
     pub(super) fn vm_open(&mut self, token: u64, cred: &Credentials, params: VmParams) {
+        if let Ok(id) = self.node.vm_by_name(&params.name) {
+            self.see_deaths_of(id);
+        }
         let Ok(id) = self.node.vm_by_name(&params.name) else {
             return self.vm_init(token, cred, params);
         };

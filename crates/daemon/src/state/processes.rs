@@ -70,6 +70,13 @@ impl WatchedProcesses {
     }
 }
 
+impl WatchedProcesses {
+    /// Whether a watched process has ended, though the event loop may not have seen that yet.
+    pub(crate) fn has_ended(&self, pid: i32) -> bool {
+        self.processes.get(&pid).is_some_and(has_ended)
+    }
+}
+
 /// Whether the process of a pidfd has ended. A process that /proc hides has not.
 fn has_ended(watch: &PidfdWatch) -> bool {
     m3ipc_sys::wait_readable(&[watch.fd.as_fd()], 0) == Ok(true)
