@@ -12,6 +12,7 @@ DRVSBUSY = -317
 ERRCODE = -300
 FOREVER = -1
 UNTIL_ENDED, WITH_CREATOR, WITH_MEMBERS = 0, 1, 2  # when a VM ends without a request
+BINDS = ("mnx_bind", "mnx_tbind", "mnx_lclbind")  # their last argument is the slot
 TEXT_MAX = 4096  # bytes of an answer that sendrec and receive accept besides the 48
 
 LIBRARY = ctypes.CDLL(os.environ.get("M3_LIBRARY", "libm3ipc.so.0"))
@@ -25,11 +26,14 @@ class Message(ctypes.Structure):
 
     @classmethod
     def of(cls, kind, *words):
-        """A message with up to ten 32-bit words; more raise ValueError."""
+        """A message with up to ten 32-bit words; more, and other values, raise ValueError."""
         message = cls(0, kind)
         if len(words) * 4 > ctypes.sizeof(message.payload):
             raise ValueError(f"{len(words)} words do not fit into 40 bytes")
-        struct.pack_into(f"{len(words)}i", message.payload, 0, *words)
+        try:
+            struct.pack_into(f"{len(words)}i", message.payload, 0, *words)
+        except struct.error:
+            raise ValueError(f"{words} are not all integers of 32 bits") from None
         return message
 
     def word(self, index):
@@ -77,9 +81,9 @@ class M3Error(OSError):
 def call(name, *arguments):
     """Calls a function of the library and returns its result. A code raises M3Error."""
     result = getattr(LIBRARY, name)(*arguments)
-    # Endpoints of tasks are negative too: of a call that returns an endpoint, only a result
-    # below ERRCODE is surely a code.
-    if result < ERRCODE or (result < 0 and not name.endswith("bind")):
+    # The endpoint of a task is its slot, which is negative. Any other negative result is a code.
+    is_task = name in BINDS and result == arguments[-1]
+    if result < ERRCODE or (result < 0 and not is_task):
         raise M3Error(result, name)
     return result
 

@@ -5,7 +5,8 @@ use crate::demo::process::DemoProcess;
 use crate::error::{EXIT_CODES, Result};
 use crate::options::OutputOptions;
 use crate::output::Output;
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 /// Microkernel-style IPC in user space: nodes, VMs and endpoints from the shell.
@@ -62,6 +63,19 @@ pub enum Command {
     /// A process of the demonstration.
     #[command(hide = true, name = "__demo")]
     DemoProcess(DemoProcess),
+}
+
+/// Reads the arguments of the program. A negative number is the value of its option, not an option.
+pub fn parse(words: impl Iterator<Item = OsString>) -> std::result::Result<Cli, clap::Error> {
+    fn with_numbers(command: clap::Command) -> clap::Command {
+        command
+            .mut_args(|arg| {
+                let has_value = arg.get_action().takes_values();
+                arg.allow_negative_numbers(has_value)
+            })
+            .mut_subcommands(with_numbers)
+    }
+    Cli::from_arg_matches(&with_numbers(Cli::command()).try_get_matches_from(words)?)
 }
 
 /// Runs the subcommand and returns the exit code.

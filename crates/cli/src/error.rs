@@ -62,6 +62,14 @@ impl CliError {
         Self::new(ErrorClass::Usage, what)
     }
 
+    /// The command line is wrong. The text behind the last semicolon is the next step.
+    pub fn advised_usage(text: &str) -> Self {
+        match text.rsplit_once("; ") {
+            Some((what, next)) => Self::usage(what).advice(next),
+            None => Self::usage(text),
+        }
+    }
+
     /// A daemon runs already.
     pub fn busy(what: impl Into<String>) -> Self {
         Self::new(ErrorClass::Busy, what)
@@ -85,7 +93,7 @@ impl CliError {
         // Some errors print their code at the end.
         let text = text.strip_suffix(&format!(" ({code})")).unwrap_or(text);
         let (what, next) = text.rsplit_once("; ").unwrap_or((text, ""));
-        let error = Self::code(code, format!("{what} (EMOL{}, {})", code.name(), code.number()));
+        let error = Self::code(code, format!("{what}{}", in_brackets(code)));
         let is_better = prefers_own_advice || error.advice.is_none();
         if is_better && !next.is_empty() { error.advice(next) } else { error }
     }
@@ -147,6 +155,11 @@ impl CliError {
     }
 }
 
+/// The name and the number of a code, as the end of a text.
+pub fn in_brackets(code: Code) -> String {
+    format!(" (EMOL{}, {})", code.name(), code.number())
+}
+
 /// Reports what clap found wrong in the arguments, or prints the help that they ask for.
 pub fn report_usage(refused: &clap::Error) -> ExitCode {
     let is_json = std::env::args_os().take_while(|word| word != "--").any(|word| word == "--json");
@@ -156,7 +169,8 @@ pub fn report_usage(refused: &clap::Error) -> ExitCode {
         return ExitCode::from(u8::try_from(refused.exit_code()).unwrap_or(2));
     }
     let text = refused.to_string();
-    let what = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
+    let first = text.lines().take_while(|line| !line.is_empty()).map(str::trim);
+    let what = first.collect::<Vec<_>>().join(" ").trim_start_matches("error: ").to_owned();
     let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
     let error = CliError::usage(what);
     tips.fold(error, CliError::advice).report(true)
@@ -200,7 +214,9 @@ macro_rules! from_peer_errors {
                     return Self::code(Code::VmNotRun, "the VM ended, and this endpoint with it");
                 }
                 let is_refusal = matches!(error, m3ipc::$name::System { .. });
-                Self::of_library(error.code(), &error.to_string(), is_refusal)
+                let is_exact = stringify!($name) == "CopyError"
+                    && matches!(error.code(), Code::Perm | Code::Range);
+                Self::of_library(error.code(), &error.to_string(), is_refusal || is_exact)
             }
         }
     )*};

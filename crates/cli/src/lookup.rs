@@ -1,6 +1,6 @@
 //! Finds nodes, VMs and endpoints by their written form.
 
-use crate::error::{CliError, Result};
+use crate::error::{CliError, Result, in_brackets};
 use crate::launch;
 use crate::options::NodeOptions;
 use m3ipc::{Address, Endpoint, Node, NodeError, Timeout, Vm, runtime};
@@ -59,9 +59,10 @@ pub fn vm(node: &mut Node, written: &str) -> Result<Vm> {
         return Ok(vm);
     }
     node.vm_named(written).map_err(|error| match error.code() {
-        Code::NoNode | Code::BadVmId => {
-            CliError::code(error.code(), format!("there is no VM {written:?} ({})", error.code()))
-        }
+        Code::NoNode | Code::BadVmId => CliError::code(
+            error.code(),
+            format!("there is no VM {written:?}{}", in_brackets(error.code())),
+        ),
         _ => error.into(),
     })
 }
@@ -131,6 +132,13 @@ pub fn address(
     match (found, wait) {
         (Some(found), _) => Ok(Address(found.address)),
         (None, Some(timeout)) => Ok(own.wait_bind(Address(number), timeout)?),
+        (None, None) if (-vm.info().tasks..vm.info().procs).contains(&number) => {
+            let (code, name) = (Code::DeadSrcDst, vm.name());
+            let what = format!("no endpoint of VM {name:?} is bound in slot {number}");
+            Err(CliError::code(code, format!("{what}{}", in_brackets(code))).advice(format!(
+                "list the endpoints with `m3 ps {name}`, or wait for the endpoint with --wait"
+            )))
+        }
         (None, None) => Ok(Address(number)),
     }
 }
@@ -149,16 +157,17 @@ fn address_of_name(
     };
     located.map_err(|(code, error)| {
         let vm = vm.name();
+        let suffix = in_brackets(code);
         match code {
             Code::NoNode => {
-                let what = format!("VM {vm:?} has no endpoint named {name:?} ({code})");
+                let what = format!("VM {vm:?} has no endpoint named {name:?}{suffix}");
                 CliError::code(code, what).advice(format!(
                     "list the endpoints with `m3 ps {vm}`, or wait for the name with --wait"
                 ))
             }
             Code::TimedOut => {
                 let what = format!("no endpoint of VM {vm:?} took the name {name:?} within the");
-                CliError::code(code, format!("{what} time limit ({code})"))
+                CliError::code(code, format!("{what} time limit{suffix}"))
             }
             _ => error,
         }

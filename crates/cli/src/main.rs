@@ -31,12 +31,11 @@ mod sock;
 mod trace;
 mod view;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     output::exit_on_closed_stdout();
-    let cli = match cli::Cli::try_parse() {
+    let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,
         Err(refused) => return error::report_usage(&refused),
     };

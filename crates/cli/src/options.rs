@@ -52,6 +52,11 @@ impl std::str::FromStr for TimeLimit {
     }
 }
 
+/// Reads a number that is not negative.
+pub fn count<T: std::str::FromStr>(written: &str) -> Result<T, String> {
+    written.parse().map_err(|_none| "write a whole number of 0 or more".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

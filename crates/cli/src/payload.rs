@@ -47,13 +47,17 @@ impl std::str::FromStr for Field {
             || format!("{written:?} is not a field; write i32:5, i64:7, str:hello or hex:0011");
         let (kind, value) = written.split_once(':').ok_or_else(wrong)?;
         match kind {
-            "i32" => value.parse().map(Self::I32).map_err(|cause| format!("{written:?}: {cause}")),
-            "i64" => value.parse().map(Self::I64).map_err(|cause| format!("{written:?}: {cause}")),
+            "i32" => value.parse().map(Self::I32).map_err(|_cause| no_number(value, i32::BITS)),
+            "i64" => value.parse().map(Self::I64).map_err(|_cause| no_number(value, i64::BITS)),
             "str" => Ok(Self::Str(value.to_owned())),
             "hex" => from_hex(value).map(Self::Hex),
             _ => Err(wrong()),
         }
     }
+}
+
+fn no_number(written: &str, bits: u32) -> String {
+    format!("{written:?} is not a whole number of {bits} bits; write one in decimal digits")
 }
 
 impl Field {
@@ -79,7 +83,7 @@ impl MessageArgs {
     pub fn message(&self) -> Result<(Message, Vec<u8>)> {
         let mut bytes = Vec::new();
         if let Some(digits) = &self.hex {
-            bytes = from_hex(digits).map_err(CliError::usage)?;
+            bytes = from_hex(digits).map_err(|why| CliError::advised_usage(&why))?;
         }
         for field in &self.fields {
             field.append_to(&mut bytes);
@@ -138,17 +142,15 @@ impl std::str::FromStr for FieldKind {
     type Err = String;
 
     fn from_str(written: &str) -> std::result::Result<Self, String> {
+        let wrong =
+            || format!("{written:?} is not a kind of field; write i32, i64, str, hex or hex8");
         match (written, written.strip_prefix("hex")) {
             ("i32", _) => Ok(Self::I32),
             ("i64", _) => Ok(Self::I64),
             ("str", _) => Ok(Self::Str),
             (_, Some("")) => Ok(Self::Hex(PAYLOAD_BYTES)),
-            (_, Some(bytes)) => {
-                bytes.parse().map(Self::Hex).map_err(|_no_number| written.to_owned())
-            }
-            _ => {
-                Err(format!("{written:?} is not a kind of field; write i32, i64, str, hex or hex8"))
-            }
+            (_, Some(bytes)) => bytes.parse().map(Self::Hex).map_err(|_no_number| wrong()),
+            _ => Err(wrong()),
         }
     }
 }
@@ -227,11 +229,14 @@ fn from_hex(digits: &str) -> std::result::Result<Vec<u8>, String> {
         .chars()
         .filter(|letter| !matches!(letter, ' ' | '_' | ':'))
         .map(|letter| {
-            letter.to_digit(16).ok_or_else(|| format!("{letter:?} is not a hexadecimal digit"))
+            letter.to_digit(16).ok_or_else(|| {
+                format!("{letter:?} is no hexadecimal digit; write 0 to 9 and a to f")
+            })
         })
         .collect::<std::result::Result<_, _>>()?;
     if !digits.len().is_multiple_of(2) {
-        return Err(format!("{} hexadecimal digits are not whole bytes", digits.len()));
+        let count = digits.len();
+        return Err(format!("hexadecimal digits come in pairs, and there are {count}; add one"));
     }
     // Two digits are at most 255.
     Ok(digits.chunks(2).filter_map(|pair| u8::try_from(pair[0] * 16 + pair[1]).ok()).collect())

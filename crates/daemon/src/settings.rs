@@ -6,7 +6,8 @@ use clap::{Parser, ValueEnum};
 use m3ipc_abi::NodeLimits;
 use m3ipc_wire::NodeParams;
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use tracing_subscriber::filter::Targets;
 
 /// The node daemon of m3ipc.
@@ -108,6 +109,9 @@ struct File {
     log_format: Option<LogFormat>,
 }
 
+/// The longest settings file.
+const FILE_MAX_BYTES: u64 = 1 << 20;
+
 /// An error in a setting.
 #[derive(Debug, thiserror::Error)]
 pub enum SettingsError {
@@ -120,7 +124,10 @@ pub enum SettingsError {
         cause: std::io::Error,
     },
     /// The file is not TOML, or has an unknown setting.
-    #[error("the settings file {path} has an error: {cause}; correct that line")]
+    #[error(
+        "the settings file {path} has an error: {}; correct that line",
+        cause.to_string().trim_end()
+    )]
     Malformed {
         /// Its path.
         path: PathBuf,
@@ -137,8 +144,10 @@ pub enum SettingsError {
     },
     /// A limit is out of bounds.
     #[error(
-        "the limits of the node are out of bounds: {0:?}; give at most {max:?}",
-        max = NodeLimits::MAX
+        "the limits of the node are out of bounds: {} VMs, {} nodes, {} process slots, {} task \
+         slots; give 1 to {}, 1 to {}, 1 to {} and 0 to {}",
+        .0.vms, .0.nodes, .0.procs, .0.tasks,
+        NodeLimits::MAX.vms, NodeLimits::MAX.nodes, NodeLimits::MAX.procs, NodeLimits::MAX.tasks
     )]
     Limits(NodeLimits),
     /// The node id is out of range.
@@ -245,9 +254,19 @@ fn named_or_user_directory(env: &dyn Fn(&str) -> Option<String>) -> PathBuf {
 
 fn read_file(args: &Args) -> Result<File, SettingsError> {
     let Some(path) = &args.config else { return Ok(File::default()) };
-    let text = std::fs::read_to_string(path)
-        .map_err(|cause| SettingsError::Unreadable { path: path.clone(), cause })?;
+    let text =
+        read_text(path).map_err(|cause| SettingsError::Unreadable { path: path.clone(), cause })?;
     toml::from_str(&text).map_err(|cause| SettingsError::Malformed { path: path.clone(), cause })
+}
+
+/// A file of settings. A device may have no end.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let bytes = std::fs::File::open(path)?.take(FILE_MAX_BYTES + 1).read_to_string(&mut text)?;
+    if bytes as u64 > FILE_MAX_BYTES {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
 }
 
 fn env_number(

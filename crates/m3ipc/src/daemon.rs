@@ -48,8 +48,8 @@ pub(crate) fn silence(directory: &Path, socket: impl AsFd) -> String {
              again with a limit of at least {FEW_FILES} (`ulimit -n`)"
         ),
         _ => format!(
-            "{daemon}, and it is not stopped; try again, see the file m3d.log in {}, or end it \
-             with `kill -9 {pid}`: members go on, and the next command starts its successor",
+            "{daemon}, and it is not stopped; try again with a longer time limit, see the file \
+             m3d.log in {}, or replace the daemon with `kill -9 {pid}`: its members go on",
             directory.display()
         ),
     }

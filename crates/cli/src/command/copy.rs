@@ -2,6 +2,7 @@
 
 use super::target::TargetArgs;
 use crate::error::{CliError, Result};
+use crate::options::count;
 use crate::output::{Output, time};
 use crate::{lookup, payload};
 use clap::Args;
@@ -26,10 +27,10 @@ pub struct Copy {
     #[arg(value_name = "ADDRESS", value_parser = address)]
     at: u64,
     /// Take ADDRESS as an offset in this grant of the endpoint.
-    #[arg(long, value_name = "GRANT")]
+    #[arg(long, value_name = "GRANT", value_parser = count::<u64>)]
     grant: Option<u64>,
     /// Number of bytes to copy to standard output.
-    #[arg(value_name = "BYTES", required_unless_present = "stdin")]
+    #[arg(value_name = "BYTES", required_unless_present = "stdin", value_parser = count::<usize>)]
     bytes: Option<usize>,
     /// Copy standard input into the endpoint instead.
     #[arg(long, conflicts_with = "bytes")]
@@ -53,7 +54,8 @@ fn address(written: &str) -> std::result::Result<u64, String> {
         Some(digits) => u64::from_str_radix(digits, 16),
         None => written.parse(),
     };
-    parsed.map_err(|cause| format!("{written:?} is not an address: {cause}"))
+    parsed
+        .map_err(|_cause| "write an address as digits, or as 0x and hexadecimal digits".to_owned())
 }
 
 /// Copies, and prints the bytes or their number.
@@ -76,6 +78,10 @@ pub fn run(args: &Copy, out: Output) -> Result<()> {
     if let (Some(into), Some(at)) = (&args.into, args.to_at) {
         let (node, vm, own) = (&mut session.node, &session.vm, &mut session.own);
         let other = lookup::address(node, vm, own, into, None)?;
+        if other == to {
+            return Err(CliError::usage("source and destination are the same endpoint")
+                .advice("name another endpoint with --into"));
+        }
         own.copy_between((to, location), (other, Location::At(at)), bytes as u64, timeout)?;
     } else if args.stdin {
         session.own.copy_source_to(to, location, &CopySource::from(&input[..]), timeout)?;

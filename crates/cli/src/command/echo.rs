@@ -2,6 +2,7 @@
 
 use super::target::ServerArgs;
 use crate::error::Result;
+use crate::options::count;
 use crate::output::Output;
 use crate::view::message::MessageView;
 use clap::Args;
@@ -18,10 +19,10 @@ pub struct Echo {
     #[command(flatten)]
     server: ServerArgs,
     /// End after N answers.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>)]
     count: Option<u64>,
     /// Delay each answer by this time.
-    #[arg(long, value_name = "MS", default_value_t = 0)]
+    #[arg(long, value_name = "MS", default_value_t = 0, value_parser = count::<u64>)]
     delay: u64,
     /// Print nothing.
     #[arg(long)]

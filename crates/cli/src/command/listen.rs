@@ -2,7 +2,7 @@
 
 use super::target::ServerArgs;
 use crate::error::Result;
-use crate::options::TimeLimit;
+use crate::options::{TimeLimit, count};
 use crate::output::Output;
 use crate::payload::FieldKind;
 use crate::view::message::MessageView;
@@ -19,13 +19,13 @@ pub struct Listen {
     #[command(flatten)]
     server: ServerArgs,
     /// End after N messages.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>)]
     count: Option<u64>,
     /// Time limit for each message; -1 has no limit.
     #[arg(long, value_name = "MS", default_value = "-1", allow_negative_numbers = true)]
     timeout: TimeLimit,
     /// Grant this much memory to all members meanwhile, for copies with `m3 copy`.
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "BYTES", value_parser = count::<usize>)]
     hold: Option<usize>,
     /// Show payloads as fields of these kinds: i32, i64, str, hex.
     #[arg(long, value_name = "KINDS", value_delimiter = ',')]

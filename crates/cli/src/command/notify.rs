@@ -6,6 +6,7 @@
 
 use super::target::TargetArgs;
 use crate::error::{CliError, Result};
+use crate::options::count;
 use crate::output::Output;
 use clap::Args;
 use m3ipc::{ANY, Address, Node, NodeError, Timeout};
@@ -29,7 +30,7 @@ pub struct Notify {
     #[command(flatten)]
     target: TargetArgs,
     /// Set of pending bits, for HARDWARE (--as -1) and SYSTEM (--as -2).
-    #[arg(long, value_name = "SET", default_value_t = 0)]
+    #[arg(long, value_name = "SET", default_value_t = 0, value_parser = count::<u64>)]
     bits: u64,
 }
 

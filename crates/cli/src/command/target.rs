@@ -1,6 +1,6 @@
 //! The endpoints of a command: its target, and the endpoint that this process binds.
 
-use crate::error::Result;
+use crate::error::{CliError, Result};
 use crate::lookup::{self, Target};
 use crate::options::{NodeOptions, TimeLimit};
 use clap::Args;
@@ -56,6 +56,10 @@ impl TargetArgs {
         let mut own = lookup::bind(&vm, self.bind_as.as_deref())?;
         let wait = self.wait.then(|| limit.left_since(begin));
         let to = lookup::address(&mut node, &vm, &mut own, &self.target.endpoint, wait)?;
+        if to == own.address() {
+            return Err(CliError::usage("the target is the endpoint of this command itself")
+                .advice("choose another target, or another slot or name with --as"));
+        }
         Ok(TargetSession { node, vm, own, to, begin, limit })
     }
 }

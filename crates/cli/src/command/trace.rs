@@ -2,7 +2,7 @@
 
 use crate::error::{CliError, Result};
 use crate::lookup;
-use crate::options::NodeOptions;
+use crate::options::{NodeOptions, count};
 use crate::output::Output;
 use crate::trace::tracer::{Limits, Tracer};
 use clap::Args;
@@ -29,16 +29,16 @@ pub struct Trace {
     #[arg(long, value_name = "FILE")]
     out: Vec<PathBuf>,
     /// End after this time.
-    #[arg(long = "for", value_name = "SECONDS")]
-    seconds: Option<f64>,
+    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<Duration>,
     /// End after N calls.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<u64>)]
     count: Option<u64>,
     /// Show at most N lines per second; all messages are counted.
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = count::<u64>)]
     lines: u64,
     /// Keep the N slowest calls.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 5, value_parser = count::<usize>)]
     slowest: usize,
     /// Take each time stamp after all earlier instructions: exact phases at twice the cost.
     #[arg(long)]
@@ -48,6 +48,12 @@ pub struct Trace {
     ring: u32,
 }
 
+fn seconds(written: &str) -> std::result::Result<Duration, String> {
+    let number = written.parse().ok().filter(|seconds: &f64| *seconds > 0.0);
+    let time = number.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    time.ok_or_else(|| "write a number of seconds above 0, as in 0.5".to_owned())
+}
+
 /// Traces until ^C or a limit.
 pub fn run(args: &Trace, out: Output) -> Result<()> {
     let mut node = lookup::node(&args.node)?;
@@ -55,7 +61,7 @@ pub fn run(args: &Trace, out: Output) -> Result<()> {
     let interrupt = m3ipc_sys::interrupt_signals()
         .map_err(|errno| CliError::system("cannot wait for ^C", errno))?;
     let limits = Limits {
-        time: args.seconds.map(|s| Duration::try_from_secs_f64(s).unwrap_or(Duration::MAX)),
+        time: args.seconds,
         calls: args.count,
         lines_per_second: args.lines,
         slowest: args.slowest,

@@ -59,6 +59,7 @@ fn export_hint(directory: &Path) -> String {
     if directory == m3ipc::runtime::directory() {
         return String::new();
     }
+    let directory = std::path::absolute(directory).unwrap_or_else(|_| directory.to_owned());
     format!("\n    other commands find it with: export M3_RUNTIME_DIR={}", directory.display())
 }
 

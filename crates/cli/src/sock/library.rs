@@ -21,10 +21,10 @@ pub fn find() -> Result<PathBuf> {
     if let Some(named) = m3ipc_sys::variable(VARIABLE) {
         return preloadable(Path::new(&named)).ok_or_else(|| {
             CliError::failure(format!(
-                "{VARIABLE} names {}, which LD_PRELOAD cannot name",
+                "{VARIABLE} names {}, which is absent or has a space or a colon in its path",
                 Path::new(&named).display()
             ))
-            .advice("name an existing file whose path has no spaces and no colons")
+            .advice("name an existing file that LD_PRELOAD can name")
         });
     }
     let program = std::env::current_exe()

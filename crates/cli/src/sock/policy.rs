@@ -5,7 +5,11 @@ use crate::error::{CliError, Result};
 use m3ipc_shim::policy::{BadWord, Policy};
 use serde::Deserialize;
 use std::fmt::Write;
+use std::io::Read;
 use std::path::Path;
+
+/// The longest policy file.
+const FILE_MAX_BYTES: u64 = 1 << 20;
 
 /// A policy file; every key is optional.
 #[derive(Deserialize, Default)]
@@ -99,14 +103,24 @@ fn with_exclusions(mut line: String, excluded: &[&ExcludedProgram]) -> String {
     line
 }
 
+/// A file of text. A device may have no end.
+fn read_text(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    let bytes = std::fs::File::open(path)?.take(FILE_MAX_BYTES + 1).read_to_string(&mut text)?;
+    if bytes as u64 > FILE_MAX_BYTES {
+        return Err(std::io::ErrorKind::FileTooLarge.into());
+    }
+    Ok(text)
+}
+
 fn read(path: &Path) -> Result<PolicyFile> {
     let name = path.display().to_string();
-    let text = std::fs::read_to_string(path).map_err(|cause| {
+    let text = read_text(path).map_err(|cause| {
         CliError::system(format!("cannot read {name}"), cause)
             .advice("name a readable file with --policy")
     })?;
     toml::from_str(&text).map_err(|cause| {
-        CliError::usage(format!("{name} is not a policy: {cause}"))
+        CliError::usage(format!("{name} is not a policy: {}", cause.to_string().trim_end()))
             .advice("see the example in m3-sock-run(1)")
     })
 }

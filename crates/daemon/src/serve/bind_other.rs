@@ -82,7 +82,11 @@ impl Server {
     /// Refuses a request about a process that cannot be examined.
     pub(super) fn refuse_process(&mut self, token: u64, pid: i32, errno: Errno) {
         if errno == Errno::SRCH {
-            return self.refuse(token, Code::BadProc, format_args!("there is no process {pid}"));
+            return self.refuse(
+                token,
+                Code::BadProc,
+                format_args!("there is no process {pid} here; give the number of a living process"),
+            );
         }
         let why =
             format!("process {pid} cannot be examined now: {errno}; free descriptors or memory");

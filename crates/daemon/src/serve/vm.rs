@@ -59,7 +59,8 @@ impl Server {
             tasks: params.tasks.unwrap_or(limits.tasks),
         };
         if params.mode > 0o777 || params.grace_ms > GRACE_MAX_MS {
-            let why = "give a mode of nine bits, and a grace time of at most 600,000 ms";
+            let why = "the mode or the grace time of the VM is out of range; give a mode of nine \
+                       bits, and a grace time of at most 600,000 ms";
             return Err((Code::BadValue, why.to_owned()));
         }
         if let Some(name) =

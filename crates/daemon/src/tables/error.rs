@@ -1,15 +1,20 @@
 //! The errors of the tables: one small enum per operation, with its code of the contract. Those of
 //! areas are in `area_error`.
 
-use m3ipc_abi::{Address, Code, Slot, Verb, VmLimits};
+use m3ipc_abi::{Address, Code, NodeLimits, Slot, Verb, VmLimits};
 use thiserror::Error;
 
 /// Why a VM could not be made, found or ended.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum VmError {
     /// The id lies outside `0 .. vms`.
-    #[error("VM id {0} is out of range; `m3 vm ls` shows the VMs of the node")]
-    IdRange(i32),
+    #[error("VM id {id} is out of range; give an id from 0 to {last}", last = .vms - 1)]
+    IdRange {
+        /// The id.
+        id: i32,
+        /// VMs of the node.
+        vms: i32,
+    },
     /// No VM with that id runs.
     #[error("VM {0} is not running; `m3 vm ls` shows the VMs of the node")]
     NotRunning(i32),
@@ -65,11 +70,16 @@ pub enum VmError {
     NameIsNumber(String),
     /// The limits are below one or above the node's.
     #[error(
-        "{procs} process slots and {tasks} task slots do not fit into the node's limits; ask for \
-         fewer, or start the node with higher limits",
-        procs = .0.procs, tasks = .0.tasks
+        "{} process slots and {} task slots are outside the limits of the node; give 1 to {} \
+         process slots and 0 to {} task slots",
+        wanted.procs, wanted.tasks, most.procs, most.tasks
     )]
-    Limits(VmLimits),
+    Limits {
+        /// The limits of the VM.
+        wanted: VmLimits,
+        /// The limits of the node.
+        most: NodeLimits,
+    },
     /// A node id lies outside `0 .. nodes`.
     #[error("node id {0} is out of range; give the ids of existing nodes")]
     NodeRange(i32),
@@ -108,7 +118,7 @@ impl VmError {
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
-            Self::IdRange(_) => Code::BadVmId,
+            Self::IdRange { .. } => Code::BadVmId,
             Self::NotRunning(_) | Self::Ending(_) => Code::VmNotRun,
             Self::IdTaken(_) | Self::Full(_) | Self::NameTaken(_) | Self::Differs { .. } => {
                 Code::RscBusy
@@ -116,7 +126,7 @@ impl VmError {
             Self::NameUnknown(_) => Code::NoNode,
             Self::NameTooLong(_) => Code::NameSize,
             Self::NameBad(_) | Self::NameIsNumber(_) => Code::BadValue,
-            Self::Limits(_) => Code::BadRange,
+            Self::Limits { .. } => Code::BadRange,
             Self::NodeRange(_) => Code::BadNodeId,
             Self::NotHere(_) => Code::NoVmNode,
             Self::OtherOwner(_) => Code::Perm,

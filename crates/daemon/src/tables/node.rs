@@ -157,7 +157,7 @@ impl Node {
     /// Id out of range -302; no such VM -303.
     pub fn vm(&self, id: i32) -> Result<&Vm, VmError> {
         if !(0..self.state.limits.vms).contains(&id) {
-            return Err(VmError::IdRange(id));
+            return Err(VmError::IdRange { id, vms: self.state.limits.vms });
         }
         self.state.vms.get(&id).ok_or(VmError::NotRunning(id))
     }

@@ -33,7 +33,7 @@ impl Node {
             return Err(VmError::NameTaken(spec.name));
         }
         if !spec.limits.fit(&self.limits()) {
-            return Err(VmError::Limits(spec.limits));
+            return Err(VmError::Limits { wanted: spec.limits, most: self.limits() });
         }
         let nodes = self.vm_nodes(&spec.nodes)?;
         let owner = spec.owner_uid;
@@ -56,7 +56,7 @@ impl Node {
     fn vm_id(&self, wanted: Option<i32>) -> Result<i32, VmError> {
         let ids = 0..self.limits().vms;
         match wanted {
-            Some(id) if !ids.contains(&id) => Err(VmError::IdRange(id)),
+            Some(id) if !ids.contains(&id) => Err(VmError::IdRange { id, vms: ids.end }),
             Some(id) if self.state.vms.contains_key(&id) => Err(VmError::IdTaken(id)),
             Some(id) => Ok(id),
             None => ids

@@ -1,6 +1,6 @@
 //! The connection to a daemon, which is started if none runs.
 
-use super::fail::unreachable;
+use super::fail::{not_serving, unreachable};
 use super::limit::RequestLimit;
 use crate::error::Fail;
 use crate::{runtime, spawn};
@@ -53,10 +53,9 @@ pub(super) fn connect_or_start(
         loop {
             match runtime::connect_within(directory, limit.left()) {
                 Ok(socket) => return Ok(socket),
-                Err(error)
-                    if error.errno().is_none() || m3ipc_sys::monotonic_ns() > deadline_ns =>
-                {
-                    return Err(unreachable(&error));
+                Err(error) if error.errno().is_none() => return Err(unreachable(&error)),
+                Err(error) if m3ipc_sys::monotonic_ns() > deadline_ns => {
+                    return Err(not_serving(&error));
                 }
                 Err(_) if m3ipc_sys::monotonic_ns() > again_ns => break,
                 Err(_) => std::thread::sleep(Duration::from_millis(1)),

@@ -29,6 +29,17 @@ pub(crate) fn unexpected() -> Fail {
     Fail::new(Code::Version, "the node daemon gave an unexpected answer; end it with `m3 down`")
 }
 
+/// The program of the daemon was started, and no daemon serves the directory.
+pub(super) fn not_serving(error: &ConnectError) -> Fail {
+    let text = error.to_string();
+    let what = text.rsplit_once("; ").map_or(text.as_str(), |(what, _)| what);
+    let why = format!(
+        "{what}, although the program of the daemon was started; check that M3_DAEMON names m3d, \
+         or see why with `m3 daemon`"
+    );
+    Fail::new(Code::DrvsInit, why)
+}
+
 /// No daemon answers, or none that this process trusts.
 pub(super) fn unreachable(error: &ConnectError) -> Fail {
     if matches!(error.errno(), Some(Errno::MFILE | Errno::NFILE)) {

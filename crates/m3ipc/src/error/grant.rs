@@ -23,7 +23,7 @@ pub enum GrantError {
     #[error("the endpoint has {0} grants already; revoke some")]
     TooMany(usize),
     /// The grant does not exist, or exists no longer.
-    #[error("there is no such grant; it was revoked before")]
+    #[error("there is no such grant, or it was revoked before; use a grant of this endpoint")]
     Unknown,
 }
 

@@ -1,7 +1,7 @@
 //! Errors of operations with a peer. Each cause names the peer.
 
 use super::Fail;
-use super::text::{cause_doc, cause_text};
+use super::text::{cause_doc, cause_text, readable};
 use core::fmt;
 use m3ipc_abi::{Address, Code, LARGE_MAX_BYTES, Message};
 
@@ -111,7 +111,7 @@ macro_rules! peer_errors {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $(Self::$case(peer) => write!(f, cause_text!($case), peer),)*
+                    $(Self::$case(peer) => f.write_str(&readable(&format!(cause_text!($case), peer))),)*
                     $(
                         Self::$long { bytes, max_bytes } => write!(
                             f,

@@ -94,6 +94,13 @@ macro_rules! cause_doc {
     };
 }
 
+/// The text of a cause, in which `ANY` and `NONE` are no endpoints.
+pub(super) fn readable(text: &str) -> String {
+    text.replace("endpoint ANY is not ready", "no endpoint is ready")
+        .replace("endpoint ANY", "any endpoint")
+        .replace("endpoint NONE", "the awaited endpoint")
+}
+
 /// The message of a variant: what happened, why, and what to do next.
 macro_rules! cause_text {
     (Died) => {
@@ -142,7 +149,8 @@ macro_rules! cause_text {
         "endpoint {} broke the rules of the link, which stays closed; end that process"
     };
     (NotWaiting) => {
-        "endpoint {} does not wait for an answer from here; its call ended before"
+        "endpoint {} does not wait for an answer from here: its call ended, or it asked nothing; drop \
+         the answer"
     };
     (NotBlocked) => {
         "endpoint {} is neither in receive nor in sendrec; copy while it waits"

@@ -39,7 +39,7 @@ pub enum DirectoryError {
          is user {own}, and a false daemon there could read and write its memory; {advice}",
         path.display(),
         own = m3ipc_sys::user_id(),
-        advice = advice(path, &repair(path, *uid, *mode).unwrap_or_else(|| REMOVE.to_owned()))
+        advice = advice(path, &repair(path, *uid, *mode).unwrap_or_else(|| OTHER.to_owned()))
     )]
     NotOurs {
         /// The directory.
@@ -97,9 +97,13 @@ pub enum DirectoryError {
 const OTHER: &str = "name another directory in M3_RUNTIME_DIR";
 const REMOVE: &str = "remove it, or name a directory of your own in M3_RUNTIME_DIR";
 
+/// The permission bit of a directory in which each user owns its files, stat(2).
+const STICKY: u32 = 0o1000;
+
 /// The next step for a directory of root or of this user that others may write.
 fn repair(path: &Path, uid: u32, mode: u32) -> Option<String> {
-    let is_roots_or_own = uid == 0 || uid == m3ipc_sys::user_id();
+    // A sticky directory is shared on purpose, as /tmp is.
+    let is_roots_or_own = (uid == 0 || uid == m3ipc_sys::user_id()) && mode & STICKY == 0;
     let repair = m3ipc_sys::repair_of_mode(path, mode).filter(|_repair| is_roots_or_own)?;
     Some(format!("run `{repair}`, or {OTHER}"))
 }
@@ -313,7 +317,11 @@ pub(crate) fn connect_within(directory: &Path, limit: Duration) -> Result<OwnedF
 /// [`DirectoryError`].
 pub fn make(path: &Path, mode: u32) -> Result<bool, DirectoryError> {
     let (place, is_new) = CheckedPath::make_directory(path, mode).map_err(DirectoryError::of)?;
-    if !place.is_directory() || !place.is_own() || place.others_may_write() {
+    if !place.is_directory() {
+        let cause = Errno::NOTDIR.into();
+        return Err(DirectoryError::Unusable { path: place.path().to_owned(), cause });
+    }
+    if !place.is_own() || place.others_may_write() {
         return Err(DirectoryError::not_ours(&place));
     }
     Ok(is_new)
