@@ -115,6 +115,7 @@ step "compile conformance" $c11 -o "$work/conformance" "$here/conformance.c" \
     -L"$work/lib" -lm3ipc -lpthread
 step "compile conformance, static" $c11 -o "$work/conformance.static" "$here/conformance.c" \
     "$work/static/libm3ipc.a" $needs
+step "compile misuse" $c11 -o "$work/misuse" "$here/misuse.c" -L"$work/lib" -lm3ipc
 for build in kernel com; do
     define=-DKERNEL
     [ $build = kernel ] || define=-DCOM
@@ -144,6 +145,9 @@ grep -q '^bytes copied: 0;' "$work/log"
 report $? "pipeline copies nothing" "$work/log"
 run "conformance" 300 "$work/conformance"
 run "conformance, static" 300 "$work/conformance.static"
+run "misuse" 60 "$work/misuse"
+diff "$here/misuse.txt" "$work/log" >"$work/differences"
+report $? "wrong uses give the codes and texts of misuse.txt" "$work/differences"
 # The same program over kernel sockets and over com-sockets must print the same results.
 run "sockets, kernel" 120 "$work/sockets.kernel"
 cp "$work/log" "$work/sockets.expected"

@@ -45,6 +45,11 @@ run() {
 }
 
 run binding.py "^OK" python3 "$root/tests/python/binding.py"
+run misuse.py "^OK" python3 "$root/tests/python/misuse.py"
+if ! diff "$root/tests/python/misuse.txt" "$work/log"; then
+    failed=$((failed + 1))
+    echo "FAIL misuse.py: the texts differ from misuse.txt"
+fi
 run hello.py "was killed: .*-108" python3 "$root/examples/python/hello.py"
 run shop.py "killed: .*-108" python3 "$root/examples/python/shop.py"
 grep -q "2 + 40 = 42" "$work/log" || { failed=$((failed + 1)); echo "FAIL shop.py does not add"; }
