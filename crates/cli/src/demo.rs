@@ -10,7 +10,7 @@
 //! Every process ends with the process that started it. All files lie in one directory of the
 //! demonstration, so it touches no other node.
 
-mod baseline;
+pub mod baseline;
 mod client;
 pub mod leaks;
 pub mod printer;

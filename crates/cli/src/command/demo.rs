@@ -1,7 +1,8 @@
 //! `m3 demo`: calls, latencies, a killed server and the clean-up, in five seconds.
 
 use crate::demo::leaks::LeakCheck;
-use crate::demo::printer::{DEATH_BOUND_NS, StepPrinter, summary};
+use crate::demo::baseline::Baseline;
+use crate::demo::printer::{DEATH_BOUND_NS, DeathNews, StepPrinter, p99, summary};
 use crate::demo::protocol::{BlockTransfer, MESSAGE_BYTES, RoundTrips, median};
 use crate::demo::session::Session;
 use crate::demo::steps::{self, ServerDeath};
@@ -43,7 +44,7 @@ pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
     let round_trips = compare(&mut session, &mut printer)?;
     let block = transfer_block(&mut session, &mut printer)?;
     leaks.record(&session.pids);
-    let deaths = kill_servers(&mut session, &mut leaks, client, args.kills, &mut printer)?;
+    let (deaths, sockets_ns) = kill_servers(&mut session, &mut leaks, client, args.kills, &mut printer)?;
     let calls_after_restart = restart(&mut session, &mut leaks, &mut printer)?;
     session.end()?;
     let (pids, directory) = (session.pids.clone(), session.directory.clone());
@@ -62,12 +63,14 @@ pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
             "calls_ns": calls_ns, "round_trips": round_trips, "block": block,
             "calls_after_restart": calls_after_restart,
             "deaths_ns": deaths_ns, "death_median_ns": median_ns, "death_worst_ns": worst_ns,
+            "socket_deaths_ns": sockets_ns,
             "error": first.map(|death| &death.error), "code": first.map(|death| death.code),
             "left": leaked, "good": is_good,
         }))?;
     } else {
         let took = start.elapsed();
-        out.line(summary(&round_trips, median_ns, worst_ns, &leaked, took, out))?;
+        let news = DeathNews { own_ns: &deaths_ns, socket_ns: &sockets_ns };
+        out.line(summary(&round_trips, news, &leaked, took, out))?;
     }
     Ok(ExitCode::from(u8::from(!is_good)))
 }
@@ -154,7 +157,7 @@ fn kill_servers(
     client: i32,
     kills: u32,
     printer: &mut StepPrinter,
-) -> Result<Vec<ServerDeath>> {
+) -> Result<(Vec<ServerDeath>, Vec<u64>)> {
     let first = steps::kill_server(session, client)?;
     let text = format!(
         "kill -9 of the server while a call waits for its answer: {} later",
@@ -170,11 +173,25 @@ fn kill_servers(
         leaks.record(&session.pids);
         deaths.push(steps::kill_server(session, client)?);
     }
-    let mut durations_ns: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
-    let worst_ns = durations_ns.iter().copied().max().unwrap_or(0);
-    let median = time(median(&mut durations_ns));
-    printer.detail(&format!("{kills} kills: median {median}, worst {}", time(worst_ns)))?;
-    Ok(deaths)
+    let durations_ns: Vec<u64> = deaths.iter().map(|death| death.took_ns).collect();
+    let sockets_ns = kill_socket_partners(session, kills)?;
+    printer.detail(&format!("{kills} kills: {}", quantiles(&durations_ns)))?;
+    printer.detail(&format!("the end of file of a Unix socket: {}", quantiles(&sockets_ns)))?;
+    Ok((deaths, sockets_ns))
+}
+
+/// The times from the kill of a process to the end of file of its Unix socket.
+fn kill_socket_partners(session: &Session, kills: u32) -> Result<Vec<u64>> {
+    let cpu = session.cpus.map(|(_, second)| second);
+    let kill = |_| Baseline::socket(&session.directory, cpu)?.kill_partner();
+    (0..kills).map(kill).collect()
+}
+
+/// The median and the 99th percentile, as text.
+fn quantiles(times_ns: &[u64]) -> String {
+    let mut sorted_ns = times_ns.to_vec();
+    let median_ns = median(&mut sorted_ns);
+    format!("median {}, p99 {}", time(median_ns), time(p99(times_ns)))
 }
 
 fn restart(

@@ -9,6 +9,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::time::Duration;
+
+/// The time in which a reader surely falls asleep.
+const TIME_TO_SLEEP: Duration = Duration::from_millis(5);
 
 /// The echo process: copies standard input to standard output, one read and one write per message.
 ///
@@ -50,7 +54,7 @@ pub fn sink() -> Result<()> {
 
 /// A connection to an echo or sink process.
 pub struct Baseline {
-    input: Box<dyn Read>,
+    input: Box<dyn Read + Send>,
     output: Box<dyn Write>,
     partner: Child,
 }
@@ -105,6 +109,26 @@ impl Baseline {
             .write_all(block)
             .and_then(|()| self.input.read_exact(&mut [0]))
             .map_err(|cause| CliError::system("cannot send a block to the sink process", cause))
+    }
+
+    /// Kills the partner while a thread waits for its bytes. The time until that thread reads the end
+    /// of file, in nanoseconds.
+    pub fn kill_partner(self) -> Result<u64> {
+        let Self { mut input, output: _output, mut partner } = self;
+        let failed = |cause| CliError::system("cannot kill the echo process", cause);
+        let reader = std::thread::spawn(move || {
+            // A reset is an end as well.
+            let _ = input.read(&mut [0]);
+            m3ipc_sys::monotonic_ns()
+        });
+        std::thread::sleep(TIME_TO_SLEEP);
+        let killed_ns = m3ipc_sys::monotonic_ns();
+        partner.kill().map_err(failed)?;
+        let read_ns = reader
+            .join()
+            .map_err(|_panic| CliError::failure("the reader of the echo process has ended"))?;
+        partner.wait().map_err(failed)?;
+        Ok(read_ns.saturating_sub(killed_ns))
     }
 
     /// Closes the connection and waits for the end of the process.
