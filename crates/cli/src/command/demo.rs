@@ -1,7 +1,7 @@
 //! `m3 demo`: calls, latencies, a killed server and the clean-up, in five seconds.
 
-use crate::demo::leaks::LeakCheck;
 use crate::demo::baseline::Baseline;
+use crate::demo::leaks::LeakCheck;
 use crate::demo::printer::{DEATH_BOUND_NS, DeathNews, StepPrinter, p99, summary};
 use crate::demo::protocol::{BlockTransfer, MESSAGE_BYTES, RoundTrips, median};
 use crate::demo::session::Session;
@@ -44,7 +44,8 @@ pub fn run(args: &Demo, out: Output) -> Result<ExitCode> {
     let round_trips = compare(&mut session, &mut printer)?;
     let block = transfer_block(&mut session, &mut printer)?;
     leaks.record(&session.pids);
-    let (deaths, sockets_ns) = kill_servers(&mut session, &mut leaks, client, args.kills, &mut printer)?;
+    let (deaths, sockets_ns) =
+        kill_servers(&mut session, &mut leaks, client, args.kills, &mut printer)?;
     let calls_after_restart = restart(&mut session, &mut leaks, &mut printer)?;
     session.end()?;
     let (pids, directory) = (session.pids.clone(), session.directory.clone());

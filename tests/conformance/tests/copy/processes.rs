@@ -70,7 +70,12 @@ impl Process {
     }
 
     pub fn receive_from(&mut self, other: &Process, node: &mut Node) {
-        self.role.tell(&format!("receive {}", other.place.address));
+        self.begin_receive(&format!("receive {}", other.place.address), node);
+    }
+
+    /// Begins a receive; returns when the process sleeps in it.
+    fn begin_receive(&mut self, line: &str, node: &mut Node) {
+        self.role.tell(line);
         let vm = node.vm_named("copy").unwrap().id();
         loop {
             let all = node.endpoints(vm).unwrap();
@@ -186,6 +191,33 @@ fn memory_that_never_answers_is_an_error() {
     let began = Instant::now();
     assert_eq!(requester.copy(&peer.place, 4096), (-61, 0));
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+/// A requester of the same user whose own memory is never filled sleeps in the kernel. It holds the
+/// peer's receive for a moment beyond its limit; a peer that it held for ever would end the test by
+/// its watchdog.
+#[test]
+fn a_requester_whose_own_memory_never_answers_holds_no_peer() {
+    if !is_root("a requester with memory that never answers") {
+        return;
+    }
+    let (users, mut node) = node("own", false);
+    let mut requester = process(&users, 0, "copy-peer", "1");
+    let third = process(&users, 0, "copy-peer", "2");
+    let mut peer = process(&users, 0, "copy-peer", "30");
+    if requester.role.ask("never") != "0" {
+        println!("SKIP a requester with memory that never answers: no userfaultfd");
+        return;
+    }
+    for step in ["copy", "put"] {
+        peer.begin_receive(&format!("receive-for {} 300", third.place.address), &mut node);
+        requester.role.tell(&format!("{step} {} {} 4096", peer.place.address, peer.place.at));
+        assert_eq!(peer.role.line(), "-61", "{step}");
+        assert_eq!(peer.role.ask(&format!("send {}", 99_999)), "-34", "the peer goes on");
+        signals::kill(requester.pid);
+        requester = process(&users, 0, "copy-peer", "1");
+        assert_eq!(requester.role.ask("never"), "0");
+    }
 }
 
 /// A requester that is killed in the middle of a copy holds no peer.

@@ -54,6 +54,7 @@ impl Endpoint {
 
     fn unpark_slow(&mut self) {
         let mut budget = HoldBudget::new();
+        let mut first_ns = 0;
         for at in 0..self.copies.gated_links.len() {
             let index = self.copies.gated_links[at];
             let trusted = self.peers.find_index(index).is_none_or(|peer| self.trusts(peer));
@@ -64,7 +65,8 @@ impl Endpoint {
                 |endpoint| {
                     let now_ns = m3ipc_sys::monotonic_ns();
                     since_ns = if since_ns == 0 { now_ns } else { since_ns };
-                    endpoint.waits_on_for(index, now_ns - since_ns, budget)
+                    first_ns = if first_ns == 0 { now_ns } else { first_ns };
+                    endpoint.waits_on_for(index, now_ns - since_ns, now_ns - first_ns, budget)
                 },
             );
             if since_ns != 0 && !trusted {
@@ -78,8 +80,9 @@ impl Endpoint {
         self.drop_command();
     }
 
-    /// Waits a little for the requester; `false` if it is dead or its time is over.
-    fn waits_on_for(&mut self, index: u32, held_ns: u64, budget: HoldBudget) -> bool {
+    /// Waits a little for the requester; `false` if it is dead or its time is over. `held_ns` is the
+    /// time since this wait began, and `all_ns` since the first one of this leave.
+    fn waits_on_for(&mut self, index: u32, held_ns: u64, all_ns: u64, budget: HoldBudget) -> bool {
         // The death of the requester is an event. All other events are for the next call.
         let _ = self.receive_events();
         if held_ns > STALL_NS {
@@ -97,6 +100,10 @@ impl Endpoint {
         }
         let serves = self.copies.active == Some(index);
         if !trusted && !budget.allows(held_ns) {
+            return false;
+        }
+        // A trusted requester ends its copy soon, unless its own memory never answers.
+        if all_ns > STALL_NS && !(serves && self.has_progress(index)) {
             return false;
         }
         if serves {

@@ -88,16 +88,19 @@ impl Endpoint {
             return false;
         };
         let lives = self.peers.find_index(other).is_some_and(|peer| !peer.dead);
-        let since_ns = self
-            .party_state(other)
-            .and_then(|party_state| party_state.active)
-            .map(|active| active.since_ns);
-        let goes_on = since_ns
-            .is_some_and(|since_ns| m3ipc_sys::monotonic_ns().saturating_sub(since_ns) < STALL_NS);
+        let goes_on = self.has_progress(other);
         if !(lives && goes_on) {
             self.end_command(other, failed(Code::ProcSts, 0));
         }
         lives && goes_on
+    }
+
+    /// Whether the active command of a requester made progress within the stall time.
+    pub(super) fn has_progress(&mut self, index: u32) -> bool {
+        let active = self.party_state(index).and_then(|party_state| party_state.active);
+        active.is_some_and(|active| {
+            m3ipc_sys::monotonic_ns().saturating_sub(active.since_ns) < STALL_NS
+        })
     }
 
     fn serve_active(&mut self, index: u32) {
