@@ -1,7 +1,9 @@
 //! Memory without a name. It ends with its last mapping, whichever process was killed.
 
 use rustix::fd::{AsFd, OwnedFd};
-use rustix::fs::{FallocateFlags, SealFlags, fallocate, fcntl_add_seals, fcntl_get_seals, fstat};
+use rustix::fs::{
+    FallocateFlags, SealFlags, SeekFrom, fallocate, fcntl_add_seals, fcntl_get_seals, fstat, seek,
+};
 #[cfg(not(miri))]
 use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 use rustix::io::Errno;
@@ -106,6 +108,22 @@ pub fn release_memory(memory: impl AsFd, offset: u64, bytes: u64) -> Result<(), 
     fallocate(memory, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes)
 }
 
+/// The first byte at or behind `offset` that has a page; `None` if no such byte has one. Memory
+/// without a page reads as zeros, but a read through a mapping takes a page for it.
+///
+/// # Errors
+/// `BADF` if the descriptor is no memory.
+///
+/// # Source
+/// lseek(2), SEEK_DATA
+pub fn next_page(memory: impl AsFd, offset: u64) -> Result<Option<u64>, Errno> {
+    match seek(memory, SeekFrom::Data(offset)) {
+        Ok(at) => Ok(Some(at)),
+        Err(Errno::NXIO) => Ok(None),
+        Err(errno) => Err(errno),
+    }
+}
+
 /// Forbids any change of size, for ever.
 ///
 /// # Errors
@@ -190,5 +208,17 @@ mod tests {
         let page = create_sealable_memory("m3-test", 4096).unwrap();
         seal_against_new_writers(&page).unwrap();
         assert_eq!(seal_against_writing(&page), Err(Errno::PERM));
+    }
+
+    #[test]
+    fn only_written_memory_has_pages() {
+        use std::os::unix::fs::FileExt;
+        let memory = create_sparse("m3-test", 64 * 1024, false).unwrap();
+        assert_eq!(next_page(&memory, 0), Ok(None));
+        let file = std::fs::File::from(memory);
+        file.write_all_at(&[1], 32 * 1024 + 7).unwrap();
+        let at = next_page(&file, 0).unwrap().unwrap();
+        assert!(at <= 32 * 1024 + 7 && at + 64 * 1024 > 32 * 1024);
+        assert_eq!(next_page(&file, 32 * 1024 + 7), Ok(Some(32 * 1024 + 7)));
     }
 }

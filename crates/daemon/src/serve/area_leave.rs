@@ -81,7 +81,7 @@ impl Server {
             let event = AreaEvent::FindOrphans { area };
             return self.send_area_event_to_others(vm, area, None, &event, None);
         };
-        let ledgers = Ledgers { memory, area: entry };
+        let ledgers = Ledgers::new(memory, entry);
         let mut budget = SCAN_READS / entry.present().count().max(1);
         let mut scanned = Vec::new();
         // A block may have its number from one extent of a member and lie in another. So either all

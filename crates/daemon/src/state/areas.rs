@@ -6,8 +6,12 @@ use crate::tables::{Area, AreaMemberState};
 use m3ipc_area::ledger_bytes;
 use m3ipc_shm::Observed;
 use m3ipc_sys::Errno;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+
+/// Pages start and end at multiples of this many bytes, or of a multiple of it.
+const PAGE_BYTES: u64 = 4096;
 
 /// The memory of one area.
 #[derive(Debug)]
@@ -96,16 +100,58 @@ impl AreaRegistry {
     }
 }
 
-/// The ledgers of one area, for the orphan scan.
+/// The ledgers of one area, for one orphan scan.
+///
+/// Most of a ledger has no page, and a read through the mapping would take one. So a scan asks the
+/// kernel where the pages are, and takes all other words for 0. An answer holds for this scan: a
+/// member that claims a block later has seen the death of its allocator member.
 pub(crate) struct Ledgers<'a> {
-    pub(crate) memory: &'a AreaMemory,
-    pub(crate) area: &'a Area,
+    memory: &'a AreaMemory,
+    area: &'a Area,
+    /// By member: the latest answer of the kernel.
+    parts: Vec<Cell<LedgerPart>>,
+}
+
+/// A part of a ledger of which all bytes have pages, or none.
+#[derive(Clone, Copy, Debug, Default)]
+struct LedgerPart {
+    start: u64,
+    end: u64,
+    has_pages: bool,
+}
+
+impl<'a> Ledgers<'a> {
+    pub(crate) fn new(memory: &'a AreaMemory, area: &'a Area) -> Self {
+        let parts = area.members.iter().map(|_| Cell::default()).collect();
+        Self { memory, area, parts }
+    }
+}
+
+impl LedgerPart {
+    /// The part around this byte.
+    fn find(ledger: &Ledger, byte: u64) -> Self {
+        let start = byte - byte % PAGE_BYTES;
+        match m3ipc_sys::next_page(&*ledger.fd, start) {
+            Ok(Some(at)) if at > start => Self { start, end: at, has_pages: false },
+            Ok(None) => Self { start, end: u64::MAX, has_pages: false },
+            // Where the kernel does not say, a read finds out.
+            Ok(Some(_)) | Err(_) => Self { start, end: start + PAGE_BYTES, has_pages: true },
+        }
+    }
 }
 
 impl m3ipc_area::LedgerSet for Ledgers<'_> {
     fn word(&self, member: u16, number: u32, word: usize) -> Option<u64> {
         let at = number as usize * m3ipc_area::RECORD_WORDS + word;
         let ledger = self.memory.ledgers.get(&member)?;
+        let part = self.parts.get(usize::from(member))?;
+        let byte = 8 * at as u64;
+        if !(part.get().start..part.get().end).contains(&byte) {
+            part.set(LedgerPart::find(ledger, byte));
+        }
+        if !part.get().has_pages {
+            return Some(0);
+        }
         Some(m3ipc_area::LedgerWords::load(&ledger.view, at))
     }
 
@@ -122,3 +168,6 @@ impl m3ipc_area::LedgerSet for Ledgers<'_> {
         self.area.members.len()
     }
 }
+
+#[cfg(test)]
+mod tests;
