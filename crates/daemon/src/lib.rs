@@ -77,6 +77,9 @@ pub const EXIT_USAGE: u8 = 2;
 pub const EXIT_BUSY: u8 = 3;
 /// Exit code: the system refuses a resource that the daemon needs.
 pub const EXIT_SYSTEM: u8 = 4;
+/// Exit code of a start in the background: a signal ended the daemon before it served. Another
+/// start may succeed.
+pub const EXIT_KILLED: u8 = 5;
 
 /// The daemon's time slice on a CPU: the shortest that the kernel grants.
 const TIME_SLICE_NS: u64 = 100_000;
@@ -97,10 +100,11 @@ const START_LIMIT: Duration = Duration::from_secs(5);
 /// Starts this program again without `--detach`, and waits until the new daemon serves or ends. The
 /// new daemon is a child of no shell. It closes its standard error when it serves.
 fn detach() -> ExitCode {
-    let failed = |why: String| {
+    let failed_with = |code: u8, why: String| {
         eprintln!("m3d: {why}; start it without --detach to see more");
-        ExitCode::from(EXIT_SYSTEM)
+        ExitCode::from(code)
     };
+    let failed = |why: String| failed_with(EXIT_SYSTEM, why);
     let arguments = std::env::args_os().skip(1).filter(|argument| argument != "--detach");
     let program = match std::env::current_exe() {
         Ok(program) => program,
@@ -125,7 +129,10 @@ fn detach() -> ExitCode {
     match receiver.recv_timeout(START_LIMIT) {
         Ok(text) if text.is_empty() => match child.try_wait() {
             // A signal ended it, before it could say a word.
-            Ok(Some(status)) if !status.success() => failed(format!("the daemon ended: {status}")),
+            Ok(Some(status)) if !status.success() => {
+                let code = if status.code().is_none() { EXIT_KILLED } else { EXIT_SYSTEM };
+                failed_with(code, format!("the daemon ended: {status}"))
+            }
             _ => ExitCode::SUCCESS,
         },
         Ok(text) => {

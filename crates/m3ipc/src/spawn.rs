@@ -28,6 +28,11 @@ const REASON_MAX_BYTES: usize = 4096;
 /// The exit code of a daemon that finds another one in its directory.
 const EXIT_BUSY: i32 = 3;
 
+/// The exit code of a start whose daemon a signal ended before it served.
+const EXIT_KILLED: i32 = 5;
+/// Starts of one call, where a signal ends each daemon before it serves.
+const STARTS_MAX: u32 = 5;
+
 /// The directory in which `cargo xtask install` puts the programs.
 const INSTALLED: &str = match option_env!("M3IPC_BINDIR") {
     Some(directory) => directory,
@@ -174,8 +179,16 @@ pub(crate) fn start(
         command.arg("--uninitialised");
     }
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let is_killed = |output: &Output| output.status.code() == Some(EXIT_KILLED);
+    let mut output = output_until(&mut command, deadline_ns);
+    for _ in 1..STARTS_MAX {
+        if !output.as_ref().is_ok_and(is_killed) {
+            break;
+        }
+        output = output_until(&mut command, deadline_ns);
+    }
     let program = program.display();
-    let why = match output_until(&mut command, deadline_ns) {
+    let why = match output {
         // Another process may have started one at the same time.
         Ok(output) if output.status.success() || output.status.code() == Some(EXIT_BUSY) => {
             return Ok(());
@@ -281,6 +294,31 @@ mod tests {
         std::fs::rename(&program, folder.join("other")).unwrap();
         symlink("other", &program).unwrap();
         assert!(check_program(&program).unwrap_err().contains("symbolic link"));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_daemon_that_a_signal_ends_before_it_serves_is_started_again() {
+        let folder = std::env::temp_dir().join(format!("m3-starts-{}", std::process::id()));
+        crate::runtime::make(&folder, 0o700).unwrap();
+        let program = folder.join("daemon");
+        let count = folder.join("count");
+        let starts = || std::fs::read(&count).unwrap().len();
+        for (served, wanted) in [(3, 3), (100, 5)] {
+            let text = format!(
+                "echo -n x >> {0}; test $(wc -c < {0}) -ge {served} && exit 0; \
+                 echo m3d: killed >&2; exit 5",
+                count.display()
+            );
+            std::fs::write(&program, text).unwrap();
+            std::fs::write(&count, "").unwrap();
+            let started =
+                start(Path::new("/bin/sh"), &[program.to_str().unwrap()], &folder, false, u64::MAX);
+            assert_eq!(starts(), wanted);
+            let why = started.err().map(|fail| fail.why());
+            assert_eq!(why.is_none(), served == 3, "{why:?}");
+            assert!(why.is_none_or(|why| why.contains("did not start: killed")));
+        }
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }
