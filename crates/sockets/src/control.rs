@@ -5,7 +5,10 @@
 
 use crate::error::SockError;
 use m3ipc_sys::{Errno, ParentOnlyFd};
-use m3ipc_wire::{FromDaemon, REPLY_MAX_BYTES, Reply, Request, SockReply, SockRequest, VERSION};
+use m3ipc_wire::{
+    FromDaemon, REPLY_MAX_BYTES, Reply, Request, SockConnection, SockReply, SockRequest, VERSION,
+};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -23,6 +26,8 @@ pub(crate) struct Control {
     socket: OwnedFd,
     directory: PathBuf,
     buffer: Box<[u8]>,
+    /// Requests that were given up. Their answers come before that of the next request.
+    given_up: VecDeque<Request>,
 }
 
 /// Why a request has no answer.
@@ -30,6 +35,8 @@ pub(crate) struct Control {
 pub(crate) enum RequestError {
     /// The daemon is gone.
     DaemonGone,
+    /// The daemon did not answer in time.
+    TimedOut(SockError),
     /// The daemon refused the request.
     Refused(SockError),
 }
@@ -40,7 +47,7 @@ impl From<RequestError> for SockError {
             RequestError::DaemonGone => {
                 Self::new(Errno::NETDOWN, "the node daemon has gone; start one with `m3 up`")
             }
-            RequestError::Refused(error) => error,
+            RequestError::TimedOut(error) | RequestError::Refused(error) => error,
         }
     }
 }
@@ -63,6 +70,7 @@ impl Control {
             socket,
             directory: directory.to_owned(),
             buffer: vec![0; REPLY_MAX_BYTES].into_boxed_slice(),
+            given_up: VecDeque::new(),
         };
         match control.ask(&Request::Hello { version: VERSION }) {
             Ok((Reply::Welcome { .. }, _)) => Ok(control),
@@ -73,8 +81,33 @@ impl Control {
 
     /// Sends a request and waits for its answer.
     pub(crate) fn ask(&mut self, request: &Request) -> Result<Answer, RequestError> {
+        self.ask_within(request, LIMIT_NS)
+    }
+
+    fn ask_within(&mut self, request: &Request, limit_ns: u64) -> Result<Answer, RequestError> {
         self.send(request)?;
-        let deadline_ns = m3ipc_sys::monotonic_ns().saturating_add(LIMIT_NS);
+        let deadline_ns = m3ipc_sys::monotonic_ns().saturating_add(limit_ns);
+        loop {
+            let answer = match self.receive(deadline_ns) {
+                Err(RequestError::TimedOut(error)) => {
+                    self.given_up.push_back(request.clone());
+                    return Err(RequestError::TimedOut(error));
+                }
+                other => other,
+            };
+            if matches!(answer, Err(RequestError::DaemonGone)) {
+                return answer;
+            }
+            // The daemon answers in the order of the requests.
+            match self.given_up.pop_front() {
+                None => return answer,
+                Some(former) => self.undo(&former, answer),
+            }
+        }
+    }
+
+    /// The next answer of the daemon.
+    fn receive(&mut self, deadline_ns: u64) -> Result<Answer, RequestError> {
         let packet = loop {
             match m3ipc_sys::receive_packet(&self.socket, &mut self.buffer, false, true) {
                 Ok(packet) => break packet,
@@ -110,6 +143,25 @@ impl Control {
         }
     }
 
+    /// Gives back what the daemon gave for a request that was given up.
+    fn undo(&self, request: &Request, answer: Result<Answer, RequestError>) {
+        let Ok((Reply::Sock(reply), _closed)) = answer else { return };
+        let Request::Sock(request) = request else { return };
+        match (request, reply) {
+            (SockRequest::Bind { kind, .. }, SockReply::Port(port)) => {
+                let _ = self.send(&Request::Sock(SockRequest::Release { kind: *kind, port }));
+            }
+            (SockRequest::Connect { .. }, SockReply::Connected(connection, prepared)) => {
+                for SockConnection { pair, side, slot, .. } in
+                    prepared.into_iter().chain([connection])
+                {
+                    let _ = self.send(&Request::Sock(SockRequest::Closed { pair, side, slot }));
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// Sends a request that has no answer.
     pub(crate) fn send(&self, request: &Request) -> Result<(), RequestError> {
         loop {
@@ -126,7 +178,7 @@ impl Control {
     /// The daemon does not answer in time.
     fn silence(&self) -> RequestError {
         let why = m3ipc::runtime::why_silent(&self.directory, &self.socket);
-        RequestError::Refused(SockError::new(Errno::TIMEDOUT, why))
+        RequestError::TimedOut(SockError::new(Errno::TIMEDOUT, why))
     }
 }
 
@@ -174,3 +226,6 @@ pub(crate) struct JoinedDomain {
     pub(crate) network: u32,
     pub(crate) bits: u8,
 }
+
+#[cfg(test)]
+mod tests;

@@ -229,7 +229,7 @@ impl DomainMember {
             Ok((_, fds)) => fds.first().is_some_and(|pool| pair.map_peer_pool(pool).is_ok()),
             // The peer's report to the daemon may still be on its way.
             Err(RequestError::Refused(error)) => error.errno() == Errno::AGAIN,
-            Err(RequestError::DaemonGone) => false,
+            Err(RequestError::DaemonGone | RequestError::TimedOut(_)) => false,
         }
     }
 
@@ -239,7 +239,7 @@ impl DomainMember {
         match lock(&self.control).ask(&Request::Sock(SockRequest::Forget { pair: pair.id, side })) {
             Ok(_) => true,
             Err(RequestError::Refused(error)) => error.errno() == Errno::NOENT,
-            Err(RequestError::DaemonGone) => false,
+            Err(RequestError::DaemonGone | RequestError::TimedOut(_)) => false,
         }
     }
 

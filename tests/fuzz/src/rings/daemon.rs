@@ -44,7 +44,15 @@ thread_local! {
 
 /// A new connection, and its partner.
 pub(super) fn connect() -> (Stream, Partner) {
-    let stream = DOMAIN.with(|domain| domain.connect(LISTENER).expect("a connection"));
+    let stream = DOMAIN.with(|domain| {
+        loop {
+            match domain.connect(LISTENER) {
+                // This process was stopped for a while.
+                Err(error) if error.errno() == Errno::TIMEDOUT => {}
+                other => break other.expect("a connection"),
+            }
+        }
+    });
     let partner = latest().take().expect("the daemon made it").partner;
     (stream, partner)
 }
