@@ -9,7 +9,6 @@ use m3ipc_shim::connection::socket::Socket;
 use m3ipc_shim::kernel::socket::{cookie, receive_bytes, send_bytes};
 use m3ipc_shim::memory::layout::{PAIR_BYTES, half, pair, ring_offset};
 use m3ipc_shim::memory::user_directory::{Name, UserDirectory};
-use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::settings::Settings;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -43,6 +42,8 @@ const WORDS: &[usize] = &[
     half::EDGES,
     half::POLLER_SLOT,
 ];
+/// Bytes that are checked behind each buffer.
+const BEHIND_BYTES: usize = 256;
 /// A byte that no end sends: a call that writes beyond its result is seen.
 const UNTOUCHED: u8 = 0xa5;
 
@@ -117,42 +118,24 @@ fn file_of(end: &End) -> Option<File> {
     File::options().read(true).write(true).open(path).ok()
 }
 
-fn send_by_kernel(end: &End, bytes: &mut [u8]) -> Option<usize> {
-    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    send_bytes(end.stream.as_raw_fd(), bytes, flags).ok()
-}
-
-fn receive_by_kernel(end: &End, bytes: &mut [u8]) -> Option<usize> {
-    receive_bytes(end.stream.as_raw_fd(), bytes, libc::MSG_DONTWAIT).ok()
-}
-
 fn send(end: &End, bytes: &mut [u8]) {
     let most = bytes.len();
     let mut run = [Buffers::run(bytes)];
     let outcome = end.socket.send(Some(Buffers::from_mut(&mut run)), libc::MSG_NOSIGNAL);
-    match outcome {
-        Outcome::Done(sent) => assert!(sent <= most, "more bytes than were given"),
-        Outcome::Failed(_) => {}
-        Outcome::Kernel => _ = send_by_kernel(end, bytes),
-        Outcome::Counted(call) => call.end(send_by_kernel(end, bytes).unwrap_or(0)),
-    }
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    let done = outcome.or_real(|| send_bytes(end.stream.as_raw_fd(), bytes, flags));
+    assert!(done.unwrap_or(0) <= most, "more bytes than were given");
 }
 
 fn receive(end: &End, buffer: &mut [u8], most: usize, flags: i32) {
     buffer.fill(UNTOUCHED);
     let mut run = [Buffers::run(&mut buffer[..most])];
-    match end.socket.receive(Some(Buffers::from_mut(&mut run)), flags) {
-        Outcome::Done(got) => {
-            assert!(got <= most, "more bytes than the buffer has");
-            let behind = &buffer[most..buffer.len().min(most + 256)];
-            assert!(behind.iter().all(|byte| *byte == UNTOUCHED), "written beyond the buffer");
-        }
-        Outcome::Failed(_) => {}
-        Outcome::Kernel => _ = receive_by_kernel(end, &mut buffer[..most]),
-        Outcome::Counted(call) => {
-            call.end(receive_by_kernel(end, &mut buffer[..most]).unwrap_or(0));
-        }
-    }
+    let outcome = end.socket.receive(Some(Buffers::from_mut(&mut run)), flags);
+    let fd = end.stream.as_raw_fd();
+    let done = outcome.or_real(|| receive_bytes(fd, &mut buffer[..most], libc::MSG_DONTWAIT));
+    assert!(done.unwrap_or(0) <= most, "more bytes than the buffer has");
+    let behind = &buffer[most..buffer.len().min(most + BEHIND_BYTES)];
+    assert!(behind.iter().all(|byte| *byte == UNTOUCHED), "written beyond the buffer");
 }
 
 /// One call of an end. The descriptors do not block.
