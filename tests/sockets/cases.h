@@ -28,6 +28,7 @@ WATCHES(once_half); WATCHES(once_room); WATCHES(once_edge); WATCHES(once_oneshot
 WATCHES(once_grandchild);
 WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(steps_make);
 WATCHES(hostile_scribbles);
+WATCHES(order_level); WATCHES(order_edge); WATCHES(order_kernel); WATCHES(order_kernel_edge);
 WATCHES(hostile_static); WATCHES(rights); WATCHES(rights_exec); WATCHES(locks);
 BOTH(standard_output); BOTH(standard_input);
 void one_standard_exec(void), one_standard_vfork(void), two_standard_exec(void);
@@ -99,6 +100,7 @@ const struct made cases[] = {
     WATCH(once_grandchild),
     WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(steps_make),
     WATCH(hostile_scribbles),
+    WATCH(order_level), WATCH(order_edge), WATCH(order_kernel), WATCH(order_kernel_edge),
     WATCH(hostile_static),
     WATCH(rights), WATCH(rights_exec), WATCH(locks),
     { NULL, NULL, NULL, 0 },

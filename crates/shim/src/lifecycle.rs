@@ -32,6 +32,11 @@ pub fn opened_plain(fd: RawFd) {
     opened(fd, Entry::Plain);
 }
 
+/// A new descriptor is a file, whose writes wake nobody.
+pub fn opened_file(fd: RawFd) {
+    opened(fd, Entry::File);
+}
+
 /// A new descriptor came from another process, or is a socket before its connect.
 pub fn opened_unknown(fd: RawFd) {
     opened(fd, Entry::Unknown);

@@ -28,7 +28,7 @@ pub fn input_needs_own_calls() -> bool {
 /// After the C library opened a file over a descriptor: `fclose` closes it past the hooks, and the
 /// number may stand for anything then.
 pub fn opened(fd: RawFd) {
-    if !matches!(descriptors::get(fd), Entry::Unknown | Entry::Plain) {
+    if !matches!(descriptors::get(fd), Entry::Unknown | Entry::Plain | Entry::File) {
         descriptors::set_kept(fd, Entry::Pinned);
     }
 }

@@ -199,7 +199,7 @@ impl SendPort for Direction {
 
     fn offer(&self, slot: u64) -> bool {
         assert_eq!(slot, SLOT);
-        armed::offer(&self.bits, &self.state, BIT, GENERATION)
+        armed::offer(&self.bits, &self.state, BIT, GENERATION, || {})
     }
 
     fn always_wakes(&self) -> bool {

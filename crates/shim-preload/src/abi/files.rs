@@ -7,7 +7,7 @@
 use crate::next;
 use core::ffi::{c_char, c_int, c_uint};
 use libc::{FILE, mode_t, sigset_t};
-use m3ipc_shim::lifecycle::opened_plain;
+use m3ipc_shim::lifecycle::{opened_file, opened_plain};
 
 macro_rules! makers {
     ($($name:ident ($($argument:ident : $type:ty),*);)*) => {$(
@@ -21,14 +21,29 @@ macro_rules! makers {
     )*};
 }
 
+macro_rules! openers {
+    ($($name:ident ($($argument:ident : $type:ty),*);)*) => {$(
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
+            // SAFETY: the program keeps the contract of the function.
+            let fd = unsafe { next::$name($($argument),*) };
+            opened_file(fd);
+            fd
+        }
+    )*};
+}
+
 // In C the mode of `open` may be missing. The C library ignores the register then.
-makers! {
+openers! {
     open(path: *const c_char, flags: c_int, mode: mode_t);
     open64(path: *const c_char, flags: c_int, mode: mode_t);
     openat(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t);
     openat64(directory: c_int, path: *const c_char, flags: c_int, mode: mode_t);
     creat(path: *const c_char, mode: mode_t);
     creat64(path: *const c_char, mode: mode_t);
+}
+
+makers! {
     eventfd(first: c_uint, flags: c_int);
     timerfd_create(clock: c_int, flags: c_int);
     signalfd(fd: c_int, mask: *const sigset_t, flags: c_int);

@@ -8,6 +8,7 @@ use super::{errno, stdio};
 use crate::next;
 use core::ffi::{c_int, c_uint};
 use libc::{sockaddr, socklen_t};
+use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::lifecycle;
 
 #[unsafe(no_mangle)]
@@ -66,6 +67,7 @@ pub unsafe extern "C-unwind" fn connect(
     address: *const sockaddr,
     length: socklen_t,
 ) -> c_int {
+    announce();
     // SAFETY: the program keeps the contract of connect(2).
     let result = unsafe { next::connect(fd, address, length) };
     if result == 0 || matches!(errno::get(), libc::EINPROGRESS | libc::EINTR | libc::EALREADY) {
@@ -86,6 +88,7 @@ pub unsafe extern "C-unwind" fn __connect(
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn close(fd: c_int) -> c_int {
+    announce();
     let is_known = lifecycle::closing(fd);
     // SAFETY: close(2) takes an integer.
     let result = unsafe { next::close(fd) };
@@ -207,6 +210,7 @@ pub unsafe extern "C-unwind" fn closefrom(first: c_int) {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    announce();
     lifecycle::shutting_down(fd, how);
     // SAFETY: shutdown(2) takes integers.
     unsafe { next::shutdown(fd, how) }

@@ -11,6 +11,7 @@ use super::stream::finish;
 use crate::next;
 use core::ffi::{c_int, c_long, c_uint, c_void};
 use libc::{mmsghdr, off_t, size_t, ssize_t, timespec};
+use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::monotonic_ns;
 use m3ipc_shim::outcome::Outcome;
@@ -46,6 +47,7 @@ pub unsafe extern "C-unwind" fn sendmmsg(
         let headers = (0..sent_max as usize).map(|index| messages.wrapping_add(index).cast_const());
         // SAFETY: the program keeps the contract of sendmmsg(2).
         unsafe { message::descriptors_leave(headers.map(<*const mmsghdr>::cast)) };
+        announce();
         // SAFETY: the program keeps the contract of sendmmsg(2).
         return unsafe { next::sendmmsg(fd, messages, count, flags) };
     }
@@ -98,6 +100,7 @@ unsafe fn send_as_given(
         return None;
     }
     let outcome = socket.kernel_route_of_send()?;
+    announce();
     // SAFETY: the caller keeps the contract of sendmmsg(2).
     let sent = unsafe { next::sendmmsg(fd, messages, count, flags) };
     if let Outcome::Counted(call) = outcome {
@@ -273,6 +276,7 @@ pub unsafe extern "C-unwind" fn sendfile(
             -1
         }
         SentFile::Kernel(outcome) => finish(outcome, || {
+            announce();
             // SAFETY: the program keeps the contract of sendfile(2).
             unsafe { next::sendfile(out, from, offset, count) }
         }),
@@ -301,6 +305,7 @@ pub unsafe extern "C-unwind" fn splice(
 ) -> ssize_t {
     sockets::pin_found_or_shut_down(from, PinReason::Splice);
     sockets::pin_found_or_shut_down(to, PinReason::Splice);
+    announce();
     // SAFETY: the program keeps the contract of splice(2).
     unsafe { next::splice(from, from_offset, to, to_offset, bytes, flags) }
 }

@@ -12,6 +12,7 @@ use crate::next;
 use core::ffi::c_int;
 use libc::{cmsghdr, msghdr, ssize_t};
 use m3ipc_shim::buffers::{Buffers, IovCursor, no_runs};
+use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
 use m3ipc_shim::pin::PinReason;
@@ -164,8 +165,11 @@ pub unsafe extern "C-unwind" fn sendmsg(
     message: *const msghdr,
     flags: c_int,
 ) -> ssize_t {
-    // SAFETY: the program keeps the contract of sendmsg(2).
-    let real = || unsafe { next::sendmsg(fd, message, flags) };
+    let real = || {
+        announce();
+        // SAFETY: the program keeps the contract of sendmsg(2).
+        unsafe { next::sendmsg(fd, message, flags) }
+    };
     // SAFETY: the program keeps the contract of sendmsg(2).
     unsafe { descriptors_leave(core::iter::once(message)) };
     let Some(socket) = sockets::find(fd).filter(|_socket| is_readable(message, 1)) else {

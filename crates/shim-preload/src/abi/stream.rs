@@ -10,8 +10,10 @@ use core::ffi::{c_int, c_void};
 use libc::{iovec, off_t, size_t, sockaddr, socklen_t, ssize_t};
 use m3ipc_shim::buffers::{Buffers, RUNS_MAX};
 use m3ipc_shim::connection::socket::Socket;
+use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
+use m3ipc_shim::process::descriptors::{self, Entry};
 use m3ipc_shim::sockets;
 
 /// The result of a data call; `real` makes the program's own call where the kernel must do it.
@@ -67,6 +69,13 @@ impl Runs {
     }
 }
 
+/// Before a send past a ring, which other processes learn from the kernel; not of a file.
+pub fn announce_for(fd: c_int) {
+    if descriptors::get(fd) != Entry::File {
+        announce();
+    }
+}
+
 /// Sends the runs of a call.
 ///
 /// # Safety
@@ -77,6 +86,10 @@ unsafe fn send_runs(
     flags: c_int,
     real: impl FnOnce() -> ssize_t,
 ) -> ssize_t {
+    let real = || {
+        announce_for(fd);
+        real()
+    };
     let Some(socket) = sockets::find(fd) else { return real() };
     // SAFETY: the caller promises the runs.
     let buffers = unsafe { runs.buffers() };
@@ -272,6 +285,7 @@ pub unsafe extern "C-unwind" fn sendto(
     // A connected TCP socket ignores an address. A Unix socket fails with the right error.
     let is_addressed = !to.is_null() && length > 0;
     if is_addressed && sockets::known(fd).is_some_and(|socket| socket.is_unix()) {
+        announce();
         return real();
     }
     // SAFETY: one run, which sendto(2) may read.

@@ -22,6 +22,8 @@ use m3ipc_sys::fork_generation;
 const STATE: usize = 0;
 /// Not 0: a set has the poller.
 const USED: usize = 8;
+/// Odd while a wait takes bits and has not asked the kernel yet.
+const GATHERS: usize = 16;
 
 // A slot word: generation, process, poller, slot. A process number is never 0, nor is the word.
 const GENERATION_MASK: u64 = 0xff_ffff;
@@ -105,6 +107,7 @@ impl ArmedPoller {
             pollers.bits(poller, at).store(0, Ordering::Relaxed);
         }
         // A sender that still names the last use finds another generation.
+        pollers.word(poller * POLLER_BYTES + GATHERS).store(0, Ordering::SeqCst);
         let state = pollers.word(poller * POLLER_BYTES + STATE);
         let generation = next_generation(state.load(Ordering::Relaxed) >> GENERATION_SHIFT);
         state.store(awake(generation), Ordering::SeqCst);
@@ -156,6 +159,25 @@ impl ArmedPoller {
     #[must_use]
     pub fn take(self, word: usize) -> u64 {
         self.bits(word).map_or(0, armed::take)
+    }
+
+    /// Takes some bits of one word of slots, as far as they are still set.
+    #[must_use]
+    pub fn take_some(self, word: usize, wanted: u64) -> u64 {
+        self.bits(word).map_or(0, |bits| armed::take_some(bits, wanted))
+    }
+
+    /// The bits of one word of slots.
+    #[must_use]
+    pub fn peek(self, word: usize) -> u64 {
+        self.bits(word).map_or(0, |word| word.load(Ordering::SeqCst))
+    }
+
+    /// Before a wait takes bits, and after it has asked the kernel.
+    pub fn count_gather(self) {
+        if let Some(gathers) = self.word_at(GATHERS) {
+            armed::count_gather(gathers);
+        }
     }
 
     /// Whether any bit of the first words is set.
@@ -228,7 +250,7 @@ impl PeerPoller {
     /// Offers published bytes to the poller of a slot word; `true` where the receiver polls by
     /// itself. Under the sender's lock.
     #[inline]
-    pub fn offer(&self, memory: PairMemory, slot_word: u64) -> bool {
+    pub fn offer(&self, memory: PairMemory, slot_word: u64, stamp: impl FnOnce()) -> bool {
         let is_mapped = self.mapped.load(Ordering::Relaxed) == slot_word >> POLLER_SHIFT;
         if !is_mapped && !self.map(memory, slot_word) {
             return false;
@@ -240,6 +262,25 @@ impl PeerPoller {
             memory.peer_word(poller * POLLER_BYTES + STATE),
             1 << (slot % 64),
             slot_word >> OWN_GENERATION_SHIFT,
+            stamp,
         )
+    }
+
+    /// Withdraws the bit of a slot word, where the receiver's wait may report later events before
+    /// it; whether it may. Under the sender's lock.
+    #[must_use]
+    pub fn withdraw_undelivered(&self, memory: PairMemory, slot_word: u64) -> bool {
+        if self.mapped.load(Ordering::Relaxed) != slot_word >> POLLER_SHIFT {
+            return false;
+        }
+        let slot = usize::try_from(slot_word & SLOT_MASK).unwrap_or(0);
+        let poller = poller_of(slot_word);
+        let (bits, bit) = (memory.peer_bits(poller, slot), 1 << (slot % 64));
+        let gathers = memory.peer_word(poller * POLLER_BYTES + GATHERS);
+        let is_delivered = armed::is_delivered(bits, gathers, bit);
+        if !is_delivered {
+            armed::withdraw(bits, bit);
+        }
+        !is_delivered
     }
 }

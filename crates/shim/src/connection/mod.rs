@@ -6,6 +6,7 @@
 //!     │  ├── mark                              sockets that must never get a pair
 //!     │  └── socket_state
 //!     ├── send ────┐
+//!     │   │ unannounced                        bytes without a wakeup byte, in order
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves
 //! ```
@@ -22,4 +23,5 @@ pub mod sock_diag;
 pub mod socket;
 pub mod socket_state;
 mod sweep;
+pub mod unannounced;
 mod upgrade;

@@ -4,6 +4,7 @@ use super::armed_poller::PeerPoller;
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
 use super::ring_half::{Direction, RingHalf};
 use super::socket_state::SocketId;
+use super::unannounced;
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::counters::{self, Counter};
 use crate::kernel::{Errno, file, ready, socket};
@@ -15,6 +16,7 @@ use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3ipc_sys::monotonic_ns;
 use std::os::fd::RawFd;
 
 /// Bytes that are published at once, so that the receiver copies while the sender does.
@@ -68,13 +70,15 @@ impl HalfView for Sender<'_> {
 
 impl SendPort for Sender<'_> {
     fn send_wakeup(&self) -> Result<(), Errno> {
+        unannounced::announce_before(self.id);
         let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
         socket::send_bytes(self.fd, &[0], flags).map(drop)
     }
 
     #[inline]
     fn offer(&self, slot: u64) -> bool {
-        self.peer_poller.offer(self.memory, slot)
+        let stamp = || self.half.store(half::STAMP, monotonic_ns());
+        unannounced::note(self.id, self.fd) && self.peer_poller.offer(self.memory, slot, stamp)
     }
 
     fn always_wakes(&self) -> bool {
@@ -227,7 +231,9 @@ impl Sender<'_> {
             if bytes > 0 {
                 match publish(self, ring.tail.wrapping_add(bytes as u64), force) {
                     Ok(Published::Signalled) => counters::add(Counter::Wakeups, 1),
-                    Ok(Published::Spared) => counters::add(Counter::WakeupsSpared, 1),
+                    Ok(Published::Spared | Published::Offered) => {
+                        counters::add(Counter::WakeupsSpared, 1)
+                    }
                     Ok(Published::Full) => {}
                     Err(errno) => return Ok(Put::Refused(errno)),
                 }

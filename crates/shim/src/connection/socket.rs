@@ -310,6 +310,12 @@ impl Socket {
         self.receive_half().is_some_and(|half| half.ring().is_ok_and(|ring| ring.filled > 0))
     }
 
+    /// The moment at which the peer last marked the slot of the socket, in nanoseconds.
+    #[must_use]
+    pub fn marked_at_ns(&self) -> u64 {
+        self.receive_half().map_or(0, |half| half.load(half::STAMP))
+    }
+
     /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.
     #[must_use]
     pub fn readable_bytes(&self) -> Option<usize> {

@@ -26,7 +26,7 @@ use crate::outcome::{KernelCall, Outcome};
 use crate::protocol::HalfView;
 use crate::settings;
 use crate::spin::CallSpin;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 /// Sockets of a process at most.
 const SOCKETS_MAX: usize = 16_384;
@@ -71,6 +71,10 @@ pub struct SocketState {
     /// The head that the last send saw, and the number of sends that saw the same head.
     pub(super) progress: [AtomicU64; 2],
     pub(super) receives: ReceiveMemory,
+    /// Not 0: see [`unannounced`](super::unannounced).
+    pub(super) unannounced: AtomicU32,
+    /// A descriptor of the socket, by which it sent last.
+    pub(super) sending_fd: AtomicI32,
 }
 
 /// The search of a FRESH socket for its peer.
@@ -138,6 +142,8 @@ const fn empty() -> SocketState {
         send_refusals: Refusals::new(),
         progress: [const { word64() }; 2],
         receives: ReceiveMemory::new(),
+        unannounced: word32(),
+        sending_fd: AtomicI32::new(0),
     }
 }
 

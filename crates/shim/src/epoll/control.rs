@@ -48,7 +48,7 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
         return;
     };
     let socket = sockets::find(fd);
-    if matches!(descriptors::get(fd), Entry::Plain | Entry::Pinned | Entry::Closing) {
+    if matches!(descriptors::get(fd), Entry::Plain | Entry::File | Entry::Pinned | Entry::Closing) {
         return;
     }
     let Some(slot) = slot.or_else(|| sets::add_slot(number, set, fd)) else {

@@ -23,13 +23,6 @@ impl Marks {
         self.0[slot / 64].fetch_or(1 << (slot % 64), Ordering::SeqCst);
     }
 
-    /// Marks the slots of one word.
-    pub(super) fn add_word(&self, word: usize, marks: u64) {
-        if marks != 0 {
-            self.0[word].fetch_or(marks, Ordering::SeqCst);
-        }
-    }
-
     /// Takes the marks of one word.
     pub(super) fn take(&self, word: usize) -> u64 {
         let word = &self.0[word];

@@ -8,6 +8,7 @@
 
 mod children;
 pub mod control;
+mod due;
 mod inherited;
 mod marks;
 mod own_poller;

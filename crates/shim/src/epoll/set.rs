@@ -46,10 +46,8 @@ pub struct Set {
     self_wake: SelfWake,
     /// One more than the highest slot in use.
     top: AtomicU32,
-    /// The slot that the next wait reports first, so that no slot starves.
-    pub(super) first: AtomicU32,
-    /// Whether the next wait asks the kernel first.
-    pub(super) kernel_first: AtomicBool,
+    /// Whether the next wait reports rings first: the last one had no room for them.
+    pub(super) rings_first: AtomicBool,
     /// The record of spins.
     pub(super) spin: WaitSpin,
     marks: Marks,
@@ -74,6 +72,14 @@ pub enum Report {
     },
 }
 
+/// Calls `each` with the number of each bit.
+pub(super) fn each_bit(mut bits: u64, mut each: impl FnMut(usize)) {
+    while bits != 0 {
+        each(bits.trailing_zeros() as usize);
+        bits &= bits - 1;
+    }
+}
+
 impl Set {
     /// A free set: all zeros, so that a table of them takes no room in the library's file.
     pub(super) const fn new() -> Self {
@@ -85,8 +91,7 @@ impl Set {
             shared: AtomicU32::new(0),
             self_wake: SelfWake::new(),
             top: AtomicU32::new(0),
-            first: AtomicU32::new(0),
-            kernel_first: AtomicBool::new(false),
+            rings_first: AtomicBool::new(false),
             spin: WaitSpin::new(),
             marks: Marks::new(),
             slots: [const { Slot::new() }; SLOTS],
@@ -106,7 +111,7 @@ impl Set {
         for slot in &self.slots[..self.top()] {
             slot.clear();
         }
-        let words = [&self.top, &self.first, &self.sleepers];
+        let words = [&self.top, &self.sleepers];
         for word in words.into_iter().chain([&self.waiters, &self.shared]) {
             word.store(0, Ordering::Relaxed);
         }
@@ -220,7 +225,9 @@ impl Set {
     fn release_poller(&self) {
         self.disarm_all();
         if let Some(poller) = self.poller.remove() {
-            (0..BIT_WORDS).for_each(|word| self.marks.add_word(word, poller.take(word)));
+            for word in 0..BIT_WORDS {
+                each_bit(poller.take(word), |bit| self.keep_arrival(word * 64 + bit));
+            }
             poller.close();
         }
     }
@@ -263,7 +270,7 @@ impl Set {
             && socket.disarm()
             && socket.has_unsignalled() != Some(false)
         {
-            self.mark(slot);
+            self.keep(slot, socket.marked_at_ns());
         }
     }
 
@@ -290,7 +297,7 @@ impl Set {
     /// Marks a slot with bytes that no sender marks, and wakes the sleepers.
     pub(super) fn note_arrival(&self, set: RawFd, slot: usize, socket: Socket) {
         if socket.has_unsignalled() != Some(false) {
-            self.mark(slot);
+            self.keep(slot, socket.marked_at_ns());
             if self.sleepers.load(Ordering::SeqCst) > 0 {
                 self.wake_self(set);
             }
@@ -357,19 +364,32 @@ impl Set {
         self.sleepers.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Marks a slot.
-    pub(super) fn mark(&self, slot: usize) {
-        self.marks.add(slot);
+    /// Marks a slot, as of a moment.
+    pub(super) fn keep(&self, slot: usize, at_ns: u64) {
+        if let Some(kept) = self.slots.get(slot) {
+            kept.set_marked_at_ns(at_ns);
+            self.marks.add(slot);
+        }
     }
 
-    /// Marks the slots of one word.
-    pub(super) fn mark_word(&self, word: usize, marks: u64) {
-        self.marks.add_word(word, marks);
+    /// Marks a slot whose bit of a sender was taken, as of the moment of that bit.
+    fn keep_arrival(&self, slot: usize) {
+        self.keep(slot, self.moment(slot));
     }
 
-    /// Takes the marks of one word, of the set and of its poller.
-    pub(super) fn take_marks(&self, word: usize, poller: Option<ArmedPoller>) -> u64 {
-        self.marks.take(word) | poller.map_or(0, |poller| poller.take(word))
+    /// The moment at which a sender last marked a slot.
+    pub(super) fn moment(&self, slot: usize) -> u64 {
+        self.socket(slot).map_or(0, |socket| socket.marked_at_ns())
+    }
+
+    /// Takes the marks of this process of one word.
+    pub(super) fn take_own_marks(&self, word: usize) -> u64 {
+        self.marks.take(word)
+    }
+
+    /// The moment of a mark of this process.
+    pub(super) fn own_moment(&self, slot: usize) -> u64 {
+        self.slots[slot].marked_at_ns()
     }
 
     /// Whether any slot is marked.

@@ -20,6 +20,8 @@ pub(super) struct Slot {
     /// 0 while the socket is not watched. Programs remove and add sockets all the time.
     events: AtomicU32,
     data: AtomicU64,
+    /// The moment of the mark of this process, in nanoseconds.
+    marked_at_ns: AtomicU64,
 }
 
 /// The values of a slot at one moment.
@@ -33,12 +35,27 @@ pub(super) struct Watched {
 impl Slot {
     /// A free slot.
     pub(super) const fn new() -> Self {
-        Self { fd: AtomicI32::new(0), events: AtomicU32::new(0), data: AtomicU64::new(0) }
+        Self {
+            fd: AtomicI32::new(0),
+            events: AtomicU32::new(0),
+            data: AtomicU64::new(0),
+            marked_at_ns: AtomicU64::new(0),
+        }
     }
 
     /// Frees the slot of a set that no descriptor refers to.
     pub(super) fn clear(&self) {
         self.fd.store(0, Ordering::Relaxed);
+    }
+
+    /// The moment of the mark of this process.
+    pub(super) fn marked_at_ns(&self) -> u64 {
+        self.marked_at_ns.load(Ordering::Relaxed)
+    }
+
+    /// Notes the moment of a mark.
+    pub(super) fn set_marked_at_ns(&self, at_ns: u64) {
+        self.marked_at_ns.store(at_ns, Ordering::Relaxed);
     }
 
     /// The descriptor; -1 for a free slot.

@@ -5,6 +5,7 @@
 //! mask of before. So no handler runs unseen between spin and sleep.
 
 use super::control;
+use super::due::Due;
 use super::set::{Report, Set};
 use super::sets;
 use crate::connection::socket::Socket;
@@ -95,7 +96,8 @@ impl<'a> EpollWait<'a> {
         mut self,
         mut real: impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
-        self.report_rings();
+        let due = Due::take(self.set, self.set.poller());
+        self.report_rings(&due);
         if self.list.is_empty() {
             return Waited::Real(real(&mut self.list, Sleep::AsGiven, None));
         }
@@ -124,31 +126,45 @@ impl<'a> EpollWait<'a> {
         self.sleep(held.mask_before(), real)
     }
 
-    /// Gathers all events that rings and the kernel have now. Where both do not fit, the other
-    /// comes first at the next wait.
+    /// Gathers all events that rings and the kernel have now.
     fn gather(&mut self) -> Result<(), Errno> {
         self.list.clear();
-        let kernel_first = self.set.kernel_first.load(Ordering::Relaxed);
-        if kernel_first {
-            self.ask_kernel()?;
-        } else {
-            self.report_rings();
-        }
-        if self.list.is_full() {
-            self.set.kernel_first.store(!kernel_first, Ordering::Relaxed);
+        if self.set.rings_first.swap(false, Ordering::Relaxed) {
+            let due = Due::take(self.set, self.set.poller());
+            self.report_rings(&due);
+            let first = self.list.len();
+            if !self.list.is_full() && self.ask_kernel().is_ok() {
+                self.list.merge(first);
+            }
             return Ok(());
         }
-        let first = self.list.len();
-        if kernel_first {
-            self.report_rings();
-        } else if let Err(errno) = self.ask_kernel()
-            && first == 0
-        {
-            return Err(errno);
+        self.gather_more()
+    }
+
+    /// Adds events to those of the list: the kernel's, and behind them those of rings.
+    ///
+    /// The marks are taken first. What was sent before a mark in another way is in the kernel then.
+    /// What is sent after it comes behind its wakeup byte in the kernel, see
+    /// [`crate::connection::unannounced`].
+    fn gather_more(&mut self) -> Result<(), Errno> {
+        let (set, known) = (self.set, self.list.len());
+        let poller = set.poller();
+        if let Some(poller) = poller {
+            poller.count_gather();
         }
-        self.set.kernel_first.store(false, Ordering::Relaxed);
+        let due = Due::take(set, poller);
+        let asked = if self.list.is_full() { Ok(()) } else { self.ask_kernel() };
+        if let Some(poller) = poller {
+            poller.count_gather();
+        }
+        self.list.merge(known);
+        let first = self.list.len();
+        self.report_rings(&due);
+        if first > 0 && self.list.len() == first && due.slots().next().is_some() {
+            set.rings_first.store(self.list.is_full(), Ordering::Relaxed);
+        }
         self.list.merge(first);
-        Ok(())
+        if self.list.is_empty() { asked } else { Ok(()) }
     }
 
     fn ask_kernel(&mut self) -> Result<(), Errno> {
@@ -165,63 +181,40 @@ impl<'a> EpollWait<'a> {
         }
     }
 
-    /// Appends the events of rings: once around all marked slots, from the slot that is due on.
-    fn report_rings(&mut self) {
-        let (set, words) = (self.set, self.set.words());
-        if words == 0 || self.list.is_full() {
-            return;
-        }
-        let poller = set.poller();
-        let first = set.first.load(Ordering::Relaxed) as usize;
-        let (first_word, first_bit) = (first / 64 % words, first % 64);
-        // The last step takes the lower slots of the first word.
-        for step in 0..=words {
-            let word = (first_word + step) % words;
-            let marks = set.take_marks(word, poller);
-            let from_first = u64::MAX << first_bit;
-            let mut now = if step == 0 {
-                marks & from_first
-            } else if step == words {
-                marks & !from_first
-            } else {
-                marks
-            };
-            let mut kept = marks & !now;
-            while now != 0 {
-                let bit = now.trailing_zeros();
-                now &= now - 1;
-                if !self.report_slot(word * 64 + bit as usize) {
-                    kept |= 1 << bit;
-                }
+    /// Appends the events of rings, the oldest mark first.
+    fn report_rings(&mut self, due: &Due) {
+        for (at_ns, slot) in due.slots() {
+            match self.report_slot(slot) {
+                Mark::Gone => {}
+                Mark::Stays => self.set.keep(slot, at_ns),
+                // The kernel puts a level behind all others that are ready.
+                Mark::Last => self.set.keep(slot, monotonic_ns()),
             }
-            set.mark_word(word, kept);
         }
     }
 
-    /// Appends the event of a slot; `false` where its mark must stay.
-    fn report_slot(&mut self, slot: usize) -> bool {
+    /// Appends the event of a slot; what becomes of its mark.
+    fn report_slot(&mut self, slot: usize) -> Mark {
         if self.list.is_full() {
-            return false;
+            return Mark::Stays;
         }
         let (socket, events, data) = match self.set.report(slot) {
-            Report::Nothing => return true,
-            Report::Later => return false,
+            Report::Nothing => return Mark::Gone,
+            Report::Later => return Mark::Stays,
             Report::Bytes { socket, events, data } => (socket, events, data),
         };
         let is_limited = limits::are_on();
         if !is_limited && !self.set.is_in_kernel(self.fd, socket.fd(), events, data) {
-            return true;
+            return Mark::Gone;
         }
         let ready = events & READABLE | if is_limited { 0 } else { writable(socket, events) };
         self.list.push(epoll_event { events: ready, u64: data });
-        let next = u32::try_from(slot + 1).unwrap_or(0);
-        self.set.first.store(next, Ordering::Relaxed);
         if events & ONESHOT != 0 && !is_limited {
             self.disarm_oneshot(socket.fd(), events, data);
-            return true;
+            return Mark::Gone;
         }
         // A level is reported until the bytes are taken.
-        events & EDGE != 0
+        if events & EDGE != 0 { Mark::Gone } else { Mark::Last }
     }
 
     /// Does what the kernel does after it reported an event with `EPOLLONESHOT`.
@@ -269,9 +262,10 @@ impl<'a> EpollWait<'a> {
                 return Waited::Real(got);
             }
             self.remove_self_wake(0);
-            let first = self.list.len();
-            self.report_rings();
-            self.list.merge(first);
+            if self.set.has_marks(self.set.poller()) {
+                // The kernel has answered before these marks.
+                let _ = self.gather_more();
+            }
             if !self.list.is_empty() {
                 return Waited::Ready(self.list.len());
             }
@@ -285,6 +279,16 @@ impl<'a> EpollWait<'a> {
         let left_ms = limit_ns.saturating_sub(took_ns).div_ceil(1_000_000);
         i32::try_from(left_ms).unwrap_or(i32::MAX)
     }
+}
+
+/// What becomes of the mark of a slot.
+enum Mark {
+    /// It is done.
+    Gone,
+    /// It stays as it is.
+    Stays,
+    /// It stays, behind all others.
+    Last,
 }
 
 /// The writable events that a report of readable bytes adds, where the program asked for them.

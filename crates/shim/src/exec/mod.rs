@@ -72,7 +72,7 @@ fn give_up_inherited() {
         let may_be_socket = match descriptors::get(fd) {
             Entry::Unknown => fd < EXAMINED_MAX,
             // The child of a vfork may have other descriptors than its parent's table says.
-            Entry::Plain => in_child && fd < EXAMINED_MAX,
+            Entry::Plain | Entry::File => in_child && fd < EXAMINED_MAX,
             Entry::EpollSet(_) => in_child,
             _ => true,
         };
@@ -91,5 +91,5 @@ pub fn duplicated_in_spawn(fd: RawFd) {
 }
 
 fn is_plain(fd: RawFd) -> bool {
-    matches!(descriptors::get(fd), Entry::Plain | Entry::EpollSet(_))
+    matches!(descriptors::get(fd), Entry::Plain | Entry::File | Entry::EpollSet(_))
 }

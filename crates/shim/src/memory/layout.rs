@@ -103,6 +103,8 @@ pub mod half {
     pub const SENDER_CPU: usize = 72;
     /// Odd while bytes are published and their wakeup byte, if any, is not counted.
     pub const PUBLISHING: usize = 80;
+    /// The moment at which the sender last marked the slot, in nanoseconds of `CLOCK_MONOTONIC`.
+    pub const STAMP: usize = 88;
     // The receiver's line.
     /// Bytes that were taken out of the ring, ever.
     pub const HEAD: usize = 128;

@@ -15,6 +15,7 @@
 //! | New | a stream socket whose first data call decides |
 //! | Socket | a socket that has, or may get, a pair |
 //! | EpollSet | an epoll set of this process |
+//! | File | a file that was opened by its name: as Plain, and its writes wake nobody |
 //!
 //! The kernel assigns the numbers. A descriptor that is closed and made anew by bare system calls
 //! keeps its old word. Each function of the C library that makes descriptors therefore writes their
@@ -58,6 +59,8 @@ pub enum Entry {
     Socket(SocketId),
     /// An epoll set, by its number.
     EpollSet(usize),
+    /// A file that was opened by its name.
+    File,
 }
 
 const KIND_SHIFT: u32 = 60;
@@ -75,6 +78,7 @@ impl Entry {
             Self::New { edges } => (4, u64::from(edges)),
             Self::Socket(id) => (5, id.number()),
             Self::EpollSet(number) => (6, number as u64),
+            Self::File => (7, 0),
         };
         kind << KIND_SHIFT | body
     }
@@ -88,6 +92,7 @@ impl Entry {
             4 => Self::New { edges: body != 0 },
             5 => SocketId::from_number(body).map_or(Self::Plain, Self::Socket),
             6 => usize::try_from(body).map_or(Self::Plain, Self::EpollSet),
+            7 => Self::File,
             _ => Self::Plain,
         }
     }
@@ -204,6 +209,7 @@ pub(crate) mod tests {
             Entry::New { edges: true },
             Entry::Socket(id),
             Entry::EpollSet(77),
+            Entry::File,
         ];
         for entry in entries {
             assert_eq!(Entry::of(entry.word()), entry);

@@ -18,12 +18,19 @@ pub fn awake(generation: u64) -> u64 {
 }
 
 /// The sender's step, after it has published: sets the bit. `true` where the receiver polls by
-/// itself, so that no wakeup byte is needed.
+/// itself, so that no wakeup byte is needed. `stamp` notes the moment, before the bit can be seen.
 #[inline]
-pub fn offer(bits: &impl Word64, state: &impl Word64, bit: u64, generation: u64) -> bool {
+pub fn offer(
+    bits: &impl Word64,
+    state: &impl Word64,
+    bit: u64,
+    generation: u64,
+    stamp: impl FnOnce(),
+) -> bool {
     // A bit that is set already has not been taken yet; the taker reads the tail afterwards.
     let sets = bits.load(Ordering::SeqCst) & bit == 0;
     if sets {
+        stamp();
         bits.fetch_or(bit, Ordering::SeqCst);
         bits.fence_after_update(); // pairs with `begin_sleep`
     }
@@ -35,7 +42,8 @@ pub fn offer(bits: &impl Word64, state: &impl Word64, bit: u64, generation: u64)
     polls
 }
 
-fn withdraw(bits: &impl Word64, bit: u64) {
+/// Removes a bit whose bytes get a wakeup byte.
+pub fn withdraw(bits: &impl Word64, bit: u64) {
     let mut seen = bits.load(Ordering::SeqCst);
     while seen & bit != 0
         && let Err(now) = bits.compare_exchange(seen, seen & !bit)
@@ -52,6 +60,33 @@ pub fn take(bits: &impl Word64) -> u64 {
     let taken = bits.swap(0, Ordering::SeqCst);
     bits.fence_after_update(); // pairs with `m3ipc_link::notification::publish_tail`
     taken
+}
+
+/// Takes some bits of a word, as far as they are still set. The receiver reads the rings
+/// afterwards.
+pub fn take_some(bits: &impl Word64, wanted: u64) -> u64 {
+    let mut seen = bits.load(Ordering::SeqCst);
+    while seen & wanted != 0
+        && let Err(now) = bits.compare_exchange(seen, seen & !wanted)
+    {
+        seen = now;
+    }
+    bits.fence_after_update(); // pairs with `m3ipc_link::notification::publish_tail`
+    seen & wanted
+}
+
+/// The receiver's step before it takes bits, and after it has asked the kernel: the count is odd in
+/// between.
+pub fn count_gather(gathers: &impl Word64) {
+    let seen = gathers.load(Ordering::SeqCst);
+    gathers.swap(seen.wrapping_add(1), Ordering::SeqCst);
+    gathers.fence_after_update(); // pairs with `is_delivered`
+}
+
+/// Whether a wait has reported the bit, or will report it before it asks the kernel again: what the
+/// sender does now cannot come first. Otherwise its bytes need a wakeup byte before that.
+pub fn is_delivered(bits: &impl Word64, gathers: &impl Word64, bit: u64) -> bool {
+    bits.load(Ordering::SeqCst) & bit == 0 && gathers.load(Ordering::SeqCst) & 1 == 0
 }
 
 /// Counts one more sleeping thread. The receiver must read the bits once more afterwards.

@@ -8,7 +8,7 @@ use m3ipc_link::Word64;
 use m3ipc_link::notification::{NotificationSuppression, publish_tail};
 
 /// Wakeup bytes in the kernel, at which the sender sends none that suppression does not ask for.
-const UNASKED_MAX: u64 = 16;
+pub const UNASKED_MAX: u64 = 16;
 
 /// A sender's side of one direction.
 pub trait SendPort: HalfView {
@@ -33,6 +33,8 @@ pub enum Published {
     Signalled,
     /// No wakeup byte was needed.
     Spared,
+    /// An armed poller has the bit of the bytes in place of a wakeup byte.
+    Offered,
     /// The socket is full of wakeup bytes, and thereby readable.
     Full,
 }
@@ -55,7 +57,7 @@ pub fn publish(port: &impl SendPort, tail: u64, force: bool) -> Result<Published
         // A receiver that disarmed meanwhile, without waiting for us, gets a wakeup byte.
         if port.word(half::POLLER_SLOT).load(Ordering::SeqCst) == slot {
             port.add(half::SPARED, 1);
-            return Ok(Published::Spared);
+            return Ok(Published::Offered);
         }
         port.word(half::PUBLISHING).swap(step, Ordering::SeqCst);
     }

@@ -1,0 +1,110 @@
+//! Bytes of this process that the receiver's kernel does not know: they have the bit of an armed
+//! poller in place of a wakeup byte.
+//!
+//! An event loop reports the kernel's events before those of its bits. So before this process does
+//! anything that another process learns from the kernel (a send past a ring, a wakeup byte, a
+//! close), such bytes get a wakeup byte, unless the loop has reported them. The order of the kernel
+//! is then the order in which the sends returned.
+
+use super::ring_half::Direction;
+use super::socket_state::{SocketId, half_of};
+use crate::kernel::socket;
+use crate::memory::layout::half;
+use crate::memory::lock::{self, LockResult, SHORT_NS};
+use crate::process::limits;
+use crate::protocol::HalfView;
+use crate::protocol::publish::UNASKED_MAX;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::os::fd::RawFd;
+
+/// Sockets with such bytes at most; further ones get wakeup bytes at once.
+const SOCKETS_MAX: usize = 256;
+
+/// The numbers of the sockets, plus one; 0 is a free entry.
+static SOCKETS: [AtomicU64; SOCKETS_MAX] = [const { AtomicU64::new(0) }; SOCKETS_MAX];
+/// One more than the last entry that was ever used.
+static TOP: AtomicU32 = AtomicU32::new(0);
+/// Entries in use.
+static COUNT: AtomicU32 = AtomicU32::new(0);
+
+/// Notes that a socket is about to have such bytes; `false` where there is no room.
+pub(super) fn note(id: SocketId, fd: RawFd) -> bool {
+    id.state().sending_fd.store(fd, Ordering::Relaxed);
+    let word = &id.state().unannounced;
+    if word.load(Ordering::Relaxed) != 0 || word.swap(1, Ordering::SeqCst) != 0 {
+        return true;
+    }
+    let entry = id.number() + 1;
+    let free = SOCKETS
+        .iter()
+        .position(|at| at.compare_exchange(0, entry, Ordering::SeqCst, Ordering::Relaxed).is_ok());
+    let Some(at) = free else {
+        word.store(0, Ordering::SeqCst);
+        return false;
+    };
+    TOP.fetch_max(u32::try_from(at + 1).unwrap_or(0), Ordering::SeqCst);
+    COUNT.fetch_add(1, Ordering::SeqCst);
+    true
+}
+
+/// Before anything that other processes learn from the kernel.
+#[inline]
+pub fn announce() {
+    if COUNT.load(Ordering::SeqCst) > 0 {
+        announce_others(None);
+    }
+}
+
+/// Before a wakeup byte of this socket, whose sender's lock the caller holds.
+#[inline]
+pub(super) fn announce_before(id: SocketId) {
+    if COUNT.load(Ordering::SeqCst) > 0 {
+        announce_others(Some(id));
+    }
+}
+
+#[cold]
+fn announce_others(own: Option<SocketId>) {
+    if limits::are_on() {
+        return;
+    }
+    let top = TOP.load(Ordering::SeqCst) as usize;
+    for entry in SOCKETS.iter().take(top) {
+        let seen = entry.load(Ordering::SeqCst);
+        let Some(id) = seen.checked_sub(1).and_then(SocketId::from_number) else { continue };
+        if own != Some(id)
+            && entry.compare_exchange(seen, 0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        {
+            COUNT.fetch_sub(1, Ordering::SeqCst);
+            // A send of another thread notes the socket again, before it sets its bit.
+            id.state().unannounced.store(0, Ordering::SeqCst);
+            // The holder of one lock must not wait for another.
+            announce_one(id, if own.is_some() { 0 } else { SHORT_NS });
+        }
+    }
+}
+
+/// Sends the wakeup byte of a socket, unless its receiver needs none.
+fn announce_one(id: SocketId, limit_ns: u64) {
+    let state = id.state();
+    let Some(end) = state.joined_end() else { return };
+    let half = half_of(end, Direction::Send);
+    let send_lock = half.lock(half::SEND_LOCK);
+    let LockResult::Held(_held) = lock::take(send_lock, || limit_ns) else { return };
+    let slot = half.load(half::POLLER_SLOT);
+    // A byte that lies in the kernel already is no edge for epoll.
+    if slot == 0 || !half.in_ring() || half.wakeups_in_kernel() >= UNASKED_MAX {
+        return;
+    }
+    if state.peer_poller.withdraw_undelivered(end.memory, slot) {
+        half.add(half::WAKEUPS, 1);
+        let fd = state.sending_fd.load(Ordering::Relaxed);
+        // The program may have closed this descriptor of the socket, and reused its number.
+        let is_own = socket::cookie(fd) == Ok(state.search.cookie.load(Ordering::Relaxed));
+        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+        if !is_own || socket::send_bytes(fd, &[0], flags).is_err() {
+            // A full socket is readable; a broken one reports its end.
+            half.word(half::WAKEUPS).fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+}
