@@ -60,7 +60,7 @@ fn an_end_that_answers_through_the_kernel_sends_at_once() {
     assert_eq!(nodelay(&server), 0);
     server.send_all(b"some bytes").unwrap();
     assert_eq!(nodelay(&server), 1);
-    let socket = server.socket().unwrap();
+    let socket = server.socket.unwrap();
     assert_eq!(socket.latency_option(libc::TCP_NODELAY, None), Some(0), "as the program set it");
     let _ = std::fs::remove_dir_all(&home);
 }

@@ -9,7 +9,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 /// One end.
 pub struct End {
     pub fd: OwnedFd,
-    socket: Option<Socket>,
+    /// The socket, where the library moves its bytes.
+    pub socket: Option<Socket>,
 }
 
 fn finish(outcome: Outcome, real: impl FnOnce() -> isize) -> io::Result<usize> {
@@ -29,11 +30,6 @@ impl End {
     pub fn new(fd: OwnedFd, through_library: bool) -> Self {
         let socket = if through_library { Socket::open(fd.as_raw_fd()) } else { None };
         Self { fd, socket }
-    }
-
-    /// The socket, where the library moves its bytes.
-    pub fn socket(&self) -> Option<Socket> {
-        self.socket
     }
 
     pub fn send(&self, bytes: &[u8]) -> io::Result<usize> {
