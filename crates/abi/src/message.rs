@@ -180,7 +180,7 @@ mod tests {
     #[test]
     #[should_panic(expected = "a message has 10 words of this size, and no word 10")]
     fn a_word_beyond_the_payload_is_named() {
-        Message::new(1).word(10);
+        let _ = Message::new(1).word(10);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! `misuse.txt` has a line for each case: its name, the variant of the error, and the text with its
 //! causes. After a change of a text, run this test with `M3_UPDATE=1` and read the difference. Each
 //! text says what happened, why, and what to do next.
+#![allow(clippy::unwrap_used)]
 
 use m3ipc::test::TestNode;
 use m3ipc::{
@@ -33,21 +34,21 @@ impl Cases {
         let mut text = error.to_string();
         let mut cause = error.source();
         while let Some(inner) = cause {
-            write!(text, " <- {inner}").expect("text takes text");
+            write!(text, " <- {inner}").unwrap();
             cause = inner.source();
         }
         for (from, to) in &self.replaced {
             text = text.replace(from, to);
         }
-        writeln!(self.lines, "{name}: {variant}: {text}").expect("text takes text");
+        writeln!(self.lines, "{name}: {variant}: {text}").unwrap();
     }
 
     fn check(self, file: &str) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(file);
         if std::env::var_os("M3_UPDATE").is_some() {
-            return std::fs::write(path, self.lines).expect("the snapshot can be written");
+            return std::fs::write(path, self.lines).unwrap();
         }
-        let expected = std::fs::read_to_string(path).expect("the snapshot can be read");
+        let expected = std::fs::read_to_string(path).unwrap();
         for (found, expected) in self.lines.lines().zip(expected.lines()) {
             assert_eq!(found, expected, "if the new text is right, set M3_UPDATE=1 and run again");
         }
@@ -83,7 +84,7 @@ fn nodes(cases: &mut Cases, test: &TestNode) {
     cases.add("a file as directory", Node::find("/etc/passwd".as_ref()));
     cases.add("a directory that cannot be made", runtime::make("/nonexistent/a".as_ref(), 0o700));
     cases.add("a file as a new directory", runtime::make("/etc/passwd".as_ref(), 0o700));
-    let mut node = Node::find(test.directory()).expect("the node runs");
+    let mut node = Node::find(test.directory()).unwrap();
     cases.add("no such VM", node.vm(31));
     cases.add("a VM id out of range", node.vm(99));
     cases.add("a negative VM id", node.vm(-1));
@@ -103,7 +104,7 @@ fn nodes(cases: &mut Cases, test: &TestNode) {
 }
 
 fn vms(cases: &mut Cases, test: &TestNode) {
-    let mut node = Node::find(test.directory()).expect("the node runs");
+    let mut node = Node::find(test.directory()).unwrap();
     let mut init = |config: VmConfig| node.vm_init(&config);
     cases.add("a VM name in use", init(VmConfig::new("test")));
     cases.add("no VM name", init(VmConfig::new("")));
@@ -141,7 +142,7 @@ fn messages(cases: &mut Cases, test: &TestNode, server: &mut Endpoint, client: &
     cases.add("send without wait", client.try_send(to, &message));
     cases.add("send within a limit", client.send_bytes(to, 7, b"text", SHORT));
     cases.add("send to one that died", {
-        let worker = test.vm().bind_additional(Some(3)).expect("slot 3 is free");
+        let worker = test.vm().bind_additional(Some(3)).unwrap();
         let address = worker.address();
         drop(worker);
         client.try_send(address, &message)
@@ -163,7 +164,7 @@ fn messages(cases: &mut Cases, test: &TestNode, server: &mut Endpoint, client: &
     cases.add("wait for the caller itself", client.wait_bind(Address(9_999), SHORT));
     cases.add("wait for the end of an endpoint", client.wait_unbind(to, SHORT));
     cases.add("unbind of one that died", client.unbind_other(Address(3)));
-    let pending = client.begin_request(to, &message).expect("the server is bound");
+    let pending = client.begin_request(to, &message).unwrap();
     cases.add("a second request while one is pending", client.begin_request(to, &message));
     cases.add("a send while a request is pending", client.try_send(to, &message));
     drop(pending);
@@ -185,7 +186,7 @@ fn lengths(cases: &mut Cases, server: &mut Endpoint, client: &mut Endpoint) {
 }
 
 fn names(cases: &mut Cases, server: &mut Endpoint, client: &mut Endpoint) {
-    server.name_attach("stock").expect("the name is free");
+    server.name_attach("stock").unwrap();
     cases.add("a name that is taken", client.name_attach("stock"));
     cases.add("no name", client.name_attach(""));
     cases.add("a long name", client.name_attach(&"x".repeat(64)));
@@ -201,11 +202,11 @@ fn copies(cases: &mut Cases, server: &mut Endpoint, client: &mut Endpoint) {
     cases.add("copy to one that does not wait", server.copy_to(to, 0x1000, b"text"));
     cases.add("copy to itself", server.copy_to(server.address(), 0x1000, b"text"));
     cases.add("copy to one that is absent", server.copy_to(Address(9_999), 0x1000, b"text"));
-    let grant = client.grant(Audience::Vm, vec![0; 64], Rights::Read).expect("a step of the test");
-    client.revoke(grant).expect("a step of the test");
+    let grant = client.grant(Audience::Vm, vec![0; 64], Rights::Read).unwrap();
+    client.revoke(grant).unwrap();
     cases.add("a second revocation", client.revoke(grant));
     let here = server.address();
-    let asked = client.begin_request(here, &Message::new(7)).expect("a step of the test");
+    let asked = client.begin_request(here, &Message::new(7)).unwrap();
     let _ = server.receive(Source::Any);
     cases.add("copy from a revoked grant", {
         server.copy_between(
@@ -224,28 +225,25 @@ fn areas(cases: &mut Cases, client: &mut Endpoint) {
     cases.add("an area that is absent", client.attach_area(9_999));
     let pair = AreaConfig::pair(1 << 20, Address(9_999));
     cases.add("a pair with one that is absent", client.create_area(&pair));
-    let area = client.create_area(&AreaConfig::vm(1 << 20)).expect("a step of the test");
+    let area = client.create_area(&AreaConfig::vm(1 << 20)).unwrap();
     cases
         .add("a block larger than its area", client.allocate(&area, 1 << 21, BlockLifetime::Short));
 }
 
 fn privileges(cases: &mut Cases, test: &TestNode, server: &mut Endpoint, client: &mut Endpoint) {
-    let mut node = Node::find(test.directory()).expect("the node runs");
+    let mut node = Node::find(test.directory()).unwrap();
     let (vm, own, to) = (test.vm().id(), client.address(), server.address());
-    let all = node.privileges(vm, own).expect("a step of the test");
+    let all = node.privileges(vm, own).unwrap();
     let nobody = Privileges { ipc_to: Some(Vec::new()), ..all.clone() };
-    node.set_privileges(vm, own, nobody).expect("a step of the test");
+    node.set_privileges(vm, own, nobody).unwrap();
     cases.add("a peer that privileges exclude", client.try_send(to, &Message::new(7)));
-    node.set_privileges(vm, own, all).expect("a step of the test");
+    node.set_privileges(vm, own, all).unwrap();
     cases.add("privileges of one that is absent", node.privileges(vm, Address(9_999)));
 }
 
 fn ended(cases: &mut Cases, test: &TestNode, mut server: Endpoint, mut client: Endpoint) {
     let to = server.address();
-    Node::find(test.directory())
-        .expect("the node runs")
-        .unbind_timeout(test.vm().id(), to, SHORT)
-        .unwrap_err();
+    Node::find(test.directory()).unwrap().unbind_timeout(test.vm().id(), to, SHORT).unwrap_err();
     cases.add("receive of an endpoint that was unbound", server.try_receive(Source::Any));
     cases
         .add("send of an endpoint that was unbound", server.try_send(Address(3), &Message::new(7)));
@@ -257,7 +255,7 @@ fn ended(cases: &mut Cases, test: &TestNode, mut server: Endpoint, mut client: E
 fn each_code_has_its_text() {
     let mut texts = String::new();
     for code in Code::ALL {
-        writeln!(texts, "{code}").expect("a step of the test");
+        writeln!(texts, "{code}").unwrap();
     }
     Cases { lines: texts, ..Cases::default() }.check("codes.txt");
 }
