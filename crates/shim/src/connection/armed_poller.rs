@@ -266,21 +266,27 @@ impl PeerPoller {
         )
     }
 
-    /// Withdraws the bit of a slot word, where the receiver's wait may report later events before
-    /// it; whether it may. Under the sender's lock.
+    /// Whether a wait of the receiver has reported the bit of a slot word. Where the poller is not
+    /// mapped, its bits were never set. Under the sender's lock.
     #[must_use]
-    pub fn withdraw_undelivered(&self, memory: PairMemory, slot_word: u64) -> bool {
-        if self.mapped.load(Ordering::Relaxed) != slot_word >> POLLER_SHIFT {
-            return false;
-        }
-        let slot = usize::try_from(slot_word & SLOT_MASK).unwrap_or(0);
-        let poller = poller_of(slot_word);
-        let (bits, bit) = (memory.peer_bits(poller, slot), 1 << (slot % 64));
-        let gathers = memory.peer_word(poller * POLLER_BYTES + GATHERS);
-        let is_delivered = armed::is_delivered(bits, gathers, bit);
-        if !is_delivered {
+    pub fn is_delivered(&self, memory: PairMemory, slot_word: u64) -> bool {
+        let Some((bits, bit)) = self.bit(memory, slot_word) else { return true };
+        let gathers = memory.peer_word(poller_of(slot_word) * POLLER_BYTES + GATHERS);
+        armed::is_delivered(bits, gathers, bit)
+    }
+
+    /// Removes the bit of a slot word, whose bytes get a wakeup byte. Under the sender's lock.
+    pub fn withdraw(&self, memory: PairMemory, slot_word: u64) {
+        if let Some((bits, bit)) = self.bit(memory, slot_word) {
             armed::withdraw(bits, bit);
         }
-        !is_delivered
+    }
+
+    /// The bit of a slot word, and its word, where the poller is mapped.
+    fn bit(&self, memory: PairMemory, slot_word: u64) -> Option<(&'static AtomicU64, u64)> {
+        let is_mapped = self.mapped.load(Ordering::Relaxed) == slot_word >> POLLER_SHIFT;
+        let slot = usize::try_from(slot_word & SLOT_MASK).unwrap_or(0);
+        let bits = || memory.peer_bits(poller_of(slot_word), slot);
+        is_mapped.then(|| (bits(), 1 << (slot % 64)))
     }
 }

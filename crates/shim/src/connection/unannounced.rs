@@ -15,6 +15,7 @@ use crate::process::limits;
 use crate::protocol::HalfView;
 use crate::protocol::publish::UNASKED_MAX;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3ipc_link::Word64;
 use std::os::fd::RawFd;
 
 /// Sockets with such bytes at most; further ones get wakeup bytes at once.
@@ -96,15 +97,23 @@ fn announce_one(id: SocketId, limit_ns: u64) {
     if slot == 0 || !half.in_ring() || half.wakeups_in_kernel() >= UNASKED_MAX {
         return;
     }
-    if state.peer_poller.withdraw_undelivered(end.memory, slot) {
-        half.add(half::WAKEUPS, 1);
-        let fd = state.sending_fd.load(Ordering::Relaxed);
-        // The program may have closed this descriptor of the socket, and reused its number.
-        let is_own = socket::cookie(fd) == Ok(state.search.cookie.load(Ordering::Relaxed));
-        let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-        if !is_own || socket::send_bytes(fd, &[0], flags).is_err() {
-            // A full socket is readable; a broken one reports its end.
-            half.word(half::WAKEUPS).fetch_sub(1, Ordering::SeqCst);
-        }
+    let fd = state.sending_fd.load(Ordering::Relaxed);
+    // The program may have closed this descriptor of the socket, and reused its number.
+    let is_own = socket::cookie(fd) == Ok(state.search.cookie.load(Ordering::Relaxed));
+    if !is_own || state.peer_poller.is_delivered(end.memory, slot) {
+        return;
+    }
+    let wakeups = half.word(half::WAKEUPS);
+    wakeups.fetch_add(1, Ordering::SeqCst);
+    wakeups.fence_after_update(); // pairs with `settle`, which rearms suppression in between
+    // A receiver that has taken all bytes leaves no wakeup byte: it saw the count, or is seen here.
+    let has_bytes = half.ring().is_ok_and(|ring| ring.filled > 0);
+    if has_bytes {
+        state.peer_poller.withdraw(end.memory, slot);
+    }
+    let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
+    // A full socket is readable; a broken one reports its end.
+    if !has_bytes || socket::send_bytes(fd, &[0], flags).is_err() {
+        wakeups.fetch_sub(1, Ordering::SeqCst);
     }
 }
