@@ -65,7 +65,7 @@ static void vms(void)
     TRY(made(vm_of(0, "a-name-of-16-byt")));
     TRY(made(vm_of(0, "12")));
     TRY(made(vm_of(0, "a/b")));
-    vm.vm_reserved[1] = 1;
+    vm.vm_reserved = 1;
     TRY(made(vm));
     vm = vm_of(0, "shop");
     vm.vm_nr_procs = 99999;

@@ -2,6 +2,8 @@
 
 misuse.txt has the right lines; run.sh compares them.
 """
+import ctypes
+
 import m3
 
 
@@ -29,7 +31,8 @@ m3.start_node()
 show("a long name of a VM", lambda: m3.start_vm(0, "a-name-of-more-than-16-bytes"))
 show("a VM id out of range", lambda: m3.start_vm(99, "shop"))
 m3.start_vm(0, "shop")
-show("a VM twice", lambda: m3.start_vm(0, "shop"))
+again = m3.Vm(vmid=0, name=b"shop")
+show("a VM twice", lambda: m3.call("mnx_vm_init", ctypes.byref(again)))
 show("a slot out of range", lambda: bind(0, 9999))
 show("an unbound sender", lambda: m3.sendrec(1, message))
 own = bind(0, 29)

@@ -8,9 +8,9 @@
 //! | `& COMMAND` | a command in the background, until the end of the file |
 //! | `$ COMMAND` | a command; the next lines are its output and `[exit CODE]` |
 //!
-//! A change of a text shows here as a difference. `M3_UPDATE=1 cargo test -p m3ipc-cli --test misuse`
-//! writes the present texts into the files; read them before you commit them. Each says what
-//! happened, why, and what to do next.
+//! A change of a text shows here as a difference. With `M3_UPDATE=1`, the test writes the present
+//! texts into the files; read them before you commit them. Each says what happened, why, and what
+//! to do next.
 #![allow(clippy::unwrap_used)]
 
 mod fixture;

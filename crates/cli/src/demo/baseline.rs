@@ -111,8 +111,8 @@ impl Baseline {
             .map_err(|cause| CliError::system("cannot send a block to the sink process", cause))
     }
 
-    /// Kills the partner while a thread waits for its bytes. The time until that thread reads the end
-    /// of file, in nanoseconds.
+    /// Kills the partner while a thread waits for its bytes. The time until that thread reads the
+    /// end of file, in nanoseconds.
     pub fn kill_partner(self) -> Result<u64> {
         let Self { mut input, output: _output, mut partner } = self;
         let failed = |cause| CliError::system("cannot kill the echo process", cause);

@@ -111,7 +111,9 @@ macro_rules! peer_errors {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
-                    $(Self::$case(peer) => f.write_str(&readable(&format!(cause_text!($case), peer))),)*
+                    $(Self::$case(peer) => {
+                        f.write_str(&readable(&format!(cause_text!($case), peer)))
+                    })*
                     $(
                         Self::$long { bytes, max_bytes } => write!(
                             f,

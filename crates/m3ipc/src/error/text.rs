@@ -149,8 +149,8 @@ macro_rules! cause_text {
         "endpoint {} broke the rules of the link, which stays closed; end that process"
     };
     (NotWaiting) => {
-        "endpoint {} does not wait for an answer from here: its call ended, or it asked nothing; drop \
-         the answer"
+        "endpoint {} does not wait for an answer from here: its call ended, or it asked nothing; \
+         drop the answer"
     };
     (NotBlocked) => {
         "endpoint {} is neither in receive nor in sendrec; copy while it waits"

@@ -80,8 +80,8 @@ impl Endpoint {
         self.drop_command();
     }
 
-    /// Waits a little for the requester; `false` if it is dead or its time is over. `held_ns` is the
-    /// time since this wait began, and `all_ns` since the first one of this leave.
+    /// Waits a little for the requester; `false` if it is dead or its time is over. `held_ns` is
+    /// the time since this wait began, and `all_ns` since the first one of this leave.
     fn waits_on_for(&mut self, index: u32, held_ns: u64, all_ns: u64, budget: HoldBudget) -> bool {
         // The death of the requester is an event. All other events are for the next call.
         let _ = self.receive_events();
