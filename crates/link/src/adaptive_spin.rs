@@ -124,6 +124,13 @@ pub struct FastSpin {
 }
 
 impl FastSpin {
+    /// Whether this wait is for a peer on the same CPU.
+    #[must_use]
+    #[inline]
+    pub fn shares_cpu(&self) -> bool {
+        self.same_cpu
+    }
+
     /// Pauses before the next poll. `false` if this part of the wait is over.
     #[inline]
     pub fn pause(&mut self) -> bool {

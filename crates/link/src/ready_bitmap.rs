@@ -75,12 +75,11 @@ impl<P: Page> ReadyBitmap<P> {
         (0..TOP_WORDS).any(|at| self.0.word64(8 * at).load(Ordering::SeqCst) != 0)
     }
 
-    /// Whether any bit of the first `links` links is set. Costs a load for each 4,096 links.
+    /// Whether a bit of the first `links` links is set. Costs one load up to 4,096 links.
     #[must_use]
     #[inline]
     pub fn any_of(&self, links: usize) -> bool {
-        let words = links.div_ceil(64 * 64).min(TOP_WORDS);
-        (0..words).any(|at| self.0.word64(8 * at).load(Ordering::SeqCst) != 0)
+        self.0.word64(0).load(Ordering::SeqCst) != 0 || links > 64 * 64 && self.any()
     }
 
     /// Clears all bits and calls `visit` with the index of each set bit. Bits are only claims of

@@ -16,6 +16,7 @@ mod fail;
 mod grant;
 mod peer;
 mod refusal;
+mod reply_receive;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -27,3 +28,4 @@ pub use peer::{
     UnbindError, WaitError, WakeupError, WatchError,
 };
 pub use refusal::{AreaError, NameError, NodeError, Refusal};
+pub use reply_receive::ReplyReceiveError;

@@ -56,7 +56,8 @@ pub use endpoint::{
 };
 pub use error::{
     AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, ReceiveError,
-    Refusal, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError, WatchError,
+    Refusal, ReplyError, ReplyReceiveError, SendError, SendRecError, UnbindError, WaitError,
+    WakeupError, WatchError,
 };
 pub use info::{
     AreaAudience, AreaInfo, EndpointInfo, Identity, NodeInfo, NodeParams, Privileges, QuotaUse,

@@ -391,6 +391,7 @@ impl Endpoint {
     }
 
     pub(super) fn apply_area_event(&mut self, event: AreaEvent, fds: Vec<OwnedFd>) {
+        self.fast.close();
         let (AreaEvent::Member { area, .. }
         | AreaEvent::Expected { area, .. }
         | AreaEvent::Left { area, .. }

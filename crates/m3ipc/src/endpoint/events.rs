@@ -129,9 +129,11 @@ impl Endpoint {
     /// Connects to a new daemon if the old one has died. Existing links go on without a daemon;
     /// only new links need one.
     pub(super) fn reattach_if_closed(&mut self) {
-        if self.left.is_none()
-            && self.control.is_closed()
-            && let Err(fail) = self.reattach()
+        if self.left.is_some() || !self.control.is_closed() {
+            return;
+        }
+        self.fast.close();
+        if let Err(fail) = self.reattach()
             && fail.code == Code::NotBind
         {
             self.left = Some(Code::NotBind);

@@ -17,11 +17,11 @@ use super::peers::Peer;
 
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
-use m3ipc_abi::{Address, Message, Verb};
+use m3ipc_abi::{ANY, Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, Publisher, after_publication};
-use m3ipc_link::{Counter, FastSpin, Look, MessageKind, SlotState, WaitMode, WakeAction};
+use m3ipc_link::{Counter, FastSpin, Look, MessageKind, SlotState, WaitCall, WaitMode, WakeAction};
 
-/// Calls between two looks for the own CPU. Odd, since a server makes two calls for each request.
+/// Calls between two looks for the CPUs of both sides. Odd, since a server makes two calls for each request.
 const CALLS_PER_CPU: u32 = 15;
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
@@ -98,6 +98,10 @@ impl Endpoint {
         if !peer.admits(MessageKind::Request) || !peer.link.is_ready_to_post() {
             return FastCall::Untried;
         }
+        // A wake-up may take the time of a request to the daemon, which the limit must cover.
+        if limit != Timeout::Never && !peer.status.is_awake() {
+            return FastCall::Untried;
+        }
         // The point of no return: the request is posted.
         let Message { m_type, payload, .. } = message;
         let (kind, stamp) = (MessageKind::Request, m3ipc_sys::ticks());
@@ -126,7 +130,13 @@ impl Endpoint {
     /// Makes the ordinary case of a receive from ANY. `false` if nothing was taken.
     #[inline]
     pub(super) fn receive_fast(&mut self, message: &mut Message, limit: Timeout) -> bool {
-        if !self.is_ordinary() || !self.needs_no_order() {
+        self.is_ordinary() && self.receive_ordinary(message, limit)
+    }
+
+    /// As [`receive_fast`](Self::receive_fast), in a call that is ordinary so far.
+    #[inline(always)]
+    pub(super) fn receive_ordinary(&mut self, message: &mut Message, limit: Timeout) -> bool {
+        if !self.needs_no_order() {
             return false;
         }
         let Some((index, kind, found)) = self.look_for_one(limit) else { return false };
@@ -204,7 +214,6 @@ impl Endpoint {
             || self.traps & VERBS != VERBS
             || self.armed
             || self.tracing.is_some()
-            || self.page_sets.len() != 1
             || !self.dead.is_empty()
             || self.peers.has_replaced()
             || self.claims.has_any()
@@ -213,12 +222,14 @@ impl Endpoint {
             || self.areas.is_busy()
     }
 
-    /// Whether the next message needs no queue: see [`take_unordered`](Self::take_unordered).
+    /// Whether a message may be received that needs no queue (see
+    /// [`take_unordered`](Self::take_unordered)): no remembered wakeup comes before it.
     #[inline]
     fn needs_no_order(&self) -> bool {
         self.unordered < self.unordered_max
             && self.repeated_notifications == 0
             && self.inbox.is_empty()
+            && self.control_page.flags() == 0
     }
 
     /// Polls the hot links until one of them has the only message. `None` if the slow path must
@@ -226,32 +237,26 @@ impl Endpoint {
     #[inline(always)]
     fn look_for_one(&mut self, limit: Timeout) -> Option<(u32, MessageKind, SlotState)> {
         let mut spin: Option<FastSpin> = None;
-        loop {
+        let found = loop {
             match self.find_one() {
-                Found::One(index, kind, state) => {
-                    if spin.is_some() {
-                        self.spin.learn_brief();
-                    }
-                    return Some((index, kind, state));
-                }
-                Found::More => return None,
-                Found::Nothing if limit == Timeout::NoWait => return None,
+                Found::One(index, kind, state) => break Some((index, kind, state)),
+                Found::More => break None,
+                Found::Nothing if limit == Timeout::NoWait => break None,
                 Found::Nothing => {}
             }
-            if self.has_events() {
-                return None;
+            if self.has_events() || !self.pause(&mut spin, (WaitCall::Receive, None), limit) {
+                break None;
             }
-            if !self.pause(&mut spin, None, limit) {
-                return None;
-            }
-        }
+        };
+        self.end_pauses(spin, found.is_some());
+        found
     }
 
     /// Looks at the hot links and at the ready bitmap once.
     #[inline(always)]
     fn find_one(&self) -> Found {
         let links = self.peers.index_limit();
-        if self.page_sets.first().is_none_or(|pages| pages.ready_bitmap.any_of(links)) {
+        if self.page_sets.iter().any(|pages| pages.ready_bitmap.any_of(links)) {
             return Found::More;
         }
         let mut found = Found::Nothing;
@@ -282,43 +287,69 @@ impl Endpoint {
         limit: Timeout,
     ) -> Option<SlotState> {
         let mut spin: Option<FastSpin> = None;
-        loop {
+        let found = loop {
             let found = self.peers.get(index).link.look_for_answer(request);
             if found.is_some() {
                 m3ipc_sys::pause_point("client.answer_seen");
-                self.spin.learn_brief();
-                return found;
+                break found;
             }
-            if self.has_events() {
-                return None;
+            let call = (WaitCall::SendRec, Some(index));
+            if self.has_events() || !self.pause(&mut spin, call, limit) {
+                break None;
             }
-            if !self.pause(&mut spin, Some(index), limit) {
-                return None;
-            }
-        }
+        };
+        self.end_pauses(spin, found.is_some());
+        found
     }
 
-    /// Pauses before the next poll. `false` if the slow path must wait. This wait reads no clock,
-    /// so with a limit it gives the CPU to nobody.
+    /// Pauses before the next poll in a call that awaits a link, or all. `false` if the slow path
+    /// must wait.
+    ///
+    /// This wait reads no clock, so with a limit it gives the CPU to nobody. A wait that does
+    /// records itself: others run meanwhile, and ask whether this endpoint waits.
     #[inline(always)]
-    fn pause(&mut self, spin: &mut Option<FastSpin>, index: Option<u32>, limit: Timeout) -> bool {
+    fn pause(
+        &mut self,
+        spin: &mut Option<FastSpin>,
+        (call, index): (WaitCall, Option<u32>),
+        limit: Timeout,
+    ) -> bool {
         if spin.is_none() {
             let shares_cpu = self.seems_to_share_cpu(index);
             *spin = Some(self.spin.begin_fast(shares_cpu, limit == Timeout::Never));
+            if shares_cpu {
+                let peer = index.map_or(ANY, |index| self.peers.get(index).address());
+                self.control_page.set_blocked(call, peer);
+            }
         }
         spin.as_mut().is_some_and(FastSpin::pause)
     }
 
-    /// Whether the likeliest sender is on this CPU. Looks for the own CPU now and then only: after
-    /// a move the slow wait looks again.
+    /// Ends the pauses of a call.
+    #[inline(always)]
+    fn end_pauses(&mut self, spin: Option<FastSpin>, has_found: bool) {
+        let Some(spin) = spin else { return };
+        if spin.shares_cpu() {
+            self.control_page.set_running();
+        }
+        if has_found {
+            self.spin.learn_brief();
+        }
+    }
+
+    /// Whether the likeliest sender is on this CPU. Looks now and then only: after a move the slow
+    /// wait looks again.
     #[inline]
     fn seems_to_share_cpu(&mut self, index: Option<u32>) -> bool {
-        if self.fast.open_calls().is_multiple_of(CALLS_PER_CPU) {
-            return self.shares_cpu(index);
-        }
         let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
-        let own = self.page_sets.first().map(|page_set| page_set.status.cpu());
-        self.peers.find_index(index).map(|peer| peer.status.cpu()) == own
+        if !self.fast.open_calls().is_multiple_of(CALLS_PER_CPU)
+            && let Some(shares_cpu) = self.fast.shares_cpu_with(index)
+        {
+            return shares_cpu;
+        }
+        let shares_cpu = self.shares_cpu(Some(index));
+        self.fast.note_cpu(index, shares_cpu);
+        shares_cpu
     }
 
     /// Takes a short message. `false` if it was not taken.

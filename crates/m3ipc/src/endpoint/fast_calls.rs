@@ -1,4 +1,7 @@
 //! Which calls of an endpoint may take the fast path.
+//!
+//! A peer can keep an endpoint on the slow path as long as it lives: it asks once to copy with the
+//! endpoint, or leaves a large answer untaken. That costs time and harms nothing else.
 
 /// Calls between two checks of the daemon, for endpoints that never sleep.
 const CALLS_PER_CHECK: u32 = 4096;
@@ -15,11 +18,13 @@ pub(super) struct FastCalls {
     open: u32,
     /// Whether every call takes the slow path.
     is_off: bool,
+    /// A link, and whether its peer was last seen on the CPU of this endpoint.
+    cpu_shared: Option<(u32, bool)>,
 }
 
 impl FastCalls {
     pub(super) fn new(is_off: bool) -> Self {
-        Self { until_check: CALLS_PER_CHECK, open: 0, is_off }
+        Self { until_check: CALLS_PER_CHECK, open: 0, is_off, cpu_shared: None }
     }
 
     /// Closes the fast path until the parts have been looked at again.
@@ -54,6 +59,19 @@ impl FastCalls {
             self.open += self.until_check.saturating_sub(1);
             self.until_check -= self.open;
         }
+    }
+
+    /// Whether the peer of this link was last seen on the CPU of this endpoint; `None` if nobody has
+    /// looked.
+    #[inline]
+    pub(super) fn shares_cpu_with(&self, index: u32) -> Option<bool> {
+        self.cpu_shared.filter(|(link, _)| *link == index).map(|(_, shares_cpu)| shares_cpu)
+    }
+
+    /// Notes whether the peer of this link is on the CPU of this endpoint.
+    #[inline]
+    pub(super) fn note_cpu(&mut self, index: u32, shares_cpu: bool) {
+        self.cpu_shared = Some((index, shares_cpu));
     }
 
     /// Calls that may take the fast path before the next check.

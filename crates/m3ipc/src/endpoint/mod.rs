@@ -47,6 +47,7 @@ mod questions;
 mod receive;
 mod received;
 mod reply;
+mod reply_receive;
 mod request_end;
 mod send;
 mod sendrec;

@@ -162,10 +162,9 @@ impl Peer {
     /// Whether the peer has sent a notification that privileges allow.
     #[inline]
     pub(super) fn has_notification(&self) -> bool {
-        self.may_receive & PeerInfo::MAY_NOTIFY != 0
-            && self.link.has_notification()
-            && !self.dead
-            && !self.poisoned
+        self.link.has_notification()
+            && self.may_receive & PeerInfo::MAY_NOTIFY != 0
+            && !(self.dead | self.poisoned)
     }
 
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.

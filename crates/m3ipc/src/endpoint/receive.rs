@@ -98,6 +98,25 @@ impl Endpoint {
         received
     }
 
+    /// Receives from ANY after another verb of the same call. `is_ordinary`: that verb took the
+    /// fast path.
+    #[inline]
+    pub(super) fn receive_after(
+        &mut self,
+        is_ordinary: bool,
+        limit: Timeout,
+    ) -> Result<Message, ReceiveError> {
+        let span = observe::call("receive", self.vm, self.address, ANY);
+        let mut received = Ok(Message::new(0));
+        if let Ok(message) = &mut received
+            && !(is_ordinary && self.receive_ordinary(message, limit))
+        {
+            received = self.receive_short(Source::Any, limit);
+        }
+        span.end(&received);
+        received
+    }
+
     #[cold]
     fn receive_short(&mut self, source: Source, limit: Timeout) -> Result<Message, ReceiveError> {
         let received = self.receive_from(source, &mut Buffer::none(), limit.deadline());

@@ -41,7 +41,7 @@ impl Endpoint {
     }
 
     #[cold]
-    fn reply_short(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
+    pub(super) fn reply_short(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
         self.reply_outgoing(to, Outgoing::short(message)).map_err(|fail| ReplyError::of(fail, to))
     }
 
@@ -258,11 +258,11 @@ impl Endpoint {
             self.settle_answers();
         }
         let grace = self.grace_of_answer(index);
-        let peer = self.peers.get_mut(index);
-        if !peer.link.is_free().unwrap_or(false) {
+        let is_free = self.peers.get(index).link.is_free();
+        if !is_free.map_err(|broken| self.poison(index, broken))? {
             return Err(Code::ProcSts.into());
         }
-        let address = peer.address();
+        let address = self.peers.get(index).address();
         self.stamp(Moment::Ready);
         let Outgoing { m_type, payload, .. } = outgoing;
         let posted = self.publish(index, |endpoint| {
