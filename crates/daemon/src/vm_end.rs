@@ -99,8 +99,9 @@ impl Server {
         for token in self.deferred_until(Deferred::VmEnd(vm)) {
             self.reply(token, Reply::Done, Vec::new());
         }
-        self.finish_node_if_empty();
+        // While the node ends, no VM is made anew.
         self.open_again(vm);
+        self.finish_node_if_empty();
         self.start_idle_timer();
     }
 

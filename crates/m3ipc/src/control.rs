@@ -232,22 +232,40 @@ impl Control {
     }
 
     /// Sends a request whose reply waits for other processes, and awaits it while the daemon runs.
+    /// Signals do not end the wait. After a failure, a later reply counts as given up.
     pub(crate) fn request_while_running(
         &mut self,
         request: &Request,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
+        self.answer_while_running(OnSignal::GoOn)
+    }
+
+    /// As [`request_while_running`](Self::request_while_running), but until a signal.
+    pub(crate) fn request_while_running_or_signal(
+        &mut self,
+        request: &Request,
+    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.send(request)?;
+        m3ipc_sys::pause_point("client.contact_requested");
+        self.answer_while_running(OnSignal::Stop)
+    }
+
+    fn answer_while_running(&mut self, on_signal: OnSignal) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         loop {
-            if let Some(answer) = self.read()? {
+            let check_ns = m3ipc_sys::monotonic_ns() + CHECK_NS;
+            if let Some(answer) = self.read_answer_until(check_ns, on_signal)? {
                 return answered(answer);
             }
-            if m3ipc_sys::wait_readable(&[self.socket.as_fd()], CHECK_NS) == Ok(false) {
-                // A daemon that takes a new connection runs.
-                let limit = RequestLimit::of(Timeout::After(Duration::from_nanos(CHECK_NS)));
-                match Self::connect_within(&self.directory, IfAbsent::Fail, limit) {
-                    Err(fail) if fail.code == Code::TimedOut => return Err(fail),
-                    _ => {}
+            // A daemon that takes a new connection runs.
+            let limit = RequestLimit::of(Timeout::After(Duration::from_nanos(CHECK_NS)));
+            if let Err(fail) = Self::connect_within(&self.directory, IfAbsent::Fail, limit) {
+                // The daemon may have ended meanwhile, which its connection says.
+                if let Some(answer) = self.read()? {
+                    return answered(answer);
                 }
+                self.open.give_up();
+                return Err(Fail { code: Code::TimedOut, ..fail });
             }
         }
     }
@@ -287,17 +305,29 @@ impl Control {
         deadline_ns: u64,
         on_signal: OnSignal,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        match self.read_answer_until(deadline_ns, on_signal)? {
+            Some(answer) => answered(answer),
+            None => {
+                self.open.give_up();
+                Err(Code::TimedOut.into())
+            }
+        }
+    }
+
+    /// Reads an answer; `None` if none has come until the deadline. A signal gives the request up.
+    fn read_answer_until(
+        &mut self,
+        deadline_ns: u64,
+        on_signal: OnSignal,
+    ) -> Result<Option<(Reply, Vec<OwnedFd>)>, Fail> {
         loop {
             if let Some(answer) = self.read()? {
-                return answered(answer);
+                return Ok(Some(answer));
             }
             let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
             match m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) {
                 Ok(true) => {}
-                Ok(false) => {
-                    self.open.give_up();
-                    return Err(Code::TimedOut.into());
-                }
+                Ok(false) => return Ok(None),
                 Err(_signal) if on_signal == OnSignal::GoOn => {}
                 Err(_signal) => {
                     self.open.give_up();

@@ -193,7 +193,7 @@ impl Node {
     /// # Errors
     /// - [`NodeError::InUse`] if the VM has another parameter, which the reason names, or if
     ///   another VM has the id.
-    /// - [`NodeError::Denied`] if the VM belongs to another user, and the caller is not root.
+    /// - [`NodeError::Denied`] if the VM belongs to another user, also for root.
     /// - As [`vm_init`](Self::vm_init).
     pub fn vm_open_or_create(&mut self, config: &VmConfig) -> Result<Vm, NodeError> {
         // The members of a VM that is ending have the VM's grace time.

@@ -97,7 +97,7 @@ int mnx_vm_init(m3_vm_usr_t *params);
  *
  * Returns the node id, or the codes of mnx_vm_init, and:
  *   EMOLRSCBUSY     the VM has another parameter, or another VM has the number
- *   EMOLPRIVILEGES  the VM belongs to another user, and the caller is not root
+ *   EMOLPRIVILEGES  the VM belongs to another user, also for root
  * Blocks until the daemon answers, and while a VM of this name is ending.
  */
 int m3_vm_open_or_create(m3_vm_usr_t *params);

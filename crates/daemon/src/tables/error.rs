@@ -47,8 +47,8 @@ pub enum VmError {
     },
     /// The VM of that name belongs to another user.
     #[error(
-        "VM {name:?} belongs to user {owner}, so only that user and root may open or create it; \
-         look the VM up by its name and bind in it, or give another name"
+        "VM {name:?} belongs to user {owner}, so only that user may open or create it; look the VM \
+         up by its name and bind in it, or give another name"
     )]
     Foreign {
         /// The VM's name.

@@ -7,7 +7,7 @@ use super::daemon_limit::NO_WAIT_NS;
 use super::fast_calls::FastCalls;
 use super::page_set::map_pages;
 use super::{Endpoint, Inbox, Peers};
-use crate::control::{ANSWER_NS, Control, IfAbsent, RequestLimit, unexpected};
+use crate::control::{Control, IfAbsent, RequestLimit, unexpected};
 use crate::error::Fail;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
@@ -185,7 +185,16 @@ impl Endpoint {
         for _ in 0..CONTACT_TRIES {
             let request = self.request_for(peer, deadline);
             m3ipc_sys::pause_point("client.before_contact");
-            match self.control.request_until(&request, until_ns(deadline)) {
+            let replied = if deadline.no_wait || deadline.is_finite() {
+                self.control.request_until(&request, until_ns(deadline))
+            } else {
+                // The reply may wait for the peer: it claims its bind, or returns to a new daemon.
+                self.control.request_while_running_or_signal(&request)
+            };
+            match replied {
+                Ok((Reply::Contact(info), _)) if info.address != peer.0 => {
+                    return Err(unexpected());
+                }
                 Ok((Reply::Contact(info), fds)) => {
                     // Events from before the reply are older than the link. A later event may be
                     // the death of this very peer.
@@ -225,12 +234,8 @@ impl Endpoint {
     }
 }
 
-/// The end of a first contact. A call that does not wait gives a running daemon time to answer; one
-/// without a limit does not wait for a stopped daemon for ever.
+/// The end of a first contact with a limit. A call that does not wait gives a running daemon time
+/// to answer.
 fn until_ns(deadline: Deadline) -> u64 {
-    match (deadline.no_wait, deadline.is_finite()) {
-        (true, _) => m3ipc_sys::monotonic_ns() + NO_WAIT_NS,
-        (false, true) => deadline.at_ns,
-        (false, false) => m3ipc_sys::monotonic_ns() + ANSWER_NS,
-    }
+    if deadline.no_wait { m3ipc_sys::monotonic_ns() + NO_WAIT_NS } else { deadline.at_ns }
 }
