@@ -116,12 +116,12 @@ fn tracing_ends_when_the_tracer_is_killed() {
     let first = fixture.start(&["trace", "shop"]);
     let traced = || mappings_of_rings(&fixture);
     fixture.wait_until("the server has a ring", || traced() > 0);
-    let second = fixture.run(&["trace", "shop", "--for", "0"]);
+    let second = fixture.run(&["trace", "shop", "--for", "0.01"]);
     assert!(second.code == FAILED && second.err.contains("traces this VM already"), "{second:?}");
     call(&fixture, "1");
     first.kill();
     fixture.wait_until("a second trace may start", || {
-        fixture.run(&["trace", "shop", "--for", "0"]).code == OK
+        fixture.run(&["trace", "shop", "--for", "0.01"]).code == OK
     });
     call(&fixture, "2");
     fixture.wait_until("the server has no ring", || {
@@ -144,10 +144,10 @@ fn mappings_of_rings(fixture: &Fixture) -> usize {
 #[test]
 fn wrong_vms_and_files_are_refused_and_an_empty_trace_says_so() {
     let fixture = Fixture::with_vm("shop");
-    let nobody = fixture.run(&["trace", "nowhere", "--for", "0"]);
+    let nobody = fixture.run(&["trace", "nowhere", "--for", "0.01"]);
     assert!(nobody.code == FAILED && nobody.err.contains("no VM"), "{}", nobody.err);
     let file = fixture.run(&["trace", "shop", "--out", "calls.txt"]);
     assert!(file.code == USAGE && file.err.contains(".pcapng"), "{}", file.err);
-    let quiet = fixture.run(&["trace", "shop", "--for", "0"]);
+    let quiet = fixture.run(&["trace", "shop", "--for", "0.01"]);
     assert!(quiet.code == OK && quiet.out.contains("no messages"), "{}", quiet.out);
 }

@@ -91,6 +91,8 @@ const REASON_MAX_BYTES: u64 = 4096;
 /// a half for each member, and one for refusals.
 const FILES_MIN: u64 = 64;
 
+/// The last word of a daemon in the background on its standard error: it serves.
+const SERVES: &str = "\0";
 /// Environment variable of a daemon that [`detach`] started.
 const DETACHED: &str = "M3_DETACHED";
 
@@ -98,7 +100,8 @@ const DETACHED: &str = "M3_DETACHED";
 const START_LIMIT: Duration = Duration::from_secs(5);
 
 /// Starts this program again without `--detach`, and waits until the new daemon serves or ends. The
-/// new daemon is a child of no shell. It closes its standard error when it serves.
+/// new daemon is a child of no shell. It says that it serves and closes its
+/// standard error.
 fn detach() -> ExitCode {
     let failed_with = |code: u8, why: String| {
         eprintln!("m3d: {why}; start it without --detach to see more");
@@ -120,26 +123,34 @@ fn detach() -> ExitCode {
     let stderr = child.stderr.take();
     std::thread::spawn(move || {
         let mut text = String::new();
-        if let Some(stderr) = stderr {
+        if let Some(mut stderr) = stderr {
             // Bytes that are no text end the reading, and what came before them is shown.
-            let _ = stderr.take(REASON_MAX_BYTES).read_to_string(&mut text);
+            let _ = stderr.by_ref().take(REASON_MAX_BYTES).read_to_string(&mut text);
+            let _ = std::io::copy(&mut stderr, &mut std::io::sink());
         }
         let _ = sender.send(text);
     });
     match receiver.recv_timeout(START_LIMIT) {
-        Ok(text) if text.is_empty() => match child.try_wait() {
-            // A signal ended it, before it could say a word.
-            Ok(Some(status)) if !status.success() => {
-                let code = if status.code().is_none() { EXIT_KILLED } else { EXIT_SYSTEM };
-                failed_with(code, format!("the daemon ended: {status}"))
+        Ok(text) => match text.strip_suffix(SERVES) {
+            Some(warnings) => {
+                eprint!("{warnings}");
+                ExitCode::SUCCESS
             }
-            _ => ExitCode::SUCCESS,
+            // It has ended, or ends.
+            None => match (child.wait().map(|status| (status.code(), status)), text.as_str()) {
+                (Ok((Some(code), _)), said) if !said.is_empty() => {
+                    eprint!("{said}");
+                    ExitCode::from(u8::try_from(code).unwrap_or(EXIT_SYSTEM))
+                }
+                (Ok((Some(_), status)), _) => failed(format!("the daemon ended: {status}")),
+                // A signal ended it.
+                (Ok((None, status)), said) => {
+                    eprint!("{said}");
+                    failed_with(EXIT_KILLED, format!("the daemon ended: {status}"))
+                }
+                (Err(cause), _) => failed(format!("the end of the daemon is unknown: {cause}")),
+            },
         },
-        Ok(text) => {
-            eprint!("{text}");
-            let code = child.wait().ok().and_then(|status| status.code());
-            ExitCode::from(code.and_then(|code| u8::try_from(code).ok()).unwrap_or(EXIT_SYSTEM))
-        }
         Err(_) => {
             // It must not serve after its starter reported a failure.
             let _ = child.kill();
@@ -200,6 +211,7 @@ pub fn run(args: &Args) -> ExitCode {
     }
     let serving = || {
         if is_detached {
+            eprint!("{SERVES}");
             close_standard_error();
         }
     };

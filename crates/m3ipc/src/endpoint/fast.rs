@@ -21,7 +21,8 @@ use m3ipc_abi::{ANY, Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, Publisher, after_publication};
 use m3ipc_link::{Counter, FastSpin, Look, MessageKind, SlotState, WaitCall, WaitMode, WakeAction};
 
-/// Calls between two looks for the CPUs of both sides. Odd, since a server makes two calls for each request.
+/// Calls between two looks for the CPUs of both sides. Odd, since a server makes two calls for each
+/// request.
 const CALLS_PER_CPU: u32 = 15;
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();

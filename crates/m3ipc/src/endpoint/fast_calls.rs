@@ -61,8 +61,8 @@ impl FastCalls {
         }
     }
 
-    /// Whether the peer of this link was last seen on the CPU of this endpoint; `None` if nobody has
-    /// looked.
+    /// Whether the peer of this link was last seen on the CPU of this endpoint; `None` if nobody
+    /// has looked.
     #[inline]
     pub(super) fn shares_cpu_with(&self, index: u32) -> Option<bool> {
         self.cpu_shared.filter(|(link, _)| *link == index).map(|(_, shares_cpu)| shares_cpu)

@@ -145,6 +145,29 @@ rows! {
         assert_eq!(peer.join().unwrap(), Code::WokenUp);
     }
 
+    fn a_remembered_wakeup_comes_before_a_message_of_a_frequent_sender() {
+        let mut fixture = Fixture::new();
+        let (go, gone) = std::sync::mpsc::channel();
+        let peer = fixture.thread(30, move |peer| {
+            for _ in 0..4 {
+                let request = peer.receive(Source::Any).unwrap();
+                peer.reply(request.source, &Message::new(0)).unwrap();
+            }
+            gone.recv().unwrap();
+            assert!(peer.is_bound(), "this reads the event of the wakeup");
+            let woken = peer.receive(Source::Any).unwrap_err().code();
+            (woken, peer.receive(Source::Any).unwrap().m_type)
+        });
+        let address = Address(fixture.node.endpoint(fixture.vm.id(), 30).unwrap().unwrap().address);
+        for _ in 0..4 {
+            fixture.me.sendrec(address, &Message::new(1)).unwrap();
+        }
+        let _pending = fixture.me.begin_request(address, &Message::new(7)).unwrap();
+        assert_eq!(fixture.me.wakeup(address).unwrap_err().code(), Code::ProcRun);
+        go.send(()).unwrap();
+        assert_eq!(peer.join().unwrap(), (Code::WokenUp, 7));
+    }
+
     fn wakeup_of_an_endpoint_in_another_call_is_324_and_remembered() {
         let mut fixture = Fixture::new();
         let peer = fixture.thread(30, |peer| {
