@@ -7,14 +7,17 @@
 //! |---|---|---|
 //! | RUNNING | party: [`park`], when it begins to wait | PARKED |
 //! | PARKED | requester: [`begin_copy`], by compare-and-swap | COPYING |
-//! | PARKED | party: [`leave`], by compare-and-swap | RUNNING |
+//! | PARKED | party: [`close_all`] or [`leave`], by compare-and-swap | RUNNING |
 //! | COPYING | requester: [`end_copy`] | PARKED |
-//! | COPYING | party: [`leave`], which then sleeps on the word | AWAITED |
+//! | COPYING | party: [`close_all`] or [`leave`]; it then sleeps on the word | AWAITED |
 //! | AWAITED | requester: [`end_copy`], which then wakes the party | RUNNING |
 //! | any | party: [`revoke`] | REVOKED |
 //!
 //! A party revokes the gate if the requester has died or holds it too long. The requester must then
 //! ask the daemon for the gate anew, and the daemon asks the party.
+//!
+//! A party with many gates closes all of them before it awaits the first copy. No copy begins in
+//! that wait, and each copy in progress has the whole time limit.
 //!
 //! Between PARKED and RUNNING, the party touches no memory that its call has lent. While the gate
 //! is COPYING or AWAITED, the requester may copy that memory. One compare-and-swap decides between
@@ -105,6 +108,30 @@ pub fn leave(word: &impl Word32) -> Leave {
     }
 }
 
+/// Attempts to close one gate. Each fails only if a copy begins or ends during it.
+const CLOSE_TRIES: u32 = 4;
+
+/// The party closes its gates: no new copy begins. `true` if a copy is in progress: call [`unpark`]
+/// for each gate.
+#[must_use]
+pub fn close_all<'a, W: Word32 + 'a>(gates: impl Iterator<Item = &'a W>) -> bool {
+    // Every gate is closed, also after the first one with a copy.
+    gates.fold(false, |is_awaited, gate| is_awaited | !close(gate))
+}
+
+/// Closes one gate; `false` if its copy is in progress.
+fn close(gate: &impl Word32) -> bool {
+    for _ in 0..CLOSE_TRIES {
+        if leave(gate) == Leave::Left {
+            return true;
+        }
+        if gate.load(Ordering::Relaxed) == AWAITED {
+            return false;
+        }
+    }
+    false
+}
+
 /// How a party got its memory back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unparked {
@@ -160,6 +187,19 @@ mod tests {
         assert_eq!(leave(&gate), Leave::Wait);
         assert!(is_copying(&gate) && end_copy(&gate), "the party awaits the end");
         assert_eq!((leave(&gate), begin_copy(&gate)), (Leave::Left, Err(NotParked::Running)));
+    }
+
+    #[test]
+    fn no_copy_begins_while_another_gate_is_awaited() {
+        let gates = [const { AtomicU32::new(RUNNING) }; 3];
+        gates.iter().for_each(park);
+        assert_eq!(begin_copy(&gates[0]), Ok(()));
+        assert_eq!(begin_copy(&gates[2]), Ok(()));
+        assert!(close_all(gates.iter()), "two copies are in progress");
+        assert_eq!(begin_copy(&gates[1]), Err(NotParked::Running));
+        assert!(end_copy(&gates[0]) && is_copying(&gates[2]) && end_copy(&gates[2]));
+        assert!(!close_all(gates.iter()), "no copy is left");
+        assert!(gates.iter().all(|gate| begin_copy(gate) == Err(NotParked::Running)));
     }
 
     #[test]

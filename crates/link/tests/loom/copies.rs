@@ -32,7 +32,9 @@ fn unpark(page: &Memory, queue: &FutexQueue) {
         queue.sleep(&[(page.word32(GATE), copy_gate::AWAITED)]);
         true
     };
-    copy_gate::unpark(&mut &*page, |page| Some(page.word32(GATE)), wait);
+    if copy_gate::close_all(std::iter::once(word)) {
+        copy_gate::unpark(&mut &*page, |page| Some(page.word32(GATE)), wait);
+    }
 }
 
 /// Copies once, if the gate admits it.

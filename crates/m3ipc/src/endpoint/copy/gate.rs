@@ -53,6 +53,17 @@ impl Endpoint {
     }
 
     fn unpark_slow(&mut self) {
+        let peers = &self.peers;
+        let gates = self.copies.gated_links.iter().filter_map(|index| peers.find_index(*index));
+        if copy_gate::close_all(gates.map(|peer| peer.link.own_copy_gate())) {
+            self.await_copies();
+        }
+        self.copies.parked = false;
+        self.drop_command();
+    }
+
+    /// Waits for the copies in progress. All gates are closed.
+    fn await_copies(&mut self) {
         let mut budget = HoldBudget::new();
         let mut first_ns = 0;
         for at in 0..self.copies.gated_links.len() {
@@ -76,8 +87,6 @@ impl Endpoint {
                 self.count_revocation(index);
             }
         }
-        self.copies.parked = false;
-        self.drop_command();
     }
 
     /// Waits a little for the requester; `false` if it is dead or its time is over. `held_ns` is
@@ -102,8 +111,9 @@ impl Endpoint {
         if !trusted && !budget.allows(held_ns) {
             return false;
         }
-        // A trusted requester ends its copy soon, unless its own memory never answers.
-        if all_ns > STALL_NS && !(serves && self.has_progress(index)) {
+        // A trusted requester ends its copy soon, unless its own memory never answers. A served
+        // copy made no progress during the waits for other links.
+        if all_ns > STALL_NS && !(serves && (held_ns == 0 || self.has_progress(index))) {
             return false;
         }
         if serves {
