@@ -8,9 +8,13 @@ use crate::info::{NodeParams, Privileges, VmInfo};
 use crate::timeout::Timeout;
 use crate::trace::{Trace, TraceConfig};
 use crate::vm::{Vm, VmConfig};
-use m3ipc_abi::Address;
+use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{Reply, Request};
 use std::path::Path;
+
+/// Why a request that waits for the end of others passed the limit of its connection.
+const NOT_ENDED: &str = "the time limit passed before the members had ended; they may have the \
+                         grace time of their VM; look with `m3 vm ls`, or give a longer limit";
 
 /// A connection to a node.
 ///
@@ -75,7 +79,8 @@ impl Node {
     }
 
     /// Connects as [`find`](Self::find) does, with one time limit for this call and for all later
-    /// requests of the connection. The binds of its VMs end with the limit too.
+    /// requests of the connection. The binds of its VMs end with the limit too. A VM or a node that
+    /// this connection ends goes on ending after the limit.
     ///
     /// Without a limit, the daemon has 5 seconds for each answer. It may be stopped.
     ///
@@ -145,7 +150,7 @@ impl Node {
     /// # Errors
     /// [`NodeError::Denied`] for every user but root and the user of the daemon.
     pub fn end(mut self) -> Result<(), NodeError> {
-        self.control.request_while_running(&Request::NodeEnd)?;
+        self.request_and_wait(&Request::NodeEnd)?;
         Ok(())
     }
 
@@ -198,8 +203,21 @@ impl Node {
     pub fn vm_open_or_create(&mut self, config: &VmConfig) -> Result<Vm, NodeError> {
         // The members of a VM that is ending have the VM's grace time.
         let request = Request::VmOpen(config.params().clone());
-        let (reply, _) = self.control.request_while_running(&request)?;
+        let reply = self.request_and_wait(&request)?;
         self.vm_in(reply)
+    }
+
+    /// Sends a request whose reply waits for other processes. Waits while the daemon runs, or until
+    /// the limit of the connection.
+    fn request_and_wait(&mut self, request: &Request) -> Result<Reply, Fail> {
+        let answered = match self.control.limit().at_ns() {
+            None => self.control.request_while_running(request),
+            Some(at_ns) => self.control.request_through(request, at_ns).map_err(|fail| {
+                let is_late = fail.code == Code::TimedOut && fail.why.is_none();
+                if is_late { Fail::new(Code::TimedOut, NOT_ENDED) } else { fail }
+            }),
+        };
+        answered.map(|(reply, _)| reply)
     }
 
     fn vm_of(&mut self, request: &Request) -> Result<Vm, NodeError> {
@@ -232,7 +250,7 @@ impl Node {
     /// [`NodeError::OutOfRange`], [`NodeError::Unknown`]; [`NodeError::Denied`] for every user but
     /// root and the owner.
     pub fn vm_end(&mut self, id: i32) -> Result<(), NodeError> {
-        self.control.request_while_running(&Request::VmEnd(id))?;
+        self.request_and_wait(&Request::VmEnd(id))?;
         Ok(())
     }
 
@@ -312,9 +330,15 @@ impl Node {
     ) -> Result<(), NodeError> {
         let request = Request::Unbind { vm, address: address.0 };
         match limit.into() {
-            Timeout::Never => self.control.request_while_running(&request)?,
-            limit => self.control.request_until(&request, limit.deadline().at_ns)?,
-        };
+            Timeout::Never => {
+                self.request_and_wait(&request)?;
+            }
+            limit => {
+                let own_ns = limit.deadline().at_ns;
+                let until_ns = self.control.limit().at_ns().map_or(own_ns, |at| at.min(own_ns));
+                self.control.request_until(&request, until_ns)?;
+            }
+        }
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use m3ipc::{Address, Code, Node, NodeError, Source, Vm, VmConfig, VmLife};
 use m3ipc_test_fixture::raw::RawMember;
-use m3ipc_test_fixture::{MemberProcess, NodeFixture, watchdog};
+use m3ipc_test_fixture::{MemberProcess, NodeFixture, signals, watchdog};
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::AsFd;
 
@@ -176,6 +176,34 @@ fn open_or_create_names_the_parameter_that_differs() {
         let why = refused(VmConfig::new("other").id(vm.id()));
         assert!(why.contains("id 0 is in use"), "{why}");
     }
+}
+
+#[test]
+fn the_limit_of_a_connection_bounds_the_requests_that_wait_for_ends() {
+    watchdog(60);
+    let fixture = NodeFixture::new("limited");
+    let config = VmConfig::new("shop").grace_ms(600_000);
+    let vm = fixture.node().vm_init(&config).expect("a VM");
+    let member = member(&fixture, "listener");
+    // A stopped process does not end in the grace time.
+    signals::stop(member.pid());
+    let limited = || {
+        let limit = std::time::Duration::from_millis(200);
+        Node::find_timeout(fixture.directory(), limit).expect("the node runs")
+    };
+    let ends = [
+        limited().vm_end(vm.id()),
+        limited().vm_open_or_create(&config).map(drop),
+        limited().end(),
+    ];
+    for ended in ends {
+        let why = match ended {
+            Err(NodeError::TimedOut(refusal)) => refusal.why().to_owned(),
+            other => panic!("the member has not ended: {other:?}"),
+        };
+        assert!(why.contains("grace time"), "{why}");
+    }
+    kill(&member);
 }
 
 fn on_demand(directory: &str) -> MemberProcess {

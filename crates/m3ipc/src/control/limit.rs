@@ -31,6 +31,11 @@ impl RequestLimit {
         }
     }
 
+    /// The end of the caller's own limit, if there is one, by the monotonic clock.
+    pub(crate) fn at_ns(self) -> Option<u64> {
+        (self.at_ns != u64::MAX).then_some(self.at_ns)
+    }
+
     /// The end of a request that begins now, by the monotonic clock.
     pub(crate) fn end_ns(self) -> u64 {
         self.at_ns.min(m3ipc_sys::monotonic_ns().saturating_add(ANSWER_NS))
