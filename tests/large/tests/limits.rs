@@ -184,3 +184,16 @@ fn calls_without_a_limit_name_the_stopped_daemon() {
     drop(stopped);
     drop(client);
 }
+
+#[test]
+fn a_wait_with_time_left_names_the_stopped_daemon() {
+    watchdog(Duration::from_secs(60));
+    let node = m3ipc::test::node();
+    let (_server, mut client) = node.pair();
+    let stopped = Stopped::new(&node);
+    let waited = client.wait_name("stock", Duration::from_secs(600)).unwrap_err();
+    assert_eq!(waited.code(), m3ipc::Code::NotConn);
+    let text = waited.to_string();
+    assert!(text.contains("it is stopped; continue it with `kill -CONT"), "{text}");
+    drop(stopped);
+}

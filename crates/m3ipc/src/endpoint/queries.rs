@@ -229,7 +229,11 @@ impl Endpoint {
                         self.receive_events()?;
                         std::thread::sleep(std::time::Duration::from_millis(10));
                     }
-                    Err(fail) if fail.code == Code::TimedOut && !deadline.is_finite() => {
+                    // The daemon is silent, and the caller has time left.
+                    Err(fail)
+                        if fail.code == Code::TimedOut
+                            && m3ipc_sys::monotonic_ns() < deadline.at_ns =>
+                    {
                         return Err(Fail::new(Code::NotConn, self.control.why_silent()));
                     }
                     Err(fail) => return Err(fail),
