@@ -59,8 +59,9 @@ fn retry_on_daemon_death<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Res
 /// Waits until another process binds this one (`lclbind`), and takes the endpoint.
 pub(crate) fn claim(directory: &Path, limit: Timeout) -> Result<Endpoint, Fail> {
     let deadline = limit.deadline();
+    // One limit for all attempts.
+    let within = RequestLimit::until(deadline);
     retry_on_daemon_death(|| {
-        let within = RequestLimit::of(limit);
         let mut control = Control::connect_within(directory, IfAbsent::Revive, within)?;
         // A registered wait is the consent to be bound by others: a look without a wait gives none.
         if !deadline.no_wait
