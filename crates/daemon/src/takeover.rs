@@ -71,6 +71,16 @@ impl Server {
 
     /// Watches a process after an earlier attempt failed.
     pub(crate) fn watch_process_again(&mut self, pid: i32) {
+        // A creator and a member may be two processes that had the number one after the other.
+        if let Ok(ticks) = m3ipc_sys::process_start_ticks(pid) {
+            self.end_vms_of_earlier(pid, ticks);
+            let id = self.node.endpoint_of_process(pid);
+            let member = id.and_then(|id| self.node.endpoint(id)).map(|endpoint| endpoint.member);
+            let is_watched = self.watched.processes.contains_key(&pid);
+            if !is_watched && member.is_some_and(|member| member.started != ticks) {
+                self.release_process(pid);
+            }
+        }
         let id = self.node.endpoint_of_process(pid);
         let endpoint = id.and_then(|id| self.node.endpoint(id));
         let started = endpoint.map(|endpoint| endpoint.member.started);

@@ -2,7 +2,7 @@
 
 use crate::quota::{Charge, Resource};
 use crate::server::Server;
-use crate::tables::{Credentials, Vm, VmState};
+use crate::tables::{Credentials, Node, Vm, VmState};
 use m3ipc_wire::VmLife;
 
 /// The number of members up to which each is looked at before another process joins.
@@ -41,6 +41,13 @@ impl Server {
     pub(crate) fn end_vms_of(&mut self, pid: i32) {
         let vms: Vec<i32> = self.node.vms().filter(|vm| ends_with(vm, pid)).map(Vm::id).collect();
         for vm in vms {
+            self.end_vm_unasked(vm, "its creator died");
+        }
+    }
+
+    /// Ends the VMs whose creator had this number before the process that began at `started`.
+    pub(crate) fn end_vms_of_earlier(&mut self, pid: i32, started: u64) {
+        for vm in vms_of_earlier(&self.node, pid, started) {
             self.end_vm_unasked(vm, "its creator died");
         }
     }
@@ -105,7 +112,40 @@ impl Server {
     }
 }
 
+/// The running VMs that end with an earlier process of this number.
+fn vms_of_earlier(node: &Node, pid: i32, started: u64) -> Vec<i32> {
+    let of_earlier = |vm: &&Vm| ends_with(vm, pid) && vm.spec().creator.started != started;
+    node.vms().filter(of_earlier).map(Vm::id).collect()
+}
+
 fn ends_with(vm: &Vm, pid: i32) -> bool {
     let spec = vm.spec();
     vm.state() == VmState::Running && spec.life == VmLife::Creator && spec.creator.pid == pid
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tables::{Creator, Quota, VmSpec};
+    use m3ipc_abi::{NodeLimits, VmLimits};
+
+    #[test]
+    fn a_reused_number_keeps_no_vm_of_its_earlier_process() {
+        const PID: i32 = 7;
+        let mut node = Node::new(0, NodeLimits::default(), Quota::default());
+        let cred = Credentials::new(1000, 1000, PID);
+        for (name, started, life) in [
+            ("earlier", 10, VmLife::Creator),
+            ("later", 20, VmLife::Creator),
+            ("lasting", 10, VmLife::UntilEnded),
+        ] {
+            let limits = VmLimits { procs: 40, tasks: 4 };
+            let creator = Creator { pid: PID, started };
+            let spec = VmSpec { life, creator, ..VmSpec::new(name, limits, &cred) };
+            node.vm_init(spec, &cred).unwrap();
+        }
+        let earlier = node.vm_by_name("earlier").unwrap();
+        assert_eq!(vms_of_earlier(&node, PID, 20), [earlier]);
+        assert!(vms_of_earlier(&node, PID + 1, 20).is_empty());
+    }
 }
