@@ -168,6 +168,7 @@ fn open_or_create_names_the_parameter_that_differs() {
             (config.clone().copy_granted(true), "copies of all memory"),
             (config.clone().life(VmLife::Creator), "by request alone"),
             (config.clone().domain("mail", 4), "domains"),
+            (config.clone().domain_user("web", 54_321), "users of domains {}, and the caller"),
             (config.clone().id(7), "id 0, and the caller wants 7"),
         ] {
             let why = refused(change);

@@ -2,7 +2,7 @@
 
 use crate::server::Server;
 use crate::state::connection::Deferred;
-use crate::tables::{Credentials, VmError, VmSpec, VmState};
+use crate::tables::{Credentials, VmAccess, VmError, VmSpec, VmState};
 use m3ipc_wire::{VmLife, VmParams};
 
 impl Server {
@@ -19,7 +19,11 @@ impl Server {
             let owner = vm.spec().owner_uid;
             // Root too: a user that takes a name first must not get a service of root into its VM.
             if cred.uid != owner {
-                return Err(VmError::Foreign { name: params.name.clone(), owner });
+                let name = params.name.clone();
+                return Err(match vm.spec().allows(cred, VmAccess::See) {
+                    true => VmError::Foreign { name, owner },
+                    false => VmError::ForeignHidden(name),
+                });
             }
             match vm.state() {
                 VmState::Ending => Ok(VmState::Ending),
@@ -68,8 +72,6 @@ fn same_parameters(spec: &VmSpec, wanted: &VmParams) -> Result<(), VmError> {
     let group = wanted.gid.filter(|gid| *gid != spec.owner_gid);
     let group = group.map(|gid| (spec.owner_gid.to_string(), gid.to_string()));
     let text = |is_same: bool, found: String, wanted: String| (!is_same).then_some((found, wanted));
-    let domains = (&spec.domains, &spec.domain_users);
-    let wanted_domains = (&wanted.domains, &wanted.domain_users);
     let differences = [
         ("id", wanted.id.and_then(|id| number(Some(id), spec.id.unwrap_or(id)))),
         ("process slots", number(wanted.procs, spec.limits.procs)),
@@ -99,9 +101,17 @@ fn same_parameters(spec: &VmSpec, wanted: &VmParams) -> Result<(), VmError> {
         (
             "domains",
             text(
-                domains == wanted_domains,
+                spec.domains == wanted.domains,
                 format!("{:?}", spec.domains),
                 format!("{:?}", wanted.domains),
+            ),
+        ),
+        (
+            "users of domains",
+            text(
+                spec.domain_users == wanted.domain_users,
+                format!("{:?}", spec.domain_users),
+                format!("{:?}", wanted.domain_users),
             ),
         ),
     ];

@@ -56,6 +56,12 @@ pub enum VmError {
         /// Its owner.
         owner: u32,
     },
+    /// The same, and the mode of the VM hides it from the caller.
+    #[error(
+        "VM {0:?} belongs to another user, so only that user may open or create it; give another \
+         name"
+    )]
+    ForeignHidden(String),
     /// No VM has that name.
     #[error("no VM is named {0:?}; `m3 vm ls` shows the VMs of the node")]
     NameUnknown(String),
@@ -130,7 +136,9 @@ impl VmError {
             Self::NodeRange(_) => Code::BadNodeId,
             Self::NotHere(_) => Code::NoVmNode,
             Self::OtherOwner(_) => Code::Perm,
-            Self::NotAllowed { .. } | Self::Foreign { .. } => Code::Privileges,
+            Self::NotAllowed { .. } | Self::Foreign { .. } | Self::ForeignHidden(_) => {
+                Code::Privileges
+            }
             Self::StillRunning(_) => Code::VmRun,
             Self::Quota { .. } => Code::NoMem,
         }
