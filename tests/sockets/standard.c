@@ -4,6 +4,7 @@
  */
 #include "sets.h"
 #include <spawn.h>
+#include <sys/syscall.h>
 
 static int kept[3];
 
@@ -340,6 +341,80 @@ void one_room_all(void)
 void two_room_all(void)
 {
     two_room();
+}
+
+/* A reset behind bytes is an error of the next call, also where the message had room. */
+void one_room_reset(void)
+{
+    DO(write(fd, "unread", 6));
+    await_next();
+    until_bytes(fd, 40);
+    allow_next();
+    say("events: %#x", until_ready(fd, POLLHUP | POLLRDHUP) & (POLLHUP | POLLERR));
+    GET(receive_with_room(100, 0));
+    DO(read(fd, bytes, 100));
+    DO(read(fd, bytes, 100));
+}
+
+void two_room_reset(void)
+{
+    until_bytes(fd, 6);
+    DO(write(fd, bytes, 40));
+    until_taken(fd);
+    allow_next();
+    await_next();
+    DO(close(fd));
+}
+
+static pid_t sleeper;
+
+static void on_wakeup(int number)
+{
+    (void)number;
+}
+
+/* Interrupts the sleeping call once, and lets the other side write after that. */
+static void *interrupt(void *unused)
+{
+    char name[64], line[512];
+    snprintf(name, sizeof name, "/proc/self/task/%d/stat", (int)sleeper);
+    for (int turn = 0; turn < 30000; turn++) {
+        FILE *file = fopen(name, "r");
+        char *state = file && fgets(line, sizeof line, file) ? strrchr(line, ')') : NULL;
+        if (file)
+            fclose(file);
+        if (state && state[2] == 'S')
+            break;
+        usleep(1000);
+    }
+    syscall(SYS_tgkill, getpid(), sleeper, SIGUSR1);
+    usleep(50000);
+    allow_next();
+    return unused;
+}
+
+/* A signal ends a call for all bytes, which returns those that came. */
+void one_room_signal(void)
+{
+    struct sigaction action = { .sa_handler = on_wakeup };
+    pthread_t thread;
+    sigaction(SIGUSR1, &action, NULL);
+    await_next();
+    until_bytes(fd, 40);
+    sleeper = gettid();
+    if (pthread_create(&thread, NULL, interrupt, NULL) != 0)
+        quit("a thread");
+    GET(receive_with_room(100, MSG_WAITALL));
+    pthread_join(thread, NULL);
+    GET(recv(fd, bytes, 60, MSG_WAITALL));
+}
+
+void two_room_signal(void)
+{
+    DO(write(fd, bytes, 40));
+    allow_next();
+    await_next();
+    DO(write(fd, bytes, 60));
 }
 
 void standard_after_exec(const char *what, int stream)

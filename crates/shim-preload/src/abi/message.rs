@@ -12,6 +12,7 @@ use crate::next;
 use core::ffi::c_int;
 use libc::{cmsghdr, msghdr, ssize_t};
 use m3ipc_shim::buffers::{Buffers, IovCursor, no_runs};
+use m3ipc_shim::connection::socket::Socket;
 use m3ipc_shim::connection::unannounced::announce;
 use m3ipc_shim::kernel::memory::is_readable;
 use m3ipc_shim::outcome::Outcome;
@@ -120,20 +121,21 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
         && flags & libc::MSG_PEEK == 0
         && has_control
         && bytes < buffers.total()
+        && socket.goes_on_in_kernel(flags & libc::MSG_WAITALL != 0)
     {
         // SAFETY: the program keeps the contract of recvmsg(2).
-        return unsafe { receive_rest(fd, header, &buffers, bytes, (control, flags)) };
+        return unsafe { receive_rest(socket, header, &buffers, bytes, (control, flags)) };
     }
     finish(outcome, real)
 }
 
-/// Receives what follows `done` bytes of a ring in the kernel, which may pass control data with it.
-/// A call for all its bytes waits for them.
+/// Receives what follows `done` bytes of a pinned ring in the kernel, which may pass control data
+/// with it: one call of the kernel. A call for all its bytes waits for them.
 ///
 /// # Safety
 /// As for recvmsg(2); `control` is the room that the program gave for control data.
 unsafe fn receive_rest(
-    fd: c_int,
+    socket: Socket,
     header: &mut msghdr,
     buffers: &Buffers<'_>,
     done: usize,
@@ -151,10 +153,16 @@ unsafe fn receive_rest(
     let flags = if waits { flags } else { flags | libc::MSG_DONTWAIT };
     let errno_before = errno::get();
     // SAFETY: the runs are a part of the program's.
-    let got = unsafe { recvmsg(fd, &raw mut next, flags) };
-    errno::set(errno_before);
+    let got = unsafe { next::recvmsg(socket.fd(), &raw mut next, flags) };
+    if got < 0 {
+        // The bytes that came before are this call's answer.
+        socket.keep_error(errno::get());
+        errno::set(errno_before);
+    }
     if got > 0 {
         (header.msg_controllen, header.msg_flags) = (next.msg_controllen, next.msg_flags);
+        // SAFETY: recvmsg(2) filled the message.
+        unsafe { descriptors_arrived(&raw const next) };
     }
     errno::bytes(done + usize::try_from(got).unwrap_or(0))
 }

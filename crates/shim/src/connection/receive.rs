@@ -75,7 +75,7 @@ pub struct ReceiveMemory {
     /// The refusals of receives.
     pub refusals: Refusals,
     /// An error of the kernel, behind bytes that arrived before it; 0 is none.
-    pub kept_error: AtomicU64,
+    kept_error: AtomicU64,
     /// The slot word that the half is to have; 0 is none.
     pub wanted_slot: AtomicU64,
 }
@@ -90,6 +90,17 @@ impl ReceiveMemory {
             kept_error: AtomicU64::new(0),
             wanted_slot: AtomicU64::new(0),
         }
+    }
+
+    /// Keeps an error of the kernel for the next call.
+    pub fn keep_error(&self, errno: Errno) {
+        self.kept_error.store(u64::from(errno.unsigned_abs()), Ordering::Relaxed);
+    }
+
+    /// Takes the error that an earlier call kept.
+    pub fn take_error(&self) -> Option<Errno> {
+        let kept = self.kept_error.swap(0, Ordering::Relaxed);
+        (kept != 0).then(|| i32::try_from(kept).unwrap_or(libc::EIO))
     }
 
     /// Forgets the past.
@@ -155,12 +166,11 @@ impl ReceivePort for Receiver<'_> {
     }
 
     fn keep_error(&self, errno: Errno) {
-        self.memory.kept_error.store(u64::from(errno.unsigned_abs()), Ordering::Relaxed);
+        self.memory.keep_error(errno);
     }
 
     fn take_error(&self) -> Option<Errno> {
-        let kept = self.memory.kept_error.swap(0, Ordering::Relaxed);
-        (kept != 0).then(|| i32::try_from(kept).unwrap_or(libc::EIO))
+        self.memory.take_error()
     }
 
     fn is_peek(&self) -> bool {

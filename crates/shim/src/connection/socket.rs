@@ -13,7 +13,7 @@ use super::send::{SUSPECT, Sender};
 use super::socket_state::{SocketId, SocketState, half_of, phase};
 use super::upgrade;
 use crate::buffers::{Buffers, IovCursor};
-use crate::kernel::socket;
+use crate::kernel::{ready, socket};
 use crate::memory::layout::half;
 use crate::memory::lock;
 use crate::outcome::{KernelCall, Outcome};
@@ -248,7 +248,8 @@ impl Socket {
         }
         // Descriptors may arrive. The kernel alone passes them on, behind the bytes of the ring.
         if self.pin(PinReason::Ancillary) {
-            return Outcome::Kernel;
+            let kept = self.state.receives.take_error();
+            return kept.map_or(Outcome::Kernel, Outcome::Failed);
         }
         // The socket is pinned: no byte follows those that lie in the ring now.
         let left = self.receive_half().and_then(|half| half.ring().ok());
@@ -258,6 +259,28 @@ impl Socket {
             }
             (Some(_), Some(_)) => self.receive_message(buffers, flags, has_control),
             _ => Outcome::Kernel,
+        }
+    }
+
+    /// Whether a message that took the last bytes of the ring may go on in the kernel: a TCP socket
+    /// passes no ancillary data. `waits` says that the call waits for all its bytes; another one
+    /// asks only for bytes that lie there, so that an error stays for the next call.
+    #[must_use]
+    pub fn goes_on_in_kernel(&self, waits: bool) -> bool {
+        let has_bytes_only = || {
+            let now = ready::poll_now(self.fd, libc::POLLIN);
+            now & (libc::POLLIN | libc::POLLERR) == libc::POLLIN
+        };
+        self.is_unix()
+            && !limits::are_on()
+            && self.pin(PinReason::Ancillary)
+            && (waits || has_bytes_only())
+    }
+
+    /// Keeps an error of the kernel for the next receive: this one returns bytes.
+    pub fn keep_error(&self, errno: i32) {
+        if !matches!(errno, libc::EAGAIN | libc::EINTR) {
+            self.state.receives.keep_error(errno);
         }
     }
 
