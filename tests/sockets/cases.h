@@ -30,7 +30,7 @@ WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(steps
 WATCHES(hostile_scribbles);
 WATCHES(order_level); WATCHES(order_edge); WATCHES(order_kernel); WATCHES(order_kernel_edge);
 WATCHES(hostile_static); WATCHES(rights); WATCHES(rights_exec); WATCHES(locks);
-BOTH(standard_output); BOTH(standard_input);
+BOTH(standard_output); BOTH(standard_input); BOTH(standard_ahead);
 void one_standard_exec(void), one_standard_vfork(void), two_standard_exec(void);
 void one_unused_fork(void), one_unused_vfork(void), one_unused_spawn(void), two_unused(void);
 void one_inherited_vfork(void), one_inherited_spawn(void), two_inherited(void);
@@ -61,7 +61,7 @@ const struct made cases[] = {
     { "exec", one_exec, two_exec, 0 },
     { "vfork", one_vfork, two_exec, 0 },
     { "spawn", one_spawn, two_exec, 0 },
-    CASE(standard_output), CASE(standard_input),
+    CASE(standard_output), CASE(standard_input), CASE(standard_ahead),
     { "standard_exec", one_standard_exec, two_standard_exec, 1 },
     { "standard_vfork", one_standard_vfork, two_standard_exec, 1 },
     { "unused_fork", one_unused_fork, two_unused, 1 },

@@ -90,6 +90,44 @@ void two_standard_input(void)
     GET(recv(fd, bytes, 4, MSG_WAITALL));
 }
 
+/* A standard input that has read ahead becomes the stream: its bytes come first, and its child by
+ * vfork changes nothing of it. */
+void one_standard_ahead(void)
+{
+    char line[100];
+    int ahead[2], null = open("/dev/null", O_RDONLY);
+    await_next();
+    until_bytes(fd, 34);
+    if (pipe(ahead) != 0 || write(ahead[1], "ahead\nread ahead\n", 17) != 17)
+        quit("pipe");
+    kept[0] = dup(0);
+    DO(dup2(ahead[0], 0));
+    say("fgets: %s", fgets(line, sizeof line, stdin) ? line : "nothing");
+    DO(dup2(fd, 0));
+    FILE *now = stdin;
+    pid_t child = vfork();
+    if (child == 0) {
+        dup2(null, 0);
+        dup2(fd, 0);
+        _exit(stdin == now ? 0 : 3);
+    }
+    say("stdin is %s", stdin == now ? "the same" : "another");
+    DO(dup2(fd, 0));
+    say("stdin is %s", stdin == now ? "the same" : "another");
+    allow_next();
+    while (fgets(line, sizeof line, stdin))
+        say("fgets: %s", line);
+    put_back(0);
+    DO(write(fd, "done", 4));
+    DO(read(fd, bytes, 100));
+    waitpid(child, NULL, 0);
+}
+
+void two_standard_ahead(void)
+{
+    two_standard_input();
+}
+
 /* The program of the next cases: stdio and calls over sockets as standard streams. */
 static void talk_by_stdio(void)
 {

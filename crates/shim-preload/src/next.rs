@@ -80,10 +80,13 @@ macro_rules! functions {
     };
 }
 
+/// `cookie_read_function_t`
+pub type ReadHook = unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, usize) -> isize;
+
 /// `cookie_io_functions_t`
 #[repr(C)]
 pub struct CookieFunctions {
-    pub read: unsafe extern "C-unwind" fn(*mut c_void, *mut c_char, usize) -> isize,
+    pub read: ReadHook,
     pub write: unsafe extern "C-unwind" fn(*mut c_void, *const c_char, usize) -> isize,
     pub seek: unsafe extern "C-unwind" fn(*mut c_void, *mut i64, c_int) -> c_int,
     pub close: unsafe extern "C-unwind" fn(*mut c_void) -> c_int,

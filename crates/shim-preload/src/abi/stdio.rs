@@ -7,20 +7,23 @@
 
 use super::errno;
 use super::stream::{read, write};
-use crate::next::{self, CookieFunctions};
+use crate::next::{self, CookieFunctions, ReadHook};
 use core::ffi::{c_char, c_int, c_void};
 use core::sync::atomic::{AtomicPtr, Ordering};
 use libc::FILE;
+use m3ipc_shim::process::vfork;
 use m3ipc_shim::{lifecycle, stdio};
 
 /// Bytes in front of `_fileno` in the C library's `FILE`: part of its interface since 2.1.
 const FILENO_OFFSET: usize = 112;
+/// Words in front of `_IO_read_ptr` in the same structure; `_IO_read_end` follows.
+const READ_WORD: usize = 1;
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
     if stdio::needs_own_calls(fd) {
         // SAFETY: the program keeps the contract of fdopen(3).
-        return unsafe { over_own_calls(fd, mode) };
+        return unsafe { over_own_calls(fd, mode, read_hook) };
     }
     // SAFETY: as above.
     let file = unsafe { next::fdopen(fd, mode) };
@@ -40,18 +43,52 @@ unsafe extern "C" {
     static mut stdin: *mut FILE;
 }
 
+/// The standard input that the C library made.
+static ORIGINAL_INPUT: AtomicPtr<FILE> = AtomicPtr::new(core::ptr::null_mut());
+/// A replaced standard input that may have read ahead.
+static INPUT_AHEAD: AtomicPtr<FILE> = AtomicPtr::new(core::ptr::null_mut());
+
 /// Puts a file over our own calls in the place of the standard input, where bytes of a ring lie
-/// behind it.
+/// behind it. This allocates.
+///
+/// The file stays for good, so it is made once. The child of a vfork makes none: `stdin` is its
+/// parent's.
 pub fn replace_input() {
-    if !stdio::input_needs_own_calls() {
+    // SAFETY: the C library lets programs read `stdin`.
+    let now = unsafe { stdin };
+    if vfork::in_child()
+        || now != ORIGINAL_INPUT.load(Ordering::Relaxed)
+        || !stdio::input_needs_own_calls()
+    {
         return;
     }
     // SAFETY: a live mode. The C library lets programs assign `stdin`; the old file stays valid.
     unsafe {
-        let file = over_own_calls(0, c"r".as_ptr());
+        let file = over_own_calls(0, c"r".as_ptr(), read_input_hook);
         if !file.is_null() {
+            INPUT_AHEAD.store(now, Ordering::Relaxed);
             stdin = file;
         }
+    }
+}
+
+/// Takes bytes that the replaced standard input has read ahead.
+///
+/// # Safety
+/// The buffer has so many bytes.
+unsafe fn take_ahead(buffer: *mut c_char, bytes: usize) -> usize {
+    let file = INPUT_AHEAD.load(Ordering::Relaxed);
+    if file.is_null() {
+        return 0;
+    }
+    // SAFETY: the C library's own file is never freed; the two pointers lie at these words and
+    // bound its unread bytes.
+    unsafe {
+        let from = file.cast::<*const c_char>().add(READ_WORD);
+        let ahead = (*from.add(1)).addr().saturating_sub((*from).addr()).min(bytes);
+        core::ptr::copy_nonoverlapping(*from, buffer, ahead);
+        *from = (*from).add(ahead);
+        ahead
     }
 }
 
@@ -59,9 +96,8 @@ pub fn replace_input() {
 ///
 /// # Safety
 /// As for fdopen(3).
-unsafe fn over_own_calls(fd: c_int, mode: *const c_char) -> *mut FILE {
-    let functions =
-        CookieFunctions { read: read_hook, write: write_hook, seek: no_seek, close: close_hook };
+unsafe fn over_own_calls(fd: c_int, mode: *const c_char, read: ReadHook) -> *mut FILE {
+    let functions = CookieFunctions { read, write: write_hook, seek: no_seek, close: close_hook };
     let cookie =
         usize::try_from(fd).map_or(core::ptr::null_mut(), core::ptr::without_provenance_mut);
     // SAFETY: the caller promises the mode; the functions have the right types.
@@ -86,6 +122,20 @@ unsafe extern "C-unwind" fn read_hook(
 ) -> isize {
     // SAFETY: the C library gives a buffer of so many bytes.
     unsafe { read(descriptor(cookie), buffer.cast(), bytes) }
+}
+
+unsafe extern "C-unwind" fn read_input_hook(
+    cookie: *mut c_void,
+    buffer: *mut c_char,
+    bytes: usize,
+) -> isize {
+    // SAFETY: the C library gives a buffer of so many bytes.
+    unsafe {
+        match take_ahead(buffer, bytes) {
+            0 => read_hook(cookie, buffer, bytes),
+            ahead => ahead.cast_signed(),
+        }
+    }
 }
 
 unsafe extern "C-unwind" fn write_hook(
@@ -139,8 +189,11 @@ pub unsafe extern "C-unwind" fn __vdprintf_chk(
 static DPRINTF: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 static DPRINTF_CHK: AtomicPtr<c_void> = AtomicPtr::new(core::ptr::null_mut());
 
-/// Stores the addresses that the assembly jumps to. Called by the constructor.
+/// Stores the addresses that the assembly jumps to, and the standard input. Called by the
+/// constructor.
 pub fn look_up() {
+    // SAFETY: the C library lets programs read `stdin`.
+    ORIGINAL_INPUT.store(unsafe { stdin }, Ordering::Relaxed);
     let (plain, checked) = next::dprintf_at();
     DPRINTF.store(plain, Ordering::Relaxed);
     DPRINTF_CHK.store(checked, Ordering::Relaxed);
