@@ -206,3 +206,53 @@ void one_limit_exec(void)
     GET(read(fd, bytes, 100));
     DO(close(fd));
 }
+
+/* The child of a vfork limits itself before its exec. The streams that its program does not inherit
+ * go on in the parent. */
+void one_limit_vfork(void)
+{
+    static const int others[] = { SYS_fcntl, SYS_getsockopt, SYS_setsockopt, SYS_getpeername,
+        SYS_openat, SYS_shutdown };
+    char *words[] = { "static", NULL };
+    const char *name = getenv("M3_MATRIX_STATIC");
+    int outcome, null = open("/dev/null", O_RDONLY);
+    if (!name)
+        leave_out("there is no static program");
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    await_next();
+    until_bytes(fd, 10);
+    struct sock_fprog filter
+        = filter_of(others, 6, SECCOMP_RET_KILL_PROCESS, SECCOMP_RET_ALLOW);
+    pid_t child = vfork();
+    if (child == 0) {
+        if (dup2(null, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+            || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+            _exit(12);
+        execv(name, words);
+        _exit(127);
+    }
+    while (waitpid(child, &outcome, 0) < 0 && errno == EINTR)
+        ;
+    if (WIFSIGNALED(outcome))
+        say("the program was killed by signal %d", WTERMSIG(outcome));
+    else
+        say("the program ended with %d", WEXITSTATUS(outcome));
+    GET(recv(fd, bytes, 10, MSG_WAITALL));
+    for (int i = 0; i < 10; i++) {
+        DO(write(fd, "question", 8));
+        GET(recv(fd, bytes, 6, MSG_WAITALL));
+    }
+    DO(close(fd));
+}
+
+void two_limit_vfork(void)
+{
+    DO(write(fd, "abcde", 5));
+    DO(write(fd, "fghij", 5));
+    allow_next();
+    for (int i = 0; i < 10; i++) {
+        GET(recv(fd, bytes, 8, MSG_WAITALL));
+        DO(write(fd, "answer", 6));
+    }
+    DO(read(fd, bytes, 10));
+}

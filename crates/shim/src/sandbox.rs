@@ -4,7 +4,11 @@
 //! Before it, all sockets return to the kernel, and the library turns itself off for good. Bytes
 //! that lie in a ring are still received: the library copies them, and takes their wakeup bytes by
 //! read(2). It pins the sockets first, so no further bytes come.
+//!
+//! The child of a vfork limits itself alone, before its exec. It returns the sockets that the next
+//! program inherits; all others are its parent's.
 
+use crate::exec::is_inherited;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, EXAMINED_MAX, Entry};
 use crate::process::{limits, policy, vfork};
@@ -20,7 +24,9 @@ pub fn begin() -> bool {
     for fd in 0..descriptors::top().max(EXAMINED_MAX) {
         let entry = descriptors::get(fd);
         if in_child {
-            sockets::give_up(fd, PinReason::Sandbox);
+            if is_inherited(fd) {
+                sockets::give_up(fd, PinReason::Sandbox);
+            }
         } else if matches!(entry, Entry::Unknown | Entry::New { .. } | Entry::Socket(_))
             && sockets::pin(fd, PinReason::Sandbox)
             && let Entry::Socket(_) = entry
@@ -28,15 +34,22 @@ pub fn begin() -> bool {
             descriptors::set_kept(fd, Entry::Pinned);
         }
     }
-    if !in_child {
-        limits::set(true);
+    set(true);
+    true
+}
+
+/// Says whether this process, or this child of a vfork, has limited its system calls.
+fn set(on: bool) {
+    if vfork::in_child() {
+        vfork::set_limited(on);
+    } else {
+        limits::set(on);
     }
-    !in_child
 }
 
 /// After the call: `failed` says that nothing was limited.
 pub fn end(begun: bool, failed: bool) {
     if begun && failed {
-        limits::set(false);
+        set(false);
     }
 }

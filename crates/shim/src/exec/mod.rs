@@ -16,7 +16,8 @@ use crate::process::{policy, vfork};
 use crate::sockets;
 use std::os::fd::RawFd;
 
-fn is_inherited(fd: RawFd) -> bool {
+/// Whether the program after an exec has a descriptor.
+pub(crate) fn is_inherited(fd: RawFd) -> bool {
     is_close_on_exec(fd) == Some(false)
 }
 
@@ -40,7 +41,8 @@ pub fn after_fork(child: i32) {
 
 /// Before an exec or a spawn; `loads` says whether the next program loads this library.
 pub fn before_exec(loads: impl FnOnce() -> bool) {
-    if !policy::is_on() {
+    // A child of a vfork that has limited its system calls returned its sockets before.
+    if !policy::is_on() || vfork::is_limited_child() {
         return;
     }
     sets::before_exec(is_inherited);

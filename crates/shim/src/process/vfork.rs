@@ -6,12 +6,25 @@ use core::cell::Cell;
 
 thread_local! {
     static IN_CHILD: Cell<bool> = const { Cell::new(false) };
+    static IS_LIMITED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Whether the current thread is the child of a vfork.
 #[must_use]
 pub fn in_child() -> bool {
     IN_CHILD.get()
+}
+
+/// Whether the current thread is the child of a vfork that has limited its own system calls. Its
+/// parent has no such limit.
+#[must_use]
+pub fn is_limited_child() -> bool {
+    IS_LIMITED.get()
+}
+
+/// Says whether this child has limited its system calls.
+pub fn set_limited(on: bool) {
+    IS_LIMITED.set(on);
 }
 
 /// The parent is about to call vfork: the child comes back first.
@@ -22,6 +35,7 @@ pub fn enter() {
 /// The parent has come back, or a child by fork has memory of its own.
 pub fn leave() {
     IN_CHILD.set(false);
+    IS_LIMITED.set(false);
 }
 
 #[cfg(test)]
@@ -31,8 +45,9 @@ mod tests {
     #[test]
     fn the_parent_is_itself_again_afterwards() {
         enter();
-        assert!(in_child());
+        set_limited(true);
+        assert!(in_child() && is_limited_child());
         leave();
-        assert!(!in_child());
+        assert!(!in_child() && !is_limited_child());
     }
 }
