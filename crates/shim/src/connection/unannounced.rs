@@ -8,7 +8,7 @@
 
 use super::ring_half::Direction;
 use super::socket_state::{SocketId, half_of};
-use crate::kernel::socket;
+use crate::kernel::{Errno, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, LockResult, SHORT_NS};
 use crate::process::limits;
@@ -16,6 +16,7 @@ use crate::protocol::HalfView;
 use crate::protocol::publish::UNASKED_MAX;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use m3ipc_link::Word64;
+use m3ipc_sys::monotonic_ns;
 use std::os::fd::RawFd;
 
 /// Sockets with such bytes at most; further ones get wakeup bytes at once.
@@ -112,8 +113,30 @@ fn announce_one(id: SocketId, limit_ns: u64) {
         state.peer_poller.withdraw(end.memory, slot);
     }
     let flags = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
-    // A full socket is readable; a broken one reports its end.
-    if !has_bytes || socket::send_bytes(fd, &[0], flags).is_err() {
+    let sent = if has_bytes { socket::send_bytes(fd, &[0], flags).map(drop) } else { Ok(()) };
+    if !has_bytes || sent.is_err() {
         wakeups.fetch_sub(1, Ordering::SeqCst);
+    }
+    if sent.is_err_and(loses_event) && note(id, fd) {
+        let stamp = || half.store(half::STAMP, monotonic_ns());
+        // Where a thread of the receiver sleeps now, its wakeup is the next send's.
+        state.peer_poller.offer(end.memory, slot, stamp);
+    }
+}
+
+/// Whether the receiver learns of its bytes from no event of its kernel where a wakeup byte failed
+/// so. A full socket is readable; a broken one reports its end.
+fn loses_event(errno: Errno) -> bool {
+    !matches!(errno, libc::EAGAIN | libc::EPIPE | libc::ECONNRESET)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_whose_wakeup_byte_finds_no_memory_are_offered_again() {
+        assert!([libc::ENOBUFS, libc::ENOMEM].into_iter().all(loses_event));
+        assert!(![libc::EAGAIN, libc::EPIPE, libc::ECONNRESET].into_iter().any(loses_event));
     }
 }
