@@ -37,7 +37,7 @@ void one_inherited_vfork(void), one_inherited_spawn(void), two_inherited(void);
 void one_limit_strict(void), one_limit_filter(void), one_limit_loop(void), two_limit(void),
     one_limit_exec(void);
 BOTH(limit_own); BOTH(limit_vfork); BOTH(room); BOTH(room_all);
-BOTH(room_reset); BOTH(room_signal);
+BOTH(words); BOTH(room_reset); BOTH(room_signal);
 void one_servant(void), two_servant(void), one_fork_peer(void), one_fork_peer_left(void);
 void two_nested(void), one_exec(void), one_vfork(void), one_spawn(void), two_exec(void),
     one_pair(void);
@@ -77,7 +77,7 @@ const struct made cases[] = {
     { "limit_own", one_limit_own, two_limit_own, 1 },
     CASE(limit_vfork),
     { "limit_exec", one_limit_exec, two_exec, 0 },
-    CASE(room), CASE(room_all), CASE(room_reset), CASE(room_signal),
+    CASE(room), CASE(room_all), CASE(room_reset), CASE(room_signal), CASE(words),
     CASE(passed), CASE(stdio), CASE(range), CASE(threads), CASE(readers), CASE(handler),
     CASE(cancelled),
     CASE(killed_sender), CASE(killed_receiver), CASE(killed_asleep), CASE(killed_streaming),

@@ -5,6 +5,7 @@
 #include "sets.h"
 #include <spawn.h>
 #include <sys/syscall.h>
+#include <wordexp.h>
 
 static int kept[3];
 
@@ -453,6 +454,29 @@ void two_room_signal(void)
     allow_next();
     await_next();
     DO(write(fd, bytes, 60));
+}
+
+/* Words without commands start no shell, whatever its environment would be. */
+void one_words(void)
+{
+    wordexp_t words;
+    await_next();
+    until_bytes(fd, 10);
+    unsetenv("LD_PRELOAD");
+    DO(wordexp("one two", &words, WRDE_NOCMD));
+    say("%zu words", words.we_wordc);
+    wordfree(&words);
+    DO(write(fd, "answer", 6));
+    GET(recv(fd, bytes, 10, MSG_WAITALL));
+    DO(read(fd, bytes, 100));
+}
+
+void two_words(void)
+{
+    DO(write(fd, "0123456789", 10));
+    allow_next();
+    GET(recv(fd, bytes, 6, MSG_WAITALL));
+    DO(shutdown(fd, SHUT_WR));
 }
 
 void standard_after_exec(const char *what, int stream)
