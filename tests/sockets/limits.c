@@ -106,6 +106,20 @@ static void filtered(void)
     talk_limited(40, 0);
 }
 
+/* Another thread seems to hold the locks of the stream: to wait for it would take system calls. */
+static void locked(void)
+{
+    static const int words[4] = { 512 + 40, 512 + 152, 1024 + 40, 1024 + 152 };
+    volatile unsigned long *page = page_of(fd);
+    unsigned long holder = held_by_another();
+    char word[10];
+    limit(0);
+    for (int i = 0; page && i < 4; i++)
+        page[words[i] / 8] = holder;
+    recv(fd, word, sizeof word, MSG_DONTWAIT);
+    leave(7);
+}
+
 /* An event loop with bytes that came before the limit. */
 static void looping(void)
 {
@@ -133,6 +147,18 @@ void one_limit_filter(void)
 void one_limit_loop(void)
 {
     in_child(looping);
+}
+
+void one_limit_locked(void)
+{
+    in_child(locked);
+}
+
+void two_limit_locked(void)
+{
+    DO(write(fd, "0123456789", 10));
+    allow_next();
+    until_ready(fd, POLLHUP | POLLRDHUP);
 }
 
 void two_limit(void)

@@ -9,6 +9,7 @@
 //! program inherits; all others are its parent's.
 
 use crate::exec::is_inherited;
+use crate::memory::lock;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, EXAMINED_MAX, Entry};
 use crate::process::{limits, policy, vfork};
@@ -33,6 +34,9 @@ pub fn begin() -> bool {
         {
             descriptors::set_kept(fd, Entry::Pinned);
         }
+    }
+    if !in_child {
+        lock::prepare_quiet();
     }
     set(true);
     true

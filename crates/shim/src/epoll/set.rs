@@ -15,8 +15,8 @@ use super::slot::{Slot, Watched};
 use crate::connection::armed_poller::{ArmedPoller, BIT_WORDS};
 use crate::connection::socket::Socket;
 use crate::kernel::ready;
-use crate::process::descriptors;
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
+use crate::process::{descriptors, limits};
 use crate::spin::WaitSpin;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use libc::epoll_event;
@@ -321,9 +321,12 @@ impl Set {
         core::ptr::from_ref(self).addr() as u64
     }
 
-    /// Adds a readable eventfd to the set, which wakes its sleepers.
+    /// Adds a readable eventfd to the set, which wakes its sleepers. A process that has limited its
+    /// system calls may make none.
     fn wake_self(&self, set: RawFd) {
-        self.self_wake.begin(set, self.self_wake_data());
+        if !limits::are_on() {
+            self.self_wake.begin(set, self.self_wake_data());
+        }
     }
 
     /// Takes the eventfd away, by a woken thread.

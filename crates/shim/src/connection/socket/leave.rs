@@ -9,7 +9,7 @@ use crate::connection::{pairs, upgrade};
 use crate::counters;
 use crate::kernel::{file, socket};
 use crate::memory::layout::half;
-use crate::memory::lock::{self, LockResult};
+use crate::memory::lock;
 use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
@@ -92,13 +92,12 @@ impl Socket {
     }
 
     /// Receives bytes that lie in the ring of a pinned socket, in a process that has limited its
-    /// system calls: the last of them take their wakeup bytes along, by read(2).
+    /// system calls: the last of them take their wakeup bytes along, by read(2). `EAGAIN` where
+    /// another thread has the lock: to wait for it takes system calls.
     pub(super) fn receive_left(&self, buffers: &Buffers<'_>, flags: i32) -> Outcome {
         let Some(half) = self.receive_half() else { return Outcome::Kernel };
-        let LockResult::Held(_held) =
-            lock::take(half.half.lock(half::RECEIVE_LOCK), || lock::SHORT_NS)
-        else {
-            return Outcome::Failed(libc::EINTR);
+        let Some(_held) = lock::take_quietly(half.half.lock(half::RECEIVE_LOCK)) else {
+            return Outcome::Failed(libc::EAGAIN);
         };
         let Ok(ring) = half.ring() else { return Outcome::Failed(libc::ECONNRESET) };
         if ring.filled == 0 {
