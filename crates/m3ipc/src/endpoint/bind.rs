@@ -18,10 +18,10 @@ use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// Attempts of a bind or a contact if the daemon dies during each of them.
 /// Set in the environment of a process, this variable switches the fast path off. For tests of the
 /// slow path, and for measurements that compare both.
 const NO_FAST_PATH: &str = "M3_NO_FAST_PATH";
+/// Attempts of a bind or a contact if the daemon dies during each of them.
 const CONTACT_TRIES: u32 = 20;
 
 /// Binds the calling process or thread.

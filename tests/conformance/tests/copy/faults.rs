@@ -1,8 +1,8 @@
 //! Faults in the middle of a copy: the survivors learn of them and go on.
 
-use crate::processes::{BYTES, Process, node, process, process_by};
+use crate::processes::{BYTES, Process, node, process, process_by, until_gone};
 use crate::slow_file::SlowFile;
-use m3ipc::{Address, Node};
+use m3ipc::Address;
 use m3ipc_test_fixture::is_root;
 use m3ipc_test_fixture::signals;
 
@@ -19,14 +19,6 @@ fn skips(what: &str) -> bool {
 
 fn address(process: &Process) -> Address {
     Address(process.place.address.parse().unwrap())
-}
-
-/// Waits until the daemon knows that a process is gone.
-fn until_gone(node: &mut Node, process: &Process) {
-    let vm = node.vm_named("copy").unwrap().id();
-    while node.endpoint(vm, address(process).slot()).unwrap().is_some() {
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
 }
 
 fn grant(peer: &mut Process, to: &Process) {

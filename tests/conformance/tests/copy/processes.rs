@@ -215,8 +215,18 @@ fn a_requester_whose_own_memory_never_answers_holds_no_peer() {
         assert_eq!(peer.role.line(), "-61", "{step}");
         assert_eq!(peer.role.ask(&format!("send {}", 99_999)), "-34", "the peer goes on");
         signals::kill(requester.pid);
+        until_gone(&mut node, &requester);
         requester = process(&users, 0, "copy-peer", "1");
         assert_eq!(requester.role.ask("never"), "0");
+    }
+}
+
+/// Waits until the daemon knows that a process is gone.
+pub fn until_gone(node: &mut Node, process: &Process) {
+    let address = m3ipc::Address(process.place.address.parse().unwrap());
+    let vm = node.vm_named("copy").unwrap().id();
+    while node.endpoint(vm, address.slot()).unwrap().is_some() {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
