@@ -27,6 +27,22 @@ pub struct SharedReading {
     pub(crate) bytes: u64,
 }
 
+/// A block that its giver took back.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "keep or release the block"]
+pub struct ReturnedBlock {
+    pub(crate) held: HeldBlock,
+    /// The member that did not get it.
+    pub(crate) receiver: u16,
+}
+
+impl ReturnedBlock {
+    /// The block.
+    pub fn into_held(self) -> HeldBlock {
+        self.held
+    }
+}
+
 macro_rules! block_accessors {
     ($($name:ident)*) => {$(
         impl $name {

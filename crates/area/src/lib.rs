@@ -34,7 +34,7 @@ mod words;
 
 pub use accept_error::AcceptError;
 pub use allocator::{Allocator, BlockLifetime};
-pub use block::{HeldBlock, SharedReading};
+pub use block::{HeldBlock, ReturnedBlock, SharedReading};
 pub use claim::{Claim, ClaimState, Span};
 pub use extent_map::ExtentMap;
 pub use member::{AreaFull, AreaMember};

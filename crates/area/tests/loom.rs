@@ -8,7 +8,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use m3ipc_abi::{Address, Extent};
 use m3ipc_area::{
     AreaMember, BlockLifetime, BlockName, CLAIM, Claim, ClaimState, ClaimedBlockName, LedgerWords,
-    OwnLedgerWords, RECORD_WORDS,
+    OwnLedgerWords, RECORD_WORDS, is_in_use,
 };
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -100,6 +100,62 @@ fn taken_back(fenced: bool) {
     assert!(!(accepted && back), "one block has two holders");
 }
 
+/// The allocator member is dead. The receiver dies, and a giver takes the block back while the
+/// daemon scans for orphans. The daemon frees no block that the giver keeps.
+fn taken_back_from_the_dead(fenced: bool) {
+    // The daemon reads as a further member that holds nothing.
+    let ledgers = ledgers(4, fenced);
+    let mut allocator = member(0, &ledgers);
+    let held = allocator.allocate(64, 64, BlockLifetime::Short).expect("an empty extent");
+    let name = allocator.give(held, 1).expect("the first hop");
+    let mut giver = member(1, &ledgers);
+    let held = giver.accept(0, &claimed(name)).expect("a block for this member");
+    let name = giver.give(held, 2).expect("the second hop");
+    giver.member_left(0);
+    let deaths = Arc::new(AtomicU64::new(0));
+    let announced = Arc::clone(&deaths);
+    let daemon = loom::thread::spawn(move || {
+        let mut scanner = member(3, &ledgers);
+        scanner.member_left(0);
+        scanner.member_left(2);
+        announced.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        is_in_use(&scanner, 0, 0..NUMBERS)
+    });
+    let learn = |giver: &mut Member| {
+        if deaths.load(Ordering::SeqCst) == 1 {
+            giver.member_left(2);
+        }
+    };
+    learn(&mut giver);
+    let returned = giver.take_back(&name);
+    learn(&mut giver);
+    let is_kept = returned.is_some_and(|returned| giver.is_returned(&returned));
+    let is_used = daemon.join().expect("the scan ends");
+    assert!(is_used || !is_kept, "a freed block has a holder");
+}
+
+/// An allocator member frees a block, as the receiver is dead, while the giver takes it back.
+fn taken_back_from_the_allocator(fenced: bool) {
+    let ledgers = ledgers(3, fenced);
+    let mut allocator = member(0, &ledgers);
+    let held = allocator.allocate(64, 64, BlockLifetime::Short).expect("an empty extent");
+    let name = allocator.give(held, 1).expect("the first hop");
+    let mut giver = member(1, &ledgers);
+    let held = giver.accept(0, &claimed(name)).expect("a block for this member");
+    let name = giver.give(held, 2).expect("the second hop");
+    allocator.member_left(2);
+    let sweeper = loom::thread::spawn(move || {
+        allocator.sweep_all();
+        allocator.mark_events_received();
+        allocator.sweep_all();
+        allocator.blocks_away() == 0
+    });
+    let is_kept = giver.take_back(&name).is_some();
+    let is_free = sweeper.join().expect("the sweep ends");
+    assert!(!(is_free && is_kept), "a freed block has a holder");
+}
+
 /// A holder ends the sharing of a block while a reader begins to read it.
 fn unshared(fenced: bool) {
     let ledgers = ledgers(2, fenced);
@@ -155,4 +211,6 @@ macro_rules! models {
     )*};
 }
 
-models!(given_twice taken_back unshared freed);
+models! {
+    given_twice taken_back taken_back_from_the_dead taken_back_from_the_allocator unshared freed
+}

@@ -1,7 +1,7 @@
 //! Giving and sharing a block, and taking it back.
 
 use super::AreaMember;
-use crate::block::HeldBlock;
+use crate::block::{HeldBlock, ReturnedBlock};
 use crate::claim::{Claim, ClaimState, HOP_MAX};
 use crate::name::BlockName;
 use crate::own_blocks::OwnState;
@@ -26,30 +26,50 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
         Ok(name)
     }
 
-    /// Takes a given block back after its message was withdrawn. `None` if a member claims the
-    /// block all the same: the receiver broke the rules.
-    pub fn take_back(&mut self, name: &BlockName) -> Option<HeldBlock> {
+    /// Takes a given block back after its message was withdrawn.
+    ///
+    /// `None` if a member claims the block all the same: the receiver broke the rules. Also `None`
+    /// if both the receiver and the allocator member are gone: the block may be free already. After
+    /// events about members, ask [`is_returned`](Self::is_returned) too.
+    pub fn take_back(&mut self, name: &BlockName) -> Option<ReturnedBlock> {
         let allocator = self.allocator_of(name.number)?;
         let (number, generation, hop) = (name.number, name.generation, name.hop.checked_sub(1)?);
-        if !matches!(self.block_status(number, generation), BlockStatus::Pending { from, hop, .. }
-            if from == self.index && hop == name.hop)
-        {
+        let BlockStatus::Pending { to, from, hop: next } = self.block_status(number, generation)
+        else {
             return None;
-        }
-        let given = self.own.load(word_index(number, CLAIM));
-        self.claim(number, ClaimState::Held, 0, hop, generation);
-        // Pairs with the fence of `accept`: a receiver that read the name knows the number.
-        self.own.fence();
-        if self.others.claimer(number, generation).is_some() {
-            self.own.store(word_index(number, CLAIM), given);
+        };
+        if from != self.index || next != name.hop {
             return None;
         }
         let span = self.span_of(allocator, number)?;
+        let given = self.own.load(word_index(number, CLAIM));
+        self.claim(number, ClaimState::Held, 0, hop, generation);
+        // Pairs with the fence of `accept`: a receiver that read the name knows the number. Pairs
+        // with the fence of the allocator member in `void`: one of the two sees the other.
+        self.own.fence();
+        let held = HeldBlock { number, generation, hop, allocator, span, bytes: name.bytes };
+        let returned = ReturnedBlock { held, receiver: to };
+        if !self.is_returned(&returned) {
+            self.own.store(word_index(number, CLAIM), given);
+            return None;
+        }
         if allocator == self.index {
             self.blocks.get_mut(number)?.state = OwnState::Held;
             self.blocks.unqueue(number);
         }
-        Some(HeldBlock { number, generation, hop, allocator, span, bytes: name.bytes })
+        Some(returned)
+    }
+
+    /// Whether a block that was taken back is held by this member alone. If not,
+    /// [release](Self::release) the block.
+    ///
+    /// If the allocator member and the receiver are gone, the orphan scan may have freed the block
+    /// before this member claimed it. The members learn of both deaths before such a scan.
+    #[must_use]
+    pub fn is_returned(&self, returned: &ReturnedBlock) -> bool {
+        let ReturnedBlock { held, receiver } = returned;
+        let is_orphan = self.others.is_dead(held.allocator) && self.others.is_dead(*receiver);
+        !is_orphan && self.is_mine_alone(held)
     }
 
     /// Gives a block up that could not be taken back. Its allocator member frees it as soon as no

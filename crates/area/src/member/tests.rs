@@ -166,11 +166,33 @@ fn a_giver_takes_the_block_of_a_withdrawn_message_back() {
     let (mut members, _) = members(2);
     let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();
     let name = members[0].give(held, 1).unwrap();
-    let held = members[0].take_back(&name).unwrap();
+    let held = members[0].take_back(&name).unwrap().into_held();
     assert!(members[1].accept(0, &claimed(&name)).is_err());
     members[0].release(held);
     assert_eq!(members[0].free_and_total_bytes().0, EXTENT);
     assert_eq!(members[0].take_back(&name), None);
+}
+
+/// An orphan scan may have freed such a block before its giver claims it.
+#[test]
+fn a_giver_does_not_take_back_from_the_dead_what_the_dead_allocated() {
+    let (mut members, _) = members(3);
+    let give_on = |members: &mut Vec<Member>| {
+        let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();
+        let name = members[0].give(held, 1).unwrap();
+        let held = members[1].accept(0, &claimed(&name)).unwrap();
+        members[1].give(held, 2).unwrap()
+    };
+    let (first, second, third) =
+        (give_on(&mut members), give_on(&mut members), give_on(&mut members));
+    members[1].member_left(2);
+    let first = members[1].take_back(&first).expect("the allocator member lives");
+    let second = members[1].take_back(&second).expect("the allocator member lives");
+    assert!(members[1].is_returned(&first));
+    members[1].release(first.into_held());
+    members[1].member_left(0);
+    assert!(!members[1].is_returned(&second));
+    assert_eq!(members[1].take_back(&third), None);
 }
 
 #[test]
@@ -279,7 +301,8 @@ proptest! {
                 16 => {
                     if let Some(which) = messages.iter().position(|message| message.from == one) {
                         let message = messages.swap_remove(which);
-                        held_by[at].push(members[at].take_back(&message.name).unwrap());
+                        let returned = members[at].take_back(&message.name).unwrap();
+                        held_by[at].push(returned.into_held());
                     }
                 }
                 17..=18 if !held_by[at].is_empty() => {

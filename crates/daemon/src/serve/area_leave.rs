@@ -5,6 +5,7 @@
 
 use crate::server::Server;
 use crate::state::areas::Ledgers;
+use crate::state::connection::Connection;
 use crate::state::timers::Timer;
 use crate::tables::{Area, AreaMemberState, MemberId};
 use m3ipc_abi::Extent;
@@ -19,6 +20,8 @@ const SCAN_READS: usize = 1 << 17;
 const FREES_MAX: usize = 256;
 /// The pause before the next part of a scan, in which other members are served.
 const RECLAIM_PAUSE_NS: u64 = 1_000_000;
+/// The pause before a scan that waits until all members know who has died.
+const UNSENT_PAUSE_NS: u64 = 10_000_000;
 
 impl Server {
     /// Removes a member from an area. Its blocks and extents become free as far as possible.
@@ -74,8 +77,11 @@ impl Server {
         if dead.is_empty() {
             return;
         }
-        // The members have got the death before this fence. A member that accepts a block of the
-        // dead member either sees the death, or we see its claim below.
+        if self.may_miss_deaths(vm, area) {
+            return self.reclaim_later(vm, area, UNSENT_PAUSE_NS);
+        }
+        // The members have got the deaths before this fence. A member that accepts a block or takes
+        // one back either sees them, or we see its claim below.
         fence(Ordering::SeqCst);
         let Some(memory) = self.areas.get(vm, area) else {
             let event = AreaEvent::FindOrphans { area };
@@ -103,9 +109,26 @@ impl Server {
             memory.scanned.extend(scanned);
         }
         self.free_extents(vm, area, &free, None);
+        if goes_on {
+            self.reclaim_later(vm, area, RECLAIM_PAUSE_NS);
+        }
+    }
+
+    /// Whether a member has not got all events, or is without a daemon just now.
+    fn may_miss_deaths(&self, vm: i32, area: u32) -> bool {
+        let Ok(entry) = self.node.area(vm, area) else { return false };
+        entry.present().any(|(_, member)| {
+            let token = self.connection_of(MemberId::new(vm, member.address));
+            token
+                .and_then(|token| self.connections.get(&token))
+                .is_none_or(Connection::has_unsent_frames)
+        })
+    }
+
+    fn reclaim_later(&mut self, vm: i32, area: u32, pause_ns: u64) {
         let timer = Timer::Reclaim(vm, area);
-        if goes_on && !self.timers.is_set(timer) {
-            self.set_timer(RECLAIM_PAUSE_NS, timer);
+        if !self.timers.is_set(timer) {
+            self.set_timer(pause_ns, timer);
         }
     }
 

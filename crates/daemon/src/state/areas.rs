@@ -104,7 +104,7 @@ impl AreaRegistry {
 ///
 /// Most of a ledger has no page, and a read through the mapping would take one. So a scan asks the
 /// kernel where the pages are, and takes all other words for 0. An answer holds for this scan: a
-/// member that claims a block later has seen the death of its allocator member.
+/// member that claims a block later has seen all deaths that the scan counts.
 pub(crate) struct Ledgers<'a> {
     memory: &'a AreaMemory,
     area: &'a Area,

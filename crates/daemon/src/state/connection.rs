@@ -168,6 +168,11 @@ impl Connection {
         outcome
     }
 
+    /// Whether the member cannot have read all that was sent to it.
+    pub(crate) fn has_unsent_frames(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Notes that the member knew of the link with a peer before this connection.
     pub(crate) fn know_peer(&mut self, peer: i32) {
         self.queue.know_peer(peer);

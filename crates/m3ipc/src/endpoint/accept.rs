@@ -7,7 +7,7 @@ use crate::area::{AreaState, Block};
 use crate::error::{AreaError, Fail};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
-use m3ipc_area::{ClaimedBlockName, HeldBlock};
+use m3ipc_area::{ClaimedBlockName, HeldBlock, ReturnedBlock};
 use m3ipc_link::{Arrival, TakenMessage};
 use std::sync::Arc;
 
@@ -111,44 +111,78 @@ impl Endpoint {
         });
         match accepted? {
             Accepted::Held(held) => {
-                let held = self.confirmed(&area, held, Some((from, name)))?;
+                let held = self.confirm_acceptance(&area, held, from, name)?;
                 Block::of_held(&area, held)
             }
-            Accepted::Reading(reading) => Block::of_reading(&area, reading),
+            Accepted::Reading(reading) => {
+                if self.learns_more_members() && area.member().find(from).is_none() {
+                    let number = reading.number();
+                    area.member().finish(reading);
+                    return Err(not_the_givers(number));
+                }
+                Block::of_reading(&area, reading)
+            }
         }
     }
 
-    /// Checks an accepted block once more if members came during the acceptance. A new member may
-    /// claim the block too. A dead giver's block belongs to its allocator member.
-    pub(super) fn confirmed(
+    /// Receives the events about members that came during a claim. `false` if there were none.
+    ///
+    /// This load comes after the claim and its fence: an earlier claim of a member that is unknown
+    /// here was announced before, and so was a death before the scan that missed this claim.
+    fn learns_more_members(&mut self) -> bool {
+        let is_new = self.control_page.event_word().load(Ordering::SeqCst) != self.events_seen;
+        if is_new {
+            self.receive_area_events();
+        }
+        is_new
+    }
+
+    /// Checks an accepted block once more if members came or left during the acceptance. A new
+    /// member may claim the block too. A dead giver's block belongs to its allocator member.
+    fn confirm_acceptance(
         &mut self,
         area: &Arc<AreaState>,
         held: HeldBlock,
-        given: Option<(Address, &ClaimedBlockName)>,
+        from: Address,
+        name: &ClaimedBlockName,
     ) -> Result<HeldBlock, Fail> {
-        // This load comes after the claim and its fence: an earlier claim of a member that is
-        // unknown here was announced before.
-        if self.control_page.event_word().load(Ordering::SeqCst) == self.events_seen {
+        if !self.learns_more_members() {
             return Ok(held);
         }
-        self.receive_area_events();
         let mut member = area.member();
-        if member.is_mine_alone(&held) && given.is_none_or(|(from, _)| member.find(from).is_some())
-        {
+        if member.is_mine_alone(&held) && member.find(from).is_some() {
             return Ok(held);
         }
         let number = held.number();
-        if given.is_some_and(|(_, name)| name.is_payload()) {
+        if name.is_payload() {
             // The giver takes a refused payload back.
             member.refuse(held);
         } else {
             member.release(held);
         }
-        Err(Fail::new(
-            Code::PeerBroke,
-            format!("block {number} was given to another as well, or its giver died"),
-        ))
+        Err(not_the_givers(number))
     }
+
+    /// Checks a block that was taken back once more if members came or left during that. Releases
+    /// the block if this member is not its only holder, or if it may be free already.
+    pub(super) fn confirm_return(
+        &mut self,
+        area: &Arc<AreaState>,
+        returned: ReturnedBlock,
+    ) -> Option<HeldBlock> {
+        let has_news = self.learns_more_members();
+        let mut member = area.member();
+        if !has_news || member.is_returned(&returned) {
+            return Some(returned.into_held());
+        }
+        member.release(returned.into_held());
+        None
+    }
+}
+
+fn not_the_givers(number: u32) -> Fail {
+    let why = format!("block {number} was given to another as well, or its giver died");
+    Fail::new(Code::PeerBroke, why)
 }
 
 #[derive(Debug)]

@@ -263,10 +263,10 @@ impl Endpoint {
     #[cold]
     pub(super) fn take_back(&mut self, area: &Arc<AreaState>, name: &BlockName) -> Option<Block> {
         let mut tries = TAKE_BACK_TRIES;
-        let held = loop {
+        let returned = loop {
             self.receive_area_events();
-            if let Some(held) = area.member().take_back(name) {
-                break held;
+            if let Some(returned) = area.member().take_back(name) {
+                break returned;
             }
             // A receiver that was about to take the message has accepted the block. It releases the
             // block soon.
@@ -277,7 +277,7 @@ impl Endpoint {
             tries = left;
             std::thread::sleep(TAKE_BACK_AGAIN);
         };
-        let held = self.confirmed(area, held, None).ok()?;
+        let held = self.confirm_return(area, returned)?;
         Block::of_held(area, held).ok()
     }
 }

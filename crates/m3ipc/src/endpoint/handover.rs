@@ -115,8 +115,8 @@ impl Endpoint {
     pub fn take_back_given(&mut self, given: &GivenBlock) -> Option<Block> {
         self.check_bound().ok()?;
         self.receive_area_events();
-        let held = given.area.member().take_back(&given.name)?;
-        let held = self.confirmed(&given.area, held, None).ok()?;
+        let returned = given.area.member().take_back(&given.name)?;
+        let held = self.confirm_return(&given.area, returned)?;
         Block::of_held(&given.area, held).ok()
     }
 }

@@ -184,8 +184,8 @@ impl Area {
             (0..self.sent.len()).filter(|at| self.sent[*at].actor == actor).collect();
         let Some(at) = own.get(which % own.len().max(1)).copied() else { return };
         let sent = self.sent.swap_remove(at);
-        if let Some(block) = self.members[actor].take_back(&sent.name) {
-            self.hold(actor, block);
+        if let Some(returned) = self.members[actor].take_back(&sent.name) {
+            self.hold(actor, returned.into_held());
         } else if which.is_multiple_of(4) {
             self.members[actor].abandon(&sent.name);
         }
