@@ -14,6 +14,7 @@ pub mod epoll;
 pub mod mapping;
 pub mod queues;
 
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -116,11 +117,43 @@ pub fn raise_fd_limit() {
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
 }
 
-/// Resident memory of this process, in bytes; 0 without /proc.
-pub fn resident_bytes() -> u64 {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
-    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<u64>().ok());
-    pages.unwrap_or(0) * rustix::param::page_size() as u64
+/// Memory of this process without that of its links, in bytes; 0 without /proc.
+///
+/// A page of shared memory counts once, however often this process maps it. Links have a figure of
+/// their own.
+pub fn memory_without_links() -> u64 {
+    memory_in(&std::fs::read_to_string("/proc/self/smaps").unwrap_or_default())
+}
+
+/// The sum over private mappings, and over the files of shared ones.
+///
+/// # Source
+/// proc_pid_smaps(5): a mapping has a line `range perms offset device inode path`, then `Rss: N kB`.
+fn memory_in(smaps: &str) -> u64 {
+    let mut private = 0;
+    let mut shared: HashMap<(&str, &str), u64> = HashMap::new();
+    let (mut file, mut is_link) = (None, false);
+    for line in smaps.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            [_range, perms, offset, device, inode, ref path @ ..] if device.contains(':') => {
+                file = perms.ends_with('s').then_some((inode, offset));
+                is_link = path.iter().any(|part| part.contains("m3-link"));
+            }
+            ["Rss:", kilobytes, "kB"] if !is_link => {
+                let kilobytes: u64 = kilobytes.parse().unwrap_or(0);
+                match file {
+                    Some(file) => {
+                        let seen = shared.entry(file).or_default();
+                        *seen = kilobytes.max(*seen);
+                    }
+                    None => private += kilobytes,
+                }
+            }
+            _ => {}
+        }
+    }
+    (private + shared.values().sum::<u64>()) * 1024
 }
 
 /// CPU time and voluntary context switches of this process.
@@ -181,3 +214,26 @@ mod counter {
 }
 
 pub use counter::{PRESENT as COUNTER_PRESENT, ticks};
+
+#[cfg(test)]
+mod tests {
+    use super::memory_in;
+
+    #[test]
+    fn a_shared_page_counts_once_and_a_link_not_at_all() {
+        let smaps = "\
+7f00-7f01 rw-s 00000000 00:01 77 /memfd:m3-status (deleted)
+Rss:                   4 kB
+7f02-7f03 r--s 00000000 00:01 77 /memfd:m3-status (deleted)
+Rss:                   4 kB
+7f04-7f05 rw-s 00000000 00:01 78 /memfd:m3-link (deleted)
+Rss:                   4 kB
+7f06-7f07 rw-p 00000000 00:00 0
+Size:                 16 kB
+Rss:                   8 kB
+7f08-7f09 r-xp 00000000 fe:00 12 /usr/bin/program
+Rss:                  16 kB
+";
+        assert_eq!(memory_in(smaps), (4 + 8 + 16) * 1024);
+    }
+}
