@@ -81,17 +81,13 @@ impl AdaptiveSpin {
     }
 
     /// Begins the first part of a wait, which reads no clock. A wait `with_yields` may give the CPU
-    /// away, for as long as the scheduler wants.
+    /// away, for as long as the scheduler wants. `None` if this wait has no such part.
     #[must_use]
     #[inline]
-    pub fn begin_fast(&self, same_cpu: bool, with_yields: bool) -> FastSpin {
-        let pauses = match (self.strategy, same_cpu) {
-            (WaitStrategy::Block, _) => 0,
-            (_, false) => FAST_POLLS,
-            (_, true) if with_yields => FAST_YIELDS,
-            (_, true) => 0,
-        };
-        FastSpin { pauses_left: pauses, same_cpu }
+    pub fn begin_fast(&self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
+        let pauses_left = if same_cpu { FAST_YIELDS } else { FAST_POLLS };
+        let has_none = self.strategy == WaitStrategy::Block || same_cpu && !with_yields;
+        (!has_none).then_some(FastSpin { pauses_left, same_cpu })
     }
 
     /// Records a wait that ended in its first part.

@@ -35,6 +35,9 @@ pub(crate) const IS_BLOCK: u32 = 1 << 31;
 pub(crate) const ARGUMENT: usize = 8;
 
 const _: () = assert!(PAYLOAD + PAYLOAD_BYTES == LINE_BYTES);
+// `Page::write_short` and `Page::read_short` use the words of a slot by their numbers.
+const _: () = assert!(STAMP == 8 && TYPE == 16 && LONG_BYTES == TYPE + 4 && PAYLOAD == 24);
+const _: () = assert!(LINE_BYTES == 8 * m3ipc_shm::LINE_WORDS);
 const _: () = assert!(LONG + 2 * LONG_MAX_BYTES <= COPY_GATE);
 const _: () = assert!(COPY_GATE + 2 * LINE_BYTES <= LINK_BYTES);
 

@@ -46,7 +46,7 @@ pub use control_page::{
 };
 pub use copy_command::{CopyCommand, CopyDirection, CopyOutcome};
 pub use layout::{LINK_BYTES, LinkSide};
-pub use link::{Link, Look, RequestCanceller};
+pub use link::{Link, RequestCanceller};
 pub use message::{AnswerOutcome, Arrival, Payload, TakenMessage};
 pub use ready_bitmap::{READY_BITMAP_BYTES, READY_BITMAP_LINKS, ReadyBitmap};
 pub use served_bounce_buffer::ServedBounceBuffer;

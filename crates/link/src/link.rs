@@ -9,7 +9,6 @@ mod notification;
 mod short;
 
 pub use canceller::RequestCanceller;
-pub use short::Look;
 
 use crate::layout::{IS_BLOCK, LONG_BYTES, LinkSide, PAYLOAD, STAMP, TYPE};
 use crate::message::{AnswerOutcome, Arrival, Payload, TakenMessage};

@@ -172,6 +172,18 @@ impl SlotState {
         if word & mask == full { Some(Self(word)) } else { None }
     }
 
+    /// The state in a word, if that is a message or a request.
+    #[inline(always)]
+    pub(crate) const fn of_asking(word: u64) -> Option<(MessageKind, Self)> {
+        if !is_full(word) {
+            return None;
+        }
+        match MessageKind::from_bits(word >> PHASE_BITS & KIND_MASK) {
+            Some(kind @ (MessageKind::Send | MessageKind::Request)) => Some((kind, Self(word))),
+            _ => None,
+        }
+    }
+
     /// The word for the refusal of this message.
     #[inline]
     const fn encode_refusal(self, refusal: SlotRefusal) -> u64 {
@@ -313,11 +325,17 @@ pub fn peek(word: &impl Word64) -> Result<Option<SlotState>, RuleBroken> {
     Ok((state.phase() == SlotPhase::Full).then_some(state))
 }
 
+/// Whether this state word has a message.
+#[inline(always)]
+pub(crate) const fn is_full(word: u64) -> bool {
+    word & PHASE_MASK == SlotPhase::Full as u64
+}
+
 /// Whether the slot certainly has no message. This is the cheap poll of a waiter.
 #[inline]
 pub fn is_quiet(word: &impl Word64) -> bool {
     // Relaxed: a waiter that sees a message here calls `peek` next.
-    word.load(Ordering::Relaxed) & PHASE_MASK != SlotPhase::Full as u64
+    !is_full(word.load(Ordering::Relaxed))
 }
 
 /// Refuses the message that [`peek`] saw. `false` if its sender withdrew it meanwhile.

@@ -33,10 +33,10 @@ pub enum EndsWait {
     ForThisEndpoint,
 }
 
-/// An endpoint that publishes something for one peer.
-pub trait Publisher {
+/// The peer of a publication.
+pub trait PublicationPeer {
     /// Marks the link in the peer's ready bitmap, unless the link is in the peer's hot set.
-    fn mark_ready(&mut self);
+    fn mark_ready(&self);
 
     /// The peer's wait mode, by [`PeerStatus::mode`](crate::PeerStatus::mode).
     fn peer_mode(&self) -> WaitMode;
@@ -45,7 +45,10 @@ pub trait Publisher {
     fn is_peer_awake(&self) -> bool {
         self.peer_mode() == WaitMode::Awake
     }
+}
 
+/// An endpoint that publishes something for one peer.
+pub trait Publisher: PublicationPeer {
     /// The address of this endpoint.
     fn address(&self) -> Address;
 
@@ -63,25 +66,26 @@ pub fn publish_then_wake<P: Publisher, T, E>(
     publish: impl FnOnce(&mut P) -> Result<(T, EndsWait), E>,
 ) -> Result<T, E> {
     let (published, ends) = publish(publisher)?;
-    after_publication(publisher, ends);
+    if may_sleep_after_publication(publisher, ends) {
+        wake_if_ended(publisher, ends);
+    }
     Ok(published)
 }
 
-/// The steps after a publication, S2 to S4: see [`publish_then_wake`]. For the fast path, whose
-/// publication is no closure.
+/// The steps S2 and S3 after a publication: see [`publish_then_wake`]. If it returns `true`, step
+/// S4 follows: [`wake_if_ended`]. For the fast path, whose publication is no closure.
+#[must_use]
 #[inline(always)]
-pub fn after_publication<P: Publisher>(publisher: &mut P, ends: EndsWait) {
+pub fn may_sleep_after_publication(peer: &impl PublicationPeer, ends: EndsWait) -> bool {
     if ends == EndsWait::Receive {
-        publisher.mark_ready();
+        peer.mark_ready();
     }
-    if ends != EndsWait::None && !publisher.is_peer_awake() {
-        wake(publisher, ends);
-    }
+    ends != EndsWait::None && !peer.is_peer_awake()
 }
 
-/// Wakes a peer that seems to sleep, if the publication ends its wait.
+/// Wakes a peer that seems to sleep, if the publication ends its wait: step S4.
 #[cold]
-fn wake<P: Publisher>(publisher: &mut P, ends: EndsWait) {
+pub fn wake_if_ended<P: Publisher>(publisher: &mut P, ends: EndsWait) {
     let mode = publisher.peer_mode();
     let action = match ends {
         EndsWait::None => WakeAction::None,

@@ -3,7 +3,9 @@
 //! The rules are generic over both. So the same steps run on mapped pages and on the words of a
 //! model checker (`tests/loom.rs`). The checker finds each access by the location of its caller.
 
+use crate::layout::{LONG_BYTES, PAYLOAD, STAMP, TYPE};
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use m3ipc_abi::PAYLOAD_BYTES;
 use m3ipc_shm::{Observed, ObservedPage, Shared, SharedPage};
 
 /// A 64-bit atomic word.
@@ -136,11 +138,31 @@ pub trait Page {
     fn read(&self, offset: usize, bytes: &mut [u8]);
     /// Wakes the sleepers of this word.
     fn wake(&self, word: &Self::Word32);
+    /// Writes the cell of a short message at the offset of a slot: all but the state word.
+    #[inline]
+    fn write_short(&self, slot: usize, stamp: u64, m_type: i32, payload: &[u8; PAYLOAD_BYTES]) {
+        self.word64(slot + STAMP).store(stamp, Ordering::Relaxed);
+        self.word32(slot + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
+        self.word32(slot + LONG_BYTES).store(0, Ordering::Relaxed);
+        self.write(slot + PAYLOAD, payload);
+    }
+    /// Reads type and payload of the cell at the offset of a slot. `None` if the cell has a payload
+    /// beside it.
+    #[inline]
+    fn read_short(&self, slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
+        if self.word32(slot + LONG_BYTES).load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let m_type = self.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed();
+        let mut payload = [0; PAYLOAD_BYTES];
+        self.read(slot + PAYLOAD, &mut payload);
+        Some((m_type, payload))
+    }
 }
 
 /// Implements [`Page`] for a mapped region.
 macro_rules! page {
-    ($region:ty) => {
+    ($region:ty $(, $more:item)*) => {
         impl Page for $region {
             type Word64 = AtomicU64;
             type Word32 = AtomicU32;
@@ -165,12 +187,53 @@ macro_rules! page {
             fn wake(&self, word: &AtomicU32) {
                 m3ipc_sys::wake(word);
             }
+            $($more)*
         }
     };
 }
 
-page!(SharedPage);
+page!(
+    SharedPage,
+    // The slot is one line, so its words need no further checks.
+    #[cfg(not(miri))]
+    #[inline(always)]
+    fn write_short(&self, slot: usize, stamp: u64, m_type: i32, payload: &[u8; PAYLOAD_BYTES]) {
+        let [_state, to_stamp, to_type, to_payload @ ..] = self.line(slot);
+        to_stamp.store(stamp, Ordering::Relaxed);
+        to_type.store(short_type(m_type), Ordering::Relaxed);
+        let (words, _) = payload.as_chunks();
+        for (to, word) in to_payload.iter().zip(words) {
+            to.store(u64::from_ne_bytes(*word), Ordering::Relaxed);
+        }
+    },
+    #[cfg(not(miri))]
+    #[inline(always)]
+    fn read_short(&self, slot: usize) -> Option<(i32, [u8; PAYLOAD_BYTES])> {
+        let [_state, _stamp, of_type, of_payload @ ..] = self.line(slot);
+        let m_type = type_of_short(of_type.load(Ordering::Relaxed))?;
+        let mut payload = [0; PAYLOAD_BYTES];
+        let (words, _) = payload.as_chunks_mut();
+        for (word, of) in words.iter_mut().zip(of_payload) {
+            *word = of.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        Some((m_type, payload))
+    }
+);
 page!(Shared);
+
+/// The word that has the type of a message and, beside it, the length 0 of its long payload.
+#[inline(always)]
+const fn short_type(m_type: i32) -> u64 {
+    let [a, b, c, d] = m_type.to_ne_bytes();
+    u64::from_ne_bytes([a, b, c, d, 0, 0, 0, 0])
+}
+
+/// The type in such a word. `None` if there is a long payload.
+#[inline(always)]
+const fn type_of_short(word: u64) -> Option<i32> {
+    let [a, b, c, d, long @ ..] = word.to_ne_bytes();
+    if u32::from_ne_bytes(long) == 0 { Some(i32::from_ne_bytes([a, b, c, d])) } else { None }
+}
 
 /// Memory that this process only reads.
 pub trait View {

@@ -5,22 +5,11 @@
 //! function.
 
 use super::Link;
-use crate::layout::{LONG_BYTES, PAYLOAD, STAMP, TYPE};
+use crate::layout::STAMP;
 use crate::slot::{self, MessageKind, SlotPhase, SlotState};
-use crate::words::{Page, Word32, Word64};
+use crate::words::{Page, Word64};
 use core::sync::atomic::Ordering;
-use m3ipc_abi::{Message, PAYLOAD_BYTES};
-
-/// What a look at the peer's slot found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// No message and no request.
-    Nothing,
-    /// A message.
-    Send(SlotState),
-    /// A request.
-    Request(SlotState),
-}
+use m3ipc_abi::{Address, Message, PAYLOAD_BYTES};
 
 impl<P: Page> Link<P> {
     /// Whether a message may be posted: the peer has taken the last one, its own slot is empty, and
@@ -31,12 +20,14 @@ impl<P: Page> Link<P> {
         self.owed.is_none() && self.is_last_taken() && self.is_quiet()
     }
 
-    /// Whether an answer may be posted: the peer awaits one, and has taken the last message of this
-    /// side. `false` also in rare cases in which an answer may be posted.
+    /// The request that may be answered: the peer awaits an answer, and has taken the last message
+    /// of this side. `None` also in rare cases in which an answer may be posted.
     #[must_use]
-    #[inline]
-    pub fn is_ready_to_answer(&self) -> bool {
-        self.owes_answer() && self.is_last_taken()
+    #[inline(always)]
+    pub fn ready_to_answer(&self) -> Option<SlotState> {
+        let request = self.owed?;
+        let is_ready = slot::is_answer_awaited(self.peer_word(), request) && self.is_last_taken();
+        is_ready.then_some(request)
     }
 
     #[inline]
@@ -54,20 +45,21 @@ impl<P: Page> Link<P> {
         m_type: i32,
         payload: &[u8; PAYLOAD_BYTES],
     ) -> SlotState {
-        let slot = self.own_slot;
-        self.page.word64(slot + STAMP).store(stamp, Ordering::Relaxed);
-        self.page.word32(slot + TYPE).store(m_type.cast_unsigned(), Ordering::Relaxed);
-        self.page.word32(slot + LONG_BYTES).store(0, Ordering::Relaxed);
-        self.page.write(slot + PAYLOAD, payload);
+        self.page.write_short(self.own_slot, stamp, m_type, payload);
         self.last = slot::post(self.own_word(), self.last, kind);
         self.last
     }
 
-    /// Posts a short answer, as [`answer`](Self::answer). The link must be
-    /// [ready](Self::is_ready_to_answer). `false` if the peer does not await an answer any more.
+    /// Posts a short answer to the request that is [ready](Self::ready_to_answer), as
+    /// [`answer`](Self::answer). `false` if the peer does not await an answer any more.
     #[inline(always)]
-    pub fn answer_short(&mut self, m_type: i32, payload: &[u8; PAYLOAD_BYTES]) -> bool {
-        let Some(request) = self.owed.take() else { return false };
+    pub fn answer_short(
+        &mut self,
+        request: SlotState,
+        m_type: i32,
+        payload: &[u8; PAYLOAD_BYTES],
+    ) -> bool {
+        self.owed = None;
         let posted = self.post_short(MessageKind::Reply, request.sequence(), m_type, payload);
         // The peer decides, as in `answer`.
         slot::is_answer_awaited(self.peer_word(), request) || self.withdraw(posted) == Ok(false)
@@ -76,12 +68,9 @@ impl<P: Page> Link<P> {
     /// Looks for a message or a request of the peer.
     #[must_use]
     #[inline(always)]
-    pub fn look(&self) -> Look {
+    pub fn look(&self) -> Option<(MessageKind, SlotState)> {
         // Acquire: as in `slot::peek`.
-        let found = self.peer_word().load(Ordering::Acquire);
-        let of_kind = |kind| SlotState::of_kind(found, kind);
-        let request = of_kind(MessageKind::Request).map(Look::Request);
-        request.or_else(|| of_kind(MessageKind::Send).map(Look::Send)).unwrap_or(Look::Nothing)
+        SlotState::of_asking(self.peer_word().load(Ordering::Acquire))
     }
 
     /// The answer of the peer to this request, if it is there.
@@ -95,23 +84,23 @@ impl<P: Page> Link<P> {
         (stamp == request.sequence()).then_some(state)
     }
 
-    /// Copies a short message of this kind and takes it; all but the source. `false` if it is not
-    /// short, or its sender withdrew it: the copy is then void.
+    /// Copies a short message of this kind and takes it. `None` if it is not short, or its sender
+    /// withdrew it. The caller names the source.
     #[must_use]
     #[inline(always)]
-    pub fn take_short(&mut self, kind: MessageKind, state: SlotState, into: &mut Message) -> bool {
-        let slot = self.peer_slot;
-        if self.page.word32(slot + LONG_BYTES).load(Ordering::Relaxed) != 0 {
-            return false;
-        }
-        into.m_type = self.page.word32(slot + TYPE).load(Ordering::Relaxed).cast_signed();
-        self.page.read(slot + PAYLOAD, &mut into.payload);
+    pub fn take_short(
+        &mut self,
+        kind: MessageKind,
+        state: SlotState,
+        source: Address,
+    ) -> Option<Message> {
+        let (m_type, payload) = self.page.read_short(self.peer_slot)?;
         if !slot::take(self.peer_word(), state) {
-            return false;
+            return None;
         }
         if kind == MessageKind::Request {
             self.owed = Some(state);
         }
-        true
+        Some(Message { source, m_type, payload })
     }
 }

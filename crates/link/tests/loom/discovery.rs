@@ -5,7 +5,9 @@ use crate::model_memory::{FutexQueue, Memory};
 use crate::weakness::{Twist, twisted};
 use loom::thread;
 use m3ipc_abi::{ANY, Address};
-use m3ipc_link::waiting::{EndsWait, Publisher, Sleeper, publish_then_wake, sleep_unless_found};
+use m3ipc_link::waiting::{
+    EndsWait, PublicationPeer, Publisher, Sleeper, publish_then_wake, sleep_unless_found,
+};
 use m3ipc_link::{
     Link, LinkSide, MessageKind, OwnStatus, PeerStatus, ReadyBitmap, WaitMode, WakeAction, Word32,
 };
@@ -71,15 +73,17 @@ impl Sender {
     }
 }
 
-impl Publisher for Sender {
-    fn mark_ready(&mut self) {
+impl PublicationPeer for Sender {
+    fn mark_ready(&self) {
         self.bitmap.set_unless_hot(self.index, &self.receiver);
     }
 
     fn peer_mode(&self) -> WaitMode {
         self.receiver.mode()
     }
+}
 
+impl Publisher for Sender {
     /// The receiver awaits ANY, so the address does not matter.
     fn address(&self) -> Address {
         Address(0)

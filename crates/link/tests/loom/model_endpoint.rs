@@ -4,7 +4,9 @@
 use crate::model_memory::{FutexQueue, Memory};
 use crate::weakness::{Twist, twisted};
 use m3ipc_abi::{Address, PAYLOAD_BYTES};
-use m3ipc_link::waiting::{EndsWait, Publisher, Sleeper, publish_then_wake, sleep_unless_found};
+use m3ipc_link::waiting::{
+    EndsWait, PublicationPeer, Publisher, Sleeper, publish_then_wake, sleep_unless_found,
+};
 use m3ipc_link::{
     Arrival, ControlPage, ControlPageView, FLAG_WOKEN, Link, LinkSide, MessageKind, OwnStatus,
     PeerStatus, ReadyBitmap, SlotState, TakenMessage, WaitMode, WakeAction, Word32,
@@ -219,9 +221,9 @@ impl ModelEndpoint {
     }
 }
 
-impl Publisher for ModelEndpoint {
-    fn mark_ready(&mut self) {
-        if let Some((bitmap, index)) = &mut self.peer_bitmap {
+impl PublicationPeer for ModelEndpoint {
+    fn mark_ready(&self) {
+        if let Some((bitmap, index)) = &self.peer_bitmap {
             bitmap.set_unless_hot(*index, &self.peer_status);
         }
     }
@@ -229,7 +231,9 @@ impl Publisher for ModelEndpoint {
     fn peer_mode(&self) -> WaitMode {
         self.peer_status.mode()
     }
+}
 
+impl Publisher for ModelEndpoint {
     fn address(&self) -> Address {
         self.address
     }

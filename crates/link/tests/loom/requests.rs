@@ -5,7 +5,7 @@ use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
 use m3ipc_abi::Message;
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, Look, MessageKind, SlotState};
+use m3ipc_link::{AnswerOutcome, Cancelled, FLAG_WOKEN, MessageKind, SlotState};
 
 const CONTENTS: Detail = Detail { contents: true, stamps: true, notifications: false };
 const STAMPS: Detail = Detail { contents: false, stamps: true, notifications: false };
@@ -67,7 +67,7 @@ pub fn short_cancel() {
     let serving = thread::spawn(move || {
         for _attempt in 0..2 {
             if take_short_request(&mut server).is_some() {
-                let is_posted = server.link.is_ready_to_answer() && answer_short(&mut server);
+                let is_posted = answer_short(&mut server);
                 return if is_posted { Served::Answered } else { Served::Refused };
             }
         }
@@ -104,22 +104,20 @@ fn post_short_request(client: &mut ModelEndpoint) -> SlotState {
 }
 
 fn take_short_request(server: &mut ModelEndpoint) -> Option<Message> {
-    let Look::Request(state) = server.link.look() else { return None };
-    let mut message = Message::new(0);
-    let is_taken = server.link.take_short(MessageKind::Request, state, &mut message);
-    is_taken.then_some(message)
+    let (kind, state) = server.link.look()?;
+    assert_eq!(kind, MessageKind::Request);
+    server.link.take_short(kind, state, server.peer)
 }
 
 fn answer_short(server: &mut ModelEndpoint) -> bool {
     let (m_type, payload) = contents(ANSWER);
-    server.link.answer_short(m_type, &payload)
+    let Some(request) = server.link.ready_to_answer() else { return false };
+    server.link.answer_short(request, m_type, &payload)
 }
 
 fn take_short_answer(client: &mut ModelEndpoint, request: SlotState) -> Option<Message> {
     let state = client.link.look_for_answer(request)?;
-    let mut message = Message::new(0);
-    let is_taken = client.link.take_short(MessageKind::Reply, state, &mut message);
-    is_taken.then_some(message)
+    client.link.take_short(MessageKind::Reply, state, client.peer)
 }
 
 fn short_value_of(message: &Message) -> u8 {

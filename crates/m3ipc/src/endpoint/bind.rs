@@ -145,7 +145,12 @@ fn attach(
         dead: Vec::new(),
         missing_links: Vec::new(),
         ready: Vec::new(),
-        latest: None,
+        latest: crate::info::Identity {
+            address: m3ipc_abi::NONE,
+            pid: -1,
+            uid: u32::MAX,
+            gid: u32::MAX,
+        },
         latest_kind: None,
         watches: super::watch_list::Watches::default(),
         copies: Copies::new(*copy_granted, *max_copy_bytes),

@@ -67,7 +67,7 @@ impl Endpoint {
                 observe::death(self.vm, self.address, Address(address));
                 self.note_death(Address(address));
                 if let Some(index) = self.peers.find(Address(address)) {
-                    self.peers.get_mut(index).dead = true;
+                    self.peers.get_mut(index).set_dead();
                     self.dead.push(index);
                     self.settle_request(index, LinkLoss::Died);
                 }
@@ -78,9 +78,7 @@ impl Endpoint {
             DaemonEvent::Ended => self.leave(Code::VmNotRun),
             DaemonEvent::Allowed { address, may_send, may_receive } => {
                 if let Some(index) = self.peers.find(Address(address)) {
-                    let peer = self.peers.get_mut(index);
-                    peer.may_send = may_send;
-                    peer.may_receive = may_receive;
+                    self.peers.get_mut(index).set_privileges(may_send, may_receive);
                     self.inbox.poll_link(&mut self.peers, index);
                 }
             }

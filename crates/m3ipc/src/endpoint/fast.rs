@@ -13,29 +13,25 @@
 //! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
 use super::Endpoint;
+use super::inbox::NO_LINK;
 use super::peers::Peer;
 
 use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Message, Verb};
-use m3ipc_link::waiting::{EndsWait, Publisher, after_publication};
-use m3ipc_link::{Counter, FastSpin, Look, MessageKind, SlotState, WaitCall, WaitMode, WakeAction};
+use m3ipc_link::waiting::{EndsWait, PublicationPeer, may_sleep_after_publication};
+use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitMode};
 
-/// Calls between two looks for the CPUs of both sides. Odd, since a server makes two calls for each
-/// request.
-const CALLS_PER_CPU: u32 = 15;
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
 
-/// What became of a sendrec on the fast path.
+/// The part of a sendrec that is left to the slow path.
 #[derive(Debug)]
-pub(super) enum FastCall {
-    /// Nothing: the slow path makes the call.
-    Untried,
-    /// The request is posted on the link of this index. The slow path waits for the answer.
-    Posted(u32, SlotState),
-    /// The answer was taken.
-    Answered,
+pub(super) enum LeftOver {
+    /// The whole call.
+    Call,
+    /// The wait for the answer: the request is posted on the link of this index.
+    Answer(u32, SlotState),
 }
 
 /// What the hot links have.
@@ -47,37 +43,20 @@ enum Found {
     More,
 }
 
-/// A peer to which the fast path publishes. Its wake-up, if it sleeps, is left to the caller.
-struct ToPeer<'a> {
-    peer: &'a Peer,
-    own: Address,
-    wake: WakeAction,
-}
-
-impl Publisher for ToPeer<'_> {
+impl PublicationPeer for Peer {
     #[inline(always)]
-    fn mark_ready(&mut self) {
-        self.peer.mark_ready();
+    fn mark_ready(&self) {
+        self.mark_link_ready();
     }
 
     #[inline]
     fn peer_mode(&self) -> WaitMode {
-        self.peer.status.mode()
+        self.status.mode()
     }
 
-    #[inline]
+    #[inline(always)]
     fn is_peer_awake(&self) -> bool {
-        self.peer.status.is_awake()
-    }
-
-    #[inline]
-    fn address(&self) -> Address {
-        self.own
-    }
-
-    #[inline]
-    fn wake(&mut self, action: WakeAction) {
-        self.wake = action;
+        self.status.is_awake()
     }
 }
 
@@ -88,74 +67,63 @@ impl Endpoint {
         &mut self,
         to: Address,
         message: &Message,
-        answer: &mut Message,
         limit: Timeout,
-    ) -> FastCall {
+    ) -> Result<Message, LeftOver> {
         if limit == Timeout::NoWait || !self.is_ordinary() {
-            return FastCall::Untried;
+            return Err(LeftOver::Call);
         }
-        let Some(index) = self.peers.find(to) else { return FastCall::Untried };
-        let Some(peer) = self.peers.claimed(index) else { return FastCall::Untried };
+        let Some((index, peer)) = self.peers.find_again(to) else { return Err(LeftOver::Call) };
         if !peer.admits(MessageKind::Request) || !peer.link.is_ready_to_post() {
-            return FastCall::Untried;
+            return Err(LeftOver::Call);
         }
         // A wake-up may take the time of a request to the daemon, which the limit must cover.
         if limit != Timeout::Never && !peer.status.is_awake() {
-            return FastCall::Untried;
+            return Err(LeftOver::Call);
         }
         // The point of no return: the request is posted.
         let Message { m_type, payload, .. } = message;
         let (kind, stamp) = (MessageKind::Request, m3ipc_sys::ticks());
         let posted = peer.link.post_short(kind, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
-        let wake = after_publication_to(peer, self.address, EndsWait::Receive);
-        self.peers.remember(to, index);
-        self.control_page.count(Counter::Sent);
-        self.wake_if_asleep(index, wake);
-        m3ipc_sys::pause_point("client.woken");
-        match self.look_for_answer(index, posted, limit) {
-            Some(found)
-                if self.take_fast(
-                    index,
-                    (MessageKind::Reply, found),
-                    EndsWait::ForThisEndpoint,
-                    answer,
-                ) =>
-            {
-                FastCall::Answered
-            }
-            _ => FastCall::Posted(index, posted),
+        if may_sleep_after_publication(peer, EndsWait::Receive) {
+            self.wake_if_ended(index, EndsWait::Receive);
         }
+        self.control_page.count(Counter::Sent);
+        m3ipc_sys::pause_point("client.woken");
+        let Some(found) = self.look_for_answer(index, posted, limit) else {
+            return Err(LeftOver::Answer(index, posted));
+        };
+        let ends = EndsWait::ForThisEndpoint;
+        let taken = self.take_fast(index, (MessageKind::Reply, found), ends);
+        taken.ok_or(LeftOver::Answer(index, posted))
     }
 
-    /// Makes the ordinary case of a receive from ANY. `false` if nothing was taken.
+    /// Makes the ordinary case of a receive from ANY. `None` if nothing was taken.
     #[inline]
-    pub(super) fn receive_fast(&mut self, message: &mut Message, limit: Timeout) -> bool {
-        self.is_ordinary() && self.receive_ordinary(message, limit)
+    pub(super) fn receive_fast(&mut self, limit: Timeout) -> Option<Message> {
+        if self.is_ordinary() { self.receive_ordinary(limit) } else { None }
     }
 
     /// As [`receive_fast`](Self::receive_fast), in a call that is ordinary so far.
     #[inline(always)]
-    pub(super) fn receive_ordinary(&mut self, message: &mut Message, limit: Timeout) -> bool {
+    pub(super) fn receive_ordinary(&mut self, limit: Timeout) -> Option<Message> {
         if !self.needs_no_order() {
-            return false;
+            return None;
         }
-        let Some((index, kind, found)) = self.look_for_one(limit) else { return false };
+        let (index, kind, found) = self.look_for_one(limit)?;
         m3ipc_sys::pause_point("server.before_take");
         // The sender of a request does not sleep until the take.
         let ends = match kind {
             MessageKind::Request => EndsWait::None,
             _ => EndsWait::OnThisLink,
         };
-        if !self.take_fast(index, (kind, found), ends, message) {
-            return false;
-        }
+        let message = self.take_fast(index, (kind, found), ends)?;
         m3ipc_sys::pause_point("server.taken");
         self.unordered += 1;
         self.latest_notified_slot = i32::MIN;
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
-        true
+        Some(message)
     }
 
     /// Makes the ordinary case of a reply. `false` if nothing was posted.
@@ -164,19 +132,20 @@ impl Endpoint {
         if !self.is_ordinary() {
             return false;
         }
-        let Some(index) = self.peers.find(to) else { return false };
-        let Some(peer) = self.peers.claimed(index) else { return false };
-        if !peer.admits(MessageKind::Reply) || !peer.link.is_ready_to_answer() {
+        let Some((index, peer)) = self.peers.find_again(to) else { return false };
+        if !peer.admits(MessageKind::Reply) {
             return false;
         }
+        let Some(request) = peer.link.ready_to_answer() else { return false };
         m3ipc_sys::pause_point("server.before_answer");
         // The point of no return: the answer is posted, unless the client gives up meanwhile.
-        if !peer.link.answer_short(message.m_type, &message.payload) {
+        if !peer.link.answer_short(request, message.m_type, &message.payload) {
             return false;
         }
         m3ipc_sys::pause_point("server.answered");
-        let wake = after_publication_to(peer, self.address, EndsWait::OnThisLink);
-        self.wake_if_asleep(index, wake);
+        if may_sleep_after_publication(peer, EndsWait::OnThisLink) {
+            self.wake_if_ended(index, EndsWait::OnThisLink);
+        }
         m3ipc_sys::pause_point("server.woken");
         self.control_page.count(Counter::Sent);
         true
@@ -226,27 +195,54 @@ impl Endpoint {
     /// Whether a message may be received that needs no queue (see
     /// [`take_unordered`](Self::take_unordered)): no remembered wakeup comes before it.
     #[inline]
-    fn needs_no_order(&self) -> bool {
+    fn needs_no_order(&mut self) -> bool {
         self.unordered < self.unordered_max
-            && self.repeated_notifications == 0
-            && self.inbox.is_empty()
             && self.control_page.flags() == 0
+            && (self.is_known_unqueued() || self.look_at_queue())
+    }
+
+    #[inline]
+    fn is_known_unqueued(&self) -> bool {
+        let is_known = self.fast.is_queue_empty();
+        debug_assert!(!is_known || self.is_queue_empty(), "the queue changed unnoticed");
+        is_known
+    }
+
+    fn is_queue_empty(&self) -> bool {
+        self.repeated_notifications == 0 && self.inbox.is_empty()
+    }
+
+    #[cold]
+    fn look_at_queue(&mut self) -> bool {
+        let is_empty = self.is_queue_empty();
+        if is_empty {
+            self.fast.note_empty_queue();
+        }
+        is_empty
     }
 
     /// Polls the hot links until one of them has the only message. `None` if the slow path must
     /// receive.
     #[inline(always)]
     fn look_for_one(&mut self, limit: Timeout) -> Option<(u32, MessageKind, SlotState)> {
-        let mut spin: Option<FastSpin> = None;
+        match self.find_one() {
+            Found::One(index, kind, state) => return Some((index, kind, state)),
+            Found::More => return None,
+            Found::Nothing => {}
+        }
+        if limit == Timeout::NoWait || self.has_events() {
+            return None;
+        }
+        let mut spin = self.begin_pauses(WaitCall::Receive, None, limit)?;
         let found = loop {
+            if !spin.pause() {
+                break None;
+            }
             match self.find_one() {
                 Found::One(index, kind, state) => break Some((index, kind, state)),
                 Found::More => break None,
-                Found::Nothing if limit == Timeout::NoWait => break None,
+                Found::Nothing if self.has_events() => break None,
                 Found::Nothing => {}
-            }
-            if self.has_events() || !self.pause(&mut spin, (WaitCall::Receive, None), limit) {
-                break None;
             }
         };
         self.end_pauses(spin, found.is_some());
@@ -257,20 +253,23 @@ impl Endpoint {
     #[inline(always)]
     fn find_one(&self) -> Found {
         let links = self.peers.index_limit();
-        if self.page_sets.iter().any(|pages| pages.ready_bitmap.any_of(links)) {
+        let is_marked = match self.page_sets.as_slice() {
+            [page_set] => page_set.ready_bitmap.any_of(links),
+            all => all.iter().any(|page_set| page_set.ready_bitmap.any_of(links)),
+        };
+        if is_marked {
             return Found::More;
         }
         let mut found = Found::Nothing;
-        for index in self.inbox.hot_links() {
+        for index in self.inbox.hot_entries() {
+            if index == NO_LINK {
+                break;
+            }
             let Some(peer) = self.peers.find_index(index) else { continue };
             if peer.has_notification() {
                 return Found::More;
             }
-            let (kind, state) = match peer.look() {
-                Look::Nothing => continue,
-                Look::Send(state) => (MessageKind::Send, state),
-                Look::Request(state) => (MessageKind::Request, state),
-            };
+            let Some((kind, state)) = peer.look() else { continue };
             if !matches!(found, Found::Nothing) {
                 return Found::More;
             }
@@ -287,15 +286,26 @@ impl Endpoint {
         request: SlotState,
         limit: Timeout,
     ) -> Option<SlotState> {
-        let mut spin: Option<FastSpin> = None;
+        let found = self.peers.get(index).link.look_for_answer(request);
+        if found.is_some() {
+            m3ipc_sys::pause_point("client.answer_seen");
+            return found;
+        }
+        if self.has_events() {
+            return None;
+        }
+        let mut spin = self.begin_pauses(WaitCall::SendRec, Some(index), limit)?;
+        let link = &self.peers.get(index).link;
         let found = loop {
-            let found = self.peers.get(index).link.look_for_answer(request);
+            if !spin.pause() {
+                break None;
+            }
+            let found = link.look_for_answer(request);
             if found.is_some() {
                 m3ipc_sys::pause_point("client.answer_seen");
                 break found;
             }
-            let call = (WaitCall::SendRec, Some(index));
-            if self.has_events() || !self.pause(&mut spin, call, limit) {
+            if self.has_events() {
                 break None;
             }
         };
@@ -303,33 +313,29 @@ impl Endpoint {
         found
     }
 
-    /// Pauses before the next poll in a call that awaits a link, or all. `false` if the slow path
-    /// must wait.
+    /// Begins the pauses of a call that awaits a link, or all. `None` if the slow path must wait.
     ///
     /// This wait reads no clock, so with a limit it gives the CPU to nobody. A wait that does
     /// records itself: others run meanwhile, and ask whether this endpoint waits.
     #[inline(always)]
-    fn pause(
+    fn begin_pauses(
         &mut self,
-        spin: &mut Option<FastSpin>,
-        (call, index): (WaitCall, Option<u32>),
+        call: WaitCall,
+        index: Option<u32>,
         limit: Timeout,
-    ) -> bool {
-        if spin.is_none() {
-            let shares_cpu = self.seems_to_share_cpu(index);
-            *spin = Some(self.spin.begin_fast(shares_cpu, limit == Timeout::Never));
-            if shares_cpu {
-                let peer = index.map_or(ANY, |index| self.peers.get(index).address());
-                self.control_page.set_blocked(call, peer);
-            }
+    ) -> Option<FastSpin> {
+        let shares_cpu = self.seems_to_share_cpu(index);
+        let spin = self.spin.begin_fast(shares_cpu, limit == Timeout::Never)?;
+        if shares_cpu {
+            let peer = index.map_or(ANY, |index| self.peers.get(index).address());
+            self.control_page.set_blocked(call, peer);
         }
-        spin.as_mut().is_some_and(FastSpin::pause)
+        Some(spin)
     }
 
     /// Ends the pauses of a call.
     #[inline(always)]
-    fn end_pauses(&mut self, spin: Option<FastSpin>, has_found: bool) {
-        let Some(spin) = spin else { return };
+    fn end_pauses(&mut self, spin: FastSpin, has_found: bool) {
         if spin.shares_cpu() {
             self.control_page.set_running();
         }
@@ -340,53 +346,36 @@ impl Endpoint {
 
     /// Whether the likeliest sender is on this CPU. Looks now and then only: after a move the slow
     /// wait looks again.
-    #[inline]
+    #[inline(always)]
     fn seems_to_share_cpu(&mut self, index: Option<u32>) -> bool {
         let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
-        if !self.fast.open_calls().is_multiple_of(CALLS_PER_CPU)
-            && let Some(shares_cpu) = self.fast.shares_cpu_with(index)
-        {
-            return shares_cpu;
-        }
+        self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index))
+    }
+
+    #[cold]
+    fn look_for_cpu(&mut self, index: u32) -> bool {
         let shares_cpu = self.shares_cpu(Some(index));
         self.fast.note_cpu(index, shares_cpu);
         shares_cpu
     }
 
-    /// Takes a short message. `false` if it was not taken.
+    /// Takes a short message. `None` if it was not taken.
     #[inline(always)]
     fn take_fast(
         &mut self,
         index: u32,
         (kind, found): (MessageKind, SlotState),
         ends: EndsWait,
-        message: &mut Message,
-    ) -> bool {
+    ) -> Option<Message> {
         let peer = self.peers.get_mut(index);
-        if !peer.link.take_short(kind, found, message) {
-            return false;
-        }
-        let wake = after_publication_to(peer, self.address, ends);
-        message.source = peer.address();
-        self.latest = Some(peer.identity);
+        let message = peer.link.take_short(kind, found, peer.identity.address)?;
+        let may_sleep = may_sleep_after_publication(peer, ends);
+        self.latest = peer.identity;
         self.latest_kind = Some(kind.into());
         self.control_page.count(Counter::Received);
-        self.wake_if_asleep(index, wake);
-        true
-    }
-
-    #[inline]
-    fn wake_if_asleep(&mut self, index: u32, wake: WakeAction) {
-        if wake != WakeAction::None {
-            self.wake(index, wake);
+        if may_sleep {
+            self.wake_if_ended(index, ends);
         }
+        Some(message)
     }
-}
-
-/// Makes a publication to this peer known. Returns the wake-up that is left to do.
-#[inline(always)]
-fn after_publication_to(peer: &Peer, own: Address, ends: EndsWait) -> WakeAction {
-    let mut to_peer = ToPeer { peer, own, wake: WakeAction::None };
-    after_publication(&mut to_peer, ends);
-    to_peer.wake
 }

@@ -3,8 +3,12 @@
 //! A peer can keep an endpoint on the slow path as long as it lives: it asks once to copy with the
 //! endpoint, or leaves a large answer untaken. That costs time and harms nothing else.
 
+use super::inbox::NO_LINK;
+
 /// Calls between two checks of the daemon, for endpoints that never sleep.
 const CALLS_PER_CHECK: u32 = 4096;
+/// Waits between two looks for the CPUs of both sides.
+const WAITS_PER_CPU: u32 = 15;
 
 /// The calls of an endpoint, and how many of them may take the fast path.
 ///
@@ -18,19 +22,33 @@ pub(super) struct FastCalls {
     open: u32,
     /// Whether every call takes the slow path.
     is_off: bool,
-    /// A link, and whether its peer was last seen on the CPU of this endpoint.
-    cpu_shared: Option<(u32, bool)>,
+    /// Whether no arrival is queued, since the path was closed last.
+    is_queue_empty: bool,
+    /// The link whose peer was looked at last, and whether it was on the CPU of this endpoint.
+    cpu_link: u32,
+    shares_cpu: bool,
+    /// Waits before the next look.
+    cpu_waits: u32,
 }
 
 impl FastCalls {
     pub(super) fn new(is_off: bool) -> Self {
-        Self { until_check: CALLS_PER_CHECK, open: 0, is_off, cpu_shared: None }
+        Self {
+            until_check: CALLS_PER_CHECK,
+            open: 0,
+            is_off,
+            is_queue_empty: false,
+            cpu_link: NO_LINK,
+            shares_cpu: false,
+            cpu_waits: 0,
+        }
     }
 
     /// Closes the fast path until the parts have been looked at again.
     #[inline]
     pub(super) fn close(&mut self) {
         self.until_check += std::mem::take(&mut self.open);
+        self.is_queue_empty = false;
     }
 
     /// Counts a call of the slow path, which closes the fast path. `true` if the daemon must be
@@ -61,23 +79,32 @@ impl FastCalls {
         }
     }
 
-    /// Whether the peer of this link was last seen on the CPU of this endpoint; `None` if nobody
-    /// has looked.
+    /// Whether surely no arrival is queued. Only calls of the slow path and events queue arrivals.
     #[inline]
-    pub(super) fn shares_cpu_with(&self, index: u32) -> Option<bool> {
-        self.cpu_shared.filter(|(link, _)| *link == index).map(|(_, shares_cpu)| shares_cpu)
+    pub(super) fn is_queue_empty(&self) -> bool {
+        self.is_queue_empty
+    }
+
+    /// Notes that no arrival is queued, while the fast path is open.
+    pub(super) fn note_empty_queue(&mut self) {
+        self.is_queue_empty = true;
+    }
+
+    /// Counts a wait. Whether the peer of this link was last seen on the CPU of this endpoint;
+    /// `None` if a look is due.
+    #[inline(always)]
+    pub(super) fn shares_cpu_with(&mut self, index: u32) -> Option<bool> {
+        if self.cpu_link != index || self.cpu_waits == 0 {
+            return None;
+        }
+        self.cpu_waits -= 1;
+        Some(self.shares_cpu)
     }
 
     /// Notes whether the peer of this link is on the CPU of this endpoint.
     #[inline]
     pub(super) fn note_cpu(&mut self, index: u32, shares_cpu: bool) {
-        self.cpu_shared = Some((index, shares_cpu));
-    }
-
-    /// Calls that may take the fast path before the next check.
-    #[inline]
-    pub(super) fn open_calls(&self) -> u32 {
-        self.open
+        (self.cpu_link, self.shares_cpu, self.cpu_waits) = (index, shares_cpu, WAITS_PER_CPU);
     }
 }
 

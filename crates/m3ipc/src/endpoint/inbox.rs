@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 
 /// No link.
-const NO_LINK: u32 = u32::MAX;
+pub(super) const NO_LINK: u32 = u32::MAX;
 
 /// A notification that came through the daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,6 +130,12 @@ impl Inbox {
             }
         }
         Ok(found)
+    }
+
+    /// The links of the hot set; after them [`NO_LINK`].
+    #[inline(always)]
+    pub(super) fn hot_entries(&self) -> [u32; HOT_SET_MAX] {
+        self.hot
     }
 
     #[inline]

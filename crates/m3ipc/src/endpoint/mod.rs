@@ -149,8 +149,8 @@ pub struct Endpoint {
     missing_links: Vec<i32>,
     /// Tickets of ended waits, with the endpoint that each wait was about.
     ready: Vec<(u64, i32)>,
-    /// The sender of the message that was taken last.
-    latest: Option<Identity>,
+    /// The sender of the message that was taken last; no sender while `latest_kind` is `None`.
+    latest: Identity,
     /// The kind of what was taken last.
     latest_kind: Option<ReceivedKind>,
     watches: Watches,
@@ -227,7 +227,7 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn latest_peer(&self) -> Option<Identity> {
-        self.latest
+        self.latest_kind.map(|_| self.latest)
     }
 
     /// Whether the endpoint is still bound: not unbound by another process, its VM not ended, and

@@ -44,7 +44,7 @@ impl Endpoint {
         self.trace_noted(index);
         self.taken_ticks = m3ipc_sys::ticks();
         self.control_page.count(Counter::Received);
-        self.latest = Some(identity);
+        self.latest = identity;
         self.latest_kind = Some(ReceivedKind::Notification);
         let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
         self.inbox.record_sender(&mut self.peers, index, statuses);
@@ -59,7 +59,7 @@ impl Endpoint {
         via_daemon: DaemonNotification,
     ) -> Received {
         let (pid, uid, gid) = via_daemon.by.unwrap_or((-1, u32::MAX, u32::MAX));
-        self.latest = Some(Identity { address: source, pid, uid, gid });
+        self.latest = Identity { address: source, pid, uid, gid };
         self.latest_kind = Some(ReceivedKind::Notification);
         notification_message(source, via_daemon.bits)
     }

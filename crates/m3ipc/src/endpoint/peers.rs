@@ -4,7 +4,7 @@ use crate::endpoint::peer_copies::{PartyState, RequesterState};
 use crate::error::Fail;
 use crate::info::Identity;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Arrival, Link, LinkSide, Look, MessageKind, PeerStatus, ReadyBitmap, SlotState};
+use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState};
 use m3ipc_sys::DoorbellSender;
 use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
@@ -45,6 +45,10 @@ pub(super) struct Peer {
     pub(super) requester_state: Box<RequesterState>,
     /// Whether a later link replaces this one.
     replaced: bool,
+    /// The kinds of messages that may go to the peer now: see [`open_kinds`](Self::open_kinds).
+    open_to: u32,
+    /// The kinds of messages of the peer that may be received now.
+    open_from: u32,
 }
 
 impl Peer {
@@ -53,7 +57,7 @@ impl Peer {
         let Ok([link, status, ready_bitmap]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(crate::control::unexpected());
         };
-        Ok(Self {
+        let mut peer = Self {
             identity: Identity {
                 address: Address(info.address),
                 pid: info.pid,
@@ -77,7 +81,55 @@ impl Peer {
             party_state: None,
             requester_state: Box::default(),
             replaced: false,
-        })
+            open_to: 0,
+            open_from: 0,
+        };
+        peer.reopen();
+        Ok(peer)
+    }
+
+    /// The kinds of messages that may go to the peer, by [`check`](Self::check) and
+    /// [`allow`](Self::allow), and those that may be received from it. Each function that changes
+    /// a part of the answer notes it, so that the fast path makes one check.
+    fn open_kinds(&self) -> (u32, u32) {
+        let is_free = self.pending.is_none();
+        let to =
+            if self.dead | self.poisoned | self.replaced | !is_free { 0 } else { self.may_send };
+        (to, if self.dead | self.poisoned { 0 } else { self.may_receive })
+    }
+
+    fn reopen(&mut self) {
+        (self.open_to, self.open_from) = self.open_kinds();
+    }
+
+    /// Notes the death of the peer.
+    pub(super) fn set_dead(&mut self) {
+        self.dead = true;
+        self.reopen();
+    }
+
+    /// Notes that the peer broke the rules.
+    pub(super) fn set_poisoned(&mut self) {
+        self.poisoned = true;
+        self.reopen();
+    }
+
+    /// Notes that a later link replaces this one.
+    fn set_replaced(&mut self) {
+        (self.replaced, self.dead) = (true, true);
+        self.reopen();
+    }
+
+    /// Notes the pending request, or its end.
+    pub(super) fn set_pending(&mut self, request: Option<SlotState>) {
+        self.pending = request;
+        self.reopen();
+    }
+
+    /// Notes which messages may pass in each direction.
+    pub(super) fn set_privileges(&mut self, may_send: u32, may_receive: u32) {
+        (self.may_send, self.may_receive) = (may_send, may_receive);
+        self.reopen();
     }
 
     pub(super) fn address(&self) -> Address {
@@ -110,8 +162,8 @@ impl Peer {
     /// [`allow`](Self::allow).
     #[inline(always)]
     pub(super) fn admits(&self, kind: MessageKind) -> bool {
-        let is_closed = self.dead | self.poisoned | self.replaced;
-        !is_closed && self.may_send & (1 << kind as u32) != 0 && self.pending.is_none()
+        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
+        self.open_to & (1 << kind as u32) != 0
     }
 
     /// The message or request of the peer, if privileges allow it.
@@ -128,7 +180,7 @@ impl Peer {
                     && !self.is_answer_to_pending()
             }),
             Err(_broken) => {
-                self.poisoned = true;
+                self.set_poisoned();
                 None
             }
         }
@@ -136,14 +188,9 @@ impl Peer {
 
     /// A message or request of the peer, as [`poll`](Self::poll), if no request is pending.
     #[inline]
-    pub(super) fn look(&self) -> Look {
-        let allows =
-            |kind| !(self.dead | self.poisoned) && self.may_receive & (1 << kind as u32) != 0;
-        match self.link.look() {
-            Look::Request(state) if allows(MessageKind::Request) => Look::Request(state),
-            Look::Send(state) if allows(MessageKind::Send) => Look::Send(state),
-            _ => Look::Nothing,
-        }
+    pub(super) fn look(&self) -> Option<(MessageKind, SlotState)> {
+        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
+        self.link.look().filter(|(kind, _)| self.open_from & (1 << *kind as u32) != 0)
     }
 
     /// Whether any message of the peer answers the pending request: the peer has taken that.
@@ -169,7 +216,7 @@ impl Peer {
 
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.
     #[inline(always)]
-    pub(super) fn mark_ready(&self) {
+    pub(super) fn mark_link_ready(&self) {
         self.ready_bitmap.set_unless_hot(self.index_there, &self.status);
     }
 }
@@ -203,6 +250,23 @@ impl Peers {
             Some((known, index)) if known == address.0 => Some(index),
             _ => self.by_address.get(&address.0).copied(),
         }
+    }
+
+    /// The peer of this address and its index. Remembers the result of the search.
+    #[inline(always)]
+    pub(super) fn find_again(&mut self, address: Address) -> Option<(u32, &mut Peer)> {
+        let index = match self.last {
+            Some((known, index)) if known == address.0 => index,
+            _ => self.search(address)?,
+        };
+        Some((index, self.claimed(index)?))
+    }
+
+    #[cold]
+    fn search(&mut self, address: Address) -> Option<u32> {
+        let index = *self.by_address.get(&address.0)?;
+        self.remember(address, index);
+        Some(index)
     }
 
     /// Remembers the result of a search.
@@ -268,8 +332,7 @@ impl Peers {
             let was_taken = link.is_taken(link.posted()) == Ok(true);
             self.replaced_peers.push(ReplacedLink { address: info.address, was_taken });
             if old != info.index_here {
-                let old_peer = self.get_mut(old);
-                (old_peer.replaced, old_peer.dead) = (true, true);
+                self.get_mut(old).set_replaced();
                 self.retired.push(old);
             }
         }

@@ -177,7 +177,7 @@ impl Endpoint {
             (self.post(index, MessageKind::Request, outgoing, Deadline::NEVER)?, None)
         };
         let peer = self.peers.get_mut(index);
-        peer.pending = Some(posted);
+        peer.set_pending(Some(posted));
         let canceller = peer.link.canceller(posted);
         pending.claim.set(ClaimState::Posted(PostedRequest { index, posted, canceller, large }));
         // From here on a dead server may have taken the request.
@@ -323,7 +323,7 @@ impl Endpoint {
         let ClaimState::Posted(request) = pending.claim.set(ClaimState::Unposted) else {
             return Ok(());
         };
-        self.peers.get_mut(request.index).pending = None;
+        self.peers.get_mut(request.index).set_pending(None);
         let Some(large) = request.large else {
             return Err(self.poison(request.index, m3ipc_link::RuleBroken));
         };

@@ -4,7 +4,7 @@ use super::Endpoint;
 use super::stamps::Moment;
 use crate::error::Fail;
 use m3ipc_abi::Address;
-use m3ipc_link::waiting::{self, EndsWait, Publisher};
+use m3ipc_link::waiting::{self, EndsWait, PublicationPeer, Publisher};
 use m3ipc_link::{Counter, WaitMode, WakeAction};
 
 /// An endpoint, and the index of the peer to which it publishes.
@@ -13,10 +13,10 @@ struct ToPeer<'a> {
     index: u32,
 }
 
-impl Publisher for ToPeer<'_> {
+impl PublicationPeer for ToPeer<'_> {
     #[inline]
-    fn mark_ready(&mut self) {
-        self.endpoint.peers.get(self.index).mark_ready();
+    fn mark_ready(&self) {
+        self.endpoint.peers.get(self.index).mark_link_ready();
     }
 
     #[inline]
@@ -28,7 +28,9 @@ impl Publisher for ToPeer<'_> {
     fn is_peer_awake(&self) -> bool {
         self.endpoint.peers.get(self.index).status.is_awake()
     }
+}
 
+impl Publisher for ToPeer<'_> {
     #[inline]
     fn address(&self) -> Address {
         self.endpoint.address
@@ -49,6 +51,12 @@ impl Endpoint {
     ) -> Result<T, Fail> {
         let mut to_peer = ToPeer { endpoint: self, index };
         waiting::publish_then_wake(&mut to_peer, |to_peer| publish(to_peer.endpoint))
+    }
+
+    /// Wakes the peer of this index if it sleeps in a wait that the last publication ends.
+    #[cold]
+    pub(super) fn wake_if_ended(&mut self, index: u32, ends: EndsWait) {
+        waiting::wake_if_ended(&mut ToPeer { endpoint: self, index }, ends);
     }
 
     /// Wakes the peer of this index.

@@ -88,12 +88,11 @@ impl Endpoint {
     ) -> Result<Message, ReceiveError> {
         let (source, limit) = (source.into(), limit.into());
         let span = observe::call("receive", self.vm, self.address, source.address());
-        let mut received = Ok(Message::new(0));
-        if let Ok(message) = &mut received
-            && !(source == Source::Any && self.receive_fast(message, limit))
-        {
-            received = self.receive_short(source, limit);
-        }
+        let fast = if source == Source::Any { self.receive_fast(limit) } else { None };
+        let received = match fast {
+            Some(message) => Ok(message),
+            None => self.receive_short(source, limit),
+        };
         span.end(&received);
         received
     }
@@ -107,12 +106,11 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Message, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, ANY);
-        let mut received = Ok(Message::new(0));
-        if let Ok(message) = &mut received
-            && !(is_ordinary && self.receive_ordinary(message, limit))
-        {
-            received = self.receive_short(Source::Any, limit);
-        }
+        let fast = if is_ordinary { self.receive_ordinary(limit) } else { None };
+        let received = match fast {
+            Some(message) => Ok(message),
+            None => self.receive_short(Source::Any, limit),
+        };
         span.end(&received);
         received
     }
@@ -170,8 +168,8 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Received, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, source.address());
-        let mut message = Message::new(0);
-        let received = if source == Source::Any && self.receive_fast(&mut message, limit) {
+        let fast = if source == Source::Any { self.receive_fast(limit) } else { None };
+        let received = if let Some(message) = fast {
             buffer.for_link(0);
             Ok(Received {
                 message,

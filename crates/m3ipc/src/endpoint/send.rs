@@ -340,7 +340,7 @@ impl Endpoint {
 
     /// Closes the link: the peer broke the rules.
     pub(super) fn poison(&mut self, index: u32, _broken: RuleBroken) -> Fail {
-        self.peers.get_mut(index).poisoned = true;
+        self.peers.get_mut(index).set_poisoned();
         self.control_page.count(Counter::Poisoned);
         Code::PeerBroke.into()
     }

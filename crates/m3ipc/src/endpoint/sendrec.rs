@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
-use super::fast::FastCall;
+use super::fast::LeftOver;
 use super::outgoing::Outgoing;
 use super::payload::{refused, treatment};
 use super::request_end::RequestEnd;
@@ -63,62 +63,61 @@ impl Endpoint {
     ) -> Result<Message, SendRecError> {
         let limit = limit.into();
         let span = observe::call("sendrec", self.vm, self.address, to);
-        let mut answered = Ok(Message::new(0));
-        if let Ok(answer) = &mut answered {
-            match self.sendrec_fast(to, message, answer, limit) {
-                FastCall::Answered => {}
-                FastCall::Posted(index, posted) => {
-                    let mut buffer = Buffer::none();
-                    let ended = self.end_fast_call((index, posted), message, &mut buffer, limit);
-                    answered = self.short_answer(ended);
-                }
-                FastCall::Untried => answered = self.call_short(to, message, limit),
-            }
-        }
+        let fast = self.sendrec_fast(to, message, limit);
+        let answered = fast.or_else(|left| self.end_short_call(left, to, message, limit));
         span.end(&answered);
         answered
     }
 
     #[cold]
-    fn call_short(
+    fn end_short_call(
         &mut self,
+        left: LeftOver,
         to: Address,
         message: &Message,
         limit: Timeout,
     ) -> Result<Message, SendRecError> {
-        let (outgoing, mut buffer) = (Outgoing::short(message), Buffer::none());
-        let answered = self.call(to, outgoing, &mut buffer, limit.deadline());
-        self.short_answer(answered.map_err(|fail| SendRecError::of(fail, to)))
-    }
-
-    fn short_answer(
-        &self,
-        answered: Result<(Message, usize), SendRecError>,
-    ) -> Result<Message, SendRecError> {
-        match answered? {
+        let mut buffer = Buffer::none();
+        match self.end_call(left, to, Outgoing::short(message), &mut buffer, limit)? {
             (answer, 0) => Ok(answer),
             (answer, bytes) => Err(self.cut_answer(answer, bytes, 0)),
         }
     }
 
-    /// Waits for the answer to a request that the fast path has posted.
-    #[cold]
-    fn end_fast_call(
+    /// Makes the part of a call that the fast path has left over.
+    fn end_call(
         &mut self,
-        (index, posted): (u32, SlotState),
-        message: &Message,
+        left: LeftOver,
+        to: Address,
+        outgoing: Outgoing<'_>,
         buffer: &mut Buffer<'_>,
         limit: Timeout,
     ) -> Result<(Message, usize), SendRecError> {
-        let (to, deadline) = (self.peers.get(index).address(), limit.deadline());
+        let deadline = limit.deadline();
+        let answered = match left {
+            LeftOver::Call => self.call(to, outgoing, buffer, deadline),
+            LeftOver::Answer(index, posted) => {
+                self.end_fast_call((index, posted), outgoing, buffer, deadline)
+            }
+        };
+        answered.map_err(|fail| SendRecError::of(fail, to))
+    }
+
+    /// Waits for the answer to a request that the fast path has posted.
+    fn end_fast_call(
+        &mut self,
+        (index, posted): (u32, SlotState),
+        outgoing: Outgoing<'_>,
+        buffer: &mut Buffer<'_>,
+        deadline: Deadline,
+    ) -> Result<(Message, usize), Fail> {
         self.fast.close();
         self.payloads.begin(DaemonLimit::of(deadline));
         self.park();
-        let outgoing = Outgoing::short(message);
         let answered = self.call_until_answered(index, Some(posted), outgoing, buffer, deadline);
         self.unpark();
         self.trace_done();
-        answered.map_err(|fail| SendRecError::of(fail, to))
+        answered
     }
 
     /// Sends a request with a payload. The payload of the answer goes to the front of `buffer`.
@@ -187,24 +186,17 @@ impl Endpoint {
             return Err(SendRecError::too_long(long.len()));
         };
         let span = observe::call("sendrec", self.vm, self.address, to);
-        let mut answer = Message::new(0);
         let fast = if long.is_empty() {
-            self.sendrec_fast(to, message, &mut answer, limit)
+            self.sendrec_fast(to, message, limit)
         } else {
-            FastCall::Untried
+            Err(LeftOver::Call)
         };
         let answered = match fast {
-            FastCall::Answered => {
+            Ok(answer) => {
                 buffer.for_link(0);
                 Ok((answer, 0))
             }
-            FastCall::Posted(index, posted) => {
-                self.end_fast_call((index, posted), message, buffer, limit)
-            }
-            FastCall::Untried => {
-                let answered = self.call(to, outgoing, buffer, limit.deadline());
-                answered.map_err(|fail| SendRecError::of(fail, to))
-            }
+            Err(left) => self.end_call(left, to, outgoing, buffer, limit),
         };
         span.end(&answered);
         answered

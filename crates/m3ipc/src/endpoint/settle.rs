@@ -37,7 +37,7 @@ impl Endpoint {
     /// Ends a posted request whose answer was taken.
     pub(super) fn end_posted(&mut self, claim: &Claim) {
         if let ClaimState::Posted(request) = claim.set(ClaimState::Ended) {
-            self.peers.get_mut(request.index).pending = None;
+            self.peers.get_mut(request.index).set_pending(None);
         }
     }
 
@@ -53,7 +53,7 @@ impl Endpoint {
         let is_there =
             found.is_some_and(|peer| peer.address() == to && peer.pending == Some(posted));
         if is_there {
-            self.peers.get_mut(index).pending = None;
+            self.peers.get_mut(index).set_pending(None);
         }
         if is_withdrawn {
             if let Some(large) = &large {
@@ -102,7 +102,7 @@ impl Endpoint {
         if end == Ok(None) && cancelled == Ok(Cancelled::Taken) {
             end = self.take_last_answer(index, request.posted, &mut bytes);
         }
-        self.peers.get_mut(index).pending = None;
+        self.peers.get_mut(index).set_pending(None);
         if cancelled == Ok(Cancelled::Withdrawn)
             && let Some(large) = &request.large
         {

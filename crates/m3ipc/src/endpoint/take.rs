@@ -56,7 +56,7 @@ impl Endpoint {
             if !buffer.is_filled(incoming.long_bytes) {
                 return Err(endpoint.poison(index, RuleBroken));
             }
-            endpoint.latest = Some(identity);
+            endpoint.latest = identity;
             endpoint.latest_kind = Some(incoming.kind.into());
             endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
             let ends = match incoming.kind {

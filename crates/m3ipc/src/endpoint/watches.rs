@@ -130,7 +130,7 @@ impl Endpoint {
     /// The next report of a death.
     pub(super) fn next_death(&mut self) -> Option<Received> {
         let peer = self.inbox.deaths.pop_front()?;
-        self.latest = Some(Identity { address: SYSTEM, pid: -1, uid: u32::MAX, gid: u32::MAX });
+        self.latest = Identity { address: SYSTEM, pid: -1, uid: u32::MAX, gid: u32::MAX };
         self.latest_kind = Some(ReceivedKind::Death(peer));
         let [code, endpoint] = [Code::SrcDied.number(), peer.0].map(i32::cast_unsigned);
         let argument = u64::from(code) << 32 | u64::from(endpoint);
