@@ -78,7 +78,7 @@ static int is(int have, int want, const char *name) {
 enum op {
   BIND, LCLBIND, UNBIND, GETEP, WAIT4BIND, WAIT4BINDEP, WAIT4UNBIND,
   SEND, RECEIVE, SENDREC, RCVRQST, REPLY, RELAY, NOTIFY, SRC_NOTIFY, NTFY_VALUE, WAKEUP,
-  WATCH, UNWATCH, WATCH_ALL, KIND,
+  WATCH, UNWATCH, WATCH_ALL, KIND, REPLY_RECEIVE, REPLY_RECEIVE_BAD, SET_WAIT,
   NAME_ATTACH, NAME_LOCATE, WAIT4NAME,
   SEND_LONG, RECEIVE_LONG, SENDREC_LONG, REPLY_LONG, RCVRQST_LONG,
   FILL, SUM, VCOPY, LENT, GRANT, REVOKE, FROM_GRANT, COPIED,
@@ -101,6 +101,7 @@ struct order {
 
 struct result {
   int code;
+  int answered;
   message m;
   size_t len;
   unsigned int sum;
@@ -268,6 +269,12 @@ static void execute(struct order *o, struct result *r) {
     break;
   case RCVRQST: r->code = plain ? mnx_rcvrqst(&o->m) : mnx_rcvrqst_T(&o->m, o->ms); break;
   case REPLY: r->code = plain ? mnx_reply(o->ep, &o->m) : mnx_reply_T(o->ep, &o->m, o->ms); break;
+  case REPLY_RECEIVE:
+    r->code = plain ? m3_reply_receive(o->ep, &o->m, &r->answered)
+                    : m3_reply_receive_T(o->ep, &o->m, &r->answered, o->ms);
+    break;
+  case REPLY_RECEIVE_BAD: r->code = m3_reply_receive_T(o->ep, &o->m, (int *)8, o->ms); break;
+  case SET_WAIT: r->code = m3_set_wait(o->ep); break;
   case RELAY: r->code = plain ? mnx_relay(o->ep, &o->m) : mnx_relay_T(o->ep, &o->m, o->ms); break;
   case NOTIFY: r->code = mnx_notify(o->ep); break;
   case SRC_NOTIFY: r->code = mnx_src_notify(o->nr, o->ep); break;

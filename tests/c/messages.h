@@ -218,6 +218,57 @@ static void requests(void) {
   is(call(&s, REPLY, c.ep, 22, 0).code, OK, "reply to a process that receives from the caller");
   is(finish(&c).m.m_type, 22, "the message arrives");
 
+  group("reply_receive");
+  start(&c, SENDREC, s.ep, 50, LONG_MS);
+  is(call(&s, RECEIVE, ANY, 0, LONG_MS).code, OK, "a request");
+  until_state(VM, c.ep, RECEIVING);
+  start(&t, SENDREC, s.ep, 51, LONG_MS);
+  until_blocked(VM, &t);
+  r = call(&s, REPLY_RECEIVE, c.ep, 52, LONG_MS);
+  ok(r.code == OK && r.answered == 1, "an answer and the next request");
+  ok(r.m.m_source == t.ep && r.m.m_type == 51, "the request of another client");
+  is(finish(&c).m.m_type, 52, "the client has the answer");
+  start(&c, RECEIVE, ANY, 0, LONG_MS);
+  until_blocked(VM, &c);
+  is(call(&s, RELAY, c.ep, 53, LONG_MS).code, OK, "relay of a request that reply_receive took");
+  is(finish(&c).m.m_source, t.ep, "the second server sees the client");
+  is(call(&c, REPLY, t.ep, 54, 0).code, OK, "and answers it");
+  is(finish(&t).m.m_type, 54, "the answer of the second server");
+  r = call(&s, REPLY_RECEIVE, c.ep, 55, LONG_MS);
+  is(r.code, EMOLPROCSTS, "the client does not wait");
+  ok(r.answered == 0 && r.m.m_type == 55, "nothing was answered or received");
+  is(call(&s, REPLY_RECEIVE, ANY, 55, LONG_MS).code, EMOLRANGE, "an answer to ANY");
+  is(call(&s, REPLY_RECEIVE, 28, 55, LONG_MS).code, EMOLDSTDIED, "an answer to a free slot");
+  start(&c, SENDREC, s.ep, 56, LONG_MS);
+  is(call(&s, RECEIVE, ANY, 0, LONG_MS).code, OK, "a request");
+  is(call(&s, REPLY_RECEIVE_BAD, c.ep, 57, LONG_MS).code, EMOLADDRNOTAVAIL, "a bad address");
+  until_state(VM, c.ep, RECEIVING);
+  r = call(&s, REPLY_RECEIVE, c.ep, 58, TIMEOUT_NOWAIT);
+  ok(r.code == EMOLAGAIN && r.answered == 1, "an answer, and a limit of 0");
+  is(finish(&c).m.m_type, 58, "the bad address answered nothing");
+  start(&c, SENDREC, s.ep, 59, LONG_MS);
+  is(call(&s, RECEIVE, ANY, 0, LONG_MS).code, OK, "a request");
+  r = call(&s, REPLY_RECEIVE, c.ep, 60, SHORT_MS);
+  ok(r.code == EMOLTIMEDOUT && r.answered == 1, "an answer, then the limit is over");
+  is(finish(&c).m.m_type, 60, "the client has the answer");
+  is(call(&c, NOTIFY, t.ep, 0, 0).code, OK, "notify");
+  is(call(&t, REPLY_RECEIVE, c.ep, 61, LONG_MS).answered, 0, "no answer, and no notification");
+  r = call(&t, RECEIVE, ANY, 0, LONG_MS);
+  ok(M3_IS_NOTIFY(&r.m), "which is still there");
+
+  group("set_wait");
+  int waits[] = {M3_WAIT_SPIN, M3_WAIT_BLOCK, M3_WAIT_ADAPTIVE};
+  for (int i = 0; i < 3; i++) {
+    is(call(&c, SET_WAIT, waits[i], 0, 0).code, OK, "a wait of the client");
+    is(call(&s, SET_WAIT, waits[i], 0, 0).code, OK, "the same wait of the server");
+    start(&c, SENDREC, s.ep, 70, LONG_MS);
+    is(call(&s, RECEIVE, ANY, 0, LONG_MS).m.m_type, 70, "a request");
+    is(call(&s, REPLY_RECEIVE, c.ep, 71, SHORT_MS).answered, 1, "an answer");
+    is(finish(&c).m.m_type, 71, "the client has the answer");
+  }
+  is(call(&c, SET_WAIT, 3, 0, 0).code, EMOLINVAL, "no such wait");
+  is(m3_set_wait(M3_WAIT_SPIN), EMOLNOTBIND, "by a caller that is not bound");
+
   group("relay");
   is(call(&s, RELAY, t.ep, 1, LONG_MS).code, EMOLPROCSTS, "relay without a request");
   start(&c, SENDREC, s.ep, 30, LONG_MS);

@@ -3,8 +3,8 @@
 use core::ffi::c_int;
 use m3ipc::{
     AreaError, BindError, Code, CopyError, GrantError, NameError, NodeError, NotifyError,
-    ReceiveError, ReplyError, SendError, SendRecError, UnbindError, WaitError, WakeupError,
-    WatchError,
+    ReceiveError, ReplyError, ReplyReceiveError, SendError, SendRecError, UnbindError, WaitError,
+    WakeupError, WatchError,
 };
 
 /// The result of a call: a number for C, or a failure.
@@ -46,7 +46,7 @@ macro_rules! from_errors {
 from_errors! {
     BindError CopyError GrantError NameError UnbindError WaitError WakeupError NotifyError
     ReceiveError ReplyError SendError WatchError
-    SendRecError
+    SendRecError ReplyReceiveError
 }
 
 impl From<AreaError> for CallFailure {

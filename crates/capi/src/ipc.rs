@@ -8,7 +8,11 @@ use crate::member::CallingMember;
 use crate::memory::{ReadBytes, ReadPtr, WritePtr};
 use crate::payload::{self, Delivery};
 use crate::{current, node};
-use m3ipc::{ANY, Address, Code, HARDWARE, Message, ReceiveError, Received, SendRecError, Timeout};
+use core::ffi::c_int;
+use m3ipc::{
+    ANY, Address, Code, HARDWARE, Message, ReceiveError, Received, ReceivedKind, ReplyReceiveError,
+    SendRecError, Timeout,
+};
 
 #[inline]
 pub(crate) fn send(
@@ -98,6 +102,48 @@ pub(crate) fn reply(to: Address, message: ReadPtr<Message>, bytes: ReadBytes) ->
         payload::with_copy(bytes, |bytes| Ok(member.endpoint.reply_long(to, &message, bytes)?))?;
         member.answered(to);
         Ok(0)
+    })
+}
+
+/// Answers, then receives from ANY. Tells C by `answered` which half failed.
+#[inline]
+pub(crate) fn reply_receive(
+    to: Address,
+    message: WritePtr<Message>,
+    answered: WritePtr<c_int>,
+    limit: Timeout,
+) -> CallResult {
+    current::with(|member| {
+        // Check first: a message that is taken and cannot be delivered would be lost.
+        message.check()?;
+        let tell = |is_answered| {
+            if answered.is_null() { Ok(()) } else { answered.write(c_int::from(is_answered)) }
+        };
+        tell(false)?;
+        let (next, bytes) = match member.endpoint.reply_receive_timeout(to, &message.read()?, limit)
+        {
+            Err(ReplyReceiveError::Reply(error)) => return Err(error.into()),
+            Err(ReplyReceiveError::Receive(error)) => {
+                member.answered(to);
+                tell(true)?;
+                match error {
+                    ReceiveError::BufferTooSmall { message, needed_bytes, .. } => {
+                        (*message, needed_bytes)
+                    }
+                    error => return Err(error.into()),
+                }
+            }
+            Ok(next) => {
+                member.answered(to);
+                tell(true)?;
+                (next, 0)
+            }
+        };
+        if member.endpoint.latest_kind() == Some(ReceivedKind::Request) {
+            member.took_request(next.source);
+        }
+        message.write(next)?;
+        if bytes == 0 { Ok(0) } else { Err(Code::MsgSize.into()) }
     })
 }
 

@@ -1,15 +1,18 @@
-//! Deaths of watched endpoints, and the kind of what was taken.
+//! Deaths of watched endpoints, the kind of what was taken, and the wait strategy.
 
 use crate::current;
 use crate::failure::CallResult;
 use core::ffi::c_int;
-use m3ipc::{Address, Code, ReceivedKind};
+use m3ipc::{Address, Code, ReceivedKind, WaitStrategy};
 
 /// The numbers of `m3ipc/message.h`.
 const KIND_MESSAGE: c_int = 1;
 const KIND_REQUEST: c_int = 2;
 const KIND_NOTIFY: c_int = 3;
 const KIND_DEATH: c_int = 4;
+const WAIT_ADAPTIVE: c_int = 0;
+const WAIT_SPIN: c_int = 1;
+const WAIT_BLOCK: c_int = 2;
 
 pub(crate) fn watch(peer: Address) -> CallResult {
     current::with(|member| {
@@ -42,5 +45,17 @@ pub(crate) fn kind() -> CallResult {
         ReceivedKind::Notification => Ok(KIND_NOTIFY),
         ReceivedKind::Death(_) => Ok(KIND_DEATH),
         _ => Ok(KIND_MESSAGE),
+    })
+}
+
+pub(crate) fn set_wait(wait: c_int) -> CallResult {
+    current::with(|member| {
+        member.endpoint.set_strategy(match wait {
+            WAIT_ADAPTIVE => WaitStrategy::Adaptive,
+            WAIT_SPIN => WaitStrategy::Spin,
+            WAIT_BLOCK => WaitStrategy::Block,
+            _ => return Err(Code::Inval.into()),
+        });
+        Ok(0)
     })
 }

@@ -128,6 +128,27 @@ int mnx_reply(int dst, m3_message *m);
 int mnx_reply_T(int dst, m3_message *m, long timeout_ms);
 
 /*
+ * Answers as mnx_reply, then receives from M3_ANY as mnx_receive: the loop of a server in one call.
+ *
+ *   dst         endpoint of the client
+ *   m           answer; receives the next message
+ *   answered    receives 1 if dst has the answer, 0 if not; may be NULL. After 0 nothing was
+ *               received and m has its old contents.
+ *   timeout_ms  milliseconds to wait for the next message
+ *
+ * Returns 0, or a code of mnx_reply or of mnx_receive. Blocks.
+ *
+ *   code = mnx_receive(M3_ANY, &m);
+ *   while (code == M3_OK) {
+ *     m.m_type = handle(&m);
+ *     code = m3_reply_receive(m.m_source, &m, &answered);
+ *     if (code != M3_OK && !answered) code = mnx_receive(M3_ANY, &m);
+ *   }
+ */
+int m3_reply_receive(int dst, m3_message *m, int *answered);
+int m3_reply_receive_T(int dst, m3_message *m, int *answered, long timeout_ms);
+
+/*
  * Hands the request that the caller took last, and has not answered, to another process.
  *
  * The receiver sees the client as m_source and answers it directly. A long part of the request
@@ -343,6 +364,23 @@ int m3_sendrec_long_T(int dst, m3_message *m, const void *out, size_t out_len,
                       void *in, size_t cap, size_t *len, long timeout_ms);
 
 /* ---- The calling endpoint ---------------------------------------------- */
+
+/*
+ * Chooses how the calling endpoint waits.
+ *
+ *   wait  M3_WAIT_ADAPTIVE  polls or yields the CPU while that is likely to pay, then sleeps; the
+ *                           wait of a new endpoint
+ *         M3_WAIT_SPIN      polls and never sleeps, for CPUs without other work
+ *         M3_WAIT_BLOCK     sleeps at once
+ *
+ * Returns 0, or:
+ *   EMOLDRVSINIT  the node is not initialised
+ *   EMOLNOTBIND   the caller is not bound
+ *   EMOLNOTREADY  another thread is inside a call on this endpoint
+ *   EMOLINVAL     wait is another number
+ * Never blocks.
+ */
+int m3_set_wait(int wait);
 
 /*
  * Reads the identity of the process that sent the message taken last.

@@ -137,6 +137,11 @@ typedef struct m3_message {
 #define M3_KIND_NOTIFY  3 /* a notification */
 #define M3_KIND_DEATH   4 /* the report of a death */
 
+/* How an endpoint waits: the argument of m3_set_wait. */
+#define M3_WAIT_ADAPTIVE 0 /* polls while that is likely to pay, then sleeps */
+#define M3_WAIT_SPIN     1 /* polls, and never sleeps */
+#define M3_WAIT_BLOCK    2 /* sleeps at once */
+
 /*
  * The report of a death is a notification of M3_SYSTEM (m3_watch). Its argument is the endpoint and
  * the code EMOLSRCDIED.

@@ -131,6 +131,38 @@ pub unsafe extern "C" fn mnx_reply_T(dst: c_int, m: *const Message, timeout_ms: 
     })
 }
 
+/// `m3_reply_receive`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn m3_reply_receive(
+    dst: c_int,
+    m: *mut Message,
+    answered: *mut c_int,
+) -> c_int {
+    // SAFETY: C lends `m` and `answered` for this call.
+    let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
+    call(|| ipc::reply_receive(Address(dst), m, answered, Timeout::Never))
+}
+
+/// `m3_reply_receive_T`: see `m3ipc/ipc.h`.
+///
+/// # Safety
+/// Pointers follow the rule of [`crate::abi`].
+#[unsafe(no_mangle)]
+#[allow(non_snake_case)]
+pub unsafe extern "C" fn m3_reply_receive_T(
+    dst: c_int,
+    m: *mut Message,
+    answered: *mut c_int,
+    timeout_ms: c_long,
+) -> c_int {
+    // SAFETY: C lends `m` and `answered` for this call.
+    let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
+    call(|| ipc::reply_receive(Address(dst), m, answered, limit(timeout_ms)?))
+}
+
 /// `mnx_relay`: see `m3ipc/ipc.h`.
 ///
 /// # Safety
@@ -206,6 +238,12 @@ pub extern "C" fn m3_watch_all(on: c_int) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn m3_kind() -> c_int {
     call(watch::kind)
+}
+
+/// `m3_set_wait`: see `m3ipc/ipc.h`.
+#[unsafe(no_mangle)]
+pub extern "C" fn m3_set_wait(wait: c_int) -> c_int {
+    call(|| watch::set_wait(wait))
 }
 
 /// `m3_peer`: see `m3ipc/ipc.h`.

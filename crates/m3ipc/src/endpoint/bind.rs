@@ -21,6 +21,8 @@ use std::path::Path;
 /// Set in the environment of a process, this variable switches the fast path off. For tests of the
 /// slow path, and for measurements that compare both.
 const NO_FAST_PATH: &str = "M3_NO_FAST_PATH";
+/// The wait strategy of new endpoints: `spin`, `block` or `adaptive`. For tests.
+const WAIT: &str = "M3_WAIT";
 /// Attempts of a bind or a contact if the daemon dies during each of them.
 const CONTACT_TRIES: u32 = 20;
 
@@ -98,6 +100,15 @@ fn wait_ticket(control: &mut Control, ticket: u64, deadline: Deadline) -> Result
     }
 }
 
+/// The wait strategy that the environment names, else the default.
+fn chosen_strategy() -> WaitStrategy {
+    match m3ipc_sys::text_variable(WAIT).as_deref() {
+        Some("spin") => WaitStrategy::Spin,
+        Some("block") => WaitStrategy::Block,
+        _ => WaitStrategy::default(),
+    }
+}
+
 fn attach(
     mut control: Control,
     reply: &Reply,
@@ -128,13 +139,13 @@ fn attach(
         page_sets: vec![page_set],
         peers: Peers::default(),
         inbox: Inbox::default(),
-        spin: AdaptiveSpin::new(WaitStrategy::default()),
+        spin: AdaptiveSpin::new(chosen_strategy()),
         doorbell: None,
         armed: false,
         blocked: None,
         last_poll_ns: 0,
         checked_ns: m3ipc_sys::monotonic_ns(),
-        fast: FastCalls::new(std::env::var_os(NO_FAST_PATH).is_some()),
+        fast: FastCalls::new(m3ipc_sys::variable(NO_FAST_PATH).is_some()),
         taken_ticks: 0,
         polled_ticks: 0,
         unordered: 0,
