@@ -27,7 +27,7 @@ WATCHES(slots_exec); WATCHES(slots_polls);
 WATCHES(once_half); WATCHES(once_room); WATCHES(once_edge); WATCHES(once_oneshot);
 WATCHES(once_grandchild);
 WATCHES(steps_send); WATCHES(steps_receive); WATCHES(steps_serve); WATCHES(steps_make);
-WATCHES(hostile_scribbles);
+WATCHES(hostile_scribbles); WATCHES(hostile_clears);
 WATCHES(order_level); WATCHES(order_edge); WATCHES(order_kernel); WATCHES(order_kernel_edge);
 WATCHES(hostile_static); WATCHES(rights); WATCHES(rights_exec); WATCHES(locks);
 BOTH(standard_output); BOTH(standard_input); BOTH(standard_ahead);
@@ -101,7 +101,7 @@ const struct made cases[] = {
     WATCH(once_half), WATCH(once_room), WATCH(once_edge), WATCH(once_oneshot),
     WATCH(once_grandchild),
     WATCH(steps_send), WATCH(steps_receive), WATCH(steps_serve), WATCH(steps_make),
-    WATCH(hostile_scribbles),
+    WATCH(hostile_scribbles), WATCH(hostile_clears),
     WATCH(order_level), WATCH(order_edge), WATCH(order_kernel), WATCH(order_kernel_edge),
     WATCH(hostile_static),
     WATCH(rights), WATCH(rights_exec), WATCH(locks),

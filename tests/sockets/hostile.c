@@ -114,6 +114,76 @@ void two_hostile_scribbles(void)
     }
 }
 
+enum { CLEARED = 30 };
+
+/* The bits of the watching side's event loops; null without the library. */
+static char *poller_bits(int process)
+{
+    const char *home = getenv("M3_RUNTIME_DIR");
+    char name[PATH_MAX];
+    glob_t all;
+    if (!getenv("M3SOCK_POLICY") || !home)
+        return NULL;
+    snprintf(name, sizeof name, "%s/sock-*/p%d", home, process);
+    if (glob(name, 0, NULL, &all) != 0)
+        return NULL;
+    int file = open(all.gl_pathv[0], O_RDWR);
+    void *bits = mmap(NULL, PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, file, PAGE_BYTES);
+    if (bits == MAP_FAILED)
+        quit("the bits of the event loops");
+    close(file);
+    return bits;
+}
+
+/* Writes on all streams, then clears the bits of all. */
+long clears(int process)
+{
+    char *bits = poller_bits(process);
+    for (int i = 1; i <= CLEARED; i++)
+        if (write(ends[i], "lost", 4) != 4)
+            return -1;
+    if (bits)
+        memset(bits, 0, PAGE_BYTES);
+    return 0;
+}
+
+/* A sender clears the bits of an event loop. The loop reports the bytes of its other connections
+ * all the same, before it sleeps for long. */
+void two_hostile_clears(void)
+{
+    mesh(CLEARED);
+    for (int edge = 0; edge < 2; edge++) {
+        int set = epoll_create1(0), left;
+        for (int i = 1; i <= CLEARED; i++) {
+            struct epoll_event one = { .events = EPOLLIN | (edge ? EPOLLET : 0), .data.u32 = i };
+            epoll_ctl(set, EPOLL_CTL_ADD, ends[i], &one);
+        }
+        for (int turn = 0; turn < 6; turn++) {
+            if (turn < 5)
+                for (int i = 1; i <= CLEARED; i++)
+                    far_write(i, "warm");
+            else
+                far_part(PART_CLEAR, getpid());
+            if (turn == 5 && far_ended() != 0)
+                quit("the other side cannot write");
+            for (left = CLEARED * 4; left > 0;) {
+                int count = waited(set, list, 64);
+                if (count < 1)
+                    quit("bytes are never reported");
+                for (int at = 0; at < count; at++) {
+                    long now = recv(ends[list[at].data.u32], bytes, 100, MSG_DONTWAIT);
+                    if (now < 0 && errno != EAGAIN)
+                        quit("cannot receive");
+                    left -= now > 0 ? now : 0;
+                }
+            }
+        }
+        WAIT(set, 0);
+        close(set);
+    }
+    say("all bytes were reported");
+}
+
 /* A program without any library inherits a stream with bytes. It reads the bytes that were sent, or
  * finds an end, and never reads anything else. */
 void two_hostile_static(void)

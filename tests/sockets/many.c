@@ -51,7 +51,7 @@ static long ask(int window)
 
 static long bulk(int unused), churn(int unused), asleep(int with_bytes), some(int seed);
 long (*const parts[])(int) = { ask, bulk, churn, asleep, some, drain, pour, ping, hostile,
-    send_in_order };
+    send_in_order, clears };
 
 static int answers_left;
 

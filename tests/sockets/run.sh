@@ -45,7 +45,10 @@ if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fn
     M3_MATRIX_STATIC=$work/static
     export M3_MATRIX_STATIC
 fi
-${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/stat" "$here/stat.c" || exit 3
+for program in stat crowd; do
+    ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/$program" \
+        "$here/$program.c" || exit 3
+done
 
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
@@ -117,6 +120,26 @@ one() {
     done
 }
 
+# Of many connections, all bytes go through rings after the first few, and each takes 12 KiB: a page
+# of words and a page for each ring.
+crowd() {
+    rm -rf "$M3_RUNTIME_DIR"/*
+    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/crowd.policy" \
+        --counters "$work/counters" -- "$work/crowd" "$1" "$2" >"$work/shared" 2>"$work/error" \
+        </dev/null
+    code=$?
+    read -r share kilobytes <"$work/shared"
+    if [ $code -eq 77 ]; then
+        echo "left out: $2 connections: $(cat "$work/error")"
+    elif [ $code -ne 0 ]; then
+        fail "$2 connections over $1 ended with $code" "$work/error"
+    elif [ "${share:-0}" -lt 9900 ] || [ "$kilobytes" -gt 12 ]; then
+        fail "$2 connections over $1: $share of 10000 bytes in rings, $kilobytes KiB each"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 . "$here/stat.sh"
 for case in ${*:-$("$work/matrix" --list)}; do
     ring=yes
@@ -129,6 +152,10 @@ for case in ${*:-$("$work/matrix" --list)}; do
 done
 [ $# -gt 0 ] || for kind in tcp unix; do inspect $kind; done
 [ $# -gt 0 ] || frees_memory
+: >"$work/crowd.policy"
+for count in $([ $# -gt 0 ] || echo 1000 10000); do
+    for kind in tcp unix; do crowd $kind $count; done
+done
 rm -rf "$M3_RUNTIME_DIR"/*
 echo "$passed passed, $failed failed"
 [ $failed -eq 0 ]

@@ -42,9 +42,10 @@ void far_part(int which, int value);
 long far_ended(void);
 extern long (*const parts[])(int value);
 enum { PART_ASK, PART_BULK, PART_CHURN, PART_ASLEEP, PART_SOME, PART_DRAIN, PART_POUR, PART_PING,
-    PART_HOSTILE, PART_ORDER };
+    PART_HOSTILE, PART_ORDER, PART_CLEAR };
 long send_in_order(int kind);
-long drain(int stream), pour(int stream), ping(int stream), hostile(int seed);
+long drain(int stream), pour(int stream), ping(int stream), hostile(int seed),
+    clears(int process);
 /* epoll_wait that goes on after a stop of the process, and recv of exactly `count` bytes. */
 int waited(int set, struct epoll_event *in, int room);
 long whole(int stream, char *to, long count);

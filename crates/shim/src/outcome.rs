@@ -20,6 +20,8 @@ pub enum Outcome {
 pub struct KernelCall {
     /// The number of the socket's state.
     pub(crate) socket: u64,
+    /// The use of the state: another socket may have it by the end of the call.
+    pub(crate) generation: u32,
     /// Whether the call receives.
     pub(crate) receives: bool,
     /// Whether the bytes count in the pair: a send of a socket that has one.

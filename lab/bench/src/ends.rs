@@ -11,6 +11,19 @@ pub trait ClientEnd {
     /// The transport failed or the server has ended.
     fn trip(&mut self, request: &Message, answer: &mut Message) -> Result<(), Error>;
 
+    /// Trips that the end needs before the window: one on each of its connections, for example.
+    fn warm_trips(&self) -> u64 {
+        0
+    }
+
+    /// The window begins.
+    ///
+    /// # Errors
+    /// The counters of the end cannot begin anew.
+    fn begin_window(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// The trip that ends the server.
     ///
     /// # Errors

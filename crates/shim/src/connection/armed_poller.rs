@@ -26,13 +26,13 @@ const USED: usize = 8;
 const GATHERS: usize = 16;
 
 // A slot word: generation, process, poller, slot. A process number is never 0, nor is the word.
-const GENERATION_MASK: u64 = 0xff_ffff;
-const OWN_GENERATION_SHIFT: u32 = 39;
-const PROCESS_SHIFT: u32 = 17;
+const GENERATION_MASK: u64 = 0x1f_ffff;
+const OWN_GENERATION_SHIFT: u32 = 43;
+const PROCESS_SHIFT: u32 = 21;
 const PROCESS_MASK: u64 = 0x3f_ffff;
-const POLLER_SHIFT: u32 = 10;
+const POLLER_SHIFT: u32 = 14;
 const POLLER_MASK: u64 = 0x7f;
-const SLOT_MASK: u64 = 0x3ff;
+const SLOT_MASK: u64 = 0x3fff;
 
 /// Words of bits.
 pub const BIT_WORDS: usize = SLOTS_MAX / 64;
@@ -103,6 +103,10 @@ impl ArmedPoller {
             used.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok()
         };
         let poller = (0..POLLERS_MAX).find(is_free)?;
+        if pollers.reserve_bits(poller).is_err() {
+            pollers.word(poller * POLLER_BYTES + USED).store(0, Ordering::Release);
+            return None;
+        }
         for at in 0..BIT_WORDS {
             pollers.bits(poller, at).store(0, Ordering::Relaxed);
         }

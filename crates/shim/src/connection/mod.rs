@@ -7,6 +7,7 @@
 //!     │  └── socket_state
 //!     ├── send ────┐
 //!     │   │ unannounced                        bytes without a wakeup byte, in order
+//!     │   │ ring_extent                        the memory of a ring, by its traffic
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves
 //! ```
@@ -17,6 +18,7 @@ mod blocked;
 mod mark;
 pub mod pairs;
 mod receive;
+pub mod ring_extent;
 mod ring_half;
 mod send;
 pub mod sock_diag;

@@ -23,7 +23,7 @@ use crate::kernel::{Errno, process};
 use crate::memory::layout::{PAIR_BYTES, PAIR_HEAD_BYTES, pair};
 use crate::memory::user_directory::{Name, UserDirectory};
 use crate::memory::window::{PairMemory, Window};
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// An end of a pair.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +33,15 @@ pub struct PairEnd {
     /// 0 for the end with the lesser cookie, else 1.
     pub side: usize,
 }
+
+/// Pairs of a user at most, in a directory of tmpfs. Connections beyond stay in the kernel.
+pub const PAIRS_MAX: u64 = 32_768;
+/// Pairs that a process makes between two counts.
+const PAIRS_PER_COUNT: u32 = 32;
+/// Pairs that this process began to make.
+static MADE: AtomicU32 = AtomicU32::new(0);
+/// Whether the last count found no room.
+static IS_FULL: AtomicBool = AtomicBool::new(false);
 
 /// The number of the next unfinished pair of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -95,6 +104,9 @@ pub fn join(
 
 /// The file of a pair under both of its names: a new one, or that of the peer.
 fn claim(directory: &UserDirectory, ends: &[(u64, SocketAddress); 2]) -> Result<File, Errno> {
+    if is_full(directory) {
+        return Err(libc::ENOSPC);
+    }
     let head = head(ends);
     let unfinished =
         Name::Unfinished(process::id().unsigned_abs(), NEXT.fetch_add(1, Ordering::Relaxed));
@@ -135,6 +147,23 @@ fn claim(directory: &UserDirectory, ends: &[(u64, SocketAddress); 2]) -> Result<
         Err(libc::EEXIST) => Ok(file),
         Err(errno) => Err(errno),
     }
+}
+
+/// Whether the user has as many pairs as it may have. Asks the kernel only now and then: a process
+/// may make a few more.
+fn is_full(directory: &UserDirectory) -> bool {
+    if MADE.fetch_add(1, Ordering::Relaxed).is_multiple_of(PAIRS_PER_COUNT)
+        || IS_FULL.load(Ordering::Relaxed)
+    {
+        let list = File::open_directory(directory.path());
+        let names = list.ok().and_then(|list| file::names_in_memory(list.fd()));
+        let is_full = names.is_some_and(|names| names >= 2 * PAIRS_MAX);
+        if is_full {
+            sweep::sweep_some(directory);
+        }
+        IS_FULL.store(is_full, Ordering::Relaxed);
+    }
+    IS_FULL.load(Ordering::Relaxed)
 }
 
 fn create(

@@ -2,6 +2,7 @@
 
 use super::armed_poller::PeerPoller;
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
+use super::ring_extent::{self, RingExtent};
 use super::ring_half::{Direction, RingHalf};
 use super::socket_state::SocketId;
 use super::unannounced;
@@ -15,14 +16,12 @@ use crate::outcome::{KernelCall, Outcome};
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering};
 use m3ipc_sys::monotonic_ns;
 use std::os::fd::RawFd;
 
 /// Bytes that are published at once, so that the receiver copies while the sender does.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// Bytes of a ring that are taken from the system at first.
-pub const RESERVED_BYTES_MIN: usize = 4096;
 /// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
 const STALE_SENDS: u64 = 8;
 /// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
@@ -35,6 +34,8 @@ pub struct Sender<'a> {
     pub fd: RawFd,
     /// The socket of the descriptor.
     pub id: SocketId,
+    /// The use of the socket's state.
+    pub generation: u32,
     /// The half that this end sends on.
     pub half: RingHalf,
     /// The pair that the half lies in.
@@ -45,8 +46,10 @@ pub struct Sender<'a> {
     pub spin: &'a CallSpin,
     /// The side of this end.
     pub side: usize,
-    /// Bytes of the ring for which this process has taken memory from the system.
-    pub reserved: &'a AtomicU32,
+    /// The memory of the ring, as this process took it from the system.
+    pub extent: &'a RingExtent,
+    /// Bytes of the largest ring.
+    pub ring_bytes_max: usize,
     /// The refusals of sends.
     pub refusals: &'a Refusals,
     /// The longest spin.
@@ -112,6 +115,7 @@ impl Sender<'_> {
         flags: i32,
         switch: impl FnOnce(&RingHalf) -> bool,
     ) -> Outcome {
+        ring_extent::look_in_send();
         let mut cursor = IovCursor::new(buffers);
         if self.is_sealed() {
             return self.kernel_call();
@@ -183,7 +187,7 @@ impl Sender<'_> {
     /// the lock, where there is one.
     fn kernel_call(&self) -> Outcome {
         self.add(half::SENDING, 1);
-        Outcome::Counted(KernelCall::of_pair(self.id))
+        Outcome::Counted(KernelCall::of_pair(self.id, self.generation))
     }
 
     /// Asks the kernel for the peer where the receiver has made no progress for a while.
@@ -222,12 +226,12 @@ impl Sender<'_> {
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
             let ring = self.ring()?;
-            let most = (ring.size - ring.filled).min(CHUNK_BYTES);
-            let bytes = if self.reserve(ring, most.min(cursor.left())) {
-                self.half.write(ring, cursor, most)
-            } else {
+            let ring = self.extent.fit(self, ring, cursor.left());
+            if !self.extent.reserve(self.memory, self.side, ring.size) {
                 return Ok(Put::Full);
-            };
+            }
+            let most = (ring.size - ring.filled).min(CHUNK_BYTES);
+            let bytes = self.half.write(ring, cursor, most);
             if bytes > 0 {
                 match publish(self, ring.tail.wrapping_add(bytes as u64), force) {
                     Ok(Published::Signalled) => counters::add(Counter::Wakeups, 1),
@@ -249,29 +253,6 @@ impl Sender<'_> {
                 waited = true;
             }
         }
-    }
-
-    /// Makes sure that the next bytes behind the tail have memory. The first lap around the ring
-    /// takes it in steps that double; `false` where the system has none.
-    #[inline]
-    fn reserve(&self, ring: RingState, bytes: usize) -> bool {
-        let reserved = self.reserved.load(Ordering::Relaxed) as usize;
-        reserved >= ring.size || self.reserve_more(ring, bytes, reserved)
-    }
-
-    #[cold]
-    fn reserve_more(&self, ring: RingState, bytes: usize, reserved: usize) -> bool {
-        let end = usize::try_from(ring.tail.saturating_add(bytes as u64)).unwrap_or(ring.size);
-        if end <= reserved {
-            return true;
-        }
-        let wanted =
-            end.next_power_of_two().clamp(RESERVED_BYTES_MIN, ring.size.max(RESERVED_BYTES_MIN));
-        let is_reserved = self.memory.reserve_ring(self.side, reserved..wanted).is_ok();
-        if is_reserved {
-            self.reserved.store(u32::try_from(wanted).unwrap_or(0), Ordering::Relaxed);
-        }
-        is_reserved
     }
 
     fn spin_for_room(&self, ring: RingState) -> bool {

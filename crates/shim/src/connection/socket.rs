@@ -42,6 +42,8 @@ pub struct Socket {
     fd: RawFd,
     id: SocketId,
     state: &'static SocketState,
+    /// The use of the state when a call resolved the descriptor.
+    generation: u32,
 }
 
 impl Socket {
@@ -49,7 +51,8 @@ impl Socket {
     #[must_use]
     #[inline]
     pub fn new(fd: RawFd, id: SocketId) -> Self {
-        Self { fd, id, state: id.state() }
+        let state = id.state();
+        Self { fd, id, state, generation: state.generation() }
     }
 
     /// A new state for a descriptor; `None` where the descriptor is no TCP or Unix stream socket,
@@ -144,12 +147,14 @@ impl Socket {
         Sender {
             fd: self.fd,
             id: self.id,
+            generation: self.generation,
             half: half_of(end, Direction::Send),
             memory: end.memory,
             peer_poller: &state.peer_poller,
             spin: &state.send_spin,
             side: end.side,
-            reserved: &state.reserved,
+            extent: &state.extent,
+            ring_bytes_max: now.ring_bytes as usize,
             refusals: &state.send_refusals,
             spin_ns: u64::from(now.spin_ns),
             always_wake: now.always_wake,
@@ -337,6 +342,12 @@ impl Socket {
     #[must_use]
     pub fn marked_at_ns(&self) -> u64 {
         self.receive_half().map_or(0, |half| half.load(half::STAMP))
+    }
+
+    /// Bytes that the peer put into the ring, ever.
+    #[must_use]
+    pub fn tail(&self) -> u64 {
+        self.receive_half().map_or(0, |half| half.load(half::TAIL))
     }
 
     /// Bytes that can be received, for `FIONREAD`; `None` where the kernel's answer is right.

@@ -15,6 +15,7 @@ use super::armed_poller::PeerPoller;
 use super::blocked::Refusals;
 use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
+use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
 use crate::counters::{self, Counter};
 use crate::kernel::process;
@@ -23,10 +24,12 @@ use crate::memory::lock;
 use crate::memory::user_directory::UserDirectory;
 use crate::memory::window::Window;
 use crate::outcome::{KernelCall, Outcome};
+use crate::process::limits;
 use crate::protocol::HalfView;
 use crate::settings;
 use crate::spin::CallSpin;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
+use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
 
 /// Sockets of a process at most.
 const SOCKETS_MAX: usize = 16_384;
@@ -48,9 +51,14 @@ pub mod phase {
 pub struct SocketState {
     phase: AtomicU32,
     is_unix: AtomicU32,
+    /// The number of the use of this state: each socket that gets the state has another one.
+    generation: AtomicU32,
+    /// Threads that note the end of a call in the pair.
+    ending: AtomicU32,
     pub(super) search: Search,
-    /// Calls of this process that are in the kernel, past this library: sends, receives.
-    in_kernel: [AtomicU32; 2],
+    /// Calls of this process that are in the kernel, past this library: sends, receives. The
+    /// generation lies above the count.
+    in_kernel: [AtomicU64; 2],
     /// The mapped pair of a JOINED socket, and the side of this end in it.
     pub(super) window: Window,
     side: AtomicU32,
@@ -65,8 +73,8 @@ pub struct SocketState {
     pub(super) announced_in: AtomicU32,
     pub(super) first_switch: SwitchGaps,
     pub(super) send_spin: CallSpin,
-    /// Bytes of the ring for which this process has taken memory from the system.
-    pub(super) reserved: AtomicU32,
+    /// The memory of the ring that this end sends on.
+    pub(super) extent: RingExtent,
     pub(super) send_refusals: Refusals,
     /// The head that the last send saw, and the number of sends that saw the same head.
     pub(super) progress: [AtomicU64; 2],
@@ -127,8 +135,10 @@ const fn empty() -> SocketState {
     SocketState {
         phase: word32(),
         is_unix: word32(),
+        generation: word32(),
+        ending: word32(),
         search: Search { calls: word32(), next: word32(), searches: word32(), cookie: word64() },
-        in_kernel: [const { word32() }; 2],
+        in_kernel: [const { word64() }; 2],
         window: Window::new(),
         side: word32(),
         user: word32(),
@@ -138,7 +148,7 @@ const fn empty() -> SocketState {
         announced_in: word32(),
         first_switch: SwitchGaps { left: word32(), gap: word32() },
         send_spin: CallSpin::new(),
-        reserved: word32(),
+        extent: RingExtent::new(),
         send_refusals: Refusals::new(),
         progress: [const { word64() }; 2],
         receives: ReceiveMemory::new(),
@@ -152,6 +162,14 @@ static STATES: [SocketState; SOCKETS_MAX] = [const { empty() }; SOCKETS_MAX];
 static ANY_JOINED: AtomicBool = AtomicBool::new(false);
 /// The state that the next claim tries first.
 static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// One more than the highest state that was ever used.
+static TOP: AtomicU32 = AtomicU32::new(0);
+
+/// All states that were ever used.
+pub(super) fn all() -> impl Iterator<Item = &'static SocketState> {
+    STATES.iter().take(TOP.load(Ordering::Relaxed) as usize)
+}
 
 /// Whether any socket of this process ever had a pair: no ring can hold bytes before.
 #[must_use]
@@ -196,38 +214,57 @@ impl SocketId {
         })?;
         let id = u32::try_from(free).ok()?;
         NEXT.store(id + 1, Ordering::Relaxed);
+        TOP.fetch_max(id + 1, Ordering::Relaxed);
         STATES[free].begin(is_unix);
         Some(Self(id))
     }
 }
 
+/// Bits of the count of calls, below the generation.
+const GENERATION_SHIFT: u32 = 32;
+const COUNT_MASK: u64 = (1 << GENERATION_SHIFT) - 1;
+
 impl KernelCall {
     /// Counts a call as under way, past this library.
     pub(super) fn begin(id: SocketId, direction: Direction) -> Self {
-        id.state().in_kernel[direction as usize].fetch_add(1, Ordering::AcqRel);
+        let calls = &id.state().in_kernel[direction as usize];
+        let before = calls.fetch_add(1, Ordering::AcqRel);
+        let generation = u32::try_from(before >> GENERATION_SHIFT).unwrap_or(0);
         let receives = direction == Direction::Receive;
-        Self { socket: id.number(), receives, in_pair: false }
+        Self { socket: id.number(), generation, receives, in_pair: false }
     }
 
-    /// A send of a socket with a pair; the caller has raised `SENDING` for it.
-    pub(super) fn of_pair(id: SocketId) -> Self {
-        Self { socket: id.number(), receives: false, in_pair: true }
+    /// A send of a socket with a pair, in this use of its state; the caller has raised `SENDING`
+    /// for it.
+    pub(super) fn of_pair(id: SocketId, generation: u32) -> Self {
+        Self { socket: id.number(), generation, receives: false, in_pair: true }
     }
 
-    /// Says that the call has come back, after so many bytes.
+    /// Says that the call has come back, after so many bytes. Another thread may have closed the
+    /// socket meanwhile, and another socket may have its state.
     pub fn end(self, bytes: usize) {
         let Some(id) = SocketId::from_number(self.socket) else { return };
         let state = id.state();
         if !self.in_pair {
-            state.in_kernel[usize::from(self.receives)].fetch_sub(1, Ordering::AcqRel);
+            let less = |seen: u64| {
+                let is_own = seen >> GENERATION_SHIFT == u64::from(self.generation);
+                (is_own && seen & COUNT_MASK > 0).then(|| seen - 1)
+            };
+            let calls = &state.in_kernel[usize::from(self.receives)];
+            let _ = calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
             return;
         }
-        // Another thread may have closed the socket meanwhile.
-        let Some(end) = state.end() else { return };
-        let half = half_of(end, Direction::Send);
-        half.add(half::KERNEL, bytes as u64);
-        counters::add(Counter::KernelBytes, bytes as u64);
-        half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+        // SeqCst: pairs with `free`, which changes the generation and then waits for this thread.
+        state.ending.fetch_add(1, Ordering::SeqCst);
+        if state.generation.load(Ordering::SeqCst) == self.generation
+            && let Some(end) = state.end()
+        {
+            let half = half_of(end, Direction::Send);
+            half.add(half::KERNEL, bytes as u64);
+            counters::add(Counter::KernelBytes, bytes as u64);
+            half.word(half::SENDING).fetch_sub(1, Ordering::AcqRel);
+        }
+        state.ending.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -258,9 +295,12 @@ impl SocketState {
         }
         self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
         let zeros = [&self.search.calls, &self.search.searches, &self.edges, &self.announced_in];
-        let [sends, receives] = &self.in_kernel;
-        for word in zeros.into_iter().chain([sends, receives, &self.first_switch.left]) {
+        for word in zeros.into_iter().chain([&self.first_switch.left]) {
             word.store(0, Ordering::Relaxed);
+        }
+        let generation = self.generation.load(Ordering::Relaxed);
+        for calls in &self.in_kernel {
+            calls.store(u64::from(generation) << GENERATION_SHIFT, Ordering::Relaxed);
         }
         self.first_switch.gap.store(1, Ordering::Relaxed);
         let upgrade_after = settings::current().upgrade_after_calls;
@@ -269,7 +309,7 @@ impl SocketState {
         self.progress[0].store(u64::MAX, Ordering::Relaxed);
         self.progress[1].store(0, Ordering::Relaxed);
         self.joining.store(0, Ordering::Relaxed);
-        self.reserved.store(0, Ordering::Relaxed);
+        self.extent.forget();
         self.peer_poller.reset();
         self.send_spin.reset();
         self.receives.reset();
@@ -280,6 +320,15 @@ impl SocketState {
     pub(super) fn free(&self) {
         // Later calls of other threads find no pair.
         self.phase.store(phase::KERNEL, Ordering::Release);
+        // From now on no call of this socket ends in the state: a next socket may have it.
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        let start_ns = monotonic_ns();
+        while self.ending.load(Ordering::SeqCst) > 0
+            && monotonic_ns().saturating_sub(start_ns) < lock::SHORT_NS
+        {
+            // A process that has limited its system calls may not yield.
+            if limits::are_on() { relax() } else { yield_cpu() }
+        }
         if let Some(memory) = self.window.take_pair() {
             for (side, word) in [(0, half::SEND_LOCK), (1, half::RECEIVE_LOCK)] {
                 let own = self.side.load(Ordering::Relaxed) as usize;
@@ -289,6 +338,7 @@ impl SocketState {
             }
             self.window.clear();
         }
+        self.extent.forget();
         self.phase.store(phase::FREE, Ordering::Release);
     }
 
@@ -372,7 +422,13 @@ impl SocketState {
 
     /// Whether a call of this process is in the kernel, past this library.
     pub(super) fn has_calls_in_kernel(&self, direction: Direction) -> bool {
-        self.in_kernel[direction as usize].load(Ordering::Acquire) != 0
+        self.in_kernel[direction as usize].load(Ordering::Acquire) & COUNT_MASK != 0
+    }
+
+    /// The number of this use of the state.
+    #[inline]
+    pub(super) fn generation(&self) -> u32 {
+        self.generation.load(Ordering::Acquire)
     }
 }
 
@@ -389,6 +445,8 @@ pub(super) fn half_of(end: PairEnd, direction: Direction) -> RingHalf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::file::File;
+    use crate::memory::layout::PAIR_BYTES;
 
     #[test]
     fn states_are_claimed_once_and_freed() {
@@ -404,6 +462,41 @@ mod tests {
         assert_eq!(SocketId::from_number(SOCKETS_MAX as u64), None);
         one.state().free();
         other.state().free();
+    }
+
+    #[test]
+    fn a_call_that_ends_after_its_socket_changes_no_later_socket() {
+        let id = SocketId::claim(true).unwrap();
+        let late = KernelCall::begin(id, Direction::Send);
+        let late_of_pair = KernelCall::of_pair(id, id.state().generation());
+        id.state().free();
+        // Another socket gets the same state, and has a pair.
+        let (free, taken) = (phase::FREE, phase::KERNEL);
+        id.state()
+            .phase
+            .compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed)
+            .unwrap();
+        id.state().begin(true);
+        let path = std::env::temp_dir().join(format!("m3-late-{}", std::process::id()));
+        std::fs::write(&path, vec![0; PAIR_BYTES]).unwrap();
+        let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+        let file = File::open_unlinked(&name, true).unwrap();
+        let memory = id.state().window.map_pair(&file).unwrap();
+        id.state().window.set_pair(memory);
+        let half = half_of(id.state().end().unwrap(), Direction::Send);
+        half.store(half::SENDING, 1);
+
+        let own = KernelCall::begin(id, Direction::Send);
+        late.end(10);
+        late_of_pair.end(10);
+        assert!(id.state().has_calls_in_kernel(Direction::Send), "its own call is under way");
+        assert_eq!((half.load(half::SENDING), half.load(half::KERNEL)), (1, 0));
+        KernelCall::of_pair(id, id.state().generation()).end(7);
+        own.end(7);
+        assert!(!id.state().has_calls_in_kernel(Direction::Send));
+        assert_eq!((half.load(half::SENDING), half.load(half::KERNEL)), (0, 7));
+        id.state().free();
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[test]

@@ -37,6 +37,11 @@ pub fn now_and_then(directory: &UserDirectory) {
     }
 }
 
+/// Sweeps some entries, where there is no room for a pair.
+pub fn sweep_some(directory: &UserDirectory) {
+    sweep(directory, ENTRIES);
+}
+
 fn sweep(directory: &UserDirectory, mut left: usize) {
     let Ok(list) = File::open_list(directory.path()) else { return };
     let position = i64::try_from(POSITION.load(Ordering::Relaxed)).unwrap_or(0);

@@ -7,13 +7,12 @@ use super::mark;
 use super::pairs::{self, NoPair, PairEnd};
 use super::receive::ReceiveHalf;
 use super::ring_half::{Direction, RingHalf};
-use super::send::RESERVED_BYTES_MIN;
 use super::sock_diag;
 use super::socket_state::SocketState;
 use super::sweep;
 use crate::counters::{self, Counter};
 use crate::kernel::socket::{self, NameOf};
-use crate::memory::layout::half;
+use crate::memory::layout::{RING_BYTES_FIRST, half};
 use crate::memory::lock::{self, LONG_NS, LockResult};
 use crate::memory::user_directory::UserDirectory;
 use crate::pin::PinReason;
@@ -193,8 +192,9 @@ fn first_switch(
         }
     }
     let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
-    // The sender takes the rest when it comes there: most connections need a page.
-    if end.memory.reserve_ring(end.side, 0..RESERVED_BYTES_MIN).is_err() {
+    // Most connections need a page.
+    let first = (settings.ring_bytes as usize).min(RING_BYTES_FIRST);
+    if !state.extent.reserve(end.memory, end.side, first) {
         half.store(half::REASON, PinReason::Room as u64);
         half.store(half::PINNED, 1);
         return false;
@@ -202,7 +202,7 @@ fn first_switch(
     // One side alone, or neither, counted the calls of before. All bytes have been read, so both
     // counts are equal here.
     half.store(half::KERNEL_TAKEN, half.load(half::KERNEL));
-    half.store(half::RING_BYTES, u64::from(settings.ring_bytes));
+    half.store(half::RING_BYTES, first as u64);
     if !half.switch_to_ring() {
         half.store(half::RING_BYTES, 0);
         return false;

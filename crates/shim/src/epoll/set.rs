@@ -12,20 +12,18 @@ use super::marks::Marks;
 use super::own_poller::OwnPoller;
 use super::self_wake::SelfWake;
 use super::slot::{Slot, Watched};
+use super::slots::Slots;
 use crate::connection::armed_poller::{ArmedPoller, BIT_WORDS};
 use crate::connection::socket::Socket;
 use crate::kernel::ready;
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
 use crate::process::{descriptors, limits};
 use crate::spin::WaitSpin;
-use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use libc::epoll_event;
 use std::os::fd::RawFd;
 
-/// Slots of a set; sockets beyond need wakeup bytes.
-pub const SLOTS: usize = BIT_WORDS * 64;
-
-const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM).cast_unsigned();
+pub(super) const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM).cast_unsigned();
 const EDGE: u32 = libc::EPOLLET.cast_unsigned();
 /// A slot with these is never armed.
 const NEVER_ARMED: u32 = (libc::EPOLLONESHOT | libc::EPOLLEXCLUSIVE).cast_unsigned();
@@ -44,14 +42,14 @@ pub struct Set {
     shared: AtomicU32,
     /// The eventfd that wakes the sleepers.
     self_wake: SelfWake,
-    /// One more than the highest slot in use.
-    top: AtomicU32,
     /// Whether the next wait reports rings first: the last one had no room for them.
     pub(super) rings_first: AtomicBool,
+    /// The moment of the last look for lost marks.
+    pub(super) looked_ns: AtomicU64,
     /// The record of spins.
     pub(super) spin: WaitSpin,
     marks: Marks,
-    slots: [Slot; SLOTS],
+    slots: Slots,
 }
 
 /// The answer of a slot.
@@ -90,11 +88,11 @@ impl Set {
             waiters: AtomicU32::new(0),
             shared: AtomicU32::new(0),
             self_wake: SelfWake::new(),
-            top: AtomicU32::new(0),
             rings_first: AtomicBool::new(false),
+            looked_ns: AtomicU64::new(0),
             spin: WaitSpin::new(),
             marks: Marks::new(),
-            slots: [const { Slot::new() }; SLOTS],
+            slots: Slots::new(),
         }
     }
 
@@ -108,11 +106,8 @@ impl Set {
     }
 
     fn clear(&self) {
-        for slot in &self.slots[..self.top()] {
-            slot.clear();
-        }
-        let words = [&self.top, &self.sleepers];
-        for word in words.into_iter().chain([&self.waiters, &self.shared]) {
+        self.slots.clear();
+        for word in [&self.sleepers, &self.waiters, &self.shared] {
             word.store(0, Ordering::Relaxed);
         }
         self.self_wake.clear();
@@ -131,6 +126,7 @@ impl Set {
             self.release_poller();
             (0..self.top()).for_each(|slot| self.leave(number, slot));
             self.end_self_wake();
+            self.slots.clear();
         }
         let less = |descriptors: u32| descriptors.checked_sub(1);
         let _ = self.descriptors.fetch_update(Ordering::AcqRel, Ordering::Relaxed, less);
@@ -143,7 +139,7 @@ impl Set {
 
     /// Slots that may be in use.
     pub(super) fn top(&self) -> usize {
-        (self.top.load(Ordering::Acquire) as usize).min(SLOTS)
+        self.slots.top()
     }
 
     /// Whether the set watches no socket of ours.
@@ -153,7 +149,7 @@ impl Set {
 
     /// The descriptor of a slot; -1 for a free slot.
     pub(super) fn fd(&self, slot: usize) -> RawFd {
-        self.slots[slot].fd()
+        self.slots.get(slot).map_or(-1, Slot::fd)
     }
 
     /// The socket of a slot.
@@ -163,14 +159,14 @@ impl Set {
 
     /// Takes a free slot for a descriptor.
     pub(super) fn take_slot(&self, fd: RawFd) -> Option<usize> {
-        let free = self.slots.iter().position(|slot| slot.take(fd))?;
-        self.top.fetch_max(u32::try_from(free).unwrap_or(0) + 1, Ordering::AcqRel);
-        Some(free)
+        self.slots.take(fd)
     }
 
     /// The slot of a closed descriptor serves its successor, which stands for the same socket.
     pub(super) fn pass_slot(&self, slot: usize, successor: RawFd) {
-        self.slots[slot].pass(successor);
+        if let Some(slot) = self.slots.get(slot) {
+            slot.pass(successor);
+        }
     }
 
     /// Frees a slot.
@@ -180,23 +176,27 @@ impl Set {
             return;
         }
         self.disarm(slot);
-        self.slots[slot].leave();
+        self.slots.leave(slot);
         notes::remove_slot(fd, number);
     }
 
     /// Stores the event of epoll_ctl.
     pub(super) fn change(&self, slot: usize, event: epoll_event) {
-        self.slots[slot].change(event);
+        if let Some(slot) = self.slots.get(slot) {
+            slot.change(event);
+        }
     }
 
     /// The program removed the socket of a slot.
     pub(super) fn unwatch(&self, slot: usize) {
-        self.slots[slot].unwatch();
+        if let Some(slot) = self.slots.get(slot) {
+            slot.unwatch();
+        }
     }
 
     /// Whether the program has the socket of a slot in the set.
     pub(super) fn is_watched(&self, slot: usize) -> bool {
-        self.slots[slot].is_watched()
+        self.slots.get(slot).is_some_and(Slot::is_watched)
     }
 
     /// The armed poller, where this process owns it.
@@ -242,7 +242,7 @@ impl Set {
     /// Arms the socket of a slot, where that is allowed; otherwise disarms it.
     pub(super) fn arm(&self, slot: usize, socket: Socket) {
         let fd = self.fd(slot);
-        let events = self.slots[slot].events();
+        let events = self.slots.get(slot).map_or(0, Slot::events);
         let may_arm = !notes::has(fd, NEEDS_WAKEUPS | SHARED) && events & NEVER_ARMED == 0;
         match self.poller().filter(|_poller| may_arm) {
             Some(poller) => {
@@ -380,6 +380,25 @@ impl Set {
         self.keep(slot, self.moment(slot));
     }
 
+    /// Notes that a wait reports an edge of a slot.
+    pub(super) fn note_edge(&self, slot: usize, socket: Socket) {
+        if let Some(slot) = self.slots.get(slot) {
+            slot.set_reported_tail(socket.tail());
+        }
+    }
+
+    /// Whether a wait has reported the last bytes of an edge-triggered slot.
+    pub(super) fn is_reported_edge(&self, slot: usize, socket: Socket) -> bool {
+        let is_reported =
+            |slot: &Slot| slot.events() & EDGE != 0 && slot.reported_tail() == socket.tail();
+        self.slots.get(slot).is_some_and(is_reported)
+    }
+
+    /// The slot of a number.
+    pub(super) fn slot(&self, slot: usize) -> Option<&Slot> {
+        self.slots.get(slot)
+    }
+
     /// The moment at which a sender last marked a slot.
     pub(super) fn moment(&self, slot: usize) -> u64 {
         self.socket(slot).map_or(0, |socket| socket.marked_at_ns())
@@ -392,7 +411,7 @@ impl Set {
 
     /// The moment of a mark of this process.
     pub(super) fn own_moment(&self, slot: usize) -> u64 {
-        self.slots[slot].marked_at_ns()
+        self.slots.get(slot).map_or(0, Slot::marked_at_ns)
     }
 
     /// Whether any slot is marked.

@@ -1,7 +1,8 @@
 //! All epoll sets of this process, and the slots of a descriptor in them.
 
 use super::children;
-use super::set::{SLOTS, Set};
+use super::set::Set;
+use super::slots::SLOTS;
 use crate::connection::socket::Socket;
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
@@ -61,8 +62,9 @@ fn noted_slot(fd: RawFd) -> Option<(usize, &'static Set, usize)> {
 pub(super) fn slot_in(number: usize, set: &Set, fd: RawFd) -> Option<usize> {
     match noted_slot(fd) {
         Some((of, _set, slot)) if of == number => Some(slot),
-        // Several sets watch the descriptor.
-        _ => (0..set.top()).find(|slot| set.fd(*slot) == fd),
+        // Several sets watch the descriptor, or watched it.
+        _ if notes::has(fd, NEEDS_WAKEUPS) => (0..set.top()).find(|slot| set.fd(*slot) == fd),
+        _ => None,
     }
 }
 

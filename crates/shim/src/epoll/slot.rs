@@ -22,6 +22,8 @@ pub(super) struct Slot {
     data: AtomicU64,
     /// The moment of the mark of this process, in nanoseconds.
     marked_at_ns: AtomicU64,
+    /// The tail of the ring when a wait last reported an edge.
+    reported_tail: AtomicU64,
 }
 
 /// The values of a slot at one moment.
@@ -40,6 +42,7 @@ impl Slot {
             events: AtomicU32::new(0),
             data: AtomicU64::new(0),
             marked_at_ns: AtomicU64::new(0),
+            reported_tail: AtomicU64::new(0),
         }
     }
 
@@ -56,6 +59,16 @@ impl Slot {
     /// Notes the moment of a mark.
     pub(super) fn set_marked_at_ns(&self, at_ns: u64) {
         self.marked_at_ns.store(at_ns, Ordering::Relaxed);
+    }
+
+    /// The tail of the ring when a wait last reported an edge.
+    pub(super) fn reported_tail(&self) -> u64 {
+        self.reported_tail.load(Ordering::Relaxed)
+    }
+
+    /// Notes the tail of a reported edge.
+    pub(super) fn set_reported_tail(&self, tail: u64) {
+        self.reported_tail.store(tail, Ordering::Relaxed);
     }
 
     /// The descriptor; -1 for a free slot.
@@ -84,6 +97,7 @@ impl Slot {
     pub(super) fn change(&self, event: epoll_event) {
         self.events.store(CHANGING, Ordering::SeqCst);
         self.data.store(event.u64, Ordering::SeqCst);
+        self.set_reported_tail(0);
         // Never 0, which would mean that the socket is not watched.
         self.events.store(event.events | ALWAYS, Ordering::SeqCst);
     }

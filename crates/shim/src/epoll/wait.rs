@@ -6,8 +6,10 @@
 
 use super::control;
 use super::due::Due;
+use super::lost::{self, FEW};
 use super::set::{Report, Set};
 use super::sets;
+use crate::connection::ring_extent::{self, any_large, look_now_and_then};
 use crate::connection::socket::Socket;
 use crate::connection::socket_state::any_joined;
 use crate::event_list::EventList;
@@ -111,6 +113,7 @@ impl<'a> EpollWait<'a> {
         if self.set.is_empty() || !any_joined() {
             return self.sleep(None, real);
         }
+        self.set.look_now_and_then(monotonic_ns());
         match self.gather() {
             Ok(()) if self.list.is_empty() && self.limit_ns != Some(0) => {}
             Ok(()) => return Waited::Ready(self.list.len()),
@@ -213,8 +216,12 @@ impl<'a> EpollWait<'a> {
             self.disarm_oneshot(socket.fd(), events, data);
             return Mark::Gone;
         }
+        if events & EDGE != 0 {
+            self.set.note_edge(slot, socket);
+            return Mark::Gone;
+        }
         // A level is reported until the bytes are taken.
-        if events & EDGE != 0 { Mark::Gone } else { Mark::Last }
+        Mark::Last
     }
 
     /// Does what the kernel does after it reported an event with `EPOLLONESHOT`.
@@ -243,10 +250,14 @@ impl<'a> EpollWait<'a> {
         mask: Option<&sigset_t>,
         real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
-        let start_ns = self.limit_ns.map(|_limit| monotonic_ns());
-        let (mut fruitless, mut timeout) = (0, Sleep::AsGiven);
+        let start_ns = monotonic_ns();
+        let (mut fruitless, mut looks, mut timeout) = (0, Looks::new(self.set), Sleep::AsGiven);
         loop {
             let counted = self.set.begin_sleep();
+            // From now on all bytes have wakeup bytes.
+            if looks.come_before_sleep() {
+                self.set.look_for_lost(monotonic_ns());
+            }
             if fruitless < FRUITLESS_MAX && self.set.has_marks(counted) {
                 self.set.end_sleep(counted);
                 fruitless += 1;
@@ -256,9 +267,16 @@ impl<'a> EpollWait<'a> {
                 continue;
             }
             self.list.clear();
-            let got = real(&mut self.list, timeout, mask);
+            let look_ns = looks.next_ns(self.left_ns(start_ns));
+            let sleep = look_ns.map_or(timeout, Sleep::of_ns);
+            let got = real(&mut self.list, sleep, mask);
+            if got == 0 && look_ns.is_some() {
+                let now_ns = monotonic_ns();
+                look_now_and_then(now_ns);
+                self.set.look_for_lost(now_ns);
+            }
             self.set.end_sleep(counted);
-            if got <= 0 {
+            if got < 0 || (got == 0 && look_ns.is_none()) {
                 return Waited::Real(got);
             }
             self.remove_self_wake(0);
@@ -269,15 +287,58 @@ impl<'a> EpollWait<'a> {
             if !self.list.is_empty() {
                 return Waited::Ready(self.list.len());
             }
-            timeout = Sleep::Milliseconds(self.remaining_ms(start_ns));
+            timeout = self.left_ns(start_ns).map_or(Sleep::Milliseconds(-1), Sleep::of_ns);
         }
     }
 
-    fn remaining_ms(&self, start_ns: Option<u64>) -> i32 {
-        let (Some(limit_ns), Some(start_ns)) = (self.limit_ns, start_ns) else { return -1 };
+    /// The rest of the program's time limit.
+    fn left_ns(&self, start_ns: u64) -> Option<u64> {
         let took_ns = monotonic_ns().saturating_sub(start_ns);
-        let left_ms = limit_ns.saturating_sub(took_ns).div_ceil(1_000_000);
-        i32::try_from(left_ms).unwrap_or(i32::MAX)
+        self.limit_ns.map(|limit_ns| limit_ns.saturating_sub(took_ns))
+    }
+}
+
+impl Sleep {
+    fn of_ns(ns: u64) -> Self {
+        Self::Milliseconds(i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX))
+    }
+}
+
+/// The looks of one sleep: for bits that a hostile sender cleared, and for idle rings.
+#[derive(Debug)]
+struct Looks {
+    is_small: bool,
+    for_lost: u32,
+    for_rings: u32,
+}
+
+/// Looks of one sleep for rings that become idle: each takes a second.
+const RING_LOOKS: u32 = 3;
+
+impl Looks {
+    fn new(set: &Set) -> Self {
+        let is_small = set.top() <= FEW;
+        let for_lost = u32::from(!is_small && set.poller().is_some());
+        Self { is_small, for_lost, for_rings: RING_LOOKS }
+    }
+
+    /// Whether the wait looks before it sleeps.
+    fn come_before_sleep(&self) -> bool {
+        self.is_small
+    }
+
+    /// The time until the next look, where one comes before the end of the program's time.
+    fn next_ns(&mut self, left_ns: Option<u64>) -> Option<u64> {
+        let comes = |at_ns: &u64| left_ns.is_none_or(|left_ns| *at_ns < left_ns);
+        if self.for_lost > 0 {
+            self.for_lost -= 1;
+            return Some(lost::LOOK_NS).filter(comes);
+        }
+        if self.for_rings > 0 && any_large() && !limits::are_on() {
+            self.for_rings -= 1;
+            return Some(ring_extent::LOOK_NS).filter(comes);
+        }
+        None
     }
 }
 

@@ -140,6 +140,21 @@ pub fn stat(fd: RawFd) -> Result<libc::stat, Errno> {
     Ok(stat)
 }
 
+/// Names in an open directory of tmpfs; `None` of another file system, which does not count them.
+///
+/// # Source
+/// mm/shmem.c of Linux: `BOGO_DIRENT_SIZE`
+pub fn names_in_memory(directory: RawFd) -> Option<u64> {
+    const NAME_BYTES: u64 = 20;
+    // SAFETY: plain integers, for which zeros are valid.
+    let mut system: libc::statfs = unsafe { core::mem::zeroed() };
+    let words = [register(directory), (&raw mut system) as usize, 0, 0, 0, 0];
+    // SAFETY: the structure is live and has the layout of the kernel on 64-bit machines.
+    unsafe { call(libc::SYS_fstatfs, words).ok()? };
+    let bytes = u64::try_from(stat(directory).ok()?.st_size).ok()?;
+    (system.f_type == libc::TMPFS_MAGIC).then_some(bytes / NAME_BYTES)
+}
+
 /// Sets the size of a file in bytes.
 ///
 /// # Errors

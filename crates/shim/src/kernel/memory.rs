@@ -114,6 +114,23 @@ pub fn populate(at: *mut u8, bytes: usize) -> Result<(), Errno> {
     }
 }
 
+/// Returns the memory of some bytes of a shared mapping to the system, in whole pages. They read as
+/// zeros from then on.
+///
+/// # Errors
+/// Of madvise(2), `MADV_REMOVE`.
+///
+/// # Safety
+/// The range lies in a mapping of this module and holds nothing but bytes that are copied.
+pub unsafe fn give_back(at: *mut u8, bytes: usize) -> Result<(), Errno> {
+    let start = (at as usize).next_multiple_of(PAGE_BYTES);
+    let end = (at as usize + bytes) & !(PAGE_BYTES - 1);
+    let length = end.saturating_sub(start);
+    // SAFETY: the caller promises that any bytes are valid there.
+    unsafe { call(libc::SYS_madvise, [start, length, register(libc::MADV_REMOVE), 0, 0, 0]) }
+        .map(drop)
+}
+
 /// A word that this process shares with its children by fork, once it is mapped.
 #[derive(Debug)]
 pub struct FamilyWord {

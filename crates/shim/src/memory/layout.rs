@@ -7,7 +7,7 @@
 //!
 //!   file of the armed pollers of a process, named by the process
 //!   0          32 bytes for each poller, which its process alone may write
-//!   4096       1024 bits for each poller, which senders set
+//!   4096       16384 bits for each poller, which senders set
 //! ```
 //!
 //! The page of a pair:
@@ -27,6 +27,8 @@ use crate::kernel::memory::PAGE_BYTES;
 pub const RING_BYTES_MAX: usize = 64 * 1024;
 /// Bytes of the smallest ring.
 pub const RING_BYTES_MIN: usize = 64;
+/// Bytes of a new ring, which grows with its traffic and shrinks when it is idle.
+pub const RING_BYTES_FIRST: usize = 4096;
 /// Bytes of a pair's file.
 pub const PAIR_BYTES: usize = PAGE_BYTES + 2 * RING_BYTES_MAX;
 /// Bytes at the start of a pair's file that its maker writes.
@@ -38,7 +40,7 @@ pub const POLLERS_MAX: usize = 128;
 /// Bytes of the words of an armed poller.
 pub const POLLER_BYTES: usize = 32;
 /// Poller slots of an armed poller: one bit each.
-pub const SLOTS_MAX: usize = 1024;
+pub const SLOTS_MAX: usize = 16_384;
 /// Bytes of the bits of an armed poller.
 pub const POLLER_BITS_BYTES: usize = SLOTS_MAX / 8;
 /// Offset of the bits in the file of a process's pollers.
@@ -46,7 +48,7 @@ pub const POLLER_BITS: usize = PAGE_BYTES;
 /// Bytes of the file of a process's pollers.
 pub const POLLER_FILE_BYTES: usize = POLLER_BITS + POLLERS_MAX * POLLER_BITS_BYTES;
 /// The version of this layout, which is part of the directory's name.
-pub const VERSION: u64 = 4;
+pub const VERSION: u64 = 5;
 
 const _: () = assert!(POLLERS_MAX * POLLER_BYTES <= POLLER_BITS);
 const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES));
@@ -92,7 +94,8 @@ pub mod half {
     pub const SENDING: usize = 32;
     /// The sender's lock.
     pub const SEND_LOCK: usize = 40;
-    /// Bytes of the ring, set at the first switch to it.
+    /// Bytes of the ring, set at the first switch to it. The sender changes them while the ring is
+    /// empty.
     pub const RING_BYTES: usize = 48;
     /// Not 0: never again through the ring.
     pub const PINNED: usize = 56;

@@ -20,7 +20,8 @@
 #![allow(unsafe_code)]
 
 use super::layout::{
-    PAIR_BYTES, POLLER_BITS, POLLER_FILE_BYTES, RING_BYTES_MAX, half, pair, ring_offset,
+    PAIR_BYTES, POLLER_BITS, POLLER_BITS_BYTES, POLLER_FILE_BYTES, RING_BYTES_MAX, half, pair,
+    ring_offset,
 };
 use crate::buffers::Piece;
 use crate::kernel::Errno;
@@ -152,6 +153,15 @@ impl PairMemory {
         memory::populate(self.ring(side).0.wrapping_add(start), end.saturating_sub(start))
     }
 
+    /// Returns memory of a ring to the system, from this byte of the ring to its end.
+    pub fn give_back_ring(self, side: usize, from: usize) {
+        let start = from.min(RING_BYTES_MAX);
+        let at = self.ring(side).0.wrapping_add(start);
+        // SAFETY: a ring lies in the window and holds copied bytes alone. Without the system's
+        // consent the memory stays.
+        let _ = unsafe { memory::give_back(at, RING_BYTES_MAX - start) };
+    }
+
     /// Maps the words of the peer's pollers for reading, and a page of their bits for writing.
     ///
     /// # Errors
@@ -190,7 +200,6 @@ impl PairMemory {
 
 /// The offset of the bits of a poller in their file.
 fn bits_offset(poller: usize) -> usize {
-    use super::layout::POLLER_BITS_BYTES;
     POLLER_BITS + poller * POLLER_BITS_BYTES
 }
 
@@ -207,7 +216,7 @@ impl OwnPollers {
     /// Of mmap(2) and madvise(2).
     pub fn map(file: &File) -> Result<Self, Errno> {
         let base = memory::map_shared(file.fd(), POLLER_FILE_BYTES)?;
-        let ready = memory::populate(base, POLLER_FILE_BYTES)
+        let ready = memory::populate(base, POLLER_BITS)
             .and_then(|()| memory::keep_from_children(base, POLLER_FILE_BYTES));
         if let Err(errno) = ready {
             // SAFETY: exactly the mapping just made, of which no reference exists.
@@ -226,6 +235,14 @@ impl OwnPollers {
         assert!(offset + 8 <= POLLER_FILE_BYTES && offset.is_multiple_of(8), "word outside");
         // SAFETY: inside the mapping and aligned (just checked); it is never taken back.
         unsafe { &*self.base.wrapping_add(offset).cast::<AtomicU64>() }
+    }
+
+    /// Takes memory from the system for the bits of a poller, so that no access to them can fail.
+    ///
+    /// # Errors
+    /// Of madvise(2).
+    pub fn reserve_bits(self, poller: usize) -> Result<(), Errno> {
+        memory::populate(self.base.wrapping_add(bits_offset(poller)), POLLER_BITS_BYTES)
     }
 
     /// The words of a poller's bits.

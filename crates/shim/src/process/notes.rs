@@ -7,7 +7,7 @@ use std::os::fd::RawFd;
 /// The number of the epoll set plus one; 0 is none.
 const SET_MASK: u32 = 0xff;
 const SLOT_SHIFT: u32 = 8;
-const SLOT_MASK: u32 = 0xfff;
+const SLOT_MASK: u32 = 0x3fff;
 
 /// The socket was armed once: its ring may hold unsignalled bytes.
 pub const WAS_ARMED: u32 = 1 << 28;
@@ -94,11 +94,11 @@ mod tests {
         prepare();
         let fd = 900_010;
         assert_eq!((slot(fd), has(fd, WAS_ARMED)), (None, false));
-        set_slot(fd, 0, 1023);
+        set_slot(fd, 0, 16_383);
         set_slot(fd, 5, 6);
-        assert_eq!(add(fd, WAS_ARMED).map(slot_of), Some(Some((0, 1023))));
+        assert_eq!(add(fd, WAS_ARMED).map(slot_of), Some(Some((0, 16_383))));
         remove_slot(fd, 5);
-        assert_eq!(slot(fd), Some((0, 1023)), "the slot of another set stays");
+        assert_eq!(slot(fd), Some((0, 16_383)), "the slot of another set stays");
         remove_slot(fd, 0);
         assert!(slot(fd).is_none() && has(fd, WAS_ARMED));
         clear(fd);

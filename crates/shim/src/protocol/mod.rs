@@ -101,13 +101,15 @@ pub trait HalfView {
     /// [`Corrupt`] where size or positions are impossible.
     #[inline]
     fn ring(&self) -> Result<RingState, Corrupt> {
+        let head = self.load(half::HEAD);
+        // SeqCst: pairs with `m3ipc_link::notification::publish_tail`.
+        let tail = self.word(half::TAIL).load(Ordering::SeqCst);
+        // The sender changes the size of an empty ring, and then moves the tail. So the size that
+        // is read last is that of the bytes up to this tail.
         let size = usize::try_from(self.load(half::RING_BYTES)).map_err(|_| Corrupt)?;
         if !size.is_power_of_two() || !(RING_BYTES_MIN..=RING_BYTES_MAX).contains(&size) {
             return Err(Corrupt);
         }
-        let head = self.load(half::HEAD);
-        // SeqCst: pairs with `m3ipc_link::notification::publish_tail`.
-        let tail = self.word(half::TAIL).load(Ordering::SeqCst);
         let filled = usize::try_from(tail.wrapping_sub(head)).map_err(|_| Corrupt)?;
         if filled > size {
             return Err(Corrupt);

@@ -33,9 +33,11 @@ pub fn drive(job: &Job, end: impl ClientEnd, start_ns: u64) -> Result<Report, Er
     };
     let before = raw::usage();
     let warm_start = monotonic_ns();
-    while trips.done < WARM_TRIPS || monotonic_ns() < start_ns {
+    let warm_trips = WARM_TRIPS.max(trips.end.warm_trips());
+    while trips.done < warm_trips || monotonic_ns() < start_ns {
         trips.trip()?;
     }
+    trips.end.begin_window()?;
     let per_trip_ns = (monotonic_ns() - warm_start) / trips.done;
     let window = Window {
         start_ns: monotonic_ns(),

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 use m3ipc_report::schema::Round;
@@ -12,6 +12,19 @@ use m3ipc_shim::policy::COUNTERS_VARIABLE;
 use crate::error::Error;
 use crate::job::Test;
 use crate::unique;
+
+/// Begins the counters of this process's measurement anew: the trips before the window do not
+/// count. Both processes are idle.
+pub fn begin_window() -> Result<(), Error> {
+    let Some(path) = std::env::var_os(COUNTERS_VARIABLE) else { return Ok(()) };
+    let begin = core::mem::offset_of!(m3ipc_shim::counters::Page, counts);
+    let bytes = core::mem::size_of_val(&[0_u64; m3ipc_shim::counters::COUNTERS]);
+    std::fs::OpenOptions::new()
+        .write(true)
+        .open(path)
+        .and_then(|file| file.write_all_at(&vec![0; bytes], begin as u64))
+        .map_err(Error::os("begin the counters anew"))
+}
 
 /// A file in which both processes of a measurement count; the drop removes it.
 pub struct Counters {

@@ -113,7 +113,7 @@ impl SocketKind {
             let (counters, test) = (Counters::new()?, load.test);
             opened.environment = vec![("LD_PRELOAD".into(), library.into()), counters.variable()];
             opened.finish = Some(Box::new(move |reports, found| {
-                let trips = reports.last().map_or(1, |client| client.trips);
+                let trips = reports.last().map_or(1, |client| client.window_trips);
                 counters.add_to(&mut found.round, test, trips)
             }));
         }
