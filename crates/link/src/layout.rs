@@ -3,7 +3,8 @@
 //! ```text
 //! 0x000 slot of side 0: state word, stamp, type, long bytes, 40 bytes of payload
 //! 0x040 slot of side 1
-//! 0x080 notification of side 0: pending, argument     0x0c0 notification of side 1
+//! 0x080 notifications of side 0: number pending, argument of the first, argument of the later ones
+//! 0x0c0 notifications of side 1
 //! 0x100 wake word of side 0 (side 0 sleeps on it)     0x140 wake word of side 1
 //! 0x180 long payload of side 0, 1,792 bytes           0x880 long payload of side 1
 //! 0xf80 copy gate of side 0                           0xfc0 copy gate of side 1
@@ -31,8 +32,10 @@ pub(crate) const LONG_BYTES: usize = 20;
 pub(crate) const PAYLOAD: usize = 24;
 /// Flag beside the length: the long payload is the name of a block.
 pub(crate) const IS_BLOCK: u32 = 1 << 31;
-/// Offset of the argument in a notification.
-pub(crate) const ARGUMENT: usize = 8;
+/// Offset of the argument of the first pending notification.
+pub(crate) const FIRST_ARGUMENT: usize = 8;
+/// Offset of the argument of the later ones.
+pub(crate) const LATER_ARGUMENT: usize = 16;
 
 const _: () = assert!(PAYLOAD + PAYLOAD_BYTES == LINE_BYTES);
 // `Page::write_short` and `Page::read_short` use the words of a slot by their numbers.
@@ -70,7 +73,7 @@ impl LinkSide {
         SLOT + self.times(LINE_BYTES)
     }
 
-    /// Offset of the notification that this side sends.
+    /// Offset of the notifications that this side sends.
     pub(crate) const fn notification(self) -> usize {
         NOTIFY + self.times(LINE_BYTES)
     }

@@ -22,6 +22,9 @@ pub trait Word64 {
     /// Sets bits, and returns the former value.
     #[track_caller]
     fn fetch_or(&self, bits: u64, order: Ordering) -> u64;
+    /// Adds a number, and returns the former value. The sum wraps.
+    #[track_caller]
+    fn fetch_add(&self, number: u64, order: Ordering) -> u64;
     /// Replaces `old` by `new`, and returns the former value.
     ///
     /// # Errors
@@ -84,6 +87,10 @@ impl Word64 for AtomicU64 {
     #[inline]
     fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
         Self::fetch_or(self, bits, order)
+    }
+    #[inline]
+    fn fetch_add(&self, number: u64, order: Ordering) -> u64 {
+        Self::fetch_add(self, number, order)
     }
     #[inline]
     fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {

@@ -155,6 +155,7 @@ models! {
     deliver_twice: delivery::deliver_twice, 2, Some(4), 0;
     withdraw_against_take: delivery::withdraw, 4, Some(5), 4;
     notify: delivery::notify, 2, Some(4), 0;
+    notify_waiting: delivery::notify_waiting, 2, Some(4), 3;
     cross: delivery::cross, 2, Some(4), 0;
     cross_back: delivery::cross_back, 2, Some(4), 0;
     cross_at_once: delivery::cross_at_once, 2, Some(4), 0;
@@ -214,6 +215,7 @@ weakened! {
     both_parties_of_a_crossing_yield: BothYield, cross;
     answer_taken_without_a_wake_up: AnswerTakenWithoutWakeUp, slot_of_answer;
     flags_read_before_the_event_word: FlagsBeforeEvents, wakeup;
+    notifications_merged_in_a_wait: MergeInWait, notify_waiting;
     unpark_without_a_check: UnparkBlindly, park;
     copy_without_the_gate: CopyWithoutGate, park;
     end_of_copy_without_a_wake_up: EndWithoutWakeUp, park;

@@ -204,11 +204,13 @@ impl AsyncEndpoint {
         source: impl Into<Source>,
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
         let source = source.into();
+        let mut has_waited = false;
         loop {
-            match self.endpoint.receive_bytes_soon(source) {
+            match self.endpoint.receive_bytes_soon(source, has_waited) {
                 Err(ReceiveError::WouldBlock(_)) => self.ready().await,
                 other => return other,
             }
+            has_waited = true;
         }
     }
 

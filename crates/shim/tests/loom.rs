@@ -59,6 +59,9 @@ impl Word64 for Word {
     fn fetch_or(&self, bits: u64, order: Ordering) -> u64 {
         self.value.fetch_or(bits, order)
     }
+    fn fetch_add(&self, number: u64, order: Ordering) -> u64 {
+        self.value.fetch_add(number, order)
+    }
     fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
         self.value.compare_exchange(old, new, Ordering::SeqCst, Ordering::Acquire)
     }
@@ -99,6 +102,12 @@ impl Word64 for AnyWord {
         match self {
             Self::Checked(word) => word.fetch_or(bits, order),
             Self::Plain(word) => word.fetch_or(bits, Ordering::SeqCst),
+        }
+    }
+    fn fetch_add(&self, number: u64, order: Ordering) -> u64 {
+        match self {
+            Self::Checked(word) => word.fetch_add(number, order),
+            Self::Plain(word) => word.fetch_add(number, Ordering::SeqCst),
         }
     }
     fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {

@@ -54,6 +54,8 @@ pub enum DaemonEvent {
         bits: u64,
         /// Process, user and group of the source; `None` if it has no process.
         by: Option<(i32, u32, u32)>,
+        /// When the daemon got it, or the first of several that coalesced, by the monotonic clock.
+        at_ns: u64,
     },
     /// An event of tracing.
     Trace(TraceEvent),

@@ -26,7 +26,7 @@ pub use request::{AwaitedEvent, BindKind, Request};
 pub use sock::{SockArrival, SockConnection, SockInfo, SockKind, SockReply, SockRequest};
 pub use trace::{TraceEvent, TraceRequest};
 
-/// Version of the frames. Daemon and library must have the same version; the daemon refuses the
+/// Version of the frames and of the link pages. Daemon and library must have the same version; the daemon refuses the
 /// greeting of another version and names both.
 ///
 /// | version | change |
@@ -35,7 +35,8 @@ pub use trace::{TraceEvent, TraceRequest};
 /// | 3 | [`Request::Usage`], `VmParams::domain_users` |
 /// | 4 | [`Request::VmOpen`], [`VmLife`], `VmInfo::creator_pid` |
 /// | 5 | names and copy limits of nodes, `Request::NotifyFor` with a VM and an argument |
-pub const VERSION: u32 = 5;
+/// | 6 | links count notifications |
+pub const VERSION: u32 = 6;
 /// The longest frame of a member, in bytes.
 pub const REQUEST_MAX_BYTES: usize = 16 * 1024;
 /// The longest frame of the daemon, in bytes.

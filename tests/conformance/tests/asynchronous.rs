@@ -66,6 +66,24 @@ fn a_stopped_daemon_blocks_no_other_task() {
 }
 
 #[test]
+fn a_second_notification_to_an_awaited_receive_stays_pending() {
+    watchdog(60);
+    let fixture = NodeFixture::new("notified");
+    let vm = fixture.vm("notified");
+    let (first, mut other) = (vm.bind(1).unwrap(), vm.bind_additional(Some(2)).unwrap());
+    let to = first.address();
+    run(async {
+        let mut me = AsyncEndpoint::new(first).unwrap();
+        // The receive begins first, and this thread runs the other task before it looks again.
+        let notify = async { (0..3).for_each(|_| other.notify(to).unwrap()) };
+        let (received, ()) = tokio::join!(me.receive(Source::Any), notify);
+        assert!(received.unwrap().is_notification());
+        assert!(me.receive(Source::Any).await.unwrap().is_notification());
+        assert!(me.endpoint().try_receive(Source::Any).is_err(), "the others became one");
+    });
+}
+
+#[test]
 fn dropped_steps_leave_nothing_behind() {
     watchdog(60);
     let fixture = NodeFixture::new("dropped");

@@ -35,7 +35,7 @@ pub fn links(bytes: &[u8]) {
             check(taken, &buffer);
         }
         let _ = link.answer(MessageKind::Reply, 1, &[2; PAYLOAD_BYTES], &[3; 100]);
-        let _ = (link.has_notification(), link.take_notification(), link.owes_answer());
+        let _ = (link.take_first_notification(), link.take_notifications(), link.owes_answer());
         if link.is_free() != Ok(true) {
             continue;
         }

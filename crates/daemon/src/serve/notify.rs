@@ -44,19 +44,29 @@ impl Server {
         bits: u64,
         by: Option<(i32, u32, u32)>,
     ) {
+        let notification = PendingNotification { bits, by, at_ns: m3ipc_sys::monotonic_ns() };
         if self.is_attached(destination) {
-            let event = DaemonEvent::Notified { source: source.0, bits, by };
-            self.send_event_to(destination, event);
+            self.send_notification(destination, source, notification);
         } else {
-            self.pending_notifications.add(destination, source, bits, by);
+            self.pending_notifications.add(destination, source, notification);
         }
     }
 
     /// Delivers the pending notifications of an endpoint that attached.
     pub(super) fn send_pending_notifications(&mut self, id: MemberId) {
-        for (source, PendingNotification { bits, by }) in self.pending_notifications.take(id) {
-            self.send_event_to(id, DaemonEvent::Notified { source, bits, by });
+        for (source, notification) in self.pending_notifications.take(id) {
+            self.send_notification(id, source, notification);
         }
+    }
+
+    fn send_notification(
+        &mut self,
+        destination: MemberId,
+        source: Address,
+        PendingNotification { bits, by, at_ns }: PendingNotification,
+    ) {
+        let event = DaemonEvent::Notified { source: source.0, bits, by, at_ns };
+        self.send_event_to(destination, event);
     }
 
     /// `src_notify`, `ntfy_value` and `hdw_notify`. A member notifies in its own name; the VM's

@@ -25,6 +25,7 @@ enum EventKey {
     Died(i32),
     CopyGate(i32),
     Notified(i32),
+    NotifiedLater(i32),
     Allowed(i32),
     Traps,
     Wakeup,
@@ -91,8 +92,8 @@ impl EventKey {
 #[derive(Debug)]
 pub(crate) struct QueuedFrame {
     key: Option<EventKey>,
-    /// Pending bits of a [`DaemonEvent::Notified`].
-    bits: u64,
+    /// The bits and the time of a [`DaemonEvent::Notified`].
+    notified: (u64, u64),
     pub(crate) frame: Vec<u8>,
     pub(crate) fds: Vec<Rc<MemberFd>>,
 }
@@ -100,12 +101,15 @@ pub(crate) struct QueuedFrame {
 impl QueuedFrame {
     /// An answer, or an event of the member's own request.
     pub(crate) fn own(frame: &FromDaemon, fds: Vec<Rc<MemberFd>>) -> Self {
-        Self { key: None, bits: 0, frame: m3ipc_wire::encode(frame), fds }
+        Self { key: None, notified: (0, 0), frame: m3ipc_wire::encode(frame), fds }
     }
 
     fn event(key: Option<EventKey>, event: DaemonEvent, fds: Vec<Rc<MemberFd>>) -> Self {
-        let bits = if let DaemonEvent::Notified { bits, .. } = event { bits } else { 0 };
-        Self { key, bits, frame: m3ipc_wire::encode(&FromDaemon::Event(event)), fds }
+        let notified = match event {
+            DaemonEvent::Notified { bits, at_ns, .. } => (bits, at_ns),
+            _ => (0, 0),
+        };
+        Self { key, notified, frame: m3ipc_wire::encode(&FromDaemon::Event(event)), fds }
     }
 }
 
@@ -182,14 +186,17 @@ impl FrameQueue {
         if key.undoes().is_some_and(|begin| self.remove(begin)) {
             return Admission::Covered;
         }
+        let key = self.place_of(key);
         let Some(queued) = self.by_key.get(&key).and_then(|at| self.frames.get_mut(at)) else {
             return Admission::Frame(QueuedFrame::event(Some(key), event, fds));
         };
         match event {
             // The queued event has a bounce buffer, which a newer request without one can use.
             DaemonEvent::CopyGate { bounce_buffer: false, .. } => {}
-            DaemonEvent::Notified { source, bits, by } => {
-                let event = DaemonEvent::Notified { source, bits: bits | queued.bits, by };
+            DaemonEvent::Notified { source, bits, by, .. } => {
+                let (queued_bits, at_ns) = queued.notified;
+                let bits = bits | queued_bits;
+                let event = DaemonEvent::Notified { source, bits, by, at_ns };
                 *queued = QueuedFrame::event(Some(key), event, fds);
             }
             _ => *queued = QueuedFrame::event(Some(key), event, fds),
@@ -197,10 +204,22 @@ impl FrameQueue {
         Admission::Covered
     }
 
+    /// The key under which an event is queued. The first notification of a source ends the receive
+    /// of a member that waits, so later ones join each other and not the first.
+    fn place_of(&self, key: EventKey) -> EventKey {
+        match key {
+            EventKey::Notified(source) if self.by_key.contains_key(&key) => {
+                EventKey::NotifiedLater(source)
+            }
+            _ => key,
+        }
+    }
+
     /// Removes the events of a peer that has died. `true` if the member then needs no report of the
     /// death: it never knew of the link.
     fn drop_events_of(&mut self, peer: i32) -> bool {
-        for key in [EventKey::CopyGate(peer), EventKey::Notified(peer), EventKey::Allowed(peer)] {
+        let notified = [EventKey::Notified(peer), EventKey::NotifiedLater(peer)];
+        for key in [EventKey::CopyGate(peer), EventKey::Allowed(peer)].into_iter().chain(notified) {
             self.remove(key);
         }
         self.remove(EventKey::Contact(peer)) && !self.known_peers.contains(&peer)
@@ -284,13 +303,14 @@ mod tests {
     }
 
     #[test]
-    fn notifications_of_one_source_join() {
+    fn notifications_of_one_source_join_all_but_the_first() {
         let mut queue = FrameQueue::default();
-        for bits in [1, 2, 4] {
-            add(&mut queue, DaemonEvent::Notified { source: 7, bits, by: None });
+        let event = |bits, at_ns| DaemonEvent::Notified { source: 7, bits, by: None, at_ns };
+        for (bits, at_ns) in [(1, 10), (2, 20), (4, 30)] {
+            add(&mut queue, event(bits, at_ns));
         }
-        let all = DaemonEvent::Notified { source: 7, bits: 7, by: None };
-        assert_eq!(frames(&mut queue), [FromDaemon::Event(all)]);
+        let expected = [event(1, 10), event(6, 20)].map(FromDaemon::Event);
+        assert_eq!(frames(&mut queue), expected);
     }
 
     #[test]

@@ -2,41 +2,57 @@
 //!
 //! A notification never waits, and stays pending until its destination receives it. A destination
 //! that is about to bind, or has not noticed a takeover yet, has no link to this daemon's pages.
-//! The daemon keeps its notifications until it attaches.
+//! The daemon keeps its notifications until it attaches. The destination may wait in a receive, which
+//! the first notification ends; so the first one of each source stays apart from the later ones.
 
 use crate::tables::MemberId;
 use m3ipc_abi::Address;
 use std::collections::BTreeMap;
 
-/// The pending notification of one source.
+/// A pending notification, or several that coalesced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PendingNotification {
     pub(crate) bits: u64,
     /// Process, user and group of the source.
     pub(crate) by: Option<(i32, u32, u32)>,
+    /// When the daemon got it, or the first of several, by the monotonic clock.
+    pub(crate) at_ns: u64,
+}
+
+/// The pending notifications of one source.
+#[derive(Clone, Copy, Debug)]
+struct OfSource {
+    first: PendingNotification,
+    later: Option<PendingNotification>,
 }
 
 /// All pending notifications, by destination and source.
 #[derive(Debug, Default)]
-pub(crate) struct PendingNotifications(BTreeMap<MemberId, BTreeMap<i32, PendingNotification>>);
+pub(crate) struct PendingNotifications(BTreeMap<MemberId, BTreeMap<i32, OfSource>>);
 
 impl PendingNotifications {
-    /// Adds a notification. Notifications of one source coalesce.
+    /// Adds a notification. The notifications of one source after the first coalesce.
     pub(crate) fn add(
         &mut self,
         destination: MemberId,
         source: Address,
-        bits: u64,
-        by: Option<(i32, u32, u32)>,
+        added: PendingNotification,
     ) {
         let sources = self.0.entry(destination).or_default();
-        let pending = sources.entry(source.0).or_insert(PendingNotification { bits: 0, by });
-        (pending.bits, pending.by) = (pending.bits | bits, by);
+        let of_source = sources.entry(source.0).and_modify(|of_source| {
+            let later = of_source.later.get_or_insert(added);
+            (later.bits, later.by) = (later.bits | added.bits, added.by);
+        });
+        of_source.or_insert(OfSource { first: added, later: None });
     }
 
-    /// Takes the notifications for an endpoint, by source.
-    pub(crate) fn take(&mut self, destination: MemberId) -> BTreeMap<i32, PendingNotification> {
-        self.0.remove(&destination).unwrap_or_default()
+    /// Takes the notifications for an endpoint, with their sources.
+    pub(crate) fn take(&mut self, destination: MemberId) -> Vec<(Address, PendingNotification)> {
+        let sources = self.0.remove(&destination).unwrap_or_default();
+        let of_source = |(source, OfSource { first, later })| {
+            [Some(first), later].into_iter().flatten().map(move |one| (Address(source), one))
+        };
+        sources.into_iter().flat_map(of_source).collect()
     }
 
     /// Forgets an endpoint that ended, as a destination and as a source.

@@ -1,53 +1,98 @@
 //! The parts of a link beside its messages: notifications, wake words and copy gates.
+//!
+//! A sender counts its notifications up, and the receiver counts those down that it takes.
+//! Notifications coalesce at the take, because only the receiver knows whether it waited:
+//!
+//! | the receiver | takes | arguments |
+//! |---|---|---|
+//! | begins to receive: [`Link::take_notifications`] | all pending ones, as one | all |
+//! | waited in vain before: [`Link::take_first_notification`] | the first, which ended the wait | \
+//!   that of the first |
+//!
+//! The sender keeps the argument of the first pending notification apart from the later ones. The
+//! word has 64 bits, so a sender cannot make it wrap. Any word is valid: a hostile party causes or
+//! loses notifications of its own link alone.
 
 use super::Link;
 use crate::copy_gate;
-use crate::layout::ARGUMENT;
+use crate::layout::{FIRST_ARGUMENT, LATER_ARGUMENT};
 use crate::words::{Page, Word32, Word64};
 use core::sync::atomic::Ordering;
 
 impl<P: Page> Link<P> {
-    /// Sets the notification of this side, and adds the bits of its argument. Afterwards, read the
-    /// peer's wait mode and wake it if needed.
+    /// Adds a notification of this side, with the bits of its argument. Afterwards, read the peer's
+    /// wait mode and wake it if needed.
     #[inline]
     pub fn notify(&self, argument: u64) {
         let line = self.side.notification();
+        let pending = self.page.word64(line);
         if argument != 0 {
-            self.page.word64(line + ARGUMENT).fetch_or(argument, Ordering::Relaxed);
+            let is_first = pending.load(Ordering::SeqCst) == 0;
+            let argument_word = if is_first { FIRST_ARGUMENT } else { LATER_ARGUMENT };
+            self.page.word64(line + argument_word).fetch_or(argument, Ordering::Relaxed);
         }
-        let pending = self.page.word32(line);
-        pending.swap(1, Ordering::SeqCst);
+        pending.fetch_add(1, Ordering::SeqCst);
         pending.fence_after_update(); // pairs with the fence of `publish_mode`
     }
 
-    /// Whether the peer has taken the notification of this side.
+    /// Whether the peer has taken all notifications of this side.
     #[must_use]
     pub fn is_notification_taken(&self) -> bool {
-        self.page.word32(self.side.notification()).load(Ordering::SeqCst) == 0
+        self.page.word64(self.side.notification()).load(Ordering::SeqCst) == 0
     }
 
     /// Whether the peer has notified.
     #[must_use]
     #[inline]
     pub fn has_notification(&self) -> bool {
-        self.page.word32(self.side.other().notification()).load(Ordering::SeqCst) != 0
+        self.pending_notifications() != 0
     }
 
-    /// Takes the peer's notification, with its argument.
     #[inline]
-    pub fn take_notification(&self) -> Option<u64> {
-        if !self.has_notification() {
+    fn pending_notifications(&self) -> u64 {
+        self.page.word64(self.side.other().notification()).load(Ordering::SeqCst)
+    }
+
+    /// Takes all pending notifications of the peer as one, with the bits of all arguments.
+    #[inline]
+    pub fn take_notifications(&self) -> Option<u64> {
+        let pending = self.pending_notifications();
+        if pending == 0 {
             return None;
         }
-        let line = self.side.other().notification();
-        self.page.word32(line).swap(0, Ordering::SeqCst);
-        let argument = self.page.word64(line + ARGUMENT);
+        let argument = self.take_argument(FIRST_ARGUMENT) | self.take_argument(LATER_ARGUMENT);
+        self.remove_notifications(pending);
+        Some(argument)
+    }
+
+    /// Takes the first notification of the peer, with its argument. The later ones stay pending.
+    pub fn take_first_notification(&self) -> Option<u64> {
+        let pending = self.pending_notifications();
+        if pending == 0 {
+            return None;
+        }
+        let mut argument = self.take_argument(FIRST_ARGUMENT);
+        // The sender of a sole notification may have seen another one that was just taken.
+        if pending == 1 && argument == 0 {
+            argument = self.take_argument(LATER_ARGUMENT);
+        }
+        self.remove_notifications(1);
+        Some(argument)
+    }
+
+    #[inline]
+    fn take_argument(&self, at: usize) -> u64 {
+        let argument = self.page.word64(self.side.other().notification() + at);
         // The load saves a locked exchange for an empty argument.
-        Some(if argument.load(Ordering::Relaxed) == 0 {
-            0
-        } else {
-            argument.swap(0, Ordering::Relaxed)
-        })
+        if argument.load(Ordering::Relaxed) == 0 { 0 } else { argument.swap(0, Ordering::Relaxed) }
+    }
+
+    /// Counts taken notifications down, after the take of their arguments: the sender puts the next
+    /// argument in the first place as soon as none is pending.
+    #[inline]
+    fn remove_notifications(&self, number: u64) {
+        let pending = self.page.word64(self.side.other().notification());
+        pending.fetch_add(number.wrapping_neg(), Ordering::SeqCst);
     }
 
     /// The wake word of this side.

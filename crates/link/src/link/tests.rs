@@ -128,7 +128,32 @@ fn notifications_coalesce_and_join_their_arguments() {
     let (one, other) = pair();
     one.notify(1);
     one.notify(4);
-    assert_eq!(other.take_notification(), Some(5));
-    assert_eq!(other.take_notification(), None);
+    assert_eq!(other.take_notifications(), Some(5));
+    assert_eq!(other.take_notifications(), None);
     assert!(!one.has_notification());
+}
+
+#[test]
+fn the_first_notification_leaves_the_later_ones_pending() {
+    let (one, other) = pair();
+    for argument in [1, 2, 4] {
+        one.notify(argument);
+    }
+    assert_eq!(other.take_first_notification(), Some(1));
+    assert!(!one.is_notification_taken());
+    assert_eq!(other.take_notifications(), Some(6));
+    assert!(one.is_notification_taken());
+    one.notify(8);
+    assert_eq!(other.take_first_notification(), Some(8));
+    assert_eq!(other.take_first_notification(), None);
+}
+
+#[test]
+fn any_number_of_pending_notifications_is_valid() {
+    let (one, other) = pair();
+    one.page.word64(LinkSide::Zero.notification()).store(u64::MAX, Ordering::Relaxed);
+    assert_eq!(other.take_first_notification(), Some(0));
+    one.notify(1);
+    assert_eq!(other.take_notifications(), Some(1));
+    assert_eq!(other.take_notifications(), None);
 }

@@ -78,11 +78,41 @@ pub fn notify() {
     });
     let mut received = 0;
     while received != 3 {
-        let argument = receiver.wait(|endpoint| endpoint.link.take_notification());
+        let argument = receiver.wait(|endpoint| endpoint.link.take_notifications());
         assert_eq!(received & argument, 0, "an argument arrives once");
         received |= argument;
     }
     sending.join().expect("the sender ends");
+}
+
+/// Two notifications. The first one ends the receive of a receiver that waits, and the second one
+/// stays pending. A receiver that begins to receive after both takes them as one.
+pub fn notify_waiting() {
+    let (mut sender, mut receiver) = pair(Detail { notifications: true, ..Detail::default() });
+    let sending = thread::spawn(move || {
+        for argument in [1, 2] {
+            sender.publish(|endpoint| (endpoint.link.notify(argument), EndsWait::Receive));
+        }
+    });
+    let at_once = receiver.link.take_notifications();
+    let waited = at_once.is_none();
+    let first = at_once.unwrap_or_else(|| {
+        receiver.wait(|endpoint| {
+            if twisted(Twist::MergeInWait) {
+                endpoint.link.take_notifications()
+            } else {
+                endpoint.link.take_first_notification()
+            }
+        })
+    });
+    sending.join().expect("the sender ends");
+    let second = receiver.link.take_notifications();
+    note_end((waited, first, second));
+    if waited {
+        assert_eq!((first, second), (1, Some(2)), "the first one ends the wait");
+    }
+    assert_eq!(first ^ second.unwrap_or(0), 3, "each argument arrives once");
+    assert!(receiver.link.take_notifications().is_none(), "a notification too many");
 }
 
 /// Both parties post to each other at once. The younger message goes back, and its endpoint takes

@@ -21,7 +21,8 @@ const STAMP: usize = 8;
 const TYPE: usize = 16;
 const PAYLOAD: usize = 24;
 const NOTIFY: usize = 0x80;
-const ARGUMENT: usize = 8;
+const FIRST_ARGUMENT: usize = 8;
+const LATER_ARGUMENT: usize = 16;
 const WAKE_WORD: usize = 0x100;
 const LINE_BYTES: usize = 0x40;
 const LINK_BYTES: usize = 0x180;
@@ -55,8 +56,9 @@ pub fn link_page(queues: [&Arc<FutexQueue>; 2], detail: Detail) -> Memory {
             at64.push(slot + STAMP);
         }
         if detail.notifications {
-            at64.push(NOTIFY + side * LINE_BYTES + ARGUMENT);
-            at32.push(NOTIFY + side * LINE_BYTES);
+            let notifications = NOTIFY + side * LINE_BYTES;
+            let arguments = [FIRST_ARGUMENT, LATER_ARGUMENT].map(|at| notifications + at);
+            at64.extend([notifications, arguments[0], arguments[1]]);
         }
     }
     let sleepers = [(WAKE_WORD, queues[0]), (WAKE_WORD + LINE_BYTES, queues[1])];

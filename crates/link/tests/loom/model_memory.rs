@@ -112,6 +112,11 @@ impl m3ipc_link::Word64 for Word64 {
         on!(Self, self, cell => cell.fetch_or(bits, wanted))
     }
     #[track_caller]
+    fn fetch_add(&self, number: u64, wanted: Ordering) -> u64 {
+        let wanted = order(wanted, Ordering::Relaxed, Location::caller());
+        on!(Self, self, cell => cell.fetch_add(number, wanted))
+    }
+    #[track_caller]
     fn compare_exchange(&self, old: u64, new: u64) -> Result<u64, u64> {
         let at = Location::caller();
         let (wanted, failed) = match order(Ordering::SeqCst, Ordering::Relaxed, at) {

@@ -73,6 +73,8 @@ pub enum Twist {
     AnswerTakenWithoutWakeUp,
     /// The waiter reads the flags before the event word that announces them.
     FlagsBeforeEvents,
+    /// A receiver that waited takes all notifications as one.
+    MergeInWait,
     /// The party leaves its gate without a check for a copy.
     UnparkBlindly,
     /// The requester copies without the gate.

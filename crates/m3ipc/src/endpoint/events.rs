@@ -1,7 +1,7 @@
 //! Events of the daemon: links that peers made, deaths, ends; and its takeovers.
 
 use super::Endpoint;
-use super::inbox::DaemonNotification;
+use super::daemon_notifications::DaemonNotification;
 use super::page_set::map_pages;
 use super::settle::LinkLoss;
 use crate::control::{Control, IfAbsent};
@@ -86,13 +86,9 @@ impl Endpoint {
             DaemonEvent::Traps(traps) => self.traps = traps,
             DaemonEvent::Trace(event) => self.apply_trace_event(event, fds),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
-            DaemonEvent::Notified { source, bits, by } => {
-                let pending = self
-                    .inbox
-                    .via_daemon
-                    .entry(source)
-                    .or_insert(DaemonNotification { bits: 0, by });
-                *pending = DaemonNotification { bits: pending.bits | bits, by };
+            DaemonEvent::Notified { source, bits, by, at_ns } => {
+                let notification = DaemonNotification { bits, by, at_ns };
+                self.inbox.via_daemon.add(Address(source), notification);
             }
         }
     }

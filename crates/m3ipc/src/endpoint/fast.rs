@@ -245,6 +245,10 @@ impl Endpoint {
                 Found::Nothing => {}
             }
         };
+        if found.is_none() {
+            // The slow path goes on with the wait of this call.
+            self.inbox.has_waited = true;
+        }
         self.end_pauses(spin, found.is_some());
         found
     }

@@ -5,22 +5,15 @@
 //! counts only between the last take from that sender and now, so no sender can move itself
 //! forward.
 
+use super::daemon_notifications::DaemonNotifications;
 use super::peers::{Peer, Peers};
 use m3ipc_abi::Address;
 use m3ipc_link::{HOT_SET_MAX, OwnStatus, ReadyBitmap};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
 /// No link.
 pub(super) const NO_LINK: u32 = u32::MAX;
-
-/// A notification that came through the daemon.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct DaemonNotification {
-    pub(super) bits: u64,
-    /// Process, user and group of the source; `None` if the notification is in the name of another.
-    pub(super) by: Option<(i32, u32, u32)>,
-}
 
 /// Arrivals that were found and not taken.
 #[derive(Debug)]
@@ -30,8 +23,11 @@ pub(super) struct Inbox {
     messages: BinaryHeap<Reverse<(u64, u32, u64)>>,
     /// Notifications: slot and link, so that the lowest slot comes first.
     notifications: BTreeSet<(i32, u32)>,
-    /// Notifications that came through the daemon, by the address of the source.
-    pub(super) via_daemon: BTreeMap<i32, DaemonNotification>,
+    /// Notifications that came through the daemon.
+    pub(super) via_daemon: DaemonNotifications,
+    /// Whether a poll of the present receive found nothing. The first notification then ends that
+    /// receive, and later ones of its source stay pending.
+    pub(super) has_waited: bool,
     /// Watched endpoints that died, in the order of their deaths.
     pub(super) deaths: VecDeque<Address>,
     hot: [u32; HOT_SET_MAX],
@@ -47,7 +43,8 @@ impl Default for Inbox {
         Self {
             messages: BinaryHeap::new(),
             notifications: BTreeSet::new(),
-            via_daemon: BTreeMap::new(),
+            via_daemon: DaemonNotifications::default(),
+            has_waited: false,
             deaths: VecDeque::new(),
             hot: [NO_LINK; HOT_SET_MAX],
             next_hot: 0,

@@ -23,6 +23,7 @@ mod bytes;
 mod claims;
 mod copy;
 mod daemon_limit;
+mod daemon_notifications;
 mod doorbell;
 mod events;
 mod fast;

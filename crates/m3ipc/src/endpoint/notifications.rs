@@ -1,7 +1,7 @@
 //! Delivery of notifications: from links, and through the daemon.
 
 use super::Endpoint;
-use super::inbox::DaemonNotification;
+use super::daemon_notifications::DaemonNotification;
 use super::received::{Received, ReceivedKind};
 use super::stamps::Moment;
 use crate::info::Identity;
@@ -13,8 +13,8 @@ impl Endpoint {
     /// The next notification: of the lowest slot, or (`in_turn`) of the slot after the last one in
     /// turn.
     pub(super) fn next_notification(&mut self, in_turn: bool) -> Option<Received> {
-        if let Some((source, via_daemon)) = self.inbox.via_daemon.pop_first() {
-            return Some(self.daemon_notification(Address(source), via_daemon));
+        if let Some(source) = self.inbox.via_daemon.first_source() {
+            return self.take_daemon_notification(source);
         }
         if let Some(death) = self.next_death() {
             // Peers may come and go without end.
@@ -34,13 +34,18 @@ impl Endpoint {
         self.take_notification(index)
     }
 
-    /// Takes the notification of a peer, if it has one.
+    /// Takes the notification of a peer, if it has one. A receive that waited takes the first one:
+    /// that one ended the wait.
     pub(super) fn take_notification(&mut self, index: u32) -> Option<Received> {
         self.stamp(Moment::Found);
         let peer = self.peers.get_mut(index);
         let identity = peer.identity;
         let source = identity.address;
-        let bits = peer.link.take_notification()?;
+        let bits = if self.inbox.has_waited {
+            peer.link.take_first_notification()?
+        } else {
+            peer.link.take_notifications()?
+        };
         self.trace_noted(index);
         self.taken_ticks = m3ipc_sys::ticks();
         self.control_page.count(Counter::Received);
@@ -48,20 +53,23 @@ impl Endpoint {
         self.latest_kind = Some(ReceivedKind::Notification);
         let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
         self.inbox.record_sender(&mut self.peers, index, statuses);
+        if self.inbox.has_waited {
+            // Later notifications wait for the next receive.
+            self.inbox.poll_link(&mut self.peers, index);
+        }
         let has_argument = source == HARDWARE || source == SYSTEM;
         Some(notification_message(source, if has_argument { bits } else { 0 }))
     }
 
-    /// A notification that came through the daemon.
-    pub(super) fn daemon_notification(
-        &mut self,
-        source: Address,
-        via_daemon: DaemonNotification,
-    ) -> Received {
-        let (pid, uid, gid) = via_daemon.by.unwrap_or((-1, u32::MAX, u32::MAX));
+    /// Takes the notification of a source that came through the daemon, if there is one.
+    pub(super) fn take_daemon_notification(&mut self, source: Address) -> Option<Received> {
+        let since_ns = self.blocked.map_or(0, |(_, _, since_ns)| since_ns);
+        let since_ns = self.inbox.has_waited.then_some(since_ns);
+        let DaemonNotification { bits, by, .. } = self.inbox.via_daemon.take(source, since_ns)?;
+        let (pid, uid, gid) = by.unwrap_or((-1, u32::MAX, u32::MAX));
         self.latest = Identity { address: source, pid, uid, gid };
         self.latest_kind = Some(ReceivedKind::Notification);
-        notification_message(source, via_daemon.bits)
+        Some(notification_message(source, bits))
     }
 }
 

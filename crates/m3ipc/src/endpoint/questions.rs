@@ -31,18 +31,23 @@ impl NameWait {
 
 impl Endpoint {
     /// Takes a message if one is there, without a wait for a first contact with its source.
+    /// `has_waited`: an earlier look of the same receive found nothing.
     pub(crate) fn receive_bytes_soon(
         &mut self,
         source: Source,
+        has_waited: bool,
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
         if let Source::From(address) = source
             && self.check_bound().is_ok()
-            && !self.inbox.via_daemon.contains_key(&address.0)
+            && !self.inbox.via_daemon.has(address)
             && matches!(self.contact_soon(address, 0), Ok(None))
         {
             return Err(ReceiveError::WouldBlock(address));
         }
-        self.receive_bytes(source, Timeout::NoWait)
+        self.inbox.has_waited = has_waited;
+        let received = self.receive_bytes(source, Timeout::NoWait);
+        self.inbox.has_waited = false;
+        received
     }
 
     /// The reply to a question, if it has come. Asks at the first call, and again if the daemon

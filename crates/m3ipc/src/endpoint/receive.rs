@@ -244,7 +244,10 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<Received, Fail> {
-        self.enter(Verb::Receive)?;
+        if let Err(fail) = self.enter(Verb::Receive) {
+            self.inbox.has_waited = false;
+            return Err(fail);
+        }
         self.payloads.begin(DaemonLimit::of(deadline));
         match source {
             Source::Any => self.receive_any(WaitCall::Receive, buffer, deadline, |_arrival| true),
@@ -393,8 +396,8 @@ impl Endpoint {
             Code::DstDied => Code::SrcDied.into(),
             _ => fail,
         };
-        if let Some(via_daemon) = self.inbox.via_daemon.remove(&source.0) {
-            return Ok(self.daemon_notification(source, via_daemon));
+        if let Some(message) = self.take_daemon_notification(source) {
+            return Ok(message);
         }
         if source == SYSTEM
             && let Some(death) = self.next_death()
@@ -446,8 +449,8 @@ impl Endpoint {
             }
         }
         self.receive_events()?;
-        if let Some(via_daemon) = self.inbox.via_daemon.remove(&address.0) {
-            return Ok(Some(self.daemon_notification(address, via_daemon)));
+        if let Some(message) = self.take_daemon_notification(address) {
+            return Ok(Some(message));
         }
         if address == SYSTEM
             && let Some(death) = self.next_death()

@@ -142,7 +142,10 @@ impl Endpoint {
                 && endpoint.peers.is_replaced_link(target.peer);
             if anew { Err(Code::Unknown.into()) } else { Ok(found) }
         };
-        if let Some(found) = poll(self)? {
+        // The fast path may have begun the wait.
+        let first = poll(self);
+        self.inbox.has_waited = false;
+        if let Some(found) = first? {
             return Ok(found);
         }
         if deadline.no_wait {
@@ -150,6 +153,7 @@ impl Endpoint {
         }
         self.control_page.set_blocked(target.verb, target.peer);
         self.blocked = Some((target.verb, target.peer, 0));
+        self.inbox.has_waited = matches!(target.verb, WaitCall::Receive | WaitCall::Rcvrqst);
         if target.verb.may_be_copied() {
             self.park();
         }
@@ -157,6 +161,7 @@ impl Endpoint {
         self.unpark();
         self.control_page.set_running();
         self.blocked = None;
+        self.inbox.has_waited = false;
         result
     }
 

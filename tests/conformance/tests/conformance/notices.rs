@@ -2,7 +2,8 @@
 
 use crate::fixture::Fixture;
 use crate::rows;
-use m3ipc::{Address, Code, HARDWARE, Message, SYSTEM, Source};
+use m3ipc::{Address, CLOCK, Code, HARDWARE, Message, SYSTEM, Source};
+use m3ipc_test_fixture::signals;
 
 rows! {
     fn a_notification_is_0x1000_or_the_number_of_its_source() {
@@ -25,6 +26,58 @@ rows! {
         assert!(fixture.me.receive(Source::Any).unwrap().is_notification());
         assert_eq!(fixture.me.receive(Source::Any).unwrap().m_type, 5);
         notifier.join().unwrap();
+    }
+
+    fn a_second_notification_to_a_waiting_receiver_stays_pending() {
+        for step in ["receive:any", "receive:1"] {
+            let mut fixture = Fixture::new();
+            let (mut peer, address) = fixture.bound(30, &[step; 3]);
+            fixture.until_blocked(30, "receive");
+            signals::stop(peer.pid());
+            (0..3).for_each(|_| fixture.me.notify(address).unwrap());
+            signals::resume(peer.pid());
+            assert_eq!((peer.code(), peer.code()), (0x1001, 0x1001), "{step}");
+            fixture.me.send(address, &Message::new(5)).unwrap();
+            assert_eq!(peer.code(), 5, "{step}: the second and the third one became one");
+        }
+    }
+
+    fn a_second_notification_through_the_daemon_stays_pending_too() {
+        let mut fixture = Fixture::new();
+        let (mut peer, address) = fixture.bound(30, &["receive:any"; 3]);
+        fixture.until_blocked(30, "receive");
+        signals::stop(peer.pid());
+        (0..3).for_each(|_| fixture.me.notify_for(CLOCK, address).unwrap());
+        signals::resume(peer.pid());
+        let clock = 0x1000 | CLOCK.0;
+        assert_eq!((peer.code(), peer.code()), (clock, clock));
+        fixture.me.send(address, &Message::new(5)).unwrap();
+        assert_eq!(peer.code(), 5, "the second and the third one became one");
+    }
+
+    fn a_receiver_gets_both_notifications_that_came_before_its_return_to_a_new_daemon() {
+        let mut fixture = Fixture::new();
+        let (mut peer, address) = fixture.bound(30, &["receive:any"; 3]);
+        fixture.until_blocked(30, "receive");
+        signals::stop(peer.pid());
+        fixture.node_fixture.restart_daemon();
+        // Without a link, the daemon keeps them.
+        (0..3).for_each(|_| fixture.me.notify(address).unwrap());
+        signals::resume(peer.pid());
+        assert_eq!((peer.code(), peer.code()), (0x1001, 0x1001));
+        fixture.me.send(address, &Message::new(5)).unwrap();
+        assert_eq!(peer.code(), 5, "the second and the third one became one");
+    }
+
+    fn notifications_during_a_sendrec_coalesce() {
+        let mut fixture = Fixture::new();
+        let (mut peer, address) = fixture.bound(30, &["sendrec:1", "receive:any", "receive:any"]);
+        assert_eq!(fixture.me.receive(Source::Any).unwrap().source, address);
+        (0..2).for_each(|_| fixture.me.notify(address).unwrap());
+        fixture.me.reply(address, &Message::new(6)).unwrap();
+        assert_eq!((peer.code(), peer.code()), (6, 0x1001));
+        fixture.me.send(address, &Message::new(5)).unwrap();
+        assert_eq!(peer.code(), 5);
     }
 
     fn notifications_come_before_messages() {

@@ -97,7 +97,7 @@ impl OracleFixture {
                 Some(State::Running) => Op::Kill(slot),
                 Some(_) => Op::Unbind(slot),
             };
-            self.step(Step { op, expires: false })?;
+            self.step(Step { op, expires: false, repeats: false })?;
         }
         Ok(())
     }
@@ -147,7 +147,13 @@ impl OracleFixture {
                     Call::Send { .. } | Call::Reply { .. } => self.telling.insert(who),
                     _ => self.telling.remove(&who),
                 };
-                self.order(who, Order::Call(call, limit));
+                if step.repeats {
+                    let again = self.machine.step(step.op);
+                    expected.extend(again.into_iter().filter(|completion| completion.who != who));
+                    self.order(who, Order::Twice(call, limit));
+                } else {
+                    self.order(who, Order::Call(call, limit));
+                }
             }
         }
         let compared = self.compare(step.op, expected);

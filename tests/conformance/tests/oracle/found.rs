@@ -25,7 +25,9 @@ impl FoundCase {
     }
 
     fn step(&mut self, op: Op) {
-        self.0.step(Step { op, expires: false }).expect("model and endpoints agree");
+        self.0
+            .step(Step { op, expires: false, repeats: false })
+            .expect("model and endpoints agree");
     }
 
     fn call(&mut self, who: Slot, limit: Limit, call: impl FnOnce(&Self) -> Call) {

@@ -85,7 +85,7 @@ fn play(
     };
     for place in 0..sequence.endpoints {
         let op = Op::Bind(SLOTS[(place + 1) % SLOTS.len()]);
-        step(fixture, Step { op, expires: false })?;
+        step(fixture, Step { op, expires: false, repeats: false })?;
     }
     for (number, plan) in (0..).zip(&sequence.plans) {
         if let Some(next) = plan.step(fixture.machine(), sequence.endpoints, number) {
@@ -99,7 +99,8 @@ fn told(steps: &[Step]) -> String {
     let mut text = String::from("\n");
     for (number, step) in steps.iter().enumerate() {
         let expires = if step.expires { ", expires" } else { "" };
-        let _ = writeln!(text, "  {number}: {}{expires}", short(&step.op));
+        let repeats = if step.repeats { ", twice" } else { "" };
+        let _ = writeln!(text, "  {number}: {}{expires}{repeats}", short(&step.op));
     }
     text
 }

@@ -31,6 +31,8 @@ pub struct Step {
     pub op: Op,
     /// The time limit of the call passes next, if the call is blocked.
     pub expires: bool,
+    /// The endpoint makes the call twice in a row.
+    pub repeats: bool,
 }
 
 pub fn sequence(steps_max: usize) -> impl Strategy<Value = Sequence> {
@@ -41,7 +43,7 @@ pub fn sequence(steps_max: usize) -> impl Strategy<Value = Sequence> {
 fn plan() -> impl Strategy<Value = Plan> {
     let index = 0..SLOTS.len();
     let stale = prop::bool::weighted(0.03);
-    (0_u8..24, index.clone(), index.clone(), index, 0_u8..8, stale).prop_map(
+    (0_u8..25, index.clone(), index.clone(), index, 0_u8..8, stale).prop_map(
         |(verb, who, peer, third, limit, stale)| Plan { verb, who, peer, third, limit, stale },
     )
 }
@@ -61,7 +63,7 @@ impl Plan {
             Some(_) if self.verb == 1 => Op::Signal(who),
             Some(_) => return None,
         };
-        Some(Step { op, expires: false })
+        Some(Step { op, expires: false, repeats: false })
     }
 
     fn call(self, machine: &Machine, who: Slot, slot: impl Fn(usize) -> Slot, number: i32) -> Step {
@@ -83,8 +85,8 @@ impl Plan {
                 client: waiting_client(machine, who).unwrap_or(dst),
                 dst: address(self.third),
             },
-            20..=21 => Call::Notify { dst },
-            22 => Call::Wakeup { dst },
+            20..=22 => Call::Notify { dst },
+            23 => Call::Wakeup { dst },
             _ => Call::AwaitUnbind { dst },
         };
         let (limit, expires) = match self.limit {
@@ -93,7 +95,7 @@ impl Plan {
             2 => (Limit::Bounded, false),
             _ => (Limit::Forever, false),
         };
-        Step { op: Op::Call { who, call, limit }, expires }
+        Step { op: Op::Call { who, call, limit }, expires, repeats: self.verb == 22 }
     }
 }
 

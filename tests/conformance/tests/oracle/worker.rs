@@ -9,6 +9,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 pub enum Order {
     Bind,
     Call(Call, Timeout),
+    /// The same call twice, which gets one report.
+    Twice(Call, Timeout),
     Leave,
 }
 
@@ -44,14 +46,17 @@ fn work(vm: &Vm, slot: Slot, inbox: &Receiver<Order>, reports: &Sender<(Slot, Re
     while let Ok(order) = inbox.recv() {
         let report = match (order, &mut endpoint) {
             (Order::Bind, _) => Report::Bound(bind(vm, slot, &mut endpoint)),
-            (Order::Call(call, limit), Some(bound)) => {
-                let ended = call_on(bound, slot, call, limit);
+            (order @ (Order::Call(call, limit) | Order::Twice(call, limit)), Some(bound)) => {
+                let mut ended = call_on(bound, slot, call, limit);
+                if matches!(order, Order::Twice(..)) {
+                    ended = call_on(bound, slot, call, limit);
+                }
                 if !bound.is_bound() {
                     endpoint = None;
                 }
                 Report::Ended(ended)
             }
-            (Order::Call(..), None) => Report::Ended(error(slot, Code::NotBind)),
+            (Order::Call(..) | Order::Twice(..), None) => Report::Ended(error(slot, Code::NotBind)),
             (Order::Leave, _) => {
                 endpoint = None;
                 Report::Left
