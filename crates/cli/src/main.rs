@@ -34,6 +34,7 @@ mod view;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    options::begin();
     output::exit_on_closed_stdout();
     let cli = match cli::parse(std::env::args_os()) {
         Ok(cli) => cli,

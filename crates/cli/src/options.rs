@@ -3,6 +3,7 @@
 use clap::Args;
 use m3ipc::Timeout;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Instant;
 
 /// The format of results.
@@ -20,6 +21,13 @@ pub struct NodeOptions {
     /// else $XDG_RUNTIME_DIR/m3 or /tmp/m3-UID].
     #[arg(long, value_name = "DIR")]
     pub runtime_dir: Option<PathBuf>,
+}
+
+static BEGIN: OnceLock<Instant> = OnceLock::new();
+
+/// When this program began: a time limit of a whole command starts there. The first call decides.
+pub fn begin() -> Instant {
+    *BEGIN.get_or_init(Instant::now)
 }
 
 /// A time limit as written: milliseconds, 0 for no wait, -1 for no limit.

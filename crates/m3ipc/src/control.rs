@@ -5,6 +5,7 @@ mod fail;
 mod frame_buffer;
 mod limit;
 mod open_requests;
+mod silence;
 mod while_running;
 
 pub(crate) use connect::IfAbsent;
@@ -28,9 +29,6 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// The time limit of a request that the daemon can answer at once.
-const SOON_NS: u64 = 200_000_000;
 
 /// The time after which a caller that awaits the end of others checks that the daemon runs, and the
 /// time that the daemon has for that check.
@@ -177,19 +175,10 @@ impl Control {
         let mut closed = u32::from(sent.is_err());
         let deadline_ns = self.limit.end_ns();
         loop {
-            match self.read() {
-                Ok(Some(answer)) => return answered(answer).map(|(reply, _)| reply),
-                Ok(None) => {}
-                Err(fail) if fail.code == Code::NotConn && closed < CLOSED_TRIES => {
-                    closed += 1;
-                    continue;
-                }
-                Err(fail) => return Err(fail),
-            }
-            let left_ns = deadline_ns.saturating_sub(m3ipc_sys::monotonic_ns());
             // A signal belongs to the call that follows, so the clock alone ends this wait.
-            if m3ipc_sys::wait_readable(&[self.socket.as_fd()], left_ns) == Ok(false) {
-                return Err(self.silence());
+            match self.answer(deadline_ns) {
+                Err(fail) if fail.code == Code::NotConn && closed < CLOSED_TRIES => closed += 1,
+                other => return other.map(|(reply, _)| reply),
             }
         }
     }
@@ -209,26 +198,10 @@ impl Control {
         self.limit
     }
 
-    /// Why the daemon does not answer in time, and the next step.
-    pub(crate) fn why_silent(&self) -> String {
-        daemon::silence(&self.directory, &self.socket)
-    }
-
-    fn silence(&self) -> Fail {
-        Fail::new(Code::TimedOut, self.why_silent())
-    }
-
     /// Sends a request and waits for the reply, within the limit of the connection.
     pub(crate) fn request(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
         self.send(request)?;
         self.answer(self.limit.end_ns())
-    }
-
-    fn answer(&mut self, deadline_ns: u64) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.answer_until(deadline_ns, OnSignal::GoOn).map_err(|fail| match fail.why {
-            None if fail.code == Code::TimedOut => self.silence(),
-            _ => fail,
-        })
     }
 
     /// Sends a request and waits for the reply until the deadline or a signal. A later reply counts
@@ -296,15 +269,6 @@ impl Control {
                 }
             }
         }
-    }
-
-    /// Sends a request with a short time limit, since the daemon may be stopped and the surrounding
-    /// call has a limit of its own.
-    pub(crate) fn request_soon(
-        &mut self,
-        request: &Request,
-    ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
-        self.request_until(request, m3ipc_sys::monotonic_ns() + SOON_NS)
     }
 
     /// Sends a request whose reply a later call takes with [`poll`](Self::poll).
@@ -529,7 +493,7 @@ mod tests {
     use super::*;
 
     /// A control connection, and the daemon's end of it.
-    fn pair(name: &str) -> (Control, OwnedFd) {
+    pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
         let path = std::env::temp_dir().join(format!("m3-control-{}-{name}", std::process::id()));
         let _ = std::fs::remove_file(&path);
         let listener = m3ipc_sys::listen(&path, 0o600).expect("a listener");

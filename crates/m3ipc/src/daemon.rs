@@ -1,5 +1,6 @@
 //! The process and the program of the daemon, for error texts.
 
+use m3ipc_sys::Errno;
 use std::os::fd::AsFd;
 use std::path::Path;
 
@@ -8,15 +9,21 @@ const FEW_FILES: u64 = 64;
 
 /// Describes the daemon of this directory, for instance `pid 7, /usr/bin/m3d`.
 pub(crate) fn describe(directory: &Path, socket: impl AsFd) -> String {
-    process_of(directory, socket).map_or("its pid is not known here".to_owned(), description)
+    process_of(directory, Some(socket)).map_or("its pid is not known here".to_owned(), description)
 }
 
-fn process_of(directory: &Path, socket: impl AsFd) -> Option<i32> {
+/// Whether the daemon of this directory is stopped, as far as this process can see.
+pub(crate) fn is_stopped(directory: &Path, socket: Option<impl AsFd>) -> bool {
+    process_of(directory, socket).is_some_and(|pid| m3ipc_sys::is_stopped(pid) == Ok(true))
+}
+
+fn process_of(directory: &Path, socket: Option<impl AsFd>) -> Option<i32> {
     // systemd may have made the socket, so the lock file comes first: it names the daemon itself.
     // Only some users may read it.
     let locked = std::fs::read_to_string(directory.join("lock")).ok();
     let locked = locked.and_then(|pid| pid.trim().parse::<i32>().ok());
-    locked.or_else(|| m3ipc_sys::peer_identity(socket).ok().map(|identity| identity.pid))
+    let peer = || m3ipc_sys::peer_identity(socket.ok_or(Errno::NOTCONN)?);
+    locked.or_else(|| peer().ok().map(|identity| identity.pid))
 }
 
 fn description(pid: i32) -> String {
@@ -31,7 +38,7 @@ fn description(pid: i32) -> String {
 
 /// Why a daemon does not answer in time, and the next step.
 pub(crate) fn silence(directory: &Path, socket: impl AsFd) -> String {
-    let Some(pid) = process_of(directory, socket) else {
+    let Some(pid) = process_of(directory, Some(socket)) else {
         return format!(
             "the node daemon of {} does not answer in time, and its pid is not known here; ask \
              its user to continue it, or to see its log",

@@ -6,12 +6,12 @@
 
 use super::target::TargetArgs;
 use crate::error::{CliError, Result};
-use crate::options::count;
+use crate::options::{self, count};
 use crate::output::Output;
 use clap::Args;
 use m3ipc::{ANY, Address, Node, NodeError, Timeout};
 use m3ipc_abi::Code;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The time limit without --timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1);
@@ -36,7 +36,7 @@ pub struct Notify {
 
 /// Notifies the target and waits until it has received the notification.
 pub fn run(args: &Notify, out: Output) -> Result<()> {
-    let begin = Instant::now();
+    let begin = options::begin();
     let limit = match args.target.timeout.timeout() {
         Timeout::NoWait => Duration::ZERO,
         Timeout::After(limit) => limit,

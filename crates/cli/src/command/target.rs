@@ -2,7 +2,7 @@
 
 use crate::error::{CliError, Result};
 use crate::lookup::{self, Target};
-use crate::options::{NodeOptions, TimeLimit};
+use crate::options::{self, NodeOptions, TimeLimit};
 use clap::Args;
 use m3ipc::{Address, Endpoint, Node, Timeout, Vm};
 use std::time::Instant;
@@ -50,8 +50,8 @@ impl TargetSession {
 impl TargetArgs {
     /// Binds this process and finds the target.
     pub fn open(&self) -> Result<TargetSession> {
-        let (begin, limit) = (Instant::now(), self.timeout);
-        let mut node = lookup::node_within(&self.node, limit.timeout())?;
+        let (begin, limit) = (options::begin(), self.timeout);
+        let mut node = lookup::node_within(&self.node, limit.left_since(begin))?;
         let vm = lookup::vm(&mut node, &self.target.vm)?;
         let mut own = lookup::bind(&vm, self.bind_as.as_deref())?;
         let wait = self.wait.then(|| limit.left_since(begin));

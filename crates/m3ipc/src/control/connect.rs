@@ -3,7 +3,7 @@
 use super::fail::{not_serving, unreachable};
 use super::limit::RequestLimit;
 use crate::error::Fail;
-use crate::{runtime, spawn};
+use crate::{daemon, runtime, spawn};
 use m3ipc_sys::Errno;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -11,6 +11,10 @@ use std::time::Duration;
 
 /// The time after which a second daemon is started, if the first gives no answer.
 const START_AGAIN_NS: u64 = 200_000_000;
+
+/// The time in the queue of a daemon before a caller that does not wait checks whether that daemon
+/// is stopped.
+const QUEUE_PAUSE: Duration = Duration::from_millis(10);
 
 /// What to do if no daemon runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +29,32 @@ pub(crate) enum IfAbsent {
     StartUninitialised,
 }
 
+/// Connects to the daemon that runs. A caller that does not wait leaves the full queue of a stopped
+/// daemon soon.
+fn connect_unless_stopped(
+    directory: &Path,
+    limit: RequestLimit,
+) -> Result<OwnedFd, runtime::ConnectError> {
+    let first = if limit.is_brief() { limit.left().min(QUEUE_PAUSE) } else { limit.left() };
+    match runtime::connect_within(directory, first) {
+        Err(error)
+            if error.errno() == Some(Errno::AGAIN)
+                && limit.is_brief()
+                && !daemon::is_stopped(directory, None::<OwnedFd>) =>
+        {
+            runtime::connect_within(directory, limit.left())
+        }
+        other => other,
+    }
+}
+
 /// A connection to an accepted daemon: the only way to one.
 pub(super) fn connect_or_start(
     directory: &Path,
     if_absent: IfAbsent,
     limit: RequestLimit,
 ) -> Result<OwnedFd, Fail> {
-    let error = match runtime::connect_within(directory, limit.left()) {
+    let error = match connect_unless_stopped(directory, limit) {
         Ok(socket) => return Ok(socket),
         Err(error) => error,
     };

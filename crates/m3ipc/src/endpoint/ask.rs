@@ -26,7 +26,9 @@ impl Endpoint {
         let limit = limit.begun();
         let mut pause = ABSENT_PAUSE;
         loop {
-            let asked = if limit.is_own() {
+            let asked = if limit.is_no_wait() {
+                self.control.request_unless_stopped(request, limit.at_ns())
+            } else if limit.is_own() {
                 self.control.request_until(request, limit.at_ns())
             } else {
                 self.control.request_through(request, limit.at_ns())

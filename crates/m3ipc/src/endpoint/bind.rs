@@ -202,8 +202,11 @@ impl Endpoint {
         for _ in 0..CONTACT_TRIES {
             let request = self.request_for(peer, deadline);
             m3ipc_sys::pause_point("client.before_contact");
-            let replied = if deadline.no_wait || deadline.is_finite() {
-                self.control.request_until(&request, until_ns(deadline))
+            let replied = if deadline.no_wait {
+                let until_ns = m3ipc_sys::monotonic_ns() + NO_WAIT_NS;
+                self.control.request_unless_stopped(&request, until_ns)
+            } else if deadline.is_finite() {
+                self.control.request_until(&request, deadline.at_ns)
             } else {
                 // The reply may wait for the peer: it claims its bind, or returns to a new daemon.
                 self.control.request_while_running_or_signal(&request)
@@ -249,10 +252,4 @@ impl Endpoint {
         }
         Err(Fail::new(Code::NotConn, "the node daemon dies again and again; see its log"))
     }
-}
-
-/// The end of a first contact with a limit. A call that does not wait gives a running daemon time
-/// to answer.
-fn until_ns(deadline: Deadline) -> u64 {
-    if deadline.no_wait { m3ipc_sys::monotonic_ns() + NO_WAIT_NS } else { deadline.at_ns }
 }

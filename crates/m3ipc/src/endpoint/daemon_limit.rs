@@ -70,6 +70,11 @@ impl DaemonLimit {
         self.is_own
     }
 
+    /// Whether the caller does not wait, so that it awaits no stopped daemon.
+    pub(super) fn is_no_wait(self) -> bool {
+        self.no_wait
+    }
+
     /// The time that is left.
     pub(super) fn left(self) -> Duration {
         Duration::from_nanos(self.at_ns.saturating_sub(m3ipc_sys::monotonic_ns()))

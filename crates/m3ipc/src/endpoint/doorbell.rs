@@ -123,7 +123,7 @@ impl Endpoint {
         }
         let request = Request::DoorbellSender(peer.address().0);
         // Without a sender the peer finds the message at its next slow check.
-        if let Ok((_, fds)) = self.control.request_soon(&request)
+        if let Ok((_, fds)) = self.control.request_soon(&request, u64::MAX)
             && let Ok(doorbell_sender) = one(fds)
         {
             let doorbell_sender = DoorbellSender::from_fd(doorbell_sender);

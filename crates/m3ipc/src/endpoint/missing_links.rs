@@ -58,7 +58,7 @@ impl Endpoint {
     #[cold]
     fn renew_missing_links_slow(&mut self) {
         for address in self.missing_links.clone() {
-            match self.control.request_soon(&Request::Renew(address)) {
+            match self.control.request_soon(&Request::Renew(address), u64::MAX) {
                 // Queue the link behind earlier events: a death among them may free the index of
                 // this link.
                 Ok((Reply::Contact(info), fds)) => {

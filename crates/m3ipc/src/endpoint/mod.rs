@@ -298,11 +298,11 @@ impl Drop for Endpoint {
             let request = m3ipc_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
             // A stopped daemon notices the closed connection later. The successor of a killed
             // daemon never had the connection, so it gets the request.
-            let reply = self.control.request_soon(&request);
+            let reply = self.control.request_soon(&request, u64::MAX);
             if reply.is_err_and(|fail| fail.code == Code::NotConn)
                 && let Ok(mut next) = Control::connect(self.control.directory(), IfAbsent::Revive)
             {
-                let _ = next.request_soon(&request);
+                let _ = next.request_soon(&request, u64::MAX);
             }
         }
     }

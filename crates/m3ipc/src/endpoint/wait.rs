@@ -378,7 +378,7 @@ impl Endpoint {
         if may_deadlock && sleep_state.target.verb != WaitCall::Await {
             // A circle that was not complete yet is found later.
             sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);
-            match self.control.request_soon(&Request::IsDeadlock) {
+            match self.control.request_soon(&Request::IsDeadlock, sleep_state.deadline.at_ns) {
                 Ok((Reply::Number(1), _)) => return Err(Code::Locked.into()),
                 // There seems to be a circle, but another member of it was asking too.
                 Ok((Reply::Number(2), _)) => sleep_state.ask_after_ns = DEADLOCK_CHECK_NS,
