@@ -45,7 +45,7 @@ if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fn
     M3_MATRIX_STATIC=$work/static
     export M3_MATRIX_STATIC
 fi
-for program in stat crowd; do
+for program in stat crowd lifetimes; do
     ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/$program" \
         "$here/$program.c" || exit 3
 done
@@ -120,6 +120,36 @@ one() {
     done
 }
 
+# The memory of a connection goes with its last user. Of two that are killed at once, it goes with
+# the next program.
+lifetime() {
+    rm -rf "$M3_RUNTIME_DIR"/*
+    rm -f "$work/counters"
+    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" \
+        --counters "$work/counters" -- "$work/lifetimes" "$1" "$2" >"$work/shared" \
+        2>"$work/error" </dev/null
+    code=$?
+    if [ "$2" = killed_both ]; then
+        # The kernel may still be at the end of the second process.
+        for try in 1 2 3 4 5 6 7 8 9 10; do
+            "$built/m3" sock run --policy "$work/default" -- true
+            [ -n "$(find "$M3_RUNTIME_DIR" -name '????????????????')" ] || break
+            sleep 0.1
+        done
+        code=0
+    fi
+    left=$(find "$M3_RUNTIME_DIR" -name '????????????????')
+    if [ $code -ne 0 ]; then
+        fail "lifetime $1 $2 ended with $code" "$work/error"
+    elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
+        fail "lifetime $1 $2: no byte went through a ring"
+    elif [ -n "$left" ]; then
+        fail "lifetime $1 $2 leaves $left"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 # Of many connections, all bytes go through rings after the first few, and each takes 12 KiB: a page
 # of words and a page for each ring.
 crowd() {
@@ -152,6 +182,12 @@ for case in ${*:-$("$work/matrix" --list)}; do
 done
 [ $# -gt 0 ] || for kind in tcp unix; do inspect $kind; done
 [ $# -gt 0 ] || frees_memory
+for kind in $([ $# -gt 0 ] || echo tcp unix); do
+    for name in closes exits exited_server killed_client killed_server executes \
+        executes_with_bytes forks passes killed_both; do
+        lifetime "$kind" $name
+    done
+done
 : >"$work/crowd.policy"
 for count in $([ $# -gt 0 ] || echo 1000 10000); do
     for kind in tcp unix; do crowd $kind $count; done

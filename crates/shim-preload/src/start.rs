@@ -9,11 +9,12 @@ use crate::abi::exec::{Strings, variable};
 use crate::abi::stdio;
 use crate::next;
 use core::ffi::{CStr, c_int, c_void};
+use m3ipc_shim::connection::ended;
 use m3ipc_shim::exec::environment;
 use m3ipc_shim::kernel::socket::{SleepingCalls, set_sleeping_calls};
 use m3ipc_shim::kernel::{file, process};
 use m3ipc_shim::policy::{COUNTERS_VARIABLE, VARIABLE};
-use m3ipc_shim::process::{limits, policy};
+use m3ipc_shim::process::{limits, policy, vfork};
 use m3ipc_shim::{counters, prepare, prepare_tables, sockets};
 
 #[used]
@@ -48,6 +49,17 @@ unsafe extern "C" fn start(_argc: c_int, argv: Strings, envp: Strings) {
     prepare(policy.settings);
     if sockets::pin_standard() {
         stdio::replace_input();
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// The program exits.
+extern "C" fn end() {
+    if !vfork::in_child() {
+        ended::exit();
     }
 }
 

@@ -53,6 +53,13 @@ pub fn prepare(settings: Settings) {
     settings::store(settings);
 }
 
+/// Removes the memory that ended programs of this user left. `directory` is in place of
+/// `M3_RUNTIME_DIR`.
+pub fn remove_ended(directory: Option<&std::path::Path>) {
+    memory::user_directory::set_directory_to(directory);
+    connection::sweep::at_start();
+}
+
 /// Prepares the tables of the hooks. Once, in the constructor, before [`prepare`].
 pub fn prepare_tables() {
     process::descriptors::prepare();

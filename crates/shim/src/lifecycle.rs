@@ -3,6 +3,7 @@
 //! Each function of the C library that makes or closes descriptors says so here, before or after
 //! its real call.
 
+use crate::connection::ended;
 use crate::connection::socket::Socket;
 use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
@@ -88,6 +89,7 @@ pub fn closing(fd: RawFd) -> bool {
 /// After a close.
 pub fn closed(fd: RawFd) {
     descriptors::end_close(fd);
+    ended::remove();
 }
 
 /// Before a range of descriptors is closed at once. The child of a vfork owns no entry.

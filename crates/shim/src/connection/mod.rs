@@ -8,6 +8,7 @@
 //!     ├── send ────┐
 //!     │   │ unannounced                        bytes without a wakeup byte, in order
 //!     │   │ ring_extent                        the memory of a ring, by its traffic
+//!     ├── ended                              the memory of a connection after its end
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves
 //! ```
@@ -15,6 +16,7 @@
 pub mod address;
 pub mod armed_poller;
 mod blocked;
+pub mod ended;
 mod mark;
 pub mod pairs;
 mod receive;
@@ -24,6 +26,6 @@ mod send;
 pub mod sock_diag;
 pub mod socket;
 pub mod socket_state;
-mod sweep;
+pub mod sweep;
 pub mod unannounced;
 mod upgrade;

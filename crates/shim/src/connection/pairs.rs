@@ -209,6 +209,11 @@ pub fn note_close(end: PairEnd) {
     end.memory.word(pair::CLOSED[end.side & 1]).store(1, Ordering::Relaxed);
 }
 
+/// Whether a process of the other end noted a close.
+pub fn peer_noted_close(end: PairEnd) -> bool {
+    end.memory.word(pair::CLOSED[1 - (end.side & 1)]).load(Ordering::Relaxed) != 0
+}
+
 /// Notes that a process of this end found the pair.
 pub fn note_joined(end: PairEnd) {
     end.memory.word(pair::JOINED[end.side & 1]).store(1, Ordering::Release);

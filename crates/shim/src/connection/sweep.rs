@@ -90,8 +90,18 @@ impl<'a> Entry<'a> {
     }
 }
 
+/// Entries of the sweep before a program starts.
+const START_ENTRIES: usize = 4096;
+
+/// Removes what ended programs left in the directory of this user.
+pub fn at_start() {
+    if let Some(directory) = UserDirectory::current() {
+        sweep(directory, START_ENTRIES);
+    }
+}
+
 /// Removes a file that nothing uses any more.
-fn remove_dead(directory: &UserDirectory, name: Name) {
+pub fn remove_dead(directory: &UserDirectory, name: Name) {
     let exists = |pid: u32| i32::try_from(pid).is_ok_and(process::exists);
     match name {
         Name::Pollers(pid) | Name::Unfinished(pid, _) => {
@@ -108,22 +118,41 @@ fn remove_dead(directory: &UserDirectory, name: Name) {
                 return;
             }
             let words = PairHead(head);
-            if !words.may_be_dead() || !words.is_dead() {
-                return;
-            }
-            directory.remove(name);
-            // An end may have written anything into its file: another name counts only where it
-            // leads to this very file.
-            let inode = |file: &File| file::stat(file.fd()).map(|stat| stat.st_ino);
-            for other in pair::COOKIES.map(|cookie| Name::Pair(words.at(cookie))) {
-                if other != name
-                    && let Ok(second) = directory.open(other, PAIR_BYTES, false)
-                    && inode(&second) == inode(&file)
-                {
-                    directory.remove(other);
-                }
+            if words.may_be_dead() && words.is_dead() {
+                remove_pair(directory, name, &file, &words);
             }
         }
+    }
+}
+
+/// Removes both names of a pair.
+fn remove_pair(directory: &UserDirectory, name: Name, file: &File, words: &PairHead) {
+    directory.remove(name);
+    // An end may have written anything into its file: another name counts only where it leads to
+    // this very file.
+    let inode = |file: &File| file::stat(file.fd()).map(|stat| stat.st_ino);
+    for other in pair::COOKIES.map(|cookie| Name::Pair(words.at(cookie))) {
+        if other != name
+            && let Ok(second) = directory.open(other, PAIR_BYTES, false)
+            && inode(&second) == inode(file)
+        {
+            directory.remove(other);
+        }
+    }
+}
+
+/// Removes a pair whose other end is gone, for a process that exits with this end.
+pub(super) fn remove_of_peer(directory: &UserDirectory, name: Name, peer: usize) {
+    let Ok(file) = directory.open(name, PAIR_BYTES, false) else { return };
+    let mut head = [0_u8; HEAD_BYTES];
+    if file::read_at(file.fd(), &mut head, 0) != Ok(HEAD_BYTES) {
+        return;
+    }
+    let words = PairHead(head);
+    if let Ok(diag) = Diag::open()
+        && words.is_end_gone(&diag, peer)
+    {
+        remove_pair(directory, name, &file, &words);
     }
 }
 
@@ -169,10 +198,13 @@ impl PairHead {
     /// Whether the kernel knows neither end.
     fn is_dead(&self) -> bool {
         let Ok(diag) = Diag::open() else { return false };
-        [0, 1].into_iter().all(|end| {
-            let address = core::array::from_fn(|at| self.at(pair::ADDRESSES[end] + 8 * at));
-            is_gone(&diag, self.at(pair::COOKIES[end]), &SocketAddress::decode(address))
-        })
+        [0, 1].into_iter().all(|end| self.is_end_gone(&diag, end))
+    }
+
+    /// Whether the kernel does not know one end.
+    fn is_end_gone(&self, diag: &Diag, end: usize) -> bool {
+        let address = core::array::from_fn(|at| self.at(pair::ADDRESSES[end & 1] + 8 * at));
+        is_gone(diag, self.at(pair::COOKIES[end & 1]), &SocketAddress::decode(address))
     }
 }
 

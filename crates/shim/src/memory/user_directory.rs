@@ -53,9 +53,15 @@ enum Directory {
 
 /// Stores the directory of the files. The constructor calls this; it may allocate.
 pub fn set_directory() {
-    let _ = DIRECTORY.set(match m3ipc_sys::variable("M3_RUNTIME_DIR") {
+    let named = m3ipc_sys::variable("M3_RUNTIME_DIR");
+    set_directory_to(named.as_ref().map(Path::new));
+}
+
+/// Stores the directory of the files, or the default one.
+pub fn set_directory_to(named: Option<&Path>) {
+    let _ = DIRECTORY.set(match named {
         None => Directory::Default,
-        Some(named) => named_directory(Path::new(&named)).unwrap_or(Directory::Refused),
+        Some(named) => named_directory(named).unwrap_or(Directory::Refused),
     });
 }
 

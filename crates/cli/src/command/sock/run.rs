@@ -99,6 +99,9 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
     if let Some(directory) = &args.node.runtime_dir {
         command.env("M3_RUNTIME_DIR", directory);
     }
+    let directory = args.node.runtime_dir.clone();
+    let named = directory.or_else(|| std::env::var_os("M3_RUNTIME_DIR").map(PathBuf::from));
+    m3ipc_shim::remove_ended(named.as_deref());
     match executable::inspect(&path)? {
         PreloadSupport::Supported => preload(&mut command, args, policy, &path)?,
         PreloadSupport::Unsupported(why) if args.strict => {

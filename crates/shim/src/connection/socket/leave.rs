@@ -5,7 +5,7 @@ use crate::buffers::{Buffers, IovCursor};
 use crate::connection::receive::ReceiveHalf;
 use crate::connection::ring_half::Direction;
 use crate::connection::socket_state::{half_of, phase};
-use crate::connection::{pairs, upgrade};
+use crate::connection::{ended, pairs, upgrade};
 use crate::counters;
 use crate::kernel::{file, socket};
 use crate::memory::layout::half;
@@ -144,6 +144,7 @@ impl Socket {
                 socket::reset_on_close(self.fd);
             }
             pairs::note_close(end);
+            ended::note(end, fd, upgrade::own_cookie(self.state, fd));
         }
         self.state.free();
     }
