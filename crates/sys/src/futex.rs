@@ -10,6 +10,8 @@ use rustix::time::{ClockId, Timespec};
 
 /// Highest number of words of one sleep.
 pub const WAIT_WORDS_MAX: usize = 128;
+/// Words of a sleep that costs less.
+const FEW_WORDS: usize = 4;
 
 /// The end of a sleep. `Changed` may be spurious: poll again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -114,7 +116,19 @@ pub fn wait_any_woken(words: &[Expected<'_>], deadline_ns: u64) -> Result<Option
 }
 
 fn wait_for_one(words: &[Expected<'_>], deadline_ns: u64) -> Result<usize, Errno> {
-    let mut waiters = [futex::Wait::new(); WAIT_WORDS_MAX];
+    if words.len() <= FEW_WORDS {
+        wait_for_one_of::<FEW_WORDS>(words, deadline_ns)
+    } else {
+        wait_for_one_of::<WAIT_WORDS_MAX>(words, deadline_ns)
+    }
+}
+
+/// Sleeps on at most `N` words. A record of the kernel for each of them is cleared first.
+fn wait_for_one_of<const N: usize>(
+    words: &[Expected<'_>],
+    deadline_ns: u64,
+) -> Result<usize, Errno> {
+    let mut waiters = [futex::Wait::new(); N];
     let waiters = waiters.get_mut(..words.len()).ok_or(Errno::INVAL)?;
     for (waiter, (word, value)) in waiters.iter_mut().zip(words) {
         waiter.val = u64::from(*value);

@@ -42,7 +42,7 @@ pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use environment::{is_privileged_program, text_variable, variable};
 pub use fixed_mapping::{Access, FixedMapping};
 pub use fork::{ForkGuard, ParentOnlyFd, fork_generation};
-pub use futex::{WAIT_WORDS_MAX, WaitOutcome, wait, wait_any, wait_any_woken, wake};
+pub use futex::{Expected, WAIT_WORDS_MAX, WaitOutcome, wait, wait_any, wait_any_woken, wake};
 pub use interrupt::interrupt_signals;
 pub use liveness_lock::{
     LIVENESS_LOCK_BYTES, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, LivenessLock,
@@ -64,8 +64,8 @@ pub use pause::{HAS_PAUSE_POINTS, pause_point};
 pub use poll::{Interest, Poll, Ready, wait_readable, wait_writable};
 pub use private_group::only_user_of_group;
 pub use process::{
-    ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, is_stopped, no_core,
-    open_process, open_thread, process_exit, process_facts, process_id, process_of_thread,
+    ProcessExit, ProcessFacts, Signal, die_with_parent, is_ending, is_stopped, known_thread_id,
+    no_core, open_process, open_thread, process_exit, process_facts, process_id, process_of_thread,
     process_start_ticks, process_users, raise_fd_limit, signal, thread_id, thread_sleeps, user_id,
 };
 pub use process_copy::{copy_from_process, copy_to_process, has_memory};

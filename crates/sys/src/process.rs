@@ -5,6 +5,7 @@
 #![allow(unsafe_code)]
 
 use crate::errno::last_error;
+use core::cell::Cell;
 use rustix::fd::{AsFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 pub use rustix::process::Signal;
@@ -67,6 +68,27 @@ pub fn process_id() -> i32 {
 #[must_use]
 pub fn thread_id() -> i32 {
     rustix::thread::gettid().as_raw_nonzero().get()
+}
+
+/// This thread's number, asked of the kernel once for each thread.
+///
+/// # Panics
+/// Never in a process that has made a [`ForkGuard`](crate::ForkGuard).
+#[must_use]
+#[inline]
+pub fn known_thread_id() -> i32 {
+    thread_local! {
+        /// The generation of forks in which the number was asked, and the number.
+        static KNOWN: Cell<(u32, i32)> = const { Cell::new((0, 0)) };
+    }
+    let generation = crate::fork_generation();
+    let (known, id) = KNOWN.get();
+    if known == generation && generation != 0 {
+        return id;
+    }
+    let id = thread_id();
+    KNOWN.set((generation, id));
+    id
 }
 
 /// A file of /proc about a process. `SRCH` means that the process is gone, or that /proc hides it.
@@ -327,6 +349,16 @@ pub fn user_id() -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_known_number_of_a_thread_is_its_own() {
+        let _guard = crate::ForkGuard::new().unwrap();
+        for _again in 0..2 {
+            assert_eq!(known_thread_id(), thread_id());
+            let other = std::thread::spawn(|| (known_thread_id(), thread_id())).join().unwrap();
+            assert_eq!(other.0, other.1);
+        }
+    }
 
     #[test]
     fn a_running_process_is_not_ending_and_a_killed_one_is() {

@@ -13,6 +13,7 @@
 //! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
 use super::Endpoint;
+use super::fast_sleep::NotFound;
 use super::inbox::NO_LINK;
 use super::peers::Peer;
 
@@ -20,7 +21,7 @@ use crate::timeout::Timeout;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, PublicationPeer, may_sleep_after_publication};
-use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitMode};
+use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitMode, WaitStrategy};
 
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
@@ -32,10 +33,16 @@ pub(super) enum LeftOver {
     Call,
     /// The wait for the answer: the request is posted on the link of this index.
     Answer(u32, SlotState),
+    /// The end of the call by a signal, unless the answer is there: the request is posted.
+    Signal(u32, SlotState),
 }
 
+/// A signal with a handler ended the call. Nothing was taken.
+#[derive(Debug)]
+pub(super) struct Interrupted;
+
 /// What the hot links have.
-enum Found {
+pub(super) enum Found {
     Nothing,
     /// One message of this kind, on the link of this index.
     One(u32, MessageKind, SlotState),
@@ -90,8 +97,13 @@ impl Endpoint {
         }
         self.control_page.count(Counter::Sent);
         m3ipc_sys::pause_point("client.woken");
-        let Some(found) = self.look_for_answer(index, posted, limit) else {
-            return Err(LeftOver::Answer(index, posted));
+        let found = match self.look_for_answer(index, posted, limit) {
+            Some(found) => found,
+            None if !self.may_sleep(limit) => return Err(LeftOver::Answer(index, posted)),
+            None => self.sleep_for_answer(index, posted).map_err(|why| match why {
+                NotFound::Yet => LeftOver::Answer(index, posted),
+                NotFound::Signal => LeftOver::Signal(index, posted),
+            })?,
         };
         let ends = EndsWait::ForThisEndpoint;
         let taken = self.take_fast(index, (MessageKind::Reply, found), ends);
@@ -99,31 +111,51 @@ impl Endpoint {
     }
 
     /// Makes the ordinary case of a receive from ANY. `None` if nothing was taken.
+    ///
+    /// # Errors
+    /// [`Interrupted`]: the call is over.
     #[inline]
-    pub(super) fn receive_fast(&mut self, limit: Timeout) -> Option<Message> {
-        if self.is_ordinary() { self.receive_ordinary(limit) } else { None }
+    pub(super) fn receive_fast(&mut self, limit: Timeout) -> Result<Option<Message>, Interrupted> {
+        if self.is_ordinary() { self.receive_ordinary(limit) } else { Ok(None) }
     }
 
     /// As [`receive_fast`](Self::receive_fast), in a call that is ordinary so far.
     #[inline(always)]
-    pub(super) fn receive_ordinary(&mut self, limit: Timeout) -> Option<Message> {
+    pub(super) fn receive_ordinary(
+        &mut self,
+        limit: Timeout,
+    ) -> Result<Option<Message>, Interrupted> {
         if !self.needs_no_order() {
-            return None;
+            return Ok(None);
         }
-        let (index, kind, found) = self.look_for_one(limit)?;
+        let (index, kind, found) = match self.look_for_one(limit) {
+            Some(found) => found,
+            None if !self.may_sleep(limit) => return Ok(None),
+            None => match self.sleep_for_one() {
+                Ok(found) => found,
+                Err(NotFound::Yet) => return Ok(None),
+                Err(NotFound::Signal) => return Err(Interrupted),
+            },
+        };
         m3ipc_sys::pause_point("server.before_take");
         // The sender of a request does not sleep until the take.
         let ends = match kind {
             MessageKind::Request => EndsWait::None,
             _ => EndsWait::OnThisLink,
         };
-        let message = self.take_fast(index, (kind, found), ends)?;
+        let Some(message) = self.take_fast(index, (kind, found), ends) else { return Ok(None) };
         m3ipc_sys::pause_point("server.taken");
         self.unordered += 1;
         self.latest_notified_slot = i32::MIN;
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
-        Some(message)
+        Ok(Some(message))
+    }
+
+    /// Whether a call with this limit sleeps without further polls.
+    #[inline]
+    fn may_sleep(&self, limit: Timeout) -> bool {
+        limit == Timeout::Never && self.spin.strategy() == WaitStrategy::Block
     }
 
     /// Makes the ordinary case of a reply. `false` if nothing was posted.
@@ -165,7 +197,7 @@ impl Endpoint {
     }
 
     #[inline]
-    fn has_events(&self) -> bool {
+    pub(super) fn has_events(&self) -> bool {
         self.control_page.event_word().load(Ordering::Acquire) != self.events_seen
     }
 
@@ -255,7 +287,7 @@ impl Endpoint {
 
     /// Looks at the hot links and at the ready bitmap once.
     #[inline(always)]
-    fn find_one(&self) -> Found {
+    pub(super) fn find_one(&self) -> Found {
         let links = self.peers.index_limit();
         let is_marked = match self.page_sets.as_slice() {
             [page_set] => page_set.ready_bitmap.any_of(links),

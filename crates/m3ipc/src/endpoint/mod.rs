@@ -28,6 +28,7 @@ mod doorbell;
 mod events;
 mod fast;
 mod fast_calls;
+mod fast_sleep;
 mod handover;
 mod inbox;
 mod missing_links;
@@ -132,6 +133,8 @@ pub struct Endpoint {
     /// The time of the last check of the daemon.
     checked_ns: u64,
     fast: FastCalls,
+    /// Whether a signal has ended the sleep of a call on the fast path.
+    signalled: bool,
     /// The time of the last take, and of the last poll of all links because of a take.
     taken_ticks: u64,
     polled_ticks: u64,

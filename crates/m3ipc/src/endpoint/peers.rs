@@ -305,6 +305,12 @@ impl Peers {
         self.slots.get_mut(index as usize)?.as_deref_mut()
     }
 
+    /// Whether no link has a message or a notification.
+    pub(super) fn are_quiet(&self) -> bool {
+        let mut peers = self.slots.iter().flatten();
+        peers.all(|peer| peer.link.is_quiet() && !peer.has_notification())
+    }
+
     /// A number above all indexes.
     #[inline]
     pub(super) fn index_limit(&self) -> usize {

@@ -3,6 +3,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
+use super::fast::Interrupted;
 use super::received::{Received, ReceivedKind, Source};
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};
@@ -88,10 +89,11 @@ impl Endpoint {
     ) -> Result<Message, ReceiveError> {
         let (source, limit) = (source.into(), limit.into());
         let span = observe::call("receive", self.vm, self.address, source.address());
-        let fast = if source == Source::Any { self.receive_fast(limit) } else { None };
+        let fast = if source == Source::Any { self.receive_fast(limit) } else { Ok(None) };
         let received = match fast {
-            Some(message) => Ok(message),
-            None => self.receive_short(source, limit),
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => self.receive_short(source, limit),
+            Err(Interrupted) => Err(interrupted()),
         };
         span.end(&received);
         received
@@ -106,10 +108,11 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Message, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, ANY);
-        let fast = if is_ordinary { self.receive_ordinary(limit) } else { None };
+        let fast = if is_ordinary { self.receive_ordinary(limit) } else { Ok(None) };
         let received = match fast {
-            Some(message) => Ok(message),
-            None => self.receive_short(Source::Any, limit),
+            Ok(Some(message)) => Ok(message),
+            Ok(None) => self.receive_short(Source::Any, limit),
+            Err(Interrupted) => Err(interrupted()),
         };
         span.end(&received);
         received
@@ -168,20 +171,24 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Received, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, source.address());
-        let fast = if source == Source::Any { self.receive_fast(limit) } else { None };
-        let received = if let Some(message) = fast {
-            buffer.for_link(0);
-            Ok(Received {
-                message,
-                bytes: 0,
-                is_request: self.latest_kind == Some(ReceivedKind::Request),
-                is_notification: false,
-                died: None,
-            })
-        } else {
-            let received = self.receive_from(source, buffer, limit.deadline());
-            self.trace_done();
-            received.map_err(|fail| ReceiveError::of(fail, source.address()))
+        let fast = if source == Source::Any { self.receive_fast(limit) } else { Ok(None) };
+        let received = match fast {
+            Ok(Some(message)) => {
+                buffer.for_link(0);
+                Ok(Received {
+                    message,
+                    bytes: 0,
+                    is_request: self.latest_kind == Some(ReceivedKind::Request),
+                    is_notification: false,
+                    died: None,
+                })
+            }
+            Ok(None) => {
+                let received = self.receive_from(source, buffer, limit.deadline());
+                self.trace_done();
+                received.map_err(|fail| ReceiveError::of(fail, source.address()))
+            }
+            Err(Interrupted) => Err(interrupted()),
         };
         span.end(&received);
         received
@@ -471,4 +478,10 @@ impl Endpoint {
             died: None,
         }
     }
+}
+
+/// The error of a receive from ANY that a signal ended.
+#[cold]
+fn interrupted() -> ReceiveError {
+    ReceiveError::of(Code::Intr.into(), ANY)
 }

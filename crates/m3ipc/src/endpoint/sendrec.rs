@@ -99,6 +99,10 @@ impl Endpoint {
             LeftOver::Answer(index, posted) => {
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
+            LeftOver::Signal(index, posted) => {
+                self.signalled = true;
+                self.end_fast_call((index, posted), outgoing, buffer, deadline)
+            }
         };
         answered.map_err(|fail| SendRecError::of(fail, to))
     }
@@ -334,6 +338,9 @@ impl Endpoint {
             posted: Some(posted),
             own_cell: false,
         };
+        if std::mem::take(&mut self.signalled) {
+            return self.finish_request(index, posted, buffer, Code::Intr.into());
+        }
         loop {
             let waited = self.wait(target, deadline, |endpoint| {
                 if let Some(end) = endpoint.take_answer(index, posted, buffer)? {

@@ -6,7 +6,7 @@
 
 use super::Endpoint;
 use super::stamps::Moment;
-use super::wake_words::WakeWords;
+use super::wake_words::{FEW_WORDS, WakeWords};
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -26,7 +26,7 @@ const POLL_ALL_LINKS_MAX: usize = 128;
 /// delays its victim by at most this.
 const FULL_POLL_NS: u64 = 50_000_000;
 /// The thread in a waiting record while no thread sleeps.
-const NO_THREAD: u32 = 0;
+pub(super) const NO_THREAD: u32 = 0;
 /// Polls between two readings of the clock in a wait with a limit that never sleeps.
 const POLLS_PER_CLOCK: u32 = 256;
 /// Cheap polls between two full ones.
@@ -285,7 +285,7 @@ impl Endpoint {
     fn publish_wait(&mut self, sleep_state: &mut SleepState, now_ns: u64) {
         if sleep_state.since_ns == 0 {
             sleep_state.since_ns = now_ns;
-            sleep_state.tid = m3ipc_sys::thread_id().cast_unsigned();
+            sleep_state.tid = m3ipc_sys::known_thread_id().cast_unsigned();
         }
         if let (WaitCall::SendRec, Some(index), Some(posted)) =
             (sleep_state.target.verb, sleep_state.target.index, sleep_state.target.posted)
@@ -336,13 +336,27 @@ impl Endpoint {
     /// Sleeps on the words. `seen` is the event word from before the last poll: an event received
     /// in that poll may be the awaited one.
     fn sleep_on(&self, words: &WakeWords, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
-        let mut expected = [(self.control_page.event_word(), seen); WAIT_WORDS_MAX];
-        for (place, (index, value)) in expected[1..].iter_mut().zip(words.list()) {
-            // The event word announced a link that came or went meanwhile.
-            let Some(peer) = self.peers.find_index(*index) else { return Ok(WaitOutcome::Changed) };
-            *place = (peer.link.own_wake_word(), *value);
+        if words.count() <= FEW_WORDS {
+            self.sleep_on_up_to::<{ FEW_WORDS + 1 }>(words, seen, until_ns)
+        } else {
+            self.sleep_on_up_to::<WAIT_WORDS_MAX>(words, seen, until_ns)
         }
-        Ok(m3ipc_sys::wait_any(&expected[..=words.list().len()], until_ns)?)
+    }
+
+    /// Sleeps on at most `N` words, the event word among them.
+    fn sleep_on_up_to<const N: usize>(
+        &self,
+        words: &WakeWords,
+        seen: u32,
+        until_ns: u64,
+    ) -> Result<WaitOutcome, Fail> {
+        let mut expected = [(self.control_page.event_word(), seen); N];
+        for (place, (index, value)) in expected[1..].iter_mut().zip(words.iter()) {
+            // The event word announced a link that came or went meanwhile.
+            let Some(peer) = self.peers.find_index(index) else { return Ok(WaitOutcome::Changed) };
+            *place = (peer.link.own_wake_word(), value);
+        }
+        Ok(m3ipc_sys::wait_any(&expected[..=words.count()], until_ns)?)
     }
 
     /// Polls all links if that is cheap or due; `false` if neither.

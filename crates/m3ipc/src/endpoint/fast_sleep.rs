@@ -1,0 +1,154 @@
+//! The sleep of the fast path: one sleep of a call without a limit, of an endpoint that blocks.
+//!
+//! ```text
+//! poll ── record the wait ── publish the mode ── poll ── sleep ── poll ── the fast path takes
+//!                                                  │       │        │
+//!                                                  └───────┴────────┴ the slow wait
+//! ```
+//!
+//! The order of the steps is that of [`waiting::sleep_unless_found`], as in the slow wait. This
+//! sleep leaves out what a short wait needs not: the search for a deadlock, the check of the daemon,
+//! the time of the waiting record. It is short, so the slow wait does all that soon. Anything that
+//! is not the awaited message ends it at once, a daemon event too.
+
+use super::Endpoint;
+use super::fast::Found;
+use super::wait::NO_THREAD;
+use core::sync::atomic::{AtomicU32, Ordering};
+use m3ipc_abi::ANY;
+use m3ipc_link::waiting::{self, Sleeper};
+use m3ipc_link::{Counter, MessageKind, SlotState, WaitCall, WaitMode};
+use m3ipc_sys::{Expected, WaitOutcome};
+
+/// Links of an endpoint that may sleep for ANY here. The slow wait sleeps on the words of more.
+const FEW_LINKS: usize = 3;
+/// The longest sleep for an answer, in nanoseconds. The slow wait looks for deadlocks.
+const ANSWER_SLEEP_NS: u64 = 1_000_000;
+/// The longest sleep for a message of any endpoint, in nanoseconds. The slow wait looks for the
+/// daemon.
+const MESSAGE_SLEEP_NS: u64 = 100_000_000;
+
+/// Why a sleep found no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotFound {
+    /// The slow wait must go on.
+    Yet,
+    /// A signal with a handler ended the call.
+    Signal,
+}
+
+/// One sleep on the wake words of a link, or of all links.
+struct ShortSleep<'a> {
+    endpoint: &'a Endpoint,
+    /// The awaited link; `None` for all.
+    index: Option<u32>,
+    limit_ns: u64,
+}
+
+impl ShortSleep<'_> {
+    /// The wake word of the link in this place, if the sleep includes it.
+    fn wake_word(&self, place: usize) -> Option<&AtomicU32> {
+        let index = match self.index {
+            Some(index) => (place == 0).then_some(index),
+            None => u32::try_from(place).ok(),
+        };
+        Some(self.endpoint.peers.find_index(index?)?.link.own_wake_word())
+    }
+}
+
+impl Sleeper for ShortSleep<'_> {
+    type Words = [Option<u32>; FEW_LINKS];
+    type Error = NotFound;
+
+    fn read_wake_words(&mut self) -> Self::Words {
+        core::array::from_fn(|place| Some(self.wake_word(place)?.load(Ordering::SeqCst)))
+    }
+
+    fn set_mode(&mut self, mode: WaitMode) {
+        self.endpoint.set_mode(mode);
+    }
+
+    fn sleep(&mut self, words: Self::Words) -> Result<(), NotFound> {
+        let control_page = &self.endpoint.control_page;
+        control_page.count(Counter::Slept);
+        m3ipc_sys::pause_point("sleeping");
+        let mut expected: [Expected<'_>; FEW_LINKS + 1] =
+            [(control_page.event_word(), self.endpoint.events_seen); FEW_LINKS + 1];
+        let mut count = 1;
+        for (place, value) in words.into_iter().enumerate() {
+            if let (Some(word), Some(value)) = (self.wake_word(place), value) {
+                expected[count] = (word, value);
+                count += 1;
+            }
+        }
+        let until_ns = m3ipc_sys::monotonic_ns() + self.limit_ns;
+        match m3ipc_sys::wait_any(&expected[..count], until_ns) {
+            Ok(WaitOutcome::Changed) => Ok(()),
+            Ok(WaitOutcome::Signal) => Err(NotFound::Signal),
+            // The slow wait meets and returns the same error.
+            Ok(WaitOutcome::Limit) | Err(_) => Err(NotFound::Yet),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Sleeps until the answer to this request is there.
+    pub(super) fn sleep_for_answer(
+        &self,
+        index: u32,
+        request: SlotState,
+    ) -> Result<SlotState, NotFound> {
+        let peer = self.peers.get(index).address();
+        let poll = || {
+            let link = &self.peers.get(index).link;
+            match link.look_for_answer(request) {
+                Some(found) => Ok(Some(found)),
+                // Another message may be an answer too.
+                None if !link.is_quiet() || self.has_events() => Err(NotFound::Yet),
+                None => Ok(None),
+            }
+        };
+        self.control_page.set_sleep_start(0, NO_THREAD);
+        self.control_page.set_blocked(WaitCall::SendRec, peer);
+        let sleep = ShortSleep { endpoint: self, index: Some(index), limit_ns: ANSWER_SLEEP_NS };
+        let found = sleep_between(sleep, WaitMode::OnLinks(peer), poll);
+        self.control_page.set_running();
+        found
+    }
+
+    /// Sleeps until a hot link has the only message.
+    pub(super) fn sleep_for_one(&self) -> Result<(u32, MessageKind, SlotState), NotFound> {
+        let links = self.peers.index_limit();
+        if links > FEW_LINKS {
+            return Err(NotFound::Yet);
+        }
+        let poll = || match self.find_one() {
+            Found::One(index, kind, state) => Ok(Some((index, kind, state))),
+            Found::More => Err(NotFound::Yet),
+            Found::Nothing if self.has_events() || self.control_page.flags() != 0 => {
+                Err(NotFound::Yet)
+            }
+            // Links that are not hot count too, also if a peer has cleared their ready bits.
+            Found::Nothing if self.peers.are_quiet() => Ok(None),
+            Found::Nothing => Err(NotFound::Yet),
+        };
+        self.control_page.set_sleep_start(0, NO_THREAD);
+        self.control_page.set_blocked(WaitCall::Receive, ANY);
+        let sleep = ShortSleep { endpoint: self, index: None, limit_ns: MESSAGE_SLEEP_NS };
+        let found = sleep_between(sleep, WaitMode::OnLinks(ANY), poll);
+        self.control_page.set_running();
+        found
+    }
+}
+
+/// Polls, sleeps and polls.
+fn sleep_between<T>(
+    mut sleep: ShortSleep<'_>,
+    mode: WaitMode,
+    poll: impl Fn() -> Result<Option<T>, NotFound>,
+) -> Result<T, NotFound> {
+    match waiting::sleep_unless_found(&mut sleep, mode, |_| poll())? {
+        Some(found) => Ok(found),
+        None => poll()?.ok_or(NotFound::Yet),
+    }
+}
