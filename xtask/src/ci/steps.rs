@@ -321,6 +321,17 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
+        name: "block",
+        command: "cargo nextest run -p m3ipc -p m3ipc-test-fixture -p m3ipc-conformance -p \
+                  m3ipc-hostile -p m3ipc-crash",
+        env: &[("M3_WAIT", "block")],
+        after: &["slow-path"],
+        limit_s: 1_800,
+        figure: Figure::TestTotals,
+        next: "run the command with M3_WAIT=block and the name of the failed test",
+        ..FULL
+    },
+    Step {
         name: "package-full",
         command: "cargo package --workspace --allow-dirty --quiet",
         limit_s: 1_800,

@@ -14,6 +14,7 @@
 use super::Endpoint;
 use super::fast::Found;
 use super::wait::NO_THREAD;
+use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::ANY;
 use m3ipc_link::waiting::{self, Sleeper};
@@ -117,26 +118,35 @@ impl Endpoint {
     }
 
     /// Sleeps until a hot link has the only message.
-    pub(super) fn sleep_for_one(&self) -> Result<(u32, MessageKind, SlotState), NotFound> {
+    pub(super) fn sleep_for_one(&mut self) -> Result<(u32, MessageKind, SlotState), NotFound> {
         let links = self.peers.index_limit();
         if links > FEW_LINKS {
             return Err(NotFound::Yet);
         }
-        let poll = || match self.find_one() {
+        let endpoint = &*self;
+        let has_slept = Cell::new(false);
+        let poll = || match endpoint.find_one() {
             Found::One(index, kind, state) => Ok(Some((index, kind, state))),
             Found::More => Err(NotFound::Yet),
-            Found::Nothing if self.has_events() || self.control_page.flags() != 0 => {
+            Found::Nothing if endpoint.has_events() || endpoint.control_page.flags() != 0 => {
                 Err(NotFound::Yet)
             }
             // Links that are not hot count too, also if a peer has cleared their ready bits.
-            Found::Nothing if self.peers.are_quiet() => Ok(None),
+            Found::Nothing if endpoint.peers.are_quiet() => {
+                has_slept.set(true);
+                Ok(None)
+            }
             Found::Nothing => Err(NotFound::Yet),
         };
-        self.control_page.set_sleep_start(0, NO_THREAD);
-        self.control_page.set_blocked(WaitCall::Receive, ANY);
-        let sleep = ShortSleep { endpoint: self, index: None, limit_ns: MESSAGE_SLEEP_NS };
+        endpoint.control_page.set_sleep_start(0, NO_THREAD);
+        endpoint.control_page.set_blocked(WaitCall::Receive, ANY);
+        let sleep = ShortSleep { endpoint, index: None, limit_ns: MESSAGE_SLEEP_NS };
         let found = sleep_between(sleep, WaitMode::OnLinks(ANY), poll);
-        self.control_page.set_running();
+        endpoint.control_page.set_running();
+        if found == Err(NotFound::Yet) {
+            // The slow path goes on with the wait of this call.
+            self.inbox.has_waited = has_slept.get();
+        }
         found
     }
 }
