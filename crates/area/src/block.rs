@@ -74,6 +74,15 @@ macro_rules! block_accessors {
 }
 block_accessors!(HeldBlock SharedReading);
 
+/// Block number, generation and hop.
+pub(crate) type ReadingKey = (u32, u32, u32);
+
+impl SharedReading {
+    pub(crate) fn key(&self) -> ReadingKey {
+        (self.number, self.generation, self.hop)
+    }
+}
+
 impl HeldBlock {
     /// Sets the length of its content. Returns `false` if that is longer than the capacity.
     pub fn set_bytes(&mut self, bytes: u64) -> bool {

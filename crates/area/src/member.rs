@@ -20,7 +20,7 @@ mod surrender;
 mod sweep;
 
 use crate::allocator::BlockLifetime;
-use crate::block::HeldBlock;
+use crate::block::{HeldBlock, ReadingKey};
 use crate::claim::{Claim, ClaimState, Span};
 use crate::extent_map::ExtentMap;
 use crate::name::BlockName;
@@ -30,6 +30,7 @@ use crate::own_blocks::OwnBlocks;
 use crate::ownership_trace::{BlockStatus, trace_owner};
 use crate::words::{CLAIM, LedgerWords, OwnLedgerWords, SPAN, UNIT_BYTES, word_index};
 use m3ipc_abi::{Address, Extent};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The extents of this member have no free memory or number for a block. Ask the daemon for a
 /// further extent.
@@ -64,6 +65,10 @@ pub struct AreaMember<O, P> {
     /// Number of calls of [`mark_events_received`](Self::mark_events_received).
     round: u64,
     last_accepted: Option<LastAccepted>,
+    /// The number of open readings of each block that this member reads.
+    readings: BTreeMap<ReadingKey, u32>,
+    /// The extents of a list that is not complete yet, by their first bytes.
+    listed: Option<BTreeSet<u64>>,
 }
 
 impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
@@ -79,6 +84,8 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
             blocks: OwnBlocks::default(),
             round: 0,
             last_accepted: None,
+            readings: BTreeMap::new(),
+            listed: None,
         }
     }
 
@@ -128,10 +135,31 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
 
     /// The daemon has given an extent to a member. This member allocates in its own extents.
     pub fn learn_extent(&mut self, extent: Extent) {
+        if let Some(listed) = &mut self.listed {
+            listed.insert(extent.offset);
+        }
         self.extents.add(extent);
         if extent.allocator == self.index {
             self.blocks.add_extent(extent, self.numbers);
         }
+    }
+
+    /// Another daemon is about to list all extents. The former one may have taken some back without
+    /// a report.
+    pub fn begin_extent_list(&mut self) {
+        self.listed = Some(BTreeSet::new());
+    }
+
+    /// The list is complete. Extents of others that it lacks are gone.
+    pub fn end_extent_list(&mut self) {
+        let Some(listed) = self.listed.take() else { return };
+        let gone: Vec<u64> = self
+            .extents
+            .extents()
+            .filter(|extent| extent.allocator != self.index && !listed.contains(&extent.offset))
+            .map(|extent| extent.offset)
+            .collect();
+        gone.into_iter().for_each(|offset| self.extents.remove(offset));
     }
 
     /// The daemon has taken the extent of a dead member back.

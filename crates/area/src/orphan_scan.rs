@@ -41,6 +41,8 @@ pub fn is_in_use(ledgers: &impl LedgerSet, allocator: u16, mut numbers: Range<u3
                 BlockStatus::Pending { to, from, .. } => ledgers.lives(to) && ledgers.lives(from),
                 BlockStatus::Held { by, .. } | BlockStatus::Shared { by, .. } => ledgers.lives(by),
                 BlockStatus::Returned { .. } | BlockStatus::Gone => false,
+                // It goes from member to member just now.
+                BlockStatus::Unclear => true,
             }
     })
 }

@@ -40,6 +40,8 @@ pub enum BlockStatus {
         /// The last holder.
         by: u16,
     },
+    /// Its claims changed during the trace.
+    Unclear,
 }
 
 /// The status of the block of this generation. `claim_of` returns the claim of a member, if it has
@@ -74,8 +76,7 @@ pub fn trace_owner(
             ClaimState::Free | ClaimState::Reading | ClaimState::Done => return BlockStatus::Gone,
         }
     }
-    // Only words that changed during the trace lead here.
-    BlockStatus::Gone
+    BlockStatus::Unclear
 }
 
 /// Whether these two words of a record claim to hold or read the block of this generation.
@@ -129,6 +130,6 @@ mod tests {
             hop += 1;
             Some(claim(ClaimState::Given, 1 - member.min(1), hop))
         });
-        assert_eq!(forever, BlockStatus::Gone);
+        assert_eq!(forever, BlockStatus::Unclear);
     }
 }

@@ -105,6 +105,11 @@ pub(crate) fn reply(to: Address, message: ReadPtr<Message>, bytes: ReadBytes) ->
     })
 }
 
+/// Tells C whether a client has its answer.
+pub(crate) fn tell_answered(answered: WritePtr<c_int>, is_answered: bool) -> CallResult<()> {
+    if answered.is_null() { Ok(()) } else { answered.write(c_int::from(is_answered)) }
+}
+
 /// Answers, then receives from ANY. Tells C by `answered` which half failed.
 #[inline]
 pub(crate) fn reply_receive(
@@ -116,16 +121,12 @@ pub(crate) fn reply_receive(
     current::with(|member| {
         // Check first: a message that is taken and cannot be delivered would be lost.
         message.check()?;
-        let tell = |is_answered| {
-            if answered.is_null() { Ok(()) } else { answered.write(c_int::from(is_answered)) }
-        };
-        tell(false)?;
         let (next, bytes) = match member.endpoint.reply_receive_timeout(to, &message.read()?, limit)
         {
             Err(ReplyReceiveError::Reply(error)) => return Err(error.into()),
             Err(ReplyReceiveError::Receive(error)) => {
                 member.answered(to);
-                tell(true)?;
+                tell_answered(answered, true)?;
                 match error {
                     ReceiveError::BufferTooSmall { message, needed_bytes, .. } => {
                         (*message, needed_bytes)
@@ -135,7 +136,7 @@ pub(crate) fn reply_receive(
             }
             Ok(next) => {
                 member.answered(to);
-                tell(true)?;
+                tell_answered(answered, true)?;
                 (next, 0)
             }
         };

@@ -116,6 +116,7 @@ impl Server {
     /// Closes a connection, and ends its endpoint.
     pub(crate) fn close(&mut self, token: u64) {
         let Some(connection) = self.connections.remove(&token) else { return };
+        connection.note_end();
         // The close of the socket removes it from the poll in any case.
         let _ = self.poll.remove(&connection.socket);
         self.sources.remove(&token);

@@ -57,6 +57,8 @@ impl Server {
     fn serve_until_leaving(&mut self) -> Result<(), ServerError> {
         let mut ready = Vec::new();
         while !self.leaving {
+            // The takeover may have marked some.
+            self.reclaim_marked_areas();
             let next_ns = self.timers.next_ns();
             let limit = next_ns.map(|at_ns| at_ns.saturating_sub(m3ipc_sys::monotonic_ns()));
             match self.poll.wait(&mut ready, limit) {
@@ -73,6 +75,7 @@ impl Server {
             });
             for event in &ready {
                 self.serve_event(*event);
+                self.reclaim_marked_areas();
             }
             self.fire_timers();
         }
@@ -182,7 +185,10 @@ impl Server {
                 return self.close(token);
             }
             match m3ipc_wire::decode::<Request>(&buffer[..packet.bytes]) {
-                Ok(request) => self.serve(token, request),
+                Ok(request) => {
+                    self.serve(token, request);
+                    self.reclaim_marked_areas();
+                }
                 Err(malformed) => {
                     let (pid, uid) = (connection.cred.pid, connection.cred.uid);
                     if crate::log::admits(uid) {
@@ -196,9 +202,13 @@ impl Server {
         }
     }
 
+    /// Fires the timers that are due now. Those that they set wait for the next turn, so that
+    /// members are served in between.
     fn fire_timers(&mut self) {
-        while let Some(timer) = self.timers.take_due(m3ipc_sys::monotonic_ns()) {
+        let now_ns = m3ipc_sys::monotonic_ns();
+        while let Some(timer) = self.timers.take_due(now_ns) {
             self.fire(timer);
+            self.reclaim_marked_areas();
         }
     }
 

@@ -23,6 +23,7 @@ pub const FLAG_ENDED: u32 = 4;
 
 const EVENT_WORD: usize = 0;
 const FLAGS: usize = 4;
+const BEHIND: usize = 8;
 const BLOCKED: usize = 64;
 const SINCE: usize = 72;
 const THREAD: usize = 80;
@@ -92,6 +93,12 @@ impl<P: Page> ControlPage<P> {
     #[inline]
     pub fn event_word(&self) -> &P::Word32 {
         self.0.word32(EVENT_WORD)
+    }
+
+    /// Whether the daemon has events for the owner that it could not send yet.
+    #[must_use]
+    pub fn is_behind(&self) -> bool {
+        self.0.word32(BEHIND).load(Ordering::SeqCst) != 0
     }
 
     /// The raised flags.
@@ -164,6 +171,12 @@ impl<P: Page> ControlPageView<P> {
     /// The control page in this memory.
     pub fn over(page: P) -> Self {
         Self(page)
+    }
+
+    /// Tells the owner whether the daemon has events for it that it could not send yet. Announce an
+    /// event after it.
+    pub fn set_behind(&self, is_behind: bool) {
+        self.0.word32(BEHIND).store(u32::from(is_behind), Ordering::SeqCst);
     }
 
     /// Announces a daemon event to the owner, and wakes it.

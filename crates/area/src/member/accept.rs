@@ -3,7 +3,7 @@
 use super::{AreaMember, LastAccepted};
 use crate::accept_error::AcceptError;
 use crate::block::{HeldBlock, SharedReading};
-use crate::claim::{Claim, ClaimState, Span, next_generation};
+use crate::claim::{Claim, ClaimState, Span, former_generation, next_generation};
 use crate::name::{BlockName, ClaimedBlockName};
 use crate::own_blocks::OwnState;
 use crate::ownership_trace::BlockStatus;
@@ -51,9 +51,26 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
     /// known. If not, [release](Self::release) the block.
     #[must_use]
     pub fn is_mine_alone(&self, held: &HeldBlock) -> bool {
-        let status = self.block_status(held.number, held.generation);
-        status == BlockStatus::Held { by: self.index, hop: held.hop }
-            && self.others.claimer(held.number, held.generation).is_none()
+        let (number, generation) = (held.number, held.generation);
+        // This allocator member made the former generation void when it accepted the block.
+        let is_claimed_before = held.allocator == self.index
+            && self.others.claimer(number, former_generation(generation)).is_some();
+        self.block_status(number, generation) == BlockStatus::Held { by: self.index, hop: held.hop }
+            && self.others.claimer(number, generation).is_none()
+            && !is_claimed_before
+    }
+
+    /// Releases a block that this member accepted although another member claims it too.
+    pub fn reject(&mut self, held: HeldBlock) {
+        if held.allocator != self.index {
+            return self.release(held);
+        }
+        self.claim(held.number, ClaimState::Free, 0, 0, held.generation);
+        let round = self.round;
+        if let Some(block) = self.blocks.get_mut(held.number) {
+            block.state = OwnState::Void(round);
+        }
+        self.blocks.queue(held.number);
     }
 
     /// Undoes the last acceptance: its message was withdrawn before this member took it, so the
@@ -115,18 +132,32 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
         if self.block_status(number, generation) != status {
             return Err(AcceptError::NotGiven(number));
         }
+        let reading = SharedReading { number, generation, hop, span, bytes };
+        // The record has room for readings of one generation and hop.
+        let open = self.readings.range((number, 0, 0)..=(number, u32::MAX, u32::MAX)).next();
+        if open.is_some_and(|(key, _)| *key != reading.key()) {
+            return Err(AcceptError::NotGiven(number));
+        }
         self.mark_reading(ClaimState::Reading, number, hop, generation);
         // Pairs with the fence of the holder in `unshare`, and of the allocator member in `void`.
         self.own.fence();
+        *self.readings.entry(reading.key()).or_default() += 1;
         if self.block_status(number, generation) != status {
-            self.mark_reading(ClaimState::Done, number, hop, generation);
+            self.finish(reading);
             return Err(AcceptError::NotGiven(number));
         }
-        Ok(SharedReading { number, generation, hop, span, bytes })
+        Ok(reading)
     }
 
-    /// Ends the reading of a block.
+    /// Ends the reading of a block. A member may read a block several times; the last end counts.
     pub fn finish(&mut self, reading: SharedReading) {
+        let key = reading.key();
+        let left = self.readings.get(&key).map_or(0, |count| count.saturating_sub(1));
+        if left > 0 {
+            self.readings.insert(key, left);
+            return;
+        }
+        self.readings.remove(&key);
         self.mark_reading(ClaimState::Done, reading.number, reading.hop, reading.generation);
     }
 

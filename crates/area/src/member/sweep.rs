@@ -58,7 +58,7 @@ impl<O: OwnLedgerWords, P: LedgerWords> AreaMember<O, P> {
             BlockStatus::Pending { to, from, .. } => {
                 self.others.is_dead(to) || self.others.is_dead(from)
             }
-            BlockStatus::Gone => false,
+            BlockStatus::Gone | BlockStatus::Unclear => false,
         }
     }
 

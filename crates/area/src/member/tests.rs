@@ -196,6 +196,53 @@ fn a_giver_does_not_take_back_from_the_dead_what_the_dead_allocated() {
 }
 
 #[test]
+fn a_block_that_is_read_twice_is_read_until_both_readings_end() {
+    let (mut members, _) = members(2);
+    let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();
+    let name = members[0].share(&held);
+    let first = members[1].accept_shared(0, &claimed(&name)).unwrap();
+    let second = members[1].accept_shared(0, &claimed(&name)).unwrap();
+    members[1].finish(first);
+    assert_eq!(members[0].readers_left(&held, &[1]), 1);
+    assert!(!members[0].unshare(&held));
+    members[1].finish(second);
+    assert!(members[0].unshare(&held));
+}
+
+/// Another member may have accepted the block under its former generation.
+#[test]
+fn an_allocator_member_rejects_its_own_block_if_a_newcomer_claims_it() {
+    let (mut members, ledgers) = members(3);
+    let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();
+    let name = members[0].give(held, 1).unwrap();
+    let held = members[1].accept(0, &claimed(&name)).unwrap();
+    let back = members[1].give(held, 0).unwrap();
+    let accepted = members[0].accept(1, &claimed(&back)).unwrap();
+    assert!(members[0].is_mine_alone(&accepted));
+    let false_claim =
+        Claim { state: ClaimState::Held, other: 0, hop: 2, generation: name.generation };
+    let at = word_index(accepted.number, CLAIM);
+    ledgers[2].store(at, false_claim.encode());
+    assert!(!members[0].is_mine_alone(&accepted));
+    members[0].reject(accepted);
+    two_rounds(&mut members[0]);
+    assert_ne!(members[0].free_and_total_bytes().0, EXTENT, "the claim still counts");
+    ledgers[2].store(at, 0);
+    two_rounds(&mut members[0]);
+    assert_eq!(members[0].free_and_total_bytes().0, EXTENT);
+}
+
+#[test]
+fn a_complete_list_of_extents_removes_those_that_it_lacks() {
+    let (mut members, _) = members(3);
+    members[0].begin_extent_list();
+    members[0].learn_extent(extent(1));
+    members[0].end_extent_list();
+    assert_eq!(members[0].span(2 * EXTENT), None, "the extent of member 2 is gone");
+    assert!(members[0].span(0).is_some() && members[0].span(EXTENT).is_some());
+}
+
+#[test]
 fn blocks_of_dead_members_return_to_their_allocator() {
     let (mut members, _) = members(3);
     let held = members[0].allocate(64, 64, BlockLifetime::Short).unwrap();

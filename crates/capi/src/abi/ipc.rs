@@ -143,7 +143,11 @@ pub unsafe extern "C" fn m3_reply_receive(
 ) -> c_int {
     // SAFETY: C lends `m` and `answered` for this call.
     let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
-    call(|| ipc::reply_receive(Address(dst), m, answered, Timeout::Never))
+    call(|| {
+        // Before any check that may fail.
+        ipc::tell_answered(answered, false)?;
+        ipc::reply_receive(Address(dst), m, answered, Timeout::Never)
+    })
 }
 
 /// `m3_reply_receive_T`: see `m3ipc/ipc.h`.
@@ -160,7 +164,11 @@ pub unsafe extern "C" fn m3_reply_receive_T(
 ) -> c_int {
     // SAFETY: C lends `m` and `answered` for this call.
     let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
-    call(|| ipc::reply_receive(Address(dst), m, answered, limit(timeout_ms)?))
+    call(|| {
+        // Before any check that may fail.
+        ipc::tell_answered(answered, false)?;
+        ipc::reply_receive(Address(dst), m, answered, limit(timeout_ms)?)
+    })
 }
 
 /// `mnx_relay`: see `m3ipc/ipc.h`.

@@ -4,8 +4,7 @@
 //! For its own areas the daemon reads the ledgers. For areas of a predecessor it asks the members.
 
 use crate::server::Server;
-use crate::state::areas::Ledgers;
-use crate::state::connection::Connection;
+use crate::state::areas::{Ledgers, OrphanSearch, SearchStep};
 use crate::state::timers::Timer;
 use crate::tables::{Area, AreaMemberState, MemberId};
 use m3ipc_abi::Extent;
@@ -16,12 +15,10 @@ use std::sync::atomic::{Ordering, fence};
 /// The number of ledger records that one request may read. Each further member of the area makes
 /// the scan of a number longer.
 const SCAN_READS: usize = 1 << 17;
-/// The number of extents that one request may free.
-const FREES_MAX: usize = 256;
+/// The number of extents that one request may announce or free.
+const CHANGES_MAX: usize = 512;
 /// The pause before the next part of a scan, in which other members are served.
 const RECLAIM_PAUSE_NS: u64 = 1_000_000;
-/// The pause before a scan that waits until all members know who has died.
-const UNSENT_PAUSE_NS: u64 = 10_000_000;
 
 impl Server {
     /// Removes a member from an area. Its blocks and extents become free as far as possible.
@@ -34,7 +31,16 @@ impl Server {
         }
         let event = AreaEvent::Left { area, index };
         self.send_area_event_to_others(id.vm, area, Some(index), &event, None);
-        self.reclaim_extents(id.vm, area);
+        // Not here: this call may be within the report of another death, which some members have
+        // not got yet.
+        self.areas.mark(id.vm, area);
+    }
+
+    /// Frees extents of the areas that members have left since the last call.
+    pub(crate) fn reclaim_marked_areas(&mut self) {
+        while let Some((vm, area)) = self.areas.take_marked() {
+            self.reclaim_extents(vm, area);
+        }
     }
 
     /// Removes an endpoint that ended from all areas.
@@ -66,8 +72,8 @@ impl Server {
 
     /// Frees the extents of dead members in which no living member has or expects a block.
     ///
-    /// One call reads a bounded part of the ledgers and frees a bounded number of extents; a timer
-    /// goes on. A number that is out of use stays so, so the next call begins behind it.
+    /// One call reads a bounded part of the ledgers and changes a bounded number of extents; a timer
+    /// goes on.
     pub(crate) fn reclaim_extents(&mut self, vm: i32, area: u32) {
         let Ok(entry) = self.node.area(vm, area) else { return };
         let mut dead: BTreeMap<u16, Vec<Extent>> = BTreeMap::new();
@@ -77,58 +83,108 @@ impl Server {
         if dead.is_empty() {
             return;
         }
-        if self.may_miss_deaths(vm, area) {
-            return self.reclaim_later(vm, area, UNSENT_PAUSE_NS);
-        }
-        // The members have got the deaths before this fence. A member that accepts a block or takes
-        // one back either sees them, or we see its claim below.
-        fence(Ordering::SeqCst);
         let Some(memory) = self.areas.get(vm, area) else {
             let event = AreaEvent::FindOrphans { area };
             return self.send_area_event_to_others(vm, area, None, &event, None);
         };
-        let ledgers = Ledgers::new(memory, entry);
-        let mut budget = SCAN_READS / entry.present().count().max(1);
-        let mut scanned = Vec::new();
-        // A block may have its number from one extent of a member and lie in another. So either all
-        // extents of a member are free, or none.
-        let mut free = Vec::new();
+        let mut searches = memory.searches.clone();
+        searches.retain(|allocator, _| dead.contains_key(allocator));
+        let mut budget =
+            Budget { reads: SCAN_READS / entry.present().count().max(1), extents: CHANGES_MAX };
         let mut goes_on = false;
         for (allocator, extents) in dead {
-            let from = memory.scanned.get(&allocator).copied().unwrap_or(0);
-            let (outcome, at) = scan(&ledgers, allocator, &extents, from, &mut budget);
-            scanned.push((allocator, at));
-            goes_on |= outcome == Scan::Unfinished;
-            if outcome == Scan::Unused {
-                free.extend(extents);
-            }
+            let search = searches.entry(allocator).or_default();
+            goes_on |= !self.search((vm, area), (allocator, &extents), search, &mut budget);
         }
-        goes_on |= free.len() > FREES_MAX;
-        free.truncate(FREES_MAX);
         if let Some(memory) = self.areas.get_mut(vm, area) {
-            memory.scanned.extend(scanned);
+            memory.searches = searches;
         }
-        self.free_extents(vm, area, &free, None);
-        if goes_on {
-            self.reclaim_later(vm, area, RECLAIM_PAUSE_NS);
-        }
-    }
-
-    /// Whether a member has not got all events, or is without a daemon just now.
-    fn may_miss_deaths(&self, vm: i32, area: u32) -> bool {
-        let Ok(entry) = self.node.area(vm, area) else { return false };
-        entry.present().any(|(_, member)| {
-            let token = self.connection_of(MemberId::new(vm, member.address));
-            token
-                .and_then(|token| self.connections.get(&token))
-                .is_none_or(Connection::has_unsent_frames)
-        })
-    }
-
-    fn reclaim_later(&mut self, vm: i32, area: u32, pause_ns: u64) {
         let timer = Timer::Reclaim(vm, area);
-        if !self.timers.is_set(timer) {
-            self.set_timer(pause_ns, timer);
+        if goes_on && !self.timers.is_set(timer) {
+            self.set_timer(RECLAIM_PAUSE_NS, timer);
+        }
+    }
+
+    /// Goes on with the search for blocks of a dead allocator member. `false` if the budget did not
+    /// suffice.
+    ///
+    /// A block may have its number from one extent of a member and lie in another. So either all
+    /// extents of a member are free, or none.
+    fn search(
+        &mut self,
+        area: (i32, u32),
+        (allocator, extents): (u16, &[Extent]),
+        search: &mut OrphanSearch,
+        budget: &mut Budget,
+    ) -> bool {
+        loop {
+            let next = match search.step {
+                SearchStep::Look | SearchStep::Check => {
+                    match (self.scan(area, (allocator, extents), search, budget), search.step) {
+                        (Scan::Unfinished, _) => return false,
+                        (Scan::InUse, SearchStep::Look) => return true,
+                        (Scan::InUse, _) => SearchStep::Restore,
+                        (Scan::Unused, SearchStep::Look) => SearchStep::Announce,
+                        (Scan::Unused, _) => SearchStep::Free,
+                    }
+                }
+                SearchStep::Announce | SearchStep::Restore => {
+                    let done = search.at as usize;
+                    let part = budget.take(&extents[done.min(extents.len())..]);
+                    search.at += part.len() as u32;
+                    if search.step == SearchStep::Restore {
+                        self.announce_extents(area, part, Presence::There);
+                    } else {
+                        self.announce_extents(area, part, Presence::Gone);
+                    }
+                    match search.step {
+                        _ if done + part.len() < extents.len() => return false,
+                        SearchStep::Announce => SearchStep::Check,
+                        _ => {
+                            *search = OrphanSearch::default();
+                            return true;
+                        }
+                    }
+                }
+                SearchStep::Free => {
+                    let part = budget.take(extents);
+                    self.free_extents(area, part);
+                    return part.len() == extents.len();
+                }
+            };
+            *search = OrphanSearch::at_step(next);
+        }
+    }
+
+    /// Goes on with a scan of the numbers in a dead member's extents.
+    fn scan(
+        &self,
+        (vm, area): (i32, u32),
+        (allocator, extents): (u16, &[Extent]),
+        search: &mut OrphanSearch,
+        budget: &mut Budget,
+    ) -> Scan {
+        let (Ok(entry), Some(memory)) = (self.node.area(vm, area), self.areas.get(vm, area)) else {
+            return Scan::InUse;
+        };
+        // The members have got the deaths before this fence, or see that they have not got all
+        // events. A member that accepts a block or takes one back asks for that after its claim. So
+        // either it does not keep the block, or we see its claim below.
+        fence(Ordering::SeqCst);
+        let ledgers = Ledgers::new(memory, entry);
+        let (outcome, at) = scan(&ledgers, allocator, extents, search.at, &mut budget.reads);
+        search.at = at;
+        outcome
+    }
+
+    /// Tells the members that extents of a dead member are gone, or that they are still there.
+    fn announce_extents(&mut self, (vm, area): (i32, u32), extents: &[Extent], presence: Presence) {
+        for extent in extents {
+            let event = match presence {
+                Presence::Gone => AreaEvent::ExtentGone { area, offset: extent.offset },
+                Presence::There => AreaEvent::Extent { area, extent: *extent },
+            };
+            self.send_area_event_to_others(vm, area, None, &event, None);
         }
     }
 
@@ -152,11 +208,13 @@ impl Server {
         let Some(index) = entry.index_of(id.address) else { return };
         let is_own = |extent: &&Extent| extent.offset == offset && extent.allocator == index;
         let Some(extent) = entry.extents.iter().find(is_own).copied() else { return };
-        self.free_extents(id.vm, area, &[extent], Some(index));
+        self.free_extents((id.vm, area), &[extent]);
+        let event = AreaEvent::ExtentGone { area, offset };
+        self.send_area_event_to_others(id.vm, area, Some(index), &event, None);
     }
 
-    /// Frees extents, and reports that to the members except one.
-    fn free_extents(&mut self, vm: i32, area: u32, extents: &[Extent], except: Option<u16>) {
+    /// Frees extents. The members have learned of it, or will.
+    fn free_extents(&mut self, (vm, area): (i32, u32), extents: &[Extent]) {
         self.node.free_extents(vm, area, extents.iter().map(|extent| extent.offset).collect());
         self.record();
         for extent in extents {
@@ -164,8 +222,6 @@ impl Server {
                 // The memory of a sealed area stays.
                 let _ = m3ipc_sys::release_memory(&memory.memory, extent.offset, extent.bytes);
             }
-            let event = AreaEvent::ExtentGone { area, offset: extent.offset };
-            self.send_area_event_to_others(vm, area, except, &event, None);
         }
     }
 
@@ -178,9 +234,38 @@ impl Server {
         }
         if self.areas.add_orphan_report(id.vm, &entry, dead, reporter) {
             let extents = entry.extents.iter().filter(|extent| extent.allocator == dead).copied();
-            self.free_extents(id.vm, area, &extents.collect::<Vec<_>>(), None);
+            let extents: Vec<Extent> = extents.collect();
+            self.free_extents((id.vm, area), &extents);
+            self.announce_extents((id.vm, area), &extents, Presence::Gone);
         }
     }
+}
+
+/// The work that one call may do.
+#[derive(Debug)]
+struct Budget {
+    /// Records of ledgers that it may read.
+    reads: usize,
+    /// Extents that it may announce or free.
+    extents: usize,
+}
+
+impl Budget {
+    /// As many of these extents as the budget has room for.
+    fn take<'a>(&mut self, extents: &'a [Extent]) -> &'a [Extent] {
+        let count = extents.len().min(self.extents);
+        self.extents -= count;
+        &extents[..count]
+    }
+}
+
+/// What members learn of the extents of a dead member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Presence {
+    /// They are free.
+    Gone,
+    /// They are not free.
+    There,
 }
 
 /// The result of a scan for blocks of a dead allocator member.

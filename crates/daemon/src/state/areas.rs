@@ -18,8 +18,39 @@ const PAGE_BYTES: u64 = 4096;
 pub(crate) struct AreaMemory {
     pub(crate) memory: Rc<MemberFd>,
     pub(crate) ledgers: BTreeMap<u16, Ledger>,
-    /// By dead allocator member: the first block number that may be in use.
-    pub(crate) scanned: BTreeMap<u16, u32>,
+    /// By dead allocator member: how far the search for its blocks has come.
+    pub(crate) searches: BTreeMap<u16, OrphanSearch>,
+}
+
+/// The search for blocks of a dead allocator member.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct OrphanSearch {
+    pub(crate) step: SearchStep,
+    /// How far this step has come: a block number, or an index of an extent.
+    pub(crate) at: u32,
+}
+
+/// The steps of a search, in their order. Each step may take several turns of the event loop.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SearchStep {
+    /// Scans for blocks in use.
+    #[default]
+    Look,
+    /// Tells the members that the extents are gone: they accept no further block in them.
+    Announce,
+    /// Scans again: a hostile member may have hidden a block from the first scan.
+    Check,
+    /// A block is in use. Tells the members that the extents are there. The search begins again.
+    Restore,
+    /// No block is in use. Frees the extents.
+    Free,
+}
+
+impl OrphanSearch {
+    /// The beginning of a step.
+    pub(crate) fn at_step(step: SearchStep) -> Self {
+        Self { step, at: 0 }
+    }
 }
 
 /// The ledger of one member. The member alone writes it; the daemon reads it.
@@ -46,12 +77,24 @@ pub(crate) struct AreaRegistry {
     /// For areas of a predecessor, by VM, number and dead member: the members that found no block
     /// of the dead member in use.
     orphan_reports: BTreeMap<(i32, u32, u16), BTreeSet<u16>>,
+    /// Areas that a member has left, in which extents may be free.
+    marked: BTreeSet<(i32, u32)>,
 }
 
 impl AreaRegistry {
     pub(crate) fn add(&mut self, vm: i32, area: u32, memory: Rc<MemberFd>) {
-        let (ledgers, scanned) = (BTreeMap::new(), BTreeMap::new());
-        self.memory.insert((vm, area), AreaMemory { memory, ledgers, scanned });
+        let (ledgers, searches) = (BTreeMap::new(), BTreeMap::new());
+        self.memory.insert((vm, area), AreaMemory { memory, ledgers, searches });
+    }
+
+    /// Marks an area in which extents may be free.
+    pub(crate) fn mark(&mut self, vm: i32, area: u32) {
+        self.marked.insert((vm, area));
+    }
+
+    /// Removes and returns a marked area.
+    pub(crate) fn take_marked(&mut self) -> Option<(i32, u32)> {
+        self.marked.pop_first()
     }
 
     /// The memory of an area; `None` for an area of a predecessor.

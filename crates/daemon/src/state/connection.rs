@@ -168,11 +168,6 @@ impl Connection {
         outcome
     }
 
-    /// Whether the member cannot have read all that was sent to it.
-    pub(crate) fn has_unsent_frames(&self) -> bool {
-        !self.queue.is_empty()
-    }
-
     /// Notes that the member knew of the link with a peer before this connection.
     pub(crate) fn know_peer(&mut self, peer: i32) {
         self.queue.know_peer(peer);
@@ -224,10 +219,18 @@ impl Connection {
         }
     }
 
-    /// Wakes the member: its connection has an event to read.
+    /// Wakes the member: its connection has an event to read, or will have one.
     pub(crate) fn announce_event(&self) {
         if let Some(pages) = &self.pages {
+            pages.control_page.set_behind(!self.queue.is_empty());
             pages.control_page.announce_event();
+        }
+    }
+
+    /// Tells the member that it gets no further events on this connection.
+    pub(crate) fn note_end(&self) {
+        if let Some(pages) = &self.pages {
+            pages.control_page.set_behind(true);
         }
     }
 

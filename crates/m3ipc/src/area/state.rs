@@ -62,6 +62,11 @@ impl AreaState {
         self.kept.store(true, Ordering::Relaxed);
     }
 
+    /// Whether the area is the library's alone: the program has had no handle of it.
+    pub(crate) fn is_internal(&self) -> bool {
+        !self.had_handle.load(Ordering::Relaxed) && !self.kept.load(Ordering::Relaxed)
+    }
+
     /// Whether its member `me` can leave the area, provided that no handle and no block of it is
     /// left here.
     pub(crate) fn is_unused_by(&self, me: Address) -> bool {

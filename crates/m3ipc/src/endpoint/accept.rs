@@ -10,6 +10,11 @@ use m3ipc_abi::{Address, Code};
 use m3ipc_area::{ClaimedBlockName, HeldBlock, ReturnedBlock};
 use m3ipc_link::{Arrival, TakenMessage};
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Attempts to receive events that the daemon could not send before, and the pause between two.
+const CATCH_UP_TRIES: u32 = 500;
+const CATCH_UP_PAUSE: Duration = Duration::from_micros(200);
 
 impl Endpoint {
     /// The block that came with the message taken last. The next received message frees a block
@@ -115,7 +120,12 @@ impl Endpoint {
                 Block::of_held(&area, held)
             }
             Accepted::Reading(reading) => {
-                if self.learns_more_members() && area.member().find(from).is_none() {
+                let is_lost = match self.catch_up_on_members() {
+                    MemberNews::None => false,
+                    MemberNews::Some => area.member().find(from).is_none(),
+                    MemberNews::Missing => true,
+                };
+                if is_lost {
                     let number = reading.number();
                     area.member().finish(reading);
                     return Err(not_the_givers(number));
@@ -125,16 +135,25 @@ impl Endpoint {
         }
     }
 
-    /// Receives the events about members that came during a claim. `false` if there were none.
+    /// Receives the events about members that came during a claim.
     ///
-    /// This load comes after the claim and its fence: an earlier claim of a member that is unknown
+    /// These loads come after the claim and its fence: an earlier claim of a member that is unknown
     /// here was announced before, and so was a death before the scan that missed this claim.
-    fn learns_more_members(&mut self) -> bool {
+    fn catch_up_on_members(&mut self) -> MemberNews {
         let is_new = self.control_page.event_word().load(Ordering::SeqCst) != self.events_seen;
-        if is_new {
-            self.receive_area_events();
+        if !is_new && !self.control_page.is_behind() {
+            return MemberNews::None;
         }
-        is_new
+        for _ in 0..CATCH_UP_TRIES {
+            // Read first: this makes room for the events that the daemon could not send.
+            let was_behind = self.control_page.is_behind();
+            self.receive_area_events();
+            if !was_behind && !self.control_page.is_behind() {
+                return MemberNews::Some;
+            }
+            std::thread::sleep(CATCH_UP_PAUSE);
+        }
+        MemberNews::Missing
     }
 
     /// Checks an accepted block once more if members came or left during the acceptance. A new
@@ -146,11 +165,14 @@ impl Endpoint {
         from: Address,
         name: &ClaimedBlockName,
     ) -> Result<HeldBlock, Fail> {
-        if !self.learns_more_members() {
-            return Ok(held);
-        }
+        let news = self.catch_up_on_members();
         let mut member = area.member();
-        if member.is_mine_alone(&held) && member.find(from).is_some() {
+        let is_kept = match news {
+            MemberNews::None => true,
+            MemberNews::Some => member.is_mine_alone(&held) && member.find(from).is_some(),
+            MemberNews::Missing => false,
+        };
+        if is_kept {
             return Ok(held);
         }
         let number = held.number();
@@ -158,7 +180,7 @@ impl Endpoint {
             // The giver takes a refused payload back.
             member.refuse(held);
         } else {
-            member.release(held);
+            member.reject(held);
         }
         Err(not_the_givers(number))
     }
@@ -170,9 +192,14 @@ impl Endpoint {
         area: &Arc<AreaState>,
         returned: ReturnedBlock,
     ) -> Option<HeldBlock> {
-        let has_news = self.learns_more_members();
+        let news = self.catch_up_on_members();
         let mut member = area.member();
-        if !has_news || member.is_returned(&returned) {
+        let is_kept = match news {
+            MemberNews::None => true,
+            MemberNews::Some => member.is_returned(&returned),
+            MemberNews::Missing => false,
+        };
+        if is_kept {
             return Some(returned.into_held());
         }
         member.release(returned.into_held());
@@ -180,8 +207,21 @@ impl Endpoint {
     }
 }
 
+/// What an endpoint learned of the members of its areas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MemberNews {
+    /// Nothing has changed.
+    None,
+    /// It knows all changes.
+    Some,
+    /// The daemon did not send all events in time.
+    Missing,
+}
+
 fn not_the_givers(number: u32) -> Fail {
-    let why = format!("block {number} was given to another as well, or its giver died");
+    let why = format!(
+        "block {number} was given to another as well, or its giver died, or the daemon did not say"
+    );
     Fail::new(Code::PeerBroke, why)
 }
 

@@ -62,11 +62,6 @@ impl AttachedAreas {
         self.by_id.values()
     }
 
-    /// The numbers of all areas.
-    pub(super) fn numbers(&self) -> Vec<u32> {
-        self.by_id.keys().copied().collect()
-    }
-
     /// Adds an area that was mapped.
     pub(super) fn insert(&mut self, state: Arc<AreaState>) {
         self.by_id.insert(state.info.area, state);

@@ -107,7 +107,7 @@ impl Endpoint {
             let large = self.payloads.in_transit.take();
             let Err(fail) = sent else { return sent };
             if let Some(large) = large {
-                self.free_payload(&large);
+                self.free_payload(large);
             }
             match (fail.code, self.payloads.refusal.take()) {
                 (Code::NoPayload, Some(SlotRefusal::Retry)) => self.forget_pair_area(to),
@@ -119,12 +119,12 @@ impl Endpoint {
     }
 
     /// Frees the payload of a message that was not taken.
-    pub(super) fn free_payload(&mut self, large: &LargePayload) {
+    pub(super) fn free_payload(&mut self, large: LargePayload) {
         drop(self.take_back(&large.area, &large.name));
     }
 
     /// Frees a refused payload, and leaves its area.
-    pub(super) fn withdraw_payload(&mut self, to: Address, large: &LargePayload) {
+    pub(super) fn withdraw_payload(&mut self, to: Address, large: LargePayload) {
         self.free_payload(large);
         self.forget_pair_area(to);
     }
@@ -202,7 +202,10 @@ impl Endpoint {
 
     /// Leaves the area for large payloads of a peer. The next payload makes a new one.
     pub(super) fn forget_pair_area(&mut self, peer: Address) {
-        if let Some(id) = self.areas.take_pair_area(peer) {
+        let Some(id) = self.areas.take_pair_area(peer) else { return };
+        // A handle or a block of the program needs the area, whatever the peer wants.
+        let is_unused = |state: &Arc<AreaState>| Arc::strong_count(state) == 1;
+        if self.areas.get(id).is_some_and(|state| state.is_internal() && is_unused(state)) {
             self.leave_area(id);
         }
     }
@@ -248,7 +251,7 @@ impl Endpoint {
         let copied = buffer.copy_block(&block);
         self.copies.payload_copied(copied);
         let from = self.peers.get(index).address();
-        if self.is_pair_with(block.state(), from) {
+        if self.is_pair_with(block.state(), from) && block.state().is_internal() {
             self.areas.suggest_pair_area(from, block.area());
         }
         incoming.long_bytes = block.len();
@@ -332,11 +335,11 @@ impl Endpoint {
             let OpenAnswer { to, large, .. } = self.payloads.open_answers.swap_remove(at);
             match fate {
                 MessageFate::Open | MessageFate::Taken => {}
-                MessageFate::Gone => self.free_payload(&large),
+                MessageFate::Gone => self.free_payload(large),
                 MessageFate::Refused(_) => {
-                    self.free_payload(&large);
-                    let used = self.areas.pair_area(to).map(|area| area.info.area);
-                    if used == Some(large.area.info.area) {
+                    let area = large.area.info.area;
+                    self.free_payload(large);
+                    if self.areas.pair_area(to).is_some_and(|used| used.info.area == area) {
                         self.forget_pair_area(to);
                     }
                 }

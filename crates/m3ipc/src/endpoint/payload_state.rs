@@ -36,6 +36,8 @@ pub(super) struct Payloads {
     /// The payload of the message that is being sent.
     pub(super) in_transit: Option<LargePayload>,
     pub(super) open_answers: Vec<OpenAnswer>,
+    /// Whether the peer took the message that the present call posted last.
+    pub(super) was_taken: bool,
 }
 
 impl Payloads {

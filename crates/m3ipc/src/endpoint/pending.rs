@@ -327,7 +327,7 @@ impl Endpoint {
         let Some(large) = request.large else {
             return Err(self.poison(request.index, m3ipc_link::RuleBroken));
         };
-        self.withdraw_payload(pending.to, &large);
+        self.withdraw_payload(pending.to, large);
         pending.refusals += 1;
         if refusal == SlotRefusal::Final || pending.refusals > REFUSALS_MAX {
             return Err(super::payload::refused(pending.to));

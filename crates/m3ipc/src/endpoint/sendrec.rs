@@ -263,6 +263,7 @@ impl Endpoint {
                 Ok(RequestEnd::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
                 // The request goes on in the name of its client.
                 Ok(RequestEnd::Relayed(next, other)) => {
+                    self.payloads.was_taken = true;
                     to = next;
                     index = self.contact(next, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
@@ -429,6 +430,7 @@ impl Endpoint {
         {
             return Err(fail);
         }
+        self.payloads.was_taken = true;
         match self.take_answer(index, posted, buffer) {
             Ok(Some(end)) => return Ok(end),
             Ok(None) => {}

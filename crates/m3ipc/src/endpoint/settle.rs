@@ -56,7 +56,7 @@ impl Endpoint {
             self.peers.get_mut(index).set_pending(None);
         }
         if is_withdrawn {
-            if let Some(large) = &large {
+            if let Some(large) = large {
                 self.free_payload(large);
             }
             return None;
@@ -104,7 +104,7 @@ impl Endpoint {
         }
         self.peers.get_mut(index).set_pending(None);
         if cancelled == Ok(Cancelled::Withdrawn)
-            && let Some(large) = &request.large
+            && let Some(large) = request.large
         {
             self.free_payload(large);
         }

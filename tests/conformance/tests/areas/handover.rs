@@ -96,6 +96,42 @@ fn large_payloads_travel_by_themselves() {
     }
 }
 
+/// A call that ends after its request was taken leaves the block to the server.
+#[test]
+fn a_server_hands_on_a_block_whose_client_gave_up() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("gave_up");
+    let vm = fixture.vm("gave_up");
+    let mut me = vm.bind(1).unwrap();
+    let _sum = AreaProcess::start(&fixture, &vm, 3, &["sum"]);
+    let area = me.create_area(&AreaConfig::vm(1 << 20)).unwrap();
+    let (id, vm) = (area.id(), vm.clone());
+    let server = std::thread::spawn(move || {
+        let mut server = vm.bind_thread(Some(2)).unwrap();
+        server.attach_area(id).unwrap();
+        let request = server.receive(Source::From(Address(1))).unwrap();
+        let block = server.take_block().unwrap().unwrap();
+        // The client tells that it has given up.
+        assert!(server.receive(Source::From(Address(1))).unwrap().is_notification());
+        assert!(server.reply(request.source, &Message::new(2)).is_err());
+        let on = server.sendrec_block(Address(3), &Message::new(1), block, Timeout::Never);
+        on.unwrap().long(0)
+    });
+    me.wait_bind(Address(2), Timeout::Never).unwrap();
+    let mut block = me.allocate(&area, 1000, BlockLifetime::Short).unwrap();
+    block.fill(1).unwrap();
+    let mut here = Some(block);
+    while let Some(block) = here {
+        let short = Timeout::from_ms(100);
+        let unsent = me.sendrec_block(Address(2), &Message::new(1), block, short).unwrap_err();
+        assert_eq!(unsent.error.code(), Code::TimedOut);
+        // It stays here until the server has taken the request.
+        here = unsent.block;
+    }
+    me.notify(Address(2)).unwrap();
+    assert_eq!(server.join().unwrap(), 1000);
+}
+
 #[test]
 fn a_message_that_is_not_taken_leaves_the_block_here() {
     let _turn = area_turn();
