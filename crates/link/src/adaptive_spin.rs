@@ -12,7 +12,7 @@ use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
 pub enum WaitStrategy {
     /// Spin without end and never sleep. For CPUs without other work.
     Spin,
-    /// Sleep at once.
+    /// Sleep at once. A send to a receiver on the same CPU yields the CPU once before.
     Block,
     /// Spin while it is likely to pay, then sleep.
     #[default]
@@ -77,7 +77,23 @@ impl AdaptiveSpin {
             twice if twice > 2 * SPIN_MAX_NS => SHORT_SPIN_NS,
             twice => twice.clamp(SPIN_MIN_NS, SPIN_MAX_NS),
         };
-        SpinWait { strategy: self.strategy, limit_ns, polls: 0, yields: 0, began_ns: 0 }
+        SpinWait {
+            strategy: self.strategy,
+            limit_ns,
+            polls: 0,
+            yields: 0,
+            began_ns: 0,
+            yields_once: false,
+        }
+    }
+
+    /// Begins a wait in which the peer only has to take a message. On the same CPU it yields once
+    /// before a sleep, also with [`WaitStrategy::Block`]: a sleep costs the peer a wake-up, and that
+    /// wake-up may take the CPU from the peer between the take and its answer.
+    #[must_use]
+    #[inline]
+    pub fn begin_for_take(&self) -> SpinWait {
+        SpinWait { yields_once: true, ..self.begin() }
     }
 
     /// Begins the first part of a wait, which reads no clock. A wait `with_yields` may give the CPU
@@ -149,6 +165,8 @@ pub struct SpinWait {
     polls: u32,
     yields: u32,
     began_ns: u64,
+    /// Whether a wait that blocks yields once to a peer on the same CPU.
+    yields_once: bool,
 }
 
 impl SpinWait {
@@ -157,6 +175,11 @@ impl SpinWait {
     #[inline]
     pub fn next(&mut self, same_cpu: bool) -> SpinStep {
         match self.strategy {
+            WaitStrategy::Block if same_cpu && self.yields_once => {
+                self.yields_once = false;
+                yield_cpu();
+                return SpinStep::Poll;
+            }
             WaitStrategy::Block => return SpinStep::Sleep,
             WaitStrategy::Spin | WaitStrategy::Adaptive => {}
         }
@@ -202,6 +225,10 @@ mod tests {
         };
         assert!(sleeps(WaitStrategy::Block, false) && sleeps(WaitStrategy::Block, true));
         assert!(sleeps(WaitStrategy::Adaptive, false) && sleeps(WaitStrategy::Adaptive, true));
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin_for_take();
+        assert_eq!([true, true].map(|same| wait.next(same)), [SpinStep::Poll, SpinStep::Sleep]);
+        let mut wait = AdaptiveSpin::new(WaitStrategy::Block).begin_for_take();
+        assert_eq!(wait.next(false), SpinStep::Sleep);
         let mut wait = AdaptiveSpin::new(WaitStrategy::Spin).begin();
         assert!((0..1_000).all(|_| wait.next(false) == SpinStep::Poll));
         assert!((0..100).all(|_| wait.next(true) == SpinStep::Poll));

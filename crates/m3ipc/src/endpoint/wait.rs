@@ -171,7 +171,10 @@ impl Endpoint {
         deadline: Deadline,
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
-        let mut spinner = self.spin.begin();
+        let mut spinner = match target.verb {
+            WaitCall::Send => self.spin.begin_for_take(),
+            _ => self.spin.begin(),
+        };
         let mut sleep_state =
             SleepState { target, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut polls = 0_u32;
