@@ -5,7 +5,7 @@
 
 use crate::failure::{CallFailure, CallResult};
 use crate::member::CallingMember;
-use crate::memory::{ReadBytes, ReadPtr, WritePtr};
+use crate::memory::{CheckedPtr, ReadBytes, ReadPtr, WritePtr};
 use crate::payload::{self, Delivery};
 use crate::{current, node};
 use core::ffi::c_int;
@@ -118,33 +118,79 @@ pub(crate) fn reply_receive(
     answered: WritePtr<c_int>,
     limit: Timeout,
 ) -> CallResult {
+    let mut is_answered = false;
+    let result = current::with(|member| {
+        // Check first: a message that is taken and cannot be delivered would be lost.
+        let place = message.checked()?;
+        if !answered.is_null() {
+            answered.check()?;
+        }
+        let received = match member.endpoint.reply_receive_timeout(to, &place.read(), limit) {
+            Ok(next) => Ok(next),
+            Err(ReplyReceiveError::Receive(error)) => Err(error),
+            Err(ReplyReceiveError::Reply(error)) => return Err(error.into()),
+        };
+        is_answered = true;
+        member.answered(to);
+        deliver_plain(member, place, received)
+    });
+    // A bad address has the code of `result`.
+    let _ = tell_answered(answered, is_answered);
+    result
+}
+
+/// Receives a message without its long part.
+#[inline]
+pub(crate) fn receive_plain(
+    from: Address,
+    message: WritePtr<Message>,
+    limit: Timeout,
+) -> CallResult {
     current::with(|member| {
         // Check first: a message that is taken and cannot be delivered would be lost.
-        message.check()?;
-        let (next, bytes) = match member.endpoint.reply_receive_timeout(to, &message.read()?, limit)
-        {
-            Err(ReplyReceiveError::Reply(error)) => return Err(error.into()),
-            Err(ReplyReceiveError::Receive(error)) => {
-                member.answered(to);
-                tell_answered(answered, true)?;
-                match error {
-                    ReceiveError::BufferTooSmall { message, needed_bytes, .. } => {
-                        (*message, needed_bytes)
-                    }
-                    error => return Err(error.into()),
-                }
+        let place = message.checked()?;
+        let received = member.endpoint.receive_timeout(from, limit);
+        deliver_plain(member, place, received)
+    })
+}
+
+/// Delivers a received message. Its long part, if it has one, is dropped.
+#[inline]
+fn deliver_plain(
+    member: &mut CallingMember,
+    place: CheckedPtr<Message>,
+    received: Result<Message, ReceiveError>,
+) -> CallResult {
+    let (message, code) = match received {
+        Ok(message) => (message, Ok(0)),
+        Err(ReceiveError::BufferTooSmall { message, .. }) => (*message, Err(Code::MsgSize.into())),
+        Err(error) => return Err(error.into()),
+    };
+    if member.endpoint.latest_kind() == Some(ReceivedKind::Request) {
+        member.took_request(message.source);
+    }
+    place.write(message);
+    code
+}
+
+/// Sends a request and receives its answer, both without a long part.
+#[inline]
+pub(crate) fn sendrec_plain(to: Address, message: WritePtr<Message>, limit: Timeout) -> CallResult {
+    current::with(|member| {
+        let place = message.checked()?;
+        // The request may itself be the answer to a request of `to`.
+        member.answered(to);
+        match member.endpoint.sendrec_timeout(to, &place.read(), limit) {
+            Ok(answer) => {
+                place.write(answer);
+                Ok(0)
             }
-            Ok(next) => {
-                member.answered(to);
-                tell_answered(answered, true)?;
-                (next, 0)
+            Err(SendRecError::BufferTooSmall { message, .. }) => {
+                place.write(*message);
+                Err(Code::MsgSize.into())
             }
-        };
-        if member.endpoint.latest_kind() == Some(ReceivedKind::Request) {
-            member.took_request(next.source);
+            Err(error) => Err(error.into()),
         }
-        message.write(next)?;
-        if bytes == 0 { Ok(0) } else { Err(Code::MsgSize.into()) }
     })
 }
 

@@ -123,6 +123,13 @@ impl<T: Plain> WritePtr<T> {
         check(self.0.cast_const().cast(), size_of::<T>(), true)
     }
 
+    /// Checks the value once, for several accesses in the same call.
+    #[inline]
+    pub(crate) fn checked(self) -> CallResult<CheckedPtr<T>> {
+        self.check()?;
+        Ok(CheckedPtr(self.0))
+    }
+
     /// Reads the value.
     #[inline]
     pub(crate) fn read(self) -> CallResult<T> {
@@ -136,6 +143,27 @@ impl<T: Plain> WritePtr<T> {
         // SAFETY: `check` found each page writable, and the rule of the module keeps it so.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
+    }
+}
+
+/// A pointer to a value that this call has found readable and writable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CheckedPtr<T>(*mut T);
+
+impl<T: Plain> CheckedPtr<T> {
+    /// Reads the value.
+    #[inline]
+    pub(crate) fn read(self) -> T {
+        // SAFETY: `WritePtr::checked` found each page writable, the rule of the module keeps it so
+        // for the call, and `Plain` makes every bit pattern a value.
+        unsafe { self.0.read_unaligned() }
+    }
+
+    /// Writes the value.
+    #[inline]
+    pub(crate) fn write(self, value: T) {
+        // SAFETY: as for `read`.
+        unsafe { self.0.write_unaligned(value) };
     }
 }
 

@@ -321,7 +321,7 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
-        name: "block",
+        name: "sleep-path",
         command: "cargo nextest run -p m3ipc -p m3ipc-test-fixture -p m3ipc-conformance -p \
                   m3ipc-hostile -p m3ipc-crash",
         env: &[("M3_WAIT", "block")],

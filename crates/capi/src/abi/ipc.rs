@@ -43,7 +43,7 @@ pub unsafe extern "C" fn mnx_send_T(dst: c_int, m: *const Message, timeout_ms: c
 pub unsafe extern "C" fn mnx_receive(src: c_int, m: *mut Message) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::receive(Address(src), Delivery::plain(m), Timeout::Never))
+    call(|| ipc::receive_plain(Address(src), m, Timeout::Never))
 }
 
 /// `mnx_receive_T`: see `m3ipc/ipc.h`.
@@ -55,7 +55,7 @@ pub unsafe extern "C" fn mnx_receive(src: c_int, m: *mut Message) -> c_int {
 pub unsafe extern "C" fn mnx_receive_T(src: c_int, m: *mut Message, timeout_ms: c_long) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::receive(Address(src), Delivery::plain(m), limit(timeout_ms)?))
+    call(|| ipc::receive_plain(Address(src), m, limit(timeout_ms)?))
 }
 
 /// `mnx_sendrec`: see `m3ipc/ipc.h`.
@@ -66,7 +66,7 @@ pub unsafe extern "C" fn mnx_receive_T(src: c_int, m: *mut Message, timeout_ms: 
 pub unsafe extern "C" fn mnx_sendrec(dst: c_int, m: *mut Message) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::sendrec(Address(dst), m, ReadBytes::NONE, Delivery::plain(m), Timeout::Never))
+    call(|| ipc::sendrec_plain(Address(dst), m, Timeout::Never))
 }
 
 /// `mnx_sendrec_T`: see `m3ipc/ipc.h`.
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn mnx_sendrec(dst: c_int, m: *mut Message) -> c_int {
 pub unsafe extern "C" fn mnx_sendrec_T(dst: c_int, m: *mut Message, timeout_ms: c_long) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::sendrec(Address(dst), m, ReadBytes::NONE, Delivery::plain(m), limit(timeout_ms)?))
+    call(|| ipc::sendrec_plain(Address(dst), m, limit(timeout_ms)?))
 }
 
 /// `mnx_rcvrqst`: see `m3ipc/ipc.h`.

@@ -37,9 +37,16 @@ pub(super) enum LeftOver {
     Signal(u32, SlotState),
 }
 
-/// A signal with a handler ended the call. Nothing was taken.
-#[derive(Debug)]
-pub(super) struct Interrupted;
+/// The part of a receive that is left to the slow path. Nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum LeftReceive {
+    /// The whole call.
+    Call,
+    /// The wait, which has begun: an event that ends the endpoint ends a waiting call.
+    Wait,
+    /// The end of the call by a signal.
+    Signal,
+}
 
 /// What the hot links have.
 pub(super) enum Found {
@@ -110,32 +117,26 @@ impl Endpoint {
         taken.ok_or(LeftOver::Answer(index, posted))
     }
 
-    /// Makes the ordinary case of a receive from ANY. `None` if nothing was taken.
-    ///
-    /// # Errors
-    /// [`Interrupted`]: the call is over.
+    /// Makes the ordinary case of a receive from ANY.
     #[inline]
-    pub(super) fn receive_fast(&mut self, limit: Timeout) -> Result<Option<Message>, Interrupted> {
-        if self.is_ordinary() { self.receive_ordinary(limit) } else { Ok(None) }
+    pub(super) fn receive_fast(&mut self, limit: Timeout) -> Result<Message, LeftReceive> {
+        if self.is_ordinary() { self.receive_ordinary(limit) } else { Err(LeftReceive::Call) }
     }
 
     /// As [`receive_fast`](Self::receive_fast), in a call that is ordinary so far.
     #[inline(always)]
-    pub(super) fn receive_ordinary(
-        &mut self,
-        limit: Timeout,
-    ) -> Result<Option<Message>, Interrupted> {
+    pub(super) fn receive_ordinary(&mut self, limit: Timeout) -> Result<Message, LeftReceive> {
         if !self.needs_no_order() {
-            return Ok(None);
+            return Err(LeftReceive::Call);
         }
         let (index, kind, found) = match self.look_for_one(limit) {
             Some(found) => found,
-            None if !self.may_sleep(limit) => return Ok(None),
-            None => match self.sleep_for_one() {
-                Ok(found) => found,
-                Err(NotFound::Yet) => return Ok(None),
-                Err(NotFound::Signal) => return Err(Interrupted),
-            },
+            None if limit == Timeout::NoWait => return Err(LeftReceive::Call),
+            None if !self.may_sleep(limit) => return Err(LeftReceive::Wait),
+            None => self.sleep_for_one().map_err(|why| match why {
+                NotFound::Yet => LeftReceive::Wait,
+                NotFound::Signal => LeftReceive::Signal,
+            })?,
         };
         m3ipc_sys::pause_point("server.before_take");
         // The sender of a request does not sleep until the take.
@@ -143,13 +144,14 @@ impl Endpoint {
             MessageKind::Request => EndsWait::None,
             _ => EndsWait::OnThisLink,
         };
-        let Some(message) = self.take_fast(index, (kind, found), ends) else { return Ok(None) };
+        let taken = self.take_fast(index, (kind, found), ends);
+        let message = taken.ok_or(LeftReceive::Wait)?;
         m3ipc_sys::pause_point("server.taken");
         self.unordered += 1;
         self.latest_notified_slot = i32::MIN;
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
-        Ok(Some(message))
+        Ok(message)
     }
 
     /// Whether a call with this limit sleeps without further polls.

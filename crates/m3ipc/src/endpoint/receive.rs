@@ -3,7 +3,7 @@
 use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
-use super::fast::Interrupted;
+use super::fast::LeftReceive;
 use super::received::{Received, ReceivedKind, Source};
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};
@@ -89,12 +89,11 @@ impl Endpoint {
     ) -> Result<Message, ReceiveError> {
         let (source, limit) = (source.into(), limit.into());
         let span = observe::call("receive", self.vm, self.address, source.address());
-        let fast = if source == Source::Any { self.receive_fast(limit) } else { Ok(None) };
-        let received = match fast {
-            Ok(Some(message)) => Ok(message),
-            Ok(None) => self.receive_short(source, limit),
-            Err(Interrupted) => Err(interrupted()),
+        let fast = match source {
+            Source::Any => self.receive_fast(limit),
+            _ => Err(LeftReceive::Call),
         };
+        let received = fast.or_else(|left| self.receive_short(left, source, limit));
         span.end(&received);
         received
     }
@@ -108,22 +107,40 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Message, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, ANY);
-        let fast = if is_ordinary { self.receive_ordinary(limit) } else { Ok(None) };
-        let received = match fast {
-            Ok(Some(message)) => Ok(message),
-            Ok(None) => self.receive_short(Source::Any, limit),
-            Err(Interrupted) => Err(interrupted()),
-        };
+        let fast = if is_ordinary { self.receive_ordinary(limit) } else { Err(LeftReceive::Call) };
+        let received = fast.or_else(|left| self.receive_short(left, Source::Any, limit));
         span.end(&received);
         received
     }
 
     #[cold]
-    fn receive_short(&mut self, source: Source, limit: Timeout) -> Result<Message, ReceiveError> {
-        let received = self.receive_from(source, &mut Buffer::none(), limit.deadline());
-        self.trace_done();
-        let received = received.map_err(|fail| ReceiveError::of(fail, source.address()))?;
+    fn receive_short(
+        &mut self,
+        left: LeftReceive,
+        source: Source,
+        limit: Timeout,
+    ) -> Result<Message, ReceiveError> {
+        let received = self.end_receive(left, source, &mut Buffer::none(), limit)?;
         received.whole_in(0).map(|received| received.message)
+    }
+
+    /// Makes the part of a receive that the fast path has left over.
+    fn end_receive(
+        &mut self,
+        left: LeftReceive,
+        source: Source,
+        buffer: &mut Buffer<'_>,
+        limit: Timeout,
+    ) -> Result<Received, ReceiveError> {
+        let begun = match left {
+            LeftReceive::Call => Ok(()),
+            // A call that waits ends by the end of its endpoint. A later call is of an unbound one.
+            LeftReceive::Wait => self.receive_events(),
+            LeftReceive::Signal => Err(Code::Intr.into()),
+        };
+        let received = begun.and_then(|()| self.receive_from(source, buffer, limit.deadline()));
+        self.trace_done();
+        received.map_err(|fail| ReceiveError::of(fail, source.address()))
     }
 
     /// Waits for a message. Its payload goes to the front of `buffer`.
@@ -171,9 +188,12 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Received, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, source.address());
-        let fast = if source == Source::Any { self.receive_fast(limit) } else { Ok(None) };
+        let fast = match source {
+            Source::Any => self.receive_fast(limit),
+            _ => Err(LeftReceive::Call),
+        };
         let received = match fast {
-            Ok(Some(message)) => {
+            Ok(message) => {
                 buffer.for_link(0);
                 Ok(Received {
                     message,
@@ -183,12 +203,7 @@ impl Endpoint {
                     died: None,
                 })
             }
-            Ok(None) => {
-                let received = self.receive_from(source, buffer, limit.deadline());
-                self.trace_done();
-                received.map_err(|fail| ReceiveError::of(fail, source.address()))
-            }
-            Err(Interrupted) => Err(interrupted()),
+            Err(left) => self.end_receive(left, source, buffer, limit),
         };
         span.end(&received);
         received
@@ -478,10 +493,4 @@ impl Endpoint {
             died: None,
         }
     }
-}
-
-/// The error of a receive from ANY that a signal ended.
-#[cold]
-fn interrupted() -> ReceiveError {
-    ReceiveError::of(Code::Intr.into(), ANY)
 }
