@@ -1,13 +1,17 @@
 //! Endpoints on tokio.
 //!
-//! There is no thread and no polling: the endpoint's descriptor is in tokio's own epoll set. Every
-//! call is cancel-safe. A dropped receive has taken nothing. A dropped request is withdrawn, or its
+//! There is no polling: the endpoint's descriptor is in tokio's own epoll set. Every call is
+//! cancel-safe. A dropped receive has taken nothing. A dropped request is withdrawn, or its
 //! answer is not awaited.
 //!
 //! First contacts, names, binds and [`AsyncEndpoint::open`] await the node daemon and block no
-//! thread of the runtime. Three steps do wait in the thread: [`AsyncEndpoint::new`] and the return
-//! to a new daemon after a kill of the old one, until the daemon answers; and memory for a payload
-//! above [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES), 0.1 s at most for each step with the daemon.
+//! thread of the runtime. After a kill of the daemon, a thread of its own finds or starts the next
+//! one; messages of existing links arrive meanwhile. That thread stays until the endpoint ends,
+//! since its death tells the daemon of the death of the process.
+//!
+//! Three steps do wait in the thread of the runtime, until the daemon answers:
+//! [`AsyncEndpoint::new`]; a notification to a peer without a link; and memory for a payload above
+//! [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES), 0.1 s at most for each step with the daemon.
 
 use crate::endpoint::{Endpoint, NameWait, PendingRequest, Question, Received, Source};
 use crate::error::{BindError, Fail, NameError, NodeError, ReceiveError, SendRecError, WaitError};
@@ -57,6 +61,7 @@ impl AsyncEndpoint {
         // Deprecated for types whose descriptor can change; that of an OwnedFd cannot.
         #[allow(deprecated)]
         let fd = AsyncFd::with_interest(fd, tokio::io::Interest::READABLE).map_err(failed)?;
+        endpoint.set_asynchronous(true);
         Ok(Self { endpoint, fd })
     }
 
@@ -147,7 +152,8 @@ impl AsyncEndpoint {
 
     /// The endpoint, taken out of the runtime. The example is at [`receive`](Self::receive).
     #[must_use]
-    pub fn into_inner(self) -> Endpoint {
+    pub fn into_inner(mut self) -> Endpoint {
+        self.endpoint.set_asynchronous(false);
         self.endpoint
     }
 

@@ -2,8 +2,11 @@
 
 use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::{Address, Message, Source, Vm};
-use m3ipc_test_fixture::{NodeFixture, signals, watchdog};
+use m3ipc_test_fixture::{NodeFixture, program, signals, watchdog};
+use std::fs::Permissions;
 use std::future::Future;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::time::Duration;
 
 /// Runs a future of one thread.
@@ -126,4 +129,84 @@ fn a_name_is_awaited_across_a_kill_of_the_daemon() {
         };
         tokio::join!(awaited, other_task);
     });
+}
+
+/// The program of the daemon in the test below: notes each start, and serves as soon as a file is
+/// there.
+const LATE_DAEMON: &str = "\
+#!/bin/sh
+echo start >>BASE/starts
+while [ ! -e BASE/go ]; do sleep 0.01; done
+exec DAEMON \"$@\"
+";
+
+/// The test runs itself once more, since its process must name the program of the daemon.
+#[test]
+fn the_return_to_a_new_daemon_blocks_no_other_task() {
+    watchdog(120);
+    if let Some(base) = std::env::var_os("M3_TEST_BASE") {
+        return return_beside_other_tasks(Path::new(&base));
+    }
+    let base = std::env::temp_dir().join(format!("m3-return-{}", std::process::id()));
+    m3ipc::runtime::make(&base, 0o700).unwrap();
+    let late_daemon = base.join("m3d");
+    let daemon = program("m3-tests-daemon");
+    let text = LATE_DAEMON.replace("DAEMON", daemon.to_str().unwrap());
+    std::fs::write(&late_daemon, text.replace("BASE", base.to_str().unwrap())).unwrap();
+    std::fs::set_permissions(&late_daemon, Permissions::from_mode(0o700)).unwrap();
+    let mut again = std::process::Command::new(std::env::current_exe().unwrap());
+    again.args(["--exact", "the_return_to_a_new_daemon_blocks_no_other_task", "--nocapture"]);
+    again.env("M3_TESTS_OWNER", std::process::id().to_string());
+    let ended = again.env("M3_DAEMON", &late_daemon).env("M3_TEST_BASE", &base).status();
+    let starts = std::fs::read_to_string(base.join("starts")).unwrap_or_default();
+    std::fs::remove_dir_all(&base).unwrap();
+    assert!(ended.unwrap().success());
+    // A start that waits in the thread of the runtime waits for the other task, in vain.
+    assert_eq!(starts, "start\n", "no start was ended and repeated");
+}
+
+fn return_beside_other_tasks(base: &Path) {
+    let mut fixture = NodeFixture::new("return");
+    let vm = fixture.vm("return");
+    let first = vm.bind(1).unwrap();
+    let to = first.address();
+    // It makes no call before the new daemon is there, so that one endpoint alone returns.
+    let mut server = vm.bind_additional(Some(3)).unwrap();
+    let one = server.address();
+    let (send, sends) = std::sync::mpsc::channel::<()>();
+    let mut peer = vm.bind_additional(Some(4)).unwrap();
+    let sending = std::thread::spawn(move || {
+        while sends.recv().is_ok() {
+            peer.send(to, &Message::new(5)).unwrap();
+        }
+    });
+    run(async {
+        let mut me = AsyncEndpoint::new(first).unwrap();
+        send.send(()).unwrap();
+        assert_eq!(me.receive(Source::Any).await.unwrap().m_type, 5, "now there is a link");
+        fixture.kill_daemon();
+        send.send(()).unwrap();
+        assert_eq!(me.receive(Source::Any).await.unwrap().m_type, 5, "without a daemon");
+        let other_task = async {
+            while !base.join("starts").exists() {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            std::fs::write(base.join("go"), "").unwrap();
+            std::thread::spawn(move || {
+                let request = server.receive(Source::Any).unwrap();
+                server.reply(request.source, &Message::new(request.m_type + 1)).unwrap();
+                server
+            })
+        };
+        let request = Message::new(7);
+        let (answer, serving) = tokio::join!(me.sendrec(one, &request), other_task);
+        assert_eq!(answer.unwrap().m_type, 8, "a first contact at the new daemon");
+        serving.join().unwrap();
+        send.send(()).unwrap();
+        assert_eq!(me.receive(Source::Any).await.unwrap().m_type, 5, "with the new daemon");
+        me.name_attach("me").await.unwrap();
+        assert_eq!(me.name_locate("me").await.unwrap(), to);
+    });
+    drop(send);
+    sending.join().unwrap();
 }

@@ -434,18 +434,4 @@ impl Endpoint {
             }
         }
     }
-
-    /// After a takeover: asks for the area events that the former daemon may not have sent.
-    pub(super) fn recall_areas(&mut self) -> Result<(), Fail> {
-        // Events of the former daemon are no part of the lists.
-        self.receive_area_events();
-        let all: Vec<Arc<AreaState>> = self.areas.all().map(Arc::clone).collect();
-        for area in all {
-            area.member().begin_extent_list();
-            self.control.request(&Request::Area(AreaRequest::Recall(area.info.area)))?;
-            self.receive_area_events();
-            area.member().end_extent_list();
-        }
-        Ok(())
-    }
 }

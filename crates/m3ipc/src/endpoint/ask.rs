@@ -55,7 +55,11 @@ impl Endpoint {
 
     /// Connects to the successor of a daemon that is gone, or pauses.
     fn find_daemon(&mut self, limit: DaemonLimit, pause: Duration) -> Result<(), Fail> {
-        self.reattach_if_closed();
+        if limit.is_no_wait() {
+            self.reattach_soon();
+        } else {
+            self.reattach_if_closed();
+        }
         self.check_bound()?;
         if self.control.is_closed() {
             std::thread::sleep(pause.min(limit.left()));

@@ -169,6 +169,7 @@ fn attach(
         claims: Claims::default(),
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),
+        returns: super::returning::Returns::default(),
         tracing: None,
         suspended: None,
         left: None,
@@ -234,6 +235,12 @@ impl Endpoint {
                     }
                 }
                 Ok(_) => return Err(unexpected()),
+                Err(fail) if fail.code == Code::NotConn && deadline.no_wait => {
+                    self.reattach_soon();
+                    if self.returns.is_under_way() {
+                        return Err(Code::Again.into());
+                    }
+                }
                 Err(fail) if fail.code == Code::NotConn => self.reattach_if_closed(),
                 Err(fail) if fail.code == Code::TimedOut && deadline.no_wait => {
                     return Err(Code::Again.into());

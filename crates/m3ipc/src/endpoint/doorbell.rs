@@ -58,18 +58,6 @@ impl Endpoint {
         one(fds).map(DoorbellReceiver::from_fd)
     }
 
-    /// After a takeover: keeps the epoll descriptor and replaces what it watches.
-    pub(super) fn reopen_doorbell(&mut self) -> Result<(), Fail> {
-        if self.doorbell.is_none() {
-            return Ok(());
-        }
-        let receiver = self.request_doorbell()?;
-        match &mut self.doorbell {
-            Some(doorbell) => doorbell.replace(receiver, &self.control),
-            None => Ok(()),
-        }
-    }
-
     /// Lets peers ring; `false` if no program polls the descriptor. The caller polls once more.
     pub(super) fn arm(&mut self, source: Address) -> bool {
         let polled = self.doorbell.as_ref().is_some_and(Doorbell::is_polled);
@@ -97,7 +85,7 @@ impl Endpoint {
         if let Some(doorbell) = &self.doorbell {
             doorbell.drain();
         }
-        self.reattach_if_closed();
+        self.reattach_soon();
         self.renew_missing_links();
         // Not all events at once: a request in parts may use a peer that has died.
         let _ = self.receive_events();

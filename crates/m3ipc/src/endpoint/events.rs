@@ -1,20 +1,15 @@
-//! Events of the daemon: links that peers made, deaths, ends; and its takeovers.
+//! Events of the daemon: links that peers made, deaths, ends.
 
 use super::Endpoint;
 use super::daemon_notifications::DaemonNotification;
-use super::page_set::map_pages;
 use super::settle::LinkLoss;
-use crate::control::{Control, IfAbsent};
 use crate::error::Fail;
 use crate::observe;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::LinkSide;
-use m3ipc_wire::{DaemonEvent, Reply, Request};
+use m3ipc_wire::{DaemonEvent, Request};
 use std::os::fd::OwnedFd;
-
-/// Peers in one frame: a number that surely fits.
-const RECALL_PEERS: usize = 1024;
 
 impl Endpoint {
     /// Receives the events of the daemon, if there are any; one load if there are none.
@@ -118,56 +113,5 @@ impl Endpoint {
             self.peers.remove_dead(index);
         }
         self.peers.remove_retired();
-    }
-
-    /// Connects to a new daemon if the old one has died. Existing links go on without a daemon;
-    /// only new links need one.
-    pub(super) fn reattach_if_closed(&mut self) {
-        if self.left.is_some() || !self.control.is_closed() {
-            return;
-        }
-        self.fast.close();
-        if let Err(fail) = self.reattach()
-            && fail.code == Code::NotBind
-        {
-            self.left = Some(Code::NotBind);
-        }
-    }
-
-    fn reattach(&mut self) -> Result<(), Fail> {
-        let directory = self.control.directory().to_owned();
-        let mut control = Control::connect(&directory, IfAbsent::Start)?;
-        let request = Request::Reattach { vm: self.vm, address: self.address.0, tid: self.tid };
-        let (Reply::Bound { traps, .. }, fds) = control.request(&request)? else {
-            return Err(crate::control::unexpected());
-        };
-        let (control_page, page_set, liveness_lock) = map_pages(fds)?;
-        control.request(&Request::Mapped)?;
-        if let Some((verb, peer, since_ns)) = self.blocked {
-            control_page.set_blocked(verb, peer);
-            control_page.set_sleep_start(since_ns, m3ipc_sys::thread_id().cast_unsigned());
-        }
-        self.traps = traps;
-        // The new daemon knows of no tracing; the tracer asks again.
-        (self.tracing, self.suspended) = (None, None);
-        // The events of the former daemon still count, and are received death by death.
-        control.inherit(&mut self.control);
-        self.control = control;
-        self.events_seen = control_page.event_word().load(Ordering::Acquire).wrapping_sub(1);
-        (self.control_page, self.liveness_lock) = (control_page, liveness_lock);
-        self.page_sets.push(page_set);
-        self.recall()?;
-        self.reopen_doorbell()
-    }
-
-    /// Tells a new daemon the peers of this endpoint. The daemon answers with the deaths that its
-    /// predecessor could not report.
-    fn recall(&mut self) -> Result<(), Fail> {
-        let held = self.peers.indexes().map(|index| self.peers.get(index).address().0);
-        let peers: Vec<i32> = held.chain(self.control.unread_contacts()).collect();
-        for part in peers.chunks(RECALL_PEERS) {
-            self.control.request(&Request::Recall(part.to_vec()))?;
-        }
-        self.recall_areas()
     }
 }

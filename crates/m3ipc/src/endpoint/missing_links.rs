@@ -65,8 +65,13 @@ impl Endpoint {
                     self.control.requeue((DaemonEvent::Contact(info), fds, LinkSide::Zero));
                     self.events_seen = self.events_seen.wrapping_sub(1);
                 }
-                // Still no descriptor, or a busy daemon: try at the next occasion.
-                Err(fail) if matches!(fail.code, Code::NoMem | Code::TimedOut | Code::Intr) => {
+                // Still no descriptor, or no daemon that answers: try at the next occasion.
+                Err(fail)
+                    if matches!(
+                        fail.code,
+                        Code::NoMem | Code::TimedOut | Code::Intr | Code::NotConn
+                    ) =>
+                {
                     return;
                 }
                 // The peer is gone, or privileges exclude it.

@@ -51,6 +51,7 @@ mod received;
 mod reply;
 mod reply_receive;
 mod request_end;
+mod returning;
 mod send;
 mod sendrec;
 mod settle;
@@ -73,7 +74,7 @@ pub(crate) use questions::{NameWait, Question};
 pub use received::{Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 
-use crate::control::{Control, IfAbsent};
+use crate::control::Control;
 use crate::error::Fail;
 use crate::info::Identity;
 use attached_areas::AttachedAreas;
@@ -86,6 +87,7 @@ use m3ipc_sys::ForkGuard;
 use own_doorbell::Doorbell;
 use page_set::PageSet;
 use peers::Peers;
+use returning::Returns;
 use stamps::{Moment, Tracing};
 use watch_list::Watches;
 
@@ -162,6 +164,7 @@ pub struct Endpoint {
     claims: Claims,
     areas: AttachedAreas,
     payloads: payload_state::Payloads,
+    returns: Returns,
     /// Present while the VM has a tracer.
     tracing: Option<Box<Tracing>>,
     /// The tracing state while stamps are switched off.
@@ -258,7 +261,7 @@ impl Endpoint {
         }
         // An endpoint that never sleeps checks the daemon here.
         if self.fast.count_slow() {
-            self.reattach_if_closed();
+            self.reattach_soon();
             self.renew_missing_links();
         }
         if self.traps & verb.mask() == 0 {
@@ -295,17 +298,15 @@ impl Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         // A child by fork has no mapping of the pages, and the endpoint belongs to its parent.
-        if self.guard.is_original() && self.left.is_none() {
+        if self.guard.is_original() && self.left.is_none() && !self.drop_return() {
             crate::observe::unbound(self.vm, self.address);
             m3ipc_sys::pause_point("client.before_unbind");
             let request = m3ipc_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
             // A stopped daemon notices the closed connection later. The successor of a killed
             // daemon never had the connection, so it gets the request.
             let reply = self.control.request_soon(&request, u64::MAX);
-            if reply.is_err_and(|fail| fail.code == Code::NotConn)
-                && let Ok(mut next) = Control::connect(self.control.directory(), IfAbsent::Revive)
-            {
-                let _ = next.request_soon(&request, u64::MAX);
+            if reply.is_err_and(|fail| fail.code == Code::NotConn) {
+                self.unbind_at_successor(request);
             }
         }
     }

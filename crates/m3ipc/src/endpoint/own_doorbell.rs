@@ -10,6 +10,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 const DOORBELL: u64 = 0;
 const CONTROL: u64 = 1;
+const RETURN: u64 = 2;
 
 /// The doorbell, and the epoll descriptor that watches it.
 #[derive(Debug)]
@@ -44,6 +45,17 @@ impl Doorbell {
         // This drops the former doorbell. Peers get a new sender when they ring next.
         self.receiver = receiver;
         Ok(())
+    }
+
+    /// Watches the end of a return, too.
+    pub(super) fn watch(&self, done: &impl AsFd) -> Result<(), Errno> {
+        self.poll.add(done, RETURN)
+    }
+
+    /// Ends that watch.
+    pub(super) fn unwatch(&self, done: &impl AsFd) {
+        // This fails for a descriptor that was never watched.
+        let _ = self.poll.remove(done);
     }
 
     /// The epoll descriptor, for the caller to poll.

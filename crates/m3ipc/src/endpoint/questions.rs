@@ -63,15 +63,19 @@ impl Endpoint {
             let Some(Question(open)) = question.take() else {
                 match self.control.begin(request) {
                     Ok(open) => *question = Some(Question(open)),
-                    Err(_gone) => self.reattach_if_closed(),
+                    Err(_gone) => self.reattach_soon(),
                 }
                 self.receive_events()?;
+                if self.returns.is_under_way() {
+                    self.check_returns()?;
+                    return Ok(None);
+                }
                 continue;
             };
             match self.control.poll(&open) {
                 RequestState::Ended(reply) => return reply.map(Some),
                 RequestState::Lost => {}
-                RequestState::Open if self.control.is_closed() => self.reattach_if_closed(),
+                RequestState::Open if self.control.is_closed() => self.reattach_soon(),
                 RequestState::Open => {
                     *question = Some(Question(open));
                     return Ok(None);
@@ -94,7 +98,7 @@ impl Endpoint {
     ) -> Result<Option<Address>, Fail> {
         self.check_bound()?;
         self.disarm();
-        self.reattach_if_closed();
+        self.reattach_soon();
         if wait.ticket.is_some_and(|(_, daemons)| daemons != self.page_sets.len()) {
             // The next daemon knows no ticket of its predecessor.
             wait.ticket = None;

@@ -36,7 +36,13 @@ impl Endpoint {
                 self.peers.begin_call();
                 return Ok(Some(index));
             }
-            let Some(open) = self.open_contact(peer, give_ns)? else { continue };
+            let Some(open) = self.open_contact(peer, give_ns)? else {
+                if self.returns.is_under_way() {
+                    self.check_returns()?;
+                    return Ok(None);
+                }
+                continue;
+            };
             match self.control.poll(&open) {
                 RequestState::Open => {
                     self.claims.contacts.insert(peer.0, open);
@@ -56,7 +62,7 @@ impl Endpoint {
         }
         let request = self.request_for(peer, Deadline::NEVER);
         let Ok(open) = self.control.begin(&request) else {
-            self.reattach_if_closed();
+            self.reattach_soon();
             self.receive_events()?;
             return Ok(None);
         };
