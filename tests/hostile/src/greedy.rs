@@ -3,6 +3,7 @@
 //! It says how much it got and the refusal, and ends with its input.
 
 mod floods;
+mod victims;
 
 use crate::round::vm_id;
 use m3ipc_link::{ControlPage, WaitCall};
@@ -89,6 +90,8 @@ fn make(greedy: &mut Greedy<'_>, attack: &str, arguments: &[&str]) -> String {
         "frames" => greedy.ask_without_end(),
         "binds" => greedy.bind_and_leave(),
         "silent" => greedy.renew_a_silent_member(),
+        "held" => greedy.hold_by_copies(number(0)),
+        "poisoned" => greedy.notify_over_a_poisoned_link(number(0)),
         _ => "an unknown attack".to_owned(),
     }
 }

@@ -44,10 +44,15 @@ pub(crate) struct Attack {
     aim: Aim,
     /// Whether it needs a VM of the attacker, in which it may take all slots.
     in_own_vm: bool,
+    /// The slots of the VM; a quarter of them is the attacker's quota.
+    pub(crate) procs: i32,
 }
 
+/// The slots of a VM by default.
+const PROCS: i32 = 221;
+
 const fn attack(name: &'static str, aim: Aim) -> Attack {
-    Attack { name, aim, in_own_vm: false }
+    Attack { name, aim, in_own_vm: false, procs: PROCS }
 }
 
 /// All attacks on the daemon, and on a member through the daemon.
@@ -55,6 +60,8 @@ pub(crate) const ATTACKS: &[Attack] = &[
     attack("none", Aim::Nothing),
     attack("copies", Aim::Victim),
     attack("renewals", Aim::Victim),
+    Attack { procs: 1_000, ..attack("held", Aim::Victim) },
+    attack("poisoned", Aim::Victim),
     attack("silent", Aim::Nothing),
     Attack { in_own_vm: true, ..attack("unread", Aim::Nothing) },
     attack("areas", Aim::Nothing),

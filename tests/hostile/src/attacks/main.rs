@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     );
     let wanted = |attack: &&Attack| only.is_empty() || only.iter().any(|name| *name == attack.name);
     let kept = ATTACKS.iter().filter(wanted).filter(|attack| {
-        let figures = Fixture::new(attack.name).measure(attack);
+        let figures = Fixture::new(attack).measure(attack);
         figures.print(attack.name)
     });
     let (kept, all) = (kept.count(), ATTACKS.iter().filter(wanted).count());
@@ -76,9 +76,11 @@ fn main() -> ExitCode {
 }
 
 impl Fixture {
-    fn new(name: &str) -> Self {
-        let node = UserNode::start(&format!("attacks-{name}"), 0, true);
-        let vm = node.node().vm_init(&VmConfig::new(VM).mode(0o755)).expect("a VM");
+    fn new(attack: &Attack) -> Self {
+        let (name, procs) = (format!("attacks-{}", attack.name), attack.procs.to_string());
+        let node = UserNode::start_with(&name, 0, true, &["--procs", &procs]);
+        let config = VmConfig::new(VM).mode(0o755).procs(attack.procs);
+        let vm = node.node().vm_init(&config).expect("a VM");
         let mut area_owner = vm.bind_any().expect("a slot");
         let area = area_owner.create_area(&m3ipc::AreaConfig::vm(1 << 20)).expect("an area");
         area.keep();
