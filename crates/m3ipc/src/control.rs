@@ -301,7 +301,15 @@ impl Control {
 
     /// Gives an open request up.
     pub(crate) fn forget(&mut self, request: &OpenRequest) {
-        self.open.forget(request);
+        let unwanted = self.open.forget(request);
+        self.give_back(unwanted);
+    }
+
+    /// Gives back what a reply brought that nobody takes: the ticket of a wait.
+    fn give_back(&mut self, unwanted: Option<Reply>) {
+        if let Some(Reply::Wait(ticket)) = unwanted {
+            self.request_later(&Request::Forget(ticket));
+        }
     }
 
     /// Sends a request whose reply nobody awaits.
@@ -385,7 +393,11 @@ impl Control {
                 self.open.end_oldest(Ok(Reply::Done));
                 self.late_areas.push(LateArea { info, index, fds, events: Vec::new() });
             }
-            reply => self.open.end_oldest(answered((reply, fds)).map(|(reply, _)| reply)),
+            reply => {
+                let ended = answered((reply, fds)).map(|(reply, _)| reply);
+                let unwanted = self.open.end_oldest(ended);
+                self.give_back(unwanted);
+            }
         }
     }
 
@@ -489,56 +501,4 @@ fn answered((reply, fds): (Reply, Vec<OwnedFd>)) -> Result<(Reply, Vec<OwnedFd>)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A control connection, and the daemon's end of it.
-    pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
-        let path = std::env::temp_dir().join(format!("m3-control-{}-{name}", std::process::id()));
-        let _ = std::fs::remove_file(&path);
-        let listener = m3ipc_sys::listen(&path, 0o600).expect("a listener");
-        let socket = m3ipc_sys::connect(&path).expect("a connection");
-        let daemon = m3ipc_sys::accept(&listener).expect("the connection");
-        std::fs::remove_file(&path).expect("own file");
-        let control = Control {
-            _not_for_children: ParentOnlyFd::new(&socket),
-            socket,
-            directory: PathBuf::new(),
-            limit: RequestLimit::ANSWER,
-            events: VecDeque::new(),
-            open: OpenRequests::default(),
-            late_areas: Vec::new(),
-        };
-        (control, daemon)
-    }
-
-    fn died(address: i32) -> Vec<u8> {
-        m3ipc_wire::encode(&FromDaemon::Event(DaemonEvent::Died(address)))
-    }
-
-    #[test]
-    fn a_reset_hides_no_event_from_before_it() {
-        type Look = fn(&mut Control);
-        let looks: [(&str, Look); 3] = [
-            ("closed", |control| assert!(control.is_closed())),
-            ("event", |_control| {}),
-            ("area", |control| assert!(control.take_area_events().is_empty())),
-        ];
-        for (name, look) in looks {
-            let (mut control, daemon) = pair(name);
-            for address in [7, 8] {
-                m3ipc_sys::send_packet(&daemon, &died(address), &[], false).expect("room");
-            }
-            // The daemon ends without a look at this request: the kernel reports a reset.
-            control.send(&Request::NodeInfo).expect("the daemon's end is open");
-            drop(daemon);
-            look(&mut control);
-            for address in [7, 8] {
-                let event = control.next_event().expect("an event").expect("an event").0;
-                assert_eq!(event, DaemonEvent::Died(address), "{name}");
-            }
-            assert!(control.next_event().is_err_and(|fail| fail.code == Code::NotConn));
-            assert!(control.is_closed());
-        }
-    }
-}
+mod tests;

@@ -3,6 +3,7 @@
 //! All futexes are shared: the kernel identifies the word by its page, not by its address. Every
 //! sleep has a limit, so that the sleeper can check from time to time that its peer lives.
 
+use crate::held_signals::HeldSignals;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use rustix::io::Errno;
 use rustix::thread::futex::{self, Flags, WaitFlags, WaitPtr, WaitvFlags};
@@ -81,11 +82,29 @@ static LACKS_WAITV: AtomicBool = AtomicBool::new(false);
 /// The longest time that a sleep without `futex_waitv` watches one word alone, in nanoseconds.
 const SLICE_NS: u64 = 1_000_000;
 
-/// Sleeps on the last word, and looks at the others between slices of time.
-fn wait_in_slices(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcome, Errno> {
+/// Whether this process may use `futex_waitv`, without a sleep.
+///
+/// # Errors
+/// `NOSYS` before Linux 5.16; `PERM`, `NOSYS` or another error of a seccomp filter.
+pub fn try_wait_any() -> Result<(), Errno> {
+    // The word differs from the expected value, so the call returns at once.
+    match wait_for_one(&[(&AtomicU32::new(0), 1)], crate::monotonic_ns()) {
+        Ok(_) | Err(Errno::AGAIN | Errno::TIMEDOUT | Errno::INTR) => Ok(()),
+        Err(errno) => Err(errno),
+    }
+}
+
+/// Sleeps on the last word, and looks at the others between slices of time. Signals run at the end
+/// of a slice, so that each of them ends the sleep.
+pub(crate) fn wait_in_slices(
+    words: &[Expected<'_>],
+    deadline_ns: u64,
+) -> Result<WaitOutcome, Errno> {
     let Some((watched, value)) = words.last().filter(|_| words.len() <= WAIT_WORDS_MAX) else {
         return Err(Errno::INVAL);
     };
+    let is_whole = words.len() == 1;
+    let held = if is_whole { None } else { HeldSignals::hold() };
     loop {
         if words.iter().any(|(word, value)| word.load(Ordering::SeqCst) != *value) {
             return Ok(WaitOutcome::Changed);
@@ -94,7 +113,10 @@ fn wait_in_slices(words: &[Expected<'_>], deadline_ns: u64) -> Result<WaitOutcom
         if now_ns >= deadline_ns {
             return Ok(WaitOutcome::Limit);
         }
-        let slice_ns = if words.len() == 1 { u64::MAX } else { SLICE_NS };
+        if held.as_ref().is_some_and(HeldSignals::deliver) {
+            return Ok(WaitOutcome::Signal);
+        }
+        let slice_ns = if is_whole { u64::MAX } else { SLICE_NS };
         let waited = wait(watched, *value, slice_ns.min(deadline_ns - now_ns));
         if !matches!(waited, Ok(WaitOutcome::Limit)) {
             return waited;

@@ -15,6 +15,7 @@ mod errno;
 mod fixed_mapping;
 mod fork;
 mod futex;
+mod held_signals;
 mod interrupt;
 mod liveness_lock;
 mod mapping;
@@ -42,7 +43,9 @@ pub use doorbell::{DoorbellReceiver, DoorbellSender};
 pub use environment::{is_privileged_program, text_variable, variable};
 pub use fixed_mapping::{Access, FixedMapping};
 pub use fork::{ForkGuard, ParentOnlyFd, fork_generation};
-pub use futex::{Expected, WAIT_WORDS_MAX, WaitOutcome, wait, wait_any, wait_any_woken, wake};
+pub use futex::{
+    Expected, WAIT_WORDS_MAX, WaitOutcome, try_wait_any, wait, wait_any, wait_any_woken, wake,
+};
 pub use interrupt::interrupt_signals;
 pub use liveness_lock::{
     LIVENESS_LOCK_BYTES, LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, LivenessLock,

@@ -4,7 +4,6 @@ use super::finding::Finding;
 use crate::cpus::Cpus;
 use rustix::io::Errno;
 use std::os::fd::AsFd;
-use std::sync::atomic::AtomicU32;
 
 /// Runs the checks of this group.
 pub fn examine() -> Vec<Finding> {
@@ -13,7 +12,7 @@ pub fn examine() -> Vec<Finding> {
     vec![
         version(&release),
         sealing(),
-        futex_waitv(),
+        futex_waitv(m3ipc_sys::try_wait_any()),
         pidfd(),
         pidfd_thread(),
         peer_pidfd(&release),
@@ -33,7 +32,7 @@ fn version(release: &str) -> Finding {
     if numbers(release) >= (5, 16) {
         return Finding::ok("version", is);
     }
-    Finding::missing("version", is, "m3ipc needs Linux 5.16 or later (futex_waitv)")
+    Finding::off("version", is, "m3ipc is tested from Linux 5.16 on; see futex_waitv")
 }
 
 fn sealing() -> Finding {
@@ -47,19 +46,20 @@ fn sealing() -> Finding {
     }
 }
 
-fn futex_waitv() -> Finding {
-    // The word differs from the expected value, so the call returns at once.
-    match m3ipc_sys::wait_any(&[(&AtomicU32::new(0), 1)], m3ipc_sys::monotonic_ns()) {
-        Ok(_) => Finding::ok("futex_waitv", "an endpoint can sleep on up to 128 links at once"),
-        Err(Errno::NOSYS) => {
-            Finding::missing("futex_waitv", "not in this kernel", "use Linux 5.16 or later")
+fn futex_waitv(tried: Result<(), Errno>) -> Finding {
+    let cause = match tried {
+        Ok(()) => {
+            return Finding::ok("futex_waitv", "an endpoint can sleep on up to 128 links at once");
         }
-        Err(errno) => Finding::missing(
-            "futex_waitv",
-            errno.to_string(),
-            "allow futex_waitv in the seccomp filter",
-        ),
-    }
+        Err(Errno::NOSYS) => "not before Linux 5.16, or refused by a seccomp filter".to_owned(),
+        Err(errno) => format!("refused by a seccomp filter: {errno}"),
+    };
+    Finding::off(
+        "futex_waitv",
+        cause,
+        "a sleeping endpoint looks at its links once a millisecond, and the node learns of a \
+         death when the memory of the process is free",
+    )
 }
 
 fn pidfd() -> Finding {
@@ -152,12 +152,24 @@ fn cpus() -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::numbers;
+    use super::*;
+    use crate::doctor::finding::FindingState;
 
     #[test]
     fn suffixes_of_releases_are_ignored() {
         assert_eq!(numbers("6.12-rc1+"), (6, 12));
         assert_eq!(numbers("5.15.0-91-generic"), (5, 15));
         assert_eq!(numbers("strange"), (0, 0));
+    }
+
+    #[test]
+    fn an_endpoint_sleeps_without_futex_waitv_too() {
+        for refusal in [Errno::NOSYS, Errno::PERM] {
+            let found = futex_waitv(Err(refusal));
+            assert_eq!(found.state, FindingState::Off);
+            assert!(found.instead.is_some_and(|fallback| fallback.contains("once a millisecond")));
+        }
+        assert_eq!(futex_waitv(Ok(())).state, FindingState::Ok);
+        assert_eq!(version("5.10.0-21-amd64").state, FindingState::Off);
     }
 }

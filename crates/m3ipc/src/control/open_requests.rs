@@ -47,11 +47,11 @@ impl OpenRequests {
         OpenRequest(id)
     }
 
-    /// Gives an open request up.
-    pub(super) fn forget(&mut self, request: &OpenRequest) {
-        self.replies.remove(&request.0);
+    /// Gives an open request up; its reply, if it has come.
+    pub(super) fn forget(&mut self, request: &OpenRequest) -> Option<Reply> {
         let id = Some(request.0);
         self.order.iter_mut().filter(|open| **open == id).for_each(|open| *open = None);
+        self.replies.remove(&request.0)?.ok()
     }
 
     /// The state of a request. An ended request is forgotten.
@@ -67,11 +67,11 @@ impl OpenRequests {
         self.order.contains(&Some(request.0))
     }
 
-    /// Ends the oldest request with its reply.
-    pub(super) fn end_oldest(&mut self, reply: Result<Reply, Fail>) {
-        if let Some(Some(id)) = self.order.pop_front() {
-            self.replies.insert(id, reply);
-        }
+    /// Ends the oldest request with its reply; the reply, if the request was given up.
+    pub(super) fn end_oldest(&mut self, reply: Result<Reply, Fail>) -> Option<Reply> {
+        let Some(Some(id)) = self.order.pop_front() else { return reply.ok() };
+        self.replies.insert(id, reply);
+        None
     }
 
     /// The number of requests whose replies have not come.
@@ -96,12 +96,12 @@ mod tests {
         let first = open.begin();
         open.give_up();
         let (second, third) = (open.begin(), open.begin());
-        open.forget(&third);
-        open.end_oldest(Ok(Reply::Number(1)));
+        assert_eq!(open.forget(&third), None);
+        assert_eq!(open.end_oldest(Ok(Reply::Number(1))), None);
         assert!(matches!(open.poll(&second), RequestState::Open));
-        open.end_oldest(Ok(Reply::Number(2)));
-        open.end_oldest(Err(Code::NoMem.into()));
-        open.end_oldest(Ok(Reply::Number(3)));
+        assert_eq!(open.end_oldest(Ok(Reply::Number(2))), Some(Reply::Number(2)), "given up");
+        assert_eq!(open.end_oldest(Err(Code::NoMem.into())), None);
+        assert_eq!(open.end_oldest(Ok(Reply::Number(3))), Some(Reply::Number(3)), "forgotten");
         assert!(open.is_empty());
         assert!(matches!(open.poll(&first), RequestState::Ended(Ok(Reply::Number(1)))));
         assert!(matches!(open.poll(&second), RequestState::Ended(Err(_))));

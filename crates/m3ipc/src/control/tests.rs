@@ -1,0 +1,91 @@
+use super::*;
+
+/// A control connection, and the daemon's end of it.
+pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
+    let path = std::env::temp_dir().join(format!("m3-control-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_file(&path);
+    let listener = m3ipc_sys::listen(&path, 0o600).expect("a listener");
+    let socket = m3ipc_sys::connect(&path).expect("a connection");
+    let daemon = m3ipc_sys::accept(&listener).expect("the connection");
+    std::fs::remove_file(&path).expect("own file");
+    let control = Control {
+        _not_for_children: ParentOnlyFd::new(&socket),
+        socket,
+        directory: PathBuf::new(),
+        limit: RequestLimit::ANSWER,
+        events: VecDeque::new(),
+        open: OpenRequests::default(),
+        late_areas: Vec::new(),
+    };
+    (control, daemon)
+}
+
+fn died(address: i32) -> Vec<u8> {
+    m3ipc_wire::encode(&FromDaemon::Event(DaemonEvent::Died(address)))
+}
+
+/// The next request that the daemon reads.
+fn next_request(daemon: &OwnedFd) -> Request {
+    let mut buffer = [0; 256];
+    let packet = m3ipc_sys::receive_packet(daemon, &mut buffer, true, true).expect("a frame");
+    m3ipc_wire::decode(&buffer[..packet.bytes]).expect("a request")
+}
+
+#[test]
+fn the_ticket_of_a_wait_that_was_given_up_goes_back() {
+    let (mut control, daemon) = pair("ticket");
+    let wait = Request::Await(m3ipc_wire::AwaitedEvent::Name("late".to_owned()));
+    let reply = |reply| {
+        let frame = m3ipc_wire::encode(&FromDaemon::Reply(reply));
+        m3ipc_sys::send_packet(&daemon, &frame, &[], false).expect("room");
+    };
+    let grant = |ticket| {
+        assert_eq!(next_request(&daemon), wait);
+        reply(Reply::Wait(ticket));
+    };
+    // The time limit passes before the reply comes.
+    let ended = control.request_until(&wait, 0);
+    assert_eq!(ended.expect_err("no reply").code, Code::TimedOut);
+    grant(7);
+    assert!(control.next_event().expect("it is open").is_none());
+    assert_eq!(next_request(&daemon), Request::Forget(7));
+    reply(Reply::Done);
+    // The future of a wait drops before its reply comes, and after it.
+    let early = control.begin(&wait).expect("room");
+    control.forget(&early);
+    grant(8);
+    assert!(control.next_event().expect("it is open").is_none());
+    assert_eq!(next_request(&daemon), Request::Forget(8));
+    reply(Reply::Done);
+    let late = control.begin(&wait).expect("room");
+    grant(9);
+    assert!(control.next_event().expect("it is open").is_none());
+    control.forget(&late);
+    assert_eq!(next_request(&daemon), Request::Forget(9));
+}
+
+#[test]
+fn a_reset_hides_no_event_from_before_it() {
+    type Look = fn(&mut Control);
+    let looks: [(&str, Look); 3] = [
+        ("closed", |control| assert!(control.is_closed())),
+        ("event", |_control| {}),
+        ("area", |control| assert!(control.take_area_events().is_empty())),
+    ];
+    for (name, look) in looks {
+        let (mut control, daemon) = pair(name);
+        for address in [7, 8] {
+            m3ipc_sys::send_packet(&daemon, &died(address), &[], false).expect("room");
+        }
+        // The daemon ends without a look at this request: the kernel reports a reset.
+        control.send(&Request::NodeInfo).expect("the daemon's end is open");
+        drop(daemon);
+        look(&mut control);
+        for address in [7, 8] {
+            let event = control.next_event().expect("an event").expect("an event").0;
+            assert_eq!(event, DaemonEvent::Died(address), "{name}");
+        }
+        assert!(control.next_event().is_err_and(|fail| fail.code == Code::NotConn));
+        assert!(control.is_closed());
+    }
+}
