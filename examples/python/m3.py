@@ -89,7 +89,7 @@ def call(name, *arguments):
 
 
 def start_node():
-    """Starts the node, if it does not run yet."""
+    """Starts the node, if it does not run yet. It stays until mnx_drvs_end or `m3 down`."""
     try:
         call("mnx_drvs_init", LOCALNODE, None)
     except M3Error as error:
