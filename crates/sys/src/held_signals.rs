@@ -1,7 +1,7 @@
 //! Signals held back between the parts of a sleep.
 //!
-//! A sleep in parts runs code of its own between two of them. A handler that ran there would not end
-//! the sleep. So the thread holds its signals back, and lets them run where it sees them.
+//! A sleep in parts runs code of its own between two of them. A handler that ran there would not
+//! end the sleep. So the thread holds its signals back, and lets them run where it sees them.
 //!
 //! # Safety
 //! Signal sets and actions are locals; the C library fills each before its first use. Signals of

@@ -26,8 +26,8 @@ pub use request::{AwaitedEvent, BindKind, Request};
 pub use sock::{SockArrival, SockConnection, SockInfo, SockKind, SockReply, SockRequest};
 pub use trace::{TraceEvent, TraceRequest};
 
-/// Version of the frames and of the link pages. Daemon and library must have the same version; the daemon refuses the
-/// greeting of another version and names both.
+/// Version of the frames and of the link pages. Daemon and library must have the same version; the
+/// daemon refuses the greeting of another version and names both.
 ///
 /// | version | change |
 /// |---|---|

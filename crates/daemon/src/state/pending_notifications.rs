@@ -2,8 +2,8 @@
 //!
 //! A notification never waits, and stays pending until its destination receives it. A destination
 //! that is about to bind, or has not noticed a takeover yet, has no link to this daemon's pages.
-//! The daemon keeps its notifications until it attaches. The destination may wait in a receive, which
-//! the first notification ends; so the first one of each source stays apart from the later ones.
+//! The daemon keeps its notifications until it attaches. The destination may wait in a receive,
+//! which the first notification ends; so the first one of each source stays apart from later ones.
 
 use crate::tables::MemberId;
 use m3ipc_abi::Address;

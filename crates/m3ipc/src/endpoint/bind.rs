@@ -169,7 +169,7 @@ fn attach(
         claims: Claims::default(),
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),
-        returns: super::returning::Returns::default(),
+        returns: super::return_state::Returns::default(),
         tracing: None,
         suspended: None,
         left: None,

@@ -51,6 +51,7 @@ mod received;
 mod reply;
 mod reply_receive;
 mod request_end;
+mod return_state;
 mod returning;
 mod send;
 mod sendrec;
@@ -87,7 +88,7 @@ use m3ipc_sys::ForkGuard;
 use own_doorbell::Doorbell;
 use page_set::PageSet;
 use peers::Peers;
-use returning::Returns;
+use return_state::Returns;
 use stamps::{Moment, Tracing};
 use watch_list::Watches;
 

@@ -67,7 +67,7 @@ impl Endpoint {
                 }
                 self.receive_events()?;
                 if self.returns.is_under_way() {
-                    self.check_returns()?;
+                    self.returns.check()?;
                     return Ok(None);
                 }
                 continue;

@@ -12,134 +12,18 @@
 //! ends or returns again.
 
 use super::Endpoint;
-use super::page_set::{PageSet, map_pages};
+use super::return_state::{Attached, Attachment, Returning};
 use crate::area::AreaState;
 use crate::control::{Control, IfAbsent, unexpected};
 use crate::error::Fail;
 use core::sync::atomic::Ordering;
 use m3ipc_abi::Code;
-use m3ipc_link::ControlPage;
-use m3ipc_sys::{DoorbellReceiver, LivenessLock, ParentOnlyFd};
-use m3ipc_wire::{AreaRequest, Reply, Request};
-use std::io;
-use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use m3ipc_wire::{AreaRequest, Request};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
-use std::time::Duration;
+use std::sync::mpsc::TryRecvError;
 
 /// Peers in one frame: a number that surely fits.
 const RECALL_PEERS: usize = 1024;
-/// The first and the longest pause before a return after one that failed. Each may start a process.
-const PAUSE: Duration = Duration::from_millis(2);
-const PAUSE_MAX: Duration = Duration::from_secs(1);
-/// Returns that fail in a row before an asynchronous call that needs the daemon fails too.
-const FAILURES_MAX: u32 = 3;
-
-/// What a new daemon gave to an endpoint.
-#[derive(Debug)]
-struct Attached {
-    control: Control,
-    traps: u32,
-    control_page: ControlPage,
-    page_set: PageSet,
-    liveness_lock: Option<LivenessLock>,
-    doorbell: Option<DoorbellReceiver>,
-}
-
-/// The part of a return that waits for the daemon.
-#[derive(Debug)]
-struct Attachment {
-    directory: PathBuf,
-    request: Request,
-    has_doorbell: bool,
-}
-
-impl Attachment {
-    fn attach(&self) -> Result<Attached, Fail> {
-        let mut control = Control::connect(&self.directory, IfAbsent::Start)?;
-        let (Reply::Bound { traps, .. }, fds) = control.request(&self.request)? else {
-            return Err(unexpected());
-        };
-        let (control_page, page_set, liveness_lock) = map_pages(fds)?;
-        control.request(&Request::Mapped)?;
-        // An endpoint that gets no doorbell returns all the same.
-        let asked = self.has_doorbell.then(|| control.request(&Request::OpenDoorbell).ok());
-        let doorbell = asked.flatten().and_then(|(_, fds)| fds.into_iter().next());
-        let doorbell = doorbell.map(DoorbellReceiver::from_fd);
-        Ok(Attached { control, traps, control_page, page_set, liveness_lock, doorbell })
-    }
-}
-
-/// A return in a thread of its own.
-#[derive(Debug)]
-struct Returning {
-    attached: Receiver<Result<Attached, Fail>>,
-    /// The thread stays until this drops.
-    stay: Sender<()>,
-    /// Readable as soon as the thread has attached or failed.
-    done: UnixStream,
-    _not_for_children: ParentOnlyFd,
-}
-
-impl Returning {
-    fn begin(attachment: Attachment, pause: Duration) -> io::Result<Self> {
-        let (done, thread_end) = UnixStream::pair()?;
-        let (send, attached) = channel();
-        let (stay, until_end) = channel();
-        let not_for_children = [ParentOnlyFd::new(&done), ParentOnlyFd::new(&thread_end)];
-        let [_not_for_children, thread_end_not_for_children] = not_for_children;
-        let work = move || {
-            std::thread::sleep(pause);
-            let mut attached = attachment.attach();
-            let liveness_lock = attached.as_mut().ok().and_then(|it| it.liveness_lock.take());
-            if send.send(attached).is_ok() {
-                drop(thread_end_not_for_children);
-                drop(thread_end);
-                // The kernel marks the liveness lock at the end of this thread.
-                let _: Result<(), _> = until_end.recv();
-            }
-            drop(liveness_lock);
-        };
-        std::thread::Builder::new().name("m3ipc-return".to_owned()).spawn(work)?;
-        Ok(Self { attached, stay, done, _not_for_children })
-    }
-}
-
-/// The returns of an endpoint.
-#[derive(Debug, Default)]
-pub(super) struct Returns {
-    is_asynchronous: bool,
-    under_way: Option<Returning>,
-    /// Keeps the thread of the last return.
-    stay: Option<Sender<()>>,
-    failures: u32,
-    last_failure: Option<Fail>,
-}
-
-impl Returns {
-    /// Whether a thread of a return is at work.
-    pub(super) fn is_under_way(&self) -> bool {
-        self.under_way.is_some()
-    }
-
-    fn pause(&self) -> Duration {
-        match self.failures {
-            0 => Duration::ZERO,
-            failures => (PAUSE * 2_u32.saturating_pow(failures - 1)).min(PAUSE_MAX),
-        }
-    }
-
-    fn note(&mut self, result: &Result<(), Fail>) {
-        match result {
-            Ok(()) => (self.failures, self.last_failure) = (0, None),
-            Err(fail) => {
-                self.failures = self.failures.saturating_add(1);
-                self.last_failure = Some(fail.clone());
-            }
-        }
-    }
-}
 
 impl Endpoint {
     /// From now on, returns to a new daemon block no thread of a runtime, or do so again.
@@ -194,15 +78,6 @@ impl Endpoint {
             // Without a thread or a descriptor, the return waits in this one.
             Err(_) => self.reattach_if_closed(),
         }
-    }
-
-    /// Fails if the daemon is gone and several returns to a new one have failed.
-    pub(super) fn check_returns(&mut self) -> Result<(), Fail> {
-        if self.returns.failures < FAILURES_MAX {
-            return Ok(());
-        }
-        self.returns.failures = 0;
-        self.returns.last_failure.take().map_or(Ok(()), Err)
     }
 
     fn attachment(&self) -> Attachment {

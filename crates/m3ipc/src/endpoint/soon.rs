@@ -38,7 +38,7 @@ impl Endpoint {
             }
             let Some(open) = self.open_contact(peer, give_ns)? else {
                 if self.returns.is_under_way() {
-                    self.check_returns()?;
+                    self.returns.check()?;
                     return Ok(None);
                 }
                 continue;
