@@ -123,7 +123,10 @@ impl Endpoint {
 
     /// Ends a wait for a name that nobody awaits any more.
     pub(crate) fn drop_name_wait(&mut self, wait: &NameWait) {
-        if let Some((ticket, _)) = wait.ticket {
+        // Another daemon may have given the same number to another wait.
+        if let Some((ticket, daemons)) = wait.ticket
+            && daemons == self.page_sets.len()
+        {
             self.control.request_later(&Request::Forget(ticket));
             self.ready.retain(|(ready, _)| *ready != ticket);
         }
