@@ -1,4 +1,5 @@
 //! Asynchronous endpoints beside other tasks: no step of theirs blocks the only thread.
+#![allow(clippy::unwrap_used)]
 
 use m3ipc::asynchronous::AsyncEndpoint;
 use m3ipc::{Address, Message, Source, Vm};
