@@ -8,6 +8,7 @@
 //! The child of a vfork limits itself alone, before its exec. It returns the sockets that the next
 //! program inherits; all others are its parent's.
 
+use crate::connection::socket::Socket;
 use crate::exec::is_inherited;
 use crate::memory::lock;
 use crate::pin::PinReason;
@@ -28,11 +29,14 @@ pub fn begin() -> bool {
             if is_inherited(fd) {
                 sockets::give_up(fd, PinReason::Sandbox);
             }
-        } else if matches!(entry, Entry::Unknown | Entry::New { .. } | Entry::Socket(_))
-            && sockets::pin(fd, PinReason::Sandbox)
-            && let Entry::Socket(_) = entry
-        {
-            descriptors::set_kept(fd, Entry::Pinned);
+        } else if matches!(entry, Entry::Unknown | Entry::New { .. } | Entry::Socket(_)) {
+            let is_empty = sockets::pin(fd, PinReason::Sandbox);
+            if let Entry::Socket(id) = descriptors::get(fd) {
+                Socket::new(fd, id).prepare_limited();
+            }
+            if is_empty && let Entry::Socket(_) = entry {
+                descriptors::set_kept(fd, Entry::Pinned);
+            }
         }
     }
     if !in_child {

@@ -18,7 +18,7 @@ use m3ipc_shim::memory::layout::half;
 use m3ipc_shim::protocol::publish::{SendPort, publish};
 use m3ipc_shim::protocol::pull::{Attempt, ReceivePort, attempt};
 use m3ipc_shim::protocol::settle::{WakeupPort, disarm};
-use m3ipc_shim::protocol::{CountingWord, HalfView, RingState, armed};
+use m3ipc_shim::protocol::{Corrupt, CountingWord, HalfView, RingState, armed};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -283,12 +283,12 @@ impl ReceivePort for Receiver {
         self.left.get()
     }
 
-    fn copy_out(&mut self, ring: RingState) -> usize {
+    fn copy_out(&mut self, ring: RingState) -> Result<usize, Corrupt> {
         let bytes = ring.filled.min(self.left.get());
         // The n-th byte of the stream is n.
         self.got.borrow_mut().extend((1..=bytes as u64).map(|at| ring.head + at));
         self.left.set(self.left.get() - bytes);
-        bytes
+        Ok(bytes)
     }
 
     fn receive_from_kernel(&mut self) -> Result<usize, Errno> {

@@ -6,7 +6,7 @@
 mod end;
 
 use end::End;
-use m3ipc_shim::connection::ring_extent::{LOOK_NS, any_large, look_now_and_then};
+use m3ipc_shim::connection::ring_extent::{LOOK_NS, any_large, is_looking, look_now_and_then};
 use m3ipc_shim::counters::{self, Counter};
 use m3ipc_shim::kernel::socket::cookie;
 use m3ipc_shim::memory::layout::{PAIR_BYTES, half, pair};
@@ -95,9 +95,31 @@ fn a_ring_grows_with_its_messages_and_shrinks_when_it_is_idle() {
     exchange(&one, &other, 60_000);
     assert_eq!(kilobytes(&file), 8 + 64, "it grows again");
 
-    // A peer names a larger ring than the sender has memory for: the sender takes more first.
+    // A part of a look takes 32 rings. The next part follows after ten milliseconds.
+    let others: Vec<[End; 2]> = (0..40)
+        .map(|_pair| {
+            let (one, other) = UnixStream::pair().unwrap();
+            one.set_nonblocking(true).unwrap();
+            [End::new(one.into(), true), End::new(other.into(), true)]
+        })
+        .collect();
+    for [from, to] in &others {
+        (0..10).for_each(|_trip| (exchange(from, to, 100), exchange(to, from, 100)).0);
+        exchange(from, to, 60_000);
+    }
     look_at(15, 0);
-    look_at(16, 0);
+    look_at(16, 10);
+    assert!(is_looking() && any_large());
+    look_at(16, 11);
+    assert!(is_looking(), "too early");
+    look_at(16, 20_000_000);
+    assert!(!is_looking() && !any_large());
+    drop(others);
+    exchange(&one, &other, 60_000);
+
+    // A peer names a larger ring than the sender has memory for: the sender takes more first.
+    look_at(18, 0);
+    look_at(19, 0);
     assert_eq!(kilobytes(&file), 12);
     let words = std::fs::File::options().read(true).write(true).open(&file).unwrap();
     for half in pair::HALVES {
@@ -106,6 +128,24 @@ fn a_ring_grows_with_its_messages_and_shrinks_when_it_is_idle() {
     exchange(&one, &other, 100);
     assert!(any_large() && kilobytes(&file) == 8 + 64);
     assert_eq!(std::fs::metadata(&file).unwrap().len(), PAIR_BYTES as u64);
+
+    // The system keeps memory that the process locked. The ring stays as large as it is.
+    // SAFETY: no pointers.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_ONFAULT) } == 0 {
+        look_at(21, 0);
+        look_at(22, 0);
+        assert!(any_large() && kilobytes(&file) == 8 + 64, "the memory stays");
+        let before = counters::read(Counter::KernelBytes);
+        exchange(&one, &other, 60_000);
+        assert_eq!(counters::read(Counter::KernelBytes), before);
+        // SAFETY: no pointers.
+        unsafe { libc::munlockall() };
+    }
+    look_at(24, 0);
+    look_at(25, 0);
+    assert_eq!((any_large(), kilobytes(&file)), (false, 12));
+    exchange(&one, &other, 60_000);
+    assert!(any_large());
 
     drop((one, other));
     assert!(!any_large(), "a closed socket has no ring");

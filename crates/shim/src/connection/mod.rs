@@ -7,7 +7,7 @@
 //!     │  └── socket_state
 //!     ├── send ────┐
 //!     │   │ unannounced                        bytes without a wakeup byte, in order
-//!     │   │ ring_extent                        the memory of a ring, by its traffic
+//!     │   │ ring_extent ── reservation         the memory of a ring, by its traffic
 //!     ├── ended                              the memory of a connection after its end
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves
@@ -20,6 +20,7 @@ pub mod ended;
 mod mark;
 pub mod pairs;
 mod receive;
+mod reservation;
 pub mod ring_extent;
 mod ring_half;
 mod send;

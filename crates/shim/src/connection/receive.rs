@@ -1,6 +1,7 @@
 //! Receiving: the steps of [`crate::protocol::pull`], then sleep in the kernel.
 
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
+use super::reservation::Reservation;
 use super::ring_half::{Direction, RingHalf};
 use crate::buffers::{Buffers, IovCursor, no_runs};
 use crate::kernel::{Errno, file, socket};
@@ -78,6 +79,8 @@ pub struct ReceiveMemory {
     kept_error: AtomicU64,
     /// The slot word that the half is to have; 0 is none.
     pub wanted_slot: AtomicU64,
+    /// The memory of the ring, as this process took it from the system.
+    pub(super) reservation: Reservation,
 }
 
 impl ReceiveMemory {
@@ -89,6 +92,7 @@ impl ReceiveMemory {
             refusals: Refusals::new(),
             kept_error: AtomicU64::new(0),
             wanted_slot: AtomicU64::new(0),
+            reservation: Reservation::new(),
         }
     }
 
@@ -109,6 +113,7 @@ impl ReceiveMemory {
         self.sleeps.store(0, Ordering::Relaxed);
         self.kept_error.store(0, Ordering::Relaxed);
         self.wanted_slot.store(0, Ordering::Relaxed);
+        self.reservation.forget();
     }
 }
 
@@ -146,9 +151,16 @@ impl ReceivePort for Receiver<'_> {
     }
 
     #[inline]
-    fn copy_out(&mut self, ring: RingState) -> usize {
+    fn copy_out(&mut self, ring: RingState) -> Result<usize, Corrupt> {
         let discard = self.has(libc::MSG_TRUNC);
-        self.half.half.read(ring, &mut self.cursor, discard)
+        // A sender has the whole ring before it writes. A peer that names more may have nothing.
+        let is_ours = ring.filled == 0
+            || discard
+            || self.memory.reservation.reserve(&self.half.half, ring.size);
+        if !is_ours {
+            return Err(Corrupt);
+        }
+        Ok(self.half.half.read(ring, &mut self.cursor, discard))
     }
 
     fn receive_from_kernel(&mut self) -> Result<usize, Errno> {

@@ -11,9 +11,11 @@
 //! are counted, so the receiver takes exactly as many as were sent.
 
 use crate::buffers::{IovCursor, Piece};
+use crate::kernel::Errno;
 use crate::memory::layout::{half, pair};
 use crate::memory::window::{HalfWords, PairMemory, RingMemory};
 use crate::protocol::{HalfView, RingState};
+use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering};
 
 /// The direction of a call.
@@ -61,6 +63,24 @@ impl RingHalf {
     #[inline]
     pub fn lock(&self, offset: usize) -> &'static AtomicU64 {
         &self.words[offset / 8 % self.words.len()]
+    }
+
+    /// Takes memory from the system for some bytes of the ring, see [`Reservation`].
+    ///
+    /// [`Reservation`]: super::reservation::Reservation
+    ///
+    /// # Errors
+    /// Of madvise(2).
+    pub(super) fn reserve(&self, part: Range<usize>) -> Result<(), Errno> {
+        self.ring.reserve(part)
+    }
+
+    /// Returns memory of the ring to the system, from this byte on.
+    ///
+    /// # Errors
+    /// Of madvise(2): the memory stays.
+    pub(super) fn give_back(&self, from: usize) -> Result<(), Errno> {
+        self.ring.give_back(from)
     }
 
     /// Copies bytes behind the tail, without publishing them: as many as fit, at most `most`.

@@ -44,8 +44,6 @@ pub struct Sender<'a> {
     pub peer_poller: &'a PeerPoller,
     /// The record of spins for room in the ring.
     pub spin: &'a CallSpin,
-    /// The side of this end.
-    pub side: usize,
     /// The memory of the ring, as this process took it from the system.
     pub extent: &'a RingExtent,
     /// Bytes of the largest ring.
@@ -227,7 +225,7 @@ impl Sender<'_> {
         loop {
             let ring = self.ring()?;
             let ring = self.extent.fit(self, ring, cursor.left());
-            if !self.extent.reserve(self.memory, self.side, ring.size) {
+            if !self.extent.reserve(&self.half, ring.size) {
                 return Ok(Put::Full);
             }
             let most = (ring.size - ring.filled).min(CHUNK_BYTES);

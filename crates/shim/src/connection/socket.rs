@@ -152,7 +152,6 @@ impl Socket {
             memory: end.memory,
             peer_poller: &state.peer_poller,
             spin: &state.send_spin,
-            side: end.side,
             extent: &state.extent,
             ring_bytes_max: now.ring_bytes as usize,
             refusals: &state.send_refusals,

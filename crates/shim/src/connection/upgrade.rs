@@ -169,17 +169,11 @@ pub fn switch_to_ring(
         let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
         return is_drained() && half.switch_to_ring();
     }
-    state.first_switch.is_due() && first_switch(state, fd, end, half, settings)
+    state.first_switch.is_due() && first_switch(state, fd, half, settings)
 }
 
 #[cold]
-fn first_switch(
-    state: &SocketState,
-    fd: RawFd,
-    end: PairEnd,
-    half: &RingHalf,
-    settings: &Settings,
-) -> bool {
+fn first_switch(state: &SocketState, fd: RawFd, half: &RingHalf, settings: &Settings) -> bool {
     // The other socket has received all bytes that were sent, and its program has read them.
     if socket::ioctl_number(fd, libc::TIOCOUTQ) != Ok(0) {
         return false;
@@ -194,7 +188,7 @@ fn first_switch(
     let Some(_held) = lock::try_take(half.lock(half::RECEIVE_LOCK)) else { return false };
     // Most connections need a page.
     let first = (settings.ring_bytes as usize).min(RING_BYTES_FIRST);
-    if !state.extent.reserve(end.memory, end.side, first) {
+    if !state.extent.reserve(half, first) {
         half.store(half::REASON, PinReason::Room as u64);
         half.store(half::PINNED, 1);
         return false;

@@ -14,6 +14,7 @@ use std::os::fd::RawFd;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = 4096;
 /// Linux 5.14.
+const MADV_POPULATE_READ: i32 = 22;
 const MADV_POPULATE_WRITE: i32 = 23;
 
 const WRITABLE: i32 = libc::PROT_READ | libc::PROT_WRITE;
@@ -106,12 +107,22 @@ pub unsafe fn unmap(at: *mut u8, bytes: usize) {
 /// # Errors
 /// Of madvise(2), `MADV_POPULATE_WRITE`; `EINVAL` before Linux 5.14.
 pub fn populate(at: *mut u8, bytes: usize) -> Result<(), Errno> {
+    populate_by(at, bytes, MADV_POPULATE_WRITE)
+}
+
+/// The same for memory that can only be read.
+///
+/// # Errors
+/// Of madvise(2), `MADV_POPULATE_READ`; `EINVAL` before Linux 5.14.
+pub fn populate_for_reading(at: *mut u8, bytes: usize) -> Result<(), Errno> {
+    populate_by(at, bytes, MADV_POPULATE_READ)
+}
+
+fn populate_by(at: *mut u8, bytes: usize, advice: i32) -> Result<(), Errno> {
     let start = at as usize & !(PAGE_BYTES - 1);
     let length = (at as usize + bytes - start).next_multiple_of(PAGE_BYTES);
     // SAFETY: the call changes no byte of any mapping.
-    unsafe {
-        call(libc::SYS_madvise, [start, length, register(MADV_POPULATE_WRITE), 0, 0, 0]).map(drop)
-    }
+    unsafe { call(libc::SYS_madvise, [start, length, register(advice), 0, 0, 0]).map(drop) }
 }
 
 /// Returns the memory of some bytes of a shared mapping to the system, in whole pages. They read as

@@ -48,7 +48,7 @@ pub const POLLER_BITS: usize = PAGE_BYTES;
 /// Bytes of the file of a process's pollers.
 pub const POLLER_FILE_BYTES: usize = POLLER_BITS + POLLERS_MAX * POLLER_BITS_BYTES;
 /// The version of this layout, which is part of the directory's name.
-pub const VERSION: u64 = 5;
+pub const VERSION: u64 = 6;
 
 const _: () = assert!(POLLERS_MAX * POLLER_BYTES <= POLLER_BITS);
 const _: () = assert!(POLLER_FILE_BYTES.is_multiple_of(PAGE_BYTES));
@@ -108,6 +108,8 @@ pub mod half {
     pub const PUBLISHING: usize = 80;
     /// The moment at which the sender last marked the slot, in nanoseconds of `CLOCK_MONOTONIC`.
     pub const STAMP: usize = 88;
+    /// Returns of the ring's memory to the system, counted before the memory goes.
+    pub const GIVE_BACKS: usize = 96;
     // The receiver's line.
     /// Bytes that were taken out of the ring, ever.
     pub const HEAD: usize = 128;

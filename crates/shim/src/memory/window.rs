@@ -144,28 +144,12 @@ impl PairMemory {
         RingMemory(self.base.wrapping_add(ring_offset(side)))
     }
 
-    /// Takes memory from the system for some bytes of a ring, so that a later access cannot fail.
+    /// Maps the words of the peer's pollers for reading, and a page of their bits for writing. The
+    /// peer names the file and the place in it: both pages come from the system here, so that no
+    /// access to them can fail.
     ///
     /// # Errors
-    /// `ENOMEM`, `ENOSPC`, `EFAULT`; `EINVAL` before Linux 5.14.
-    pub fn reserve_ring(self, side: usize, part: Range<usize>) -> Result<(), Errno> {
-        let (start, end) = (part.start.min(RING_BYTES_MAX), part.end.min(RING_BYTES_MAX));
-        memory::populate(self.ring(side).0.wrapping_add(start), end.saturating_sub(start))
-    }
-
-    /// Returns memory of a ring to the system, from this byte of the ring to its end.
-    pub fn give_back_ring(self, side: usize, from: usize) {
-        let start = from.min(RING_BYTES_MAX);
-        let at = self.ring(side).0.wrapping_add(start);
-        // SAFETY: a ring lies in the window and holds copied bytes alone. Without the system's
-        // consent the memory stays.
-        let _ = unsafe { memory::give_back(at, RING_BYTES_MAX - start) };
-    }
-
-    /// Maps the words of the peer's pollers for reading, and a page of their bits for writing.
-    ///
-    /// # Errors
-    /// Of mmap(2).
+    /// Of mmap(2) and madvise(2).
     pub fn map_peer(self, words: &File, bits: &File, poller: usize) -> Result<(), Errno> {
         let words = MappedPart { fd: words.fd(), offset: 0, is_writable: false };
         let offset = bits_offset(poller) / PAGE_BYTES * PAGE_BYTES;
@@ -173,8 +157,10 @@ impl PairMemory {
         // SAFETY: two pages of this window behind the pair.
         unsafe {
             memory::replace(self.base.wrapping_add(PEER_WORDS), PAGE_BYTES, Some(words))?;
-            memory::replace(self.base.wrapping_add(PEER_BITS), PAGE_BYTES, Some(bits))
+            memory::replace(self.base.wrapping_add(PEER_BITS), PAGE_BYTES, Some(bits))?;
         }
+        memory::populate_for_reading(self.base.wrapping_add(PEER_WORDS), PAGE_BYTES)?;
+        memory::populate(self.base.wrapping_add(PEER_BITS), PAGE_BYTES)
     }
 
     /// A word of the peer's pollers, for loads alone, after [`map_peer`](Self::map_peer).
@@ -299,6 +285,25 @@ impl PollersCell {
 pub struct RingMemory(*mut u8);
 
 impl RingMemory {
+    /// Takes memory from the system for some bytes of the ring, so that a later access cannot fail.
+    ///
+    /// # Errors
+    /// `ENOMEM`, `ENOSPC`, `EFAULT`; `EINVAL` before Linux 5.14.
+    pub fn reserve(self, part: Range<usize>) -> Result<(), Errno> {
+        let (start, end) = (part.start.min(RING_BYTES_MAX), part.end.min(RING_BYTES_MAX));
+        memory::populate(self.0.wrapping_add(start), end.saturating_sub(start))
+    }
+
+    /// Returns memory of the ring to the system, from this byte of the ring to its end.
+    ///
+    /// # Errors
+    /// Of madvise(2), `MADV_REMOVE`: the memory stays. `EINVAL` for locked memory.
+    pub fn give_back(self, from: usize) -> Result<(), Errno> {
+        let start = from.min(RING_BYTES_MAX);
+        // SAFETY: a ring lies in its window and holds copied bytes alone.
+        unsafe { memory::give_back(self.0.wrapping_add(start), RING_BYTES_MAX - start) }
+    }
+
     /// Copies a piece of a send's memory into the ring.
     ///
     /// # Panics

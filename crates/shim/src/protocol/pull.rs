@@ -23,7 +23,10 @@ pub trait ReceivePort: WakeupPort {
     /// Bytes that the call still wants.
     fn left(&self) -> usize;
     /// Copies bytes of the ring to the program, or discards them; their number.
-    fn copy_out(&mut self, ring: RingState) -> usize;
+    ///
+    /// # Errors
+    /// [`Corrupt`] where the ring has no memory.
+    fn copy_out(&mut self, ring: RingState) -> Result<usize, Corrupt>;
     /// Receives bytes of the kernel for the program, without waiting; their number.
     ///
     /// # Errors
@@ -147,7 +150,7 @@ pub fn pull(port: &mut impl ReceivePort, asks: bool) -> Result<Pulled, Corrupt> 
         let switches = port.load(half::SWITCHES);
         if port.has_ring() {
             let ring = port.ring()?;
-            let bytes = port.copy_out(ring);
+            let bytes = port.copy_out(ring)?;
             if bytes > 0 && !port.is_peek() {
                 // Release: the copy is complete before the sender may overwrite the bytes.
                 port.store(half::HEAD, ring.head.wrapping_add(bytes as u64));

@@ -104,6 +104,10 @@ impl Socket {
             return Outcome::Kernel;
         }
         let discard = flags & libc::MSG_TRUNC != 0 && !self.is_unix();
+        // The pin took the memory, see `prepare_limited`: no call may take more.
+        if !discard && !self.state.receives.reservation.has(&half.half, ring.size) {
+            return Outcome::Failed(libc::ECONNRESET);
+        }
         let bytes = half.half.read(ring, &mut IovCursor::new(buffers), discard);
         if flags & libc::MSG_PEEK == 0 {
             half.store(half::HEAD, ring.head.wrapping_add(bytes as u64));
@@ -112,6 +116,17 @@ impl Socket {
             }
         }
         Outcome::Done(bytes)
+    }
+
+    /// Before this process limits its system calls: takes the memory of the ring that holds bytes,
+    /// for [`receive_left`](Self::receive_left), and forgets that of the ring that it sends on.
+    pub fn prepare_limited(&self) {
+        if let Some(half) = self.receive_half()
+            && let Ok(ring) = half.ring()
+        {
+            let _ = self.state.receives.reservation.reserve(&half.half, ring.size);
+        }
+        self.state.extent.forget();
     }
 
     fn take_last_wakeups(&self, half: &ReceiveHalf) {
