@@ -41,6 +41,18 @@ fn connections_beyond_the_limit_stay_in_the_kernel_until_there_is_room() {
     let directory = std::fs::read_dir(&home).unwrap().next().unwrap().unwrap().path();
     let names = (0..2 * PAIRS_MAX).map(|name| directory.join(format!("other-{name}")));
     names.clone().for_each(|name| drop(File::create(name).unwrap()));
+    // A server forks a child for each connection: each child counts.
+    // SAFETY: the child makes calls of the library, and ends.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let code = i32::try_from(upgrades()).unwrap_or(100);
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(code) };
+    }
+    let mut status = 0;
+    // SAFETY: one integer.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    assert_eq!(status, 0, "a child makes a pair");
     // The process counts after each few pairs.
     let made = (0..40).filter(|_connection| upgrades() > 0).count();
     assert!(made < 40 && upgrades() == 0, "{made} of 40 connections have pairs");

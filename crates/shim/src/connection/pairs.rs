@@ -38,8 +38,10 @@ pub struct PairEnd {
 pub const PAIRS_MAX: u64 = 32_768;
 /// Pairs that a process makes between two counts.
 const PAIRS_PER_COUNT: u32 = 32;
-/// Pairs that this process began to make.
+/// Pairs that this process began to make, those of its parent before a fork included.
 static MADE: AtomicU32 = AtomicU32::new(0);
+/// The fork generation of the last count. Each process counts before its first pair.
+static COUNTED_IN: AtomicU32 = AtomicU32::new(0);
 /// Whether the last count found no room.
 static IS_FULL: AtomicBool = AtomicBool::new(false);
 
@@ -152,9 +154,11 @@ fn claim(directory: &UserDirectory, ends: &[(u64, SocketAddress); 2]) -> Result<
 /// Whether the user has as many pairs as it may have. Asks the kernel only now and then: a process
 /// may make a few more.
 fn is_full(directory: &UserDirectory) -> bool {
-    if MADE.fetch_add(1, Ordering::Relaxed).is_multiple_of(PAIRS_PER_COUNT)
-        || IS_FULL.load(Ordering::Relaxed)
-    {
+    let generation = m3ipc_sys::fork_generation();
+    // Without the kernel's help the generation stays 0: each pair counts.
+    let is_first = COUNTED_IN.swap(generation, Ordering::Relaxed) != generation || generation == 0;
+    let is_turn = MADE.fetch_add(1, Ordering::Relaxed).is_multiple_of(PAIRS_PER_COUNT);
+    if is_first || is_turn || IS_FULL.load(Ordering::Relaxed) {
         let list = File::open_directory(directory.path());
         let names = list.ok().and_then(|list| file::names_in_memory(list.fd()));
         let is_full = names.is_some_and(|names| names >= 2 * PAIRS_MAX);
