@@ -40,7 +40,7 @@ fn area() -> (Area, AreaMemory) {
     let memory = AreaMemory {
         memory: Rc::new(MemberFd::from(memory)),
         ledgers: ledgers.collect(),
-        scanned: BTreeMap::new(),
+        searches: BTreeMap::new(),
     };
     (area, memory)
 }
