@@ -13,7 +13,6 @@
 //! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
 use super::Endpoint;
-use super::fast_sleep::NotFound;
 use super::inbox::NO_LINK;
 use super::peers::Peer;
 
@@ -45,6 +44,15 @@ pub(super) enum LeftReceive {
     /// The wait, which has begun: an event that ends the endpoint ends a waiting call.
     Wait,
     /// The end of the call by a signal.
+    Signal,
+}
+
+/// Why a sleep found no message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotFound {
+    /// The slow wait must go on.
+    Yet,
+    /// A signal with a handler ended the call.
     Signal,
 }
 

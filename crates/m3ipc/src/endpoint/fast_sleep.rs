@@ -12,7 +12,7 @@
 //! is not the awaited message ends it at once, a daemon event too.
 
 use super::Endpoint;
-use super::fast::Found;
+use super::fast::{Found, NotFound};
 use super::wait::NO_THREAD;
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
@@ -28,15 +28,6 @@ const ANSWER_SLEEP_NS: u64 = 1_000_000;
 /// The longest sleep for a message of any endpoint, in nanoseconds. The slow wait looks for the
 /// daemon.
 const MESSAGE_SLEEP_NS: u64 = 100_000_000;
-
-/// Why a sleep found no message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NotFound {
-    /// The slow wait must go on.
-    Yet,
-    /// A signal with a handler ended the call.
-    Signal,
-}
 
 /// One sleep on the wake words of a link, or of all links.
 struct ShortSleep<'a> {
