@@ -267,8 +267,9 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<Received, Fail> {
         if let Err(fail) = self.enter(Verb::Receive) {
-            self.inbox.has_waited = false;
-            return Err(fail);
+            // The end of the endpoint may have ended the wait that the fast path began.
+            let has_waited = std::mem::replace(&mut self.inbox.has_waited, false);
+            return Err(self.left.filter(|_| has_waited).map_or(fail, Fail::from));
         }
         self.payloads.begin(DaemonLimit::of(deadline));
         match source {
