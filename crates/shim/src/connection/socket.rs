@@ -15,12 +15,14 @@ use super::upgrade;
 use crate::buffers::{Buffers, IovCursor};
 use crate::kernel::{ready, socket};
 use crate::memory::layout::half;
-use crate::memory::lock;
+use crate::memory::lock::{self, Deadline};
 use crate::outcome::{KernelCall, Outcome};
 use crate::pin::PinReason;
 use crate::process::limits;
 use crate::protocol::HalfView;
-use crate::protocol::settle::{arm, disarm, has_unsignalled_now};
+use crate::protocol::settle::{
+    arm, disarm, disarm_at_once, has_unsignalled_at_once, has_unsignalled_now,
+};
 use crate::settings::Settings;
 use crate::{connection::pairs, settings};
 use core::sync::atomic::Ordering;
@@ -362,6 +364,12 @@ impl Socket {
         self.receive_half().map_or(Some(false), |half| has_unsignalled_now(&half))
     }
 
+    /// The same without waiting for the sender.
+    #[must_use]
+    pub fn has_unsignalled_at_once(&self) -> Option<bool> {
+        self.receive_half().map_or(Some(false), |half| has_unsignalled_at_once(&half))
+    }
+
     /// Whether sends are copies into the ring, so that the socket is writable.
     #[must_use]
     pub fn sends_in_ring(&self) -> bool {
@@ -393,15 +401,22 @@ impl Socket {
     }
 
     /// Disarms the socket: later bytes have wakeup bytes. Earlier bytes may have none, see
-    /// [`has_unsignalled`](Self::has_unsignalled). Whether the socket was armed.
-    pub fn disarm(&self) -> bool {
+    /// [`has_unsignalled`](Self::has_unsignalled). Whether the socket was armed. After the deadline
+    /// the call waits for no other thread: a hostile peer may keep the locks of many sockets.
+    pub fn disarm(&self, until: Deadline) -> bool {
         if self.state.receives.wanted_slot.swap(0, Ordering::SeqCst) == 0 {
             return false;
         }
-        if let Some(half) = self.receive_half() {
-            // Under the lock no receive arms the half again. A signal handler that interrupted a
-            // receive of its own thread cannot wait for the lock.
-            let held = lock::take(half.half.lock(half::RECEIVE_LOCK), || lock::LONG_NS);
+        let Some(half) = self.receive_half() else { return true };
+        // Under the lock no receive arms the half again. A signal handler that interrupted a
+        // receive of its own thread cannot wait for the lock.
+        let word = half.half.lock(half::RECEIVE_LOCK);
+        if until.left_ns() == 0 {
+            let held = lock::try_take(word);
+            disarm_at_once(&half);
+            drop(held);
+        } else {
+            let held = lock::take(word, || until.left_ns());
             disarm(&half);
             drop(held);
         }

@@ -16,6 +16,7 @@ use super::slots::Slots;
 use crate::connection::armed_poller::{ArmedPoller, BIT_WORDS};
 use crate::connection::socket::Socket;
 use crate::kernel::ready;
+use crate::memory::lock::{Deadline, LONG_NS};
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
 use crate::process::{descriptors, limits};
 use crate::spin::WaitSpin;
@@ -175,7 +176,7 @@ impl Set {
         if fd < 0 {
             return;
         }
-        self.disarm(slot);
+        self.disarm(slot, Deadline::after(LONG_NS));
         self.slots.leave(slot);
         notes::remove_slot(fd, number);
     }
@@ -223,7 +224,7 @@ impl Set {
 
     /// Closes the armed poller. Marks of senders stay as marks of the set.
     fn release_poller(&self) {
-        self.disarm_all();
+        self.disarm_all(Deadline::after(LONG_NS));
         if let Some(poller) = self.poller.remove() {
             for word in 0..BIT_WORDS {
                 each_bit(poller.take(word), |bit| self.keep_arrival(word * 64 + bit));
@@ -251,7 +252,7 @@ impl Set {
                 }
                 socket.arm(poller, slot);
             }
-            None => self.disarm(slot),
+            None => self.disarm(slot, Deadline::after(LONG_NS)),
         }
     }
 
@@ -264,19 +265,19 @@ impl Set {
         }
     }
 
-    /// Disarms the socket of a slot; marks the slot where unsignalled bytes lie in the ring.
-    pub(super) fn disarm(&self, slot: usize) {
+    /// Disarms the socket of a slot; marks the slot where unsignalled bytes may lie in the ring.
+    pub(super) fn disarm(&self, slot: usize, until: Deadline) {
         if let Some(socket) = self.socket(slot)
-            && socket.disarm()
-            && socket.has_unsignalled() != Some(false)
+            && socket.disarm(until)
+            && socket.has_unsignalled_at_once() != Some(false)
         {
             self.keep(slot, socket.marked_at_ns());
         }
     }
 
-    /// Disarms all sockets of the set.
-    pub(super) fn disarm_all(&self) {
-        (0..self.top()).for_each(|slot| self.disarm(slot));
+    /// Disarms all sockets of the set. All waits for their locks end together.
+    pub(super) fn disarm_all(&self, until: Deadline) {
+        (0..self.top()).for_each(|slot| self.disarm(slot, until));
     }
 
     /// Says that another process may change the set, after a fork.

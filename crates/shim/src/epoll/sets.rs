@@ -4,6 +4,7 @@ use super::children;
 use super::set::Set;
 use super::slots::SLOTS;
 use crate::connection::socket::Socket;
+use crate::memory::lock::{Deadline, LONG_NS};
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
 use crate::process::policy;
@@ -133,14 +134,19 @@ pub fn note_duplicate(to: RawFd) {
 
 /// Another wait, or another process, concerns a socket: its bytes need wakeup bytes from now on.
 pub fn need_wakeups(fd: RawFd) {
+    need_wakeups_until(fd, Deadline::after(LONG_NS));
+}
+
+/// The same of several sockets: all waits for their locks end together.
+fn need_wakeups_until(fd: RawFd, until: Deadline) {
     if notes::add(fd, NEEDS_WAKEUPS).is_none_or(|before| before & WAS_ARMED == 0) {
         return;
     }
     match noted_slot(fd) {
-        Some((_number, set, slot)) => set.disarm(slot),
+        Some((_number, set, slot)) => set.disarm(slot, until),
         None => {
             if let Some(socket) = descriptors::socket(fd) {
-                socket.disarm();
+                socket.disarm(until);
             }
         }
     }
@@ -162,7 +168,8 @@ pub fn before_fork() {
     if used().next().is_some() {
         children::prepare();
     }
-    used().for_each(|(_number, set)| set.disarm_all());
+    let until = Deadline::after(LONG_NS);
+    used().for_each(|(_number, set)| set.disarm_all(until));
 }
 
 /// After a fork: in the child for ever, in the parent until the child has ended. `child` is 0 in
@@ -181,7 +188,8 @@ pub fn after_fork(child: i32) {
     used().for_each(|(_number, set)| set.set_shared(true));
     if child > 0 {
         // Another thread may have armed sockets meanwhile.
-        used().for_each(|(_number, set)| set.disarm_all());
+        let until = Deadline::after(LONG_NS);
+        used().for_each(|(_number, set)| set.disarm_all(until));
         children::remember(child);
     } else {
         used().for_each(|(_number, set)| set.forget_parents_poller());
@@ -193,9 +201,10 @@ pub fn after_fork(child: i32) {
 /// says which descriptors survive.
 pub fn before_exec(is_inherited: impl Fn(RawFd) -> bool) {
     children::pass_on();
+    let until = Deadline::after(LONG_NS);
     for socket in descriptors::sockets() {
         if socket.is_armed() && is_inherited(socket.fd()) {
-            need_wakeups(socket.fd());
+            need_wakeups_until(socket.fd(), until);
         }
     }
 }

@@ -40,6 +40,26 @@ pub const SHORT_NS: u64 = 20_000_000;
 /// The longest wait of any call.
 pub const LONG_NS: u64 = 2_000_000_000;
 
+/// A moment until which several waits for locks may last together.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline {
+    end_ns: u64,
+}
+
+impl Deadline {
+    /// The moment after so many nanoseconds from now.
+    #[must_use]
+    pub fn after(limit_ns: u64) -> Self {
+        Self { end_ns: monotonic_ns().saturating_add(limit_ns) }
+    }
+
+    /// The time until then.
+    #[must_use]
+    pub fn left_ns(self) -> u64 {
+        self.end_ns.saturating_sub(monotonic_ns())
+    }
+}
+
 thread_local! {
     /// The word of this thread, and the fork generation of its number.
     static OWN: Cell<(u64, u32)> = const { Cell::new((0, 0)) };

@@ -108,22 +108,31 @@ pub fn arm(port: &impl HalfView, slot: u64) {
 /// Disarms the half. A sender that publishes afterwards follows suppression; bytes that were
 /// published before are visible to the caller.
 pub fn disarm(port: &impl WakeupPort) {
+    disarm_at_once(port);
+    wait_for_publisher(port);
+}
+
+/// The same without the wait for a sender that publishes at this moment: its bytes have a wakeup
+/// byte, or the caller finds them.
+pub fn disarm_at_once(port: &impl HalfView) {
     let slot = port.word(half::POLLER_SLOT);
     slot.swap(0, Ordering::SeqCst);
     slot.fence_after_update(); // pairs with `publish::publish`
-    wait_for_publisher(port);
 }
 
 /// Whether the ring holds bytes without a wakeup byte; `None` while a sender publishes, because its
 /// wakeup byte is not counted yet.
 pub fn has_unsignalled_now(port: &impl WakeupPort) -> Option<bool> {
-    for _ in 0..4 {
+    (0..4).find_map(|_try| {
         wait_for_publisher(port);
-        let step = port.load(half::PUBLISHING);
-        let unsignalled = port.has_unsignalled();
-        if step & 1 == 0 && port.word(half::PUBLISHING).load(Ordering::SeqCst) == step {
-            return Some(unsignalled);
-        }
-    }
-    None
+        has_unsignalled_at_once(port)
+    })
+}
+
+/// The same without waiting for the sender.
+pub fn has_unsignalled_at_once(port: &impl HalfView) -> Option<bool> {
+    let step = port.load(half::PUBLISHING);
+    let unsignalled = port.has_unsignalled();
+    let is_settled = step & 1 == 0 && port.word(half::PUBLISHING).load(Ordering::SeqCst) == step;
+    is_settled.then_some(unsignalled)
 }

@@ -9,7 +9,7 @@ use crate::connection::{ended, pairs, upgrade};
 use crate::counters;
 use crate::kernel::{file, socket};
 use crate::memory::layout::half;
-use crate::memory::lock;
+use crate::memory::lock::{self, Deadline};
 use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
@@ -35,7 +35,7 @@ impl Socket {
             _ => return true,
         }
         let Some(end) = self.state.end() else { return true };
-        self.disarm();
+        self.disarm(Deadline::after(lock::LONG_NS));
         counters::count_pin(reason);
         let sending = half_of(end, Direction::Send);
         if !upgrade::pin_sending(&sending, reason) {
@@ -145,7 +145,7 @@ impl Socket {
     pub fn forget(&self, is_open: bool) {
         if let Some(end) = self.state.joined_end() {
             // An armed socket belongs to this process alone.
-            let is_alone = self.disarm();
+            let is_alone = self.disarm(Deadline::after(lock::LONG_NS));
             let fd = if is_open { self.fd } else { -1 };
             let half = ReceiveHalf { half: half_of(end, Direction::Receive), fd };
             // Wakeup bytes that stay unread would turn an orderly end into a reset.
