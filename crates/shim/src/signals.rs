@@ -11,8 +11,13 @@ const SIGNALS: i32 = 64;
 /// The C library's own two signals, which cancel threads and change users of all threads.
 const LIBRARY_SIGNALS: u64 = 0b11 << 31;
 
+/// Signals that the kernel ignores by default.
+const IGNORED_BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+
 /// A bit for each signal with a handler.
 static HANDLED: AtomicU64 = AtomicU64::new(0);
+/// A bit for each signal that the kernel ignores.
+static IGNORED: AtomicU64 = AtomicU64::new(0);
 
 fn bit(number: i32) -> Option<u64> {
     (1..=SIGNALS).contains(&number).then(|| 1 << (number - 1))
@@ -25,10 +30,17 @@ pub fn learn_all() {
 
 fn learn(number: i32) {
     let (Some(bit), Some(handler)) = (bit(number), signal::handler(number)) else { return };
-    if matches!(handler, libc::SIG_DFL | libc::SIG_IGN) {
-        HANDLED.fetch_and(!bit, Ordering::Relaxed);
+    let is_ignored = handler == libc::SIG_IGN
+        || handler == libc::SIG_DFL && IGNORED_BY_DEFAULT.contains(&number);
+    set(&IGNORED, bit, is_ignored);
+    set(&HANDLED, bit, !matches!(handler, libc::SIG_DFL | libc::SIG_IGN));
+}
+
+fn set(signals: &AtomicU64, bit: u64, on: bool) {
+    if on {
+        signals.fetch_or(bit, Ordering::Relaxed);
     } else {
-        HANDLED.fetch_or(bit, Ordering::Relaxed);
+        signals.fetch_and(!bit, Ordering::Relaxed);
     }
 }
 
@@ -59,6 +71,20 @@ pub fn hold() -> HeldSignals {
 }
 
 impl HeldSignals {
+    /// No signals.
+    #[must_use]
+    pub fn none() -> Self {
+        Self(None)
+    }
+
+    /// Holds back all signals that the kernel does not ignore, between two parts of one sleep:
+    /// another thread may install a handler at any time, and a signal must end the sleep. A signal
+    /// without a handler ends the process a little later, in the next part.
+    pub fn hold_all(&mut self) {
+        let before = signal::block(!IGNORED.load(Ordering::Relaxed) & !LIBRARY_SIGNALS);
+        self.0.get_or_insert(before);
+    }
+
     /// The mask before, to sleep with; `None` where no signal is held back.
     #[must_use]
     pub fn mask_before(&self) -> Option<&libc::sigset_t> {

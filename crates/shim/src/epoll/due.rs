@@ -1,88 +1,71 @@
 //! The marked slots that a wait reports, in the order of their marks.
 
-use super::set::{Report, Set, each_bit};
+use super::set::{Patience, Report, Set, each_bit};
 use crate::connection::armed_poller::{ArmedPoller, BIT_WORDS};
+use core::sync::atomic::Ordering;
+use m3ipc_sys::monotonic_ns;
 
 /// Slots of one list at most; later marks wait for the next list.
 const SLOTS_MAX: usize = 256;
 /// Looks of one list: each further look follows marks of the last microseconds.
 const LOOKS_MAX: u32 = 8;
 
-/// Marked slots, by the moments of their marks.
+/// Marked slots with bytes, by the moments of their marks.
 #[derive(Debug)]
 pub(super) struct Due {
     slots: [(u64, u32); SLOTS_MAX],
     count: usize,
+    /// What is left of the patience with senders that publish.
+    pub(super) patience: Patience,
 }
 
 impl Due {
+    const fn none() -> Self {
+        Self { slots: [(0, 0); SLOTS_MAX], count: 0, patience: Patience::new() }
+    }
+
     /// Takes the oldest marks of a set.
     ///
     /// One look over the words may find a mark and miss an earlier one in a word that it has left.
     /// The looks go on until one finds no mark that is older than the youngest of the first look.
     pub(super) fn take(set: &Set, poller: Option<ArmedPoller>) -> Self {
-        let mut due = Self { slots: [(0, 0); SLOTS_MAX], count: 0 };
-        let mut found = [0_u64; BIT_WORDS];
-        let mut youngest_ns = 0;
-        for (word, found) in found.iter_mut().enumerate().take(set.words()) {
-            let own = set.take_own_marks(word);
-            each_bit(own, |bit| due.add(set, set.own_moment(word * 64 + bit), word * 64 + bit));
-            *found = own;
-        }
-        let Some(poller) = poller else {
-            due.retain(set);
+        let mut due = Self::none();
+        if !set.has_marks(poller) {
             return due;
-        };
-        for look in 0..LOOKS_MAX {
-            let mut any = false;
-            for (word, found) in found.iter_mut().enumerate().take(set.words()) {
-                let mut wanted = 0;
-                // A sender notes the moment before it sets the bit, and not again while it is set.
-                each_bit(poller.peek(word) & !*found, |bit| {
-                    let at_ns = set.moment(word * 64 + bit);
-                    if look == 0 || at_ns < youngest_ns {
-                        youngest_ns = youngest_ns.max(at_ns);
-                        due.add(set, at_ns, word * 64 + bit);
-                        wanted |= 1 << bit;
-                    }
-                });
-                *found |= wanted;
-                any |= wanted != 0;
-            }
-            if !any {
-                break;
+        }
+        let start_ns = monotonic_ns();
+        let mut found = [0_u64; BIT_WORDS];
+        for (word, found) in found.iter_mut().enumerate().take(set.words()) {
+            *found = set.take_own_marks(word);
+        }
+        if let Some(poller) = poller {
+            find_bits(set, poller, start_ns, &mut found);
+            for (word, found) in found.iter().enumerate().take(set.words()) {
+                // A bit that its sender has withdrawn has a wakeup byte, which the kernel reports.
+                let _ = poller.take_some(word, *found);
             }
         }
+        set.gathered_ns.store(start_ns, Ordering::Relaxed);
+        // Now that the bits are taken: bytes that arrive from now on are none of this list.
         for (word, found) in found.iter().enumerate().take(set.words()) {
-            // A bit that its sender has withdrawn has a wakeup byte, which the kernel reports.
-            let _ = poller.take_some(word, *found);
+            each_bit(*found, |bit| due.add(set, word * 64 + bit));
         }
-        due.retain(set);
         due
     }
 
-    /// Inserts a slot; the youngest mark stays with the set where there is no room for all.
-    fn add(&mut self, set: &Set, at_ns: u64, slot: usize) {
-        if let Some((late_ns, late)) = self.insert(at_ns, slot) {
-            set.keep(late, late_ns);
-        }
-    }
-
-    /// Drops the slots without bytes: bytes that arrive from now on are none of this list.
-    fn retain(&mut self, set: &Set) {
-        let mut kept = 0;
-        for at in 0..self.count {
-            let (at_ns, slot) = self.slots[at];
-            match set.report(slot as usize) {
-                Report::Nothing => {}
-                Report::Later => set.keep(slot as usize, at_ns),
-                Report::Bytes { .. } => {
-                    self.slots[kept] = self.slots[at];
-                    kept += 1;
+    /// Inserts a slot, if it has bytes: a mark without bytes takes no place. The youngest mark
+    /// stays with the set where there is no room for all.
+    fn add(&mut self, set: &Set, slot: usize) {
+        let at_ns = set.own_moment(slot);
+        match set.report(slot, &self.patience) {
+            Report::Nothing => {}
+            Report::Later => set.keep(slot, at_ns),
+            Report::Bytes { .. } => {
+                if let Some((late_ns, late)) = self.insert(at_ns, slot) {
+                    set.keep(late, late_ns);
                 }
             }
         }
-        self.count = kept;
     }
 
     /// Inserts a slot; the youngest mark, where there is no room for all.
@@ -113,13 +96,40 @@ impl Due {
     }
 }
 
+/// Adds the bits of senders to the marks of a list, and notes their moments.
+fn find_bits(set: &Set, poller: ArmedPoller, start_ns: u64, found: &mut [u64; BIT_WORDS]) {
+    let mut youngest_ns = 0;
+    for look in 0..LOOKS_MAX {
+        let mut any = false;
+        for (word, found) in found.iter_mut().enumerate().take(set.words()) {
+            let mut wanted = 0;
+            // A sender notes the moment before it sets the bit, and not again while it is set.
+            each_bit(poller.peek(word) & !*found, |bit| {
+                let stamp_ns = set.stamp(word * 64 + bit);
+                let now_ns = if stamp_ns > start_ns { monotonic_ns() } else { start_ns };
+                let at_ns = set.within(stamp_ns, now_ns);
+                if look == 0 || at_ns < youngest_ns {
+                    youngest_ns = youngest_ns.max(at_ns);
+                    set.note_moment(word * 64 + bit, at_ns);
+                    wanted |= 1 << bit;
+                }
+            });
+            *found |= wanted;
+            any |= wanted != 0;
+        }
+        if !any {
+            break;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_oldest_marks_stay_in_their_order() {
-        let mut due = Due { slots: [(0, 0); SLOTS_MAX], count: 0 };
+        let mut due = Due::none();
         for at in (0..SLOTS_MAX as u64).rev() {
             assert_eq!(due.insert(10 + 2 * at, usize::try_from(at).unwrap()), None);
         }

@@ -17,6 +17,7 @@ mod own_poller;
 mod self_wake;
 pub mod set;
 pub mod sets;
+mod sleep_parts;
 mod slot;
 mod slots;
 mod unarmed;

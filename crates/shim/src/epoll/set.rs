@@ -20,8 +20,10 @@ use crate::memory::lock::{Deadline, LONG_NS};
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
 use crate::process::{descriptors, limits};
 use crate::spin::WaitSpin;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use libc::epoll_event;
+use m3ipc_sys::monotonic_ns;
 use std::os::fd::RawFd;
 
 pub(super) const READABLE: u32 = (libc::EPOLLIN | libc::EPOLLRDNORM).cast_unsigned();
@@ -35,6 +37,8 @@ pub struct Set {
     /// Descriptors of the set; 0 is a free set.
     descriptors: AtomicU32,
     poller: OwnPoller,
+    /// Raised when the last descriptor of the set is closed: each program's set has another one.
+    uses: AtomicU32,
     /// Threads that sleep in the set.
     sleepers: AtomicU32,
     /// Threads that wait in the set, asleep or awake.
@@ -45,8 +49,11 @@ pub struct Set {
     self_wake: SelfWake,
     /// Whether the next wait reports rings first: the last one had no room for them.
     pub(super) rings_first: AtomicBool,
-    /// The moment of the last look for lost marks.
+    /// The moment of the last part of a look for lost marks, and the slot with which it goes on.
     pub(super) looked_ns: AtomicU64,
+    pub(super) look_next: AtomicUsize,
+    /// The moment before the last look over the marks.
+    pub(super) gathered_ns: AtomicU64,
     /// The record of spins.
     pub(super) spin: WaitSpin,
     marks: Marks,
@@ -71,6 +78,29 @@ pub enum Report {
     },
 }
 
+/// Fruitless waits for senders that publish, of one list. Each takes some ten microseconds, and a
+/// hostile sender never ends its publish.
+const PATIENCE: u32 = 8;
+
+/// The waits for senders that one list may make.
+#[derive(Debug)]
+pub(super) struct Patience(Cell<u32>);
+
+impl Patience {
+    /// All of them.
+    pub(super) const fn new() -> Self {
+        Self(Cell::new(PATIENCE))
+    }
+
+    fn is_left(&self) -> bool {
+        self.0.get() > 0
+    }
+
+    fn use_up(&self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
 /// Calls `each` with the number of each bit.
 pub(super) fn each_bit(mut bits: u64, mut each: impl FnMut(usize)) {
     while bits != 0 {
@@ -84,6 +114,7 @@ impl Set {
     pub(super) const fn new() -> Self {
         Self {
             descriptors: AtomicU32::new(0),
+            uses: AtomicU32::new(0),
             poller: OwnPoller::new(),
             sleepers: AtomicU32::new(0),
             waiters: AtomicU32::new(0),
@@ -91,6 +122,8 @@ impl Set {
             self_wake: SelfWake::new(),
             rings_first: AtomicBool::new(false),
             looked_ns: AtomicU64::new(0),
+            look_next: AtomicUsize::new(0),
+            gathered_ns: AtomicU64::new(0),
             spin: WaitSpin::new(),
             marks: Marks::new(),
             slots: Slots::new(),
@@ -111,6 +144,7 @@ impl Set {
         for word in [&self.sleepers, &self.waiters, &self.shared] {
             word.store(0, Ordering::Relaxed);
         }
+        self.look_next.store(0, Ordering::Relaxed);
         self.self_wake.clear();
         self.poller.clear();
         self.marks.clear();
@@ -124,6 +158,7 @@ impl Set {
     /// Counts one descriptor less; frees the set with the last.
     pub(super) fn remove_descriptor(&self, number: usize) {
         if self.descriptors.load(Ordering::Acquire) == 1 {
+            self.uses.fetch_add(1, Ordering::AcqRel);
             self.release_poller();
             (0..self.top()).for_each(|slot| self.leave(number, slot));
             self.end_self_wake();
@@ -136,6 +171,11 @@ impl Set {
     /// Whether a descriptor refers to the set.
     pub(super) fn is_used(&self) -> bool {
         self.descriptors.load(Ordering::Relaxed) > 0
+    }
+
+    /// The number of the use of this set: the program of a wait may close the set meanwhile.
+    pub(super) fn use_number(&self) -> u32 {
+        self.uses.load(Ordering::Acquire)
     }
 
     /// Slots that may be in use.
@@ -271,7 +311,7 @@ impl Set {
             && socket.disarm(until)
             && socket.has_unsignalled_at_once() != Some(false)
         {
-            self.keep(slot, socket.marked_at_ns());
+            self.keep_stamped(slot, socket);
         }
     }
 
@@ -298,7 +338,7 @@ impl Set {
     /// Marks a slot with bytes that no sender marks, and wakes the sleepers.
     pub(super) fn note_arrival(&self, set: RawFd, slot: usize, socket: Socket) {
         if socket.has_unsignalled() != Some(false) {
-            self.keep(slot, socket.marked_at_ns());
+            self.keep_stamped(slot, socket);
             if self.sleepers.load(Ordering::SeqCst) > 0 {
                 self.wake_self(set);
             }
@@ -307,9 +347,10 @@ impl Set {
 
     /// Makes the set readable where it has unsignalled bytes: another wait concerns the set itself.
     pub(super) fn make_readable(&self, set: RawFd) {
+        let patience = Patience::new();
         let has_bytes = |slot: usize| {
             notes::has(self.fd(slot), WAS_ARMED)
-                && matches!(self.report(slot), Report::Bytes { .. })
+                && matches!(self.report(slot, &patience), Report::Bytes { .. })
         };
         if !self.self_wake.is_on() && (0..self.top()).any(has_bytes) {
             self.wake_self(set);
@@ -343,9 +384,17 @@ impl Set {
         }
     }
 
-    /// A thread ends its wait.
-    pub(super) fn end_wait(&self) {
-        self.waiters.fetch_sub(1, Ordering::SeqCst);
+    /// A thread ends its wait, which began in this use of the set.
+    pub(super) fn end_wait(&self, use_number: u32) {
+        self.count_less(&self.waiters, use_number);
+    }
+
+    /// Counts a thread less, unless the set has another use by now.
+    fn count_less(&self, threads: &AtomicU32, use_number: u32) {
+        if self.use_number() == use_number {
+            let less = |threads: u32| threads.checked_sub(1);
+            let _ = threads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less);
+        }
     }
 
     /// Counts a thread that is about to sleep, which must read the marks once more. The poller that
@@ -360,12 +409,12 @@ impl Set {
         poller
     }
 
-    /// Counts the thread as awake again.
-    pub(super) fn end_sleep(&self, counted: Option<ArmedPoller>) {
+    /// Counts the thread as awake again, whose sleep began in this use of the set.
+    pub(super) fn end_sleep(&self, counted: Option<ArmedPoller>, use_number: u32) {
         if let Some(poller) = counted {
             poller.end_sleep();
         }
-        self.sleepers.fetch_sub(1, Ordering::SeqCst);
+        self.count_less(&self.sleepers, use_number);
     }
 
     /// Marks a slot, as of a moment.
@@ -376,9 +425,27 @@ impl Set {
         }
     }
 
+    /// Marks a slot as of the moment that its sender noted.
+    pub(super) fn keep_stamped(&self, slot: usize, socket: Socket) {
+        self.keep(slot, self.within(socket.marked_at_ns(), monotonic_ns()));
+    }
+
     /// Marks a slot whose bit of a sender was taken, as of the moment of that bit.
     fn keep_arrival(&self, slot: usize) {
-        self.keep(slot, self.moment(slot));
+        self.keep(slot, self.within(self.stamp(slot), monotonic_ns()));
+    }
+
+    /// Notes the moment of a mark.
+    pub(super) fn note_moment(&self, slot: usize, at_ns: u64) {
+        if let Some(slot) = self.slots.get(slot) {
+            slot.set_marked_at_ns(at_ns);
+        }
+    }
+
+    /// A sender's moment of a mark that is seen first now. The last look over the marks did not
+    /// find the mark, so a hostile sender gets no earlier moment than that look.
+    pub(super) fn within(&self, stamp_ns: u64, now_ns: u64) -> u64 {
+        stamp_ns.max(self.gathered_ns.load(Ordering::Relaxed)).min(now_ns)
     }
 
     /// Notes that a wait reports an edge of a slot.
@@ -400,8 +467,8 @@ impl Set {
         self.slots.get(slot)
     }
 
-    /// The moment at which a sender last marked a slot.
-    pub(super) fn moment(&self, slot: usize) -> u64 {
+    /// The moment at which a sender last marked a slot, as it says.
+    pub(super) fn stamp(&self, slot: usize) -> u64 {
         self.socket(slot).map_or(0, |socket| socket.marked_at_ns())
     }
 
@@ -426,8 +493,8 @@ impl Set {
         self.top().div_ceil(64)
     }
 
-    /// The answer of a slot.
-    pub(super) fn report(&self, slot: usize) -> Report {
+    /// The answer of a slot. Waits for a sender that publishes at this moment, within the patience.
+    pub(super) fn report(&self, slot: usize, patience: &Patience) -> Report {
         let Some(slot) = self.slots.get(slot) else { return Report::Nothing };
         let Some(Watched { fd, events, data }) = slot.read() else { return Report::Later };
         if fd < 0 || events & READABLE == 0 {
@@ -436,10 +503,20 @@ impl Set {
         let Some(socket) = descriptors::socket(fd) else { return Report::Nothing };
         // Each mark of a sender is an edge. Otherwise the kernel reports bytes with a wakeup byte.
         let is_edge = events & EDGE != 0 && !self.poller.is_disabled_now();
-        match if is_edge { Some(socket.has_bytes()) } else { socket.has_unsignalled() } {
+        let has_bytes = if is_edge {
+            Some(socket.has_bytes())
+        } else if patience.is_left() {
+            socket.has_unsignalled()
+        } else {
+            socket.has_unsignalled_at_once()
+        };
+        match has_bytes {
             Some(true) => Report::Bytes { socket, events, data },
             Some(false) => Report::Nothing,
-            None => Report::Later,
+            None => {
+                patience.use_up();
+                Report::Later
+            }
         }
     }
 

@@ -6,22 +6,24 @@
 
 use super::control;
 use super::due::Due;
-use super::lost::{self, FEW};
-use super::set::{Report, Set};
+use super::lost::Look;
+use super::set::{Patience, Report, Set};
 use super::sets;
-use crate::connection::ring_extent::{self, any_large, look_now_and_then};
+pub use super::sleep_parts::Sleep;
+use super::sleep_parts::SleepParts;
 use crate::connection::socket::Socket;
 use crate::connection::socket_state::any_joined;
 use crate::event_list::EventList;
 use crate::kernel::{Errno, ready};
 use crate::process::{limits, policy};
-use crate::signals;
+use crate::signals::{self, HeldSignals};
 use core::sync::atomic::Ordering;
 use libc::{epoll_event, sigset_t};
 use m3ipc_sys::monotonic_ns;
 use std::os::fd::RawFd;
 
-/// Marks without anything to report, after which the wait sleeps all the same.
+/// Marks without anything to report, after which the wait sleeps all the same, for a short time:
+/// see [`SleepParts`].
 const FRUITLESS_MAX: u32 = 64;
 /// After a poll found bytes, their wakeup byte is a moment away: the wait asks the kernel
 /// meanwhile.
@@ -43,19 +45,12 @@ pub enum Waited {
     Real(i32),
 }
 
-/// The time that a real wait may take.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sleep {
-    /// The program's own timeout.
-    AsGiven,
-    /// So many milliseconds; -1 is no limit.
-    Milliseconds(i32),
-}
-
 /// One wait on an epoll set of ours.
 #[derive(Debug)]
 pub struct EpollWait<'a> {
     set: &'static Set,
+    /// The use of the set that the wait began in.
+    use_number: u32,
     fd: RawFd,
     list: EventList<'a>,
     limit_ns: Option<u64>,
@@ -76,7 +71,7 @@ impl<'a> EpollWait<'a> {
             sets::rearm_after_children();
             set.open_poller();
         }
-        Self { set, fd, list, limit_ns }
+        Self { set, use_number: set.use_number(), fd, list, limit_ns }
     }
 
     /// Waits. `real` makes a real wait into the list, with this timeout and the mask of before.
@@ -89,7 +84,7 @@ impl<'a> EpollWait<'a> {
         }
         self.set.begin_wait();
         let waited = self.wait_counted(&mut real);
-        self.set.end_wait();
+        self.set.end_wait(self.use_number);
         waited
     }
 
@@ -111,7 +106,7 @@ impl<'a> EpollWait<'a> {
         real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
         if self.set.is_empty() || !any_joined() {
-            return self.sleep(None, real);
+            return self.sleep(&mut HeldSignals::none(), real);
         }
         self.set.look_now_and_then(monotonic_ns());
         match self.gather() {
@@ -119,14 +114,14 @@ impl<'a> EpollWait<'a> {
             Ok(()) => return Waited::Ready(self.list.len()),
             Err(errno) => return Waited::Failed(errno),
         }
-        let held = signals::hold();
+        let mut held = signals::hold();
         if policy::spin_ns() > 0 && self.set.has_sockets() && self.set.spin.pays() {
             self.spin();
         }
         if !self.list.is_empty() {
             return Waited::Ready(self.list.len());
         }
-        self.sleep(held.mask_before(), real)
+        self.sleep(&mut held, real)
     }
 
     /// Gathers all events that rings and the kernel have now.
@@ -171,6 +166,9 @@ impl<'a> EpollWait<'a> {
     }
 
     fn ask_kernel(&mut self) -> Result<(), Errno> {
+        if limits::are_on() {
+            return Ok(());
+        }
         let first = self.list.len();
         ready::epoll_now(self.fd, &mut self.list)?;
         self.remove_self_wake(first);
@@ -187,7 +185,7 @@ impl<'a> EpollWait<'a> {
     /// Appends the events of rings, the oldest mark first.
     fn report_rings(&mut self, due: &Due) {
         for (at_ns, slot) in due.slots() {
-            match self.report_slot(slot) {
+            match self.report_slot(slot, &due.patience) {
                 Mark::Gone => {}
                 Mark::Stays => self.set.keep(slot, at_ns),
                 // The kernel puts a level behind all others that are ready.
@@ -197,11 +195,11 @@ impl<'a> EpollWait<'a> {
     }
 
     /// Appends the event of a slot; what becomes of its mark.
-    fn report_slot(&mut self, slot: usize) -> Mark {
+    fn report_slot(&mut self, slot: usize, patience: &Patience) -> Mark {
         if self.list.is_full() {
             return Mark::Stays;
         }
-        let (socket, events, data) = match self.set.report(slot) {
+        let (socket, events, data) = match self.set.report(slot, patience) {
             Report::Nothing => return Mark::Gone,
             Report::Later => return Mark::Stays,
             Report::Bytes { socket, events, data } => (socket, events, data),
@@ -247,19 +245,20 @@ impl<'a> EpollWait<'a> {
 
     fn sleep(
         &mut self,
-        mask: Option<&sigset_t>,
+        held: &mut HeldSignals,
         real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
     ) -> Waited {
-        let start_ns = monotonic_ns();
-        let (mut fruitless, mut looks, mut timeout) = (0, Looks::new(self.set), Sleep::AsGiven);
+        let (mut fruitless, mut parts) = (0, SleepParts::new(self.set, self.limit_ns));
         loop {
+            if self.is_closed() {
+                return Waited::Failed(libc::EBADF);
+            }
             let counted = self.set.begin_sleep();
             // From now on all bytes have wakeup bytes.
-            if looks.come_before_sleep() {
-                self.set.look_for_lost(monotonic_ns());
-            }
-            if fruitless < FRUITLESS_MAX && self.set.has_marks(counted) {
-                self.set.end_sleep(counted);
+            let look = parts.look_before(self.set);
+            let has_marks = self.set.has_marks(counted);
+            if fruitless < FRUITLESS_MAX && has_marks {
+                self.set.end_sleep(counted, self.use_number);
                 fruitless += 1;
                 if self.gather().is_ok() && !self.list.is_empty() {
                     return Waited::Ready(self.list.len());
@@ -267,78 +266,56 @@ impl<'a> EpollWait<'a> {
                 continue;
             }
             self.list.clear();
-            let look_ns = looks.next_ns(self.left_ns(start_ns));
-            let sleep = look_ns.map_or(timeout, Sleep::of_ns);
-            let got = real(&mut self.list, sleep, mask);
-            if got == 0 && look_ns.is_some() {
-                let now_ns = monotonic_ns();
-                look_now_and_then(now_ns);
-                self.set.look_for_lost(now_ns);
+            let part = parts.next(self.set, has_marks || look == Look::Unsettled);
+            if part.is_cut {
+                held.hold_all();
             }
-            self.set.end_sleep(counted);
-            if got < 0 || (got == 0 && look_ns.is_none()) {
+            let got = real(&mut self.list, part.sleep, held.mask_before());
+            let goes_on = got == 0 && part.is_cut;
+            if goes_on && !limits::are_on() && !self.is_closed() {
+                parts.look_after(self.set);
+            }
+            self.set.end_sleep(counted, self.use_number);
+            if got < 0 || (got == 0 && !part.is_cut) {
                 return Waited::Real(got);
             }
+            if limits::are_on() {
+                return self.sleep_limited(parts.left_ns(), held.mask_before(), real);
+            }
             self.remove_self_wake(0);
-            if self.set.has_marks(self.set.poller()) {
+            if !self.is_closed() && self.set.has_marks(self.set.poller()) {
                 // The kernel has answered before these marks.
                 let _ = self.gather_more();
             }
             if !self.list.is_empty() {
                 return Waited::Ready(self.list.len());
             }
-            timeout = self.left_ns(start_ns).map_or(Sleep::Milliseconds(-1), Sleep::of_ns);
         }
     }
 
-    /// The rest of the program's time limit.
-    fn left_ns(&self, start_ns: u64) -> Option<u64> {
-        let took_ns = monotonic_ns().saturating_sub(start_ns);
-        self.limit_ns.map(|limit_ns| limit_ns.saturating_sub(took_ns))
-    }
-}
-
-impl Sleep {
-    fn of_ns(ns: u64) -> Self {
-        Self::Milliseconds(i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX))
-    }
-}
-
-/// The looks of one sleep: for bits that a hostile sender cleared, and for idle rings.
-#[derive(Debug)]
-struct Looks {
-    is_small: bool,
-    for_lost: u32,
-    for_rings: u32,
-}
-
-/// Looks of one sleep for rings that become idle: each takes a second.
-const RING_LOOKS: u32 = 3;
-
-impl Looks {
-    fn new(set: &Set) -> Self {
-        let is_small = set.top() <= FEW;
-        let for_lost = u32::from(!is_small && set.poller().is_some());
-        Self { is_small, for_lost, for_rings: RING_LOOKS }
-    }
-
-    /// Whether the wait looks before it sleeps.
-    fn come_before_sleep(&self) -> bool {
-        self.is_small
-    }
-
-    /// The time until the next look, where one comes before the end of the program's time.
-    fn next_ns(&mut self, left_ns: Option<u64>) -> Option<u64> {
-        let comes = |at_ns: &u64| left_ns.is_none_or(|left_ns| *at_ns < left_ns);
-        if self.for_lost > 0 {
-            self.for_lost -= 1;
-            return Some(lost::LOOK_NS).filter(comes);
+    /// The rest of a sleep whose process has limited its system calls meanwhile: marks that are
+    /// there, or the program's own call.
+    fn sleep_limited(
+        &mut self,
+        left_ns: Option<u64>,
+        mask: Option<&sigset_t>,
+        real: &mut impl FnMut(&mut EventList<'a>, Sleep, Option<&sigset_t>) -> i32,
+    ) -> Waited {
+        if self.list.is_empty() && !self.is_closed() {
+            let due = Due::take(self.set, self.set.poller());
+            self.report_rings(&due);
         }
-        if self.for_rings > 0 && any_large() && !limits::are_on() {
-            self.for_rings -= 1;
-            return Some(ring_extent::LOOK_NS).filter(comes);
+        if self.list.is_empty() {
+            let rest = left_ns.map_or(Sleep::AsGiven, Sleep::of_ns);
+            return Waited::Real(real(&mut self.list, rest, mask));
         }
-        None
+        Waited::Ready(self.list.len())
+    }
+
+    /// Whether the program has closed the set since the wait began: the descriptor is another's, and
+    /// so are the marks.
+    fn is_closed(&self) -> bool {
+        self.set.use_number() != self.use_number
     }
 }
 

@@ -1,0 +1,131 @@
+//! The parts of one sleep: a wait that must look at something sleeps for a part of its time.
+//!
+//! | reason | length of a part |
+//! |---|---|
+//! | a mark without an answer, for example of a sender that is stopped while it publishes | 1 ms, then twice as long each time, [`LOOK_NS`] at most |
+//! | a look for lost marks | [`LOOK_NS`], then [`PART_NS`] until all slots were looked at once |
+//! | a look for idle rings | a second, three times |
+//! | none | the rest of the program's time |
+
+use super::lost::{FEW, LOOK_NS, Look, PART_NS};
+use super::set::Set;
+use crate::connection::ring_extent;
+use crate::process::limits;
+use m3ipc_sys::monotonic_ns;
+
+/// The first part of a sleep with a mark that has no answer.
+const PENDING_NS: u64 = 1_000_000;
+/// Looks of one sleep for rings that become idle: each takes a second.
+const RING_LOOKS: u32 = 3;
+
+/// The time that a real wait may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sleep {
+    /// The program's own timeout.
+    AsGiven,
+    /// So many milliseconds; -1 is no limit.
+    Milliseconds(i32),
+}
+
+impl Sleep {
+    pub(super) fn of_ns(ns: u64) -> Self {
+        Self::Milliseconds(i32::try_from(ns.div_ceil(1_000_000)).unwrap_or(i32::MAX))
+    }
+}
+
+/// The parts of one sleep.
+#[derive(Debug)]
+pub(super) struct SleepParts {
+    start_ns: u64,
+    limit_ns: Option<u64>,
+    /// Whether each part begins with a look for lost marks: the set has few slots.
+    looks_first: bool,
+    /// Parts of a look for lost marks that are to be made.
+    lost: u32,
+    rings: u32,
+    pending_ns: u64,
+    is_first: bool,
+}
+
+/// The time of the next real wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) sleep: Sleep,
+    /// Whether the sleep goes on after this part.
+    pub(super) is_cut: bool,
+}
+
+impl SleepParts {
+    /// The parts of a sleep that begins now.
+    pub(super) fn new(set: &Set, limit_ns: Option<u64>) -> Self {
+        let looks_first = set.top() <= FEW;
+        let is_polled = !looks_first && set.poller().is_some();
+        Self {
+            start_ns: monotonic_ns(),
+            limit_ns,
+            looks_first,
+            lost: if is_polled { set.look_parts() } else { 0 },
+            rings: RING_LOOKS,
+            pending_ns: PENDING_NS,
+            is_first: true,
+        }
+    }
+
+    /// Before a part, while senders see a sleeper: whether the wait may sleep for long.
+    pub(super) fn look_before(&self, set: &Set) -> Look {
+        if self.looks_first { set.look_for_lost() } else { Look::Complete }
+    }
+
+    /// After a part without events.
+    pub(super) fn look_after(&mut self, set: &Set) {
+        ring_extent::look_now_and_then(monotonic_ns());
+        if self.looks_first || self.lost == 0 {
+            return;
+        }
+        self.lost -= 1;
+        if set.look_for_lost() == Look::Unsettled {
+            self.lost = set.look_parts();
+        }
+    }
+
+    /// The next part. `is_pending` says that a mark has no answer yet.
+    pub(super) fn next(&mut self, set: &Set, is_pending: bool) -> Part {
+        let left_ns = self.left_ns();
+        let part_ns =
+            self.part_ns(set, is_pending).filter(|at_ns| left_ns.is_none_or(|left| *at_ns < left));
+        let rest = if self.is_first {
+            Sleep::AsGiven
+        } else {
+            left_ns.map_or(Sleep::Milliseconds(-1), Sleep::of_ns)
+        };
+        self.is_first = false;
+        Part { sleep: part_ns.map_or(rest, Sleep::of_ns), is_cut: part_ns.is_some() }
+    }
+
+    fn part_ns(&mut self, set: &Set, is_pending: bool) -> Option<u64> {
+        if limits::are_on() {
+            return None;
+        }
+        if is_pending {
+            let part_ns = self.pending_ns;
+            self.pending_ns = (part_ns * 2).min(LOOK_NS);
+            return Some(part_ns);
+        }
+        if self.lost > 0 {
+            // A look begins after the longer time, and so does one after a look that was not settled.
+            return Some(if self.lost == set.look_parts() { LOOK_NS } else { PART_NS });
+        }
+        if self.rings > 0 && ring_extent::any_large() {
+            // All parts of one look count once.
+            self.rings -= u32::from(!ring_extent::is_looking());
+            return Some(ring_extent::gap_ns());
+        }
+        None
+    }
+
+    /// The rest of the program's time limit.
+    pub(super) fn left_ns(&self) -> Option<u64> {
+        let took_ns = monotonic_ns().saturating_sub(self.start_ns);
+        self.limit_ns.map(|limit_ns| limit_ns.saturating_sub(took_ns))
+    }
+}
