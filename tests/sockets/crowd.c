@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { BYTES = 48, WARM_LAPS = 6, LAPS = 4, COUNTS_AT = 520 };
+enum { BYTES = 48, WARM_LAPS = 16, LAPS = 4, COUNTS_AT = 520 };
 
 static struct sockaddr_storage address;
 static socklen_t length = sizeof address;

@@ -154,7 +154,7 @@ lifetime() {
 # of words and a page for each ring.
 crowd() {
     rm -rf "$M3_RUNTIME_DIR"/*
-    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/crowd.policy" \
+    timeout -k 2 $((6 * limit)) "$built/m3" sock run --policy "$work/crowd.policy" \
         --counters "$work/counters" -- "$work/crowd" "$1" "$2" >"$work/shared" 2>"$work/error" \
         </dev/null
     code=$?

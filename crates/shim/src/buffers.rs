@@ -180,6 +180,26 @@ impl<'a> IovCursor<'a> {
         let total = runs.iter().map(|run| run.iov_len).sum();
         Buffers { runs, total, _lent: PhantomData }
     }
+
+    /// Some bytes of this library, and the first of the remaining runs behind them.
+    #[must_use]
+    pub fn remaining_behind<'b>(
+        &'b self,
+        before: &'b mut [u8],
+        copies: &'b mut [iovec; RUNS_AT_ONCE],
+    ) -> Buffers<'b> {
+        let mut rest = no_runs();
+        let rest = self.remaining(&mut rest);
+        let first = iovec { iov_base: before.as_mut_ptr().cast(), iov_len: before.len() };
+        let mut count = 0;
+        for (to, from) in copies.iter_mut().zip([&first].into_iter().chain(rest.runs)) {
+            *to = *from;
+            count += 1;
+        }
+        let runs = copies.get(..count).unwrap_or(&[]);
+        let total = runs.iter().map(|run| run.iov_len).sum();
+        Buffers { runs, total, _lent: PhantomData }
+    }
 }
 
 /// Empty runs, for [`IovCursor::remaining`].

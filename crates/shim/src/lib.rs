@@ -33,6 +33,7 @@ pub mod options;
 pub mod outcome;
 pub mod pin;
 pub mod policy;
+mod pressure;
 pub mod process;
 pub mod protocol;
 pub mod readiness;
@@ -64,6 +65,7 @@ pub fn remove_ended(directory: Option<&std::path::Path>) {
 pub fn prepare_tables() {
     process::descriptors::prepare();
     process::notes::prepare();
+    process::forks::prepare();
     signals::learn_all();
 }
 

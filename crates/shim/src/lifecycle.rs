@@ -9,7 +9,7 @@ use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{limits, policy, vfork};
+use crate::process::{forks, limits, policy, vfork};
 use crate::sockets;
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
@@ -22,6 +22,7 @@ pub fn opened(fd: RawFd, entry: Entry) {
     if fd < 0 {
         return;
     }
+    forks::forget(fd);
     if let Some(before) = descriptors::replace(fd, entry) {
         let successor = release(fd, before, false);
         sets::forget(fd, successor);
@@ -54,12 +55,18 @@ pub fn arrived(fd: RawFd) {
 /// A new descriptor is a connected socket, if it is a stream socket at all.
 pub fn opened_connected(fd: RawFd) {
     opened(fd, Entry::New { edges: false });
+    forks::note_made(fd);
 }
 
 /// A new descriptor of `socket`.
 pub fn opened_socket(fd: RawFd, kind: i32) {
     let is_stream = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM;
-    if is_stream { opened_unknown(fd) } else { opened_plain(fd) }
+    if is_stream {
+        opened_unknown(fd);
+        forks::note_made(fd);
+    } else {
+        opened_plain(fd);
+    }
 }
 
 /// A new epoll set.
@@ -80,6 +87,7 @@ pub fn connected(fd: RawFd) {
 /// Before a close; whether [`closed`] must follow.
 #[must_use]
 pub fn closing(fd: RawFd) -> bool {
+    forks::forget(fd);
     let Some(before) = descriptors::begin_close(fd) else { return false };
     let successor = release(fd, before, true);
     sets::forget(fd, successor);

@@ -24,7 +24,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             ring_bytes: 64 * 1024,
-            upgrade_after_calls: 2,
+            upgrade_after_calls: 16,
             always_wake: false,
             spin_ns: 50_000,
             same_process: false,

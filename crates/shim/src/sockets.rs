@@ -8,7 +8,7 @@ use crate::kernel::Errno;
 use crate::kernel::socket::{NameOf, option, shut_down};
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{limits, policy, vfork};
+use crate::process::{forks, limits, policy, vfork};
 use std::os::fd::RawFd;
 
 /// The socket of a descriptor, where this library may move its bytes.
@@ -76,6 +76,9 @@ fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
     // an edge.
     if entry != (Entry::New { edges: false }) {
         socket.set_edge_triggered(true);
+    }
+    if forks::is_sole(fd) {
+        socket.id().state().note_made();
     }
     if descriptors::learn(fd, entry, Entry::Socket(socket.id())) {
         sets::note_found(socket, is_new);

@@ -7,6 +7,7 @@
 //! for many sockets know differs too: the call knows the peer's CPU, the wait does not.
 
 use crate::counters::{self, Counter};
+use crate::pressure;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
 
@@ -49,6 +50,9 @@ impl CallSpin {
 
     /// Whether the next call should spin.
     pub fn pays(&self) -> bool {
+        if pressure::is_on() {
+            return false;
+        }
         self.score.load(Ordering::Relaxed) > 0
             || self.calls.fetch_add(1, Ordering::Relaxed).is_multiple_of(PROBE)
     }
@@ -61,7 +65,12 @@ impl CallSpin {
         same_cpu: impl Fn() -> bool,
         found: impl Fn() -> bool,
     ) -> bool {
-        let (mut checks, mut yields, mut began_ns) = (0_u32, 0_u32, 0);
+        let (mut checks, mut yields, mut began_ns, mut last_ns) = (0_u32, 0_u32, 0, 0);
+        let mut step = |now_ns: u64| {
+            let took_ns = if last_ns == 0 { 0 } else { now_ns.saturating_sub(last_ns) };
+            last_ns = now_ns;
+            pressure::note_step(took_ns)
+        };
         let hit = loop {
             if found() {
                 break true;
@@ -70,6 +79,9 @@ impl CallSpin {
                 let now_ns = monotonic_ns();
                 if began_ns == 0 {
                     began_ns = now_ns;
+                }
+                if step(now_ns) {
+                    break false;
                 }
                 if yields >= YIELDS || (yields > 0 && now_ns.saturating_sub(began_ns) >= limit_ns) {
                     break false;
@@ -87,7 +99,7 @@ impl CallSpin {
             if began_ns == 0 {
                 began_ns = now_ns;
             }
-            if now_ns.saturating_sub(began_ns) >= limit_ns {
+            if step(now_ns) || now_ns.saturating_sub(began_ns) >= limit_ns {
                 break false;
             }
         };
@@ -122,6 +134,9 @@ impl WaitSpin {
 
     /// Whether the next wait should spin.
     pub fn pays(&self) -> bool {
+        if pressure::is_on() {
+            return false;
+        }
         let fruitless = self.fruitless.load(Ordering::Relaxed);
         if fruitless < FRUITLESS_MAX {
             return true;
@@ -142,8 +157,9 @@ impl WaitSpin {
                 (0..rests).for_each(|_rest| relax());
                 found()
             });
+            let before_ns = took_ns;
             took_ns = monotonic_ns().saturating_sub(start_ns);
-            if hit || took_ns >= limit_ns {
+            if pressure::note_step(took_ns - before_ns) || hit || took_ns >= limit_ns {
                 break hit;
             }
             // The peer may wait for this very CPU. The yield costs little where no thread waits.

@@ -303,6 +303,10 @@ impl ReceivePort for Receiver {
         if self.direction.has_kernel_bytes() { Ok(1) } else { Err(libc::EAGAIN) }
     }
 
+    fn peek_behind_wakeups(&mut self, _wakeups: usize) -> Result<usize, Errno> {
+        Ok(0)
+    }
+
     fn keep_error(&self, errno: Errno) {
         panic!("an error {errno} of the kernel");
     }

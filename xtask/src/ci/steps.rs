@@ -203,6 +203,38 @@ pub const STEPS: &[Step] = &[
         ..PLAIN
     },
     Step {
+        name: "sockets-random",
+        command: "bash tests/sockets/random.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/sockets/random.sh"), Need::Program("cc")],
+        after: &["build"],
+        figure: Figure::TestTotals,
+        next: "run the script with FIRST=<seed> SEEDS=1 after cargo build --release",
+        ..PLAIN
+    },
+    Step {
+        name: "sockets-random-full",
+        command: "env CALLS=50000 SEEDS=20 FIRST=100 bash tests/sockets/random.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/sockets/random.sh"), Need::Program("cc")],
+        after: &["build"],
+        limit_s: 3_600,
+        figure: Figure::TestTotals,
+        next: "run the script with FIRST=<seed> SEEDS=1 CALLS=50000",
+        ..FULL
+    },
+    Step {
+        name: "sockets-suites",
+        command: "bash tests/sockets/suites.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/sockets/suites.sh"), Need::Program("python3")],
+        after: &["build"],
+        limit_s: 3_600,
+        figure: Figure::TestTotals,
+        next: "run the script with the name of the suite after cargo build --release",
+        ..FULL
+    },
+    Step {
         name: "python",
         command: "bash tests/python/run.sh",
         env: TARGET,

@@ -41,7 +41,8 @@ pub fn create(path: &Path) -> io::Result<()> {
     if !meta.is_file() || !is_own(meta.uid()) || meta.mode() & 0o022 != 0 || meta.nlink() > 1 {
         return Err(io::ErrorKind::PermissionDenied.into());
     }
-    file.set_len(0)?;
+    // Never shorter than a page: a running program may have mapped the file.
+    file.set_len(PAGE_BYTES as u64)?;
     let own = std::process::id();
     file.write_all(&Snapshot::empty_page(process_word(own, started(own).unwrap_or(0))))
 }

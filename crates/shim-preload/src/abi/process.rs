@@ -9,7 +9,7 @@ use crate::next;
 use core::ffi::c_int;
 use libc::pid_t;
 use m3ipc_shim::exec;
-use m3ipc_shim::process::vfork as child;
+use m3ipc_shim::process::{forks, vfork as child};
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn fork() -> pid_t {
@@ -100,6 +100,7 @@ vfork!(vfork);
 vfork!(__vfork);
 
 extern "C" fn enter_vfork() {
+    forks::note();
     child::enter();
 }
 

@@ -17,6 +17,8 @@ use std::os::fd::RawFd;
 
 /// Spins of a receiver that waits for a sender's next instructions, before it yields the CPU.
 const SPINS: u32 = 400;
+/// Wakeup bytes that a peek skips at most: more are never sent unasked.
+const WAKEUPS_SKIPPED_MAX: usize = 512;
 /// Sleeps of one call that end without a byte, before the peer counts as hostile: other receivers
 /// may take the bytes that woke this one.
 const SLEEPS_MAX: u32 = 10_000_000;
@@ -175,6 +177,17 @@ impl ReceivePort for Receiver<'_> {
     fn peek_kernel(&self) -> Result<usize, Errno> {
         let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
         socket::receive_bytes(self.half.fd, &mut [0], flags)
+    }
+
+    fn peek_behind_wakeups(&mut self, wakeups: usize) -> Result<usize, Errno> {
+        let (mut before, mut copies) = ([0_u8; WAKEUPS_SKIPPED_MAX], no_runs());
+        let Some(before) = before.get_mut(..wakeups) else { return Ok(0) };
+        let now = self.cursor.clone();
+        let buffers = now.remaining_behind(before, &mut copies);
+        let got = socket::receive(self.half.fd, &buffers, libc::MSG_PEEK | libc::MSG_DONTWAIT)?;
+        let bytes = got.saturating_sub(wakeups);
+        self.cursor.skip(bytes);
+        Ok(bytes)
     }
 
     fn keep_error(&self, errno: Errno) {

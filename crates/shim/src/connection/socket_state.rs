@@ -24,7 +24,7 @@ use crate::memory::lock;
 use crate::memory::user_directory::UserDirectory;
 use crate::memory::window::Window;
 use crate::outcome::{KernelCall, Outcome};
-use crate::process::limits;
+use crate::process::{forks, limits};
 use crate::protocol::HalfView;
 use crate::settings;
 use crate::spin::CallSpin;
@@ -88,6 +88,9 @@ pub struct SocketState {
 /// The search of a FRESH socket for its peer.
 #[derive(Debug)]
 pub struct Search {
+    /// One more than the count of forks when this process made the socket; 0 where others may have
+    /// it. See [`is_sole`](SocketState::is_sole).
+    pub made_at: AtomicU32,
     /// Data calls so far.
     pub calls: AtomicU32,
     /// The call that searches next.
@@ -137,7 +140,13 @@ const fn empty() -> SocketState {
         is_unix: word32(),
         generation: word32(),
         ending: word32(),
-        search: Search { calls: word32(), next: word32(), searches: word32(), cookie: word64() },
+        search: Search {
+            made_at: word32(),
+            calls: word32(),
+            next: word32(),
+            searches: word32(),
+            cookie: word64(),
+        },
         in_kernel: [const { word64() }; 2],
         window: Window::new(),
         side: word32(),
@@ -220,6 +229,8 @@ impl SocketId {
     }
 }
 
+/// Bytes of one call that count as a further call: long streams search earlier.
+const BYTES_OF_CALL: usize = 16 * 1024;
 /// Bits of the count of calls, below the generation.
 const GENERATION_SHIFT: u32 = 32;
 const COUNT_MASK: u64 = (1 << GENERATION_SHIFT) - 1;
@@ -251,7 +262,11 @@ impl KernelCall {
                 (is_own && seen & COUNT_MASK > 0).then(|| seen - 1)
             };
             let calls = &state.in_kernel[usize::from(self.receives)];
-            let _ = calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+            let ended = calls.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+            if ended.is_ok() && bytes >= BYTES_OF_CALL {
+                let more = u32::try_from(bytes / BYTES_OF_CALL).unwrap_or(u32::MAX >> 8);
+                state.search.calls.fetch_add(more, Ordering::Relaxed);
+            }
             return;
         }
         // SeqCst: pairs with `free`, which changes the generation and then waits for this thread.
@@ -295,7 +310,7 @@ impl SocketState {
         }
         self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
         let zeros = [&self.search.calls, &self.search.searches, &self.edges, &self.announced_in];
-        for word in zeros.into_iter().chain([&self.first_switch.left]) {
+        for word in zeros.into_iter().chain([&self.first_switch.left, &self.search.made_at]) {
             word.store(0, Ordering::Relaxed);
         }
         let generation = self.generation.load(Ordering::Relaxed);
@@ -418,6 +433,17 @@ impl SocketState {
         if let Some(end) = self.joined_end() {
             half_of(end, Direction::Receive).store(half::EDGES, u64::from(on));
         }
+    }
+
+    /// Notes that this process alone has the socket.
+    pub fn note_made(&self) {
+        self.search.made_at.store(forks::next(), Ordering::Relaxed);
+    }
+
+    /// Whether no other process can have this end: then its peer uses no ring before this process
+    /// joins.
+    pub(super) fn is_sole(&self) -> bool {
+        self.search.made_at.load(Ordering::Relaxed) == forks::next()
     }
 
     /// Whether a call of this process is in the kernel, past this library.

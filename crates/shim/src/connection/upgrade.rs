@@ -38,6 +38,13 @@ pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
 }
 
 fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
+    let search = &state.search;
+    let calls = search.calls.fetch_add(1, Ordering::Relaxed);
+    let is_early = calls < search.next.load(Ordering::Relaxed);
+    // Most connections end before a pair pays.
+    if is_early && state.is_sole() {
+        return false;
+    }
     if find_known(state, fd, directory) {
         return true;
     }
@@ -45,9 +52,7 @@ fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bo
         state.stay_in_kernel();
         return false;
     }
-    let search = &state.search;
-    let calls = search.calls.fetch_add(1, Ordering::Relaxed);
-    if calls < search.next.load(Ordering::Relaxed) {
+    if is_early {
         return false;
     }
     match find_peer(state, fd, directory, search.cookie.load(Ordering::Relaxed)) {

@@ -12,7 +12,7 @@ use crate::epoll::sets;
 use crate::kernel::file::is_close_on_exec;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, EXAMINED_MAX, Entry};
-use crate::process::{policy, vfork};
+use crate::process::{forks, policy, vfork};
 use crate::sockets;
 use std::os::fd::RawFd;
 
@@ -23,6 +23,7 @@ pub(crate) fn is_inherited(fd: RawFd) -> bool {
 
 /// Before a fork.
 pub fn before_fork() {
+    forks::note();
     if policy::is_on() {
         sets::before_fork();
     }
@@ -41,6 +42,7 @@ pub fn after_fork(child: i32) {
 
 /// Before an exec or a spawn; `loads` says whether the next program loads this library.
 pub fn before_exec(loads: impl FnOnce() -> bool) {
+    forks::note();
     // A child of a vfork that has limited its system calls returned its sockets before.
     if !policy::is_on() || vfork::is_limited_child() {
         return;

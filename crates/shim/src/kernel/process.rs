@@ -64,6 +64,16 @@ pub fn thread_runs(tid: u32) -> bool {
     }
 }
 
+/// CPUs that this thread may use; at least one.
+#[must_use]
+pub fn cpus() -> u32 {
+    let mut mask = [0_u64; 128];
+    let words = [0, size_of_val(&mask), mask.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: the kernel writes at most the size of the array, for which any bits are valid.
+    let got = unsafe { call(libc::SYS_sched_getaffinity, words) }.unwrap_or(0);
+    mask.iter().take(got / 8).map(|word| word.count_ones()).sum::<u32>().max(1)
+}
+
 /// Sleeps for some microseconds, or until a signal.
 pub fn pause_us(us: i64) {
     let time = libc::timespec { tv_sec: 0, tv_nsec: us * 1000 };

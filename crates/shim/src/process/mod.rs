@@ -1,6 +1,7 @@
 //! What this process keeps: its policy, an entry and a note for each descriptor.
 
 pub mod descriptors;
+pub mod forks;
 pub mod limits;
 pub mod notes;
 pub mod policy;

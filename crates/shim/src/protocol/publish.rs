@@ -8,7 +8,7 @@ use m3ipc_link::Word64;
 use m3ipc_link::notification::{NotificationSuppression, publish_tail};
 
 /// Wakeup bytes in the kernel, at which the sender sends none that suppression does not ask for.
-pub const UNASKED_MAX: u64 = 16;
+pub const UNASKED_MAX: u64 = 256;
 
 /// A sender's side of one direction.
 pub trait SendPort: HalfView {

@@ -37,6 +37,12 @@ pub trait ReceivePort: WakeupPort {
     /// # Errors
     /// Of recv(2).
     fn peek_kernel(&self) -> Result<usize, Errno>;
+    /// Copies bytes of the kernel that lie behind so many wakeup bytes, without taking any.
+    ///
+    /// # Errors
+    /// Of recvmsg(2).
+    fn peek_behind_wakeups(&mut self, wakeups: usize) -> Result<usize, Errno>;
+
     /// Keeps an error for the next call.
     fn keep_error(&self, errno: Errno);
     /// Takes a kept error.
@@ -155,7 +161,13 @@ pub fn pull(port: &mut impl ReceivePort, asks: bool) -> Result<Pulled, Corrupt> 
                 // Release: the copy is complete before the sender may overwrite the bytes.
                 port.store(half::HEAD, ring.head.wrapping_add(bytes as u64));
             }
-            if bytes < ring.filled || (port.is_peek() && bytes > 0) {
+            if port.is_peek() && bytes > 0 {
+                if bytes == ring.filled && port.left() > 0 && switches & 1 == 0 {
+                    peek_behind(port);
+                }
+                return Ok(Pulled::Some);
+            }
+            if bytes < ring.filled {
                 if !port.is_peek() {
                     owe_edge(port);
                 }
@@ -185,6 +197,18 @@ pub fn pull(port: &mut impl ReceivePort, asks: bool) -> Result<Pulled, Corrupt> 
         }
     }
     Err(Corrupt)
+}
+
+/// Peeks at the bytes of the kernel behind those of the ring, in a direction that left the ring.
+/// All wakeup bytes lie before them. A switch back to the ring needs the receiver's lock.
+fn peek_behind(port: &mut impl ReceivePort) {
+    wait_for_publisher(port);
+    // The next call reports an error.
+    let wakeups = port.word(half::WAKEUPS).load(Ordering::SeqCst);
+    let lying = wakeups.wrapping_sub(port.load(half::WAKEUPS_TAKEN));
+    if let Ok(lying) = usize::try_from(lying) {
+        let _ = port.peek_behind_wakeups(lying);
+    }
 }
 
 /// Asks the kernel where the ring is empty and no byte was taken; `None`: pull again.

@@ -15,7 +15,7 @@ use crate::subject::Inherited;
 use crate::subjects::node::VmPeer;
 
 /// Trips on each connection before the window: connections that end soon get no ring.
-const WARM_LAPS: u32 = 8;
+const WARM_LAPS: u32 = 16;
 /// Bytes of a request that hold its number.
 const NUMBER: usize = 8;
 /// The number of the last request, whose answer is checked as a whole.

@@ -1,0 +1,120 @@
+//! Whether other tasks want the CPUs: spinning and yielding then give time away that a sleep would
+//! not.
+//!
+//! A spin that another task interrupts shows itself by a gap between two readings of the clock; so
+//! does a yield to a task that keeps the CPU. From then on no call spins for a while. A sleeping
+//! thread is served at once when its bytes come, before a task that used up its share. Afterwards
+//! the system's count of running tasks says whether the CPUs are still in demand. Where that count
+//! cannot be read, a next gap doubles the while.
+//!
+//! # Source
+//! proc_loadavg(5): running tasks in the fourth field; sched_getaffinity(2)
+
+use crate::kernel::file::File;
+use crate::kernel::process;
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use m3ipc_sys::monotonic_ns;
+
+/// A gap that no step of a spin takes by itself. The slice of a task is longer.
+const GAP_NS: u64 = 400_000;
+/// The first while, and the longest.
+const SPAN_MIN_NS: u64 = 50_000_000;
+const SPAN_MAX_NS: u64 = 2_000_000_000;
+/// A gap so long after the last while begins anew.
+const QUIET_NS: u64 = 1_000_000_000;
+
+static IS_ON: AtomicBool = AtomicBool::new(false);
+static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
+static SPAN_NS: AtomicU64 = AtomicU64::new(SPAN_MIN_NS);
+
+/// Whether other tasks want the CPUs.
+#[inline]
+#[must_use]
+pub fn is_on() -> bool {
+    IS_ON.load(Ordering::Relaxed) && goes_on(monotonic_ns())
+}
+
+#[cold]
+fn goes_on(now_ns: u64) -> bool {
+    let until_ns = UNTIL_NS.load(Ordering::Relaxed);
+    if now_ns < until_ns {
+        return true;
+    }
+    // One thread asks for all.
+    let next_ns = now_ns + SPAN_MIN_NS;
+    let is_first =
+        UNTIL_NS.compare_exchange(until_ns, next_ns, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+    if !is_first || are_cpus_in_demand() {
+        return true;
+    }
+    UNTIL_NS.store(now_ns, Ordering::Relaxed);
+    IS_ON.store(false, Ordering::Relaxed);
+    false
+}
+
+/// Notes the time that one step of a spin took; whether the spin must end.
+#[inline]
+pub fn note_step(took_ns: u64) -> bool {
+    let is_gap = took_ns >= GAP_NS;
+    if is_gap {
+        begin(monotonic_ns());
+    }
+    is_gap
+}
+
+#[cold]
+fn begin(now_ns: u64) {
+    let last_ns = UNTIL_NS.load(Ordering::Relaxed);
+    let span_ns = if now_ns.saturating_sub(last_ns) > QUIET_NS {
+        SPAN_MIN_NS
+    } else {
+        (2 * SPAN_NS.load(Ordering::Relaxed)).min(SPAN_MAX_NS)
+    };
+    SPAN_NS.store(span_ns, Ordering::Relaxed);
+    UNTIL_NS.store(now_ns + span_ns, Ordering::Relaxed);
+    IS_ON.store(true, Ordering::Relaxed);
+}
+
+/// Whether more tasks run than this process has CPUs. `false` where the system does not tell.
+fn are_cpus_in_demand() -> bool {
+    let mut room = [0_u8; 64];
+    let length = File::open(c"/proc/loadavg").map_or(0, |file| file.read(&mut room));
+    let text = core::str::from_utf8(room.get(..length).unwrap_or(&[])).unwrap_or("");
+    running_in(text).is_some_and(|running| running > process::cpus())
+}
+
+/// Running tasks in `0.20 0.18 0.12 1/80 11206`.
+fn running_in(text: &str) -> Option<u32> {
+    text.split_ascii_whitespace().nth(3)?.split('/').next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_tells_its_running_tasks() {
+        assert_eq!(running_in("0.20 0.18 0.12 3/80 11206\n"), Some(3));
+        assert!(running_in("0.20 0.18").is_none() && running_in("a b c d e").is_none());
+        assert!(process::cpus() >= 1);
+    }
+
+    #[test]
+    fn a_gap_ends_all_spins_for_a_while_and_further_gaps_for_longer() {
+        assert!(!is_on() && !note_step(GAP_NS - 1) && !is_on());
+        assert!(note_step(GAP_NS) && is_on());
+        let first_ns = SPAN_NS.load(Ordering::Relaxed);
+        assert!(note_step(GAP_NS) && SPAN_NS.load(Ordering::Relaxed) == 2 * first_ns);
+        let until_ns = UNTIL_NS.load(Ordering::Relaxed);
+        assert!(goes_on(until_ns - 1));
+        // The system may be busy now: then the while goes on.
+        if !goes_on(until_ns) {
+            assert!(!is_on());
+        }
+        IS_ON.store(false, Ordering::Relaxed);
+        let quiet_ns = UNTIL_NS.load(Ordering::Relaxed) + QUIET_NS + 1;
+        begin(quiet_ns);
+        assert_eq!(SPAN_NS.load(Ordering::Relaxed), SPAN_MIN_NS);
+        IS_ON.store(false, Ordering::Relaxed);
+    }
+}
