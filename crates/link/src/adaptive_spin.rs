@@ -88,7 +88,7 @@ impl AdaptiveSpin {
     }
 
     /// Begins a wait in which the peer only has to take a message. On the same CPU it yields once
-    /// before a sleep, also with [`WaitStrategy::Block`]: a sleep costs the peer a wake-up, and that
+    /// before a sleep, also with [`WaitStrategy::Block`]: a sleep costs the peer a wake-up. That
     /// wake-up may take the CPU from the peer between the take and its answer.
     #[must_use]
     #[inline]

@@ -8,7 +8,8 @@
 mod end;
 
 use end::End;
-use m3ipc_shim::connection::ring_extent::{LOOK_NS, any_large, look_now_and_then};
+use m3ipc_shim::connection::idle_rings::{LOOK_NS, look_now_and_then};
+use m3ipc_shim::connection::ring_extent::any_large;
 use m3ipc_shim::counters::{self, Counter};
 use m3ipc_shim::kernel::socket::cookie;
 use m3ipc_shim::memory::layout::{POLLER_FILE_BYTES, half, pair};

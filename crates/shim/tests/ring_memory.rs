@@ -6,7 +6,8 @@
 mod end;
 
 use end::End;
-use m3ipc_shim::connection::ring_extent::{LOOK_NS, any_large, is_looking, look_now_and_then};
+use m3ipc_shim::connection::idle_rings::{LOOK_NS, is_looking, look_now_and_then};
+use m3ipc_shim::connection::ring_extent::any_large;
 use m3ipc_shim::counters::{self, Counter};
 use m3ipc_shim::kernel::socket::cookie;
 use m3ipc_shim::memory::layout::{PAIR_BYTES, half, pair};

@@ -128,7 +128,8 @@ pub fn memory_without_links() -> u64 {
 /// The sum over private mappings, and over the files of shared ones.
 ///
 /// # Source
-/// proc_pid_smaps(5): a mapping has a line `range perms offset device inode path`, then `Rss: N kB`.
+/// proc_pid_smaps(5): a mapping has a line `range perms offset device inode path`, then
+/// `Rss: N kB`.
 fn memory_in(smaps: &str) -> u64 {
     let mut private = 0;
     let mut shared: HashMap<(&str, &str), u64> = HashMap::new();

@@ -72,8 +72,8 @@ impl Server {
 
     /// Frees the extents of dead members in which no living member has or expects a block.
     ///
-    /// One call reads a bounded part of the ledgers and changes a bounded number of extents; a timer
-    /// goes on.
+    /// One call reads a bounded part of the ledgers, and changes a bounded number of extents. A
+    /// timer goes on.
     pub(crate) fn reclaim_extents(&mut self, vm: i32, area: u32) {
         let Ok(entry) = self.node.area(vm, area) else { return };
         let mut dead: BTreeMap<u16, Vec<Extent>> = BTreeMap::new();

@@ -7,9 +7,9 @@
 //! ```
 //!
 //! The order of the steps is that of [`waiting::sleep_unless_found`], as in the slow wait. This
-//! sleep leaves out what a short wait needs not: the search for a deadlock, the check of the daemon,
-//! the time of the waiting record. It is short, so the slow wait does all that soon. Anything that
-//! is not the awaited message ends it at once, a daemon event too.
+//! sleep leaves out what a short wait needs not: the search for a deadlock, the check of the
+//! daemon, the time of the waiting record. It is short, so the slow wait does all that soon.
+//! Anything that is not the awaited message ends it at once, a daemon event too.
 
 use super::Endpoint;
 use super::fast::{Found, NotFound};

@@ -11,46 +11,21 @@
 //! the tail, see [`HalfView::ring`]. So the change needs no consent of the receiver.
 //!
 //! The size lies in shared memory. A sender writes only where this process took memory from the
-//! system, see [`reservation`](super::reservation): a peer that names a larger ring makes the sender
-//! take more, or use the kernel.
-//!
-//! The library has no thread. A process looks for idle rings in some of its sends and before it
-//! sleeps in an event loop. A process that does neither keeps them. One look takes a part of the
-//! rings, so that no call waits for all of them; the next look goes on where it stopped.
+//! system, see [`reservation`](super::reservation): a peer that names a larger ring makes the
+//! sender take more, or use the kernel.
 
 use super::reservation::Reservation;
-use super::ring_half::{Direction, RingHalf};
-use super::send::Sender;
-use super::socket_state::{self, SocketState, half_of};
+use super::ring_half::RingHalf;
 use crate::memory::layout::{RING_BYTES_FIRST, half};
 use crate::memory::lock;
-use crate::process::limits;
 use crate::protocol::{HalfView, RingState};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use m3ipc_sys::monotonic_ns;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The time between two looks for idle rings, each of which may have several parts.
-pub const LOOK_NS: u64 = 1_000_000_000;
-/// The time between two parts of a look.
-const PART_NS: u64 = 10_000_000;
-/// Sockets of a part.
-const SOCKETS_PER_PART: usize = 1024;
-/// Rings of a part that give memory back at most.
-const RINGS_PER_PART: usize = 32;
-/// Sends between two readings of the clock.
-const SENDS_PER_CLOCK: u32 = 256;
 /// A ring that grows gets at least so many times its size.
 const GROWTH: usize = 4;
 
 /// Rings of this process that are larger than at first.
 static LARGE: AtomicU32 = AtomicU32::new(0);
-/// Sends with large rings.
-static SENDS: AtomicU32 = AtomicU32::new(0);
-/// The moment of the last part of a look.
-static LOOKED_NS: AtomicU64 = AtomicU64::new(0);
-/// The socket with which the look goes on; 0 between two looks.
-static NEXT: AtomicUsize = AtomicUsize::new(0);
-
 /// The memory of one ring, as far as this process took it from the system.
 #[derive(Debug)]
 pub struct RingExtent {
@@ -90,7 +65,8 @@ impl RingExtent {
         result
     }
 
-    fn is_large(&self) -> bool {
+    /// Whether the ring is larger than at first.
+    pub(super) fn is_large(&self) -> bool {
         self.reservation.bytes() > RING_BYTES_FIRST
     }
 
@@ -109,38 +85,39 @@ impl RingExtent {
     /// The ring for a send of so many bytes: a larger one, where it is empty and small. Under the
     /// sender's lock.
     #[inline]
-    pub(super) fn fit(&self, sender: &Sender<'_>, ring: RingState, bytes: usize) -> RingState {
+    pub(super) fn fit(
+        &self,
+        half: &RingHalf,
+        bytes_max: usize,
+        ring: RingState,
+        bytes: usize,
+    ) -> RingState {
         let is_small = bytes > ring.size - ring.filled;
         if is_small && ring.filled > 0 {
             self.was_full.store(1, Ordering::Relaxed);
         }
         let grows = is_small || self.was_full.load(Ordering::Relaxed) != 0;
-        if grows && ring.filled == 0 && ring.size < sender.ring_bytes_max {
-            return self.grow(sender, ring, bytes);
+        if grows && ring.filled == 0 && ring.size < bytes_max {
+            return self.grow(half, bytes_max, ring, bytes);
         }
         ring
     }
 
     #[cold]
-    fn grow(&self, sender: &Sender<'_>, ring: RingState, bytes: usize) -> RingState {
-        let wanted = bytes.min(sender.ring_bytes_max).next_power_of_two().max(ring.size * GROWTH);
-        let size = wanted.min(sender.ring_bytes_max);
+    fn grow(&self, half: &RingHalf, bytes_max: usize, ring: RingState, bytes: usize) -> RingState {
+        let wanted = bytes.min(bytes_max).next_power_of_two().max(ring.size * GROWTH);
+        let size = wanted.min(bytes_max);
         self.was_full.store(0, Ordering::Relaxed);
-        if !self.reserve(&sender.half, size) {
+        if !self.reserve(half, size) {
             return ring;
         }
-        sender.store(half::RING_BYTES, size as u64);
+        half.store(half::RING_BYTES, size as u64);
         RingState { size, ..ring }
     }
 
-    /// Makes the ring of a socket small again, if no byte was sent since the last look. Whether the
-    /// system was asked.
-    fn shrink(&self, state: &SocketState) -> bool {
-        if !self.is_large() {
-            return false;
-        }
-        let Some(end) = state.joined_end() else { return false };
-        let half = half_of(end, Direction::Send);
+    /// Makes the ring small again, if no byte was sent since the last look. Whether the system was
+    /// asked.
+    pub(super) fn shrink(&self, half: &RingHalf) -> bool {
         let tail = half.load(half::TAIL);
         if self.seen_tail.swap(tail, Ordering::Relaxed) != tail {
             return false;
@@ -149,7 +126,7 @@ impl RingExtent {
         if !half.ring().is_ok_and(|ring| ring.filled == 0) {
             return false;
         }
-        if self.change(|reservation| reservation.give_back(&half, RING_BYTES_FIRST)) {
+        if self.change(|reservation| reservation.give_back(half, RING_BYTES_FIRST)) {
             half.store(half::RING_BYTES, RING_BYTES_FIRST as u64);
         }
         true
@@ -160,53 +137,4 @@ impl RingExtent {
 #[must_use]
 pub fn any_large() -> bool {
     LARGE.load(Ordering::Relaxed) > 0
-}
-
-/// In each send: looks for idle rings now and then.
-#[inline]
-pub(super) fn look_in_send() {
-    if any_large() && SENDS.fetch_add(1, Ordering::Relaxed).is_multiple_of(SENDS_PER_CLOCK) {
-        look_now_and_then(monotonic_ns());
-    }
-}
-
-/// Whether a look has parts left.
-#[must_use]
-pub fn is_looking() -> bool {
-    NEXT.load(Ordering::Relaxed) > 0
-}
-
-/// The time from one look, or part of a look, to the next one.
-#[must_use]
-pub fn gap_ns() -> u64 {
-    if is_looking() { PART_NS } else { LOOK_NS }
-}
-
-/// Looks for idle rings, unless a thread did within the last second. Not in a process that has
-/// limited its system calls.
-#[cold]
-pub fn look_now_and_then(now_ns: u64) {
-    let last_ns = LOOKED_NS.load(Ordering::Relaxed);
-    if any_large()
-        && !limits::are_on()
-        && now_ns.saturating_sub(last_ns) >= gap_ns()
-        && LOOKED_NS.compare_exchange(last_ns, now_ns, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-    {
-        let from = NEXT.load(Ordering::Relaxed);
-        let next = look(socket_state::all().skip(from));
-        NEXT.store(next.map_or(0, |sockets| from + sockets), Ordering::Relaxed);
-    }
-}
-
-/// One part of a look; the number of its sockets, where more are left.
-fn look(mut states: impl Iterator<Item = &'static SocketState>) -> Option<usize> {
-    let mut rings = 0;
-    for socket in 0..SOCKETS_PER_PART {
-        if rings == RINGS_PER_PART {
-            return Some(socket);
-        }
-        let state = states.next()?;
-        rings += usize::from(state.extent.shrink(state));
-    }
-    Some(SOCKETS_PER_PART)
 }

@@ -2,7 +2,8 @@
 
 use super::armed_poller::PeerPoller;
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
-use super::ring_extent::{self, RingExtent};
+use super::idle_rings;
+use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
 use super::socket_state::SocketId;
 use super::unannounced;
@@ -113,7 +114,7 @@ impl Sender<'_> {
         flags: i32,
         switch: impl FnOnce(&RingHalf) -> bool,
     ) -> Outcome {
-        ring_extent::look_in_send();
+        idle_rings::look_in_send();
         let mut cursor = IovCursor::new(buffers);
         if self.is_sealed() {
             return self.kernel_call();
@@ -224,7 +225,7 @@ impl Sender<'_> {
         self.half.word(half::SENDER_CPU).store(cpu, Ordering::Relaxed);
         loop {
             let ring = self.ring()?;
-            let ring = self.extent.fit(self, ring, cursor.left());
+            let ring = self.extent.fit(&self.half, self.ring_bytes_max, ring, cursor.left());
             if !self.extent.reserve(&self.half, ring.size) {
                 return Ok(Put::Full);
             }

@@ -9,7 +9,7 @@
 
 use super::lost::{FEW, LOOK_NS, Look, PART_NS};
 use super::set::Set;
-use crate::connection::ring_extent;
+use crate::connection::{idle_rings, ring_extent};
 use crate::process::limits;
 use m3ipc_sys::monotonic_ns;
 
@@ -78,7 +78,7 @@ impl SleepParts {
 
     /// After a part without events.
     pub(super) fn look_after(&mut self, set: &Set) {
-        ring_extent::look_now_and_then(monotonic_ns());
+        idle_rings::look_now_and_then(monotonic_ns());
         if self.looks_first || self.lost == 0 {
             return;
         }
@@ -112,13 +112,13 @@ impl SleepParts {
             return Some(part_ns);
         }
         if self.lost > 0 {
-            // A look begins after the longer time, and so does one after a look that was not settled.
+            // A look begins after the longer time; so does one after a look without a result.
             return Some(if self.lost == set.look_parts() { LOOK_NS } else { PART_NS });
         }
         if self.rings > 0 && ring_extent::any_large() {
             // All parts of one look count once.
-            self.rings -= u32::from(!ring_extent::is_looking());
-            return Some(ring_extent::gap_ns());
+            self.rings -= u32::from(!idle_rings::is_looking());
+            return Some(idle_rings::gap_ns());
         }
         None
     }

@@ -312,8 +312,8 @@ impl<'a> EpollWait<'a> {
         Waited::Ready(self.list.len())
     }
 
-    /// Whether the program has closed the set since the wait began: the descriptor is another's, and
-    /// so are the marks.
+    /// Whether the program has closed the set since the wait began: the descriptor is another's,
+    /// and so are the marks.
     fn is_closed(&self) -> bool {
         self.set.use_number() != self.use_number
     }
