@@ -8,6 +8,7 @@ use m3ipc_shim::buffers::Buffers;
 use m3ipc_shim::connection::socket::Socket;
 use m3ipc_shim::kernel::socket::{cookie, receive_bytes, send_bytes};
 use m3ipc_shim::memory::layout::{PAIR_BYTES, half, pair, ring_offset};
+use m3ipc_shim::memory::lock::Deadline;
 use m3ipc_shim::memory::user_directory::{Name, UserDirectory};
 use m3ipc_shim::settings::Settings;
 use std::ffi::OsStr;
@@ -157,7 +158,7 @@ fn use_socket(ends: &[End; 2], buffer: &mut [u8], input: &mut Input<'_>) {
             let _ = (end.socket.is_armed(), end.socket.peer_name());
         }
         _ => match input.index(4) {
-            0 => drop(end.socket.disarm()),
+            0 => drop(end.socket.disarm(Deadline::after(0))),
             1 => end.socket.set_edge_triggered(input.byte().is_multiple_of(2)),
             2 => end.socket.end_sending(),
             _ => end.socket.pin_or_shut_down(m3ipc_shim::pin::PinReason::Flag),

@@ -114,6 +114,19 @@ impl HostileMember {
         self.side.find(Address(address)).expect("a member")
     }
 
+    /// Asks for more room than there is, so that the daemon looks for orphans.
+    fn ask_for_all_room(&mut self) {
+        let bytes = self.info.limit_bytes;
+        let request = AreaRequest::Extent {
+            area: self.info.area,
+            needed: bytes,
+            wanted: bytes,
+            from_back: false,
+        };
+        let _refused = self.ask(&request);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+
     /// Writes into its ledger that it has given a block to a member.
     fn claim_given(&self, name: &BlockName, to: u16) {
         let given = Claim {
@@ -169,6 +182,36 @@ impl HostileLink {
         Self { link, ready, index_there: info.index_there }
     }
 
+    /// Waits for a message of this peer, and takes it.
+    fn take(&mut self, peer: i32) -> m3ipc_link::TakenMessage {
+        loop {
+            if let Some(arrival) = self.link.peek().expect("a sound peer") {
+                let taken = self.link.take(arrival, &mut []).expect("a sound peer");
+                self.link.wake_peer();
+                if let Some(message) = taken {
+                    return message;
+                }
+            }
+            assert!(peer > 0, "a peer");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits for a message with a block, accepts the block and takes the message.
+    fn take_block(&mut self, member: &mut HostileMember, from: i32) -> m3ipc_area::HeldBlock {
+        while self.link.peek().expect("a sound peer").is_none() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // The daemon's events tell the extents and the members.
+        let index = AreaRequest::Index { area: member.info.area, address: from };
+        assert!(member.ask(&index).is_some());
+        let name = m3ipc_area::ClaimedBlockName::decode(&self.link.incoming_block_name());
+        let giver = member.index_of(from);
+        let held = member.side.accept(giver, &name.expect("a name")).expect("it was given");
+        self.take(from);
+        held
+    }
+
     /// Sends the name, and waits until it is taken.
     fn send(&mut self, act: i32, name: Option<&BlockName>) {
         let bytes = name.map(BlockName::encode);
@@ -186,6 +229,34 @@ impl HostileLink {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
+}
+
+/// Takes two blocks of a dead allocator member. Hides the first one from the search for blocks in
+/// use, shows it again and gives it to the victim; then drops the second one, and asks for room.
+pub fn hide(directory: &str, vm: &str, slot: &str, area: &str, victim: &str) {
+    let victim = number(victim);
+    let mut member = HostileMember::join(directory, vm, slot, area);
+    println!("ready");
+    let mut link = HostileLink::to(&mut member.raw, victim);
+    let (first, second) =
+        (link.take_block(&mut member, victim), link.take_block(&mut member, victim));
+    // The victim tells that the allocator member is dead.
+    link.take(victim);
+    let at = word(first.number(), CLAIM);
+    let held = member.ledger.load(at);
+    let hidden = Claim { state: ClaimState::Returned, ..Claim::decode(held) };
+    member.ledger.store(at, hidden.encode());
+    member.ask_for_all_room();
+    member.ledger.store(at, held);
+    let receiver = member.index_of(victim);
+    let name = member.side.give(first, receiver).expect("a member");
+    link.send(acts::CHANGED, Some(&name));
+    member.side.release(second);
+    for _ in 0..20 {
+        member.ask_for_all_room();
+    }
+    link.send(acts::END, None);
+    std::thread::sleep(Duration::from_secs(300));
 }
 
 /// Gives a block away, and writes valid and invalid UTF-8 into it by turns until it is killed.

@@ -42,6 +42,9 @@ fn main() -> ExitCode {
         ("area-attacker", [directory, vm, slot, area, victim, keeper]) => {
             area_member::attack(directory, vm, slot, area, [victim, keeper])
         }
+        ("area-hider", [directory, vm, slot, area, victim]) => {
+            area_member::hide(directory, vm, slot, area, victim)
+        }
         ("area-scribbler", [directory, vm, slot, area, victim]) => {
             area_member::scribble(directory, vm, slot, area, victim);
         }

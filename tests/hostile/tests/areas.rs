@@ -64,6 +64,40 @@ fn a_hostile_member_gets_nothing_accepted_that_is_not_so() {
     assert!(all.is_ok(), "{:?}", all.err());
 }
 
+/// The daemon looks twice before it gives the memory of the dead out again.
+#[test]
+fn a_block_that_was_hidden_from_the_search_keeps_its_memory() {
+    let _turn = area_turn();
+    let fixture = NodeFixture::new("hider");
+    let vm = fixture.vm("hider");
+    let mut me = vm.bind(1).unwrap();
+    let area = me.create_area(&AreaConfig::vm(4 << 20)).unwrap();
+    let id = area.id().to_string();
+    let mut allocator = AreaProcess::start(&fixture, &vm, 2, &["give", &id]);
+    let _hider = hostile_area_member(&fixture, &vm, "area-hider", &["3", &id, "1"]);
+    for _ in 0..2 {
+        me.sendrec(Address(2), &Message::new(1)).unwrap();
+        let block = me.take_block().unwrap().unwrap();
+        me.send_block(Address(3), &Message::new(1), block, Timeout::Never).unwrap();
+    }
+    allocator.kill();
+    me.wait_unbind(Address(2), Timeout::Never).unwrap();
+    me.send(Address(3), &Message::new(1)).unwrap();
+    assert_eq!(me.receive(Source::Any).unwrap().m_type, 1);
+    let shown = me.take_block().unwrap();
+    assert_eq!(me.receive(Source::Any).unwrap().m_type, 100, "the search is over");
+    // Whoever gets that memory next writes into it.
+    let mut others = Vec::new();
+    for bytes in [1 << 20, 1 << 18, 1 << 16] {
+        while let Ok(mut block) = me.allocate(&area, bytes, BlockLifetime::Short) {
+            block.fill(9).unwrap();
+            others.push(block);
+        }
+    }
+    let block = shown.expect("the victim accepted it");
+    assert!(block.iter().all(|byte| byte == 3), "the memory of a held block was given out again");
+}
+
 #[test]
 fn the_kernel_lets_only_the_owner_write() {
     let _turn = area_turn();

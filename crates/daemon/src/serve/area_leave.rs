@@ -129,9 +129,9 @@ impl Server {
                     }
                 }
                 SearchStep::Announce | SearchStep::Restore => {
-                    let done = search.at as usize;
+                    let done = search.announced;
                     let part = budget.take(&extents[done.min(extents.len())..]);
-                    search.at += part.len() as u32;
+                    search.announced += part.len();
                     if search.step == SearchStep::Restore {
                         self.announce_extents(area, part, Presence::There);
                     } else {
@@ -172,8 +172,8 @@ impl Server {
         // either it does not keep the block, or we see its claim below.
         fence(Ordering::SeqCst);
         let ledgers = Ledgers::new(memory, entry);
-        let (outcome, at) = scan(&ledgers, allocator, extents, search.at, &mut budget.reads);
-        search.at = at;
+        let (outcome, at) = scan(&ledgers, allocator, extents, search.number, &mut budget.reads);
+        search.number = at;
         outcome
     }
 

@@ -26,8 +26,10 @@ pub(crate) struct AreaMemory {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OrphanSearch {
     pub(crate) step: SearchStep,
-    /// How far this step has come: a block number, or an index of an extent.
-    pub(crate) at: u32,
+    /// The block number with which this scan goes on.
+    pub(crate) number: u32,
+    /// Extents that this step has announced.
+    pub(crate) announced: usize,
 }
 
 /// The steps of a search, in their order. Each step may take several turns of the event loop.
@@ -49,7 +51,7 @@ pub(crate) enum SearchStep {
 impl OrphanSearch {
     /// The beginning of a step.
     pub(crate) fn at_step(step: SearchStep) -> Self {
-        Self { step, at: 0 }
+        Self { step, ..Self::default() }
     }
 }
 

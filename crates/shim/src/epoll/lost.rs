@@ -2,13 +2,13 @@
 //!
 //! All senders of an event loop may write the bits of its poller. One of them can clear the bits of
 //! the others. Their bytes lie in rings that it cannot reach. So a wait looks into the rings
-//! itself: at most ten times a second while the loop is busy, and once in each sleep. Bytes that arrive
-//! during a sleep have wakeup bytes.
+//! itself: at most ten times a second while the loop is busy, and once in each sleep. Bytes that
+//! arrive during a sleep have wakeup bytes.
 //!
 //! A look has parts of [`PART_SLOTS`] slots, [`PART_NS`] apart, and waits for no sender. Where one
 //! publishes at that moment, its bytes have a mark or a wakeup byte soon, or the mark is lost
-//! later: the wait looks again. A hostile sender thus delays a report by [`LOOK_NS`] at most, and by
-//! [`PART_NS`] more for each further part.
+//! later: the wait looks again. A hostile sender thus delays a report by [`LOOK_NS`] at most, and
+//! by [`PART_NS`] more for each further part.
 
 use super::set::{READABLE, Set};
 use core::sync::atomic::Ordering;
