@@ -11,7 +11,7 @@
 //! the tail, see [`HalfView::ring`]. So the change needs no consent of the receiver.
 //!
 //! The size lies in shared memory. A sender writes only where this process took memory from the
-//! system, see [`reservation`](super::reservation): a peer that names a larger ring makes the
+//! system, see `reservation`: a peer that names a larger ring makes the
 //! sender take more, or use the kernel.
 
 use super::reservation::Reservation;

@@ -89,7 +89,7 @@ pub struct SocketState {
 #[derive(Debug)]
 pub struct Search {
     /// One more than the count of forks when this process made the socket; 0 where others may have
-    /// it. See [`is_sole`](SocketState::is_sole).
+    /// it. See `is_sole`.
     pub made_at: AtomicU32,
     /// Data calls so far.
     pub calls: AtomicU32,

@@ -119,7 +119,7 @@ impl Socket {
     }
 
     /// Before this process limits its system calls: takes the memory of the ring that holds bytes,
-    /// for [`receive_left`](Self::receive_left), and forgets that of the ring that it sends on.
+    /// for `receive_left`, and forgets that of the ring that it sends on.
     pub fn prepare_limited(&self) {
         if let Some(half) = self.receive_half()
             && let Ok(ring) = half.ring()
