@@ -57,6 +57,8 @@ pub(crate) struct Control {
     events: VecDeque<EventFrame>,
     /// Requests that no call waits for. Their replies arrive before the reply to the next request.
     open: OpenRequests,
+    /// Tickets of waits that were given up before their replies came.
+    unwanted_tickets: Vec<u64>,
     /// Areas of late replies: this process may still map them.
     late_areas: Vec<LateArea>,
 }
@@ -144,6 +146,7 @@ impl Control {
             limit,
             events: VecDeque::new(),
             open: OpenRequests::default(),
+            unwanted_tickets: Vec::new(),
             late_areas: Vec::new(),
         };
         let daemon = |control: &Self| daemon::describe(directory, &control.socket);
@@ -200,6 +203,7 @@ impl Control {
 
     /// Sends a request and waits for the reply, within the limit of the connection.
     pub(crate) fn request(&mut self, request: &Request) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.give_back();
         self.send(request)?;
         self.answer(self.limit.end_ns())
     }
@@ -229,6 +233,7 @@ impl Control {
         deadline_ns: u64,
         on_signal: OnSignal,
     ) -> Result<(Reply, Vec<OwnedFd>), Fail> {
+        self.give_back();
         self.send_until(request, deadline_ns)?;
         m3ipc_sys::pause_point("client.contact_requested");
         self.answer_until(deadline_ns, on_signal)
@@ -302,12 +307,21 @@ impl Control {
     /// Gives an open request up.
     pub(crate) fn forget(&mut self, request: &OpenRequest) {
         let unwanted = self.open.forget(request);
-        self.give_back(unwanted);
+        self.note_unwanted(unwanted);
+        self.give_back();
     }
 
-    /// Gives back what a reply brought that nobody takes: the ticket of a wait.
-    fn give_back(&mut self, unwanted: Option<Reply>) {
+    /// Notes what a reply brought that nobody takes: the ticket of a wait.
+    fn note_unwanted(&mut self, unwanted: Option<Reply>) {
         if let Some(Reply::Wait(ticket)) = unwanted {
+            self.unwanted_tickets.push(ticket);
+        }
+    }
+
+    /// Gives unwanted tickets back. Never while a call awaits a reply: the replies come in the order
+    /// of the requests.
+    fn give_back(&mut self) {
+        for ticket in std::mem::take(&mut self.unwanted_tickets) {
             self.request_later(&Request::Forget(ticket));
         }
     }
@@ -396,7 +410,7 @@ impl Control {
             reply => {
                 let ended = answered((reply, fds)).map(|(reply, _)| reply);
                 let unwanted = self.open.end_oldest(ended);
-                self.give_back(unwanted);
+                self.note_unwanted(unwanted);
             }
         }
     }
@@ -409,7 +423,10 @@ impl Control {
             }
             match self.read_one_event()? {
                 true => {}
-                false => return Ok(None),
+                false => {
+                    self.give_back();
+                    return Ok(None);
+                }
             }
         }
     }

@@ -15,6 +15,7 @@ pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
         limit: RequestLimit::ANSWER,
         events: VecDeque::new(),
         open: OpenRequests::default(),
+        unwanted_tickets: Vec::new(),
         late_areas: Vec::new(),
     };
     (control, daemon)
@@ -62,6 +63,25 @@ fn the_ticket_of_a_wait_that_was_given_up_goes_back() {
     assert!(control.next_event().expect("it is open").is_none());
     control.forget(&late);
     assert_eq!(next_request(&daemon), Request::Forget(9));
+}
+
+/// The ticket goes back after that reply: replies come in the order of the requests.
+#[test]
+fn a_late_ticket_takes_no_reply_of_the_next_request() {
+    let (mut control, daemon) = pair("late");
+    let wait = Request::Await(m3ipc_wire::AwaitedEvent::Name("late".to_owned()));
+    let ended = control.request_until(&wait, 0);
+    assert_eq!(ended.expect_err("no reply").code, Code::TimedOut);
+    // Both replies come while the next request awaits its own.
+    for reply in [Reply::Wait(7), Reply::Number(1), Reply::Done] {
+        let frame = m3ipc_wire::encode(&FromDaemon::Reply(reply));
+        m3ipc_sys::send_packet(&daemon, &frame, &[], false).expect("room");
+    }
+    let answer = control.request(&Request::NodeInfo).expect("an answer").0;
+    assert_eq!(answer, Reply::Number(1));
+    assert_eq!((next_request(&daemon), next_request(&daemon)), (wait, Request::NodeInfo));
+    assert!(control.next_event().expect("it is open").is_none());
+    assert_eq!(next_request(&daemon), Request::Forget(7));
 }
 
 #[test]

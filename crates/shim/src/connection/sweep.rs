@@ -95,7 +95,7 @@ const START_ENTRIES: usize = 4096;
 
 /// Removes what ended programs left in the directory of this user.
 pub fn at_start() {
-    if let Some(directory) = UserDirectory::current() {
+    if let Some(directory) = UserDirectory::present() {
         sweep(directory, START_ENTRIES);
     }
 }

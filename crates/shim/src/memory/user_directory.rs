@@ -150,6 +150,15 @@ static NEXT_REFUSED: AtomicU32 = AtomicU32::new(0);
 impl UserDirectory {
     /// The directory of the current effective user; makes it where it is absent.
     pub fn current() -> Option<&'static Self> {
+        Self::find(IfAbsent::Make)
+    }
+
+    /// The directory of the current effective user, if there is one.
+    pub fn present() -> Option<&'static Self> {
+        Self::find(IfAbsent::Leave)
+    }
+
+    fn find(if_absent: IfAbsent) -> Option<&'static Self> {
         let user = process::user();
         let is_known = |one: &&'static Self| one.user.load(Ordering::Acquire) == user;
         if let Some(known) = DIRECTORIES.iter().find(is_known) {
@@ -158,7 +167,7 @@ impl UserDirectory {
         if REFUSED.iter().any(|refused| refused.load(Ordering::Relaxed) == user) {
             return None;
         }
-        let path = match make(user) {
+        let path = match open(user, if_absent) {
             Ok(path) => path,
             // The answer will not change: each wait and each call would ask again.
             Err(libc::EACCES | libc::EPERM) => {
@@ -222,7 +231,7 @@ impl UserDirectory {
         let path = self.file(name).ok_or(libc::ENAMETOOLONG)?;
         let file = match File::create(path.as_c_str()) {
             Err(libc::ENOENT) => {
-                make(self.user())?;
+                open(self.user(), IfAbsent::Make)?;
                 File::create(path.as_c_str())?
             }
             other => other?,
@@ -284,17 +293,26 @@ fn open_around(user: u32) -> Result<(File, &'static CStr, &'static str), Errno> 
     }
 }
 
-/// Makes the directory of a user, or finds it; its path.
-fn make(user: u32) -> Result<FilePath, Errno> {
+/// What becomes of an absent directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum IfAbsent {
+    Make,
+    Leave,
+}
+
+/// The path of the directory of a user.
+fn open(user: u32, if_absent: IfAbsent) -> Result<FilePath, Errno> {
     let (around, path, prefix) = open_around(user)?;
     let mut name = [0_u8; PATH_BYTES];
     let namespace = namespace()?;
     write!(&mut name[..PATH_BYTES - 1], "{prefix}-{VERSION}-{user}-{namespace}")
         .map_err(|_| libc::ENAMETOOLONG)?;
     let name = CStr::from_bytes_until_nul(&name).map_err(|_| libc::ENAMETOOLONG)?;
-    match file::create_directory(around.fd(), name) {
-        Ok(()) | Err(libc::EEXIST) => {}
-        Err(errno) => return Err(errno),
+    if if_absent == IfAbsent::Make {
+        match file::create_directory(around.fd(), name) {
+            Ok(()) | Err(libc::EEXIST) => {}
+            Err(errno) => return Err(errno),
+        }
     }
     let directory = File::open_directory_at(around.fd(), name)?;
     let stat = file::stat(directory.fd())?;
