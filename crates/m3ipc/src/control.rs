@@ -318,8 +318,8 @@ impl Control {
         }
     }
 
-    /// Gives unwanted tickets back. Never while a call awaits a reply: the replies come in the order
-    /// of the requests.
+    /// Gives unwanted tickets back. Never while a call awaits a reply: replies come in the order of
+    /// the requests.
     fn give_back(&mut self) {
         for ticket in std::mem::take(&mut self.unwanted_tickets) {
             self.request_later(&Request::Forget(ticket));
