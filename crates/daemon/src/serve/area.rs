@@ -13,7 +13,7 @@ use crate::server::Server;
 use crate::state::areas::Ledger;
 use crate::state::member_fd::MemberFd;
 use crate::tables::{Area, AreaMemberState, Credentials, MemberId};
-use m3ipc_abi::{Address, Code};
+use m3ipc_abi::{Address, Code, Extent};
 use m3ipc_area::numbers_of;
 use m3ipc_wire::{
     AreaAudience, AreaEvent, AreaInfo, AreaParams, AreaReply, AreaRequest, DaemonEvent, Reply,
@@ -144,9 +144,12 @@ impl Server {
         let Some(memory) = self.areas.get_mut(id.vm, area) else { return };
         let fds = vec![Rc::clone(&memory.memory), Rc::clone(&ledger.fd)];
         memory.ledgers.insert(index, ledger);
+        // Where a search ends with a block in use, all members get its extents again.
+        let there = |extent: &&Extent| !memory.is_announced_gone(extent.allocator);
+        let extents: Vec<Extent> = entry.extents.iter().filter(there).copied().collect();
         let info = area_info(&entry);
         self.reply(token, Reply::Area(AreaReply::Joined { info, index }), fds);
-        for extent in &entry.extents {
+        for extent in &extents {
             self.send_area_event(token, AreaEvent::Extent { area, extent: *extent }, None);
         }
         for (other, member) in (0..).zip(&entry.members).filter(|(other, _)| *other != index) {

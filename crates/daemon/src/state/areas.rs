@@ -48,6 +48,15 @@ pub(crate) enum SearchStep {
     Free,
 }
 
+impl AreaMemory {
+    /// Whether the members were told that the extents of this dead allocator member are gone.
+    pub(crate) fn is_announced_gone(&self, allocator: u16) -> bool {
+        use SearchStep::{Announce, Check, Free};
+        let search = self.searches.get(&allocator);
+        search.is_some_and(|search| matches!(search.step, Announce | Check | Free))
+    }
+}
+
 impl OrphanSearch {
     /// The beginning of a step.
     pub(crate) fn at_step(step: SearchStep) -> Self {

@@ -29,8 +29,8 @@ struct Threads {
 }
 
 impl Threads {
-    /// Starts threads that touch their stacks and wait; after [`Threads::bind`] each binds and
-    /// works.
+    /// Starts threads, and waits until each has touched its stack. After [`Threads::bind`] each
+    /// binds and works.
     fn start(
         peer: &VmPeer,
         count: usize,
@@ -38,11 +38,14 @@ impl Threads {
     ) -> Result<Self, Error> {
         let (sender, outcomes) = channel();
         let (work, bind) = (Arc::new(work), Arc::new(Barrier::new(count + 1)));
+        let touched = Arc::new(Barrier::new(count + 1));
         for _ in 0..count {
             let (vm, sender) = (peer.vm.clone(), sender.clone());
             let (work, bind) = (Arc::clone(&work), Arc::clone(&bind));
+            let touched = Arc::clone(&touched);
             let body = move || {
                 touch_stack();
+                touched.wait();
                 bind.wait();
                 let mut endpoint = vm.bind_thread(None);
                 let outcome = match &mut endpoint {
@@ -57,6 +60,7 @@ impl Threads {
             let builder = thread::Builder::new().stack_size(STACK_BYTES);
             builder.spawn(body).map_err(Error::os("start a thread"))?;
         }
+        touched.wait();
         Ok(Self { outcomes, bind, count })
     }
 
