@@ -146,6 +146,7 @@ fn attach(
         last_poll_ns: 0,
         checked_ns: m3ipc_sys::monotonic_ns(),
         fast: FastCalls::new(m3ipc_sys::variable(NO_FAST_PATH).is_some()),
+        slept_since_ns: 0,
         signalled: false,
         taken_ticks: 0,
         polled_ticks: 0,

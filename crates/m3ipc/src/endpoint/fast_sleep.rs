@@ -35,6 +35,8 @@ struct ShortSleep<'a> {
     /// The awaited link; `None` for all.
     index: Option<u32>,
     limit_ns: u64,
+    /// The start of the sleep, or 0 before it.
+    since_ns: u64,
 }
 
 impl ShortSleep<'_> {
@@ -61,6 +63,8 @@ impl Sleeper for ShortSleep<'_> {
     }
 
     fn sleep(&mut self, words: Self::Words) -> Result<(), NotFound> {
+        self.since_ns = m3ipc_sys::monotonic_ns();
+        let until_ns = self.since_ns + self.limit_ns;
         let control_page = &self.endpoint.control_page;
         control_page.count(Counter::Slept);
         m3ipc_sys::pause_point("sleeping");
@@ -73,7 +77,6 @@ impl Sleeper for ShortSleep<'_> {
                 count += 1;
             }
         }
-        let until_ns = m3ipc_sys::monotonic_ns() + self.limit_ns;
         match m3ipc_sys::wait_any(&expected[..count], until_ns) {
             Ok(WaitOutcome::Changed) => Ok(()),
             Ok(WaitOutcome::Signal) => Err(NotFound::Signal),
@@ -86,25 +89,33 @@ impl Sleeper for ShortSleep<'_> {
 impl Endpoint {
     /// Sleeps until the answer to this request is there.
     pub(super) fn sleep_for_answer(
-        &self,
+        &mut self,
         index: u32,
         request: SlotState,
     ) -> Result<SlotState, NotFound> {
-        let peer = self.peers.get(index).address();
+        let endpoint = &*self;
+        let peer = endpoint.peers.get(index).address();
         let poll = || {
-            let link = &self.peers.get(index).link;
+            let link = &endpoint.peers.get(index).link;
             match link.look_for_answer(request) {
                 Some(found) => Ok(Some(found)),
                 // Another message may be an answer too.
-                None if !link.is_quiet() || self.has_events() => Err(NotFound::Yet),
+                None if !link.is_quiet() || endpoint.has_events() => Err(NotFound::Yet),
                 None => Ok(None),
             }
         };
-        self.control_page.set_sleep_start(0, NO_THREAD);
-        self.control_page.set_blocked(WaitCall::SendRec, peer);
-        let sleep = ShortSleep { endpoint: self, index: Some(index), limit_ns: ANSWER_SLEEP_NS };
-        let found = sleep_between(sleep, WaitMode::OnLinks(peer), poll);
-        self.control_page.set_running();
+        endpoint.control_page.set_sleep_start(0, NO_THREAD);
+        endpoint.control_page.set_blocked(WaitCall::SendRec, peer);
+        let mut sleep =
+            ShortSleep { endpoint, index: Some(index), limit_ns: ANSWER_SLEEP_NS, since_ns: 0 };
+        let found = sleep_between(&mut sleep, WaitMode::OnLinks(peer), poll);
+        let since_ns = sleep.since_ns;
+        endpoint.control_page.set_running();
+        if found == Err(NotFound::Yet) {
+            // The slow path goes on with the wait of this call. The age of a wait decides which
+            // call has closed a circle.
+            self.slept_since_ns = since_ns;
+        }
         found
     }
 
@@ -131,8 +142,9 @@ impl Endpoint {
         };
         endpoint.control_page.set_sleep_start(0, NO_THREAD);
         endpoint.control_page.set_blocked(WaitCall::Receive, ANY);
-        let sleep = ShortSleep { endpoint, index: None, limit_ns: MESSAGE_SLEEP_NS };
-        let found = sleep_between(sleep, WaitMode::OnLinks(ANY), poll);
+        let mut sleep =
+            ShortSleep { endpoint, index: None, limit_ns: MESSAGE_SLEEP_NS, since_ns: 0 };
+        let found = sleep_between(&mut sleep, WaitMode::OnLinks(ANY), poll);
         endpoint.control_page.set_running();
         if found == Err(NotFound::Yet) {
             // The slow path goes on with the wait of this call.
@@ -144,11 +156,11 @@ impl Endpoint {
 
 /// Polls, sleeps and polls.
 fn sleep_between<T>(
-    mut sleep: ShortSleep<'_>,
+    sleep: &mut ShortSleep<'_>,
     mode: WaitMode,
     poll: impl Fn() -> Result<Option<T>, NotFound>,
 ) -> Result<T, NotFound> {
-    match waiting::sleep_unless_found(&mut sleep, mode, |_| poll())? {
+    match waiting::sleep_unless_found(sleep, mode, |_| poll())? {
         Some(found) => Ok(found),
         None => poll()?.ok_or(NotFound::Yet),
     }

@@ -136,6 +136,8 @@ pub struct Endpoint {
     /// The time of the last check of the daemon.
     checked_ns: u64,
     fast: FastCalls,
+    /// The start of the sleep in which the fast path has left the present call, or 0.
+    slept_since_ns: u64,
     /// Whether a signal has ended the sleep of a call on the fast path.
     signalled: bool,
     /// The time of the last take, and of the last poll of all links because of a take.

@@ -120,6 +120,7 @@ impl Endpoint {
         self.park();
         let answered = self.call_until_answered(index, Some(posted), outgoing, buffer, deadline);
         self.unpark();
+        self.slept_since_ns = 0;
         self.trace_done();
         answered
     }

@@ -175,8 +175,9 @@ impl Endpoint {
             WaitCall::Send => self.spin.begin_for_take(),
             _ => self.spin.begin(),
         };
+        let since_ns = std::mem::take(&mut self.slept_since_ns);
         let mut sleep_state =
-            SleepState { target, deadline, since_ns: 0, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
+            SleepState { target, deadline, since_ns, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut polls = 0_u32;
         let mut shares_cpu = self.shares_cpu(target.index);
         loop {
@@ -288,6 +289,8 @@ impl Endpoint {
     fn publish_wait(&mut self, sleep_state: &mut SleepState, now_ns: u64) {
         if sleep_state.since_ns == 0 {
             sleep_state.since_ns = now_ns;
+        }
+        if sleep_state.tid == 0 {
             sleep_state.tid = m3ipc_sys::known_thread_id().cast_unsigned();
         }
         if let (WaitCall::SendRec, Some(index), Some(posted)) =

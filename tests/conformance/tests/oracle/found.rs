@@ -105,6 +105,19 @@ fn a_server_that_receives_from_its_client_is_a_deadlock() {
 }
 
 #[test]
+fn the_last_of_three_closes_the_circle() {
+    for _ in 0..20 {
+        let mut case = FoundCase::of(&[A, B, C]);
+        case.send(C, A, Limit::Forever);
+        case.send(A, B, Limit::Forever);
+        case.receive_any(B, Limit::NoWait);
+        // The first sleep of this call is short, and the time of its wait begins there.
+        case.sendrec(A, B, Limit::Forever);
+        case.send(B, C, Limit::Forever);
+    }
+}
+
+#[test]
 fn a_send_without_time_never_closes_a_circle() {
     let mut case = FoundCase::of(&[A, B, C]);
     case.send(A, B, Limit::Forever);
