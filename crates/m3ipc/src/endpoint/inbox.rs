@@ -162,8 +162,10 @@ impl Inbox {
     pub(super) fn next_notification(&mut self, peers: &mut Peers, after: i32) -> Option<u32> {
         while let Some(next) = self.notification_after(after) {
             self.notifications.remove(&next);
-            let (_, index) = next;
-            if let Some(peer) = peers.claimed(index) {
+            let (slot, index) = next;
+            // The link of a dead peer may have a new one, which has an entry of its own.
+            let peer = peers.claimed(index).filter(|peer| peer.address().slot() == slot);
+            if let Some(peer) = peer {
                 peer.note_queued = false;
                 if peer.has_notification() {
                     return Some(index);

@@ -46,6 +46,10 @@ impl FoundCase {
         });
     }
 
+    fn notify(&mut self, who: Slot, to: Slot) {
+        self.call(who, Limit::NoWait, |case| Call::Notify { dst: case.at(to) });
+    }
+
     fn receive(&mut self, who: Slot, from: Slot) {
         self.call(who, Limit::Forever, |case| Call::Receive { src: Source::From(case.at(from)) });
     }
@@ -166,4 +170,15 @@ fn relay_checks_the_client_before_it_sees_that_both_are_one() {
 fn a_wakeup_of_oneself_agrees_with_the_model() {
     let mut case = FoundCase::of(&[A]);
     case.call(A, Limit::Forever, |case| Call::Wakeup { dst: case.at(A) });
+}
+
+#[test]
+fn notifications_come_by_slot_also_after_a_death() {
+    let mut case = FoundCase::of(&[SYSTEM_SLOT, A, B, C]);
+    case.notify(A, C);
+    case.notify(SYSTEM_SLOT, C);
+    case.step(Op::Kill(SYSTEM_SLOT));
+    case.notify(B, C);
+    case.receive_any(C, Limit::NoWait);
+    case.receive_any(C, Limit::NoWait);
 }
