@@ -8,27 +8,10 @@
 # seed counts only where bytes went through a ring. Needs what run.sh needs.
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-built=${CARGO_TARGET_DIR:-$root/target}/${PROFILE:-release}
+. "$here/setup.sh"
 calls=${CALLS:-5000}
 seeds=${SEEDS:-4}
 first=${FIRST:-1}
-passed=0
-failed=0
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/m3-random.XXXXXX") || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-M3_RUNTIME_DIR=$work/run
-TMPDIR=$work
-export M3_RUNTIME_DIR TMPDIR
-mkdir -m 700 "$work/run"
-for file in m3 libm3sock.so; do
-    if [ ! -f "$built/$file" ]; then
-        echo "error: there is no $built/$file; run cargo build --release first" >&2
-        exit 3
-    fi
-done
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/random" "$here/random.c" || exit 3
 printf 'upgrade-after = 0\n[test]\nsame-process = true\n' >"$work/default"
 printf 'upgrade-after = 0\nring-bytes = 256\n[test]\nsame-process = true\n' >"$work/small"
@@ -39,7 +22,7 @@ one() {
         timeout 600 "$built/m3" sock run --policy "$work/$policy" --counters "$work/counters" -- \
             "$work/random" "$1" "$calls" unix "$2" >"$work/shared" 2>"$work/error"
         code=$?
-        ring=$(od -An -t u8 -j 520 -N 8 "$work/counters" | tr -d ' ')
+        ring=$(counter "$work/counters" 0)
         if [ $code -ne 0 ] || ! diff "$work/native" "$work/shared" >"$work/difference"; then
             failed=$((failed + 1))
             echo "FAIL seed $1 in $2, $policy: ended with $code; < native, > shared"
@@ -61,7 +44,5 @@ while [ "$seed" -lt $((first + seeds)) ]; do
     done
     seed=$((seed + 1))
 done
-rm -rf "$M3_RUNTIME_DIR"/*
 echo "$((seeds * calls)) calls natively and under m3 sock run, in four settings"
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+finish

@@ -8,30 +8,9 @@
 # Needs `cargo build --release` (or what CARGO_TARGET_DIR and PROFILE name), and CC (else cc).
 # The script leaves neither files nor processes behind.
 set -u
-LC_ALL=C
-export LC_ALL
-
 here=$(cd "$(dirname "$0")" && pwd)
-root=$(cd "$here/../.." && pwd)
-built=${CARGO_TARGET_DIR:-$root/target}/${PROFILE:-release}
+. "$here/setup.sh"
 limit=${LIMIT:-100}
-passed=0
-failed=0
-
-work=$(mktemp -d "${TMPDIR:-/tmp}/m3-matrix.XXXXXX") || exit 3
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-M3_RUNTIME_DIR=$work/run
-TMPDIR=$work
-export M3_RUNTIME_DIR TMPDIR
-mkdir -m 700 "$work/run"
-
-for file in m3 libm3sock.so; do
-    if [ ! -f "$built/$file" ]; then
-        echo "error: there is no $built/$file; run cargo build --release first" >&2
-        exit 3
-    fi
-done
 ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/matrix" \
     "$here/matrix.c" "$here/streams.c" "$here/bulk.c" "$here/ready.c" "$here/life.c" \
     "$here/sets.c" "$here/pending.c" "$here/event_mask.c" "$here/threads.c" "$here/fork.c" \
@@ -54,11 +33,6 @@ common='upgrade-after = 0'
 echo "$common" >"$work/default"
 printf '%s\nring-bytes = 64\n' "$common" >"$work/tiny"
 printf '%s\nring-bytes = 256\n[test]\nalways-wakeup = true\n' "$common" >"$work/wakeup"
-
-# A counter of a file of counters, by its index.
-counter() {
-    od -An -t u8 -j $((520 + 8 * $2)) -N 8 "$1" | tr -d ' '
-}
 
 fail() {
     failed=$((failed + 1))
@@ -192,6 +166,4 @@ done
 for count in $([ $# -gt 0 ] || echo 1000 10000); do
     for kind in tcp unix; do crowd $kind $count; done
 done
-rm -rf "$M3_RUNTIME_DIR"/*
-echo "$passed passed, $failed failed"
-[ $failed -eq 0 ]
+finish
