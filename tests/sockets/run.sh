@@ -24,15 +24,16 @@ if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fn
     M3_MATRIX_STATIC=$work/static
     export M3_MATRIX_STATIC
 fi
-for program in stat crowd lifetimes; do
+for program in stat crowd lifetimes alone; do
     ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/$program" \
-        "$here/$program.c" || exit 3
+        "$here/$program.c" -lpthread || exit 3
 done
 
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
 printf '%s\nring-bytes = 64\n' "$common" >"$work/tiny"
 printf '%s\nring-bytes = 256\n[test]\nalways-wakeup = true\n' "$common" >"$work/wakeup"
+printf '%s\n[test]\nsame-process = true\n' "$common" >"$work/same"
 
 fail() {
     failed=$((failed + 1))
@@ -124,6 +125,22 @@ lifetime() {
     fi
 }
 
+# With both ends in one process, most messages go through rings, although each direction has one.
+alone() {
+    rm -rf "$M3_RUNTIME_DIR"/*
+    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/same" --counters "$work/counters" \
+        -- "$work/alone" "$1" 50 >"$work/shared" 2>"$work/error" </dev/null
+    code=$?
+    ring=$(counter "$work/counters" 0)
+    if [ $code -ne 0 ]; then
+        fail "one process over $1 ended with $code" "$work/error"
+    elif [ "$ring" -lt 5000 ]; then
+        fail "one process over $1: $ring of 10000 bytes through rings"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 # Of many connections, all bytes go through rings after the first few, and each takes 12 KiB: a page
 # of words and a page for each ring.
 crowd() {
@@ -155,6 +172,7 @@ for case in ${*:-$("$work/matrix" --list)}; do
     [ "$case" = urgent ] || one unix "$case" $ring
 done
 [ $# -gt 0 ] || for kind in tcp unix; do inspect $kind; done
+[ $# -gt 0 ] || for kind in tcp unix; do alone $kind; done
 [ $# -gt 0 ] || frees_memory
 for kind in $([ $# -gt 0 ] || echo tcp unix); do
     for name in closes exits exited_server killed_client killed_server executes \

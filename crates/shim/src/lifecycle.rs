@@ -10,7 +10,7 @@ use crate::kernel::file::is_close_on_exec;
 use crate::pin::PinReason;
 use crate::process::descriptors::{self, Entry};
 use crate::process::{forks, limits, policy, vfork};
-use crate::sockets;
+use crate::{settings, sockets};
 use core::sync::atomic::{AtomicBool, Ordering};
 use std::os::fd::RawFd;
 
@@ -58,6 +58,32 @@ pub fn opened_connected(fd: RawFd) {
     forks::note_made(fd);
 }
 
+/// A new descriptor came from an accept.
+pub fn accepted(fd: RawFd) {
+    opened_connected(fd);
+    join_in_test(fd, true);
+}
+
+/// Two new descriptors are the ends of one connection.
+pub fn opened_pair(ends: [RawFd; 2]) {
+    ends.into_iter().for_each(opened_connected);
+    ends.into_iter().for_each(|fd| join_in_test(fd, false));
+}
+
+/// Suites with both ends in one process send little on each connection: most would end before
+/// their bytes reach a ring.
+fn join_in_test(fd: RawFd, waits: bool) {
+    if fd >= 0
+        && settings::current().same_process
+        && policy::is_on()
+        && !limits::are_on()
+        && !vfork::in_child()
+        && let Some(socket) = sockets::find(fd)
+    {
+        socket.join_at_once(waits);
+    }
+}
+
 /// A new descriptor of `socket`.
 pub fn opened_socket(fd: RawFd, kind: i32) {
     let is_stream = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM;
@@ -81,6 +107,7 @@ pub fn opened_epoll(fd: RawFd) {
 pub fn connected(fd: RawFd) {
     if policy::is_on() {
         descriptors::learn(fd, Entry::Unknown, Entry::New { edges: false });
+        join_in_test(fd, true);
     }
 }
 

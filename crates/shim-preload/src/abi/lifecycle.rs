@@ -31,7 +31,7 @@ pub unsafe extern "C-unwind" fn socketpair(
     if result == 0 {
         // SAFETY: socketpair(2) wrote two descriptors.
         let ends = unsafe { [*pair, *pair.add(1)] };
-        ends.into_iter().for_each(lifecycle::opened_connected);
+        lifecycle::opened_pair(ends);
     }
     result
 }
@@ -44,7 +44,7 @@ pub unsafe extern "C-unwind" fn accept(
 ) -> c_int {
     // SAFETY: the program keeps the contract of accept(2).
     let accepted = unsafe { next::accept(fd, address, length) };
-    lifecycle::opened_connected(accepted);
+    lifecycle::accepted(accepted);
     accepted
 }
 
@@ -57,7 +57,7 @@ pub unsafe extern "C-unwind" fn accept4(
 ) -> c_int {
     // SAFETY: the program keeps the contract of accept4(2).
     let accepted = unsafe { next::accept4(fd, address, length, flags) };
-    lifecycle::opened_connected(accepted);
+    lifecycle::accepted(accepted);
     accepted
 }
 

@@ -13,6 +13,7 @@ use super::send::{SUSPECT, Sender};
 use super::socket_state::{SocketId, SocketState, half_of, phase};
 use super::upgrade;
 use crate::buffers::{Buffers, IovCursor};
+use crate::kernel::process::pause_us;
 use crate::kernel::{ready, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, Deadline};
@@ -28,6 +29,9 @@ use crate::{connection::pairs, settings};
 use core::sync::atomic::Ordering;
 use std::os::fd::RawFd;
 
+/// The wait for the other end in this process, with the test switch for one process.
+const JOIN_ROUNDS: u32 = 50;
+const JOIN_ROUND_US: i64 = 200;
 /// Flags of a send that a ring can obey.
 const SEND_FLAGS: i32 = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL | libc::MSG_MORE;
 /// Flags of a receive that a ring can obey.
@@ -126,8 +130,44 @@ impl Socket {
         let Some(end) = state.end() else { return Outcome::Kernel };
         self.answer_at_once(end);
         let now = settings::current();
+        if now.same_process {
+            self.attach_at_once(end);
+        }
         self.sender(end, &now)
             .send(&buffers, flags, |half| upgrade::switch_to_ring(state, self.fd, end, half, &now))
+    }
+
+    /// Joins the pair before the first data call (for tests whose connections carry few messages).
+    /// `waits` gives the other end, in another thread of this process, 10 ms to do the same.
+    pub fn join_at_once(&self, waits: bool) {
+        let state = self.state;
+        let mut rounds = if waits { JOIN_ROUNDS } else { 0 };
+        loop {
+            // A Unix socket finds its peer only after the accept.
+            let is_joined = match state.phase() {
+                phase::JOINED => true,
+                phase::FRESH => upgrade::try_join(state, self.fd),
+                _ => return,
+            };
+            if let Some(end) = state.end().filter(|_| is_joined) {
+                self.attach_at_once(end);
+                if half_of(end, Direction::Send).load(half::ATTACHED) != 0 {
+                    return;
+                }
+            }
+            if rounds == 0 {
+                return;
+            }
+            rounds -= 1;
+            pause_us(JOIN_ROUND_US);
+        }
+    }
+
+    /// Announces the receives of this end before the first of them.
+    fn attach_at_once(&self, end: pairs::PairEnd) {
+        if pairs::peer_joined(end) {
+            upgrade::attach(self.state, end, &half_of(end, Direction::Receive));
+        }
     }
 
     /// A peer that sends through its ring acknowledges nothing for a while, and TCP holds small
