@@ -1,7 +1,8 @@
 #!/bin/sh
 # The matrix: each case of matrix.c over TCP and over Unix sockets, with the kernel's sockets and
 # under `m3 sock run` in three settings, compared line by line. A case counts only where bytes went
-# through a ring. A run of all cases also checks `m3 sock stat` (stat.sh).
+# through a ring. A run of all cases also checks `m3 sock stat` (stat.sh) and `m3 sock check
+# --suite` (check.sh).
 #
 #   tests/sockets/run.sh [CASE...]        the last line is: N passed, N failed
 #
@@ -162,6 +163,7 @@ crowd() {
 }
 
 . "$here/stat.sh"
+. "$here/check.sh"
 for case in ${*:-$("$work/matrix" --list)}; do
     ring=yes
     case $case in
@@ -172,6 +174,7 @@ for case in ${*:-$("$work/matrix" --list)}; do
     [ "$case" = urgent ] || one unix "$case" $ring
 done
 [ $# -gt 0 ] || for kind in tcp unix; do inspect $kind; done
+[ $# -gt 0 ] || suites
 [ $# -gt 0 ] || for kind in tcp unix; do alone $kind; done
 [ $# -gt 0 ] || frees_memory
 for kind in $([ $# -gt 0 ] || echo tcp unix); do

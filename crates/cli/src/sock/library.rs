@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "libm3sock.so";
 /// The variable that names the file, in place of the search.
-const VARIABLE: &str = "M3_SOCK_LIBRARY";
+pub const VARIABLE: &str = "M3_SOCK_LIBRARY";
 /// Debian's directory for libraries.
 #[cfg(target_arch = "x86_64")]
 const MULTIARCH: &str = "../lib/x86_64-linux-gnu/m3ipc";

@@ -4,7 +4,8 @@
 //! check ── cases ── case             programs, and how they start
 //!   ├ case_run ── measurement        one run, and the output of its client
 //!   ├ verdict ── result              judgement of all rounds
-//!   └ report                         table and JSON
+//!   ├ report                         table and JSON
+//!   └ suite ── project, counts       the tests of a project, with --suite
 //! ```
 //! Each pair of server and client runs in three modes: natively, with both under `m3 sock run`, and
 //! with the server alone under it. A round runs all modes, so a load peak affects each of them.
@@ -15,6 +16,7 @@ mod cases;
 mod measurement;
 mod report;
 mod result;
+mod suite;
 mod verdict;
 
 use crate::error::{CliError, Result};
@@ -24,6 +26,7 @@ use case_run::{CaseRun, PolicyArgs, RunMode};
 use cases::CASES;
 use clap::Args;
 use result::CaseResult;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use verdict::{Verdict, VerdictKind};
 
@@ -40,9 +43,23 @@ use verdict::{Verdict, VerdictKind};
 ///
 /// Exit code 1 if a program works natively and fails under `m3 sock run`.
 ///
+/// With --suite the command runs the tests of a project in DIR instead, natively and under `m3 sock
+/// run`, and compares exit codes and counts: tests that passed, failed or were skipped. It reads
+/// the counts of cargo, nextest, pytest, unittest, TAP, Automake, CTest, Tcl, mocha, Go and redis.
+/// The test command follows from the files in DIR (Cargo.toml, package.json, CTestTestfile.cmake,
+/// runtest, a Makefile with check or test, a project of Python), or stands after `--`. Where the
+/// runs differ, both are repeated, up to --rounds times. The verdict is `same`, `unsteady natively`
+/// (each result occurs natively, too) or `differs`, with exit code 1 and the directory of the
+/// outputs.
+///
 /// Example: m3 sock check --only redis --rounds 5
+///
+/// Example: m3 sock check --suite redis-7.0 -- ./runtest --clients 2
 #[derive(Args, Debug)]
 pub struct Check {
+    /// Run the tests of the project in DIR.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["only", "seconds"])]
+    suite: Option<PathBuf>,
     /// Only programs whose name contains WORD; repeatable.
     #[arg(long, value_name = "WORD")]
     only: Vec<String>,
@@ -52,7 +69,7 @@ pub struct Check {
         value_parser = clap::value_parser!(u32).range(1..=600)
     )]
     seconds: u32,
-    /// Number of rounds; medians are shown.
+    /// Number of rounds; medians are shown. With --suite, the most rounds.
     #[arg(
         long, value_name = "N", default_value_t = 3,
         value_parser = clap::value_parser!(u32).range(1..=100)
@@ -64,13 +81,20 @@ pub struct Check {
     /// Also move programs that keep the kernel's sockets by default.
     #[arg(long)]
     no_defaults: bool,
-    /// Exit code 1 also if a program is slower by more than 5 % and not pinned by default.
+    /// Exit code 1 also if a program is slower by more than 5 % and not pinned by default. With
+    /// --suite, also if no byte went through a ring.
     #[arg(long)]
     strict: bool,
+    /// The test command of the suite.
+    #[arg(last = true, requires = "suite", value_name = "COMMAND")]
+    command: Vec<OsString>,
 }
 
 /// Runs all cases and prints the report.
 pub fn run(args: &Check, out: Output) -> Result<()> {
+    if let Some(directory) = &args.suite {
+        return suite::run(directory, args, out);
+    }
     let cases = selected(&args.only)?;
     crate::sock::library::find()?;
     let (mut results, mut skipped) = (Vec::new(), Vec::new());
