@@ -6,6 +6,7 @@
 //! the state of the process in /proc. The process counts as dead when none of its threads will run
 //! a program's code again.
 
+use crate::token::Token;
 use m3ipc_link::ControlPageView;
 use m3ipc_sys::{LIVENESS_OWNER_DIED, LIVENESS_OWNER_MASK, LIVENESS_WAITERS, WAIT_WORDS_MAX};
 use std::io::{PipeReader, PipeWriter, Read, Write};
@@ -31,7 +32,7 @@ const TOKEN_BYTES: usize = size_of::<u64>();
 #[derive(Debug)]
 struct WatchedWord {
     /// The endpoint's connection.
-    token: u64,
+    token: Token,
     pid: i32,
     /// The thread of a thread's endpoint.
     tid: Option<i32>,
@@ -78,7 +79,7 @@ impl DeathWatcher {
     /// Watches the liveness lock of a control page, if its owner has locked it.
     pub(crate) fn watch(
         &mut self,
-        token: u64,
+        token: Token,
         pid: i32,
         tid: Option<i32>,
         control_page: &Arc<ControlPageView>,
@@ -101,7 +102,7 @@ impl DeathWatcher {
     }
 
     /// Ends the watch of this connection's liveness lock.
-    pub(crate) fn unwatch(&mut self, token: u64) {
+    pub(crate) fn unwatch(&mut self, token: Token) {
         for thread in &self.threads {
             let mut words = thread.words();
             if let Some(at) = words.iter().position(|word| word.token == token) {
@@ -113,12 +114,14 @@ impl DeathWatcher {
     }
 
     /// The connections whose processes or threads are ending. Call it when the pipe is readable.
-    pub(crate) fn take_ended(&mut self) -> Vec<u64> {
+    pub(crate) fn take_ended(&mut self) -> Vec<Token> {
         let mut buffer = [0; 64 * TOKEN_BYTES];
         // A thread writes each token in one piece.
         let bytes = self.reader.read(&mut buffer).unwrap_or(0);
         let tokens = buffer[..bytes].chunks_exact(TOKEN_BYTES);
-        tokens.filter_map(|token| Some(u64::from_ne_bytes(token.try_into().ok()?))).collect()
+        tokens
+            .filter_map(|token| Some(Token::of(u64::from_ne_bytes(token.try_into().ok()?))))
+            .collect()
     }
 
     /// A thread with room for a word; starts a thread if none has room.
@@ -162,7 +165,8 @@ impl WatcherThread {
             let changed = self.changed.load(Ordering::Acquire);
             let marked = take_marked(&mut self.words());
             for word in marked {
-                if has_ended(&word) && writer.write_all(&word.token.to_ne_bytes()).is_err() {
+                if has_ended(&word) && writer.write_all(&word.token.number().to_ne_bytes()).is_err()
+                {
                     return;
                 }
             }
@@ -170,7 +174,7 @@ impl WatcherThread {
             if words.is_empty() && changed > 0 && !is_kept {
                 return self.closed.store(true, Ordering::Release);
             }
-            let watched: Vec<(Arc<ControlPageView>, u32, u64)> = words
+            let watched: Vec<(Arc<ControlPageView>, u32, Token)> = words
                 .iter()
                 .map(|word| (Arc::clone(&word.control_page), word.value, word.token))
                 .collect();
@@ -196,7 +200,7 @@ impl WatcherThread {
 
     /// Counts a wake-up of a word that has not changed. The kernel wakes only after its mark, so a
     /// member that wakes the watcher itself soon loses its watch.
-    fn count_idle_wake(&self, token: u64, value: u32) {
+    fn count_idle_wake(&self, token: Token, value: u32) {
         let mut words = self.words();
         let Some(at) = words.iter().position(|word| word.token == token) else { return };
         if words[at].control_page.liveness_lock().load(Ordering::Acquire) == value {

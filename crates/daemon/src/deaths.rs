@@ -5,10 +5,12 @@
 //! [`Server::thread_died`]), or by the end of its connection ([`Server::close`]). Reports after the
 //! first one find nothing left to do.
 
-use crate::server::{PollSource, Server};
+use crate::server::Server;
 use crate::state::connection::Deferred;
-use crate::state::processes::PidfdWatch;
+use crate::state::death_watches::PidfdWatch;
+use crate::state::event_sources::Source;
 use crate::tables::{Death, LinkedPeer, Member, MemberId};
+use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{DaemonEvent, Reply};
@@ -17,13 +19,11 @@ use std::os::fd::OwnedFd;
 impl Server {
     /// Watches a process by its pidfd. The kernel vouches for the identity behind it.
     pub(crate) fn watch_process(&mut self, pid: i32, fd: OwnedFd) -> Result<(), Errno> {
-        if self.watched.processes.contains_key(&pid) {
+        if self.deaths.has_process(pid) {
             return Ok(());
         }
-        let token = self.new_token();
-        self.poll.add(&fd, token)?;
-        self.sources.insert(token, PollSource::Process(pid));
-        self.watched.processes.insert(pid, PidfdWatch { fd, token });
+        let token = self.sources.add(&fd, Source::Process(pid))?;
+        self.deaths.add_process(pid, PidfdWatch { fd, token });
         Ok(())
     }
 
@@ -35,23 +35,19 @@ impl Server {
             Err(Errno::INVAL) => return Ok(()),
             Err(errno) => return Err(errno),
         };
-        let token = self.new_token();
-        self.poll.add(&fd, token)?;
-        self.sources.insert(token, PollSource::Thread(pid, tid));
-        self.watched.threads.insert((pid, tid), PidfdWatch { fd, token });
+        let token = self.sources.add(&fd, Source::Thread(pid, tid))?;
+        self.deaths.add_thread(pid, tid, PidfdWatch { fd, token });
         Ok(())
     }
 
     fn unwatch(&mut self, watch: Option<PidfdWatch>) {
         if let Some(watch) = watch {
-            // The close of the descriptor removes it from the poll in any case.
-            let _ = self.poll.remove(&watch.fd);
-            self.sources.remove(&watch.token);
+            self.sources.remove(&watch.fd, watch.token);
         }
     }
 
     /// The liveness lock of this connection's endpoint reported the end of its thread or process.
-    pub(crate) fn liveness_lock_marked(&mut self, token: u64) {
+    pub(crate) fn liveness_lock_marked(&mut self, token: Token) {
         let endpoint = self.endpoint_of(token).and_then(|id| self.node.endpoint(id));
         match endpoint.map(|endpoint| endpoint.member) {
             Some(Member { pid, tid: Some(tid), .. }) => self.thread_died(pid, tid),
@@ -74,9 +70,7 @@ impl Server {
         self.announce_deaths(&deaths);
         self.unwatch_unneeded(pid);
         // A child of the process may hold its sockets open.
-        let of_process = self.connections.iter().filter(|(_, other)| other.cred.pid == pid);
-        let tokens: Vec<u64> = of_process.map(|(token, _)| *token).collect();
-        for token in tokens {
+        for token in self.connections.of_process(pid) {
             self.close(token);
         }
         self.start_idle_timer();
@@ -87,7 +81,7 @@ impl Server {
         let death = self.node.exit_thread(pid, tid);
         self.log_deaths(death.as_slice());
         self.announce_deaths(death.as_slice());
-        let watch = self.watched.threads.remove(&(pid, tid));
+        let watch = self.deaths.remove_thread(pid, tid);
         self.unwatch(watch);
     }
 
@@ -114,22 +108,19 @@ impl Server {
     }
 
     /// Closes a connection, and ends its endpoint.
-    pub(crate) fn close(&mut self, token: u64) {
-        let Some(connection) = self.connections.remove(&token) else { return };
+    pub(crate) fn close(&mut self, token: Token) {
+        let Some(connection) = self.connections.remove(token) else { return };
         connection.note_end();
-        // The close of the socket removes it from the poll in any case.
-        let _ = self.poll.remove(&connection.socket);
-        self.sources.remove(&token);
-        self.death_watcher.unwatch(token);
+        self.sources.remove(&connection.socket, token);
+        self.deaths.unwatch_lock(token);
         self.leave_domain(token);
         for ticket in &connection.tickets {
-            self.tickets.remove(ticket);
             self.node.cancel_wait(*ticket);
         }
         self.end_traces_of(token);
-        let id = connection.id.filter(|id| self.connection_of(*id) == Some(token));
+        let id = connection.id.filter(|id| self.connections.of_endpoint(*id) == Some(token));
         if let Some(id) = id {
-            self.attached.remove(&id);
+            self.connections.detach(id);
             match &connection.pages {
                 // The endpoint is older than this connection, and its owner may return: it lacked
                 // the memory for the pages.
@@ -160,7 +151,7 @@ impl Server {
             self.pending_notifications.forget(id);
             for peer in &death.peers {
                 let peer = MemberId::new(id.vm, peer.address);
-                if self.connection_of(peer).is_some() {
+                if self.connections.of_endpoint(peer).is_some() {
                     self.send_event_to(peer, DaemonEvent::Died(address));
                     m3ipc_sys::pause_point("daemon.death_notified_one");
                 }
@@ -172,7 +163,7 @@ impl Server {
             tracing::debug!(vm = id.vm, address, pid = death.member.pid, "an endpoint ended");
         }
         for death in deaths {
-            for token in self.deferred_until(Deferred::Unbind(death.id)) {
+            for token in self.connections.deferred_until(Deferred::Unbind(death.id)) {
                 self.reply(token, Reply::Done, Vec::new());
             }
             self.end_vm_if_left(death.id.vm);
@@ -185,11 +176,7 @@ impl Server {
     fn forget_links(&mut self, id: MemberId, peers: &[LinkedPeer]) {
         for peer in peers {
             let peer = MemberId::new(id.vm, peer.address);
-            for pair in [(id, peer), (peer, id)] {
-                self.links_held.remove(&pair);
-                self.bounce_buffers.remove(&pair);
-                self.forget_asked_copy_gates(pair.0, pair.1);
-            }
+            self.links.forget(id, peer);
         }
     }
 
@@ -197,17 +184,17 @@ impl Server {
     fn forget_endpoint(&mut self, id: MemberId) {
         // The endpoint may have had no doorbell.
         let _ = std::fs::remove_file(self.runtime_directory.doorbell(id.vm, id.address.0));
-        if let Some(token) = self.attached.remove(&id) {
+        if let Some(token) = self.connections.detach(id) {
             // A living thread whose process's endpoint ended must not wait for ever.
             self.send_event(token, DaemonEvent::Unbound, Vec::new());
-            if let Some(connection) = self.connections.get_mut(&token) {
+            if let Some(connection) = self.connections.get_mut(token) {
                 connection.id = None;
                 connection.pages = None;
-                self.death_watcher.unwatch(token);
+                self.deaths.unwatch_lock(token);
             }
         }
         let events = [Deferred::Contact(id), Deferred::CopyGate(id)];
-        let waiting = events.map(|event| self.deferred_until(event));
+        let waiting = events.map(|event| self.connections.deferred_until(event));
         for token in waiting.into_iter().flatten() {
             let why = format!("endpoint {} died; look up its successor", id.address);
             self.refuse(token, Code::DstDied, why);
@@ -218,7 +205,7 @@ impl Server {
     fn unwatch_deaths(&mut self, deaths: &[Death]) {
         for death in deaths {
             if let Some(tid) = death.member.tid {
-                let watch = self.watched.threads.remove(&(death.member.pid, tid));
+                let watch = self.deaths.remove_thread(death.member.pid, tid);
                 self.unwatch(watch);
             }
             self.unwatch_unneeded(death.member.pid);
@@ -228,7 +215,7 @@ impl Server {
     /// Ends the watch of a process that has no endpoint, and with which no VM ends.
     pub(crate) fn unwatch_unneeded(&mut self, pid: i32) {
         if self.node.endpoint_of_process(pid).is_none() && !self.creates_running_vm(pid) {
-            let watch = self.watched.processes.remove(&pid);
+            let watch = self.deaths.remove_process(pid);
             self.unwatch(watch);
         }
     }

@@ -2,15 +2,15 @@
 
 use crate::quota::Resource;
 use crate::runtime_directory::RuntimeDirectory;
-use crate::server::{
-    DEATH_WATCHER_TOKEN, EXHAUSTED_PAUSE_NS, LISTENER_TOKEN, PollSource, SIGNALS_TOKEN, Server,
-    ServerError, refused,
-};
+use crate::server::{EXHAUSTED_PAUSE_NS, Server, ServerError, refused};
 use crate::settings::Settings;
 use crate::state::connection::Connection;
+use crate::state::event_sources::Source;
+use crate::state::lifecycle::Leaving;
 use crate::state::reserve_descriptor;
 use crate::state::timers::Timer;
 use crate::tables::Credentials;
+use crate::token::Token;
 use m3ipc_sys::{Errno, Ready, UserNames};
 use m3ipc_wire::Request;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ pub(crate) fn run(
     serving: impl FnOnce(),
 ) -> Result<(), ServerError> {
     let mut server = Server::new(settings, directory)?;
-    if server.takeovers > 0 {
+    if server.lifecycle.has_taken_over() {
         server.take_over();
     }
     server.start_idle_timer();
@@ -39,12 +39,12 @@ pub(crate) fn run(
     tracing::info!(
         runtime_dir = %server.runtime_directory.path.display(),
         nodeid = server.node.nodeid(),
-        takeovers = server.takeovers,
+        takeovers = server.lifecycle.takeovers(),
         "node up"
     );
     serving();
     server.serve_until_leaving()?;
-    if server.leaves_members {
+    if server.lifecycle.leaving() == Some(Leaving::MembersStay) {
         tracing::info!("the daemon ends by a signal; the next one takes its members over");
     } else {
         tracing::info!("node down");
@@ -56,22 +56,17 @@ pub(crate) fn run(
 impl Server {
     fn serve_until_leaving(&mut self) -> Result<(), ServerError> {
         let mut ready = Vec::new();
-        while !self.leaving {
+        while self.lifecycle.leaving().is_none() {
             // The takeover may have marked some.
             self.reclaim_marked_areas();
-            let next_ns = self.timers.next_ns();
-            let limit = next_ns.map(|at_ns| at_ns.saturating_sub(m3ipc_sys::monotonic_ns()));
-            match self.poll.wait(&mut ready, limit) {
+            match self.sources.wait(&mut ready) {
                 Ok(()) => {}
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(refused("a wait for events")(errno)),
             }
-            let (sources, connections) = (&self.sources, &self.connections);
-            self.round.begin(&mut ready, |token| match sources.get(&token) {
-                Some(PollSource::Connection) => {
-                    Some(connections.get(&token).map_or(0, |connection| connection.served_in))
-                }
-                _ => None,
+            let connections = &self.connections;
+            self.sources.begin_round(&mut ready, |token| {
+                connections.get(token).map_or(0, |connection| connection.served_in)
             });
             for event in &ready {
                 self.serve_event(*event);
@@ -83,18 +78,19 @@ impl Server {
     }
 
     fn serve_event(&mut self, event: Ready) {
-        match (event.token, self.sources.get(&event.token).copied()) {
-            (LISTENER_TOKEN, _) => self.accept_newcomers(),
-            (DEATH_WATCHER_TOKEN, _) => {
-                for token in self.death_watcher.take_ended() {
+        let token = Token::of(event.token);
+        match self.sources.of(token) {
+            Some(Source::Listener) => self.accept_newcomers(),
+            Some(Source::DeathWatcher) => {
+                for token in self.deaths.take_ended() {
                     self.liveness_lock_marked(token);
                 }
             }
-            (SIGNALS_TOKEN, _) => self.leave_by_signal(),
-            (_, Some(PollSource::Connection)) => self.serve_connection(event),
-            (_, Some(PollSource::Process(pid))) => self.process_died(pid),
-            (_, Some(PollSource::Thread(pid, tid))) => self.thread_died(pid, tid),
-            (_, None) => {}
+            Some(Source::Signals) => self.leave_by_signal(),
+            Some(Source::Connection) => self.serve_connection(token, event),
+            Some(Source::Process(pid)) => self.process_died(pid),
+            Some(Source::Thread(pid, tid)) => self.thread_died(pid, tid),
+            None => {}
         }
     }
 
@@ -104,15 +100,14 @@ impl Server {
             match m3ipc_sys::accept(listener) {
                 Ok(socket) => self.add_connection(socket),
                 Err(Errno::AGAIN) => return,
-                Err(Errno::MFILE | Errno::NFILE)
-                    if self.reserve_descriptor.refuse_newcomer(listener) => {}
+                Err(Errno::MFILE | Errno::NFILE) if self.sources.refuse_newcomer(listener) => {}
                 Err(errno) => {
                     if crate::log::admits(u32::MAX) {
                         tracing::warn!(%errno, "cannot accept a connection; trying again shortly");
                     }
                     // The newcomer stays in the queue. Without a pause the loop would spin on it.
-                    let _ = self.poll.remove(listener);
-                    self.set_timer(EXHAUSTED_PAUSE_NS, Timer::Accept);
+                    self.sources.pause_listener(listener);
+                    self.sources.set_timer(EXHAUSTED_PAUSE_NS, Timer::Accept);
                     return;
                 }
             }
@@ -144,18 +139,16 @@ impl Server {
         };
         let groups = m3ipc_sys::peer_groups(&socket).unwrap_or_default();
         let cred = Credentials { uid, gid: peer.gid, groups, pid: peer.pid };
-        let token = self.new_token();
-        if let Err(errno) = self.poll.add(&socket, token) {
-            return reserve_descriptor::refuse(&socket, errno);
-        }
-        self.sources.insert(token, PollSource::Connection);
-        self.connections.insert(token, Connection::new(socket, cred, started, charges));
-        self.set_timer(GREETING_LIMIT_NS, Timer::Greeting(token));
+        let token = match self.sources.add(&socket, Source::Connection) {
+            Ok(token) => token,
+            Err(errno) => return reserve_descriptor::refuse(&socket, errno),
+        };
+        self.connections.add(token, Connection::new(socket, cred, started, charges));
+        self.sources.set_timer(GREETING_LIMIT_NS, Timer::Greeting(token));
     }
 
-    fn serve_connection(&mut self, event: Ready) {
-        let token = event.token;
-        let is_full = self.connections.get(&token).is_some_and(|connection| connection.is_full);
+    fn serve_connection(&mut self, token: Token, event: Ready) {
+        let is_full = self.connections.get(token).is_some_and(|connection| connection.is_full);
         // Frames may wait for room for descriptors, and no send would show that the member is gone.
         if is_full && event.gone {
             return self.close(token);
@@ -167,10 +160,10 @@ impl Server {
             return;
         }
         let mut buffer = [0; m3ipc_wire::REQUEST_MAX_BYTES];
-        while self.round.admit_connection(token) {
-            let Some(connection) = self.connections.get_mut(&token) else { return };
+        while self.sources.admit_connection(token) {
+            let Some(connection) = self.connections.get_mut(token) else { return };
             // Requests of a member that does not read wait in its socket.
-            if !self.round.admit_user(connection) || connection.is_full {
+            if !self.sources.admit_user(connection) || connection.is_full {
                 return;
             }
             let socket = &connection.socket;
@@ -206,7 +199,7 @@ impl Server {
     /// members are served in between.
     fn fire_timers(&mut self) {
         let now_ns = m3ipc_sys::monotonic_ns();
-        while let Some(timer) = self.timers.take_due(now_ns) {
+        while let Some(timer) = self.sources.take_due_timer(now_ns) {
             self.fire(timer);
             self.reclaim_marked_areas();
         }
@@ -215,13 +208,13 @@ impl Server {
     fn fire(&mut self, timer: Timer) {
         match timer {
             Timer::Greeting(token) => {
-                if self.connections.get(&token).is_some_and(|connection| !connection.greeted) {
+                if self.connections.get(token).is_some_and(|connection| !connection.greeted) {
                     self.close(token);
                 }
             }
             // Other members wait for the pages, some of them in calls with short limits.
             Timer::Mapping(token, id) => {
-                let is_late = self.connections.get(&token).is_some_and(|connection| {
+                let is_late = self.connections.get(token).is_some_and(|connection| {
                     connection.id == Some(id)
                         && connection.pages.as_ref().is_some_and(|pages| !pages.sealed)
                 });
@@ -231,7 +224,7 @@ impl Server {
             }
             Timer::VmGrace(vm) => self.kill_members(vm),
             // The next holder of a system slot has the same address, but another connection.
-            Timer::UnbindGrace(id, holder) if self.connection_of(id) == holder => {
+            Timer::UnbindGrace(id, holder) if self.connections.of_endpoint(id) == holder => {
                 self.unbind_endpoint(id);
             }
             Timer::UnbindGrace(..) => {}
@@ -239,10 +232,7 @@ impl Server {
             Timer::Place => self.leave_if_removed(),
             Timer::Flush(token) => self.flush_stalled(token),
             Timer::Reclaim(vm, area) => self.reclaim_extents(vm, area),
-            Timer::Accept => {
-                // A failure leaves the newcomers in the kernel's queue, as before.
-                let _ = self.poll.add(&self.runtime_directory.listener, LISTENER_TOKEN);
-            }
+            Timer::Accept => self.sources.resume_listener(&self.runtime_directory.listener),
             Timer::WatchProcess(pid) => self.watch_process_again(pid),
             Timer::WatchThread(pid, tid) => self.watch_thread_again(pid, tid),
             Timer::Journal => self.rewrite_journal(),
@@ -251,15 +241,15 @@ impl Server {
 
     /// Leaves an empty node as a request would. Members and VMs stay for the next daemon.
     fn leave_by_signal(&mut self) {
-        self.leaves_members = !self.has_no_vms();
-        self.leaving = true;
+        let is_empty = self.has_no_vms();
+        self.lifecycle.leave(if is_empty { Leaving::NodeEnds } else { Leaving::MembersStay });
     }
 
     /// Begins to look after the socket. A daemon that a person or systemd started stays: its
     /// starter ends it.
     pub(crate) fn watch_place(&mut self) {
         if self.settings.idle_exit_ns.is_some() {
-            self.set_timer(PLACE_PERIOD_NS, Timer::Place);
+            self.sources.set_timer(PLACE_PERIOD_NS, Timer::Place);
         }
     }
 
@@ -271,8 +261,8 @@ impl Server {
             let members: usize = self.node.vms().map(|vm| vm.endpoint_count()).sum();
             if members == 0 {
                 tracing::warn!(%runtime_dir, "the socket or its directory was removed: node ends");
-                self.leaving = true;
-            } else if !std::mem::replace(&mut self.is_removed, true) {
+                self.lifecycle.leave(Leaving::NodeEnds);
+            } else if self.lifecycle.note_removed() {
                 tracing::warn!(
                     %runtime_dir, members,
                     "the socket or its directory was removed: the node ends with its last member"
@@ -285,7 +275,7 @@ impl Server {
     fn leave_if_idle(&mut self) {
         if self.is_idle() {
             tracing::info!("the node is idle");
-            self.leaving = true;
+            self.lifecycle.leave(Leaving::NodeEnds);
         }
     }
 }

@@ -58,6 +58,7 @@ mod settings;
 mod state;
 pub mod tables;
 mod takeover;
+mod token;
 mod vm_end;
 mod vm_life;
 mod write_ahead;

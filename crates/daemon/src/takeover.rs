@@ -45,7 +45,7 @@ impl Server {
             // The system lacks a descriptor. That does not prove a death.
             Err(errno) => {
                 tracing::warn!(pid, %errno, "a member cannot be watched yet; trying again shortly");
-                self.set_timer(RETRY_NS, Timer::WatchProcess(pid));
+                self.sources.set_timer(RETRY_NS, Timer::WatchProcess(pid));
                 true
             }
         }
@@ -54,7 +54,7 @@ impl Server {
     /// Watches a thread of the journal, now or when the system has a descriptor for it.
     pub(crate) fn watch_thread_again(&mut self, pid: i32, tid: i32) {
         let is_bound = self.node.endpoint_of_thread(pid, tid).is_some();
-        if !is_bound || self.watched.threads.contains_key(&(pid, tid)) {
+        if !is_bound || self.deaths.has_thread(pid, tid) {
             return;
         }
         match self.watch_thread(pid, tid) {
@@ -64,7 +64,7 @@ impl Server {
                 tracing::warn!(
                     pid, tid, %errno, "a thread cannot be watched yet; trying again shortly"
                 );
-                self.set_timer(RETRY_NS, Timer::WatchThread(pid, tid));
+                self.sources.set_timer(RETRY_NS, Timer::WatchThread(pid, tid));
             }
         }
     }
@@ -76,7 +76,7 @@ impl Server {
             self.end_vms_of_earlier(pid, ticks);
             let id = self.node.endpoint_of_process(pid);
             let member = id.and_then(|id| self.node.endpoint(id)).map(|endpoint| endpoint.member);
-            let is_watched = self.watched.processes.contains_key(&pid);
+            let is_watched = self.deaths.has_process(pid);
             if !is_watched && member.is_some_and(|member| member.started != ticks) {
                 self.release_process(pid);
             }
@@ -85,7 +85,7 @@ impl Server {
         let endpoint = id.and_then(|id| self.node.endpoint(id));
         let started = endpoint.map(|endpoint| endpoint.member.started);
         let Some(started) = started.or_else(|| self.start_of_creator(pid)) else { return };
-        if !self.watched.processes.contains_key(&pid) && !self.watch_if_alive(pid, started) {
+        if !self.deaths.has_process(pid) && !self.watch_if_alive(pid, started) {
             self.process_died(pid);
         }
     }

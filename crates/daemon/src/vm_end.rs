@@ -5,7 +5,8 @@
 
 use crate::server::Server;
 use crate::state::connection::Deferred;
-use crate::state::processes::SignalOutcome;
+use crate::state::death_watches::SignalOutcome;
+use crate::state::lifecycle::Leaving;
 use crate::state::timers::Timer;
 use crate::tables::{Death, MemberId, VmState};
 use m3ipc_link::{FLAG_ENDED, FLAG_UNBOUND};
@@ -25,18 +26,18 @@ impl Server {
         let members: Vec<_> = endpoints.map(|it| (it.address, it.member, it.uid)).collect();
         for (address, member, uid) in &members {
             let id = MemberId::new(vm, *address);
-            if let Some(pages) = self.pages_of(id) {
+            if let Some(pages) = self.connections.pages_of(id) {
                 pages.control_page.raise(FLAG_ENDED);
             }
             self.send_event_to(id, DaemonEvent::Ended);
             if Some(member.pid) != requester_pid {
-                self.watched.signal(member.pid, *uid, Signal::PIPE);
+                self.deaths.signal(member.pid, *uid, Signal::PIPE);
             }
         }
         // Set the timer before the requester leaves: the last member ends the VM at once, and that
         // cancels the timer.
         let grace_ms = self.node.vm(vm).map_or(0, |vm| vm.spec().grace_ms);
-        self.set_timer(u64::from(grace_ms) * 1_000_000, Timer::VmGrace(vm));
+        self.sources.set_timer(u64::from(grace_ms) * 1_000_000, Timer::VmGrace(vm));
         if let Some(pid) = requester_pid {
             let deaths = self.exit_from(vm, pid);
             self.announce_deaths(&deaths);
@@ -58,7 +59,7 @@ impl Server {
         let members: BTreeMap<_, _> = endpoints.map(|it| (it.member.pid, it.uid)).collect();
         let mut is_complete = true;
         for (pid, uid) in members {
-            match self.watched.signal(pid, uid, Signal::KILL) {
+            match self.deaths.signal(pid, uid, Signal::KILL) {
                 SignalOutcome::Done if crate::log::admits(uid) => {
                     tracing::info!(vm, pid, "a member did not leave its ending VM in time");
                 }
@@ -69,7 +70,7 @@ impl Server {
             }
         }
         if !is_complete {
-            self.set_timer(KILL_AGAIN_NS, Timer::VmGrace(vm));
+            self.sources.set_timer(KILL_AGAIN_NS, Timer::VmGrace(vm));
         }
         self.finish_vm_if_empty(vm);
     }
@@ -89,14 +90,14 @@ impl Server {
         self.areas.remove_vm(vm);
         self.traces.remove_vm(vm);
         self.end_domains(vm);
-        self.watched.creators.remove(&vm);
+        self.deaths.remove_creator(vm);
         self.unwatch_unneeded(creator);
         // The timer must not kill members of the next VM with this id.
-        self.timers.cancel(Timer::VmGrace(vm));
+        self.sources.cancel_timer(Timer::VmGrace(vm));
         if crate::log::admits(owner) {
             tracing::info!(vm, "VM ended");
         }
-        for token in self.deferred_until(Deferred::VmEnd(vm)) {
+        for token in self.connections.deferred_until(Deferred::VmEnd(vm)) {
             self.reply(token, Reply::Done, Vec::new());
         }
         // While the node ends, no VM is made anew.
@@ -110,15 +111,15 @@ impl Server {
         if !self.has_no_vms() {
             return;
         }
-        for token in self.deferred_until(Deferred::NodeEnd) {
+        for token in self.connections.deferred_until(Deferred::NodeEnd) {
             self.reply(token, Reply::Done, Vec::new());
-            self.leaving = true;
+            self.lifecycle.leave(Leaving::NodeEnds);
         }
     }
 
     /// Asks an endpoint to leave, on the request of another process.
     pub(crate) fn ask_to_leave(&mut self, id: MemberId) {
-        if let Some(pages) = self.pages_of(id) {
+        if let Some(pages) = self.connections.pages_of(id) {
             pages.control_page.raise(FLAG_UNBOUND);
         }
         self.send_event_to(id, DaemonEvent::Unbound);
@@ -126,9 +127,9 @@ impl Server {
         let Some((pid, uid, kind)) = endpoint else { return };
         // A signal for one thread would end the whole process.
         if kind.is_process() {
-            self.watched.signal(pid, uid, Signal::PIPE);
+            self.deaths.signal(pid, uid, Signal::PIPE);
         }
-        let holder = self.connection_of(id);
-        self.set_timer(UNBIND_GRACE_NS, Timer::UnbindGrace(id, holder));
+        let holder = self.connections.of_endpoint(id);
+        self.sources.set_timer(UNBIND_GRACE_NS, Timer::UnbindGrace(id, holder));
     }
 }

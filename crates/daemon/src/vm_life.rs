@@ -3,6 +3,7 @@
 use crate::quota::{Charge, Resource};
 use crate::server::Server;
 use crate::tables::{Credentials, Node, Vm, VmState};
+use crate::token::Token;
 use m3ipc_wire::VmLife;
 
 /// The number of members up to which each is looked at before another process joins.
@@ -11,8 +12,8 @@ const MEMBERS_MAX: usize = 64;
 impl Server {
     /// Watches the process of this connection, which is about to create a VM that ends with it.
     /// Returns the charge for the descriptor of the watch.
-    pub(crate) fn watch_creator(&mut self, token: u64) -> Result<Vec<Charge>, String> {
-        let Some(connection) = self.connections.get(&token) else {
+    pub(crate) fn watch_creator(&mut self, token: Token) -> Result<Vec<Charge>, String> {
+        let Some(connection) = self.connections.get(token) else {
             return Err("the caller has left".to_owned());
         };
         let cred = &connection.cred;
@@ -64,7 +65,7 @@ impl Server {
             VmLife::UntilEnded | VmLife::Members => Vec::new(),
         };
         for pid in pids {
-            if self.watched.has_ended(pid) {
+            if self.deaths.has_ended(pid) {
                 self.process_died(pid);
             }
         }
@@ -92,7 +93,7 @@ impl Server {
             if self.watch_if_alive(creator.pid, creator.started) {
                 // A user above its quota keeps what it had.
                 let charged = self.accounts.charge(owner, &[(Resource::Descriptors, 1)]);
-                self.watched.creators.insert(vm, charged.unwrap_or_default());
+                self.deaths.add_creator(vm, charged.unwrap_or_default());
             } else {
                 self.end_vm_unasked(vm, "its creator died");
             }

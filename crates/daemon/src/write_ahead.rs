@@ -6,6 +6,7 @@
 
 use crate::server::Server;
 use crate::state::timers::Timer;
+use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_wire::Request;
 
@@ -60,7 +61,7 @@ fn changes_state(request: &Request) -> bool {
 
 impl Server {
     /// Reserves room for the record of this request; refuses the request if there is none.
-    pub(crate) fn reserve_record(&mut self, token: u64, request: &Request) -> bool {
+    pub(crate) fn reserve_record(&mut self, token: Token, request: &Request) -> bool {
         if !changes_state(request) {
             return true;
         }
@@ -89,14 +90,14 @@ impl Server {
 
     /// Writes a new journal from a snapshot: the old one is long, obsolete, or lacks a record.
     pub(crate) fn rewrite_journal(&mut self) {
-        self.timers.cancel(Timer::Journal);
+        self.sources.cancel_timer(Timer::Journal);
         if let Err(cause) = self.journal.rewrite(&self.node.snapshot()) {
             tracing::error!(
                 %cause,
                 "the journal cannot be written, and a successor would miss the last changes; free \
                  some space in the runtime directory"
             );
-            self.set_timer(RETRY_NS, Timer::Journal);
+            self.sources.set_timer(RETRY_NS, Timer::Journal);
         }
     }
 }

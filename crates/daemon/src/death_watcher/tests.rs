@@ -13,7 +13,7 @@ fn control_page() -> (OwnedFd, Arc<ControlPageView>) {
 }
 
 /// The tokens that the watcher reports within a time.
-fn ended(watcher: &mut DeathWatcher, limit: Duration) -> Vec<u64> {
+fn ended(watcher: &mut DeathWatcher, limit: Duration) -> Vec<Token> {
     let poll = Poll::new().unwrap();
     poll.add(watcher.reader(), 0).unwrap();
     let mut ready = Vec::new();
@@ -30,7 +30,7 @@ fn the_end_of_a_thread_is_reported_and_living_threads_are_not() {
     let (memory, view) = control_page();
     let (living, living_view) = control_page();
     let held = LivenessLock::take(&living, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).unwrap();
-    watcher.watch(6, m3ipc_sys::process_id(), None, &living_view);
+    watcher.watch(Token::of(6), m3ipc_sys::process_id(), None, &living_view);
     let (end, is_over) = mpsc::channel::<()>();
     let (tid_sender, tid) = mpsc::channel();
     let thread = std::thread::spawn(move || {
@@ -39,13 +39,13 @@ fn the_end_of_a_thread_is_reported_and_living_threads_are_not() {
         let _ = is_over.recv();
         lock
     });
-    watcher.watch(7, m3ipc_sys::process_id(), Some(tid.recv().unwrap()), &view);
+    watcher.watch(Token::of(7), m3ipc_sys::process_id(), Some(tid.recv().unwrap()), &view);
     assert!(ended(&mut watcher, SHORT).is_empty());
     drop(end);
     let lock = thread.join().unwrap();
     // The thread may leave /proc before the watcher reads it; then its pidfd reports the end.
     let ended = ended(&mut watcher, SHORT);
-    assert!(ended.is_empty() || ended == [7], "{ended:?}");
+    assert!(ended.is_empty() || ended == [Token::of(7)], "{ended:?}");
     drop((lock, held));
 }
 
@@ -57,7 +57,7 @@ fn the_end_of_a_thread_is_no_end_of_its_process() {
         LivenessLock::take(&memory, CONTROL_PAGE_BYTES, LIVENESS_LOCK_OFFSET).unwrap()
     });
     let lock = thread.join().unwrap();
-    watcher.watch(7, m3ipc_sys::process_id(), None, &view);
+    watcher.watch(Token::of(7), m3ipc_sys::process_id(), None, &view);
     assert!(ended(&mut watcher, SHORT).is_empty());
     drop(lock);
 }
@@ -71,13 +71,13 @@ fn a_killed_process_is_reported() {
     let pid = i32::try_from(child.id()).unwrap();
     let (_memory, view) = control_page();
     view.liveness_lock().store(child.id(), Ordering::Release);
-    watcher.watch(7, pid, None, &view);
+    watcher.watch(Token::of(7), pid, None, &view);
     child.kill().unwrap();
     view.liveness_lock().store(LIVENESS_WAITERS | LIVENESS_OWNER_DIED, Ordering::Release);
     m3ipc_sys::wake(view.liveness_lock());
     let ended = ended(&mut watcher, LONG);
     child.wait().unwrap();
-    assert_eq!(ended, [7]);
+    assert_eq!(ended, [Token::of(7)]);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn a_member_that_writes_its_own_lock_loses_only_its_own_watch() {
     let mut watcher = DeathWatcher::new().unwrap();
     let (_hostile, hostile) = control_page();
     hostile.liveness_lock().store(1, Ordering::Release);
-    watcher.watch(1, m3ipc_sys::process_id(), None, &hostile);
+    watcher.watch(Token::of(1), m3ipc_sys::process_id(), None, &hostile);
     for word in [LIVENESS_OWNER_DIED, 0, u32::MAX, LIVENESS_OWNER_MASK] {
         hostile.liveness_lock().store(word, Ordering::Release);
         m3ipc_sys::wake(hostile.liveness_lock());
@@ -94,20 +94,20 @@ fn a_member_that_writes_its_own_lock_loses_only_its_own_watch() {
     let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
     let (_memory, view) = control_page();
     view.liveness_lock().store(child.id(), Ordering::Release);
-    watcher.watch(2, i32::try_from(child.id()).unwrap(), None, &view);
+    watcher.watch(Token::of(2), i32::try_from(child.id()).unwrap(), None, &view);
     child.kill().unwrap();
     view.liveness_lock().store(LIVENESS_WAITERS | LIVENESS_OWNER_DIED, Ordering::Release);
     m3ipc_sys::wake(view.liveness_lock());
     let ended = ended(&mut watcher, LONG);
     child.wait().unwrap();
-    assert_eq!(ended, [2]);
+    assert_eq!(ended, [Token::of(2)]);
 }
 
 #[test]
 fn further_words_get_a_further_thread() {
     let mut watcher = DeathWatcher::new().unwrap();
     let pages: Vec<_> =
-        (0..WORDS_PER_THREAD as u64 + 3).map(|token| (token, control_page())).collect();
+        (0..WORDS_PER_THREAD as u64 + 3).map(|token| (Token::of(token), control_page())).collect();
     for (token, (_, view)) in &pages {
         view.liveness_lock().store(1, Ordering::Release);
         watcher.watch(*token, m3ipc_sys::process_id(), None, view);
@@ -132,7 +132,7 @@ fn further_words_get_a_further_thread() {
 fn an_unlocked_control_page_is_not_watched() {
     let mut watcher = DeathWatcher::new().unwrap();
     let (_memory, view) = control_page();
-    watcher.watch(1, m3ipc_sys::process_id(), None, &view);
+    watcher.watch(Token::of(1), m3ipc_sys::process_id(), None, &view);
     assert!(watcher.threads[0].words().is_empty());
 }
 
@@ -150,8 +150,8 @@ fn a_member_that_wakes_the_watcher_loses_only_its_own_watch() {
     while other_view.liveness_lock().load(Ordering::Acquire) & LIVENESS_OWNER_MASK == 0 {
         std::thread::yield_now();
     }
-    watcher.watch(6, m3ipc_sys::process_id(), None, &own_view);
-    watcher.watch(7, m3ipc_sys::process_id(), None, &other_view);
+    watcher.watch(Token::of(6), m3ipc_sys::process_id(), None, &own_view);
+    watcher.watch(Token::of(7), m3ipc_sys::process_id(), None, &other_view);
     let watched = |watcher: &DeathWatcher| {
         let words = watcher
             .threads
@@ -159,11 +159,11 @@ fn a_member_that_wakes_the_watcher_loses_only_its_own_watch() {
             .flat_map(|thread| thread.words().iter().map(|word| word.token).collect::<Vec<_>>());
         words.collect::<Vec<_>>()
     };
-    while watched(&watcher).contains(&6) {
+    while watched(&watcher).contains(&Token::of(6)) {
         m3ipc_sys::wake(own_view.liveness_lock());
         std::thread::yield_now();
     }
-    assert_eq!(watched(&watcher), [7]);
+    assert_eq!(watched(&watcher), [Token::of(7)]);
     thread.thread().unpark();
     drop((thread.join().unwrap(), held));
 }

@@ -13,6 +13,7 @@ use crate::server::Server;
 use crate::state::areas::Ledger;
 use crate::state::member_fd::MemberFd;
 use crate::tables::{Area, AreaMemberState, Credentials, MemberId};
+use crate::token::Token;
 use m3ipc_abi::{Address, Code, Extent};
 use m3ipc_area::numbers_of;
 use m3ipc_wire::{
@@ -24,7 +25,7 @@ use std::rc::Rc;
 const FRAME_AREAS: usize = 16;
 
 impl Server {
-    pub(super) fn serve_area(&mut self, token: u64, cred: &Credentials, request: AreaRequest) {
+    pub(super) fn serve_area(&mut self, token: Token, cred: &Credentials, request: AreaRequest) {
         if let AreaRequest::List { vm, after } = request {
             return self.list_areas(token, cred, vm, after);
         }
@@ -57,7 +58,7 @@ impl Server {
         }
     }
 
-    fn create_area(&mut self, token: u64, id: MemberId, params: AreaParams) {
+    fn create_area(&mut self, token: Token, id: MemberId, params: AreaParams) {
         let (limit_bytes, huge) = (params.limit_bytes, params.huge);
         // Both members of a pair may seal the area against all writers. In other areas no member
         // may.
@@ -101,7 +102,7 @@ impl Server {
         })
     }
 
-    fn attach_area(&mut self, token: u64, id: MemberId, area: u32) {
+    fn attach_area(&mut self, token: Token, id: MemberId, area: u32) {
         let uid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.uid);
         let index = match self.node.area_index(id, area, uid) {
             Ok(index) => index,
@@ -130,7 +131,7 @@ impl Server {
     }
 
     /// Gives a member the memory and a ledger, and reports the extents and the other members.
-    fn join_area(&mut self, token: u64, id: MemberId, area: u32) {
+    fn join_area(&mut self, token: Token, id: MemberId, area: u32) {
         let Ok(entry) = self.node.area(id.vm, area).cloned() else { return };
         let Some(index) = entry.index_of(id.address) else { return };
         let ledger = match self.create_ledger(id, entry.numbers) {
@@ -186,7 +187,7 @@ impl Server {
             .map_err(|errno| format!("no memory for a ledger: {errno}; ask for a smaller area"))
     }
 
-    fn area_mapped(&mut self, token: u64, id: MemberId, area: u32) {
+    fn area_mapped(&mut self, token: Token, id: MemberId, area: u32) {
         let entry = match self.node.area(id.vm, area) {
             Ok(entry) => entry,
             Err(error) => return self.refuse(token, error.code(), error),
@@ -224,7 +225,7 @@ impl Server {
         self.reply_done(token);
     }
 
-    fn area_index(&mut self, token: u64, id: MemberId, area: u32, address: Address) {
+    fn area_index(&mut self, token: Token, id: MemberId, area: u32, address: Address) {
         if self.node.area(id.vm, area).is_ok_and(|entry| entry.index_of(id.address).is_none()) {
             let why = format!("the caller is not a member of area {area}; attach it first");
             return self.refuse(token, Code::Privileges, why);
@@ -236,7 +237,7 @@ impl Server {
             Ok(index) => {
                 self.record();
                 // A predecessor may have recorded the member without an event.
-                if known.is_none() || self.takeovers > 0 {
+                if known.is_none() || self.lifecycle.has_taken_over() {
                     let event = AreaEvent::Expected { area, index, address: address.0 };
                     self.send_area_event_to_others(id.vm, area, None, &event, None);
                 }
@@ -248,7 +249,7 @@ impl Server {
 
     fn area_extent(
         &mut self,
-        token: u64,
+        token: Token,
         id: MemberId,
         area: u32,
         (needed, wanted): (u64, u64),
@@ -276,7 +277,7 @@ impl Server {
     }
 
     /// After a takeover: repeats events that the predecessor may not have sent.
-    fn repeat_area_events(&mut self, token: u64, id: MemberId, area: u32) {
+    fn repeat_area_events(&mut self, token: Token, id: MemberId, area: u32) {
         if let Ok(entry) = self.node.area(id.vm, area).cloned() {
             for extent in &entry.extents {
                 self.send_area_event(token, AreaEvent::Extent { area, extent: *extent }, None);
@@ -290,7 +291,7 @@ impl Server {
         self.reply_done(token);
     }
 
-    fn send_area_event(&mut self, token: u64, event: AreaEvent, fd: Option<Rc<MemberFd>>) {
+    fn send_area_event(&mut self, token: Token, event: AreaEvent, fd: Option<Rc<MemberFd>>) {
         self.send_own_event(token, DaemonEvent::Area(event), fd.into_iter().collect());
     }
 
@@ -305,8 +306,10 @@ impl Server {
     ) {
         let Ok(entry) = self.node.area(vm, area) else { return };
         let others = entry.present().filter(|(index, _)| Some(*index) != except);
-        let tokens: Vec<u64> = others
-            .filter_map(|(_, member)| self.connection_of(MemberId::new(vm, member.address)))
+        let tokens: Vec<Token> = others
+            .filter_map(|(_, member)| {
+                self.connections.of_endpoint(MemberId::new(vm, member.address))
+            })
             .collect();
         for token in tokens {
             let event = DaemonEvent::Area(event.clone());
@@ -314,7 +317,7 @@ impl Server {
         }
     }
 
-    fn list_areas(&mut self, token: u64, cred: &Credentials, vm: i32, after: u32) {
+    fn list_areas(&mut self, token: Token, cred: &Credentials, vm: i32, after: u32) {
         if let Err(error) = self.node.visible_vm(vm, cred) {
             return self.refuse(token, error.code(), error);
         }

@@ -100,8 +100,8 @@ impl Server {
             memory.searches = searches;
         }
         let timer = Timer::Reclaim(vm, area);
-        if goes_on && !self.timers.is_set(timer) {
-            self.set_timer(RECLAIM_PAUSE_NS, timer);
+        if goes_on && !self.sources.is_timer_set(timer) {
+            self.sources.set_timer(RECLAIM_PAUSE_NS, timer);
         }
     }
 

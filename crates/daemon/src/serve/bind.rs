@@ -9,7 +9,8 @@ use crate::server::Server;
 use crate::state::connection::{Deferred, EndpointPages};
 use crate::state::member_fd::MemberFd;
 use crate::state::timers::Timer;
-use crate::tables::{Credentials, Member, MemberId, MemberKind};
+use crate::tables::{Credentials, Member, MemberId, MemberKind, TicketId};
+use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_link::{CONTROL_PAGE_BYTES, ControlPageView, READY_BITMAP_BYTES, STATUS_BYTES};
 use m3ipc_sys::Errno;
@@ -48,13 +49,13 @@ fn create_pages(
 impl Server {
     pub(super) fn bind(
         &mut self,
-        token: u64,
+        token: Token,
         cred: &Credentials,
         vm: i32,
         slot: Option<i32>,
         kind: BindKind,
     ) {
-        let Some(connection) = self.connections.get(&token) else { return };
+        let Some(connection) = self.connections.get(token) else { return };
         if connection.id.is_some() {
             let why = "this connection has an endpoint already; use another connection";
             return self.refuse(token, Code::SlotUsed, why);
@@ -105,25 +106,26 @@ impl Server {
     /// The endpoint that a predecessor bound for this request without answering it.
     fn bound_by_predecessor(
         &self,
-        token: u64,
+        token: Token,
         vm: i32,
         slot: Option<i32>,
         (kind, tid): (MemberKind, Option<i32>),
     ) -> Option<MemberId> {
-        let pid = self.connections.get(&token)?.cred.pid;
+        let pid = self.connections.get(token)?.cred.pid;
         let id = match (kind, tid) {
             (MemberKind::Additional, _) => self.additional_by_predecessor(token, vm, slot),
             (_, Some(tid)) => self.node.endpoint_of_thread(pid, tid),
             (_, None) => self.node.endpoint_of_process(pid),
         }?;
         let is_requested = id.vm == vm && slot.is_none_or(|slot| slot == id.address.slot());
-        (is_requested && self.takeovers > 0 && self.is_own_unattached(token, id)).then_some(id)
+        (is_requested && self.lifecycle.has_taken_over() && self.is_own_unattached(token, id))
+            .then_some(id)
     }
 
     /// An additional endpoint of the caller's process without a connection, in this slot or in any.
     fn additional_by_predecessor(
         &self,
-        token: u64,
+        token: Token,
         vm: i32,
         slot: Option<i32>,
     ) -> Option<MemberId> {
@@ -135,17 +137,17 @@ impl Server {
     }
 
     /// Whether an endpoint belongs to the caller's process, and has no connection.
-    fn is_own_unattached(&self, token: u64, id: MemberId) -> bool {
-        let Some(connection) = self.connections.get(&token) else { return false };
+    fn is_own_unattached(&self, token: Token, id: MemberId) -> bool {
+        let Some(connection) = self.connections.get(token) else { return false };
         let member = self.node.endpoint(id).map(|endpoint| endpoint.member);
-        self.connection_of(id).is_none()
+        self.connections.of_endpoint(id).is_none()
             && member.is_some_and(|member| {
                 member.pid == connection.cred.pid && member.started == connection.started
             })
     }
 
     /// Makes the pages of an endpoint, and gives them to its owner.
-    fn give_pages(&mut self, token: u64, id: MemberId, tickets: Vec<u64>, is_return: bool) {
+    fn give_pages(&mut self, token: Token, id: MemberId, tickets: Vec<TicketId>, is_return: bool) {
         let created = self.charge_pages(id).map_err(|exceeded| exceeded.to_string());
         let created = created.and_then(|charges| {
             create_pages(is_return, charges).map_err(|errno| {
@@ -166,12 +168,8 @@ impl Server {
         let spec = self.node.vm(id.vm).map(|vm| (vm.spec().name.clone(), vm.spec().copy_granted));
         let (vm_name, copy_granted) = spec.unwrap_or_default();
         let traps = self.node.get_priv(id).map_or(0, |privileges| privileges.traps);
-        if let Some(connection) = self.connections.get_mut(&token) {
-            connection.id = Some(id);
-            connection.pages = Some(pages);
-            self.attached.insert(id, token);
-        }
-        self.set_timer(MAPPING_LIMIT_NS, Timer::Mapping(token, id));
+        self.connections.attach(token, id, pages);
+        self.sources.set_timer(MAPPING_LIMIT_NS, Timer::Mapping(token, id));
         let bound = Reply::Bound {
             vm: id.vm,
             vm_name,
@@ -196,8 +194,8 @@ impl Server {
     }
 
     /// The owner has mapped its pages: the bind takes effect.
-    pub(super) fn mapped(&mut self, token: u64) {
-        let Some(connection) = self.connections.get_mut(&token) else { return };
+    pub(super) fn mapped(&mut self, token: Token) {
+        let Some(connection) = self.connections.get_mut(token) else { return };
         let (Some(id), Some(pages)) = (connection.id, connection.pages.as_mut()) else {
             let why = "the caller has no pages to map; bind it first";
             return self.refuse(token, Code::NotBind, why);
@@ -218,7 +216,7 @@ impl Server {
         let tickets = std::mem::take(&mut pages.tickets);
         if is_first && let Some(endpoint) = self.node.endpoint(id) {
             let Member { pid, tid, .. } = endpoint.member;
-            self.death_watcher.watch(token, pid, tid, &pages.control_page);
+            self.deaths.watch_lock(token, (pid, tid), &pages.control_page);
         }
         self.complete_tickets(&tickets, id.address.0);
         self.reply_done(token);
@@ -226,12 +224,12 @@ impl Server {
         if is_first {
             self.trace_new_member(id);
         }
-        for waiting in self.deferred_until(Deferred::Contact(id)) {
+        for waiting in self.connections.deferred_until(Deferred::Contact(id)) {
             self.contact(waiting, id.address);
         }
     }
 
-    pub(super) fn claim(&mut self, token: u64, cred: &Credentials) {
+    pub(super) fn claim(&mut self, token: Token, cred: &Credentials) {
         match self.node.endpoint_of_process(cred.pid) {
             Some(id) => self.attach(token, cred, id, None),
             None => {
@@ -244,26 +242,26 @@ impl Server {
     /// Gives new pages to the living owner of an endpoint without a connection.
     pub(super) fn attach(
         &mut self,
-        token: u64,
+        token: Token,
         cred: &Credentials,
         id: MemberId,
         tid: Option<i32>,
     ) {
-        let Some(connection) = self.connections.get(&token) else { return };
+        let Some(connection) = self.connections.get(token) else { return };
         // Process id and start time identify the process: no other process can take its endpoint.
         let own = Member { pid: cred.pid, tid, started: connection.started };
         if self.node.endpoint(id).is_none_or(|endpoint| endpoint.member != own) {
             let why = "this endpoint does not belong to the caller, or it ended; bind again";
             return self.refuse(token, Code::NotBind, why);
         }
-        if connection.id.is_some() || self.connection_of(id).is_some() {
+        if connection.id.is_some() || self.connections.of_endpoint(id).is_some() {
             let why = "this endpoint is attached already; use its connection";
             return self.refuse(token, Code::SlotUsed, why);
         }
         self.give_pages(token, id, Vec::new(), true);
     }
 
-    pub(super) fn unbind(&mut self, token: u64, cred: &Credentials, id: MemberId) {
+    pub(super) fn unbind(&mut self, token: Token, cred: &Credentials, id: MemberId) {
         if let Err(error) = self.node.may_unbind(id, cred) {
             return self.refuse(token, error.code(), error);
         }
@@ -276,7 +274,7 @@ impl Server {
     }
 
     /// The endpoint of this connection left after a request to do so.
-    pub(super) fn left(&mut self, token: u64) {
+    pub(super) fn left(&mut self, token: Token) {
         if let Some(id) = self.endpoint_of(token) {
             self.unbind_endpoint(id);
         }

@@ -6,15 +6,16 @@
 //! `wait4bind`.
 
 use crate::server::Server;
-use crate::state::processes::INIT;
+use crate::state::death_watches::INIT;
 use crate::tables::{Credentials, Member, MemberKind};
+use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_sys::{Errno, ProcessFacts};
 
 impl Server {
     pub(super) fn bind_other(
         &mut self,
-        token: u64,
+        token: Token,
         cred: &Credentials,
         vm: i32,
         pid: i32,
@@ -62,8 +63,8 @@ impl Server {
 
     /// Whether a process is the caller, a child of the caller, or waits in `wait4bind`. Number and
     /// start time identify a process: a number may be used again.
-    fn agrees_to_bind(&self, token: u64, pid: i32, facts: &ProcessFacts) -> bool {
-        let Some(caller) = self.connections.get(&token) else { return false };
+    fn agrees_to_bind(&self, token: Token, pid: i32, facts: &ProcessFacts) -> bool {
+        let Some(caller) = self.connections.get(token) else { return false };
         let (own, own_started) = (caller.cred.pid, caller.started);
         if (pid, facts.started) == (own, own_started) {
             return true;
@@ -73,14 +74,14 @@ impl Server {
             facts.parent == own && m3ipc_sys::process_start_ticks(own) == Ok(own_started);
         is_child
             || self.node.waits_for_bind(pid).iter().any(|ticket| {
-                let owner = self.tickets.get(ticket).map(|(owner, _charges)| owner);
+                let owner = self.connections.owner_of(*ticket);
                 let waiting = owner.and_then(|owner| self.connections.get(owner));
                 waiting.is_some_and(|it| (it.cred.pid, it.started) == (pid, facts.started))
             })
     }
 
     /// Refuses a request about a process that cannot be examined.
-    pub(super) fn refuse_process(&mut self, token: u64, pid: i32, errno: Errno) {
+    pub(super) fn refuse_process(&mut self, token: Token, pid: i32, errno: Errno) {
         if errno == Errno::SRCH {
             return self.refuse(
                 token,

@@ -5,6 +5,7 @@ use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::state::member_fd::MemberFd;
 use crate::tables::{Link, MemberId};
+use crate::token::Token;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{LINK_BYTES, MessageKind};
 use m3ipc_wire::{DaemonEvent, PeerInfo, Reply};
@@ -12,16 +13,17 @@ use std::rc::Rc;
 
 impl Server {
     /// Makes a link, or defers the answer until the peer attaches.
-    pub(crate) fn contact(&mut self, token: u64, peer: Address) {
+    pub(crate) fn contact(&mut self, token: Token, peer: Address) {
         let Some(own) = self.require_endpoint(token) else { return };
         let peer_id = MemberId::new(own.vm, peer);
         if let Err(error) = self.node.lookup(own.vm, Some(own.address), peer) {
             return self.refuse(token, error.code(Code::DstDied), error);
         }
-        if self.links_held.contains(&(own, peer_id)) {
+        if self.links.is_held(own, peer_id) {
             return self.reply(token, Reply::Known, Vec::new());
         }
-        let attached = self.connection_of(peer_id).filter(|_| self.is_attached(peer_id));
+        let attached =
+            self.connections.of_endpoint(peer_id).filter(|_| self.connections.is_attached(peer_id));
         let Some(other) = attached else {
             return self.defer(token, Deferred::Contact(peer_id));
         };
@@ -34,11 +36,11 @@ impl Server {
     }
 
     /// A contact by a call that does not wait for the peer to attach.
-    pub(super) fn contact_now(&mut self, token: u64, peer: Address) {
+    pub(super) fn contact_now(&mut self, token: Token, peer: Address) {
         let Some(own) = self.require_endpoint(token) else { return };
         let peer_id = MemberId::new(own.vm, peer);
         let lives = self.node.lookup(own.vm, Some(own.address), peer).is_ok();
-        let is_ready = self.links_held.contains(&(own, peer_id)) || self.is_attached(peer_id);
+        let is_ready = self.links.is_held(own, peer_id) || self.connections.is_attached(peer_id);
         if lives && !is_ready {
             let why = format!(
                 "endpoint {peer} has not attached to this daemon yet; it will within a second of \
@@ -50,20 +52,20 @@ impl Server {
     }
 
     /// A contact by an endpoint that the earlier link never reached.
-    pub(super) fn renew_contact(&mut self, token: u64, peer: Address) {
+    pub(super) fn renew_contact(&mut self, token: Token, peer: Address) {
         if let Some(own) = self.endpoint_of(token) {
             let peer_id = MemberId::new(own.vm, peer);
-            self.links_held.remove(&(own, peer_id));
+            self.links.release(own, peer_id);
             // The peer dropped requests that came before its link.
-            self.forget_asked_copy_gates(own, peer_id);
+            self.links.forget_asked_copy_gates(own, peer_id);
         }
         self.contact(token, peer);
     }
 
     fn make_link(
         &mut self,
-        (token, own): (u64, MemberId),
-        (other, peer): (u64, MemberId),
+        (token, own): (Token, MemberId),
+        (other, peer): (Token, MemberId),
         link: Link,
     ) {
         let memory = match self.create_link_memory(own) {
@@ -88,21 +90,22 @@ impl Server {
         ) else {
             return;
         };
-        self.links_held.extend([(own, peer), (peer, own)]);
+        self.links.hold(own, peer);
+        self.links.hold(peer, own);
         // The peer first: it has to know the requester before the requester's first message.
         let fds = vec![Rc::clone(&memory), own_pages.0, own_pages.1];
         self.send_event(other, DaemonEvent::Contact(about_own), fds);
         m3ipc_sys::pause_point("daemon.peer_notified");
         // The event may have closed the peer's broken connection. The requester has got the death
         // then, and must not get the link after it.
-        if !self.links_held.contains(&(own, peer)) {
+        if !self.links.is_held(own, peer) {
             let why = format!("endpoint {} died; look up its successor", peer.address);
             return self.refuse(token, Code::DstDied, why);
         }
         let fds = vec![memory, peer_pages.0, peer_pages.1];
         self.reply(token, Reply::Contact(about_peer), fds);
         // A requester whose time limit has passed is in another call: wake it for the link.
-        if let Some(connection) = self.connections.get(&token) {
+        if let Some(connection) = self.connections.get(token) {
             connection.announce_event();
         }
         m3ipc_sys::pause_point("daemon.both_notified");
@@ -121,14 +124,14 @@ impl Server {
 
     /// After a takeover, a member names the peers of its links. Peers that died while no daemon
     /// ran are announced now.
-    pub(super) fn recall_links(&mut self, token: u64, peers: &[i32]) {
+    pub(super) fn recall_links(&mut self, token: Token, peers: &[i32]) {
         let Some(own) = self.require_endpoint(token) else { return };
         for peer in peers {
             let peer_id = MemberId::new(own.vm, Address(*peer));
             if self.node.endpoint(peer_id).is_some() {
                 // This party holds the link. The other party speaks for itself.
-                self.links_held.insert((own, peer_id));
-                if let Some(connection) = self.connections.get_mut(&token) {
+                self.links.hold(own, peer_id);
+                if let Some(connection) = self.connections.get_mut(token) {
                     connection.know_peer(*peer);
                 }
             } else {
@@ -140,7 +143,7 @@ impl Server {
 
     /// The pages of an endpoint that its peers map.
     fn peer_pages(&self, id: MemberId) -> Option<(Rc<MemberFd>, Rc<MemberFd>)> {
-        let pages = self.pages_of(id)?;
+        let pages = self.connections.pages_of(id)?;
         Some((Rc::clone(&pages.status_page), Rc::clone(&pages.ready_bitmap)))
     }
 

@@ -11,6 +11,7 @@ use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::state::member_fd::MemberFd;
 use crate::tables::MemberId;
+use crate::token::Token;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::BOUNCE_BUFFER_BYTES;
 use m3ipc_wire::{DaemonEvent, Reply};
@@ -25,7 +26,7 @@ impl Server {
     /// peer waits, whatever its control page says.
     pub(super) fn request_copy_gate(
         &mut self,
-        token: u64,
+        token: Token,
         peer: Address,
         surely: bool,
         wants_buffer: bool,
@@ -35,8 +36,8 @@ impl Server {
             return self.refuse(token, denied.code(), denied);
         }
         let peer_id = MemberId::new(own.vm, peer);
-        let is_linked = self.links_held.contains(&(own, peer_id));
-        let Some(other) = self.connection_of(peer_id).filter(|_| is_linked) else {
+        let is_linked = self.links.is_held(own, peer_id);
+        let Some(other) = self.connections.of_endpoint(peer_id).filter(|_| is_linked) else {
             let why = format!(
                 "endpoint {peer} has no link with the caller, or has not returned after a \
                  takeover; contact it first"
@@ -53,19 +54,19 @@ impl Server {
             Ok(buffer) => buffer,
             Err(why) => return self.refuse(token, Code::NoMem, why),
         };
-        if let Some(connection) = self.connections.get_mut(&token) {
+        if let Some(connection) = self.connections.get_mut(token) {
             connection.deferred = Some(Deferred::CopyGate(peer_id));
             connection.bounce_buffer.clone_from(&buffer);
         }
         // The party answers each event once, and a new bounce buffer needs an event of its own.
-        if self.copy_gates_asked.insert((own, peer_id, wants_buffer)) || wants_buffer {
+        if self.links.ask_copy_gate(own, peer_id, wants_buffer) || wants_buffer {
             let event = DaemonEvent::CopyGate { peer: own.address.0, bounce_buffer: wants_buffer };
             self.send_event(other, event, buffer.into_iter().collect());
         }
     }
 
     fn may_be_copied(&self, id: MemberId) -> bool {
-        let pages = self.pages_of(id);
+        let pages = self.connections.pages_of(id);
         pages.is_some_and(|pages| pages.control_page.blocked().call.may_be_copied())
     }
 
@@ -74,8 +75,7 @@ impl Server {
         own: MemberId,
         peer: MemberId,
     ) -> Result<Rc<MemberFd>, String> {
-        let made = self.bounce_buffers.entry((own, peer)).or_default();
-        if *made >= BOUNCE_BUFFERS_PER_PAIR {
+        if self.links.bounce_buffers(own, peer) >= BOUNCE_BUFFERS_PER_PAIR {
             return Err(format!(
                 "endpoint {} has {BOUNCE_BUFFERS_PER_PAIR} bounce buffers for this peer, its \
                  quota; unbind it and bind again",
@@ -85,7 +85,7 @@ impl Server {
         let uid = self.node.endpoint(own).map_or(0, |endpoint| endpoint.uid);
         let charges = self.accounts.charge(uid, &[(Resource::Descriptors, 1)]);
         let charges = charges.map_err(|exceeded| exceeded.to_string())?;
-        *made += 1;
+        self.links.add_bounce_buffer(own, peer);
         let memory =
             m3ipc_sys::create_memory("m3-bounce", BOUNCE_BUFFER_BYTES as u64).map_err(|errno| {
                 format!("no memory for a bounce buffer: {errno}; free memory or descriptors")
@@ -96,26 +96,19 @@ impl Server {
     /// A party opened its copy gate for a requester.
     pub(super) fn copy_gate_ready(
         &mut self,
-        token: u64,
+        token: Token,
         requester: Address,
         address: u64,
         probe: [u64; 2],
     ) {
         let Some(id) = self.endpoint_of(token) else { return };
         let requester = MemberId::new(id.vm, requester);
-        self.forget_asked_copy_gates(requester, id);
-        let Some(requester) = self.connection_of(requester) else { return };
-        let Some(connection) = self.connections.get_mut(&requester) else { return };
+        self.links.forget_asked_copy_gates(requester, id);
+        let Some(requester) = self.connections.of_endpoint(requester) else { return };
+        let Some(connection) = self.connections.get_mut(requester) else { return };
         if connection.deferred == Some(Deferred::CopyGate(id)) {
             let buffer = connection.bounce_buffer.take();
             self.reply(requester, Reply::CopyGate { address, probe }, buffer.into_iter().collect());
-        }
-    }
-
-    /// Forgets the unanswered requests of a requester for copies with a peer.
-    pub(crate) fn forget_asked_copy_gates(&mut self, requester: MemberId, peer: MemberId) {
-        for with_buffer in [false, true] {
-            self.copy_gates_asked.remove(&(requester, peer, with_buffer));
         }
     }
 }

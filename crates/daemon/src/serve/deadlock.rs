@@ -3,6 +3,7 @@
 use crate::server::Server;
 use crate::tables::MemberId;
 use crate::tables::deadlock::{self, Blocked, BlockedIn};
+use crate::token::Token;
 use m3ipc_link::WaitCall;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -20,7 +21,7 @@ const SLEEPERS_MAX: usize = 64;
 
 impl Server {
     /// Answers whether the caller is the youngest member of a cycle.
-    pub(super) fn is_deadlock(&mut self, token: u64) {
+    pub(super) fn is_deadlock(&mut self, token: Token) {
         let Some(own) = self.require_endpoint(token) else { return };
         let records = self.chain_of(own);
         let cycle = deadlock::cycle_through(own.address, &records);
@@ -33,13 +34,13 @@ impl Server {
 
     /// Checks whether all other members of a closed cycle sleep. One request looks at a bounded
     /// number of them, and the next one goes on if the cycle is still the same.
-    fn check_sleepers(&mut self, token: u64, own: MemberId, cycle: &[Blocked]) -> i32 {
+    fn check_sleepers(&mut self, token: Token, own: MemberId, cycle: &[Blocked]) -> i32 {
         let mut hasher = DefaultHasher::new();
         for record in cycle {
             (record.endpoint.0, record.peer.0, record.since).hash(&mut hasher);
         }
         let key = hasher.finish();
-        let Some(connection) = self.connections.get_mut(&token) else { return NO_DEADLOCK };
+        let Some(connection) = self.connections.get_mut(token) else { return NO_DEADLOCK };
         let checked = connection.checked_cycle.take();
         let from = checked.filter(|(known, _)| *known == key).map_or(0, |(_, checked)| checked);
         // The caller itself waits for this answer, and does not sleep in its call yet.
@@ -53,7 +54,7 @@ impl Server {
         if to == others.len() {
             return DEADLOCK;
         }
-        if let Some(connection) = self.connections.get_mut(&token) {
+        if let Some(connection) = self.connections.get_mut(token) {
             connection.checked_cycle = Some((key, to));
         }
         ASK_AGAIN
@@ -79,7 +80,7 @@ impl Server {
     /// ended, but that has not run since, has the same record and is runnable.
     fn sleeps_unchanged(&self, vm: i32, record: &Blocked) -> bool {
         let id = MemberId::new(vm, record.endpoint);
-        let Some(pages) = self.pages_of(id) else { return false };
+        let Some(pages) = self.connections.pages_of(id) else { return false };
         let tid = pages.control_page.blocked().tid;
         let pid = self.node.endpoint(id).map_or(0, |endpoint| endpoint.member.pid);
         // Thread id 0: the endpoint is in a request to the daemon at this moment.
@@ -89,7 +90,7 @@ impl Server {
 
     /// The wait of an endpoint for one other endpoint.
     fn wait_of(&self, id: MemberId) -> Option<Blocked> {
-        let blocked = self.pages_of(id)?.control_page.blocked();
+        let blocked = self.connections.pages_of(id)?.control_page.blocked();
         let call = match blocked.call {
             WaitCall::Send | WaitCall::SendRec => BlockedIn::Send,
             WaitCall::Await | WaitCall::Receive => BlockedIn::Receive,

@@ -1,13 +1,14 @@
 //! Doorbells, for endpoints that a program polls or that have too many links to sleep on.
 
 use crate::server::Server;
+use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_sys::{DoorbellReceiver, DoorbellSender};
 use m3ipc_wire::Reply;
 use std::rc::Rc;
 
 impl Server {
-    pub(super) fn open_doorbell(&mut self, token: u64) {
+    pub(super) fn open_doorbell(&mut self, token: Token) {
         let Some(id) = self.require_endpoint(token) else { return };
         let path = self.runtime_directory.doorbell(id.vm, id.address.0);
         // A doorbell of a predecessor, or of an earlier attach, is still bound to this path.
@@ -24,7 +25,7 @@ impl Server {
         }
     }
 
-    pub(super) fn connect_doorbell(&mut self, token: u64, peer: Address) {
+    pub(super) fn connect_doorbell(&mut self, token: Token, peer: Address) {
         let Some(id) = self.require_endpoint(token) else { return };
         let is_linked = self.node.peers(id).iter().any(|known| known.address == peer);
         if !is_linked {

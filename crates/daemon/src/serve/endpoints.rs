@@ -2,6 +2,7 @@
 
 use crate::server::Server;
 use crate::tables::{Credentials, Endpoint, MemberId};
+use crate::token::Token;
 use m3ipc_link::{Counter, WaitCall};
 use m3ipc_wire::{EndpointInfo, Reply, WaitInfo};
 
@@ -12,7 +13,7 @@ const FRAME_BYTES: usize = m3ipc_wire::REPLY_MAX_BYTES / 2;
 const ENDPOINT_BYTES: usize = 128;
 
 impl Server {
-    pub(super) fn list_endpoints(&mut self, token: u64, cred: &Credentials, vm: i32, from: i32) {
+    pub(super) fn list_endpoints(&mut self, token: Token, cred: &Credentials, vm: i32, from: i32) {
         if let Err(error) = self.node.visible_vm(vm, cred) {
             return self.refuse(token, error.code(), error);
         }
@@ -32,7 +33,7 @@ impl Server {
 
     fn endpoint_info(&self, vm: i32, endpoint: &Endpoint, now_ns: u64) -> EndpointInfo {
         let id = MemberId::new(vm, endpoint.address);
-        let page = self.pages_of(id).map(|pages| &pages.control_page);
+        let page = self.connections.pages_of(id).map(|pages| &pages.control_page);
         let count = |counter| page.map_or(0, |page| page.counter(counter));
         let wait = match page.map(|page| page.blocked()) {
             Some(blocked) => WaitInfo {

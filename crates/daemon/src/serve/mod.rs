@@ -20,14 +20,15 @@ mod vm;
 mod vm_open;
 
 use crate::server::Server;
-use crate::tables::{Credentials, MemberId};
+use crate::tables::{Credentials, MemberId, TicketId};
+use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{AreaRequest, Request, TraceRequest, VERSION};
 
 impl Server {
     /// Serves one request of a connection.
-    pub(crate) fn serve(&mut self, token: u64, request: Request) {
-        let Some(connection) = self.connections.get(&token) else { return };
+    pub(crate) fn serve(&mut self, token: Token, request: Request) {
+        let Some(connection) = self.connections.get(token) else { return };
         if !connection.greeted {
             return self.greet(token, &request);
         }
@@ -47,7 +48,7 @@ impl Server {
             request,
             Request::NodeInit(_) | Request::NodeInfo | Request::NodeEnd | Request::Usage { .. }
         );
-        if !self.initialised && needs_node {
+        if !self.lifecycle.is_initialised() && needs_node {
             let why = "the node is not initialised; call drvs_init first";
             return self.refuse(token, Code::DrvsInit, why);
         }
@@ -56,10 +57,10 @@ impl Server {
         }
     }
 
-    fn greet(&mut self, token: u64, request: &Request) {
+    fn greet(&mut self, token: Token, request: &Request) {
         match request {
             Request::Hello { version: VERSION } => {
-                if let Some(connection) = self.connections.get_mut(&token) {
+                if let Some(connection) = self.connections.get_mut(token) {
                     connection.greeted = true;
                 }
                 let welcome = m3ipc_wire::Reply::Welcome { version: VERSION };
@@ -77,7 +78,7 @@ impl Server {
         }
     }
 
-    fn dispatch(&mut self, token: u64, cred: &Credentials, request: Request) {
+    fn dispatch(&mut self, token: Token, cred: &Credentials, request: Request) {
         match request {
             Request::Hello { .. } => self.close(token),
             Request::NodeInit(params) => self.node_init(token, &params),
@@ -105,7 +106,7 @@ impl Server {
             Request::Recall(peers) => self.recall_links(token, &peers),
             Request::GetEndpoint(pid) => self.get_endpoint(token, cred, pid),
             Request::Await(event) => self.wait_for(token, cred, &event),
-            Request::Forget(ticket) => self.cancel_ticket(token, ticket),
+            Request::Forget(ticket) => self.cancel_ticket(token, TicketId(ticket)),
             Request::NameAttach(name) => self.name_attach(token, &name),
             Request::NameLocate(name) => self.name_locate(token, &name),
             Request::Wakeup { vm, address } => self.wakeup(token, cred, member_id(vm, address)),

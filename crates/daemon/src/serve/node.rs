@@ -4,12 +4,13 @@ use crate::server::Server;
 use crate::settings::{self, SettingsError};
 use crate::state::connection::Deferred;
 use crate::tables::{Credentials, Node, NodeTerms};
+use crate::token::Token;
 use m3ipc_abi::{Code, VM_NAME_MAX_BYTES};
 use m3ipc_wire::{NodeInfo, NodeParams, Reply};
 
 impl Server {
-    pub(super) fn node_init(&mut self, token: u64, params: &NodeParams) {
-        if self.initialised {
+    pub(super) fn node_init(&mut self, token: Token, params: &NodeParams) {
+        if self.lifecycle.is_initialised() {
             let why = "the node is initialised already; use it, or end it with `m3 down`";
             return self.refuse(token, Code::DrvsBusy, why);
         }
@@ -26,7 +27,7 @@ impl Server {
                     by_call: true,
                 };
                 self.node = Node::with_terms(nodeid, limits, terms, self.node.quota());
-                self.initialised = true;
+                self.lifecycle.initialise();
                 self.node.drain_records();
                 self.rewrite_journal();
                 tracing::info!(nodeid, ?limits, "node initialised");
@@ -43,7 +44,7 @@ impl Server {
         }
     }
 
-    pub(super) fn node_end(&mut self, token: u64, cred: &Credentials) {
+    pub(super) fn node_end(&mut self, token: Token, cred: &Credentials) {
         if !cred.is_root() && cred.uid != m3ipc_sys::user_id() {
             let why = "only root and the daemon's own user may end a node; ask one of them";
             return self.refuse(token, Code::Privileges, why);
@@ -61,20 +62,20 @@ impl Server {
         self.finish_node_if_empty();
     }
 
-    pub(super) fn node_info(&mut self, token: u64) {
+    pub(super) fn node_info(&mut self, token: Token) {
         let limits = self.node.limits();
         let info = NodeInfo {
             nodeid: self.node.nodeid(),
-            initialised: self.initialised,
+            initialised: self.lifecycle.is_initialised(),
             vms: limits.vms,
             nodes: limits.nodes,
             procs: limits.procs,
             tasks: limits.tasks,
             daemon_pid: m3ipc_sys::process_id(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            links: u32::try_from(self.links_held.len().div_ceil(2)).unwrap_or(u32::MAX),
-            endpoints: u32::try_from(self.attached.len()).unwrap_or(u32::MAX),
-            takeovers: self.takeovers,
+            links: u32::try_from(self.links.count()).unwrap_or(u32::MAX),
+            endpoints: u32::try_from(self.connections.attached_count()).unwrap_or(u32::MAX),
+            takeovers: self.lifecycle.takeovers(),
             name: self.node.terms().name.clone(),
             max_copy_bytes: self.node.terms().max_copy_bytes,
         };

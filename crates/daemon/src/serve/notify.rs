@@ -6,6 +6,7 @@
 use crate::server::Server;
 use crate::state::pending_notifications::PendingNotification;
 use crate::tables::{Credentials, MemberId};
+use crate::token::Token;
 use m3ipc_abi::{ANY, Address, Code, HARDWARE, SYSTEM, Verb};
 use m3ipc_link::{FLAG_WOKEN, WaitCall};
 use m3ipc_wire::DaemonEvent;
@@ -15,7 +16,7 @@ const KERNEL_TASKS: core::ops::Range<i32> = -35..0;
 
 impl Server {
     /// `notify`, if the destination has not attached yet.
-    pub(super) fn notify(&mut self, token: u64, destination: Address, bits: u64) {
+    pub(super) fn notify(&mut self, token: Token, destination: Address, bits: u64) {
         let Some(own) = self.require_endpoint(token) else { return };
         let id = MemberId::new(own.vm, destination);
         if let Err(error) = self.node.lookup(own.vm, Some(own.address), destination) {
@@ -24,7 +25,7 @@ impl Server {
         if let Err(denied) = self.node.check_verb(own, Some(destination), Verb::Notify) {
             return self.refuse(token, denied.code(), denied);
         }
-        if self.is_attached(id) {
+        if self.connections.is_attached(id) {
             let why = format!("endpoint {destination} is attached; notify it over the link");
             return self.refuse(token, Code::Again, why);
         }
@@ -45,7 +46,7 @@ impl Server {
         by: Option<(i32, u32, u32)>,
     ) {
         let notification = PendingNotification { bits, by, at_ns: m3ipc_sys::monotonic_ns() };
-        if self.is_attached(destination) {
+        if self.connections.is_attached(destination) {
             self.send_notification(destination, source, notification);
         } else {
             self.pending_notifications.add(destination, source, notification);
@@ -73,7 +74,7 @@ impl Server {
     /// owner and root, with the privilege for it, in the name of any endpoint.
     pub(super) fn notify_for(
         &mut self,
-        token: u64,
+        token: Token,
         cred: &Credentials,
         source: Address,
         destination: MemberId,
@@ -116,7 +117,7 @@ impl Server {
     }
 
     /// `wakeup`: ends the receive(ANY) of another endpoint, or is remembered for its next one.
-    pub(super) fn wakeup(&mut self, token: u64, cred: &Credentials, id: MemberId) {
+    pub(super) fn wakeup(&mut self, token: Token, cred: &Credentials, id: MemberId) {
         let own = self.endpoint_of(token);
         if own == Some(id) {
             return self.refuse(token, Code::Endpoint, "an endpoint cannot wake itself");
@@ -131,7 +132,7 @@ impl Server {
         {
             return self.refuse(token, denied.code(), denied);
         }
-        let Some(pages) = self.pages_of(id) else {
+        let Some(pages) = self.connections.pages_of(id) else {
             let why = format!(
                 "endpoint {} is not connected, so the wakeup is lost; try again when it is",
                 id.address

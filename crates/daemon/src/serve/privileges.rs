@@ -2,12 +2,13 @@
 
 use crate::server::Server;
 use crate::tables::{Credentials, MemberId};
+use crate::token::Token;
 use m3ipc_wire::{DaemonEvent, Privileges, Reply};
 
 impl Server {
     pub(super) fn set_privileges(
         &mut self,
-        token: u64,
+        token: Token,
         cred: &Credentials,
         id: MemberId,
         privileges: Privileges,
@@ -34,7 +35,7 @@ impl Server {
         self.send_event_to(id, DaemonEvent::Allowed { address, may_send, may_receive });
     }
 
-    pub(super) fn get_privileges(&mut self, token: u64, cred: &Credentials, id: MemberId) {
+    pub(super) fn get_privileges(&mut self, token: Token, cred: &Credentials, id: MemberId) {
         if let Err(error) = self.node.visible_vm(id.vm, cred) {
             return self.refuse(token, error.code(), error);
         }

@@ -2,7 +2,8 @@
 
 use crate::quota::Resource;
 use crate::server::Server;
-use crate::tables::{Credentials, MemberId, Wait, WaitError};
+use crate::tables::{Credentials, MemberId, TicketId, Wait, WaitError};
+use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_wire::{AwaitedEvent, Reply};
 
@@ -10,8 +11,8 @@ use m3ipc_wire::{AwaitedEvent, Reply};
 const TICKETS_MAX: usize = 1024;
 
 impl Server {
-    pub(super) fn wait_for(&mut self, token: u64, cred: &Credentials, event: &AwaitedEvent) {
-        let Some(connection) = self.connections.get(&token) else { return };
+    pub(super) fn wait_for(&mut self, token: Token, cred: &Credentials, event: &AwaitedEvent) {
+        let Some(connection) = self.connections.get(token) else { return };
         if connection.tickets.len() >= TICKETS_MAX {
             let why = format!(
                 "this connection has {TICKETS_MAX} open waits, its quota; end one of them first"
@@ -22,7 +23,7 @@ impl Server {
             Ok(charges) => charges,
             Err(exceeded) => return self.refuse(token, Code::NoMem, exceeded),
         };
-        let ticket = self.new_token();
+        let ticket = TicketId(self.sources.new_number());
         let own = self.endpoint_of(token);
         let Some(wait) = self.register_wait(own, cred.pid, event, ticket) else {
             self.require_endpoint(token);
@@ -35,13 +36,11 @@ impl Server {
             Ok(wait) => {
                 // The endpoint is bound, but its pages are not mapped: the ticket waits for them.
                 if let (Wait::Already(address), Some(own)) = (wait, own) {
-                    self.complete_when_mapped(MemberId::new(own.vm, address), ticket);
+                    let id = MemberId::new(own.vm, address);
+                    self.connections.await_pages(id, ticket, TICKETS_MAX);
                 }
-                self.tickets.insert(ticket, (token, charges));
-                if let Some(connection) = self.connections.get_mut(&token) {
-                    connection.tickets.push(ticket);
-                }
-                self.reply(token, Reply::Wait(ticket), Vec::new());
+                self.connections.add_ticket(token, ticket, charges);
+                self.reply(token, Reply::Wait(ticket.0), Vec::new());
             }
             Err(error) => self.refuse(token, error.code(), error),
         }
@@ -53,7 +52,7 @@ impl Server {
         own: Option<MemberId>,
         pid: i32,
         event: &AwaitedEvent,
-        ticket: u64,
+        ticket: TicketId,
     ) -> Option<Result<Wait, WaitError>> {
         Some(match event {
             AwaitedEvent::OwnBind => Ok(self.node.wait_bind(pid, ticket)),
@@ -73,37 +72,22 @@ impl Server {
     fn is_usable(&self, own: Option<MemberId>, event: &AwaitedEvent, address: Address) -> bool {
         match (own, event) {
             (Some(own), AwaitedEvent::Bind(_) | AwaitedEvent::Name(_)) => {
-                let pages = self.pages_of(MemberId::new(own.vm, address));
+                let pages = self.connections.pages_of(MemberId::new(own.vm, address));
                 pages.is_none_or(|pages| pages.sealed)
             }
             _ => true,
         }
     }
 
-    fn complete_when_mapped(&mut self, id: MemberId, ticket: u64) {
-        let connection = self.connection_of(id).and_then(|token| self.connections.get_mut(&token));
-        let pages = connection.and_then(|connection| connection.pages.as_mut());
-        if let Some(pages) = pages.filter(|pages| !pages.sealed) {
-            // Cancelled tickets must not accumulate.
-            if pages.tickets.len() >= TICKETS_MAX {
-                pages.tickets.retain(|open| self.tickets.contains_key(open));
-            }
-            pages.tickets.push(ticket);
-        }
-    }
-
-    pub(super) fn cancel_ticket(&mut self, token: u64, ticket: u64) {
-        if self.tickets.get(&ticket).is_some_and(|(owner, _)| *owner == token) {
-            self.tickets.remove(&ticket);
+    pub(super) fn cancel_ticket(&mut self, token: Token, ticket: TicketId) {
+        if self.connections.owner_of(ticket) == Some(token) {
+            self.connections.remove_ticket(ticket);
             self.node.cancel_wait(ticket);
-            if let Some(connection) = self.connections.get_mut(&token) {
-                connection.tickets.retain(|open| *open != ticket);
-            }
         }
         self.reply(token, Reply::Done, Vec::new());
     }
 
-    pub(super) fn name_attach(&mut self, token: u64, name: &str) {
+    pub(super) fn name_attach(&mut self, token: Token, name: &str) {
         let Some(id) = self.require_endpoint(token) else { return };
         match self.node.name_attach(id, name) {
             Ok(tickets) => {
@@ -115,7 +99,7 @@ impl Server {
         }
     }
 
-    pub(super) fn name_locate(&mut self, token: u64, name: &str) {
+    pub(super) fn name_locate(&mut self, token: Token, name: &str) {
         let Some(id) = self.require_endpoint(token) else { return };
         match self.node.name_locate(id.vm, name) {
             Ok(address) => self.reply_number(token, address.0),
@@ -124,7 +108,7 @@ impl Server {
     }
 
     /// `getep`: the endpoint of a process or thread in the caller's VM.
-    pub(super) fn get_endpoint(&mut self, token: u64, cred: &Credentials, pid: i32) {
+    pub(super) fn get_endpoint(&mut self, token: Token, cred: &Credentials, pid: i32) {
         let pid = if pid == 0 { cred.pid } else { pid };
         let vm = self.endpoint_of(token).map(|own| own.vm);
         let process = m3ipc_sys::process_of_thread(pid);

@@ -8,6 +8,7 @@
 use crate::server::Server;
 use crate::state::member_fd::MemberFd;
 use crate::tables::{Credentials, MemberId};
+use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_link::trace_bytes;
 use m3ipc_wire::{DaemonEvent, TraceEvent, TraceRequest};
@@ -17,7 +18,7 @@ use std::rc::Rc;
 const USER_BYTES: u64 = 256 << 20;
 
 impl Server {
-    pub(super) fn serve_trace(&mut self, token: u64, cred: &Credentials, request: TraceRequest) {
+    pub(super) fn serve_trace(&mut self, token: Token, cred: &Credentials, request: TraceRequest) {
         match request {
             TraceRequest::Begin { vm, slots, sharp } => {
                 self.begin_trace(token, cred, vm, slots, sharp);
@@ -30,7 +31,7 @@ impl Server {
         }
     }
 
-    fn begin_trace(&mut self, token: u64, cred: &Credentials, vm: i32, slots: u32, sharp: bool) {
+    fn begin_trace(&mut self, token: Token, cred: &Credentials, vm: i32, slots: u32, sharp: bool) {
         let owner = match self.node.vm(vm) {
             Ok(vm) => vm.spec().owner_uid,
             Err(error) => return self.refuse(token, error.code(), error),
@@ -40,7 +41,7 @@ impl Server {
             return self.refuse(token, Code::Privileges, why);
         }
         if let Some(trace) = self.traces.get(vm) {
-            let tracer = self.connections.get(&trace.tracer);
+            let tracer = self.connections.get(trace.tracer);
             let pid = tracer.map_or(0, |connection| connection.cred.pid);
             let why = format!("process {pid} traces this VM already; end that trace first");
             return self.refuse(token, Code::Busy, why);
@@ -50,27 +51,21 @@ impl Server {
             tracing::info!(vm, pid = cred.pid, uid = cred.uid, "trace begun");
         }
         self.reply_done(token);
-        for (id, member) in self.attached_in(vm) {
-            if self.is_attached(id) {
+        for (id, member) in self.connections.attached_in(vm) {
+            if self.connections.is_attached(id) {
                 self.send_ring(id, member);
             }
         }
     }
 
-    /// The endpoints of a VM that have connections.
-    fn attached_in(&self, vm: i32) -> Vec<(MemberId, u64)> {
-        let of_vm = self.attached.iter().filter(|(id, _)| id.vm == vm);
-        of_vm.map(|(id, member)| (*id, *member)).collect()
-    }
-
     /// Gives a ring to a member that attached, if its VM is traced.
     pub(super) fn trace_new_member(&mut self, id: MemberId) {
-        if let Some(member) = self.connection_of(id) {
+        if let Some(member) = self.connections.of_endpoint(id) {
             self.send_ring(id, member);
         }
     }
 
-    fn send_ring(&mut self, id: MemberId, member: u64) {
+    fn send_ring(&mut self, id: MemberId, member: Token) {
         // The member gets a ring of this trace once it has mapped that of the former one.
         if self.traces.has_sent_ring(member) {
             return;
@@ -103,9 +98,9 @@ impl Server {
     }
 
     /// A member has mapped its ring: the daemon seals it and gives it to the tracer.
-    fn ring_mapped(&mut self, member: u64) {
+    fn ring_mapped(&mut self, member: Token) {
         let Some((number, ring)) = self.traces.take_sent_ring(member) else { return };
-        let Some(connection) = self.connections.get(&member) else { return };
+        let Some(connection) = self.connections.get(member) else { return };
         let (Some(id), pid) = (connection.id, connection.cred.pid) else { return };
         let Some(trace) = self.traces.get(id.vm) else { return };
         if trace.number != number {
@@ -124,7 +119,7 @@ impl Server {
 
     /// Reports the end of an endpoint to its tracer, which can still read the last records.
     pub(crate) fn end_member_trace(&mut self, id: MemberId) {
-        let member = self.connection_of(id);
+        let member = self.connections.of_endpoint(id);
         if let Some(tracer) = self.traces.remove_member(id, member) {
             let event = TraceEvent::Gone { address: id.address.0 };
             self.send_event(tracer, DaemonEvent::Trace(event), Vec::new());
@@ -132,10 +127,10 @@ impl Server {
     }
 
     /// Ends the traces of a connection.
-    pub(crate) fn end_traces_of(&mut self, token: u64) {
+    pub(crate) fn end_traces_of(&mut self, token: Token) {
         for vm in self.traces.remove_tracer(token) {
             tracing::debug!(vm, "trace ended");
-            for (_, member) in self.attached_in(vm) {
+            for (_, member) in self.connections.attached_in(vm) {
                 self.send_event(member, DaemonEvent::Trace(TraceEvent::Off), Vec::new());
             }
         }

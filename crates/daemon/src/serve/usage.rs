@@ -3,6 +3,7 @@
 use crate::quota::{self, Resource, Share};
 use crate::server::Server;
 use crate::tables::Credentials;
+use crate::token::Token;
 use m3ipc_wire::{QuotaUse, Reply, UserUse};
 use std::collections::BTreeSet;
 
@@ -10,7 +11,7 @@ use std::collections::BTreeSet;
 const FRAME_USERS: usize = 32;
 
 impl Server {
-    pub(super) fn usage(&mut self, token: u64, cred: &Credentials, from: u32) {
+    pub(super) fn usage(&mut self, token: Token, cred: &Credentials, from: u32) {
         let sees_all = cred.is_root() || cred.uid == m3ipc_sys::user_id();
         let mut users: BTreeSet<u32> = self.accounts.users().chain(self.node.users()).collect();
         users.retain(|uid| *uid >= from && (sees_all || *uid == cred.uid));

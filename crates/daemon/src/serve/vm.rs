@@ -3,6 +3,7 @@
 use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::tables::{Creator, Credentials, Vm, VmMode, VmSpec, VmState};
+use crate::token::Token;
 use m3ipc_abi::{Code, VM_NAME_MAX_BYTES, VmLimits};
 use m3ipc_wire::{Reply, VM_DOMAINS_MAX, VmInfo, VmLife, VmParams};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const GRACE_MAX_MS: u32 = 600_000;
 
 impl Server {
-    pub(super) fn vm_init(&mut self, token: u64, cred: &Credentials, params: VmParams) {
+    pub(super) fn vm_init(&mut self, token: Token, cred: &Credentials, params: VmParams) {
         let spec = match self.spec_of(token, cred, params) {
             Ok(spec) => spec,
             Err((code, why)) => return self.refuse(token, code, why),
@@ -28,7 +29,7 @@ impl Server {
                 self.record();
                 m3ipc_sys::pause_point("daemon.vm_recorded");
                 if !charges.is_empty() {
-                    self.watched.creators.insert(id, charges);
+                    self.deaths.add_creator(id, charges);
                 }
                 if crate::log::admits(cred.uid) {
                     tracing::info!(vm = id, uid = cred.uid, "VM begun");
@@ -45,11 +46,11 @@ impl Server {
     /// The specification of a VM with these parameters. The node checks the rest of it.
     fn spec_of(
         &self,
-        token: u64,
+        token: Token,
         cred: &Credentials,
         params: VmParams,
     ) -> Result<VmSpec, (Code, String)> {
-        if !self.deferred_until(Deferred::NodeEnd).is_empty() {
+        if !self.connections.deferred_until(Deferred::NodeEnd).is_empty() {
             let why = "the node is ending; wait until it has ended, then start it again";
             return Err((Code::DrvsInit, why.to_owned()));
         }
@@ -76,7 +77,7 @@ impl Server {
         spec.mode = VmMode(params.mode);
         spec.copy_granted = params.copy_granted;
         (spec.grace_ms, spec.life) = (params.grace_ms, params.life);
-        let started = self.connections.get(&token).map_or(0, |connection| connection.started);
+        let started = self.connections.get(token).map_or(0, |connection| connection.started);
         spec.creator = Creator { pid: cred.pid, started };
         if let Some(gid) = params.gid {
             if !cred.is_root() && cred.gid != gid && !cred.groups.contains(&gid) {
@@ -88,7 +89,7 @@ impl Server {
         Ok(spec)
     }
 
-    pub(super) fn vm_end(&mut self, token: u64, cred: &Credentials, vm: i32) {
+    pub(super) fn vm_end(&mut self, token: Token, cred: &Credentials, vm: i32) {
         match self.node.begin_end(vm, cred) {
             Ok(ending) => {
                 self.record();
@@ -100,21 +101,21 @@ impl Server {
         }
     }
 
-    pub(super) fn vm_info(&mut self, token: u64, cred: &Credentials, vm: i32) {
+    pub(super) fn vm_info(&mut self, token: Token, cred: &Credentials, vm: i32) {
         match self.node.visible_vm(vm, cred).map(|vm| self.info_of(vm)) {
             Ok(info) => self.reply(token, Reply::Vm(info), Vec::new()),
             Err(error) => self.refuse(token, error.code(), error),
         }
     }
 
-    pub(super) fn vm_find(&mut self, token: u64, cred: &Credentials, name: &str) {
+    pub(super) fn vm_find(&mut self, token: Token, cred: &Credentials, name: &str) {
         match self.node.vm_by_name(name) {
             Ok(vm) => self.vm_info(token, cred, vm),
             Err(error) => self.refuse(token, error.code(), error),
         }
     }
 
-    pub(super) fn vm_list(&mut self, token: u64, cred: &Credentials) {
+    pub(super) fn vm_list(&mut self, token: Token, cred: &Credentials) {
         // Without the names of domains a thousand VMs fit into one packet.
         let short = |vm: &Vm| VmInfo { domains: BTreeMap::new(), ..self.info_of(vm) };
         let list = self.node.visible_vms(cred).map(short).collect();

@@ -3,12 +3,13 @@
 use crate::server::Server;
 use crate::state::connection::Deferred;
 use crate::tables::{Credentials, VmAccess, VmError, VmSpec, VmState};
+use crate::token::Token;
 use m3ipc_wire::{VmLife, VmParams};
 
 impl Server {
     /// Gives the caller the VM of this name, if it has these parameters, or makes it. Waits until a
     /// VM of the name that is ending has ended.
-    pub(super) fn vm_open(&mut self, token: u64, cred: &Credentials, params: VmParams) {
+    pub(super) fn vm_open(&mut self, token: Token, cred: &Credentials, params: VmParams) {
         if let Ok(id) = self.node.vm_by_name(&params.name) {
             self.see_deaths_of(id);
         }
@@ -33,7 +34,7 @@ impl Server {
         match checked {
             Ok(VmState::Running) => self.vm_info(token, &Credentials::new(0, 0, 0), id),
             Ok(VmState::Ending) => {
-                if let Some(connection) = self.connections.get_mut(&token) {
+                if let Some(connection) = self.connections.get_mut(token) {
                     connection.vm_to_open = Some(params);
                 }
                 self.defer(token, Deferred::VmOpen(id));
@@ -44,8 +45,8 @@ impl Server {
 
     /// Serves the callers that waited for the end of a VM to have its name.
     pub(crate) fn open_again(&mut self, vm: i32) {
-        for token in self.deferred_until(Deferred::VmOpen(vm)) {
-            let Some(connection) = self.connections.get_mut(&token) else { continue };
+        for token in self.connections.deferred_until(Deferred::VmOpen(vm)) {
+            let Some(connection) = self.connections.get_mut(token) else { continue };
             connection.deferred = None;
             let cred = connection.cred.clone();
             let Some(params) = connection.vm_to_open.take() else { continue };

@@ -3,7 +3,7 @@
 use super::frame_queue::{Admission, FrameQueue, QueuedFrame};
 use super::member_fd::MemberFd;
 use crate::quota::{Accounts, Charge, Resource};
-use crate::tables::{Credentials, MemberId};
+use crate::tables::{Credentials, MemberId, TicketId};
 use m3ipc_link::ControlPageView;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{DaemonEvent, FromDaemon, VmParams};
@@ -22,7 +22,7 @@ pub(crate) struct EndpointPages {
     /// Whether the owner has mapped the pages, and no other process can write the status page.
     pub(crate) sealed: bool,
     /// Tickets to complete at the seal.
-    pub(crate) tickets: Vec<u64>,
+    pub(crate) tickets: Vec<TicketId>,
     pub(crate) _charges: Vec<Charge>,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Connection {
     /// The parameters of a deferred [`Deferred::VmOpen`].
     pub(crate) vm_to_open: Option<VmParams>,
     /// Open tickets of this connection.
-    pub(crate) tickets: Vec<u64>,
+    pub(crate) tickets: Vec<TicketId>,
     queue: FrameQueue,
     /// Whether frames wait in the queue. The daemon then serves none of the member's requests.
     pub(crate) is_full: bool,

@@ -7,6 +7,7 @@
 //! behind the connections that this round did not serve.
 
 use super::connection::Connection;
+use crate::token::Token;
 use m3ipc_sys::Ready;
 use std::collections::HashMap;
 
@@ -22,33 +23,34 @@ pub(crate) struct SchedulingRound {
     /// Frames that each connection may have served.
     frames_each: usize,
     /// The current connection, and the frames that it may still have served.
-    current: (u64, usize),
+    current: Option<(Token, usize)>,
     users: HashMap<u32, usize>,
 }
 
 impl SchedulingRound {
     /// Begins a round, and sorts the ready sources by their last round. A source without one (it
     /// is no connection) comes first.
-    pub(crate) fn begin(&mut self, ready: &mut [Ready], last_round: impl Fn(u64) -> Option<u64>) {
+    pub(crate) fn begin(&mut self, ready: &mut [Ready], last_round: impl Fn(Token) -> Option<u64>) {
         let last: HashMap<u64, u64> = ready
             .iter()
-            .filter_map(|event| Some((event.token, last_round(event.token)?)))
+            .filter_map(|event| Some((event.token, last_round(Token::of(event.token))?)))
             .collect();
         if ready.len() > 1 {
             ready.sort_by_key(|event| last.get(&event.token).copied());
         }
         self.number += 1;
         self.frames_each = (FRAMES / last.len().max(1)).max(1);
-        self.current = (0, 0);
+        self.current = None;
         self.users.clear();
     }
 
     /// Counts a frame of this connection; `false` if it has no frames left in this round.
-    pub(crate) fn admit_connection(&mut self, token: u64) -> bool {
-        if self.current.0 != token {
-            self.current = (token, self.frames_each);
+    pub(crate) fn admit_connection(&mut self, token: Token) -> bool {
+        let current = self.current.get_or_insert((token, self.frames_each));
+        if current.0 != token {
+            *current = (token, self.frames_each);
         }
-        let (_, left) = &mut self.current;
+        let left = &mut current.1;
         let admitted = *left > 0;
         *left = left.saturating_sub(1);
         admitted

@@ -1,25 +1,26 @@
 //! Timers: what the daemon has to do at a later time.
 
 use crate::tables::MemberId;
+use crate::token::Token;
 use std::collections::BTreeMap;
 
 /// The purpose of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Timer {
     /// Close this connection if it has not sent its greeting.
-    Greeting(u64),
+    Greeting(Token),
     /// Close this connection if its member has not mapped the pages of this endpoint.
-    Mapping(u64, MemberId),
+    Mapping(Token, MemberId),
     /// Kill the remaining members of this ending VM.
     VmGrace(i32),
     /// Unbind this endpoint if the same connection still holds it.
-    UnbindGrace(MemberId, Option<u64>),
+    UnbindGrace(MemberId, Option<Token>),
     /// Leave if the node is still unused.
     Idle,
     /// Look whether the socket is still in its place.
     Place,
     /// Send the queued frames of this connection again.
-    Flush(u64),
+    Flush(Token),
     /// Go on with the scan for free extents of this area of a VM.
     Reclaim(i32, u32),
     /// Accept connections again, after the system had no descriptor for one.

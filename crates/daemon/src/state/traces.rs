@@ -2,6 +2,7 @@
 
 use super::member_fd::MemberFd;
 use crate::tables::MemberId;
+use crate::token::Token;
 use m3ipc_link::trace_bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use std::rc::Rc;
 #[derive(Debug)]
 pub(crate) struct Trace {
     /// The tracer's connection.
-    pub(crate) tracer: u64,
+    pub(crate) tracer: Token,
     pub(crate) uid: u32,
     pub(crate) slots: u32,
     pub(crate) sharp: bool,
@@ -25,12 +26,12 @@ pub(crate) struct Trace {
 pub(crate) struct Traces {
     by_vm: BTreeMap<i32, Trace>,
     /// Rings that a member has not mapped yet, by its connection, with the number of their trace.
-    sent_rings: HashMap<u64, (u64, Rc<MemberFd>)>,
+    sent_rings: HashMap<Token, (u64, Rc<MemberFd>)>,
     latest: u64,
 }
 
 impl Traces {
-    pub(crate) fn begin(&mut self, vm: i32, tracer: u64, uid: u32, slots: u32, sharp: bool) {
+    pub(crate) fn begin(&mut self, vm: i32, tracer: Token, uid: u32, slots: u32, sharp: bool) {
         self.latest += 1;
         let number = self.latest;
         self.by_vm.insert(vm, Trace { tracer, uid, slots, sharp, number, bytes: 0 });
@@ -47,24 +48,24 @@ impl Traces {
     }
 
     /// Whether a member has not mapped its last ring yet.
-    pub(crate) fn has_sent_ring(&self, member: u64) -> bool {
+    pub(crate) fn has_sent_ring(&self, member: Token) -> bool {
         self.sent_rings.contains_key(&member)
     }
 
     /// Records a ring that the daemon sends to a member.
-    pub(crate) fn add_sent_ring(&mut self, vm: i32, member: u64, ring: Rc<MemberFd>) {
+    pub(crate) fn add_sent_ring(&mut self, vm: i32, member: Token, ring: Rc<MemberFd>) {
         let Some(trace) = self.by_vm.get_mut(&vm) else { return };
         trace.bytes += trace_bytes(trace.slots);
         self.sent_rings.insert(member, (trace.number, ring));
     }
 
     /// Takes the ring that a member has mapped, with the number of its trace.
-    pub(crate) fn take_sent_ring(&mut self, member: u64) -> Option<(u64, Rc<MemberFd>)> {
+    pub(crate) fn take_sent_ring(&mut self, member: Token) -> Option<(u64, Rc<MemberFd>)> {
         self.sent_rings.remove(&member)
     }
 
     /// Removes an endpoint that ended, and returns the tracer of its VM.
-    pub(crate) fn remove_member(&mut self, id: MemberId, member: Option<u64>) -> Option<u64> {
+    pub(crate) fn remove_member(&mut self, id: MemberId, member: Option<Token>) -> Option<Token> {
         if let Some(member) = member {
             self.sent_rings.remove(&member);
         }
@@ -74,7 +75,7 @@ impl Traces {
     }
 
     /// Removes the traces of a tracer, and returns their VMs.
-    pub(crate) fn remove_tracer(&mut self, tracer: u64) -> Vec<i32> {
+    pub(crate) fn remove_tracer(&mut self, tracer: Token) -> Vec<i32> {
         self.sent_rings.remove(&tracer);
         let of_tracer = self.by_vm.iter().filter(|(_, trace)| trace.tracer == tracer);
         let vms: Vec<i32> = of_tracer.map(|(vm, _)| *vm).collect();

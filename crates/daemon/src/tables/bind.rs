@@ -9,6 +9,7 @@ use super::identity::{Credentials, Member, MemberId, MemberKind, VmAccess};
 use super::lookup::slot_in_range;
 use super::node::Node;
 use super::record::Record;
+use super::tickets::TicketId;
 use super::vm::Vm;
 
 /// A new endpoint, and the tickets that it completes.
@@ -17,7 +18,7 @@ pub struct Bound {
     /// Its address.
     pub address: Address,
     /// Completed tickets of `wait4bind` and `wait4bindep`.
-    pub tickets: Vec<u64>,
+    pub tickets: Vec<TicketId>,
 }
 
 impl Node {

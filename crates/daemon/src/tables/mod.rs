@@ -75,6 +75,7 @@ pub use lookup::{Holder, check_destination, slot_in_range};
 pub use node::{Node, Quota};
 pub use privileges::UNRESTRICTED;
 pub use record::{NodeTerms, Record};
+pub use tickets::TicketId;
 pub use unbind::Death;
 pub use vm::{Creator, Endpoint, GRACE_DEFAULT_MS, Vm, VmSpec, VmState};
 pub use vms::Ending;

@@ -7,6 +7,7 @@ use super::error::NameError;
 use super::identity::MemberId;
 use super::node::Node;
 use super::record::Record;
+use super::tickets::TicketId;
 
 impl Node {
     /// Attaches a name to an endpoint, and returns the completed tickets of `wait4name`.
@@ -14,7 +15,7 @@ impl Node {
     /// # Errors
     /// Too long -343; empty or with a zero byte -339; VM not running -303; endpoint not bound
     /// -310; name taken -342; quota -12.
-    pub fn name_attach(&mut self, id: MemberId, name: &str) -> Result<Vec<u64>, NameError> {
+    pub fn name_attach(&mut self, id: MemberId, name: &str) -> Result<Vec<TicketId>, NameError> {
         check_name(name)?;
         let vm = self.running(id.vm)?;
         let endpoint = vm.endpoint(None, id.address)?;

@@ -6,6 +6,10 @@ use m3ipc_abi::Address;
 
 use super::identity::{Member, MemberId, MemberKind};
 
+/// The number of a ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TicketId(pub u64);
+
 /// The event that ends a wait.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Event {
@@ -32,19 +36,24 @@ impl Event {
 /// All open tickets.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Tickets {
-    by_event: BTreeMap<Event, BTreeSet<u64>>,
+    by_event: BTreeMap<Event, BTreeSet<TicketId>>,
     /// The event of each ticket, so that a cancellation needs no search.
-    events: BTreeMap<u64, Event>,
+    events: BTreeMap<TicketId, Event>,
 }
 
 impl Tickets {
-    pub(super) fn register(&mut self, event: Event, ticket: u64) {
+    pub(super) fn register(&mut self, event: Event, ticket: TicketId) {
         self.events.insert(ticket, event.clone());
         self.by_event.entry(event).or_default().insert(ticket);
     }
 
     /// Removes and returns the tickets that this bind completes.
-    pub(super) fn on_bind(&mut self, id: MemberId, member: Member, kind: MemberKind) -> Vec<u64> {
+    pub(super) fn on_bind(
+        &mut self,
+        id: MemberId,
+        member: Member,
+        kind: MemberKind,
+    ) -> Vec<TicketId> {
         let mut tickets = self.complete(&Event::Bound(id));
         if id.address.generation() != 0 {
             let plain_slot = MemberId::new(id.vm, Address(id.address.slot()));
@@ -56,17 +65,17 @@ impl Tickets {
         tickets
     }
 
-    pub(super) fn on_unbind(&mut self, id: MemberId) -> Vec<u64> {
+    pub(super) fn on_unbind(&mut self, id: MemberId) -> Vec<TicketId> {
         self.complete(&Event::Unbound(id))
     }
 
-    pub(super) fn on_name(&mut self, vm: i32, name: &str) -> Vec<u64> {
+    pub(super) fn on_name(&mut self, vm: i32, name: &str) -> Vec<TicketId> {
         self.complete(&Event::Named(vm, name.to_owned()))
     }
 
     /// Removes and returns the tickets for events that an ending VM rules out. Tickets for the end
     /// of an endpoint stay.
-    pub(super) fn end_vm(&mut self, vm: i32) -> Vec<u64> {
+    pub(super) fn end_vm(&mut self, vm: i32) -> Vec<TicketId> {
         let over = |event: &Event| event.vm() == Some(vm) && !matches!(event, Event::Unbound(_));
         let mut tickets = Vec::new();
         self.by_event.retain(|event, waiting| {
@@ -81,11 +90,11 @@ impl Tickets {
     }
 
     /// The tickets that wait for an event.
-    pub(super) fn of(&self, event: &Event) -> Vec<u64> {
+    pub(super) fn of(&self, event: &Event) -> Vec<TicketId> {
         self.by_event.get(event).into_iter().flatten().copied().collect()
     }
 
-    pub(super) fn cancel(&mut self, ticket: u64) {
+    pub(super) fn cancel(&mut self, ticket: TicketId) {
         let Some(event) = self.events.remove(&ticket) else { return };
         if let Some(tickets) = self.by_event.get_mut(&event) {
             tickets.remove(&ticket);
@@ -95,7 +104,7 @@ impl Tickets {
         }
     }
 
-    fn complete(&mut self, event: &Event) -> Vec<u64> {
+    fn complete(&mut self, event: &Event) -> Vec<TicketId> {
         let tickets = self.by_event.remove(event).unwrap_or_default();
         tickets.into_iter().inspect(|ticket| drop(self.events.remove(ticket))).collect()
     }

@@ -5,6 +5,7 @@ use super::identity::{Credentials, Member, MemberId, MemberKind};
 use super::link_table::LinkedPeer;
 use super::node::Node;
 use super::record::Record;
+use super::tickets::TicketId;
 
 /// An endpoint that ended, with the effects that the daemon has to perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +21,7 @@ pub struct Death {
     /// The peers that had links with it. The daemon notifies them of the death.
     pub peers: Vec<LinkedPeer>,
     /// Completed tickets of `wait4unbind`.
-    pub tickets: Vec<u64>,
+    pub tickets: Vec<TicketId>,
 }
 
 impl Node {

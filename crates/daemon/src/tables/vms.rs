@@ -8,6 +8,7 @@ use super::error::VmError;
 use super::identity::{Credentials, Member, MemberId, VmAccess};
 use super::node::Node;
 use super::record::Record;
+use super::tickets::TicketId;
 use super::unbind::Death;
 use super::vm::{Vm, VmSpec, VmState};
 
@@ -17,7 +18,7 @@ pub struct Ending {
     /// The members of the VM, with their endpoints.
     pub members: Vec<(MemberId, Member)>,
     /// Tickets that end with -303.
-    pub tickets: Vec<u64>,
+    pub tickets: Vec<TicketId>,
 }
 
 impl Node {

@@ -10,7 +10,7 @@ use super::identity::MemberId;
 use super::lookup::Holder;
 use super::names::check_name;
 use super::node::Node;
-use super::tickets::Event;
+use super::tickets::{Event, TicketId};
 
 /// The result of a wait's registration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Wait {
 
 impl Node {
     /// `wait4bind`: waits until the process is bound.
-    pub fn wait_bind(&mut self, pid: i32, ticket: u64) -> Wait {
+    pub fn wait_bind(&mut self, pid: i32, ticket: TicketId) -> Wait {
         match self.endpoint_of_process(pid) {
             Some(id) => Wait::Already(id.address),
             None => self.register(Event::ProcessBound(pid), ticket),
@@ -31,7 +31,7 @@ impl Node {
     }
 
     /// The tickets of `wait4bind` for this process number.
-    pub fn waits_for_bind(&self, pid: i32) -> Vec<u64> {
+    pub fn waits_for_bind(&self, pid: i32) -> Vec<TicketId> {
         self.tickets.of(&Event::ProcessBound(pid))
     }
 
@@ -44,7 +44,7 @@ impl Node {
         &mut self,
         caller: Option<Address>,
         id: MemberId,
-        ticket: u64,
+        ticket: TicketId,
     ) -> Result<Wait, WaitError> {
         let vm = self.running(id.vm)?;
         let address = id.address;
@@ -81,7 +81,7 @@ impl Node {
         &mut self,
         caller: Option<Address>,
         id: MemberId,
-        ticket: u64,
+        ticket: TicketId,
     ) -> Result<Wait, WaitError> {
         let vm = self.vm(id.vm)?;
         let address = id.address;
@@ -104,7 +104,7 @@ impl Node {
     ///
     /// # Errors
     /// VM id -302; VM not running -303; name too long -343; empty name -339.
-    pub fn wait_name(&mut self, vm: i32, name: &str, ticket: u64) -> Result<Wait, WaitError> {
+    pub fn wait_name(&mut self, vm: i32, name: &str, ticket: TicketId) -> Result<Wait, WaitError> {
         self.running(vm)?;
         check_name(name)?;
         match self.name_locate(vm, name) {
@@ -115,11 +115,11 @@ impl Node {
     }
 
     /// Cancels the ticket of a waiter that gave up or died.
-    pub fn cancel_wait(&mut self, ticket: u64) {
+    pub fn cancel_wait(&mut self, ticket: TicketId) {
         self.tickets.cancel(ticket);
     }
 
-    fn register(&mut self, event: Event, ticket: u64) -> Wait {
+    fn register(&mut self, event: Event, ticket: TicketId) -> Wait {
         self.tickets.register(event, ticket);
         Wait::Registered
     }

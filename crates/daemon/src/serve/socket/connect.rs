@@ -4,6 +4,7 @@ use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::member_fd::MemberFd;
 use crate::state::sockets::{DomainId, EndpointName, PortId, SocketAnswer, SocketFailure, fail};
+use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::sock::SOCK_PREPARED_MAX;
 use m3ipc_wire::{Reply, SockArrival, SockConnection, SockKind, SockReply};
@@ -22,7 +23,7 @@ const NO_LISTENER: &str = "no program listens there any more; start it again";
 impl Server {
     pub(super) fn connect_to(
         &mut self,
-        token: u64,
+        token: Token,
         to: EndpointName,
         from: u16,
         wanted: u8,
@@ -80,7 +81,7 @@ impl Server {
     fn connected(
         &self,
         (pair, slots): (u64, &[usize]),
-        other: u64,
+        other: Token,
         ends: Vec<OwnedFd>,
     ) -> SocketAnswer {
         let mut all = slots.iter().filter_map(|slot| self.connection_info(pair, *slot, 0, other));
@@ -138,7 +139,7 @@ impl Server {
         &mut self,
         listener: PortId,
         (pair, slots): (u64, &[usize]),
-        [token, other]: [u64; 2],
+        [token, other]: [Token; 2],
         ends: &[OwnedFd],
     ) -> Result<(), SocketFailure> {
         let mut all = slots.iter().filter_map(|slot| self.connection_info(pair, *slot, 1, token));
@@ -186,12 +187,12 @@ impl Server {
         id: u64,
         at: usize,
         side: usize,
-        other: u64,
+        other: Token,
     ) -> Option<(SockConnection, Vec<Rc<MemberFd>>)> {
         let pair = self.sockets.pairs.get(&id)?;
         let slot = pair.slot(at)?;
         let fds = pair.fds(side);
-        let other = self.connections.get(&other);
+        let other = self.connections.get(other);
         let connection = SockConnection {
             pair: id,
             side: u8::from(side == 1),

@@ -6,6 +6,7 @@
 
 use crate::server::Server;
 use crate::state::sockets::{SocketAnswer, fail};
+use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockKind, SockReply};
 use std::net::Ipv4Addr;
@@ -14,7 +15,7 @@ use std::rc::Rc;
 impl Server {
     pub(super) fn open_route(
         &mut self,
-        token: u64,
+        token: Token,
         from: u16,
         address: u32,
         port: u16,
@@ -41,7 +42,7 @@ impl Server {
     }
 
     /// The addresses of all datagram sockets with this port, for a broadcast.
-    pub(super) fn list_receivers(&mut self, token: u64, port: u16) -> SocketAnswer {
+    pub(super) fn list_receivers(&mut self, token: Token, port: u16) -> SocketAnswer {
         let vm = self.sockets.domain_of(token)?.0;
         let network = self.settings.sock_network;
         let bound =

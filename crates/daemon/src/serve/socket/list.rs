@@ -3,6 +3,7 @@
 use crate::server::Server;
 use crate::state::sockets::{EndpointName, Pair};
 use crate::tables::Credentials;
+use crate::token::Token;
 use m3ipc_wire::sock::half;
 use m3ipc_wire::{Reply, SockInfo, SockKind, SockReply};
 
@@ -10,7 +11,7 @@ use m3ipc_wire::{Reply, SockInfo, SockKind, SockReply};
 const FRAME_SOCKETS: usize = 200;
 
 impl Server {
-    pub(super) fn list_sockets(&mut self, token: u64, cred: &Credentials, vm: i32, from: u32) {
+    pub(super) fn list_sockets(&mut self, token: Token, cred: &Credentials, vm: i32, from: u32) {
         if let Err(error) = self.node.visible_vm(vm, cred) {
             return self.refuse(token, error.code(), error);
         }
@@ -24,8 +25,8 @@ impl Server {
     }
 
     /// A socket of a party, with all counters at 0.
-    fn socket_info(&self, party: u64, kind: SockKind, own: EndpointName) -> SockInfo {
-        let connection = self.connections.get(&party);
+    fn socket_info(&self, party: Token, kind: SockKind, own: EndpointName) -> SockInfo {
+        let connection = self.connections.get(party);
         let cred = connection.map(|connection| (connection.cred.pid, connection.cred.uid));
         let (pid, uid) = cred.unwrap_or((0, u32::MAX));
         SockInfo {

@@ -12,12 +12,13 @@ mod port;
 use crate::server::Server;
 use crate::state::sockets::{DomainId, PairEnd, SocketFailure, fail};
 use crate::tables::{Credentials, VmState};
+use crate::token::Token;
 use m3ipc_abi::Code;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockReply, SockRequest};
 
 impl Server {
-    pub(super) fn serve_socket(&mut self, token: u64, cred: &Credentials, request: SockRequest) {
+    pub(super) fn serve_socket(&mut self, token: Token, cred: &Credentials, request: SockRequest) {
         let answer = match request {
             SockRequest::Join { vm, domain } => return self.join_domain(token, cred, vm, domain),
             SockRequest::List { vm, from } => return self.list_sockets(token, cred, vm, from),
@@ -50,13 +51,13 @@ impl Server {
         }
     }
 
-    fn refuse_socket(&mut self, token: u64, SocketFailure(errno, why): SocketFailure) {
+    fn refuse_socket(&mut self, token: Token, SocketFailure(errno, why): SocketFailure) {
         tracing::debug!(%errno, why, "a socket request is refused");
         let failed = SockReply::Failed { errno: errno.raw_os_error(), why };
         self.reply(token, Reply::Sock(failed), Vec::new());
     }
 
-    fn join_domain(&mut self, token: u64, cred: &Credentials, vm: i32, wanted: Option<u32>) {
+    fn join_domain(&mut self, token: Token, cred: &Credentials, vm: i32, wanted: Option<u32>) {
         match self.node.joinable_vm(vm, cred).map(|vm| vm.state()) {
             Ok(VmState::Running) => {}
             Ok(VmState::Ending) => {
@@ -141,7 +142,7 @@ impl Server {
     /// had the first ones.
     fn default_domain(&self, vm: i32, cred: &Credentials) -> Option<u32> {
         let is_own =
-            |party| self.connections.get(&party).is_some_and(|other| other.cred.pid == cred.pid);
+            |party| self.connections.get(party).is_some_and(|other| other.cred.pid == cred.pid);
         if let Some(number) = self.sockets.find_domain(vm, cred.uid, is_own) {
             return Some(number);
         }
@@ -155,12 +156,16 @@ impl Server {
         let slot = id.and_then(|id| u32::try_from(id.address.slot()).ok());
         slot.filter(|number| *number <= last && is_free(number)).or_else(|| {
             let mut all = 0..=last;
-            if self.takeovers > 0 { all.rev().find(is_free) } else { all.find(is_free) }
+            if self.lifecycle.has_taken_over() {
+                all.rev().find(is_free)
+            } else {
+                all.find(is_free)
+            }
         })
     }
 
     /// Removes a party, with its ports and pairs. Its domain ends with its last party.
-    pub(crate) fn leave_domain(&mut self, token: u64) {
+    pub(crate) fn leave_domain(&mut self, token: Token) {
         for port in self.sockets.ports_of(token) {
             self.drop_port(port);
         }

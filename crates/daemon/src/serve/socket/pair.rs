@@ -3,6 +3,7 @@
 use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::sockets::{EndpointName, Pair, PairEnd, SocketAnswer, fail};
+use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::Reply;
 
@@ -16,7 +17,7 @@ impl Server {
     /// pair and the slot's index.
     pub(super) fn take_slot(
         &mut self,
-        parties: [u64; 2],
+        parties: [Token; 2],
         names: [EndpointName; 2],
     ) -> Result<(u64, usize), Errno> {
         if let Some(found) = self.sockets.reuse_slot(parties, names) {
@@ -40,7 +41,7 @@ impl Server {
         self.sockets.add_pair(parties, names, charges, held)
     }
 
-    pub(super) fn pair_mapped(&mut self, token: u64, end: PairEnd) {
+    pub(super) fn pair_mapped(&mut self, token: Token, end: PairEnd) {
         let Some(pair) = self.sockets.pair_end(token, end) else { return };
         if let Err(errno) = pair.mapped(end.side())
             && crate::log::admits(self.user_of_party(token))
@@ -49,7 +50,7 @@ impl Server {
         }
     }
 
-    pub(super) fn peer_pool(&mut self, token: u64, end: PairEnd) -> SocketAnswer {
+    pub(super) fn peer_pool(&mut self, token: Token, end: PairEnd) -> SocketAnswer {
         let Some(pair) = self.sockets.pair_end(token, end) else {
             return fail(Errno::NOENT, NO_PAIR);
         };
@@ -63,7 +64,7 @@ impl Server {
         }
     }
 
-    pub(super) fn forget_pair(&mut self, token: u64, end: PairEnd) -> SocketAnswer {
+    pub(super) fn forget_pair(&mut self, token: Token, end: PairEnd) -> SocketAnswer {
         let Some(pair) = self.sockets.pair_end(token, end) else {
             return fail(Errno::NOENT, NO_PAIR);
         };
@@ -74,7 +75,7 @@ impl Server {
         Ok((Reply::Done, Vec::new()))
     }
 
-    pub(super) fn side_closed(&mut self, token: u64, end: PairEnd, slot: u16) {
+    pub(super) fn side_closed(&mut self, token: Token, end: PairEnd, slot: u16) {
         if let Some(pair) = self.sockets.pair_end(token, end) {
             pair.side_closed(end.side(), usize::from(slot));
         }

@@ -3,6 +3,7 @@
 use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::sockets::{BoundPort, PortId, SocketAnswer, SocketFailure, fail};
+use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockKind, SockReply};
 use std::rc::Rc;
@@ -13,7 +14,7 @@ const PORTS_PER_USER: usize = 16_384;
 const LISTENERS_PER_USER: usize = 1_024;
 
 impl Server {
-    pub(super) fn bind_port(&mut self, token: u64, kind: SockKind, port: u16) -> SocketAnswer {
+    pub(super) fn bind_port(&mut self, token: Token, kind: SockKind, port: u16) -> SocketAnswer {
         let domain = self.sockets.domain_of(token)?;
         let port = if port == 0 { self.sockets.free_port(domain, kind)? } else { port };
         if self.sockets.ports.contains_key(&(domain, kind, port)) {
@@ -39,7 +40,7 @@ impl Server {
     }
 
     /// Takes back a datagram port whose socket the party kept over a takeover.
-    pub(super) fn keep_port(&mut self, token: u64, port: u16) -> SocketAnswer {
+    pub(super) fn keep_port(&mut self, token: Token, port: u16) -> SocketAnswer {
         let domain = self.sockets.domain_of(token)?;
         let id = (domain, SockKind::Datagram, port);
         let exists = self.runtime_directory.datagram_socket(domain, port).exists();
@@ -54,7 +55,7 @@ impl Server {
         Ok((Reply::Done, Vec::new()))
     }
 
-    pub(super) fn listen_at(&mut self, token: u64, port: u16, backlog: u32) -> SocketAnswer {
+    pub(super) fn listen_at(&mut self, token: Token, port: u16, backlog: u32) -> SocketAnswer {
         let id = (self.sockets.domain_of(token)?, SockKind::Stream, port);
         if self.sockets.ports.get(&id).is_none_or(|bound| bound.party != token) {
             return fail(Errno::INVAL, format!("port {port} is not the caller's; bind it first"));
@@ -78,7 +79,7 @@ impl Server {
     /// Checks whether the caller's user may have another port of a sort.
     fn check_port_quota(
         &self,
-        token: u64,
+        token: Token,
         quota: usize,
         counts: fn(&BoundPort) -> bool,
     ) -> Result<(), SocketFailure> {
@@ -92,11 +93,11 @@ impl Server {
     }
 
     /// The user of a party; `u32::MAX` for a party that left.
-    pub(super) fn user_of_party(&self, party: u64) -> u32 {
-        self.connections.get(&party).map_or(u32::MAX, |party| party.cred.uid)
+    pub(super) fn user_of_party(&self, party: Token) -> u32 {
+        self.connections.get(party).map_or(u32::MAX, |party| party.cred.uid)
     }
 
-    pub(super) fn release_port(&mut self, token: u64, kind: SockKind, port: u16) {
+    pub(super) fn release_port(&mut self, token: Token, kind: SockKind, port: u16) {
         let Ok(domain) = self.sockets.domain_of(token) else { return };
         let id = (domain, kind, port);
         if self.sockets.ports.get(&id).is_some_and(|bound| bound.party == token) {

@@ -13,6 +13,7 @@ pub(crate) use port::BoundPort;
 
 use super::member_fd::MemberFd;
 use crate::quota::Charge;
+use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::{Reply, SockKind};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -40,19 +41,19 @@ pub(crate) fn fail<T>(errno: Errno, why: impl Into<String>) -> Result<T, SocketF
 #[derive(Debug)]
 struct Domain {
     uid: u32,
-    parties: BTreeSet<u64>,
+    parties: BTreeSet<Token>,
 }
 
 /// The domains, ports and pairs of all VMs.
 #[derive(Debug, Default)]
 pub(crate) struct SocketRegistry {
     domains: BTreeMap<DomainId, Domain>,
-    domain_of: HashMap<u64, DomainId>,
+    domain_of: HashMap<Token, DomainId>,
     pub(crate) ports: BTreeMap<PortId, BoundPort>,
     next_port: u16,
     pub(crate) pairs: BTreeMap<u64, Pair>,
     /// The pairs of two parties; the connecting party comes first.
-    between: BTreeMap<(u64, u64), Vec<u64>>,
+    between: BTreeMap<(Token, Token), Vec<u64>>,
     next_pair: u64,
     next_route: u64,
     /// Domains of a predecessor, with their users.
@@ -73,12 +74,12 @@ impl SocketRegistry {
         Self { kept: kept.collect(), next_pair: m3ipc_sys::monotonic_ns(), ..Self::default() }
     }
 
-    pub(crate) fn is_party(&self, party: u64) -> bool {
+    pub(crate) fn is_party(&self, party: Token) -> bool {
         self.domain_of.contains_key(&party)
     }
 
     /// The domain of a party.
-    pub(crate) fn domain_of(&self, party: u64) -> Result<DomainId, SocketFailure> {
+    pub(crate) fn domain_of(&self, party: Token) -> Result<DomainId, SocketFailure> {
         match self.domain_of.get(&party) {
             Some(domain) => Ok(*domain),
             None => fail(Errno::NETDOWN, "the caller is in no domain; join one first"),
@@ -106,7 +107,7 @@ impl SocketRegistry {
         &self,
         vm: i32,
         uid: u32,
-        is_own: impl Fn(u64) -> bool,
+        is_own: impl Fn(Token) -> bool,
     ) -> Option<u32> {
         let mut of_vm = self.domains.range((vm, 0)..=(vm, u32::MAX));
         let found = of_vm.find(|(_, domain)| {
@@ -115,7 +116,7 @@ impl SocketRegistry {
         found.map(|((_, number), _)| *number)
     }
 
-    pub(crate) fn join(&mut self, party: u64, domain: DomainId, uid: u32) {
+    pub(crate) fn join(&mut self, party: Token, domain: DomainId, uid: u32) {
         self.kept.remove(&domain);
         let new = || Domain { uid, parties: BTreeSet::new() };
         self.domains.entry(domain).or_insert_with(new).parties.insert(party);
@@ -124,7 +125,7 @@ impl SocketRegistry {
 
     /// Removes a party from its domain, with its pairs. Returns the domain; with its user if this
     /// was the last party.
-    pub(crate) fn leave(&mut self, party: u64) -> Option<(DomainId, Option<u32>)> {
+    pub(crate) fn leave(&mut self, party: Token) -> Option<(DomainId, Option<u32>)> {
         let domain = self.domain_of.remove(&party)?;
         self.drop_pairs(party);
         let entry = self.domains.get_mut(&domain)?;
@@ -136,7 +137,7 @@ impl SocketRegistry {
         Some((domain, ended))
     }
 
-    pub(crate) fn parties_of_vm(&self, vm: i32) -> Vec<u64> {
+    pub(crate) fn parties_of_vm(&self, vm: i32) -> Vec<Token> {
         let of_vm = self.domain_of.iter().filter(|(_, domain)| domain.0 == vm);
         of_vm.map(|(party, _)| *party).collect()
     }
@@ -146,7 +147,7 @@ impl SocketRegistry {
     }
 
     /// The ports of a party.
-    pub(crate) fn ports_of(&self, party: u64) -> Vec<PortId> {
+    pub(crate) fn ports_of(&self, party: Token) -> Vec<PortId> {
         let own = self.ports.iter().filter(|(_, bound)| bound.party == party);
         own.map(|(port, _)| *port).collect()
     }
@@ -175,7 +176,7 @@ impl SocketRegistry {
     /// A free slot in a present pair of two parties; the connecting party comes first.
     pub(crate) fn reuse_slot(
         &mut self,
-        parties: [u64; 2],
+        parties: [Token; 2],
         names: [EndpointName; 2],
     ) -> Option<(u64, usize)> {
         let known = self.between.get(&(parties[0], parties[1]))?;
@@ -190,7 +191,7 @@ impl SocketRegistry {
     /// A new pair of two parties, with a slot for a connection.
     pub(crate) fn add_pair(
         &mut self,
-        parties: [u64; 2],
+        parties: [Token; 2],
         names: [EndpointName; 2],
         charges: Vec<Charge>,
         held: [Vec<Charge>; 3],
@@ -204,7 +205,7 @@ impl SocketRegistry {
     }
 
     /// One end of a pair, if it belongs to this party.
-    pub(crate) fn pair_end(&mut self, party: u64, end: PairEnd) -> Option<&mut Pair> {
+    pub(crate) fn pair_end(&mut self, party: Token, end: PairEnd) -> Option<&mut Pair> {
         let pair = self.pairs.get_mut(&end.pair)?;
         (pair.parties.get(end.side()) == Some(&party)).then_some(pair)
     }
@@ -218,7 +219,7 @@ impl SocketRegistry {
 
     /// Drops the pairs of a party that leaves. Both parties keep their mappings, but get no further
     /// connections.
-    fn drop_pairs(&mut self, party: u64) {
+    fn drop_pairs(&mut self, party: Token) {
         for pair in self.pairs.values().filter(|pair| pair.parties.contains(&party)) {
             pair.forbid_opening();
         }

@@ -5,6 +5,7 @@
 
 use crate::quota::Charge;
 use crate::state::member_fd::MemberFd;
+use crate::token::Token;
 use core::sync::atomic::Ordering;
 use m3ipc_shm::Shared;
 use m3ipc_sys::Errno;
@@ -43,7 +44,7 @@ pub(crate) struct PairSlot {
 /// The memory that two parties share.
 #[derive(Debug)]
 pub(crate) struct Pair {
-    pub(crate) parties: [u64; 2],
+    pub(crate) parties: [Token; 2],
     view: Shared,
     /// The control region, until both sides have mapped it.
     control: Option<Rc<MemberFd>>,
@@ -60,7 +61,7 @@ impl Pair {
 
     /// A pair whose memory `charges` count, and whose descriptors `held` count: one each.
     pub(super) fn new(
-        parties: [u64; 2],
+        parties: [Token; 2],
         charges: Vec<Charge>,
         held: [Vec<Charge>; 3],
     ) -> Result<Self, Errno> {

@@ -1,6 +1,7 @@
 //! A bound port, and the connections that wait at its listener.
 
 use crate::quota::Charge;
+use crate::token::Token;
 use std::os::fd::OwnedFd;
 
 /// The number of connections that may wait at a listener.
@@ -10,7 +11,7 @@ const BACKLOG_MAX: u32 = 4_096;
 #[derive(Debug)]
 pub(crate) struct BoundPort {
     /// The party that bound the port.
-    pub(crate) party: u64,
+    pub(crate) party: Token,
     /// The daemon's end of the socket through which a listener gets its connections.
     pub(crate) listener: Option<OwnedFd>,
     _charges: Vec<Charge>,
@@ -22,7 +23,7 @@ pub(crate) struct BoundPort {
 }
 
 impl BoundPort {
-    pub(crate) fn new(party: u64) -> Self {
+    pub(crate) fn new(party: Token) -> Self {
         Self {
             party,
             listener: None,

@@ -142,12 +142,12 @@ fn an_unbind_distinguishes_a_free_slot_from_another_generation() {
 #[test]
 fn lclbind_gives_the_endpoint_to_the_other_process() {
     let mut node = with_vm();
-    assert_eq!(node.wait_bind(9, 50), Wait::Registered);
+    assert_eq!(node.wait_bind(9, TicketId(50)), Wait::Registered);
     let kind = MemberKind::Foreign { uid: OWNER, gid: 5 };
     let bound = node.bind(0, 29, member(9), &cred(OWNER, 7), kind).unwrap();
-    assert_eq!(bound.tickets, [50]);
+    assert_eq!(bound.tickets, [TicketId(50)]);
     assert_eq!(node.endpoint_of_process(9), Some(at(bound.address)));
-    assert_eq!(node.wait_bind(9, 51), Wait::Already(bound.address));
+    assert_eq!(node.wait_bind(9, TicketId(51)), Wait::Already(bound.address));
     assert_eq!(node.endpoint(at(bound.address)).unwrap().gid, 5);
 }
 

@@ -7,11 +7,11 @@ fn a_name_is_unique_and_ends_with_its_endpoint() {
     let mut node = with_vm();
     let one = bind(&mut node, 29, 7).unwrap();
     let two = bind(&mut node, 30, 8).unwrap();
-    assert_eq!(node.wait_name(0, "fs", 50), Ok(Wait::Registered));
-    assert_eq!(node.name_attach(at(one), "fs"), Ok(vec![50]));
+    assert_eq!(node.wait_name(0, "fs", TicketId(50)), Ok(Wait::Registered));
+    assert_eq!(node.name_attach(at(one), "fs"), Ok(vec![TicketId(50)]));
     assert_eq!(node.name_attach(at(one), "files"), Ok(vec![]));
-    assert_eq!(node.wait_name(0, "fs", 51), Ok(Wait::Already(one)));
-    let code = |result: Result<Vec<u64>, NameError>| result.unwrap_err().code();
+    assert_eq!(node.wait_name(0, "fs", TicketId(51)), Ok(Wait::Already(one)));
+    let code = |result: Result<Vec<TicketId>, NameError>| result.unwrap_err().code();
     assert_eq!(code(node.name_attach(at(two), "fs")), Code::RscBusy);
     assert_eq!(code(node.name_attach(at(two), &"x".repeat(64))), Code::NameSize);
     assert_eq!(code(node.name_attach(at(two), "")), Code::BadValue);
@@ -26,32 +26,41 @@ fn a_name_is_unique_and_ends_with_its_endpoint() {
 fn a_wait_for_an_endpoint_to_come_ends_with_it_alone() {
     let mut node = with_vm();
     let [first, second] = [Address::new(1, 29), Address::new(2, 29)];
-    assert_eq!(node.wait_bind_ep(None, at(second), 50), Ok(Wait::Registered));
-    assert_eq!(node.wait_bind_ep(None, at(Address(29)), 51), Ok(Wait::Registered));
+    assert_eq!(node.wait_bind_ep(None, at(second), TicketId(50)), Ok(Wait::Registered));
+    assert_eq!(node.wait_bind_ep(None, at(Address(29)), TicketId(51)), Ok(Wait::Registered));
     let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
-    assert_eq!(bound, Bound { address: first, tickets: vec![51] });
-    assert_eq!(node.wait_bind_ep(None, at(Address(29)), 52), Ok(Wait::Already(first)));
-    assert_eq!(node.wait_bind_ep(Some(first), at(first), 52).unwrap_err().code(), Code::Endpoint);
+    assert_eq!(bound, Bound { address: first, tickets: vec![TicketId(51)] });
+    assert_eq!(node.wait_bind_ep(None, at(Address(29)), TicketId(52)), Ok(Wait::Already(first)));
+    assert_eq!(
+        node.wait_bind_ep(Some(first), at(first), TicketId(52)).unwrap_err().code(),
+        Code::Endpoint
+    );
     node.exit(7);
-    assert_eq!(node.wait_bind_ep(None, at(first), 52).unwrap_err().code(), Code::Endpoint);
-    node.wait_bind_ep(None, at(second), 53).unwrap();
-    node.cancel_wait(50);
+    assert_eq!(
+        node.wait_bind_ep(None, at(first), TicketId(52)).unwrap_err().code(),
+        Code::Endpoint
+    );
+    node.wait_bind_ep(None, at(second), TicketId(53)).unwrap();
+    node.cancel_wait(TicketId(50));
     let bound = node.bind(0, 29, member(7), &cred(OWNER, 7), MemberKind::Process).unwrap();
-    assert_eq!(bound, Bound { address: second, tickets: vec![53] });
+    assert_eq!(bound, Bound { address: second, tickets: vec![TicketId(53)] });
 }
 
 #[test]
 fn a_wait_for_an_endpoint_to_go_ends_at_its_death() {
     let mut node = with_vm();
     let address = bind(&mut node, 29, 7).unwrap();
-    assert_eq!(node.wait_unbind(None, at(address), 50), Ok(Wait::Registered));
-    assert_eq!(node.exit(7)[0].tickets, [50]);
-    assert_eq!(node.wait_unbind(None, at(address), 51), Ok(Wait::Already(address)));
+    assert_eq!(node.wait_unbind(None, at(address), TicketId(50)), Ok(Wait::Registered));
+    assert_eq!(node.exit(7)[0].tickets, [TicketId(50)]);
+    assert_eq!(node.wait_unbind(None, at(address), TicketId(51)), Ok(Wait::Already(address)));
     bind(&mut node, 29, 8).unwrap();
-    assert_eq!(node.wait_unbind(None, at(address), 51), Ok(Wait::Already(address)));
+    assert_eq!(node.wait_unbind(None, at(address), TicketId(51)), Ok(Wait::Already(address)));
     let never = Address::new(9, 29);
-    assert_eq!(node.wait_unbind(None, at(never), 51).unwrap_err().code(), Code::Endpoint);
-    assert_eq!(node.wait_unbind(None, at(Address(77)), 51).unwrap_err().code(), Code::Range);
+    assert_eq!(node.wait_unbind(None, at(never), TicketId(51)).unwrap_err().code(), Code::Endpoint);
+    assert_eq!(
+        node.wait_unbind(None, at(Address(77)), TicketId(51)).unwrap_err().code(),
+        Code::Range
+    );
 }
 
 #[test]

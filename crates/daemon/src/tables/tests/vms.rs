@@ -31,11 +31,14 @@ fn a_vm_is_refused_by_the_codes_of_the_contract() {
 fn a_vm_ends_in_two_steps() {
     let mut node = with_vm();
     let address = bind(&mut node, 29, 7).unwrap();
-    assert_eq!(node.wait_name(0, "late", 50), Ok(Wait::Registered));
+    assert_eq!(node.wait_name(0, "late", TicketId(50)), Ok(Wait::Registered));
     assert_eq!(node.finish_end(0).unwrap_err().code(), Code::VmRun);
     assert_eq!(node.begin_end(0, &cred(FELLOW, 8)).unwrap_err().code(), Code::Privileges);
     let ending = node.begin_end(0, &cred(OWNER, 1)).unwrap();
-    assert_eq!((ending.members, ending.tickets), (vec![(at(address), member(7))], vec![50]));
+    assert_eq!(
+        (ending.members, ending.tickets),
+        (vec![(at(address), member(7))], vec![TicketId(50)])
+    );
     assert_eq!(bind(&mut node, 30, 8), Err(Code::VmNotRun));
     assert_eq!(node.begin_end(0, &cred(OWNER, 1)).unwrap_err().code(), Code::VmNotRun);
     assert_eq!(node.visible_vm(0, &cred(OWNER, 1)).unwrap().state(), VmState::Ending);

@@ -1,0 +1,147 @@
+//! All control connections: by token, by endpoint, and with the waits that their members have open.
+
+use super::connection::{Connection, Deferred, EndpointPages};
+use crate::quota::Charge;
+use crate::tables::{MemberId, TicketId};
+use crate::token::Token;
+use std::collections::{BTreeMap, HashMap};
+
+/// The wait of a member for an event.
+#[derive(Debug)]
+struct OpenTicket {
+    owner: Token,
+    _charges: Vec<Charge>,
+}
+
+/// All control connections.
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    by_token: HashMap<Token, Connection>,
+    /// The connection of each endpoint that has one.
+    attached: BTreeMap<MemberId, Token>,
+    tickets: HashMap<TicketId, OpenTicket>,
+}
+
+impl Connections {
+    /// Adds a newcomer.
+    pub(crate) fn add(&mut self, token: Token, connection: Connection) {
+        self.by_token.insert(token, connection);
+    }
+
+    /// Removes a connection, and the tickets that it has open.
+    pub(crate) fn remove(&mut self, token: Token) -> Option<Connection> {
+        let connection = self.by_token.remove(&token)?;
+        for ticket in &connection.tickets {
+            self.tickets.remove(ticket);
+        }
+        Some(connection)
+    }
+
+    /// The connection of this token.
+    pub(crate) fn get(&self, token: Token) -> Option<&Connection> {
+        self.by_token.get(&token)
+    }
+
+    /// The connection of this token.
+    pub(crate) fn get_mut(&mut self, token: Token) -> Option<&mut Connection> {
+        self.by_token.get_mut(&token)
+    }
+
+    /// Whether there is no connection.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_token.is_empty()
+    }
+
+    /// The connections of a process.
+    pub(crate) fn of_process(&self, pid: i32) -> Vec<Token> {
+        let of_process = self.by_token.iter().filter(|(_, other)| other.cred.pid == pid);
+        of_process.map(|(token, _)| *token).collect()
+    }
+
+    /// The connections of a user.
+    pub(crate) fn of_user_mut(&mut self, uid: u32) -> impl Iterator<Item = &mut Connection> {
+        self.by_token.values_mut().filter(move |other| other.cred.uid == uid)
+    }
+
+    /// The connections whose answer waits for this event.
+    pub(crate) fn deferred_until(&self, event: Deferred) -> Vec<Token> {
+        let waiting = self.by_token.iter().filter(|(_, other)| other.deferred == Some(event));
+        waiting.map(|(token, _)| *token).collect()
+    }
+
+    /// Gives an endpoint and its pages to a connection, if it is still there.
+    pub(crate) fn attach(&mut self, token: Token, id: MemberId, pages: EndpointPages) {
+        if let Some(connection) = self.by_token.get_mut(&token) {
+            connection.id = Some(id);
+            connection.pages = Some(pages);
+            self.attached.insert(id, token);
+        }
+    }
+
+    /// Takes an endpoint from its connection, whose token it returns.
+    pub(crate) fn detach(&mut self, id: MemberId) -> Option<Token> {
+        self.attached.remove(&id)
+    }
+
+    /// The connection of an endpoint.
+    pub(crate) fn of_endpoint(&self, id: MemberId) -> Option<Token> {
+        self.attached.get(&id).copied()
+    }
+
+    /// The endpoints of a VM that have connections.
+    pub(crate) fn attached_in(&self, vm: i32) -> Vec<(MemberId, Token)> {
+        let of_vm = self.attached.iter().filter(|(id, _)| id.vm == vm);
+        of_vm.map(|(id, member)| (*id, *member)).collect()
+    }
+
+    /// The number of endpoints that have connections.
+    pub(crate) fn attached_count(&self) -> usize {
+        self.attached.len()
+    }
+
+    /// The pages of an endpoint.
+    pub(crate) fn pages_of(&self, id: MemberId) -> Option<&EndpointPages> {
+        self.get(self.of_endpoint(id)?)?.pages.as_ref()
+    }
+
+    /// Whether an endpoint has mapped its pages of this daemon.
+    pub(crate) fn is_attached(&self, id: MemberId) -> bool {
+        let connection = self.of_endpoint(id).and_then(|token| self.get(token));
+        connection.is_some_and(Connection::is_attached)
+    }
+
+    /// Adds a ticket of a connection.
+    pub(crate) fn add_ticket(&mut self, token: Token, ticket: TicketId, charges: Vec<Charge>) {
+        self.tickets.insert(ticket, OpenTicket { owner: token, _charges: charges });
+        if let Some(connection) = self.by_token.get_mut(&token) {
+            connection.tickets.push(ticket);
+        }
+    }
+
+    /// The connection that has this ticket open.
+    pub(crate) fn owner_of(&self, ticket: TicketId) -> Option<Token> {
+        self.tickets.get(&ticket).map(|open| open.owner)
+    }
+
+    /// Removes a ticket, and returns the connection that had it open.
+    pub(crate) fn remove_ticket(&mut self, ticket: TicketId) -> Option<Token> {
+        let OpenTicket { owner, .. } = self.tickets.remove(&ticket)?;
+        if let Some(connection) = self.by_token.get_mut(&owner) {
+            connection.tickets.retain(|open| *open != ticket);
+        }
+        Some(owner)
+    }
+
+    /// Adds a ticket to the pages of an endpoint, unless they are mapped. It is complete as soon as
+    /// they are. At this number of tickets, cancelled ones are removed.
+    pub(crate) fn await_pages(&mut self, id: MemberId, ticket: TicketId, many: usize) {
+        let connection = self.of_endpoint(id).and_then(|token| self.by_token.get_mut(&token));
+        let pages = connection.and_then(|connection| connection.pages.as_mut());
+        if let Some(pages) = pages.filter(|pages| !pages.sealed) {
+            if pages.tickets.len() >= many {
+                pages.tickets.retain(|open| self.tickets.contains_key(open));
+            }
+            pages.tickets.push(ticket);
+        }
+    }
+}
