@@ -147,6 +147,7 @@ functions! {
     socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int;
     accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int;
     accept4(fd: c_int, address: *mut sockaddr, length: *mut socklen_t, flags: c_int) -> c_int;
+    listen(fd: c_int, waiting: c_int) -> c_int;
     connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int;
     shutdown(fd: c_int, how: c_int) -> c_int;
     close(fd: c_int) -> c_int;

@@ -16,6 +16,7 @@ use crate::kernel::process;
 use crate::pin::PinReason;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use m3ipc_sys::fork_generation;
 
 /// A counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -164,11 +165,18 @@ fn is_shared() -> bool {
 
 /// The process that has named itself in the page.
 static NAMED: AtomicU32 = AtomicU32::new(0);
+/// Its fork generation; 0 where the kernel gives none.
+static NAMED_IN: AtomicU32 = AtomicU32::new(0);
 
 /// Names this process in the shared page, once in each process that has sockets.
 pub fn name_process() {
+    let generation = fork_generation();
+    if !is_shared() || (generation != 0 && NAMED_IN.load(Ordering::Relaxed) == generation) {
+        return;
+    }
+    NAMED_IN.store(generation, Ordering::Relaxed);
     let pid = process::id().unsigned_abs();
-    if !is_shared() || NAMED.swap(pid, Ordering::Relaxed) == pid {
+    if NAMED.swap(pid, Ordering::Relaxed) == pid {
         return;
     }
     let lives = |word| i32::try_from(process_of(word).0).is_ok_and(process::exists);

@@ -64,10 +64,14 @@ pub fn accepted(fd: RawFd) {
     join_in_test(fd, true);
 }
 
-/// Two new descriptors are the ends of one connection.
-pub fn opened_pair(ends: [RawFd; 2]) {
-    ends.into_iter().for_each(opened_connected);
-    ends.into_iter().for_each(|fd| join_in_test(fd, false));
+/// Two new descriptors are the ends of one connection, if `socketpair` made streams.
+pub fn opened_pair(ends: [RawFd; 2], kind: i32) {
+    if is_stream(kind) {
+        ends.into_iter().for_each(opened_connected);
+        ends.into_iter().for_each(|fd| join_in_test(fd, false));
+    } else {
+        ends.into_iter().for_each(opened_plain);
+    }
 }
 
 /// Suites with both ends in one process send little on each connection: most would end before
@@ -84,10 +88,13 @@ fn join_in_test(fd: RawFd, waits: bool) {
     }
 }
 
+fn is_stream(kind: i32) -> bool {
+    kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM
+}
+
 /// A new descriptor of `socket`.
 pub fn opened_socket(fd: RawFd, kind: i32) {
-    let is_stream = kind & !(libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK) == libc::SOCK_STREAM;
-    if is_stream {
+    if is_stream(kind) {
         opened_unknown(fd);
         forks::note_made(fd);
     } else {
@@ -108,6 +115,13 @@ pub fn connected(fd: RawFd) {
     if policy::is_on() {
         descriptors::learn(fd, Entry::Unknown, Entry::New { edges: false });
         join_in_test(fd, true);
+    }
+}
+
+/// A `listen` succeeded.
+pub fn listening(fd: RawFd) {
+    if policy::is_on() {
+        descriptors::learn(fd, Entry::Unknown, Entry::Plain);
     }
 }
 

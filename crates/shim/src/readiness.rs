@@ -10,7 +10,7 @@ use crate::epoll::{control, sets};
 use crate::kernel::{Errno, ready};
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, WAS_ARMED};
-use crate::process::{policy, vfork};
+use crate::process::{forks, policy, vfork};
 use crate::signals;
 use crate::sockets;
 use crate::spin::WaitSpin;
@@ -51,6 +51,10 @@ fn ready(asked: Result<usize, Errno>) -> Waited {
 /// The socket of a descriptor whose ring has bytes without a wakeup byte. From this call on its
 /// bytes, or those of its epoll set, have wakeup bytes.
 fn unsignalled(fd: RawFd) -> Option<Socket> {
+    if forks::is_sole(fd) && descriptors::get(fd) == Entry::Unknown {
+        // A socket without a connection.
+        return None;
+    }
     if descriptors::get(fd) == Entry::Unknown {
         let _ = control::waited_on(fd);
     }

@@ -2,6 +2,7 @@
 
 use crate::connection::address::SocketName;
 use crate::connection::socket::Socket;
+use crate::connection::socket_state::SocketId;
 use crate::counters;
 use crate::epoll::sets;
 use crate::kernel::Errno;
@@ -16,7 +17,13 @@ use std::os::fd::RawFd;
 #[must_use]
 pub fn find(fd: RawFd) -> Option<Socket> {
     match descriptors::get(fd) {
-        Entry::Socket(id) => Some(Socket::new(fd, id)),
+        Entry::Socket(id) => {
+            let socket = Socket::new(fd, id);
+            if socket.is_due() {
+                examine_unseen(socket);
+            }
+            Some(socket)
+        }
         entry @ (Entry::Unknown | Entry::New { .. }) => first_use(fd, entry),
         _ => None,
     }
@@ -39,8 +46,11 @@ enum FirstUse {
     Pinned(PinReason),
     /// A stream socket in the place of a standard stream: the C library moves its bytes unseen.
     Standard,
-    /// A socket with a new state.
-    Socket(Socket),
+    /// A stream that may get a pair.
+    Stream {
+        /// Whether it is a Unix socket.
+        is_unix: bool,
+    },
 }
 
 /// Whether the C library has a `FILE` over a descriptor from the start.
@@ -53,6 +63,14 @@ pub fn is_standard(fd: RawFd) -> bool {
 fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
     if limits::are_on() {
         return None;
+    }
+    // The kernel answers no question about a socket before that pays.
+    let may_wait = matches!(entry, Entry::New { .. }) && forks::is_sole(fd) && !is_standard(fd);
+    if may_wait
+        && policy::is_on()
+        && let Some(socket) = Socket::open_unseen(fd)
+    {
+        return Some(begin(socket, entry));
     }
     let socket = match examine(fd) {
         FirstUse::AskAgain => return None,
@@ -68,8 +86,23 @@ fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
             pin_first(fd, entry, PinReason::Stdio);
             return known(fd);
         }
-        FirstUse::Socket(socket) => socket,
+        FirstUse::Stream { is_unix } => match SocketId::claim(is_unix) {
+            Some(id) => Socket::new(fd, id),
+            None => {
+                descriptors::learn(fd, entry, Entry::Plain);
+                return None;
+            }
+        },
     };
+    if forks::is_sole(fd) {
+        socket.id().state().note_made();
+    }
+    Some(begin(socket, entry))
+}
+
+/// Begins the life of a socket with a new state.
+fn begin(socket: Socket, entry: Entry) -> Socket {
+    let fd = socket.fd();
     counters::name_process();
     let is_new = matches!(entry, Entry::New { .. });
     // Other programs may have registered an inherited socket for any events: each publish must be
@@ -77,15 +110,45 @@ fn first_use(fd: RawFd, entry: Entry) -> Option<Socket> {
     if entry != (Entry::New { edges: false }) {
         socket.set_edge_triggered(true);
     }
-    if forks::is_sole(fd) {
-        socket.id().state().note_made();
-    }
     if descriptors::learn(fd, entry, Entry::Socket(socket.id())) {
         sets::note_found(socket, is_new);
+        return socket;
     }
-    // Otherwise another thread was faster, or this is the child of a vfork. The state still works
-    // for this one call.
-    Some(socket)
+    // Another thread was faster, or this is the child of a vfork. There the state still works for
+    // this one call.
+    match known(fd) {
+        Some(found) if !vfork::in_child() => {
+            socket.discard();
+            found
+        }
+        _ => socket,
+    }
+}
+
+/// Asks the kernel what an UNSEEN socket is: its connection lives long, or other processes may have
+/// it.
+#[cold]
+fn examine_unseen(socket: Socket) {
+    if limits::are_on() {
+        return;
+    }
+    let pinned = match examine(socket.fd()) {
+        FirstUse::AskAgain => return socket.ask_later(),
+        FirstUse::Stream { is_unix: true } if socket.had_control() => Some(PinReason::Ancillary),
+        FirstUse::Stream { is_unix } => return socket.reveal(is_unix),
+        FirstUse::Standard => {
+            socket.pin(PinReason::Stdio);
+            return;
+        }
+        FirstUse::Pinned(reason) => Some(reason),
+        FirstUse::Plain => None,
+    };
+    // Other descriptors may stand for the state: it stays.
+    if socket.stay_in_kernel()
+        && let Some(reason) = pinned
+    {
+        counters::count_pin(reason);
+    }
 }
 
 fn examine(fd: RawFd) -> FirstUse {
@@ -112,7 +175,7 @@ fn examine(fd: RawFd) -> FirstUse {
     if is_standard(fd) {
         return FirstUse::Standard;
     }
-    Socket::open(fd).map_or(FirstUse::Plain, FirstUse::Socket)
+    Socket::kind_of(fd).map_or(FirstUse::Plain, |is_unix| FirstUse::Stream { is_unix })
 }
 
 /// Options that a program may have set before its first data call, and the value of a new socket.

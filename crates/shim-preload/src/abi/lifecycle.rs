@@ -31,7 +31,7 @@ pub unsafe extern "C-unwind" fn socketpair(
     if result == 0 {
         // SAFETY: socketpair(2) wrote two descriptors.
         let ends = unsafe { [*pair, *pair.add(1)] };
-        lifecycle::opened_pair(ends);
+        lifecycle::opened_pair(ends, kind);
     }
     result
 }
@@ -59,6 +59,16 @@ pub unsafe extern "C-unwind" fn accept4(
     let accepted = unsafe { next::accept4(fd, address, length, flags) };
     lifecycle::accepted(accepted);
     accepted
+}
+
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn listen(fd: c_int, waiting: c_int) -> c_int {
+    // SAFETY: listen(2) takes integers.
+    let result = unsafe { next::listen(fd, waiting) };
+    if result == 0 {
+        lifecycle::listening(fd);
+    }
+    result
 }
 
 #[unsafe(no_mangle)]

@@ -65,20 +65,67 @@ impl Socket {
     /// or nothing is upgraded.
     #[must_use]
     pub fn open(fd: RawFd) -> Option<Self> {
+        let is_unix = Self::kind_of(fd)?;
+        SocketId::claim(is_unix).map(|id| Self::new(fd, id))
+    }
+
+    /// A new state for a descriptor that this process made, without any question to the kernel;
+    /// `None` where nothing is upgraded, or each socket at once.
+    #[must_use]
+    pub fn open_unseen(fd: RawFd) -> Option<Self> {
+        let now = settings::current();
+        if !now.on || now.upgrade_after_calls == 0 {
+            return None;
+        }
+        let id = SocketId::claim_unseen()?;
+        id.state().note_made();
+        Some(Self::new(fd, id))
+    }
+
+    /// Whether a stream that may get a pair is a Unix socket; `None` for all other descriptors.
+    #[must_use]
+    pub fn kind_of(fd: RawFd) -> Option<bool> {
         let option = |name| socket::option(fd, libc::SOL_SOCKET, name);
         if !settings::current().on || option(libc::SO_TYPE) != Ok(libc::SOCK_STREAM) {
             return None;
         }
-        let is_unix = match option(libc::SO_DOMAIN).ok()? {
-            libc::AF_UNIX => true,
+        match option(libc::SO_DOMAIN).ok()? {
+            libc::AF_UNIX => Some(true),
             libc::AF_INET | libc::AF_INET6
                 if option(libc::SO_PROTOCOL) == Ok(libc::IPPROTO_TCP) =>
             {
-                false
+                Some(false)
             }
-            _ => return None,
-        };
-        SocketId::claim(is_unix).map(|id| Self::new(fd, id))
+            _ => None,
+        }
+    }
+
+    /// Whether the next call of an UNSEEN socket must ask the kernel what the socket is.
+    #[inline]
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.state.is_due()
+    }
+
+    /// The answer to that question: a stream that may get a pair.
+    pub fn reveal(&self, is_unix: bool) {
+        self.state.reveal(is_unix);
+    }
+
+    /// The same: not connected yet.
+    pub fn ask_later(&self) {
+        self.state.ask_later();
+    }
+
+    /// The same: the socket stays in the kernel. Whether this call says so first.
+    pub fn stay_in_kernel(&self) -> bool {
+        self.state.stay_in_kernel()
+    }
+
+    /// Whether a receive had room for control data before the kernel was asked what the socket is.
+    #[must_use]
+    pub fn had_control(&self) -> bool {
+        self.state.search.had_control.load(Ordering::Relaxed) != 0
     }
 
     /// The descriptor.
@@ -102,6 +149,9 @@ impl Socket {
     /// Whether this is a Unix socket.
     #[must_use]
     pub fn is_unix(&self) -> bool {
+        if self.state.phase() == phase::UNSEEN {
+            return socket::option(self.fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Ok(libc::AF_UNIX);
+        }
         self.state.is_unix()
     }
 
@@ -123,6 +173,7 @@ impl Socket {
         }
         match state.phase() {
             phase::JOINED => {}
+            phase::UNSEEN => return self.unseen(Direction::Send),
             phase::FRESH if upgrade::try_join(state, self.fd) => {}
             phase::FRESH => return self.through_kernel(Direction::Send),
             _ => return Outcome::Kernel,
@@ -175,7 +226,7 @@ impl Socket {
     #[inline]
     fn answer_at_once(&self, end: pairs::PairEnd) {
         let half = half_of(end, Direction::Send);
-        if !self.is_unix()
+        if !self.state.is_unix()
             && half.load(half::AT_ONCE) == 0
             && half.load(half::PINNED) == 0
             && half_of(end, Direction::Receive).has_ring()
@@ -214,6 +265,7 @@ impl Socket {
         }
         match state.phase() {
             phase::JOINED => {}
+            phase::UNSEEN => return Some(self.unseen(Direction::Send)),
             phase::FRESH if upgrade::try_join(state, self.fd) => {}
             phase::FRESH => return Some(self.through_kernel(Direction::Send)),
             _ => return Some(Outcome::Kernel),
@@ -234,6 +286,7 @@ impl Socket {
         }
         match state.phase() {
             phase::JOINED => {}
+            phase::UNSEEN => return Some(self.unseen(Direction::Receive)),
             phase::FRESH if upgrade::try_join(state, self.fd) => {}
             phase::FRESH => return Some(self.through_kernel(Direction::Receive)),
             _ => return Some(Outcome::Kernel),
@@ -289,7 +342,10 @@ impl Socket {
         has_control: bool,
     ) -> Outcome {
         let is_plain = flags & !RECEIVE_FLAGS == 0 && !limits::are_on();
-        if !has_control || !is_plain || !self.is_unix() {
+        if has_control && self.state.phase() == phase::UNSEEN {
+            self.state.search.had_control.store(1, Ordering::Relaxed);
+        }
+        if !has_control || !is_plain || !self.state.is_unix() {
             return self.receive(buffers, flags);
         }
         // Descriptors may arrive. The kernel alone passes them on, behind the bytes of the ring.
@@ -317,7 +373,7 @@ impl Socket {
             let now = ready::poll_now(self.fd, libc::POLLIN);
             now & (libc::POLLIN | libc::POLLERR) == libc::POLLIN
         };
-        self.is_unix()
+        self.state.is_unix()
             && !limits::are_on()
             && self.pin(PinReason::Ancillary)
             && (waits || has_bytes_only())
@@ -333,7 +389,7 @@ impl Socket {
     /// The peer's name, as `recvfrom` reports it: a TCP socket reports none.
     #[must_use]
     pub fn peer_name(&self) -> Option<SocketName> {
-        self.is_unix().then(|| SocketName::ask(self.fd, socket::NameOf::Peer)).flatten()
+        self.state.is_unix().then(|| SocketName::ask(self.fd, socket::NameOf::Peer)).flatten()
     }
 
     /// Looks at the outcome of a receive for the end of the stream.
@@ -358,6 +414,12 @@ impl Socket {
             stale.store(SUSPECT, Ordering::Relaxed);
         }
         outcome
+    }
+
+    /// The program's own call, of a socket of which the kernel was asked for nothing.
+    fn unseen(&self, direction: Direction) -> Outcome {
+        self.state.count_unseen();
+        self.through_kernel(direction)
     }
 
     /// The program's own call, of a socket that has no ring yet.
@@ -482,10 +544,10 @@ impl Socket {
             libc::TCP_CORK => half::LATENCY[1],
             _ => return None,
         };
-        if self.is_unix() {
+        let end = self.state.joined_end()?;
+        if self.state.is_unix() {
             return None;
         }
-        let end = self.state.joined_end()?;
         let half = half_of(end, Direction::Send);
         let is_kept = if option == libc::TCP_NODELAY {
             half.load(half::AT_ONCE) != 0

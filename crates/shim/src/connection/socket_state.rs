@@ -4,9 +4,12 @@
 //! | phase | meaning | data calls |
 //! |---|---|---|
 //! | FREE | no socket | none |
-//! | FRESH | the socket may get a pair; its calls are counted | the kernel's, made here |
+//! | UNSEEN | this process made the socket, and the kernel was asked for nothing yet | counted; made by the caller |
+//! | FRESH | the socket may get a pair | counted; made by the caller |
 //! | JOINED | the socket has a pair | this library's |
-//! | KERNEL | the socket never gets a pair, or never again | the kernel's, made by the caller |
+//! | KERNEL | the socket never gets a pair, or never again | made by the caller |
+//!
+//! Most connections end UNSEEN: their calls cost no system call beside the program's own.
 //!
 //! States lie in a table of the library's image. They take no allocation, and a child by fork has
 //! its own copy.
@@ -20,7 +23,7 @@ use super::ring_half::{Direction, RingHalf};
 use crate::counters::{self, Counter};
 use crate::kernel::process;
 use crate::memory::layout::half;
-use crate::memory::lock;
+use crate::memory::lock::{self, Deadline};
 use crate::memory::user_directory::UserDirectory;
 use crate::memory::window::Window;
 use crate::outcome::{KernelCall, Outcome};
@@ -28,8 +31,8 @@ use crate::process::{forks, limits};
 use crate::protocol::HalfView;
 use crate::settings;
 use crate::spin::CallSpin;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
-use m3ipc_sys::{monotonic_ns, relax, yield_cpu};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use m3ipc_sys::{relax, yield_cpu};
 
 /// Sockets of a process at most.
 const SOCKETS_MAX: usize = 16_384;
@@ -44,6 +47,8 @@ pub mod phase {
     pub const JOINED: u32 = 2;
     /// A socket that stays in the kernel.
     pub const KERNEL: u32 = 3;
+    /// A socket that may get a pair, as far as is known without any question to the kernel.
+    pub const UNSEEN: u32 = 4;
 }
 
 /// The state of one open socket in this process.
@@ -99,6 +104,8 @@ pub struct Search {
     pub searches: AtomicU32,
     /// The cookie; 0 before the kernel was asked.
     pub cookie: AtomicU64,
+    /// Not 0: a receive of an UNSEEN socket had room for control data.
+    pub had_control: AtomicU32,
 }
 
 /// The gaps between attempts of the first switch to the ring, which ask the kernel.
@@ -146,6 +153,7 @@ const fn empty() -> SocketState {
             next: word32(),
             searches: word32(),
             cookie: word64(),
+            had_control: word32(),
         },
         in_kernel: [const { word64() }; 2],
         window: Window::new(),
@@ -169,8 +177,11 @@ const fn empty() -> SocketState {
 static STATES: [SocketState; SOCKETS_MAX] = [const { empty() }; SOCKETS_MAX];
 /// Whether any socket of this process ever had a pair.
 static ANY_JOINED: AtomicBool = AtomicBool::new(false);
-/// The state that the next claim tries first.
-static NEXT: AtomicU32 = AtomicU32::new(0);
+/// A bit for each state in use. The lowest free state is claimed, so that few states stay in the
+/// caches of the CPU.
+static USED: [AtomicU64; SOCKETS_MAX / 64] = [const { AtomicU64::new(0) }; SOCKETS_MAX / 64];
+/// No word of [`USED`] below has a free state.
+static FREE_FROM: AtomicUsize = AtomicUsize::new(0);
 
 /// One more than the highest state that was ever used.
 static TOP: AtomicU32 = AtomicU32::new(0);
@@ -210,23 +221,59 @@ impl SocketId {
         &STATES[self.0 as usize % SOCKETS_MAX]
     }
 
-    /// Claims a free state for a socket; `None` where all are taken.
+    /// Claims a free state for a TCP or Unix stream socket; `None` where all are taken.
     #[must_use]
     pub fn claim(is_unix: bool) -> Option<Self> {
-        let from = NEXT.load(Ordering::Relaxed) as usize;
-        let free = (0..SOCKETS_MAX).map(|step| (from + step) % SOCKETS_MAX).find(|at| {
-            let (free, taken) = (phase::FREE, phase::KERNEL);
-            STATES[*at]
-                .phase
-                .compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed)
-                .is_ok()
-        })?;
+        Self::claim_in(phase::FRESH, is_unix)
+    }
+
+    /// Claims a free state for a socket that this process made, without any question to the
+    /// kernel.
+    #[must_use]
+    pub fn claim_unseen() -> Option<Self> {
+        Self::claim_in(phase::UNSEEN, false)
+    }
+
+    fn claim_in(first: u32, is_unix: bool) -> Option<Self> {
+        let from = FREE_FROM.load(Ordering::Relaxed) % USED.len();
+        let free = (from..USED.len()).chain(0..from).find_map(take_bit)?;
         let id = u32::try_from(free).ok()?;
-        NEXT.store(id + 1, Ordering::Relaxed);
-        TOP.fetch_max(id + 1, Ordering::Relaxed);
-        STATES[free].begin(is_unix);
+        if TOP.load(Ordering::Relaxed) <= id {
+            TOP.fetch_max(id + 1, Ordering::Relaxed);
+        }
+        STATES[free].begin(first, is_unix);
         Some(Self(id))
     }
+}
+
+/// Takes a free state of one word of [`USED`].
+fn take_bit(word: usize) -> Option<usize> {
+    loop {
+        let used = USED[word].load(Ordering::Relaxed);
+        let bit = (!used).trailing_zeros();
+        if bit == u64::BITS {
+            return None;
+        }
+        let before = USED[word].fetch_or(1 << bit, Ordering::AcqRel);
+        if before & 1 << bit != 0 {
+            continue;
+        }
+        let at = word * 64 + bit as usize;
+        let (free, taken) = (phase::FREE, phase::KERNEL);
+        let phase = &STATES[at].phase;
+        if phase.compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            if FREE_FROM.load(Ordering::Relaxed) != word {
+                FREE_FROM.store(word, Ordering::Relaxed);
+            }
+            return Some(at);
+        }
+    }
+}
+
+/// Gives a state back to [`USED`].
+fn give_bit(at: usize) {
+    USED[at / 64 % USED.len()].fetch_and(!(1 << (at % 64)), Ordering::AcqRel);
+    FREE_FROM.fetch_min(at / 64, Ordering::Relaxed);
 }
 
 /// Bytes of one call that count as a further call: long streams search earlier.
@@ -303,7 +350,7 @@ impl Outcome {
 }
 
 impl SocketState {
-    fn begin(&self, is_unix: bool) {
+    fn begin(&self, first: u32, is_unix: bool) {
         // A thread may have joined the socket of before while another one closed it.
         if self.window.take_pair().is_some() {
             self.window.clear();
@@ -321,6 +368,7 @@ impl SocketState {
         let upgrade_after = settings::current().upgrade_after_calls;
         self.search.next.store(upgrade_after, Ordering::Relaxed);
         self.search.cookie.store(0, Ordering::Relaxed);
+        self.search.had_control.store(0, Ordering::Relaxed);
         self.progress[0].store(u64::MAX, Ordering::Relaxed);
         self.progress[1].store(0, Ordering::Relaxed);
         self.joining.store(0, Ordering::Relaxed);
@@ -328,7 +376,7 @@ impl SocketState {
         self.peer_poller.reset();
         self.send_spin.reset();
         self.receives.reset();
-        self.phase.store(phase::FRESH, Ordering::Release);
+        self.phase.store(first, Ordering::Release);
     }
 
     /// Frees the state for another socket, and takes its pair out of reach.
@@ -337,10 +385,12 @@ impl SocketState {
         self.phase.store(phase::KERNEL, Ordering::Release);
         // From now on no call of this socket ends in the state: a next socket may have it.
         self.generation.fetch_add(1, Ordering::SeqCst);
-        let start_ns = monotonic_ns();
-        while self.ending.load(Ordering::SeqCst) > 0
-            && monotonic_ns().saturating_sub(start_ns) < lock::SHORT_NS
-        {
+        let until = if self.ending.load(Ordering::SeqCst) > 0 {
+            Deadline::after(lock::SHORT_NS)
+        } else {
+            Deadline::PASSED
+        };
+        while self.ending.load(Ordering::SeqCst) > 0 && until.left_ns() > 0 {
             // A process that has limited its system calls may not yield.
             if limits::are_on() { relax() } else { yield_cpu() }
         }
@@ -349,12 +399,19 @@ impl SocketState {
                 let own = self.side.load(Ordering::Relaxed) as usize;
                 let half = RingHalf::new(memory, own ^ side);
                 // Calls of other threads that found the pair before end first, if they end soon.
-                drop(lock::take(half.lock(word), || lock::SHORT_NS));
+                lock::let_own_threads_end(half.lock(word));
             }
             self.window.clear();
         }
         self.extent.forget();
         self.phase.store(phase::FREE, Ordering::Release);
+        give_bit(self.number());
+    }
+
+    /// The place of this state in the table.
+    fn number(&self) -> usize {
+        let offset = core::ptr::from_ref(self).addr() - STATES.as_ptr().addr();
+        offset / size_of::<Self>()
     }
 
     /// The phase, see [`phase`].
@@ -363,10 +420,44 @@ impl SocketState {
         self.phase.load(Ordering::Acquire)
     }
 
-    /// A FRESH socket stays in the kernel from now on.
-    pub(super) fn stay_in_kernel(&self) {
-        let (from, to) = (phase::FRESH, phase::KERNEL);
-        let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+    /// A socket without a pair stays in the kernel from now on. Whether this call says so first.
+    pub(super) fn stay_in_kernel(&self) -> bool {
+        [phase::UNSEEN, phase::FRESH].into_iter().any(|from| self.advance(from, phase::KERNEL))
+    }
+
+    fn advance(&self, from: u32, to: u32) -> bool {
+        self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// The kernel says that an UNSEEN socket is a stream that may get a pair.
+    pub(super) fn reveal(&self, is_unix: bool) {
+        if self.phase() == phase::UNSEEN {
+            self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
+            self.advance(phase::UNSEEN, phase::FRESH);
+        }
+    }
+
+    /// Counts a call of an UNSEEN socket.
+    #[inline]
+    pub(super) fn count_unseen(&self) {
+        self.search.calls.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether the next call of an UNSEEN socket asks the kernel what it is: the connection lives
+    /// long, or other processes may have it.
+    #[inline]
+    pub(super) fn is_due(&self) -> bool {
+        let is_old = || {
+            let calls = self.search.calls.load(Ordering::Relaxed);
+            calls >= self.search.next.load(Ordering::Relaxed)
+        };
+        self.phase() == phase::UNSEEN && (is_old() || !self.is_sole())
+    }
+
+    /// The socket has no peer yet: asks again after as many calls.
+    pub(super) fn ask_later(&self) {
+        let calls = self.search.calls.load(Ordering::Relaxed);
+        self.search.next.store(calls.saturating_mul(2).max(calls + 1), Ordering::Relaxed);
     }
 
     pub(super) fn is_unix(&self) -> bool {
@@ -416,8 +507,7 @@ impl SocketState {
             half_of(end, Direction::Receive).store(half::EDGES, 1);
         }
         pairs::note_joined(end);
-        let (from, to) = (phase::FRESH, phase::JOINED);
-        let _ = self.phase.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed);
+        self.advance(phase::FRESH, phase::JOINED);
     }
 
     /// Whether a program with the rights of this moment finds the pair: the process may have given
@@ -497,12 +587,11 @@ mod tests {
         let late_of_pair = KernelCall::of_pair(id, id.state().generation());
         id.state().free();
         // Another socket gets the same state, and has a pair.
-        let (free, taken) = (phase::FREE, phase::KERNEL);
-        id.state()
-            .phase
-            .compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed)
-            .unwrap();
-        id.state().begin(true);
+        let claims: Vec<SocketId> = core::iter::from_fn(|| SocketId::claim(true))
+            .take_while(|other| *other != id)
+            .collect();
+        claims.into_iter().for_each(|other| other.state().free());
+        assert_eq!(id.state().phase(), phase::FRESH);
         let path = std::env::temp_dir().join(format!("m3-late-{}", std::process::id()));
         std::fs::write(&path, vec![0; PAIR_BYTES]).unwrap();
         let name = std::ffi::CString::new(path.to_str().unwrap()).unwrap();

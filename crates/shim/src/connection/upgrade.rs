@@ -30,21 +30,22 @@ const SEARCHES_MAX: u32 = 8;
 /// A pair that other processes know (the peer, or a process that shares this end) is joined at
 /// once, because bytes may go through its rings already.
 pub fn try_join(state: &SocketState, fd: RawFd) -> bool {
-    let Some(directory) = UserDirectory::current() else {
-        state.stay_in_kernel();
-        return false;
-    };
-    state.joining(|| join_or_make(state, fd, directory)).unwrap_or(false)
-}
-
-fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bool {
-    let search = &state.search;
-    let calls = search.calls.fetch_add(1, Ordering::Relaxed);
-    let is_early = calls < search.next.load(Ordering::Relaxed);
+    let calls = state.search.calls.fetch_add(1, Ordering::Relaxed);
+    let is_early = calls < state.search.next.load(Ordering::Relaxed);
     // Most connections end before a pair pays.
     if is_early && state.is_sole() {
         return false;
     }
+    let Some(directory) = UserDirectory::current() else {
+        state.stay_in_kernel();
+        return false;
+    };
+    state.joining(|| join_or_make(state, fd, directory, calls)).unwrap_or(false)
+}
+
+fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory, calls: u32) -> bool {
+    let search = &state.search;
+    let is_early = calls < search.next.load(Ordering::Relaxed);
     if find_known(state, fd, directory) {
         return true;
     }
@@ -60,7 +61,9 @@ fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bo
             state.join(directory, end);
             return true;
         }
-        Err(NoPair::OtherUser) => state.stay_in_kernel(),
+        Err(NoPair::OtherUser) => {
+            state.stay_in_kernel();
+        }
         Err(cause) => {
             let searches = search.searches.fetch_add(1, Ordering::Relaxed);
             let next = calls.saturating_add(1 << searches.min(16));
@@ -75,25 +78,29 @@ fn join_or_make(state: &SocketState, fd: RawFd, directory: &UserDirectory) -> bo
     false
 }
 
-/// Joins the pair with this end, where other processes know one; whether they do.
+/// Joins the pair with this end, where other processes have the end and know a pair; whether they
+/// do.
 pub fn join_known(state: &SocketState, fd: RawFd) -> bool {
+    if state.is_sole() {
+        return false;
+    }
     let Some(directory) = UserDirectory::current() else { return false };
     state.joining(|| find_known(state, fd, directory)).unwrap_or(false)
 }
 
 /// Marks a socket that has no pair: whichever process uses it, it stays in the kernel. `false`
 /// where there is a pair by now.
-pub fn mark_unpaired(state: &SocketState, fd: RawFd) -> bool {
+pub fn mark_unpaired(state: &SocketState, fd: RawFd, is_unix: bool) -> bool {
     let Some(directory) = UserDirectory::current() else { return true };
     let cookie = own_cookie(state, fd);
-    let family = if state.is_unix() { libc::AF_UNIX } else { libc::AF_INET };
+    let family = if is_unix { libc::AF_UNIX } else { libc::AF_INET };
     // A socket that is not connected has no bytes to lose.
     if SocketName::ask(fd, NameOf::Peer).is_none() {
         return true;
     }
     let Ok(address) = SocketAddress::of(fd, family) else { return true };
     // Nobody makes a pair with a peer on another machine.
-    if !state.is_unix() && sock_diag::peer(&address).is_err() {
+    if !is_unix && sock_diag::peer(&address).is_err() {
         return true;
     }
     let is_marked = mark::make(directory, cookie, &address);

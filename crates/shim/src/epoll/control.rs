@@ -4,7 +4,7 @@ use super::inherited;
 use super::set::Set;
 use super::sets;
 use crate::process::descriptors::{self, Entry};
-use crate::process::{policy, vfork};
+use crate::process::{forks, policy, vfork};
 use crate::sockets;
 use libc::epoll_event;
 use std::os::fd::RawFd;
@@ -47,7 +47,8 @@ pub fn controlled(set_fd: RawFd, operation: i32, fd: RawFd, event: Option<epoll_
         }
         return;
     };
-    let socket = sockets::find(fd);
+    // A socket that this process made needs no question to the kernel before its first data call.
+    let socket = if forks::is_sole(fd) { sockets::known(fd) } else { sockets::find(fd) };
     if matches!(descriptors::get(fd), Entry::Plain | Entry::File | Entry::Pinned | Entry::Closing) {
         return;
     }

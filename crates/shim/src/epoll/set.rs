@@ -159,7 +159,8 @@ impl Set {
     pub(super) fn remove_descriptor(&self, number: usize) {
         if self.descriptors.load(Ordering::Acquire) == 1 {
             self.uses.fetch_add(1, Ordering::AcqRel);
-            self.release_poller();
+            // Nobody waits in the set again.
+            self.release_poller(Deadline::PASSED);
             (0..self.top()).for_each(|slot| self.leave(number, slot));
             self.end_self_wake();
             self.slots.clear();
@@ -263,8 +264,8 @@ impl Set {
     }
 
     /// Closes the armed poller. Marks of senders stay as marks of the set.
-    fn release_poller(&self) {
-        self.disarm_all(Deadline::after(LONG_NS));
+    fn release_poller(&self, until: Deadline) {
+        self.disarm_all(until);
         if let Some(poller) = self.poller.remove() {
             for word in 0..BIT_WORDS {
                 each_bit(poller.take(word), |bit| self.keep_arrival(word * 64 + bit));
@@ -276,7 +277,7 @@ impl Set {
     /// Disables the poller for good: other threads or waits concern the set.
     pub(super) fn disable(&self) {
         if self.poller.disable() {
-            self.release_poller();
+            self.release_poller(Deadline::after(LONG_NS));
         }
     }
 

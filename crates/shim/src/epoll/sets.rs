@@ -8,21 +8,27 @@ use crate::memory::lock::{Deadline, LONG_NS};
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, NEEDS_WAKEUPS, SHARED, WAS_ARMED};
 use crate::process::policy;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use std::os::fd::RawFd;
 
 /// Sets of a process at most; sets beyond are the kernel's alone.
 const SETS_MAX: usize = 128;
 
 static SETS: [Set; SETS_MAX] = [const { Set::new() }; SETS_MAX];
+/// One more than the highest set that was ever used: a look at a further one takes a page.
+static TOP: AtomicUsize = AtomicUsize::new(0);
 
 fn used() -> impl Iterator<Item = (usize, &'static Set)> {
-    SETS.iter().enumerate().filter(|(_number, set)| set.is_used())
+    let top = TOP.load(Ordering::Acquire);
+    SETS.iter().take(top).enumerate().filter(|(_number, set)| set.is_used())
 }
 
 /// The entry of a new epoll set.
 #[must_use]
 pub fn open() -> Entry {
-    SETS.iter().position(Set::claim).map_or(Entry::Plain, Entry::EpollSet)
+    let Some(number) = SETS.iter().position(Set::claim) else { return Entry::Plain };
+    TOP.fetch_max(number + 1, Ordering::AcqRel);
+    Entry::EpollSet(number)
 }
 
 /// The set of a number.
@@ -112,17 +118,18 @@ pub fn forget(fd: RawFd, successor: Option<RawFd>) {
     if before == 0 {
         return;
     }
-    let in_many = before & NEEDS_WAKEUPS != 0;
-    let noted = notes::slot_of(before).map(|(number, _slot)| number);
-    for (number, set) in used() {
-        if (in_many || noted == Some(number))
-            && let Some(slot) = slot_in(number, set, fd)
-        {
+    let forget_in = |number: usize, set: &Set| {
+        if let Some(slot) = slot_in(number, set, fd) {
             match successor {
                 Some(successor) if set.is_watched(slot) => set.pass_slot(slot, successor),
                 _ => set.leave(number, slot),
             }
         }
+    };
+    if before & NEEDS_WAKEUPS != 0 {
+        used().for_each(|(number, set)| forget_in(number, set));
+    } else if let Some((number, set, _slot)) = noted_slot(fd) {
+        forget_in(number, set);
     }
     notes::clear(fd);
 }

@@ -9,6 +9,7 @@
 
 use super::lost::{FEW, LOOK_NS, Look, PART_NS};
 use super::set::Set;
+use crate::connection::socket_state::any_joined;
 use crate::connection::{idle_rings, ring_extent};
 use crate::process::limits;
 use m3ipc_sys::monotonic_ns;
@@ -58,10 +59,12 @@ pub(super) struct Part {
 impl SleepParts {
     /// The parts of a sleep that begins now.
     pub(super) fn new(set: &Set, limit_ns: Option<u64>) -> Self {
-        let looks_first = set.top() <= FEW;
-        let is_polled = !looks_first && set.poller().is_some();
+        // Without rings there is nothing to look at: the sleep is the program's own call.
+        let has_rings = any_joined() && set.top() > 0;
+        let looks_first = has_rings && set.top() <= FEW;
+        let is_polled = has_rings && !looks_first && set.poller().is_some();
         Self {
-            start_ns: monotonic_ns(),
+            start_ns: if limit_ns.is_some() { monotonic_ns() } else { 0 },
             limit_ns,
             looks_first,
             lost: if is_polled { set.look_parts() } else { 0 },
@@ -125,7 +128,7 @@ impl SleepParts {
 
     /// The rest of the program's time limit.
     pub(super) fn left_ns(&self) -> Option<u64> {
-        let took_ns = monotonic_ns().saturating_sub(self.start_ns);
-        self.limit_ns.map(|limit_ns| limit_ns.saturating_sub(took_ns))
+        let limit_ns = self.limit_ns?;
+        Some(limit_ns.saturating_sub(monotonic_ns().saturating_sub(self.start_ns)))
     }
 }

@@ -67,7 +67,8 @@ impl<'a> EpollWait<'a> {
     /// A wait with room for events; `limit_ns` is its timeout.
     #[must_use]
     pub fn new(set: &'static Set, fd: RawFd, list: EventList<'a>, limit_ns: Option<u64>) -> Self {
-        if policy::is_on() && !set.is_empty() && !set.is_disabled() && policy::spin_ns() > 0 {
+        let may_open = any_joined() && !set.is_empty() && !set.is_disabled();
+        if may_open && policy::is_on() && policy::spin_ns() > 0 {
             sets::rearm_after_children();
             set.open_poller();
         }
@@ -109,13 +110,22 @@ impl<'a> EpollWait<'a> {
             return self.sleep(&mut HeldSignals::none(), real);
         }
         self.set.look_now_and_then(monotonic_ns());
+        let spins = self.limit_ns != Some(0)
+            && policy::spin_ns() > 0
+            && self.set.has_sockets()
+            && self.set.spin.pays();
+        if !spins && !self.set.has_marks(self.set.poller()) {
+            // The program's own call asks the kernel, too.
+            return self.sleep(&mut HeldSignals::none(), real);
+        }
         match self.gather() {
             Ok(()) if self.list.is_empty() && self.limit_ns != Some(0) => {}
             Ok(()) => return Waited::Ready(self.list.len()),
             Err(errno) => return Waited::Failed(errno),
         }
-        let mut held = signals::hold();
-        if policy::spin_ns() > 0 && self.set.has_sockets() && self.set.spin.pays() {
+        let mut held = HeldSignals::none();
+        if spins {
+            held = signals::hold();
             self.spin();
         }
         if !self.list.is_empty() {

@@ -64,6 +64,15 @@ pub fn thread_runs(tid: u32) -> bool {
     }
 }
 
+/// Whether a thread of this number is one of this process.
+#[must_use]
+pub fn has_thread(tid: u32) -> bool {
+    let Ok(number) = i32::try_from(tid) else { return false };
+    let words = [register(id()), register(number), 0, 0, 0, 0];
+    // SAFETY: no pointers; signal 0 sends nothing.
+    number > 0 && unsafe { call(libc::SYS_tgkill, words) }.is_ok()
+}
+
 /// CPUs that this thread may use; at least one.
 #[must_use]
 pub fn cpus() -> u32 {
@@ -146,5 +155,7 @@ mod tests {
         let ended = std::thread::spawn(thread_id).join().unwrap();
         assert!(!thread_runs(ended));
         assert!(!thread_runs(u32::MAX) && !exists(0));
+        assert!(has_thread(thread_id()) && !has_thread(ended) && !has_thread(0));
+        assert!(!has_thread(std::os::unix::process::parent_id()));
     }
 }

@@ -168,8 +168,12 @@ pub fn end_close(fd: RawFd) {
 
 /// Notes an entry before it is written.
 fn note_written(fd: RawFd, entry: Entry) {
-    TOP.fetch_max(usize::try_from(fd).map_or(0, |fd| fd + 1), Ordering::Relaxed);
-    if matches!(entry, Entry::Socket(_) | Entry::EpollSet(_)) {
+    let top = usize::try_from(fd).map_or(0, |fd| fd + 1);
+    if TOP.load(Ordering::Relaxed) < top {
+        TOP.fetch_max(top, Ordering::Relaxed);
+    }
+    let is_ours = matches!(entry, Entry::Socket(_) | Entry::EpollSet(_));
+    if is_ours && !ANY_OURS.load(Ordering::Relaxed) {
         // Release: pairs with `any_ours`.
         ANY_OURS.store(true, Ordering::Release);
     }

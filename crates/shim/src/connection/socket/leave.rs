@@ -7,25 +7,56 @@ use crate::connection::ring_half::Direction;
 use crate::connection::socket_state::{half_of, phase};
 use crate::connection::{ended, pairs, upgrade};
 use crate::counters;
-use crate::kernel::{file, socket};
+use crate::kernel::{Errno, file, socket};
 use crate::memory::layout::half;
 use crate::memory::lock::{self, Deadline};
 use crate::outcome::Outcome;
 use crate::pin::PinReason;
 use crate::protocol::HalfView;
-use crate::protocol::settle::settle;
+use crate::protocol::settle::{WakeupPort, settle};
+use core::sync::atomic::AtomicU64;
+
+/// Wakeup bytes that a close takes at most. No sender of this library leaves more.
+const WAKEUPS_AT_CLOSE: u64 = 1024;
+
+/// A half that is received on, during a close: its pauses leave the CPU to no other thread, which
+/// could keep it.
+struct ClosingHalf(ReceiveHalf);
+
+impl HalfView for ClosingHalf {
+    type Word = AtomicU64;
+
+    #[inline]
+    fn word(&self, offset: usize) -> &AtomicU64 {
+        self.0.word(offset)
+    }
+}
+
+impl WakeupPort for ClosingHalf {
+    fn take_wakeups(&self, most: usize) -> Result<usize, Errno> {
+        self.0.take_wakeups(most)
+    }
+
+    fn pause(&self, _round: u32) {
+        m3ipc_sys::relax();
+    }
+}
 
 impl Socket {
     /// Pins the socket to the kernel. `false` where bytes lie in the ring: this process can still
     /// receive them, a program without this library cannot.
     pub fn pin(&self, reason: PinReason) -> bool {
+        if self.state.phase() == phase::UNSEEN && self.pin_unseen(reason) {
+            return true;
+        }
         match self.state.phase() {
             phase::JOINED => {}
             // After an exec the socket may have a pair already.
             phase::FRESH if upgrade::join_known(self.state, self.fd) => {}
             phase::FRESH => {
-                let is_unpaired =
-                    !reason.concerns_others() || upgrade::mark_unpaired(self.state, self.fd);
+                let is_unix = self.state.is_unix();
+                let is_unpaired = !reason.concerns_others()
+                    || upgrade::mark_unpaired(self.state, self.fd, is_unix);
                 if is_unpaired || !upgrade::join_known(self.state, self.fd) {
                     self.state.stay_in_kernel();
                     counters::count_pin(reason);
@@ -48,12 +79,36 @@ impl Socket {
         upgrade::pin_receiving(ReceiveHalf { half, fd: self.fd })
     }
 
+    /// Pins a socket of which the kernel was asked for nothing; whether it stays in the kernel now.
+    /// Where other processes have the socket, or must keep it in the kernel, too, the kernel is
+    /// asked.
+    fn pin_unseen(&self, reason: PinReason) -> bool {
+        if reason.concerns_others() || !self.state.is_sole() {
+            match Self::kind_of(self.fd) {
+                Some(is_unix) => {
+                    self.state.reveal(is_unix);
+                    return false;
+                }
+                None => {
+                    self.state.stay_in_kernel();
+                    return true;
+                }
+            }
+        }
+        if self.state.stay_in_kernel() {
+            counters::count_pin(reason);
+        }
+        true
+    }
+
     /// Marks a socket that this process keeps in the kernel: a program that inherits it must do the
     /// same. `false` for another socket.
     pub fn mark(&self) -> bool {
         let is_in_kernel = self.state.phase() == phase::KERNEL;
         if is_in_kernel {
-            let _ = upgrade::mark_unpaired(self.state, self.fd);
+            // An UNSEEN socket may have been pinned.
+            let is_unix = self.state.is_unix() || Self::kind_of(self.fd) == Some(true);
+            let _ = upgrade::mark_unpaired(self.state, self.fd, is_unix);
         }
         is_in_kernel
     }
@@ -141,16 +196,19 @@ impl Socket {
     }
 
     /// Frees the state, before this process closes its last descriptor of the socket. `is_open`
-    /// says whether the descriptor is still open.
+    /// says whether the descriptor is still open. A hostile peer delays no close: each step waits
+    /// for nothing that a peer can write.
     pub fn forget(&self, is_open: bool) {
         if let Some(end) = self.state.joined_end() {
             // An armed socket belongs to this process alone.
-            let is_alone = self.disarm(Deadline::after(lock::LONG_NS));
+            let is_alone = self.disarm(Deadline::PASSED);
             let fd = if is_open { self.fd } else { -1 };
             let half = ReceiveHalf { half: half_of(end, Direction::Receive), fd };
+            let half = ClosingHalf(half);
             // Wakeup bytes that stay unread would turn an orderly end into a reset.
             if half.has_ring()
-                && let Some(_held) = lock::try_take(half.half.lock(half::RECEIVE_LOCK))
+                && half.wakeups_in_kernel() <= WAKEUPS_AT_CLOSE
+                && let Some(_held) = lock::try_take(half.0.half.lock(half::RECEIVE_LOCK))
                 && half.ring().is_ok_and(|ring| ring.filled == 0)
             {
                 let _ = settle(&half);
