@@ -106,6 +106,17 @@ impl AdaptiveSpin {
         (!has_none).then_some(FastSpin { pauses_left, same_cpu })
     }
 
+    /// The same for a wait in which the peer only has to take a message: see
+    /// [`begin_for_take`](Self::begin_for_take).
+    #[must_use]
+    #[inline]
+    pub fn begin_fast_for_take(&self, same_cpu: bool, with_yields: bool) -> Option<FastSpin> {
+        if self.strategy == WaitStrategy::Block && same_cpu && with_yields {
+            return Some(FastSpin { pauses_left: 1, same_cpu });
+        }
+        self.begin_fast(same_cpu, with_yields)
+    }
+
     /// Records a wait that ended in its first part.
     #[inline]
     pub fn learn_brief(&mut self) {

@@ -98,14 +98,13 @@ impl<P: Page> ReadyBitmap<P> {
 
     /// Whether any bit is set. Costs a few loads of one cache line.
     #[must_use]
-    #[inline]
     pub fn any(&self) -> bool {
         (0..TOP_WORDS).any(|at| self.0.word64(8 * at).load(Ordering::SeqCst) != 0)
     }
 
     /// Whether a bit of the first `links` links is set. Costs one load up to 4,096 links.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn any_of(&self, links: usize) -> bool {
         self.0.word64(0).load(Ordering::SeqCst) != 0 || links > 64 * 64 && self.any()
     }

@@ -153,6 +153,7 @@ macro_rules! models {
 models! {
     deliver: delivery::deliver, 3, Some(5), 0;
     deliver_twice: delivery::deliver_twice, 2, Some(4), 0;
+    short_delivery: delivery::short_delivery, 3, Some(5), 0;
     withdraw_against_take: delivery::withdraw, 4, Some(5), 4;
     notify: delivery::notify, 2, Some(4), 0;
     notify_waiting: delivery::notify_waiting, 2, Some(4), 3;
@@ -203,6 +204,7 @@ weakened! {
     poll_before_the_wake_word_is_read: PollBeforeWakeWord, deliver;
     mode_read_before_the_post: ModeBeforePost, deliver;
     take_without_a_wake_up: TakeWithoutWakeUp, deliver;
+    short_take_without_a_wake_up: TakeWithoutWakeUp, short_delivery;
     repeated_message_number: SameNumber, withdraw_against_take;
     poll_before_the_cancellation: PollBeforeCancel, cancel;
     answer_without_a_second_check: AnswerBlindly, cancel;

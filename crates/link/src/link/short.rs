@@ -30,8 +30,10 @@ impl<P: Page> Link<P> {
         is_ready.then_some(request)
     }
 
+    /// Whether the peer has taken the last message of this side, which was not withdrawn.
+    #[must_use]
     #[inline]
-    fn is_last_taken(&self) -> bool {
+    pub fn is_last_taken(&self) -> bool {
         self.own_word().load(Ordering::Acquire) == self.last.in_phase(SlotPhase::Taken).encode()
     }
 
@@ -63,6 +65,14 @@ impl<P: Page> Link<P> {
         let posted = self.post_short(MessageKind::Reply, request.sequence(), m_type, payload);
         // The peer decides, as in `answer`.
         slot::is_answer_awaited(self.peer_word(), request) || self.withdraw(posted) == Ok(false)
+    }
+
+    /// Whether the peer has surely sent neither a message nor a notification. This is the poll of
+    /// most links: two loads.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_silent(&self) -> bool {
+        self.is_quiet() && !self.has_notification()
     }
 
     /// Looks for a message or a request of the peer.

@@ -1,8 +1,10 @@
 //! Models of one message: delivered, withdrawn, notified, crossed.
 
 use crate::model_endpoint::{Detail, ModelEndpoint, contents, pair, value_of};
+use crate::requests::{short_value_of, used_pair};
 use crate::weakness::{Twist, note_end, twisted};
 use loom::thread;
+use m3ipc_abi::Message;
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Link, LinkSide, MessageKind, TakenMessage};
 
@@ -33,6 +35,33 @@ fn deliver_each(values: &'static [u8]) {
         assert_eq!(value_of(&incoming), *value);
     }
     sending.join().expect("the sender ends");
+}
+
+/// As [`deliver`], by the functions of the fast path; the slots have been used before.
+pub fn short_delivery() {
+    let (mut sender, mut receiver) = used_pair();
+    let sending = thread::spawn(move || {
+        assert!(sender.link.is_ready_to_post(), "the slot is not free");
+        let (m_type, payload) = contents(1);
+        sender.publish(|own| {
+            (own.link.post_short(MessageKind::Send, 9, m_type, &payload), EndsWait::Receive)
+        });
+        sender.wait(|own| own.link.is_last_taken().then_some(()));
+    });
+    let incoming = receiver.wait(take_short);
+    assert_eq!(short_value_of(&incoming), 1);
+    sending.join().expect("the sender ends");
+}
+
+fn take_short(receiver: &mut ModelEndpoint) -> Option<Message> {
+    let (kind, state) = receiver.link.look()?;
+    assert_eq!(kind, MessageKind::Send);
+    let source = receiver.peer;
+    receiver.publish(|own| {
+        let ends =
+            if twisted(Twist::TakeWithoutWakeUp) { EndsWait::None } else { EndsWait::OnThisLink };
+        (own.link.take_short(kind, state, source), ends)
+    })
 }
 
 /// A sender withdraws while the receiver takes, and posts again. Each time exactly one of the two

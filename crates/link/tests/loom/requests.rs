@@ -83,7 +83,7 @@ pub fn short_cancel() {
 }
 
 /// A pair whose two slots have held a message that was taken.
-fn used_pair() -> (ModelEndpoint, ModelEndpoint) {
+pub fn used_pair() -> (ModelEndpoint, ModelEndpoint) {
     let (mut client, mut server) = pair(CONTENTS);
     exchange(&mut client, &mut server);
     exchange(&mut server, &mut client);
@@ -120,7 +120,7 @@ fn take_short_answer(client: &mut ModelEndpoint, request: SlotState) -> Option<M
     client.link.take_short(MessageKind::Reply, state, client.peer)
 }
 
-fn short_value_of(message: &Message) -> u8 {
+pub fn short_value_of(message: &Message) -> u8 {
     let value = u8::try_from(message.m_type).expect("a type that was sent");
     assert_eq!(message.payload, contents(value).1, "the message mixes two messages");
     value

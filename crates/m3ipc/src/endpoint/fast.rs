@@ -61,7 +61,9 @@ pub(super) enum Found {
     Nothing,
     /// One message of this kind, on the link of this index.
     One(u32, MessageKind, SlotState),
-    /// More messages, or a notification.
+    /// The notifications of this link, and nothing else.
+    Notification(u32),
+    /// More than that.
     More,
 }
 
@@ -83,14 +85,16 @@ impl PublicationPeer for Peer {
 }
 
 impl Endpoint {
-    /// Makes the ordinary case of a sendrec.
-    #[inline]
-    pub(super) fn sendrec_fast(
+    /// Makes the ordinary case of a sendrec. The answer goes to `deliver`, so that it passes
+    /// through no result in memory.
+    #[inline(always)]
+    pub(super) fn sendrec_fast<T>(
         &mut self,
         to: Address,
         message: &Message,
         limit: Timeout,
-    ) -> Result<Message, LeftOver> {
+        deliver: impl FnOnce(Message) -> T,
+    ) -> Result<T, LeftOver> {
         if limit == Timeout::NoWait || !self.is_ordinary() {
             return Err(LeftOver::Call);
         }
@@ -112,7 +116,7 @@ impl Endpoint {
         }
         self.control_page.count(Counter::Sent);
         m3ipc_sys::pause_point("client.woken");
-        let found = match self.look_for_answer(index, posted, limit) {
+        let found = match self.look_for_answer((index, to), posted, limit) {
             Some(found) => found,
             None if !self.may_sleep(limit) => return Err(LeftOver::Answer(index, posted)),
             None => self.sleep_for_answer(index, posted).map_err(|why| match why {
@@ -121,30 +125,44 @@ impl Endpoint {
             })?,
         };
         let ends = EndsWait::ForThisEndpoint;
-        let taken = self.take_fast(index, (MessageKind::Reply, found), ends);
-        taken.ok_or(LeftOver::Answer(index, posted))
+        match self.take_fast(index, (MessageKind::Reply, found), ends) {
+            Some(answer) => Ok(deliver(answer)),
+            None => Err(LeftOver::Answer(index, posted)),
+        }
     }
 
     /// Makes the ordinary case of a receive from ANY.
     #[inline]
-    pub(super) fn receive_fast(&mut self, limit: Timeout) -> Result<Message, LeftReceive> {
-        if self.is_ordinary() { self.receive_ordinary(limit) } else { Err(LeftReceive::Call) }
+    pub(super) fn receive_fast<T>(
+        &mut self,
+        limit: Timeout,
+        deliver: impl FnOnce(Message) -> T,
+    ) -> Result<T, LeftReceive> {
+        if !self.is_ordinary() {
+            return Err(LeftReceive::Call);
+        }
+        self.receive_ordinary(limit, deliver)
     }
 
     /// As [`receive_fast`](Self::receive_fast), in a call that is ordinary so far.
     #[inline(always)]
-    pub(super) fn receive_ordinary(&mut self, limit: Timeout) -> Result<Message, LeftReceive> {
+    pub(super) fn receive_ordinary<T>(
+        &mut self,
+        limit: Timeout,
+        deliver: impl FnOnce(Message) -> T,
+    ) -> Result<T, LeftReceive> {
         if !self.needs_no_order() {
             return Err(LeftReceive::Call);
         }
         let (index, kind, found) = match self.look_for_one(limit) {
-            Some(found) => found,
-            None if limit == Timeout::NoWait => return Err(LeftReceive::Call),
-            None if !self.may_sleep(limit) => return Err(LeftReceive::Wait),
-            None => self.sleep_for_one().map_err(|why| match why {
-                NotFound::Yet => LeftReceive::Wait,
-                NotFound::Signal => LeftReceive::Signal,
-            })?,
+            Found::One(index, kind, state) => (index, kind, state),
+            other => match self.find_later(other, limit)? {
+                Found::One(index, kind, state) => (index, kind, state),
+                Found::Notification(index) => {
+                    return self.take_sole_notification(index).map(deliver);
+                }
+                Found::Nothing | Found::More => return Err(LeftReceive::Wait),
+            },
         };
         m3ipc_sys::pause_point("server.before_take");
         // The sender of a request does not sleep until the take.
@@ -152,14 +170,47 @@ impl Endpoint {
             MessageKind::Request => EndsWait::None,
             _ => EndsWait::OnThisLink,
         };
-        let taken = self.take_fast(index, (kind, found), ends);
-        let message = taken.ok_or(LeftReceive::Wait)?;
+        let Some(message) = self.take_fast(index, (kind, found), ends) else {
+            return Err(LeftReceive::Wait);
+        };
         m3ipc_sys::pause_point("server.taken");
         self.unordered += 1;
         self.latest_notified_slot = i32::MIN;
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
-        Ok(message)
+        Ok(deliver(message))
+    }
+
+    /// Sleeps if nothing was found, and such a call sleeps.
+    #[inline(never)]
+    fn find_later(&mut self, found: Found, limit: Timeout) -> Result<Found, LeftReceive> {
+        if matches!(found, Found::Notification(_)) {
+            return Ok(found);
+        }
+        if limit == Timeout::NoWait {
+            return Err(LeftReceive::Call);
+        }
+        if !self.may_sleep(limit) {
+            return Err(LeftReceive::Wait);
+        }
+        self.sleep_for_one().map_err(|why| match why {
+            NotFound::Yet => LeftReceive::Wait,
+            NotFound::Signal => LeftReceive::Signal,
+        })
+    }
+
+    /// Takes the notifications of a link, beside which nothing waits: so they delay no message, and
+    /// need not be counted.
+    #[inline(never)]
+    fn take_sole_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
+        let Some(received) = self.take_notification(index) else {
+            return Err(LeftReceive::Wait);
+        };
+        self.inbox.has_waited = false;
+        self.unordered += 1;
+        self.latest_notified_slot = received.message.source.slot();
+        self.peers.remember(received.message.source, index);
+        Ok(received.message)
     }
 
     /// Whether a call with this limit sleeps without further polls.
@@ -169,7 +220,7 @@ impl Endpoint {
     }
 
     /// Makes the ordinary case of a reply. `false` if nothing was posted.
-    #[inline]
+    #[inline(always)]
     pub(super) fn reply_fast(&mut self, to: Address, message: &Message) -> bool {
         if !self.is_ordinary() {
             return false;
@@ -195,7 +246,7 @@ impl Endpoint {
 
     /// Whether the fast path may make this call. Counts it then.
     #[inline(always)]
-    fn is_ordinary(&mut self) -> bool {
+    pub(super) fn is_ordinary(&mut self) -> bool {
         if !self.guard.is_original() || self.has_events() {
             return false;
         }
@@ -263,35 +314,32 @@ impl Endpoint {
         is_empty
     }
 
-    /// Polls the hot links until one of them has the only message. `None` if the slow path must
-    /// receive.
+    /// Polls the hot links until one of them has something. The slow path must receive if none has,
+    /// or if there is more.
     #[inline(always)]
-    fn look_for_one(&mut self, limit: Timeout) -> Option<(u32, MessageKind, SlotState)> {
-        match self.find_one() {
-            Found::One(index, kind, state) => return Some((index, kind, state)),
-            Found::More => return None,
-            Found::Nothing => {}
+    fn look_for_one(&mut self, limit: Timeout) -> Found {
+        let found = self.find_one();
+        if !matches!(found, Found::Nothing) || limit == Timeout::NoWait || self.has_events() {
+            return found;
         }
-        if limit == Timeout::NoWait || self.has_events() {
-            return None;
-        }
-        let mut spin = self.begin_pauses(WaitCall::Receive, None, limit)?;
+        let Some(mut spin) = self.begin_pauses(WaitCall::Receive, None, ANY, limit) else {
+            return found;
+        };
         let found = loop {
             if !spin.pause() {
-                break None;
+                break Found::Nothing;
             }
-            match self.find_one() {
-                Found::One(index, kind, state) => break Some((index, kind, state)),
-                Found::More => break None,
-                Found::Nothing if self.has_events() => break None,
-                Found::Nothing => {}
+            let found = self.find_one();
+            if !matches!(found, Found::Nothing) || self.has_events() {
+                break found;
             }
         };
-        if found.is_none() {
-            // The slow path goes on with the wait of this call.
+        let has_message = matches!(found, Found::One(..));
+        if !has_message {
+            // This call has waited, also if the slow path ends it.
             self.inbox.has_waited = true;
         }
-        self.end_pauses(spin, found.is_some());
+        self.end_pauses(spin, has_message);
         found
     }
 
@@ -306,20 +354,61 @@ impl Endpoint {
         if is_marked {
             return Found::More;
         }
-        let mut found = Found::Nothing;
-        for index in self.inbox.hot_entries() {
-            if index == NO_LINK {
+        let hot = self.inbox.hot_entries();
+        for (at, index) in hot.iter().enumerate() {
+            if *index == NO_LINK {
                 break;
             }
-            let Some(peer) = self.peers.find_index(index) else { continue };
-            if peer.has_notification() {
-                return Found::More;
+            let Some(peer) = self.peers.find_index(*index) else { continue };
+            if peer.link.is_silent() {
+                continue;
             }
-            let Some((kind, state)) = peer.look() else { continue };
+            return match peer.look() {
+                Some((kind, state)) if self.is_alone(peer, &hot[at + 1..]) => {
+                    Found::One(*index, kind, state)
+                }
+                _ => self.sort_finds(),
+            };
+        }
+        Found::Nothing
+    }
+
+    /// Whether a peer with a message has no notification, and the other links have nothing.
+    #[inline(always)]
+    fn is_alone(&self, peer: &Peer, others: &[u32]) -> bool {
+        if peer.link.has_notification() {
+            return false;
+        }
+        for index in others {
+            if *index == NO_LINK {
+                break;
+            }
+            if self.peers.find_index(*index).is_some_and(|other| !other.link.is_silent()) {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// What the hot links have, if that is more than one message.
+    #[inline(never)]
+    fn sort_finds(&self) -> Found {
+        let mut found = Found::Nothing;
+        for index in self.inbox.hot_entries() {
+            if *index == NO_LINK {
+                break;
+            }
+            let Some(peer) = self.peers.find_index(*index) else { continue };
+            let here = match (peer.look(), peer.has_notification()) {
+                (None, false) => continue,
+                (Some((kind, state)), false) => Found::One(*index, kind, state),
+                (None, true) => Found::Notification(*index),
+                (Some(_), true) => return Found::More,
+            };
             if !matches!(found, Found::Nothing) {
                 return Found::More;
             }
-            found = Found::One(index, kind, state);
+            found = here;
         }
         found
     }
@@ -328,7 +417,7 @@ impl Endpoint {
     #[inline(always)]
     fn look_for_answer(
         &mut self,
-        index: u32,
+        (index, to): (u32, Address),
         request: SlotState,
         limit: Timeout,
     ) -> Option<SlotState> {
@@ -340,7 +429,7 @@ impl Endpoint {
         if self.has_events() {
             return None;
         }
-        let mut spin = self.begin_pauses(WaitCall::SendRec, Some(index), limit)?;
+        let mut spin = self.begin_pauses(WaitCall::SendRec, Some(index), to, limit)?;
         let link = &self.peers.get(index).link;
         let found = loop {
             if !spin.pause() {
@@ -368,20 +457,38 @@ impl Endpoint {
         &mut self,
         call: WaitCall,
         index: Option<u32>,
+        peer: Address,
         limit: Timeout,
     ) -> Option<FastSpin> {
         let shares_cpu = self.seems_to_share_cpu(index);
         let spin = self.spin.begin_fast(shares_cpu, limit == Timeout::Never)?;
-        if shares_cpu {
-            let peer = index.map_or(ANY, |index| self.peers.get(index).address());
+        self.record_pauses(spin, call, peer);
+        Some(spin)
+    }
+
+    /// The same for a wait in which the peer only has to take a message.
+    #[inline(always)]
+    pub(super) fn begin_pauses_for_take(
+        &mut self,
+        (index, peer): (u32, Address),
+        limit: Timeout,
+    ) -> Option<FastSpin> {
+        let shares_cpu = self.seems_to_share_cpu(Some(index));
+        let spin = self.spin.begin_fast_for_take(shares_cpu, limit == Timeout::Never)?;
+        self.record_pauses(spin, WaitCall::Send, peer);
+        Some(spin)
+    }
+
+    #[inline(always)]
+    fn record_pauses(&self, spin: FastSpin, call: WaitCall, peer: Address) {
+        if spin.shares_cpu() {
             self.control_page.set_blocked(call, peer);
         }
-        Some(spin)
     }
 
     /// Ends the pauses of a call.
     #[inline(always)]
-    fn end_pauses(&mut self, spin: FastSpin, has_found: bool) {
+    pub(super) fn end_pauses(&mut self, spin: FastSpin, has_found: bool) {
         if spin.shares_cpu() {
             self.control_page.set_running();
         }

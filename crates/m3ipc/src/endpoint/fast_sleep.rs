@@ -18,12 +18,12 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::ANY;
 use m3ipc_link::waiting::{self, Sleeper};
-use m3ipc_link::{Counter, MessageKind, SlotState, WaitCall, WaitMode};
+use m3ipc_link::{Counter, SlotState, WaitCall, WaitMode};
 use m3ipc_sys::{Expected, WaitOutcome};
 
 /// Links of an endpoint that may sleep for ANY here. The slow wait sleeps on the words of more.
 const FEW_LINKS: usize = 3;
-/// The longest sleep for an answer, in nanoseconds. The slow wait looks for deadlocks.
+/// The longest sleep for one peer, in nanoseconds. The slow wait looks for deadlocks.
 const ANSWER_SLEEP_NS: u64 = 1_000_000;
 /// The longest sleep for a message of any endpoint, in nanoseconds. The slow wait looks for the
 /// daemon.
@@ -119,8 +119,34 @@ impl Endpoint {
         found
     }
 
-    /// Sleeps until a hot link has the only message.
-    pub(super) fn sleep_for_one(&mut self) -> Result<(u32, MessageKind, SlotState), NotFound> {
+    /// Sleeps until the peer has taken the last message.
+    pub(super) fn sleep_until_taken(&mut self, index: u32) -> Result<(), NotFound> {
+        let endpoint = &*self;
+        let peer = endpoint.peers.get(index).address();
+        let poll = || {
+            let link = &endpoint.peers.get(index).link;
+            if link.is_last_taken() {
+                return Ok(Some(()));
+            }
+            // A message of the peer may cross this one.
+            if link.is_quiet() && !endpoint.has_events() { Ok(None) } else { Err(NotFound::Yet) }
+        };
+        endpoint.control_page.set_sleep_start(0, NO_THREAD);
+        endpoint.control_page.set_blocked(WaitCall::Send, peer);
+        let mut sleep =
+            ShortSleep { endpoint, index: Some(index), limit_ns: ANSWER_SLEEP_NS, since_ns: 0 };
+        let found = sleep_between(&mut sleep, WaitMode::OnLinks(peer), poll);
+        let since_ns = sleep.since_ns;
+        endpoint.control_page.set_running();
+        if found == Err(NotFound::Yet) {
+            // As in `sleep_for_answer`.
+            self.slept_since_ns = since_ns;
+        }
+        found
+    }
+
+    /// Sleeps until a hot link has the only message, or the only notifications.
+    pub(super) fn sleep_for_one(&mut self) -> Result<Found, NotFound> {
         let links = self.peers.index_limit();
         if links > FEW_LINKS {
             return Err(NotFound::Yet);
@@ -128,7 +154,7 @@ impl Endpoint {
         let endpoint = &*self;
         let has_slept = Cell::new(false);
         let poll = || match endpoint.find_one() {
-            Found::One(index, kind, state) => Ok(Some((index, kind, state))),
+            found @ (Found::One(..) | Found::Notification(_)) => Ok(Some(found)),
             Found::More => Err(NotFound::Yet),
             Found::Nothing if endpoint.has_events() || endpoint.control_page.flags() != 0 => {
                 Err(NotFound::Yet)
@@ -146,9 +172,12 @@ impl Endpoint {
             ShortSleep { endpoint, index: None, limit_ns: MESSAGE_SLEEP_NS, since_ns: 0 };
         let found = sleep_between(&mut sleep, WaitMode::OnLinks(ANY), poll);
         endpoint.control_page.set_running();
-        if found == Err(NotFound::Yet) {
+        match found {
             // The slow path goes on with the wait of this call.
-            self.inbox.has_waited = has_slept.get();
+            Err(NotFound::Yet) => self.inbox.has_waited = has_slept.get(),
+            // The poll before the sleep found nothing.
+            Ok(Found::Notification(_)) => self.inbox.has_waited = true,
+            _ => {}
         }
         found
     }

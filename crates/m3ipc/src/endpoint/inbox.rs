@@ -137,8 +137,8 @@ impl Inbox {
 
     /// The links of the hot set; after them [`NO_LINK`].
     #[inline(always)]
-    pub(super) fn hot_entries(&self) -> [u32; HOT_SET_MAX] {
-        self.hot
+    pub(super) fn hot_entries(&self) -> &[u32; HOT_SET_MAX] {
+        &self.hot
     }
 
     #[inline]

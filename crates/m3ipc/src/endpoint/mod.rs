@@ -28,6 +28,7 @@ mod doorbell;
 mod events;
 mod fast;
 mod fast_calls;
+mod fast_send;
 mod fast_sleep;
 mod handover;
 mod inbox;

@@ -26,6 +26,7 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`NotifyError`].
+    #[inline]
     pub fn notify(&mut self, to: Address) -> Result<(), NotifyError> {
         self.notify_set(to, 0)
     }
@@ -49,9 +50,14 @@ impl Endpoint {
     /// [`NotifyError`].
     pub fn notify_set(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
         let span = observe::call("notify", self.vm, self.address, to);
-        let notified = self.notify_bits(to, bits).map_err(|fail| NotifyError::of(fail, to));
+        let notified = if self.notify_fast(to, bits) { Ok(()) } else { self.notify_slow(to, bits) };
         span.end(&notified);
         notified
+    }
+
+    #[cold]
+    fn notify_slow(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
+        self.notify_bits(to, bits).map_err(|fail| NotifyError::of(fail, to))
     }
 
     fn notify_bits(&mut self, to: Address, bits: u64) -> Result<(), Fail> {

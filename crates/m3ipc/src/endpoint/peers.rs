@@ -166,6 +166,13 @@ impl Peer {
         self.open_to & (1 << kind as u32) != 0
     }
 
+    /// Whether a notification may go to the peer, and no pending request claims it.
+    #[inline(always)]
+    pub(super) fn admits_notification(&self) -> bool {
+        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
+        self.open_to & PeerInfo::MAY_NOTIFY != 0
+    }
+
     /// The message or request of the peer, if privileges allow it.
     #[inline]
     pub(super) fn poll(&mut self) -> Option<Arrival> {
@@ -209,9 +216,7 @@ impl Peer {
     /// Whether the peer has sent a notification that privileges allow.
     #[inline]
     pub(super) fn has_notification(&self) -> bool {
-        self.link.has_notification()
-            && self.may_receive & PeerInfo::MAY_NOTIFY != 0
-            && !(self.dead | self.poisoned)
+        self.link.has_notification() && self.open_from & PeerInfo::MAY_NOTIFY != 0
     }
 
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.

@@ -88,7 +88,7 @@ impl Endpoint {
         let (source, limit) = (source.into(), limit.into());
         let span = observe::call("receive", self.vm, self.address, source.address());
         let fast = match source {
-            Source::Any => self.receive_fast(limit),
+            Source::Any => self.receive_fast(limit, |message| message),
             _ => Err(LeftReceive::Call),
         };
         let received = fast.or_else(|left| self.receive_short(left, source, limit));
@@ -105,14 +105,18 @@ impl Endpoint {
         limit: Timeout,
     ) -> Result<Message, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, ANY);
-        let fast = if is_ordinary { self.receive_ordinary(limit) } else { Err(LeftReceive::Call) };
+        let fast = if is_ordinary {
+            self.receive_ordinary(limit, |message| message)
+        } else {
+            Err(LeftReceive::Call)
+        };
         let received = fast.or_else(|left| self.receive_short(left, Source::Any, limit));
         span.end(&received);
         received
     }
 
     #[cold]
-    fn receive_short(
+    pub(super) fn receive_short(
         &mut self,
         left: LeftReceive,
         source: Source,
@@ -187,7 +191,7 @@ impl Endpoint {
     ) -> Result<Received, ReceiveError> {
         let span = observe::call("receive", self.vm, self.address, source.address());
         let fast = match source {
-            Source::Any => self.receive_fast(limit),
+            Source::Any => self.receive_fast(limit, |message| message),
             _ => Err(LeftReceive::Call),
         };
         let received = match fast {

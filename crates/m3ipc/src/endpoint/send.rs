@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::daemon_limit::DaemonLimit;
+use super::fast_send::LeftSend;
 use super::outgoing::Outgoing;
 use super::stamps::Moment;
 use super::wait::WaitTarget;
@@ -34,8 +35,9 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`SendError`]. In every case the receiver did not take the message.
+    #[inline]
     pub fn send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
-        self.send_long(to, message, &[], Timeout::Never)
+        self.send_timeout(to, message, Timeout::Never)
     }
 
     /// Sends a message if the receiver waits for it now.
@@ -52,7 +54,7 @@ impl Endpoint {
     /// # Errors
     /// [`SendError::WouldBlock`] if it does not, and others.
     pub fn try_send(&mut self, to: Address, message: &Message) -> Result<(), SendError> {
-        self.send_long(to, message, &[], Timeout::NoWait)
+        self.send_timeout(to, message, Timeout::NoWait)
     }
 
     /// Sends a message and waits until the receiver takes it, within a time limit.
@@ -70,13 +72,86 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`SendError::TimedOut`], and others.
+    #[inline]
     pub fn send_timeout(
         &mut self,
         to: Address,
         message: &Message,
         limit: impl Into<Timeout>,
     ) -> Result<(), SendError> {
-        self.send_long(to, message, &[], limit)
+        let limit = limit.into();
+        let span = observe::call("send", self.vm, self.address, to);
+        let fast = self.send_once(to, message, limit);
+        let sent = fast.or_else(|left| self.end_short_send(left, to, message, limit));
+        span.end(&sent);
+        sent
+    }
+
+    /// [`send_fast`](Self::send_fast), once in the code of a program.
+    #[inline]
+    fn send_once(
+        &mut self,
+        to: Address,
+        message: &Message,
+        limit: Timeout,
+    ) -> Result<(), LeftSend> {
+        self.send_fast(to, message, limit)
+    }
+
+    #[cold]
+    pub(super) fn end_short_send(
+        &mut self,
+        left: LeftSend,
+        to: Address,
+        message: &Message,
+        limit: Timeout,
+    ) -> Result<(), SendError> {
+        self.end_send(left, to, Outgoing::short(message), limit)
+    }
+
+    /// Makes the part of a send that the fast path has left over.
+    fn end_send(
+        &mut self,
+        left: LeftSend,
+        to: Address,
+        outgoing: Outgoing<'_>,
+        limit: Timeout,
+    ) -> Result<(), SendError> {
+        let deadline = limit.deadline();
+        let sent = match left {
+            LeftSend::Call => self.send_message(to, outgoing, deadline),
+            LeftSend::Take(index, posted) => {
+                self.end_fast_send((index, posted), to, outgoing, deadline)
+            }
+            LeftSend::Signal(index, posted) => {
+                self.fast.close();
+                self.finish_send(index, posted, Err(Code::Intr.into()))
+            }
+        };
+        sent.map_err(|fail| SendError::of(fail, to))
+    }
+
+    /// Waits for the take of a message that the fast path has posted.
+    fn end_fast_send(
+        &mut self,
+        (index, posted): (u32, SlotState),
+        to: Address,
+        outgoing: Outgoing<'_>,
+        deadline: Deadline,
+    ) -> Result<(), Fail> {
+        self.fast.close();
+        self.payloads.begin(DaemonLimit::of(deadline));
+        let waited = self.wait_taken(index, posted, deadline, deadline, WaitCall::Send);
+        self.slept_since_ns = 0;
+        match self.finish_send(index, posted, waited) {
+            Err(fail) if self.must_repeat(&fail, to) => self.send_message(to, outgoing, deadline),
+            other => other,
+        }
+    }
+
+    /// Whether a message must be sent again: the peer never got that link, and there is a new link.
+    fn must_repeat(&self, fail: &Fail, to: Address) -> bool {
+        fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to)
     }
 
     /// Sends a message with a payload beside it: up to [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES)
@@ -107,9 +182,11 @@ impl Endpoint {
         let Some(outgoing) = Outgoing::new(message, long) else {
             return Err(SendError::too_long(long.len()));
         };
+        let limit = limit.into();
         let span = observe::call("send", self.vm, self.address, to);
-        let sent = self.send_message(to, outgoing, limit.into().deadline());
-        let sent = sent.map_err(|fail| SendError::of(fail, to));
+        let fast =
+            if long.is_empty() { self.send_once(to, message, limit) } else { Err(LeftSend::Call) };
+        let sent = fast.or_else(|left| self.end_send(left, to, outgoing, limit));
         span.end(&sent);
         sent
     }
@@ -123,16 +200,14 @@ impl Endpoint {
         self.enter(Verb::Send)?;
         self.payloads.begin(DaemonLimit::of(deadline));
         loop {
-            match self.send_once(to, outgoing, deadline) {
-                // The peer never got that link, and there is a new link.
-                Err(fail)
-                    if fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to) => {}
+            match self.send_to(to, outgoing, deadline) {
+                Err(fail) if self.must_repeat(&fail, to) => {}
                 other => return other,
             }
         }
     }
 
-    fn send_once(
+    fn send_to(
         &mut self,
         to: Address,
         outgoing: Outgoing<'_>,

@@ -63,14 +63,25 @@ impl Endpoint {
     ) -> Result<Message, SendRecError> {
         let limit = limit.into();
         let span = observe::call("sendrec", self.vm, self.address, to);
-        let fast = self.sendrec_fast(to, message, limit);
+        let fast = self.sendrec_once(to, message, limit);
         let answered = fast.or_else(|left| self.end_short_call(left, to, message, limit));
         span.end(&answered);
         answered
     }
 
+    /// [`sendrec_fast`](Self::sendrec_fast), once in the code of a program.
+    #[inline]
+    fn sendrec_once(
+        &mut self,
+        to: Address,
+        message: &Message,
+        limit: Timeout,
+    ) -> Result<Message, LeftOver> {
+        self.sendrec_fast(to, message, limit, |answer| answer)
+    }
+
     #[cold]
-    fn end_short_call(
+    pub(super) fn end_short_call(
         &mut self,
         left: LeftOver,
         to: Address,
@@ -192,7 +203,7 @@ impl Endpoint {
         };
         let span = observe::call("sendrec", self.vm, self.address, to);
         let fast = if long.is_empty() {
-            self.sendrec_fast(to, message, limit)
+            self.sendrec_once(to, message, limit)
         } else {
             Err(LeftOver::Call)
         };
