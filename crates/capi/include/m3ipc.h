@@ -29,7 +29,8 @@
  *
  * Pointers
  *   A pointer that cannot be read or written gives EMOLADDRNOTAVAIL. The library checks each page
- *   at the first call of a thread that names it. It does not notice a page that is unmapped later.
+ *   at the first call of a thread, or on an endpoint, that names it. It does not notice a page that
+ *   is unmapped later.
  *
  * Time limits
  *   A form that ends in _T takes a limit in milliseconds. M3_TIMEOUT_NOWAIT (0) does not wait.

@@ -17,7 +17,7 @@ use crate::failure::{CallFailure, CallResult};
 use crate::member::CallingMember;
 use m3ipc::{Address, Code, Endpoint, Timeout};
 use process::ProcessGuard;
-use thread::ThreadGuard;
+use thread::{OwnEndpoint, ThreadGuard};
 
 /// The right to use a member for one call.
 enum CallGuard {
@@ -66,6 +66,20 @@ pub(crate) fn with<T>(body: impl FnOnce(&mut CallingMember) -> CallResult<T>) ->
         None => adopt_binding()?,
     };
     body(guard.member())
+}
+
+/// Runs a fast half with the member of the calling thread. `None` if there is no such member that
+/// is free now, or if `body` returns `None`: the whole call is left to [`with`].
+///
+/// The member may have ended, or belong to the parent by fork. The fast halves of [`m3ipc`] find
+/// that out, and do nothing then.
+#[inline(always)]
+pub(crate) fn with_idle<T>(body: impl FnOnce(&mut CallingMember) -> Option<T> + Copy) -> Option<T> {
+    match thread::acquire_known() {
+        OwnEndpoint::Absent => body(process::acquire_idle()?.member()),
+        OwnEndpoint::Idle(mut guard) => body(guard.member()),
+        OwnEndpoint::Busy => None,
+    }
 }
 
 /// The guard of the calling thread, if it or its process is bound.

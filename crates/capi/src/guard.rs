@@ -14,14 +14,29 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 /// unknown (-501).
 #[inline]
 pub(crate) fn call<T: From<c_int>>(body: impl FnOnce() -> CallResult<T>) -> T {
+    let result = kept_errno(|| catch_unwind(AssertUnwindSafe(body)));
+    let result = result.unwrap_or(Err(CallFailure(Code::Unknown)));
+    result.unwrap_or_else(|CallFailure(code)| T::from(code.number()))
+}
+
+/// Runs a part of a call that leaves `errno` alone, or keeps it by [`kept_errno`]. `Err` after a
+/// panic: the code of the call.
+#[inline(always)]
+pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, c_int> {
+    catch_unwind(AssertUnwindSafe(body)).map_err(|_panic| Code::Unknown.number())
+}
+
+/// Runs `body` and restores `errno`.
+#[inline]
+pub(crate) fn kept_errno<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: __errno_location has no preconditions.
     let errno = unsafe { libc::__errno_location() };
     // SAFETY: `errno` points to the errno of this thread, which no other thread accesses.
     let before = unsafe { errno.read() };
-    let result = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(CallFailure(Code::Unknown)));
+    let result = body();
     // SAFETY: as for the read above.
     unsafe { errno.write(before) };
-    result.unwrap_or_else(|CallFailure(code)| T::from(code.number()))
+    result
 }
 
 /// Converts the time limit of a `_T` form.

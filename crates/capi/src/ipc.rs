@@ -22,7 +22,7 @@ pub(crate) fn send(
     limit: Timeout,
 ) -> CallResult {
     current::with(|member| {
-        let message = message.read()?;
+        let message = message.read_anew(&mut member.sent_page)?;
         payload::with_copy(bytes, |bytes| {
             Ok(member.endpoint.send_long(to, &message, bytes, limit)?)
         })?;
@@ -98,7 +98,7 @@ pub(crate) fn receive_request(into: Delivery, limit: Timeout) -> CallResult {
 #[inline]
 pub(crate) fn reply(to: Address, message: ReadPtr<Message>, bytes: ReadBytes) -> CallResult {
     current::with(|member| {
-        let message = message.read()?;
+        let message = message.read_anew(&mut member.sent_page)?;
         payload::with_copy(bytes, |bytes| Ok(member.endpoint.reply_long(to, &message, bytes)?))?;
         member.answered(to);
         Ok(0)
@@ -111,8 +111,18 @@ pub(crate) fn tell_answered(answered: WritePtr<c_int>, is_answered: bool) -> Cal
 }
 
 /// Answers, then receives from ANY. Tells C by `answered` which half failed.
-#[inline]
-pub(crate) fn reply_receive(
+pub(crate) fn tell_and_reply_receive(
+    to: Address,
+    message: WritePtr<Message>,
+    answered: WritePtr<c_int>,
+    limit: Timeout,
+) -> CallResult {
+    // Before any check that may fail.
+    tell_answered(answered, false)?;
+    reply_receive(to, message, answered, limit)
+}
+
+fn reply_receive(
     to: Address,
     message: WritePtr<Message>,
     answered: WritePtr<c_int>,
@@ -121,7 +131,7 @@ pub(crate) fn reply_receive(
     let mut is_answered = false;
     let result = current::with(|member| {
         // Check first: a message that is taken and cannot be delivered would be lost.
-        let place = message.checked()?;
+        let place = message.checked_anew(&mut member.message_page)?;
         if !answered.is_null() {
             answered.check()?;
         }
@@ -148,7 +158,7 @@ pub(crate) fn receive_plain(
 ) -> CallResult {
     current::with(|member| {
         // Check first: a message that is taken and cannot be delivered would be lost.
-        let place = message.checked()?;
+        let place = message.checked_anew(&mut member.message_page)?;
         let received = member.endpoint.receive_timeout(from, limit);
         deliver_plain(member, place, received)
     })
@@ -156,7 +166,7 @@ pub(crate) fn receive_plain(
 
 /// Delivers a received message. Its long part, if it has one, is dropped.
 #[inline]
-fn deliver_plain(
+pub(crate) fn deliver_plain(
     member: &mut CallingMember,
     place: CheckedPtr<Message>,
     received: Result<Message, ReceiveError>,
@@ -177,21 +187,29 @@ fn deliver_plain(
 #[inline]
 pub(crate) fn sendrec_plain(to: Address, message: WritePtr<Message>, limit: Timeout) -> CallResult {
     current::with(|member| {
-        let place = message.checked()?;
+        let place = message.checked_anew(&mut member.message_page)?;
         // The request may itself be the answer to a request of `to`.
         member.answered(to);
-        match member.endpoint.sendrec_timeout(to, &place.read(), limit) {
-            Ok(answer) => {
-                place.write(answer);
-                Ok(0)
-            }
-            Err(SendRecError::BufferTooSmall { message, .. }) => {
-                place.write(*message);
-                Err(Code::MsgSize.into())
-            }
-            Err(error) => Err(error.into()),
-        }
+        deliver_answer(place, member.endpoint.sendrec_timeout(to, &place.read(), limit))
     })
+}
+
+/// Delivers an answer. Its long part, if it has one, is dropped.
+pub(crate) fn deliver_answer(
+    place: CheckedPtr<Message>,
+    answered: Result<Message, SendRecError>,
+) -> CallResult {
+    match answered {
+        Ok(answer) => {
+            place.write(answer);
+            Ok(0)
+        }
+        Err(SendRecError::BufferTooSmall { message, .. }) => {
+            place.write(*message);
+            Err(Code::MsgSize.into())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 pub(crate) fn relay(to: Address, message: ReadPtr<Message>, limit: Timeout) -> CallResult {

@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `abi/` | one thin `extern "C"` function for each function of the headers |
 //! | `ipc`, `payload`, `block` | messages, long messages, blocks in messages |
+//! | `fast` | the front door: short messages on the fast path of [`m3ipc`] |
 //! | `bind`, `names`, `info`, `privileges` | endpoints |
 //! | `node`, `vm` | the node and its VMs |
 //! | `copy`, `area` | copies, areas and AnT's calls |
@@ -32,6 +33,7 @@ mod copy;
 mod cpus;
 mod current;
 mod failure;
+mod fast;
 mod guard;
 mod info;
 mod ipc;

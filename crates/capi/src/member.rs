@@ -4,6 +4,7 @@
 //! [`Block`] of that address until the program sends or frees it.
 
 use crate::failure::CallResult;
+use crate::memory::KnownPage;
 use m3ipc::{Address, Area, Block, Code, Endpoint};
 use std::collections::HashMap;
 
@@ -16,11 +17,22 @@ pub(crate) struct CallingMember {
     unanswered: Option<Address>,
     /// The id of the node, after the first question for it.
     pub(crate) nodeid: Option<i32>,
+    /// The page in which a call wrote a message last: readable and writable.
+    pub(crate) message_page: KnownPage,
+    /// The page from which a call only read a message last: readable.
+    pub(crate) sent_page: KnownPage,
 }
 
 impl CallingMember {
     pub(crate) fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint, blocks: BlockTable::default(), unanswered: None, nodeid: None }
+        Self {
+            endpoint,
+            blocks: BlockTable::default(),
+            unanswered: None,
+            nodeid: None,
+            message_page: KnownPage::default(),
+            sent_page: KnownPage::default(),
+        }
     }
 
     /// Remembers the client of a request that was just taken.

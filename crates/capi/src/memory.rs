@@ -13,8 +13,9 @@
 //! | [`CopyRange`] | a range that the kernel copies, and that no code here accesses |
 //!
 //! The kernel checks each page once for each thread, when the call copies one byte within the
-//! process. A small table then remembers the page. The library does not notice a page that is
-//! unmapped between two calls: the check catches pointers that never were valid.
+//! process. A small table then remembers the page, and each endpoint the page of its last message.
+//! The library does not notice a page that is unmapped between two calls: the check catches
+//! pointers that never were valid.
 //!
 //! # Limits
 //! A buffer in an area that a hostile member can write breaks the rule below without a fault of the
@@ -32,9 +33,11 @@
 use crate::failure::CallResult;
 use core::cell::Cell;
 use core::ffi::{c_char, c_void};
+use core::sync::atomic::AtomicUsize;
 use m3ipc::{Code, CopySource, CopyTarget, Message};
 
 const PAGE_BITS: u32 = 12;
+const PAGE_BYTES: usize = 1 << PAGE_BITS;
 /// Linux maps nothing below this address.
 const LOWEST_ADDRESS: usize = 4096;
 /// Pages that each thread remembers.
@@ -143,6 +146,63 @@ impl<T: Plain> WritePtr<T> {
         // SAFETY: `check` found each page writable, and the rule of the module keeps it so.
         unsafe { self.0.write_unaligned(value) };
         Ok(())
+    }
+}
+
+/// A page that a check has found. An endpoint remembers that of its last message, as the table of
+/// each thread does, and finds it without thread-local memory. A page of messages that are written
+/// is writable, a page of messages that are only read is readable: the owner keeps them apart.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KnownPage {
+    start: usize,
+}
+
+/// A value in writable memory of the library.
+static OWN_VALUE: AtomicUsize = AtomicUsize::new(0);
+
+impl Default for KnownPage {
+    /// A page of the library, so that a look-up need not ask whether any page is known.
+    fn default() -> Self {
+        Self { start: page_of((&raw const OWN_VALUE).addr()) }
+    }
+}
+
+fn page_of(address: usize) -> usize {
+    address & !(PAGE_BYTES - 1)
+}
+
+impl<T: Plain> ReadPtr<T> {
+    /// Reads the value, if it lies in this readable page.
+    #[inline(always)]
+    pub(crate) fn read_in(self, page: KnownPage) -> Option<T> {
+        let place = WritePtr(self.0.cast_mut()).checked_in(page)?;
+        Some(place.read())
+    }
+
+    /// Reads the value, and remembers its page.
+    #[cold]
+    pub(crate) fn read_anew(self, page: &mut KnownPage) -> CallResult<T> {
+        let value = self.read()?;
+        page.start = page_of(self.0.addr());
+        Ok(value)
+    }
+}
+
+impl<T: Plain> WritePtr<T> {
+    /// The value, if it lies in this writable page.
+    #[inline(always)]
+    pub(crate) fn checked_in(self, page: KnownPage) -> Option<CheckedPtr<T>> {
+        let last_start = const { PAGE_BYTES - size_of::<T>() };
+        let offset = self.0.addr().wrapping_sub(page.start);
+        (offset <= last_start).then_some(CheckedPtr(self.0))
+    }
+
+    /// Checks the value, and remembers its page.
+    #[cold]
+    pub(crate) fn checked_anew(self, page: &mut KnownPage) -> CallResult<CheckedPtr<T>> {
+        let checked = self.checked()?;
+        page.start = page_of(self.0.addr());
+        Ok(checked)
     }
 }
 

@@ -52,7 +52,7 @@ mod vm;
 pub use area::{Area, AreaConfig, Block, Items, Pages, Plain, SealedBlock, Unsent};
 pub use endpoint::{
     Audience, Endpoint, GivenBlock, Grant, Hold, Lease, Location, PendingRequest, Received,
-    ReceivedKind, Rights, Source,
+    ReceivedKind, Rights, Source, UnfinishedReceive, UnfinishedRequest, UnfinishedSend,
 };
 pub use error::{
     AreaError, BindError, CopyError, GrantError, NameError, NodeError, NotifyError, ReceiveError,

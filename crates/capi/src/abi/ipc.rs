@@ -4,13 +4,23 @@
 //! Pointers follow the rule of [`crate::abi`].
 #![allow(unsafe_code)]
 
+use crate::failure::CallFailure;
 use crate::guard::{call, limit};
-use crate::memory::{ReadBytes, ReadPtr, WritePtr};
+use crate::memory::{ReadPtr, WritePtr};
 use crate::payload::Delivery;
 use crate::records::M3Peer;
-use crate::{info, ipc, watch};
+use crate::{fast, info, ipc, watch};
 use core::ffi::{c_int, c_long};
 use m3ipc::{Address, Message, Timeout};
+
+/// Runs a call with the time limit of its `_T` form.
+#[inline]
+fn with_limit(timeout_ms: c_long, body: impl FnOnce(Timeout) -> c_int) -> c_int {
+    match limit(timeout_ms) {
+        Ok(limit) => body(limit),
+        Err(CallFailure(code)) => code.number(),
+    }
+}
 
 /// `mnx_send`: see `m3ipc/ipc.h`.
 ///
@@ -20,7 +30,7 @@ use m3ipc::{Address, Message, Timeout};
 pub unsafe extern "C" fn mnx_send(dst: c_int, m: *const Message) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { ReadPtr::new(m) };
-    call(|| ipc::send(Address(dst), m, ReadBytes::NONE, Timeout::Never))
+    fast::send(Address(dst), m, Timeout::Never)
 }
 
 /// `mnx_send_T`: see `m3ipc/ipc.h`.
@@ -32,7 +42,7 @@ pub unsafe extern "C" fn mnx_send(dst: c_int, m: *const Message) -> c_int {
 pub unsafe extern "C" fn mnx_send_T(dst: c_int, m: *const Message, timeout_ms: c_long) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { ReadPtr::new(m) };
-    call(|| ipc::send(Address(dst), m, ReadBytes::NONE, limit(timeout_ms)?))
+    with_limit(timeout_ms, |limit| fast::send(Address(dst), m, limit))
 }
 
 /// `mnx_receive`: see `m3ipc/ipc.h`.
@@ -43,7 +53,7 @@ pub unsafe extern "C" fn mnx_send_T(dst: c_int, m: *const Message, timeout_ms: c
 pub unsafe extern "C" fn mnx_receive(src: c_int, m: *mut Message) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::receive_plain(Address(src), m, Timeout::Never))
+    fast::receive(Address(src), m, Timeout::Never)
 }
 
 /// `mnx_receive_T`: see `m3ipc/ipc.h`.
@@ -55,7 +65,7 @@ pub unsafe extern "C" fn mnx_receive(src: c_int, m: *mut Message) -> c_int {
 pub unsafe extern "C" fn mnx_receive_T(src: c_int, m: *mut Message, timeout_ms: c_long) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::receive_plain(Address(src), m, limit(timeout_ms)?))
+    with_limit(timeout_ms, |limit| fast::receive(Address(src), m, limit))
 }
 
 /// `mnx_sendrec`: see `m3ipc/ipc.h`.
@@ -66,7 +76,7 @@ pub unsafe extern "C" fn mnx_receive_T(src: c_int, m: *mut Message, timeout_ms: 
 pub unsafe extern "C" fn mnx_sendrec(dst: c_int, m: *mut Message) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::sendrec_plain(Address(dst), m, Timeout::Never))
+    fast::sendrec(Address(dst), m, Timeout::Never)
 }
 
 /// `mnx_sendrec_T`: see `m3ipc/ipc.h`.
@@ -78,7 +88,7 @@ pub unsafe extern "C" fn mnx_sendrec(dst: c_int, m: *mut Message) -> c_int {
 pub unsafe extern "C" fn mnx_sendrec_T(dst: c_int, m: *mut Message, timeout_ms: c_long) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { WritePtr::new(m) };
-    call(|| ipc::sendrec_plain(Address(dst), m, limit(timeout_ms)?))
+    with_limit(timeout_ms, |limit| fast::sendrec(Address(dst), m, limit))
 }
 
 /// `mnx_rcvrqst`: see `m3ipc/ipc.h`.
@@ -112,7 +122,7 @@ pub unsafe extern "C" fn mnx_rcvrqst_T(m: *mut Message, timeout_ms: c_long) -> c
 pub unsafe extern "C" fn mnx_reply(dst: c_int, m: *const Message) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { ReadPtr::new(m) };
-    call(|| ipc::reply(Address(dst), m, ReadBytes::NONE))
+    fast::reply(Address(dst), m)
 }
 
 /// `mnx_reply_T`: see `m3ipc/ipc.h`.
@@ -124,11 +134,8 @@ pub unsafe extern "C" fn mnx_reply(dst: c_int, m: *const Message) -> c_int {
 pub unsafe extern "C" fn mnx_reply_T(dst: c_int, m: *const Message, timeout_ms: c_long) -> c_int {
     // SAFETY: C lends `m` for this call.
     let m = unsafe { ReadPtr::new(m) };
-    call(|| {
-        // The call never waits: the limit is only checked.
-        limit(timeout_ms)?;
-        ipc::reply(Address(dst), m, ReadBytes::NONE)
-    })
+    // The call never waits: the limit is only checked.
+    with_limit(timeout_ms, |_limit| fast::reply(Address(dst), m))
 }
 
 /// `m3_reply_receive`: see `m3ipc/ipc.h`.
@@ -143,11 +150,7 @@ pub unsafe extern "C" fn m3_reply_receive(
 ) -> c_int {
     // SAFETY: C lends `m` and `answered` for this call.
     let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
-    call(|| {
-        // Before any check that may fail.
-        ipc::tell_answered(answered, false)?;
-        ipc::reply_receive(Address(dst), m, answered, Timeout::Never)
-    })
+    fast::reply_receive(Address(dst), m, answered, Timeout::Never)
 }
 
 /// `m3_reply_receive_T`: see `m3ipc/ipc.h`.
@@ -164,11 +167,11 @@ pub unsafe extern "C" fn m3_reply_receive_T(
 ) -> c_int {
     // SAFETY: C lends `m` and `answered` for this call.
     let (m, answered) = unsafe { (WritePtr::new(m), WritePtr::new(answered)) };
-    call(|| {
-        // Before any check that may fail.
-        ipc::tell_answered(answered, false)?;
-        ipc::reply_receive(Address(dst), m, answered, limit(timeout_ms)?)
-    })
+    match limit(timeout_ms) {
+        Ok(limit) => fast::reply_receive(Address(dst), m, answered, limit),
+        // `answered` comes before any check that may fail.
+        Err(failure) => call(|| ipc::tell_answered(answered, false).and(Err(failure))),
+    }
 }
 
 /// `mnx_relay`: see `m3ipc/ipc.h`.
@@ -197,7 +200,7 @@ pub unsafe extern "C" fn mnx_relay_T(dst: c_int, m: *const Message, timeout_ms: 
 /// `mnx_notify`: see `m3ipc/ipc.h`.
 #[unsafe(no_mangle)]
 pub extern "C" fn mnx_notify(dst: c_int) -> c_int {
-    call(|| ipc::notify(Address(dst)))
+    fast::notify(Address(dst))
 }
 
 /// `mnx_src_notify`: see `m3ipc/ipc.h`.

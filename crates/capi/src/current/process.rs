@@ -87,6 +87,15 @@ pub(super) fn acquire() -> CallResult<Option<ProcessGuard>> {
     }
 }
 
+/// The guard, if the process has an endpoint and no thread is inside a call on it.
+#[inline(always)]
+pub(super) fn acquire_idle() -> Option<ProcessGuard> {
+    let page = fork_page::get()?;
+    let state = &page.state;
+    let taken = state.compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Relaxed);
+    taken.is_ok().then_some(ProcessGuard(page))
+}
+
 /// Fills the slot. `release_ended` releases an endpoint in the slot that has ended.
 ///
 /// # Errors

@@ -6,7 +6,7 @@
 //!
 //! # Safety
 //! The pointer in `OWN` is null or comes from `Box::into_raw`. Only this thread accesses it, and
-//! [`drop_own`] alone frees it, after it left `OWN`.
+//! [`drop_own`] alone frees it, after it left `OWN`. `KNOWN` is null before it leaves.
 #![allow(unsafe_code)]
 
 use super::fork_page;
@@ -33,12 +33,15 @@ struct OwnPointer(Cell<*mut ThreadMember>);
 
 impl Drop for OwnPointer {
     fn drop(&mut self) {
+        KNOWN.set(null_mut());
         drop_own(self.0.replace(null_mut()));
     }
 }
 
 thread_local! {
     static OWN: OwnPointer = const { OwnPointer(Cell::new(null_mut())) };
+    /// The pointer in `OWN`. Without a destructor, so that a look-up checks no state of it.
+    static KNOWN: Cell<*mut ThreadMember> = const { Cell::new(null_mut()) };
 }
 
 /// The right to use the member of the thread for one call.
@@ -96,6 +99,37 @@ fn acquire_slow() -> CallResult<Option<ThreadGuard>> {
     Ok(Some(ThreadGuard(own)))
 }
 
+/// The endpoint of the calling thread, for a fast half.
+pub(super) enum OwnEndpoint {
+    /// The thread has none: the endpoint of the process counts.
+    Absent,
+    /// The thread has one.
+    Idle(ThreadGuard),
+    /// This call interrupts another call of the thread.
+    Busy,
+}
+
+/// The endpoint of the calling thread. In a child by fork this is that of the parent: the endpoint
+/// itself notices that at each call.
+#[inline(always)]
+pub(super) fn acquire_known() -> OwnEndpoint {
+    if !ANY_THREAD.load(Ordering::Relaxed) {
+        return OwnEndpoint::Absent;
+    }
+    let own = KNOWN.get();
+    if own.is_null() {
+        return OwnEndpoint::Absent;
+    }
+    // SAFETY: the pointer is live, as it is in `OWN`. The field is read by value, so a guard that
+    // exists keeps its exclusive reference to `member`.
+    if unsafe { (*own).busy } {
+        return OwnEndpoint::Busy;
+    }
+    // SAFETY: the pointer is live, and no guard exists.
+    unsafe { (*own).busy = true };
+    OwnEndpoint::Idle(ThreadGuard(own))
+}
+
 /// Gives the calling thread an endpoint of its own.
 pub(super) fn bind(member: CallingMember) -> CallResult<()> {
     // Without the page a child could not tell its generation from that of its parent.
@@ -104,7 +138,10 @@ pub(super) fn bind(member: CallingMember) -> CallResult<()> {
     let own = Box::into_raw(Box::new(own));
     ANY_THREAD.store(true, Ordering::Relaxed);
     match OWN.try_with(|place| place.0.replace(own)) {
-        Ok(former) => drop_own(former),
+        Ok(former) => {
+            KNOWN.set(own);
+            drop_own(former);
+        }
         // The thread is ending.
         Err(_destroyed) => drop_own(own),
     }
@@ -112,6 +149,7 @@ pub(super) fn bind(member: CallingMember) -> CallResult<()> {
 }
 
 fn take_own() -> *mut ThreadMember {
+    KNOWN.set(null_mut());
     OWN.try_with(|own| own.0.replace(null_mut())).unwrap_or(null_mut())
 }
 

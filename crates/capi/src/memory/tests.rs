@@ -55,3 +55,38 @@ fn bytes_are_checked_on_all_their_pages() {
     assert_eq!(beyond.write(&[1; 1000]), Err(BAD));
     assert_eq!(beyond.with_slice(|_| ()), Err(BAD));
 }
+
+#[test]
+fn a_known_page_answers_for_its_own_values_alone() {
+    // Two pages, the second of which starts inside the vector.
+    let mut memory = vec![0_u8; 3 << PAGE_BITS];
+    let start = memory.as_mut_ptr();
+    let page = start.wrapping_add(start.align_offset(PAGE_BYTES));
+    let at = |offset: usize| write_ptr::<Message>(page.wrapping_add(offset).cast());
+    let last = PAGE_BYTES - size_of::<Message>();
+
+    let mut known = KnownPage::default();
+    assert!(at(0).checked_in(known).is_none());
+    // Of a value in two pages, the first one is remembered.
+    for offset in [1, last, last + 1] {
+        assert!(at(offset).checked_anew(&mut known).is_ok());
+        assert!([0, 1, last].iter().all(|inside| at(*inside).checked_in(known).is_some()));
+        assert!(
+            [last + 1, PAGE_BYTES].iter().all(|beyond| at(*beyond).checked_in(known).is_none())
+        );
+    }
+    assert!(at(0_usize.wrapping_sub(1)).checked_in(known).is_none());
+}
+
+#[test]
+fn an_address_without_memory_is_in_no_known_page() {
+    let mut known = KnownPage::default();
+    for address in [0, 8, 4095, 4096, usize::MAX - 7, usize::MAX / 2 + 1] {
+        let pointer = write_ptr::<Message>(core::ptr::with_exposed_provenance_mut(address));
+        assert!(pointer.checked_in(known).is_none(), "{address:x}");
+        assert_eq!(pointer.checked_anew(&mut known).map(drop), Err(BAD), "{address:x}");
+    }
+    let mut value = 5_u64;
+    assert!(write_ptr(&raw mut value).checked_anew(&mut known).is_ok());
+    assert!(write_ptr::<u64>(core::ptr::null_mut()).checked_in(known).is_none());
+}

@@ -30,6 +30,7 @@ mod fast;
 mod fast_calls;
 mod fast_send;
 mod fast_sleep;
+mod halves;
 mod handover;
 mod inbox;
 mod link_walk;
@@ -70,6 +71,7 @@ mod watches;
 
 pub use blocks::Hold;
 pub use copy::{Audience, Grant, Lease, Location, Rights};
+pub use halves::{UnfinishedReceive, UnfinishedRequest, UnfinishedSend};
 pub use handover::GivenBlock;
 pub use pending::PendingRequest;
 #[cfg(feature = "tokio")]
