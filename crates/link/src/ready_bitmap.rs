@@ -2,21 +2,9 @@
 //!
 //! All peers of an endpoint write its bitmap, so only speed depends on it. A peer that clears the
 //! bit of another peer delays that peer until the endpoint's next poll of all links.
-//!
-//! ```text
-//! byte 0     56          64                                3,648    4,096
-//!      ┌─────┬───────────┬─────────────────────────────────┬────────┐
-//!      │ top │ wake word │ leaves: a bit for each link     │ unused │
-//!      └─────┴───────────┴─────────────────────────────────┴────────┘
-//!        a bit for each leaf word
-//! ```
-//!
-//! An endpoint with many links can sleep on the wake word of its bitmap, which all peers share. A
-//! peer may take the wake-up of another peer away. So such a sleep is short, and the endpoint polls
-//! all links after it.
 
 use crate::status::PeerStatus;
-use crate::words::{Page, View, Word32, Word64};
+use crate::words::{Page, View, Word64};
 use core::sync::atomic::Ordering;
 use m3ipc_shm::SharedPage;
 use m3ipc_sys::Errno;
@@ -26,8 +14,6 @@ use std::os::fd::AsFd;
 pub const READY_BITMAP_BYTES: usize = m3ipc_shm::PAGE_BYTES;
 const TOP_WORDS: usize = 7;
 const LEAF_WORDS: usize = TOP_WORDS * 64;
-/// The wake word lies in the line that a waiter polls.
-const WAKE_WORD: usize = 8 * TOP_WORDS;
 const LEAVES: usize = 64;
 /// Number of links that a bitmap has bits for. The endpoint finds the others by polls of all links.
 pub const READY_BITMAP_LINKS: u32 = 64 * 448;
@@ -80,20 +66,6 @@ impl<P: Page> ReadyBitmap<P> {
             // Pairs with the fences of `clear` (of the other level) and of `publish_mode`.
             word.fence_after_update();
         }
-    }
-
-    /// The wake word of the owner.
-    #[must_use]
-    #[inline]
-    pub fn wake_word(&self) -> &P::Word32 {
-        self.0.word32(WAKE_WORD)
-    }
-
-    /// Wakes the owner, which sleeps on the wake word of this bitmap.
-    pub fn wake_owner(&self) {
-        let word = self.wake_word();
-        word.bump();
-        self.0.wake(word);
     }
 
     /// Whether any bit is set. Costs a few loads of one cache line.

@@ -11,8 +11,6 @@ pub enum WaitMode {
     OnLinks(Address),
     /// It sleeps on its doorbell and awaits this source (or ANY).
     AtDoorbell(Address),
-    /// It sleeps on the wake word of its ready bitmap and awaits this source (or ANY).
-    OnBitmap(Address),
 }
 
 /// The action that wakes a peer.
@@ -24,8 +22,6 @@ pub enum WakeAction {
     WakeWord,
     /// Ring the peer's doorbell.
     Doorbell,
-    /// [`ReadyBitmap::wake_owner`](crate::ReadyBitmap::wake_owner).
-    Bitmap,
 }
 
 impl WaitMode {
@@ -35,7 +31,6 @@ impl WaitMode {
             Self::Awake => 0,
             Self::OnLinks(source) => 1 | (source.0.cast_unsigned() as u64) << 32,
             Self::AtDoorbell(source) => 2 | (source.0.cast_unsigned() as u64) << 32,
-            Self::OnBitmap(source) => 3 | (source.0.cast_unsigned() as u64) << 32,
         }
     }
 
@@ -46,7 +41,6 @@ impl WaitMode {
         match word & 0xff {
             1 => Self::OnLinks(source),
             2 => Self::AtDoorbell(source),
-            3 => Self::OnBitmap(source),
             _ => Self::Awake,
         }
     }
@@ -56,9 +50,7 @@ impl WaitMode {
     pub fn source(self) -> Option<Address> {
         match self {
             Self::Awake => None,
-            Self::OnLinks(source) | Self::AtDoorbell(source) | Self::OnBitmap(source) => {
-                Some(source)
-            }
+            Self::OnLinks(source) | Self::AtDoorbell(source) => Some(source),
         }
     }
 
@@ -69,7 +61,6 @@ impl WaitMode {
         match self {
             Self::OnLinks(source) if source == ANY || source == own => WakeAction::WakeWord,
             Self::AtDoorbell(source) if source == ANY || source == own => WakeAction::Doorbell,
-            Self::OnBitmap(source) if source == ANY || source == own => WakeAction::Bitmap,
             _ => WakeAction::None,
         }
     }

@@ -174,7 +174,6 @@ models! {
     ready_bit: discovery::ready_bit, 3, None, 0;
     ready_bit_left: discovery::ready_bit_left, 3, None, 0;
     two_ready_bits: discovery::two_ready_bits, 2, Some(3), 0;
-    bitmap_word: discovery::bitmap_word, 2, Some(3), 0;
     hot_set: discovery::hot_set, 3, Some(6), 0;
     park: copies::park, 3, None, 2;
     park_for_two: copies::park_for_two, 3, Some(4), 3;

@@ -6,7 +6,6 @@
 use crate::frames::{contact_flood, replays};
 use crate::round::Round;
 use crate::syscalls::requeue;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::SeqCst;
 use m3ipc_link::MessageKind;
 
@@ -25,7 +24,6 @@ pub const ALL: &[(&str, Script)] = &[
     ("all ready bits set", set_ready_bits),
     ("all ready bits cleared", clear_ready_bits),
     ("moved and eaten wakes", moved_wakes),
-    ("moved and eaten wakes of the ready bitmap", moved_bitmap_wakes),
     ("requests never answered", never_takes),
     ("a doorbell that is none", no_doorbell),
     ("contact flood", contact_flood),
@@ -40,8 +38,6 @@ const LONG_BYTES: usize = 20;
 const NOTE: usize = 0x80;
 const WAKE: usize = 0x100;
 const VICTIMS_WAKE: usize = 0x140;
-/// The wake word of a ready bitmap.
-const BITMAP_WAKE: usize = 56;
 
 /// A state word as the protocol has it.
 fn state(phase: u64, kind: MessageKind, sequence: u64) -> u64 {
@@ -172,26 +168,19 @@ fn clear_ready_bits(round: &mut Round<'_>) {
 /// Moves the sleepers of the victim's word to another word, wakes them for nothing, and adds
 /// threads that take the wakes meant for the victim.
 fn moved_wakes(round: &mut Round<'_>) {
-    moves_wakes_of(round, round.peer.link.word32(VICTIMS_WAKE));
-}
-
-/// The same with the word that all peers of the victim wake.
-fn moved_bitmap_wakes(round: &mut Round<'_>) {
-    moves_wakes_of(round, round.peer.ready.word32(BITMAP_WAKE));
-}
-
-fn moves_wakes_of(round: &Round<'_>, word: &AtomicU32) {
+    let link = &round.peer.link;
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
                 while round.lasts() {
+                    let word = link.word32(VICTIMS_WAKE);
                     let _ = m3ipc_sys::wait(word, word.load(SeqCst), 2_000_000);
                 }
             });
         }
         while round.lasts() {
-            requeue(word, round.peer.link.word32(WAKE));
-            m3ipc_sys::wake(word);
+            requeue(link.word32(VICTIMS_WAKE), link.word32(WAKE));
+            m3ipc_sys::wake(link.word32(VICTIMS_WAKE));
         }
     });
 }

@@ -61,8 +61,7 @@ impl Fixture {
 
 #[test]
 fn t8_hostile() {
-    // The server has enough links to sleep on the wake word of its ready bitmap.
-    let fixture = Fixture::new("hostile", &["", "", "", ""]);
+    let fixture = Fixture::new("hostile", &["", ""]);
     if fixture.users[0] == 0 {
         println!("SKIP other users: needs root; the attacker has the victim's user");
     }

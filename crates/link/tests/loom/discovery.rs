@@ -16,11 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const READY_BITMAP_BYTES: usize = 128;
-const WAKE_WORD: usize = 56;
 const LEAF: usize = 64;
 
-fn bitmap_page(sleeper: &Arc<FutexQueue>) -> Memory {
-    Memory::new(READY_BITMAP_BYTES, &[0, LEAF], &[], &[(WAKE_WORD, sleeper)])
+fn bitmap_page() -> Memory {
+    Memory::new(READY_BITMAP_BYTES, &[0, LEAF], &[], &[])
 }
 
 /// A sender. Its link has this index at the receiver.
@@ -37,13 +36,11 @@ struct Receiver {
     bitmap: ReadyBitmap<Memory>,
     status: OwnStatus<Memory>,
     queue: Arc<FutexQueue>,
-    /// Where it sleeps.
-    mode: WaitMode,
 }
 
 fn senders_and_receiver(senders: u32) -> (Vec<Sender>, Receiver) {
     let (queue, unused) = (Arc::new(FutexQueue::default()), Arc::new(FutexQueue::default()));
-    let bitmap = bitmap_page(&queue);
+    let bitmap = bitmap_page();
     let status_page = status_page(0);
     let status = OwnStatus::over(status_page.clone());
     let mut links = Vec::new();
@@ -58,8 +55,7 @@ fn senders_and_receiver(senders: u32) -> (Vec<Sender>, Receiver) {
         }
     });
     let senders = senders.collect();
-    let (bitmap, mode) = (ReadyBitmap::over(bitmap), WaitMode::OnLinks(ANY));
-    (senders, Receiver { links, bitmap, status, queue, mode })
+    (senders, Receiver { links, bitmap: ReadyBitmap::over(bitmap), status, queue })
 }
 
 impl Sender {
@@ -94,11 +90,8 @@ impl Publisher for Sender {
     }
 
     fn wake(&mut self, action: WakeAction) {
-        match action {
-            WakeAction::WakeWord => self.link.wake_peer(),
-            WakeAction::Bitmap => self.bitmap.wake_owner(),
-            other => panic!("no model sleeps so: {other:?}"),
-        }
+        assert_eq!(action, WakeAction::WakeWord, "no model sleeps at a doorbell");
+        self.link.wake_peer();
     }
 }
 
@@ -123,8 +116,7 @@ impl Receiver {
     /// Receives this number of messages, and sleeps in between.
     fn receive(&mut self, mut wanted: u32) {
         while wanted > 0 {
-            let mode = self.mode;
-            let found = sleep_unless_found(self, mode, |own| Ok(own.poll()));
+            let found = sleep_unless_found(self, WaitMode::OnLinks(ANY), |own| Ok(own.poll()));
             match found {
                 Ok(taken) => wanted -= taken.unwrap_or(0),
             }
@@ -137,9 +129,6 @@ impl Sleeper for Receiver {
     type Error = Infallible;
 
     fn read_wake_words(&mut self) -> Vec<u32> {
-        if let WaitMode::OnBitmap(_) = self.mode {
-            return vec![self.bitmap.wake_word().load(Ordering::SeqCst)];
-        }
         self.links.iter().map(|link| link.own_wake_word().load(Ordering::SeqCst)).collect()
     }
 
@@ -148,10 +137,6 @@ impl Sleeper for Receiver {
     }
 
     fn sleep(&mut self, words: Vec<u32>) -> Result<(), Infallible> {
-        if let (WaitMode::OnBitmap(_), [word]) = (self.mode, words.as_slice()) {
-            self.queue.sleep(&[(self.bitmap.wake_word(), *word)]);
-            return Ok(());
-        }
         let words: Vec<_> = self.links.iter().map(Link::own_wake_word).zip(words).collect();
         self.queue.sleep(&words);
         Ok(())
@@ -186,23 +171,13 @@ pub fn two_ready_bits() {
     sending.into_iter().for_each(|sender| sender.join().expect("the sender ends"));
 }
 
-/// Two senders to a receiver that sleeps on the wake word of its bitmap, which both share.
-pub fn bitmap_word() {
-    let (senders, mut receiver) = senders_and_receiver(2);
-    receiver.mode = WaitMode::OnBitmap(ANY);
-    let sending = senders.into_iter().map(|mut sender| thread::spawn(move || sender.post()));
-    let sending: Vec<_> = sending.collect();
-    receiver.receive(2);
-    sending.into_iter().for_each(|sender| sender.join().expect("the sender ends"));
-}
-
 const FORMER: u32 = 0;
 const LATER: u32 = 1;
 
 /// A link leaves the hot set while its sender relies on it.
 pub fn hot_set() {
     let (mut sender, mut receiver) = pair_with_hot_set(Detail::default(), 1);
-    let bitmap = bitmap_page(&receiver.queue);
+    let bitmap = bitmap_page();
     let (senders, own) = (ReadyBitmap::over(bitmap.clone()), ReadyBitmap::over(bitmap));
     receiver.status.set_hot(0, FORMER);
     sender.peer_bitmap = Some((senders, FORMER));

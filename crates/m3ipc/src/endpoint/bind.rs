@@ -5,7 +5,6 @@ use super::claims::Claims;
 use super::copy::Copies;
 use super::daemon_limit::NO_WAIT_NS;
 use super::fast_calls::FastCalls;
-use super::link_walk::LinkWalk;
 use super::page_set::map_pages;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, RequestLimit, unexpected};
@@ -144,12 +143,13 @@ fn attach(
         doorbell: None,
         armed: false,
         blocked: None,
-        walk: LinkWalk::default(),
+        last_poll_ns: 0,
         checked_ns: m3ipc_sys::monotonic_ns(),
         fast: FastCalls::new(m3ipc_sys::variable(NO_FAST_PATH).is_some()),
         slept_since_ns: 0,
         signalled: false,
         taken_ticks: 0,
+        polled_ticks: 0,
         unordered: 0,
         unordered_max: super::receive::UNORDERED_MAX,
         repeated_notifications: 0,

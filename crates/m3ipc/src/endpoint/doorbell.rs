@@ -81,7 +81,7 @@ impl Endpoint {
     fn disarm_now(&mut self) {
         self.armed = false;
         self.set_mode(WaitMode::Awake);
-        self.walk.poll_fully_soon();
+        self.last_poll_ns = 0;
         if let Some(doorbell) = &self.doorbell {
             doorbell.drain();
         }

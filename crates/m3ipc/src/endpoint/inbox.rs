@@ -56,32 +56,26 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// Polls one link. Returns the stamp of a message that was not known before.
+    /// Polls one link.
     #[inline]
-    pub(super) fn poll_link(&mut self, peers: &mut Peers, index: u32) -> Option<u64> {
-        let peer = peers.claimed(index)?;
-        self.poll_peer(peer, index)
+    pub(super) fn poll_link(&mut self, peers: &mut Peers, index: u32) {
+        if let Some(peer) = peers.claimed(index) {
+            self.poll_peer(peer, index);
+        }
     }
 
     #[inline]
-    fn poll_peer(&mut self, peer: &mut Peer, index: u32) -> Option<u64> {
+    fn poll_peer(&mut self, peer: &mut Peer, index: u32) {
         if !peer.note_queued && peer.has_notification() {
             peer.note_queued = true;
             self.notifications.insert((peer.address().slot(), index));
         }
-        if peer.message_queued {
-            return None;
+        if !peer.message_queued
+            && let Some(arrival) = peer.poll()
+        {
+            peer.message_queued = true;
+            self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
         }
-        let arrival = peer.poll()?;
-        peer.message_queued = true;
-        let entry = entry(peer, index, arrival.stamp);
-        self.messages.push(Reverse(entry));
-        Some(entry.0)
-    }
-
-    /// The number of arrivals that were found and not taken.
-    pub(super) fn found(&self) -> usize {
-        self.messages.len() + self.notifications.len()
     }
 
     /// Polls the links of the hot set.
@@ -151,15 +145,14 @@ impl Inbox {
     #[inline]
     pub(super) fn poll_ready(&mut self, peers: &mut Peers, ready_bitmap: &ReadyBitmap) {
         if ready_bitmap.any() {
-            ready_bitmap.drain(|index| {
-                self.poll_link(peers, index);
-            });
+            ready_bitmap.drain(|index| self.poll_link(peers, index));
         }
     }
 
     /// Polls all links.
     pub(super) fn poll_all(&mut self, peers: &mut Peers) {
-        for index in 0..u32::try_from(peers.index_limit()).unwrap_or(u32::MAX) {
+        let all: Vec<u32> = peers.indexes().collect();
+        for index in all {
             self.poll_link(peers, index);
         }
     }

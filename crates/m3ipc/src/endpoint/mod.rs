@@ -33,7 +33,6 @@ mod fast_sleep;
 mod halves;
 mod handover;
 mod inbox;
-mod link_walk;
 mod missing_links;
 mod notifications;
 mod notify;
@@ -86,7 +85,6 @@ use attached_areas::AttachedAreas;
 use claims::Claims;
 use fast_calls::FastCalls;
 use inbox::Inbox;
-use link_walk::LinkWalk;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{AdaptiveSpin, ControlPage, WaitStrategy};
 use m3ipc_sys::ForkGuard;
@@ -137,7 +135,7 @@ pub struct Endpoint {
     armed: bool,
     /// The waiting record as written last, for the control page of the next daemon.
     blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
-    walk: LinkWalk,
+    last_poll_ns: u64,
     /// The time of the last check of the daemon.
     checked_ns: u64,
     fast: FastCalls,
@@ -145,8 +143,9 @@ pub struct Endpoint {
     slept_since_ns: u64,
     /// Whether a signal has ended the sleep of a call on the fast path.
     signalled: bool,
-    /// The time of the last take.
+    /// The time of the last take, and of the last poll of all links because of a take.
     taken_ticks: u64,
+    polled_ticks: u64,
     /// Messages taken since the clock was read last.
     unordered: u32,
     /// The limit of `unordered`.

@@ -67,7 +67,6 @@ impl Endpoint {
             WakeAction::None => {}
             WakeAction::WakeWord => self.peers.get(index).link.wake_peer(),
             WakeAction::Doorbell => self.ring_doorbell_of(index),
-            WakeAction::Bitmap => self.peers.get(index).ready_bitmap.wake_owner(),
         }
         self.stamp(Moment::Woken);
         self.control_page.count(Counter::Woke);

@@ -4,7 +4,6 @@ use super::Endpoint;
 use super::buffer::Buffer;
 use super::daemon_limit::DaemonLimit;
 use super::fast::LeftReceive;
-use super::link_walk::LinkWalk;
 use super::received::{Received, ReceivedKind, Source};
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReceiveError};
@@ -13,6 +12,9 @@ use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, Message, SYSTEM, Verb};
 use m3ipc_link::{Arrival, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
 
+/// After so many ticks of work, at most 100 ms, all links are polled (a tick is a nanosecond or
+/// less). A hostile peer that clears a bit of the ready bitmap delays its victim by that time.
+const TICKS_PER_FULL_POLL: u64 = 100_000_000;
 /// Notifications come before messages. A peer that notifies without end delivers at most so many of
 /// them before a message of another peer.
 const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
@@ -400,38 +402,13 @@ impl Endpoint {
     /// Polls the links that may have arrivals.
     #[inline]
     fn collect(&mut self) {
-        self.poll_marked();
-        self.walk_links(self.taken_ticks);
-    }
-
-    /// Polls the hot links and those in the ready bitmap.
-    #[inline]
-    pub(super) fn poll_marked(&mut self) {
         self.inbox.poll_hot(&mut self.peers);
         for page_set in &self.page_sets {
             self.inbox.poll_ready(&mut self.peers, &page_set.ready_bitmap);
         }
-    }
-
-    /// Polls some links without a mark, if that is due.
-    #[inline]
-    pub(super) fn walk_links(&mut self, now_ticks: u64) {
-        let due = self.walk.due(now_ticks, self.peers.index_limit());
-        if due > 0 {
-            self.walk_links_now(now_ticks, due);
-        }
-    }
-
-    #[cold]
-    fn walk_links_now(&mut self, now_ticks: u64, due: usize) {
-        let mut lacked_mark = false;
-        for _ in 0..due {
-            let Ok(index) = u32::try_from(self.walk.step(self.peers.index_limit())) else { return };
-            let stamp = self.inbox.poll_link(&mut self.peers, index);
-            lacked_mark |= stamp.is_some_and(|stamp| LinkWalk::lacked_mark(now_ticks, stamp));
-        }
-        if lacked_mark {
-            self.walk.take_care(m3ipc_sys::monotonic_ns());
+        if self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL {
+            self.polled_ticks = self.taken_ticks;
+            self.inbox.poll_all(&mut self.peers);
         }
     }
 

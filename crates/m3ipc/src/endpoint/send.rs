@@ -357,9 +357,9 @@ impl Endpoint {
     fn grace_of(&self, index: u32, just_woken: bool) -> Deadline {
         let wakes = match self.peers.get(index).status.mode() {
             WaitMode::Awake => just_woken,
-            WaitMode::OnLinks(source)
-            | WaitMode::AtDoorbell(source)
-            | WaitMode::OnBitmap(source) => source == ANY || source == self.address,
+            WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
+                source == ANY || source == self.address
+            }
         };
         let grace_ns = if wakes { ASLEEP_GRACE_NS } else { AWAKE_GRACE_NS };
         Deadline { at_ns: m3ipc_sys::monotonic_ns() + grace_ns, no_wait: false }

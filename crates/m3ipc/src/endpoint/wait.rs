@@ -5,7 +5,6 @@
 //! which alone reports deaths.
 
 use super::Endpoint;
-use super::link_walk::FULL_POLL_NS;
 use super::stamps::Moment;
 use super::wake_words::{FEW_WORDS, WakeWords};
 use crate::error::Fail;
@@ -21,6 +20,11 @@ use m3ipc_wire::{Reply, Request};
 const SLOW_CHECK_NS: u64 = 1_000_000_000;
 /// The sleep of a waiter for one peer before it asks the daemon for a deadlock.
 const DEADLOCK_CHECK_NS: u64 = 1_000_000;
+/// With more links than this, a sleep does not poll all of them before.
+const POLL_ALL_LINKS_MAX: usize = 128;
+/// The interval of polls of all links then. A hostile peer that clears a bit of the ready bitmap
+/// delays its victim by at most this.
+const FULL_POLL_NS: u64 = 50_000_000;
 /// The thread in a waiting record while no thread sleeps.
 pub(super) const NO_THREAD: u32 = 0;
 /// Polls between two readings of the clock in a wait with a limit that never sleeps.
@@ -53,34 +57,13 @@ struct SleepState {
     tid: u32,
     /// The time of sleep after which to ask for a deadlock next.
     ask_after_ns: u64,
-    /// Whether the last sleep on the wake word of the ready bitmap ended by its limit.
-    was_quiet: bool,
-}
-
-impl SleepState {
-    fn new(target: WaitTarget, deadline: Deadline) -> Self {
-        let ask_after_ns = DEADLOCK_CHECK_NS;
-        Self { target, deadline, since_ns: 0, tid: 0, ask_after_ns, was_quiet: false }
-    }
-}
-
-/// The place of a sleep.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum SleepPlace {
-    /// The wake words of the awaited link, or of all links.
-    LinkWords,
-    /// The wake word of the ready bitmap, for a short time: it costs the same with any number of
-    /// links, but peers can take each other's wake-ups away.
-    BitmapWord,
-    /// The doorbell: for endpoints with more links than futex_waitv takes.
-    Doorbell,
 }
 
 /// One sleep of an endpoint. [`waiting::sleep_unless_found`] has the order of its steps.
 struct SleepStep<'a> {
     endpoint: &'a mut Endpoint,
     sleep_state: &'a mut SleepState,
-    place: SleepPlace,
+    on_doorbell: bool,
     now_ns: u64,
     limit_ns: u64,
     may_deadlock: bool,
@@ -92,10 +75,10 @@ impl Sleeper for SleepStep<'_> {
     type Error = Fail;
 
     fn read_wake_words(&mut self) -> Self::Words {
-        let words = match self.place {
-            SleepPlace::LinkWords => self.endpoint.words(self.sleep_state.target.index),
-            SleepPlace::BitmapWord => self.endpoint.bitmap_words(),
-            SleepPlace::Doorbell => WakeWords::none(),
+        let words = if self.on_doorbell {
+            WakeWords::none()
+        } else {
+            self.endpoint.words(self.sleep_state.target.index)
         };
         (words, self.endpoint.events_seen)
     }
@@ -112,18 +95,13 @@ impl Sleeper for SleepStep<'_> {
         m3ipc_sys::pause_point("sleeping");
         let until_ns =
             self.sleep_state.deadline.at_ns.min(self.now_ns.saturating_add(self.limit_ns));
-        let ended = match self.place {
-            SleepPlace::LinkWords => endpoint.sleep_on(&words, event, until_ns),
-            SleepPlace::BitmapWord => endpoint.sleep_on_bitmap(&words, event, until_ns),
-            SleepPlace::Doorbell => endpoint.sleep_on_doorbell(event, until_ns),
+        let ended = if self.on_doorbell {
+            endpoint.sleep_on_doorbell(event, until_ns)
+        } else {
+            endpoint.sleep_on(&words, event, until_ns)
         };
         endpoint.stamp(Moment::Ran);
-        let ended = ended?;
-        let is_short = self.place == SleepPlace::BitmapWord && ended == WaitOutcome::Limit;
-        self.sleep_state.was_quiet = is_short;
-        match ended {
-            // A longer sleep follows.
-            WaitOutcome::Limit if is_short => Ok(()),
+        match ended? {
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
             WaitOutcome::Changed
@@ -197,8 +175,9 @@ impl Endpoint {
             WaitCall::Send => self.spin.begin_for_take(),
             _ => self.spin.begin(),
         };
-        let mut sleep_state = SleepState::new(target, deadline);
-        sleep_state.since_ns = std::mem::take(&mut self.slept_since_ns);
+        let since_ns = std::mem::take(&mut self.slept_since_ns);
+        let mut sleep_state =
+            SleepState { target, deadline, since_ns, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut polls = 0_u32;
         let mut shares_cpu = self.shares_cpu(target.index);
         loop {
@@ -287,43 +266,23 @@ impl Endpoint {
         if may_deadlock {
             limit_ns = sleep_state.ask_after_ns;
         }
-        let place = self.place_of_sleep(any && !sleep_state.was_quiet, any, now_ns);
-        let peer = sleep_state.target.peer;
-        let mode = match place {
-            SleepPlace::LinkWords => WaitMode::OnLinks(peer),
-            SleepPlace::BitmapWord => WaitMode::OnBitmap(peer),
-            SleepPlace::Doorbell => WaitMode::AtDoorbell(peer),
-        };
-        if place == SleepPlace::Doorbell {
+        let on_doorbell = any && self.peers.count() + 1 >= WAIT_WORDS_MAX;
+        if on_doorbell {
             self.open_doorbell()?;
         }
+        let mode = if on_doorbell {
+            WaitMode::AtDoorbell(sleep_state.target.peer)
+        } else {
+            WaitMode::OnLinks(sleep_state.target.peer)
+        };
         let mut step =
-            SleepStep { endpoint: self, sleep_state, place, now_ns, limit_ns, may_deadlock };
+            SleepStep { endpoint: self, sleep_state, on_doorbell, now_ns, limit_ns, may_deadlock };
         waiting::sleep_unless_found(&mut step, mode, |step| {
-            if step.place == SleepPlace::BitmapWord {
-                step.limit_ns = step.limit_ns.min(FULL_POLL_NS);
-                step.endpoint.walk_links(m3ipc_sys::ticks());
-            } else if any && !step.endpoint.poll_all_if_due(now_ns, step.sleep_state.was_quiet) {
+            if any && !step.endpoint.poll_all_if_due(now_ns) {
                 step.limit_ns = step.limit_ns.min(FULL_POLL_NS);
             }
             poll(step.endpoint)
         })
-    }
-
-    /// The place of the next sleep: for any endpoint, or for one. `may_be_short`: another sleep may
-    /// follow soon.
-    fn place_of_sleep(&self, may_be_short: bool, any: bool, now_ns: u64) -> SleepPlace {
-        let links = self.peers.count();
-        if !any || links <= FEW_WORDS {
-            SleepPlace::LinkWords
-        } else if may_be_short && self.page_sets.len() <= FEW_WORDS && !self.walk.is_careful(now_ns)
-        {
-            SleepPlace::BitmapWord
-        } else if links + 1 < WAIT_WORDS_MAX {
-            SleepPlace::LinkWords
-        } else {
-            SleepPlace::Doorbell
-        }
     }
 
     /// Publishes the start of the wait, and whether the request was taken meanwhile.
@@ -376,15 +335,6 @@ impl Endpoint {
         words
     }
 
-    /// The values of the wake words of the ready bitmaps, each with the number of its page set.
-    fn bitmap_words(&self) -> WakeWords {
-        let mut words = WakeWords::none();
-        for (number, page_set) in (0..).zip(&self.page_sets) {
-            words.push(number, page_set.ready_bitmap.wake_word());
-        }
-        words
-    }
-
     fn own_wake_word_of(&self, index: u32) -> &AtomicU32 {
         self.peers.get(index).link.own_wake_word()
     }
@@ -415,34 +365,15 @@ impl Endpoint {
         Ok(m3ipc_sys::wait_any(&expected[..=words.count()], until_ns)?)
     }
 
-    /// As [`sleep_on`](Self::sleep_on), on the words of the ready bitmaps.
-    fn sleep_on_bitmap(
-        &self,
-        words: &WakeWords,
-        seen: u32,
-        until_ns: u64,
-    ) -> Result<WaitOutcome, Fail> {
-        let mut expected = [(self.control_page.event_word(), seen); FEW_WORDS + 1];
-        let places = expected[1..].iter_mut().zip(&self.page_sets).zip(words.iter());
-        for ((place, page_set), (_, value)) in places {
-            *place = (page_set.ready_bitmap.wake_word(), value);
-        }
-        Ok(m3ipc_sys::wait_any(&expected[..=words.count()], until_ns)?)
-    }
-
-    /// Polls all links if that is cheap or due; `false` if neither. `was_quiet`: marks and wake-ups
-    /// have led to nothing for a while.
-    fn poll_all_if_due(&mut self, now_ns: u64, was_quiet: bool) -> bool {
-        if !self.walk.is_full_poll_due(now_ns, self.peers.count()) {
+    /// Polls all links if that is cheap or due; `false` if neither.
+    fn poll_all_if_due(&mut self, now_ns: u64) -> bool {
+        if self.peers.count() > POLL_ALL_LINKS_MAX
+            && now_ns.saturating_sub(self.last_poll_ns) < FULL_POLL_NS
+        {
             return false;
         }
-        self.walk.note_full_poll(now_ns);
-        self.poll_marked();
-        let marked = self.inbox.found();
+        self.last_poll_ns = now_ns;
         self.inbox.poll_all(&mut self.peers);
-        if was_quiet && self.inbox.found() > marked {
-            self.walk.take_care(now_ns);
-        }
         true
     }
 
@@ -477,7 +408,7 @@ impl Endpoint {
             }
         }
         if sleep_state.target.peer == ANY {
-            self.walk.poll_fully_soon();
+            self.last_poll_ns = 0;
         }
         Ok(())
     }

@@ -206,7 +206,6 @@ impl Endpoint {
             WaitMode::Awake => {}
             WaitMode::OnLinks(_) => self.peers.get(index).link.wake_peer(),
             WaitMode::AtDoorbell(_) => self.ring_doorbell_of(index),
-            WaitMode::OnBitmap(_) => self.peers.get(index).ready_bitmap.wake_owner(),
         }
     }
 
