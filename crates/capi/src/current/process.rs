@@ -91,9 +91,11 @@ pub(super) fn acquire() -> CallResult<Option<ProcessGuard>> {
 #[inline(always)]
 pub(super) fn acquire_idle() -> Option<ProcessGuard> {
     let page = fork_page::get()?;
-    let state = &page.state;
-    let taken = state.compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Relaxed);
-    taken.is_ok().then_some(ProcessGuard(page))
+    match page.state.compare_exchange(IDLE, BUSY, Ordering::Acquire, Ordering::Relaxed) {
+        Ok(_) => Some(ProcessGuard(page)),
+        // No guard of this call: its end would release that of another thread.
+        Err(_) => None,
+    }
 }
 
 /// Fills the slot. `release_ended` releases an endpoint in the slot that has ended.
