@@ -157,3 +157,18 @@ fn a_message_with_the_type_of_a_notification_is_none() {
         drop(thread.join().unwrap());
     }
 }
+
+/// On the fast path too, which the second and later deliveries of a peer take.
+#[test]
+fn a_notification_that_was_there_before_the_receive_is_one() {
+    let fixture = NodeFixture::new("noted");
+    let vm = fixture.vm("noted");
+    let mut server = vm.bind(1).unwrap();
+    let mut client = vm.bind_additional(Some(30)).unwrap();
+    for _ in 0..10 {
+        client.notify(server.address()).unwrap();
+        let received = receive(&mut server);
+        assert!(received.is_notification && !received.is_request);
+        assert_eq!(server.latest_kind(), Some(ReceivedKind::Notification));
+    }
+}

@@ -105,12 +105,12 @@ pub(super) enum OwnEndpoint {
     Absent,
     /// The thread has one.
     Idle(ThreadGuard),
-    /// This call interrupts another call of the thread.
+    /// This call interrupts another call of the thread, or this process is a child by fork.
     Busy,
 }
 
-/// The endpoint of the calling thread. In a child by fork this is that of the parent: the endpoint
-/// itself notices that at each call.
+/// The endpoint of the calling thread. A child by fork has none: not all memory of its parent is
+/// there.
 #[inline(always)]
 pub(super) fn acquire_known() -> OwnEndpoint {
     if !ANY_THREAD.load(Ordering::Relaxed) {
@@ -120,9 +120,10 @@ pub(super) fn acquire_known() -> OwnEndpoint {
     if own.is_null() {
         return OwnEndpoint::Absent;
     }
-    // SAFETY: the pointer is live, as it is in `OWN`. The field is read by value, so a guard that
+    // SAFETY: the pointer is live, as it is in `OWN`. The fields are read by value, so a guard that
     // exists keeps its exclusive reference to `member`.
-    if unsafe { (*own).busy } {
+    let (generation, busy) = unsafe { ((*own).generation, (*own).busy) };
+    if busy || generation != fork_page::generation() {
         return OwnEndpoint::Busy;
     }
     // SAFETY: the pointer is live, and no guard exists.

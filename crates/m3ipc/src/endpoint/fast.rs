@@ -203,10 +203,19 @@ impl Endpoint {
     /// need not be counted.
     #[inline(never)]
     fn take_sole_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
+        let links = self.peers.index_limit();
+        // A peer that is not hot may have come before this one.
+        if self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any_of(links)) {
+            return Err(LeftReceive::Wait);
+        }
         let Some(received) = self.take_notification(index) else {
             return Err(LeftReceive::Wait);
         };
         self.inbox.has_waited = false;
+        if !self.inbox.is_empty() {
+            // The second notification of the peer waits for the next receive.
+            self.fast.close();
+        }
         self.unordered += 1;
         self.latest_notified_slot = received.message.source.slot();
         self.peers.remember(received.message.source, index);
@@ -329,8 +338,12 @@ impl Endpoint {
             if !spin.pause() {
                 break Found::Nothing;
             }
+            // Events come first: a death erases the notification of the dead peer.
+            if self.has_events() {
+                break Found::Nothing;
+            }
             let found = self.find_one();
-            if !matches!(found, Found::Nothing) || self.has_events() {
+            if !matches!(found, Found::Nothing) {
                 break found;
             }
         };

@@ -269,6 +269,6 @@ impl Endpoint {
         limit: Timeout,
         deliver: impl FnOnce(Message) -> T,
     ) -> Result<T, UnfinishedReceive> {
-        self.receive_ordinary(limit, deliver).map_err(UnfinishedReceive)
+        self.receive_fast(limit, deliver).map_err(UnfinishedReceive)
     }
 }

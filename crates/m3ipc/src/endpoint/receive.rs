@@ -203,7 +203,7 @@ impl Endpoint {
                     message,
                     bytes: 0,
                     is_request: self.latest_kind == Some(ReceivedKind::Request),
-                    is_notification: false,
+                    is_notification: self.latest_kind == Some(ReceivedKind::Notification),
                     died: None,
                 })
             }

@@ -122,6 +122,18 @@ fn the_last_of_three_closes_the_circle() {
 }
 
 #[test]
+fn the_last_of_three_senders_closes_the_circle() {
+    for _ in 0..20 {
+        let mut case = FoundCase::of(&[A, B, C]);
+        case.send(C, A, Limit::Forever);
+        case.send(A, B, Limit::Forever);
+        case.receive_any(B, Limit::NoWait);
+        case.send(A, B, Limit::Forever);
+        case.send(B, C, Limit::Forever);
+    }
+}
+
+#[test]
 fn a_send_without_time_never_closes_a_circle() {
     let mut case = FoundCase::of(&[A, B, C]);
     case.send(A, B, Limit::Forever);
