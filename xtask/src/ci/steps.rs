@@ -235,6 +235,17 @@ pub const STEPS: &[Step] = &[
         ..FULL
     },
     Step {
+        name: "sockets-speed",
+        command: "bash tests/sockets/speed.sh",
+        env: TARGET,
+        needs: &[Need::File("tests/sockets/speed.sh"), Need::Program("wrk")],
+        after: &["build"],
+        quiet: true,
+        limit_s: 3_600,
+        next: "run the script with --only and the name of the program",
+        ..FULL
+    },
+    Step {
         name: "python",
         command: "bash tests/python/run.sh",
         env: TARGET,

@@ -32,3 +32,4 @@ pub mod socket_state;
 pub mod sweep;
 pub mod unannounced;
 mod upgrade;
+mod used_states;

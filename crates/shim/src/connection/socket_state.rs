@@ -20,6 +20,7 @@ use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
 use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
+use super::used_states::{self, SOCKETS_MAX};
 use crate::counters::{self, Counter};
 use crate::kernel::process;
 use crate::memory::layout::half;
@@ -31,11 +32,8 @@ use crate::process::{forks, limits};
 use crate::protocol::HalfView;
 use crate::settings;
 use crate::spin::CallSpin;
-use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use m3ipc_sys::{relax, yield_cpu};
-
-/// Sockets of a process at most.
-const SOCKETS_MAX: usize = 16_384;
 
 /// The phase of a socket.
 pub mod phase {
@@ -177,12 +175,6 @@ const fn empty() -> SocketState {
 static STATES: [SocketState; SOCKETS_MAX] = [const { empty() }; SOCKETS_MAX];
 /// Whether any socket of this process ever had a pair.
 static ANY_JOINED: AtomicBool = AtomicBool::new(false);
-/// A bit for each state in use. The lowest free state is claimed, so that few states stay in the
-/// caches of the CPU.
-static USED: [AtomicU64; SOCKETS_MAX / 64] = [const { AtomicU64::new(0) }; SOCKETS_MAX / 64];
-/// No word of [`USED`] below has a free state.
-static FREE_FROM: AtomicUsize = AtomicUsize::new(0);
-
 /// One more than the highest state that was ever used.
 static TOP: AtomicU32 = AtomicU32::new(0);
 
@@ -235,8 +227,11 @@ impl SocketId {
     }
 
     fn claim_in(first: u32, is_unix: bool) -> Option<Self> {
-        let from = FREE_FROM.load(Ordering::Relaxed) % USED.len();
-        let free = (from..USED.len()).chain(0..from).find_map(take_bit)?;
+        let free = used_states::take(|at| {
+            let (free, taken) = (phase::FREE, phase::KERNEL);
+            let phase = &STATES[at].phase;
+            phase.compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        })?;
         let id = u32::try_from(free).ok()?;
         if TOP.load(Ordering::Relaxed) <= id {
             TOP.fetch_max(id + 1, Ordering::Relaxed);
@@ -244,36 +239,6 @@ impl SocketId {
         STATES[free].begin(first, is_unix);
         Some(Self(id))
     }
-}
-
-/// Takes a free state of one word of [`USED`].
-fn take_bit(word: usize) -> Option<usize> {
-    loop {
-        let used = USED[word].load(Ordering::Relaxed);
-        let bit = (!used).trailing_zeros();
-        if bit == u64::BITS {
-            return None;
-        }
-        let before = USED[word].fetch_or(1 << bit, Ordering::AcqRel);
-        if before & 1 << bit != 0 {
-            continue;
-        }
-        let at = word * 64 + bit as usize;
-        let (free, taken) = (phase::FREE, phase::KERNEL);
-        let phase = &STATES[at].phase;
-        if phase.compare_exchange(free, taken, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
-            if FREE_FROM.load(Ordering::Relaxed) != word {
-                FREE_FROM.store(word, Ordering::Relaxed);
-            }
-            return Some(at);
-        }
-    }
-}
-
-/// Gives a state back to [`USED`].
-fn give_bit(at: usize) {
-    USED[at / 64 % USED.len()].fetch_and(!(1 << (at % 64)), Ordering::AcqRel);
-    FREE_FROM.fetch_min(at / 64, Ordering::Relaxed);
 }
 
 /// Bytes of one call that count as a further call: long streams search earlier.
@@ -405,7 +370,7 @@ impl SocketState {
         }
         self.extent.forget();
         self.phase.store(phase::FREE, Ordering::Release);
-        give_bit(self.number());
+        used_states::give(self.number());
     }
 
     /// The place of this state in the table.

@@ -3,6 +3,7 @@
 //! ```text
 //! check ── cases ── case             programs, and how they start
 //!   ├ case_run ── measurement        one run, and the output of its client
+//!   ├ busy                           busy loops beside a run
 //!   ├ verdict ── result              judgement of all rounds
 //!   ├ report                         table and JSON
 //!   └ suite ── project, counts       the tests of a project, with --suite
@@ -10,6 +11,7 @@
 //! Each pair of server and client runs in three modes: natively, with both under `m3 sock run`, and
 //! with the server alone under it. A round runs all modes, so a load peak affects each of them.
 
+mod busy;
 mod case;
 mod case_run;
 mod cases;
@@ -21,6 +23,7 @@ mod verdict;
 
 use crate::error::{CliError, Result};
 use crate::output::Output;
+use busy::BusyLoops;
 use case::Case;
 use case_run::{CaseRun, PolicyArgs, RunMode};
 use cases::CASES;
@@ -28,6 +31,7 @@ use clap::Args;
 use result::CaseResult;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use suite::SuiteOptions;
 use verdict::{Verdict, VerdictKind};
 
 /// Compare installed programs with the kernel's sockets and under `m3 sock run`.
@@ -81,6 +85,9 @@ pub struct Check {
     /// Also move programs that keep the kernel's sockets by default.
     #[arg(long)]
     no_defaults: bool,
+    /// Measure beside a busy loop for each CPU, in all modes.
+    #[arg(long)]
+    busy: bool,
     /// Exit code 1 also if a program is slower by more than 5 % and not pinned by default. With
     /// --suite, also if no byte went through a ring.
     #[arg(long)]
@@ -93,7 +100,15 @@ pub struct Check {
 /// Runs all cases and prints the report.
 pub fn run(args: &Check, out: Output) -> Result<()> {
     if let Some(directory) = &args.suite {
-        return suite::run(directory, args, out);
+        let options = SuiteOptions {
+            directory,
+            command: &args.command,
+            rounds: args.rounds,
+            policy: args.policy.as_deref(),
+            no_defaults: args.no_defaults,
+            strict: args.strict,
+        };
+        return suite::run(&options, out);
     }
     let cases = selected(&args.only)?;
     crate::sock::library::find()?;
@@ -151,7 +166,9 @@ fn measure(case: &'static Case, args: &Check) -> std::io::Result<CaseResult> {
     for round in 0..args.rounds {
         for mode in RunMode::in_turn(round) {
             let run = CaseRun::new(case, mode, args.seconds, policy)?;
+            let loops = args.busy.then(BusyLoops::one_per_cpu);
             let measured = run.run();
+            drop(loops);
             match mode {
                 RunMode::Native => result.native.add(measured),
                 RunMode::Preloaded => {

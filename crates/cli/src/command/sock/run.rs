@@ -24,7 +24,7 @@ const POLICY_HELP: &str = "\
 A policy with the default of every key; all keys are optional:
   on = true
   defaults = true        # excluded programs keep the kernel's sockets, unless allowed by name
-  upgrade-after = 16     # data calls before a socket searches for its peer
+  upgrade-after = 16     # data calls before a socket searches for its peer; 0 keeps each ring
   ring-bytes = 65536     # per direction; a power of two from 64 to 65536
   spin-us = 50           # the longest spin before a call sleeps; 0 does not spin
   io-uring = \"refuse\"    # or \"pass\": the program sends no socket data through io_uring

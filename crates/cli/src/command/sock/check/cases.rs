@@ -34,6 +34,26 @@ const NGINX: CommandLine = Words("nginx -c {dir}/nginx.conf -e {dir}/errors -p {
 const PAGE: (&str, &str) = ("index.html", "a page of a few bytes, as many servers send it\n");
 const WRK: CommandLine =
     Words("wrk -t1 -c10 -d{seconds}s --latency http://127.0.0.1:{port}/index.html");
+/// A connection for each request.
+const WRK_CLOSE: CommandLine = Words(
+    "wrk -t1 -c10 -d{seconds}s --latency -H Connection:close http://127.0.0.1:{port}/index.html",
+);
+
+const POSTGRES: CommandLine =
+    Words("postgres -D {dir}/data -p {port} -k {dir} -c fsync=off -c listen_addresses=127.0.0.1");
+const POSTGRES_SETUP: CommandLine = Words("initdb -D {dir}/data -A trust -U bench -N");
+
+/// Creates the tables natively, then measures so many clients.
+macro_rules! pgbench {
+    ($clients:literal) => {
+        concat!(
+            "LD_PRELOAD= pgbench -q -i -h 127.0.0.1 -p {port} -U bench postgres >&2 && ",
+            "exec pgbench -S -n -c ",
+            $clients,
+            " -T {seconds} -h 127.0.0.1 -p {port} -U bench postgres"
+        )
+    };
+}
 
 const HAPROXY_CONF: &str = "defaults
  mode http
@@ -108,6 +128,15 @@ pub const CASES: &[Case] = &[
         ..DEFAULT
     },
     Case {
+        name: "nginx, wrk, Connection: close",
+        package: "nginx-light, wrk",
+        files: &[PAGE, ("nginx.conf", NGINX_CONF)],
+        servers: &[NGINX],
+        client: WRK_CLOSE,
+        read: measurement::wrk,
+        ..DEFAULT
+    },
+    Case {
         name: "haproxy, nginx, wrk",
         package: "haproxy, nginx-light, wrk",
         files: &[PAGE, ("nginx.conf", BACKEND_CONF), ("haproxy.cfg", HAPROXY_CONF)],
@@ -129,17 +158,23 @@ pub const CASES: &[Case] = &[
         ..DEFAULT
     },
     Case {
-        name: "postgresql, pgbench",
+        name: "postgresql, pgbench -c 1",
         package: "postgresql",
         unit: "tx",
-        setup: &[Words("initdb -D {dir}/data -A trust -U bench -N")],
-        servers: &[Words(
-            "postgres -D {dir}/data -p {port} -k {dir} -c fsync=off -c listen_addresses=127.0.0.1",
-        )],
-        client: Script(
-            "pgbench -q -i -h 127.0.0.1 -p {port} -U bench postgres >&2 && \
-             pgbench -S -c 4 -T {seconds} -h 127.0.0.1 -p {port} -U bench postgres",
-        ),
+        setup: &[POSTGRES_SETUP],
+        servers: &[POSTGRES],
+        client: Script(pgbench!("1")),
+        read: measurement::pgbench,
+        refuses_root: true,
+        ..DEFAULT
+    },
+    Case {
+        name: "postgresql, pgbench -c 8",
+        package: "postgresql",
+        unit: "tx",
+        setup: &[POSTGRES_SETUP],
+        servers: &[POSTGRES],
+        client: Script(pgbench!("8")),
         read: measurement::pgbench,
         refuses_root: true,
         ..DEFAULT

@@ -7,7 +7,6 @@
 mod counts;
 mod project;
 
-use super::Check;
 use crate::error::{CliError, Result};
 use crate::output::{Output, table};
 use crate::sock::library;
@@ -18,6 +17,22 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+/// What to run, and how.
+pub struct SuiteOptions<'a> {
+    /// The directory of the project.
+    pub directory: &'a Path,
+    /// The test command; found by the project's files if empty.
+    pub command: &'a [OsString],
+    /// Pairs of runs at most.
+    pub rounds: u32,
+    /// A policy for `m3 sock run`.
+    pub policy: Option<&'a Path>,
+    /// Whether programs that keep the kernel's sockets by default are moved too.
+    pub no_defaults: bool,
+    /// Whether a suite without a byte in a ring is a failure.
+    pub strict: bool,
+}
+
 /// The suite and its command.
 struct Suite<'a> {
     directory: &'a Path,
@@ -25,7 +40,7 @@ struct Suite<'a> {
     /// The directory of outputs and counters.
     outputs: PathBuf,
     library: PathBuf,
-    args: &'a Check,
+    options: &'a SuiteOptions<'a>,
 }
 
 /// One run of the suite.
@@ -77,10 +92,10 @@ impl SuiteResult {
 }
 
 /// Runs the suite and prints the report.
-pub fn run(directory: &Path, args: &Check, out: Output) -> Result<()> {
-    let suite = Suite::new(directory, args)?;
+pub fn run(options: &SuiteOptions<'_>, out: Output) -> Result<()> {
+    let suite = Suite::new(options)?;
     let mut result = SuiteResult::default();
-    for round in 0..args.rounds {
+    for round in 0..options.rounds {
         result.native.push(suite.run(round, None)?);
         let counters = suite.outputs.join(format!("{round}.counters"));
         result.preloaded.push(suite.run(round, Some(&counters))?);
@@ -102,7 +117,7 @@ pub fn run(directory: &Path, args: &Check, out: Output) -> Result<()> {
              m3-sock-run(1)), and report the defect"
         )));
     }
-    if args.strict && result.ring_bytes == 0 {
+    if options.strict && result.ring_bytes == 0 {
         return Err(CliError::failure("no byte of the suite went through a ring").advice(
             "programs with both ends in one process need `same-process = true` in the section \
              `test` of a policy",
@@ -112,12 +127,13 @@ pub fn run(directory: &Path, args: &Check, out: Output) -> Result<()> {
 }
 
 impl<'a> Suite<'a> {
-    fn new(directory: &'a Path, args: &'a Check) -> Result<Self> {
+    fn new(options: &'a SuiteOptions<'a>) -> Result<Self> {
+        let directory = options.directory;
         if !directory.is_dir() {
             let what = format!("{} is not a directory", directory.display());
             return Err(CliError::usage(what).advice("name the directory of a project"));
         }
-        let command = if args.command.is_empty() {
+        let command = if options.command.is_empty() {
             let found = project::test_command(directory).ok_or_else(|| {
                 CliError::usage(format!(
                     "{} does not show how its tests are run",
@@ -127,14 +143,14 @@ impl<'a> Suite<'a> {
             })?;
             found.iter().map(OsString::from).collect()
         } else {
-            args.command.clone()
+            options.command.to_vec()
         };
         let library = library::find()?;
         let name = format!("m3-sock-check-suite-{}", std::process::id());
         let outputs = std::env::temp_dir().join(name);
         std::fs::create_dir(&outputs)
             .map_err(|cause| CliError::system(format!("no {}", outputs.display()), cause))?;
-        Ok(Self { directory, command, outputs, library, args })
+        Ok(Self { directory, command, outputs, library, options })
     }
 
     /// Runs the suite natively, or under `m3 sock run` with a file for its counters.
@@ -150,10 +166,11 @@ impl<'a> Suite<'a> {
                     .map_err(|cause| CliError::system("cannot find the program m3", cause))?;
                 let mut command = Command::new(own);
                 command.args(["sock", "run", "--counters"]).arg(counters);
-                let policy = self.args.policy.as_ref().and_then(|path| path.canonicalize().ok());
-                let policy = policy.or_else(|| self.args.policy.clone());
-                command.args(policy.iter().flat_map(|path| [Path::new("--policy"), path]));
-                command.args(self.args.no_defaults.then_some("--no-defaults"));
+                if let Some(policy) = self.options.policy {
+                    let whole = policy.canonicalize();
+                    command.arg("--policy").arg(whole.as_deref().unwrap_or(policy));
+                }
+                command.args(self.options.no_defaults.then_some("--no-defaults"));
                 command.arg("--").args(&self.command);
                 // Another directory gives a relative path another meaning.
                 command.env(library::VARIABLE, &self.library);
