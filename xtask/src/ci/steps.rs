@@ -229,7 +229,7 @@ pub const STEPS: &[Step] = &[
         env: TARGET,
         needs: &[Need::File("tests/sockets/suites.sh"), Need::Program("python3")],
         after: &["build"],
-        limit_s: 3_600,
+        limit_s: 14_400,
         figure: Figure::TestTotals,
         next: "run the script with the name of the suite after cargo build --release",
         ..FULL
