@@ -118,6 +118,7 @@ impl Server {
         let reader = death_watcher.reader();
         sources.add(reader, Source::DeathWatcher).map_err(refused("a poll"))?;
         let sockets = SocketRegistry::new(&runtime_directory.sockets());
+        sources.take_reserve();
         let initialised =
             !settings.uninitialised || node.terms().by_call || node.vms().next().is_some();
         Ok(Self {

@@ -40,7 +40,7 @@ pub(crate) struct EventSources {
 }
 
 impl EventSources {
-    /// A poll without sources.
+    /// A poll without sources and without the reserve descriptor.
     ///
     /// # Errors
     /// Those of [`Poll::new`].
@@ -52,8 +52,13 @@ impl EventSources {
             last_number: 0,
             timers: Timers::default(),
             round: SchedulingRound::default(),
-            reserve_descriptor: ReserveDescriptor::new(),
+            reserve_descriptor: ReserveDescriptor::none(),
         })
+    }
+
+    /// Takes the reserve descriptor, after all that the daemon must have.
+    pub(crate) fn take_reserve(&mut self) {
+        self.reserve_descriptor = ReserveDescriptor::new();
     }
 
     /// A number that no token and no ticket has had.

@@ -49,9 +49,12 @@ impl Lifecycle {
         self.takeovers > 0
     }
 
-    /// Ends the event loop.
+    /// Ends the event loop. Several events of one round may end it: members that a signal leaves to
+    /// the next daemon stay.
     pub(crate) fn leave(&mut self, leaving: Leaving) {
-        self.leaving = Some(leaving);
+        if self.leaving != Some(Leaving::MembersStay) {
+            self.leaving = Some(leaving);
+        }
     }
 
     /// Whether the event loop ends, and what becomes of the members.
@@ -62,5 +65,23 @@ impl Lifecycle {
     /// Notes that the socket was found removed; `true` at the first time.
     pub(crate) fn note_removed(&mut self) -> bool {
         !std::mem::replace(&mut self.is_removed, true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_that_a_signal_leaves_stay_whatever_else_ends_the_round() {
+        let orders =
+            [[Leaving::NodeEnds, Leaving::MembersStay], [Leaving::MembersStay, Leaving::NodeEnds]];
+        for order in orders {
+            let signals = m3ipc_sys::interrupt_signals().expect("a descriptor");
+            let mut lifecycle = Lifecycle::new(true, 0, signals);
+            assert_eq!(lifecycle.leaving(), None);
+            order.into_iter().for_each(|leaving| lifecycle.leave(leaving));
+            assert_eq!(lifecycle.leaving(), Some(Leaving::MembersStay));
+        }
     }
 }

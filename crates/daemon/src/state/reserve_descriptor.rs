@@ -15,6 +15,11 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(crate) struct ReserveDescriptor(Option<Poll>);
 
 impl ReserveDescriptor {
+    /// No descriptor yet.
+    pub(crate) fn none() -> Self {
+        Self(None)
+    }
+
     /// Takes a descriptor, if the system has one.
     pub(crate) fn new() -> Self {
         Self(Poll::new().ok())
