@@ -81,7 +81,6 @@ impl Endpoint {
     fn disarm_now(&mut self) {
         self.armed = false;
         self.set_mode(WaitMode::Awake);
-        self.last_poll_ns = 0;
         if let Some(doorbell) = &self.doorbell {
             doorbell.drain();
         }
@@ -123,4 +122,45 @@ impl Endpoint {
 
 fn one(fds: Vec<OwnedFd>) -> Result<OwnedFd, Fail> {
     fds.into_iter().next().ok_or_else(crate::control::unexpected)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Endpoint, Message, Source};
+
+    /// Clears all marks as another member may, until this endpoint has one, and once more.
+    fn clear_next_mark(server: &Endpoint) {
+        let bitmap = &server.page_sets[0].ready_bitmap;
+        while !bitmap.any() {
+            std::thread::yield_now();
+        }
+        bitmap.drain(|_| {});
+    }
+
+    #[test]
+    fn a_message_without_its_mark_reaches_a_server_behind_its_descriptor() {
+        let node = crate::test::node();
+        let (mut server, mut client) = node.pair();
+        let to = server.address();
+        let thread = std::thread::spawn(move || {
+            client.send(to, &Message::new(6)).expect("the server receives");
+            client
+        });
+        assert_eq!(server.receive(Source::Any).expect("a message").m_type, 6);
+        let mut client = thread.join().expect("the client ends");
+
+        server.fd().expect("a descriptor");
+        server.try_receive(Source::Any).expect_err("nothing is there");
+        assert!(server.armed);
+        let thread = std::thread::spawn(move || client.send(to, &Message::new(7)));
+        clear_next_mark(&server);
+        let received = loop {
+            if let Ok(received) = server.try_receive(Source::Any) {
+                break received;
+            }
+            std::thread::yield_now();
+        };
+        assert_eq!(received.m_type, 7);
+        thread.join().expect("the client ends").expect("the message was taken");
+    }
 }

@@ -295,6 +295,8 @@ impl Endpoint {
         match received {
             // Nothing is there: from now on the descriptor reports arrivals.
             Err(fail) if fail.code == Code::Again && self.arm(ANY) => {
+                // Another member may have cleared the mark of a message.
+                self.poll_all_if_due(m3ipc_sys::monotonic_ns());
                 let late = self.poll_any(buffer, wanted)?;
                 late.ok_or(fail)
             }

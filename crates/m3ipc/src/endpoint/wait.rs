@@ -11,7 +11,7 @@ use crate::error::Fail;
 use crate::timeout::Deadline;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::{ANY, Address, Code};
-use m3ipc_link::waiting::{self, Sleeper};
+use m3ipc_link::waiting::{self, EndsWait, Sleeper};
 use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall, WaitMode, WaitStrategy};
 use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
@@ -366,7 +366,7 @@ impl Endpoint {
     }
 
     /// Polls all links if that is cheap or due; `false` if neither.
-    fn poll_all_if_due(&mut self, now_ns: u64) -> bool {
+    pub(super) fn poll_all_if_due(&mut self, now_ns: u64) -> bool {
         if self.peers.count() > POLL_ALL_LINKS_MAX
             && now_ns.saturating_sub(self.last_poll_ns) < FULL_POLL_NS
         {
@@ -387,6 +387,18 @@ impl Endpoint {
         checked
     }
 
+    /// Marks a message again that the peer has not taken: another member of its links may have
+    /// cleared the mark, or taken the wake-up.
+    fn mark_anew(&mut self, target: &WaitTarget) {
+        if let (Some(index), Some(posted)) = (target.index, target.posted)
+            && let Some(peer) = self.peers.find_index(index)
+            && peer.link.is_taken(posted) == Ok(false)
+        {
+            peer.mark_link_ready();
+            self.wake_if_ended(index, EndsWait::Receive);
+        }
+    }
+
     fn check_daemon_and_deadlock(
         &mut self,
         sleep_state: &mut SleepState,
@@ -395,6 +407,7 @@ impl Endpoint {
         self.reattach_if_closed();
         self.renew_missing_links();
         self.maintain_areas();
+        self.mark_anew(&sleep_state.target);
         if may_deadlock && sleep_state.target.verb != WaitCall::Await {
             // A circle that was not complete yet is found later.
             sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);
