@@ -202,7 +202,7 @@ pub(crate) fn reply_receive(
         if let Some(tell) = tell {
             tell.write(1);
         }
-        match member.endpoint.receive_after_fast_half(limit, |next| deliver(place, next)) {
+        match member.endpoint.receive_fast_half(limit, |next| deliver(place, next)) {
             Ok(source) => note_request(member, source),
             Err(rest) => return Some(end_receive(member, rest, place, limit)),
         }

@@ -18,13 +18,13 @@ use core::cell::Cell;
 use core::sync::atomic::{AtomicU32, Ordering};
 use m3ipc_abi::ANY;
 use m3ipc_link::waiting::{self, Sleeper};
-use m3ipc_link::{Counter, SlotState, WaitCall, WaitMode};
+use m3ipc_link::{Counter, Link, SlotState, WaitCall, WaitMode};
 use m3ipc_sys::{Expected, WaitOutcome};
 
 /// Links of an endpoint that may sleep for ANY here. The slow wait sleeps on the words of more.
 const FEW_LINKS: usize = 3;
 /// The longest sleep for one peer, in nanoseconds. The slow wait looks for deadlocks.
-const ANSWER_SLEEP_NS: u64 = 1_000_000;
+const PEER_SLEEP_NS: u64 = 1_000_000;
 /// The longest sleep for a message of any endpoint, in nanoseconds. The slow wait looks for the
 /// daemon.
 const MESSAGE_SLEEP_NS: u64 = 100_000_000;
@@ -93,53 +93,42 @@ impl Endpoint {
         index: u32,
         request: SlotState,
     ) -> Result<SlotState, NotFound> {
+        self.sleep_for_peer(WaitCall::SendRec, index, |link| link.look_for_answer(request))
+    }
+
+    /// Sleeps until the peer has taken the last message.
+    pub(super) fn sleep_until_taken(&mut self, index: u32) -> Result<(), NotFound> {
+        self.sleep_for_peer(WaitCall::Send, index, |link| link.is_last_taken().then_some(()))
+    }
+
+    /// Sleeps until `look` finds something on the link of this index.
+    fn sleep_for_peer<T>(
+        &mut self,
+        call: WaitCall,
+        index: u32,
+        look: impl Fn(&Link) -> Option<T>,
+    ) -> Result<T, NotFound> {
         let endpoint = &*self;
         let peer = endpoint.peers.get(index).address();
         let poll = || {
             let link = &endpoint.peers.get(index).link;
-            match link.look_for_answer(request) {
+            match look(link) {
                 Some(found) => Ok(Some(found)),
-                // Another message may be an answer too.
+                // Another message may be an answer too, or cross this endpoint's own.
                 None if !link.is_quiet() || endpoint.has_events() => Err(NotFound::Yet),
                 None => Ok(None),
             }
         };
         endpoint.control_page.set_sleep_start(0, NO_THREAD);
-        endpoint.control_page.set_blocked(WaitCall::SendRec, peer);
+        endpoint.control_page.set_blocked(call, peer);
         let mut sleep =
-            ShortSleep { endpoint, index: Some(index), limit_ns: ANSWER_SLEEP_NS, since_ns: 0 };
+            ShortSleep { endpoint, index: Some(index), limit_ns: PEER_SLEEP_NS, since_ns: 0 };
         let found = sleep_between(&mut sleep, WaitMode::OnLinks(peer), poll);
         let since_ns = sleep.since_ns;
         endpoint.control_page.set_running();
-        if found == Err(NotFound::Yet) {
+        if matches!(found, Err(NotFound::Yet)) {
             // The slow path goes on with the wait of this call. The age of a wait decides which
             // call has closed a circle.
-            self.slept_since_ns = since_ns;
-        }
-        found
-    }
-
-    /// Sleeps until the peer has taken the last message.
-    pub(super) fn sleep_until_taken(&mut self, index: u32) -> Result<(), NotFound> {
-        let endpoint = &*self;
-        let peer = endpoint.peers.get(index).address();
-        let poll = || {
-            let link = &endpoint.peers.get(index).link;
-            if link.is_last_taken() {
-                return Ok(Some(()));
-            }
-            // A message of the peer may cross this one.
-            if link.is_quiet() && !endpoint.has_events() { Ok(None) } else { Err(NotFound::Yet) }
-        };
-        endpoint.control_page.set_sleep_start(0, NO_THREAD);
-        endpoint.control_page.set_blocked(WaitCall::Send, peer);
-        let mut sleep =
-            ShortSleep { endpoint, index: Some(index), limit_ns: ANSWER_SLEEP_NS, since_ns: 0 };
-        let found = sleep_between(&mut sleep, WaitMode::OnLinks(peer), poll);
-        let since_ns = sleep.since_ns;
-        endpoint.control_page.set_running();
-        if found == Err(NotFound::Yet) {
-            // As in `sleep_for_answer`.
             self.slept_since_ns = since_ns;
         }
         found

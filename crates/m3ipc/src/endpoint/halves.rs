@@ -235,40 +235,4 @@ impl Endpoint {
     pub fn reply_fast_half(&mut self, to: Address, message: &Message) -> bool {
         self.reply_fast(to, message)
     }
-
-    /// The fast half of the receive in [`reply_receive`](Self::reply_receive), after a
-    /// [`reply_fast_half`](Self::reply_fast_half) that has answered.
-    ///
-    /// ```
-    /// # let node = m3ipc::test::node();
-    /// # let (mut server, mut client) = node.pair();
-    /// # let to = server.address();
-    /// # let thread = std::thread::spawn(move || client.sendrec(to, &m3ipc::Message::new(7)));
-    /// use m3ipc::{Message, Source, Timeout};
-    ///
-    /// let request = server.receive(Source::Any)?;
-    /// let limit = Timeout::NoWait;
-    /// if server.reply_fast_half(request.source, &Message::new(8)) {
-    ///     let next = match server.receive_after_fast_half(limit, |next| next) {
-    ///         Ok(next) => Ok(next),
-    ///         Err(rest) => server.receive_slow_half(rest, limit),
-    ///     };
-    ///     assert!(next.is_err(), "nobody else asks");
-    /// } else {
-    ///     server.reply(request.source, &Message::new(8))?;
-    /// }
-    /// # assert_eq!(thread.join().unwrap()?.m_type, 8);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    /// As [`receive_fast_half`](Self::receive_fast_half).
-    #[inline(always)]
-    pub fn receive_after_fast_half<T>(
-        &mut self,
-        limit: Timeout,
-        deliver: impl FnOnce(Message) -> T,
-    ) -> Result<T, UnfinishedReceive> {
-        self.receive_fast(limit, deliver).map_err(UnfinishedReceive)
-    }
 }
