@@ -71,8 +71,8 @@ pub(crate) fn with<T>(body: impl FnOnce(&mut CallingMember) -> CallResult<T>) ->
 /// Runs a fast half with the member of the calling thread. `None` if there is no such member that
 /// is free now, or if `body` returns `None`: the whole call is left to [`with`].
 ///
-/// The member may have ended, or belong to the parent by fork. The fast halves of [`m3ipc`] find
-/// that out, and do nothing then.
+/// The member may have ended. The fast halves of [`m3ipc`] find that out, and do nothing then. In a
+/// child by fork no member is free.
 #[inline(always)]
 pub(crate) fn with_idle<T>(body: impl FnOnce(&mut CallingMember) -> Option<T> + Copy) -> Option<T> {
     match thread::acquire_known() {

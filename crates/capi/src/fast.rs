@@ -8,8 +8,9 @@
 //!
 //! A door does what its function in [`crate::ipc`] does, in the same order. It leaves the whole
 //! call to that function unless the member of the caller is free, its message lies in the page of
-//! the last one, and the fast half has begun the call. A member that has ended, or is that of the
-//! parent by fork, begins no call. No fast half changes `errno`, so a door does not look at it.
+//! the last one, and the fast half has begun the call. A member that has ended begins no call, and
+//! a child by fork has no free member. No fast half changes `errno`, so a door does not look at
+//! it.
 
 use crate::current;
 use crate::failure::CallResult;

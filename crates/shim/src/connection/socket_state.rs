@@ -4,7 +4,7 @@
 //! | phase | meaning | data calls |
 //! |---|---|---|
 //! | FREE | no socket | none |
-//! | UNSEEN | this process made the socket, and the kernel was asked for nothing yet | counted; made by the caller |
+//! | UNSEEN | made by this process; the kernel was asked for nothing yet | counted; made by the caller |
 //! | FRESH | the socket may get a pair | counted; made by the caller |
 //! | JOINED | the socket has a pair | this library's |
 //! | KERNEL | the socket never gets a pair, or never again | made by the caller |
