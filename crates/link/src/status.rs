@@ -60,6 +60,12 @@ impl<P: Page> OwnStatus<P> {
         publish_mode(self.page.word64(MODE), mode);
     }
 
+    /// The wait mode that was published last.
+    #[must_use]
+    pub fn mode(&self) -> WaitMode {
+        WaitMode::decode(self.page.word64(MODE).load(Ordering::Relaxed))
+    }
+
     /// Publishes the CPU of the owner, if it has changed.
     #[inline]
     pub fn set_cpu(&mut self, cpu: u32) {

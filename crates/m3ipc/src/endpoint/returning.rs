@@ -124,6 +124,10 @@ impl Endpoint {
         self.events_seen = control_page.event_word().load(Ordering::Acquire).wrapping_sub(1);
         (self.control_page, self.liveness_lock) = (control_page, liveness_lock);
         self.returns.stay = None;
+        // The endpoint may be armed, or have announced a sleep. Peers of new links must ring, too.
+        if let Some(former) = self.page_sets.last() {
+            page_set.status.set_mode(former.status.mode());
+        }
         self.page_sets.push(page_set);
         if let (Some(own), Some(doorbell)) = (&mut self.doorbell, doorbell) {
             own.replace(doorbell, &self.control)?;
@@ -190,5 +194,29 @@ impl Endpoint {
         } else {
             unbind();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Source;
+    use m3ipc_link::WaitMode;
+
+    #[test]
+    fn an_armed_endpoint_stays_armed_on_the_pages_of_a_new_daemon() {
+        let node = crate::test::node();
+        let (mut server, _client) = node.pair();
+        server.fd().expect("a descriptor");
+        server.try_receive(Source::Any).expect_err("nothing is there");
+
+        let daemon = crate::Node::find(node.directory()).and_then(|mut node| node.info());
+        let pid = daemon.expect("a daemon").daemon_pid.to_string();
+        std::process::Command::new("kill").args(["-9", &pid]).status().expect("kill runs");
+        // A poll of a pending request takes a return over between its arming and its last look.
+        let attached = server.attachment().attach().expect("a new connection");
+        server.take_over(attached).expect("the daemon knows the endpoint");
+        let modes = server.page_sets.iter().map(|page_set| page_set.status.mode());
+        let armed = WaitMode::AtDoorbell(m3ipc_abi::ANY);
+        assert_eq!(modes.collect::<Vec<_>>(), [armed, armed]);
     }
 }
