@@ -55,6 +55,8 @@ pub(crate) struct Control {
     directory: PathBuf,
     limit: RequestLimit,
     events: VecDeque<EventFrame>,
+    /// Counts the frames that were read, and the events that were taken.
+    activity: u64,
     /// Requests that no call waits for. Their replies arrive before the reply to the next request.
     open: OpenRequests,
     /// Tickets of waits that were given up before their replies came.
@@ -145,6 +147,7 @@ impl Control {
             directory: directory.to_owned(),
             limit,
             events: VecDeque::new(),
+            activity: 0,
             open: OpenRequests::default(),
             unwanted_tickets: Vec::new(),
             late_areas: Vec::new(),
@@ -375,6 +378,7 @@ impl Control {
         if packet.bytes == 0 {
             return Err(daemon_gone());
         }
+        self.activity += 1;
         let frame = m3ipc_wire::decode(&buffer.0[..packet.bytes]);
         // An event without its descriptors is still worth its content; its user asks for them
         // again.
@@ -419,6 +423,7 @@ impl Control {
     pub(crate) fn next_event(&mut self) -> Result<Option<EventFrame>, Fail> {
         loop {
             if let Some(event) = self.events.pop_front() {
+                self.activity += 1;
                 return Ok(Some(event));
             }
             match self.read_one_event()? {
@@ -462,6 +467,17 @@ impl Control {
         self.events.pop_front()
     }
 
+    /// Whether events were read that nobody has taken.
+    #[inline]
+    pub(crate) fn has_queued_events(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// A number that changes whenever a frame is read or an event is taken.
+    pub(crate) fn activity(&self) -> u64 {
+        self.activity
+    }
+
     /// Queues a reply as the latest event.
     pub(crate) fn requeue(&mut self, event: EventFrame) {
         self.events.push_back(event);
@@ -469,6 +485,7 @@ impl Control {
 
     /// Takes over the unread events of the connection to the former daemon. They come first.
     pub(crate) fn inherit(&mut self, former: &mut Self) {
+        self.activity += former.activity + 1;
         former.events.append(&mut self.events);
         std::mem::swap(&mut self.events, &mut former.events);
     }

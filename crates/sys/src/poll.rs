@@ -24,6 +24,8 @@ pub enum Interest {
     Read,
     /// It accepts bytes.
     Write,
+    /// It has bytes to read, or accepts bytes.
+    ReadOrWrite,
     /// The other side has gone.
     End,
 }
@@ -59,6 +61,7 @@ impl Poll {
         let flags = match interest {
             Interest::Read => epoll::EventFlags::IN,
             Interest::Write => epoll::EventFlags::OUT,
+            Interest::ReadOrWrite => epoll::EventFlags::IN | epoll::EventFlags::OUT,
             Interest::End => epoll::EventFlags::empty(),
         };
         epoll::modify(&self.fd, fd, epoll::EventData::new_u64(token), flags)

@@ -14,6 +14,7 @@ pub(super) fn pair(name: &str) -> (Control, OwnedFd) {
         directory: PathBuf::new(),
         limit: RequestLimit::ANSWER,
         events: VecDeque::new(),
+        activity: 0,
         open: OpenRequests::default(),
         unwanted_tickets: Vec::new(),
         late_areas: Vec::new(),

@@ -116,10 +116,18 @@ impl Claim {
     }
 }
 
+/// A claim in the list of its endpoint.
+#[derive(Debug)]
+struct Entry {
+    claim: Arc<Claim>,
+    /// The news of the doorbell that the last poll of the request saw.
+    seen: u64,
+}
+
 /// The claims of an endpoint, and its open contacts.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
-    by_address: BTreeMap<i32, Arc<Claim>>,
+    by_address: BTreeMap<i32, Entry>,
     any_dropped: Arc<AtomicBool>,
     /// First contacts that no call waits for.
     pub(super) contacts: BTreeMap<i32, OpenRequest>,
@@ -136,13 +144,13 @@ impl Claims {
             any_dropped: Arc::clone(&self.any_dropped),
             state: Mutex::new(ClaimState::Unposted),
         });
-        self.by_address.insert(peer.0, Arc::clone(&claim));
+        self.by_address.insert(peer.0, Entry { claim: Arc::clone(&claim), seen: 0 });
         Ok(claim)
     }
 
     /// The claim on this peer.
     pub(super) fn of(&self, peer: Address) -> Option<Arc<Claim>> {
-        self.by_address.get(&peer.0).cloned()
+        self.by_address.get(&peer.0).map(|entry| Arc::clone(&entry.claim))
     }
 
     /// Ends the claim on this peer.
@@ -156,6 +164,17 @@ impl Claims {
         !self.by_address.is_empty()
     }
 
+    /// Notes that the request to `peer` has seen these news. `false` if it had seen them before.
+    pub(super) fn note_look(&mut self, peer: Address, news: u64) -> bool {
+        let entry = self.by_address.get_mut(&peer.0);
+        entry.is_some_and(|entry| std::mem::replace(&mut entry.seen, news) != news)
+    }
+
+    /// Whether a pending request has not seen these news.
+    pub(super) fn any_behind(&self, news: u64) -> bool {
+        self.by_address.values().any(|entry| entry.seen < news)
+    }
+
     /// Whether a pending request was dropped since the last look.
     #[inline]
     pub(super) fn has_dropped(&self) -> bool {
@@ -166,7 +185,7 @@ impl Claims {
     pub(super) fn take_dropped(&mut self) -> Vec<(Address, Option<(PostedRequest, bool)>)> {
         self.any_dropped.store(false, Ordering::Release);
         let mut dropped = Vec::new();
-        self.by_address.retain(|address, claim| match &mut *claim.state() {
+        self.by_address.retain(|address, entry| match &mut *entry.claim.state() {
             ClaimState::Dropped(request) => {
                 dropped.push((Address(*address), request.take()));
                 false

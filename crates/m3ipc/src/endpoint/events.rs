@@ -12,11 +12,12 @@ use m3ipc_wire::{DaemonEvent, Request};
 use std::os::fd::OwnedFd;
 
 impl Endpoint {
-    /// Receives the events of the daemon, if there are any; one load if there are none.
+    /// Receives the events of the daemon, if there are any; two loads if there are none.
     #[inline]
     pub(super) fn receive_events(&mut self) -> Result<(), Fail> {
         let event = self.control_page.event_word().load(Ordering::Acquire);
-        if event != self.events_seen {
+        // A frame may be read before the daemon changes the word.
+        if event != self.events_seen || self.control.has_queued_events() {
             self.events_seen = event;
             if self.receive_events_to_next_death() {
                 // More events are queued; decrement `events_seen` so that the next call reads them.

@@ -273,7 +273,10 @@ impl Endpoint {
         if self.traps & verb.mask() == 0 {
             return Err(Code::TrapDenied.into());
         }
-        self.disarm();
+        match verb {
+            Verb::Receive | Verb::Rcvrqst => self.disarm_for_poll(),
+            _ => self.disarm(),
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@
 
 use crate::control::Control;
 use crate::error::Fail;
-use m3ipc_sys::{DoorbellReceiver, Errno, Poll, WaitOutcome};
+use m3ipc_sys::{DoorbellReceiver, Errno, Interest, Poll, WaitOutcome};
 use std::os::fd::{AsFd, BorrowedFd};
 
 const DOORBELL: u64 = 0;
@@ -19,6 +19,14 @@ pub(super) struct Doorbell {
     poll: Poll,
     /// Whether the caller has the descriptor, so that `try_receive` must arm it.
     polled: bool,
+    /// Counts what came for all that await the descriptor: rings, frames, ends of a wait for rings.
+    news: u64,
+    /// The activity of the control connection that `news` counts.
+    activity: u64,
+    /// The news at the last receive that found nothing.
+    receive_seen: Option<u64>,
+    /// Whether the endpoint itself keeps the descriptor readable.
+    is_kept_readable: bool,
 }
 
 impl Doorbell {
@@ -30,7 +38,15 @@ impl Doorbell {
     ) -> Result<Self, Fail> {
         poll.add(&receiver, DOORBELL)?;
         poll.add(control, CONTROL)?;
-        Ok(Self { receiver, poll, polled: false })
+        Ok(Self {
+            receiver,
+            poll,
+            polled: false,
+            news: 0,
+            activity: control.activity(),
+            receive_seen: None,
+            is_kept_readable: false,
+        })
     }
 
     /// After a takeover: keeps the epoll descriptor and replaces what it watches.
@@ -44,6 +60,9 @@ impl Doorbell {
         self.poll.add(control, CONTROL)?;
         // This drops the former doorbell. Peers get a new sender when they ring next.
         self.receiver = receiver;
+        if std::mem::take(&mut self.is_kept_readable) {
+            self.keep_readable();
+        }
         Ok(())
     }
 
@@ -70,8 +89,59 @@ impl Doorbell {
     }
 
     /// Removes the rings that have come.
-    pub(super) fn drain(&self) {
-        self.receiver.drain();
+    pub(super) fn hear(&mut self) {
+        if self.receiver.drain() {
+            self.news += 1;
+        }
+    }
+
+    /// Begins to wait for rings.
+    pub(super) fn arm(&mut self) {
+        if std::mem::take(&mut self.is_kept_readable) {
+            // This fails for a descriptor that is not watched; then nothing keeps it readable.
+            let _ = self.poll.set_interest(&self.receiver, DOORBELL, Interest::Read);
+        }
+    }
+
+    /// The news, with those of the daemon.
+    pub(super) fn news(&mut self, control: &Control) -> u64 {
+        if std::mem::replace(&mut self.activity, control.activity()) != self.activity {
+            self.news += 1;
+        }
+        self.news
+    }
+
+    /// Whether a receive has found nothing, so that it awaits the descriptor.
+    pub(super) fn awaits_receive(&self) -> bool {
+        self.receive_seen.is_some()
+    }
+
+    /// Whether a receive has not looked since these news.
+    pub(super) fn is_receive_behind(&self, news: u64) -> bool {
+        self.receive_seen.is_some_and(|seen| seen < news)
+    }
+
+    /// Notes that a receive has seen these news. `false` if it had seen them before.
+    pub(super) fn note_receive(&mut self, news: u64) -> bool {
+        self.receive_seen.replace(news) != Some(news)
+    }
+
+    /// Ends the wait for rings: all look again.
+    pub(super) fn call_all(&mut self) {
+        if !self.is_kept_readable {
+            self.news += 1;
+            self.keep_readable();
+        }
+    }
+
+    /// Makes the descriptor readable until it is armed again.
+    pub(super) fn keep_readable(&mut self) {
+        if self.is_kept_readable {
+            return;
+        }
+        // A datagram socket without a connection accepts bytes at any time.
+        let interest = Interest::ReadOrWrite;
+        self.is_kept_readable = self.poll.set_interest(&self.receiver, DOORBELL, interest).is_ok();
     }
 
     /// Sleeps until a ring or an event of the daemon.

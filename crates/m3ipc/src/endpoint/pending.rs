@@ -218,12 +218,15 @@ impl Endpoint {
         let mut polled = self.poll_after_disarm(pending);
         // Arm before the last poll: whatever comes after it rings. A poll that posts the request
         // anew disarms.
-        while matches!(polled, Ok(None)) && !self.armed && self.arm(pending.to) {
-            polled = self.poll_for_answer(pending);
+        while matches!(polled, Ok(None)) && !self.armed && self.arm() {
+            polled = self.poll_armed(|endpoint| endpoint.poll_for_answer(pending));
         }
         self.trace_done();
-        if !matches!(polled, Ok(None)) {
+        if matches!(polled, Ok(None)) {
+            self.leave_request(pending.to);
+        } else {
             self.end_claim(pending.to, &pending.claim);
+            self.leave_ended_request();
         }
         polled.map_err(|fail| SendRecError::of(fail, to))
     }
@@ -235,7 +238,7 @@ impl Endpoint {
         self.check_bound()?;
         // A payload that the daemon does not give at once is left for a later poll.
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
-        self.disarm();
+        self.disarm_for_poll();
         self.stamp(Moment::Looked);
         self.poll_for_answer(pending)
     }

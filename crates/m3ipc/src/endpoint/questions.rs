@@ -72,10 +72,12 @@ impl Endpoint {
                 }
                 continue;
             };
+            // The look for a close reads frames, so it comes before the look for the reply.
+            let is_closed = self.control.is_closed();
             match self.control.poll(&open) {
                 RequestState::Ended(reply) => return reply.map(Some),
                 RequestState::Lost => {}
-                RequestState::Open if self.control.is_closed() => self.reattach_soon(),
+                RequestState::Open if is_closed => self.reattach_soon(),
                 RequestState::Open => {
                     *question = Some(Question(open));
                     return Ok(None);
@@ -113,9 +115,11 @@ impl Endpoint {
             }
         }
         self.receive_all_events();
+        // Whatever reads frames comes before the look for the ticket.
+        let bound = self.receive_events();
         let Some((ticket, _)) = wait.ticket else { return Ok(None) };
         let Some(at) = self.ready.iter().position(|(ready, _)| *ready == ticket) else {
-            return self.receive_events().map(|()| None);
+            return bound.map(|()| None);
         };
         wait.ticket = None;
         super::queries::answer_of(self.ready.swap_remove(at).1).map(Some)

@@ -245,6 +245,7 @@ impl Endpoint {
                 arrival.state.kind() == MessageKind::Request
             })
         });
+        self.leave_receive();
         self.trace_done();
         received.map_err(|fail| ReceiveError::of(fail, ANY))?.whole_in(buffer.len())
     }
@@ -276,10 +277,12 @@ impl Endpoint {
             return Err(self.left.filter(|_| has_waited).map_or(fail, Fail::from));
         }
         self.payloads.begin(DaemonLimit::of(deadline));
-        match source {
+        let received = match source {
             Source::Any => self.receive_any(WaitCall::Receive, buffer, deadline, |_arrival| true),
             Source::From(address) => self.receive_one(address, buffer, deadline),
-        }
+        };
+        self.leave_receive();
+        received
     }
 
     fn receive_any(
@@ -294,11 +297,11 @@ impl Endpoint {
             self.wait(target, deadline, |endpoint| endpoint.poll_any(&mut *buffer, wanted));
         match received {
             // Nothing is there: from now on the descriptor reports arrivals.
-            Err(fail) if fail.code == Code::Again && self.arm(ANY) => {
+            Err(fail) if fail.code == Code::Again && self.arm() => {
                 // Another member may have cleared the mark of a message.
                 self.poll_all_if_due(m3ipc_sys::monotonic_ns());
-                let late = self.poll_any(buffer, wanted)?;
-                late.ok_or(fail)
+                let late = self.poll_armed(|endpoint| endpoint.poll_any(&mut *buffer, wanted));
+                late?.ok_or(fail)
             }
             other => other,
         }
@@ -437,7 +440,9 @@ impl Endpoint {
             let index = match self.contact(source, deadline) {
                 // The source has not returned to this daemon yet; its first message rings the
                 // doorbell.
-                Err(fail) if fail.code == Code::Again && self.arm(source) => return Err(fail),
+                Err(fail) if fail.code == Code::Again && self.arm() => {
+                    return Err(fail);
+                }
                 other => other.map_err(src_died)?,
             };
             let target = WaitTarget {
@@ -452,8 +457,9 @@ impl Endpoint {
             match received {
                 // The peer never got that link, and there is a new link.
                 Err(fail) if fail.code == Code::Unknown => {}
-                Err(fail) if fail.code == Code::Again && self.arm(source) => {
-                    return self.poll_one(index, buffer)?.ok_or(fail);
+                Err(fail) if fail.code == Code::Again && self.arm() => {
+                    let late = self.poll_armed(|endpoint| endpoint.poll_one(index, &mut *buffer));
+                    return late?.ok_or(fail);
                 }
                 other => return other,
             }
