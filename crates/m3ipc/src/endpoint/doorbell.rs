@@ -16,9 +16,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 
 impl Endpoint {
     /// A descriptor that becomes readable when a receive or a pending request may find something,
-    /// for poll(2) and epoll(7). Call [`try_receive`](Self::try_receive) until it finds nothing, and
-    /// [`poll_request`](Self::poll_request) for each pending request. Then wait for the descriptor,
-    /// and repeat.
+    /// for poll(2) and epoll(7). Call [`try_receive`](Self::try_receive) until it finds nothing,
+    /// and [`poll_request`](Self::poll_request) for each pending request. Then wait for the
+    /// descriptor, and repeat.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -89,8 +89,8 @@ impl Endpoint {
         }
     }
 
-    /// The doorbell, if the calls on this endpoint share its descriptor. An asynchronous endpoint has
-    /// one call at a time, which polls before it waits.
+    /// The doorbell, if the calls on this endpoint share its descriptor. An asynchronous endpoint
+    /// has one call at a time, which polls before it waits.
     fn shared_doorbell(&mut self) -> Option<&mut Doorbell> {
         let is_shared = !self.returns.is_asynchronous;
         self.doorbell.as_mut().filter(|doorbell| is_shared && doorbell.is_polled())
