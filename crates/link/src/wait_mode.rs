@@ -11,6 +11,8 @@ pub enum WaitMode {
     OnLinks(Address),
     /// It sleeps on its doorbell and awaits this source (or ANY).
     AtDoorbell(Address),
+    /// It sleeps on its doorbell and awaits every source, and every take of its own messages.
+    AtDoorbellForTakes,
 }
 
 /// The action that wakes a peer.
@@ -31,6 +33,7 @@ impl WaitMode {
             Self::Awake => 0,
             Self::OnLinks(source) => 1 | (source.0.cast_unsigned() as u64) << 32,
             Self::AtDoorbell(source) => 2 | (source.0.cast_unsigned() as u64) << 32,
+            Self::AtDoorbellForTakes => 3,
         }
     }
 
@@ -41,6 +44,7 @@ impl WaitMode {
         match word & 0xff {
             1 => Self::OnLinks(source),
             2 => Self::AtDoorbell(source),
+            3 => Self::AtDoorbellForTakes,
             _ => Self::Awake,
         }
     }
@@ -51,6 +55,7 @@ impl WaitMode {
         match self {
             Self::Awake => None,
             Self::OnLinks(source) | Self::AtDoorbell(source) => Some(source),
+            Self::AtDoorbellForTakes => Some(ANY),
         }
     }
 
@@ -61,14 +66,19 @@ impl WaitMode {
         match self {
             Self::OnLinks(source) if source == ANY || source == own => WakeAction::WakeWord,
             Self::AtDoorbell(source) if source == ANY || source == own => WakeAction::Doorbell,
+            Self::AtDoorbellForTakes => WakeAction::Doorbell,
             _ => WakeAction::None,
         }
     }
 
-    /// The action that wakes an endpoint in this mode if it awaits exactly `own`.
+    /// The action that wakes an endpoint in this mode if it awaits exactly `own`, or every take.
     #[must_use]
     #[inline]
     pub fn exact_wake_action(self, own: Address) -> WakeAction {
-        if self.source() == Some(own) { self.wake_action(own) } else { WakeAction::None }
+        if self.source() == Some(own) || self == Self::AtDoorbellForTakes {
+            self.wake_action(own)
+        } else {
+            WakeAction::None
+        }
     }
 }

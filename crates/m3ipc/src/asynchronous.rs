@@ -9,8 +9,9 @@
 //! one; messages of existing links arrive meanwhile. That thread stays until the endpoint ends,
 //! since its death tells the daemon of the death of the process.
 //!
-//! Three steps do wait in the thread of the runtime, until the daemon answers:
-//! [`AsyncEndpoint::new`]; a notification to a peer without a link; and memory for a payload above
+//! Four steps do wait in the thread of the runtime, until the daemon answers:
+//! [`AsyncEndpoint::new`]; a notification to a peer without a link; a link for which this process
+//! had no descriptor or no memory, once a second; and memory for a payload above
 //! [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES), 0.1 s at most for each step with the daemon.
 
 use crate::endpoint::{Endpoint, NameWait, PendingRequest, Question, Received, Source};

@@ -55,7 +55,7 @@ pub(crate) struct Control {
     directory: PathBuf,
     limit: RequestLimit,
     events: VecDeque<EventFrame>,
-    /// Counts the frames that were read, and the events that were taken.
+    /// Counts the events and the late replies that were read, and the events that were taken.
     activity: u64,
     /// Requests that no call waits for. Their replies arrive before the reply to the next request.
     open: OpenRequests,
@@ -378,7 +378,6 @@ impl Control {
         if packet.bytes == 0 {
             return Err(daemon_gone());
         }
-        self.activity += 1;
         let frame = m3ipc_wire::decode(&buffer.0[..packet.bytes]);
         // An event without its descriptors is still worth its content; its user asks for them
         // again.
@@ -387,6 +386,7 @@ impl Control {
         }
         match frame {
             Ok(FromDaemon::Event(event)) => {
+                self.activity += 1;
                 self.events.push_back((event, packet.fds, LinkSide::One));
                 Ok(None)
             }
@@ -401,6 +401,7 @@ impl Control {
 
     /// Takes the reply to the oldest open request.
     fn take_late(&mut self, reply: Reply, fds: Vec<OwnedFd>) {
+        self.activity += 1;
         match reply {
             // A late contact is a link all the same.
             Reply::Contact(peer) => {
@@ -473,7 +474,7 @@ impl Control {
         !self.events.is_empty()
     }
 
-    /// A number that changes whenever a frame is read or an event is taken.
+    /// A number that changes whenever an event or a late reply is read, or an event is taken.
     pub(crate) fn activity(&self) -> u64 {
         self.activity
     }

@@ -30,6 +30,7 @@ impl Endpoint {
     /// - [`AreaError::NoResources`] if memory or addresses are used up.
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn create_area(&mut self, config: &AreaConfig) -> Result<Area, AreaError> {
+        self.disarm();
         let request = AreaRequest::Create(config.to_wire());
         let limit = DaemonLimit::default_from_now();
         let joined = loop {
@@ -63,6 +64,7 @@ impl Endpoint {
     /// - [`AreaError::Orphaned`] if the daemon of the area was killed.
     /// - [`AreaError::AddressInUse`] if another mapping lies at the address.
     pub fn attach_area(&mut self, id: u32) -> Result<Area, AreaError> {
+        self.disarm();
         let state = self.attach(id, DaemonLimit::default_from_now())?;
         Ok(Area::new(&state))
     }
@@ -154,6 +156,7 @@ impl Endpoint {
     /// # Errors
     /// [`AreaError::Unbound`], and others.
     pub fn detach_area(&mut self, area: &Area) -> Result<(), AreaError> {
+        self.disarm();
         self.check_bound()?;
         self.areas.remove(area.id());
         self.forget_common_ranges();
@@ -167,6 +170,7 @@ impl Endpoint {
     /// # Errors
     /// [`AreaError::Denied`] for every endpoint but the creator.
     pub fn close_area(&mut self, area: &Area) -> Result<(), AreaError> {
+        self.disarm();
         self.check_bound()?;
         let request = Request::Area(AreaRequest::Close(area.id()));
         self.ask_within(&request, DaemonLimit::default_from_now())?;
@@ -213,6 +217,7 @@ impl Endpoint {
         bytes: u64,
         kind: BlockLifetime,
     ) -> Result<Block, AreaError> {
+        self.disarm();
         let limit = DaemonLimit::default_from_now();
         Ok(self.allocate_in(area.state(), bytes, 64, kind, limit)?)
     }
@@ -239,6 +244,7 @@ impl Endpoint {
         bytes: u64,
         kind: BlockLifetime,
     ) -> Result<Block, AreaError> {
+        self.disarm();
         let page = if area.state().info.huge { 2 << 20 } else { 4096 };
         let whole = bytes.max(1).checked_next_multiple_of(page).unwrap_or(u64::MAX);
         let limit = DaemonLimit::default_from_now();

@@ -141,7 +141,7 @@ fn attach(
         inbox: Inbox::default(),
         spin: AdaptiveSpin::new(chosen_strategy()),
         doorbell: None,
-        armed: false,
+        armed: None,
         blocked: None,
         last_poll_ns: 0,
         checked_ns: m3ipc_sys::monotonic_ns(),
@@ -157,6 +157,7 @@ fn attach(
         round_robin_slot: i32::MIN,
         dead: Vec::new(),
         missing_links: Vec::new(),
+        renewed_ns: 0,
         ready: Vec::new(),
         latest: crate::info::Identity {
             address: m3ipc_abi::NONE,

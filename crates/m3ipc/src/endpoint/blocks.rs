@@ -232,6 +232,7 @@ impl Endpoint {
     /// Ends the sharing of a block; `false` while an endpoint still reads it. The example is at
     /// [`share_block`](Self::share_block).
     pub fn reclaim_block<T: Plain>(&mut self, block: &mut Block<T>) -> bool {
+        self.disarm();
         self.receive_area_events();
         block.reclaim()
     }

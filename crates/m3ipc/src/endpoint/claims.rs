@@ -170,6 +170,17 @@ impl Claims {
         entry.is_some_and(|entry| std::mem::replace(&mut entry.seen, news) != news)
     }
 
+    /// The number of pending requests.
+    pub(super) fn count(&self) -> usize {
+        self.by_address.len()
+    }
+
+    /// Whether a pending request is not posted.
+    pub(super) fn any_unposted(&self) -> bool {
+        let is_unposted = |entry: &Entry| matches!(*entry.claim.state(), ClaimState::Unposted);
+        self.by_address.values().any(is_unposted)
+    }
+
     /// Whether a pending request has not seen these news.
     pub(super) fn any_behind(&self, news: u64) -> bool {
         self.by_address.values().any(|entry| entry.seen < news)

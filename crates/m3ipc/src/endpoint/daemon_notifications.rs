@@ -55,7 +55,6 @@ impl DaemonNotifications {
         self.0.first_key_value().map(|(source, _)| Address(*source))
     }
 
-    #[cfg(feature = "tokio")]
     pub(super) fn has(&self, source: Address) -> bool {
         self.0.contains_key(&source.0)
     }

@@ -284,7 +284,7 @@ impl Endpoint {
     fn is_unusual(&self) -> bool {
         self.left.is_some()
             || self.traps & VERBS != VERBS
-            || self.armed
+            || self.armed.is_some()
             || self.tracing.is_some()
             || !self.dead.is_empty()
             || self.peers.has_replaced()

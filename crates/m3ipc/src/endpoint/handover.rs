@@ -113,6 +113,7 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn take_back_given(&mut self, given: &GivenBlock) -> Option<Block> {
+        self.disarm();
         self.check_bound().ok()?;
         self.receive_area_events();
         let returned = given.area.member().take_back(&given.name)?;

@@ -12,6 +12,9 @@ use m3ipc_link::LinkSide;
 use m3ipc_wire::{DaemonEvent, PeerInfo, Reply, Request};
 use std::os::fd::OwnedFd;
 
+/// The time between two renewals of missing links by polls.
+const RENEW_NS: u64 = 1_000_000_000;
+
 impl Endpoint {
     /// The request for a link. A missing link is renewed.
     pub(super) fn request_for(&self, peer: Address, deadline: Deadline) -> Request {
@@ -51,6 +54,18 @@ impl Endpoint {
     #[inline]
     pub(super) fn renew_missing_links(&mut self) {
         if !self.missing_links.is_empty() {
+            self.renew_missing_links_slow();
+        }
+    }
+
+    /// The same for a poll, about once a second: a poll may follow another one at once.
+    pub(super) fn renew_missing_links_if_due(&mut self) {
+        if self.missing_links.is_empty() {
+            return;
+        }
+        let now_ns = m3ipc_sys::monotonic_ns();
+        if now_ns.saturating_sub(self.renewed_ns) >= RENEW_NS {
+            self.renewed_ns = now_ns;
             self.renew_missing_links_slow();
         }
     }

@@ -86,7 +86,7 @@ use claims::Claims;
 use fast_calls::FastCalls;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
-use m3ipc_link::{AdaptiveSpin, ControlPage, WaitStrategy};
+use m3ipc_link::{AdaptiveSpin, ControlPage, WaitMode, WaitStrategy};
 use m3ipc_sys::ForkGuard;
 use own_doorbell::Doorbell;
 use page_set::PageSet;
@@ -132,7 +132,7 @@ pub struct Endpoint {
     /// Made when the caller asks for the endpoint's descriptor, or with too many links for
     /// futex_waitv.
     doorbell: Option<Doorbell>,
-    armed: bool,
+    armed: Option<WaitMode>,
     /// The waiting record as written last, for the control page of the next daemon.
     blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
     last_poll_ns: u64,
@@ -159,6 +159,8 @@ pub struct Endpoint {
     dead: Vec<u32>,
     /// Peers whose links could not be mapped.
     missing_links: Vec<i32>,
+    /// When a poll asked for them last.
+    renewed_ns: u64,
     /// Tickets of ended waits, with the endpoint that each wait was about.
     ready: Vec<(u64, i32)>,
     /// The sender of the message that was taken last; no sender while `latest_kind` is `None`.
@@ -249,7 +251,13 @@ impl Endpoint {
     #[must_use]
     #[inline]
     pub fn is_bound(&mut self) -> bool {
-        self.guard.is_original() && self.receive_events().is_ok()
+        if !self.guard.is_original() {
+            return false;
+        }
+        let before = self.control.activity();
+        let is_bound = self.receive_events().is_ok();
+        self.leave_other_call(before);
+        is_bound
     }
 
     /// Begins a call: checks fork, bind and privileges.
@@ -273,9 +281,9 @@ impl Endpoint {
         if self.traps & verb.mask() == 0 {
             return Err(Code::TrapDenied.into());
         }
-        match verb {
-            Verb::Receive | Verb::Rcvrqst => self.disarm_for_poll(),
-            _ => self.disarm(),
+        // A receive that does not wait may leave the endpoint armed.
+        if !matches!(verb, Verb::Receive | Verb::Rcvrqst) {
+            self.disarm();
         }
         Ok(())
     }

@@ -17,7 +17,7 @@ const RETURN: u64 = 2;
 pub(super) struct Doorbell {
     receiver: DoorbellReceiver,
     poll: Poll,
-    /// Whether the caller has the descriptor, so that `try_receive` must arm it.
+    /// Whether the caller has the descriptor, so that a poll that finds nothing must arm it.
     polled: bool,
     /// Counts what came for all that await the descriptor: rings, frames, ends of a wait for rings.
     news: u64,
@@ -42,27 +42,28 @@ impl Doorbell {
             receiver,
             poll,
             polled: false,
-            news: 0,
+            news: 1,
             activity: control.activity(),
             receive_seen: None,
             is_kept_readable: false,
         })
     }
 
-    /// After a takeover: keeps the epoll descriptor and replaces what it watches.
+    /// After a takeover: keeps the epoll descriptor and replaces what it watches. Without a new
+    /// doorbell, the events of the daemon alone are reported.
     pub(super) fn replace(
         &mut self,
-        receiver: DoorbellReceiver,
+        receiver: Option<DoorbellReceiver>,
         control: &Control,
     ) -> Result<(), Fail> {
         // The close of the old control connection removed it from the set.
-        self.poll.add(&receiver, DOORBELL)?;
         self.poll.add(control, CONTROL)?;
+        let Some(receiver) = receiver else { return Ok(()) };
+        self.poll.add(&receiver, DOORBELL)?;
         // This drops the former doorbell. Peers get a new sender when they ring next.
         self.receiver = receiver;
-        if std::mem::take(&mut self.is_kept_readable) {
-            self.keep_readable();
-        }
+        let is_kept_readable = std::mem::take(&mut self.is_kept_readable);
+        self.set_readable(is_kept_readable);
         Ok(())
     }
 
@@ -95,14 +96,6 @@ impl Doorbell {
         }
     }
 
-    /// Begins to wait for rings.
-    pub(super) fn arm(&mut self) {
-        if std::mem::take(&mut self.is_kept_readable) {
-            // This fails for a descriptor that is not watched; then nothing keeps it readable.
-            let _ = self.poll.set_interest(&self.receiver, DOORBELL, Interest::Read);
-        }
-    }
-
     /// The news, with those of the daemon.
     pub(super) fn news(&mut self, control: &Control) -> u64 {
         if std::mem::replace(&mut self.activity, control.activity()) != self.activity {
@@ -121,27 +114,34 @@ impl Doorbell {
         self.receive_seen.is_some_and(|seen| seen < news)
     }
 
-    /// Notes that a receive has seen these news. `false` if it had seen them before.
+    /// Notes that a receive found nothing after these news. `false` if it had seen them before.
     pub(super) fn note_receive(&mut self, news: u64) -> bool {
         self.receive_seen.replace(news) != Some(news)
     }
 
-    /// Ends the wait for rings: all look again.
-    pub(super) fn call_all(&mut self) {
-        if !self.is_kept_readable {
-            self.news += 1;
-            self.keep_readable();
+    /// Notes that a receive found something, so that it has not looked for the rest.
+    pub(super) fn note_unfinished_receive(&mut self) {
+        if self.receive_seen.is_some() {
+            self.receive_seen = Some(0);
         }
     }
 
-    /// Makes the descriptor readable until it is armed again.
-    pub(super) fn keep_readable(&mut self) {
-        if self.is_kept_readable {
+    /// Ends the wait for rings: all that await the descriptor poll again.
+    pub(super) fn call_all(&mut self) {
+        self.news += 1;
+        self.set_readable(true);
+    }
+
+    /// Keeps the descriptor readable, or leaves it to rings and frames.
+    pub(super) fn set_readable(&mut self, is_readable: bool) {
+        if self.is_kept_readable == is_readable {
             return;
         }
         // A datagram socket without a connection accepts bytes at any time.
-        let interest = Interest::ReadOrWrite;
-        self.is_kept_readable = self.poll.set_interest(&self.receiver, DOORBELL, interest).is_ok();
+        let interest = if is_readable { Interest::ReadOrWrite } else { Interest::Read };
+        if self.poll.set_interest(&self.receiver, DOORBELL, interest).is_ok() {
+            self.is_kept_readable = is_readable;
+        }
     }
 
     /// Sleeps until a ring or an event of the daemon.

@@ -153,7 +153,8 @@ impl Endpoint {
         let peer = self.peers.get(index);
         peer.check(dead)?;
         peer.allow(MessageKind::Request)?;
-        // The slot may hold an answer of this endpoint. The take of it rings.
+        // The slot may hold an answer of this endpoint. The take of it rings: see
+        // `Endpoint::arm`.
         if !peer.link.is_free().map_err(|broken| self.poison(index, broken))? {
             return Ok(());
         }
@@ -215,11 +216,13 @@ impl Endpoint {
         pending: &mut PendingRequest,
     ) -> Result<Option<(Message, Vec<u8>)>, SendRecError> {
         let to = pending.to;
-        let mut polled = self.poll_after_disarm(pending);
-        // Arm before the last poll: whatever comes after it rings. A poll that posts the request
-        // anew disarms.
-        while matches!(polled, Ok(None)) && !self.armed && self.arm() {
-            polled = self.poll_armed(|endpoint| endpoint.poll_for_answer(pending));
+        let begun = self.begin_request_look();
+        let mut polled =
+            begun.and_then(|()| self.poll_settled(|endpoint| endpoint.poll_for_answer(pending)));
+        // Arm before the last poll: whatever comes after it rings. A relayed request may have to
+        // be posted anew, which may await a take.
+        while matches!(polled, Ok(None)) && self.arm_anew() {
+            polled = self.poll_settled(|endpoint| endpoint.poll_for_answer(pending));
         }
         self.trace_done();
         if matches!(polled, Ok(None)) {
@@ -231,16 +234,13 @@ impl Endpoint {
         polled.map_err(|fail| SendRecError::of(fail, to))
     }
 
-    fn poll_after_disarm(
-        &mut self,
-        pending: &mut PendingRequest,
-    ) -> Result<Option<(Message, Vec<u8>)>, Fail> {
+    fn begin_request_look(&mut self) -> Result<(), Fail> {
         self.check_bound()?;
         // A payload that the daemon does not give at once is left for a later poll.
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
-        self.disarm_for_poll();
+        self.begin_request_poll();
         self.stamp(Moment::Looked);
-        self.poll_for_answer(pending)
+        Ok(())
     }
 
     fn poll_for_answer(

@@ -166,6 +166,7 @@ impl Endpoint {
     /// Asks the daemon; asks its successor if the daemon dies meanwhile.
     pub(super) fn ask_daemon(&mut self, request: &Request) -> Result<i32, Fail> {
         self.check_bound()?;
+        self.disarm();
         let ask = |control: &mut Control| match request {
             // The reply waits for the end of the other endpoint.
             Request::Unbind { .. } => control.request_while_running(request),

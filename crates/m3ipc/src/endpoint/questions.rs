@@ -39,8 +39,7 @@ impl Endpoint {
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
         if let Source::From(address) = source
             && self.check_bound().is_ok()
-            && !self.inbox.via_daemon.has(address)
-            && matches!(self.contact_soon(address, 0), Ok(None))
+            && self.awaits_contact(address)
         {
             return Err(ReceiveError::WouldBlock(address));
         }
@@ -48,6 +47,26 @@ impl Endpoint {
         let received = self.receive_bytes(source, Timeout::NoWait);
         self.inbox.has_waited = false;
         received
+    }
+
+    /// Whether nothing can have come from this source: the link is under way, and no notification
+    /// came without one.
+    fn awaits_contact(&mut self, source: Address) -> bool {
+        for _ in 0..TRIES {
+            let before = self.control.activity();
+            let _ = self.receive_events();
+            if self.inbox.via_daemon.has(source)
+                || !matches!(self.contact_soon(source, 0), Ok(None))
+            {
+                return false;
+            }
+            // Whatever was read meanwhile makes the descriptor readable no more.
+            if self.control.activity() == before {
+                return true;
+            }
+        }
+        // The receive looks once more.
+        false
     }
 
     /// The reply to a question, if it has come. Asks at the first call, and again if the daemon

@@ -240,12 +240,12 @@ impl Endpoint {
     ) -> Result<Received, ReceiveError> {
         let deadline = limit.into().deadline();
         let received = self.enter(Verb::Rcvrqst).and_then(|()| {
-            self.payloads.begin(DaemonLimit::of(deadline));
+            self.begin_look(deadline);
             self.receive_any(WaitCall::Rcvrqst, &mut Buffer::Slice(buffer), deadline, |arrival| {
                 arrival.state.kind() == MessageKind::Request
             })
         });
-        self.leave_receive();
+        self.leave_receive(is_empty(&received));
         self.trace_done();
         received.map_err(|fail| ReceiveError::of(fail, ANY))?.whole_in(buffer.len())
     }
@@ -276,13 +276,22 @@ impl Endpoint {
             let has_waited = std::mem::replace(&mut self.inbox.has_waited, false);
             return Err(self.left.filter(|_| has_waited).map_or(fail, Fail::from));
         }
-        self.payloads.begin(DaemonLimit::of(deadline));
+        self.begin_look(deadline);
         let received = match source {
             Source::Any => self.receive_any(WaitCall::Receive, buffer, deadline, |_arrival| true),
             Source::From(address) => self.receive_one(address, buffer, deadline),
         };
-        self.leave_receive();
+        self.leave_receive(is_empty(&received));
         received
+    }
+
+    fn begin_look(&mut self, deadline: Deadline) {
+        self.payloads.begin(DaemonLimit::of(deadline));
+        if deadline.no_wait {
+            self.begin_receive();
+        } else {
+            self.disarm();
+        }
     }
 
     fn receive_any(
@@ -300,7 +309,7 @@ impl Endpoint {
             Err(fail) if fail.code == Code::Again && self.arm() => {
                 // Another member may have cleared the mark of a message.
                 self.poll_all_if_due(m3ipc_sys::monotonic_ns());
-                let late = self.poll_armed(|endpoint| endpoint.poll_any(&mut *buffer, wanted));
+                let late = self.poll_settled(|endpoint| endpoint.poll_any(&mut *buffer, wanted));
                 late?.ok_or(fail)
             }
             other => other,
@@ -441,7 +450,17 @@ impl Endpoint {
                 // The source has not returned to this daemon yet; its first message rings the
                 // doorbell.
                 Err(fail) if fail.code == Code::Again && self.arm() => {
-                    return Err(fail);
+                    // The link may have come after the end of the wait for it.
+                    let found = self.poll_settled(|endpoint| {
+                        endpoint.receive_events()?;
+                        let is_there = endpoint.peers.find(source).is_some()
+                            || endpoint.inbox.via_daemon.has(source);
+                        Ok(is_there.then_some(()))
+                    });
+                    return match found? {
+                        Some(()) => self.receive_one(source, buffer, deadline),
+                        None => Err(fail),
+                    };
                 }
                 other => other.map_err(src_died)?,
             };
@@ -458,7 +477,7 @@ impl Endpoint {
                 // The peer never got that link, and there is a new link.
                 Err(fail) if fail.code == Code::Unknown => {}
                 Err(fail) if fail.code == Code::Again && self.arm() => {
-                    let late = self.poll_armed(|endpoint| endpoint.poll_one(index, &mut *buffer));
+                    let late = self.poll_settled(|endpoint| endpoint.poll_one(index, &mut *buffer));
                     return late?.ok_or(fail);
                 }
                 other => return other,
@@ -506,4 +525,9 @@ impl Endpoint {
             died: None,
         }
     }
+}
+
+/// Whether a receive found nothing, so that it has looked for everything.
+fn is_empty(received: &Result<Received, Fail>) -> bool {
+    received.as_ref().is_err_and(|fail| fail.code == Code::Again)
 }

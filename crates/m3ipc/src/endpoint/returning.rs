@@ -129,10 +129,9 @@ impl Endpoint {
             page_set.status.set_mode(former.status.mode());
         }
         self.page_sets.push(page_set);
-        if let (Some(own), Some(doorbell)) = (&mut self.doorbell, doorbell) {
-            own.replace(doorbell, &self.control)?;
-        }
-        self.recall()
+        let watched =
+            self.doorbell.as_mut().map_or(Ok(()), |own| own.replace(doorbell, &self.control));
+        self.recall().and(watched)
     }
 
     /// Tells a new daemon the peers and the areas of this endpoint. The daemon answers with the

@@ -360,6 +360,7 @@ impl Endpoint {
             WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
                 source == ANY || source == self.address
             }
+            WaitMode::AtDoorbellForTakes => true,
         };
         let grace_ns = if wakes { ASLEEP_GRACE_NS } else { AWAKE_GRACE_NS };
         Deadline { at_ns: m3ipc_sys::monotonic_ns() + grace_ns, no_wait: false }

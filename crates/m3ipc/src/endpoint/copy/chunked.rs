@@ -205,7 +205,7 @@ impl Endpoint {
         match self.peers.get(index).status.mode() {
             WaitMode::Awake => {}
             WaitMode::OnLinks(_) => self.peers.get(index).link.wake_peer(),
-            WaitMode::AtDoorbell(_) => self.ring_doorbell_of(index),
+            WaitMode::AtDoorbell(_) | WaitMode::AtDoorbellForTakes => self.ring_doorbell_of(index),
         }
     }
 
