@@ -26,6 +26,9 @@ pub enum WakeAction {
     Doorbell,
 }
 
+/// The bit of a word that adds the takes to [`WaitMode::AtDoorbell`].
+const FOR_TAKES: u64 = 1 << 8;
+
 impl WaitMode {
     #[inline]
     pub(crate) const fn encode(self) -> u64 {
@@ -33,7 +36,7 @@ impl WaitMode {
             Self::Awake => 0,
             Self::OnLinks(source) => 1 | (source.0.cast_unsigned() as u64) << 32,
             Self::AtDoorbell(source) => 2 | (source.0.cast_unsigned() as u64) << 32,
-            Self::AtDoorbellForTakes => 3,
+            Self::AtDoorbellForTakes => Self::AtDoorbell(ANY).encode() | FOR_TAKES,
         }
     }
 
@@ -43,8 +46,8 @@ impl WaitMode {
         let source = Address(((word >> 32) as u32).cast_signed());
         match word & 0xff {
             1 => Self::OnLinks(source),
+            2 if word & FOR_TAKES != 0 => Self::AtDoorbellForTakes,
             2 => Self::AtDoorbell(source),
-            3 => Self::AtDoorbellForTakes,
             _ => Self::Awake,
         }
     }
@@ -79,6 +82,33 @@ impl WaitMode {
             self.wake_action(own)
         } else {
             WakeAction::None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mode_survives_its_word_and_wakes_for_what_it_awaits() {
+        let own = Address(5);
+        let other = Address(6);
+        let modes = [
+            (WaitMode::Awake, WakeAction::None, WakeAction::None),
+            (WaitMode::OnLinks(ANY), WakeAction::WakeWord, WakeAction::None),
+            (WaitMode::OnLinks(own), WakeAction::WakeWord, WakeAction::WakeWord),
+            (WaitMode::OnLinks(other), WakeAction::None, WakeAction::None),
+            (WaitMode::AtDoorbell(ANY), WakeAction::Doorbell, WakeAction::None),
+            (WaitMode::AtDoorbell(own), WakeAction::Doorbell, WakeAction::Doorbell),
+            (WaitMode::AtDoorbellForTakes, WakeAction::Doorbell, WakeAction::Doorbell),
+        ];
+        for (mode, for_message, for_take) in modes {
+            assert_eq!(WaitMode::decode(mode.encode()), mode);
+            assert_eq!(
+                (mode.wake_action(own), mode.exact_wake_action(own)),
+                (for_message, for_take)
+            );
         }
     }
 }

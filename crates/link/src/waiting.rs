@@ -29,7 +29,7 @@ pub enum EndsWait {
     Receive,
     /// A wait for this endpoint or for ANY that polls this link in any case.
     OnThisLink,
-    /// A wait for exactly this endpoint.
+    /// A wait for exactly this endpoint, or for every take.
     ForThisEndpoint,
 }
 

@@ -215,6 +215,7 @@ impl Endpoint {
         block: &mut Block<T>,
         limit: impl Into<Timeout>,
     ) -> Result<(), SendError> {
+        self.disarm();
         let area = Arc::clone(block.state());
         let limit = limit.into().deadline();
         let reader = self.member_index(&area, to, DaemonLimit::of(limit));
@@ -245,6 +246,7 @@ impl Endpoint {
         limit: DaemonLimit,
         send: impl FnOnce(&mut Self, &[u8; BLOCK_NAME_BYTES]) -> Result<R, Fail>,
     ) -> Result<R, (Fail, Option<Block>)> {
+        self.disarm();
         let area = Arc::clone(block.state());
         let index = match self.check_bound().and_then(|()| self.member_index(&area, to, limit)) {
             Ok(index) => index,

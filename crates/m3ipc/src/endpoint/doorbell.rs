@@ -3,8 +3,8 @@
 //! A `try_receive` or a `poll_request` that finds nothing arms the doorbell; only then peers ring.
 //! One descriptor serves a receive and all pending requests. So a poll beside others leaves the
 //! doorbell armed, and counts the rings and frames that it takes as news. The descriptor stays
-//! readable while one of them has not polled since the latest news. Any other call disarms, which
-//! is news for all.
+//! readable while one of them has not polled since the latest news. Any other call that may read
+//! frames disarms, which is news for all.
 
 use super::Endpoint;
 use super::own_doorbell::Doorbell;
@@ -16,14 +16,12 @@ use m3ipc_sys::{DoorbellReceiver, DoorbellSender, Poll, WaitOutcome};
 use m3ipc_wire::Request;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Looks of one poll while the daemon sends.
-const POLLS_MAX: u32 = 32;
-
 impl Endpoint {
     /// A descriptor that becomes readable when a receive or a pending request may find something,
     /// for poll(2) and epoll(7). Call [`try_receive`](Self::try_receive) until it finds nothing,
     /// and [`poll_request`](Self::poll_request) for each pending request. Then wait for the
-    /// descriptor, and repeat.
+    /// descriptor, and repeat. Any other call in between makes the descriptor readable, so that all
+    /// poll again.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -100,18 +98,17 @@ impl Endpoint {
         &mut self,
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
-        for _ in 0..POLLS_MAX {
+        loop {
             let before = self.control.activity();
-            let found = poll(self)?;
-            if found.is_some() || self.control.activity() == before {
-                return Ok(found);
+            let found = poll(self);
+            let is_empty = match &found {
+                Ok(found) => found.is_none(),
+                Err(fail) => fail.code == Code::Again,
+            };
+            if !is_empty || self.control.activity() == before {
+                return found;
             }
         }
-        // A daemon that sends without end must not keep this call.
-        if let Some(doorbell) = &mut self.doorbell {
-            doorbell.call_all();
-        }
-        Ok(None)
     }
 
     /// The end of a receive.
@@ -223,11 +220,10 @@ impl Endpoint {
     /// Takes the rings and the events that have come.
     #[cold]
     fn hear(&mut self) {
-        if let Some(doorbell) = &mut self.doorbell {
-            doorbell.hear();
-        }
+        let before = self.control.activity();
+        let rang = self.doorbell.as_mut().is_some_and(Doorbell::hear);
         self.reattach_soon();
-        self.renew_missing_links_if_due();
+        self.renew_missing_links_for_poll(rang || self.control.activity() != before);
         // Not all events at once: a request in parts may use a peer that has died.
         let _ = self.receive_events();
     }

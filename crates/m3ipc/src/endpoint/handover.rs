@@ -58,6 +58,7 @@ impl Endpoint {
         to: Address,
         block: Block<T>,
     ) -> Result<GivenBlock, Unsent<AreaError>> {
+        self.disarm();
         let area = Arc::clone(block.state());
         let limit = DaemonLimit::default_from_now();
         let index = match self.check_bound().and_then(|()| self.member_index(&area, to, limit)) {
@@ -83,6 +84,7 @@ impl Endpoint {
         from: Address,
         name: &[u8; BLOCK_NAME_BYTES],
     ) -> Result<Block, AreaError> {
+        self.disarm();
         self.check_bound()?;
         let claimed =
             ClaimedBlockName::decode(name).filter(|name| !name.is_shared() && !name.is_payload());

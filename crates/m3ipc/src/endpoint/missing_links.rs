@@ -1,7 +1,8 @@
 //! Links that never reached this endpoint, because it had no descriptor or no memory for them.
 //!
 //! The daemon and the peer take such a link as made, and the peer may wait on it. So this endpoint
-//! asks for the link again: when a call needs it, and about once a second while it sleeps.
+//! asks for the link again: when a call needs it, about once a second while it sleeps, and behind
+//! its descriptor after each ring.
 
 use super::Endpoint;
 use super::settle::LinkLoss;
@@ -58,13 +59,14 @@ impl Endpoint {
         }
     }
 
-    /// The same for a poll, about once a second: a poll may follow another one at once.
-    pub(super) fn renew_missing_links_if_due(&mut self) {
+    /// The same for a poll, which may follow another one at once: after a ring or a frame, and
+    /// about once a second.
+    pub(super) fn renew_missing_links_for_poll(&mut self, any_news: bool) {
         if self.missing_links.is_empty() {
             return;
         }
         let now_ns = m3ipc_sys::monotonic_ns();
-        if now_ns.saturating_sub(self.renewed_ns) >= RENEW_NS {
+        if any_news || now_ns.saturating_sub(self.renewed_ns) >= RENEW_NS {
             self.renewed_ns = now_ns;
             self.renew_missing_links_slow();
         }

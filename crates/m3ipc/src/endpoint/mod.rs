@@ -278,12 +278,13 @@ impl Endpoint {
             self.reattach_soon();
             self.renew_missing_links();
         }
-        if self.traps & verb.mask() == 0 {
-            return Err(Code::TrapDenied.into());
-        }
         // A receive that does not wait may leave the endpoint armed.
-        if !matches!(verb, Verb::Receive | Verb::Rcvrqst) {
+        let is_denied = self.traps & verb.mask() == 0;
+        if is_denied || !matches!(verb, Verb::Receive | Verb::Rcvrqst) {
             self.disarm();
+        }
+        if is_denied {
+            return Err(Code::TrapDenied.into());
         }
         Ok(())
     }

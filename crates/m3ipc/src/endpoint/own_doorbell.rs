@@ -89,11 +89,11 @@ impl Doorbell {
         self.polled
     }
 
-    /// Removes the rings that have come.
-    pub(super) fn hear(&mut self) {
-        if self.receiver.drain() {
-            self.news += 1;
-        }
+    /// Removes the rings that have come; whether there were any.
+    pub(super) fn hear(&mut self) -> bool {
+        let rang = self.receiver.drain();
+        self.news += u64::from(rang);
+        rang
     }
 
     /// The news, with those of the daemon.
@@ -124,6 +124,13 @@ impl Doorbell {
         if self.receive_seen.is_some() {
             self.receive_seen = Some(0);
         }
+    }
+
+    /// Forgets that a receive awaits the descriptor.
+    #[cfg(feature = "tokio")]
+    pub(super) fn forget_receive(&mut self) {
+        self.receive_seen = None;
+        self.set_readable(false);
     }
 
     /// Ends the wait for rings: all that await the descriptor poll again.

@@ -238,6 +238,9 @@ impl Endpoint {
         self.check_bound()?;
         // A payload that the daemon does not give at once is left for a later poll.
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
+        if self.claims.has_dropped() {
+            self.clear_dropped_requests();
+        }
         self.begin_request_poll();
         self.stamp(Moment::Looked);
         Ok(())
@@ -354,6 +357,7 @@ impl Endpoint {
         if self.check_bound().is_err() {
             return None;
         }
+        self.disarm();
         let answer = match pending.claim.set(ClaimState::Ended) {
             ClaimState::Posted(request) => {
                 let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);

@@ -30,6 +30,9 @@ impl Endpoint {
     #[cfg(feature = "tokio")]
     pub(crate) fn set_asynchronous(&mut self, is_asynchronous: bool) {
         self.returns.is_asynchronous = is_asynchronous;
+        if is_asynchronous && let Some(doorbell) = &mut self.doorbell {
+            doorbell.forget_receive();
+        }
     }
 
     /// Connects to a new daemon if the old one has died.

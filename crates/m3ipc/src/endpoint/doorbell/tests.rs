@@ -269,12 +269,12 @@ fn many_deaths_hide_no_later_arrival() {
     server.receive(Source::Any).expect("the notification");
     server.fd().expect("a descriptor");
     let mut peers: Vec<Endpoint> =
-        (3..13).map(|slot| node.vm().bind_additional(Some(slot)).expect("a peer")).collect();
+        (3..53).map(|slot| node.vm().bind_additional(Some(slot)).expect("a peer")).collect();
     peers.iter_mut().for_each(|peer| peer.notify(to).expect("a link"));
     while server.try_receive(Source::Any).is_ok() {}
     drop(peers);
     // The daemon has sent the deaths before it makes the link of the late one.
-    let mut late = node.vm().bind_additional(Some(20)).expect("a peer");
+    let mut late = node.vm().bind_additional(Some(60)).expect("a peer");
     late.notify(to).expect("a link");
     // A runtime reports the descriptor once for all of them.
     let received = server.try_receive(Source::Any).expect("the notification of the late peer");
