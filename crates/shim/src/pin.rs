@@ -32,11 +32,13 @@ pub enum PinReason {
     Lock,
     /// The program limits its own system calls.
     Sandbox,
+    /// One direction overflows its ring again and again.
+    Bulk,
 }
 
 impl PinReason {
     /// All reasons, with the names that people and scripts read.
-    pub const ALL: [(Self, &'static str); 14] = [
+    pub const ALL: [(Self, &'static str); 15] = [
         (Self::Policy, "policy"),
         (Self::Option, "option"),
         (Self::Flag, "flag"),
@@ -51,6 +53,7 @@ impl PinReason {
         (Self::Ended, "ended"),
         (Self::Lock, "lock"),
         (Self::Sandbox, "sandbox"),
+        (Self::Bulk, "bulk"),
     ];
 
     /// Whether the socket's bytes move unseen from now on, so that other processes with the same

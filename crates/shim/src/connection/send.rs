@@ -14,6 +14,7 @@ use crate::memory::layout::half;
 use crate::memory::lock::{self, Held, LockResult};
 use crate::memory::window::PairMemory;
 use crate::outcome::{KernelCall, Outcome};
+use crate::pin::PinReason;
 use crate::protocol::publish::{Published, SendPort, publish};
 use crate::protocol::{Corrupt, HalfView, RingState};
 use crate::spin::CallSpin;
@@ -23,6 +24,10 @@ use std::os::fd::RawFd;
 
 /// Bytes that are published at once, so that the receiver copies while the sender does.
 const CHUNK_BYTES: usize = 16 * 1024;
+/// Overflows before a stream counts as bulk.
+const BULK_OVERFLOWS: u64 = 16;
+/// A bulk stream fills its largest ring less often than this between two overflows.
+const BULK_RINGS: u64 = 8;
 /// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
 const STALE_SENDS: u64 = 8;
 /// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
@@ -156,14 +161,30 @@ impl Sender<'_> {
             Ok(Put::Refused(errno)) => Outcome::Failed(errno),
             Ok(Put::Full) => {
                 self.switch_to_kernel();
-                counters::add(Counter::Overflows, 1);
-                self.add(half::OVERFLOWS, 1);
+                self.note_overflow();
                 if sent == 0 {
                     return self.kernel_call();
                 }
                 self.add(half::SENDING, 1);
                 self.send_rest(held, &mut cursor, flags, sent)
             }
+        }
+    }
+
+    /// Notes an overflow into the kernel, under the sender's lock. A stream that overflows its ring
+    /// again and again pays for both ways, so it stays in the kernel.
+    fn note_overflow(&self) {
+        counters::add(Counter::Overflows, 1);
+        let overflows = self.load(half::OVERFLOWS) + 1;
+        self.half.store(half::OVERFLOWS, overflows);
+        let between = self.load(half::TAIL) / overflows;
+        if overflows >= BULK_OVERFLOWS
+            && between < BULK_RINGS * self.ring_bytes_max as u64
+            && self.load(half::PINNED) == 0
+        {
+            self.half.store(half::REASON, PinReason::Bulk as u64);
+            self.half.store(half::PINNED, 1);
+            counters::count_pin(PinReason::Bulk);
         }
     }
 
