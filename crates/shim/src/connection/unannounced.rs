@@ -92,7 +92,14 @@ fn announce_one(id: SocketId, limit_ns: u64) {
     let Some(end) = state.joined_end() else { return };
     let half = half_of(end, Direction::Send);
     let send_lock = half.lock(half::SEND_LOCK);
-    let LockResult::Held(_held) = lock::take(send_lock, || limit_ns) else { return };
+    let held = match limit_ns {
+        0 => lock::take_quietly(send_lock),
+        _ => match lock::take(send_lock, || limit_ns) {
+            LockResult::Held(held) => Some(held),
+            LockResult::Own | LockResult::Busy => None,
+        },
+    };
+    let Some(_held) = held else { return };
     let slot = half.load(half::POLLER_SLOT);
     // A byte that lies in the kernel already is no edge for epoll.
     if slot == 0 || !half.in_ring() || half.wakeups_in_kernel() >= UNASKED_MAX {

@@ -24,8 +24,8 @@ use m3ipc_sys::{ForkGuard, fork_generation, monotonic_ns};
 /// Reads of the word before the waiter yields the CPU.
 const SPINS: u32 = 200;
 /// Yields of the CPU before the waiter checks the holder.
-const YIELDS: u32 = 20;
-const NAP_US: i64 = 200;
+const YIELDS: u32 = 1;
+const NAP_US: i64 = 50;
 /// Naps between two checks of the holder.
 const NAPS_PER_CHECK: u32 = 16;
 
