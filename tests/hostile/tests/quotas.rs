@@ -90,7 +90,8 @@ fn renewals_of_a_link_take_one_place_in_the_queue_of_their_victim() {
     let before = fixture.node.daemon_fds();
     let (_attacker, said) = fixture.attack("renewals", &[&fixture.from.clone()]);
     assert_eq!(said, "5000", "each request was served");
-    let held = fixture.node.daemon_fds() - before;
+    // A connection of the setup may end meanwhile.
+    let held = fixture.node.daemon_fds().saturating_sub(before);
     assert!(held < 100, "the daemon holds {held} descriptors for one link");
     fixture.check_others();
 }

@@ -219,8 +219,9 @@ impl Server {
             self.deaths.watch_lock(token, (pid, tid), &pages.control_page);
         }
         self.complete_tickets(&tickets, id.address.0);
-        self.reply_done(token);
+        // Ahead of the reply: the member then has all of them before its next receive looks.
         self.send_pending_notifications(id);
+        self.reply_done(token);
         if is_first {
             self.trace_new_member(id);
         }
