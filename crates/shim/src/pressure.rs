@@ -7,8 +7,13 @@
 //! the system's count of running tasks says whether the CPUs are still in demand. Where that count
 //! cannot be read, a next gap doubles the while.
 //!
+//! Tasks that run for a short time each leave no such gap: the threads of a proxy between a server
+//! and its clients. So a thread that spins reads the count now and then. Two counts in a row above
+//! the number of CPUs end all spins, too.
+//!
 //! # Source
-//! proc_loadavg(5): running tasks in the fourth field; sched_getaffinity(2)
+//! proc_loadavg(5): running tasks in the fourth field; sched_getaffinity(2); the CPUs of the system
+//! in /sys/devices/system/cpu/online
 
 use crate::kernel::file::File;
 use crate::kernel::process;
@@ -23,6 +28,11 @@ const SPAN_MAX_NS: u64 = 2_000_000_000;
 /// A gap so long after the last while begins anew.
 const QUIET_NS: u64 = 1_000_000_000;
 
+/// The time between two readings of the count by threads that spin.
+const SAMPLE_NS: u64 = 10_000_000;
+
+static NEXT_SAMPLE_NS: AtomicU64 = AtomicU64::new(0);
+static WAS_IN_DEMAND: AtomicBool = AtomicBool::new(false);
 static IS_ON: AtomicBool = AtomicBool::new(false);
 static UNTIL_NS: AtomicU64 = AtomicU64::new(0);
 static SPAN_NS: AtomicU64 = AtomicU64::new(SPAN_MIN_NS);
@@ -62,6 +72,30 @@ pub fn note_step(took_ns: u64) -> bool {
     is_gap
 }
 
+/// Before a spin that begins now: reads the count of running tasks if that is due. Whether the spin
+/// must not begin.
+#[inline]
+pub fn sample(now_ns: u64) -> bool {
+    let next_ns = NEXT_SAMPLE_NS.load(Ordering::Relaxed);
+    now_ns >= next_ns && sample_now(now_ns, next_ns)
+}
+
+#[cold]
+fn sample_now(now_ns: u64, due_ns: u64) -> bool {
+    let next_ns = now_ns + SAMPLE_NS;
+    let (swap, fail) = (Ordering::AcqRel, Ordering::Relaxed);
+    if NEXT_SAMPLE_NS.compare_exchange(due_ns, next_ns, swap, fail).is_err() {
+        return false;
+    }
+    // The count is of the whole system, so it says nothing to a process with a part of the CPUs.
+    let is_in_demand = has_all_cpus() && are_cpus_in_demand();
+    let is_on = WAS_IN_DEMAND.swap(is_in_demand, Ordering::Relaxed) && is_in_demand;
+    if is_on {
+        begin(now_ns);
+    }
+    is_on
+}
+
 #[cold]
 fn begin(now_ns: u64) {
     let last_ns = UNTIL_NS.load(Ordering::Relaxed);
@@ -73,6 +107,24 @@ fn begin(now_ns: u64) {
     SPAN_NS.store(span_ns, Ordering::Relaxed);
     UNTIL_NS.store(now_ns + span_ns, Ordering::Relaxed);
     IS_ON.store(true, Ordering::Relaxed);
+}
+
+/// Whether this thread may use all CPUs of the system. `false` where the system does not tell.
+fn has_all_cpus() -> bool {
+    let mut room = [0_u8; 256];
+    let file = File::open(c"/sys/devices/system/cpu/online");
+    let length = file.map_or(0, |file| file.read(&mut room));
+    let text = core::str::from_utf8(room.get(..length).unwrap_or(&[])).unwrap_or("");
+    cpus_in(text).is_some_and(|online| process::cpus() >= online)
+}
+
+/// The number of CPUs in `0-3,8`.
+fn cpus_in(text: &str) -> Option<u32> {
+    text.trim_end().split(',').try_fold(0_u32, |sum, range| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        sum.checked_add(last.checked_sub(first)?.checked_add(1)?)
+    })
 }
 
 /// Whether more tasks run than this process has CPUs. `false` where the system does not tell.
@@ -97,6 +149,24 @@ mod tests {
         assert_eq!(running_in("0.20 0.18 0.12 3/80 11206\n"), Some(3));
         assert!(running_in("0.20 0.18").is_none() && running_in("a b c d e").is_none());
         assert!(process::cpus() >= 1);
+    }
+
+    #[test]
+    fn the_system_tells_its_cpus() {
+        assert_eq!([cpus_in("0\n"), cpus_in("0-3\n"), cpus_in("0-1,4,6-7\n")], [1, 4, 5].map(Some));
+        assert_eq!(
+            [cpus_in(""), cpus_in("0-"), cpus_in("3-1"), cpus_in("0-4294967295")],
+            [None; 4]
+        );
+    }
+
+    #[test]
+    fn counts_are_read_now_and_then() {
+        let next_ns = NEXT_SAMPLE_NS.load(Ordering::Relaxed).max(monotonic_ns());
+        sample(next_ns);
+        let due_ns = NEXT_SAMPLE_NS.load(Ordering::Relaxed);
+        assert!(due_ns >= next_ns + SAMPLE_NS);
+        assert!(!sample(due_ns - 1), "it is not due");
     }
 
     #[test]

@@ -98,6 +98,9 @@ impl CallSpin {
             let now_ns = monotonic_ns();
             if began_ns == 0 {
                 began_ns = now_ns;
+                if pressure::sample(now_ns) {
+                    break false;
+                }
             }
             if step(now_ns) || now_ns.saturating_sub(began_ns) >= limit_ns {
                 break false;
@@ -149,6 +152,9 @@ impl WaitSpin {
     /// Spins until `found`, or for `limit_ns`; whether it was found.
     pub fn spin(&self, limit_ns: u64, found: impl Fn() -> bool) -> bool {
         let start_ns = monotonic_ns();
+        if pressure::sample(start_ns) {
+            return found();
+        }
         let mut took_ns = 0;
         let hit = loop {
             // The other CPU may be a thread of the same core: rests leave most of the core to it.
