@@ -16,6 +16,7 @@
 //! | `spin=NS` | the longest spin before a call sleeps, in nanoseconds |
 //! | `wakeup=always` | a wakeup byte for each publish (for tests) |
 //! | `same=1` | both ends may lie in one process (for tests) |
+//! | `bulk=0` | no stream is pinned for its overflows (for tests) |
 //! | `uring=pass` | io_uring is let through, else it fails with ENOSYS |
 //! | `filters=N` | filters on system calls that the library works under: those of `m3 sock run` |
 //!
@@ -66,6 +67,7 @@ impl<'a> Policy<'a> {
         match name {
             "on" => settings.on = switch(value)?,
             "same" => settings.same_process = switch(value)?,
+            "bulk" => settings.pins_bulk = switch(value)?,
             "filters" => self.filters = value.parse().ok()?,
             "after" => settings.upgrade_after_calls = value.parse().ok()?,
             "spin" => settings.spin_ns = value.parse().ok().filter(|ns| *ns <= 10_000_000)?,

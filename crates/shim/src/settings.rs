@@ -16,6 +16,8 @@ pub struct Settings {
     pub spin_ns: u32,
     /// Whether both ends may lie in one process (for tests).
     pub same_process: bool,
+    /// Whether a stream that overflows its ring again and again stays in the kernel.
+    pub pins_bulk: bool,
     /// Whether any connection is upgraded.
     pub on: bool,
 }
@@ -28,6 +30,7 @@ impl Default for Settings {
             always_wake: false,
             spin_ns: 50_000,
             same_process: false,
+            pins_bulk: true,
             on: true,
         }
     }
@@ -41,6 +44,7 @@ static SWITCHES: AtomicU32 = AtomicU32::new(0);
 const ALWAYS_WAKE: u32 = 1;
 const SAME_PROCESS: u32 = 2;
 const ON: u32 = 4;
+const PINS_BULK: u32 = 8;
 
 /// Stores the settings. Ring sizes outside of the limits become the nearest allowed size.
 pub(crate) fn store(settings: Settings) {
@@ -52,7 +56,8 @@ pub(crate) fn store(settings: Settings) {
     let switch = |on: bool, bit: u32| if on { bit } else { 0 };
     let switches = switch(settings.always_wake, ALWAYS_WAKE)
         | switch(settings.same_process, SAME_PROCESS)
-        | switch(settings.on, ON);
+        | switch(settings.on, ON)
+        | switch(settings.pins_bulk, PINS_BULK);
     // Release: pairs with the load in `current`.
     SWITCHES.store(switches, Ordering::Release);
 }
@@ -66,6 +71,7 @@ pub(crate) fn current() -> Settings {
         always_wake: switches & ALWAYS_WAKE != 0,
         spin_ns: SPIN_NS.load(Ordering::Relaxed),
         same_process: switches & SAME_PROCESS != 0,
+        pins_bulk: switches & PINS_BULK != 0,
         on: switches & ON != 0,
     }
 }

@@ -39,6 +39,7 @@ fn an_end_that_answers_through_the_kernel_sends_at_once() {
         always_wake: false,
         spin_ns: 0,
         same_process: true,
+        pins_bulk: false,
         on: true,
     });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -95,6 +95,7 @@ fn garbage_in_the_memory_ends_one_connection_at_most() {
         always_wake: false,
         spin_ns: 1000,
         same_process: true,
+        pins_bulk: false,
         on: true,
     });
     let mut rng = fastrand::Rng::with_seed(99);

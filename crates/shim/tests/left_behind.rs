@@ -36,6 +36,7 @@ fn directory() -> &'static Path {
             always_wake: false,
             spin_ns: 0,
             same_process: true,
+            pins_bulk: false,
             on: true,
         });
         let [one, other] = ends();

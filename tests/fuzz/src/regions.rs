@@ -78,6 +78,7 @@ pub fn regions(bytes: &[u8]) {
             always_wake: false,
             spin_ns: 0,
             same_process: true,
+            pins_bulk: true,
             on: true,
         });
     });

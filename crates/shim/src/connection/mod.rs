@@ -9,6 +9,7 @@
 //!     │   │ unannounced                        bytes without a wakeup byte, in order
 //!     │   │ ring_extent ── reservation         the memory of a ring, by its traffic
 //!     │   │ idle_rings                         memory of idle rings goes back
+//!     │   │ bulk                               streams that overflow again and again
 //!     ├── ended                              the memory of a connection after its end
 //!     └── receive ─┴── ring_half               bytes through a ring; the rest through the kernel
 //!   armed_poller                               event loops that poll by themselves
@@ -17,6 +18,7 @@
 pub mod address;
 pub mod armed_poller;
 mod blocked;
+mod bulk;
 pub mod ended;
 pub mod idle_rings;
 mod mark;

@@ -2,6 +2,7 @@
 
 use super::armed_poller::PeerPoller;
 use super::blocked::{CallLimit, Refusals, disconnect, interrupted, seal};
+use super::bulk::BulkWindow;
 use super::idle_rings;
 use super::ring_extent::RingExtent;
 use super::ring_half::{Direction, RingHalf};
@@ -24,10 +25,6 @@ use std::os::fd::RawFd;
 
 /// Bytes that are published at once, so that the receiver copies while the sender does.
 const CHUNK_BYTES: usize = 16 * 1024;
-/// Overflows before a stream counts as bulk.
-const BULK_OVERFLOWS: u64 = 16;
-/// A bulk stream fills its largest ring less often than this between two overflows.
-const BULK_RINGS: u64 = 8;
 /// Sends without progress of the receiver, after which the sender asks the kernel for the peer.
 const STALE_SENDS: u64 = 8;
 /// In place of the count of stale sends: the peer ended something, so each send asks the kernel.
@@ -54,6 +51,8 @@ pub struct Sender<'a> {
     pub extent: &'a RingExtent,
     /// Bytes of the largest ring.
     pub ring_bytes_max: usize,
+    /// The overflows of the ring; `None` where no stream counts as bulk.
+    pub bulk: Option<&'a BulkWindow>,
     /// The refusals of sends.
     pub refusals: &'a Refusals,
     /// The longest spin.
@@ -171,17 +170,18 @@ impl Sender<'_> {
         }
     }
 
-    /// Notes an overflow into the kernel, under the sender's lock. A stream that overflows its ring
-    /// again and again pays for both ways, so it stays in the kernel.
+    /// Notes an overflow into the kernel, under the sender's lock. A bulk stream stays there.
     fn note_overflow(&self) {
         counters::add(Counter::Overflows, 1);
-        let overflows = self.load(half::OVERFLOWS) + 1;
-        self.half.store(half::OVERFLOWS, overflows);
-        let between = self.load(half::TAIL) / overflows;
-        if overflows >= BULK_OVERFLOWS
-            && between < BULK_RINGS * self.ring_bytes_max as u64
-            && self.load(half::PINNED) == 0
-        {
+        self.add(half::OVERFLOWS, 1);
+        let Some(window) = self.bulk else { return };
+        // A smaller ring grows when it is empty.
+        if self.load(half::RING_BYTES) < self.ring_bytes_max as u64 {
+            return;
+        }
+        let pieces = self.load(half::WAKEUPS).wrapping_add(self.load(half::SPARED));
+        let is_bulk = window.note_overflow(self.load(half::TAIL), pieces, self.ring_bytes_max);
+        if is_bulk && self.load(half::PINNED) == 0 {
             self.half.store(half::REASON, PinReason::Bulk as u64);
             self.half.store(half::PINNED, 1);
             counters::count_pin(PinReason::Bulk);

@@ -246,6 +246,7 @@ impl Socket {
             peer_poller: &state.peer_poller,
             spin: &state.send_spin,
             extent: &state.extent,
+            bulk: now.pins_bulk.then_some(&state.bulk),
             ring_bytes_max: now.ring_bytes as usize,
             refusals: &state.send_refusals,
             spin_ns: u64::from(now.spin_ns),
@@ -554,7 +555,9 @@ impl Socket {
         } else {
             half.has_ring()
         };
-        if !is_kept || half.load(half::PINNED) != 0 {
+        // A bulk stream is pinned without the other direction, whose bytes may still use a ring.
+        let is_bulk = half.load(half::REASON) == PinReason::Bulk as u64;
+        if !is_kept || (half.load(half::PINNED) != 0 && !is_bulk) {
             return None;
         }
         if let Some(value) = set {

@@ -16,6 +16,7 @@
 
 use super::armed_poller::PeerPoller;
 use super::blocked::Refusals;
+use super::bulk::BulkWindow;
 use super::pairs::{self, PairEnd};
 use super::receive::ReceiveMemory;
 use super::ring_extent::RingExtent;
@@ -78,6 +79,8 @@ pub struct SocketState {
     pub(super) send_spin: CallSpin,
     /// The memory of the ring that this end sends on.
     pub(super) extent: RingExtent,
+    /// The overflows of that ring.
+    pub(super) bulk: BulkWindow,
     pub(super) send_refusals: Refusals,
     /// The head that the last send saw, and the number of sends that saw the same head.
     pub(super) progress: [AtomicU64; 2],
@@ -164,6 +167,7 @@ const fn empty() -> SocketState {
         first_switch: SwitchGaps { left: word32(), gap: word32() },
         send_spin: CallSpin::new(),
         extent: RingExtent::new(),
+        bulk: BulkWindow::new(),
         send_refusals: Refusals::new(),
         progress: [const { word64() }; 2],
         receives: ReceiveMemory::new(),
@@ -338,6 +342,7 @@ impl SocketState {
         self.progress[1].store(0, Ordering::Relaxed);
         self.joining.store(0, Ordering::Relaxed);
         self.extent.forget();
+        self.bulk.reset();
         self.peer_poller.reset();
         self.send_spin.reset();
         self.receives.reset();

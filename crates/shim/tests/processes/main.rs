@@ -42,6 +42,7 @@ impl Plan {
             always_wake: self.always_wake,
             spin_ns: self.spin_ns,
             same_process: false,
+            pins_bulk: false,
             on: true,
         });
     }
