@@ -1,8 +1,8 @@
 #!/bin/sh
 # The matrix: each case of matrix.c over TCP and over Unix sockets, with the kernel's sockets and
 # under `m3 sock run` in three settings, compared line by line. A case counts only where bytes went
-# through a ring. A run of all cases also checks `m3 sock stat` (stat.sh) and `m3 sock check
-# --suite` (check.sh).
+# through a ring. A run of all cases also checks `m3 sock stat` (stat.sh), `m3 sock check --suite`
+# (check.sh), and pins of streams that overflow.
 #
 #   tests/sockets/run.sh [CASE...]        the last line is: N passed, N failed
 #
@@ -25,15 +25,17 @@ if ${CC:-cc} -O1 -Wall -static -nostdlib -ffreestanding -fno-stack-protector -fn
     M3_MATRIX_STATIC=$work/static
     export M3_MATRIX_STATIC
 fi
-for program in stat crowd lifetimes alone; do
+for program in stat crowd lifetimes alone overflow; do
     ${CC:-cc} -O1 -Wall -Wextra -Werror -Wno-unused-result -o "$work/$program" \
         "$here/$program.c" -lpthread || exit 3
 done
 
 common='upgrade-after = 0'
 echo "$common" >"$work/default"
-printf '%s\nring-bytes = 64\n' "$common" >"$work/tiny"
-printf '%s\nring-bytes = 256\n[test]\nalways-wakeup = true\n' "$common" >"$work/wakeup"
+# Small rings overflow again and again, and streams must return to them.
+printf '%s\nring-bytes = 64\n[test]\nnever-bulk = true\n' "$common" >"$work/tiny"
+printf '%s\nring-bytes = 256\n[test]\nnever-bulk = true\nalways-wakeup = true\n' "$common" \
+    >"$work/wakeup"
 printf '%s\n[test]\nsame-process = true\n' "$common" >"$work/same"
 
 fail() {
@@ -142,6 +144,38 @@ alone() {
     fi
 }
 
+# A direction that overflows its ring again and again is pinned, with the reason `bulk`. One that
+# fits, or overflows between many small messages, is not: `bulk KIND PATTERN PINS`.
+bulk() {
+    rm -rf "$M3_RUNTIME_DIR"/*
+    place=$work/bulk-$1-$2
+    mkdir "$place"
+    timeout -k 2 "$limit" "$built/m3" sock run --policy "$work/default" \
+        --counters "$work/counters" -- "$work/overflow" "$1" "$2" "$place" >"$work/shared" \
+        2>"$work/error" </dev/null &
+    running=$!
+    await [ -e "$place/sent" ] || kill $running
+    "$built/m3" sock stat --json >"$work/seen"
+    : >"$place/end"
+    wait $running
+    code=$?
+    cat "$work/seen" >>"$work/error"
+    shown=$(grep -o '"reason":"bulk"' "$work/seen" | wc -l)
+    pins=$(counter "$work/counters" 28)
+    overflows=$(counter "$work/counters" 4)
+    if [ $code -ne 0 ]; then
+        fail "bulk $1 $2 ended with $code" "$work/error"
+    elif [ "$pins" -ne "$3" ] || [ "$shown" -ne "$3" ]; then
+        fail "bulk $1 $2: $pins pins, $shown rows, $overflows overflows" "$work/error"
+    elif [ "$2" != fits ] && [ "$overflows" -lt 16 ]; then
+        fail "bulk $1 $2: $overflows overflows" "$work/error"
+    elif [ "$(counter "$work/counters" 0)" -eq 0 ]; then
+        fail "bulk $1 $2: no byte went through a ring"
+    else
+        passed=$((passed + 1))
+    fi
+}
+
 # Of many connections, all bytes go through rings after the first few, and each takes 12 KiB: a page
 # of words and a page for each ring.
 crowd() {
@@ -176,6 +210,11 @@ done
 [ $# -gt 0 ] || for kind in tcp unix; do inspect $kind; done
 [ $# -gt 0 ] || suites
 [ $# -gt 0 ] || for kind in tcp unix; do alone $kind; done
+for kind in $([ $# -gt 0 ] || echo tcp unix); do
+    bulk $kind overflows 1
+    bulk $kind fits 0
+    bulk $kind mixed 0
+done
 [ $# -gt 0 ] || frees_memory
 for kind in $([ $# -gt 0 ] || echo tcp unix); do
     for name in closes exits exited_server killed_client killed_server executes \

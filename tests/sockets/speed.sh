@@ -21,7 +21,7 @@ status=0
 for load in "" --busy; do
     echo "== ${load:-idle}   load before: $(cut -d ' ' -f 1-3 /proc/loadavg)"
     # shellcheck disable=SC2086
-    "$built/m3" sock check --no-defaults --rounds "$rounds" --seconds "$seconds" $load "$@" ||
+    "$built/m3" sock check --rounds "$rounds" --seconds "$seconds" $load "$@" ||
         status=1
 done
 exit $status

@@ -25,7 +25,7 @@ as() {
     mode=$1
     shift
     if [ "$mode" = shared ]; then
-        exec $drop "$built/m3" sock run --no-defaults --policy "$work/policy" \
+        exec $drop "$built/m3" sock run --policy "$work/policy" \
             --counters "$counters.$BASHPID" -- "$@"
     fi
     exec $drop "$@"

@@ -1,6 +1,5 @@
 //! Policies: files in TOML, and the line that the library reads.
 
-use super::exclusions::{self, ExcludedProgram};
 use crate::error::{CliError, Result};
 use m3ipc_shim::policy::{BadWord, Policy};
 use serde::Deserialize;
@@ -16,7 +15,6 @@ const FILE_MAX_BYTES: u64 = 1 << 20;
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 struct PolicyFile {
     on: Option<bool>,
-    defaults: Option<bool>,
     upgrade_after: Option<u32>,
     ring_bytes: Option<u32>,
     spin_us: Option<u32>,
@@ -55,6 +53,7 @@ enum RuleItem {
 struct TestSettings {
     always_wakeup: bool,
     same_process: bool,
+    never_bulk: bool,
 }
 
 /// The policy that is in effect.
@@ -63,44 +62,18 @@ pub struct EffectivePolicy {
     pub line: String,
     /// The source of the policy, for the user.
     pub from: String,
-    /// Programs that keep the kernel's sockets because they are slower with shared memory.
-    pub excluded: Vec<&'static ExcludedProgram>,
 }
 
 /// The policy of the file, else of the environment, else the default.
-///
-/// The excluded programs are added, unless the policy or `defaults` says otherwise. A policy in the
-/// environment is complete: nothing is added.
-pub fn choose(path: Option<&Path>, defaults: bool) -> Result<EffectivePolicy> {
+pub fn choose(path: Option<&Path>) -> Result<EffectivePolicy> {
     let variable = m3ipc_shim::policy::VARIABLE;
     let from_environment = m3ipc_sys::text_variable(variable);
-    let (line, from, defaults, allowed) = match (path, from_environment) {
-        (Some(path), _) => {
-            let file = read(path)?;
-            let line = line(&file, path)?;
-            let defaults = defaults && file.defaults.unwrap_or(true);
-            (line, path.display().to_string(), defaults, file.programs.allow)
-        }
-        (None, Some(line)) => (checked(line, variable)?, variable.to_owned(), false, Vec::new()),
-        (None, None) => (String::new(), "the default".to_owned(), defaults, Vec::new()),
+    let (line, from) = match (path, from_environment) {
+        (Some(path), _) => (line(&read(path)?, path)?, path.display().to_string()),
+        (None, Some(line)) => (checked(line, variable)?, variable.to_owned()),
+        (None, None) => (String::new(), "the default".to_owned()),
     };
-    let is_allowed = |excluded: &&ExcludedProgram| {
-        allowed.iter().any(|item| matches!(item, RuleItem::Text(name) if name == excluded.program))
-    };
-    let excluded: Vec<&ExcludedProgram> =
-        exclusions::EXCLUDED.iter().filter(|excluded| defaults && !is_allowed(excluded)).collect();
-    Ok(EffectivePolicy { line: with_exclusions(line, &excluded), from, excluded })
-}
-
-/// The line with a rule against the excluded programs.
-fn with_exclusions(mut line: String, excluded: &[&ExcludedProgram]) -> String {
-    let names: Vec<&str> = excluded.iter().map(|excluded| excluded.program).collect();
-    if !names.is_empty() {
-        // Writing to a string cannot fail.
-        let _ =
-            write!(line, "{}!programs={}", if line.is_empty() { "" } else { " " }, names.join(","));
-    }
-    line
+    Ok(EffectivePolicy { line, from })
 }
 
 /// A file of text. A device may have no end.
@@ -163,6 +136,7 @@ fn to_line(file: &PolicyFile) -> std::result::Result<String, String> {
     );
     word("wakeup", file.test.always_wakeup.then(|| "always".to_owned()));
     word("same", file.test.same_process.then(|| "1".to_owned()));
+    word("bulk", file.test.never_bulk.then(|| "0".to_owned()));
     let rules = [
         ("programs", &file.programs),
         ("users", &file.users),
@@ -209,21 +183,15 @@ mod tests {
     }
 
     #[test]
-    fn excluded_programs_keep_the_kernel_unless_the_policy_allows_them() {
+    fn no_program_is_denied_by_name() {
         let path = std::env::temp_dir().join(format!("m3-policy-{}", std::process::id()));
-        let allows = |text: &str, defaults: bool| {
+        for text in ["", "upgrade-after = 0", "[programs]\ndeny = [\"x\"]"] {
             std::fs::write(&path, text).unwrap();
-            let policy = choose(Some(&path), defaults).unwrap();
-            Policy::read(&policy.line).unwrap().allows_program("iperf3", 0)
-        };
-        assert!(
-            !allows("", true)
-                && !allows("upgrade-after = 0", true)
-                && !allows("[programs]\ndeny = [\"x\"]", true)
-        );
-        assert!(allows("", false) && allows("defaults = false", true));
-        assert!(allows("[programs]\nallow = [\"iperf3\", \"x\"]", true));
-        assert!(!allows("defaults = false\n[programs]\ndeny = [\"iperf3\"]", true));
+            let policy = choose(Some(&path)).unwrap();
+            assert!(Policy::read(&policy.line).unwrap().allows_program("iperf3", 0), "{text}");
+        }
+        std::fs::write(&path, "defaults = false").unwrap();
+        assert!(choose(Some(&path)).is_err());
         std::fs::remove_file(&path).unwrap();
     }
 

@@ -25,7 +25,7 @@ use crate::error::{CliError, Result};
 use crate::output::Output;
 use busy::BusyLoops;
 use case::Case;
-use case_run::{CaseRun, PolicyArgs, RunMode};
+use case_run::{CaseRun, RunMode};
 use cases::CASES;
 use clap::Args;
 use result::CaseResult;
@@ -42,8 +42,8 @@ use verdict::{Verdict, VerdictKind};
 /// three modes, each time in another order.
 ///
 /// SPREAD is the least and the greatest ratio of a round. VERDICT is `holds` (not slower by more
-/// than 5 %), `unclear` (the median is slower, the best round is not), `slower` with the counters'
-/// explanation, or `pinned` (the program keeps the kernel's sockets by default, and why).
+/// than 5 %), `unclear` (the median is slower, the best round is not), or `slower` with the
+/// counters' explanation.
 ///
 /// Exit code 1 if a program works natively and fails under `m3 sock run`.
 ///
@@ -82,14 +82,11 @@ pub struct Check {
     /// A policy for `m3 sock run`.
     #[arg(long, value_name = "FILE")]
     policy: Option<PathBuf>,
-    /// Also move programs that keep the kernel's sockets by default.
-    #[arg(long)]
-    no_defaults: bool,
     /// Measure beside a busy loop for each CPU, in all modes.
     #[arg(long)]
     busy: bool,
-    /// Exit code 1 also if a program is slower by more than 5 % and not pinned by default. With
-    /// --suite, also if no byte went through a ring.
+    /// Exit code 1 also if a program is slower by more than 5 %. With --suite, also if no byte went
+    /// through a ring.
     #[arg(long)]
     strict: bool,
     /// The test command of the suite.
@@ -105,7 +102,6 @@ pub fn run(args: &Check, out: Output) -> Result<()> {
             command: &args.command,
             rounds: args.rounds,
             policy: args.policy.as_deref(),
-            no_defaults: args.no_defaults,
             strict: args.strict,
         };
         return suite::run(&options, out);
@@ -126,8 +122,7 @@ pub fn run(args: &Check, out: Output) -> Result<()> {
             Err(cause) => skipped.push(format!("{}: {cause}", case.name)),
         }
     }
-    let verdicts: Vec<Verdict> =
-        results.iter().map(|result| verdict::of(result, !args.no_defaults)).collect();
+    let verdicts: Vec<Verdict> = results.iter().map(verdict::of).collect();
     report::print(&results, &verdicts, &skipped, out)?;
     let broken: Vec<&str> =
         results.iter().filter(|result| result.is_broken()).map(|result| result.case.name).collect();
@@ -162,10 +157,9 @@ fn selected(only: &[String]) -> Result<Vec<&'static Case>> {
 
 fn measure(case: &'static Case, args: &Check) -> std::io::Result<CaseResult> {
     let mut result = CaseResult::new(case);
-    let policy = PolicyArgs { file: args.policy.as_deref(), no_defaults: args.no_defaults };
     for round in 0..args.rounds {
         for mode in RunMode::in_turn(round) {
-            let run = CaseRun::new(case, mode, args.seconds, policy)?;
+            let run = CaseRun::new(case, mode, args.seconds, args.policy.as_deref())?;
             let loops = args.busy.then(BusyLoops::one_per_cpu);
             let measured = run.run();
             drop(loops);

@@ -2,7 +2,6 @@
 
 use crate::error::{CliError, Result};
 use crate::output::{Output, table};
-use crate::sock::exclusions::ExcludedProgram;
 use crate::sock::executable::{self, PreloadSupport};
 use crate::sock::policy::EffectivePolicy;
 use m3ipc_shim::policy::Policy;
@@ -14,12 +13,6 @@ fn name(path: &Path) -> String {
     file.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The reason why a program keeps the kernel's sockets by default; `None` if it does not.
-pub fn excluded(effective: &EffectivePolicy, path: &Path) -> Option<&'static ExcludedProgram> {
-    let name = name(path);
-    effective.excluded.iter().find(|excluded| excluded.program == name).copied()
-}
-
 /// Prints the policy and its consequence.
 pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()> {
     let name = name(path);
@@ -27,22 +20,17 @@ pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()>
         CliError::usage(format!("{}: `{}` is not allowed there", effective.from, word.0))
     })?;
     let user = rustix::process::geteuid().as_raw();
-    let why = match (executable::inspect(path)?, excluded(effective, path)) {
-        (PreloadSupport::Unsupported(why), _) => Some(why),
-        (_, Some(excluded)) => Some(format!("by default, because {}", excluded.why)),
-        (PreloadSupport::Supported, None) if policy.allows_program(&name, user) => None,
-        _ => Some(format!("the policy does not allow the program or its user ({user})")),
+    let why = match executable::inspect(path)? {
+        PreloadSupport::Unsupported(why) => Some(why),
+        PreloadSupport::Supported if policy.allows_program(&name, user) => None,
+        PreloadSupport::Supported => {
+            Some(format!("the policy does not allow the program or its user ({user})"))
+        }
     };
     if out.is_json() {
-        let entry = |excluded: &&ExcludedProgram| {
-            let ExcludedProgram { program, why, .. } = excluded;
-            serde_json::json!({ "program": program, "why": why })
-        };
-        let defaults: Vec<_> = effective.excluded.iter().map(entry).collect();
         return out.json(&serde_json::json!({
             "program": name, "path": path, "moves": why.is_none(), "why": why,
             "policy": effective.line, "from": effective.from,
-            "defaults": defaults,
         }));
     }
     let consequence = match &why {
@@ -65,11 +53,5 @@ pub fn show(effective: &EffectivePolicy, path: &Path, out: Output) -> Result<()>
             rows.push([format!("{verb} {rule}"), items.to_owned()]);
         }
     }
-    rows.extend(
-        effective
-            .excluded
-            .iter()
-            .map(|excluded| [format!("default: {}", excluded.program), excluded.why.to_owned()]),
-    );
     out.line(table(&["SETTING", "VALUE"], &rows.into_iter().map(Vec::from).collect::<Vec<_>>()))
 }

@@ -10,20 +10,19 @@ use crate::options::NodeOptions;
 use crate::output::Output;
 use crate::sock::executable::{self, PreloadSupport};
 use crate::sock::policy::EffectivePolicy;
-use crate::sock::{counters, exclusions, library, policy};
+use crate::sock::{counters, library, policy};
 use clap::Args;
 use m3ipc_shim::policy as shim_policy;
 use m3ipc_shim::process::limits;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The end of the help text: a policy with its defaults.
 const POLICY_HELP: &str = "\
 A policy with the default of every key; all keys are optional:
   on = true
-  defaults = true        # excluded programs keep the kernel's sockets, unless allowed by name
   upgrade-after = 16     # data calls before a socket searches for its peer; 0 keeps each ring
   ring-bytes = 65536     # per direction; a power of two from 64 to 65536
   spin-us = 50           # the longest spin before a call sleeps; 0 does not spin
@@ -37,9 +36,6 @@ A policy with the default of every key; all keys are optional:
   [paths]                # prefixes of Unix socket names, @ for abstract names
   deny = [\"/run/dbus/\"]
 
-Excluded programs keep the kernel's sockets by default; --explain shows the reason for a program:
-{EXCLUDED}
-
 Environment: M3_SOCK_LIBRARY names libm3sock.so where the file lies neither beside m3 nor in
 ../lib/m3ipc. M3_RUNTIME_DIR names the directory of rings [default: /dev/shm]. The program gets
 M3SOCK_POLICY and M3SOCK_COUNTS. docs/sockets.md lists what works and what keeps the kernel.";
@@ -51,7 +47,7 @@ M3SOCK_POLICY and M3SOCK_COUNTS. docs/sockets.md lists what works and what keeps
 ///
 /// Example: m3 sock run -- redis-server --port 6379
 #[derive(Args, Debug)]
-#[command(after_long_help = policy_help())]
+#[command(after_long_help = POLICY_HELP)]
 pub struct Run {
     #[command(flatten)]
     node: NodeOptions,
@@ -61,9 +57,6 @@ pub struct Run {
     /// Refuse a program that cannot load the library, instead of running it natively.
     #[arg(long)]
     strict: bool,
-    /// Also move programs that are slower with shared memory.
-    #[arg(long)]
-    no_defaults: bool,
     /// Show the policy in effect and its consequence for the program, without running it.
     #[arg(long)]
     explain: bool,
@@ -75,21 +68,12 @@ pub struct Run {
     program: Vec<OsString>,
 }
 
-/// The end of the help text, with the excluded programs.
-fn policy_help() -> String {
-    let lines: Vec<String> = exclusions::EXCLUDED
-        .iter()
-        .map(|excluded| format!("  {:<10} {}", excluded.program, excluded.why))
-        .collect();
-    POLICY_HELP.replace("{EXCLUDED}", &lines.join("\n"))
-}
-
 /// Replaces this process by the program; returns if that fails, or after --explain.
 pub fn run(args: &Run, out: Output) -> Result<()> {
     let (name, arguments) = args.program.split_first().ok_or_else(|| {
         CliError::usage("no program is named").advice("write it after `--`, as in: -- curl URL")
     })?;
-    let policy = policy::choose(args.policy.as_deref(), !args.no_defaults)?;
+    let policy = policy::choose(args.policy.as_deref())?;
     let path = executable::find(name)?;
     if args.explain {
         return explain::show(&policy, &path, out);
@@ -103,7 +87,7 @@ pub fn run(args: &Run, out: Output) -> Result<()> {
     let named = directory.or_else(|| std::env::var_os("M3_RUNTIME_DIR").map(PathBuf::from));
     m3ipc_shim::remove_ended(named.as_deref());
     match executable::inspect(&path)? {
-        PreloadSupport::Supported => preload(&mut command, args, policy, &path)?,
+        PreloadSupport::Supported => preload(&mut command, args, policy)?,
         PreloadSupport::Unsupported(why) if args.strict => {
             return Err(CliError::failure(format!("{} is not run: {why}", path.display()))
                 .advice("without --strict it runs natively, with the kernel's sockets"));
@@ -128,13 +112,7 @@ fn with_filters(line: String, filters: u32) -> String {
 }
 
 /// Names library, policy and counters in the environment of the program.
-fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy, path: &Path) -> Result<()> {
-    if let Some(excluded) = explain::excluded(&policy, path) {
-        eprintln!(
-            "m3: {} keeps the kernel's sockets: {}; --no-defaults moves it",
-            excluded.program, excluded.why
-        );
-    }
+fn preload(command: &mut Command, args: &Run, policy: EffectivePolicy) -> Result<()> {
     let library = library::find()?;
     command.env("LD_PRELOAD", library::appended(m3ipc_sys::variable("LD_PRELOAD"), &library));
     command.env(shim_policy::VARIABLE, with_filters(policy.line, limits::filters()));

@@ -44,19 +44,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The user `nobody`, for servers that refuse to run as root.
 const UNPRIVILEGED_UID: u32 = 65_534;
 
-/// The policy arguments of `m3 sock run`.
-#[derive(Clone, Copy)]
-pub struct PolicyArgs<'a> {
-    pub file: Option<&'a Path>,
-    pub no_defaults: bool,
-}
-
 /// A run of a case, with its directory.
 pub struct CaseRun<'a> {
     case: &'static Case,
     mode: RunMode,
     seconds: u32,
-    policy: PolicyArgs<'a>,
+    /// The policy file of `m3 sock run`.
+    policy: Option<&'a Path>,
     directory: PathBuf,
     ports: [u16; 2],
     uid: Option<u32>,
@@ -85,7 +79,7 @@ impl<'a> CaseRun<'a> {
         case: &'static Case,
         mode: RunMode,
         seconds: u32,
-        policy: PolicyArgs<'a>,
+        policy: Option<&'a Path>,
     ) -> io::Result<Self> {
         static RUNS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let run = RUNS.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -173,8 +167,7 @@ impl<'a> CaseRun<'a> {
             command
                 .args(["sock", "run", "--counters"])
                 .arg(self.directory.join(format!("{role}.counters")));
-            command.args(self.policy.file.iter().flat_map(|path| [Path::new("--policy"), path]));
-            command.args(self.policy.no_defaults.then_some("--no-defaults"));
+            command.args(self.policy.iter().flat_map(|path| [Path::new("--policy"), path]));
             command.arg("--").args(&words);
             // The shared memory of the programs is then removed with the directory.
             command.env("M3_RUNTIME_DIR", &self.directory);

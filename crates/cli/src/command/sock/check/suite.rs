@@ -27,8 +27,6 @@ pub struct SuiteOptions<'a> {
     pub rounds: u32,
     /// A policy for `m3 sock run`.
     pub policy: Option<&'a Path>,
-    /// Whether programs that keep the kernel's sockets by default are moved too.
-    pub no_defaults: bool,
     /// Whether a suite without a byte in a ring is a failure.
     pub strict: bool,
 }
@@ -170,7 +168,6 @@ impl<'a> Suite<'a> {
                     let whole = policy.canonicalize();
                     command.arg("--policy").arg(whole.as_deref().unwrap_or(policy));
                 }
-                command.args(self.options.no_defaults.then_some("--no-defaults"));
                 command.arg("--").args(&self.command);
                 // Another directory gives a relative path another meaning.
                 command.env(library::VARIABLE, &self.library);

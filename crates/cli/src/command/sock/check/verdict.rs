@@ -1,7 +1,6 @@
 //! The verdict on a program: its throughput under `m3 sock run` beside the native one.
 
 use super::result::{CaseResult, ModeResults, RingCounts};
-use crate::sock::exclusions;
 
 /// The least share of the native throughput that counts as equal.
 const HOLDS_RATIO: f64 = 0.95;
@@ -19,8 +18,6 @@ pub enum VerdictKind {
     Unclear,
     /// The program is slower.
     Slower,
-    /// The program keeps the kernel's sockets by default.
-    Pinned,
     /// The program failed or reported no throughput.
     None,
 }
@@ -41,7 +38,6 @@ impl VerdictKind {
             Self::Holds => "holds",
             Self::Unclear => "unclear",
             Self::Slower => "slower",
-            Self::Pinned => "pinned",
             Self::None => "-",
         }
     }
@@ -64,8 +60,8 @@ pub fn ratios(rates: &[Option<f64>], native: &[Option<f64>]) -> Option<[f64; 3]>
     Some([*all.first()?, *all.get(all.len() / 2)?, *all.last()?])
 }
 
-/// Judges a program; `defaults` says whether the excluded programs kept the kernel's sockets.
-pub fn of(result: &CaseResult, defaults: bool) -> Verdict {
+/// Judges a program.
+pub fn of(result: &CaseResult) -> Verdict {
     let rates = |mode: &ModeResults| -> Vec<Option<f64>> {
         mode.measurements.iter().map(|measurement| measurement.rate).collect()
     };
@@ -74,11 +70,6 @@ pub fn of(result: &CaseResult, defaults: bool) -> Verdict {
         true => None,
         false => ratios(&rates(&result.preloaded), &rates(&result.native)),
     };
-    let mut programs = result.case.programs();
-    let excluded = programs.find_map(exclusions::find).filter(|_| defaults && !has_failed);
-    if let Some(excluded) = excluded {
-        return Verdict { kind: VerdictKind::Pinned, why: Some(excluded.why.to_owned()), ratios };
-    }
     let Some([_, median, most]) = ratios else {
         return Verdict { kind: VerdictKind::None, why: None, ratios };
     };
@@ -143,7 +134,7 @@ mod tests {
     #[test]
     fn rates_of_the_same_round_are_compared() {
         let result = result("redis -c 1", &[2.0, 0.9, 1.0], &[1.0, 1.0, 1.0]);
-        let verdict = of(&result, true);
+        let verdict = of(&result);
         assert_eq!((verdict.kind, verdict.ratios), (VerdictKind::Holds, Some([0.9, 1.0, 2.0])));
         assert_eq!(ratios(&[Some(1.0), None], &[Some(0.0), Some(1.0)]), None);
     }
@@ -151,21 +142,13 @@ mod tests {
     #[test]
     fn a_slow_program_gets_a_reason() {
         let slow = result("redis -c 50", &[0.9, 0.8], &[1.0, 1.0]);
-        assert_eq!(of(&slow, true).text(), "slower: a wakeup for 90 % of the messages");
+        assert_eq!(of(&slow).text(), "slower: a wakeup for 90 % of the messages");
         let unclear = result("redis -c 50", &[0.9, 0.8, 1.2], &[1.0; 3]);
-        assert_eq!(of(&unclear, true).kind, VerdictKind::Unclear);
+        assert_eq!(of(&unclear).kind, VerdictKind::Unclear);
         let kernel = CaseResult { counts: RingCounts { ring_bytes: 1, ..slow.counts }, ..slow };
-        assert_eq!(of(&kernel, true).text(), "slower: 2 % of the bytes in rings, 3 overflows");
+        assert_eq!(of(&kernel).text(), "slower: 2 % of the bytes in rings, 3 overflows");
         let failed = ModeResults { measurements: Vec::new(), failure: Some("no".into()) };
         let broken = CaseResult { preloaded: failed, ..kernel };
-        assert_eq!(of(&broken, true).kind, VerdictKind::None);
-    }
-
-    #[test]
-    fn an_excluded_program_is_pinned_unless_defaults_are_off() {
-        let excluded = result("iperf3", &[0.5], &[1.0]);
-        assert_eq!(of(&excluded, true).kind, VerdictKind::Pinned);
-        assert!(of(&excluded, true).why.is_some());
-        assert_eq!(of(&excluded, false).kind, VerdictKind::Slower);
+        assert_eq!(of(&broken).kind, VerdictKind::None);
     }
 }
