@@ -106,6 +106,6 @@ mod tests {
                 window.note_overflow(count, !count, usize::MAX);
             }
         }
-        assert_eq!(overflows_until_bulk(&BulkWindow::new(), u64::MAX - 9, 65_536, 4), Some(32));
+        assert_eq!(overflows_until_bulk(&BulkWindow::new(), u64::MAX - 9, 65_536, 4), Some(16));
     }
 }
