@@ -250,6 +250,7 @@ fn every_order_gives_the_bytes_that_were_sent_and_the_right_readiness() {
             always_wake,
             spin_ns,
             same_process: true,
+            pins_bulk: false,
             on: true,
         });
         let mut config = ProptestConfig::with_cases(120);
