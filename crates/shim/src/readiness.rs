@@ -10,7 +10,7 @@ use crate::epoll::{control, sets};
 use crate::kernel::{Errno, ready};
 use crate::process::descriptors::{self, Entry};
 use crate::process::notes::{self, WAS_ARMED};
-use crate::process::{forks, policy, vfork};
+use crate::process::{forks, limits, policy, vfork};
 use crate::signals;
 use crate::sockets;
 use crate::spin::WaitSpin;
@@ -78,7 +78,12 @@ fn unsignalled(fd: RawFd) -> Option<Socket> {
 
 /// Whether a wait should spin for these descriptors.
 fn may_spin(mut sockets: impl Iterator<Item = Socket>) -> bool {
-    policy::spin_ns() > 0 && any_joined() && sockets.next().is_some() && SPIN.pays()
+    // A spin reads files now and then, which a process may have forbidden itself.
+    !limits::are_on()
+        && policy::spin_ns() > 0
+        && any_joined()
+        && sockets.next().is_some()
+        && SPIN.pays()
 }
 
 /// Spins and asks the kernel; `None` where the call must sleep. `target` is what the kernel writes.

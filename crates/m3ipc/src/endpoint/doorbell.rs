@@ -180,7 +180,8 @@ impl Endpoint {
     /// Ends the wait for the descriptor: the endpoint works again.
     #[inline]
     pub(super) fn disarm(&mut self) {
-        if self.armed.is_some() {
+        // A child by fork has no mapping of the pages; its call fails after this.
+        if self.armed.is_some() && self.guard.is_original() {
             self.disarm_now();
             self.hear();
             self.call_all();

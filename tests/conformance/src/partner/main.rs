@@ -10,6 +10,7 @@
 //! |---|---|
 //! | `send:N` `sendrec:N` `receive:N` `receive:any` `notify:N` | the call, without a limit |
 //! | `unbind:N` `name:TEXT` | the call |
+//! | `arm` | opens the descriptor and polls once; says the code |
 //! | `fork` | a child by fork sends to slot 1; says the code |
 //! | `exec` | the process becomes `cat`, which stays until its input ends |
 //! | `linger` | leaves a child by fork behind; says its number |
@@ -100,6 +101,10 @@ fn take_step(endpoint: Option<&mut Endpoint>, name: &str, argument: &str) -> Res
         "notify" => me.notify(peer).map(|()| 0).map_err(|error| error.code()),
         "unbind" => me.unbind_other(peer).map(|()| 0).map_err(|error| error.code()),
         "name" => me.name_attach(argument).map(|()| 0).map_err(|error| error.code()),
+        "arm" => {
+            me.fd().map_err(|error| error.code())?;
+            me.try_receive(Source::Any).map(|message| message.m_type).map_err(|error| error.code())
+        }
         "fork" => roles::in_child(|| me.send(Address(1), &message).map_err(|error| error.code())),
         _ => panic!("no step {name}"),
     }

@@ -61,6 +61,13 @@ rows! {
         assert_eq!(peer.code(), 0);
     }
 
+    fn after_fork_the_child_of_a_polling_parent_is_unbound_too() {
+        let fixture = Fixture::new();
+        let (mut peer, _) = fixture.bound(30, &["arm", "fork"]);
+        assert_eq!(peer.code(), Code::Again.number());
+        assert_eq!(peer.code(), Code::NotBind.number());
+    }
+
     fn the_end_of_a_thread_unbinds_its_endpoint_alone() {
         let mut fixture = Fixture::new();
         let vm = fixture.vm.clone();
