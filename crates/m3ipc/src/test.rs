@@ -5,7 +5,7 @@
 //! without a node has no other end.
 
 use crate::spawn::check_program;
-use crate::{Endpoint, Message, Node, NodeError, Source, Timeout, Vm, VmConfig};
+use crate::{Endpoint, Message, Node, NodeError, Source, Timeout, Vm, VmConfig, VmLife};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::JoinHandle;
@@ -49,7 +49,7 @@ pub fn node() -> TestNode {
     let made = crate::runtime::make(&directory, 0o700);
     assert!(made.is_ok(), "no runtime directory: {made:?}");
     let attached = attach(&directory).and_then(|mut node| {
-        let vm = node.vm_init(&VmConfig::new("test"))?;
+        let vm = node.vm_init(&VmConfig::new("test").life(VmLife::Creator))?;
         Ok((node, vm))
     });
     match attached {

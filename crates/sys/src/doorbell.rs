@@ -69,10 +69,10 @@ impl DoorbellSender {
     ///
     /// # Errors
     /// `CONNREFUSED`, `NOENT` if the doorbell is gone.
-    pub fn connect(path: &Path) -> Result<OwnedFd, Errno> {
+    pub fn connect(path: &Path) -> Result<Self, Errno> {
         let socket = datagram_socket()?;
         connect(&socket, &SocketAddrUnix::new(path)?)?;
-        Ok(socket)
+        Ok(Self(socket))
     }
 
     /// The sender in a descriptor from the daemon.
@@ -81,9 +81,16 @@ impl DoorbellSender {
         Self(fd)
     }
 
-    /// Rings, and never blocks. A full doorbell counts as rung. `false` if the doorbell is gone.
+    /// Rings, and never blocks. A full doorbell counts as rung. `false` if the doorbell is gone, or
+    /// the system has no memory for the ring.
     pub fn ring(&self) -> bool {
         let rung = send(&self.0, &[1], SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
-        matches!(rung, Ok(_) | Err(Errno::AGAIN | Errno::NOBUFS))
+        matches!(rung, Ok(_) | Err(Errno::AGAIN))
+    }
+}
+
+impl From<DoorbellSender> for OwnedFd {
+    fn from(sender: DoorbellSender) -> Self {
+        sender.0
     }
 }

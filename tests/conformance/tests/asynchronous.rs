@@ -141,6 +141,30 @@ while [ ! -e BASE/go ]; do sleep 0.01; done
 exec DAEMON \"$@\"
 ";
 
+#[test]
+fn a_receive_from_a_peer_without_a_link_outlives_the_daemon() {
+    watchdog(60);
+    let mut fixture = NodeFixture::new("contact");
+    let vm = fixture.vm("contact");
+    let first = vm.bind(1).unwrap();
+    let to = first.address();
+    let mut peer = vm.bind_additional(Some(3)).unwrap();
+    let source = peer.address();
+    run(async {
+        let mut me = AsyncEndpoint::new(first).unwrap();
+        signals::stop(fixture.daemon_pid());
+        let other_task = async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            fixture.restart_daemon();
+            std::thread::spawn(move || peer.send(to, &Message::new(5)))
+        };
+        // The request for the link dies with the stopped daemon.
+        let (received, sending) = tokio::join!(me.receive(source), other_task);
+        assert_eq!(received.unwrap().m_type, 5);
+        sending.join().unwrap().unwrap();
+    });
+}
+
 /// The test runs itself once more, since its process must name the program of the daemon.
 #[test]
 fn the_return_to_a_new_daemon_blocks_no_other_task() {

@@ -1,9 +1,9 @@
 //! A wakeup makes the endpoint's descriptor readable, for poll and for tokio.
 
 use m3ipc::asynchronous::AsyncEndpoint;
-use m3ipc::{Endpoint, ReceiveError, Source};
+use m3ipc::{Endpoint, Message, ReceiveError, Source, Timeout};
 use m3ipc_abi::Code;
-use m3ipc_test_fixture::{NodeFixture, watchdog};
+use m3ipc_test_fixture::{NodeFixture, in_child, watchdog};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -75,4 +75,52 @@ async fn a_wakeup_ends_an_awaited_receive() {
     });
     assert_eq!(poller.receive(Source::Any).await, Err(ReceiveError::Woken(m3ipc_abi::ANY)));
     waker.join().expect("it has woken");
+}
+
+#[test]
+fn a_call_of_a_child_by_fork_leaves_the_descriptor_to_its_parent() {
+    watchdog(60);
+    let fixture = NodeFixture::new("readable-fork");
+    let vm = fixture.vm("readable");
+    let mut own = vm.bind(1).expect("a slot");
+    let mut worker = vm.bind_additional(Some(2)).expect("a slot");
+    let mut client = vm.bind_additional(Some(3)).expect("a slot");
+    let fd = descriptor(&mut own);
+    let mut pending =
+        own.begin_request(worker.address(), &Message::new(7)).expect("the worker is there");
+    while worker.try_receive(Source::Any).is_err() {
+        assert_eq!(own.poll_request(&mut pending).expect("no failure"), None);
+    }
+    loop {
+        own.try_receive(Source::Any).expect_err("no message");
+        assert_eq!(own.poll_request(&mut pending).expect("no failure"), None);
+        if !is_readable(&fd, NOW) {
+            break;
+        }
+    }
+    client.notify(own.address()).expect("the poller is there");
+    assert!(is_readable(&fd, LONG));
+    assert_eq!(own.poll_request(&mut pending).expect("no failure"), None);
+    assert!(is_readable(&fd, NOW), "the receive has not looked");
+    let is_refused = in_child(|| own.rcvrqst(&mut [], Timeout::NoWait).is_err());
+    assert!(is_refused, "the child is unbound");
+    assert!(is_readable(&fd, NOW), "the receive of the parent has not looked");
+    assert!(own.try_receive(Source::Any).expect("a message").is_notification());
+}
+
+#[test]
+fn a_child_by_fork_keeps_no_socket_of_an_endpoint() {
+    watchdog(60);
+    let fixture = NodeFixture::new("readable-sockets");
+    let vm = fixture.vm("readable");
+    let mut poller = vm.bind(1).expect("a slot");
+    let fd = descriptor(&mut poller);
+    let sockets = || {
+        let descriptors = std::fs::read_dir("/proc/self/fd").expect("/proc").flatten();
+        let targets = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    };
+    assert!(sockets() >= 2, "the control connection and the doorbell");
+    assert!(in_child(|| sockets() == 0));
+    assert!(!is_readable(&fd, NOW));
 }

@@ -1,10 +1,12 @@
 //! Doorbells, for endpoints that a program polls or that have too many links to sleep on.
 
 use crate::server::Server;
+use crate::tables::MemberId;
 use crate::token::Token;
 use m3ipc_abi::{Address, Code};
 use m3ipc_sys::{DoorbellReceiver, DoorbellSender};
-use m3ipc_wire::Reply;
+use m3ipc_wire::{DaemonEvent, Reply};
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 impl Server {
@@ -25,6 +27,8 @@ impl Server {
         }
     }
 
+    /// Rings the doorbell of a peer, and connects a sender for the later rings of this member. A
+    /// member that no longer waits for the reply has rung all the same.
     pub(super) fn connect_doorbell(&mut self, token: Token, peer: Address) {
         let Some(id) = self.require_endpoint(token) else { return };
         let is_linked = self.node.peers(id).iter().any(|known| known.address == peer);
@@ -33,12 +37,18 @@ impl Server {
             return self.refuse(token, Code::DstDied, why);
         }
         match DoorbellSender::connect(&self.runtime_directory.doorbell(id.vm, peer.0)) {
-            Ok(sender) => self.reply(token, Reply::Done, vec![Rc::new(sender.into())]),
+            Ok(sender) => {
+                sender.ring();
+                self.reply(token, Reply::Done, vec![Rc::new(OwnedFd::from(sender).into())]);
+            }
             Err(errno) => {
+                // The peer got no doorbell when it returned to this daemon. Any event makes its
+                // descriptor readable.
+                self.send_event_to(MemberId::new(id.vm, peer), DaemonEvent::Wakeup);
                 let why = format!(
                     "the doorbell of endpoint {peer} cannot be reached: {errno}; try again"
                 );
-                self.refuse(token, Code::NotConn, why);
+                self.refuse(token, Code::Again, why);
             }
         }
     }

@@ -21,7 +21,10 @@ impl Endpoint {
     /// for poll(2) and epoll(7). Call [`try_receive`](Self::try_receive) until it finds nothing,
     /// and [`poll_request`](Self::poll_request) for each pending request. Then wait for the
     /// descriptor, and repeat. Any other call in between makes the descriptor readable, so that all
-    /// poll again.
+    /// poll again. After a drop of a pending request, poll for the others once more.
+    ///
+    /// The descriptor is for level-triggered waits: it may stay readable from one wait to the next.
+    /// [`AsyncEndpoint`](crate::asynchronous) is for runtimes with edge-triggered waits.
     ///
     /// ```
     /// # let node = m3ipc::test::node();
@@ -59,6 +62,17 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Asks once more for the doorbell that a return to a new daemon did not bring.
+    #[cold]
+    fn request_lost_doorbell(&mut self) {
+        if let Ok((_, fds)) = self.control.request_soon(&Request::OpenDoorbell, u64::MAX)
+            && let (Ok(receiver), Some(doorbell)) = (one(fds), &mut self.doorbell)
+        {
+            // A failure leaves it due.
+            let _ = doorbell.replace_receiver(DoorbellReceiver::from_fd(receiver));
+        }
+    }
+
     fn request_doorbell(&mut self) -> Result<DoorbellReceiver, Fail> {
         let (_, fds) = self.control.request(&Request::OpenDoorbell)?;
         one(fds).map(DoorbellReceiver::from_fd)
@@ -66,8 +80,11 @@ impl Endpoint {
 
     /// Lets all peers ring; `false` if no program polls the descriptor. The caller polls once more.
     pub(super) fn arm(&mut self) -> bool {
-        if !self.doorbell.as_ref().is_some_and(Doorbell::is_polled) {
+        let Some(doorbell) = self.doorbell.as_mut().filter(|doorbell| doorbell.is_polled()) else {
             return false;
+        };
+        if doorbell.is_due_for_receiver() {
+            self.request_lost_doorbell();
         }
         let mode = self.mode_at_doorbell();
         if self.armed != Some(mode) {
@@ -159,8 +176,12 @@ impl Endpoint {
         }
     }
 
-    /// The news of the doorbell; `None` if no program polls the descriptor.
+    /// The news of the doorbell; `None` if no program polls the descriptor. A child by fork shares
+    /// the epoll set of its parent, and must not change it.
     fn news(&mut self) -> Option<u64> {
+        if !self.guard.is_original() {
+            return None;
+        }
         let doorbell = self.doorbell.as_mut().filter(|doorbell| doorbell.is_polled())?;
         Some(doorbell.news(&self.control))
     }
@@ -224,6 +245,7 @@ impl Endpoint {
         let before = self.control.activity();
         let rang = self.doorbell.as_mut().is_some_and(Doorbell::hear);
         self.reattach_soon();
+        self.ring_unrung();
         self.renew_missing_links_for_poll(rang || self.control.activity() != before);
         // Not all events at once: a request in parts may use a peer that has died.
         let _ = self.receive_events();
@@ -241,22 +263,51 @@ impl Endpoint {
         doorbell.sleep(&self.control, until_ns)
     }
 
-    /// Rings the doorbell of a peer by a sender that the daemon has connected.
+    /// Rings the doorbell of a peer. The peer may sleep until then, and this call may be the last
+    /// one of this endpoint for long.
     pub(super) fn ring_doorbell_of(&mut self, index: u32) {
-        let peer = self.peers.get(index);
-        if let Some(doorbell_sender) = &peer.doorbell_sender
-            && doorbell_sender.ring()
-        {
+        let sender = &self.peers.get(index).doorbell_sender;
+        if sender.as_ref().is_some_and(DoorbellSender::ring) || self.request_ring(index) {
             return;
         }
-        let request = Request::DoorbellSender(peer.address().0);
-        // Without a sender the peer finds the message at its next slow check.
-        if let Ok((_, fds)) = self.control.request_soon(&request, u64::MAX)
-            && let Ok(doorbell_sender) = one(fds)
-        {
-            let doorbell_sender = DoorbellSender::from_fd(doorbell_sender);
-            doorbell_sender.ring();
-            self.peers.get_mut(index).doorbell_sender = Some(doorbell_sender);
+        // If the daemon died, the peer may have returned to its successor already.
+        self.reattach_soon();
+        if !self.request_ring(index) {
+            let address = self.peers.get(index).address();
+            self.peers.unrung.push(address);
+        }
+    }
+
+    /// Lets the daemon ring the doorbell of a peer, and takes a sender for later rings. `false` if
+    /// the daemon may not have got the request.
+    fn request_ring(&mut self, index: u32) -> bool {
+        let request = Request::DoorbellSender(self.peers.get(index).address().0);
+        match self.control.request_soon(&request, u64::MAX) {
+            Ok((_, fds)) => {
+                let sender = one(fds).ok().map(DoorbellSender::from_fd);
+                self.peers.get_mut(index).doorbell_sender = sender;
+                true
+            }
+            Err(fail) => !matches!(fail.code, Code::NotConn | Code::TimedOut),
+        }
+    }
+
+    /// Rings the peers whose rings the daemon may not have got.
+    #[inline]
+    pub(super) fn ring_unrung(&mut self) {
+        if !self.peers.unrung.is_empty() {
+            self.ring_unrung_slow();
+        }
+    }
+
+    #[cold]
+    fn ring_unrung_slow(&mut self) {
+        while let Some(address) = self.peers.unrung.pop() {
+            if let Some(index) = self.peers.find(address)
+                && !self.request_ring(index)
+            {
+                return self.peers.unrung.push(address);
+            }
         }
     }
 }
@@ -265,5 +316,7 @@ fn one(fds: Vec<OwnedFd>) -> Result<OwnedFd, Fail> {
     fds.into_iter().next().ok_or_else(crate::control::unexpected)
 }
 
+#[cfg(test)]
+mod rings;
 #[cfg(test)]
 mod tests;

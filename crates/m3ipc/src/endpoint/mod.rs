@@ -276,6 +276,7 @@ impl Endpoint {
         // An endpoint that never sleeps checks the daemon here.
         if self.fast.count_slow() {
             self.reattach_soon();
+            self.ring_unrung();
             self.renew_missing_links();
         }
         // A receive that does not wait may leave the endpoint armed.

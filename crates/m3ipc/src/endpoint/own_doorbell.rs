@@ -5,16 +5,21 @@
 
 use crate::control::Control;
 use crate::error::Fail;
-use m3ipc_sys::{DoorbellReceiver, Errno, Interest, Poll, WaitOutcome};
+use m3ipc_sys::{DoorbellReceiver, Errno, Interest, ParentOnlyFd, Poll, WaitOutcome};
 use std::os::fd::{AsFd, BorrowedFd};
 
 const DOORBELL: u64 = 0;
 const CONTROL: u64 = 1;
 const RETURN: u64 = 2;
+/// The time between two requests for a doorbell that a return did not bring.
+const RECEIVER_NS: u64 = 1_000_000_000;
 
 /// The doorbell, and the epoll descriptor that watches it.
 #[derive(Debug)]
 pub(super) struct Doorbell {
+    /// Drops before the receiver, as every such entry. A child that kept the receiver would keep
+    /// senders of peers alive that ring in vain.
+    not_for_children: ParentOnlyFd,
     receiver: DoorbellReceiver,
     poll: Poll,
     /// Whether the caller has the descriptor, so that a poll that finds nothing must arm it.
@@ -27,6 +32,8 @@ pub(super) struct Doorbell {
     receive_seen: Option<u64>,
     /// Whether the endpoint itself keeps the descriptor readable.
     is_kept_readable: bool,
+    /// After a return without a doorbell: the time of the next request for one.
+    receiver_due_ns: Option<u64>,
 }
 
 impl Doorbell {
@@ -39,6 +46,7 @@ impl Doorbell {
         poll.add(&receiver, DOORBELL)?;
         poll.add(control, CONTROL)?;
         Ok(Self {
+            not_for_children: ParentOnlyFd::new(&receiver.as_fd()),
             receiver,
             poll,
             polled: false,
@@ -46,6 +54,7 @@ impl Doorbell {
             activity: control.activity(),
             receive_seen: None,
             is_kept_readable: false,
+            receiver_due_ns: None,
         })
     }
 
@@ -58,13 +67,36 @@ impl Doorbell {
     ) -> Result<(), Fail> {
         // The close of the old control connection removed it from the set.
         self.poll.add(control, CONTROL)?;
-        let Some(receiver) = receiver else { return Ok(()) };
+        match receiver {
+            Some(receiver) => self.replace_receiver(receiver),
+            None => {
+                self.receiver_due_ns = Some(0);
+                Ok(())
+            }
+        }
+    }
+
+    /// Replaces the receiver. Peers get a new sender when they ring next.
+    pub(super) fn replace_receiver(&mut self, receiver: DoorbellReceiver) -> Result<(), Fail> {
+        self.receiver_due_ns = Some(0);
         self.poll.add(&receiver, DOORBELL)?;
-        // This drops the former doorbell. Peers get a new sender when they ring next.
+        self.receiver_due_ns = None;
+        self.not_for_children = ParentOnlyFd::new(&receiver.as_fd());
         self.receiver = receiver;
         let is_kept_readable = std::mem::take(&mut self.is_kept_readable);
         self.set_readable(is_kept_readable);
         Ok(())
+    }
+
+    /// Whether to ask the daemon for a doorbell now. The next request is due a second later.
+    pub(super) fn is_due_for_receiver(&mut self) -> bool {
+        let Some(due_ns) = self.receiver_due_ns else { return false };
+        let now_ns = m3ipc_sys::monotonic_ns();
+        if now_ns < due_ns {
+            return false;
+        }
+        self.receiver_due_ns = Some(now_ns + RECEIVER_NS);
+        true
     }
 
     /// Watches the end of a return, too.

@@ -245,6 +245,8 @@ pub(super) struct Peers {
     replaced_peers: Vec<ReplacedLink>,
     /// Indexes of replaced links.
     retired: Vec<u32>,
+    /// Peers whose doorbells the daemon rings at the next occasion.
+    pub(super) unrung: Vec<Address>,
 }
 
 impl Peers {

@@ -83,7 +83,7 @@ impl Endpoint {
         }
     }
 
-    fn attachment(&self) -> Attachment {
+    pub(super) fn attachment(&self) -> Attachment {
         Attachment {
             directory: self.control.directory().to_owned(),
             request: Request::Reattach { vm: self.vm, address: self.address.0, tid: self.tid },
@@ -111,7 +111,7 @@ impl Endpoint {
         }
     }
 
-    fn take_over(&mut self, attached: Attached) -> Result<(), Fail> {
+    pub(super) fn take_over(&mut self, attached: Attached) -> Result<(), Fail> {
         let Attached { mut control, traps, control_page, page_set, liveness_lock, doorbell } =
             attached;
         if let Some((verb, peer, since_ns)) = self.blocked {
@@ -134,7 +134,9 @@ impl Endpoint {
         self.page_sets.push(page_set);
         let watched =
             self.doorbell.as_mut().map_or(Ok(()), |own| own.replace(doorbell, &self.control));
-        self.recall().and(watched)
+        let recalled = self.recall();
+        self.ring_unrung();
+        recalled.and(watched)
     }
 
     /// Tells a new daemon the peers and the areas of this endpoint. The daemon answers with the

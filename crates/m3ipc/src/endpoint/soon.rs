@@ -43,7 +43,10 @@ impl Endpoint {
                 }
                 continue;
             };
+            // The look for a close reads frames, so it comes before the look for the reply.
+            let is_closed = self.control.is_closed();
             match self.control.poll(&open) {
+                RequestState::Open if is_closed => self.reattach_soon(),
                 RequestState::Open => {
                     self.claims.contacts.insert(peer.0, open);
                     return Ok(None);

@@ -405,6 +405,7 @@ impl Endpoint {
         may_deadlock: bool,
     ) -> Result<(), Fail> {
         self.reattach_if_closed();
+        self.ring_unrung();
         self.renew_missing_links();
         self.maintain_areas();
         self.mark_anew(&sleep_state.target);
