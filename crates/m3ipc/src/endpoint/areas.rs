@@ -83,12 +83,12 @@ impl Endpoint {
         prefault: bool,
         limit: DaemonLimit,
     ) -> Result<Arc<AreaState>, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.maintain_areas();
         let limit = limit.begun();
         let LateArea { info, index, fds, events } = self.ask_to_join(request, limit)?;
         let id = info.area;
-        let state = match AreaState::map(info, index, fds, self.address, prefault) {
+        let state = match AreaState::map(info, index, fds, self.membership.address(), prefault) {
             Ok(state) => Arc::new(state),
             Err(fail) => {
                 self.control.request_later(&detach(id));
@@ -157,7 +157,7 @@ impl Endpoint {
     /// [`AreaError::Unbound`], and others.
     pub fn detach_area(&mut self, area: &Area) -> Result<(), AreaError> {
         self.disarm();
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.areas.remove(area.id());
         self.forget_common_ranges();
         self.ask_within(&detach(area.id()), DaemonLimit::default_from_now())?;
@@ -171,7 +171,7 @@ impl Endpoint {
     /// [`AreaError::Denied`] for every endpoint but the creator.
     pub fn close_area(&mut self, area: &Area) -> Result<(), AreaError> {
         self.disarm();
-        self.check_bound()?;
+        self.membership.check_bound()?;
         let request = Request::Area(AreaRequest::Close(area.id()));
         self.ask_within(&request, DaemonLimit::default_from_now())?;
         Ok(())
@@ -281,7 +281,7 @@ impl Endpoint {
         needed: u64,
         limit: DaemonLimit,
     ) -> Result<m3ipc_area::HeldBlock, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.receive_area_events();
         let mut member = area.member();
         member.mark_events_received();
@@ -350,7 +350,7 @@ impl Endpoint {
         to: Address,
         limit: DaemonLimit,
     ) -> Result<u16, Fail> {
-        if to == self.address {
+        if to == self.membership.address() {
             return Err(Code::Endpoint.into());
         }
         if let Some(index) = area.member().find(to) {

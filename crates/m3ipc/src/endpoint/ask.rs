@@ -60,7 +60,7 @@ impl Endpoint {
         } else {
             self.reattach_if_closed();
         }
-        self.check_bound()?;
+        self.membership.check_bound()?;
         if self.control.is_closed() {
             std::thread::sleep(pause.min(limit.left()));
         }

@@ -5,6 +5,7 @@ use super::claims::Claims;
 use super::copy::Copies;
 use super::daemon_limit::NO_WAIT_NS;
 use super::fast_calls::FastCalls;
+use super::membership::Membership;
 use super::page_set::map_pages;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, RequestLimit, unexpected};
@@ -13,7 +14,6 @@ use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{AdaptiveSpin, LinkSide, WaitStrategy};
-use m3ipc_sys::ForkGuard;
 use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -124,15 +124,12 @@ fn attach(
     control.request(&Request::Mapped)?;
     // The limit of the bind does not bound the calls of the endpoint.
     control.set_limit(RequestLimit::ANSWER);
-    observe::bound(*vm, Address(*address));
+    let address = Address(*address);
+    let membership = Membership::begin((*vm, vm_name.clone()), address, tid, *traps)?;
+    observe::bound(*vm, address);
     Ok(Endpoint {
         control,
-        vm: *vm,
-        vm_name: vm_name.clone(),
-        address: Address(*address),
-        tid,
-        traps: *traps,
-        guard: ForkGuard::new()?,
+        membership,
         control_page,
         liveness_lock,
         events_seen: 0,
@@ -174,7 +171,6 @@ fn attach(
         returns: super::return_state::Returns::default(),
         tracing: None,
         suspended: None,
-        left: None,
     })
 }
 
@@ -198,7 +194,7 @@ impl Endpoint {
     #[cold]
     fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         let contacted = self.first_contact(peer, deadline);
-        observe::contact(self.vm, self.address, peer, contacted.is_ok());
+        observe::contact(self.membership.vm(), self.membership.address(), peer, contacted.is_ok());
         contacted
     }
 

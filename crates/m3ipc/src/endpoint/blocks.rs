@@ -248,11 +248,21 @@ impl Endpoint {
     ) -> Result<R, (Fail, Option<Block>)> {
         self.disarm();
         let area = Arc::clone(block.state());
-        let index = match self.check_bound().and_then(|()| self.member_index(&area, to, limit)) {
+        let index = match self
+            .membership
+            .check_bound()
+            .and_then(|()| self.member_index(&area, to, limit))
+        {
             Ok(index) => index,
             Err(fail) => return Err((fail, Some(block.into_bytes()))),
         };
-        observe::block(self.vm, self.address, to, block.area(), block.number());
+        observe::block(
+            self.membership.vm(),
+            self.membership.address(),
+            to,
+            block.area(),
+            block.number(),
+        );
         let name = match block.give(index, hold == Hold::Taken) {
             Ok(name) => name,
             Err((block, fail)) => return Err((fail, Some(block))),

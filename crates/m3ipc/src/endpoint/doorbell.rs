@@ -181,7 +181,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn disarm(&mut self) {
         // A child by fork has no mapping of the pages; its call fails after this.
-        if self.armed.is_some() && self.guard.is_original() {
+        if self.armed.is_some() && self.membership.is_original() {
             self.disarm_now();
             self.hear();
             self.call_all();

@@ -24,10 +24,7 @@ impl Endpoint {
                 self.events_seen = event.wrapping_sub(1);
             }
         }
-        match self.left {
-            None => Ok(()),
-            Some(code) => Err(code.into()),
-        }
+        self.membership.check_left()
     }
 
     /// Receives all events from the control connection.
@@ -60,7 +57,7 @@ impl Endpoint {
                 }
             }
             DaemonEvent::Died(address) => {
-                observe::death(self.vm, self.address, Address(address));
+                observe::death(self.membership.vm(), self.membership.address(), Address(address));
                 self.note_death(Address(address));
                 if let Some(index) = self.peers.find(Address(address)) {
                     self.peers.get_mut(index).set_dead();
@@ -79,7 +76,7 @@ impl Endpoint {
                 }
             }
             DaemonEvent::Area(event) => self.apply_area_event(event, fds),
-            DaemonEvent::Traps(traps) => self.traps = traps,
+            DaemonEvent::Traps(traps) => self.membership.set_traps(traps),
             DaemonEvent::Trace(event) => self.apply_trace_event(event, fds),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
             DaemonEvent::Notified { source, bits, by, at_ns } => {
@@ -91,8 +88,7 @@ impl Endpoint {
 
     /// Another process has ended this endpoint: tell the daemon that it has left.
     fn leave(&mut self, code: Code) {
-        if self.left.is_none() {
-            self.left = Some(code);
+        if self.membership.end(code) {
             let _ = self.control.send(&Request::Left);
         }
     }

@@ -256,7 +256,7 @@ impl Endpoint {
     /// Whether the fast path may make this call. Counts it then.
     #[inline(always)]
     pub(super) fn is_ordinary(&mut self) -> bool {
-        if !self.guard.is_original() || self.has_events() {
+        if !self.membership.is_original() || self.has_events() {
             return false;
         }
         if self.fast.count() {
@@ -282,8 +282,8 @@ impl Endpoint {
 
     /// Whether a part of the endpoint needs what the fast path leaves out.
     fn is_unusual(&self) -> bool {
-        self.left.is_some()
-            || self.traps & VERBS != VERBS
+        self.membership.has_left()
+            || !self.membership.may_all(VERBS)
             || self.armed.is_some()
             || self.tracing.is_some()
             || !self.dead.is_empty()

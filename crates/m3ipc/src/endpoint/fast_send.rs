@@ -33,7 +33,7 @@ impl Endpoint {
         message: &Message,
         limit: Timeout,
     ) -> Result<(), LeftSend> {
-        if limit == Timeout::NoWait || !self.may(Verb::Send) || !self.is_ordinary() {
+        if limit == Timeout::NoWait || !self.membership.may(Verb::Send) || !self.is_ordinary() {
             return Err(LeftSend::Call);
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return Err(LeftSend::Call) };
@@ -65,12 +65,6 @@ impl Endpoint {
         }
         self.control_page.count(Counter::Sent);
         Ok(())
-    }
-
-    /// Whether the privileges of the endpoint allow this verb.
-    #[inline]
-    fn may(&self, verb: Verb) -> bool {
-        self.traps & verb.mask() != 0
     }
 
     /// Polls a link until the peer has taken the last message. `false` if the slow path must wait.
@@ -105,7 +99,7 @@ impl Endpoint {
     /// Makes the ordinary case of a notify. `false` if nothing was published.
     #[inline(always)]
     pub(super) fn notify_fast(&mut self, to: Address, bits: u64) -> bool {
-        if !self.may(Verb::Notify) || !self.is_ordinary() {
+        if !self.membership.may(Verb::Notify) || !self.is_ordinary() {
             return false;
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return false };

@@ -33,6 +33,7 @@ mod fast_sleep;
 mod halves;
 mod handover;
 mod inbox;
+mod membership;
 mod missing_links;
 mod notifications;
 mod notify;
@@ -87,7 +88,7 @@ use fast_calls::FastCalls;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::{AdaptiveSpin, ControlPage, WaitMode, WaitStrategy};
-use m3ipc_sys::ForkGuard;
+use membership::Membership;
 use own_doorbell::Doorbell;
 use page_set::PageSet;
 use peers::Peers;
@@ -115,12 +116,7 @@ pub(crate) use bind::{bind, claim};
 #[derive(Debug)]
 pub struct Endpoint {
     control: Control,
-    vm: i32,
-    vm_name: String,
-    address: Address,
-    tid: Option<i32>,
-    traps: u32,
-    guard: ForkGuard,
+    membership: Membership,
     control_page: ControlPage,
     /// Held for the life of the endpoint: the daemon watches it for the death of this process.
     liveness_lock: Option<m3ipc_sys::LivenessLock>,
@@ -177,27 +173,25 @@ pub struct Endpoint {
     tracing: Option<Box<Tracing>>,
     /// The tracing state while stamps are switched off.
     suspended: Option<Box<Tracing>>,
-    /// Why the endpoint is unbound; `None` while it is bound.
-    left: Option<Code>,
 }
 
 impl Endpoint {
     /// The address of the endpoint in its VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn address(&self) -> Address {
-        self.address
+        self.membership.address()
     }
 
     /// The id of the VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn vm(&self) -> i32 {
-        self.vm
+        self.membership.vm()
     }
 
     /// The name of the VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn vm_name(&self) -> &str {
-        &self.vm_name
+        self.membership.vm_name()
     }
 
     /// The wait strategy. The example is at [`set_strategy`](Self::set_strategy).
@@ -251,7 +245,7 @@ impl Endpoint {
     #[must_use]
     #[inline]
     pub fn is_bound(&mut self) -> bool {
-        if !self.guard.is_original() {
+        if !self.membership.is_original() {
             return false;
         }
         let before = self.control.activity();
@@ -263,13 +257,13 @@ impl Endpoint {
     /// Begins a call: checks fork, bind and privileges.
     #[inline]
     fn enter(&mut self, verb: Verb) -> Result<(), Fail> {
-        if self.guard.is_original() {
+        if self.membership.is_original() {
             self.stamp(Moment::Begun);
             // Events may change the privileges. The end of the endpoint is checked in the next
             // statement.
             let _ = self.receive_events();
         }
-        self.check_bound()?;
+        self.membership.check_bound()?;
         if self.claims.has_dropped() {
             self.clear_dropped_requests();
         }
@@ -279,7 +273,7 @@ impl Endpoint {
             self.renew_missing_links();
         }
         // A receive that does not wait may leave the endpoint armed.
-        let is_denied = self.traps & verb.mask() == 0;
+        let is_denied = !self.membership.may(verb);
         if is_denied || !matches!(verb, Verb::Receive | Verb::Rcvrqst) {
             self.disarm();
         }
@@ -298,28 +292,15 @@ impl Endpoint {
         }
         cpu
     }
-
-    /// Fails if the endpoint is no longer bound.
-    #[inline]
-    fn check_bound(&self) -> Result<(), Fail> {
-        if !self.guard.is_original() {
-            return Err(Code::NotBind.into());
-        }
-        match self.left {
-            None => Ok(()),
-            Some(Code::Shutdown) => Err(Code::NotBind.into()),
-            Some(code) => Err(code.into()),
-        }
-    }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
         // A child by fork has no mapping of the pages, and the endpoint belongs to its parent.
-        if self.guard.is_original() && self.left.is_none() && !self.drop_return() {
-            crate::observe::unbound(self.vm, self.address);
+        if self.membership.is_original() && !self.membership.has_left() && !self.drop_return() {
+            crate::observe::unbound(self.membership.vm(), self.membership.address());
             m3ipc_sys::pause_point("client.before_unbind");
-            let request = m3ipc_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
+            let request = self.membership.unbind_request();
             // A stopped daemon notices the closed connection later. The successor of a killed
             // daemon never had the connection, so it gets the request.
             let reply = self.control.request_soon(&request, u64::MAX);

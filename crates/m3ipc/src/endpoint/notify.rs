@@ -49,7 +49,7 @@ impl Endpoint {
     /// # Errors
     /// [`NotifyError`].
     pub fn notify_set(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
-        let span = observe::call("notify", self.vm, self.address, to);
+        let span = observe::call("notify", self.membership.vm(), self.membership.address(), to);
         let notified = if self.notify_fast(to, bits) { Ok(()) } else { self.notify_slow(to, bits) };
         span.end(&notified);
         notified
@@ -138,7 +138,7 @@ impl Endpoint {
         to: Address,
         argument: u64,
     ) -> Result<(), NotifyError> {
-        let (vm, bits) = (self.vm, argument);
+        let (vm, bits) = (self.membership.vm(), argument);
         let request = Request::NotifyFor { vm, source: source.0, destination: to.0, bits };
         self.ask_daemon(&request).map(drop).map_err(|fail| NotifyError::of(fail, to))
     }

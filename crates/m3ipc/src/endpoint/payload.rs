@@ -214,7 +214,7 @@ impl Endpoint {
     pub(super) fn is_pair_with(&self, state: &AreaState, peer: Address) -> bool {
         let AreaAudience::Pair(other) = state.info.audience else { return false };
         let pair = [state.info.owner, other];
-        pair.contains(&peer.0) && pair.contains(&self.address.0)
+        pair.contains(&peer.0) && pair.contains(&self.membership.address().0)
     }
 
     /// Takes a message with a large payload, or refuses it. `block` is the accepted block.

@@ -235,7 +235,7 @@ impl Endpoint {
     }
 
     fn begin_request_look(&mut self) -> Result<(), Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         // A payload that the daemon does not give at once is left for a later poll.
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
         if self.claims.has_dropped() {
@@ -354,7 +354,7 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
-        if self.check_bound().is_err() {
+        if self.membership.check_bound().is_err() {
             return None;
         }
         self.disarm();

@@ -33,7 +33,7 @@ impl PublicationPeer for ToPeer<'_> {
 impl Publisher for ToPeer<'_> {
     #[inline]
     fn address(&self) -> Address {
-        self.endpoint.address
+        self.endpoint.membership.address()
     }
 
     fn wake(&mut self, action: WakeAction) {

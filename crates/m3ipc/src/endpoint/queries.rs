@@ -135,8 +135,8 @@ impl Endpoint {
     /// [`WakeupError::WasRunning`] and [`WakeupError::WasBusy`] if the endpoint remembers it, and
     /// others.
     pub fn wakeup(&mut self, address: Address) -> Result<(), WakeupError> {
-        self.check_bound().map_err(|fail| WakeupError::Unbound(fail.code))?;
-        let request = Request::Wakeup { vm: self.vm, address: address.0 };
+        self.membership.check_bound().map_err(|fail| WakeupError::Unbound(fail.code))?;
+        let request = Request::Wakeup { vm: self.membership.vm(), address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| WakeupError::of(fail, address))
     }
 
@@ -158,14 +158,14 @@ impl Endpoint {
     /// # Errors
     /// [`UnbindError`].
     pub fn unbind_other(&mut self, address: Address) -> Result<(), UnbindError> {
-        self.check_bound().map_err(|fail| UnbindError::Unbound(fail.code))?;
-        let request = Request::Unbind { vm: self.vm, address: address.0 };
+        self.membership.check_bound().map_err(|fail| UnbindError::Unbound(fail.code))?;
+        let request = Request::Unbind { vm: self.membership.vm(), address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| UnbindError::of(fail, address))
     }
 
     /// Asks the daemon; asks its successor if the daemon dies meanwhile.
     pub(super) fn ask_daemon(&mut self, request: &Request) -> Result<i32, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.disarm();
         let ask = |control: &mut Control| match request {
             // The reply waits for the end of the other endpoint.
@@ -200,7 +200,7 @@ impl Endpoint {
         about: Address,
         limit: Timeout,
     ) -> Result<Address, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         let deadline = limit.deadline();
         self.disarm();
         self.control_page.set_blocked(WaitCall::Wait, about);

@@ -38,7 +38,7 @@ impl Endpoint {
         has_waited: bool,
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
         if let Source::From(address) = source
-            && self.check_bound().is_ok()
+            && self.membership.check_bound().is_ok()
             && self.awaits_contact(address)
         {
             return Err(ReceiveError::WouldBlock(address));
@@ -76,7 +76,7 @@ impl Endpoint {
         question: &mut Option<Question>,
         request: &Request,
     ) -> Result<Option<Reply>, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.disarm();
         for _ in 0..TRIES {
             let Some(Question(open)) = question.take() else {
@@ -117,7 +117,7 @@ impl Endpoint {
         wait: &mut NameWait,
         question: &mut Option<Question>,
     ) -> Result<Option<Address>, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.disarm();
         self.reattach_soon();
         if wait.ticket.is_some_and(|(_, daemons)| daemons != self.page_sets.len()) {

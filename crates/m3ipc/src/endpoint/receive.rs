@@ -88,7 +88,12 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Message, ReceiveError> {
         let (source, limit) = (source.into(), limit.into());
-        let span = observe::call("receive", self.vm, self.address, source.address());
+        let span = observe::call(
+            "receive",
+            self.membership.vm(),
+            self.membership.address(),
+            source.address(),
+        );
         let fast = match source {
             Source::Any => self.receive_fast(limit, |message| message),
             _ => Err(LeftReceive::Call),
@@ -106,7 +111,7 @@ impl Endpoint {
         is_ordinary: bool,
         limit: Timeout,
     ) -> Result<Message, ReceiveError> {
-        let span = observe::call("receive", self.vm, self.address, ANY);
+        let span = observe::call("receive", self.membership.vm(), self.membership.address(), ANY);
         let fast = if is_ordinary {
             self.receive_ordinary(limit, |message| message)
         } else {
@@ -191,7 +196,12 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         limit: Timeout,
     ) -> Result<Received, ReceiveError> {
-        let span = observe::call("receive", self.vm, self.address, source.address());
+        let span = observe::call(
+            "receive",
+            self.membership.vm(),
+            self.membership.address(),
+            source.address(),
+        );
         let fast = match source {
             Source::Any => self.receive_fast(limit, |message| message),
             _ => Err(LeftReceive::Call),
@@ -274,7 +284,7 @@ impl Endpoint {
         if let Err(fail) = self.enter(Verb::Receive) {
             // The end of the endpoint may have ended the wait that the fast path began.
             let has_waited = std::mem::replace(&mut self.inbox.has_waited, false);
-            return Err(self.left.filter(|_| has_waited).map_or(fail, Fail::from));
+            return Err(self.membership.left().filter(|_| has_waited).map_or(fail, Fail::from));
         }
         self.begin_look(deadline);
         let received = match source {

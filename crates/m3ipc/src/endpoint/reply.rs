@@ -33,7 +33,7 @@ impl Endpoint {
     /// [`ReplyError::NotWaiting`] if the endpoint does not wait, and others.
     #[inline]
     pub fn reply(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
-        let span = observe::call("reply", self.vm, self.address, to);
+        let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let replied =
             if self.reply_fast(to, message) { Ok(()) } else { self.reply_short(to, message) };
         span.end(&replied);
@@ -72,7 +72,7 @@ impl Endpoint {
         let Some(outgoing) = Outgoing::new(message, long) else {
             return Err(ReplyError::too_long(long.len()));
         };
-        let span = observe::call("reply", self.vm, self.address, to);
+        let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let replied = if long.is_empty() && self.reply_fast(to, message) {
             Ok(())
         } else {

@@ -37,7 +37,7 @@ impl Endpoint {
 
     /// Connects to a new daemon if the old one has died.
     pub(super) fn reattach_if_closed(&mut self) {
-        if self.left.is_some() {
+        if self.membership.has_left() {
             return;
         }
         if let Some(returning) = self.returns.under_way.take() {
@@ -57,7 +57,7 @@ impl Endpoint {
         if !self.returns.is_asynchronous {
             return self.reattach_if_closed();
         }
-        if self.left.is_some() {
+        if self.membership.has_left() {
             return;
         }
         if let Some(returning) = self.returns.under_way.take() {
@@ -67,7 +67,7 @@ impl Endpoint {
                 Err(TryRecvError::Disconnected) => self.end_return(returning, Err(unexpected())),
             }
         }
-        if self.returns.is_under_way() || self.left.is_some() || !self.control.is_closed() {
+        if self.returns.is_under_way() || self.membership.has_left() || !self.control.is_closed() {
             return;
         }
         self.fast.close();
@@ -86,7 +86,7 @@ impl Endpoint {
     fn attachment(&self) -> Attachment {
         Attachment {
             directory: self.control.directory().to_owned(),
-            request: Request::Reattach { vm: self.vm, address: self.address.0, tid: self.tid },
+            request: self.membership.reattach_request(),
             has_doorbell: self.doorbell.is_some(),
         }
     }
@@ -107,7 +107,7 @@ impl Endpoint {
     fn note_return(&mut self, returned: &Result<(), Fail>) {
         self.returns.note(returned);
         if returned.as_ref().is_err_and(|fail| fail.code == Code::NotBind) {
-            self.left = Some(Code::NotBind);
+            self.membership.end(Code::NotBind);
         }
     }
 
@@ -118,7 +118,7 @@ impl Endpoint {
             control_page.set_blocked(verb, peer);
             control_page.set_sleep_start(since_ns, m3ipc_sys::thread_id().cast_unsigned());
         }
-        self.traps = traps;
+        self.membership.set_traps(traps);
         // The new daemon knows of no tracing; the tracer asks again.
         (self.tracing, self.suspended) = (None, None);
         // The events of the former daemon still count, and are received death by death.

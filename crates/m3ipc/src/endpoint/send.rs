@@ -80,7 +80,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), SendError> {
         let limit = limit.into();
-        let span = observe::call("send", self.vm, self.address, to);
+        let span = observe::call("send", self.membership.vm(), self.membership.address(), to);
         let fast = self.send_once(to, message, limit);
         let sent = fast.or_else(|left| self.end_short_send(left, to, message, limit));
         span.end(&sent);
@@ -183,7 +183,7 @@ impl Endpoint {
             return Err(SendError::too_long(long.len()));
         };
         let limit = limit.into();
-        let span = observe::call("send", self.vm, self.address, to);
+        let span = observe::call("send", self.membership.vm(), self.membership.address(), to);
         let fast =
             if long.is_empty() { self.send_once(to, message, limit) } else { Err(LeftSend::Call) };
         let sent = fast.or_else(|left| self.end_send(left, to, outgoing, limit));
@@ -358,7 +358,7 @@ impl Endpoint {
         let wakes = match self.peers.get(index).status.mode() {
             WaitMode::Awake => just_woken,
             WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
-                source == ANY || source == self.address
+                source == ANY || source == self.membership.address()
             }
             WaitMode::AtDoorbellForTakes => true,
         };

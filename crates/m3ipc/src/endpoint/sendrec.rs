@@ -62,7 +62,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Message, SendRecError> {
         let limit = limit.into();
-        let span = observe::call("sendrec", self.vm, self.address, to);
+        let span = observe::call("sendrec", self.membership.vm(), self.membership.address(), to);
         let fast = self.sendrec_once(to, message, limit);
         let answered = fast.or_else(|left| self.end_short_call(left, to, message, limit));
         span.end(&answered);
@@ -201,7 +201,7 @@ impl Endpoint {
         let Some(outgoing) = Outgoing::new(message, long) else {
             return Err(SendRecError::too_long(long.len()));
         };
-        let span = observe::call("sendrec", self.vm, self.address, to);
+        let span = observe::call("sendrec", self.membership.vm(), self.membership.address(), to);
         let fast = if long.is_empty() {
             self.sendrec_once(to, message, limit)
         } else {

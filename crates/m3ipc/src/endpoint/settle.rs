@@ -23,7 +23,7 @@ impl Endpoint {
     /// Ends the claim of a request that is over. Cancels what is still posted.
     pub(super) fn end_claim(&mut self, to: Address, claim: &Arc<Claim>) {
         if let ClaimState::Posted(request) = claim.set(ClaimState::Ended)
-            && self.check_bound().is_ok()
+            && self.membership.check_bound().is_ok()
         {
             let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
             self.clear_request(to, request, is_withdrawn);

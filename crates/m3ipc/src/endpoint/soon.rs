@@ -73,7 +73,7 @@ impl Endpoint {
     }
 
     fn contact_ended(&mut self, peer: Address, reply: Result<Reply, Fail>) -> Result<(), Fail> {
-        observe::contact(self.vm, self.address, peer, reply.is_ok());
+        observe::contact(self.membership.vm(), self.membership.address(), peer, reply.is_ok());
         match reply {
             // The link itself is an event.
             Ok(Reply::Done) => self.receive_all_events(),

@@ -40,7 +40,7 @@ impl Endpoint {
     /// # Errors
     /// [`WatchError`]; nothing is watched. [`WatchError::Died`] if the endpoint is gone already.
     pub fn watch(&mut self, peer: Address) -> Result<(), WatchError> {
-        let watched = self.check_bound().and_then(|()| {
+        let watched = self.membership.check_bound().and_then(|()| {
             self.disarm();
             let index = self.contact(peer, Timeout::Never.deadline())?;
             if self.peers.get(index).dead { Err(Code::DstDied.into()) } else { Ok(()) }

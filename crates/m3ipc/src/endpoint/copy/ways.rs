@@ -21,7 +21,7 @@ impl Endpoint {
     ) -> Result<Option<(u32, Deadline)>, Fail> {
         self.copies.begin();
         self.enter(Verb::Vcopy)?;
-        if party == ANY || party == NONE || party == SELF || party == self.address {
+        if party == ANY || party == NONE || party == SELF || party == self.membership.address() {
             return Err(Code::Endpoint.into());
         }
         self.copies.check_length(bytes)?;
@@ -120,7 +120,7 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         self.copies.begin();
         self.enter(Verb::Vcopy)?;
-        let none = [ANY, NONE, SELF, self.address];
+        let none = [ANY, NONE, SELF, self.membership.address()];
         if source.0 == destination.0 || none.contains(&source.0) || none.contains(&destination.0) {
             return Err(Code::Endpoint.into());
         }
