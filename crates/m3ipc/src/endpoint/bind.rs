@@ -7,6 +7,7 @@ use super::daemon_limit::NO_WAIT_NS;
 use super::fast_calls::FastCalls;
 use super::membership::Membership;
 use super::page_set::map_pages;
+use super::trace::EndpointTrace;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, RequestLimit, unexpected};
 use crate::error::Fail;
@@ -169,8 +170,7 @@ fn attach(
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),
         returns: super::return_state::Returns::default(),
-        tracing: None,
-        suspended: None,
+        trace: EndpointTrace::default(),
     })
 }
 

@@ -285,7 +285,7 @@ impl Endpoint {
         self.membership.has_left()
             || !self.membership.may_all(VERBS)
             || self.armed.is_some()
-            || self.tracing.is_some()
+            || self.trace.is_on()
             || !self.dead.is_empty()
             || self.peers.has_replaced()
             || self.claims.has_any()

@@ -93,7 +93,8 @@ use own_doorbell::Doorbell;
 use page_set::PageSet;
 use peers::Peers;
 use return_state::Returns;
-use stamps::{Moment, Tracing};
+use stamps::Moment;
+use trace::EndpointTrace;
 use watch_list::Watches;
 
 pub(crate) use bind::{bind, claim};
@@ -169,10 +170,7 @@ pub struct Endpoint {
     areas: AttachedAreas,
     payloads: payload_state::Payloads,
     returns: Returns,
-    /// Present while the VM has a tracer.
-    tracing: Option<Box<Tracing>>,
-    /// The tracing state while stamps are switched off.
-    suspended: Option<Box<Tracing>>,
+    trace: EndpointTrace,
 }
 
 impl Endpoint {
@@ -258,7 +256,7 @@ impl Endpoint {
     #[inline]
     fn enter(&mut self, verb: Verb) -> Result<(), Fail> {
         if self.membership.is_original() {
-            self.stamp(Moment::Begun);
+            self.trace.stamp(Moment::Begun);
             // Events may change the privileges. The end of the endpoint is checked in the next
             // statement.
             let _ = self.receive_events();

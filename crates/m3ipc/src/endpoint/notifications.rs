@@ -37,7 +37,7 @@ impl Endpoint {
     /// Takes the notification of a peer, if it has one. A receive that waited takes the first one:
     /// that one ended the wait.
     pub(super) fn take_notification(&mut self, index: u32) -> Option<Received> {
-        self.stamp(Moment::Found);
+        self.trace.stamp(Moment::Found);
         let peer = self.peers.get_mut(index);
         let identity = peer.identity;
         let source = identity.address;
@@ -46,7 +46,7 @@ impl Endpoint {
         } else {
             peer.link.take_notifications()?
         };
-        self.trace_noted(index);
+        self.trace.took_notification(source);
         self.taken_ticks = m3ipc_sys::ticks();
         self.control_page.count(Counter::Received);
         self.latest = identity;

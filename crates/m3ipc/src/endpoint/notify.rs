@@ -79,13 +79,13 @@ impl Endpoint {
         if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {
             return Err(Code::CallDenied.into());
         }
-        self.stamp(Moment::Ready);
+        self.trace.stamp(Moment::Ready);
         self.publish(index, |endpoint| {
             endpoint.peers.get(index).link.notify(bits);
-            endpoint.stamp(Moment::Published);
+            endpoint.trace.stamp(Moment::Published);
             Ok(((), EndsWait::Receive))
         })?;
-        self.trace_unnumbered(index, TraceWhat::Notify, 0);
+        self.trace.gave_unnumbered(self.peers.get(index), TraceWhat::Notify, 0);
         self.control_page.count(Counter::Notified);
         Ok(())
     }

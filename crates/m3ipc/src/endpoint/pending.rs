@@ -224,7 +224,7 @@ impl Endpoint {
         while matches!(polled, Ok(None)) && self.arm_anew() {
             polled = self.poll_settled(|endpoint| endpoint.poll_for_answer(pending));
         }
-        self.trace_done();
+        self.trace.done();
         if matches!(polled, Ok(None)) {
             self.leave_request(pending.to);
         } else {
@@ -242,7 +242,7 @@ impl Endpoint {
             self.clear_dropped_requests();
         }
         self.begin_request_poll();
-        self.stamp(Moment::Looked);
+        self.trace.stamp(Moment::Looked);
         Ok(())
     }
 

@@ -62,13 +62,13 @@ impl Endpoint {
     /// Wakes the peer of this index.
     #[cold]
     pub(super) fn wake(&mut self, index: u32, action: WakeAction) {
-        self.stamp(Moment::Waking);
+        self.trace.stamp(Moment::Waking);
         match action {
             WakeAction::None => {}
             WakeAction::WakeWord => self.peers.get(index).link.wake_peer(),
             WakeAction::Doorbell => self.ring_doorbell_of(index),
         }
-        self.stamp(Moment::Woken);
+        self.trace.stamp(Moment::Woken);
         self.control_page.count(Counter::Woke);
     }
 }

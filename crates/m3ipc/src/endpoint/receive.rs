@@ -148,7 +148,7 @@ impl Endpoint {
             LeftReceive::Signal => Err(Code::Intr.into()),
         };
         let received = begun.and_then(|()| self.receive_from(source, buffer, limit.deadline()));
-        self.trace_done();
+        self.trace.done();
         received.map_err(|fail| ReceiveError::of(fail, source.address()))
     }
 
@@ -256,7 +256,7 @@ impl Endpoint {
             })
         });
         self.leave_receive(is_empty(&received));
-        self.trace_done();
+        self.trace.done();
         received.map_err(|fail| ReceiveError::of(fail, ANY))?.whole_in(buffer.len())
     }
 

@@ -224,9 +224,7 @@ impl Endpoint {
         if !link.owes_answer() {
             return Ok(AnswerOutcome::NotAwaited);
         }
-        if let Some(tracing) = &mut self.tracing {
-            tracing.ready(link.owed());
-        }
+        self.trace.ready(link.owed());
         if self.payloads.has_open_answers() {
             self.settle_answers();
         }
@@ -239,13 +237,13 @@ impl Endpoint {
                 return Ok((answer, EndsWait::None));
             }
             endpoint.note_answer(index, outgoing);
-            endpoint.stamp(Moment::Published);
+            endpoint.trace.stamp(Moment::Published);
             m3ipc_sys::pause_point("server.answered");
             Ok((answer, EndsWait::OnThisLink))
         })?;
         if answer == AnswerOutcome::Posted {
             m3ipc_sys::pause_point("server.woken");
-            self.trace_gave(index, m_type, outgoing.long.len());
+            self.trace.gave(self.peers.get(index), m_type, outgoing.long.len());
             self.control_page.count(Counter::Sent);
         }
         Ok(answer)
@@ -263,16 +261,16 @@ impl Endpoint {
             return Err(Code::ProcSts.into());
         }
         let address = self.peers.get(index).address();
-        self.stamp(Moment::Ready);
+        self.trace.stamp(Moment::Ready);
         let Outgoing { m_type, payload, .. } = outgoing;
         let posted = self.publish(index, |endpoint| {
             let link = &mut endpoint.peers.get_mut(index).link;
             let long = outgoing.payload_view();
             let posted = link.post(MessageKind::Reply, UNASKED, m_type, payload, long);
-            endpoint.stamp(Moment::Published);
+            endpoint.trace.stamp(Moment::Published);
             Ok((posted, EndsWait::OnThisLink))
         })?;
-        self.trace_gave(index, m_type, outgoing.long.len());
+        self.trace.gave(self.peers.get(index), m_type, outgoing.long.len());
         let target = WaitTarget {
             verb: WaitCall::None,
             peer: address,

@@ -120,7 +120,7 @@ impl Endpoint {
         }
         self.membership.set_traps(traps);
         // The new daemon knows of no tracing; the tracer asks again.
-        (self.tracing, self.suspended) = (None, None);
+        self.trace.end();
         // The events of the former daemon still count, and are received death by death.
         control.inherit(&mut self.control);
         self.control = control;

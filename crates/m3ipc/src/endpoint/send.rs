@@ -258,20 +258,18 @@ impl Endpoint {
         if !deadline.no_wait && self.peer_sends_here(index) {
             return Err(Code::Locked.into());
         }
-        if let Some(tracing) = &mut self.tracing {
-            tracing.ready(None);
-        }
+        self.trace.ready(None);
         let Outgoing { m_type, payload, .. } = outgoing;
         let posted = self.publish(index, |endpoint| {
             let link = &mut endpoint.peers.get_mut(index).link;
             let long = outgoing.payload_view();
             let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, long);
-            endpoint.stamp(Moment::Published);
+            endpoint.trace.stamp(Moment::Published);
             m3ipc_sys::pause_point("client.posted");
             Ok((posted, EndsWait::Receive))
         })?;
         m3ipc_sys::pause_point("client.woken");
-        self.trace_gave(index, m_type, outgoing.long.len());
+        self.trace.gave(self.peers.get(index), m_type, outgoing.long.len());
         Ok(posted)
     }
 

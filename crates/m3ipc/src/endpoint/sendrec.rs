@@ -132,7 +132,7 @@ impl Endpoint {
         let answered = self.call_until_answered(index, Some(posted), outgoing, buffer, deadline);
         self.unpark();
         self.slept_since_ns = 0;
-        self.trace_done();
+        self.trace.done();
         answered
     }
 
@@ -237,7 +237,7 @@ impl Endpoint {
         self.park();
         let answered = self.call_until_answered(index, None, outgoing, buffer, deadline);
         self.unpark();
-        self.trace_done();
+        self.trace.done();
         answered
     }
 

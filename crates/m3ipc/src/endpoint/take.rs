@@ -45,7 +45,7 @@ impl Endpoint {
         arrival: Arrival,
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
-        self.stamp(Moment::Found);
+        self.trace.stamp(Moment::Found);
         let taken = self.publish(index, |endpoint| {
             let peer = endpoint.peers.get_mut(index);
             let taken = peer.link.take(arrival, buffer.for_link(peer.link.claimed_long_bytes()));
@@ -58,7 +58,7 @@ impl Endpoint {
             }
             endpoint.latest = identity;
             endpoint.latest_kind = Some(incoming.kind.into());
-            endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
+            endpoint.trace.took(identity.address, arrival, incoming.m_type, incoming.long_bytes);
             let ends = match incoming.kind {
                 // The sender may have slept until now.
                 MessageKind::Send => EndsWait::OnThisLink,

@@ -100,7 +100,7 @@ impl Sleeper for SleepStep<'_> {
         } else {
             endpoint.sleep_on(&words, event, until_ns)
         };
-        endpoint.stamp(Moment::Ran);
+        endpoint.trace.stamp(Moment::Ran);
         match ended? {
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
@@ -129,7 +129,7 @@ impl Endpoint {
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut poll = |endpoint: &mut Self| {
-            endpoint.stamp(Moment::Looked);
+            endpoint.trace.stamp(Moment::Looked);
             if endpoint.payloads.has_open_answers() {
                 endpoint.settle_answers();
             }

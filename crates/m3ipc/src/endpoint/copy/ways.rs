@@ -56,10 +56,10 @@ impl Endpoint {
         bytes: usize,
         deadline: Deadline,
     ) -> Result<(), Fail> {
-        self.stamp(Moment::Ready);
+        self.trace.stamp(Moment::Ready);
         let copied = self.copy_one(index, location, own, bytes, deadline);
-        self.stamp(Moment::Published);
-        self.trace_unnumbered(index, TraceWhat::Copy, bytes);
+        self.trace.stamp(Moment::Published);
+        self.trace.gave_unnumbered(self.peers.get(index), TraceWhat::Copy, bytes);
         copied
     }
 
