@@ -58,10 +58,11 @@ impl Endpoint {
             }
             DaemonEvent::Died(address) => {
                 observe::death(self.membership.vm(), self.membership.address(), Address(address));
-                self.note_death(Address(address));
-                if let Some(index) = self.peers.find(Address(address)) {
-                    self.peers.get_mut(index).set_dead();
-                    self.dead.push(index);
+                let found = self.peers.find(Address(address));
+                let was_living = found.is_some_and(|index| !self.peers.get(index).dead);
+                self.inbox.watches().note_death(Address(address), was_living);
+                if let Some(index) = found {
+                    self.peers.note_death(index);
                     self.settle_request(index, LinkLoss::Died);
                 }
             }
@@ -81,7 +82,7 @@ impl Endpoint {
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
             DaemonEvent::Notified { source, bits, by, at_ns } => {
                 let notification = DaemonNotification { bits, by, at_ns };
-                self.inbox.via_daemon.add(Address(source), notification);
+                self.inbox.add_from_daemon(Address(source), notification);
             }
         }
     }
@@ -96,7 +97,7 @@ impl Endpoint {
     /// Drops the links of dead peers, and leaves unused areas. Not while a call uses a link.
     #[inline]
     pub(super) fn forget_dead(&mut self) {
-        if self.areas.need_maintenance() || !self.dead.is_empty() || self.peers.has_retired() {
+        if self.areas.need_maintenance() || self.peers.must_forget() {
             self.forget_dead_slow();
         }
     }
@@ -106,9 +107,6 @@ impl Endpoint {
         if self.areas.need_maintenance() {
             self.maintain_areas();
         }
-        for index in std::mem::take(&mut self.dead) {
-            self.peers.remove_dead(index);
-        }
-        self.peers.remove_retired();
+        self.peers.forget_dead();
     }
 }

@@ -13,7 +13,7 @@
 //! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
 use super::Endpoint;
-use super::inbox::NO_LINK;
+use super::hot_set::NO_LINK;
 use super::peers::Peer;
 
 use crate::timeout::Timeout;
@@ -174,8 +174,7 @@ impl Endpoint {
             return Err(LeftReceive::Wait);
         };
         m3ipc_sys::pause_point("server.taken");
-        self.unordered += 1;
-        self.latest_notified_slot = i32::MIN;
+        self.inbox.order().note_passing();
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
         Ok(deliver(message))
@@ -211,13 +210,12 @@ impl Endpoint {
         let Some(received) = self.take_notification(index) else {
             return Err(LeftReceive::Wait);
         };
-        self.inbox.has_waited = false;
+        self.inbox.set_waited(false);
         if !self.inbox.is_empty() {
             // The second notification of the peer waits for the next receive.
             self.fast.close();
         }
-        self.unordered += 1;
-        self.latest_notified_slot = received.message.source.slot();
+        self.inbox.order().note_passing_notification(received.message.source.slot());
         self.peers.remember(received.message.source, index);
         Ok(received.message)
     }
@@ -286,8 +284,7 @@ impl Endpoint {
             || !self.membership.may_all(VERBS)
             || self.armed.is_some()
             || self.trace.is_on()
-            || !self.dead.is_empty()
-            || self.peers.has_replaced()
+            || self.peers.has_gone()
             || self.claims.has_any()
             || self.copies.is_busy()
             || self.payloads.is_busy()
@@ -298,7 +295,7 @@ impl Endpoint {
     /// [`take_unordered`](Self::take_unordered)): no remembered wakeup comes before it.
     #[inline]
     fn needs_no_order(&mut self) -> bool {
-        self.unordered < self.unordered_max
+        self.inbox.order().may_pass_queue()
             && self.control_page.flags() == 0
             && (self.is_known_unqueued() || self.look_at_queue())
     }
@@ -311,7 +308,7 @@ impl Endpoint {
     }
 
     fn is_queue_empty(&self) -> bool {
-        self.repeated_notifications == 0 && self.inbox.is_empty()
+        self.inbox.needs_no_order()
     }
 
     #[cold]
@@ -350,7 +347,7 @@ impl Endpoint {
         let has_message = matches!(found, Found::One(..));
         if !has_message {
             // This call has waited, also if the slow path ends it.
-            self.inbox.has_waited = true;
+            self.inbox.set_waited(true);
         }
         self.end_pauses(spin, has_message);
         found
@@ -367,7 +364,7 @@ impl Endpoint {
         if is_marked {
             return Found::More;
         }
-        let hot = self.inbox.hot_entries();
+        let hot = self.inbox.hot().entries();
         for (at, index) in hot.iter().enumerate() {
             if *index == NO_LINK {
                 break;
@@ -407,7 +404,7 @@ impl Endpoint {
     #[inline(never)]
     fn sort_finds(&self) -> Found {
         let mut found = Found::Nothing;
-        for index in self.inbox.hot_entries() {
+        for index in self.inbox.hot().entries() {
             if *index == NO_LINK {
                 break;
             }
@@ -514,7 +511,7 @@ impl Endpoint {
     /// wait looks again.
     #[inline(always)]
     fn seems_to_share_cpu(&mut self, index: Option<u32>) -> bool {
-        let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
+        let Some(index) = index.or_else(|| self.inbox.hot().likeliest()) else { return false };
         self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index))
     }
 
@@ -536,8 +533,7 @@ impl Endpoint {
         let peer = self.peers.get_mut(index);
         let message = peer.link.take_short(kind, found, peer.identity.address)?;
         let may_sleep = may_sleep_after_publication(peer, ends);
-        self.latest = peer.identity;
-        self.latest_kind = Some(kind.into());
+        self.inbox.note_taken(peer.identity, kind.into());
         self.control_page.count(Counter::Received);
         if may_sleep {
             self.wake_if_ended(index, ends);

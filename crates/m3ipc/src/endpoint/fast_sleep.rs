@@ -166,9 +166,9 @@ impl Endpoint {
         endpoint.control_page.set_running();
         match found {
             // The slow path goes on with the wait of this call.
-            Err(NotFound::Yet) => self.inbox.has_waited = has_slept.get(),
+            Err(NotFound::Yet) => self.inbox.set_waited(has_slept.get()),
             // The poll before the sleep found nothing.
-            Ok(Found::Notification(_)) => self.inbox.has_waited = true,
+            Ok(Found::Notification(_)) => self.inbox.set_waited(true),
             _ => {}
         }
         found

@@ -24,6 +24,7 @@ mod claims;
 mod copy;
 mod daemon_limit;
 mod daemon_notifications;
+mod delivery_order;
 mod doorbell;
 mod events;
 mod fast;
@@ -32,6 +33,7 @@ mod fast_send;
 mod fast_sleep;
 mod halves;
 mod handover;
+mod hot_set;
 mod inbox;
 mod membership;
 mod missing_links;
@@ -95,7 +97,6 @@ use peers::Peers;
 use return_state::Returns;
 use stamps::Moment;
 use trace::EndpointTrace;
-use watch_list::Watches;
 
 pub(crate) use bind::{bind, claim};
 
@@ -140,31 +141,12 @@ pub struct Endpoint {
     slept_since_ns: u64,
     /// Whether a signal has ended the sleep of a call on the fast path.
     signalled: bool,
-    /// The time of the last take, and of the last poll of all links because of a take.
-    taken_ticks: u64,
-    polled_ticks: u64,
-    /// Messages taken since the clock was read last.
-    unordered: u32,
-    /// The limit of `unordered`.
-    unordered_max: u32,
-    /// Notifications delivered out of slot order since the last message.
-    repeated_notifications: u32,
-    latest_notified_slot: i32,
-    /// The slot of the last notification that was delivered in round-robin order.
-    round_robin_slot: i32,
-    /// Links of dead peers, kept until no call uses them.
-    dead: Vec<u32>,
     /// Peers whose links could not be mapped.
     missing_links: Vec<i32>,
     /// When a poll asked for them last.
     renewed_ns: u64,
     /// Tickets of ended waits, with the endpoint that each wait was about.
     ready: Vec<(u64, i32)>,
-    /// The sender of the message that was taken last; no sender while `latest_kind` is `None`.
-    latest: Identity,
-    /// The kind of what was taken last.
-    latest_kind: Option<ReceivedKind>,
-    watches: Watches,
     copies: copy::Copies,
     claims: Claims,
     areas: AttachedAreas,
@@ -234,7 +216,7 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn latest_peer(&self) -> Option<Identity> {
-        self.latest_kind.map(|_| self.latest)
+        self.inbox.latest().map(|(sender, _)| sender)
     }
 
     /// Whether the endpoint is still bound: not unbound by another process, its VM not ended, and

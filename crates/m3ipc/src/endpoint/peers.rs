@@ -103,7 +103,7 @@ impl Peer {
     }
 
     /// Notes the death of the peer.
-    pub(super) fn set_dead(&mut self) {
+    fn set_dead(&mut self) {
         self.dead = true;
         self.reopen();
     }
@@ -245,6 +245,8 @@ pub(super) struct Peers {
     replaced_peers: Vec<ReplacedLink>,
     /// Indexes of replaced links.
     retired: Vec<u32>,
+    /// Indexes of dead peers.
+    dead: Vec<u32>,
 }
 
 impl Peers {
@@ -378,28 +380,36 @@ impl Peers {
         }
     }
 
-    /// Whether links were replaced, and a call has not cleared that yet.
+    /// Whether links died or were replaced, and no call has cleared that yet.
     #[inline]
-    pub(super) fn has_replaced(&self) -> bool {
-        !self.replaced_peers.is_empty() || self.has_retired()
+    pub(super) fn has_gone(&self) -> bool {
+        !self.replaced_peers.is_empty() || self.must_forget()
     }
 
-    /// Whether the present call has replaced links.
+    /// Whether links that died or were replaced are kept until no call uses them.
     #[inline]
-    pub(super) fn has_retired(&self) -> bool {
-        !self.retired.is_empty()
+    pub(super) fn must_forget(&self) -> bool {
+        !self.dead.is_empty() || !self.retired.is_empty()
     }
 
-    /// Drops replaced links. Not while a call uses one.
-    #[inline]
-    pub(super) fn remove_retired(&mut self) {
+    /// Notes the death of the peer of this index. The link stays until no call uses it.
+    pub(super) fn note_death(&mut self, index: u32) {
+        self.get_mut(index).set_dead();
+        self.dead.push(index);
+    }
+
+    /// Drops the links that died or were replaced. Not while a call uses one.
+    pub(super) fn forget_dead(&mut self) {
+        for index in std::mem::take(&mut self.dead) {
+            self.remove_dead(index);
+        }
         for index in std::mem::take(&mut self.retired) {
             self.remove_dead(index);
         }
     }
 
     /// Drops a dead peer. Another peer with the same index or address stays.
-    pub(super) fn remove_dead(&mut self, index: u32) {
+    fn remove_dead(&mut self, index: u32) {
         let Some(peer) = self.slots[index as usize].take_if(|peer| peer.dead) else { return };
         if self.by_address.get(&peer.address().0) == Some(&index) {
             self.by_address.remove(&peer.address().0);

@@ -43,9 +43,9 @@ impl Endpoint {
         {
             return Err(ReceiveError::WouldBlock(address));
         }
-        self.inbox.has_waited = has_waited;
+        self.inbox.set_waited(has_waited);
         let received = self.receive_bytes(source, Timeout::NoWait);
-        self.inbox.has_waited = false;
+        self.inbox.set_waited(false);
         received
     }
 
@@ -55,7 +55,7 @@ impl Endpoint {
         for _ in 0..TRIES {
             let before = self.control.activity();
             let _ = self.receive_events();
-            if self.inbox.via_daemon.has(source)
+            if self.inbox.has_from_daemon(source)
                 || !matches!(self.contact_soon(source, 0), Ok(None))
             {
                 return false;

@@ -12,14 +12,6 @@ use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, Message, SYSTEM, Verb};
 use m3ipc_link::{Arrival, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
 
-/// After so many ticks of work, at most 100 ms, all links are polled (a tick is a nanosecond or
-/// less). A hostile peer that clears a bit of the ready bitmap delays its victim by that time.
-const TICKS_PER_FULL_POLL: u64 = 100_000_000;
-/// Notifications come before messages. A peer that notifies without end delivers at most so many of
-/// them before a message of another peer.
-const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
-/// Messages of a sole sender that are taken before the clock is read and all links are polled.
-pub(super) const UNORDERED_MAX: u32 = 64;
 /// Takes that may fail, because the sender withdrew, before the call stops to try.
 const LOST_TAKES_MAX: u32 = 32;
 
@@ -209,11 +201,12 @@ impl Endpoint {
         let received = match fast {
             Ok(message) => {
                 buffer.for_link(0);
+                let kind = self.latest_kind();
                 Ok(Received {
                     message,
                     bytes: 0,
-                    is_request: self.latest_kind == Some(ReceivedKind::Request),
-                    is_notification: self.latest_kind == Some(ReceivedKind::Notification),
+                    is_request: kind == Some(ReceivedKind::Request),
+                    is_notification: kind == Some(ReceivedKind::Notification),
                     died: None,
                 })
             }
@@ -272,7 +265,7 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn order_always(&mut self, always: bool) {
-        self.unordered_max = if always { 0 } else { UNORDERED_MAX };
+        self.inbox.order().set_always(always);
     }
 
     fn receive_from(
@@ -283,7 +276,8 @@ impl Endpoint {
     ) -> Result<Received, Fail> {
         if let Err(fail) = self.enter(Verb::Receive) {
             // The end of the endpoint may have ended the wait that the fast path began.
-            let has_waited = std::mem::replace(&mut self.inbox.has_waited, false);
+            let has_waited = self.inbox.has_waited();
+            self.inbox.set_waited(false);
             return Err(self.membership.left().filter(|_| has_waited).map_or(fail, Fail::from));
         }
         self.begin_look(deadline);
@@ -361,12 +355,11 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Option<Result<Option<Received>, Fail>> {
-        let ordinary = self.unordered < self.unordered_max
-            && self.repeated_notifications == 0
-            && self.inbox.is_empty()
+        let ordinary = self.inbox.order().may_pass_queue()
+            && self.inbox.needs_no_order()
             && !self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any());
         if !ordinary {
-            self.unordered = 0;
+            self.inbox.order().note_look_at_queue();
             return None;
         }
         let (index, arrival) = match self.inbox.only_message(&mut self.peers) {
@@ -377,8 +370,7 @@ impl Endpoint {
         m3ipc_sys::pause_point("server.before_take");
         let incoming = self.take_untimed(index, arrival, buffer).ok()??;
         m3ipc_sys::pause_point("server.taken");
-        self.unordered += 1;
-        self.latest_notified_slot = i32::MIN;
+        self.inbox.order().note_passing();
         Some(Ok(Some(self.delivered(index, &incoming))))
     }
 
@@ -388,7 +380,7 @@ impl Endpoint {
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Result<Option<Received>, Fail> {
         self.collect();
-        if self.repeated_notifications < REPEATED_NOTIFICATIONS_MAX
+        if self.inbox.order().may_repeat()
             && let Some(message) = self.next_notification(false)
         {
             return Ok(Some(message));
@@ -400,8 +392,7 @@ impl Endpoint {
             m3ipc_sys::pause_point("server.before_take");
             if let Ok(Some(incoming)) = self.take(index, arrival, buffer) {
                 m3ipc_sys::pause_point("server.taken");
-                self.repeated_notifications = 0;
-                self.latest_notified_slot = i32::MIN;
+                self.inbox.order().note_message();
                 let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
                 self.inbox.record_sender(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
@@ -415,11 +406,11 @@ impl Endpoint {
             self.peers.get_mut(index).earliest_stamp = m3ipc_sys::ticks();
             self.inbox.poll_link(&mut self.peers, index);
         }
-        if self.repeated_notifications < REPEATED_NOTIFICATIONS_MAX {
+        if self.inbox.order().may_repeat() {
             return Ok(None);
         }
         // No message waited, so notifications go on, those of other peers first.
-        self.repeated_notifications = 0;
+        self.inbox.order().note_no_message();
         Ok(self.next_notification(true))
     }
 
@@ -430,8 +421,7 @@ impl Endpoint {
         for page_set in &self.page_sets {
             self.inbox.poll_ready(&mut self.peers, &page_set.ready_bitmap);
         }
-        if self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL {
-            self.polled_ticks = self.taken_ticks;
+        if self.inbox.order().begin_full_poll() {
             self.inbox.poll_all(&mut self.peers);
         }
     }
@@ -451,7 +441,7 @@ impl Endpoint {
             return Ok(message);
         }
         if source == SYSTEM
-            && let Some(death) = self.next_death()
+            && let Some(death) = self.inbox.take_death()
         {
             return Ok(death);
         }
@@ -464,7 +454,7 @@ impl Endpoint {
                     let found = self.poll_settled(|endpoint| {
                         endpoint.receive_events()?;
                         let is_there = endpoint.peers.find(source).is_some()
-                            || endpoint.inbox.via_daemon.has(source);
+                            || endpoint.inbox.has_from_daemon(source);
                         Ok(is_there.then_some(()))
                     });
                     return match found? {
@@ -517,7 +507,7 @@ impl Endpoint {
             return Ok(Some(message));
         }
         if address == SYSTEM
-            && let Some(death) = self.next_death()
+            && let Some(death) = self.inbox.take_death()
         {
             return Ok(Some(death));
         }

@@ -17,8 +17,9 @@ impl Endpoint {
     ) -> Result<Option<TakenMessage>, Fail> {
         let taken = self.take_untimed(index, arrival, buffer)?;
         if taken.is_some() {
-            self.taken_ticks = m3ipc_sys::ticks();
-            self.peers.get_mut(index).earliest_stamp = self.taken_ticks;
+            let now_ticks = m3ipc_sys::ticks();
+            self.inbox.order().note_time(now_ticks);
+            self.peers.get_mut(index).earliest_stamp = now_ticks;
         }
         Ok(taken)
     }
@@ -56,8 +57,7 @@ impl Endpoint {
             if !buffer.is_filled(incoming.long_bytes) {
                 return Err(endpoint.poison(index, RuleBroken));
             }
-            endpoint.latest = identity;
-            endpoint.latest_kind = Some(incoming.kind.into());
+            endpoint.inbox.note_taken(identity, incoming.kind.into());
             endpoint.trace.took(identity.address, arrival, incoming.m_type, incoming.long_bytes);
             let ends = match incoming.kind {
                 // The sender may have slept until now.

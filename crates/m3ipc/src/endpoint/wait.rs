@@ -144,7 +144,7 @@ impl Endpoint {
         };
         // The fast path may have begun the wait.
         let first = poll(self);
-        self.inbox.has_waited = false;
+        self.inbox.set_waited(false);
         if let Some(found) = first? {
             return Ok(found);
         }
@@ -153,7 +153,8 @@ impl Endpoint {
         }
         self.control_page.set_blocked(target.verb, target.peer);
         self.blocked = Some((target.verb, target.peer, 0));
-        self.inbox.has_waited = matches!(target.verb, WaitCall::Receive | WaitCall::Rcvrqst);
+        let is_receive = matches!(target.verb, WaitCall::Receive | WaitCall::Rcvrqst);
+        self.inbox.set_waited(is_receive);
         if target.verb.may_be_copied() {
             self.park();
         }
@@ -161,7 +162,7 @@ impl Endpoint {
         self.unpark();
         self.control_page.set_running();
         self.blocked = None;
-        self.inbox.has_waited = false;
+        self.inbox.set_waited(false);
         result
     }
 
@@ -240,7 +241,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn shares_cpu(&mut self, index: Option<u32>) -> bool {
         let cpu = self.publish_cpu();
-        let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
+        let Some(index) = index.or_else(|| self.inbox.hot().likeliest()) else { return false };
         self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == cpu)
     }
 
