@@ -8,13 +8,14 @@ use super::fast_calls::FastCalls;
 use super::membership::Membership;
 use super::page_set::map_pages;
 use super::trace::EndpointTrace;
+use super::waiter::Waiter;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, RequestLimit, unexpected};
 use crate::error::Fail;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{AdaptiveSpin, LinkSide, WaitStrategy};
+use m3ipc_link::{LinkSide, WaitStrategy};
 use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -134,18 +135,11 @@ fn attach(
         control_page,
         liveness_lock,
         events_seen: 0,
-        page_sets: vec![page_set],
         peers: Peers::default(),
         inbox: Inbox::default(),
-        spin: AdaptiveSpin::new(chosen_strategy()),
-        doorbell: None,
-        armed: None,
+        waiter: Waiter::new(page_set, chosen_strategy()),
         blocked: None,
-        last_poll_ns: 0,
-        checked_ns: m3ipc_sys::monotonic_ns(),
         fast: FastCalls::new(m3ipc_sys::variable(NO_FAST_PATH).is_some()),
-        slept_since_ns: 0,
-        signalled: false,
         missing_links: Vec::new(),
         renewed_ns: 0,
         ready: Vec::new(),

@@ -42,7 +42,7 @@ impl Endpoint {
     /// [`NodeError::NoResources`] if no descriptor is left.
     pub fn fd(&mut self) -> Result<BorrowedFd<'_>, NodeError> {
         self.open_doorbell()?;
-        match &mut self.doorbell {
+        match self.waiter.doorbell_mut() {
             Some(doorbell) => Ok(doorbell.hand_out()),
             None => Err(Fail::from(Code::NoMem).into()),
         }
@@ -50,12 +50,12 @@ impl Endpoint {
 
     /// Makes the doorbell if there is none.
     pub(super) fn open_doorbell(&mut self) -> Result<(), Fail> {
-        if self.doorbell.is_some() {
+        if self.waiter.doorbell().is_some() {
             return Ok(());
         }
         let poll = Poll::new()?;
         let receiver = self.request_doorbell()?;
-        self.doorbell = Some(Doorbell::new(poll, receiver, &self.control)?);
+        self.waiter.set_doorbell(Doorbell::new(poll, receiver, &self.control)?);
         Ok(())
     }
 
@@ -66,13 +66,11 @@ impl Endpoint {
 
     /// Lets all peers ring; `false` if no program polls the descriptor. The caller polls once more.
     pub(super) fn arm(&mut self) -> bool {
-        if !self.doorbell.as_ref().is_some_and(Doorbell::is_polled) {
+        if self.waiter.polled_doorbell().is_none() {
             return false;
         }
         let mode = self.mode_at_doorbell();
-        if self.armed != Some(mode) {
-            self.set_mode(mode);
-            self.armed = Some(mode);
+        if self.waiter.arm(mode) {
             self.fast.close();
         }
         true
@@ -80,7 +78,7 @@ impl Endpoint {
 
     /// Arms if that changes the mode; `false` if all peers ring already, or no program polls.
     pub(super) fn arm_anew(&mut self) -> bool {
-        self.armed != Some(self.mode_at_doorbell()) && self.arm()
+        !self.waiter.is_armed_by(self.mode_at_doorbell()) && self.arm()
     }
 
     /// A request that is not posted may await the take of an answer of this endpoint.
@@ -115,7 +113,8 @@ impl Endpoint {
     pub(super) fn leave_receive(&mut self, found_nothing: bool) {
         let Some(news) = self.news() else { return };
         let is_asynchronous = self.returns.is_asynchronous;
-        let Some(doorbell) = &mut self.doorbell else { return };
+        let is_armed = self.waiter.is_armed();
+        let Some(doorbell) = self.waiter.doorbell_mut() else { return };
         let is_new = if !found_nothing {
             doorbell.note_unfinished_receive();
             true
@@ -123,7 +122,7 @@ impl Endpoint {
             // Each receive of an asynchronous endpoint polls before it waits.
             is_asynchronous || doorbell.note_receive(news)
         };
-        if self.armed.is_some() {
+        if is_armed {
             doorbell.set_readable(is_new && self.claims.any_behind(news));
         }
     }
@@ -133,7 +132,7 @@ impl Endpoint {
     pub(super) fn leave_request(&mut self, peer: Address) {
         let Some(news) = self.news() else { return };
         let is_new = self.claims.note_look(peer, news);
-        if let Some(doorbell) = &mut self.doorbell {
+        if let Some(doorbell) = self.waiter.doorbell_mut() {
             let any_behind = doorbell.is_receive_behind(news) || self.claims.any_behind(news);
             doorbell.set_readable(is_new && any_behind);
         }
@@ -143,8 +142,9 @@ impl Endpoint {
     pub(super) fn leave_ended_request(&mut self) {
         let Some(news) = self.news() else { return };
         let any_awaits = self.any_awaits();
-        let Some(doorbell) = &mut self.doorbell else { return };
-        if self.armed.is_some() {
+        let is_armed = self.waiter.is_armed();
+        let Some(doorbell) = self.waiter.doorbell_mut() else { return };
+        if is_armed {
             let any_behind = doorbell.is_receive_behind(news) || self.claims.any_behind(news);
             doorbell.set_readable(any_behind);
         } else if any_awaits {
@@ -154,24 +154,24 @@ impl Endpoint {
 
     /// The end of a call that disarms nothing, and may have read frames.
     pub(super) fn leave_other_call(&mut self, activity_before: u64) {
-        if self.armed.is_some() && self.control.activity() != activity_before {
+        if self.waiter.is_armed() && self.control.activity() != activity_before {
             self.call_all();
         }
     }
 
     /// The news of the doorbell; `None` if no program polls the descriptor.
     fn news(&mut self) -> Option<u64> {
-        let doorbell = self.doorbell.as_mut().filter(|doorbell| doorbell.is_polled())?;
+        let doorbell = self.waiter.polled_doorbell()?;
         Some(doorbell.news(&self.control))
     }
 
     fn any_awaits(&self) -> bool {
-        self.claims.has_any() || self.doorbell.as_ref().is_some_and(Doorbell::awaits_receive)
+        self.claims.has_any() || self.waiter.awaits_receive()
     }
 
     fn call_all(&mut self) {
         if self.any_awaits()
-            && let Some(doorbell) = &mut self.doorbell
+            && let Some(doorbell) = self.waiter.doorbell_mut()
         {
             doorbell.call_all();
         }
@@ -181,8 +181,8 @@ impl Endpoint {
     #[inline]
     pub(super) fn disarm(&mut self) {
         // A child by fork has no mapping of the pages; its call fails after this.
-        if self.armed.is_some() && self.membership.is_original() {
-            self.disarm_now();
+        if self.waiter.is_armed() && self.membership.is_original() {
+            self.waiter.disarm();
             self.hear();
             self.call_all();
         }
@@ -192,15 +192,15 @@ impl Endpoint {
     /// endpoint stays armed.
     #[inline]
     pub(super) fn begin_receive(&mut self) {
-        if self.armed.is_some() {
+        if self.waiter.is_armed() {
             self.begin_poll(self.claims.has_any());
         }
     }
 
     /// The same for a poll of a pending request.
     pub(super) fn begin_request_poll(&mut self) {
-        if self.armed.is_some() {
-            let receives = self.doorbell.as_ref().is_some_and(Doorbell::awaits_receive);
+        if self.waiter.is_armed() {
+            let receives = self.waiter.awaits_receive();
             self.begin_poll(receives || self.claims.count() > 1);
         }
     }
@@ -208,21 +208,16 @@ impl Endpoint {
     #[cold]
     fn begin_poll(&mut self, beside_others: bool) {
         if !beside_others {
-            self.disarm_now();
+            self.waiter.disarm();
         }
         self.hear();
-    }
-
-    fn disarm_now(&mut self) {
-        self.armed = None;
-        self.set_mode(WaitMode::Awake);
     }
 
     /// Takes the rings and the events that have come.
     #[cold]
     fn hear(&mut self) {
         let before = self.control.activity();
-        let rang = self.doorbell.as_mut().is_some_and(Doorbell::hear);
+        let rang = self.waiter.doorbell_mut().is_some_and(Doorbell::hear);
         self.reattach_soon();
         self.renew_missing_links_for_poll(rang || self.control.activity() != before);
         // Not all events at once: a request in parts may use a peer that has died.
@@ -231,7 +226,7 @@ impl Endpoint {
 
     /// Sleeps at the doorbell: for endpoints with more links than futex_waitv takes.
     pub(super) fn sleep_on_doorbell(&self, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
-        let Some(doorbell) = &self.doorbell else { return Ok(WaitOutcome::Changed) };
+        let Some(doorbell) = self.waiter.doorbell() else { return Ok(WaitOutcome::Changed) };
         // The last poll received an event, so the word may not change again.
         if self.control_page.event_word().load(Ordering::Acquire) != seen
             || self.control.has_queued_events()

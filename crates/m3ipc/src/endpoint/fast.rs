@@ -204,7 +204,7 @@ impl Endpoint {
     fn take_sole_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
         let links = self.peers.index_limit();
         // A peer that is not hot may have come before this one.
-        if self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any_of(links)) {
+        if self.waiter.pages().any_ready_of(links) {
             return Err(LeftReceive::Wait);
         }
         let Some(received) = self.take_notification(index) else {
@@ -223,7 +223,7 @@ impl Endpoint {
     /// Whether a call with this limit sleeps without further polls.
     #[inline]
     fn may_sleep(&self, limit: Timeout) -> bool {
-        limit == Timeout::Never && self.spin.strategy() == WaitStrategy::Block
+        limit == Timeout::Never && self.waiter.strategy() == WaitStrategy::Block
     }
 
     /// Makes the ordinary case of a reply. `false` if nothing was posted.
@@ -282,7 +282,7 @@ impl Endpoint {
     fn is_unusual(&self) -> bool {
         self.membership.has_left()
             || !self.membership.may_all(VERBS)
-            || self.armed.is_some()
+            || self.waiter.is_armed()
             || self.trace.is_on()
             || self.peers.has_gone()
             || self.claims.has_any()
@@ -357,11 +357,7 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn find_one(&self) -> Found {
         let links = self.peers.index_limit();
-        let is_marked = match self.page_sets.as_slice() {
-            [page_set] => page_set.ready_bitmap.any_of(links),
-            all => all.iter().any(|page_set| page_set.ready_bitmap.any_of(links)),
-        };
-        if is_marked {
+        if self.waiter.pages().any_ready_of(links) {
             return Found::More;
         }
         let hot = self.inbox.hot().entries();
@@ -471,7 +467,7 @@ impl Endpoint {
         limit: Timeout,
     ) -> Option<FastSpin> {
         let shares_cpu = self.seems_to_share_cpu(index);
-        let spin = self.spin.begin_fast(shares_cpu, limit == Timeout::Never)?;
+        let spin = self.waiter.spin().begin_fast(shares_cpu, limit == Timeout::Never)?;
         self.record_pauses(spin, call, peer);
         Some(spin)
     }
@@ -484,7 +480,7 @@ impl Endpoint {
         limit: Timeout,
     ) -> Option<FastSpin> {
         let shares_cpu = self.seems_to_share_cpu(Some(index));
-        let spin = self.spin.begin_fast_for_take(shares_cpu, limit == Timeout::Never)?;
+        let spin = self.waiter.spin().begin_fast_for_take(shares_cpu, limit == Timeout::Never)?;
         self.record_pauses(spin, WaitCall::Send, peer);
         Some(spin)
     }
@@ -503,7 +499,7 @@ impl Endpoint {
             self.control_page.set_running();
         }
         if has_found {
-            self.spin.learn_brief();
+            self.waiter.spin().learn_brief();
         }
     }
 

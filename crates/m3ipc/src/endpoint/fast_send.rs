@@ -55,7 +55,7 @@ impl Endpoint {
         }
         m3ipc_sys::pause_point("client.woken");
         if !self.look_for_take(index, to, limit) {
-            if limit != Timeout::Never || self.spin.strategy() != WaitStrategy::Block {
+            if limit != Timeout::Never || self.waiter.strategy() != WaitStrategy::Block {
                 return Err(LeftSend::Take(index, posted));
             }
             self.sleep_until_taken(index).map_err(|why| match why {

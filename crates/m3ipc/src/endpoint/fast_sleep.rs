@@ -59,7 +59,7 @@ impl Sleeper for ShortSleep<'_> {
     }
 
     fn set_mode(&mut self, mode: WaitMode) {
-        self.endpoint.set_mode(mode);
+        self.endpoint.waiter.set_mode(mode);
     }
 
     fn sleep(&mut self, words: Self::Words) -> Result<(), NotFound> {
@@ -129,7 +129,7 @@ impl Endpoint {
         if matches!(found, Err(NotFound::Yet)) {
             // The slow path goes on with the wait of this call. The age of a wait decides which
             // call has closed a circle.
-            self.slept_since_ns = since_ns;
+            self.waiter.note_short_sleep(since_ns);
         }
         found
     }

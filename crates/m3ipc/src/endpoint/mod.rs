@@ -67,6 +67,7 @@ mod stamps;
 mod take;
 mod trace;
 mod wait;
+mod waiter;
 mod wake_words;
 mod watch_list;
 mod watches;
@@ -89,14 +90,13 @@ use claims::Claims;
 use fast_calls::FastCalls;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
-use m3ipc_link::{AdaptiveSpin, ControlPage, WaitMode, WaitStrategy};
+use m3ipc_link::{ControlPage, WaitStrategy};
 use membership::Membership;
-use own_doorbell::Doorbell;
-use page_set::PageSet;
 use peers::Peers;
 use return_state::Returns;
 use stamps::Moment;
 use trace::EndpointTrace;
+use waiter::Waiter;
 
 pub(crate) use bind::{bind, claim};
 
@@ -123,24 +123,12 @@ pub struct Endpoint {
     /// Held for the life of the endpoint: the daemon watches it for the death of this process.
     liveness_lock: Option<m3ipc_sys::LivenessLock>,
     events_seen: u32,
-    page_sets: Vec<PageSet>,
     peers: Peers,
     inbox: Inbox,
-    spin: AdaptiveSpin,
-    /// Made when the caller asks for the endpoint's descriptor, or with too many links for
-    /// futex_waitv.
-    doorbell: Option<Doorbell>,
-    armed: Option<WaitMode>,
+    waiter: Waiter,
     /// The waiting record as written last, for the control page of the next daemon.
     blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
-    last_poll_ns: u64,
-    /// The time of the last check of the daemon.
-    checked_ns: u64,
     fast: FastCalls,
-    /// The start of the sleep in which the fast path has left the present call, or 0.
-    slept_since_ns: u64,
-    /// Whether a signal has ended the sleep of a call on the fast path.
-    signalled: bool,
     /// Peers whose links could not be mapped.
     missing_links: Vec<i32>,
     /// When a poll asked for them last.
@@ -177,7 +165,7 @@ impl Endpoint {
     /// The wait strategy. The example is at [`set_strategy`](Self::set_strategy).
     #[must_use]
     pub fn strategy(&self) -> WaitStrategy {
-        self.spin.strategy()
+        self.waiter.strategy()
     }
 
     /// Chooses the wait strategy.
@@ -191,7 +179,7 @@ impl Endpoint {
     /// assert_eq!(server.strategy(), WaitStrategy::Block);
     /// ```
     pub fn set_strategy(&mut self, strategy: WaitStrategy) {
-        self.spin = AdaptiveSpin::new(strategy);
+        self.waiter.set_strategy(strategy);
     }
 
     /// The identity of a living peer that has a link with this endpoint. The daemon vouches for
@@ -261,16 +249,6 @@ impl Endpoint {
             return Err(Code::TrapDenied.into());
         }
         Ok(())
-    }
-
-    /// Publishes the CPU of this endpoint in its status pages.
-    #[inline]
-    fn publish_cpu(&mut self) -> u32 {
-        let cpu = m3ipc_sys::current_cpu();
-        for page_set in &mut self.page_sets {
-            page_set.status.set_cpu(cpu);
-        }
-        cpu
     }
 }
 

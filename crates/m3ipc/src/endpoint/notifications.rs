@@ -33,7 +33,7 @@ impl Endpoint {
         self.inbox.order().note_time(m3ipc_sys::ticks());
         self.control_page.count(Counter::Received);
         self.inbox.note_taken(identity, ReceivedKind::Notification);
-        let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
+        let statuses = self.waiter.pages().statuses();
         self.inbox.record_sender(&mut self.peers, index, statuses);
         if self.inbox.has_waited() {
             // Later notifications wait for the next receive.

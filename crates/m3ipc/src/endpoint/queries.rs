@@ -254,7 +254,7 @@ impl Endpoint {
                 return Err(Code::TimedOut.into());
             }
             let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
-            self.set_mode(WaitMode::Awake);
+            self.waiter.set_mode(WaitMode::Awake);
             match m3ipc_sys::wait_any(&[(self.control_page.event_word(), before)], until_ns)? {
                 m3ipc_sys::WaitOutcome::Changed => {}
                 m3ipc_sys::WaitOutcome::Signal => {

@@ -120,7 +120,7 @@ impl Endpoint {
         self.membership.check_bound()?;
         self.disarm();
         self.reattach_soon();
-        if wait.ticket.is_some_and(|(_, daemons)| daemons != self.page_sets.len()) {
+        if wait.ticket.is_some_and(|(_, daemons)| daemons != self.waiter.pages().count()) {
             // The next daemon knows no ticket of its predecessor.
             wait.ticket = None;
         }
@@ -128,7 +128,9 @@ impl Endpoint {
             let request = Request::Await(AwaitedEvent::Name(wait.name.clone()));
             match self.ask_soon(question, &request)? {
                 Some(Reply::Number(address)) => return Ok(Some(Address(address))),
-                Some(Reply::Wait(ticket)) => wait.ticket = Some((ticket, self.page_sets.len())),
+                Some(Reply::Wait(ticket)) => {
+                    wait.ticket = Some((ticket, self.waiter.pages().count()))
+                }
                 Some(_) => return Err(unexpected()),
                 None => return Ok(None),
             }
@@ -148,7 +150,7 @@ impl Endpoint {
     pub(crate) fn drop_name_wait(&mut self, wait: &NameWait) {
         // Another daemon may have given the same number to another wait.
         if let Some((ticket, daemons)) = wait.ticket
-            && daemons == self.page_sets.len()
+            && daemons == self.waiter.pages().count()
         {
             self.control.request_later(&Request::Forget(ticket));
             self.ready.retain(|(ready, _)| *ready != ticket);

@@ -357,7 +357,7 @@ impl Endpoint {
     ) -> Option<Result<Option<Received>, Fail>> {
         let ordinary = self.inbox.order().may_pass_queue()
             && self.inbox.needs_no_order()
-            && !self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any());
+            && !self.waiter.pages().any_ready();
         if !ordinary {
             self.inbox.order().note_look_at_queue();
             return None;
@@ -393,7 +393,7 @@ impl Endpoint {
             if let Ok(Some(incoming)) = self.take(index, arrival, buffer) {
                 m3ipc_sys::pause_point("server.taken");
                 self.inbox.order().note_message();
-                let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
+                let statuses = self.waiter.pages().statuses();
                 self.inbox.record_sender(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
             }
@@ -418,8 +418,8 @@ impl Endpoint {
     #[inline]
     fn collect(&mut self) {
         self.inbox.poll_hot(&mut self.peers);
-        for page_set in &self.page_sets {
-            self.inbox.poll_ready(&mut self.peers, &page_set.ready_bitmap);
+        for ready_bitmap in self.waiter.pages().ready_bitmaps() {
+            self.inbox.poll_ready(&mut self.peers, ready_bitmap);
         }
         if self.inbox.order().begin_full_poll() {
             self.inbox.poll_all(&mut self.peers);

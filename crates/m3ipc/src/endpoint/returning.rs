@@ -30,7 +30,7 @@ impl Endpoint {
     #[cfg(feature = "tokio")]
     pub(crate) fn set_asynchronous(&mut self, is_asynchronous: bool) {
         self.returns.is_asynchronous = is_asynchronous;
-        if is_asynchronous && let Some(doorbell) = &mut self.doorbell {
+        if is_asynchronous && let Some(doorbell) = self.waiter.doorbell_mut() {
             doorbell.forget_receive();
         }
     }
@@ -73,7 +73,7 @@ impl Endpoint {
         self.fast.close();
         let pause = self.returns.pause();
         let begun = Returning::begin(self.attachment(), pause).and_then(|returning| {
-            self.doorbell.as_ref().map_or(Ok(()), |doorbell| doorbell.watch(&returning.done))?;
+            self.waiter.doorbell().map_or(Ok(()), |doorbell| doorbell.watch(&returning.done))?;
             Ok(returning)
         });
         match begun {
@@ -87,13 +87,13 @@ impl Endpoint {
         Attachment {
             directory: self.control.directory().to_owned(),
             request: self.membership.reattach_request(),
-            has_doorbell: self.doorbell.is_some(),
+            has_doorbell: self.waiter.doorbell().is_some(),
         }
     }
 
     /// Takes over what the thread of a return got.
     fn end_return(&mut self, returning: Returning, attached: Result<Attached, Fail>) {
-        if let Some(doorbell) = &self.doorbell {
+        if let Some(doorbell) = self.waiter.doorbell() {
             doorbell.unwatch(&returning.done);
         }
         self.fast.close();
@@ -127,13 +127,7 @@ impl Endpoint {
         self.events_seen = control_page.event_word().load(Ordering::Acquire).wrapping_sub(1);
         (self.control_page, self.liveness_lock) = (control_page, liveness_lock);
         self.returns.stay = None;
-        // The endpoint may be armed, or have announced a sleep. Peers of new links must ring, too.
-        if let Some(former) = self.page_sets.last() {
-            page_set.status.set_mode(former.status.mode());
-        }
-        self.page_sets.push(page_set);
-        let watched =
-            self.doorbell.as_mut().map_or(Ok(()), |own| own.replace(doorbell, &self.control));
+        let watched = self.waiter.take_over(page_set, doorbell, &self.control);
         self.recall().and(watched)
     }
 
@@ -202,7 +196,7 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use crate::Source;
-    use m3ipc_link::WaitMode;
+    use m3ipc_link::{OwnStatus, WaitMode};
 
     #[test]
     fn an_armed_endpoint_stays_armed_on_the_pages_of_a_new_daemon() {
@@ -217,7 +211,7 @@ mod tests {
         // A poll of a pending request takes a return over between its arming and its last look.
         let attached = server.attachment().attach().expect("a new connection");
         server.take_over(attached).expect("the daemon knows the endpoint");
-        let modes = server.page_sets.iter().map(|page_set| page_set.status.mode());
+        let modes = server.waiter.pages().statuses().map(OwnStatus::mode);
         let armed = WaitMode::AtDoorbell(m3ipc_abi::ANY);
         assert_eq!(modes.collect::<Vec<_>>(), [armed, armed]);
     }

@@ -142,7 +142,7 @@ impl Endpoint {
         self.fast.close();
         self.payloads.begin(DaemonLimit::of(deadline));
         let waited = self.wait_taken(index, posted, deadline, deadline, WaitCall::Send);
-        self.slept_since_ns = 0;
+        self.waiter.take_short_sleep();
         match self.finish_send(index, posted, waited) {
             Err(fail) if self.must_repeat(&fail, to) => self.send_message(to, outgoing, deadline),
             other => other,

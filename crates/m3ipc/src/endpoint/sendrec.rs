@@ -111,7 +111,7 @@ impl Endpoint {
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
             LeftOver::Signal(index, posted) => {
-                self.signalled = true;
+                self.waiter.note_signal();
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
         };
@@ -131,7 +131,7 @@ impl Endpoint {
         self.park();
         let answered = self.call_until_answered(index, Some(posted), outgoing, buffer, deadline);
         self.unpark();
-        self.slept_since_ns = 0;
+        self.waiter.take_short_sleep();
         self.trace.done();
         answered
     }
@@ -351,7 +351,7 @@ impl Endpoint {
             posted: Some(posted),
             own_cell: false,
         };
-        if std::mem::take(&mut self.signalled) {
+        if self.waiter.take_signal() {
             return self.finish_request(index, posted, buffer, Code::Intr.into());
         }
         loop {

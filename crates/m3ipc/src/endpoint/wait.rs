@@ -6,6 +6,7 @@
 
 use super::Endpoint;
 use super::stamps::Moment;
+use super::waiter::{FULL_POLL_NS, SLOW_CHECK_NS};
 use super::wake_words::{FEW_WORDS, WakeWords};
 use crate::error::Fail;
 use crate::timeout::Deadline;
@@ -16,15 +17,8 @@ use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall, WaitMode, WaitStrategy}
 use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
 
-/// The longest sleep before a check of the daemon.
-const SLOW_CHECK_NS: u64 = 1_000_000_000;
 /// The sleep of a waiter for one peer before it asks the daemon for a deadlock.
 const DEADLOCK_CHECK_NS: u64 = 1_000_000;
-/// With more links than this, a sleep does not poll all of them before.
-const POLL_ALL_LINKS_MAX: usize = 128;
-/// The interval of polls of all links then. A hostile peer that clears a bit of the ready bitmap
-/// delays its victim by at most this.
-const FULL_POLL_NS: u64 = 50_000_000;
 /// The thread in a waiting record while no thread sleeps.
 pub(super) const NO_THREAD: u32 = 0;
 /// Polls between two readings of the clock in a wait with a limit that never sleeps.
@@ -84,7 +78,7 @@ impl Sleeper for SleepStep<'_> {
     }
 
     fn set_mode(&mut self, mode: WaitMode) {
-        self.endpoint.set_mode(mode);
+        self.endpoint.waiter.set_mode(mode);
     }
 
     /// Sleeps, and checks the daemon before the mode becomes `Awake` again: a non-blocking sender
@@ -104,14 +98,10 @@ impl Sleeper for SleepStep<'_> {
         match ended? {
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
-            WaitOutcome::Changed
-                if self.now_ns.saturating_sub(endpoint.checked_ns) < SLOW_CHECK_NS =>
-            {
-                Ok(())
-            }
+            WaitOutcome::Changed if !endpoint.waiter.is_check_due(self.now_ns) => Ok(()),
             WaitOutcome::Signal => Err(Code::Intr.into()),
             WaitOutcome::Changed | WaitOutcome::Limit => {
-                endpoint.checked_ns = self.now_ns;
+                endpoint.waiter.note_check(self.now_ns);
                 endpoint.slow_check(self.sleep_state, self.may_deadlock)
             }
         }
@@ -173,10 +163,10 @@ impl Endpoint {
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<T, Fail> {
         let mut spinner = match target.verb {
-            WaitCall::Send => self.spin.begin_for_take(),
-            _ => self.spin.begin(),
+            WaitCall::Send => self.waiter.spin().begin_for_take(),
+            _ => self.waiter.spin().begin(),
         };
-        let since_ns = std::mem::take(&mut self.slept_since_ns);
+        let since_ns = self.waiter.take_short_sleep();
         let mut sleep_state =
             SleepState { target, deadline, since_ns, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut polls = 0_u32;
@@ -194,7 +184,7 @@ impl Endpoint {
                         return Err(Code::TimedOut.into());
                     }
                     if polls.is_multiple_of(POLLS_PER_FULL_POLL)
-                        && self.spin.strategy() == WaitStrategy::Spin
+                        && self.waiter.strategy() == WaitStrategy::Spin
                     {
                         self.reattach_if_closed();
                         self.inbox.poll_all(&mut self.peers);
@@ -202,13 +192,13 @@ impl Endpoint {
                 }
                 SpinStep::Sleep => {
                     if let Some(found) = self.sleep(&mut sleep_state, &mut poll)? {
-                        self.spin.learn(&spinner);
+                        self.waiter.spin().learn(&spinner);
                         return Ok(found);
                     }
                 }
             }
             if let Some(found) = poll(self)? {
-                self.spin.learn(&spinner);
+                self.waiter.spin().learn(&spinner);
                 return Ok(found);
             }
         }
@@ -230,7 +220,7 @@ impl Endpoint {
             None => {
                 self.inbox.is_empty()
                     && self.inbox.is_quiet(&self.peers)
-                    && !self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any())
+                    && !self.waiter.pages().any_ready()
                     && self.control_page.flags() == 0
             }
         }
@@ -240,7 +230,7 @@ impl Endpoint {
     /// too, since the waiter may have moved.
     #[inline]
     pub(super) fn shares_cpu(&mut self, index: Option<u32>) -> bool {
-        let cpu = self.publish_cpu();
+        let cpu = self.waiter.publish_cpu();
         let Some(index) = index.or_else(|| self.inbox.hot().likeliest()) else { return false };
         self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == cpu)
     }
@@ -307,12 +297,6 @@ impl Endpoint {
             Some((sleep_state.target.verb, sleep_state.target.peer, sleep_state.since_ns));
     }
 
-    pub(super) fn set_mode(&self, mode: WaitMode) {
-        for page_set in &self.page_sets {
-            page_set.status.set_mode(mode);
-        }
-    }
-
     /// The values of the words to sleep on.
     fn words(&self, index: Option<u32>) -> WakeWords {
         let mut words = WakeWords::none();
@@ -368,14 +352,11 @@ impl Endpoint {
 
     /// Polls all links if that is cheap or due; `false` if neither.
     pub(super) fn poll_all_if_due(&mut self, now_ns: u64) -> bool {
-        if self.peers.count() > POLL_ALL_LINKS_MAX
-            && now_ns.saturating_sub(self.last_poll_ns) < FULL_POLL_NS
-        {
-            return false;
+        let is_due = self.waiter.begin_full_poll(self.peers.count(), now_ns);
+        if is_due {
+            self.inbox.poll_all(&mut self.peers);
         }
-        self.last_poll_ns = now_ns;
-        self.inbox.poll_all(&mut self.peers);
-        true
+        is_due
     }
 
     /// Checks the reasons of a long sleep.
@@ -422,7 +403,7 @@ impl Endpoint {
             }
         }
         if sleep_state.target.peer == ANY {
-            self.last_poll_ns = 0;
+            self.waiter.expect_full_poll();
         }
         Ok(())
     }
