@@ -140,15 +140,15 @@ impl Endpoint {
     /// These loads come after the claim and its fence: an earlier claim of a member that is unknown
     /// here was announced before, and so was a death before the scan that missed this claim.
     fn catch_up_on_members(&mut self) -> MemberNews {
-        let is_new = self.control_page.event_word().load(Ordering::SeqCst) != self.events_seen;
-        if !is_new && !self.control_page.is_behind() {
+        let is_new = self.session.has_events_by(Ordering::SeqCst);
+        if !is_new && !self.session.page().is_behind() {
             return MemberNews::None;
         }
         for _ in 0..CATCH_UP_TRIES {
             // Read first: this makes room for the events that the daemon could not send.
-            let was_behind = self.control_page.is_behind();
+            let was_behind = self.session.page().is_behind();
             self.receive_area_events();
-            if !was_behind && !self.control_page.is_behind() {
+            if !was_behind && !self.session.page().is_behind() {
                 return MemberNews::Some;
             }
             std::thread::sleep(CATCH_UP_PAUSE);

@@ -45,7 +45,7 @@ impl Endpoint {
         let extents = state.member().surrender_extents();
         for extent in extents {
             let release = AreaRequest::Release { area: id, offset: extent.offset };
-            self.control.request_later(&Request::Area(release));
+            self.session.control_mut().request_later(&Request::Area(release));
         }
     }
 }

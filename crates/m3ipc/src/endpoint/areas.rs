@@ -91,7 +91,7 @@ impl Endpoint {
         let state = match AreaState::map(info, index, fds, self.membership.address(), prefault) {
             Ok(state) => Arc::new(state),
             Err(fail) => {
-                self.control.request_later(&detach(id));
+                self.session.control_mut().request_later(&detach(id));
                 return Err(fail);
             }
         };
@@ -133,11 +133,11 @@ impl Endpoint {
     /// request for it. Leaves areas that nobody wants any more.
     fn late_area(&mut self, request: &AreaRequest) -> Option<LateArea> {
         let mut found = None;
-        while let Some(late) = self.control.take_late_area() {
+        while let Some(late) = self.session.control_mut().take_late_area() {
             if found.is_none() && *request == AreaRequest::Attach(late.info.area) {
                 found = Some(late);
             } else {
-                self.control.request_later(&detach(late.info.area));
+                self.session.control_mut().request_later(&detach(late.info.area));
             }
         }
         found
@@ -147,7 +147,7 @@ impl Endpoint {
     pub(super) fn leave_area(&mut self, id: u32) {
         self.areas.remove(id);
         self.forget_common_ranges();
-        self.control.request_later(&detach(id));
+        self.session.control_mut().request_later(&detach(id));
     }
 
     /// Leaves an area. Blocks that this endpoint holds return to their allocator members. Its own
@@ -383,7 +383,7 @@ impl Endpoint {
     /// Applies events about areas if the daemon has sent any; one load if it has not.
     #[inline]
     pub(super) fn receive_area_events_if_any(&mut self) {
-        if self.control_page.event_word().load(Ordering::SeqCst) != self.events_seen {
+        if self.session.has_events_by(Ordering::SeqCst) {
             self.receive_area_events();
         }
     }
@@ -391,7 +391,7 @@ impl Endpoint {
     /// Applies events about areas ahead of all other events.
     #[cold]
     pub(super) fn receive_area_events(&mut self) {
-        for (event, fds) in self.control.take_area_events() {
+        for (event, fds) in self.session.control_mut().take_area_events() {
             self.apply_area_event(event, fds);
         }
     }
@@ -406,7 +406,7 @@ impl Endpoint {
         | AreaEvent::RoomWanted { area }
         | AreaEvent::ExtentGone { area, .. }) = event;
         let Some(state) = self.areas.get_changing(area).map(Arc::clone) else {
-            return self.control.keep_for_late_area(area, event, fds);
+            return self.session.control_mut().keep_for_late_area(area, event, fds);
         };
         let mut member = state.member();
         match &event {
@@ -435,7 +435,7 @@ impl Endpoint {
                 for index in member.orphaned_extents() {
                     let orphaned = AreaRequest::Orphaned { area: *area, index };
                     // If the daemon is gone, its successor asks again.
-                    let _ = self.control.send(&Request::Area(orphaned));
+                    let _ = self.session.control().send(&Request::Area(orphaned));
                 }
             }
         }

@@ -4,6 +4,7 @@ use super::attached_areas::AttachedAreas;
 use super::claims::Claims;
 use super::copy::Copies;
 use super::daemon_limit::NO_WAIT_NS;
+use super::daemon_session::DaemonSession;
 use super::fast_calls::FastCalls;
 use super::membership::Membership;
 use super::page_set::map_pages;
@@ -130,24 +131,16 @@ fn attach(
     let membership = Membership::begin((*vm, vm_name.clone()), address, tid, *traps)?;
     observe::bound(*vm, address);
     Ok(Endpoint {
-        control,
+        session: DaemonSession::new(control, control_page, liveness_lock),
         membership,
-        control_page,
-        liveness_lock,
-        events_seen: 0,
         peers: Peers::default(),
         inbox: Inbox::default(),
         waiter: Waiter::new(page_set, chosen_strategy()),
-        blocked: None,
         fast: FastCalls::new(m3ipc_sys::variable(NO_FAST_PATH).is_some()),
-        missing_links: Vec::new(),
-        renewed_ns: 0,
-        ready: Vec::new(),
         copies: Copies::new(*copy_granted, *max_copy_bytes),
         claims: Claims::default(),
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),
-        returns: super::return_state::Returns::default(),
         trace: EndpointTrace::default(),
     })
 }
@@ -178,16 +171,16 @@ impl Endpoint {
 
     fn first_contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
         for _ in 0..CONTACT_TRIES {
-            let request = self.request_for(peer, deadline);
+            let request = self.session.missing_links().request_for(peer, deadline);
             m3ipc_sys::pause_point("client.before_contact");
             let replied = if deadline.no_wait {
                 let until_ns = m3ipc_sys::monotonic_ns() + NO_WAIT_NS;
-                self.control.request_unless_stopped(&request, until_ns)
+                self.session.control_mut().request_unless_stopped(&request, until_ns)
             } else if deadline.is_finite() {
-                self.control.request_until(&request, deadline.at_ns)
+                self.session.control_mut().request_until(&request, deadline.at_ns)
             } else {
                 // The reply may wait for the peer: it claims its bind, or returns to a new daemon.
-                self.control.request_while_running_or_signal(&request)
+                self.session.control_mut().request_while_running_or_signal(&request)
             };
             match replied {
                 Ok((Reply::Contact(info), _)) if info.address != peer.0 => {
@@ -196,7 +189,9 @@ impl Endpoint {
                 Ok((Reply::Contact(info), fds)) => {
                     // Events from before the reply are older than the link. A later event may be
                     // the death of this very peer.
-                    while let Some((event, fds, side)) = self.control.next_buffered_event() {
+                    while let Some((event, fds, side)) =
+                        self.session.control_mut().next_buffered_event()
+                    {
                         self.apply_event(event, fds, side);
                     }
                     let index = self.adopt(&info, fds, LinkSide::Zero)?;
@@ -207,13 +202,13 @@ impl Endpoint {
                     self.receive_all_events();
                     match self.peers.find(peer) {
                         Some(index) => return Ok(index),
-                        None => self.missing_links.push(peer.0),
+                        None => self.session.missing_links().add(peer.0),
                     }
                 }
                 Ok(_) => return Err(unexpected()),
                 Err(fail) if fail.code == Code::NotConn && deadline.no_wait => {
                     self.reattach_soon();
-                    if self.returns.is_under_way() {
+                    if self.session.returns().is_under_way() {
                         return Err(Code::Again.into());
                     }
                 }
@@ -222,11 +217,11 @@ impl Endpoint {
                     return Err(Code::Again.into());
                 }
                 Err(fail) if fail.code == Code::TimedOut && !deadline.is_finite() => {
-                    return Err(Fail::new(Code::NotConn, self.control.why_silent()));
+                    return Err(Fail::new(Code::NotConn, self.session.control().why_silent()));
                 }
                 Err(fail) => {
                     if fail.code == Code::NoMem {
-                        self.missing_links.push(peer.0);
+                        self.session.missing_links().add(peer.0);
                     }
                     self.receive_events()?;
                     return Err(fail);

@@ -55,12 +55,12 @@ impl Endpoint {
         }
         let poll = Poll::new()?;
         let receiver = self.request_doorbell()?;
-        self.waiter.set_doorbell(Doorbell::new(poll, receiver, &self.control)?);
+        self.waiter.set_doorbell(Doorbell::new(poll, receiver, self.session.control())?);
         Ok(())
     }
 
     fn request_doorbell(&mut self) -> Result<DoorbellReceiver, Fail> {
-        let (_, fds) = self.control.request(&Request::OpenDoorbell)?;
+        let (_, fds) = self.session.control_mut().request(&Request::OpenDoorbell)?;
         one(fds).map(DoorbellReceiver::from_fd)
     }
 
@@ -97,13 +97,13 @@ impl Endpoint {
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
         loop {
-            let before = self.control.activity();
+            let before = self.session.control().activity();
             let found = poll(self);
             let is_empty = match &found {
                 Ok(found) => found.is_none(),
                 Err(fail) => fail.code == Code::Again,
             };
-            if !is_empty || self.control.activity() == before {
+            if !is_empty || self.session.control().activity() == before {
                 return found;
             }
         }
@@ -112,7 +112,7 @@ impl Endpoint {
     /// The end of a receive.
     pub(super) fn leave_receive(&mut self, found_nothing: bool) {
         let Some(news) = self.news() else { return };
-        let is_asynchronous = self.returns.is_asynchronous;
+        let is_asynchronous = self.session.returns().is_asynchronous();
         let is_armed = self.waiter.is_armed();
         let Some(doorbell) = self.waiter.doorbell_mut() else { return };
         let is_new = if !found_nothing {
@@ -154,7 +154,7 @@ impl Endpoint {
 
     /// The end of a call that disarms nothing, and may have read frames.
     pub(super) fn leave_other_call(&mut self, activity_before: u64) {
-        if self.waiter.is_armed() && self.control.activity() != activity_before {
+        if self.waiter.is_armed() && self.session.control().activity() != activity_before {
             self.call_all();
         }
     }
@@ -162,7 +162,7 @@ impl Endpoint {
     /// The news of the doorbell; `None` if no program polls the descriptor.
     fn news(&mut self) -> Option<u64> {
         let doorbell = self.waiter.polled_doorbell()?;
-        Some(doorbell.news(&self.control))
+        Some(doorbell.news(self.session.control()))
     }
 
     fn any_awaits(&self) -> bool {
@@ -216,10 +216,11 @@ impl Endpoint {
     /// Takes the rings and the events that have come.
     #[cold]
     fn hear(&mut self) {
-        let before = self.control.activity();
+        let before = self.session.control().activity();
         let rang = self.waiter.doorbell_mut().is_some_and(Doorbell::hear);
         self.reattach_soon();
-        self.renew_missing_links_for_poll(rang || self.control.activity() != before);
+        let any_news = rang || self.session.control().activity() != before;
+        self.session.renew_missing_links_for_poll(any_news);
         // Not all events at once: a request in parts may use a peer that has died.
         let _ = self.receive_events();
     }
@@ -228,12 +229,12 @@ impl Endpoint {
     pub(super) fn sleep_on_doorbell(&self, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
         let Some(doorbell) = self.waiter.doorbell() else { return Ok(WaitOutcome::Changed) };
         // The last poll received an event, so the word may not change again.
-        if self.control_page.event_word().load(Ordering::Acquire) != seen
-            || self.control.has_queued_events()
+        if self.session.page().event_word().load(Ordering::Acquire) != seen
+            || self.session.control().has_queued_events()
         {
             return Ok(WaitOutcome::Changed);
         }
-        doorbell.sleep(&self.control, until_ns)
+        doorbell.sleep(self.session.control(), until_ns)
     }
 
     /// Rings the doorbell of a peer by a sender that the daemon has connected.
@@ -246,7 +247,7 @@ impl Endpoint {
         }
         let request = Request::DoorbellSender(peer.address().0);
         // Without a sender the peer finds the message at its next slow check.
-        if let Ok((_, fds)) = self.control.request_soon(&request, u64::MAX)
+        if let Ok((_, fds)) = self.session.control_mut().request_soon(&request, u64::MAX)
             && let Ok(doorbell_sender) = one(fds)
         {
             let doorbell_sender = DoorbellSender::from_fd(doorbell_sender);

@@ -5,31 +5,26 @@ use super::daemon_notifications::DaemonNotification;
 use super::settle::LinkLoss;
 use crate::error::Fail;
 use crate::observe;
-use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::LinkSide;
-use m3ipc_wire::{DaemonEvent, Request};
+use m3ipc_wire::{DaemonEvent, PeerInfo, Request};
 use std::os::fd::OwnedFd;
 
 impl Endpoint {
     /// Receives the events of the daemon, if there are any; two loads if there are none.
     #[inline]
     pub(super) fn receive_events(&mut self) -> Result<(), Fail> {
-        let event = self.control_page.event_word().load(Ordering::Acquire);
-        // A frame may be read before the daemon changes the word.
-        if event != self.events_seen || self.control.has_queued_events() {
-            self.events_seen = event;
-            if self.receive_events_to_next_death() {
-                // More events are queued; decrement `events_seen` so that the next call reads them.
-                self.events_seen = event.wrapping_sub(1);
-            }
+        if let Some(event) = self.session.begin_events()
+            && self.receive_events_to_next_death()
+        {
+            self.session.leave_events(event);
         }
         self.membership.check_left()
     }
 
     /// Receives all events from the control connection.
     pub(super) fn receive_all_events(&mut self) {
-        while let Ok(Some((event, fds, side))) = self.control.next_event() {
+        while let Ok(Some((event, fds, side))) = self.session.control_mut().next_event() {
             self.apply_event(event, fds, side);
         }
     }
@@ -37,7 +32,7 @@ impl Endpoint {
     /// Receives events up to a death. A call must notice the death before the index or the address
     /// belongs to another peer; the address of a system slot never changes.
     fn receive_events_to_next_death(&mut self) -> bool {
-        while let Ok(Some((event, fds, side))) = self.control.next_event() {
+        while let Ok(Some((event, fds, side))) = self.session.control_mut().next_event() {
             let is_death = matches!(event, DaemonEvent::Died(_));
             self.apply_event(event, fds, side);
             if is_death {
@@ -66,7 +61,7 @@ impl Endpoint {
                     self.settle_request(index, LinkLoss::Died);
                 }
             }
-            DaemonEvent::Ready { ticket, address } => self.ready.push((ticket, address)),
+            DaemonEvent::Ready { ticket, address } => self.session.note_ended_wait(ticket, address),
             DaemonEvent::Wakeup => {}
             DaemonEvent::Unbound => self.leave(Code::Shutdown),
             DaemonEvent::Ended => self.leave(Code::VmNotRun),
@@ -87,10 +82,33 @@ impl Endpoint {
         }
     }
 
+    /// Maps a link, or remembers it as missing.
+    pub(super) fn adopt(
+        &mut self,
+        info: &PeerInfo,
+        fds: Vec<OwnedFd>,
+        side: LinkSide,
+    ) -> Result<u32, Fail> {
+        self.session.missing_links().remove(info.address);
+        // A link made anew after a takeover: the peer may never have got the old one.
+        if let Some(old) = self.peers.find(Address(info.address)) {
+            self.settle_request(old, LinkLoss::Replaced);
+        }
+        let adopted = self.peers.adopt(info, fds, side);
+        if adopted.is_err() {
+            self.session.missing_links().add(info.address);
+        }
+        adopted.map_err(|_page| {
+            let why = "this process has no descriptor or no memory left for a link; close \
+                       something, or raise its limits (ulimit -n, ulimit -v)";
+            Fail::new(Code::NoMem, why)
+        })
+    }
+
     /// Another process has ended this endpoint: tell the daemon that it has left.
     fn leave(&mut self, code: Code) {
         if self.membership.end(code) {
-            let _ = self.control.send(&Request::Left);
+            let _ = self.session.control().send(&Request::Left);
         }
     }
 

@@ -17,7 +17,6 @@ use super::hot_set::NO_LINK;
 use super::peers::Peer;
 
 use crate::timeout::Timeout;
-use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Message, Verb};
 use m3ipc_link::waiting::{EndsWait, PublicationPeer, may_sleep_after_publication};
 use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitMode, WaitStrategy};
@@ -114,7 +113,7 @@ impl Endpoint {
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         m3ipc_sys::pause_point("client.woken");
         let found = match self.look_for_answer((index, to), posted, limit) {
             Some(found) => found,
@@ -247,14 +246,14 @@ impl Endpoint {
             self.wake_if_ended(index, EndsWait::OnThisLink);
         }
         m3ipc_sys::pause_point("server.woken");
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         true
     }
 
     /// Whether the fast path may make this call. Counts it then.
     #[inline(always)]
     pub(super) fn is_ordinary(&mut self) -> bool {
-        if !self.membership.is_original() || self.has_events() {
+        if !self.membership.is_original() || self.session.has_events() {
             return false;
         }
         if self.fast.count() {
@@ -262,11 +261,6 @@ impl Endpoint {
             return true;
         }
         self.reopen_fast_path()
-    }
-
-    #[inline]
-    pub(super) fn has_events(&self) -> bool {
-        self.control_page.event_word().load(Ordering::Acquire) != self.events_seen
     }
 
     #[cold]
@@ -296,7 +290,7 @@ impl Endpoint {
     #[inline]
     fn needs_no_order(&mut self) -> bool {
         self.inbox.order().may_pass_queue()
-            && self.control_page.flags() == 0
+            && self.session.page().flags() == 0
             && (self.is_known_unqueued() || self.look_at_queue())
     }
 
@@ -325,7 +319,8 @@ impl Endpoint {
     #[inline(always)]
     fn look_for_one(&mut self, limit: Timeout) -> Found {
         let found = self.find_one();
-        if !matches!(found, Found::Nothing) || limit == Timeout::NoWait || self.has_events() {
+        if !matches!(found, Found::Nothing) || limit == Timeout::NoWait || self.session.has_events()
+        {
             return found;
         }
         let Some(mut spin) = self.begin_pauses(WaitCall::Receive, None, ANY, limit) else {
@@ -336,7 +331,7 @@ impl Endpoint {
                 break Found::Nothing;
             }
             // Events come first: a death erases the notification of the dead peer.
-            if self.has_events() {
+            if self.session.has_events() {
                 break Found::Nothing;
             }
             let found = self.find_one();
@@ -432,7 +427,7 @@ impl Endpoint {
             m3ipc_sys::pause_point("client.answer_seen");
             return found;
         }
-        if self.has_events() {
+        if self.session.has_events() {
             return None;
         }
         let mut spin = self.begin_pauses(WaitCall::SendRec, Some(index), to, limit)?;
@@ -446,7 +441,7 @@ impl Endpoint {
                 m3ipc_sys::pause_point("client.answer_seen");
                 break found;
             }
-            if self.has_events() {
+            if self.session.has_events() {
                 break None;
             }
         };
@@ -488,7 +483,7 @@ impl Endpoint {
     #[inline(always)]
     fn record_pauses(&self, spin: FastSpin, call: WaitCall, peer: Address) {
         if spin.shares_cpu() {
-            self.control_page.set_blocked(call, peer);
+            self.session.page().set_blocked(call, peer);
         }
     }
 
@@ -496,7 +491,7 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn end_pauses(&mut self, spin: FastSpin, has_found: bool) {
         if spin.shares_cpu() {
-            self.control_page.set_running();
+            self.session.page().set_running();
         }
         if has_found {
             self.waiter.spin().learn_brief();
@@ -530,7 +525,7 @@ impl Endpoint {
         let message = peer.link.take_short(kind, found, peer.identity.address)?;
         let may_sleep = may_sleep_after_publication(peer, ends);
         self.inbox.note_taken(peer.identity, kind.into());
-        self.control_page.count(Counter::Received);
+        self.session.page().count(Counter::Received);
         if may_sleep {
             self.wake_if_ended(index, ends);
         }

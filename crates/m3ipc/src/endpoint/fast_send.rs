@@ -63,7 +63,7 @@ impl Endpoint {
                 NotFound::Signal => LeftSend::Signal(index, posted),
             })?;
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         Ok(())
     }
 
@@ -73,7 +73,7 @@ impl Endpoint {
         if self.peers.get(index).link.is_last_taken() {
             return true;
         }
-        if self.has_events() {
+        if self.session.has_events() {
             return false;
         }
         let Some(mut spin) = self.begin_pauses_for_take((index, to), limit) else {
@@ -88,7 +88,7 @@ impl Endpoint {
                 break true;
             }
             // A message of the peer may cross this one.
-            if self.has_events() || !link.is_quiet() {
+            if self.session.has_events() || !link.is_quiet() {
                 break false;
             }
         };
@@ -111,7 +111,7 @@ impl Endpoint {
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
         }
-        self.control_page.count(Counter::Notified);
+        self.session.page().count(Counter::Notified);
         true
     }
 }

@@ -24,6 +24,7 @@ mod claims;
 mod copy;
 mod daemon_limit;
 mod daemon_notifications;
+mod daemon_session;
 mod delivery_order;
 mod doorbell;
 mod events;
@@ -82,18 +83,17 @@ pub(crate) use questions::{NameWait, Question};
 pub use received::{Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 
-use crate::control::Control;
 use crate::error::Fail;
 use crate::info::Identity;
 use attached_areas::AttachedAreas;
 use claims::Claims;
+use daemon_session::DaemonSession;
 use fast_calls::FastCalls;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
-use m3ipc_link::{ControlPage, WaitStrategy};
+use m3ipc_link::WaitStrategy;
 use membership::Membership;
 use peers::Peers;
-use return_state::Returns;
 use stamps::Moment;
 use trace::EndpointTrace;
 use waiter::Waiter;
@@ -117,29 +117,16 @@ pub(crate) use bind::{bind, claim};
 /// ```
 #[derive(Debug)]
 pub struct Endpoint {
-    control: Control,
+    session: DaemonSession,
     membership: Membership,
-    control_page: ControlPage,
-    /// Held for the life of the endpoint: the daemon watches it for the death of this process.
-    liveness_lock: Option<m3ipc_sys::LivenessLock>,
-    events_seen: u32,
     peers: Peers,
     inbox: Inbox,
     waiter: Waiter,
-    /// The waiting record as written last, for the control page of the next daemon.
-    blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
     fast: FastCalls,
-    /// Peers whose links could not be mapped.
-    missing_links: Vec<i32>,
-    /// When a poll asked for them last.
-    renewed_ns: u64,
-    /// Tickets of ended waits, with the endpoint that each wait was about.
-    ready: Vec<(u64, i32)>,
     copies: copy::Copies,
     claims: Claims,
     areas: AttachedAreas,
     payloads: payload_state::Payloads,
-    returns: Returns,
     trace: EndpointTrace,
 }
 
@@ -216,7 +203,7 @@ impl Endpoint {
         if !self.membership.is_original() {
             return false;
         }
-        let before = self.control.activity();
+        let before = self.session.control().activity();
         let is_bound = self.receive_events().is_ok();
         self.leave_other_call(before);
         is_bound
@@ -238,7 +225,7 @@ impl Endpoint {
         // An endpoint that never sleeps checks the daemon here.
         if self.fast.count_slow() {
             self.reattach_soon();
-            self.renew_missing_links();
+            self.session.renew_missing_links();
         }
         // A receive that does not wait may leave the endpoint armed.
         let is_denied = !self.membership.may(verb);
@@ -261,7 +248,7 @@ impl Drop for Endpoint {
             let request = self.membership.unbind_request();
             // A stopped daemon notices the closed connection later. The successor of a killed
             // daemon never had the connection, so it gets the request.
-            let reply = self.control.request_soon(&request, u64::MAX);
+            let reply = self.session.control_mut().request_soon(&request, u64::MAX);
             if reply.is_err_and(|fail| fail.code == Code::NotConn) {
                 self.unbind_at_successor(request);
             }

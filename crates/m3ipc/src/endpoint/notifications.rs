@@ -31,7 +31,7 @@ impl Endpoint {
         };
         self.trace.took_notification(source);
         self.inbox.order().note_time(m3ipc_sys::ticks());
-        self.control_page.count(Counter::Received);
+        self.session.page().count(Counter::Received);
         self.inbox.note_taken(identity, ReceivedKind::Notification);
         let statuses = self.waiter.pages().statuses();
         self.inbox.record_sender(&mut self.peers, index, statuses);
@@ -45,7 +45,6 @@ impl Endpoint {
 
     /// Takes the notification of a source that came through the daemon, if there is one.
     pub(super) fn take_daemon_notification(&mut self, source: Address) -> Option<Received> {
-        let since_ns = self.blocked.map_or(0, |(_, _, since_ns)| since_ns);
-        self.inbox.take_from_daemon(source, since_ns)
+        self.inbox.take_from_daemon(source, self.session.slept_since_ns())
     }
 }

@@ -71,7 +71,7 @@ impl Endpoint {
             let request = Request::Notify { destination: to.0, bits };
             match self.ask_daemon(&request) {
                 Err(fail) if fail.code == Code::Again => {}
-                other => return other.map(|_| self.control_page.count(Counter::Notified)),
+                other => return other.map(|_| self.session.page().count(Counter::Notified)),
             }
         };
         let peer = self.peers.get(index);
@@ -86,7 +86,7 @@ impl Endpoint {
             Ok(((), EndsWait::Receive))
         })?;
         self.trace.gave_unnumbered(self.peers.get(index), TraceWhat::Notify, 0);
-        self.control_page.count(Counter::Notified);
+        self.session.page().count(Counter::Notified);
         Ok(())
     }
 

@@ -69,6 +69,6 @@ impl Endpoint {
             WakeAction::Doorbell => self.ring_doorbell_of(index),
         }
         self.trace.stamp(Moment::Woken);
-        self.control_page.count(Counter::Woke);
+        self.session.page().count(Counter::Woke);
     }
 }

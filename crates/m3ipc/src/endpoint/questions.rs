@@ -53,7 +53,7 @@ impl Endpoint {
     /// came without one.
     fn awaits_contact(&mut self, source: Address) -> bool {
         for _ in 0..TRIES {
-            let before = self.control.activity();
+            let before = self.session.control().activity();
             let _ = self.receive_events();
             if self.inbox.has_from_daemon(source)
                 || !matches!(self.contact_soon(source, 0), Ok(None))
@@ -61,7 +61,7 @@ impl Endpoint {
                 return false;
             }
             // Whatever was read meanwhile makes the descriptor readable no more.
-            if self.control.activity() == before {
+            if self.session.control().activity() == before {
                 return true;
             }
         }
@@ -80,20 +80,20 @@ impl Endpoint {
         self.disarm();
         for _ in 0..TRIES {
             let Some(Question(open)) = question.take() else {
-                match self.control.begin(request) {
+                match self.session.control_mut().begin(request) {
                     Ok(open) => *question = Some(Question(open)),
                     Err(_gone) => self.reattach_soon(),
                 }
                 self.receive_events()?;
-                if self.returns.is_under_way() {
-                    self.returns.check()?;
+                if self.session.returns().is_under_way() {
+                    self.session.returns_mut().check()?;
                     return Ok(None);
                 }
                 continue;
             };
             // The look for a close reads frames, so it comes before the look for the reply.
-            let is_closed = self.control.is_closed();
-            match self.control.poll(&open) {
+            let is_closed = self.session.control_mut().is_closed();
+            match self.session.control_mut().poll(&open) {
                 RequestState::Ended(reply) => return reply.map(Some),
                 RequestState::Lost => {}
                 RequestState::Open if is_closed => self.reattach_soon(),
@@ -108,7 +108,7 @@ impl Endpoint {
 
     /// Gives a question up.
     pub(crate) fn drop_question(&mut self, Question(open): Question) {
-        self.control.forget(&open);
+        self.session.control_mut().forget(&open);
     }
 
     /// The endpoint with the awaited name, if there is one.
@@ -139,11 +139,11 @@ impl Endpoint {
         // Whatever reads frames comes before the look for the ticket.
         let bound = self.receive_events();
         let Some((ticket, _)) = wait.ticket else { return Ok(None) };
-        let Some(at) = self.ready.iter().position(|(ready, _)| *ready == ticket) else {
+        let Some(address) = self.session.take_ended_wait(ticket) else {
             return bound.map(|()| None);
         };
         wait.ticket = None;
-        super::queries::answer_of(self.ready.swap_remove(at).1).map(Some)
+        super::queries::answer_of(address).map(Some)
     }
 
     /// Ends a wait for a name that nobody awaits any more.
@@ -152,8 +152,7 @@ impl Endpoint {
         if let Some((ticket, daemons)) = wait.ticket
             && daemons == self.waiter.pages().count()
         {
-            self.control.request_later(&Request::Forget(ticket));
-            self.ready.retain(|(ready, _)| *ready != ticket);
+            self.session.forget_wait(ticket);
         }
     }
 }

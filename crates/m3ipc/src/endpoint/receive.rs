@@ -328,7 +328,9 @@ impl Endpoint {
     ) -> Result<Option<Received>, Fail> {
         // Events first: the flag is raised before the event is announced.
         self.receive_events()?;
-        if self.control_page.flags() & FLAG_WOKEN != 0 && self.control_page.take_flag(FLAG_WOKEN) {
+        if self.session.page().flags() & FLAG_WOKEN != 0
+            && self.session.page().take_flag(FLAG_WOKEN)
+        {
             return Err(Code::WokenUp.into());
         }
         // A peer that died during the sleep leaves no mapping here.

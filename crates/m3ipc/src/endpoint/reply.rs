@@ -244,7 +244,7 @@ impl Endpoint {
         if answer == AnswerOutcome::Posted {
             m3ipc_sys::pause_point("server.woken");
             self.trace.gave(self.peers.get(index), m_type, outgoing.long.len());
-            self.control_page.count(Counter::Sent);
+            self.session.page().count(Counter::Sent);
         }
         Ok(answer)
     }
@@ -301,7 +301,7 @@ impl Endpoint {
         {
             return Err(Code::ProcSts.into());
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         Ok(())
     }
 }

@@ -408,14 +408,14 @@ impl Endpoint {
                 return Err(fail);
             }
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         Ok(())
     }
 
     /// Closes the link: the peer broke the rules.
     pub(super) fn poison(&mut self, index: u32, _broken: RuleBroken) -> Fail {
         self.peers.get_mut(index).set_poisoned();
-        self.control_page.count(Counter::Poisoned);
+        self.session.page().count(Counter::Poisoned);
         Code::PeerBroke.into()
     }
 }

@@ -322,7 +322,7 @@ impl Endpoint {
         }
         let grace_deadline = self.grace(index, deadline);
         let posted = self.post(index, MessageKind::Request, outgoing, deadline)?;
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         if deadline.no_wait {
             // The server takes the request now or never; an answer has no time to come.
             let taken = self.wait_taken(index, posted, deadline, grace_deadline, WaitCall::SendRec);

@@ -81,7 +81,7 @@ impl Endpoint {
             if let Some((request, is_withdrawn)) = request {
                 self.clear_request(to, request, is_withdrawn);
             } else if let Some(open) = self.claims.contacts.remove(&to.0) {
-                self.control.forget(&open);
+                self.session.control_mut().forget(&open);
             }
         }
     }

@@ -31,19 +31,19 @@ impl Endpoint {
         for _ in 0..TRIES {
             if let Some(index) = self.peers.find(peer) {
                 if let Some(open) = self.claims.contacts.remove(&peer.0) {
-                    self.control.forget(&open);
+                    self.session.control_mut().forget(&open);
                 }
                 self.peers.begin_call();
                 return Ok(Some(index));
             }
             let Some(open) = self.open_contact(peer, give_ns)? else {
-                if self.returns.is_under_way() {
-                    self.returns.check()?;
+                if self.session.returns().is_under_way() {
+                    self.session.returns_mut().check()?;
                     return Ok(None);
                 }
                 continue;
             };
-            match self.control.poll(&open) {
+            match self.session.control_mut().poll(&open) {
                 RequestState::Open => {
                     self.claims.contacts.insert(peer.0, open);
                     return Ok(None);
@@ -60,14 +60,14 @@ impl Endpoint {
         if let Some(open) = self.claims.contacts.remove(&peer.0) {
             return Ok(Some(open));
         }
-        let request = self.request_for(peer, Deadline::NEVER);
-        let Ok(open) = self.control.begin(&request) else {
+        let request = self.session.missing_links().request_for(peer, Deadline::NEVER);
+        let Ok(open) = self.session.control_mut().begin(&request) else {
             self.reattach_soon();
             self.receive_events()?;
             return Ok(None);
         };
         if give_ns > 0 {
-            self.control.wait_until(&open, m3ipc_sys::monotonic_ns() + give_ns);
+            self.session.control_mut().wait_until(&open, m3ipc_sys::monotonic_ns() + give_ns);
         }
         Ok(Some(open))
     }
@@ -80,7 +80,7 @@ impl Endpoint {
             Ok(Reply::Known) => {
                 self.receive_all_events();
                 if self.peers.find(peer).is_none() {
-                    self.missing_links.push(peer.0);
+                    self.session.missing_links().add(peer.0);
                 }
             }
             Ok(_) => return Err(unexpected()),
@@ -88,7 +88,7 @@ impl Endpoint {
             Err(fail) if fail.code == Code::TimedOut => {}
             Err(fail) => {
                 if fail.code == Code::NoMem {
-                    self.missing_links.push(peer.0);
+                    self.session.missing_links().add(peer.0);
                 }
                 self.receive_events()?;
                 return Err(fail);

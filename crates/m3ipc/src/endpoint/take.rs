@@ -69,7 +69,7 @@ impl Endpoint {
             Ok((Some(incoming), ends))
         })?;
         if taken.is_some() {
-            self.control_page.count(Counter::Received);
+            self.session.page().count(Counter::Received);
             if self.areas.incoming.is_some() {
                 self.areas.incoming = None;
             }

@@ -185,6 +185,6 @@ impl Endpoint {
             return;
         };
         self.trace.begin(ring, sharp);
-        let _ = self.control.send(&Request::Trace(TraceRequest::Mapped));
+        let _ = self.session.control().send(&Request::Trace(TraceRequest::Mapped));
     }
 }

@@ -74,7 +74,7 @@ impl Sleeper for SleepStep<'_> {
         } else {
             self.endpoint.words(self.sleep_state.target.index)
         };
-        (words, self.endpoint.events_seen)
+        (words, self.endpoint.session.events_seen())
     }
 
     fn set_mode(&mut self, mode: WaitMode) {
@@ -85,7 +85,7 @@ impl Sleeper for SleepStep<'_> {
     /// must treat this endpoint as asleep until it polls again.
     fn sleep(&mut self, (words, event): Self::Words) -> Result<(), Fail> {
         let endpoint = &mut *self.endpoint;
-        endpoint.control_page.count(Counter::Slept);
+        endpoint.session.page().count(Counter::Slept);
         m3ipc_sys::pause_point("sleeping");
         let until_ns =
             self.sleep_state.deadline.at_ns.min(self.now_ns.saturating_add(self.limit_ns));
@@ -141,8 +141,7 @@ impl Endpoint {
         if deadline.no_wait {
             return Err(Code::Again.into());
         }
-        self.control_page.set_blocked(target.verb, target.peer);
-        self.blocked = Some((target.verb, target.peer, 0));
+        self.session.begin_wait(target.verb, target.peer);
         let is_receive = matches!(target.verb, WaitCall::Receive | WaitCall::Rcvrqst);
         self.inbox.set_waited(is_receive);
         if target.verb.may_be_copied() {
@@ -150,8 +149,7 @@ impl Endpoint {
         }
         let result = self.wait_slow(target, deadline, poll);
         self.unpark();
-        self.control_page.set_running();
-        self.blocked = None;
+        self.session.end_wait();
         self.inbox.set_waited(false);
         result
     }
@@ -208,7 +206,7 @@ impl Endpoint {
     /// few polls; full polls come in between.
     #[inline]
     fn is_quiet(&self, target: &WaitTarget) -> bool {
-        if self.control_page.event_word().load(Ordering::Relaxed) != self.events_seen {
+        if self.session.has_events_by(Ordering::Relaxed) {
             return false;
         }
         match target.index {
@@ -221,7 +219,7 @@ impl Endpoint {
                 self.inbox.is_empty()
                     && self.inbox.is_quiet(&self.peers)
                     && !self.waiter.pages().any_ready()
-                    && self.control_page.flags() == 0
+                    && self.session.page().flags() == 0
             }
         }
     }
@@ -290,11 +288,10 @@ impl Endpoint {
         {
             sleep_state.target.verb = WaitCall::Await;
             m3ipc_sys::pause_point("client.taken");
-            self.control_page.set_blocked(WaitCall::Await, sleep_state.target.peer);
+            self.session.page().set_blocked(WaitCall::Await, sleep_state.target.peer);
         }
-        self.control_page.set_sleep_start(sleep_state.since_ns, sleep_state.tid);
-        self.blocked =
-            Some((sleep_state.target.verb, sleep_state.target.peer, sleep_state.since_ns));
+        let SleepState { target, since_ns, tid, .. } = *sleep_state;
+        self.session.begin_sleep(target.verb, target.peer, since_ns, tid);
     }
 
     /// The values of the words to sleep on.
@@ -341,7 +338,7 @@ impl Endpoint {
         seen: u32,
         until_ns: u64,
     ) -> Result<WaitOutcome, Fail> {
-        let mut expected = [(self.control_page.event_word(), seen); N];
+        let mut expected = [(self.session.page().event_word(), seen); N];
         for (place, (index, value)) in expected[1..].iter_mut().zip(words.iter()) {
             // The event word announced a link that came or went meanwhile.
             let Some(peer) = self.peers.find_index(index) else { return Ok(WaitOutcome::Changed) };
@@ -363,9 +360,9 @@ impl Endpoint {
     fn slow_check(&mut self, sleep_state: &mut SleepState, may_deadlock: bool) -> Result<(), Fail> {
         // During the daemon call this endpoint does not sleep for its peer and may have been
         // served. A search for a deadlock must not count it.
-        self.control_page.set_sleep_start(sleep_state.since_ns, NO_THREAD);
+        self.session.page().set_sleep_start(sleep_state.since_ns, NO_THREAD);
         let checked = self.check_daemon_and_deadlock(sleep_state, may_deadlock);
-        self.control_page.set_sleep_start(sleep_state.since_ns, sleep_state.tid);
+        self.session.page().set_sleep_start(sleep_state.since_ns, sleep_state.tid);
         checked
     }
 
@@ -387,13 +384,17 @@ impl Endpoint {
         may_deadlock: bool,
     ) -> Result<(), Fail> {
         self.reattach_if_closed();
-        self.renew_missing_links();
+        self.session.renew_missing_links();
         self.maintain_areas();
         self.mark_anew(&sleep_state.target);
         if may_deadlock && sleep_state.target.verb != WaitCall::Await {
             // A circle that was not complete yet is found later.
             sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);
-            match self.control.request_soon(&Request::IsDeadlock, sleep_state.deadline.at_ns) {
+            match self
+                .session
+                .control_mut()
+                .request_soon(&Request::IsDeadlock, sleep_state.deadline.at_ns)
+            {
                 Ok((Reply::Number(1), _)) => return Err(Code::Locked.into()),
                 // There seems to be a circle, but another member of it was asking too.
                 Ok((Reply::Number(2), _)) => sleep_state.ask_after_ns = DEADLOCK_CHECK_NS,

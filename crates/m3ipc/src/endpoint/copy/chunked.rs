@@ -54,7 +54,7 @@ impl Endpoint {
             self.release(end, result.is_ok());
         }
         if result.is_ok() {
-            self.control_page.count(m3ipc_link::Counter::CopiedServed);
+            self.session.page().count(m3ipc_link::Counter::CopiedServed);
         }
         result
     }

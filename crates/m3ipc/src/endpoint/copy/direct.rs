@@ -68,7 +68,7 @@ impl Endpoint {
         self.peers.get(index).link.end_copy();
         self.copies.copied = done as u64;
         if result.is_ok() {
-            self.control_page.count(m3ipc_link::Counter::CopiedDirect);
+            self.session.page().count(m3ipc_link::Counter::CopiedDirect);
         }
         result.map_err(|errno| self.direct_failure(index, errno, role))
     }

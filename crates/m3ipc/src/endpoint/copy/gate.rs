@@ -196,8 +196,11 @@ impl Endpoint {
             ])
         });
         let address = std::ptr::from_ref(&**probe).expose_provenance() as u64;
-        let _ =
-            self.control.send(&Request::CopyGateReady { peer: peer.0, address, probe: **probe });
+        let _ = self.session.control().send(&Request::CopyGateReady {
+            peer: peer.0,
+            address,
+            probe: **probe,
+        });
     }
 
     /// Asks the daemon for a party's gate: once for each party, and again if a bounce buffer is
@@ -221,10 +224,12 @@ impl Endpoint {
         // A copy without waiting still asks for the gate first.
         let limit_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
         let until_ns = limit_ns.min(m3ipc_sys::monotonic_ns() + STALL_NS);
-        let (reply, fds) = match self.control.request_until(&request, until_ns) {
+        let (reply, fds) = match self.session.control_mut().request_until(&request, until_ns) {
             Err(fail) if fail.code == Code::NotConn => {
                 self.reattach_if_closed();
-                self.control.request_until(&request, m3ipc_sys::monotonic_ns() + STALL_NS)
+                self.session
+                    .control_mut()
+                    .request_until(&request, m3ipc_sys::monotonic_ns() + STALL_NS)
             }
             other => other,
         }

@@ -113,7 +113,7 @@ impl Endpoint {
         peer.link.end_copy();
         self.copies.copied = done as u64;
         if ended == Ok(true) {
-            self.control_page.count(m3ipc_link::Counter::CopiedShared);
+            self.session.page().count(m3ipc_link::Counter::CopiedShared);
         }
         ended
     }
@@ -170,7 +170,7 @@ impl Endpoint {
         destination_peer.link.end_copy();
         self.copies.copied = done as u64;
         if ended == Ok(true) {
-            self.control_page.count(m3ipc_link::Counter::CopiedShared);
+            self.session.page().count(m3ipc_link::Counter::CopiedShared);
         }
         ended
     }
