@@ -177,6 +177,7 @@ impl DaemonSession {
     }
 
     /// Gives up a wait that the daemon has registered.
+    #[cfg(feature = "tokio")]
     pub(super) fn forget_wait(&mut self, ticket: u64) {
         self.control.request_later(&Request::Forget(ticket));
         self.ended_waits.retain(|(ended, _)| *ended != ticket);

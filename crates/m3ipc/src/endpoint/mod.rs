@@ -20,6 +20,7 @@ mod bind;
 mod blocks;
 mod buffer;
 mod bytes;
+mod call_stop;
 mod claims;
 mod copy;
 mod daemon_limit;

@@ -25,6 +25,7 @@ impl PageSets {
     }
 
     /// The number of daemons that the endpoint had.
+    #[cfg(feature = "tokio")]
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

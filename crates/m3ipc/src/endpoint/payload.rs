@@ -19,6 +19,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload_state::{LargePayload, OpenAnswer};
@@ -93,8 +94,8 @@ impl Endpoint {
         &mut self,
         index: u32,
         outgoing: Outgoing<'_>,
-        mut send: impl FnMut(&mut Self, Outgoing<'_>) -> Result<R, Fail>,
-    ) -> Result<R, Fail> {
+        mut send: impl FnMut(&mut Self, Outgoing<'_>) -> Result<R, CallStop>,
+    ) -> Result<R, CallStop> {
         let to = self.peers.get(index).address();
         // A refused answer ends the area that the present payload would get.
         self.settle_answers();
@@ -105,17 +106,17 @@ impl Endpoint {
             let sent = send(self, outgoing.carrying(&name));
             // An answer keeps its payload until it is taken.
             let large = self.payloads.in_transit.take();
-            let Err(fail) = sent else { return sent };
+            let Err(stop) = sent else { return sent };
             if let Some(large) = large {
                 self.free_payload(large);
             }
-            match (fail.code, self.payloads.refusal.take()) {
-                (Code::NoPayload, Some(SlotRefusal::Retry)) => self.forget_pair_area(to),
-                _ => return Err(fail),
+            match self.payloads.refusal.take() {
+                Some(SlotRefusal::Retry) if stop.is(Code::NoPayload) => self.forget_pair_area(to),
+                _ => return Err(stop),
             }
         }
         let why = format!("endpoint {to} refused the payload in each of {REFUSALS_MAX} areas");
-        Err(Fail::new(Code::NoPayload, why))
+        Err(Fail::new(Code::NoPayload, why).into())
     }
 
     /// Frees the payload of a message that was not taken.

@@ -1,5 +1,6 @@
 //! The peers of an endpoint: one link each, found by address and by index.
 
+use crate::endpoint::call_stop::CallStop;
 use crate::endpoint::peer_copies::{PartyState, RequesterState};
 use crate::error::Fail;
 use crate::info::Identity;
@@ -138,12 +139,12 @@ impl Peer {
 
     /// Fails if the link is closed; a dead peer gives the code `died`.
     #[inline]
-    pub(super) fn check(&self, died: Code) -> Result<(), Fail> {
+    pub(super) fn check(&self, died: Code) -> Result<(), CallStop> {
         if self.poisoned {
             return Err(Code::PeerBroke.into());
         }
         if self.replaced {
-            return Err(Code::Unknown.into());
+            return Err(CallStop::Replaced);
         }
         if self.dead { Err(died.into()) } else { Ok(()) }
     }

@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast::LeftReceive;
 use super::received::{Received, ReceivedKind, Source};
@@ -307,16 +308,16 @@ impl Endpoint {
     ) -> Result<Received, Fail> {
         let target = WaitTarget { verb, peer: ANY, index: None, posted: None, own_cell: false };
         let received =
-            self.wait(target, deadline, |endpoint| endpoint.poll_any(&mut *buffer, wanted));
+            self.wait(target, deadline, |endpoint| Ok(endpoint.poll_any(&mut *buffer, wanted)?));
         match received {
             // Nothing is there: from now on the descriptor reports arrivals.
-            Err(fail) if fail.code == Code::Again && self.arm() => {
+            Err(CallStop::Failed(fail)) if fail.code == Code::Again && self.arm() => {
                 // Another member may have cleared the mark of a message.
                 self.poll_all_if_due(m3ipc_sys::monotonic_ns());
                 let late = self.poll_settled(|endpoint| endpoint.poll_any(&mut *buffer, wanted));
                 late?.ok_or(fail)
             }
-            other => other,
+            other => Ok(other?),
         }
     }
 
@@ -477,17 +478,23 @@ impl Endpoint {
                 self.wait(target, deadline, |endpoint| endpoint.poll_one(index, &mut *buffer));
             match received {
                 // The peer never got that link, and there is a new link.
-                Err(fail) if fail.code == Code::Unknown => {}
-                Err(fail) if fail.code == Code::Again && self.arm() => {
-                    let late = self.poll_settled(|endpoint| endpoint.poll_one(index, &mut *buffer));
+                Err(CallStop::Replaced) => {}
+                Err(CallStop::Failed(fail)) if fail.code == Code::Again && self.arm() => {
+                    let late = self.poll_settled(|endpoint| {
+                        endpoint.poll_one(index, &mut *buffer).map_err(Fail::from)
+                    });
                     return late?.ok_or(fail);
                 }
-                other => return other,
+                other => return Ok(other?),
             }
         }
     }
 
-    fn poll_one(&mut self, index: u32, buffer: &mut Buffer<'_>) -> Result<Option<Received>, Fail> {
+    fn poll_one(
+        &mut self,
+        index: u32,
+        buffer: &mut Buffer<'_>,
+    ) -> Result<Option<Received>, CallStop> {
         let peer = self.peers.get_mut(index);
         let address = peer.address();
         if peer.has_notification()

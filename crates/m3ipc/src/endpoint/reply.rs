@@ -1,6 +1,7 @@
 //! reply and relay: answers, which never wait.
 
 use super::Endpoint;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::peers::UNASKED;
@@ -98,9 +99,10 @@ impl Endpoint {
         self.peers.get(index).allow(MessageKind::Reply)?;
         m3ipc_sys::pause_point("server.before_answer");
         if outgoing.is_large() {
-            return self.send_in_block(index, outgoing, |endpoint, outgoing| {
-                endpoint.answer_over(index, outgoing)
+            let answered = self.send_in_block(index, outgoing, |endpoint, outgoing| {
+                Ok(endpoint.answer_over(index, outgoing)?)
             });
+            return Ok(answered?);
         }
         self.answer_over(index, outgoing)
     }
@@ -283,12 +285,12 @@ impl Endpoint {
             let taken = endpoint.peers.get(index).link.is_taken(posted);
             Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
         });
-        if let Err(fail) = &waited
+        if let Err(CallStop::Failed(fail)) = &waited
             && matches!(fail.code, Code::NoPayload | Code::PeerBroke)
         {
-            return waited;
+            return Err(fail.clone());
         }
-        if waited.as_ref().is_err_and(|fail| fail.code == Code::Unknown) {
+        if matches!(waited, Err(CallStop::Replaced)) {
             return Err(Code::ProcSts.into());
         }
         if waited.is_err()

@@ -1,6 +1,7 @@
 //! send: post, wake, wait for the take; or withdraw.
 
 use super::Endpoint;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast_send::LeftSend;
 use super::outgoing::Outgoing;
@@ -125,7 +126,7 @@ impl Endpoint {
             }
             LeftSend::Signal(index, posted) => {
                 self.fast.close();
-                self.finish_send(index, posted, Err(Code::Intr.into()))
+                self.finish_send(index, posted, Err(Code::Intr.into())).map_err(Fail::from)
             }
         };
         sent.map_err(|fail| SendError::of(fail, to))
@@ -144,14 +145,14 @@ impl Endpoint {
         let waited = self.wait_taken(index, posted, deadline, deadline, WaitCall::Send);
         self.waiter.take_short_sleep();
         match self.finish_send(index, posted, waited) {
-            Err(fail) if self.must_repeat(&fail, to) => self.send_message(to, outgoing, deadline),
-            other => other,
+            Err(stop) if self.must_repeat(&stop, to) => self.send_message(to, outgoing, deadline),
+            other => Ok(other?),
         }
     }
 
     /// Whether a message must be sent again: the peer never got that link, and there is a new link.
-    fn must_repeat(&self, fail: &Fail, to: Address) -> bool {
-        fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to)
+    fn must_repeat(&self, stop: &CallStop, to: Address) -> bool {
+        matches!(stop, CallStop::Replaced) && !self.peers.took_on_replaced_link(to)
     }
 
     /// Sends a message with a payload beside it: up to [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES)
@@ -201,8 +202,8 @@ impl Endpoint {
         self.payloads.begin(DaemonLimit::of(deadline));
         loop {
             match self.send_to(to, outgoing, deadline) {
-                Err(fail) if self.must_repeat(&fail, to) => {}
-                other => return other,
+                Err(stop) if self.must_repeat(&stop, to) => {}
+                other => return Ok(other?),
             }
         }
     }
@@ -212,7 +213,7 @@ impl Endpoint {
         to: Address,
         outgoing: Outgoing<'_>,
         deadline: Deadline,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CallStop> {
         let index = self.contact(to, deadline)?;
         self.peers.get(index).check(Code::DstDied)?;
         self.peers.get(index).allow(MessageKind::Send)?;
@@ -230,7 +231,7 @@ impl Endpoint {
         index: u32,
         outgoing: Outgoing<'_>,
         deadline: Deadline,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CallStop> {
         // A peer that awaits an answer from here takes any message as the answer.
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
             return Ok(());
@@ -249,7 +250,7 @@ impl Endpoint {
         kind: MessageKind,
         outgoing: Outgoing<'_>,
         deadline: Deadline,
-    ) -> Result<SlotState, Fail> {
+    ) -> Result<SlotState, CallStop> {
         self.wait_free(index, deadline)?;
         if self.payloads.has_open_answers() {
             self.settle_answers();
@@ -282,7 +283,7 @@ impl Endpoint {
 
     /// Waits until the slot is free: it may still hold an answer of this endpoint.
     #[inline]
-    fn wait_free(&mut self, index: u32, deadline: Deadline) -> Result<(), Fail> {
+    fn wait_free(&mut self, index: u32, deadline: Deadline) -> Result<(), CallStop> {
         if self.peers.get(index).link.is_free().map_err(|broken| self.poison(index, broken))? {
             return Ok(());
         }
@@ -313,7 +314,7 @@ impl Endpoint {
         deadline: Deadline,
         grace_deadline: Deadline,
         verb: WaitCall,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CallStop> {
         let peer = self.peers.get(index).address();
         // A call that only gives the peer time to wake is not blocked, and closes no circle.
         let verb = if deadline.no_wait { WaitCall::None } else { verb };
@@ -331,7 +332,7 @@ impl Endpoint {
             Ok(None)
         });
         match taken {
-            Err(fail) if deadline.no_wait && fail.code == Code::TimedOut => Err(Code::Again.into()),
+            Err(stop) if deadline.no_wait && stop.is(Code::TimedOut) => Err(Code::Again.into()),
             other => other,
         }
     }
@@ -392,11 +393,11 @@ impl Endpoint {
         &mut self,
         index: u32,
         posted: SlotState,
-        waited: Result<(), Fail>,
-    ) -> Result<(), Fail> {
-        if let Err(fail) = waited {
-            if matches!(fail.code, Code::PeerBroke | Code::Unknown) {
-                return Err(fail);
+        waited: Result<(), CallStop>,
+    ) -> Result<(), CallStop> {
+        if let Err(stop) = waited {
+            if matches!(stop, CallStop::Replaced) || stop.is(Code::PeerBroke) {
+                return Err(stop);
             }
             if self
                 .peers
@@ -405,7 +406,7 @@ impl Endpoint {
                 .withdraw(posted)
                 .map_err(|broken| self.poison(index, broken))?
             {
-                return Err(fail);
+                return Err(stop);
             }
         }
         self.session.page().count(Counter::Sent);

@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast::LeftOver;
 use super::outgoing::Outgoing;
@@ -265,13 +266,11 @@ impl Endpoint {
             };
             match ended {
                 // The peer never got that link, and there is a new link.
-                Err(fail)
-                    if fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to) =>
-                {
+                Err(CallStop::Replaced) if !self.peers.took_on_replaced_link(to) => {
                     index = self.contact(to, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
                 }
-                Err(fail) => return Err(fail),
+                Err(stop) => return Err(stop.into()),
                 Ok(RequestEnd::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
                 // The request goes on in the name of its client.
                 Ok(RequestEnd::Relayed(next, other)) => {
@@ -295,7 +294,7 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
+    ) -> Result<RequestEnd, CallStop> {
         if !outgoing.is_large() {
             return self.call_one(index, outgoing, buffer, deadline);
         }
@@ -310,13 +309,13 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
+    ) -> Result<RequestEnd, CallStop> {
         self.peers.get(index).allow(MessageKind::Request)?;
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
             let posted = self.peers.get(index).link.posted();
             return match self.wait_message_of(index, posted, buffer, deadline) {
                 // The request was taken, and the call may not wait for an answer.
-                Err(fail) if fail.code == Code::Again => Err(Code::TimedOut.into()),
+                Err(stop) if stop.is(Code::Again) => Err(Code::TimedOut.into()),
                 other => other,
             };
         }
@@ -326,11 +325,12 @@ impl Endpoint {
         if deadline.no_wait {
             // The server takes the request now or never; an answer has no time to come.
             let taken = self.wait_taken(index, posted, deadline, grace_deadline, WaitCall::SendRec);
-            let fail = taken.err().unwrap_or_else(|| Code::TimedOut.into());
-            if fail.code == Code::Unknown {
-                return Err(fail);
-            }
-            return self.finish_request(index, posted, buffer, fail);
+            let fail = match taken {
+                Err(CallStop::Replaced) => return Err(CallStop::Replaced),
+                Err(CallStop::Failed(fail)) => fail,
+                Ok(()) => Code::TimedOut.into(),
+            };
+            return Ok(self.finish_request(index, posted, buffer, fail)?);
         }
         self.await_answer(index, posted, buffer, deadline)
     }
@@ -342,7 +342,7 @@ impl Endpoint {
         posted: SlotState,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
+    ) -> Result<RequestEnd, CallStop> {
         let peer = self.peers.get(index).address();
         let target = WaitTarget {
             verb: WaitCall::SendRec,
@@ -352,7 +352,7 @@ impl Endpoint {
             own_cell: false,
         };
         if self.waiter.take_signal() {
-            return self.finish_request(index, posted, buffer, Code::Intr.into());
+            return Ok(self.finish_request(index, posted, buffer, Code::Intr.into())?);
         }
         loop {
             let waited = self.wait(target, deadline, |endpoint| {
@@ -368,18 +368,21 @@ impl Endpoint {
             });
             match waited {
                 Ok(end) => return Ok(end),
-                Err(fail) if matches!(fail.code, Code::PeerBroke | Code::Unknown) => {
-                    return Err(fail);
+                Err(CallStop::Replaced) => return Err(CallStop::Replaced),
+                Err(CallStop::Failed(fail)) if fail.code == Code::PeerBroke => {
+                    return Err(fail.into());
                 }
                 // A request that the server took after the verdict closes no circle any more.
-                Err(fail) if fail.code == Code::Locked => {
+                Err(CallStop::Failed(fail)) if fail.code == Code::Locked => {
                     m3ipc_sys::pause_point("client.locked");
                     let withdrawn = self.peers.get(index).link.withdraw(posted);
                     if withdrawn.map_err(|broken| self.poison(index, broken))? {
-                        return Err(fail);
+                        return Err(fail.into());
                     }
                 }
-                Err(fail) => return self.finish_request(index, posted, buffer, fail),
+                Err(CallStop::Failed(fail)) => {
+                    return Ok(self.finish_request(index, posted, buffer, fail)?);
+                }
             }
         }
     }
@@ -472,7 +475,7 @@ impl Endpoint {
         answer: SlotState,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
+    ) -> Result<RequestEnd, CallStop> {
         let peer = self.peers.get(index).address();
         let target = WaitTarget {
             verb: WaitCall::Receive,
@@ -489,7 +492,7 @@ impl Endpoint {
             }
             // The peer got no answer, so it need not send anything.
             if endpoint.peers.get(index).link.refusal(answer).is_some() {
-                return Err(refused(endpoint.peers.get(index).address()));
+                return Err(refused(endpoint.peers.get(index).address()).into());
             }
             endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::SrcDied)?;

@@ -5,6 +5,7 @@
 //! which alone reports deaths.
 
 use super::Endpoint;
+use super::call_stop::CallStop;
 use super::stamps::Moment;
 use super::waiter::{FULL_POLL_NS, SLOW_CHECK_NS};
 use super::wake_words::{FEW_WORDS, WakeWords};
@@ -66,7 +67,7 @@ struct SleepStep<'a> {
 impl Sleeper for SleepStep<'_> {
     /// The wake words, and the event word from before the last poll.
     type Words = (WakeWords, u32);
-    type Error = Fail;
+    type Error = CallStop;
 
     fn read_wake_words(&mut self) -> Self::Words {
         let words = if self.on_doorbell {
@@ -83,7 +84,7 @@ impl Sleeper for SleepStep<'_> {
 
     /// Sleeps, and checks the daemon before the mode becomes `Awake` again: a non-blocking sender
     /// must treat this endpoint as asleep until it polls again.
-    fn sleep(&mut self, (words, event): Self::Words) -> Result<(), Fail> {
+    fn sleep(&mut self, (words, event): Self::Words) -> Result<(), CallStop> {
         let endpoint = &mut *self.endpoint;
         endpoint.session.page().count(Counter::Slept);
         m3ipc_sys::pause_point("sleeping");
@@ -102,7 +103,7 @@ impl Sleeper for SleepStep<'_> {
             WaitOutcome::Signal => Err(Code::Intr.into()),
             WaitOutcome::Changed | WaitOutcome::Limit => {
                 endpoint.waiter.note_check(self.now_ns);
-                endpoint.slow_check(self.sleep_state, self.may_deadlock)
+                Ok(endpoint.slow_check(self.sleep_state, self.may_deadlock)?)
             }
         }
     }
@@ -116,8 +117,8 @@ impl Endpoint {
         &mut self,
         target: WaitTarget,
         deadline: Deadline,
-        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
-    ) -> Result<T, Fail> {
+        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, CallStop>,
+    ) -> Result<T, CallStop> {
         let mut poll = |endpoint: &mut Self| {
             endpoint.trace.stamp(Moment::Looked);
             if endpoint.payloads.has_open_answers() {
@@ -130,7 +131,7 @@ impl Endpoint {
             let anew = found.is_none()
                 && target.index.is_some()
                 && endpoint.peers.is_replaced_link(target.peer);
-            if anew { Err(Code::Unknown.into()) } else { Ok(found) }
+            if anew { Err(CallStop::Replaced) } else { Ok(found) }
         };
         // The fast path may have begun the wait.
         let first = poll(self);
@@ -158,8 +159,8 @@ impl Endpoint {
         &mut self,
         target: WaitTarget,
         deadline: Deadline,
-        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
-    ) -> Result<T, Fail> {
+        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, CallStop>,
+    ) -> Result<T, CallStop> {
         let mut spinner = match target.verb {
             WaitCall::Send => self.waiter.spin().begin_for_take(),
             _ => self.waiter.spin().begin(),
@@ -237,8 +238,8 @@ impl Endpoint {
     fn sleep<T>(
         &mut self,
         sleep_state: &mut SleepState,
-        poll: &mut impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
-    ) -> Result<Option<T>, Fail> {
+        poll: &mut impl FnMut(&mut Self) -> Result<Option<T>, CallStop>,
+    ) -> Result<Option<T>, CallStop> {
         let now_ns = m3ipc_sys::monotonic_ns();
         if now_ns >= sleep_state.deadline.at_ns {
             return Err(Code::TimedOut.into());
