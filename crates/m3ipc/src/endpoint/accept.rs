@@ -88,7 +88,7 @@ impl Endpoint {
                 }
                 match other {
                     // The name changed between the check and the take, or is none.
-                    Ok(Some(_)) => Err(self.poison(index, m3ipc_link::RuleBroken)),
+                    Ok(Some(_)) => Err(self.conversation(index).poison(m3ipc_link::RuleBroken)),
                     withdrawn => withdrawn,
                 }
             }

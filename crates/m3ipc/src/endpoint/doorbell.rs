@@ -12,7 +12,7 @@ use crate::error::{Fail, NodeError};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Code};
 use m3ipc_link::WaitMode;
-use m3ipc_sys::{DoorbellReceiver, DoorbellSender, Poll, WaitOutcome};
+use m3ipc_sys::{DoorbellReceiver, Poll, WaitOutcome};
 use m3ipc_wire::Request;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -235,25 +235,6 @@ impl Endpoint {
             return Ok(WaitOutcome::Changed);
         }
         doorbell.sleep(self.session.control(), until_ns)
-    }
-
-    /// Rings the doorbell of a peer by a sender that the daemon has connected.
-    pub(super) fn ring_doorbell_of(&mut self, index: u32) {
-        let peer = self.peers.get(index);
-        if let Some(doorbell_sender) = &peer.doorbell_sender
-            && doorbell_sender.ring()
-        {
-            return;
-        }
-        let request = Request::DoorbellSender(peer.address().0);
-        // Without a sender the peer finds the message at its next slow check.
-        if let Ok((_, fds)) = self.session.control_mut().request_soon(&request, u64::MAX)
-            && let Ok(doorbell_sender) = one(fds)
-        {
-            let doorbell_sender = DoorbellSender::from_fd(doorbell_sender);
-            doorbell_sender.ring();
-            self.peers.get_mut(index).doorbell_sender = Some(doorbell_sender);
-        }
     }
 }
 

@@ -13,13 +13,14 @@
 //! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
 use super::Endpoint;
+use super::conversation::Conversation;
 use super::hot_set::NO_LINK;
 use super::peers::Peer;
 
 use crate::timeout::Timeout;
 use m3ipc_abi::{ANY, Address, Message, Verb};
-use m3ipc_link::waiting::{EndsWait, PublicationPeer, may_sleep_after_publication};
-use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitMode, WaitStrategy};
+use m3ipc_link::waiting::{EndsWait, may_sleep_after_publication};
+use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitStrategy};
 
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
@@ -66,23 +67,6 @@ pub(super) enum Found {
     More,
 }
 
-impl PublicationPeer for Peer {
-    #[inline(always)]
-    fn mark_ready(&self) {
-        self.mark_link_ready();
-    }
-
-    #[inline]
-    fn peer_mode(&self) -> WaitMode {
-        self.status.mode()
-    }
-
-    #[inline(always)]
-    fn is_peer_awake(&self) -> bool {
-        self.status.is_awake()
-    }
-}
-
 impl Endpoint {
     /// Makes the ordinary case of a sendrec. The answer goes to `deliver`, so that it passes
     /// through no result in memory.
@@ -111,7 +95,9 @@ impl Endpoint {
         let posted = peer.link.post_short(kind, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
-            self.wake_if_ended(index, EndsWait::Receive);
+            let own = self.membership.address();
+            Conversation::new(peer, &mut self.session, &mut self.trace, own)
+                .wake_if_ended(EndsWait::Receive);
         }
         self.session.page().count(Counter::Sent);
         m3ipc_sys::pause_point("client.woken");
@@ -231,7 +217,7 @@ impl Endpoint {
         if !self.is_ordinary() {
             return false;
         }
-        let Some((index, peer)) = self.peers.find_again(to) else { return false };
+        let Some((_, peer)) = self.peers.find_again(to) else { return false };
         if !peer.admits(MessageKind::Reply) {
             return false;
         }
@@ -243,7 +229,9 @@ impl Endpoint {
         }
         m3ipc_sys::pause_point("server.answered");
         if may_sleep_after_publication(peer, EndsWait::OnThisLink) {
-            self.wake_if_ended(index, EndsWait::OnThisLink);
+            let own = self.membership.address();
+            Conversation::new(peer, &mut self.session, &mut self.trace, own)
+                .wake_if_ended(EndsWait::OnThisLink);
         }
         m3ipc_sys::pause_point("server.woken");
         self.session.page().count(Counter::Sent);
@@ -527,7 +515,8 @@ impl Endpoint {
         self.inbox.note_taken(peer.identity, kind.into());
         self.session.page().count(Counter::Received);
         if may_sleep {
-            self.wake_if_ended(index, ends);
+            let own = self.membership.address();
+            Conversation::new(peer, &mut self.session, &mut self.trace, own).wake_if_ended(ends);
         }
         Some(message)
     }

@@ -22,6 +22,7 @@ mod buffer;
 mod bytes;
 mod call_stop;
 mod claims;
+mod conversation;
 mod copy;
 mod daemon_limit;
 mod daemon_notifications;
@@ -49,7 +50,6 @@ mod payload_state;
 mod peer_copies;
 mod peers;
 mod pending;
-mod publish;
 mod queries;
 #[cfg(feature = "tokio")]
 mod questions;

@@ -79,13 +79,14 @@ impl Endpoint {
         if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {
             return Err(Code::CallDenied.into());
         }
-        self.trace.stamp(Moment::Ready);
-        self.publish(index, |endpoint| {
-            endpoint.peers.get(index).link.notify(bits);
-            endpoint.trace.stamp(Moment::Published);
-            Ok(((), EndsWait::Receive))
-        })?;
-        self.trace.gave_unnumbered(self.peers.get(index), TraceWhat::Notify, 0);
+        let mut receiver = self.conversation(index);
+        receiver.trace().stamp(Moment::Ready);
+        receiver.publish(|receiver| {
+            receiver.link().notify(bits);
+            receiver.trace().stamp(Moment::Published);
+            ((), EndsWait::Receive)
+        });
+        receiver.trace_gave_unnumbered(TraceWhat::Notify, 0);
         self.session.page().count(Counter::Notified);
         Ok(())
     }

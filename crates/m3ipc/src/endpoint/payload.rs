@@ -28,7 +28,6 @@ use crate::area::{AreaConfig, AreaState, Block};
 use crate::error::Fail;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES};
 use m3ipc_area::BlockLifetime;
-use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Arrival, MessageFate, MessageKind, SlotRefusal, SlotState, TakenMessage};
 use m3ipc_wire::{AreaAudience, AreaRequest, Request};
 use std::sync::Arc;
@@ -133,13 +132,14 @@ impl Endpoint {
     /// Fails if the peer refused the posted message.
     #[inline]
     pub(super) fn check_refusal(&mut self, index: u32, posted: SlotState) -> Result<(), Fail> {
-        let Some(refusal) = self.peers.get(index).link.refusal(posted) else { return Ok(()) };
+        let peer = self.peers.get(index);
+        let Some(refusal) = peer.link.refusal(posted) else { return Ok(()) };
         if self.payloads.in_transit.is_none() {
             // Only messages with a large payload may be refused.
-            return Err(self.poison(index, m3ipc_link::RuleBroken));
+            return Err(self.conversation(index).poison(m3ipc_link::RuleBroken));
         }
         self.payloads.refusal = Some(refusal);
-        Err(refused(self.peers.get(index).address()))
+        Err(refused(peer.address()))
     }
 
     /// Puts a payload into a block of the pair's area. Returns the name of the block.
@@ -247,7 +247,7 @@ impl Endpoint {
         if !is_whole(self, &incoming) {
             // The name changed between the check and the take.
             block.refuse();
-            return Err(self.poison(index, m3ipc_link::RuleBroken));
+            return Err(self.conversation(index).poison(m3ipc_link::RuleBroken));
         }
         let copied = buffer.copy_block(&block);
         self.copies.payload_copied(copied);
@@ -271,11 +271,7 @@ impl Endpoint {
             self.payloads.failure = Some(fail.clone());
             return Err(fail);
         };
-        let is_refused = self.publish(index, |endpoint| {
-            let is_refused = endpoint.peers.get(index).link.refuse(arrival, refusal);
-            Ok((is_refused, if is_refused { EndsWait::OnThisLink } else { EndsWait::None }))
-        })?;
-        if !is_refused {
+        if !self.conversation(index).refuse(arrival, refusal) {
             return Ok(None);
         }
         m3ipc_sys::pause_point("server.payload_refused");
@@ -299,15 +295,12 @@ impl Endpoint {
     /// later call takes the answer.
     #[cold]
     pub(super) fn refuse_answer(&mut self, index: u32, request: SlotState) {
-        let found = self.peers.get(index).link.peek_answer(request);
-        let Some(arrival) = found.ok().flatten().filter(|arrival| is_answer(*arrival)) else {
-            return;
-        };
+        let mut server = self.conversation(index);
         // A broken link has no more use for the refusal.
-        let _ = self.publish(index, |endpoint| {
-            let is_refused = endpoint.peers.get(index).link.refuse(arrival, SlotRefusal::Final);
-            Ok(((), if is_refused { EndsWait::OnThisLink } else { EndsWait::None }))
-        });
+        let found = server.link().peek_answer(request).ok().flatten();
+        if let Some(arrival) = found.filter(|arrival| is_answer(*arrival)) {
+            server.refuse(arrival, SlotRefusal::Final);
+        }
     }
 
     /// Remembers the payload of an answer, which its client may refuse.

@@ -4,6 +4,7 @@ use crate::endpoint::call_stop::CallStop;
 use crate::endpoint::peer_copies::{PartyState, RequesterState};
 use crate::error::Fail;
 use crate::info::Identity;
+use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState};
 use m3ipc_sys::DoorbellSender;
@@ -159,6 +160,40 @@ impl Peer {
         if self.pending.is_some() { Err(Code::Busy.into()) } else { Ok(()) }
     }
 
+    /// Fails if no message of this kind may go to the peer; a dead peer gives the code `died`.
+    #[inline]
+    pub(super) fn admit(&self, kind: MessageKind, died: Code) -> Result<(), CallStop> {
+        self.check(died)?;
+        Ok(self.allow(kind)?)
+    }
+
+    /// Whether the peer is sending to this endpoint.
+    pub(super) fn sends_here(&self) -> bool {
+        matches!(self.link.peek(), Ok(Some(arrival)) if is_outgoing(arrival.state.kind()))
+    }
+
+    /// Fails if both sides have posted at once, and this endpoint has to give way. The later
+    /// message by its stamp is withdrawn; of equal stamps, that of the side that did not ask for
+    /// the link.
+    pub(super) fn check_crossing(
+        &self,
+        posted: SlotState,
+        deadline: Deadline,
+    ) -> Result<(), CallStop> {
+        if deadline.no_wait || self.link.is_taken(posted) != Ok(false) {
+            return Ok(());
+        }
+        match self.link.peek() {
+            Ok(Some(arrival))
+                if is_outgoing(arrival.state.kind())
+                    && self.link.is_younger_than(arrival.stamp) =>
+            {
+                Err(Code::Locked.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Whether a message of this kind may go to the peer, by [`check`](Self::check) and
     /// [`allow`](Self::allow).
     #[inline(always)]
@@ -183,7 +218,7 @@ impl Peer {
         match self.link.peek() {
             Ok(found) => found.filter(|arrival| {
                 let kind = arrival.state.kind();
-                matches!(kind, MessageKind::Send | MessageKind::Request)
+                is_outgoing(kind)
                     && self.may_receive & (1 << kind as u32) != 0
                     && !self.is_answer_to_pending()
             }),
@@ -225,6 +260,11 @@ impl Peer {
     pub(super) fn mark_link_ready(&self) {
         self.ready_bitmap.set_unless_hot(self.index_there, &self.status);
     }
+}
+
+/// Whether a message of this kind begins a conversation, and answers no request.
+fn is_outgoing(kind: MessageKind) -> bool {
+    matches!(kind, MessageKind::Send | MessageKind::Request)
 }
 
 /// A link that a later link with the same peer replaced.

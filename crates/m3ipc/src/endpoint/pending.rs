@@ -150,12 +150,11 @@ impl Endpoint {
             _ => fail,
         })?;
         let Some(index) = index else { return Ok(()) };
-        let peer = self.peers.get(index);
-        peer.check(dead)?;
-        peer.allow(MessageKind::Request)?;
+        let mut server = self.conversation(index);
+        server.peer().admit(MessageKind::Request, dead)?;
         // The slot may hold an answer of this endpoint. The take of it rings: see
         // `Endpoint::arm`.
-        if !peer.link.is_free().map_err(|broken| self.poison(index, broken))? {
+        if !server.on_link(|link| link.is_free())? {
             return Ok(());
         }
         match self.post_pending(index, pending) {
@@ -331,7 +330,7 @@ impl Endpoint {
         };
         self.peers.get_mut(request.index).set_pending(None);
         let Some(large) = request.large else {
-            return Err(self.poison(request.index, m3ipc_link::RuleBroken));
+            return Err(self.conversation(request.index).poison(m3ipc_link::RuleBroken));
         };
         self.withdraw_payload(pending.to, large);
         pending.refusals += 1;

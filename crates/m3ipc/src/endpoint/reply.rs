@@ -95,8 +95,7 @@ impl Endpoint {
 
     fn reply_message(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
         let index = self.contact_client(to)?;
-        self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(MessageKind::Reply)?;
+        self.peers.get(index).admit(MessageKind::Reply, Code::DstDied)?;
         m3ipc_sys::pause_point("server.before_answer");
         if outgoing.is_large() {
             let answered = self.send_in_block(index, outgoing, |endpoint, outgoing| {
@@ -194,8 +193,7 @@ impl Endpoint {
         }
         // Search again: the second contact may have dropped a client that died meanwhile.
         let index = self.contact_client(client)?;
-        self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(MessageKind::Relay)?;
+        self.peers.get(index).admit(MessageKind::Relay, Code::DstDied)?;
         let mut payload = [0; PAYLOAD_BYTES];
         payload[..4].copy_from_slice(&to.0.to_ne_bytes());
         let outgoing = Outgoing { m_type: 0, payload: &payload, long: said, block: None };
@@ -221,31 +219,30 @@ impl Endpoint {
         kind: MessageKind,
         outgoing: Outgoing<'_>,
     ) -> Result<AnswerOutcome, Fail> {
-        let Outgoing { m_type, payload, .. } = outgoing;
-        let link = &mut self.peers.get_mut(index).link;
-        if !link.owes_answer() {
-            return Ok(AnswerOutcome::NotAwaited);
-        }
-        self.trace.ready(link.owed());
+        let owed = match self.peers.get(index) {
+            client if client.link.owes_answer() => client.link.owed(),
+            _ => return Ok(AnswerOutcome::NotAwaited),
+        };
+        self.trace.ready(owed);
         if self.payloads.has_open_answers() {
             self.settle_answers();
         }
-        let answer = self.publish(index, |endpoint| {
-            let link = &mut endpoint.peers.get_mut(index).link;
-            let answer = link
-                .answer(kind, m_type, payload, outgoing.payload_view())
-                .map_err(|broken| endpoint.poison(index, broken))?;
+        let Outgoing { m_type, payload, .. } = outgoing;
+        let mut client = self.conversation(index);
+        let answer = client.try_publish(|client| {
+            let long = outgoing.payload_view();
+            let answer = client.on_link(|link| link.answer(kind, m_type, payload, long))?;
             if answer != AnswerOutcome::Posted {
-                return Ok((answer, EndsWait::None));
+                return Ok::<_, Fail>((answer, EndsWait::None));
             }
-            endpoint.note_answer(index, outgoing);
-            endpoint.trace.stamp(Moment::Published);
+            client.trace().stamp(Moment::Published);
             m3ipc_sys::pause_point("server.answered");
             Ok((answer, EndsWait::OnThisLink))
         })?;
         if answer == AnswerOutcome::Posted {
             m3ipc_sys::pause_point("server.woken");
-            self.trace.gave(self.peers.get(index), m_type, outgoing.long.len());
+            client.trace_gave(outgoing);
+            self.note_answer(index, outgoing);
             self.session.page().count(Counter::Sent);
         }
         Ok(answer)
@@ -257,22 +254,16 @@ impl Endpoint {
         if self.payloads.has_open_answers() {
             self.settle_answers();
         }
-        let grace = self.grace_of_answer(index);
-        let is_free = self.peers.get(index).link.is_free();
-        if !is_free.map_err(|broken| self.poison(index, broken))? {
+        let grace = self.grace_of_answer(self.peers.get(index));
+        let mut client = self.conversation(index);
+        if !client.on_link(|link| link.is_free())? {
             return Err(Code::ProcSts.into());
         }
-        let address = self.peers.get(index).address();
-        self.trace.stamp(Moment::Ready);
-        let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = self.publish(index, |endpoint| {
-            let link = &mut endpoint.peers.get_mut(index).link;
-            let long = outgoing.payload_view();
-            let posted = link.post(MessageKind::Reply, UNASKED, m_type, payload, long);
-            endpoint.trace.stamp(Moment::Published);
-            Ok((posted, EndsWait::OnThisLink))
-        })?;
-        self.trace.gave(self.peers.get(index), m_type, outgoing.long.len());
+        let address = client.peer().address();
+        client.trace().stamp(Moment::Ready);
+        let kind = (MessageKind::Reply, UNASKED);
+        let posted = client.post(kind, outgoing, EndsWait::OnThisLink, || {});
+        client.trace_gave(outgoing);
         let target = WaitTarget {
             verb: WaitCall::None,
             peer: address,
@@ -282,8 +273,8 @@ impl Endpoint {
         };
         let waited = self.wait(target, grace, |endpoint| {
             endpoint.check_refusal(index, posted)?;
-            let taken = endpoint.peers.get(index).link.is_taken(posted);
-            Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
+            let taken = endpoint.conversation(index).on_link(|link| link.is_taken(posted))?;
+            Ok(taken.then_some(()))
         });
         if let Err(CallStop::Failed(fail)) = &waited
             && matches!(fail.code, Code::NoPayload | Code::PeerBroke)
@@ -293,14 +284,7 @@ impl Endpoint {
         if matches!(waited, Err(CallStop::Replaced)) {
             return Err(Code::ProcSts.into());
         }
-        if waited.is_err()
-            && self
-                .peers
-                .get(index)
-                .link
-                .withdraw(posted)
-                .map_err(|broken| self.poison(index, broken))?
-        {
+        if waited.is_err() && self.conversation(index).on_link(|link| link.withdraw(posted))? {
             return Err(Code::ProcSts.into());
         }
         self.session.page().count(Counter::Sent);

@@ -5,14 +5,14 @@ use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast_send::LeftSend;
 use super::outgoing::Outgoing;
-use super::stamps::Moment;
+use super::peers::Peer;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, Message, Verb};
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode};
+use m3ipc_link::{AnswerOutcome, Counter, MessageKind, SlotState, WaitCall, WaitMode};
 
 /// The time that an awake peer may take to find a message.
 const AWAKE_GRACE_NS: u64 = 20_000;
@@ -215,8 +215,7 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<(), CallStop> {
         let index = self.contact(to, deadline)?;
-        self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(MessageKind::Send)?;
+        self.peers.get(index).admit(MessageKind::Send, Code::DstDied)?;
         if outgoing.is_large() {
             return self.send_in_block(index, outgoing, |endpoint, outgoing| {
                 endpoint.send_over(index, outgoing, deadline)
@@ -256,38 +255,27 @@ impl Endpoint {
             self.settle_answers();
         }
         // Two endpoints that send to each other would wait for ever; the second one gets an error.
-        if !deadline.no_wait && self.peer_sends_here(index) {
+        if !deadline.no_wait && self.peers.get(index).sends_here() {
             return Err(Code::Locked.into());
         }
         self.trace.ready(None);
-        let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = self.publish(index, |endpoint| {
-            let link = &mut endpoint.peers.get_mut(index).link;
-            let long = outgoing.payload_view();
-            let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, long);
-            endpoint.trace.stamp(Moment::Published);
+        let mut receiver = self.conversation(index);
+        let posted = receiver.post((kind, m3ipc_sys::ticks()), outgoing, EndsWait::Receive, || {
             m3ipc_sys::pause_point("client.posted");
-            Ok((posted, EndsWait::Receive))
-        })?;
+        });
         m3ipc_sys::pause_point("client.woken");
-        self.trace.gave(self.peers.get(index), m_type, outgoing.long.len());
+        receiver.trace_gave(outgoing);
         Ok(posted)
-    }
-
-    /// Whether the peer is sending to this endpoint.
-    fn peer_sends_here(&self, index: u32) -> bool {
-        let found = self.peers.get(index).link.peek();
-        let is_outgoing = |kind| matches!(kind, MessageKind::Send | MessageKind::Request);
-        matches!(found, Ok(Some(arrival)) if is_outgoing(arrival.state.kind()))
     }
 
     /// Waits until the slot is free: it may still hold an answer of this endpoint.
     #[inline]
     fn wait_free(&mut self, index: u32, deadline: Deadline) -> Result<(), CallStop> {
-        if self.peers.get(index).link.is_free().map_err(|broken| self.poison(index, broken))? {
+        let mut receiver = self.conversation(index);
+        if receiver.on_link(|link| link.is_free())? {
             return Ok(());
         }
-        let peer = self.peers.get(index).address();
+        let peer = receiver.peer().address();
         let target = WaitTarget {
             verb: WaitCall::Send,
             peer,
@@ -296,8 +284,7 @@ impl Endpoint {
             own_cell: true,
         };
         self.wait(target, deadline, |endpoint| {
-            let free = endpoint.peers.get(index).link.is_free();
-            if free.map_err(|broken| endpoint.poison(index, broken))? {
+            if endpoint.conversation(index).on_link(|link| link.is_free())? {
                 return Ok(Some(()));
             }
             endpoint.receive_events()?;
@@ -321,14 +308,13 @@ impl Endpoint {
         let target =
             WaitTarget { verb, peer, index: Some(index), posted: Some(posted), own_cell: true };
         let taken = self.wait(target, grace_deadline, |endpoint| {
-            let taken = endpoint.peers.get(index).link.is_taken(posted);
-            if taken.map_err(|broken| endpoint.poison(index, broken))? {
+            if endpoint.conversation(index).on_link(|link| link.is_taken(posted))? {
                 return Ok(Some(()));
             }
             endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::DstDied)?;
             endpoint.check_refusal(index, posted)?;
-            endpoint.check_crossing(index, posted, deadline)?;
+            endpoint.peers.get(index).check_crossing(posted, deadline)?;
             Ok(None)
         });
         match taken {
@@ -343,18 +329,18 @@ impl Endpoint {
         if !deadline.no_wait {
             return deadline;
         }
-        let unused = self.peers.get(index).link.is_unused();
-        self.grace_of(index, unused)
+        let peer = self.peers.get(index);
+        self.grace_of(peer, peer.link.is_unused())
     }
 
     /// The same time for an answer. A peer that waits for exactly this endpoint made the link
     /// itself.
-    pub(super) fn grace_of_answer(&self, index: u32) -> Deadline {
-        self.grace_of(index, false)
+    pub(super) fn grace_of_answer(&self, client: &Peer) -> Deadline {
+        self.grace_of(client, false)
     }
 
-    fn grace_of(&self, index: u32, just_woken: bool) -> Deadline {
-        let wakes = match self.peers.get(index).status.mode() {
+    fn grace_of(&self, peer: &Peer, just_woken: bool) -> Deadline {
+        let wakes = match peer.status.mode() {
             WaitMode::Awake => just_woken,
             WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
                 source == ANY || source == self.membership.address()
@@ -363,29 +349,6 @@ impl Endpoint {
         };
         let grace_ns = if wakes { ASLEEP_GRACE_NS } else { AWAKE_GRACE_NS };
         Deadline { at_ns: m3ipc_sys::monotonic_ns() + grace_ns, no_wait: false }
-    }
-
-    /// Both sides may have posted at once. The later message by its stamp is withdrawn; of equal
-    /// stamps, that of the side that did not ask for the link.
-    pub(super) fn check_crossing(
-        &self,
-        index: u32,
-        posted: SlotState,
-        deadline: Deadline,
-    ) -> Result<(), Fail> {
-        let link = &self.peers.get(index).link;
-        if deadline.no_wait || link.is_taken(posted) != Ok(false) {
-            return Ok(());
-        }
-        match link.peek() {
-            Ok(Some(arrival))
-                if matches!(arrival.state.kind(), MessageKind::Send | MessageKind::Request)
-                    && link.is_younger_than(arrival.stamp) =>
-            {
-                Err(Code::Locked.into())
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Ends a send: the message was taken, or it is withdrawn now, or it was taken after all.
@@ -399,24 +362,11 @@ impl Endpoint {
             if matches!(stop, CallStop::Replaced) || stop.is(Code::PeerBroke) {
                 return Err(stop);
             }
-            if self
-                .peers
-                .get(index)
-                .link
-                .withdraw(posted)
-                .map_err(|broken| self.poison(index, broken))?
-            {
+            if self.conversation(index).on_link(|link| link.withdraw(posted))? {
                 return Err(stop);
             }
         }
         self.session.page().count(Counter::Sent);
         Ok(())
-    }
-
-    /// Closes the link: the peer broke the rules.
-    pub(super) fn poison(&mut self, index: u32, _broken: RuleBroken) -> Fail {
-        self.peers.get_mut(index).set_poisoned();
-        self.session.page().count(Counter::Poisoned);
-        Code::PeerBroke.into()
     }
 }

@@ -360,10 +360,9 @@ impl Endpoint {
                     return Ok(Some(end));
                 }
                 endpoint.receive_events()?;
-                let peer = endpoint.peers.get(index);
-                peer.check(Code::DstDied)?;
+                endpoint.peers.get(index).check(Code::DstDied)?;
                 endpoint.check_refusal(index, posted)?;
-                endpoint.check_crossing(index, posted, deadline)?;
+                endpoint.peers.get(index).check_crossing(posted, deadline)?;
                 Ok(None)
             });
             match waited {
@@ -375,8 +374,7 @@ impl Endpoint {
                 // A request that the server took after the verdict closes no circle any more.
                 Err(CallStop::Failed(fail)) if fail.code == Code::Locked => {
                     m3ipc_sys::pause_point("client.locked");
-                    let withdrawn = self.peers.get(index).link.withdraw(posted);
-                    if withdrawn.map_err(|broken| self.poison(index, broken))? {
+                    if self.conversation(index).on_link(|link| link.withdraw(posted))? {
                         return Err(fail.into());
                     }
                 }
@@ -395,8 +393,7 @@ impl Endpoint {
         posted: SlotState,
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<RequestEnd>, Fail> {
-        let link = &self.peers.get(index).link;
-        match link.peek_answer(posted).map_err(|broken| self.poison(index, broken))? {
+        match self.conversation(index).on_link(|link| link.peek_answer(posted))? {
             Some(arrival) if arrival.state.kind() == MessageKind::Relay => {
                 self.take_relay(index, arrival)
             }
@@ -440,9 +437,8 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         fail: Fail,
     ) -> Result<RequestEnd, Fail> {
-        let link = &self.peers.get(index).link;
-        if link.cancel(posted).map_err(|broken| self.poison(index, broken))? == Cancelled::Withdrawn
-        {
+        let cancelled = self.conversation(index).on_link(|link| link.cancel(posted))?;
+        if cancelled == Cancelled::Withdrawn {
             return Err(fail);
         }
         self.payloads.was_taken = true;

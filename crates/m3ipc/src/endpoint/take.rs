@@ -46,19 +46,18 @@ impl Endpoint {
         arrival: Arrival,
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
-        self.trace.stamp(Moment::Found);
-        let taken = self.publish(index, |endpoint| {
-            let peer = endpoint.peers.get_mut(index);
-            let taken = peer.link.take(arrival, buffer.for_link(peer.link.claimed_long_bytes()));
-            let identity = peer.identity;
-            let Some(incoming) = taken.map_err(|broken| endpoint.poison(index, broken))? else {
-                return Ok((None, EndsWait::None));
-            };
+        let mut sender = self.conversation(index);
+        sender.trace().stamp(Moment::Found);
+        let identity = sender.peer().identity;
+        let taken = sender.try_publish(|sender| {
+            let taken = sender
+                .on_link(|link| link.take(arrival, buffer.for_link(link.claimed_long_bytes())))?;
+            let Some(incoming) = taken else { return Ok((None, EndsWait::None)) };
             if !buffer.is_filled(incoming.long_bytes) {
-                return Err(endpoint.poison(index, RuleBroken));
+                return Err(sender.poison(RuleBroken));
             }
-            endpoint.inbox.note_taken(identity, incoming.kind.into());
-            endpoint.trace.took(identity.address, arrival, incoming.m_type, incoming.long_bytes);
+            let (m_type, bytes) = (incoming.m_type, incoming.long_bytes);
+            sender.trace().took(identity.address, arrival, m_type, bytes);
             let ends = match incoming.kind {
                 // The sender may have slept until now.
                 MessageKind::Send => EndsWait::OnThisLink,
@@ -68,7 +67,8 @@ impl Endpoint {
             };
             Ok((Some(incoming), ends))
         })?;
-        if taken.is_some() {
+        if let Some(incoming) = &taken {
+            self.inbox.note_taken(identity, incoming.kind.into());
             self.session.page().count(Counter::Received);
             if self.areas.incoming.is_some() {
                 self.areas.incoming = None;

@@ -371,11 +371,11 @@ impl Endpoint {
     /// cleared the mark, or taken the wake-up.
     fn mark_anew(&mut self, target: &WaitTarget) {
         if let (Some(index), Some(posted)) = (target.index, target.posted)
-            && let Some(peer) = self.peers.find_index(index)
+            && let Some(peer) = self.peers.claimed(index)
             && peer.link.is_taken(posted) == Ok(false)
         {
             peer.mark_link_ready();
-            self.wake_if_ended(index, EndsWait::Receive);
+            self.conversation(index).wake_if_ended(EndsWait::Receive);
         }
     }
 

@@ -10,9 +10,7 @@ use crate::endpoint::Endpoint;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
-use m3ipc_link::{
-    BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome, WaitMode,
-};
+use m3ipc_link::{BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome};
 
 /// The end of the addresses of a process.
 const ADDRESSES_END: u64 = 1 << 47;
@@ -185,40 +183,32 @@ impl Endpoint {
     /// Gives a party its command.
     fn command(&mut self, end: &CopyEnd<'_>) -> Result<(), Fail> {
         let CopyEnd::Served { index, command } = end else { return Ok(()) };
-        let bounce_buffer = self.peers.get_mut(*index).requester_state.bounce_buffer.as_mut();
+        let mut party = self.conversation(*index);
+        let bounce_buffer = party.peer().requester_state.bounce_buffer.as_mut();
         bounce_buffer.ok_or(Fail::from(Code::ProcSts))?.post_command(command);
-        self.wake_party(*index);
+        party.wake_in_any_wait();
         Ok(())
     }
 
     /// Tells a party that a chunk is filled or emptied.
     fn advance(&mut self, end: &CopyEnd<'_>, count: u32) {
         let CopyEnd::Served { index, .. } = end else { return };
-        if let Some(bounce_buffer) = &self.peers.get(*index).requester_state.bounce_buffer {
+        let mut party = self.conversation(*index);
+        if let Some(bounce_buffer) = &party.peer().requester_state.bounce_buffer {
             bounce_buffer.advance(count);
         }
-        self.wake_party(*index);
-    }
-
-    /// Wakes a sleeping party, whatever it waits for.
-    fn wake_party(&mut self, index: u32) {
-        match self.peers.get(index).status.mode() {
-            WaitMode::Awake => {}
-            WaitMode::OnLinks(_) => self.peers.get(index).link.wake_peer(),
-            WaitMode::AtDoorbell(_) | WaitMode::AtDoorbellForTakes => self.ring_doorbell_of(index),
-        }
+        party.wake_in_any_wait();
     }
 
     /// Ends the copy with one side.
     fn release(&mut self, end: &CopyEnd<'_>, well: bool) {
-        if let (CopyEnd::Served { index, .. }, false) = (end, well)
-            && let Some(bounce_buffer) =
-                &mut self.peers.get_mut(*index).requester_state.bounce_buffer
+        let Some(index) = end.index() else { return };
+        let peer = self.peers.get_mut(index);
+        if let (CopyEnd::Served { .. }, false, Some(bounce_buffer)) =
+            (end, well, &mut peer.requester_state.bounce_buffer)
         {
             bounce_buffer.withdraw();
         }
-        if let Some(index) = end.index() {
-            self.peers.get(index).link.end_copy();
-        }
+        peer.link.end_copy();
     }
 }

@@ -59,7 +59,7 @@ impl Endpoint {
         self.trace.stamp(Moment::Ready);
         let copied = self.copy_one(index, location, own, bytes, deadline);
         self.trace.stamp(Moment::Published);
-        self.trace.gave_unnumbered(self.peers.get(index), TraceWhat::Copy, bytes);
+        self.conversation(index).trace_gave_unnumbered(TraceWhat::Copy, bytes);
         copied
     }
 
