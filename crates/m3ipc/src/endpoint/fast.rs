@@ -13,7 +13,6 @@
 //! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
 use super::Endpoint;
-use super::conversation::Conversation;
 use super::hot_set::NO_LINK;
 use super::peers::Peer;
 
@@ -95,9 +94,7 @@ impl Endpoint {
         let posted = peer.link.post_short(kind, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
-            let own = self.membership.address();
-            Conversation::new(peer, &mut self.session, &mut self.trace, own)
-                .wake_if_ended(EndsWait::Receive);
+            self.conversation(index).wake_if_ended(EndsWait::Receive);
         }
         self.session.page().count(Counter::Sent);
         m3ipc_sys::pause_point("client.woken");
@@ -217,7 +214,7 @@ impl Endpoint {
         if !self.is_ordinary() {
             return false;
         }
-        let Some((_, peer)) = self.peers.find_again(to) else { return false };
+        let Some((index, peer)) = self.peers.find_again(to) else { return false };
         if !peer.admits(MessageKind::Reply) {
             return false;
         }
@@ -229,9 +226,7 @@ impl Endpoint {
         }
         m3ipc_sys::pause_point("server.answered");
         if may_sleep_after_publication(peer, EndsWait::OnThisLink) {
-            let own = self.membership.address();
-            Conversation::new(peer, &mut self.session, &mut self.trace, own)
-                .wake_if_ended(EndsWait::OnThisLink);
+            self.conversation(index).wake_if_ended(EndsWait::OnThisLink);
         }
         m3ipc_sys::pause_point("server.woken");
         self.session.page().count(Counter::Sent);
@@ -515,8 +510,7 @@ impl Endpoint {
         self.inbox.note_taken(peer.identity, kind.into());
         self.session.page().count(Counter::Received);
         if may_sleep {
-            let own = self.membership.address();
-            Conversation::new(peer, &mut self.session, &mut self.trace, own).wake_if_ended(ends);
+            self.conversation(index).wake_if_ended(ends);
         }
         Some(message)
     }

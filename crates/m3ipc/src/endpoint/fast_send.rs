@@ -7,7 +7,6 @@
 //! ```
 
 use super::Endpoint;
-use super::conversation::Conversation;
 use super::fast::NotFound;
 use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Message, Verb};
@@ -52,9 +51,7 @@ impl Endpoint {
         let posted = peer.link.post_short(MessageKind::Send, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
-            let own = self.membership.address();
-            Conversation::new(peer, &mut self.session, &mut self.trace, own)
-                .wake_if_ended(EndsWait::Receive);
+            self.conversation(index).wake_if_ended(EndsWait::Receive);
         }
         m3ipc_sys::pause_point("client.woken");
         if !self.look_for_take(index, to, limit) {
@@ -105,16 +102,14 @@ impl Endpoint {
         if !self.membership.may(Verb::Notify) || !self.is_ordinary() {
             return false;
         }
-        let Some((_, peer)) = self.peers.find_again(to) else { return false };
+        let Some((index, peer)) = self.peers.find_again(to) else { return false };
         if !peer.admits_notification() {
             return false;
         }
         // The point of no return: the notification is pending.
         peer.link.notify(bits);
         if may_sleep_after_publication(peer, EndsWait::Receive) {
-            let own = self.membership.address();
-            Conversation::new(peer, &mut self.session, &mut self.trace, own)
-                .wake_if_ended(EndsWait::Receive);
+            self.conversation(index).wake_if_ended(EndsWait::Receive);
         }
         self.session.page().count(Counter::Notified);
         true
