@@ -59,13 +59,13 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
         let peer = self.peers.get(index);
-        let (from, brought) = (peer.address(), peer.link.incoming_block_name());
+        let (from, brought) = (peer.address(), peer.link().incoming_block_name());
         let name = ClaimedBlockName::decode(&brought);
         let limit = self.payloads.limit();
         let accepted = name.map(|name| self.accept_block(from, &name, limit));
         m3ipc_sys::pause_point("server.block_accepted");
         let is_whole = |endpoint: &Self, incoming: &TakenMessage| {
-            incoming.has_block && *endpoint.peers.get(index).link.block_name() == brought
+            incoming.has_block && *endpoint.peers.get(index).link().block_name() == brought
         };
         let block = match accepted {
             Some(block) if name.is_some_and(|name| name.is_payload()) => {

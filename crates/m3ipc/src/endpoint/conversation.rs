@@ -39,12 +39,12 @@ impl PublicationPeer for Peer {
 
     #[inline]
     fn peer_mode(&self) -> WaitMode {
-        self.status.mode()
+        self.mode()
     }
 
     #[inline(always)]
     fn is_peer_awake(&self) -> bool {
-        self.status.is_awake()
+        self.is_awake()
     }
 }
 
@@ -94,7 +94,7 @@ impl<'a> Conversation<'a> {
 
     #[inline]
     pub(super) fn link(&mut self) -> &mut Link {
-        &mut self.peer.link
+        self.peer.link_mut()
     }
 
     #[inline]
@@ -108,13 +108,13 @@ impl<'a> Conversation<'a> {
         &mut self,
         step: impl FnOnce(&mut Link) -> Result<T, RuleBroken>,
     ) -> Result<T, Fail> {
-        step(&mut self.peer.link).map_err(|broken| self.poison(broken))
+        step(self.peer.link_mut()).map_err(|broken| self.poison(broken))
     }
 
     /// Closes the link: the peer broke the rules.
     #[cold]
     pub(super) fn poison(&mut self, _broken: RuleBroken) -> Fail {
-        self.peer.set_poisoned();
+        self.peer.admission_mut().set_poisoned();
         self.session.page().count(Counter::Poisoned);
         Code::PeerBroke.into()
     }
@@ -194,7 +194,7 @@ impl<'a> Conversation<'a> {
 
     /// Wakes the peer in any wait: for a copy.
     pub(super) fn wake_in_any_wait(&mut self) {
-        self.ring_or_wake(match self.peer.status.mode() {
+        self.ring_or_wake(match self.peer.mode() {
             WaitMode::Awake => WakeAction::None,
             WaitMode::OnLinks(_) => WakeAction::WakeWord,
             WaitMode::AtDoorbell(_) | WaitMode::AtDoorbellForTakes => WakeAction::Doorbell,
@@ -204,14 +204,14 @@ impl<'a> Conversation<'a> {
     fn ring_or_wake(&mut self, action: WakeAction) {
         match action {
             WakeAction::None => {}
-            WakeAction::WakeWord => self.peer.link.wake_peer(),
+            WakeAction::WakeWord => self.peer.link().wake_peer(),
             WakeAction::Doorbell => self.ring_doorbell(),
         }
     }
 
     /// Rings the doorbell of the peer by a sender that the daemon has connected.
     fn ring_doorbell(&mut self) {
-        if self.peer.doorbell_sender.as_ref().is_some_and(DoorbellSender::ring) {
+        if self.peer.ring() {
             return;
         }
         let request = Request::DoorbellSender(self.peer.address().0);
@@ -221,7 +221,7 @@ impl<'a> Conversation<'a> {
         {
             let doorbell_sender = DoorbellSender::from_fd(doorbell_sender);
             doorbell_sender.ring();
-            self.peer.doorbell_sender = Some(doorbell_sender);
+            self.peer.set_doorbell_sender(doorbell_sender);
         }
     }
 }

@@ -54,7 +54,8 @@ impl Endpoint {
             DaemonEvent::Died(address) => {
                 observe::death(self.membership.vm(), self.membership.address(), Address(address));
                 let found = self.peers.find(Address(address));
-                let was_living = found.is_some_and(|index| !self.peers.get(index).dead);
+                let was_living =
+                    found.is_some_and(|index| !self.peers.get(index).admission().is_dead());
                 self.inbox.watches().note_death(Address(address), was_living);
                 if let Some(index) = found {
                     self.peers.note_death(index);
@@ -67,7 +68,7 @@ impl Endpoint {
             DaemonEvent::Ended => self.leave(Code::VmNotRun),
             DaemonEvent::Allowed { address, may_send, may_receive } => {
                 if let Some(index) = self.peers.find(Address(address)) {
-                    self.peers.get_mut(index).set_privileges(may_send, may_receive);
+                    self.peers.get_mut(index).admission_mut().set_privileges(may_send, may_receive);
                     self.inbox.poll_link(&mut self.peers, index);
                 }
             }

@@ -81,17 +81,17 @@ impl Endpoint {
             return Err(LeftOver::Call);
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return Err(LeftOver::Call) };
-        if !peer.admits(MessageKind::Request) || !peer.link.is_ready_to_post() {
+        if !peer.admission().admits(MessageKind::Request) || !peer.link().is_ready_to_post() {
             return Err(LeftOver::Call);
         }
         // A wake-up may take the time of a request to the daemon, which the limit must cover.
-        if limit != Timeout::Never && !peer.status.is_awake() {
+        if limit != Timeout::Never && !peer.is_awake() {
             return Err(LeftOver::Call);
         }
         // The point of no return: the request is posted.
         let Message { m_type, payload, .. } = message;
         let (kind, stamp) = (MessageKind::Request, m3ipc_sys::ticks());
-        let posted = peer.link.post_short(kind, stamp, *m_type, payload);
+        let posted = peer.link_mut().post_short(kind, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.conversation(index).wake_if_ended(EndsWait::Receive);
@@ -215,13 +215,13 @@ impl Endpoint {
             return false;
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return false };
-        if !peer.admits(MessageKind::Reply) {
+        if !peer.admission().admits(MessageKind::Reply) {
             return false;
         }
-        let Some(request) = peer.link.ready_to_answer() else { return false };
+        let Some(request) = peer.link().ready_to_answer() else { return false };
         m3ipc_sys::pause_point("server.before_answer");
         // The point of no return: the answer is posted, unless the client gives up meanwhile.
-        if !peer.link.answer_short(request, message.m_type, &message.payload) {
+        if !peer.link_mut().answer_short(request, message.m_type, &message.payload) {
             return false;
         }
         m3ipc_sys::pause_point("server.answered");
@@ -344,7 +344,7 @@ impl Endpoint {
                 break;
             }
             let Some(peer) = self.peers.find_index(*index) else { continue };
-            if peer.link.is_silent() {
+            if peer.link().is_silent() {
                 continue;
             }
             return match peer.look() {
@@ -360,14 +360,14 @@ impl Endpoint {
     /// Whether a peer with a message has no notification, and the other links have nothing.
     #[inline(always)]
     fn is_alone(&self, peer: &Peer, others: &[u32]) -> bool {
-        if peer.link.has_notification() {
+        if peer.link().has_notification() {
             return false;
         }
         for index in others {
             if *index == NO_LINK {
                 break;
             }
-            if self.peers.find_index(*index).is_some_and(|other| !other.link.is_silent()) {
+            if self.peers.find_index(*index).is_some_and(|other| !other.link().is_silent()) {
                 return false;
             }
         }
@@ -405,7 +405,7 @@ impl Endpoint {
         request: SlotState,
         limit: Timeout,
     ) -> Option<SlotState> {
-        let found = self.peers.get(index).link.look_for_answer(request);
+        let found = self.peers.get(index).link().look_for_answer(request);
         if found.is_some() {
             m3ipc_sys::pause_point("client.answer_seen");
             return found;
@@ -414,7 +414,7 @@ impl Endpoint {
             return None;
         }
         let mut spin = self.begin_pauses(WaitCall::SendRec, Some(index), to, limit)?;
-        let link = &self.peers.get(index).link;
+        let link = self.peers.get(index).link();
         let found = loop {
             if !spin.pause() {
                 break None;
@@ -505,9 +505,9 @@ impl Endpoint {
         ends: EndsWait,
     ) -> Option<Message> {
         let peer = self.peers.get_mut(index);
-        let message = peer.link.take_short(kind, found, peer.identity.address)?;
+        let message = peer.take_short(kind, found)?;
         let may_sleep = may_sleep_after_publication(peer, ends);
-        self.inbox.note_taken(peer.identity, kind.into());
+        self.inbox.note_taken(peer.identity(), kind.into());
         self.session.page().count(Counter::Received);
         if may_sleep {
             self.conversation(index).wake_if_ended(ends);

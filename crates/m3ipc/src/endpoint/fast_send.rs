@@ -38,17 +38,17 @@ impl Endpoint {
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return Err(LeftSend::Call) };
         // A peer that awaits an answer takes any message as the answer, on the slow path.
-        if !peer.admits(MessageKind::Send) || !peer.link.is_ready_to_post() {
+        if !peer.admission().admits(MessageKind::Send) || !peer.link().is_ready_to_post() {
             return Err(LeftSend::Call);
         }
         // A wake-up may take the time of a request to the daemon, which the limit must cover.
-        if limit != Timeout::Never && !peer.status.is_awake() {
+        if limit != Timeout::Never && !peer.is_awake() {
             return Err(LeftSend::Call);
         }
         // The point of no return: the message is posted.
         let Message { m_type, payload, .. } = message;
         let stamp = m3ipc_sys::ticks();
-        let posted = peer.link.post_short(MessageKind::Send, stamp, *m_type, payload);
+        let posted = peer.link_mut().post_short(MessageKind::Send, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.conversation(index).wake_if_ended(EndsWait::Receive);
@@ -70,7 +70,7 @@ impl Endpoint {
     /// Polls a link until the peer has taken the last message. `false` if the slow path must wait.
     #[inline(always)]
     fn look_for_take(&mut self, index: u32, to: Address, limit: Timeout) -> bool {
-        if self.peers.get(index).link.is_last_taken() {
+        if self.peers.get(index).link().is_last_taken() {
             return true;
         }
         if self.session.has_events() {
@@ -79,7 +79,7 @@ impl Endpoint {
         let Some(mut spin) = self.begin_pauses_for_take((index, to), limit) else {
             return false;
         };
-        let link = &self.peers.get(index).link;
+        let link = self.peers.get(index).link();
         let taken = loop {
             if !spin.pause() {
                 break false;
@@ -103,11 +103,11 @@ impl Endpoint {
             return false;
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return false };
-        if !peer.admits_notification() {
+        if !peer.admission().admits_notification() {
             return false;
         }
         // The point of no return: the notification is pending.
-        peer.link.notify(bits);
+        peer.link().notify(bits);
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.conversation(index).wake_if_ended(EndsWait::Receive);
         }

@@ -46,7 +46,7 @@ impl ShortSleep<'_> {
             Some(index) => (place == 0).then_some(index),
             None => u32::try_from(place).ok(),
         };
-        Some(self.endpoint.peers.find_index(index?)?.link.own_wake_word())
+        Some(self.endpoint.peers.find_index(index?)?.link().own_wake_word())
     }
 }
 
@@ -112,7 +112,7 @@ impl Endpoint {
         let endpoint = &*self;
         let peer = endpoint.peers.get(index).address();
         let poll = || {
-            let link = &endpoint.peers.get(index).link;
+            let link = endpoint.peers.get(index).link();
             match look(link) {
                 Some(found) => Ok(Some(found)),
                 // Another message may be an answer too, or cross this endpoint's own.

@@ -59,14 +59,14 @@ impl Inbox {
 
     #[inline]
     fn poll_peer(&mut self, peer: &mut Peer, index: u32) {
-        if !peer.note_queued && peer.has_notification() {
-            peer.note_queued = true;
+        if !peer.marks().has_notification() && peer.has_notification() {
+            peer.marks().set_notification(true);
             self.notifications.insert((peer.address().slot(), index));
         }
-        if !peer.message_queued
+        if !peer.marks().has_message()
             && let Some(arrival) = peer.poll()
         {
-            peer.message_queued = true;
+            peer.marks().set_message(true);
             self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
         }
     }
@@ -97,7 +97,7 @@ impl Inbox {
         self.hot.links().all(|index| {
             peers
                 .find_index(index)
-                .is_none_or(|peer| peer.link.is_quiet() && !peer.has_notification())
+                .is_none_or(|peer| peer.link().is_quiet() && !peer.has_notification())
         })
     }
 
@@ -172,7 +172,7 @@ impl Inbox {
             // The link of a dead peer may have a new one, which has an entry of its own.
             let peer = peers.claimed(index).filter(|peer| peer.address().slot() == slot);
             if let Some(peer) = peer {
-                peer.note_queued = false;
+                peer.marks().set_notification(false);
                 if peer.has_notification() {
                     return Some(next);
                 }
@@ -202,9 +202,10 @@ impl Inbox {
         // them.
         let mut polls_left = 2 * self.messages.len();
         while let Some(Reverse((stamp, index, given))) = self.messages.pop() {
-            let Some(peer) = peers.claimed(index).filter(|peer| peer.message_queued) else {
+            let Some(peer) = peers.claimed(index) else { continue };
+            if !peer.marks().has_message() {
                 continue;
-            };
+            }
             polls_left = polls_left.saturating_sub(1);
             match peer.poll() {
                 // The message of the entry was withdrawn, or taken by a receive from this peer;
@@ -213,12 +214,12 @@ impl Inbox {
                     self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
                 }
                 Some(arrival) if wanted(&arrival) => {
-                    peer.message_queued = false;
+                    peer.marks().set_message(false);
                     found = Some((index, arrival));
                     break;
                 }
                 Some(_) => put_back.push(Reverse((stamp, index, given))),
-                None => peer.message_queued = false,
+                None => peer.marks().set_message(false),
             }
         }
         self.messages.extend(put_back);
@@ -314,7 +315,7 @@ impl Inbox {
     }
 }
 
-/// The queue entry of a message. The stamp is bounded by the last take from this sender and by now.
-fn entry(peer: &Peer, index: u32, given: u64) -> (u64, u32, u64) {
-    (given.clamp(peer.earliest_stamp, m3ipc_sys::ticks().max(peer.earliest_stamp)), index, given)
+/// The queue entry of a message.
+fn entry(peer: &mut Peer, index: u32, given: u64) -> (u64, u32, u64) {
+    (peer.marks().bound(given), index, given)
 }

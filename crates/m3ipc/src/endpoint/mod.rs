@@ -12,6 +12,7 @@
 //! signal. An outgoing message is then either withdrawn or known to be delivered.
 
 mod accept;
+mod admission;
 mod area_upkeep;
 mod areas;
 mod ask;
@@ -53,6 +54,7 @@ mod pending;
 mod queries;
 #[cfg(feature = "tokio")]
 mod questions;
+mod queue_marks;
 mod receive;
 mod received;
 mod reply;
@@ -174,7 +176,7 @@ impl Endpoint {
     /// user, group and process. The example is at [`latest_peer`](Self::latest_peer).
     #[must_use]
     pub fn peer(&self, address: Address) -> Option<Identity> {
-        self.peers.find(address).map(|index| self.peers.get(index).identity)
+        self.peers.find(address).map(|index| self.peers.get(index).identity())
     }
 
     /// The sender of the message or notification that was taken last, even if it is dead now. A

@@ -22,12 +22,12 @@ impl Endpoint {
     pub(super) fn take_notification(&mut self, index: u32) -> Option<Received> {
         self.trace.stamp(Moment::Found);
         let peer = self.peers.get_mut(index);
-        let identity = peer.identity;
+        let identity = peer.identity();
         let source = identity.address;
         let bits = if self.inbox.has_waited() {
-            peer.link.take_first_notification()?
+            peer.link().take_first_notification()?
         } else {
-            peer.link.take_notifications()?
+            peer.link().take_notifications()?
         };
         self.trace.took_notification(source);
         self.inbox.order().note_time(m3ipc_sys::ticks());

@@ -8,7 +8,7 @@ use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Counter, TraceWhat};
-use m3ipc_wire::{PeerInfo, Request};
+use m3ipc_wire::Request;
 
 impl Endpoint {
     /// Notifies an endpoint. The notification stays until the endpoint receives it.
@@ -76,9 +76,7 @@ impl Endpoint {
         };
         let peer = self.peers.get(index);
         peer.check(Code::DstDied)?;
-        if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {
-            return Err(Code::CallDenied.into());
-        }
+        peer.admission().allow_notification()?;
         let mut receiver = self.conversation(index);
         receiver.trace().stamp(Moment::Ready);
         receiver.publish(|receiver| {
@@ -96,7 +94,9 @@ impl Endpoint {
     /// [`notify_set`](Self::notify_set).
     #[must_use]
     pub fn is_notification_taken(&self, by: Address) -> bool {
-        self.peers.find(by).is_some_and(|index| self.peers.get(index).link.is_notification_taken())
+        self.peers
+            .find(by)
+            .is_some_and(|index| self.peers.get(index).link().is_notification_taken())
     }
 
     /// Notifies in the name of another endpoint (`src_notify`). Only the owner of the VM may.

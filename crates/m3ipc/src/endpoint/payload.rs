@@ -133,7 +133,7 @@ impl Endpoint {
     #[inline]
     pub(super) fn check_refusal(&mut self, index: u32, posted: SlotState) -> Result<(), Fail> {
         let peer = self.peers.get(index);
-        let Some(refusal) = peer.link.refusal(posted) else { return Ok(()) };
+        let Some(refusal) = peer.link().refusal(posted) else { return Ok(()) };
         if self.payloads.in_transit.is_none() {
             // Only messages with a large payload may be refused.
             return Err(self.conversation(index).poison(m3ipc_link::RuleBroken));
@@ -311,7 +311,7 @@ impl Endpoint {
         }
         let Some(large) = self.payloads.take_in_transit() else { return };
         let peer = self.peers.get(index);
-        let (to, posted) = (peer.address(), peer.link.posted());
+        let (to, posted) = (peer.address(), peer.link().posted());
         self.payloads.open_answers.push(OpenAnswer { to, index, posted, large });
     }
 
@@ -343,13 +343,15 @@ impl Endpoint {
 
     fn fate_of(&self, answer: &OpenAnswer) -> MessageFate {
         let peer = self.peers.find_index(answer.index);
-        let Some(peer) = peer.filter(|peer| peer.address() == answer.to && !peer.dead) else {
+        let Some(peer) =
+            peer.filter(|peer| peer.address() == answer.to && !peer.admission().is_dead())
+        else {
             // The daemon reports what a dead client held.
             return MessageFate::Taken;
         };
         // On a broken link the answer is gone.
-        let _ = peer.link.withdraw_void_answer();
-        peer.link.fate(answer.posted)
+        let _ = peer.link().withdraw_void_answer();
+        peer.link().fate(answer.posted)
     }
 }
 

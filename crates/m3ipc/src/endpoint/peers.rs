@@ -1,12 +1,16 @@
 //! The peers of an endpoint: one link each, found by address and by index.
 
-use crate::endpoint::call_stop::CallStop;
-use crate::endpoint::peer_copies::{PartyState, RequesterState};
+use super::admission::Admission;
+use super::call_stop::CallStop;
+use super::peer_copies::PeerCopies;
+use super::queue_marks::QueueMarks;
 use crate::error::Fail;
 use crate::info::Identity;
 use crate::timeout::Deadline;
-use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState};
+use m3ipc_abi::{Address, Code, Message};
+use m3ipc_link::{
+    Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState, WaitMode,
+};
 use m3ipc_sys::DoorbellSender;
 use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
@@ -18,39 +22,16 @@ pub(super) const UNASKED: u64 = 0;
 /// One peer and everything shared with it.
 #[derive(Debug)]
 pub(super) struct Peer {
-    pub(super) identity: Identity,
-    pub(super) link: Link,
-    pub(super) status: PeerStatus,
-    pub(super) ready_bitmap: ReadyBitmap,
-    pub(super) doorbell_sender: Option<DoorbellSender>,
+    identity: Identity,
+    link: Link,
+    status: PeerStatus,
+    ready_bitmap: ReadyBitmap,
     /// The index of this link in the peer's ready bitmap.
     index_there: u32,
-    pub(super) may_send: u32,
-    pub(super) may_receive: u32,
-    /// The pending request in the slot. No other message goes to the peer meanwhile.
-    pub(super) pending: Option<SlotState>,
-    /// The time of the last take from this peer: no later message can be older.
-    pub(super) earliest_stamp: u64,
-    /// Whether the inbox has a message of this peer.
-    pub(super) message_queued: bool,
-    /// Whether the inbox has a notification of this peer.
-    pub(super) note_queued: bool,
-    /// Whether the daemon has reported the death of the peer.
-    pub(super) dead: bool,
-    /// Whether the peer broke the rules.
-    pub(super) poisoned: bool,
-    /// Whether the peer may copy with this endpoint.
-    pub(super) has_gate: bool,
-    /// Its copies with this endpoint as the party.
-    pub(super) party_state: Option<Box<PartyState>>,
-    /// This endpoint's copies with it as the party.
-    pub(super) requester_state: Box<RequesterState>,
-    /// Whether a later link replaces this one.
-    replaced: bool,
-    /// The kinds of messages that may go to the peer now: see [`open_kinds`](Self::open_kinds).
-    open_to: u32,
-    /// The kinds of messages of the peer that may be received now.
-    open_from: u32,
+    doorbell_sender: Option<DoorbellSender>,
+    admission: Admission,
+    marks: QueueMarks,
+    copies: PeerCopies,
 }
 
 impl Peer {
@@ -59,7 +40,7 @@ impl Peer {
         let Ok([link, status, ready_bitmap]) = <[OwnedFd; 3]>::try_from(fds) else {
             return Err(crate::control::unexpected());
         };
-        let mut peer = Self {
+        Ok(Self {
             identity: Identity {
                 address: Address(info.address),
                 pid: info.pid,
@@ -69,102 +50,109 @@ impl Peer {
             link: Link::map(link, side)?,
             status: PeerStatus::map(status)?,
             ready_bitmap: ReadyBitmap::map(ready_bitmap)?,
-            doorbell_sender: None,
             index_there: info.index_there,
-            may_send: info.may_send,
-            may_receive: info.may_receive,
-            pending: None,
-            earliest_stamp: 0,
-            message_queued: false,
-            note_queued: false,
-            dead: false,
-            poisoned: false,
-            has_gate: false,
-            party_state: None,
-            requester_state: Box::default(),
-            replaced: false,
-            open_to: 0,
-            open_from: 0,
-        };
-        peer.reopen();
-        Ok(peer)
+            doorbell_sender: None,
+            admission: Admission::new(info.may_send, info.may_receive),
+            marks: QueueMarks::default(),
+            copies: PeerCopies::default(),
+        })
     }
 
-    /// The kinds of messages that may go to the peer, by [`check`](Self::check) and
-    /// [`allow`](Self::allow), and those that may be received from it. Each function that changes
-    /// a part of the answer notes it, so that the fast path makes one check.
-    fn open_kinds(&self) -> (u32, u32) {
-        let is_free = self.pending.is_none();
-        let to =
-            if self.dead | self.poisoned | self.replaced | !is_free { 0 } else { self.may_send };
-        (to, if self.dead | self.poisoned { 0 } else { self.may_receive })
+    #[inline(always)]
+    pub(super) fn identity(&self) -> Identity {
+        self.identity
     }
 
-    fn reopen(&mut self) {
-        (self.open_to, self.open_from) = self.open_kinds();
-    }
-
-    /// Notes the death of the peer.
-    fn set_dead(&mut self) {
-        self.dead = true;
-        self.reopen();
-    }
-
-    /// Notes that the peer broke the rules.
-    pub(super) fn set_poisoned(&mut self) {
-        self.poisoned = true;
-        self.reopen();
-    }
-
-    /// Notes that a later link replaces this one.
-    fn set_replaced(&mut self) {
-        (self.replaced, self.dead) = (true, true);
-        self.reopen();
-    }
-
-    /// Notes the pending request, or its end.
-    pub(super) fn set_pending(&mut self, request: Option<SlotState>) {
-        self.pending = request;
-        self.reopen();
-    }
-
-    /// Notes which messages may pass in each direction.
-    pub(super) fn set_privileges(&mut self, may_send: u32, may_receive: u32) {
-        (self.may_send, self.may_receive) = (may_send, may_receive);
-        self.reopen();
-    }
-
+    #[inline(always)]
     pub(super) fn address(&self) -> Address {
         self.identity.address
+    }
+
+    #[inline(always)]
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    #[inline(always)]
+    pub(super) fn link_mut(&mut self) -> &mut Link {
+        &mut self.link
+    }
+
+    /// How the peer waits.
+    #[inline]
+    pub(super) fn mode(&self) -> WaitMode {
+        self.status.mode()
+    }
+
+    /// Whether the peer surely needs no wake-up.
+    #[inline(always)]
+    pub(super) fn is_awake(&self) -> bool {
+        self.status.is_awake()
+    }
+
+    /// The CPU on which the peer was last seen.
+    #[inline]
+    pub(super) fn cpu(&self) -> u32 {
+        self.status.cpu()
+    }
+
+    /// The messages that may pass now.
+    #[inline(always)]
+    pub(super) fn admission(&self) -> &Admission {
+        &self.admission
+    }
+
+    /// The messages that may pass now, to be changed.
+    #[inline]
+    pub(super) fn admission_mut(&mut self) -> &mut Admission {
+        &mut self.admission
+    }
+
+    /// What the inbox has of this peer.
+    #[inline]
+    pub(super) fn marks(&mut self) -> &mut QueueMarks {
+        &mut self.marks
+    }
+
+    /// The copies with this peer.
+    #[inline]
+    pub(super) fn copies(&self) -> &PeerCopies {
+        &self.copies
+    }
+
+    /// The copies with this peer, to be changed.
+    #[inline]
+    pub(super) fn copies_mut(&mut self) -> &mut PeerCopies {
+        &mut self.copies
+    }
+
+    /// Rings the doorbell of the peer; `false` if there is no sender, or the doorbell is gone.
+    pub(super) fn ring(&self) -> bool {
+        self.doorbell_sender.as_ref().is_some_and(DoorbellSender::ring)
+    }
+
+    /// From now on the doorbell of the peer is rung by this sender.
+    pub(super) fn set_doorbell_sender(&mut self, doorbell_sender: DoorbellSender) {
+        self.doorbell_sender = Some(doorbell_sender);
+    }
+
+    /// Takes a short message of the peer; `None` if its sender withdrew it.
+    #[inline(always)]
+    pub(super) fn take_short(&mut self, kind: MessageKind, found: SlotState) -> Option<Message> {
+        self.link.take_short(kind, found, self.identity.address)
     }
 
     /// Fails if the link is closed; a dead peer gives the code `died`.
     #[inline]
     pub(super) fn check(&self, died: Code) -> Result<(), CallStop> {
-        if self.poisoned {
-            return Err(Code::PeerBroke.into());
-        }
-        if self.replaced {
-            return Err(CallStop::Replaced);
-        }
-        if self.dead { Err(died.into()) } else { Ok(()) }
-    }
-
-    /// Fails if privileges exclude a message of this kind to the peer, or if a pending request
-    /// claims the peer.
-    #[inline]
-    pub(super) fn allow(&self, kind: MessageKind) -> Result<(), Fail> {
-        if self.may_send & (1 << kind as u32) == 0 {
-            return Err(Code::CallDenied.into());
-        }
-        if self.pending.is_some() { Err(Code::Busy.into()) } else { Ok(()) }
+        self.admission.check(died)
     }
 
     /// Fails if no message of this kind may go to the peer; a dead peer gives the code `died`.
     #[inline]
     pub(super) fn admit(&self, kind: MessageKind, died: Code) -> Result<(), CallStop> {
         self.check(died)?;
-        Ok(self.allow(kind)?)
+        Ok(self.admission.allow(kind)?)
     }
 
     /// Whether the peer is sending to this endpoint.
@@ -194,36 +182,19 @@ impl Peer {
         }
     }
 
-    /// Whether a message of this kind may go to the peer, by [`check`](Self::check) and
-    /// [`allow`](Self::allow).
-    #[inline(always)]
-    pub(super) fn admits(&self, kind: MessageKind) -> bool {
-        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
-        self.open_to & (1 << kind as u32) != 0
-    }
-
-    /// Whether a notification may go to the peer, and no pending request claims it.
-    #[inline(always)]
-    pub(super) fn admits_notification(&self) -> bool {
-        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
-        self.open_to & PeerInfo::MAY_NOTIFY != 0
-    }
-
     /// The message or request of the peer, if privileges allow it.
     #[inline]
     pub(super) fn poll(&mut self) -> Option<Arrival> {
-        if self.dead || self.poisoned {
+        if self.admission.is_closed() {
             return None;
         }
         match self.link.peek() {
             Ok(found) => found.filter(|arrival| {
                 let kind = arrival.state.kind();
-                is_outgoing(kind)
-                    && self.may_receive & (1 << kind as u32) != 0
-                    && !self.is_answer_to_pending()
+                is_outgoing(kind) && self.admission.receives(kind) && !self.is_answer_to_pending()
             }),
             Err(_broken) => {
-                self.set_poisoned();
+                self.admission.set_poisoned();
                 None
             }
         }
@@ -232,13 +203,12 @@ impl Peer {
     /// A message or request of the peer, as [`poll`](Self::poll), if no request is pending.
     #[inline]
     pub(super) fn look(&self) -> Option<(MessageKind, SlotState)> {
-        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
-        self.link.look().filter(|(kind, _)| self.open_from & (1 << *kind as u32) != 0)
+        self.link.look().filter(|(kind, _)| self.admission.receives(*kind))
     }
 
     /// Whether any message of the peer answers the pending request: the peer has taken that.
     fn is_answer_to_pending(&self) -> bool {
-        self.pending.is_some_and(|request| self.link.is_taken(request) == Ok(true))
+        self.admission.pending().is_some_and(|request| self.link.is_taken(request) == Ok(true))
     }
 
     /// An answer of the peer to a receive without a request.
@@ -252,7 +222,7 @@ impl Peer {
     /// Whether the peer has sent a notification that privileges allow.
     #[inline]
     pub(super) fn has_notification(&self) -> bool {
-        self.link.has_notification() && self.open_from & PeerInfo::MAY_NOTIFY != 0
+        self.link.has_notification() && self.admission.receives_notification()
     }
 
     /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.
@@ -380,13 +350,13 @@ impl Peers {
         // A link made anew after a takeover: the peer never got the old one. A waiting call repeats
         // its message, unless the peer had taken it on the old link all the same.
         if let Some(old) = self.by_address.remove(&info.address)
-            && !self.get(old).dead
+            && !self.get(old).admission.is_dead()
         {
             let link = &self.get(old).link;
             let was_taken = link.is_taken(link.posted()) == Ok(true);
             self.replaced_peers.push(ReplacedLink { address: info.address, was_taken });
             if old != info.index_here {
-                self.get_mut(old).set_replaced();
+                self.get_mut(old).admission.set_replaced();
                 self.retired.push(old);
             }
         }
@@ -435,7 +405,7 @@ impl Peers {
 
     /// Notes the death of the peer of this index. The link stays until no call uses it.
     pub(super) fn note_death(&mut self, index: u32) {
-        self.get_mut(index).set_dead();
+        self.get_mut(index).admission.set_dead();
         self.dead.push(index);
     }
 
@@ -451,7 +421,9 @@ impl Peers {
 
     /// Drops a dead peer. Another peer with the same index or address stays.
     fn remove_dead(&mut self, index: u32) {
-        let Some(peer) = self.slots[index as usize].take_if(|peer| peer.dead) else { return };
+        let Some(peer) = self.slots[index as usize].take_if(|peer| peer.admission.is_dead()) else {
+            return;
+        };
         if self.by_address.get(&peer.address().0) == Some(&index) {
             self.by_address.remove(&peer.address().0);
         }

@@ -177,8 +177,8 @@ impl Endpoint {
             (self.post(index, MessageKind::Request, outgoing, Deadline::NEVER)?, None)
         };
         let peer = self.peers.get_mut(index);
-        peer.set_pending(Some(posted));
-        let canceller = peer.link.canceller(posted);
+        peer.admission_mut().set_pending(Some(posted));
+        let canceller = peer.link().canceller(posted);
         pending.claim.set(ClaimState::Posted(PostedRequest { index, posted, canceller, large }));
         // From here on a dead server may have taken the request.
         pending.dead = Code::DstDied;
@@ -261,7 +261,7 @@ impl Endpoint {
             if self.payloads.has_open_answers() {
                 self.settle_answers();
             }
-            if let Some(refusal) = self.peers.get(index).link.refusal(posted) {
+            if let Some(refusal) = self.peers.get(index).link().refusal(posted) {
                 return self.repeat_refused(pending, refusal).map(|()| None);
             }
         }
@@ -328,7 +328,7 @@ impl Endpoint {
         let ClaimState::Posted(request) = pending.claim.set(ClaimState::Unposted) else {
             return Ok(());
         };
-        self.peers.get_mut(request.index).set_pending(None);
+        self.peers.get_mut(request.index).admission_mut().set_pending(None);
         let Some(large) = request.large else {
             return Err(self.conversation(request.index).poison(m3ipc_link::RuleBroken));
         };

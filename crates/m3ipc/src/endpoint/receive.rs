@@ -406,7 +406,7 @@ impl Endpoint {
             // The message was withdrawn or refused, or the peer broke the rules. The messages of
             // other peers come first.
             lost_takes += 1;
-            self.peers.get_mut(index).earliest_stamp = m3ipc_sys::ticks();
+            self.peers.get_mut(index).marks().note_take(m3ipc_sys::ticks());
             self.inbox.poll_link(&mut self.peers, index);
         }
         if self.inbox.order().may_repeat() {

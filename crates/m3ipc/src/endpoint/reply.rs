@@ -220,7 +220,7 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
     ) -> Result<AnswerOutcome, Fail> {
         let owed = match self.peers.get(index) {
-            client if client.link.owes_answer() => client.link.owed(),
+            client if client.link().owes_answer() => client.link().owed(),
             _ => return Ok(AnswerOutcome::NotAwaited),
         };
         self.trace.ready(owed);

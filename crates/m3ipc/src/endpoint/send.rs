@@ -330,7 +330,7 @@ impl Endpoint {
             return deadline;
         }
         let peer = self.peers.get(index);
-        self.grace_of(peer, peer.link.is_unused())
+        self.grace_of(peer, peer.link().is_unused())
     }
 
     /// The same time for an answer. A peer that waits for exactly this endpoint made the link
@@ -340,7 +340,7 @@ impl Endpoint {
     }
 
     fn grace_of(&self, peer: &Peer, just_woken: bool) -> Deadline {
-        let wakes = match peer.status.mode() {
+        let wakes = match peer.mode() {
             WaitMode::Awake => just_woken,
             WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
                 source == ANY || source == self.membership.address()

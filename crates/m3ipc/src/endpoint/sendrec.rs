@@ -187,7 +187,7 @@ impl Endpoint {
     ) -> SendRecError {
         // Any message of the server ends the call, a request too.
         let server = self.peers.find(answer.source).map(|index| self.peers.get(index));
-        let is_request = server.is_some_and(|peer| peer.link.owes_answer());
+        let is_request = server.is_some_and(|peer| peer.link().owes_answer());
         SendRecError::too_small(answer, needed_bytes, buffer_bytes, is_request)
     }
 
@@ -310,9 +310,9 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
     ) -> Result<RequestEnd, CallStop> {
-        self.peers.get(index).allow(MessageKind::Request)?;
+        self.peers.get(index).admission().allow(MessageKind::Request)?;
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
-            let posted = self.peers.get(index).link.posted();
+            let posted = self.peers.get(index).link().posted();
             return match self.wait_message_of(index, posted, buffer, deadline) {
                 // The request was taken, and the call may not wait for an answer.
                 Err(stop) if stop.is(Code::Again) => Err(Code::TimedOut.into()),
@@ -487,7 +487,7 @@ impl Endpoint {
                 return Ok(Some(incoming));
             }
             // The peer got no answer, so it need not send anything.
-            if endpoint.peers.get(index).link.refusal(answer).is_some() {
+            if endpoint.peers.get(index).link().refusal(answer).is_some() {
                 return Err(refused(endpoint.peers.get(index).address()).into());
             }
             endpoint.receive_events()?;

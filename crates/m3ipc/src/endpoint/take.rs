@@ -19,7 +19,7 @@ impl Endpoint {
         if taken.is_some() {
             let now_ticks = m3ipc_sys::ticks();
             self.inbox.order().note_time(now_ticks);
-            self.peers.get_mut(index).earliest_stamp = now_ticks;
+            self.peers.get_mut(index).marks().note_take(now_ticks);
         }
         Ok(taken)
     }
@@ -32,7 +32,7 @@ impl Endpoint {
         arrival: Arrival,
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
-        if self.peers.get(index).link.has_incoming_block() {
+        if self.peers.get(index).link().has_incoming_block() {
             return self.take_with_block(index, arrival, buffer);
         }
         self.take_now(index, arrival, buffer)
@@ -48,7 +48,7 @@ impl Endpoint {
     ) -> Result<Option<TakenMessage>, Fail> {
         let mut sender = self.conversation(index);
         sender.trace().stamp(Moment::Found);
-        let identity = sender.peer().identity;
+        let identity = sender.peer().identity();
         let taken = sender.try_publish(|sender| {
             let taken = sender
                 .on_link(|link| link.take(arrival, buffer.for_link(link.claimed_long_bytes())))?;

@@ -48,7 +48,7 @@ impl EndpointTrace {
     #[inline]
     pub(super) fn gave(&mut self, peer: &Peer, m_type: i32, bytes: usize) {
         if self.is_on() {
-            let posted = peer.link.posted();
+            let posted = peer.link().posted();
             let answers = matches!(posted.kind(), MessageKind::Reply | MessageKind::Relay);
             let what = (TraceWhat::Message(posted.kind()), posted.sequence(), answers);
             self.write_gave(peer.address(), what, m_type, bytes);

@@ -212,8 +212,8 @@ impl Endpoint {
         }
         match target.index {
             Some(index) => self.peers.find_index(index).is_some_and(|peer| {
-                peer.link.is_quiet()
-                    && !(target.own_cell && peer.link.is_free() != Ok(false))
+                peer.link().is_quiet()
+                    && !(target.own_cell && peer.link().is_free() != Ok(false))
                     && !(target.verb == WaitCall::Receive && peer.has_notification())
             }),
             None => {
@@ -231,7 +231,7 @@ impl Endpoint {
     pub(super) fn shares_cpu(&mut self, index: Option<u32>) -> bool {
         let cpu = self.waiter.publish_cpu();
         let Some(index) = index.or_else(|| self.inbox.hot().likeliest()) else { return false };
-        self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == cpu)
+        self.peers.find_index(index).is_some_and(|peer| peer.cpu() == cpu)
     }
 
     /// Sleeps once, unless `poll` finds something before.
@@ -285,7 +285,7 @@ impl Endpoint {
         }
         if let (WaitCall::SendRec, Some(index), Some(posted)) =
             (sleep_state.target.verb, sleep_state.target.index, sleep_state.target.posted)
-            && self.peers.get(index).link.is_taken(posted) == Ok(true)
+            && self.peers.get(index).link().is_taken(posted) == Ok(true)
         {
             sleep_state.target.verb = WaitCall::Await;
             m3ipc_sys::pause_point("client.taken");
@@ -306,7 +306,7 @@ impl Endpoint {
                 let others = self.served_links().iter().filter(|other| **other != index);
                 others.for_each(|other| {
                     if let Some(peer) = self.peers.find_index(*other) {
-                        words.push(*other, peer.link.own_wake_word());
+                        words.push(*other, peer.link().own_wake_word());
                     }
                 });
             }
@@ -319,7 +319,7 @@ impl Endpoint {
     }
 
     fn own_wake_word_of(&self, index: u32) -> &AtomicU32 {
-        self.peers.get(index).link.own_wake_word()
+        self.peers.get(index).link().own_wake_word()
     }
 
     /// Sleeps on the words. `seen` is the event word from before the last poll: an event received
@@ -343,7 +343,7 @@ impl Endpoint {
         for (place, (index, value)) in expected[1..].iter_mut().zip(words.iter()) {
             // The event word announced a link that came or went meanwhile.
             let Some(peer) = self.peers.find_index(index) else { return Ok(WaitOutcome::Changed) };
-            *place = (peer.link.own_wake_word(), value);
+            *place = (peer.link().own_wake_word(), value);
         }
         Ok(m3ipc_sys::wait_any(&expected[..=words.count()], until_ns)?)
     }
@@ -372,7 +372,7 @@ impl Endpoint {
     fn mark_anew(&mut self, target: &WaitTarget) {
         if let (Some(index), Some(posted)) = (target.index, target.posted)
             && let Some(peer) = self.peers.claimed(index)
-            && peer.link.is_taken(posted) == Ok(false)
+            && peer.link().is_taken(posted) == Ok(false)
         {
             peer.mark_link_ready();
             self.conversation(index).wake_if_ended(EndsWait::Receive);

@@ -41,7 +41,11 @@ impl Endpoint {
         let watched = self.membership.check_bound().and_then(|()| {
             self.disarm();
             let index = self.contact(peer, Timeout::Never.deadline())?;
-            if self.peers.get(index).dead { Err(Code::DstDied.into()) } else { Ok(()) }
+            if self.peers.get(index).admission().is_dead() {
+                Err(Code::DstDied.into())
+            } else {
+                Ok(())
+            }
         });
         watched.map_err(|fail| WatchError::of(fail, peer))?;
         self.inbox.watches().add(peer);

@@ -42,7 +42,7 @@ impl Endpoint {
         if let Some(index) = to {
             *failed = Role::Destination;
             if let Err(fail) = self.begin_copy_with(index) {
-                from.into_iter().for_each(|index| self.peers.get(index).link.end_copy());
+                from.into_iter().for_each(|index| self.peers.get(index).link().end_copy());
                 return Err(fail);
             }
         }
@@ -85,7 +85,7 @@ impl Endpoint {
         let bounce_buffer = || {
             self.peers
                 .find_index(*index)
-                .and_then(|peer| peer.requester_state.bounce_buffer.as_ref())
+                .and_then(|peer| peer.copies().requester().bounce_buffer.as_ref())
         };
         self.copies.copied = waited
             .ok()
@@ -113,7 +113,7 @@ impl Endpoint {
         if let Some(address) = self.direct_address(index, location, bytes, role, deadline)? {
             return Ok(CopyEnd::Direct { index, address });
         }
-        if !self.peers.get(index).requester_state.has_bounce_buffer() {
+        if !self.peers.get(index).copies().requester().has_bounce_buffer() {
             self.request_gate(index, true, role, deadline)?;
         }
         let what = if role == Role::Source { CopyDirection::Read } else { CopyDirection::Write };
@@ -184,7 +184,7 @@ impl Endpoint {
     fn command(&mut self, end: &CopyEnd<'_>) -> Result<(), Fail> {
         let CopyEnd::Served { index, command } = end else { return Ok(()) };
         let mut party = self.conversation(*index);
-        let bounce_buffer = party.peer().requester_state.bounce_buffer.as_mut();
+        let bounce_buffer = party.peer().copies_mut().requester_mut().bounce_buffer.as_mut();
         bounce_buffer.ok_or(Fail::from(Code::ProcSts))?.post_command(command);
         party.wake_in_any_wait();
         Ok(())
@@ -194,7 +194,7 @@ impl Endpoint {
     fn advance(&mut self, end: &CopyEnd<'_>, count: u32) {
         let CopyEnd::Served { index, .. } = end else { return };
         let mut party = self.conversation(*index);
-        if let Some(bounce_buffer) = &party.peer().requester_state.bounce_buffer {
+        if let Some(bounce_buffer) = &party.peer().copies_mut().requester_mut().bounce_buffer {
             bounce_buffer.advance(count);
         }
         party.wake_in_any_wait();
@@ -205,10 +205,10 @@ impl Endpoint {
         let Some(index) = end.index() else { return };
         let peer = self.peers.get_mut(index);
         if let (CopyEnd::Served { .. }, false, Some(bounce_buffer)) =
-            (end, well, &mut peer.requester_state.bounce_buffer)
+            (end, well, &mut peer.copies_mut().requester_mut().bounce_buffer)
         {
             bounce_buffer.withdraw();
         }
-        peer.link.end_copy();
+        peer.link().end_copy();
     }
 }

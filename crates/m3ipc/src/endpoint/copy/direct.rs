@@ -26,7 +26,7 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         self.begin_copy_with(index)?;
         m3ipc_sys::pause_point("requester.boarded");
-        let pid = self.peers.get(index).identity.pid;
+        let pid = self.peers.get(index).identity().pid;
         let mut done = 0;
         let result = loop {
             if let Err(errno) = self.recognize(index) {
@@ -61,11 +61,11 @@ impl Endpoint {
             if done >= all {
                 break Ok(());
             }
-            if !copy_gate::is_copying(self.peers.get(index).link.peer_copy_gate()) {
+            if !copy_gate::is_copying(self.peers.get(index).link().peer_copy_gate()) {
                 break Err(Errno::BUSY);
             }
         };
-        self.peers.get(index).link.end_copy();
+        self.peers.get(index).link().end_copy();
         self.copies.copied = done as u64;
         if result.is_ok() {
             self.session.page().count(m3ipc_link::Counter::CopiedDirect);
@@ -81,13 +81,15 @@ impl Endpoint {
     #[inline]
     pub(super) fn recognize(&mut self, index: u32) -> Result<(), Errno> {
         let now_ticks = m3ipc_sys::ticks();
-        if now_ticks.wrapping_sub(self.peers.get(index).requester_state.known_ticks) < KNOWN_TICKS {
+        if now_ticks.wrapping_sub(self.peers.get(index).copies().requester().known_ticks)
+            < KNOWN_TICKS
+        {
             return Ok(());
         }
         let peer = self.peers.get_mut(index);
-        match is_process(peer.identity.pid, peer.requester_state.probe) {
+        match is_process(peer.identity().pid, peer.copies().requester().probe) {
             Ok(true) => {
-                peer.requester_state.known_ticks = now_ticks;
+                peer.copies_mut().requester_mut().known_ticks = now_ticks;
                 Ok(())
             }
             Ok(false) | Err(Errno::FAULT) => Err(Errno::SRCH),
@@ -100,7 +102,7 @@ impl Endpoint {
         match errno {
             Errno::FAULT => {
                 // The memory may lie elsewhere by now.
-                self.peers.get_mut(index).requester_state.ranges.clear();
+                self.peers.get_mut(index).copies_mut().requester_mut().ranges.clear();
                 Code::AddrNotAvail.into()
             }
             Errno::SRCH => role.died().into(),
@@ -109,7 +111,7 @@ impl Endpoint {
             errno => {
                 // A filter or a change of user since the first copy: use a bounce buffer from now
                 // on.
-                let requester_state = &mut self.peers.get_mut(index).requester_state;
+                let requester_state = self.peers.get_mut(index).copies_mut().requester_mut();
                 (requester_state.direct, requester_state.refused) = (Some(false), true);
                 Fail::new(Code::Perm, format!("the kernel refuses the copy: {errno}"))
             }

@@ -49,7 +49,7 @@ impl Endpoint {
     }
 
     fn party_state(&mut self, index: u32) -> Option<&mut PartyState> {
-        self.peers.claimed(index)?.party_state.as_deref_mut()
+        self.peers.claimed(index)?.copies_mut().party_mut()
     }
 
     /// Accepts a command, or refuses it with a code.
@@ -87,7 +87,7 @@ impl Endpoint {
         let Some(other) = self.copies.active.filter(|active| *active != index) else {
             return false;
         };
-        let lives = self.peers.find_index(other).is_some_and(|peer| !peer.dead);
+        let lives = self.peers.find_index(other).is_some_and(|peer| !peer.admission().is_dead());
         let goes_on = self.has_progress(other);
         if !(lives && goes_on) {
             self.end_command(other, failed(Code::ProcSts, 0));
@@ -147,16 +147,13 @@ impl Endpoint {
 
     /// Whether a peer was last seen on this CPU: it cannot run while this endpoint polls.
     pub(super) fn shares_cpu_with(&self, index: u32) -> bool {
-        self.peers
-            .find_index(index)
-            .is_some_and(|peer| peer.status.cpu() == m3ipc_sys::current_cpu())
+        self.peers.find_index(index).is_some_and(|peer| peer.cpu() == m3ipc_sys::current_cpu())
     }
 
     /// Copies one chunk if the requester is ready for it.
     fn step(&mut self, index: u32) -> Result<Step, RuleBroken> {
         let own = &mut self.copies.own;
-        let party_state =
-            self.peers.claimed(index).and_then(|peer| peer.party_state.as_deref_mut());
+        let party_state = self.peers.claimed(index).and_then(|peer| peer.copies_mut().party_mut());
         let Some(PartyState { bounce_buffer, active: Some(active) }) = party_state else {
             return Ok(Step::Nothing);
         };

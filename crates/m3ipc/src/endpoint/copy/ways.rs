@@ -40,8 +40,8 @@ impl Endpoint {
         let index = self.contact(party, deadline).map_err(died)?;
         let peer = self.peers.get_mut(index);
         peer.check(role.died())?;
-        if copy_gate::is_revoked(peer.link.peer_copy_gate()) {
-            *peer.requester_state = RequesterState::default();
+        if copy_gate::is_revoked(peer.link().peer_copy_gate()) {
+            *peer.copies_mut().requester_mut() = RequesterState::default();
         }
         Ok(index)
     }
@@ -106,7 +106,7 @@ impl Endpoint {
 
     /// Whether the kernel refused a copy of the peer's memory after it had allowed one.
     fn is_refused(&self, index: u32) -> bool {
-        self.peers.find_index(index).is_some_and(|peer| peer.requester_state.refused)
+        self.peers.find_index(index).is_some_and(|peer| peer.copies().requester().refused)
     }
 
     /// Copies between two other parties. After a failure `failed` is the party at fault.
