@@ -43,7 +43,7 @@ impl Endpoint {
     /// # Errors
     /// [`AreaError::PeerBroke`] if the block was not the sender's to give, or its name is wrong.
     pub fn take_block(&mut self) -> Result<Option<Block>, AreaError> {
-        self.areas.incoming.take().transpose()
+        self.areas.take_incoming().transpose()
     }
 
     /// Takes a message with the name of a block. The block is accepted before the message is taken,
@@ -79,7 +79,7 @@ impl Endpoint {
             Ok(Some(incoming)) if name.is_some() && is_whole(self, &incoming) => {
                 // The message is delivered in any case; `take_block` reports why the block is
                 // missing.
-                self.areas.incoming = Some(block.map_err(AreaError::from));
+                self.areas.set_incoming(block.map_err(AreaError::from));
                 Ok(Some(incoming))
             }
             other => {

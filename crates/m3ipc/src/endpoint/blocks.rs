@@ -268,10 +268,10 @@ impl Endpoint {
             Err((block, fail)) => return Err((fail, Some(block))),
         };
         m3ipc_sys::pause_point("client.block_given");
-        self.payloads.was_taken = false;
+        self.payloads.set_taken(false);
         let sent = send(self, &name.encode());
         // A block whose message was taken is the receiver's, whatever becomes of the call.
-        sent.map_err(|fail| match self.payloads.was_taken {
+        sent.map_err(|fail| match self.payloads.was_taken() {
             true => (fail, None),
             false => (fail, self.take_back(&area, &name)),
         })

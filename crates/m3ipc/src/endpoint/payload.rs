@@ -101,15 +101,15 @@ impl Endpoint {
         for _ in 0..REFUSALS_MAX {
             let limit = self.payloads.limit();
             let name = self.put_in_block(to, outgoing.long, limit)?;
-            self.payloads.refusal = None;
+            self.payloads.take_refusal();
             let sent = send(self, outgoing.carrying(&name));
             // An answer keeps its payload until it is taken.
-            let large = self.payloads.in_transit.take();
+            let large = self.payloads.take_in_transit();
             let Err(stop) = sent else { return sent };
             if let Some(large) = large {
                 self.free_payload(large);
             }
-            match self.payloads.refusal.take() {
+            match self.payloads.take_refusal() {
                 Some(SlotRefusal::Retry) if stop.is(Code::NoPayload) => self.forget_pair_area(to),
                 _ => return Err(stop),
             }
@@ -134,11 +134,11 @@ impl Endpoint {
     pub(super) fn check_refusal(&mut self, index: u32, posted: SlotState) -> Result<(), Fail> {
         let peer = self.peers.get(index);
         let Some(refusal) = peer.link().refusal(posted) else { return Ok(()) };
-        if self.payloads.in_transit.is_none() {
+        if !self.payloads.is_in_transit() {
             // Only messages with a large payload may be refused.
             return Err(self.conversation(index).poison(m3ipc_link::RuleBroken));
         }
-        self.payloads.refusal = Some(refusal);
+        self.payloads.note_refusal(refusal);
         Err(refused(peer.address()))
     }
 
@@ -179,7 +179,7 @@ impl Endpoint {
         let there = self.member_index(&area, to, limit)?;
         let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
         name.payload = true;
-        self.payloads.in_transit = Some(LargePayload { area, name });
+        self.payloads.begin_transit(LargePayload { area, name });
         Ok(name.encode())
     }
 
@@ -268,7 +268,7 @@ impl Endpoint {
         fail: Fail,
     ) -> Result<Option<TakenMessage>, Fail> {
         let Some(refusal) = treatment(&fail) else {
-            self.payloads.failure = Some(fail.clone());
+            self.payloads.note_failure(fail.clone());
             return Err(fail);
         };
         if !self.conversation(index).refuse(arrival, refusal) {
@@ -287,7 +287,7 @@ impl Endpoint {
             fail.why()
         );
         let fail = Fail::new(Code::NoPayload, why);
-        self.payloads.failure = Some(fail.clone());
+        self.payloads.note_failure(fail.clone());
         Err(fail)
     }
 
@@ -312,7 +312,7 @@ impl Endpoint {
         let Some(large) = self.payloads.take_in_transit() else { return };
         let peer = self.peers.get(index);
         let (to, posted) = (peer.address(), peer.link().posted());
-        self.payloads.open_answers.push(OpenAnswer { to, index, posted, large });
+        self.payloads.keep_answer(OpenAnswer { to, index, posted, large });
     }
 
     /// Forgets the answers that were taken. Frees the payloads of refused answers, and leaves their
@@ -320,13 +320,13 @@ impl Endpoint {
     #[cold]
     pub(super) fn settle_answers(&mut self) {
         let mut at = 0;
-        while let Some(answer) = self.payloads.open_answers.get(at) {
+        while let Some(answer) = self.payloads.answer(at) {
             let fate = self.fate_of(answer);
             if fate == MessageFate::Open {
                 at += 1;
                 continue;
             }
-            let OpenAnswer { to, large, .. } = self.payloads.open_answers.swap_remove(at);
+            let OpenAnswer { to, large, .. } = self.payloads.remove_answer(at);
             match fate {
                 MessageFate::Open | MessageFate::Taken => {}
                 MessageFate::Gone => self.free_payload(large),

@@ -274,7 +274,7 @@ impl Endpoint {
                 Ok(RequestEnd::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
                 // The request goes on in the name of its client.
                 Ok(RequestEnd::Relayed(next, other)) => {
-                    self.payloads.was_taken = true;
+                    self.payloads.set_taken(true);
                     to = next;
                     index = self.contact(next, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
@@ -441,7 +441,7 @@ impl Endpoint {
         if cancelled == Cancelled::Withdrawn {
             return Err(fail);
         }
-        self.payloads.was_taken = true;
+        self.payloads.set_taken(true);
         match self.take_answer(index, posted, buffer) {
             Ok(Some(end)) => return Ok(end),
             Ok(None) => {}

@@ -80,7 +80,7 @@ impl Endpoint {
         for (to, request) in self.claims.take_dropped() {
             if let Some((request, is_withdrawn)) = request {
                 self.clear_request(to, request, is_withdrawn);
-            } else if let Some(open) = self.claims.contacts.remove(&to.0) {
+            } else if let Some(open) = self.claims.take_contact(to) {
                 self.session.control_mut().forget(&open);
             }
         }

@@ -30,7 +30,7 @@ impl Endpoint {
         self.forget_dead();
         for _ in 0..TRIES {
             if let Some(index) = self.peers.find(peer) {
-                if let Some(open) = self.claims.contacts.remove(&peer.0) {
+                if let Some(open) = self.claims.take_contact(peer) {
                     self.session.control_mut().forget(&open);
                 }
                 self.peers.begin_call();
@@ -45,7 +45,7 @@ impl Endpoint {
             };
             match self.session.control_mut().poll(&open) {
                 RequestState::Open => {
-                    self.claims.contacts.insert(peer.0, open);
+                    self.claims.keep_contact(peer, open);
                     return Ok(None);
                 }
                 RequestState::Lost => {}
@@ -57,7 +57,7 @@ impl Endpoint {
 
     /// The open request for a link. Sends it if there is none; `None` if the daemon was gone.
     fn open_contact(&mut self, peer: Address, give_ns: u64) -> Result<Option<OpenRequest>, Fail> {
-        if let Some(open) = self.claims.contacts.remove(&peer.0) {
+        if let Some(open) = self.claims.take_contact(peer) {
             return Ok(Some(open));
         }
         let request = self.session.missing_links().request_for(peer, Deadline::NEVER);

@@ -70,9 +70,7 @@ impl Endpoint {
         if let Some(incoming) = &taken {
             self.inbox.note_taken(identity, incoming.kind.into());
             self.session.page().count(Counter::Received);
-            if self.areas.incoming.is_some() {
-                self.areas.incoming = None;
-            }
+            self.areas.forget_incoming();
         }
         Ok(taken)
     }

@@ -23,45 +23,38 @@ impl Endpoint {
     /// Parks this endpoint if a peer ever asked to copy with it.
     #[inline]
     pub(in crate::endpoint) fn park(&mut self) {
-        self.copies.may_be_copied = true;
-        if !self.copies.gated_links.is_empty() && !self.copies.parked {
+        if self.copies.gates.begin_call() {
             self.park_slow();
         }
     }
 
     fn park_slow(&mut self) {
         let peers = &self.peers;
-        let is_gated = |index: &u32| {
-            peers
-                .find_index(*index)
-                .is_some_and(|peer| peer.copies().has_gate() && !peer.admission().is_dead())
-        };
-        self.copies.gated_links.retain(is_gated);
-        self.copies
-            .served
-            .retain(|index| peers.find_index(*index).is_some_and(|peer| peer.copies().is_served()));
-        for index in &self.copies.gated_links {
+        let is_gated = |peer: &Peer| peer.copies().has_gate() && !peer.admission().is_dead();
+        let gated = self.copies.gates.park(
+            |index| peers.find_index(index).is_some_and(is_gated),
+            |index| peers.find_index(index).is_some_and(|peer| peer.copies().is_served()),
+        );
+        for index in gated {
             copy_gate::park(peers.get(*index).link().own_copy_gate());
         }
-        self.copies.parked = !self.copies.gated_links.is_empty();
     }
 
     /// Ends the parking. Waits for copies in progress.
     #[inline]
     pub(in crate::endpoint) fn unpark(&mut self) {
-        self.copies.may_be_copied = false;
-        if self.copies.parked {
+        if self.copies.gates.end_call() {
             self.unpark_slow();
         }
     }
 
     fn unpark_slow(&mut self) {
         let peers = &self.peers;
-        let gates = self.copies.gated_links.iter().filter_map(|index| peers.find_index(*index));
+        let gates = self.copies.gates.links().iter().filter_map(|index| peers.find_index(*index));
         if copy_gate::close_all(gates.map(|peer| peer.link().own_copy_gate())) {
             self.await_copies();
         }
-        self.copies.parked = false;
+        self.copies.gates.unpark();
         self.drop_command();
     }
 
@@ -69,8 +62,8 @@ impl Endpoint {
     fn await_copies(&mut self) {
         let mut budget = HoldBudget::new();
         let mut first_ns = 0;
-        for at in 0..self.copies.gated_links.len() {
-            let index = self.copies.gated_links[at];
+        for at in 0..self.copies.gates.links().len() {
+            let index = self.copies.gates.links()[at];
             let trusted = self.peers.find_index(index).is_none_or(|peer| self.trusts(peer));
             let mut since_ns = 0;
             let unparked = copy_gate::unpark(
@@ -110,7 +103,7 @@ impl Endpoint {
                 return false;
             }
         }
-        let serves = self.copies.active == Some(index);
+        let serves = self.copies.gates.active() == Some(index);
         if !trusted && !budget.allows(held_ns) {
             return false;
         }
@@ -172,22 +165,11 @@ impl Endpoint {
         }
         let bounce_buffer =
             fds.into_iter().next().and_then(|memory| ServedBounceBuffer::map(memory).ok());
-        if bounce_buffer.is_some() {
-            if self.copies.active == Some(index) {
-                self.copies.active = None;
-            }
-            if !self.copies.served.contains(&index) {
-                self.copies.served.push(index);
-            }
-        }
-        let peer_state = self.peers.get_mut(index);
-        peer_state.copies_mut().open_gate(bounce_buffer);
-        if !self.copies.gated_links.contains(&index) {
-            self.copies.gated_links.push(index);
-        }
-        if self.copies.may_be_copied {
-            copy_gate::park(peer_state.link().own_copy_gate());
-            self.copies.parked = true;
+        let admits = self.copies.gates.open(index, bounce_buffer.is_some());
+        let requester = self.peers.get_mut(index);
+        requester.copies_mut().open_gate(bounce_buffer);
+        if admits {
+            copy_gate::park(requester.link().own_copy_gate());
         }
         let probe = self.copies.probe.get_or_insert_with(|| {
             // Not to be guessed by chance. The value is no secret.

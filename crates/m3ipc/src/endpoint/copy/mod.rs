@@ -17,6 +17,7 @@ mod chunk;
 mod chunked;
 mod direct;
 mod gate;
+mod gates;
 mod grant_table;
 mod hold_limits;
 mod in_area;

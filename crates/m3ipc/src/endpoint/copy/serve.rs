@@ -28,14 +28,14 @@ impl Endpoint {
     /// Serves the requesters as far as there is work now.
     #[inline]
     pub(in crate::endpoint) fn serve_copies(&mut self) {
-        if !self.copies.served.is_empty() && self.copies.parked {
+        if self.copies.gates.serves() {
             self.serve_slow();
         }
     }
 
     fn serve_slow(&mut self) {
-        for at in 0..self.copies.served.len() {
-            let index = self.copies.served[at];
+        for at in 0..self.copies.gates.served().len() {
+            let index = self.copies.gates.served()[at];
             if self
                 .party_state(index)
                 .is_some_and(|party_state| party_state.bounce_buffer.has_next())
@@ -43,7 +43,7 @@ impl Endpoint {
                 self.accept(index);
             }
         }
-        if let Some(index) = self.copies.active {
+        if let Some(index) = self.copies.gates.active() {
             self.serve_active(index);
         }
     }
@@ -55,9 +55,7 @@ impl Endpoint {
     /// Accepts a command, or refuses it with a code.
     fn accept(&mut self, index: u32) {
         let busy = self.is_busy_for_other(index);
-        if self.copies.active == Some(index) {
-            self.copies.active = None;
-        }
+        self.copies.gates.end_if_active(index);
         let Some(party_state) = self.party_state(index) else { return };
         party_state.active = None;
         let Some(command) = party_state.bounce_buffer.read_next() else { return };
@@ -73,7 +71,7 @@ impl Endpoint {
             Ok(base) => {
                 party_state.active =
                     Some(Active { command, base, count: 0, since_ns: m3ipc_sys::monotonic_ns() });
-                self.copies.active = Some(index);
+                self.copies.gates.begin_command(index);
             }
             Err(code) => party_state
                 .bounce_buffer
@@ -84,7 +82,7 @@ impl Endpoint {
     /// Whether the command of another requester is in progress. A dead requester, or one without
     /// progress for the stall time, gives way.
     fn is_busy_for_other(&mut self, index: u32) -> bool {
-        let Some(other) = self.copies.active.filter(|active| *active != index) else {
+        let Some(other) = self.copies.gates.active().filter(|active| *active != index) else {
             return false;
         };
         let lives = self.peers.find_index(other).is_some_and(|peer| !peer.admission().is_dead());
@@ -138,7 +136,7 @@ impl Endpoint {
     }
 
     fn end_command(&mut self, index: u32, outcome: CopyOutcome) {
-        self.copies.active = None;
+        self.copies.gates.end_command();
         if let Some(party_state) = self.party_state(index) {
             party_state.active = None;
             party_state.bounce_buffer.finish(outcome);
@@ -198,14 +196,14 @@ impl Endpoint {
 
     /// Ends the command in progress: the party leaves.
     pub(super) fn drop_command(&mut self) {
-        if let Some(index) = self.copies.active {
+        if let Some(index) = self.copies.gates.active() {
             self.end_command(index, failed(Code::ProcSts, 0));
         }
     }
 
     /// Links that a party sleeps on besides the one it waits for.
     pub(in crate::endpoint) fn served_links(&self) -> &[u32] {
-        &self.copies.served
+        self.copies.gates.served()
     }
 }
 
