@@ -1,9 +1,9 @@
-//! Binding, and the first contact with a peer.
+//! Binding.
 
 use super::attached_areas::AttachedAreas;
 use super::claims::Claims;
+use super::contact::TRIES;
 use super::copy::Copies;
-use super::daemon_limit::NO_WAIT_NS;
 use super::daemon_session::DaemonSession;
 use super::fast_calls::FastCalls;
 use super::membership::Membership;
@@ -16,7 +16,7 @@ use crate::error::Fail;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{LinkSide, WaitStrategy};
+use m3ipc_link::WaitStrategy;
 use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -26,8 +26,6 @@ use std::path::Path;
 const NO_FAST_PATH: &str = "M3_NO_FAST_PATH";
 /// The wait strategy of new endpoints: `spin`, `block` or `adaptive`. For tests.
 const WAIT: &str = "M3_WAIT";
-/// Attempts of a bind or a contact if the daemon dies during each of them.
-const CONTACT_TRIES: u32 = 20;
 
 /// Binds the calling process or thread.
 pub(crate) fn bind(
@@ -52,7 +50,7 @@ pub(crate) fn bind(
 /// Repeats an attempt if the daemon dies during it. The next daemon knows the journal, and gives an
 /// endpoint to the process that had it.
 fn retry_on_daemon_death<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Result<T, Fail> {
-    for _ in 1..CONTACT_TRIES {
+    for _ in 1..TRIES {
         match attempt() {
             Err(fail) if fail.code == Code::NotConn => {}
             other => return other,
@@ -143,92 +141,4 @@ fn attach(
         payloads: super::payload_state::Payloads::default(),
         trace: EndpointTrace::default(),
     })
-}
-
-impl Endpoint {
-    /// The link with a peer. Makes the link at the first contact.
-    #[inline]
-    pub(super) fn contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
-        self.receive_events()?;
-        self.forget_dead();
-        let index = match self.peers.find(peer) {
-            Some(index) => {
-                self.peers.remember(peer, index);
-                index
-            }
-            None => self.contact_slow(peer, deadline)?,
-        };
-        self.peers.begin_call();
-        Ok(index)
-    }
-
-    #[cold]
-    fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
-        let contacted = self.first_contact(peer, deadline);
-        observe::contact(self.membership.vm(), self.membership.address(), peer, contacted.is_ok());
-        contacted
-    }
-
-    fn first_contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
-        for _ in 0..CONTACT_TRIES {
-            let request = self.session.missing_links().request_for(peer, deadline);
-            m3ipc_sys::pause_point("client.before_contact");
-            let replied = if deadline.no_wait {
-                let until_ns = m3ipc_sys::monotonic_ns() + NO_WAIT_NS;
-                self.session.control_mut().request_unless_stopped(&request, until_ns)
-            } else if deadline.is_finite() {
-                self.session.control_mut().request_until(&request, deadline.at_ns)
-            } else {
-                // The reply may wait for the peer: it claims its bind, or returns to a new daemon.
-                self.session.control_mut().request_while_running_or_signal(&request)
-            };
-            match replied {
-                Ok((Reply::Contact(info), _)) if info.address != peer.0 => {
-                    return Err(unexpected());
-                }
-                Ok((Reply::Contact(info), fds)) => {
-                    // Events from before the reply are older than the link. A later event may be
-                    // the death of this very peer.
-                    while let Some((event, fds, side)) =
-                        self.session.control_mut().next_buffered_event()
-                    {
-                        self.apply_event(event, fds, side);
-                    }
-                    let index = self.adopt(&info, fds, LinkSide::Zero)?;
-                    m3ipc_sys::pause_point("client.link_mapped");
-                    return Ok(index);
-                }
-                Ok((Reply::Known, _)) => {
-                    self.receive_all_events();
-                    match self.peers.find(peer) {
-                        Some(index) => return Ok(index),
-                        None => self.session.missing_links().add(peer.0),
-                    }
-                }
-                Ok(_) => return Err(unexpected()),
-                Err(fail) if fail.code == Code::NotConn && deadline.no_wait => {
-                    self.reattach_soon();
-                    if self.session.returns().is_under_way() {
-                        return Err(Code::Again.into());
-                    }
-                }
-                Err(fail) if fail.code == Code::NotConn => self.reattach_if_closed(),
-                Err(fail) if fail.code == Code::TimedOut && deadline.no_wait => {
-                    return Err(Code::Again.into());
-                }
-                Err(fail) if fail.code == Code::TimedOut && !deadline.is_finite() => {
-                    return Err(Fail::new(Code::NotConn, self.session.control().why_silent()));
-                }
-                Err(fail) => {
-                    if fail.code == Code::NoMem {
-                        self.session.missing_links().add(peer.0);
-                    }
-                    self.receive_events()?;
-                    return Err(fail);
-                }
-            }
-            self.receive_events()?;
-        }
-        Err(Fail::new(Code::NotConn, "the node daemon dies again and again; see its log"))
-    }
 }

@@ -4,10 +4,9 @@
 //! A conversation borrows the peer, the daemon's session and the trace, and no other part of the
 //! endpoint. A broken rule of the peer poisons the link here, and nowhere else.
 
-use super::Endpoint;
 use super::daemon_session::DaemonSession;
 use super::outgoing::Outgoing;
-use super::peers::Peer;
+use super::peer::Peer;
 use super::stamps::Moment;
 use super::trace::EndpointTrace;
 use crate::error::Fail;
@@ -223,14 +222,5 @@ impl<'a> Conversation<'a> {
             doorbell_sender.ring();
             self.peer.set_doorbell_sender(doorbell_sender);
         }
-    }
-}
-
-impl Endpoint {
-    /// The conversation with the peer of this index.
-    #[inline]
-    pub(super) fn conversation(&mut self, index: u32) -> Conversation<'_> {
-        let own = self.membership.address();
-        Conversation::new(self.peers.get_mut(index), &mut self.session, &mut self.trace, own)
     }
 }

@@ -7,7 +7,7 @@ use crate::error::Fail;
 use crate::observe;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::LinkSide;
-use m3ipc_wire::{DaemonEvent, PeerInfo, Request};
+use m3ipc_wire::{DaemonEvent, Request};
 use std::os::fd::OwnedFd;
 
 impl Endpoint {
@@ -74,36 +74,13 @@ impl Endpoint {
             }
             DaemonEvent::Area(event) => self.apply_area_event(event, fds),
             DaemonEvent::Traps(traps) => self.membership.set_traps(traps),
-            DaemonEvent::Trace(event) => self.apply_trace_event(event, fds),
+            DaemonEvent::Trace(event) => self.trace.apply(event, fds, self.session.control()),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
             DaemonEvent::Notified { source, bits, by, at_ns } => {
                 let notification = DaemonNotification { bits, by, at_ns };
                 self.inbox.add_from_daemon(Address(source), notification);
             }
         }
-    }
-
-    /// Maps a link, or remembers it as missing.
-    pub(super) fn adopt(
-        &mut self,
-        info: &PeerInfo,
-        fds: Vec<OwnedFd>,
-        side: LinkSide,
-    ) -> Result<u32, Fail> {
-        self.session.missing_links().remove(info.address);
-        // A link made anew after a takeover: the peer may never have got the old one.
-        if let Some(old) = self.peers.find(Address(info.address)) {
-            self.settle_request(old, LinkLoss::Replaced);
-        }
-        let adopted = self.peers.adopt(info, fds, side);
-        if adopted.is_err() {
-            self.session.missing_links().add(info.address);
-        }
-        adopted.map_err(|_page| {
-            let why = "this process has no descriptor or no memory left for a link; close \
-                       something, or raise its limits (ulimit -n, ulimit -v)";
-            Fail::new(Code::NoMem, why)
-        })
     }
 
     /// Another process has ended this endpoint: tell the daemon that it has left.

@@ -14,7 +14,7 @@
 
 use super::Endpoint;
 use super::hot_set::NO_LINK;
-use super::peers::Peer;
+use super::peer::Peer;
 
 use crate::timeout::Timeout;
 use m3ipc_abi::{ANY, Address, Message, Verb};

@@ -8,7 +8,8 @@
 use super::daemon_notifications::{DaemonNotification, DaemonNotifications};
 use super::delivery_order::DeliveryOrder;
 use super::hot_set::{HotSet, NO_LINK};
-use super::peers::{Peer, Peers};
+use super::peer::Peer;
+use super::peers::Peers;
 use super::received::{Received, ReceivedKind};
 use super::watch_list::WatchList;
 use crate::info::Identity;
@@ -144,8 +145,8 @@ impl Inbox {
         }
     }
 
-    /// The next notification: one through the daemon, else a death, else that of the lowest slot, or
-    /// (`in_turn`) of the slot after the last one in turn.
+    /// The next notification: one through the daemon, else a death, else that of the lowest slot,
+    /// or (`in_turn`) of the slot after the last one in turn.
     pub(super) fn next_notification(
         &mut self,
         peers: &mut Peers,

@@ -1,10 +1,11 @@
 //! The endpoint of a process in its VM.
 //!
 //! ```text
-//! Endpoint ── control: the daemon      peers: links, by address and by index
-//!     │                                inbox: peers with messages for this endpoint
-//!     ├ send  sendrec  reply  notify ──┐
-//!     └ receive ───────────────────────┴─ wait: poll, yield, sleep
+//! Endpoint ── membership: VM, address, privileges     session: the daemon
+//!     │       peers: links, by address and by index   inbox: what was found, and its order
+//!     │
+//!     ├ send  sendrec  reply  notify ── conversation: publish to one peer, wake it
+//!     └ receive ─────────────────────── waiter: poll, yield, sleep
 //! ```
 //!
 //! Each call first does the work that is possible at once. Only then it enters `wait` and records
@@ -23,6 +24,7 @@ mod buffer;
 mod bytes;
 mod call_stop;
 mod claims;
+mod contact;
 mod conversation;
 mod copy;
 mod daemon_limit;
@@ -41,13 +43,13 @@ mod hot_set;
 mod inbox;
 mod membership;
 mod missing_links;
-mod notifications;
 mod notify;
 mod outgoing;
 mod own_doorbell;
 mod page_set;
 mod payload;
 mod payload_state;
+mod peer;
 mod peer_copies;
 mod peers;
 mod pending;
@@ -65,7 +67,6 @@ mod returning;
 mod send;
 mod sendrec;
 mod settle;
-mod soon;
 mod stamp_cost;
 mod stamps;
 mod take;
@@ -90,6 +91,7 @@ use crate::error::Fail;
 use crate::info::Identity;
 use attached_areas::AttachedAreas;
 use claims::Claims;
+use conversation::Conversation;
 use daemon_session::DaemonSession;
 use fast_calls::FastCalls;
 use inbox::Inbox;
@@ -172,6 +174,23 @@ impl Endpoint {
         self.waiter.set_strategy(strategy);
     }
 
+    /// Switches stamping on or off while this endpoint is traced. For measurements that compare
+    /// both.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// client.stamp_now(false);
+    /// client.notify(server.address())?; // no record, also if a tracer is there
+    /// client.stamp_now(true);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stamp_now(&mut self, stamps: bool) {
+        if self.trace.switch(stamps) {
+            self.fast.close();
+        }
+    }
+
     /// The identity of a living peer that has a link with this endpoint. The daemon vouches for
     /// user, group and process. The example is at [`latest_peer`](Self::latest_peer).
     #[must_use]
@@ -210,6 +229,13 @@ impl Endpoint {
         let is_bound = self.receive_events().is_ok();
         self.leave_other_call(before);
         is_bound
+    }
+
+    /// The conversation with the peer of this index.
+    #[inline]
+    fn conversation(&mut self, index: u32) -> Conversation<'_> {
+        let own = self.membership.address();
+        Conversation::new(self.peers.get_mut(index), &mut self.session, &mut self.trace, own)
     }
 
     /// Begins a call: checks fork, bind and privileges.

@@ -23,7 +23,7 @@ use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload_state::{LargePayload, OpenAnswer};
-use super::peers::UNASKED;
+use super::peer::UNASKED;
 use crate::area::{AreaConfig, AreaState, Block};
 use crate::error::Fail;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES};

@@ -3,8 +3,8 @@
 //! The reply makes the endpoint's descriptor readable. The caller then asks again.
 
 use super::Endpoint;
+use super::contact::{TRIES, no_daemon};
 use super::received::{Received, Source};
-use super::soon::{TRIES, no_daemon};
 use crate::control::{OpenRequest, RequestState, unexpected};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::Timeout;

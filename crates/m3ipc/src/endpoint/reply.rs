@@ -4,7 +4,7 @@ use super::Endpoint;
 use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
-use super::peers::UNASKED;
+use super::peer::UNASKED;
 use super::stamps::Moment;
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReplyError};

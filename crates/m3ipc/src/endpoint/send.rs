@@ -5,7 +5,7 @@ use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast_send::LeftSend;
 use super::outgoing::Outgoing;
-use super::peers::Peer;
+use super::peer::Peer;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendError};
 use crate::observe;

@@ -3,9 +3,9 @@
 //! Without a tracer an endpoint has no ring, and each moment costs one branch. The drawing of the
 //! moments is in `stamps`.
 
-use super::Endpoint;
-use super::peers::Peer;
+use super::peer::Peer;
 use super::stamps::{Moment, Tracing};
+use crate::control::Control;
 use m3ipc_abi::Address;
 use m3ipc_link::{Arrival, MessageKind, SlotState, TraceHalf, TraceRecord, TraceRing, TraceWhat};
 use m3ipc_wire::{Request, TraceEvent, TraceRequest};
@@ -143,7 +143,7 @@ impl EndpointTrace {
     }
 
     /// Switches stamping on or off. `false` if that changes nothing.
-    fn switch(&mut self, stamps: bool) -> bool {
+    pub(super) fn switch(&mut self, stamps: bool) -> bool {
         let (from, to) = if stamps {
             (&mut self.suspended, &mut self.tracing)
         } else {
@@ -153,38 +153,19 @@ impl EndpointTrace {
         *to = Some(tracing);
         true
     }
-}
-
-impl Endpoint {
-    /// Switches stamping on or off while this endpoint is traced. For measurements that compare
-    /// both.
-    ///
-    /// ```
-    /// # let node = m3ipc::test::node();
-    /// # let (mut server, mut client) = node.pair();
-    /// client.stamp_now(false);
-    /// client.notify(server.address())?; // no record, also if a tracer is there
-    /// client.stamp_now(true);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn stamp_now(&mut self, stamps: bool) {
-        if self.trace.switch(stamps) {
-            self.fast.close();
-        }
-    }
 
     /// Applies an event of the daemon about tracing.
     #[cold]
-    pub(super) fn apply_trace_event(&mut self, event: TraceEvent, fds: Vec<OwnedFd>) {
+    pub(super) fn apply(&mut self, event: TraceEvent, fds: Vec<OwnedFd>, control: &Control) {
         let TraceEvent::On { sharp } = event else {
-            return self.trace.end();
+            return self.end();
         };
         // Without memory for a ring this endpoint works on untraced.
         let Some(ring) = fds.into_iter().next().and_then(|memory| TraceRing::map(memory).ok())
         else {
             return;
         };
-        self.trace.begin(ring, sharp);
-        let _ = self.session.control().send(&Request::Trace(TraceRequest::Mapped));
+        self.begin(ring, sharp);
+        let _ = control.send(&Request::Trace(TraceRequest::Mapped));
     }
 }

@@ -3,8 +3,8 @@
 use super::hold_limits::{HoldBudget, REVOCATIONS_MAX, REVOKED_MAX, revocation_key};
 use super::side::{Location, Role};
 use crate::endpoint::Endpoint;
+use crate::endpoint::peer::Peer;
 use crate::endpoint::peer_copies::{Probe, RequesterState, STALL_NS};
-use crate::endpoint::peers::Peer;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};

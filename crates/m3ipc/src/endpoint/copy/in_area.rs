@@ -163,7 +163,7 @@ impl Endpoint {
             if done as u64 >= bytes {
                 break Ok(true);
             }
-            let left = |peer: &crate::endpoint::peers::Peer| {
+            let left = |peer: &crate::endpoint::peer::Peer| {
                 !copy_gate::is_copying(peer.link().peer_copy_gate())
             };
             if left(source_peer) || left(destination_peer) {
