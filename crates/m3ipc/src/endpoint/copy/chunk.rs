@@ -1,5 +1,6 @@
 //! One chunk of a copy: wait until both sides are ready, then copy.
 
+use super::party::{direct_failure, recognize};
 use super::side::{CopyEnd, Role};
 use crate::endpoint::Endpoint;
 use crate::error::Fail;
@@ -20,10 +21,9 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         for (end, role) in [(&*source, Role::Source), (&*destination, Role::Destination)] {
             *failed = role;
-            if let CopyEnd::Direct { index, .. } = end
-                && let Err(errno) = self.recognize(*index)
-            {
-                return Err(self.direct_failure(*index, errno, role));
+            if let CopyEnd::Direct { index, .. } = end {
+                let party = self.peers.get_mut(*index);
+                recognize(party).map_err(|errno| direct_failure(party, errno, role))?;
             }
         }
         *failed = Role::Source;
@@ -162,7 +162,7 @@ impl Endpoint {
     ) -> Fail {
         let end = if failed == Role::Source { source } else { destination };
         match end.index() {
-            Some(index) => self.direct_failure(index, errno, failed),
+            Some(index) => direct_failure(self.peers.get_mut(index), errno, failed),
             None if errno == Errno::FAULT => Code::AddrNotAvail.into(),
             None => errno.into(),
         }

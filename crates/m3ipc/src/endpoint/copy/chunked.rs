@@ -5,6 +5,7 @@
 //! brings memory of its own.
 
 use super::chunk::reported;
+use super::party::begin_copy;
 use super::side::{CopyEnd, CopySide, Role};
 use crate::endpoint::Endpoint;
 use crate::error::Fail;
@@ -37,11 +38,11 @@ impl Endpoint {
         // A party may admit two requesters at once: each link has its own gate.
         if let Some(index) = from {
             *failed = Role::Source;
-            self.begin_copy_with(index)?;
+            begin_copy(self.peers.get(index))?;
         }
         if let Some(index) = to {
             *failed = Role::Destination;
-            if let Err(fail) = self.begin_copy_with(index) {
+            if let Err(fail) = begin_copy(self.peers.get(index)) {
                 from.into_iter().for_each(|index| self.peers.get(index).link().end_copy());
                 return Err(fail);
             }
@@ -113,7 +114,7 @@ impl Endpoint {
         if let Some(address) = self.direct_address(index, location, bytes, role, deadline)? {
             return Ok(CopyEnd::Direct { index, address });
         }
-        if !self.peers.get(index).copies().requester().has_bounce_buffer() {
+        if !self.peers.get(index).copies().requester().bounce_buffer.is_some() {
             self.request_gate(index, true, role, deadline)?;
         }
         let what = if role == Role::Source { CopyDirection::Read } else { CopyDirection::Write };

@@ -1,16 +1,16 @@
 //! The copy gate: how a party admits copies while it waits, and how a requester opens one.
 
 use super::hold_limits::{HoldBudget, REVOCATIONS_MAX, REVOKED_MAX, revocation_key};
+use super::party::{answers, is_process, read_ranges};
 use super::side::{Location, Role};
 use crate::endpoint::Endpoint;
 use crate::endpoint::peer::Peer;
-use crate::endpoint::peer_copies::{Probe, RequesterState, STALL_NS};
+use crate::endpoint::peer_copies::{Probe, STALL_NS};
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::copy_gate::{self, NotParked, Unparked};
+use m3ipc_link::copy_gate::{self, Unparked};
 use m3ipc_link::{BounceBuffer, ServedBounceBuffer};
-use m3ipc_sys::{CopyTarget, Errno};
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::OwnedFd;
 
@@ -222,30 +222,19 @@ impl Endpoint {
         };
         let probe = Probe { address, value: probe };
         let bounce_buffer = fds.into_iter().next().map(BounceBuffer::map).transpose()?;
-        if self.peers.get(index).copies().requester().direct.is_none() {
+        let party = self.peers.get_mut(index);
+        if party.copies().requester().direct.is_none() {
             // The probe's memory must not hold the requester either.
-            let may_be_read = may_be_direct
-                && self.answers(index, probe.address, size_of_val(&probe.value) as u64);
-            let requester_state = self.peers.get_mut(index).copies_mut().requester_mut();
+            let may_be_read =
+                may_be_direct && answers(party, probe.address, size_of_val(&probe.value) as u64);
+            let requester_state = party.copies_mut().requester_mut();
             requester_state.direct = Some(may_be_read && is_process(pid, probe) == Ok(true));
             (requester_state.probe, requester_state.known_ticks) = (probe, m3ipc_sys::ticks());
         }
-        let requester_state = self.peers.get_mut(index).copies_mut().requester_mut();
         if bounce_buffer.is_some() {
-            requester_state.bounce_buffer = bounce_buffer;
+            party.copies_mut().requester_mut().bounce_buffer = bounce_buffer;
         }
         Ok(())
-    }
-
-    /// Begins a copy with a parked party.
-    #[inline]
-    pub(super) fn begin_copy_with(&self, index: u32) -> Result<(), Fail> {
-        copy_gate::begin_copy(self.peers.get(index).link().peer_copy_gate()).map_err(
-            |not| match not {
-                NotParked::Running => Code::ProcSts.into(),
-                NotParked::Busy => Code::Busy.into(),
-            },
-        )
     }
 
     /// The address for a copy by the kernel, if that way is open for this range.
@@ -262,52 +251,12 @@ impl Endpoint {
         if self.peers.get(index).copies().requester().direct.is_none() {
             self.request_gate(index, false, role, deadline)?;
         }
-        let requester_state = self.peers.get(index).copies().requester();
+        let party = self.peers.get_mut(index);
+        let requester_state = party.copies().requester();
         if requester_state.direct != Some(true) {
             return Ok(None);
         }
-        let covered =
-            requester_state.covers(address, bytes) || self.read_ranges(index, address, bytes);
+        let covered = requester_state.covers(address, bytes) || read_ranges(party, address, bytes);
         Ok(covered.then_some(address))
     }
-
-    /// Whether all of this memory of a peer exists and is served by the kernel alone. Reads the
-    /// ranges anew.
-    fn answers(&mut self, index: u32, address: u64, bytes: u64) -> bool {
-        self.read_ranges(index, address, bytes)
-            && self.peers.get(index).copies().requester().covers(address, bytes)
-    }
-
-    /// Reads the ranges of the peer's memory; `false` if an access may never end.
-    #[cold]
-    fn read_ranges(&mut self, index: u32, address: u64, bytes: u64) -> bool {
-        let peer = self.peers.get_mut(index);
-        let Ok(ranges) = m3ipc_sys::memory_ranges(peer.identity().pid) else { return false };
-        let end = address.saturating_add(bytes);
-        let waits = ranges
-            .iter()
-            .any(|range| range.start < end && address < range.end && !range.never_blocks);
-        let requester = peer.copies_mut().requester_mut();
-        requester.ranges = ranges;
-        requester.ranges.retain(|range| range.never_blocks);
-        // An access to unmapped memory ends at once, with an error.
-        !waits
-    }
-}
-
-impl RequesterState {
-    /// Whether there is a bounce buffer.
-    pub(super) fn has_bounce_buffer(&self) -> bool {
-        self.bounce_buffer.is_some()
-    }
-}
-
-/// Whether the number names the peer's process here, and the kernel allows the copy.
-pub(super) fn is_process(pid: i32, probe: Probe) -> Result<bool, Errno> {
-    let mut found = [0; 16];
-    let read = m3ipc_sys::copy_from_process(pid, probe.address, &CopyTarget::from(&mut found[..]))?;
-    let (first, second) = found.split_at(8);
-    Ok(read == 16
-        && first == probe.value[0].to_ne_bytes()
-        && second == probe.value[1].to_ne_bytes())
 }

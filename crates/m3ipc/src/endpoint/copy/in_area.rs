@@ -4,10 +4,12 @@
 //! it. Areas with huge pages of the system's pool are left to the kernel, since an access to them
 //! can fail.
 
+use super::party::begin_copy;
 use super::side::{Location, OwnMemory, Role};
 use crate::area::AreaState;
 use crate::endpoint::Endpoint;
 use crate::endpoint::attached_areas::AttachedAreas;
+use crate::endpoint::peer::Peer;
 use crate::endpoint::peer_copies::CommonRange;
 use crate::error::Fail;
 use crate::timeout::Deadline;
@@ -73,9 +75,9 @@ impl Endpoint {
             return Ok(false);
         }
         self.ensure_probed(index, role, deadline)?;
-        self.begin_copy_with(index)?;
-        m3ipc_sys::pause_point("requester.boarded");
         let peer = self.peers.get(index);
+        begin_copy(peer)?;
+        m3ipc_sys::pause_point("requester.boarded");
         let (mut done, all) = (0, own.bytes());
         let ended = loop {
             let Some((region, at)) =
@@ -138,10 +140,10 @@ impl Endpoint {
             self.ensure_probed(index, role, deadline)?;
         }
         *failed = Role::Source;
-        self.begin_copy_with(from)?;
-        *failed = Role::Destination;
         let (source_peer, destination_peer) = (self.peers.get(from), self.peers.get(to));
-        if let Err(fail) = self.begin_copy_with(to) {
+        begin_copy(source_peer)?;
+        *failed = Role::Destination;
+        if let Err(fail) = begin_copy(destination_peer) {
             source_peer.link().end_copy();
             return Err(fail);
         }
@@ -163,9 +165,7 @@ impl Endpoint {
             if done as u64 >= bytes {
                 break Ok(true);
             }
-            let left = |peer: &crate::endpoint::peer::Peer| {
-                !copy_gate::is_copying(peer.link().peer_copy_gate())
-            };
+            let left = |peer: &Peer| !copy_gate::is_copying(peer.link().peer_copy_gate());
             if left(source_peer) || left(destination_peer) {
                 *failed = if left(source_peer) { Role::Source } else { Role::Destination };
                 break Err(Code::ProcSts.into());

@@ -23,6 +23,7 @@ mod hold_limits;
 mod in_area;
 mod lease;
 mod lending;
+mod party;
 mod rights;
 mod serve;
 mod side;
