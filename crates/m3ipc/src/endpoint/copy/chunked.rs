@@ -114,7 +114,7 @@ impl Endpoint {
         if let Some(address) = self.direct_address(index, location, bytes, role, deadline)? {
             return Ok(CopyEnd::Direct { index, address });
         }
-        if !self.peers.get(index).copies().requester().bounce_buffer.is_some() {
+        if self.peers.get(index).copies().requester().bounce_buffer.is_none() {
             self.request_gate(index, true, role, deadline)?;
         }
         let what = if role == Role::Source { CopyDirection::Read } else { CopyDirection::Write };
