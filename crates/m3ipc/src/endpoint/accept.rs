@@ -43,7 +43,7 @@ impl Endpoint {
     /// # Errors
     /// [`AreaError::PeerBroke`] if the block was not the sender's to give, or its name is wrong.
     pub fn take_block(&mut self) -> Result<Option<Block>, AreaError> {
-        self.areas.incoming.take().transpose()
+        self.areas.take_incoming().transpose()
     }
 
     /// Takes a message with the name of a block. The block is accepted before the message is taken,
@@ -59,13 +59,13 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
         let peer = self.peers.get(index);
-        let (from, brought) = (peer.address(), peer.link.incoming_block_name());
+        let (from, brought) = (peer.address(), peer.link().incoming_block_name());
         let name = ClaimedBlockName::decode(&brought);
         let limit = self.payloads.limit();
         let accepted = name.map(|name| self.accept_block(from, &name, limit));
         m3ipc_sys::pause_point("server.block_accepted");
         let is_whole = |endpoint: &Self, incoming: &TakenMessage| {
-            incoming.has_block && *endpoint.peers.get(index).link.block_name() == brought
+            incoming.has_block && *endpoint.peers.get(index).link().block_name() == brought
         };
         let block = match accepted {
             Some(block) if name.is_some_and(|name| name.is_payload()) => {
@@ -79,7 +79,7 @@ impl Endpoint {
             Ok(Some(incoming)) if name.is_some() && is_whole(self, &incoming) => {
                 // The message is delivered in any case; `take_block` reports why the block is
                 // missing.
-                self.areas.incoming = Some(block.map_err(AreaError::from));
+                self.areas.set_incoming(block.map_err(AreaError::from));
                 Ok(Some(incoming))
             }
             other => {
@@ -88,7 +88,7 @@ impl Endpoint {
                 }
                 match other {
                     // The name changed between the check and the take, or is none.
-                    Ok(Some(_)) => Err(self.poison(index, m3ipc_link::RuleBroken)),
+                    Ok(Some(_)) => Err(self.conversation(index).poison(m3ipc_link::RuleBroken)),
                     withdrawn => withdrawn,
                 }
             }
@@ -140,15 +140,15 @@ impl Endpoint {
     /// These loads come after the claim and its fence: an earlier claim of a member that is unknown
     /// here was announced before, and so was a death before the scan that missed this claim.
     fn catch_up_on_members(&mut self) -> MemberNews {
-        let is_new = self.control_page.event_word().load(Ordering::SeqCst) != self.events_seen;
-        if !is_new && !self.control_page.is_behind() {
+        let is_new = self.session.has_events_by(Ordering::SeqCst);
+        if !is_new && !self.session.page().is_behind() {
             return MemberNews::None;
         }
         for _ in 0..CATCH_UP_TRIES {
             // Read first: this makes room for the events that the daemon could not send.
-            let was_behind = self.control_page.is_behind();
+            let was_behind = self.session.page().is_behind();
             self.receive_area_events();
-            if !was_behind && !self.control_page.is_behind() {
+            if !was_behind && !self.session.page().is_behind() {
                 return MemberNews::Some;
             }
             std::thread::sleep(CATCH_UP_PAUSE);

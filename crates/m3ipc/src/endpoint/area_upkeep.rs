@@ -14,7 +14,7 @@ impl Endpoint {
             self.return_extents(id);
         }
         self.sweep_areas();
-        let me = self.address;
+        let me = self.membership.address();
         let unused = |state: &Arc<AreaState>| {
             // The only reference is that of this endpoint: no handle and no block.
             Arc::strong_count(state) == 1 && state.is_unused_by(me)
@@ -45,7 +45,7 @@ impl Endpoint {
         let extents = state.member().surrender_extents();
         for extent in extents {
             let release = AreaRequest::Release { area: id, offset: extent.offset };
-            self.control.request_later(&Request::Area(release));
+            self.session.control_mut().request_later(&Request::Area(release));
         }
     }
 }

@@ -83,15 +83,15 @@ impl Endpoint {
         prefault: bool,
         limit: DaemonLimit,
     ) -> Result<Arc<AreaState>, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.maintain_areas();
         let limit = limit.begun();
         let LateArea { info, index, fds, events } = self.ask_to_join(request, limit)?;
         let id = info.area;
-        let state = match AreaState::map(info, index, fds, self.address, prefault) {
+        let state = match AreaState::map(info, index, fds, self.membership.address(), prefault) {
             Ok(state) => Arc::new(state),
             Err(fail) => {
-                self.control.request_later(&detach(id));
+                self.session.control_mut().request_later(&detach(id));
                 return Err(fail);
             }
         };
@@ -133,11 +133,11 @@ impl Endpoint {
     /// request for it. Leaves areas that nobody wants any more.
     fn late_area(&mut self, request: &AreaRequest) -> Option<LateArea> {
         let mut found = None;
-        while let Some(late) = self.control.take_late_area() {
+        while let Some(late) = self.session.control_mut().take_late_area() {
             if found.is_none() && *request == AreaRequest::Attach(late.info.area) {
                 found = Some(late);
             } else {
-                self.control.request_later(&detach(late.info.area));
+                self.session.control_mut().request_later(&detach(late.info.area));
             }
         }
         found
@@ -147,7 +147,7 @@ impl Endpoint {
     pub(super) fn leave_area(&mut self, id: u32) {
         self.areas.remove(id);
         self.forget_common_ranges();
-        self.control.request_later(&detach(id));
+        self.session.control_mut().request_later(&detach(id));
     }
 
     /// Leaves an area. Blocks that this endpoint holds return to their allocator members. Its own
@@ -157,7 +157,7 @@ impl Endpoint {
     /// [`AreaError::Unbound`], and others.
     pub fn detach_area(&mut self, area: &Area) -> Result<(), AreaError> {
         self.disarm();
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.areas.remove(area.id());
         self.forget_common_ranges();
         self.ask_within(&detach(area.id()), DaemonLimit::default_from_now())?;
@@ -171,7 +171,7 @@ impl Endpoint {
     /// [`AreaError::Denied`] for every endpoint but the creator.
     pub fn close_area(&mut self, area: &Area) -> Result<(), AreaError> {
         self.disarm();
-        self.check_bound()?;
+        self.membership.check_bound()?;
         let request = Request::Area(AreaRequest::Close(area.id()));
         self.ask_within(&request, DaemonLimit::default_from_now())?;
         Ok(())
@@ -281,7 +281,7 @@ impl Endpoint {
         needed: u64,
         limit: DaemonLimit,
     ) -> Result<m3ipc_area::HeldBlock, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.receive_area_events();
         let mut member = area.member();
         member.mark_events_received();
@@ -350,7 +350,7 @@ impl Endpoint {
         to: Address,
         limit: DaemonLimit,
     ) -> Result<u16, Fail> {
-        if to == self.address {
+        if to == self.membership.address() {
             return Err(Code::Endpoint.into());
         }
         if let Some(index) = area.member().find(to) {
@@ -383,7 +383,7 @@ impl Endpoint {
     /// Applies events about areas if the daemon has sent any; one load if it has not.
     #[inline]
     pub(super) fn receive_area_events_if_any(&mut self) {
-        if self.control_page.event_word().load(Ordering::SeqCst) != self.events_seen {
+        if self.session.has_events_by(Ordering::SeqCst) {
             self.receive_area_events();
         }
     }
@@ -391,7 +391,7 @@ impl Endpoint {
     /// Applies events about areas ahead of all other events.
     #[cold]
     pub(super) fn receive_area_events(&mut self) {
-        for (event, fds) in self.control.take_area_events() {
+        for (event, fds) in self.session.control_mut().take_area_events() {
             self.apply_area_event(event, fds);
         }
     }
@@ -406,7 +406,7 @@ impl Endpoint {
         | AreaEvent::RoomWanted { area }
         | AreaEvent::ExtentGone { area, .. }) = event;
         let Some(state) = self.areas.get_changing(area).map(Arc::clone) else {
-            return self.control.keep_for_late_area(area, event, fds);
+            return self.session.control_mut().keep_for_late_area(area, event, fds);
         };
         let mut member = state.member();
         match &event {
@@ -435,7 +435,7 @@ impl Endpoint {
                 for index in member.orphaned_extents() {
                     let orphaned = AreaRequest::Orphaned { area: *area, index };
                     // If the daemon is gone, its successor asks again.
-                    let _ = self.control.send(&Request::Area(orphaned));
+                    let _ = self.session.control().send(&Request::Area(orphaned));
                 }
             }
         }

@@ -27,16 +27,16 @@ impl Endpoint {
         let mut pause = ABSENT_PAUSE;
         loop {
             let asked = if limit.is_no_wait() {
-                self.control.request_unless_stopped(request, limit.at_ns())
+                self.session.control_mut().request_unless_stopped(request, limit.at_ns())
             } else if limit.is_own() {
-                self.control.request_until(request, limit.at_ns())
+                self.session.control_mut().request_until(request, limit.at_ns())
             } else {
-                self.control.request_through(request, limit.at_ns())
+                self.session.control_mut().request_through(request, limit.at_ns())
             };
             match asked {
                 Err(fail) if fail.code == Code::NotConn && limit.has_passed() => {
                     return Err(if limit.is_own() {
-                        limit.failure(|| self.control.why_silent())
+                        limit.failure(|| self.session.control().why_silent())
                     } else {
                         fail
                     });
@@ -46,7 +46,7 @@ impl Endpoint {
                     pause = (2 * pause).min(ABSENT_PAUSE_MAX);
                 }
                 Err(fail) if fail.code == Code::TimedOut => {
-                    return Err(limit.failure(|| self.control.why_silent()));
+                    return Err(limit.failure(|| self.session.control().why_silent()));
                 }
                 other => return other,
             }
@@ -60,8 +60,8 @@ impl Endpoint {
         } else {
             self.reattach_if_closed();
         }
-        self.check_bound()?;
-        if self.control.is_closed() {
+        self.membership.check_bound()?;
+        if self.session.control_mut().is_closed() {
             std::thread::sleep(pause.min(limit.left()));
         }
         Ok(())

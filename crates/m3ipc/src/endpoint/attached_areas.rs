@@ -19,7 +19,7 @@ pub(super) struct AttachedAreas {
     /// Areas in which another member needs room.
     room_wanted: Vec<u32>,
     /// The block that came with the message taken last, or why it was not accepted.
-    pub(super) incoming: Option<Result<Block, AreaError>>,
+    incoming: Option<Result<Block, AreaError>>,
 }
 
 impl AttachedAreas {
@@ -110,6 +110,24 @@ impl AttachedAreas {
     #[inline]
     pub(super) fn need_maintenance(&self) -> bool {
         self.member_left || !self.room_wanted.is_empty()
+    }
+
+    /// Keeps the block that came with the message taken last, or why it was not accepted.
+    pub(super) fn set_incoming(&mut self, block: Result<Block, AreaError>) {
+        self.incoming = Some(block);
+    }
+
+    /// The block that came with the message taken last.
+    pub(super) fn take_incoming(&mut self) -> Option<Result<Block, AreaError>> {
+        self.incoming.take()
+    }
+
+    /// Frees the block of an earlier message, if it was not taken.
+    #[inline]
+    pub(super) fn forget_incoming(&mut self) {
+        if self.incoming.is_some() {
+            self.incoming = None;
+        }
     }
 
     /// Whether maintenance is due, or a received block was not taken.

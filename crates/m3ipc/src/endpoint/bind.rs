@@ -1,19 +1,22 @@
-//! Binding, and the first contact with a peer.
+//! Binding.
 
 use super::attached_areas::AttachedAreas;
 use super::claims::Claims;
+use super::contact::TRIES;
 use super::copy::Copies;
-use super::daemon_limit::NO_WAIT_NS;
+use super::daemon_session::DaemonSession;
 use super::fast_calls::FastCalls;
+use super::membership::Membership;
 use super::page_set::map_pages;
+use super::trace::EndpointTrace;
+use super::waiter::Waiter;
 use super::{Endpoint, Inbox, Peers};
 use crate::control::{Control, IfAbsent, RequestLimit, unexpected};
 use crate::error::Fail;
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::{AdaptiveSpin, LinkSide, WaitStrategy};
-use m3ipc_sys::ForkGuard;
+use m3ipc_link::WaitStrategy;
 use m3ipc_wire::{AwaitedEvent, BindKind, Reply, Request};
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -23,8 +26,6 @@ use std::path::Path;
 const NO_FAST_PATH: &str = "M3_NO_FAST_PATH";
 /// The wait strategy of new endpoints: `spin`, `block` or `adaptive`. For tests.
 const WAIT: &str = "M3_WAIT";
-/// Attempts of a bind or a contact if the daemon dies during each of them.
-const CONTACT_TRIES: u32 = 20;
 
 /// Binds the calling process or thread.
 pub(crate) fn bind(
@@ -49,7 +50,7 @@ pub(crate) fn bind(
 /// Repeats an attempt if the daemon dies during it. The next daemon knows the journal, and gives an
 /// endpoint to the process that had it.
 fn retry_on_daemon_death<T>(mut attempt: impl FnMut() -> Result<T, Fail>) -> Result<T, Fail> {
-    for _ in 1..CONTACT_TRIES {
+    for _ in 1..TRIES {
         match attempt() {
             Err(fail) if fail.code == Code::NotConn => {}
             other => return other,
@@ -124,142 +125,20 @@ fn attach(
     control.request(&Request::Mapped)?;
     // The limit of the bind does not bound the calls of the endpoint.
     control.set_limit(RequestLimit::ANSWER);
-    observe::bound(*vm, Address(*address));
+    let address = Address(*address);
+    let membership = Membership::begin((*vm, vm_name.clone()), address, tid, *traps)?;
+    observe::bound(*vm, address);
     Ok(Endpoint {
-        control,
-        vm: *vm,
-        vm_name: vm_name.clone(),
-        address: Address(*address),
-        tid,
-        traps: *traps,
-        guard: ForkGuard::new()?,
-        control_page,
-        liveness_lock,
-        events_seen: 0,
-        page_sets: vec![page_set],
+        session: DaemonSession::new(control, control_page, liveness_lock),
+        membership,
         peers: Peers::default(),
         inbox: Inbox::default(),
-        spin: AdaptiveSpin::new(chosen_strategy()),
-        doorbell: None,
-        armed: None,
-        blocked: None,
-        last_poll_ns: 0,
-        checked_ns: m3ipc_sys::monotonic_ns(),
+        waiter: Waiter::new(page_set, chosen_strategy()),
         fast: FastCalls::new(m3ipc_sys::variable(NO_FAST_PATH).is_some()),
-        slept_since_ns: 0,
-        signalled: false,
-        taken_ticks: 0,
-        polled_ticks: 0,
-        unordered: 0,
-        unordered_max: super::receive::UNORDERED_MAX,
-        repeated_notifications: 0,
-        latest_notified_slot: i32::MIN,
-        round_robin_slot: i32::MIN,
-        dead: Vec::new(),
-        missing_links: Vec::new(),
-        renewed_ns: 0,
-        ready: Vec::new(),
-        latest: crate::info::Identity {
-            address: m3ipc_abi::NONE,
-            pid: -1,
-            uid: u32::MAX,
-            gid: u32::MAX,
-        },
-        latest_kind: None,
-        watches: super::watch_list::Watches::default(),
         copies: Copies::new(*copy_granted, *max_copy_bytes),
         claims: Claims::default(),
         areas: AttachedAreas::default(),
         payloads: super::payload_state::Payloads::default(),
-        returns: super::return_state::Returns::default(),
-        tracing: None,
-        suspended: None,
-        left: None,
+        trace: EndpointTrace::default(),
     })
-}
-
-impl Endpoint {
-    /// The link with a peer. Makes the link at the first contact.
-    #[inline]
-    pub(super) fn contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
-        self.receive_events()?;
-        self.forget_dead();
-        let index = match self.peers.find(peer) {
-            Some(index) => {
-                self.peers.remember(peer, index);
-                index
-            }
-            None => self.contact_slow(peer, deadline)?,
-        };
-        self.peers.begin_call();
-        Ok(index)
-    }
-
-    #[cold]
-    fn contact_slow(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
-        let contacted = self.first_contact(peer, deadline);
-        observe::contact(self.vm, self.address, peer, contacted.is_ok());
-        contacted
-    }
-
-    fn first_contact(&mut self, peer: Address, deadline: Deadline) -> Result<u32, Fail> {
-        for _ in 0..CONTACT_TRIES {
-            let request = self.request_for(peer, deadline);
-            m3ipc_sys::pause_point("client.before_contact");
-            let replied = if deadline.no_wait {
-                let until_ns = m3ipc_sys::monotonic_ns() + NO_WAIT_NS;
-                self.control.request_unless_stopped(&request, until_ns)
-            } else if deadline.is_finite() {
-                self.control.request_until(&request, deadline.at_ns)
-            } else {
-                // The reply may wait for the peer: it claims its bind, or returns to a new daemon.
-                self.control.request_while_running_or_signal(&request)
-            };
-            match replied {
-                Ok((Reply::Contact(info), _)) if info.address != peer.0 => {
-                    return Err(unexpected());
-                }
-                Ok((Reply::Contact(info), fds)) => {
-                    // Events from before the reply are older than the link. A later event may be
-                    // the death of this very peer.
-                    while let Some((event, fds, side)) = self.control.next_buffered_event() {
-                        self.apply_event(event, fds, side);
-                    }
-                    let index = self.adopt(&info, fds, LinkSide::Zero)?;
-                    m3ipc_sys::pause_point("client.link_mapped");
-                    return Ok(index);
-                }
-                Ok((Reply::Known, _)) => {
-                    self.receive_all_events();
-                    match self.peers.find(peer) {
-                        Some(index) => return Ok(index),
-                        None => self.missing_links.push(peer.0),
-                    }
-                }
-                Ok(_) => return Err(unexpected()),
-                Err(fail) if fail.code == Code::NotConn && deadline.no_wait => {
-                    self.reattach_soon();
-                    if self.returns.is_under_way() {
-                        return Err(Code::Again.into());
-                    }
-                }
-                Err(fail) if fail.code == Code::NotConn => self.reattach_if_closed(),
-                Err(fail) if fail.code == Code::TimedOut && deadline.no_wait => {
-                    return Err(Code::Again.into());
-                }
-                Err(fail) if fail.code == Code::TimedOut && !deadline.is_finite() => {
-                    return Err(Fail::new(Code::NotConn, self.control.why_silent()));
-                }
-                Err(fail) => {
-                    if fail.code == Code::NoMem {
-                        self.missing_links.push(peer.0);
-                    }
-                    self.receive_events()?;
-                    return Err(fail);
-                }
-            }
-            self.receive_events()?;
-        }
-        Err(Fail::new(Code::NotConn, "the node daemon dies again and again; see its log"))
-    }
 }

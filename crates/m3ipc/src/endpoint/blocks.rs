@@ -248,20 +248,30 @@ impl Endpoint {
     ) -> Result<R, (Fail, Option<Block>)> {
         self.disarm();
         let area = Arc::clone(block.state());
-        let index = match self.check_bound().and_then(|()| self.member_index(&area, to, limit)) {
+        let index = match self
+            .membership
+            .check_bound()
+            .and_then(|()| self.member_index(&area, to, limit))
+        {
             Ok(index) => index,
             Err(fail) => return Err((fail, Some(block.into_bytes()))),
         };
-        observe::block(self.vm, self.address, to, block.area(), block.number());
+        observe::block(
+            self.membership.vm(),
+            self.membership.address(),
+            to,
+            block.area(),
+            block.number(),
+        );
         let name = match block.give(index, hold == Hold::Taken) {
             Ok(name) => name,
             Err((block, fail)) => return Err((fail, Some(block))),
         };
         m3ipc_sys::pause_point("client.block_given");
-        self.payloads.was_taken = false;
+        self.payloads.set_taken(false);
         let sent = send(self, &name.encode());
         // A block whose message was taken is the receiver's, whatever becomes of the call.
-        sent.map_err(|fail| match self.payloads.was_taken {
+        sent.map_err(|fail| match self.payloads.was_taken() {
             true => (fail, None),
             false => (fail, self.take_back(&area, &name)),
         })

@@ -130,7 +130,7 @@ pub(super) struct Claims {
     by_address: BTreeMap<i32, Entry>,
     any_dropped: Arc<AtomicBool>,
     /// First contacts that no call waits for.
-    pub(super) contacts: BTreeMap<i32, OpenRequest>,
+    contacts: BTreeMap<i32, OpenRequest>,
 }
 
 impl Claims {
@@ -146,6 +146,16 @@ impl Claims {
         });
         self.by_address.insert(peer.0, Entry { claim: Arc::clone(&claim), seen: 0 });
         Ok(claim)
+    }
+
+    /// Keeps a first contact that no call waits for.
+    pub(super) fn keep_contact(&mut self, peer: Address, open: OpenRequest) {
+        self.contacts.insert(peer.0, open);
+    }
+
+    /// The open first contact with this peer.
+    pub(super) fn take_contact(&mut self, peer: Address) -> Option<OpenRequest> {
+        self.contacts.remove(&peer.0)
     }
 
     /// The claim on this peer.

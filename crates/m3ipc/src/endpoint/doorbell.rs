@@ -12,7 +12,7 @@ use crate::error::{Fail, NodeError};
 use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Code};
 use m3ipc_link::WaitMode;
-use m3ipc_sys::{DoorbellReceiver, DoorbellSender, Poll, WaitOutcome};
+use m3ipc_sys::{DoorbellReceiver, Poll, WaitOutcome};
 use m3ipc_wire::Request;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
@@ -45,7 +45,7 @@ impl Endpoint {
     /// [`NodeError::NoResources`] if no descriptor is left.
     pub fn fd(&mut self) -> Result<BorrowedFd<'_>, NodeError> {
         self.open_doorbell()?;
-        match &mut self.doorbell {
+        match self.waiter.doorbell_mut() {
             Some(doorbell) => Ok(doorbell.hand_out()),
             None => Err(Fail::from(Code::NoMem).into()),
         }
@@ -53,20 +53,21 @@ impl Endpoint {
 
     /// Makes the doorbell if there is none.
     pub(super) fn open_doorbell(&mut self) -> Result<(), Fail> {
-        if self.doorbell.is_some() {
+        if self.waiter.doorbell().is_some() {
             return Ok(());
         }
         let poll = Poll::new()?;
         let receiver = self.request_doorbell()?;
-        self.doorbell = Some(Doorbell::new(poll, receiver, &self.control)?);
+        self.waiter.set_doorbell(Doorbell::new(poll, receiver, self.session.control())?);
         Ok(())
     }
 
     /// Asks once more for the doorbell that a return to a new daemon did not bring.
     #[cold]
     fn request_lost_doorbell(&mut self) {
-        if let Ok((_, fds)) = self.control.request_soon(&Request::OpenDoorbell, u64::MAX)
-            && let (Ok(receiver), Some(doorbell)) = (one(fds), &mut self.doorbell)
+        let control = self.session.control_mut();
+        if let Ok((_, fds)) = control.request_soon(&Request::OpenDoorbell, u64::MAX)
+            && let (Ok(receiver), Some(doorbell)) = (one(fds), self.waiter.doorbell_mut())
         {
             // A failure leaves it due.
             let _ = doorbell.replace_receiver(DoorbellReceiver::from_fd(receiver));
@@ -74,22 +75,20 @@ impl Endpoint {
     }
 
     fn request_doorbell(&mut self) -> Result<DoorbellReceiver, Fail> {
-        let (_, fds) = self.control.request(&Request::OpenDoorbell)?;
+        let (_, fds) = self.session.control_mut().request(&Request::OpenDoorbell)?;
         one(fds).map(DoorbellReceiver::from_fd)
     }
 
     /// Lets all peers ring; `false` if no program polls the descriptor. The caller polls once more.
     pub(super) fn arm(&mut self) -> bool {
-        let Some(doorbell) = self.doorbell.as_mut().filter(|doorbell| doorbell.is_polled()) else {
+        let Some(doorbell) = self.waiter.polled_doorbell() else {
             return false;
         };
         if doorbell.is_due_for_receiver() {
             self.request_lost_doorbell();
         }
         let mode = self.mode_at_doorbell();
-        if self.armed != Some(mode) {
-            self.set_mode(mode);
-            self.armed = Some(mode);
+        if self.waiter.arm(mode) {
             self.fast.close();
         }
         true
@@ -97,7 +96,7 @@ impl Endpoint {
 
     /// Arms if that changes the mode; `false` if all peers ring already, or no program polls.
     pub(super) fn arm_anew(&mut self) -> bool {
-        self.armed != Some(self.mode_at_doorbell()) && self.arm()
+        !self.waiter.is_armed_by(self.mode_at_doorbell()) && self.arm()
     }
 
     /// A request that is not posted may await the take of an answer of this endpoint.
@@ -116,13 +115,13 @@ impl Endpoint {
         mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
     ) -> Result<Option<T>, Fail> {
         loop {
-            let before = self.control.activity();
+            let before = self.session.control().activity();
             let found = poll(self);
             let is_empty = match &found {
                 Ok(found) => found.is_none(),
                 Err(fail) => fail.code == Code::Again,
             };
-            if !is_empty || self.control.activity() == before {
+            if !is_empty || self.session.control().activity() == before {
                 return found;
             }
         }
@@ -131,8 +130,9 @@ impl Endpoint {
     /// The end of a receive.
     pub(super) fn leave_receive(&mut self, found_nothing: bool) {
         let Some(news) = self.news() else { return };
-        let is_asynchronous = self.returns.is_asynchronous;
-        let Some(doorbell) = &mut self.doorbell else { return };
+        let is_asynchronous = self.session.returns().is_asynchronous();
+        let is_armed = self.waiter.is_armed();
+        let Some(doorbell) = self.waiter.doorbell_mut() else { return };
         let is_new = if !found_nothing {
             doorbell.note_unfinished_receive();
             true
@@ -140,7 +140,7 @@ impl Endpoint {
             // Each receive of an asynchronous endpoint polls before it waits.
             is_asynchronous || doorbell.note_receive(news)
         };
-        if self.armed.is_some() {
+        if is_armed {
             doorbell.set_readable(is_new && self.claims.any_behind(news));
         }
     }
@@ -150,7 +150,7 @@ impl Endpoint {
     pub(super) fn leave_request(&mut self, peer: Address) {
         let Some(news) = self.news() else { return };
         let is_new = self.claims.note_look(peer, news);
-        if let Some(doorbell) = &mut self.doorbell {
+        if let Some(doorbell) = self.waiter.doorbell_mut() {
             let any_behind = doorbell.is_receive_behind(news) || self.claims.any_behind(news);
             doorbell.set_readable(is_new && any_behind);
         }
@@ -160,8 +160,9 @@ impl Endpoint {
     pub(super) fn leave_ended_request(&mut self) {
         let Some(news) = self.news() else { return };
         let any_awaits = self.any_awaits();
-        let Some(doorbell) = &mut self.doorbell else { return };
-        if self.armed.is_some() {
+        let is_armed = self.waiter.is_armed();
+        let Some(doorbell) = self.waiter.doorbell_mut() else { return };
+        if is_armed {
             let any_behind = doorbell.is_receive_behind(news) || self.claims.any_behind(news);
             doorbell.set_readable(any_behind);
         } else if any_awaits {
@@ -171,7 +172,7 @@ impl Endpoint {
 
     /// The end of a call that disarms nothing, and may have read frames.
     pub(super) fn leave_other_call(&mut self, activity_before: u64) {
-        if self.armed.is_some() && self.control.activity() != activity_before {
+        if self.waiter.is_armed() && self.session.control().activity() != activity_before {
             self.call_all();
         }
     }
@@ -179,20 +180,20 @@ impl Endpoint {
     /// The news of the doorbell; `None` if no program polls the descriptor. A child by fork shares
     /// the epoll set of its parent, and must not change it.
     fn news(&mut self) -> Option<u64> {
-        if !self.guard.is_original() {
+        if !self.membership.is_original() {
             return None;
         }
-        let doorbell = self.doorbell.as_mut().filter(|doorbell| doorbell.is_polled())?;
-        Some(doorbell.news(&self.control))
+        let doorbell = self.waiter.polled_doorbell()?;
+        Some(doorbell.news(self.session.control()))
     }
 
     fn any_awaits(&self) -> bool {
-        self.claims.has_any() || self.doorbell.as_ref().is_some_and(Doorbell::awaits_receive)
+        self.claims.has_any() || self.waiter.awaits_receive()
     }
 
     fn call_all(&mut self) {
         if self.any_awaits()
-            && let Some(doorbell) = &mut self.doorbell
+            && let Some(doorbell) = self.waiter.doorbell_mut()
         {
             doorbell.call_all();
         }
@@ -202,8 +203,8 @@ impl Endpoint {
     #[inline]
     pub(super) fn disarm(&mut self) {
         // A child by fork has no mapping of the pages; its call fails after this.
-        if self.armed.is_some() && self.guard.is_original() {
-            self.disarm_now();
+        if self.waiter.is_armed() && self.membership.is_original() {
+            self.waiter.disarm();
             self.hear();
             self.call_all();
         }
@@ -213,15 +214,15 @@ impl Endpoint {
     /// endpoint stays armed.
     #[inline]
     pub(super) fn begin_receive(&mut self) {
-        if self.armed.is_some() {
+        if self.waiter.is_armed() {
             self.begin_poll(self.claims.has_any());
         }
     }
 
     /// The same for a poll of a pending request.
     pub(super) fn begin_request_poll(&mut self) {
-        if self.armed.is_some() {
-            let receives = self.doorbell.as_ref().is_some_and(Doorbell::awaits_receive);
+        if self.waiter.is_armed() {
+            let receives = self.waiter.awaits_receive();
             self.begin_poll(receives || self.claims.count() > 1);
         }
     }
@@ -229,86 +230,34 @@ impl Endpoint {
     #[cold]
     fn begin_poll(&mut self, beside_others: bool) {
         if !beside_others {
-            self.disarm_now();
+            self.waiter.disarm();
         }
         self.hear();
-    }
-
-    fn disarm_now(&mut self) {
-        self.armed = None;
-        self.set_mode(WaitMode::Awake);
     }
 
     /// Takes the rings and the events that have come.
     #[cold]
     fn hear(&mut self) {
-        let before = self.control.activity();
-        let rang = self.doorbell.as_mut().is_some_and(Doorbell::hear);
+        let before = self.session.control().activity();
+        let rang = self.waiter.doorbell_mut().is_some_and(Doorbell::hear);
         self.reattach_soon();
-        self.ring_unrung();
-        self.renew_missing_links_for_poll(rang || self.control.activity() != before);
+        self.ring_again();
+        let any_news = rang || self.session.control().activity() != before;
+        self.session.renew_missing_links_for_poll(any_news);
         // Not all events at once: a request in parts may use a peer that has died.
         let _ = self.receive_events();
     }
 
     /// Sleeps at the doorbell: for endpoints with more links than futex_waitv takes.
     pub(super) fn sleep_on_doorbell(&self, seen: u32, until_ns: u64) -> Result<WaitOutcome, Fail> {
-        let Some(doorbell) = &self.doorbell else { return Ok(WaitOutcome::Changed) };
+        let Some(doorbell) = self.waiter.doorbell() else { return Ok(WaitOutcome::Changed) };
         // The last poll received an event, so the word may not change again.
-        if self.control_page.event_word().load(Ordering::Acquire) != seen
-            || self.control.has_queued_events()
+        if self.session.page().event_word().load(Ordering::Acquire) != seen
+            || self.session.control().has_queued_events()
         {
             return Ok(WaitOutcome::Changed);
         }
-        doorbell.sleep(&self.control, until_ns)
-    }
-
-    /// Rings the doorbell of a peer. The peer may sleep until then, and this call may be the last
-    /// one of this endpoint for long.
-    pub(super) fn ring_doorbell_of(&mut self, index: u32) {
-        let sender = &self.peers.get(index).doorbell_sender;
-        if sender.as_ref().is_some_and(DoorbellSender::ring) || self.request_ring(index) {
-            return;
-        }
-        // If the daemon died, the peer may have returned to its successor already.
-        self.reattach_soon();
-        if !self.request_ring(index) {
-            let address = self.peers.get(index).address();
-            self.peers.unrung.push(address);
-        }
-    }
-
-    /// Lets the daemon ring the doorbell of a peer, and takes a sender for later rings. `false` if
-    /// the daemon may not have got the request.
-    fn request_ring(&mut self, index: u32) -> bool {
-        let request = Request::DoorbellSender(self.peers.get(index).address().0);
-        match self.control.request_soon(&request, u64::MAX) {
-            Ok((_, fds)) => {
-                let sender = one(fds).ok().map(DoorbellSender::from_fd);
-                self.peers.get_mut(index).doorbell_sender = sender;
-                true
-            }
-            Err(fail) => !matches!(fail.code, Code::NotConn | Code::TimedOut),
-        }
-    }
-
-    /// Rings the peers whose rings the daemon may not have got.
-    #[inline]
-    pub(super) fn ring_unrung(&mut self) {
-        if !self.peers.unrung.is_empty() {
-            self.ring_unrung_slow();
-        }
-    }
-
-    #[cold]
-    fn ring_unrung_slow(&mut self) {
-        while let Some(address) = self.peers.unrung.pop() {
-            if let Some(index) = self.peers.find(address)
-                && !self.request_ring(index)
-            {
-                return self.peers.unrung.push(address);
-            }
-        }
+        doorbell.sleep(self.session.control(), until_ns)
     }
 }
 

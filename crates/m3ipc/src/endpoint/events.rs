@@ -5,7 +5,6 @@ use super::daemon_notifications::DaemonNotification;
 use super::settle::LinkLoss;
 use crate::error::Fail;
 use crate::observe;
-use core::sync::atomic::Ordering;
 use m3ipc_abi::{Address, Code};
 use m3ipc_link::LinkSide;
 use m3ipc_wire::{DaemonEvent, Request};
@@ -15,24 +14,17 @@ impl Endpoint {
     /// Receives the events of the daemon, if there are any; two loads if there are none.
     #[inline]
     pub(super) fn receive_events(&mut self) -> Result<(), Fail> {
-        let event = self.control_page.event_word().load(Ordering::Acquire);
-        // A frame may be read before the daemon changes the word.
-        if event != self.events_seen || self.control.has_queued_events() {
-            self.events_seen = event;
-            if self.receive_events_to_next_death() {
-                // More events are queued; decrement `events_seen` so that the next call reads them.
-                self.events_seen = event.wrapping_sub(1);
-            }
+        if let Some(event) = self.session.begin_events()
+            && self.receive_events_to_next_death()
+        {
+            self.session.leave_events(event);
         }
-        match self.left {
-            None => Ok(()),
-            Some(code) => Err(code.into()),
-        }
+        self.membership.check_left()
     }
 
     /// Receives all events from the control connection.
     pub(super) fn receive_all_events(&mut self) {
-        while let Ok(Some((event, fds, side))) = self.control.next_event() {
+        while let Ok(Some((event, fds, side))) = self.session.control_mut().next_event() {
             self.apply_event(event, fds, side);
         }
     }
@@ -40,7 +32,7 @@ impl Endpoint {
     /// Receives events up to a death. A call must notice the death before the index or the address
     /// belongs to another peer; the address of a system slot never changes.
     fn receive_events_to_next_death(&mut self) -> bool {
-        while let Ok(Some((event, fds, side))) = self.control.next_event() {
+        while let Ok(Some((event, fds, side))) = self.session.control_mut().next_event() {
             let is_death = matches!(event, DaemonEvent::Died(_));
             self.apply_event(event, fds, side);
             if is_death {
@@ -60,47 +52,48 @@ impl Endpoint {
                 }
             }
             DaemonEvent::Died(address) => {
-                observe::death(self.vm, self.address, Address(address));
-                self.note_death(Address(address));
-                if let Some(index) = self.peers.find(Address(address)) {
-                    self.peers.get_mut(index).set_dead();
-                    self.dead.push(index);
+                observe::death(self.membership.vm(), self.membership.address(), Address(address));
+                let found = self.peers.find(Address(address));
+                let was_living =
+                    found.is_some_and(|index| !self.peers.get(index).admission().is_dead());
+                self.inbox.watches().note_death(Address(address), was_living);
+                if let Some(index) = found {
+                    self.peers.note_death(index);
                     self.settle_request(index, LinkLoss::Died);
                 }
             }
-            DaemonEvent::Ready { ticket, address } => self.ready.push((ticket, address)),
+            DaemonEvent::Ready { ticket, address } => self.session.note_ended_wait(ticket, address),
             DaemonEvent::Wakeup => {}
             DaemonEvent::Unbound => self.leave(Code::Shutdown),
             DaemonEvent::Ended => self.leave(Code::VmNotRun),
             DaemonEvent::Allowed { address, may_send, may_receive } => {
                 if let Some(index) = self.peers.find(Address(address)) {
-                    self.peers.get_mut(index).set_privileges(may_send, may_receive);
+                    self.peers.get_mut(index).admission_mut().set_privileges(may_send, may_receive);
                     self.inbox.poll_link(&mut self.peers, index);
                 }
             }
             DaemonEvent::Area(event) => self.apply_area_event(event, fds),
-            DaemonEvent::Traps(traps) => self.traps = traps,
-            DaemonEvent::Trace(event) => self.apply_trace_event(event, fds),
+            DaemonEvent::Traps(traps) => self.membership.set_traps(traps),
+            DaemonEvent::Trace(event) => self.trace.apply(event, fds, self.session.control()),
             DaemonEvent::CopyGate { peer, .. } => self.open_gate_for(Address(peer), fds),
             DaemonEvent::Notified { source, bits, by, at_ns } => {
                 let notification = DaemonNotification { bits, by, at_ns };
-                self.inbox.via_daemon.add(Address(source), notification);
+                self.inbox.add_from_daemon(Address(source), notification);
             }
         }
     }
 
     /// Another process has ended this endpoint: tell the daemon that it has left.
     fn leave(&mut self, code: Code) {
-        if self.left.is_none() {
-            self.left = Some(code);
-            let _ = self.control.send(&Request::Left);
+        if self.membership.end(code) {
+            let _ = self.session.control().send(&Request::Left);
         }
     }
 
     /// Drops the links of dead peers, and leaves unused areas. Not while a call uses a link.
     #[inline]
     pub(super) fn forget_dead(&mut self) {
-        if self.areas.need_maintenance() || !self.dead.is_empty() || self.peers.has_retired() {
+        if self.areas.need_maintenance() || self.peers.must_forget() {
             self.forget_dead_slow();
         }
     }
@@ -110,9 +103,6 @@ impl Endpoint {
         if self.areas.need_maintenance() {
             self.maintain_areas();
         }
-        for index in std::mem::take(&mut self.dead) {
-            self.peers.remove_dead(index);
-        }
-        self.peers.remove_retired();
+        self.peers.forget_dead();
     }
 }

@@ -13,14 +13,13 @@
 //! Everything unusual costs one comparison together: see [`super::fast_calls`].
 
 use super::Endpoint;
-use super::inbox::NO_LINK;
-use super::peers::Peer;
+use super::hot_set::NO_LINK;
+use super::peer::Peer;
 
 use crate::timeout::Timeout;
-use core::sync::atomic::Ordering;
 use m3ipc_abi::{ANY, Address, Message, Verb};
-use m3ipc_link::waiting::{EndsWait, PublicationPeer, may_sleep_after_publication};
-use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitMode, WaitStrategy};
+use m3ipc_link::waiting::{EndsWait, may_sleep_after_publication};
+use m3ipc_link::{Counter, FastSpin, MessageKind, SlotState, WaitCall, WaitStrategy};
 
 /// The verbs of the fast path, all of which the endpoint must be allowed.
 const VERBS: u32 = Verb::Sendrec.mask() | Verb::Receive.mask() | Verb::Reply.mask();
@@ -67,23 +66,6 @@ pub(super) enum Found {
     More,
 }
 
-impl PublicationPeer for Peer {
-    #[inline(always)]
-    fn mark_ready(&self) {
-        self.mark_link_ready();
-    }
-
-    #[inline]
-    fn peer_mode(&self) -> WaitMode {
-        self.status.mode()
-    }
-
-    #[inline(always)]
-    fn is_peer_awake(&self) -> bool {
-        self.status.is_awake()
-    }
-}
-
 impl Endpoint {
     /// Makes the ordinary case of a sendrec. The answer goes to `deliver`, so that it passes
     /// through no result in memory.
@@ -99,22 +81,22 @@ impl Endpoint {
             return Err(LeftOver::Call);
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return Err(LeftOver::Call) };
-        if !peer.admits(MessageKind::Request) || !peer.link.is_ready_to_post() {
+        if !peer.admission().admits(MessageKind::Request) || !peer.link().is_ready_to_post() {
             return Err(LeftOver::Call);
         }
         // A wake-up may take the time of a request to the daemon, which the limit must cover.
-        if limit != Timeout::Never && !peer.status.is_awake() {
+        if limit != Timeout::Never && !peer.is_awake() {
             return Err(LeftOver::Call);
         }
         // The point of no return: the request is posted.
         let Message { m_type, payload, .. } = message;
         let (kind, stamp) = (MessageKind::Request, m3ipc_sys::ticks());
-        let posted = peer.link.post_short(kind, stamp, *m_type, payload);
+        let posted = peer.link_mut().post_short(kind, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         m3ipc_sys::pause_point("client.woken");
         let found = match self.look_for_answer((index, to), posted, limit) {
             Some(found) => found,
@@ -174,8 +156,7 @@ impl Endpoint {
             return Err(LeftReceive::Wait);
         };
         m3ipc_sys::pause_point("server.taken");
-        self.unordered += 1;
-        self.latest_notified_slot = i32::MIN;
+        self.inbox.order().note_passing();
         // The answer probably goes to the sender.
         self.peers.remember(message.source, index);
         Ok(deliver(message))
@@ -205,19 +186,18 @@ impl Endpoint {
     fn take_sole_notification(&mut self, index: u32) -> Result<Message, LeftReceive> {
         let links = self.peers.index_limit();
         // A peer that is not hot may have come before this one.
-        if self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any_of(links)) {
+        if self.waiter.pages().any_ready_of(links) {
             return Err(LeftReceive::Wait);
         }
         let Some(received) = self.take_notification(index) else {
             return Err(LeftReceive::Wait);
         };
-        self.inbox.has_waited = false;
+        self.inbox.set_waited(false);
         if !self.inbox.is_empty() {
             // The second notification of the peer waits for the next receive.
             self.fast.close();
         }
-        self.unordered += 1;
-        self.latest_notified_slot = received.message.source.slot();
+        self.inbox.order().note_passing_notification(received.message.source.slot());
         self.peers.remember(received.message.source, index);
         Ok(received.message)
     }
@@ -225,7 +205,7 @@ impl Endpoint {
     /// Whether a call with this limit sleeps without further polls.
     #[inline]
     fn may_sleep(&self, limit: Timeout) -> bool {
-        limit == Timeout::Never && self.spin.strategy() == WaitStrategy::Block
+        limit == Timeout::Never && self.waiter.strategy() == WaitStrategy::Block
     }
 
     /// Makes the ordinary case of a reply. `false` if nothing was posted.
@@ -235,13 +215,13 @@ impl Endpoint {
             return false;
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return false };
-        if !peer.admits(MessageKind::Reply) {
+        if !peer.admission().admits(MessageKind::Reply) {
             return false;
         }
-        let Some(request) = peer.link.ready_to_answer() else { return false };
+        let Some(request) = peer.link().ready_to_answer() else { return false };
         m3ipc_sys::pause_point("server.before_answer");
         // The point of no return: the answer is posted, unless the client gives up meanwhile.
-        if !peer.link.answer_short(request, message.m_type, &message.payload) {
+        if !peer.link_mut().answer_short(request, message.m_type, &message.payload) {
             return false;
         }
         m3ipc_sys::pause_point("server.answered");
@@ -249,14 +229,14 @@ impl Endpoint {
             self.wake_if_ended(index, EndsWait::OnThisLink);
         }
         m3ipc_sys::pause_point("server.woken");
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         true
     }
 
     /// Whether the fast path may make this call. Counts it then.
     #[inline(always)]
     pub(super) fn is_ordinary(&mut self) -> bool {
-        if !self.guard.is_original() || self.has_events() {
+        if !self.membership.is_original() || self.session.has_events() {
             return false;
         }
         if self.fast.count() {
@@ -264,11 +244,6 @@ impl Endpoint {
             return true;
         }
         self.reopen_fast_path()
-    }
-
-    #[inline]
-    pub(super) fn has_events(&self) -> bool {
-        self.control_page.event_word().load(Ordering::Acquire) != self.events_seen
     }
 
     #[cold]
@@ -282,12 +257,11 @@ impl Endpoint {
 
     /// Whether a part of the endpoint needs what the fast path leaves out.
     fn is_unusual(&self) -> bool {
-        self.left.is_some()
-            || self.traps & VERBS != VERBS
-            || self.armed.is_some()
-            || self.tracing.is_some()
-            || !self.dead.is_empty()
-            || self.peers.has_replaced()
+        self.membership.has_left()
+            || !self.membership.may_all(VERBS)
+            || self.waiter.is_armed()
+            || self.trace.is_on()
+            || self.peers.has_gone()
             || self.claims.has_any()
             || self.copies.is_busy()
             || self.payloads.is_busy()
@@ -298,8 +272,8 @@ impl Endpoint {
     /// [`take_unordered`](Self::take_unordered)): no remembered wakeup comes before it.
     #[inline]
     fn needs_no_order(&mut self) -> bool {
-        self.unordered < self.unordered_max
-            && self.control_page.flags() == 0
+        self.inbox.order().may_pass_queue()
+            && self.session.page().flags() == 0
             && (self.is_known_unqueued() || self.look_at_queue())
     }
 
@@ -311,7 +285,7 @@ impl Endpoint {
     }
 
     fn is_queue_empty(&self) -> bool {
-        self.repeated_notifications == 0 && self.inbox.is_empty()
+        self.inbox.needs_no_order()
     }
 
     #[cold]
@@ -328,7 +302,8 @@ impl Endpoint {
     #[inline(always)]
     fn look_for_one(&mut self, limit: Timeout) -> Found {
         let found = self.find_one();
-        if !matches!(found, Found::Nothing) || limit == Timeout::NoWait || self.has_events() {
+        if !matches!(found, Found::Nothing) || limit == Timeout::NoWait || self.session.has_events()
+        {
             return found;
         }
         let Some(mut spin) = self.begin_pauses(WaitCall::Receive, None, ANY, limit) else {
@@ -339,7 +314,7 @@ impl Endpoint {
                 break Found::Nothing;
             }
             // Events come first: a death erases the notification of the dead peer.
-            if self.has_events() {
+            if self.session.has_events() {
                 break Found::Nothing;
             }
             let found = self.find_one();
@@ -350,7 +325,7 @@ impl Endpoint {
         let has_message = matches!(found, Found::One(..));
         if !has_message {
             // This call has waited, also if the slow path ends it.
-            self.inbox.has_waited = true;
+            self.inbox.set_waited(true);
         }
         self.end_pauses(spin, has_message);
         found
@@ -360,20 +335,16 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn find_one(&self) -> Found {
         let links = self.peers.index_limit();
-        let is_marked = match self.page_sets.as_slice() {
-            [page_set] => page_set.ready_bitmap.any_of(links),
-            all => all.iter().any(|page_set| page_set.ready_bitmap.any_of(links)),
-        };
-        if is_marked {
+        if self.waiter.pages().any_ready_of(links) {
             return Found::More;
         }
-        let hot = self.inbox.hot_entries();
+        let hot = self.inbox.hot().entries();
         for (at, index) in hot.iter().enumerate() {
             if *index == NO_LINK {
                 break;
             }
             let Some(peer) = self.peers.find_index(*index) else { continue };
-            if peer.link.is_silent() {
+            if peer.link().is_silent() {
                 continue;
             }
             return match peer.look() {
@@ -389,14 +360,14 @@ impl Endpoint {
     /// Whether a peer with a message has no notification, and the other links have nothing.
     #[inline(always)]
     fn is_alone(&self, peer: &Peer, others: &[u32]) -> bool {
-        if peer.link.has_notification() {
+        if peer.link().has_notification() {
             return false;
         }
         for index in others {
             if *index == NO_LINK {
                 break;
             }
-            if self.peers.find_index(*index).is_some_and(|other| !other.link.is_silent()) {
+            if self.peers.find_index(*index).is_some_and(|other| !other.link().is_silent()) {
                 return false;
             }
         }
@@ -407,7 +378,7 @@ impl Endpoint {
     #[inline(never)]
     fn sort_finds(&self) -> Found {
         let mut found = Found::Nothing;
-        for index in self.inbox.hot_entries() {
+        for index in self.inbox.hot().entries() {
             if *index == NO_LINK {
                 break;
             }
@@ -434,16 +405,16 @@ impl Endpoint {
         request: SlotState,
         limit: Timeout,
     ) -> Option<SlotState> {
-        let found = self.peers.get(index).link.look_for_answer(request);
+        let found = self.peers.get(index).link().look_for_answer(request);
         if found.is_some() {
             m3ipc_sys::pause_point("client.answer_seen");
             return found;
         }
-        if self.has_events() {
+        if self.session.has_events() {
             return None;
         }
         let mut spin = self.begin_pauses(WaitCall::SendRec, Some(index), to, limit)?;
-        let link = &self.peers.get(index).link;
+        let link = self.peers.get(index).link();
         let found = loop {
             if !spin.pause() {
                 break None;
@@ -453,7 +424,7 @@ impl Endpoint {
                 m3ipc_sys::pause_point("client.answer_seen");
                 break found;
             }
-            if self.has_events() {
+            if self.session.has_events() {
                 break None;
             }
         };
@@ -474,7 +445,7 @@ impl Endpoint {
         limit: Timeout,
     ) -> Option<FastSpin> {
         let shares_cpu = self.seems_to_share_cpu(index);
-        let spin = self.spin.begin_fast(shares_cpu, limit == Timeout::Never)?;
+        let spin = self.waiter.spin().begin_fast(shares_cpu, limit == Timeout::Never)?;
         self.record_pauses(spin, call, peer);
         Some(spin)
     }
@@ -487,7 +458,7 @@ impl Endpoint {
         limit: Timeout,
     ) -> Option<FastSpin> {
         let shares_cpu = self.seems_to_share_cpu(Some(index));
-        let spin = self.spin.begin_fast_for_take(shares_cpu, limit == Timeout::Never)?;
+        let spin = self.waiter.spin().begin_fast_for_take(shares_cpu, limit == Timeout::Never)?;
         self.record_pauses(spin, WaitCall::Send, peer);
         Some(spin)
     }
@@ -495,7 +466,7 @@ impl Endpoint {
     #[inline(always)]
     fn record_pauses(&self, spin: FastSpin, call: WaitCall, peer: Address) {
         if spin.shares_cpu() {
-            self.control_page.set_blocked(call, peer);
+            self.session.page().set_blocked(call, peer);
         }
     }
 
@@ -503,10 +474,10 @@ impl Endpoint {
     #[inline(always)]
     pub(super) fn end_pauses(&mut self, spin: FastSpin, has_found: bool) {
         if spin.shares_cpu() {
-            self.control_page.set_running();
+            self.session.page().set_running();
         }
         if has_found {
-            self.spin.learn_brief();
+            self.waiter.spin().learn_brief();
         }
     }
 
@@ -514,7 +485,7 @@ impl Endpoint {
     /// wait looks again.
     #[inline(always)]
     fn seems_to_share_cpu(&mut self, index: Option<u32>) -> bool {
-        let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
+        let Some(index) = index.or_else(|| self.inbox.hot().likeliest()) else { return false };
         self.fast.shares_cpu_with(index).unwrap_or_else(|| self.look_for_cpu(index))
     }
 
@@ -534,11 +505,10 @@ impl Endpoint {
         ends: EndsWait,
     ) -> Option<Message> {
         let peer = self.peers.get_mut(index);
-        let message = peer.link.take_short(kind, found, peer.identity.address)?;
+        let message = peer.take_short(kind, found)?;
         let may_sleep = may_sleep_after_publication(peer, ends);
-        self.latest = peer.identity;
-        self.latest_kind = Some(kind.into());
-        self.control_page.count(Counter::Received);
+        self.inbox.note_taken(peer.identity(), kind.into());
+        self.session.page().count(Counter::Received);
         if may_sleep {
             self.wake_if_ended(index, ends);
         }

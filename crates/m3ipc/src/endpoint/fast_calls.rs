@@ -3,7 +3,7 @@
 //! A peer can keep an endpoint on the slow path as long as it lives: it asks once to copy with the
 //! endpoint, or leaves a large answer untaken. That costs time and harms nothing else.
 
-use super::inbox::NO_LINK;
+use super::hot_set::NO_LINK;
 
 /// Calls between two checks of the daemon, for endpoints that never sleep.
 const CALLS_PER_CHECK: u32 = 4096;

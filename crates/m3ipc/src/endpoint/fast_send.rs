@@ -33,29 +33,29 @@ impl Endpoint {
         message: &Message,
         limit: Timeout,
     ) -> Result<(), LeftSend> {
-        if limit == Timeout::NoWait || !self.may(Verb::Send) || !self.is_ordinary() {
+        if limit == Timeout::NoWait || !self.membership.may(Verb::Send) || !self.is_ordinary() {
             return Err(LeftSend::Call);
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return Err(LeftSend::Call) };
         // A peer that awaits an answer takes any message as the answer, on the slow path.
-        if !peer.admits(MessageKind::Send) || !peer.link.is_ready_to_post() {
+        if !peer.admission().admits(MessageKind::Send) || !peer.link().is_ready_to_post() {
             return Err(LeftSend::Call);
         }
         // A wake-up may take the time of a request to the daemon, which the limit must cover.
-        if limit != Timeout::Never && !peer.status.is_awake() {
+        if limit != Timeout::Never && !peer.is_awake() {
             return Err(LeftSend::Call);
         }
         // The point of no return: the message is posted.
         let Message { m_type, payload, .. } = message;
         let stamp = m3ipc_sys::ticks();
-        let posted = peer.link.post_short(MessageKind::Send, stamp, *m_type, payload);
+        let posted = peer.link_mut().post_short(MessageKind::Send, stamp, *m_type, payload);
         m3ipc_sys::pause_point("client.posted");
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
         }
         m3ipc_sys::pause_point("client.woken");
         if !self.look_for_take(index, to, limit) {
-            if limit != Timeout::Never || self.spin.strategy() != WaitStrategy::Block {
+            if limit != Timeout::Never || self.waiter.strategy() != WaitStrategy::Block {
                 return Err(LeftSend::Take(index, posted));
             }
             self.sleep_until_taken(index).map_err(|why| match why {
@@ -63,29 +63,23 @@ impl Endpoint {
                 NotFound::Signal => LeftSend::Signal(index, posted),
             })?;
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         Ok(())
-    }
-
-    /// Whether the privileges of the endpoint allow this verb.
-    #[inline]
-    fn may(&self, verb: Verb) -> bool {
-        self.traps & verb.mask() != 0
     }
 
     /// Polls a link until the peer has taken the last message. `false` if the slow path must wait.
     #[inline(always)]
     fn look_for_take(&mut self, index: u32, to: Address, limit: Timeout) -> bool {
-        if self.peers.get(index).link.is_last_taken() {
+        if self.peers.get(index).link().is_last_taken() {
             return true;
         }
-        if self.has_events() {
+        if self.session.has_events() {
             return false;
         }
         let Some(mut spin) = self.begin_pauses_for_take((index, to), limit) else {
             return false;
         };
-        let link = &self.peers.get(index).link;
+        let link = self.peers.get(index).link();
         let taken = loop {
             if !spin.pause() {
                 break false;
@@ -94,7 +88,7 @@ impl Endpoint {
                 break true;
             }
             // A message of the peer may cross this one.
-            if self.has_events() || !link.is_quiet() {
+            if self.session.has_events() || !link.is_quiet() {
                 break false;
             }
         };
@@ -105,19 +99,19 @@ impl Endpoint {
     /// Makes the ordinary case of a notify. `false` if nothing was published.
     #[inline(always)]
     pub(super) fn notify_fast(&mut self, to: Address, bits: u64) -> bool {
-        if !self.may(Verb::Notify) || !self.is_ordinary() {
+        if !self.membership.may(Verb::Notify) || !self.is_ordinary() {
             return false;
         }
         let Some((index, peer)) = self.peers.find_again(to) else { return false };
-        if !peer.admits_notification() {
+        if !peer.admission().admits_notification() {
             return false;
         }
         // The point of no return: the notification is pending.
-        peer.link.notify(bits);
+        peer.link().notify(bits);
         if may_sleep_after_publication(peer, EndsWait::Receive) {
             self.wake_if_ended(index, EndsWait::Receive);
         }
-        self.control_page.count(Counter::Notified);
+        self.session.page().count(Counter::Notified);
         true
     }
 }

@@ -46,7 +46,7 @@ impl ShortSleep<'_> {
             Some(index) => (place == 0).then_some(index),
             None => u32::try_from(place).ok(),
         };
-        Some(self.endpoint.peers.find_index(index?)?.link.own_wake_word())
+        Some(self.endpoint.peers.find_index(index?)?.link().own_wake_word())
     }
 }
 
@@ -59,17 +59,18 @@ impl Sleeper for ShortSleep<'_> {
     }
 
     fn set_mode(&mut self, mode: WaitMode) {
-        self.endpoint.set_mode(mode);
+        self.endpoint.waiter.set_mode(mode);
     }
 
     fn sleep(&mut self, words: Self::Words) -> Result<(), NotFound> {
         self.since_ns = m3ipc_sys::monotonic_ns();
         let until_ns = self.since_ns + self.limit_ns;
-        let control_page = &self.endpoint.control_page;
+        let (control_page, seen) =
+            (self.endpoint.session.page(), self.endpoint.session.events_seen());
         control_page.count(Counter::Slept);
         m3ipc_sys::pause_point("sleeping");
         let mut expected: [Expected<'_>; FEW_LINKS + 1] =
-            [(control_page.event_word(), self.endpoint.events_seen); FEW_LINKS + 1];
+            [(control_page.event_word(), seen); FEW_LINKS + 1];
         let mut count = 1;
         for (place, value) in words.into_iter().enumerate() {
             if let (Some(word), Some(value)) = (self.wake_word(place), value) {
@@ -111,25 +112,25 @@ impl Endpoint {
         let endpoint = &*self;
         let peer = endpoint.peers.get(index).address();
         let poll = || {
-            let link = &endpoint.peers.get(index).link;
+            let link = endpoint.peers.get(index).link();
             match look(link) {
                 Some(found) => Ok(Some(found)),
                 // Another message may be an answer too, or cross this endpoint's own.
-                None if !link.is_quiet() || endpoint.has_events() => Err(NotFound::Yet),
+                None if !link.is_quiet() || endpoint.session.has_events() => Err(NotFound::Yet),
                 None => Ok(None),
             }
         };
-        endpoint.control_page.set_sleep_start(0, NO_THREAD);
-        endpoint.control_page.set_blocked(call, peer);
+        endpoint.session.page().set_sleep_start(0, NO_THREAD);
+        endpoint.session.page().set_blocked(call, peer);
         let mut sleep =
             ShortSleep { endpoint, index: Some(index), limit_ns: PEER_SLEEP_NS, since_ns: 0 };
         let found = sleep_between(&mut sleep, WaitMode::OnLinks(peer), poll);
         let since_ns = sleep.since_ns;
-        endpoint.control_page.set_running();
+        endpoint.session.page().set_running();
         if matches!(found, Err(NotFound::Yet)) {
             // The slow path goes on with the wait of this call. The age of a wait decides which
             // call has closed a circle.
-            self.slept_since_ns = since_ns;
+            self.waiter.note_short_sleep(since_ns);
         }
         found
     }
@@ -144,7 +145,7 @@ impl Endpoint {
         let has_slept = Cell::new(false);
         let poll = || {
             // Events and a wakeup come first, as on the slow path.
-            if endpoint.has_events() || endpoint.control_page.flags() != 0 {
+            if endpoint.session.has_events() || endpoint.session.page().flags() != 0 {
                 return Err(NotFound::Yet);
             }
             match endpoint.find_one() {
@@ -158,17 +159,17 @@ impl Endpoint {
                 Found::Nothing => Err(NotFound::Yet),
             }
         };
-        endpoint.control_page.set_sleep_start(0, NO_THREAD);
-        endpoint.control_page.set_blocked(WaitCall::Receive, ANY);
+        endpoint.session.page().set_sleep_start(0, NO_THREAD);
+        endpoint.session.page().set_blocked(WaitCall::Receive, ANY);
         let mut sleep =
             ShortSleep { endpoint, index: None, limit_ns: MESSAGE_SLEEP_NS, since_ns: 0 };
         let found = sleep_between(&mut sleep, WaitMode::OnLinks(ANY), poll);
-        endpoint.control_page.set_running();
+        endpoint.session.page().set_running();
         match found {
             // The slow path goes on with the wait of this call.
-            Err(NotFound::Yet) => self.inbox.has_waited = has_slept.get(),
+            Err(NotFound::Yet) => self.inbox.set_waited(has_slept.get()),
             // The poll before the sleep found nothing.
-            Ok(Found::Notification(_)) => self.inbox.has_waited = true,
+            Ok(Found::Notification(_)) => self.inbox.set_waited(true),
             _ => {}
         }
         found

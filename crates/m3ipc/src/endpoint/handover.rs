@@ -61,7 +61,11 @@ impl Endpoint {
         self.disarm();
         let area = Arc::clone(block.state());
         let limit = DaemonLimit::default_from_now();
-        let index = match self.check_bound().and_then(|()| self.member_index(&area, to, limit)) {
+        let index = match self
+            .membership
+            .check_bound()
+            .and_then(|()| self.member_index(&area, to, limit))
+        {
             Ok(index) => index,
             Err(fail) => {
                 return Err(Unsent { error: fail.into(), block: Some(block.into_bytes()) });
@@ -85,7 +89,7 @@ impl Endpoint {
         name: &[u8; BLOCK_NAME_BYTES],
     ) -> Result<Block, AreaError> {
         self.disarm();
-        self.check_bound()?;
+        self.membership.check_bound()?;
         let claimed =
             ClaimedBlockName::decode(name).filter(|name| !name.is_shared() && !name.is_payload());
         let Some(claimed) = claimed else {
@@ -116,7 +120,7 @@ impl Endpoint {
     /// ```
     pub fn take_back_given(&mut self, given: &GivenBlock) -> Option<Block> {
         self.disarm();
-        self.check_bound().ok()?;
+        self.membership.check_bound().ok()?;
         self.receive_area_events();
         let returned = given.area.member().take_back(&given.name)?;
         let held = self.confirm_return(&given.area, returned)?;

@@ -5,18 +5,32 @@
 //! counts only between the last take from that sender and now, so no sender can move itself
 //! forward.
 
-use super::daemon_notifications::DaemonNotifications;
-use super::peers::{Peer, Peers};
-use m3ipc_abi::Address;
+use super::daemon_notifications::{DaemonNotification, DaemonNotifications};
+use super::delivery_order::DeliveryOrder;
+use super::hot_set::{HotSet, NO_LINK};
+use super::peer::Peer;
+use super::peers::Peers;
+use super::received::{Received, ReceivedKind};
+use super::watch_list::WatchList;
+use crate::info::Identity;
+use m3ipc_abi::{Address, Code, SYSTEM};
 use m3ipc_link::{HOT_SET_MAX, OwnStatus, ReadyBitmap};
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap};
 
-/// No link.
-pub(super) const NO_LINK: u32 = u32::MAX;
+/// The next notification, by the way on which it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NextNotification {
+    /// Through the daemon, from this source.
+    ViaDaemon(Address),
+    /// The report of a death.
+    Death,
+    /// On the link of this index.
+    OnLink(u32),
+}
 
-/// Arrivals that were found and not taken.
-#[derive(Debug)]
+/// Arrivals that were found and not taken, and the facts about what was taken last.
+#[derive(Debug, Default)]
 pub(super) struct Inbox {
     /// Messages: stamp for the order, link, stamp as the sender gave it. An entry may be stale; the
     /// link decides.
@@ -24,35 +38,15 @@ pub(super) struct Inbox {
     /// Notifications: slot and link, so that the lowest slot comes first.
     notifications: BTreeSet<(i32, u32)>,
     /// Notifications that came through the daemon.
-    pub(super) via_daemon: DaemonNotifications,
+    via_daemon: DaemonNotifications,
     /// Whether a poll of the present receive found nothing. The first notification then ends that
     /// receive, and later ones of its source stay pending.
-    pub(super) has_waited: bool,
-    /// Watched endpoints that died, in the order of their deaths.
-    pub(super) deaths: VecDeque<Address>,
-    hot: [u32; HOT_SET_MAX],
-    next_hot: usize,
-    /// The link that joined the hot set last.
-    likeliest: u32,
-    recent: [u32; HOT_SET_MAX],
-    next_recent: usize,
-}
-
-impl Default for Inbox {
-    fn default() -> Self {
-        Self {
-            messages: BinaryHeap::new(),
-            notifications: BTreeSet::new(),
-            via_daemon: DaemonNotifications::default(),
-            has_waited: false,
-            deaths: VecDeque::new(),
-            hot: [NO_LINK; HOT_SET_MAX],
-            next_hot: 0,
-            likeliest: NO_LINK,
-            recent: [NO_LINK; HOT_SET_MAX],
-            next_recent: 0,
-        }
-    }
+    has_waited: bool,
+    watches: WatchList,
+    hot: HotSet,
+    order: DeliveryOrder,
+    /// The sender and the kind of what was taken last.
+    latest: Option<(Identity, ReceivedKind)>,
 }
 
 impl Inbox {
@@ -66,14 +60,14 @@ impl Inbox {
 
     #[inline]
     fn poll_peer(&mut self, peer: &mut Peer, index: u32) {
-        if !peer.note_queued && peer.has_notification() {
-            peer.note_queued = true;
+        if !peer.marks().has_notification() && peer.has_notification() {
+            peer.marks().set_notification(true);
             self.notifications.insert((peer.address().slot(), index));
         }
-        if !peer.message_queued
+        if !peer.marks().has_message()
             && let Some(arrival) = peer.poll()
         {
-            peer.message_queued = true;
+            peer.marks().set_message(true);
             self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
         }
     }
@@ -82,7 +76,7 @@ impl Inbox {
     #[inline]
     pub(super) fn poll_hot(&mut self, peers: &mut Peers) {
         for at in 0..HOT_SET_MAX {
-            let index = self.hot[at];
+            let index = self.hot.entries()[at];
             if index != NO_LINK {
                 self.poll_link(peers, index);
             }
@@ -95,16 +89,16 @@ impl Inbox {
         self.messages.is_empty()
             && self.notifications.is_empty()
             && self.via_daemon.is_empty()
-            && self.deaths.is_empty()
+            && !self.watches.has_death()
     }
 
     /// Whether the hot set surely has nothing new.
     #[inline]
     pub(super) fn is_quiet(&self, peers: &Peers) -> bool {
-        self.hot_links().all(|index| {
+        self.hot.links().all(|index| {
             peers
                 .find_index(index)
-                .is_none_or(|peer| peer.link.is_quiet() && !peer.has_notification())
+                .is_none_or(|peer| peer.link().is_quiet() && !peer.has_notification())
         })
     }
 
@@ -115,7 +109,7 @@ impl Inbox {
         peers: &mut Peers,
     ) -> Result<Option<(u32, m3ipc_link::Arrival)>, ()> {
         let mut found = None;
-        for index in self.hot_links() {
+        for index in self.hot.links() {
             let Some(peer) = peers.claimed(index) else { continue };
             if peer.has_notification() {
                 return Err(());
@@ -129,16 +123,10 @@ impl Inbox {
         Ok(found)
     }
 
-    /// The links of the hot set; after them [`NO_LINK`].
+    /// The links that sent last.
     #[inline(always)]
-    pub(super) fn hot_entries(&self) -> &[u32; HOT_SET_MAX] {
+    pub(super) fn hot(&self) -> &HotSet {
         &self.hot
-    }
-
-    #[inline]
-    pub(super) fn hot_links(&self) -> impl Iterator<Item = u32> + '_ {
-        // The hot set fills from its first entry on.
-        self.hot.iter().copied().take_while(|index| *index != NO_LINK)
     }
 
     /// Polls the links in the ready bitmap.
@@ -157,18 +145,37 @@ impl Inbox {
         }
     }
 
-    /// The link of the next notification: that of the lowest slot above `after`, or else of the
-    /// lowest slot.
-    pub(super) fn next_notification(&mut self, peers: &mut Peers, after: i32) -> Option<u32> {
+    /// The next notification: one through the daemon, else a death, else that of the lowest slot,
+    /// or (`in_turn`) of the slot after the last one in turn.
+    pub(super) fn next_notification(
+        &mut self,
+        peers: &mut Peers,
+        in_turn: bool,
+    ) -> Option<NextNotification> {
+        if let Some(source) = self.via_daemon.first_source() {
+            return Some(NextNotification::ViaDaemon(source));
+        }
+        if self.watches.has_death() {
+            self.order.note_death();
+            return Some(NextNotification::Death);
+        }
+        let (slot, index) = self.next_on_link(peers, self.order.slot_before_next(in_turn))?;
+        self.order.note_notification(slot, in_turn);
+        Some(NextNotification::OnLink(index))
+    }
+
+    /// The slot and the link of the next notification on a link: that of the lowest slot above
+    /// `after`, or else of the lowest slot.
+    fn next_on_link(&mut self, peers: &mut Peers, after: i32) -> Option<(i32, u32)> {
         while let Some(next) = self.notification_after(after) {
             self.notifications.remove(&next);
             let (slot, index) = next;
             // The link of a dead peer may have a new one, which has an entry of its own.
             let peer = peers.claimed(index).filter(|peer| peer.address().slot() == slot);
             if let Some(peer) = peer {
-                peer.note_queued = false;
+                peer.marks().set_notification(false);
                 if peer.has_notification() {
-                    return Some(index);
+                    return Some(next);
                 }
             }
         }
@@ -196,9 +203,10 @@ impl Inbox {
         // them.
         let mut polls_left = 2 * self.messages.len();
         while let Some(Reverse((stamp, index, given))) = self.messages.pop() {
-            let Some(peer) = peers.claimed(index).filter(|peer| peer.message_queued) else {
+            let Some(peer) = peers.claimed(index) else { continue };
+            if !peer.marks().has_message() {
                 continue;
-            };
+            }
             polls_left = polls_left.saturating_sub(1);
             match peer.poll() {
                 // The message of the entry was withdrawn, or taken by a receive from this peer;
@@ -207,12 +215,12 @@ impl Inbox {
                     self.messages.push(Reverse(entry(peer, index, arrival.stamp)));
                 }
                 Some(arrival) if wanted(&arrival) => {
-                    peer.message_queued = false;
+                    peer.marks().set_message(false);
                     found = Some((index, arrival));
                     break;
                 }
                 Some(_) => put_back.push(Reverse((stamp, index, given))),
-                None => peer.message_queued = false,
+                None => peer.marks().set_message(false),
             }
         }
         self.messages.extend(put_back);
@@ -228,18 +236,7 @@ impl Inbox {
         index: u32,
         statuses: impl Iterator<Item = &'a OwnStatus>,
     ) {
-        if self.hot.contains(&index) {
-            return;
-        }
-        if !self.recent.contains(&index) {
-            self.recent[self.next_recent] = index;
-            self.next_recent = (self.next_recent + 1) % HOT_SET_MAX;
-            return;
-        }
-        let place = self.next_hot;
-        self.next_hot = (place + 1) % HOT_SET_MAX;
-        self.likeliest = index;
-        let former = std::mem::replace(&mut self.hot[place], index);
+        let Some((place, former)) = self.hot.record(index) else { return };
         for status in statuses {
             status.set_hot(place, index);
         }
@@ -247,14 +244,79 @@ impl Inbox {
         self.poll_link(peers, former);
     }
 
-    /// The link that joined the hot set last: the likeliest sender of the next message.
+    /// The watched endpoints.
+    pub(super) fn watches(&mut self) -> &mut WatchList {
+        &mut self.watches
+    }
+
+    /// The order of deliveries.
+    #[inline(always)]
+    pub(super) fn order(&mut self) -> &mut DeliveryOrder {
+        &mut self.order
+    }
+
+    /// Whether nothing is queued that must come before a message of a sole sender.
     #[inline]
-    pub(super) fn likeliest(&self) -> Option<u32> {
-        Some(self.likeliest).filter(|index| *index != NO_LINK)
+    pub(super) fn needs_no_order(&self) -> bool {
+        !self.order.has_repeated() && self.is_empty()
+    }
+
+    /// Whether a poll of the present receive found nothing.
+    #[inline]
+    pub(super) fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
+    /// Notes whether a poll of the present receive found nothing.
+    #[inline]
+    pub(super) fn set_waited(&mut self, has_waited: bool) {
+        self.has_waited = has_waited;
+    }
+
+    /// The sender and the kind of what was taken last.
+    #[inline]
+    pub(super) fn latest(&self) -> Option<(Identity, ReceivedKind)> {
+        self.latest
+    }
+
+    /// Notes what was taken.
+    #[inline(always)]
+    pub(super) fn note_taken(&mut self, sender: Identity, kind: ReceivedKind) {
+        self.latest = Some((sender, kind));
+    }
+
+    /// Adds a notification that came through the daemon.
+    pub(super) fn add_from_daemon(&mut self, source: Address, notification: DaemonNotification) {
+        self.via_daemon.add(source, notification);
+    }
+
+    /// Whether a notification of this source came through the daemon.
+    pub(super) fn has_from_daemon(&self, source: Address) -> bool {
+        self.via_daemon.has(source)
+    }
+
+    /// Takes the notification of a source that came through the daemon, if there is one. `since_ns`
+    /// is the start of the sleep of this call, or 0.
+    pub(super) fn take_from_daemon(&mut self, source: Address, since_ns: u64) -> Option<Received> {
+        let since_ns = self.has_waited.then_some(since_ns);
+        let DaemonNotification { bits, by, .. } = self.via_daemon.take(source, since_ns)?;
+        let (pid, uid, gid) = by.unwrap_or((-1, u32::MAX, u32::MAX));
+        self.note_taken(Identity { address: source, pid, uid, gid }, ReceivedKind::Notification);
+        Some(Received::notification(source, bits))
+    }
+
+    /// Takes the next report of a death.
+    pub(super) fn take_death(&mut self) -> Option<Received> {
+        let peer = self.watches.next_death()?;
+        let system = Identity { address: SYSTEM, pid: -1, uid: u32::MAX, gid: u32::MAX };
+        self.note_taken(system, ReceivedKind::Death(peer));
+        let [code, endpoint] = [Code::SrcDied.number(), peer.0].map(i32::cast_unsigned);
+        let argument = u64::from(code) << 32 | u64::from(endpoint);
+        Some(Received { died: Some(peer), ..Received::notification(SYSTEM, argument) })
     }
 }
 
-/// The queue entry of a message. The stamp is bounded by the last take from this sender and by now.
-fn entry(peer: &Peer, index: u32, given: u64) -> (u64, u32, u64) {
-    (given.clamp(peer.earliest_stamp, m3ipc_sys::ticks().max(peer.earliest_stamp)), index, given)
+/// The queue entry of a message.
+fn entry(peer: &mut Peer, index: u32, given: u64) -> (u64, u32, u64) {
+    (peer.marks().bound(given), index, given)
 }

@@ -1,10 +1,11 @@
 //! The endpoint of a process in its VM.
 //!
 //! ```text
-//! Endpoint ── control: the daemon      peers: links, by address and by index
-//!     │                                inbox: peers with messages for this endpoint
-//!     ├ send  sendrec  reply  notify ──┐
-//!     └ receive ───────────────────────┴─ wait: poll, yield, sleep
+//! Endpoint ── membership: VM, address, privileges     session: the daemon
+//!     │       peers: links, by address and by index   inbox: what was found, and its order
+//!     │
+//!     ├ send  sendrec  reply  notify ── conversation: publish to one peer, wake it
+//!     └ receive ─────────────────────── waiter: poll, yield, sleep
 //! ```
 //!
 //! Each call first does the work that is possible at once. Only then it enters `wait` and records
@@ -12,6 +13,7 @@
 //! signal. An outgoing message is then either withdrawn or known to be delivered.
 
 mod accept;
+mod admission;
 mod area_upkeep;
 mod areas;
 mod ask;
@@ -20,34 +22,42 @@ mod bind;
 mod blocks;
 mod buffer;
 mod bytes;
+mod call_stop;
 mod claims;
+mod contact;
+mod conversation;
 mod copy;
 mod daemon_limit;
 mod daemon_notifications;
+mod daemon_session;
+mod delivery_order;
 mod doorbell;
 mod events;
+mod failed_rings;
 mod fast;
 mod fast_calls;
 mod fast_send;
 mod fast_sleep;
 mod halves;
 mod handover;
+mod hot_set;
 mod inbox;
+mod membership;
 mod missing_links;
-mod notifications;
 mod notify;
 mod outgoing;
 mod own_doorbell;
 mod page_set;
 mod payload;
 mod payload_state;
+mod peer;
 mod peer_copies;
 mod peers;
 mod pending;
-mod publish;
 mod queries;
 #[cfg(feature = "tokio")]
 mod questions;
+mod queue_marks;
 mod receive;
 mod received;
 mod reply;
@@ -58,12 +68,12 @@ mod returning;
 mod send;
 mod sendrec;
 mod settle;
-mod soon;
 mod stamp_cost;
 mod stamps;
 mod take;
 mod trace;
 mod wait;
+mod waiter;
 mod wake_words;
 mod watch_list;
 mod watches;
@@ -78,22 +88,21 @@ pub(crate) use questions::{NameWait, Question};
 pub use received::{Received, ReceivedKind, Source};
 pub use stamp_cost::{SLOTS_DEFAULT, StampCost, cost};
 
-use crate::control::Control;
 use crate::error::Fail;
 use crate::info::Identity;
 use attached_areas::AttachedAreas;
 use claims::Claims;
+use conversation::Conversation;
+use daemon_session::DaemonSession;
 use fast_calls::FastCalls;
 use inbox::Inbox;
 use m3ipc_abi::{Address, Code, Verb};
-use m3ipc_link::{AdaptiveSpin, ControlPage, WaitMode, WaitStrategy};
-use m3ipc_sys::ForkGuard;
-use own_doorbell::Doorbell;
-use page_set::PageSet;
+use m3ipc_link::WaitStrategy;
+use membership::Membership;
 use peers::Peers;
-use return_state::Returns;
-use stamps::{Moment, Tracing};
-use watch_list::Watches;
+use stamps::Moment;
+use trace::EndpointTrace;
+use waiter::Waiter;
 
 pub(crate) use bind::{bind, claim};
 
@@ -114,96 +123,42 @@ pub(crate) use bind::{bind, claim};
 /// ```
 #[derive(Debug)]
 pub struct Endpoint {
-    control: Control,
-    vm: i32,
-    vm_name: String,
-    address: Address,
-    tid: Option<i32>,
-    traps: u32,
-    guard: ForkGuard,
-    control_page: ControlPage,
-    /// Held for the life of the endpoint: the daemon watches it for the death of this process.
-    liveness_lock: Option<m3ipc_sys::LivenessLock>,
-    events_seen: u32,
-    page_sets: Vec<PageSet>,
+    session: DaemonSession,
+    membership: Membership,
     peers: Peers,
     inbox: Inbox,
-    spin: AdaptiveSpin,
-    /// Made when the caller asks for the endpoint's descriptor, or with too many links for
-    /// futex_waitv.
-    doorbell: Option<Doorbell>,
-    armed: Option<WaitMode>,
-    /// The waiting record as written last, for the control page of the next daemon.
-    blocked: Option<(m3ipc_link::WaitCall, Address, u64)>,
-    last_poll_ns: u64,
-    /// The time of the last check of the daemon.
-    checked_ns: u64,
+    waiter: Waiter,
     fast: FastCalls,
-    /// The start of the sleep in which the fast path has left the present call, or 0.
-    slept_since_ns: u64,
-    /// Whether a signal has ended the sleep of a call on the fast path.
-    signalled: bool,
-    /// The time of the last take, and of the last poll of all links because of a take.
-    taken_ticks: u64,
-    polled_ticks: u64,
-    /// Messages taken since the clock was read last.
-    unordered: u32,
-    /// The limit of `unordered`.
-    unordered_max: u32,
-    /// Notifications delivered out of slot order since the last message.
-    repeated_notifications: u32,
-    latest_notified_slot: i32,
-    /// The slot of the last notification that was delivered in round-robin order.
-    round_robin_slot: i32,
-    /// Links of dead peers, kept until no call uses them.
-    dead: Vec<u32>,
-    /// Peers whose links could not be mapped.
-    missing_links: Vec<i32>,
-    /// When a poll asked for them last.
-    renewed_ns: u64,
-    /// Tickets of ended waits, with the endpoint that each wait was about.
-    ready: Vec<(u64, i32)>,
-    /// The sender of the message that was taken last; no sender while `latest_kind` is `None`.
-    latest: Identity,
-    /// The kind of what was taken last.
-    latest_kind: Option<ReceivedKind>,
-    watches: Watches,
     copies: copy::Copies,
     claims: Claims,
     areas: AttachedAreas,
     payloads: payload_state::Payloads,
-    returns: Returns,
-    /// Present while the VM has a tracer.
-    tracing: Option<Box<Tracing>>,
-    /// The tracing state while stamps are switched off.
-    suspended: Option<Box<Tracing>>,
-    /// Why the endpoint is unbound; `None` while it is bound.
-    left: Option<Code>,
+    trace: EndpointTrace,
 }
 
 impl Endpoint {
     /// The address of the endpoint in its VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn address(&self) -> Address {
-        self.address
+        self.membership.address()
     }
 
     /// The id of the VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn vm(&self) -> i32 {
-        self.vm
+        self.membership.vm()
     }
 
     /// The name of the VM. The example is at [`Endpoint`].
     #[must_use]
     pub fn vm_name(&self) -> &str {
-        &self.vm_name
+        self.membership.vm_name()
     }
 
     /// The wait strategy. The example is at [`set_strategy`](Self::set_strategy).
     #[must_use]
     pub fn strategy(&self) -> WaitStrategy {
-        self.spin.strategy()
+        self.waiter.strategy()
     }
 
     /// Chooses the wait strategy.
@@ -217,14 +172,31 @@ impl Endpoint {
     /// assert_eq!(server.strategy(), WaitStrategy::Block);
     /// ```
     pub fn set_strategy(&mut self, strategy: WaitStrategy) {
-        self.spin = AdaptiveSpin::new(strategy);
+        self.waiter.set_strategy(strategy);
+    }
+
+    /// Switches stamping on or off while this endpoint is traced. For measurements that compare
+    /// both.
+    ///
+    /// ```
+    /// # let node = m3ipc::test::node();
+    /// # let (mut server, mut client) = node.pair();
+    /// client.stamp_now(false);
+    /// client.notify(server.address())?; // no record, also if a tracer is there
+    /// client.stamp_now(true);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stamp_now(&mut self, stamps: bool) {
+        if self.trace.switch(stamps) {
+            self.fast.close();
+        }
     }
 
     /// The identity of a living peer that has a link with this endpoint. The daemon vouches for
     /// user, group and process. The example is at [`latest_peer`](Self::latest_peer).
     #[must_use]
     pub fn peer(&self, address: Address) -> Option<Identity> {
-        self.peers.find(address).map(|index| self.peers.get(index).identity)
+        self.peers.find(address).map(|index| self.peers.get(index).identity())
     }
 
     /// The sender of the message or notification that was taken last, even if it is dead now. A
@@ -242,7 +214,7 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn latest_peer(&self) -> Option<Identity> {
-        self.latest_kind.map(|_| self.latest)
+        self.inbox.latest().map(|(sender, _)| sender)
     }
 
     /// Whether the endpoint is still bound: not unbound by another process, its VM not ended, and
@@ -251,36 +223,42 @@ impl Endpoint {
     #[must_use]
     #[inline]
     pub fn is_bound(&mut self) -> bool {
-        if !self.guard.is_original() {
+        if !self.membership.is_original() {
             return false;
         }
-        let before = self.control.activity();
+        let before = self.session.control().activity();
         let is_bound = self.receive_events().is_ok();
         self.leave_other_call(before);
         is_bound
     }
 
+    /// The conversation with the peer of this index.
+    #[inline]
+    fn conversation(&mut self, index: u32) -> Conversation<'_> {
+        let own = self.membership.address();
+        Conversation::new(self.peers.get_mut(index), &mut self.session, &mut self.trace, own)
+    }
+
     /// Begins a call: checks fork, bind and privileges.
     #[inline]
     fn enter(&mut self, verb: Verb) -> Result<(), Fail> {
-        if self.guard.is_original() {
-            self.stamp(Moment::Begun);
+        if self.membership.is_original() {
+            self.trace.stamp(Moment::Begun);
             // Events may change the privileges. The end of the endpoint is checked in the next
             // statement.
             let _ = self.receive_events();
         }
-        self.check_bound()?;
+        self.membership.check_bound()?;
         if self.claims.has_dropped() {
             self.clear_dropped_requests();
         }
         // An endpoint that never sleeps checks the daemon here.
         if self.fast.count_slow() {
             self.reattach_soon();
-            self.ring_unrung();
-            self.renew_missing_links();
+            self.session.renew_missing_links();
         }
         // A receive that does not wait may leave the endpoint armed.
-        let is_denied = self.traps & verb.mask() == 0;
+        let is_denied = !self.membership.may(verb);
         if is_denied || !matches!(verb, Verb::Receive | Verb::Rcvrqst) {
             self.disarm();
         }
@@ -289,41 +267,18 @@ impl Endpoint {
         }
         Ok(())
     }
-
-    /// Publishes the CPU of this endpoint in its status pages.
-    #[inline]
-    fn publish_cpu(&mut self) -> u32 {
-        let cpu = m3ipc_sys::current_cpu();
-        for page_set in &mut self.page_sets {
-            page_set.status.set_cpu(cpu);
-        }
-        cpu
-    }
-
-    /// Fails if the endpoint is no longer bound.
-    #[inline]
-    fn check_bound(&self) -> Result<(), Fail> {
-        if !self.guard.is_original() {
-            return Err(Code::NotBind.into());
-        }
-        match self.left {
-            None => Ok(()),
-            Some(Code::Shutdown) => Err(Code::NotBind.into()),
-            Some(code) => Err(code.into()),
-        }
-    }
 }
 
 impl Drop for Endpoint {
     fn drop(&mut self) {
         // A child by fork has no mapping of the pages, and the endpoint belongs to its parent.
-        if self.guard.is_original() && self.left.is_none() && !self.drop_return() {
-            crate::observe::unbound(self.vm, self.address);
+        if self.membership.is_original() && !self.membership.has_left() && !self.drop_return() {
+            crate::observe::unbound(self.membership.vm(), self.membership.address());
             m3ipc_sys::pause_point("client.before_unbind");
-            let request = m3ipc_wire::Request::Unbind { vm: self.vm, address: self.address.0 };
+            let request = self.membership.unbind_request();
             // A stopped daemon notices the closed connection later. The successor of a killed
             // daemon never had the connection, so it gets the request.
-            let reply = self.control.request_soon(&request, u64::MAX);
+            let reply = self.session.control_mut().request_soon(&request, u64::MAX);
             if reply.is_err_and(|fail| fail.code == Code::NotConn) {
                 self.unbind_at_successor(request);
             }

@@ -8,7 +8,7 @@ use crate::timeout::Timeout;
 use m3ipc_abi::{Address, Code, Verb};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Counter, TraceWhat};
-use m3ipc_wire::{PeerInfo, Request};
+use m3ipc_wire::Request;
 
 impl Endpoint {
     /// Notifies an endpoint. The notification stays until the endpoint receives it.
@@ -49,7 +49,7 @@ impl Endpoint {
     /// # Errors
     /// [`NotifyError`].
     pub fn notify_set(&mut self, to: Address, bits: u64) -> Result<(), NotifyError> {
-        let span = observe::call("notify", self.vm, self.address, to);
+        let span = observe::call("notify", self.membership.vm(), self.membership.address(), to);
         let notified = if self.notify_fast(to, bits) { Ok(()) } else { self.notify_slow(to, bits) };
         span.end(&notified);
         notified
@@ -71,22 +71,22 @@ impl Endpoint {
             let request = Request::Notify { destination: to.0, bits };
             match self.ask_daemon(&request) {
                 Err(fail) if fail.code == Code::Again => {}
-                other => return other.map(|_| self.control_page.count(Counter::Notified)),
+                other => return other.map(|_| self.session.page().count(Counter::Notified)),
             }
         };
         let peer = self.peers.get(index);
         peer.check(Code::DstDied)?;
-        if peer.may_send & PeerInfo::MAY_NOTIFY == 0 {
-            return Err(Code::CallDenied.into());
-        }
-        self.stamp(Moment::Ready);
-        self.publish(index, |endpoint| {
-            endpoint.peers.get(index).link.notify(bits);
-            endpoint.stamp(Moment::Published);
-            Ok(((), EndsWait::Receive))
-        })?;
-        self.trace_unnumbered(index, TraceWhat::Notify, 0);
-        self.control_page.count(Counter::Notified);
+        peer.admission().allow_notification()?;
+        let mut receiver = self.conversation(index);
+        receiver.trace().stamp(Moment::Ready);
+        receiver.publish(|receiver| {
+            receiver.link().notify(bits);
+            receiver.trace().stamp(Moment::Published);
+            ((), EndsWait::Receive)
+        });
+        receiver.trace_gave_unnumbered(TraceWhat::Notify, 0);
+        self.ring_again();
+        self.session.page().count(Counter::Notified);
         Ok(())
     }
 
@@ -95,7 +95,9 @@ impl Endpoint {
     /// [`notify_set`](Self::notify_set).
     #[must_use]
     pub fn is_notification_taken(&self, by: Address) -> bool {
-        self.peers.find(by).is_some_and(|index| self.peers.get(index).link.is_notification_taken())
+        self.peers
+            .find(by)
+            .is_some_and(|index| self.peers.get(index).link().is_notification_taken())
     }
 
     /// Notifies in the name of another endpoint (`src_notify`). Only the owner of the VM may.
@@ -138,7 +140,7 @@ impl Endpoint {
         to: Address,
         argument: u64,
     ) -> Result<(), NotifyError> {
-        let (vm, bits) = (self.vm, argument);
+        let (vm, bits) = (self.membership.vm(), argument);
         let request = Request::NotifyFor { vm, source: source.0, destination: to.0, bits };
         self.ask_daemon(&request).map(drop).map_err(|fail| NotifyError::of(fail, to))
     }

@@ -1,7 +1,9 @@
 //! The pages that a daemon makes for an endpoint at a bind.
 
 use crate::error::Fail;
-use m3ipc_link::{CONTROL_PAGE_BYTES, ControlPage, LIVENESS_LOCK_OFFSET, OwnStatus, ReadyBitmap};
+use m3ipc_link::{
+    CONTROL_PAGE_BYTES, ControlPage, LIVENESS_LOCK_OFFSET, OwnStatus, ReadyBitmap, WaitMode,
+};
 use m3ipc_sys::LivenessLock;
 use std::os::fd::OwnedFd;
 
@@ -9,8 +11,70 @@ use std::os::fd::OwnedFd;
 /// the link. After a takeover there are several page sets with the same content.
 #[derive(Debug)]
 pub(super) struct PageSet {
-    pub(super) status: OwnStatus,
-    pub(super) ready_bitmap: ReadyBitmap,
+    status: OwnStatus,
+    ready_bitmap: ReadyBitmap,
+}
+
+/// The page sets of an endpoint, one from each daemon that it had.
+#[derive(Debug)]
+pub(super) struct PageSets(Vec<PageSet>);
+
+impl PageSets {
+    pub(super) fn new(first: PageSet) -> Self {
+        Self(vec![first])
+    }
+
+    /// The number of daemons that the endpoint had.
+    #[cfg(feature = "tokio")]
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds the pages of a new daemon. Peers of new links see the same mode as those of old ones:
+    /// the endpoint may be armed, or have announced a sleep.
+    pub(super) fn add(&mut self, page_set: PageSet) {
+        if let Some(former) = self.0.last() {
+            page_set.status.set_mode(former.status.mode());
+        }
+        self.0.push(page_set);
+    }
+
+    /// Publishes how the endpoint waits.
+    pub(super) fn set_mode(&self, mode: WaitMode) {
+        for page_set in &self.0 {
+            page_set.status.set_mode(mode);
+        }
+    }
+
+    /// Publishes the CPU of the endpoint.
+    #[inline]
+    pub(super) fn set_cpu(&mut self, cpu: u32) {
+        for page_set in &mut self.0 {
+            page_set.status.set_cpu(cpu);
+        }
+    }
+
+    /// Whether a peer has marked a link.
+    pub(super) fn any_ready(&self) -> bool {
+        self.0.iter().any(|page_set| page_set.ready_bitmap.any())
+    }
+
+    /// The same, where no index of a link is `links` or more.
+    #[inline(always)]
+    pub(super) fn any_ready_of(&self, links: usize) -> bool {
+        match self.0.as_slice() {
+            [page_set] => page_set.ready_bitmap.any_of(links),
+            all => all.iter().any(|page_set| page_set.ready_bitmap.any_of(links)),
+        }
+    }
+
+    pub(super) fn ready_bitmaps(&self) -> impl Iterator<Item = &ReadyBitmap> {
+        self.0.iter().map(|page_set| &page_set.ready_bitmap)
+    }
+
+    pub(super) fn statuses(&self) -> impl Iterator<Item = &OwnStatus> {
+        self.0.iter().map(|page_set| &page_set.status)
+    }
 }
 
 /// Maps the pages of a bind: control page, status page, ready bitmap.

@@ -19,15 +19,15 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
 use super::payload_state::{LargePayload, OpenAnswer};
-use super::peers::UNASKED;
+use super::peer::UNASKED;
 use crate::area::{AreaConfig, AreaState, Block};
 use crate::error::Fail;
 use m3ipc_abi::{Address, BLOCK_NAME_BYTES, Code, LARGE_MAX_BYTES};
 use m3ipc_area::BlockLifetime;
-use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Arrival, MessageFate, MessageKind, SlotRefusal, SlotState, TakenMessage};
 use m3ipc_wire::{AreaAudience, AreaRequest, Request};
 use std::sync::Arc;
@@ -93,29 +93,29 @@ impl Endpoint {
         &mut self,
         index: u32,
         outgoing: Outgoing<'_>,
-        mut send: impl FnMut(&mut Self, Outgoing<'_>) -> Result<R, Fail>,
-    ) -> Result<R, Fail> {
+        mut send: impl FnMut(&mut Self, Outgoing<'_>) -> Result<R, CallStop>,
+    ) -> Result<R, CallStop> {
         let to = self.peers.get(index).address();
         // A refused answer ends the area that the present payload would get.
         self.settle_answers();
         for _ in 0..REFUSALS_MAX {
             let limit = self.payloads.limit();
             let name = self.put_in_block(to, outgoing.long, limit)?;
-            self.payloads.refusal = None;
+            self.payloads.take_refusal();
             let sent = send(self, outgoing.carrying(&name));
             // An answer keeps its payload until it is taken.
-            let large = self.payloads.in_transit.take();
-            let Err(fail) = sent else { return sent };
+            let large = self.payloads.take_in_transit();
+            let Err(stop) = sent else { return sent };
             if let Some(large) = large {
                 self.free_payload(large);
             }
-            match (fail.code, self.payloads.refusal.take()) {
-                (Code::NoPayload, Some(SlotRefusal::Retry)) => self.forget_pair_area(to),
-                _ => return Err(fail),
+            match self.payloads.take_refusal() {
+                Some(SlotRefusal::Retry) if stop.is(Code::NoPayload) => self.forget_pair_area(to),
+                _ => return Err(stop),
             }
         }
         let why = format!("endpoint {to} refused the payload in each of {REFUSALS_MAX} areas");
-        Err(Fail::new(Code::NoPayload, why))
+        Err(Fail::new(Code::NoPayload, why).into())
     }
 
     /// Frees the payload of a message that was not taken.
@@ -132,13 +132,14 @@ impl Endpoint {
     /// Fails if the peer refused the posted message.
     #[inline]
     pub(super) fn check_refusal(&mut self, index: u32, posted: SlotState) -> Result<(), Fail> {
-        let Some(refusal) = self.peers.get(index).link.refusal(posted) else { return Ok(()) };
-        if self.payloads.in_transit.is_none() {
+        let peer = self.peers.get(index);
+        let Some(refusal) = peer.link().refusal(posted) else { return Ok(()) };
+        if !self.payloads.is_in_transit() {
             // Only messages with a large payload may be refused.
-            return Err(self.poison(index, m3ipc_link::RuleBroken));
+            return Err(self.conversation(index).poison(m3ipc_link::RuleBroken));
         }
-        self.payloads.refusal = Some(refusal);
-        Err(refused(self.peers.get(index).address()))
+        self.payloads.note_refusal(refusal);
+        Err(refused(peer.address()))
     }
 
     /// Puts a payload into a block of the pair's area. Returns the name of the block.
@@ -178,7 +179,7 @@ impl Endpoint {
         let there = self.member_index(&area, to, limit)?;
         let mut name = block.give(there, false).map_err(|(_, fail)| fail)?;
         name.payload = true;
-        self.payloads.in_transit = Some(LargePayload { area, name });
+        self.payloads.begin_transit(LargePayload { area, name });
         Ok(name.encode())
     }
 
@@ -214,7 +215,7 @@ impl Endpoint {
     pub(super) fn is_pair_with(&self, state: &AreaState, peer: Address) -> bool {
         let AreaAudience::Pair(other) = state.info.audience else { return false };
         let pair = [state.info.owner, other];
-        pair.contains(&peer.0) && pair.contains(&self.address.0)
+        pair.contains(&peer.0) && pair.contains(&self.membership.address().0)
     }
 
     /// Takes a message with a large payload, or refuses it. `block` is the accepted block.
@@ -246,7 +247,7 @@ impl Endpoint {
         if !is_whole(self, &incoming) {
             // The name changed between the check and the take.
             block.refuse();
-            return Err(self.poison(index, m3ipc_link::RuleBroken));
+            return Err(self.conversation(index).poison(m3ipc_link::RuleBroken));
         }
         let copied = buffer.copy_block(&block);
         self.copies.payload_copied(copied);
@@ -267,16 +268,13 @@ impl Endpoint {
         fail: Fail,
     ) -> Result<Option<TakenMessage>, Fail> {
         let Some(refusal) = treatment(&fail) else {
-            self.payloads.failure = Some(fail.clone());
+            self.payloads.note_failure(fail.clone());
             return Err(fail);
         };
-        let is_refused = self.publish(index, |endpoint| {
-            let is_refused = endpoint.peers.get(index).link.refuse(arrival, refusal);
-            Ok((is_refused, if is_refused { EndsWait::OnThisLink } else { EndsWait::None }))
-        })?;
-        if !is_refused {
+        if !self.conversation(index).refuse(arrival, refusal) {
             return Ok(None);
         }
+        self.ring_again();
         m3ipc_sys::pause_point("server.payload_refused");
         let from = self.peers.get(index).address();
         if is_answer(arrival) {
@@ -290,7 +288,7 @@ impl Endpoint {
             fail.why()
         );
         let fail = Fail::new(Code::NoPayload, why);
-        self.payloads.failure = Some(fail.clone());
+        self.payloads.note_failure(fail.clone());
         Err(fail)
     }
 
@@ -298,15 +296,13 @@ impl Endpoint {
     /// later call takes the answer.
     #[cold]
     pub(super) fn refuse_answer(&mut self, index: u32, request: SlotState) {
-        let found = self.peers.get(index).link.peek_answer(request);
-        let Some(arrival) = found.ok().flatten().filter(|arrival| is_answer(*arrival)) else {
-            return;
-        };
+        let mut server = self.conversation(index);
         // A broken link has no more use for the refusal.
-        let _ = self.publish(index, |endpoint| {
-            let is_refused = endpoint.peers.get(index).link.refuse(arrival, SlotRefusal::Final);
-            Ok(((), if is_refused { EndsWait::OnThisLink } else { EndsWait::None }))
-        });
+        let found = server.link().peek_answer(request).ok().flatten();
+        if let Some(arrival) = found.filter(|arrival| is_answer(*arrival)) {
+            server.refuse(arrival, SlotRefusal::Final);
+        }
+        self.ring_again();
     }
 
     /// Remembers the payload of an answer, which its client may refuse.
@@ -317,8 +313,8 @@ impl Endpoint {
         }
         let Some(large) = self.payloads.take_in_transit() else { return };
         let peer = self.peers.get(index);
-        let (to, posted) = (peer.address(), peer.link.posted());
-        self.payloads.open_answers.push(OpenAnswer { to, index, posted, large });
+        let (to, posted) = (peer.address(), peer.link().posted());
+        self.payloads.keep_answer(OpenAnswer { to, index, posted, large });
     }
 
     /// Forgets the answers that were taken. Frees the payloads of refused answers, and leaves their
@@ -326,13 +322,13 @@ impl Endpoint {
     #[cold]
     pub(super) fn settle_answers(&mut self) {
         let mut at = 0;
-        while let Some(answer) = self.payloads.open_answers.get(at) {
+        while let Some(answer) = self.payloads.answer(at) {
             let fate = self.fate_of(answer);
             if fate == MessageFate::Open {
                 at += 1;
                 continue;
             }
-            let OpenAnswer { to, large, .. } = self.payloads.open_answers.swap_remove(at);
+            let OpenAnswer { to, large, .. } = self.payloads.remove_answer(at);
             match fate {
                 MessageFate::Open | MessageFate::Taken => {}
                 MessageFate::Gone => self.free_payload(large),
@@ -349,13 +345,15 @@ impl Endpoint {
 
     fn fate_of(&self, answer: &OpenAnswer) -> MessageFate {
         let peer = self.peers.find_index(answer.index);
-        let Some(peer) = peer.filter(|peer| peer.address() == answer.to && !peer.dead) else {
+        let Some(peer) =
+            peer.filter(|peer| peer.address() == answer.to && !peer.admission().is_dead())
+        else {
             // The daemon reports what a dead client held.
             return MessageFate::Taken;
         };
         // On a broken link the answer is gone.
-        let _ = peer.link.withdraw_void_answer();
-        peer.link.fate(answer.posted)
+        let _ = peer.link().withdraw_void_answer();
+        peer.link().fate(answer.posted)
     }
 }
 

@@ -30,14 +30,14 @@ pub(super) struct Payloads {
     /// The limit of the present call, for requests to the daemon.
     limit: DaemonLimit,
     /// Why the payload of the polled message was not accepted, where that ends the receive.
-    pub(super) failure: Option<Fail>,
+    failure: Option<Fail>,
     /// How the peer refused the last message of this endpoint.
-    pub(super) refusal: Option<SlotRefusal>,
+    refusal: Option<SlotRefusal>,
     /// The payload of the message that is being sent.
-    pub(super) in_transit: Option<LargePayload>,
-    pub(super) open_answers: Vec<OpenAnswer>,
+    in_transit: Option<LargePayload>,
+    open_answers: Vec<OpenAnswer>,
     /// Whether the peer took the message that the present call posted last.
-    pub(super) was_taken: bool,
+    was_taken: bool,
 }
 
 impl Payloads {
@@ -54,6 +54,31 @@ impl Payloads {
     pub(super) fn limit(&mut self) -> DaemonLimit {
         self.limit = self.limit.begun();
         self.limit
+    }
+
+    /// Notes why the payload of the polled message was not accepted: that ends the receive.
+    pub(super) fn note_failure(&mut self, fail: Fail) {
+        self.failure = Some(fail);
+    }
+
+    /// Notes how the peer refused the last message of this endpoint.
+    pub(super) fn note_refusal(&mut self, refusal: SlotRefusal) {
+        self.refusal = Some(refusal);
+    }
+
+    /// How the peer refused the last message of this endpoint.
+    pub(super) fn take_refusal(&mut self) -> Option<SlotRefusal> {
+        self.refusal.take()
+    }
+
+    /// Whether the message that is being sent has a payload in a block.
+    pub(super) fn is_in_transit(&self) -> bool {
+        self.in_transit.is_some()
+    }
+
+    /// Notes the payload of the message that is sent next.
+    pub(super) fn begin_transit(&mut self, large: LargePayload) {
+        self.in_transit = Some(large);
     }
 
     /// The payload of the message that was posted.
@@ -76,6 +101,31 @@ impl Payloads {
     #[inline]
     pub(super) fn is_busy(&self) -> bool {
         self.failure.is_some() || self.in_transit.is_some() || self.has_open_answers()
+    }
+
+    /// Whether the peer took the message that the present call posted last.
+    pub(super) fn was_taken(&self) -> bool {
+        self.was_taken
+    }
+
+    /// Notes whether the peer took the message that the present call posted last.
+    pub(super) fn set_taken(&mut self, was_taken: bool) {
+        self.was_taken = was_taken;
+    }
+
+    /// Keeps the payload of an answer until its client has taken or refused it.
+    pub(super) fn keep_answer(&mut self, answer: OpenAnswer) {
+        self.open_answers.push(answer);
+    }
+
+    /// The answer in this place.
+    pub(super) fn answer(&self, at: usize) -> Option<&OpenAnswer> {
+        self.open_answers.get(at)
+    }
+
+    /// Removes the answer in this place. The last one moves to the place.
+    pub(super) fn remove_answer(&mut self, at: usize) -> OpenAnswer {
+        self.open_answers.swap_remove(at)
     }
 
     /// Whether the endpoint has answers that may be refused.

@@ -16,6 +16,60 @@ pub(super) struct Probe {
     pub(super) value: [u64; 2],
 }
 
+/// The copies of an endpoint with one peer, as a party and as a requester.
+#[derive(Debug, Default)]
+pub(super) struct PeerCopies {
+    /// Whether the peer may copy with this endpoint.
+    has_gate: bool,
+    /// Its copies with this endpoint as the party, through a bounce buffer.
+    party: Option<Box<PartyState>>,
+    /// This endpoint's copies with it as the party.
+    requester: Box<RequesterState>,
+}
+
+impl PeerCopies {
+    /// Whether the peer may copy with this endpoint.
+    pub(super) fn has_gate(&self) -> bool {
+        self.has_gate
+    }
+
+    /// Opens the gate for the peer. A bounce buffer replaces an earlier one.
+    pub(super) fn open_gate(&mut self, bounce_buffer: Option<ServedBounceBuffer>) {
+        self.has_gate = true;
+        if let Some(bounce_buffer) = bounce_buffer {
+            self.party = Some(Box::new(PartyState::new(bounce_buffer)));
+        }
+    }
+
+    /// Closes the gate for the peer, and forgets its bounce buffer.
+    pub(super) fn revoke_gate(&mut self) {
+        (self.has_gate, self.party) = (false, None);
+    }
+
+    /// Whether the peer has a bounce buffer, through which this endpoint copies for it.
+    pub(super) fn is_served(&self) -> bool {
+        self.party.is_some()
+    }
+
+    /// The state of the copies that this endpoint makes for the peer.
+    #[inline]
+    pub(super) fn party_mut(&mut self) -> Option<&mut PartyState> {
+        self.party.as_deref_mut()
+    }
+
+    /// The state of this endpoint's copies with the peer.
+    #[inline]
+    pub(super) fn requester(&self) -> &RequesterState {
+        &self.requester
+    }
+
+    /// The state of this endpoint's copies with the peer, to be changed.
+    #[inline]
+    pub(super) fn requester_mut(&mut self) -> &mut RequesterState {
+        &mut self.requester
+    }
+}
+
 /// The requester's state of copies with one party.
 #[derive(Debug, Default)]
 pub(super) struct RequesterState {

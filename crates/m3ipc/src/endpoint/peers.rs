@@ -1,230 +1,12 @@
 //! The peers of an endpoint: one link each, found by address and by index.
 
-use crate::endpoint::peer_copies::{PartyState, RequesterState};
+use super::peer::Peer;
 use crate::error::Fail;
-use crate::info::Identity;
-use m3ipc_abi::{Address, Code};
-use m3ipc_link::{Arrival, Link, LinkSide, MessageKind, PeerStatus, ReadyBitmap, SlotState};
-use m3ipc_sys::DoorbellSender;
+use m3ipc_abi::Address;
+use m3ipc_link::LinkSide;
 use m3ipc_wire::PeerInfo;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-
-/// The stamp of an answer to an endpoint that receives without a request. Requests count from 1.
-pub(super) const UNASKED: u64 = 0;
-
-/// One peer and everything shared with it.
-#[derive(Debug)]
-pub(super) struct Peer {
-    pub(super) identity: Identity,
-    pub(super) link: Link,
-    pub(super) status: PeerStatus,
-    pub(super) ready_bitmap: ReadyBitmap,
-    pub(super) doorbell_sender: Option<DoorbellSender>,
-    /// The index of this link in the peer's ready bitmap.
-    index_there: u32,
-    pub(super) may_send: u32,
-    pub(super) may_receive: u32,
-    /// The pending request in the slot. No other message goes to the peer meanwhile.
-    pub(super) pending: Option<SlotState>,
-    /// The time of the last take from this peer: no later message can be older.
-    pub(super) earliest_stamp: u64,
-    /// Whether the inbox has a message of this peer.
-    pub(super) message_queued: bool,
-    /// Whether the inbox has a notification of this peer.
-    pub(super) note_queued: bool,
-    /// Whether the daemon has reported the death of the peer.
-    pub(super) dead: bool,
-    /// Whether the peer broke the rules.
-    pub(super) poisoned: bool,
-    /// Whether the peer may copy with this endpoint.
-    pub(super) has_gate: bool,
-    /// Its copies with this endpoint as the party.
-    pub(super) party_state: Option<Box<PartyState>>,
-    /// This endpoint's copies with it as the party.
-    pub(super) requester_state: Box<RequesterState>,
-    /// Whether a later link replaces this one.
-    replaced: bool,
-    /// The kinds of messages that may go to the peer now: see [`open_kinds`](Self::open_kinds).
-    open_to: u32,
-    /// The kinds of messages of the peer that may be received now.
-    open_from: u32,
-}
-
-impl Peer {
-    /// Maps a link that the daemon made.
-    fn adopt(info: &PeerInfo, fds: Vec<OwnedFd>, side: LinkSide) -> Result<Self, Fail> {
-        let Ok([link, status, ready_bitmap]) = <[OwnedFd; 3]>::try_from(fds) else {
-            return Err(crate::control::unexpected());
-        };
-        let mut peer = Self {
-            identity: Identity {
-                address: Address(info.address),
-                pid: info.pid,
-                uid: info.uid,
-                gid: info.gid,
-            },
-            link: Link::map(link, side)?,
-            status: PeerStatus::map(status)?,
-            ready_bitmap: ReadyBitmap::map(ready_bitmap)?,
-            doorbell_sender: None,
-            index_there: info.index_there,
-            may_send: info.may_send,
-            may_receive: info.may_receive,
-            pending: None,
-            earliest_stamp: 0,
-            message_queued: false,
-            note_queued: false,
-            dead: false,
-            poisoned: false,
-            has_gate: false,
-            party_state: None,
-            requester_state: Box::default(),
-            replaced: false,
-            open_to: 0,
-            open_from: 0,
-        };
-        peer.reopen();
-        Ok(peer)
-    }
-
-    /// The kinds of messages that may go to the peer, by [`check`](Self::check) and
-    /// [`allow`](Self::allow), and those that may be received from it. Each function that changes
-    /// a part of the answer notes it, so that the fast path makes one check.
-    fn open_kinds(&self) -> (u32, u32) {
-        let is_free = self.pending.is_none();
-        let to =
-            if self.dead | self.poisoned | self.replaced | !is_free { 0 } else { self.may_send };
-        (to, if self.dead | self.poisoned { 0 } else { self.may_receive })
-    }
-
-    fn reopen(&mut self) {
-        (self.open_to, self.open_from) = self.open_kinds();
-    }
-
-    /// Notes the death of the peer.
-    pub(super) fn set_dead(&mut self) {
-        self.dead = true;
-        self.reopen();
-    }
-
-    /// Notes that the peer broke the rules.
-    pub(super) fn set_poisoned(&mut self) {
-        self.poisoned = true;
-        self.reopen();
-    }
-
-    /// Notes that a later link replaces this one.
-    fn set_replaced(&mut self) {
-        (self.replaced, self.dead) = (true, true);
-        self.reopen();
-    }
-
-    /// Notes the pending request, or its end.
-    pub(super) fn set_pending(&mut self, request: Option<SlotState>) {
-        self.pending = request;
-        self.reopen();
-    }
-
-    /// Notes which messages may pass in each direction.
-    pub(super) fn set_privileges(&mut self, may_send: u32, may_receive: u32) {
-        (self.may_send, self.may_receive) = (may_send, may_receive);
-        self.reopen();
-    }
-
-    pub(super) fn address(&self) -> Address {
-        self.identity.address
-    }
-
-    /// Fails if the link is closed; a dead peer gives the code `died`.
-    #[inline]
-    pub(super) fn check(&self, died: Code) -> Result<(), Fail> {
-        if self.poisoned {
-            return Err(Code::PeerBroke.into());
-        }
-        if self.replaced {
-            return Err(Code::Unknown.into());
-        }
-        if self.dead { Err(died.into()) } else { Ok(()) }
-    }
-
-    /// Fails if privileges exclude a message of this kind to the peer, or if a pending request
-    /// claims the peer.
-    #[inline]
-    pub(super) fn allow(&self, kind: MessageKind) -> Result<(), Fail> {
-        if self.may_send & (1 << kind as u32) == 0 {
-            return Err(Code::CallDenied.into());
-        }
-        if self.pending.is_some() { Err(Code::Busy.into()) } else { Ok(()) }
-    }
-
-    /// Whether a message of this kind may go to the peer, by [`check`](Self::check) and
-    /// [`allow`](Self::allow).
-    #[inline(always)]
-    pub(super) fn admits(&self, kind: MessageKind) -> bool {
-        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
-        self.open_to & (1 << kind as u32) != 0
-    }
-
-    /// Whether a notification may go to the peer, and no pending request claims it.
-    #[inline(always)]
-    pub(super) fn admits_notification(&self) -> bool {
-        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
-        self.open_to & PeerInfo::MAY_NOTIFY != 0
-    }
-
-    /// The message or request of the peer, if privileges allow it.
-    #[inline]
-    pub(super) fn poll(&mut self) -> Option<Arrival> {
-        if self.dead || self.poisoned {
-            return None;
-        }
-        match self.link.peek() {
-            Ok(found) => found.filter(|arrival| {
-                let kind = arrival.state.kind();
-                matches!(kind, MessageKind::Send | MessageKind::Request)
-                    && self.may_receive & (1 << kind as u32) != 0
-                    && !self.is_answer_to_pending()
-            }),
-            Err(_broken) => {
-                self.set_poisoned();
-                None
-            }
-        }
-    }
-
-    /// A message or request of the peer, as [`poll`](Self::poll), if no request is pending.
-    #[inline]
-    pub(super) fn look(&self) -> Option<(MessageKind, SlotState)> {
-        debug_assert_eq!(self.open_kinds(), (self.open_to, self.open_from), "an unnoted change");
-        self.link.look().filter(|(kind, _)| self.open_from & (1 << *kind as u32) != 0)
-    }
-
-    /// Whether any message of the peer answers the pending request: the peer has taken that.
-    fn is_answer_to_pending(&self) -> bool {
-        self.pending.is_some_and(|request| self.link.is_taken(request) == Ok(true))
-    }
-
-    /// An answer of the peer to a receive without a request.
-    pub(super) fn poll_unasked_reply(&self) -> Option<Arrival> {
-        let found = self.link.peek().ok().flatten();
-        found.filter(|arrival| {
-            arrival.state.kind() == MessageKind::Reply && arrival.stamp == UNASKED
-        })
-    }
-
-    /// Whether the peer has sent a notification that privileges allow.
-    #[inline]
-    pub(super) fn has_notification(&self) -> bool {
-        self.link.has_notification() && self.open_from & PeerInfo::MAY_NOTIFY != 0
-    }
-
-    /// Marks this link in the peer's ready bitmap, unless it is in the peer's hot set.
-    #[inline(always)]
-    pub(super) fn mark_link_ready(&self) {
-        self.ready_bitmap.set_unless_hot(self.index_there, &self.status);
-    }
-}
 
 /// A link that a later link with the same peer replaced.
 #[derive(Debug)]
@@ -245,8 +27,8 @@ pub(super) struct Peers {
     replaced_peers: Vec<ReplacedLink>,
     /// Indexes of replaced links.
     retired: Vec<u32>,
-    /// Peers whose doorbells the daemon rings at the next occasion.
-    pub(super) unrung: Vec<Address>,
+    /// Indexes of dead peers.
+    dead: Vec<u32>,
 }
 
 impl Peers {
@@ -315,7 +97,7 @@ impl Peers {
     /// Whether no link has a message or a notification.
     pub(super) fn are_quiet(&self) -> bool {
         let mut peers = self.slots.iter().flatten();
-        peers.all(|peer| peer.link.is_quiet() && !peer.has_notification())
+        peers.all(|peer| peer.link().is_quiet() && !peer.has_notification())
     }
 
     /// A number above all indexes.
@@ -339,13 +121,13 @@ impl Peers {
         // A link made anew after a takeover: the peer never got the old one. A waiting call repeats
         // its message, unless the peer had taken it on the old link all the same.
         if let Some(old) = self.by_address.remove(&info.address)
-            && !self.get(old).dead
+            && !self.get(old).admission().is_dead()
         {
-            let link = &self.get(old).link;
+            let link = self.get(old).link();
             let was_taken = link.is_taken(link.posted()) == Ok(true);
             self.replaced_peers.push(ReplacedLink { address: info.address, was_taken });
             if old != info.index_here {
-                self.get_mut(old).set_replaced();
+                self.get_mut(old).admission_mut().set_replaced();
                 self.retired.push(old);
             }
         }
@@ -380,29 +162,40 @@ impl Peers {
         }
     }
 
-    /// Whether links were replaced, and a call has not cleared that yet.
+    /// Whether links died or were replaced, and no call has cleared that yet.
     #[inline]
-    pub(super) fn has_replaced(&self) -> bool {
-        !self.replaced_peers.is_empty() || self.has_retired()
+    pub(super) fn has_gone(&self) -> bool {
+        !self.replaced_peers.is_empty() || self.must_forget()
     }
 
-    /// Whether the present call has replaced links.
+    /// Whether links that died or were replaced are kept until no call uses them.
     #[inline]
-    pub(super) fn has_retired(&self) -> bool {
-        !self.retired.is_empty()
+    pub(super) fn must_forget(&self) -> bool {
+        !self.dead.is_empty() || !self.retired.is_empty()
     }
 
-    /// Drops replaced links. Not while a call uses one.
-    #[inline]
-    pub(super) fn remove_retired(&mut self) {
+    /// Notes the death of the peer of this index. The link stays until no call uses it.
+    pub(super) fn note_death(&mut self, index: u32) {
+        self.get_mut(index).admission_mut().set_dead();
+        self.dead.push(index);
+    }
+
+    /// Drops the links that died or were replaced. Not while a call uses one.
+    pub(super) fn forget_dead(&mut self) {
+        for index in std::mem::take(&mut self.dead) {
+            self.remove_dead(index);
+        }
         for index in std::mem::take(&mut self.retired) {
             self.remove_dead(index);
         }
     }
 
     /// Drops a dead peer. Another peer with the same index or address stays.
-    pub(super) fn remove_dead(&mut self, index: u32) {
-        let Some(peer) = self.slots[index as usize].take_if(|peer| peer.dead) else { return };
+    fn remove_dead(&mut self, index: u32) {
+        let Some(peer) = self.slots[index as usize].take_if(|peer| peer.admission().is_dead())
+        else {
+            return;
+        };
         if self.by_address.get(&peer.address().0) == Some(&index) {
             self.by_address.remove(&peer.address().0);
         }

@@ -150,12 +150,11 @@ impl Endpoint {
             _ => fail,
         })?;
         let Some(index) = index else { return Ok(()) };
-        let peer = self.peers.get(index);
-        peer.check(dead)?;
-        peer.allow(MessageKind::Request)?;
+        let mut server = self.conversation(index);
+        server.peer().admit(MessageKind::Request, dead)?;
         // The slot may hold an answer of this endpoint. The take of it rings: see
         // `Endpoint::arm`.
-        if !peer.link.is_free().map_err(|broken| self.poison(index, broken))? {
+        if !server.on_link(|link| link.is_free())? {
             return Ok(());
         }
         match self.post_pending(index, pending) {
@@ -178,8 +177,8 @@ impl Endpoint {
             (self.post(index, MessageKind::Request, outgoing, Deadline::NEVER)?, None)
         };
         let peer = self.peers.get_mut(index);
-        peer.set_pending(Some(posted));
-        let canceller = peer.link.canceller(posted);
+        peer.admission_mut().set_pending(Some(posted));
+        let canceller = peer.link().canceller(posted);
         pending.claim.set(ClaimState::Posted(PostedRequest { index, posted, canceller, large }));
         // From here on a dead server may have taken the request.
         pending.dead = Code::DstDied;
@@ -224,7 +223,7 @@ impl Endpoint {
         while matches!(polled, Ok(None)) && self.arm_anew() {
             polled = self.poll_settled(|endpoint| endpoint.poll_for_answer(pending));
         }
-        self.trace_done();
+        self.trace.done();
         if matches!(polled, Ok(None)) {
             self.leave_request(pending.to);
         } else {
@@ -235,14 +234,14 @@ impl Endpoint {
     }
 
     fn begin_request_look(&mut self) -> Result<(), Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         // A payload that the daemon does not give at once is left for a later poll.
         self.payloads.begin(DaemonLimit::of(Timeout::NoWait.deadline()));
         if self.claims.has_dropped() {
             self.clear_dropped_requests();
         }
         self.begin_request_poll();
-        self.stamp(Moment::Looked);
+        self.trace.stamp(Moment::Looked);
         Ok(())
     }
 
@@ -262,7 +261,7 @@ impl Endpoint {
             if self.payloads.has_open_answers() {
                 self.settle_answers();
             }
-            if let Some(refusal) = self.peers.get(index).link.refusal(posted) {
+            if let Some(refusal) = self.peers.get(index).link().refusal(posted) {
                 return self.repeat_refused(pending, refusal).map(|()| None);
             }
         }
@@ -329,9 +328,9 @@ impl Endpoint {
         let ClaimState::Posted(request) = pending.claim.set(ClaimState::Unposted) else {
             return Ok(());
         };
-        self.peers.get_mut(request.index).set_pending(None);
+        self.peers.get_mut(request.index).admission_mut().set_pending(None);
         let Some(large) = request.large else {
-            return Err(self.poison(request.index, m3ipc_link::RuleBroken));
+            return Err(self.conversation(request.index).poison(m3ipc_link::RuleBroken));
         };
         self.withdraw_payload(pending.to, large);
         pending.refusals += 1;
@@ -354,7 +353,7 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn abandon(&mut self, pending: &PendingRequest) -> Option<Message> {
-        if self.check_bound().is_err() {
+        if self.membership.check_bound().is_err() {
             return None;
         }
         self.disarm();

@@ -135,8 +135,8 @@ impl Endpoint {
     /// [`WakeupError::WasRunning`] and [`WakeupError::WasBusy`] if the endpoint remembers it, and
     /// others.
     pub fn wakeup(&mut self, address: Address) -> Result<(), WakeupError> {
-        self.check_bound().map_err(|fail| WakeupError::Unbound(fail.code))?;
-        let request = Request::Wakeup { vm: self.vm, address: address.0 };
+        self.membership.check_bound().map_err(|fail| WakeupError::Unbound(fail.code))?;
+        let request = Request::Wakeup { vm: self.membership.vm(), address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| WakeupError::of(fail, address))
     }
 
@@ -158,24 +158,24 @@ impl Endpoint {
     /// # Errors
     /// [`UnbindError`].
     pub fn unbind_other(&mut self, address: Address) -> Result<(), UnbindError> {
-        self.check_bound().map_err(|fail| UnbindError::Unbound(fail.code))?;
-        let request = Request::Unbind { vm: self.vm, address: address.0 };
+        self.membership.check_bound().map_err(|fail| UnbindError::Unbound(fail.code))?;
+        let request = Request::Unbind { vm: self.membership.vm(), address: address.0 };
         self.ask_daemon(&request).map(drop).map_err(|fail| UnbindError::of(fail, address))
     }
 
     /// Asks the daemon; asks its successor if the daemon dies meanwhile.
     pub(super) fn ask_daemon(&mut self, request: &Request) -> Result<i32, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.disarm();
         let ask = |control: &mut Control| match request {
             // The reply waits for the end of the other endpoint.
             Request::Unbind { .. } => control.request_while_running(request),
             _ => control.request(request),
         };
-        let reply = match ask(&mut self.control) {
+        let reply = match ask(self.session.control_mut()) {
             Err(fail) if fail.code == Code::NotConn => {
                 self.reattach_if_closed();
-                ask(&mut self.control)
+                ask(self.session.control_mut())
             }
             other => other,
         };
@@ -200,14 +200,15 @@ impl Endpoint {
         about: Address,
         limit: Timeout,
     ) -> Result<Address, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         let deadline = limit.deadline();
         self.disarm();
-        self.control_page.set_blocked(WaitCall::Wait, about);
-        self.control_page
+        self.session.page().set_blocked(WaitCall::Wait, about);
+        self.session
+            .page()
             .set_sleep_start(m3ipc_sys::monotonic_ns(), m3ipc_sys::thread_id().cast_unsigned());
         let result = self.await_ticket(&what, deadline);
-        self.control_page.set_running();
+        self.session.page().set_running();
         result
     }
 
@@ -221,7 +222,11 @@ impl Endpoint {
             let Some(open) = ticket else {
                 // The loop registers the wait again with the next daemon if this one dies.
                 let until_ns = RequestLimit::until(deadline).end_ns();
-                match self.control.request_through(&Request::Await(what.clone()), until_ns) {
+                match self
+                    .session
+                    .control_mut()
+                    .request_through(&Request::Await(what.clone()), until_ns)
+                {
                     Ok((Reply::Number(address), _)) => return answer_of(address),
                     Ok((Reply::Wait(open), _)) => ticket = Some(open),
                     Ok(_) => return Err(crate::control::unexpected()),
@@ -235,33 +240,33 @@ impl Endpoint {
                         if fail.code == Code::TimedOut
                             && m3ipc_sys::monotonic_ns() < deadline.at_ns =>
                     {
-                        return Err(Fail::new(Code::NotConn, self.control.why_silent()));
+                        return Err(Fail::new(Code::NotConn, self.session.control().why_silent()));
                     }
                     Err(fail) => return Err(fail),
                 }
                 continue;
             };
             // Read the event word before the events: a ticket that comes later changes the word.
-            let before = self.control_page.event_word().load(Ordering::Acquire);
+            let before = self.session.page().event_word().load(Ordering::Acquire);
             self.receive_all_events();
-            if let Some(at) = self.ready.iter().position(|(ready, _)| *ready == open) {
-                return answer_of(self.ready.swap_remove(at).1);
+            if let Some(address) = self.session.take_ended_wait(open) {
+                return answer_of(address);
             }
             self.receive_events()?;
             let now_ns = m3ipc_sys::monotonic_ns();
             if now_ns >= deadline.at_ns {
-                self.control.request_later(&Request::Forget(open));
+                self.session.control_mut().request_later(&Request::Forget(open));
                 return Err(Code::TimedOut.into());
             }
             let until_ns = deadline.at_ns.min(now_ns + 1_000_000_000);
-            self.set_mode(WaitMode::Awake);
-            match m3ipc_sys::wait_any(&[(self.control_page.event_word(), before)], until_ns)? {
+            self.waiter.set_mode(WaitMode::Awake);
+            match m3ipc_sys::wait_any(&[(self.session.page().event_word(), before)], until_ns)? {
                 m3ipc_sys::WaitOutcome::Changed => {}
                 m3ipc_sys::WaitOutcome::Signal => {
-                    self.control.request_later(&Request::Forget(open));
+                    self.session.control_mut().request_later(&Request::Forget(open));
                     return Err(Code::Intr.into());
                 }
-                m3ipc_sys::WaitOutcome::Limit if self.control.is_closed() => {
+                m3ipc_sys::WaitOutcome::Limit if self.session.control_mut().is_closed() => {
                     self.reattach_if_closed();
                     ticket = None;
                 }

@@ -3,8 +3,8 @@
 //! The reply makes the endpoint's descriptor readable. The caller then asks again.
 
 use super::Endpoint;
+use super::contact::{TRIES, no_daemon};
 use super::received::{Received, Source};
-use super::soon::{TRIES, no_daemon};
 use crate::control::{OpenRequest, RequestState, unexpected};
 use crate::error::{Fail, ReceiveError};
 use crate::timeout::Timeout;
@@ -38,14 +38,14 @@ impl Endpoint {
         has_waited: bool,
     ) -> Result<(Received, Vec<u8>), ReceiveError> {
         if let Source::From(address) = source
-            && self.check_bound().is_ok()
+            && self.membership.check_bound().is_ok()
             && self.awaits_contact(address)
         {
             return Err(ReceiveError::WouldBlock(address));
         }
-        self.inbox.has_waited = has_waited;
+        self.inbox.set_waited(has_waited);
         let received = self.receive_bytes(source, Timeout::NoWait);
-        self.inbox.has_waited = false;
+        self.inbox.set_waited(false);
         received
     }
 
@@ -53,15 +53,15 @@ impl Endpoint {
     /// came without one.
     fn awaits_contact(&mut self, source: Address) -> bool {
         for _ in 0..TRIES {
-            let before = self.control.activity();
+            let before = self.session.control().activity();
             let _ = self.receive_events();
-            if self.inbox.via_daemon.has(source)
+            if self.inbox.has_from_daemon(source)
                 || !matches!(self.contact_soon(source, 0), Ok(None))
             {
                 return false;
             }
             // Whatever was read meanwhile makes the descriptor readable no more.
-            if self.control.activity() == before {
+            if self.session.control().activity() == before {
                 return true;
             }
         }
@@ -76,24 +76,24 @@ impl Endpoint {
         question: &mut Option<Question>,
         request: &Request,
     ) -> Result<Option<Reply>, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.disarm();
         for _ in 0..TRIES {
             let Some(Question(open)) = question.take() else {
-                match self.control.begin(request) {
+                match self.session.control_mut().begin(request) {
                     Ok(open) => *question = Some(Question(open)),
                     Err(_gone) => self.reattach_soon(),
                 }
                 self.receive_events()?;
-                if self.returns.is_under_way() {
-                    self.returns.check()?;
+                if self.session.returns().is_under_way() {
+                    self.session.returns_mut().check()?;
                     return Ok(None);
                 }
                 continue;
             };
             // The look for a close reads frames, so it comes before the look for the reply.
-            let is_closed = self.control.is_closed();
-            match self.control.poll(&open) {
+            let is_closed = self.session.control_mut().is_closed();
+            match self.session.control_mut().poll(&open) {
                 RequestState::Ended(reply) => return reply.map(Some),
                 RequestState::Lost => {}
                 RequestState::Open if is_closed => self.reattach_soon(),
@@ -108,7 +108,7 @@ impl Endpoint {
 
     /// Gives a question up.
     pub(crate) fn drop_question(&mut self, Question(open): Question) {
-        self.control.forget(&open);
+        self.session.control_mut().forget(&open);
     }
 
     /// The endpoint with the awaited name, if there is one.
@@ -117,10 +117,10 @@ impl Endpoint {
         wait: &mut NameWait,
         question: &mut Option<Question>,
     ) -> Result<Option<Address>, Fail> {
-        self.check_bound()?;
+        self.membership.check_bound()?;
         self.disarm();
         self.reattach_soon();
-        if wait.ticket.is_some_and(|(_, daemons)| daemons != self.page_sets.len()) {
+        if wait.ticket.is_some_and(|(_, daemons)| daemons != self.waiter.pages().count()) {
             // The next daemon knows no ticket of its predecessor.
             wait.ticket = None;
         }
@@ -128,7 +128,9 @@ impl Endpoint {
             let request = Request::Await(AwaitedEvent::Name(wait.name.clone()));
             match self.ask_soon(question, &request)? {
                 Some(Reply::Number(address)) => return Ok(Some(Address(address))),
-                Some(Reply::Wait(ticket)) => wait.ticket = Some((ticket, self.page_sets.len())),
+                Some(Reply::Wait(ticket)) => {
+                    wait.ticket = Some((ticket, self.waiter.pages().count()))
+                }
                 Some(_) => return Err(unexpected()),
                 None => return Ok(None),
             }
@@ -137,21 +139,20 @@ impl Endpoint {
         // Whatever reads frames comes before the look for the ticket.
         let bound = self.receive_events();
         let Some((ticket, _)) = wait.ticket else { return Ok(None) };
-        let Some(at) = self.ready.iter().position(|(ready, _)| *ready == ticket) else {
+        let Some(address) = self.session.take_ended_wait(ticket) else {
             return bound.map(|()| None);
         };
         wait.ticket = None;
-        super::queries::answer_of(self.ready.swap_remove(at).1).map(Some)
+        super::queries::answer_of(address).map(Some)
     }
 
     /// Ends a wait for a name that nobody awaits any more.
     pub(crate) fn drop_name_wait(&mut self, wait: &NameWait) {
         // Another daemon may have given the same number to another wait.
         if let Some((ticket, daemons)) = wait.ticket
-            && daemons == self.page_sets.len()
+            && daemons == self.waiter.pages().count()
         {
-            self.control.request_later(&Request::Forget(ticket));
-            self.ready.retain(|(ready, _)| *ready != ticket);
+            self.session.forget_wait(ticket);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast::LeftReceive;
 use super::received::{Received, ReceivedKind, Source};
@@ -12,14 +13,6 @@ use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, Message, SYSTEM, Verb};
 use m3ipc_link::{Arrival, FLAG_WOKEN, MessageKind, TakenMessage, WaitCall};
 
-/// After so many ticks of work, at most 100 ms, all links are polled (a tick is a nanosecond or
-/// less). A hostile peer that clears a bit of the ready bitmap delays its victim by that time.
-const TICKS_PER_FULL_POLL: u64 = 100_000_000;
-/// Notifications come before messages. A peer that notifies without end delivers at most so many of
-/// them before a message of another peer.
-const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
-/// Messages of a sole sender that are taken before the clock is read and all links are polled.
-pub(super) const UNORDERED_MAX: u32 = 64;
 /// Takes that may fail, because the sender withdrew, before the call stops to try.
 const LOST_TAKES_MAX: u32 = 32;
 
@@ -88,7 +81,12 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Message, ReceiveError> {
         let (source, limit) = (source.into(), limit.into());
-        let span = observe::call("receive", self.vm, self.address, source.address());
+        let span = observe::call(
+            "receive",
+            self.membership.vm(),
+            self.membership.address(),
+            source.address(),
+        );
         let fast = match source {
             Source::Any => self.receive_fast(limit, |message| message),
             _ => Err(LeftReceive::Call),
@@ -106,7 +104,7 @@ impl Endpoint {
         is_ordinary: bool,
         limit: Timeout,
     ) -> Result<Message, ReceiveError> {
-        let span = observe::call("receive", self.vm, self.address, ANY);
+        let span = observe::call("receive", self.membership.vm(), self.membership.address(), ANY);
         let fast = if is_ordinary {
             self.receive_ordinary(limit, |message| message)
         } else {
@@ -143,7 +141,7 @@ impl Endpoint {
             LeftReceive::Signal => Err(Code::Intr.into()),
         };
         let received = begun.and_then(|()| self.receive_from(source, buffer, limit.deadline()));
-        self.trace_done();
+        self.trace.done();
         received.map_err(|fail| ReceiveError::of(fail, source.address()))
     }
 
@@ -191,7 +189,12 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         limit: Timeout,
     ) -> Result<Received, ReceiveError> {
-        let span = observe::call("receive", self.vm, self.address, source.address());
+        let span = observe::call(
+            "receive",
+            self.membership.vm(),
+            self.membership.address(),
+            source.address(),
+        );
         let fast = match source {
             Source::Any => self.receive_fast(limit, |message| message),
             _ => Err(LeftReceive::Call),
@@ -199,11 +202,12 @@ impl Endpoint {
         let received = match fast {
             Ok(message) => {
                 buffer.for_link(0);
+                let kind = self.latest_kind();
                 Ok(Received {
                     message,
                     bytes: 0,
-                    is_request: self.latest_kind == Some(ReceivedKind::Request),
-                    is_notification: self.latest_kind == Some(ReceivedKind::Notification),
+                    is_request: kind == Some(ReceivedKind::Request),
+                    is_notification: kind == Some(ReceivedKind::Notification),
                     died: None,
                 })
             }
@@ -246,7 +250,7 @@ impl Endpoint {
             })
         });
         self.leave_receive(is_empty(&received));
-        self.trace_done();
+        self.trace.done();
         received.map_err(|fail| ReceiveError::of(fail, ANY))?.whole_in(buffer.len())
     }
 
@@ -262,7 +266,7 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn order_always(&mut self, always: bool) {
-        self.unordered_max = if always { 0 } else { UNORDERED_MAX };
+        self.inbox.order().set_always(always);
     }
 
     fn receive_from(
@@ -273,8 +277,9 @@ impl Endpoint {
     ) -> Result<Received, Fail> {
         if let Err(fail) = self.enter(Verb::Receive) {
             // The end of the endpoint may have ended the wait that the fast path began.
-            let has_waited = std::mem::replace(&mut self.inbox.has_waited, false);
-            return Err(self.left.filter(|_| has_waited).map_or(fail, Fail::from));
+            let has_waited = self.inbox.has_waited();
+            self.inbox.set_waited(false);
+            return Err(self.membership.left().filter(|_| has_waited).map_or(fail, Fail::from));
         }
         self.begin_look(deadline);
         let received = match source {
@@ -303,16 +308,16 @@ impl Endpoint {
     ) -> Result<Received, Fail> {
         let target = WaitTarget { verb, peer: ANY, index: None, posted: None, own_cell: false };
         let received =
-            self.wait(target, deadline, |endpoint| endpoint.poll_any(&mut *buffer, wanted));
+            self.wait(target, deadline, |endpoint| Ok(endpoint.poll_any(&mut *buffer, wanted)?));
         match received {
             // Nothing is there: from now on the descriptor reports arrivals.
-            Err(fail) if fail.code == Code::Again && self.arm() => {
+            Err(CallStop::Failed(fail)) if fail.code == Code::Again && self.arm() => {
                 // Another member may have cleared the mark of a message.
                 self.poll_all_if_due(m3ipc_sys::monotonic_ns());
                 let late = self.poll_settled(|endpoint| endpoint.poll_any(&mut *buffer, wanted));
                 late?.ok_or(fail)
             }
-            other => other,
+            other => Ok(other?),
         }
     }
 
@@ -324,7 +329,9 @@ impl Endpoint {
     ) -> Result<Option<Received>, Fail> {
         // Events first: the flag is raised before the event is announced.
         self.receive_events()?;
-        if self.control_page.flags() & FLAG_WOKEN != 0 && self.control_page.take_flag(FLAG_WOKEN) {
+        if self.session.page().flags() & FLAG_WOKEN != 0
+            && self.session.page().take_flag(FLAG_WOKEN)
+        {
             return Err(Code::WokenUp.into());
         }
         // A peer that died during the sleep leaves no mapping here.
@@ -351,12 +358,11 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Option<Result<Option<Received>, Fail>> {
-        let ordinary = self.unordered < self.unordered_max
-            && self.repeated_notifications == 0
-            && self.inbox.is_empty()
-            && !self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any());
+        let ordinary = self.inbox.order().may_pass_queue()
+            && self.inbox.needs_no_order()
+            && !self.waiter.pages().any_ready();
         if !ordinary {
-            self.unordered = 0;
+            self.inbox.order().note_look_at_queue();
             return None;
         }
         let (index, arrival) = match self.inbox.only_message(&mut self.peers) {
@@ -367,8 +373,7 @@ impl Endpoint {
         m3ipc_sys::pause_point("server.before_take");
         let incoming = self.take_untimed(index, arrival, buffer).ok()??;
         m3ipc_sys::pause_point("server.taken");
-        self.unordered += 1;
-        self.latest_notified_slot = i32::MIN;
+        self.inbox.order().note_passing();
         Some(Ok(Some(self.delivered(index, &incoming))))
     }
 
@@ -378,7 +383,7 @@ impl Endpoint {
         wanted: impl Fn(&Arrival) -> bool + Copy,
     ) -> Result<Option<Received>, Fail> {
         self.collect();
-        if self.repeated_notifications < REPEATED_NOTIFICATIONS_MAX
+        if self.inbox.order().may_repeat()
             && let Some(message) = self.next_notification(false)
         {
             return Ok(Some(message));
@@ -390,9 +395,8 @@ impl Endpoint {
             m3ipc_sys::pause_point("server.before_take");
             if let Ok(Some(incoming)) = self.take(index, arrival, buffer) {
                 m3ipc_sys::pause_point("server.taken");
-                self.repeated_notifications = 0;
-                self.latest_notified_slot = i32::MIN;
-                let statuses = self.page_sets.iter().map(|page_set| &page_set.status);
+                self.inbox.order().note_message();
+                let statuses = self.waiter.pages().statuses();
                 self.inbox.record_sender(&mut self.peers, index, statuses);
                 return Ok(Some(self.delivered(index, &incoming)));
             }
@@ -402,14 +406,14 @@ impl Endpoint {
             // The message was withdrawn or refused, or the peer broke the rules. The messages of
             // other peers come first.
             lost_takes += 1;
-            self.peers.get_mut(index).earliest_stamp = m3ipc_sys::ticks();
+            self.peers.get_mut(index).marks().note_take(m3ipc_sys::ticks());
             self.inbox.poll_link(&mut self.peers, index);
         }
-        if self.repeated_notifications < REPEATED_NOTIFICATIONS_MAX {
+        if self.inbox.order().may_repeat() {
             return Ok(None);
         }
         // No message waited, so notifications go on, those of other peers first.
-        self.repeated_notifications = 0;
+        self.inbox.order().note_no_message();
         Ok(self.next_notification(true))
     }
 
@@ -417,11 +421,10 @@ impl Endpoint {
     #[inline]
     fn collect(&mut self) {
         self.inbox.poll_hot(&mut self.peers);
-        for page_set in &self.page_sets {
-            self.inbox.poll_ready(&mut self.peers, &page_set.ready_bitmap);
+        for ready_bitmap in self.waiter.pages().ready_bitmaps() {
+            self.inbox.poll_ready(&mut self.peers, ready_bitmap);
         }
-        if self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL {
-            self.polled_ticks = self.taken_ticks;
+        if self.inbox.order().begin_full_poll() {
             self.inbox.poll_all(&mut self.peers);
         }
     }
@@ -441,7 +444,7 @@ impl Endpoint {
             return Ok(message);
         }
         if source == SYSTEM
-            && let Some(death) = self.next_death()
+            && let Some(death) = self.inbox.take_death()
         {
             return Ok(death);
         }
@@ -454,7 +457,7 @@ impl Endpoint {
                     let found = self.poll_settled(|endpoint| {
                         endpoint.receive_events()?;
                         let is_there = endpoint.peers.find(source).is_some()
-                            || endpoint.inbox.via_daemon.has(source);
+                            || endpoint.inbox.has_from_daemon(source);
                         Ok(is_there.then_some(()))
                     });
                     return match found? {
@@ -475,17 +478,23 @@ impl Endpoint {
                 self.wait(target, deadline, |endpoint| endpoint.poll_one(index, &mut *buffer));
             match received {
                 // The peer never got that link, and there is a new link.
-                Err(fail) if fail.code == Code::Unknown => {}
-                Err(fail) if fail.code == Code::Again && self.arm() => {
-                    let late = self.poll_settled(|endpoint| endpoint.poll_one(index, &mut *buffer));
+                Err(CallStop::Replaced) => {}
+                Err(CallStop::Failed(fail)) if fail.code == Code::Again && self.arm() => {
+                    let late = self.poll_settled(|endpoint| {
+                        endpoint.poll_one(index, &mut *buffer).map_err(Fail::from)
+                    });
                     return late?.ok_or(fail);
                 }
-                other => return other,
+                other => return Ok(other?),
             }
         }
     }
 
-    fn poll_one(&mut self, index: u32, buffer: &mut Buffer<'_>) -> Result<Option<Received>, Fail> {
+    fn poll_one(
+        &mut self,
+        index: u32,
+        buffer: &mut Buffer<'_>,
+    ) -> Result<Option<Received>, CallStop> {
         let peer = self.peers.get_mut(index);
         let address = peer.address();
         if peer.has_notification()
@@ -507,7 +516,7 @@ impl Endpoint {
             return Ok(Some(message));
         }
         if address == SYSTEM
-            && let Some(death) = self.next_death()
+            && let Some(death) = self.inbox.take_death()
         {
             return Ok(Some(death));
         }

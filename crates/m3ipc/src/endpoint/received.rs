@@ -3,6 +3,7 @@
 use crate::error::ReceiveError;
 use m3ipc_abi::{ANY, Address, Message};
 use m3ipc_link::MessageKind;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The endpoints whose messages a receive takes. The example is at
 /// [`Endpoint::receive`](crate::Endpoint::receive).
@@ -72,6 +73,14 @@ pub struct Received {
 }
 
 impl Received {
+    /// A notification, with the time of day.
+    pub(super) fn notification(source: Address, bits: u64) -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (seconds, rest_ns) = (now.as_secs().cast_signed(), i64::from(now.subsec_nanos()));
+        let message = Message::notification(source, bits, seconds, rest_ns);
+        Self { message, bytes: 0, is_request: false, is_notification: true, died: None }
+    }
+
     /// Fails if the payload is longer than the caller's buffer.
     pub(crate) fn whole_in(self, buffer_bytes: usize) -> Result<Self, ReceiveError> {
         let Self { message, bytes, is_request, .. } = self;

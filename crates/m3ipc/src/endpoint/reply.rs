@@ -1,9 +1,10 @@
 //! reply and relay: answers, which never wait.
 
 use super::Endpoint;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::outgoing::Outgoing;
-use super::peers::UNASKED;
+use super::peer::UNASKED;
 use super::stamps::Moment;
 use super::wait::WaitTarget;
 use crate::error::{Fail, ReplyError};
@@ -33,7 +34,7 @@ impl Endpoint {
     /// [`ReplyError::NotWaiting`] if the endpoint does not wait, and others.
     #[inline]
     pub fn reply(&mut self, to: Address, message: &Message) -> Result<(), ReplyError> {
-        let span = observe::call("reply", self.vm, self.address, to);
+        let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let replied =
             if self.reply_fast(to, message) { Ok(()) } else { self.reply_short(to, message) };
         span.end(&replied);
@@ -72,7 +73,7 @@ impl Endpoint {
         let Some(outgoing) = Outgoing::new(message, long) else {
             return Err(ReplyError::too_long(long.len()));
         };
-        let span = observe::call("reply", self.vm, self.address, to);
+        let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let replied = if long.is_empty() && self.reply_fast(to, message) {
             Ok(())
         } else {
@@ -94,13 +95,13 @@ impl Endpoint {
 
     fn reply_message(&mut self, to: Address, outgoing: Outgoing<'_>) -> Result<(), Fail> {
         let index = self.contact_client(to)?;
-        self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(MessageKind::Reply)?;
+        self.peers.get(index).admit(MessageKind::Reply, Code::DstDied)?;
         m3ipc_sys::pause_point("server.before_answer");
         if outgoing.is_large() {
-            return self.send_in_block(index, outgoing, |endpoint, outgoing| {
-                endpoint.answer_over(index, outgoing)
+            let answered = self.send_in_block(index, outgoing, |endpoint, outgoing| {
+                Ok(endpoint.answer_over(index, outgoing)?)
             });
+            return Ok(answered?);
         }
         self.answer_over(index, outgoing)
     }
@@ -192,8 +193,7 @@ impl Endpoint {
         }
         // Search again: the second contact may have dropped a client that died meanwhile.
         let index = self.contact_client(client)?;
-        self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(MessageKind::Relay)?;
+        self.peers.get(index).admit(MessageKind::Relay, Code::DstDied)?;
         let mut payload = [0; PAYLOAD_BYTES];
         payload[..4].copy_from_slice(&to.0.to_ne_bytes());
         let outgoing = Outgoing { m_type: 0, payload: &payload, long: said, block: None };
@@ -219,34 +219,32 @@ impl Endpoint {
         kind: MessageKind,
         outgoing: Outgoing<'_>,
     ) -> Result<AnswerOutcome, Fail> {
-        let Outgoing { m_type, payload, .. } = outgoing;
-        let link = &mut self.peers.get_mut(index).link;
-        if !link.owes_answer() {
-            return Ok(AnswerOutcome::NotAwaited);
-        }
-        if let Some(tracing) = &mut self.tracing {
-            tracing.ready(link.owed());
-        }
+        let owed = match self.peers.get(index) {
+            client if client.link().owes_answer() => client.link().owed(),
+            _ => return Ok(AnswerOutcome::NotAwaited),
+        };
+        self.trace.ready(owed);
         if self.payloads.has_open_answers() {
             self.settle_answers();
         }
-        let answer = self.publish(index, |endpoint| {
-            let link = &mut endpoint.peers.get_mut(index).link;
-            let answer = link
-                .answer(kind, m_type, payload, outgoing.payload_view())
-                .map_err(|broken| endpoint.poison(index, broken))?;
+        let Outgoing { m_type, payload, .. } = outgoing;
+        let mut client = self.conversation(index);
+        let answer = client.try_publish(|client| {
+            let long = outgoing.payload_view();
+            let answer = client.on_link(|link| link.answer(kind, m_type, payload, long))?;
             if answer != AnswerOutcome::Posted {
-                return Ok((answer, EndsWait::None));
+                return Ok::<_, Fail>((answer, EndsWait::None));
             }
-            endpoint.note_answer(index, outgoing);
-            endpoint.stamp(Moment::Published);
+            client.trace().stamp(Moment::Published);
             m3ipc_sys::pause_point("server.answered");
             Ok((answer, EndsWait::OnThisLink))
         })?;
         if answer == AnswerOutcome::Posted {
             m3ipc_sys::pause_point("server.woken");
-            self.trace_gave(index, m_type, outgoing.long.len());
-            self.control_page.count(Counter::Sent);
+            client.trace_gave(outgoing);
+            self.note_answer(index, outgoing);
+            self.ring_again();
+            self.session.page().count(Counter::Sent);
         }
         Ok(answer)
     }
@@ -257,22 +255,16 @@ impl Endpoint {
         if self.payloads.has_open_answers() {
             self.settle_answers();
         }
-        let grace = self.grace_of_answer(index);
-        let is_free = self.peers.get(index).link.is_free();
-        if !is_free.map_err(|broken| self.poison(index, broken))? {
+        let grace = self.grace_of_answer(self.peers.get(index));
+        let mut client = self.conversation(index);
+        if !client.on_link(|link| link.is_free())? {
             return Err(Code::ProcSts.into());
         }
-        let address = self.peers.get(index).address();
-        self.stamp(Moment::Ready);
-        let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = self.publish(index, |endpoint| {
-            let link = &mut endpoint.peers.get_mut(index).link;
-            let long = outgoing.payload_view();
-            let posted = link.post(MessageKind::Reply, UNASKED, m_type, payload, long);
-            endpoint.stamp(Moment::Published);
-            Ok((posted, EndsWait::OnThisLink))
-        })?;
-        self.trace_gave(index, m_type, outgoing.long.len());
+        let address = client.peer().address();
+        client.trace().stamp(Moment::Ready);
+        let kind = (MessageKind::Reply, UNASKED);
+        let posted = client.post(kind, outgoing, EndsWait::OnThisLink, || {});
+        client.trace_gave(outgoing);
         let target = WaitTarget {
             verb: WaitCall::None,
             peer: address,
@@ -282,28 +274,21 @@ impl Endpoint {
         };
         let waited = self.wait(target, grace, |endpoint| {
             endpoint.check_refusal(index, posted)?;
-            let taken = endpoint.peers.get(index).link.is_taken(posted);
-            Ok(taken.map_err(|broken| endpoint.poison(index, broken))?.then_some(()))
+            let taken = endpoint.conversation(index).on_link(|link| link.is_taken(posted))?;
+            Ok(taken.then_some(()))
         });
-        if let Err(fail) = &waited
+        if let Err(CallStop::Failed(fail)) = &waited
             && matches!(fail.code, Code::NoPayload | Code::PeerBroke)
         {
-            return waited;
+            return Err(fail.clone());
         }
-        if waited.as_ref().is_err_and(|fail| fail.code == Code::Unknown) {
+        if matches!(waited, Err(CallStop::Replaced)) {
             return Err(Code::ProcSts.into());
         }
-        if waited.is_err()
-            && self
-                .peers
-                .get(index)
-                .link
-                .withdraw(posted)
-                .map_err(|broken| self.poison(index, broken))?
-        {
+        if waited.is_err() && self.conversation(index).on_link(|link| link.withdraw(posted))? {
             return Err(Code::ProcSts.into());
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         Ok(())
     }
 }

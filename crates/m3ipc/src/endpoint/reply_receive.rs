@@ -72,7 +72,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Message, ReplyReceiveError> {
         let limit = limit.into();
-        let span = observe::call("reply", self.vm, self.address, to);
+        let span = observe::call("reply", self.membership.vm(), self.membership.address(), to);
         let is_ordinary = self.reply_fast(to, answer);
         let replied = if is_ordinary { Ok(()) } else { self.reply_short(to, answer) };
         span.end(&replied);

@@ -7,9 +7,10 @@ use m3ipc_link::ControlPage;
 use m3ipc_sys::{DoorbellReceiver, LivenessLock, ParentOnlyFd};
 use m3ipc_wire::{Reply, Request};
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::time::Duration;
 
 /// The first and the longest pause before a return after one that failed. Each may start a process.
@@ -56,11 +57,11 @@ impl Attachment {
 /// A return in a thread of its own.
 #[derive(Debug)]
 pub(super) struct Returning {
-    pub(super) attached: Receiver<Result<Attached, Fail>>,
+    attached: Receiver<Result<Attached, Fail>>,
     /// The thread stays until this drops.
-    pub(super) stay: Sender<()>,
+    stay: Sender<()>,
     /// Readable as soon as the thread has attached or failed.
-    pub(super) done: UnixStream,
+    done: UnixStream,
     _not_for_children: ParentOnlyFd,
 }
 
@@ -86,20 +87,72 @@ impl Returning {
         std::thread::Builder::new().name("m3ipc-return".to_owned()).spawn(work)?;
         Ok(Self { attached, stay, done, _not_for_children })
     }
+
+    /// Waits until the thread has attached or failed.
+    pub(super) fn wait(&self) -> Result<Attached, Fail> {
+        self.attached.recv().unwrap_or_else(|_| Err(unexpected()))
+    }
+
+    /// What the thread got; `None` while it is at work.
+    pub(super) fn poll(&self) -> Option<Result<Attached, Fail>> {
+        match self.attached.try_recv() {
+            Ok(attached) => Some(attached),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => Some(Err(unexpected())),
+        }
+    }
+}
+
+impl AsFd for Returning {
+    /// Readable as soon as the thread has attached or failed.
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.done.as_fd()
+    }
 }
 
 /// The returns of an endpoint.
 #[derive(Debug, Default)]
 pub(super) struct Returns {
-    pub(super) is_asynchronous: bool,
-    pub(super) under_way: Option<Returning>,
+    is_asynchronous: bool,
+    under_way: Option<Returning>,
     /// Keeps the thread of the last return.
-    pub(super) stay: Option<Sender<()>>,
+    stay: Option<Sender<()>>,
     failures: u32,
     last_failure: Option<Fail>,
 }
 
 impl Returns {
+    /// Whether returns block no thread of a runtime.
+    pub(super) fn is_asynchronous(&self) -> bool {
+        self.is_asynchronous
+    }
+
+    /// From now on, returns block no thread of a runtime, or do so again.
+    #[cfg(feature = "tokio")]
+    pub(super) fn set_asynchronous(&mut self, is_asynchronous: bool) {
+        self.is_asynchronous = is_asynchronous;
+    }
+
+    /// Notes that a thread of a return is at work.
+    pub(super) fn begin(&mut self, returning: Returning) {
+        self.under_way = Some(returning);
+    }
+
+    /// The return that is under way, to be ended or [begun](Self::begin) again.
+    pub(super) fn take_under_way(&mut self) -> Option<Returning> {
+        self.under_way.take()
+    }
+
+    /// Keeps the thread of a return that was taken over.
+    pub(super) fn keep_thread_of(&mut self, returning: Returning) {
+        self.stay = Some(returning.stay);
+    }
+
+    /// Ends the thread of the last return: its liveness lock belongs to a dead daemon.
+    pub(super) fn end_stay(&mut self) {
+        self.stay = None;
+    }
+
     /// Whether a thread of a return is at work.
     pub(super) fn is_under_way(&self) -> bool {
         self.under_way.is_some()

@@ -14,13 +14,11 @@
 use super::Endpoint;
 use super::return_state::{Attached, Attachment, Returning};
 use crate::area::AreaState;
-use crate::control::{Control, IfAbsent, unexpected};
+use crate::control::{Control, IfAbsent};
 use crate::error::Fail;
-use core::sync::atomic::Ordering;
 use m3ipc_abi::Code;
 use m3ipc_wire::{AreaRequest, Request};
 use std::sync::Arc;
-use std::sync::mpsc::TryRecvError;
 
 /// Peers in one frame: a number that surely fits.
 const RECALL_PEERS: usize = 1024;
@@ -29,22 +27,22 @@ impl Endpoint {
     /// From now on, returns to a new daemon block no thread of a runtime, or do so again.
     #[cfg(feature = "tokio")]
     pub(crate) fn set_asynchronous(&mut self, is_asynchronous: bool) {
-        self.returns.is_asynchronous = is_asynchronous;
-        if is_asynchronous && let Some(doorbell) = &mut self.doorbell {
+        self.session.returns_mut().set_asynchronous(is_asynchronous);
+        if is_asynchronous && let Some(doorbell) = self.waiter.doorbell_mut() {
             doorbell.forget_receive();
         }
     }
 
     /// Connects to a new daemon if the old one has died.
     pub(super) fn reattach_if_closed(&mut self) {
-        if self.left.is_some() {
+        if self.membership.has_left() {
             return;
         }
-        if let Some(returning) = self.returns.under_way.take() {
-            let attached = returning.attached.recv().unwrap_or_else(|_| Err(unexpected()));
+        if let Some(returning) = self.session.returns_mut().take_under_way() {
+            let attached = returning.wait();
             self.end_return(returning, attached);
         }
-        if !self.control.is_closed() {
+        if !self.session.control_mut().is_closed() {
             return;
         }
         self.fast.close();
@@ -54,30 +52,32 @@ impl Endpoint {
 
     /// The same for a call that does not wait. In a runtime, begins the return or takes it over.
     pub(super) fn reattach_soon(&mut self) {
-        if !self.returns.is_asynchronous {
+        if !self.session.returns().is_asynchronous() {
             return self.reattach_if_closed();
         }
-        if self.left.is_some() {
+        if self.membership.has_left() {
             return;
         }
-        if let Some(returning) = self.returns.under_way.take() {
-            match returning.attached.try_recv() {
-                Ok(attached) => self.end_return(returning, attached),
-                Err(TryRecvError::Empty) => self.returns.under_way = Some(returning),
-                Err(TryRecvError::Disconnected) => self.end_return(returning, Err(unexpected())),
+        if let Some(returning) = self.session.returns_mut().take_under_way() {
+            match returning.poll() {
+                Some(attached) => self.end_return(returning, attached),
+                None => self.session.returns_mut().begin(returning),
             }
         }
-        if self.returns.is_under_way() || self.left.is_some() || !self.control.is_closed() {
+        if self.session.returns().is_under_way()
+            || self.membership.has_left()
+            || !self.session.control_mut().is_closed()
+        {
             return;
         }
         self.fast.close();
-        let pause = self.returns.pause();
+        let pause = self.session.returns().pause();
         let begun = Returning::begin(self.attachment(), pause).and_then(|returning| {
-            self.doorbell.as_ref().map_or(Ok(()), |doorbell| doorbell.watch(&returning.done))?;
+            self.waiter.doorbell().map_or(Ok(()), |doorbell| doorbell.watch(&returning))?;
             Ok(returning)
         });
         match begun {
-            Ok(returning) => self.returns.under_way = Some(returning),
+            Ok(returning) => self.session.returns_mut().begin(returning),
             // Without a thread or a descriptor, the return waits in this one.
             Err(_) => self.reattach_if_closed(),
         }
@@ -85,57 +85,41 @@ impl Endpoint {
 
     pub(super) fn attachment(&self) -> Attachment {
         Attachment {
-            directory: self.control.directory().to_owned(),
-            request: Request::Reattach { vm: self.vm, address: self.address.0, tid: self.tid },
-            has_doorbell: self.doorbell.is_some(),
+            directory: self.session.control().directory().to_owned(),
+            request: self.membership.reattach_request(),
+            has_doorbell: self.waiter.doorbell().is_some(),
         }
     }
 
     /// Takes over what the thread of a return got.
     fn end_return(&mut self, returning: Returning, attached: Result<Attached, Fail>) {
-        if let Some(doorbell) = &self.doorbell {
-            doorbell.unwatch(&returning.done);
+        if let Some(doorbell) = self.waiter.doorbell() {
+            doorbell.unwatch(&returning);
         }
         self.fast.close();
         let returned = attached.and_then(|attached| self.take_over(attached));
         if returned.is_ok() {
-            self.returns.stay = Some(returning.stay);
+            self.session.returns_mut().keep_thread_of(returning);
         }
         self.note_return(&returned);
     }
 
     fn note_return(&mut self, returned: &Result<(), Fail>) {
-        self.returns.note(returned);
+        self.session.returns_mut().note(returned);
         if returned.as_ref().is_err_and(|fail| fail.code == Code::NotBind) {
-            self.left = Some(Code::NotBind);
+            self.membership.end(Code::NotBind);
         }
     }
 
     pub(super) fn take_over(&mut self, attached: Attached) -> Result<(), Fail> {
-        let Attached { mut control, traps, control_page, page_set, liveness_lock, doorbell } =
-            attached;
-        if let Some((verb, peer, since_ns)) = self.blocked {
-            control_page.set_blocked(verb, peer);
-            control_page.set_sleep_start(since_ns, m3ipc_sys::thread_id().cast_unsigned());
-        }
-        self.traps = traps;
+        let Attached { control, traps, control_page, page_set, liveness_lock, doorbell } = attached;
+        self.membership.set_traps(traps);
         // The new daemon knows of no tracing; the tracer asks again.
-        (self.tracing, self.suspended) = (None, None);
-        // The events of the former daemon still count, and are received death by death.
-        control.inherit(&mut self.control);
-        self.control = control;
-        self.events_seen = control_page.event_word().load(Ordering::Acquire).wrapping_sub(1);
-        (self.control_page, self.liveness_lock) = (control_page, liveness_lock);
-        self.returns.stay = None;
-        // The endpoint may be armed, or have announced a sleep. Peers of new links must ring, too.
-        if let Some(former) = self.page_sets.last() {
-            page_set.status.set_mode(former.status.mode());
-        }
-        self.page_sets.push(page_set);
-        let watched =
-            self.doorbell.as_mut().map_or(Ok(()), |own| own.replace(doorbell, &self.control));
+        self.trace.end();
+        self.session.take_over(control, control_page, liveness_lock);
+        let watched = self.waiter.take_over(page_set, doorbell, self.session.control());
         let recalled = self.recall();
-        self.ring_unrung();
+        self.repeat_rings();
         recalled.and(watched)
     }
 
@@ -143,9 +127,9 @@ impl Endpoint {
     /// deaths that its predecessor could not report.
     fn recall(&mut self) -> Result<(), Fail> {
         let held = self.peers.indexes().map(|index| self.peers.get(index).address().0);
-        let peers: Vec<i32> = held.chain(self.control.unread_contacts()).collect();
+        let peers: Vec<i32> = held.chain(self.session.control().unread_contacts()).collect();
         for part in peers.chunks(RECALL_PEERS) {
-            self.tell(&Request::Recall(part.to_vec()))?;
+            self.session.tell(&Request::Recall(part.to_vec()))?;
         }
         self.recall_areas()
     }
@@ -158,41 +142,32 @@ impl Endpoint {
         let all: Vec<Arc<AreaState>> = self.areas.all().map(Arc::clone).collect();
         for area in all {
             let recall = Request::Area(AreaRequest::Recall(area.info.area));
-            if self.returns.is_asynchronous {
-                self.tell(&recall)?;
+            if self.session.returns().is_asynchronous() {
+                self.session.tell(&recall)?;
                 continue;
             }
             area.member().begin_extent_list();
-            self.tell(&recall)?;
+            self.session.tell(&recall)?;
             self.receive_area_events();
             area.member().end_extent_list();
         }
         Ok(())
     }
 
-    /// Sends a request of a return. An asynchronous endpoint gets the events behind it later.
-    fn tell(&mut self, request: &Request) -> Result<(), Fail> {
-        if self.returns.is_asynchronous {
-            self.control.request_later(request);
-            return Ok(());
-        }
-        self.control.request(request).map(drop)
-    }
-
     /// Ends a return that is under way: its connection closes, which unbinds this endpoint.
     pub(super) fn drop_return(&mut self) -> bool {
-        self.returns.under_way.take().is_some()
+        self.session.returns_mut().take_under_way().is_some()
     }
 
     /// Unbinds this endpoint at the successor of a killed daemon, which never had its connection.
     pub(super) fn unbind_at_successor(&self, request: Request) {
-        let directory = self.control.directory().to_owned();
+        let directory = self.session.control().directory().to_owned();
         let unbind = move || {
             if let Ok(mut next) = Control::connect(&directory, IfAbsent::Revive) {
                 let _ = next.request_soon(&request, u64::MAX);
             }
         };
-        if self.returns.is_asynchronous {
+        if self.session.returns().is_asynchronous() {
             // Without a thread, the successor learns of the end of this process.
             let _ = std::thread::Builder::new().name("m3ipc-unbind".to_owned()).spawn(unbind);
         } else {
@@ -204,7 +179,7 @@ impl Endpoint {
 #[cfg(test)]
 mod tests {
     use crate::Source;
-    use m3ipc_link::WaitMode;
+    use m3ipc_link::{OwnStatus, WaitMode};
 
     #[test]
     fn an_armed_endpoint_stays_armed_on_the_pages_of_a_new_daemon() {
@@ -219,7 +194,7 @@ mod tests {
         // A poll of a pending request takes a return over between its arming and its last look.
         let attached = server.attachment().attach().expect("a new connection");
         server.take_over(attached).expect("the daemon knows the endpoint");
-        let modes = server.page_sets.iter().map(|page_set| page_set.status.mode());
+        let modes = server.waiter.pages().statuses().map(OwnStatus::mode);
         let armed = WaitMode::AtDoorbell(m3ipc_abi::ANY);
         assert_eq!(modes.collect::<Vec<_>>(), [armed, armed]);
     }

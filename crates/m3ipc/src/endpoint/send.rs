@@ -1,17 +1,18 @@
 //! send: post, wake, wait for the take; or withdraw.
 
 use super::Endpoint;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast_send::LeftSend;
 use super::outgoing::Outgoing;
-use super::stamps::Moment;
+use super::peer::Peer;
 use super::wait::WaitTarget;
 use crate::error::{Fail, SendError};
 use crate::observe;
 use crate::timeout::{Deadline, Timeout};
 use m3ipc_abi::{ANY, Address, Code, Message, Verb};
 use m3ipc_link::waiting::EndsWait;
-use m3ipc_link::{AnswerOutcome, Counter, MessageKind, RuleBroken, SlotState, WaitCall, WaitMode};
+use m3ipc_link::{AnswerOutcome, Counter, MessageKind, SlotState, WaitCall, WaitMode};
 
 /// The time that an awake peer may take to find a message.
 const AWAKE_GRACE_NS: u64 = 20_000;
@@ -80,7 +81,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), SendError> {
         let limit = limit.into();
-        let span = observe::call("send", self.vm, self.address, to);
+        let span = observe::call("send", self.membership.vm(), self.membership.address(), to);
         let fast = self.send_once(to, message, limit);
         let sent = fast.or_else(|left| self.end_short_send(left, to, message, limit));
         span.end(&sent);
@@ -125,7 +126,7 @@ impl Endpoint {
             }
             LeftSend::Signal(index, posted) => {
                 self.fast.close();
-                self.finish_send(index, posted, Err(Code::Intr.into()))
+                self.finish_send(index, posted, Err(Code::Intr.into())).map_err(Fail::from)
             }
         };
         sent.map_err(|fail| SendError::of(fail, to))
@@ -142,16 +143,16 @@ impl Endpoint {
         self.fast.close();
         self.payloads.begin(DaemonLimit::of(deadline));
         let waited = self.wait_taken(index, posted, deadline, deadline, WaitCall::Send);
-        self.slept_since_ns = 0;
+        self.waiter.take_short_sleep();
         match self.finish_send(index, posted, waited) {
-            Err(fail) if self.must_repeat(&fail, to) => self.send_message(to, outgoing, deadline),
-            other => other,
+            Err(stop) if self.must_repeat(&stop, to) => self.send_message(to, outgoing, deadline),
+            other => Ok(other?),
         }
     }
 
     /// Whether a message must be sent again: the peer never got that link, and there is a new link.
-    fn must_repeat(&self, fail: &Fail, to: Address) -> bool {
-        fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to)
+    fn must_repeat(&self, stop: &CallStop, to: Address) -> bool {
+        matches!(stop, CallStop::Replaced) && !self.peers.took_on_replaced_link(to)
     }
 
     /// Sends a message with a payload beside it: up to [`LONG_MAX_BYTES`](crate::LONG_MAX_BYTES)
@@ -183,7 +184,7 @@ impl Endpoint {
             return Err(SendError::too_long(long.len()));
         };
         let limit = limit.into();
-        let span = observe::call("send", self.vm, self.address, to);
+        let span = observe::call("send", self.membership.vm(), self.membership.address(), to);
         let fast =
             if long.is_empty() { self.send_once(to, message, limit) } else { Err(LeftSend::Call) };
         let sent = fast.or_else(|left| self.end_send(left, to, outgoing, limit));
@@ -201,8 +202,8 @@ impl Endpoint {
         self.payloads.begin(DaemonLimit::of(deadline));
         loop {
             match self.send_to(to, outgoing, deadline) {
-                Err(fail) if self.must_repeat(&fail, to) => {}
-                other => return other,
+                Err(stop) if self.must_repeat(&stop, to) => {}
+                other => return Ok(other?),
             }
         }
     }
@@ -212,10 +213,9 @@ impl Endpoint {
         to: Address,
         outgoing: Outgoing<'_>,
         deadline: Deadline,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CallStop> {
         let index = self.contact(to, deadline)?;
-        self.peers.get(index).check(Code::DstDied)?;
-        self.peers.get(index).allow(MessageKind::Send)?;
+        self.peers.get(index).admit(MessageKind::Send, Code::DstDied)?;
         if outgoing.is_large() {
             return self.send_in_block(index, outgoing, |endpoint, outgoing| {
                 endpoint.send_over(index, outgoing, deadline)
@@ -230,7 +230,7 @@ impl Endpoint {
         index: u32,
         outgoing: Outgoing<'_>,
         deadline: Deadline,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CallStop> {
         // A peer that awaits an answer from here takes any message as the answer.
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
             return Ok(());
@@ -249,46 +249,34 @@ impl Endpoint {
         kind: MessageKind,
         outgoing: Outgoing<'_>,
         deadline: Deadline,
-    ) -> Result<SlotState, Fail> {
+    ) -> Result<SlotState, CallStop> {
         self.wait_free(index, deadline)?;
         if self.payloads.has_open_answers() {
             self.settle_answers();
         }
         // Two endpoints that send to each other would wait for ever; the second one gets an error.
-        if !deadline.no_wait && self.peer_sends_here(index) {
+        if !deadline.no_wait && self.peers.get(index).sends_here() {
             return Err(Code::Locked.into());
         }
-        if let Some(tracing) = &mut self.tracing {
-            tracing.ready(None);
-        }
-        let Outgoing { m_type, payload, .. } = outgoing;
-        let posted = self.publish(index, |endpoint| {
-            let link = &mut endpoint.peers.get_mut(index).link;
-            let long = outgoing.payload_view();
-            let posted = link.post(kind, m3ipc_sys::ticks(), m_type, payload, long);
-            endpoint.stamp(Moment::Published);
+        self.trace.ready(None);
+        let mut receiver = self.conversation(index);
+        let posted = receiver.post((kind, m3ipc_sys::ticks()), outgoing, EndsWait::Receive, || {
             m3ipc_sys::pause_point("client.posted");
-            Ok((posted, EndsWait::Receive))
-        })?;
+        });
         m3ipc_sys::pause_point("client.woken");
-        self.trace_gave(index, m_type, outgoing.long.len());
+        receiver.trace_gave(outgoing);
+        self.ring_again();
         Ok(posted)
-    }
-
-    /// Whether the peer is sending to this endpoint.
-    fn peer_sends_here(&self, index: u32) -> bool {
-        let found = self.peers.get(index).link.peek();
-        let is_outgoing = |kind| matches!(kind, MessageKind::Send | MessageKind::Request);
-        matches!(found, Ok(Some(arrival)) if is_outgoing(arrival.state.kind()))
     }
 
     /// Waits until the slot is free: it may still hold an answer of this endpoint.
     #[inline]
-    fn wait_free(&mut self, index: u32, deadline: Deadline) -> Result<(), Fail> {
-        if self.peers.get(index).link.is_free().map_err(|broken| self.poison(index, broken))? {
+    fn wait_free(&mut self, index: u32, deadline: Deadline) -> Result<(), CallStop> {
+        let mut receiver = self.conversation(index);
+        if receiver.on_link(|link| link.is_free())? {
             return Ok(());
         }
-        let peer = self.peers.get(index).address();
+        let peer = receiver.peer().address();
         let target = WaitTarget {
             verb: WaitCall::Send,
             peer,
@@ -297,8 +285,7 @@ impl Endpoint {
             own_cell: true,
         };
         self.wait(target, deadline, |endpoint| {
-            let free = endpoint.peers.get(index).link.is_free();
-            if free.map_err(|broken| endpoint.poison(index, broken))? {
+            if endpoint.conversation(index).on_link(|link| link.is_free())? {
                 return Ok(Some(()));
             }
             endpoint.receive_events()?;
@@ -315,25 +302,24 @@ impl Endpoint {
         deadline: Deadline,
         grace_deadline: Deadline,
         verb: WaitCall,
-    ) -> Result<(), Fail> {
+    ) -> Result<(), CallStop> {
         let peer = self.peers.get(index).address();
         // A call that only gives the peer time to wake is not blocked, and closes no circle.
         let verb = if deadline.no_wait { WaitCall::None } else { verb };
         let target =
             WaitTarget { verb, peer, index: Some(index), posted: Some(posted), own_cell: true };
         let taken = self.wait(target, grace_deadline, |endpoint| {
-            let taken = endpoint.peers.get(index).link.is_taken(posted);
-            if taken.map_err(|broken| endpoint.poison(index, broken))? {
+            if endpoint.conversation(index).on_link(|link| link.is_taken(posted))? {
                 return Ok(Some(()));
             }
             endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::DstDied)?;
             endpoint.check_refusal(index, posted)?;
-            endpoint.check_crossing(index, posted, deadline)?;
+            endpoint.peers.get(index).check_crossing(posted, deadline)?;
             Ok(None)
         });
         match taken {
-            Err(fail) if deadline.no_wait && fail.code == Code::TimedOut => Err(Code::Again.into()),
+            Err(stop) if deadline.no_wait && stop.is(Code::TimedOut) => Err(Code::Again.into()),
             other => other,
         }
     }
@@ -344,21 +330,21 @@ impl Endpoint {
         if !deadline.no_wait {
             return deadline;
         }
-        let unused = self.peers.get(index).link.is_unused();
-        self.grace_of(index, unused)
+        let peer = self.peers.get(index);
+        self.grace_of(peer, peer.link().is_unused())
     }
 
     /// The same time for an answer. A peer that waits for exactly this endpoint made the link
     /// itself.
-    pub(super) fn grace_of_answer(&self, index: u32) -> Deadline {
-        self.grace_of(index, false)
+    pub(super) fn grace_of_answer(&self, client: &Peer) -> Deadline {
+        self.grace_of(client, false)
     }
 
-    fn grace_of(&self, index: u32, just_woken: bool) -> Deadline {
-        let wakes = match self.peers.get(index).status.mode() {
+    fn grace_of(&self, peer: &Peer, just_woken: bool) -> Deadline {
+        let wakes = match peer.mode() {
             WaitMode::Awake => just_woken,
             WaitMode::OnLinks(source) | WaitMode::AtDoorbell(source) => {
-                source == ANY || source == self.address
+                source == ANY || source == self.membership.address()
             }
             WaitMode::AtDoorbellForTakes => true,
         };
@@ -366,58 +352,22 @@ impl Endpoint {
         Deadline { at_ns: m3ipc_sys::monotonic_ns() + grace_ns, no_wait: false }
     }
 
-    /// Both sides may have posted at once. The later message by its stamp is withdrawn; of equal
-    /// stamps, that of the side that did not ask for the link.
-    pub(super) fn check_crossing(
-        &self,
-        index: u32,
-        posted: SlotState,
-        deadline: Deadline,
-    ) -> Result<(), Fail> {
-        let link = &self.peers.get(index).link;
-        if deadline.no_wait || link.is_taken(posted) != Ok(false) {
-            return Ok(());
-        }
-        match link.peek() {
-            Ok(Some(arrival))
-                if matches!(arrival.state.kind(), MessageKind::Send | MessageKind::Request)
-                    && link.is_younger_than(arrival.stamp) =>
-            {
-                Err(Code::Locked.into())
-            }
-            _ => Ok(()),
-        }
-    }
-
     /// Ends a send: the message was taken, or it is withdrawn now, or it was taken after all.
     fn finish_send(
         &mut self,
         index: u32,
         posted: SlotState,
-        waited: Result<(), Fail>,
-    ) -> Result<(), Fail> {
-        if let Err(fail) = waited {
-            if matches!(fail.code, Code::PeerBroke | Code::Unknown) {
-                return Err(fail);
+        waited: Result<(), CallStop>,
+    ) -> Result<(), CallStop> {
+        if let Err(stop) = waited {
+            if matches!(stop, CallStop::Replaced) || stop.is(Code::PeerBroke) {
+                return Err(stop);
             }
-            if self
-                .peers
-                .get(index)
-                .link
-                .withdraw(posted)
-                .map_err(|broken| self.poison(index, broken))?
-            {
-                return Err(fail);
+            if self.conversation(index).on_link(|link| link.withdraw(posted))? {
+                return Err(stop);
             }
         }
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         Ok(())
-    }
-
-    /// Closes the link: the peer broke the rules.
-    pub(super) fn poison(&mut self, index: u32, _broken: RuleBroken) -> Fail {
-        self.peers.get_mut(index).set_poisoned();
-        self.control_page.count(Counter::Poisoned);
-        Code::PeerBroke.into()
     }
 }

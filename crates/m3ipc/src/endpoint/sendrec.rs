@@ -2,6 +2,7 @@
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::call_stop::CallStop;
 use super::daemon_limit::DaemonLimit;
 use super::fast::LeftOver;
 use super::outgoing::Outgoing;
@@ -62,7 +63,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<Message, SendRecError> {
         let limit = limit.into();
-        let span = observe::call("sendrec", self.vm, self.address, to);
+        let span = observe::call("sendrec", self.membership.vm(), self.membership.address(), to);
         let fast = self.sendrec_once(to, message, limit);
         let answered = fast.or_else(|left| self.end_short_call(left, to, message, limit));
         span.end(&answered);
@@ -111,7 +112,7 @@ impl Endpoint {
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
             LeftOver::Signal(index, posted) => {
-                self.signalled = true;
+                self.waiter.note_signal();
                 self.end_fast_call((index, posted), outgoing, buffer, deadline)
             }
         };
@@ -131,8 +132,8 @@ impl Endpoint {
         self.park();
         let answered = self.call_until_answered(index, Some(posted), outgoing, buffer, deadline);
         self.unpark();
-        self.slept_since_ns = 0;
-        self.trace_done();
+        self.waiter.take_short_sleep();
+        self.trace.done();
         answered
     }
 
@@ -186,7 +187,7 @@ impl Endpoint {
     ) -> SendRecError {
         // Any message of the server ends the call, a request too.
         let server = self.peers.find(answer.source).map(|index| self.peers.get(index));
-        let is_request = server.is_some_and(|peer| peer.link.owes_answer());
+        let is_request = server.is_some_and(|peer| peer.link().owes_answer());
         SendRecError::too_small(answer, needed_bytes, buffer_bytes, is_request)
     }
 
@@ -201,7 +202,7 @@ impl Endpoint {
         let Some(outgoing) = Outgoing::new(message, long) else {
             return Err(SendRecError::too_long(long.len()));
         };
-        let span = observe::call("sendrec", self.vm, self.address, to);
+        let span = observe::call("sendrec", self.membership.vm(), self.membership.address(), to);
         let fast = if long.is_empty() {
             self.sendrec_once(to, message, limit)
         } else {
@@ -237,7 +238,7 @@ impl Endpoint {
         self.park();
         let answered = self.call_until_answered(index, None, outgoing, buffer, deadline);
         self.unpark();
-        self.trace_done();
+        self.trace.done();
         answered
     }
 
@@ -265,17 +266,15 @@ impl Endpoint {
             };
             match ended {
                 // The peer never got that link, and there is a new link.
-                Err(fail)
-                    if fail.code == Code::Unknown && !self.peers.took_on_replaced_link(to) =>
-                {
+                Err(CallStop::Replaced) if !self.peers.took_on_replaced_link(to) => {
                     index = self.contact(to, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
                 }
-                Err(fail) => return Err(fail),
+                Err(stop) => return Err(stop.into()),
                 Ok(RequestEnd::Answered(message, long_bytes)) => return Ok((message, long_bytes)),
                 // The request goes on in the name of its client.
                 Ok(RequestEnd::Relayed(next, other)) => {
-                    self.payloads.was_taken = true;
+                    self.payloads.set_taken(true);
                     to = next;
                     index = self.contact(next, deadline)?;
                     self.peers.get(index).check(Code::DstDied)?;
@@ -295,7 +294,7 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
+    ) -> Result<RequestEnd, CallStop> {
         if !outgoing.is_large() {
             return self.call_one(index, outgoing, buffer, deadline);
         }
@@ -310,27 +309,28 @@ impl Endpoint {
         outgoing: Outgoing<'_>,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
-        self.peers.get(index).allow(MessageKind::Request)?;
+    ) -> Result<RequestEnd, CallStop> {
+        self.peers.get(index).admission().allow(MessageKind::Request)?;
         if self.answer(index, MessageKind::Reply, outgoing)? == AnswerOutcome::Posted {
-            let posted = self.peers.get(index).link.posted();
+            let posted = self.peers.get(index).link().posted();
             return match self.wait_message_of(index, posted, buffer, deadline) {
                 // The request was taken, and the call may not wait for an answer.
-                Err(fail) if fail.code == Code::Again => Err(Code::TimedOut.into()),
+                Err(stop) if stop.is(Code::Again) => Err(Code::TimedOut.into()),
                 other => other,
             };
         }
         let grace_deadline = self.grace(index, deadline);
         let posted = self.post(index, MessageKind::Request, outgoing, deadline)?;
-        self.control_page.count(Counter::Sent);
+        self.session.page().count(Counter::Sent);
         if deadline.no_wait {
             // The server takes the request now or never; an answer has no time to come.
             let taken = self.wait_taken(index, posted, deadline, grace_deadline, WaitCall::SendRec);
-            let fail = taken.err().unwrap_or_else(|| Code::TimedOut.into());
-            if fail.code == Code::Unknown {
-                return Err(fail);
-            }
-            return self.finish_request(index, posted, buffer, fail);
+            let fail = match taken {
+                Err(CallStop::Replaced) => return Err(CallStop::Replaced),
+                Err(CallStop::Failed(fail)) => fail,
+                Ok(()) => Code::TimedOut.into(),
+            };
+            return Ok(self.finish_request(index, posted, buffer, fail)?);
         }
         self.await_answer(index, posted, buffer, deadline)
     }
@@ -342,7 +342,7 @@ impl Endpoint {
         posted: SlotState,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
+    ) -> Result<RequestEnd, CallStop> {
         let peer = self.peers.get(index).address();
         let target = WaitTarget {
             verb: WaitCall::SendRec,
@@ -351,8 +351,8 @@ impl Endpoint {
             posted: Some(posted),
             own_cell: false,
         };
-        if std::mem::take(&mut self.signalled) {
-            return self.finish_request(index, posted, buffer, Code::Intr.into());
+        if self.waiter.take_signal() {
+            return Ok(self.finish_request(index, posted, buffer, Code::Intr.into())?);
         }
         loop {
             let waited = self.wait(target, deadline, |endpoint| {
@@ -360,26 +360,27 @@ impl Endpoint {
                     return Ok(Some(end));
                 }
                 endpoint.receive_events()?;
-                let peer = endpoint.peers.get(index);
-                peer.check(Code::DstDied)?;
+                endpoint.peers.get(index).check(Code::DstDied)?;
                 endpoint.check_refusal(index, posted)?;
-                endpoint.check_crossing(index, posted, deadline)?;
+                endpoint.peers.get(index).check_crossing(posted, deadline)?;
                 Ok(None)
             });
             match waited {
                 Ok(end) => return Ok(end),
-                Err(fail) if matches!(fail.code, Code::PeerBroke | Code::Unknown) => {
-                    return Err(fail);
+                Err(CallStop::Replaced) => return Err(CallStop::Replaced),
+                Err(CallStop::Failed(fail)) if fail.code == Code::PeerBroke => {
+                    return Err(fail.into());
                 }
                 // A request that the server took after the verdict closes no circle any more.
-                Err(fail) if fail.code == Code::Locked => {
+                Err(CallStop::Failed(fail)) if fail.code == Code::Locked => {
                     m3ipc_sys::pause_point("client.locked");
-                    let withdrawn = self.peers.get(index).link.withdraw(posted);
-                    if withdrawn.map_err(|broken| self.poison(index, broken))? {
-                        return Err(fail);
+                    if self.conversation(index).on_link(|link| link.withdraw(posted))? {
+                        return Err(fail.into());
                     }
                 }
-                Err(fail) => return self.finish_request(index, posted, buffer, fail),
+                Err(CallStop::Failed(fail)) => {
+                    return Ok(self.finish_request(index, posted, buffer, fail)?);
+                }
             }
         }
     }
@@ -392,8 +393,7 @@ impl Endpoint {
         posted: SlotState,
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<RequestEnd>, Fail> {
-        let link = &self.peers.get(index).link;
-        match link.peek_answer(posted).map_err(|broken| self.poison(index, broken))? {
+        match self.conversation(index).on_link(|link| link.peek_answer(posted))? {
             Some(arrival) if arrival.state.kind() == MessageKind::Relay => {
                 self.take_relay(index, arrival)
             }
@@ -437,12 +437,11 @@ impl Endpoint {
         buffer: &mut Buffer<'_>,
         fail: Fail,
     ) -> Result<RequestEnd, Fail> {
-        let link = &self.peers.get(index).link;
-        if link.cancel(posted).map_err(|broken| self.poison(index, broken))? == Cancelled::Withdrawn
-        {
+        let cancelled = self.conversation(index).on_link(|link| link.cancel(posted))?;
+        if cancelled == Cancelled::Withdrawn {
             return Err(fail);
         }
-        self.payloads.was_taken = true;
+        self.payloads.set_taken(true);
         match self.take_answer(index, posted, buffer) {
             Ok(Some(end)) => return Ok(end),
             Ok(None) => {}
@@ -472,7 +471,7 @@ impl Endpoint {
         answer: SlotState,
         buffer: &mut Buffer<'_>,
         deadline: Deadline,
-    ) -> Result<RequestEnd, Fail> {
+    ) -> Result<RequestEnd, CallStop> {
         let peer = self.peers.get(index).address();
         let target = WaitTarget {
             verb: WaitCall::Receive,
@@ -488,8 +487,8 @@ impl Endpoint {
                 return Ok(Some(incoming));
             }
             // The peer got no answer, so it need not send anything.
-            if endpoint.peers.get(index).link.refusal(answer).is_some() {
-                return Err(refused(endpoint.peers.get(index).address()));
+            if endpoint.peers.get(index).link().refusal(answer).is_some() {
+                return Err(refused(endpoint.peers.get(index).address()).into());
             }
             endpoint.receive_events()?;
             endpoint.peers.get(index).check(Code::SrcDied)?;

@@ -23,7 +23,7 @@ impl Endpoint {
     /// Ends the claim of a request that is over. Cancels what is still posted.
     pub(super) fn end_claim(&mut self, to: Address, claim: &Arc<Claim>) {
         if let ClaimState::Posted(request) = claim.set(ClaimState::Ended)
-            && self.check_bound().is_ok()
+            && self.membership.check_bound().is_ok()
         {
             let is_withdrawn = request.canceller.cancel() == Ok(Cancelled::Withdrawn);
             self.clear_request(to, request, is_withdrawn);
@@ -37,7 +37,7 @@ impl Endpoint {
     /// Ends a posted request whose answer was taken.
     pub(super) fn end_posted(&mut self, claim: &Claim) {
         if let ClaimState::Posted(request) = claim.set(ClaimState::Ended) {
-            self.peers.get_mut(request.index).set_pending(None);
+            self.peers.get_mut(request.index).admission_mut().set_pending(None);
         }
     }
 
@@ -50,10 +50,10 @@ impl Endpoint {
     ) -> Option<Message> {
         let PostedRequest { index, posted, large, .. } = request;
         let found = self.peers.find_index(index);
-        let is_there =
-            found.is_some_and(|peer| peer.address() == to && peer.pending == Some(posted));
+        let is_there = found
+            .is_some_and(|peer| peer.address() == to && peer.admission().pending() == Some(posted));
         if is_there {
-            self.peers.get_mut(index).set_pending(None);
+            self.peers.get_mut(index).admission_mut().set_pending(None);
         }
         if is_withdrawn {
             if let Some(large) = large {
@@ -80,8 +80,8 @@ impl Endpoint {
         for (to, request) in self.claims.take_dropped() {
             if let Some((request, is_withdrawn)) = request {
                 self.clear_request(to, request, is_withdrawn);
-            } else if let Some(open) = self.claims.contacts.remove(&to.0) {
-                self.control.forget(&open);
+            } else if let Some(open) = self.claims.take_contact(to) {
+                self.session.control_mut().forget(&open);
             }
         }
     }
@@ -91,7 +91,8 @@ impl Endpoint {
     #[cold]
     pub(super) fn settle_request(&mut self, index: u32, loss: LinkLoss) {
         let to = self.peers.get(index).address();
-        let Some(claim) = self.claims.of(to).filter(|_| self.peers.get(index).pending.is_some())
+        let Some(claim) =
+            self.claims.of(to).filter(|_| self.peers.get(index).admission().pending().is_some())
         else {
             return;
         };
@@ -102,7 +103,7 @@ impl Endpoint {
         if end == Ok(None) && cancelled == Ok(Cancelled::Taken) {
             end = self.take_last_answer(index, request.posted, &mut bytes);
         }
-        self.peers.get_mut(index).set_pending(None);
+        self.peers.get_mut(index).admission_mut().set_pending(None);
         if cancelled == Ok(Cancelled::Withdrawn)
             && let Some(large) = request.large
         {

@@ -1,9 +1,12 @@
-//! The take of a message from its link.
+//! The take of messages and notifications: from links, and from what came through the daemon.
 
 use super::Endpoint;
 use super::buffer::Buffer;
+use super::inbox::NextNotification;
+use super::received::{Received, ReceivedKind};
 use super::stamps::Moment;
 use crate::error::Fail;
+use m3ipc_abi::{Address, HARDWARE, SYSTEM};
 use m3ipc_link::waiting::EndsWait;
 use m3ipc_link::{Arrival, Counter, MessageKind, RuleBroken, TakenMessage};
 
@@ -17,8 +20,9 @@ impl Endpoint {
     ) -> Result<Option<TakenMessage>, Fail> {
         let taken = self.take_untimed(index, arrival, buffer)?;
         if taken.is_some() {
-            self.taken_ticks = m3ipc_sys::ticks();
-            self.peers.get_mut(index).earliest_stamp = self.taken_ticks;
+            let now_ticks = m3ipc_sys::ticks();
+            self.inbox.order().note_time(now_ticks);
+            self.peers.get_mut(index).marks().note_take(now_ticks);
         }
         Ok(taken)
     }
@@ -31,7 +35,7 @@ impl Endpoint {
         arrival: Arrival,
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
-        if self.peers.get(index).link.has_incoming_block() {
+        if self.peers.get(index).link().has_incoming_block() {
             return self.take_with_block(index, arrival, buffer);
         }
         self.take_now(index, arrival, buffer)
@@ -45,20 +49,18 @@ impl Endpoint {
         arrival: Arrival,
         buffer: &mut Buffer<'_>,
     ) -> Result<Option<TakenMessage>, Fail> {
-        self.stamp(Moment::Found);
-        let taken = self.publish(index, |endpoint| {
-            let peer = endpoint.peers.get_mut(index);
-            let taken = peer.link.take(arrival, buffer.for_link(peer.link.claimed_long_bytes()));
-            let identity = peer.identity;
-            let Some(incoming) = taken.map_err(|broken| endpoint.poison(index, broken))? else {
-                return Ok((None, EndsWait::None));
-            };
+        let mut sender = self.conversation(index);
+        sender.trace().stamp(Moment::Found);
+        let identity = sender.peer().identity();
+        let taken = sender.try_publish(|sender| {
+            let taken = sender
+                .on_link(|link| link.take(arrival, buffer.for_link(link.claimed_long_bytes())))?;
+            let Some(incoming) = taken else { return Ok((None, EndsWait::None)) };
             if !buffer.is_filled(incoming.long_bytes) {
-                return Err(endpoint.poison(index, RuleBroken));
+                return Err(sender.poison(RuleBroken));
             }
-            endpoint.latest = identity;
-            endpoint.latest_kind = Some(incoming.kind.into());
-            endpoint.trace_taken(index, arrival, incoming.m_type, incoming.long_bytes);
+            let (m_type, bytes) = (incoming.m_type, incoming.long_bytes);
+            sender.trace().took(identity.address, arrival, m_type, bytes);
             let ends = match incoming.kind {
                 // The sender may have slept until now.
                 MessageKind::Send => EndsWait::OnThisLink,
@@ -68,12 +70,52 @@ impl Endpoint {
             };
             Ok((Some(incoming), ends))
         })?;
-        if taken.is_some() {
-            self.control_page.count(Counter::Received);
-            if self.areas.incoming.is_some() {
-                self.areas.incoming = None;
-            }
+        self.ring_again();
+        if let Some(incoming) = &taken {
+            self.inbox.note_taken(identity, incoming.kind.into());
+            self.session.page().count(Counter::Received);
+            self.areas.forget_incoming();
         }
         Ok(taken)
+    }
+
+    /// Takes the next notification. `in_turn`: those of other peers than the last ones first.
+    pub(super) fn next_notification(&mut self, in_turn: bool) -> Option<Received> {
+        match self.inbox.next_notification(&mut self.peers, in_turn)? {
+            NextNotification::ViaDaemon(source) => self.take_daemon_notification(source),
+            NextNotification::Death => self.inbox.take_death(),
+            NextNotification::OnLink(index) => self.take_notification(index),
+        }
+    }
+
+    /// Takes the notification of a peer, if it has one. A receive that waited takes the first one:
+    /// that one ended the wait.
+    pub(super) fn take_notification(&mut self, index: u32) -> Option<Received> {
+        self.trace.stamp(Moment::Found);
+        let peer = self.peers.get_mut(index);
+        let identity = peer.identity();
+        let source = identity.address;
+        let bits = if self.inbox.has_waited() {
+            peer.link().take_first_notification()?
+        } else {
+            peer.link().take_notifications()?
+        };
+        self.trace.took_notification(source);
+        self.inbox.order().note_time(m3ipc_sys::ticks());
+        self.session.page().count(Counter::Received);
+        self.inbox.note_taken(identity, ReceivedKind::Notification);
+        let statuses = self.waiter.pages().statuses();
+        self.inbox.record_sender(&mut self.peers, index, statuses);
+        if self.inbox.has_waited() {
+            // Later notifications wait for the next receive.
+            self.inbox.poll_link(&mut self.peers, index);
+        }
+        let has_argument = source == HARDWARE || source == SYSTEM;
+        Some(Received::notification(source, if has_argument { bits } else { 0 }))
+    }
+
+    /// Takes the notification of a source that came through the daemon, if there is one.
+    pub(super) fn take_daemon_notification(&mut self, source: Address) -> Option<Received> {
+        self.inbox.take_from_daemon(source, self.session.slept_since_ns())
     }
 }

@@ -1,16 +1,32 @@
-//! Tracing of an endpoint: the calls that stamp and record, and the daemon's events about it.
+//! The trace of an endpoint's calls: stamps and records, and the daemon's events about it.
 //!
 //! Without a tracer an endpoint has no ring, and each moment costs one branch. The drawing of the
 //! moments is in `stamps`.
 
-use super::Endpoint;
-use super::peers::Peer;
+use super::peer::Peer;
 use super::stamps::{Moment, Tracing};
-use m3ipc_link::{Arrival, MessageKind, TraceHalf, TraceRecord, TraceRing, TraceWhat};
+use crate::control::Control;
+use m3ipc_abi::Address;
+use m3ipc_link::{Arrival, MessageKind, SlotState, TraceHalf, TraceRecord, TraceRing, TraceWhat};
 use m3ipc_wire::{Request, TraceEvent, TraceRequest};
 use std::os::fd::OwnedFd;
 
-impl Endpoint {
+/// The trace of an endpoint's calls.
+#[derive(Debug, Default)]
+pub(super) struct EndpointTrace {
+    /// Present while the VM has a tracer.
+    tracing: Option<Box<Tracing>>,
+    /// The tracing state while stamps are switched off.
+    suspended: Option<Box<Tracing>>,
+}
+
+impl EndpointTrace {
+    /// Whether calls are stamped.
+    #[inline]
+    pub(super) fn is_on(&self) -> bool {
+        self.tracing.is_some()
+    }
+
     /// Stamps a moment if this endpoint is traced.
     #[inline]
     pub(super) fn stamp(&mut self, at: Moment) {
@@ -19,34 +35,44 @@ impl Endpoint {
         }
     }
 
-    /// Records the message posted last over this link, after its publication and the wake-up of the
+    /// Stamps that a message is published next, in answer to `owed`.
+    #[inline]
+    pub(super) fn ready(&mut self, owed: Option<SlotState>) {
+        if let Some(tracing) = &mut self.tracing {
+            tracing.ready(owed);
+        }
+    }
+
+    /// Records the message posted last to this peer, after its publication and the wake-up of the
     /// peer.
     #[inline]
-    pub(super) fn trace_gave(&mut self, index: u32, m_type: i32, bytes: usize) {
-        if self.tracing.is_some() {
-            let posted = self.peers.get(index).link.posted();
+    pub(super) fn gave(&mut self, peer: &Peer, m_type: i32, bytes: usize) {
+        if self.is_on() {
+            let posted = peer.link().posted();
             let answers = matches!(posted.kind(), MessageKind::Reply | MessageKind::Relay);
             let what = (TraceWhat::Message(posted.kind()), posted.sequence(), answers);
-            self.write_gave(index, what, m_type, bytes);
+            self.write_gave(peer.address(), what, m_type, bytes);
         }
     }
 
     /// Records a notification, or a copy of `bytes` bytes.
     #[inline]
-    pub(super) fn trace_unnumbered(&mut self, index: u32, what: TraceWhat, bytes: usize) {
-        if self.tracing.is_some() {
-            self.write_gave(index, (what, 0, false), 0, bytes);
+    pub(super) fn gave_unnumbered(&mut self, peer: &Peer, what: TraceWhat, bytes: usize) {
+        if self.is_on() {
+            self.write_gave(peer.address(), (what, 0, false), 0, bytes);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn write_gave(&mut self, index: u32, what: (TraceWhat, u64, bool), m_type: i32, bytes: usize) {
-        let Some(peer) = self.peers.find_index(index).map(Peer::address) else {
-            return;
-        };
+    fn write_gave(
+        &mut self,
+        peer: Address,
+        (what, sequence, answers): (TraceWhat, u64, bool),
+        m_type: i32,
+        bytes: usize,
+    ) {
         let Some(tracing) = &mut self.tracing else { return };
-        let (what, sequence, answers) = what;
         let record = TraceRecord {
             what,
             sequence,
@@ -59,29 +85,25 @@ impl Endpoint {
         tracing.write(&record);
     }
 
-    /// Stamps that a message is taken. The record is written at the [end of the
-    /// call](Self::trace_done).
+    /// Stamps that a message is taken. The record is written at the [end of the call](Self::done).
     #[inline]
-    pub(super) fn trace_taken(&mut self, index: u32, arrival: Arrival, m_type: i32, bytes: usize) {
-        if self.tracing.is_some() {
-            self.keep_taken(index, Some(arrival), m_type, bytes);
+    pub(super) fn took(&mut self, peer: Address, arrival: Arrival, m_type: i32, bytes: usize) {
+        if self.is_on() {
+            self.keep_taken(peer, Some(arrival), m_type, bytes);
         }
     }
 
     /// Keeps the record of a notification until the end of the call.
     #[inline]
-    pub(super) fn trace_noted(&mut self, index: u32) {
-        if self.tracing.is_some() {
-            self.keep_taken(index, None, 0, 0);
+    pub(super) fn took_notification(&mut self, peer: Address) {
+        if self.is_on() {
+            self.keep_taken(peer, None, 0, 0);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn keep_taken(&mut self, index: u32, arrival: Option<Arrival>, m_type: i32, bytes: usize) {
-        let Some(peer) = self.peers.find_index(index).map(Peer::address) else {
-            return;
-        };
+    fn keep_taken(&mut self, peer: Address, arrival: Option<Arrival>, m_type: i32, bytes: usize) {
         let Some(tracing) = &mut self.tracing else { return };
         let (what, sequence, answers) = match arrival {
             Some(Arrival { state, stamp }) => {
@@ -102,50 +124,48 @@ impl Endpoint {
 
     /// Ends the call: writes the record of the message that it took.
     #[inline]
-    pub(super) fn trace_done(&mut self) {
+    pub(super) fn done(&mut self) {
         if let Some(tracing) = &mut self.tracing {
             tracing.call_done();
         }
     }
 
-    /// Switches stamping on or off while this endpoint is traced. For measurements that compare
-    /// both.
-    ///
-    /// ```
-    /// # let node = m3ipc::test::node();
-    /// # let (mut server, mut client) = node.pair();
-    /// client.stamp_now(false);
-    /// client.notify(server.address())?; // no record, also if a tracer is there
-    /// client.stamp_now(true);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn stamp_now(&mut self, stamps: bool) {
+    /// Begins within a call: the VM has a tracer from now on.
+    fn begin(&mut self, ring: TraceRing, sharp: bool) {
+        let mut tracing = Tracing::new(ring, sharp);
+        tracing.begin_within_call();
+        self.tracing = Some(Box::new(tracing));
+    }
+
+    /// Ends the trace: the VM has no tracer any more, or a new daemon knows of none.
+    pub(super) fn end(&mut self) {
+        (self.tracing, self.suspended) = (None, None);
+    }
+
+    /// Switches stamping on or off. `false` if that changes nothing.
+    pub(super) fn switch(&mut self, stamps: bool) -> bool {
         let (from, to) = if stamps {
             (&mut self.suspended, &mut self.tracing)
         } else {
             (&mut self.tracing, &mut self.suspended)
         };
-        if let Some(tracing) = from.take() {
-            *to = Some(tracing);
-            self.fast.close();
-        }
+        let Some(tracing) = from.take() else { return false };
+        *to = Some(tracing);
+        true
     }
 
     /// Applies an event of the daemon about tracing.
     #[cold]
-    pub(super) fn apply_trace_event(&mut self, event: TraceEvent, fds: Vec<OwnedFd>) {
+    pub(super) fn apply(&mut self, event: TraceEvent, fds: Vec<OwnedFd>, control: &Control) {
         let TraceEvent::On { sharp } = event else {
-            (self.tracing, self.suspended) = (None, None);
-            return;
+            return self.end();
         };
         // Without memory for a ring this endpoint works on untraced.
         let Some(ring) = fds.into_iter().next().and_then(|memory| TraceRing::map(memory).ok())
         else {
             return;
         };
-        let mut tracing = Tracing::new(ring, sharp);
-        tracing.begin_within_call();
-        self.tracing = Some(Box::new(tracing));
-        let _ = self.control.send(&Request::Trace(TraceRequest::Mapped));
+        self.begin(ring, sharp);
+        let _ = control.send(&Request::Trace(TraceRequest::Mapped));
     }
 }

@@ -5,7 +5,9 @@
 //! which alone reports deaths.
 
 use super::Endpoint;
+use super::call_stop::CallStop;
 use super::stamps::Moment;
+use super::waiter::{FULL_POLL_NS, SLOW_CHECK_NS};
 use super::wake_words::{FEW_WORDS, WakeWords};
 use crate::error::Fail;
 use crate::timeout::Deadline;
@@ -16,15 +18,8 @@ use m3ipc_link::{Counter, SlotState, SpinStep, WaitCall, WaitMode, WaitStrategy}
 use m3ipc_sys::{WAIT_WORDS_MAX, WaitOutcome};
 use m3ipc_wire::{Reply, Request};
 
-/// The longest sleep before a check of the daemon.
-const SLOW_CHECK_NS: u64 = 1_000_000_000;
 /// The sleep of a waiter for one peer before it asks the daemon for a deadlock.
 const DEADLOCK_CHECK_NS: u64 = 1_000_000;
-/// With more links than this, a sleep does not poll all of them before.
-const POLL_ALL_LINKS_MAX: usize = 128;
-/// The interval of polls of all links then. A hostile peer that clears a bit of the ready bitmap
-/// delays its victim by at most this.
-const FULL_POLL_NS: u64 = 50_000_000;
 /// The thread in a waiting record while no thread sleeps.
 pub(super) const NO_THREAD: u32 = 0;
 /// Polls between two readings of the clock in a wait with a limit that never sleeps.
@@ -72,7 +67,7 @@ struct SleepStep<'a> {
 impl Sleeper for SleepStep<'_> {
     /// The wake words, and the event word from before the last poll.
     type Words = (WakeWords, u32);
-    type Error = Fail;
+    type Error = CallStop;
 
     fn read_wake_words(&mut self) -> Self::Words {
         let words = if self.on_doorbell {
@@ -80,18 +75,18 @@ impl Sleeper for SleepStep<'_> {
         } else {
             self.endpoint.words(self.sleep_state.target.index)
         };
-        (words, self.endpoint.events_seen)
+        (words, self.endpoint.session.events_seen())
     }
 
     fn set_mode(&mut self, mode: WaitMode) {
-        self.endpoint.set_mode(mode);
+        self.endpoint.waiter.set_mode(mode);
     }
 
     /// Sleeps, and checks the daemon before the mode becomes `Awake` again: a non-blocking sender
     /// must treat this endpoint as asleep until it polls again.
-    fn sleep(&mut self, (words, event): Self::Words) -> Result<(), Fail> {
+    fn sleep(&mut self, (words, event): Self::Words) -> Result<(), CallStop> {
         let endpoint = &mut *self.endpoint;
-        endpoint.control_page.count(Counter::Slept);
+        endpoint.session.page().count(Counter::Slept);
         m3ipc_sys::pause_point("sleeping");
         let until_ns =
             self.sleep_state.deadline.at_ns.min(self.now_ns.saturating_add(self.limit_ns));
@@ -100,19 +95,15 @@ impl Sleeper for SleepStep<'_> {
         } else {
             endpoint.sleep_on(&words, event, until_ns)
         };
-        endpoint.stamp(Moment::Ran);
+        endpoint.trace.stamp(Moment::Ran);
         match ended? {
             // A peer that wakes this endpoint without end must not prevent the check of the daemon:
             // new peers wait until the next daemon knows this endpoint.
-            WaitOutcome::Changed
-                if self.now_ns.saturating_sub(endpoint.checked_ns) < SLOW_CHECK_NS =>
-            {
-                Ok(())
-            }
+            WaitOutcome::Changed if !endpoint.waiter.is_check_due(self.now_ns) => Ok(()),
             WaitOutcome::Signal => Err(Code::Intr.into()),
             WaitOutcome::Changed | WaitOutcome::Limit => {
-                endpoint.checked_ns = self.now_ns;
-                endpoint.slow_check(self.sleep_state, self.may_deadlock)
+                endpoint.waiter.note_check(self.now_ns);
+                Ok(endpoint.slow_check(self.sleep_state, self.may_deadlock)?)
             }
         }
     }
@@ -126,10 +117,10 @@ impl Endpoint {
         &mut self,
         target: WaitTarget,
         deadline: Deadline,
-        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
-    ) -> Result<T, Fail> {
+        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, CallStop>,
+    ) -> Result<T, CallStop> {
         let mut poll = |endpoint: &mut Self| {
-            endpoint.stamp(Moment::Looked);
+            endpoint.trace.stamp(Moment::Looked);
             if endpoint.payloads.has_open_answers() {
                 endpoint.settle_answers();
             }
@@ -140,28 +131,27 @@ impl Endpoint {
             let anew = found.is_none()
                 && target.index.is_some()
                 && endpoint.peers.is_replaced_link(target.peer);
-            if anew { Err(Code::Unknown.into()) } else { Ok(found) }
+            if anew { Err(CallStop::Replaced) } else { Ok(found) }
         };
         // The fast path may have begun the wait.
         let first = poll(self);
-        self.inbox.has_waited = false;
+        self.inbox.set_waited(false);
         if let Some(found) = first? {
             return Ok(found);
         }
         if deadline.no_wait {
             return Err(Code::Again.into());
         }
-        self.control_page.set_blocked(target.verb, target.peer);
-        self.blocked = Some((target.verb, target.peer, 0));
-        self.inbox.has_waited = matches!(target.verb, WaitCall::Receive | WaitCall::Rcvrqst);
+        self.session.begin_wait(target.verb, target.peer);
+        let is_receive = matches!(target.verb, WaitCall::Receive | WaitCall::Rcvrqst);
+        self.inbox.set_waited(is_receive);
         if target.verb.may_be_copied() {
             self.park();
         }
         let result = self.wait_slow(target, deadline, poll);
         self.unpark();
-        self.control_page.set_running();
-        self.blocked = None;
-        self.inbox.has_waited = false;
+        self.session.end_wait();
+        self.inbox.set_waited(false);
         result
     }
 
@@ -169,13 +159,13 @@ impl Endpoint {
         &mut self,
         target: WaitTarget,
         deadline: Deadline,
-        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
-    ) -> Result<T, Fail> {
+        mut poll: impl FnMut(&mut Self) -> Result<Option<T>, CallStop>,
+    ) -> Result<T, CallStop> {
         let mut spinner = match target.verb {
-            WaitCall::Send => self.spin.begin_for_take(),
-            _ => self.spin.begin(),
+            WaitCall::Send => self.waiter.spin().begin_for_take(),
+            _ => self.waiter.spin().begin(),
         };
-        let since_ns = std::mem::take(&mut self.slept_since_ns);
+        let since_ns = self.waiter.take_short_sleep();
         let mut sleep_state =
             SleepState { target, deadline, since_ns, tid: 0, ask_after_ns: DEADLOCK_CHECK_NS };
         let mut polls = 0_u32;
@@ -193,7 +183,7 @@ impl Endpoint {
                         return Err(Code::TimedOut.into());
                     }
                     if polls.is_multiple_of(POLLS_PER_FULL_POLL)
-                        && self.spin.strategy() == WaitStrategy::Spin
+                        && self.waiter.strategy() == WaitStrategy::Spin
                     {
                         self.reattach_if_closed();
                         self.inbox.poll_all(&mut self.peers);
@@ -201,13 +191,13 @@ impl Endpoint {
                 }
                 SpinStep::Sleep => {
                     if let Some(found) = self.sleep(&mut sleep_state, &mut poll)? {
-                        self.spin.learn(&spinner);
+                        self.waiter.spin().learn(&spinner);
                         return Ok(found);
                     }
                 }
             }
             if let Some(found) = poll(self)? {
-                self.spin.learn(&spinner);
+                self.waiter.spin().learn(&spinner);
                 return Ok(found);
             }
         }
@@ -217,20 +207,20 @@ impl Endpoint {
     /// few polls; full polls come in between.
     #[inline]
     fn is_quiet(&self, target: &WaitTarget) -> bool {
-        if self.control_page.event_word().load(Ordering::Relaxed) != self.events_seen {
+        if self.session.has_events_by(Ordering::Relaxed) {
             return false;
         }
         match target.index {
             Some(index) => self.peers.find_index(index).is_some_and(|peer| {
-                peer.link.is_quiet()
-                    && !(target.own_cell && peer.link.is_free() != Ok(false))
+                peer.link().is_quiet()
+                    && !(target.own_cell && peer.link().is_free() != Ok(false))
                     && !(target.verb == WaitCall::Receive && peer.has_notification())
             }),
             None => {
                 self.inbox.is_empty()
                     && self.inbox.is_quiet(&self.peers)
-                    && !self.page_sets.iter().any(|page_set| page_set.ready_bitmap.any())
-                    && self.control_page.flags() == 0
+                    && !self.waiter.pages().any_ready()
+                    && self.session.page().flags() == 0
             }
         }
     }
@@ -239,17 +229,17 @@ impl Endpoint {
     /// too, since the waiter may have moved.
     #[inline]
     pub(super) fn shares_cpu(&mut self, index: Option<u32>) -> bool {
-        let cpu = self.publish_cpu();
-        let Some(index) = index.or_else(|| self.inbox.likeliest()) else { return false };
-        self.peers.find_index(index).is_some_and(|peer| peer.status.cpu() == cpu)
+        let cpu = self.waiter.publish_cpu();
+        let Some(index) = index.or_else(|| self.inbox.hot().likeliest()) else { return false };
+        self.peers.find_index(index).is_some_and(|peer| peer.cpu() == cpu)
     }
 
     /// Sleeps once, unless `poll` finds something before.
     fn sleep<T>(
         &mut self,
         sleep_state: &mut SleepState,
-        poll: &mut impl FnMut(&mut Self) -> Result<Option<T>, Fail>,
-    ) -> Result<Option<T>, Fail> {
+        poll: &mut impl FnMut(&mut Self) -> Result<Option<T>, CallStop>,
+    ) -> Result<Option<T>, CallStop> {
         let now_ns = m3ipc_sys::monotonic_ns();
         if now_ns >= sleep_state.deadline.at_ns {
             return Err(Code::TimedOut.into());
@@ -295,21 +285,14 @@ impl Endpoint {
         }
         if let (WaitCall::SendRec, Some(index), Some(posted)) =
             (sleep_state.target.verb, sleep_state.target.index, sleep_state.target.posted)
-            && self.peers.get(index).link.is_taken(posted) == Ok(true)
+            && self.peers.get(index).link().is_taken(posted) == Ok(true)
         {
             sleep_state.target.verb = WaitCall::Await;
             m3ipc_sys::pause_point("client.taken");
-            self.control_page.set_blocked(WaitCall::Await, sleep_state.target.peer);
+            self.session.page().set_blocked(WaitCall::Await, sleep_state.target.peer);
         }
-        self.control_page.set_sleep_start(sleep_state.since_ns, sleep_state.tid);
-        self.blocked =
-            Some((sleep_state.target.verb, sleep_state.target.peer, sleep_state.since_ns));
-    }
-
-    pub(super) fn set_mode(&self, mode: WaitMode) {
-        for page_set in &self.page_sets {
-            page_set.status.set_mode(mode);
-        }
+        let SleepState { target, since_ns, tid, .. } = *sleep_state;
+        self.session.begin_sleep(target.verb, target.peer, since_ns, tid);
     }
 
     /// The values of the words to sleep on.
@@ -323,7 +306,7 @@ impl Endpoint {
                 let others = self.served_links().iter().filter(|other| **other != index);
                 others.for_each(|other| {
                     if let Some(peer) = self.peers.find_index(*other) {
-                        words.push(*other, peer.link.own_wake_word());
+                        words.push(*other, peer.link().own_wake_word());
                     }
                 });
             }
@@ -336,7 +319,7 @@ impl Endpoint {
     }
 
     fn own_wake_word_of(&self, index: u32) -> &AtomicU32 {
-        self.peers.get(index).link.own_wake_word()
+        self.peers.get(index).link().own_wake_word()
     }
 
     /// Sleeps on the words. `seen` is the event word from before the last poll: an event received
@@ -356,34 +339,31 @@ impl Endpoint {
         seen: u32,
         until_ns: u64,
     ) -> Result<WaitOutcome, Fail> {
-        let mut expected = [(self.control_page.event_word(), seen); N];
+        let mut expected = [(self.session.page().event_word(), seen); N];
         for (place, (index, value)) in expected[1..].iter_mut().zip(words.iter()) {
             // The event word announced a link that came or went meanwhile.
             let Some(peer) = self.peers.find_index(index) else { return Ok(WaitOutcome::Changed) };
-            *place = (peer.link.own_wake_word(), value);
+            *place = (peer.link().own_wake_word(), value);
         }
         Ok(m3ipc_sys::wait_any(&expected[..=words.count()], until_ns)?)
     }
 
     /// Polls all links if that is cheap or due; `false` if neither.
     pub(super) fn poll_all_if_due(&mut self, now_ns: u64) -> bool {
-        if self.peers.count() > POLL_ALL_LINKS_MAX
-            && now_ns.saturating_sub(self.last_poll_ns) < FULL_POLL_NS
-        {
-            return false;
+        let is_due = self.waiter.begin_full_poll(self.peers.count(), now_ns);
+        if is_due {
+            self.inbox.poll_all(&mut self.peers);
         }
-        self.last_poll_ns = now_ns;
-        self.inbox.poll_all(&mut self.peers);
-        true
+        is_due
     }
 
     /// Checks the reasons of a long sleep.
     fn slow_check(&mut self, sleep_state: &mut SleepState, may_deadlock: bool) -> Result<(), Fail> {
         // During the daemon call this endpoint does not sleep for its peer and may have been
         // served. A search for a deadlock must not count it.
-        self.control_page.set_sleep_start(sleep_state.since_ns, NO_THREAD);
+        self.session.page().set_sleep_start(sleep_state.since_ns, NO_THREAD);
         let checked = self.check_daemon_and_deadlock(sleep_state, may_deadlock);
-        self.control_page.set_sleep_start(sleep_state.since_ns, sleep_state.tid);
+        self.session.page().set_sleep_start(sleep_state.since_ns, sleep_state.tid);
         checked
     }
 
@@ -391,8 +371,8 @@ impl Endpoint {
     /// cleared the mark, or taken the wake-up.
     fn mark_anew(&mut self, target: &WaitTarget) {
         if let (Some(index), Some(posted)) = (target.index, target.posted)
-            && let Some(peer) = self.peers.find_index(index)
-            && peer.link.is_taken(posted) == Ok(false)
+            && let Some(peer) = self.peers.claimed(index)
+            && peer.link().is_taken(posted) == Ok(false)
         {
             peer.mark_link_ready();
             self.wake_if_ended(index, EndsWait::Receive);
@@ -405,14 +385,18 @@ impl Endpoint {
         may_deadlock: bool,
     ) -> Result<(), Fail> {
         self.reattach_if_closed();
-        self.ring_unrung();
-        self.renew_missing_links();
+        self.ring_again();
+        self.session.renew_missing_links();
         self.maintain_areas();
         self.mark_anew(&sleep_state.target);
         if may_deadlock && sleep_state.target.verb != WaitCall::Await {
             // A circle that was not complete yet is found later.
             sleep_state.ask_after_ns = (sleep_state.ask_after_ns * 10).min(SLOW_CHECK_NS);
-            match self.control.request_soon(&Request::IsDeadlock, sleep_state.deadline.at_ns) {
+            match self
+                .session
+                .control_mut()
+                .request_soon(&Request::IsDeadlock, sleep_state.deadline.at_ns)
+            {
                 Ok((Reply::Number(1), _)) => return Err(Code::Locked.into()),
                 // There seems to be a circle, but another member of it was asking too.
                 Ok((Reply::Number(2), _)) => sleep_state.ask_after_ns = DEADLOCK_CHECK_NS,
@@ -422,7 +406,7 @@ impl Endpoint {
             }
         }
         if sleep_state.target.peer == ANY {
-            self.last_poll_ns = 0;
+            self.waiter.expect_full_poll();
         }
         Ok(())
     }

@@ -5,12 +5,10 @@
 //! message of a dead peer is taken.
 
 use super::Endpoint;
-use super::notifications::notification_message;
-use super::received::{Received, ReceivedKind};
+use super::received::ReceivedKind;
 use crate::error::WatchError;
-use crate::info::Identity;
 use crate::timeout::Timeout;
-use m3ipc_abi::{Address, Code, SYSTEM};
+use m3ipc_abi::{Address, Code};
 
 impl Endpoint {
     /// Watches an endpoint: after its last message, a receive from ANY or from
@@ -40,13 +38,17 @@ impl Endpoint {
     /// # Errors
     /// [`WatchError`]; nothing is watched. [`WatchError::Died`] if the endpoint is gone already.
     pub fn watch(&mut self, peer: Address) -> Result<(), WatchError> {
-        let watched = self.check_bound().and_then(|()| {
+        let watched = self.membership.check_bound().and_then(|()| {
             self.disarm();
             let index = self.contact(peer, Timeout::Never.deadline())?;
-            if self.peers.get(index).dead { Err(Code::DstDied.into()) } else { Ok(()) }
+            if self.peers.get(index).admission().is_dead() {
+                Err(Code::DstDied.into())
+            } else {
+                Ok(())
+            }
         });
         watched.map_err(|fail| WatchError::of(fail, peer))?;
-        self.watches.peers.insert(peer.0);
+        self.inbox.watches().add(peer);
         Ok(())
     }
 
@@ -72,7 +74,7 @@ impl Endpoint {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn watch_all(&mut self, on: bool) {
-        self.watches.all = on;
+        self.inbox.watches().watch_all(on);
     }
 
     /// Ends the watch of an endpoint. A death that was found before is still delivered.
@@ -85,7 +87,7 @@ impl Endpoint {
     /// # Ok::<(), m3ipc::WatchError>(())
     /// ```
     pub fn unwatch(&mut self, peer: Address) {
-        self.watches.peers.remove(&peer.0);
+        self.inbox.watches().remove(peer);
     }
 
     /// The kind of what this endpoint took last. A message may have the type of a notification;
@@ -115,25 +117,6 @@ impl Endpoint {
     /// ```
     #[must_use]
     pub fn latest_kind(&self) -> Option<ReceivedKind> {
-        self.latest_kind
-    }
-
-    /// Queues the report of a death, if the endpoint is watched.
-    pub(super) fn note_death(&mut self, peer: Address) {
-        // The next daemon may repeat the report of a death.
-        let is_living = self.peers.find(peer).is_some_and(|index| !self.peers.get(index).dead);
-        if self.watches.peers.remove(&peer.0) || self.watches.all && is_living {
-            self.inbox.deaths.push_back(peer);
-        }
-    }
-
-    /// The next report of a death.
-    pub(super) fn next_death(&mut self) -> Option<Received> {
-        let peer = self.inbox.deaths.pop_front()?;
-        self.latest = Identity { address: SYSTEM, pid: -1, uid: u32::MAX, gid: u32::MAX };
-        self.latest_kind = Some(ReceivedKind::Death(peer));
-        let [code, endpoint] = [Code::SrcDied.number(), peer.0].map(i32::cast_unsigned);
-        let argument = u64::from(code) << 32 | u64::from(endpoint);
-        Some(Received { died: Some(peer), ..notification_message(SYSTEM, argument) })
+        self.inbox.latest().map(|(_, kind)| kind)
     }
 }

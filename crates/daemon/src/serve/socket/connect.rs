@@ -3,7 +3,9 @@
 use crate::quota::Resource;
 use crate::server::Server;
 use crate::state::member_fd::MemberFd;
-use crate::state::sockets::{DomainId, EndpointName, PortId, SocketAnswer, SocketFailure, fail};
+use crate::state::sockets::{
+    DomainId, EndpointName, PairId, PortId, SocketAnswer, SocketFailure, fail,
+};
 use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::sock::SOCK_PREPARED_MAX;
@@ -80,7 +82,7 @@ impl Server {
     /// The answer for the connecting side.
     fn connected(
         &self,
-        (pair, slots): (u64, &[usize]),
+        (pair, slots): (PairId, &[usize]),
         other: Token,
         ends: Vec<OwnedFd>,
     ) -> SocketAnswer {
@@ -99,7 +101,7 @@ impl Server {
     /// must have mapped the pair.
     fn prepare(
         &mut self,
-        pair: u64,
+        pair: PairId,
         domain: DomainId,
         to: EndpointName,
         count: usize,
@@ -108,7 +110,7 @@ impl Server {
         let own = self.settings.sock_network.address_of(domain.1);
         for _ in 0..count {
             let Ok(from) = self.sockets.free_port(domain, SockKind::Stream) else { break };
-            let Some(pair) = self.sockets.pairs.get_mut(&pair) else { break };
+            let Some(pair) = self.sockets.pair_mut(pair) else { break };
             let Some(slot) = pair.prepare_slot([(own, from), to]) else { break };
             match m3ipc_sys::stream_pair() {
                 Ok(ends) => all.push((slot, ends)),
@@ -138,7 +140,7 @@ impl Server {
     fn offer(
         &mut self,
         listener: PortId,
-        (pair, slots): (u64, &[usize]),
+        (pair, slots): (PairId, &[usize]),
         [token, other]: [Token; 2],
         ends: &[OwnedFd],
     ) -> Result<(), SocketFailure> {
@@ -184,17 +186,17 @@ impl Server {
     /// One side's view of a connection, and the descriptors of a pair that the side has not mapped.
     fn connection_info(
         &self,
-        id: u64,
+        id: PairId,
         at: usize,
         side: usize,
         other: Token,
     ) -> Option<(SockConnection, Vec<Rc<MemberFd>>)> {
-        let pair = self.sockets.pairs.get(&id)?;
+        let pair = self.sockets.pair(id)?;
         let slot = pair.slot(at)?;
         let fds = pair.fds(side);
         let other = self.connections.get(other);
         let connection = SockConnection {
-            pair: id,
+            pair: id.number(),
             side: u8::from(side == 1),
             slot: u16::try_from(at).ok()?,
             own: slot.names[side],
@@ -205,8 +207,8 @@ impl Server {
         Some((connection, fds))
     }
 
-    fn release_slots(&mut self, pair: u64, slots: &[usize]) {
-        if let Some(pair) = self.sockets.pairs.get_mut(&pair) {
+    fn release_slots(&mut self, pair: PairId, slots: &[usize]) {
+        if let Some(pair) = self.sockets.pair_mut(pair) {
             slots.iter().for_each(|slot| pair.release_slot(*slot));
         }
     }

@@ -52,7 +52,7 @@ impl Server {
     }
 
     fn connected_sockets(&self, vm: i32) -> impl Iterator<Item = SockInfo> {
-        let of_vm = self.sockets.pairs.values().filter(move |pair| {
+        let of_vm = self.sockets.pairs().filter(move |pair| {
             self.sockets.domain_of(pair.parties[0]).is_ok_and(|domain| domain.0 == vm)
         });
         of_vm.flat_map(move |pair| {

@@ -30,8 +30,12 @@ impl Server {
             SockRequest::Connect { address, port, from, prepared } => {
                 self.connect_to(token, (address, port), from, prepared)
             }
-            SockRequest::PeerPool { pair, side } => self.peer_pool(token, PairEnd { pair, side }),
-            SockRequest::Forget { pair, side } => self.forget_pair(token, PairEnd { pair, side }),
+            SockRequest::PeerPool { pair, side } => {
+                self.peer_pool(token, PairEnd::named(pair, side))
+            }
+            SockRequest::Forget { pair, side } => {
+                self.forget_pair(token, PairEnd::named(pair, side))
+            }
             SockRequest::Route { from, address, port } => {
                 self.open_route(token, from, address, port)
             }
@@ -39,10 +43,10 @@ impl Server {
             SockRequest::Keep { port } => self.keep_port(token, port),
             SockRequest::Release { kind, port } => return self.release_port(token, kind, port),
             SockRequest::Mapped { pair, side } => {
-                return self.pair_mapped(token, PairEnd { pair, side });
+                return self.pair_mapped(token, PairEnd::named(pair, side));
             }
             SockRequest::Closed { pair, side, slot } => {
-                return self.side_closed(token, PairEnd { pair, side }, slot);
+                return self.side_closed(token, PairEnd::named(pair, side), slot);
             }
         };
         match answer {

@@ -2,7 +2,7 @@
 
 use crate::quota::Resource;
 use crate::server::Server;
-use crate::state::sockets::{EndpointName, Pair, PairEnd, SocketAnswer, fail};
+use crate::state::sockets::{EndpointName, Pair, PairEnd, PairId, SocketAnswer, fail};
 use crate::token::Token;
 use m3ipc_sys::Errno;
 use m3ipc_wire::Reply;
@@ -19,14 +19,14 @@ impl Server {
         &mut self,
         parties: [Token; 2],
         names: [EndpointName; 2],
-    ) -> Result<(u64, usize), Errno> {
+    ) -> Result<(PairId, usize), Errno> {
         if let Some(found) = self.sockets.reuse_slot(parties, names) {
             return Ok(found);
         }
         let uid = self.user_of_party(parties[0]);
         let of_user =
             |pair: &&Pair| pair.parties.iter().any(|party| self.user_of_party(*party) == uid);
-        if uid != 0 && self.sockets.pairs.values().filter(of_user).count() >= PAIRS_PER_USER {
+        if uid != 0 && self.sockets.pairs().filter(of_user).count() >= PAIRS_PER_USER {
             return Err(Errno::NOBUFS);
         }
         let amounts = [(Resource::Mappings, 1), (Resource::Memory, Pair::BYTES)];
@@ -71,7 +71,7 @@ impl Server {
         if pair.has_used_slots() {
             return fail(Errno::BUSY, "a connection of the pair is in use; close it first");
         }
-        self.sockets.remove_pair(end.pair);
+        self.sockets.remove_pair(end.pair());
         Ok((Reply::Done, Vec::new()))
     }
 

@@ -8,7 +8,7 @@
 mod pair;
 mod port;
 
-pub(crate) use pair::{EndpointName, Pair, PairEnd};
+pub(crate) use pair::{EndpointName, Pair, PairEnd, PairId};
 pub(crate) use port::BoundPort;
 
 use super::member_fd::MemberFd;
@@ -45,16 +45,16 @@ struct Domain {
 }
 
 /// The domains, ports and pairs of all VMs.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SocketRegistry {
     domains: BTreeMap<DomainId, Domain>,
     domain_of: HashMap<Token, DomainId>,
     pub(crate) ports: BTreeMap<PortId, BoundPort>,
     next_port: u16,
-    pub(crate) pairs: BTreeMap<u64, Pair>,
+    pairs: BTreeMap<PairId, Pair>,
     /// The pairs of two parties; the connecting party comes first.
-    between: BTreeMap<(Token, Token), Vec<u64>>,
-    next_pair: u64,
+    between: BTreeMap<(Token, Token), Vec<PairId>>,
+    latest_pair: PairId,
     next_route: u64,
     /// Domains of a predecessor, with their users.
     kept: BTreeMap<DomainId, u32>,
@@ -70,8 +70,17 @@ impl SocketRegistry {
             let (vm, domain, uid) = (parts.next()?, parts.next()?, parts.next()?);
             Some(((vm.parse().ok()?, domain.parse().ok()?), uid.parse().ok()?))
         });
-        // Members still name pairs of the predecessor, so the numbers must differ from its own.
-        Self { kept: kept.collect(), next_pair: m3ipc_sys::monotonic_ns(), ..Self::default() }
+        Self {
+            domains: BTreeMap::new(),
+            domain_of: HashMap::new(),
+            ports: BTreeMap::new(),
+            next_port: 0,
+            pairs: BTreeMap::new(),
+            between: BTreeMap::new(),
+            latest_pair: PairId::before_first(),
+            next_route: 0,
+            kept: kept.collect(),
+        }
     }
 
     pub(crate) fn is_party(&self, party: Token) -> bool {
@@ -178,7 +187,7 @@ impl SocketRegistry {
         &mut self,
         parties: [Token; 2],
         names: [EndpointName; 2],
-    ) -> Option<(u64, usize)> {
+    ) -> Option<(PairId, usize)> {
         let known = self.between.get(&(parties[0], parties[1]))?;
         for id in known {
             if let Some(at) = self.pairs.get_mut(id).and_then(|pair| pair.take_slot(names)) {
@@ -195,22 +204,38 @@ impl SocketRegistry {
         names: [EndpointName; 2],
         charges: Vec<Charge>,
         held: [Vec<Charge>; 3],
-    ) -> Result<(u64, usize), Errno> {
+    ) -> Result<(PairId, usize), Errno> {
         let mut pair = Pair::new(parties, charges, held)?;
         let at = pair.take_slot(names).ok_or(Errno::NOBUFS)?;
-        self.next_pair += 1;
-        self.pairs.insert(self.next_pair, pair);
-        self.between.entry((parties[0], parties[1])).or_default().push(self.next_pair);
-        Ok((self.next_pair, at))
+        let id = self.latest_pair.next();
+        self.latest_pair = id;
+        self.pairs.insert(id, pair);
+        self.between.entry((parties[0], parties[1])).or_default().push(id);
+        Ok((id, at))
+    }
+
+    /// The pair of this number.
+    pub(crate) fn pair(&self, id: PairId) -> Option<&Pair> {
+        self.pairs.get(&id)
+    }
+
+    /// The pair of this number, to be changed.
+    pub(crate) fn pair_mut(&mut self, id: PairId) -> Option<&mut Pair> {
+        self.pairs.get_mut(&id)
+    }
+
+    /// All pairs.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = &Pair> {
+        self.pairs.values()
     }
 
     /// One end of a pair, if it belongs to this party.
     pub(crate) fn pair_end(&mut self, party: Token, end: PairEnd) -> Option<&mut Pair> {
-        let pair = self.pairs.get_mut(&end.pair)?;
+        let pair = self.pairs.get_mut(&end.pair())?;
         (pair.parties.get(end.side()) == Some(&party)).then_some(pair)
     }
 
-    pub(crate) fn remove_pair(&mut self, id: u64) {
+    pub(crate) fn remove_pair(&mut self, id: PairId) {
         let Some(pair) = self.pairs.remove(&id) else { return };
         if let Some(known) = self.between.get_mut(&(pair.parties[0], pair.parties[1])) {
             known.retain(|other| *other != id);

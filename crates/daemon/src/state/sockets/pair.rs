@@ -18,14 +18,45 @@ use std::rc::Rc;
 /// The name of one end of a connection: address and port.
 pub(crate) type EndpointName = (u32, u16);
 
+/// The number of a pair. No other pair of the node gets it, not even under a later daemon.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PairId(u64);
+
+impl PairId {
+    /// The number before those of this daemon.
+    pub(super) fn before_first() -> Self {
+        // Members still name pairs of the predecessor, so the numbers must differ from its own.
+        Self(m3ipc_sys::monotonic_ns())
+    }
+
+    /// The next number.
+    pub(super) fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    /// The number in frames.
+    pub(crate) fn number(self) -> u64 {
+        self.0
+    }
+}
+
 /// One end of a pair, as its party names it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PairEnd {
-    pub(crate) pair: u64,
-    pub(crate) side: u8,
+    pair: PairId,
+    side: u8,
 }
 
 impl PairEnd {
+    /// The end that a frame names.
+    pub(crate) fn named(pair: u64, side: u8) -> Self {
+        Self { pair: PairId(pair), side }
+    }
+
+    pub(crate) fn pair(self) -> PairId {
+        self.pair
+    }
+
     pub(crate) fn side(self) -> usize {
         usize::from(self.side)
     }

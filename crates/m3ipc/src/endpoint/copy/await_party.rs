@@ -29,7 +29,8 @@ impl Endpoint {
             let bounce_buffer = self
                 .peers
                 .get(index)
-                .requester_state
+                .copies()
+                .requester()
                 .bounce_buffer
                 .as_ref()
                 .ok_or(Fail::from(Code::ProcSts))?;
@@ -65,7 +66,7 @@ impl Endpoint {
         self.receive_events()?;
         let peer = self.peers.find_index(index).ok_or(Fail::from(role.died()))?;
         peer.check(role.died())?;
-        if !copy_gate::is_copying(peer.link.peer_copy_gate()) {
+        if !copy_gate::is_copying(peer.link().peer_copy_gate()) {
             // The party left, or revoked the gate.
             return Err(Code::ProcSts.into());
         }
@@ -75,7 +76,7 @@ impl Endpoint {
             return Err(Code::TimedOut.into());
         }
         let bounce_buffer =
-            peer.requester_state.bounce_buffer.as_ref().ok_or(Fail::from(Code::ProcSts))?;
+            peer.copies().requester().bounce_buffer.as_ref().ok_or(Fail::from(Code::ProcSts))?;
         let own_wake_word_of = bounce_buffer.wake_word().load(std::sync::atomic::Ordering::SeqCst);
         bounce_buffer.set_sleeping(true);
         let found = poll(bounce_buffer);

@@ -1,5 +1,6 @@
 //! One chunk of a copy: wait until both sides are ready, then copy.
 
+use super::party::{direct_failure, recognize};
 use super::side::{CopyEnd, Role};
 use crate::endpoint::Endpoint;
 use crate::error::Fail;
@@ -20,10 +21,9 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         for (end, role) in [(&*source, Role::Source), (&*destination, Role::Destination)] {
             *failed = role;
-            if let CopyEnd::Direct { index, .. } = end
-                && let Err(errno) = self.recognize(*index)
-            {
-                return Err(self.direct_failure(*index, errno, role));
+            if let CopyEnd::Direct { index, .. } = end {
+                let party = self.peers.get_mut(*index);
+                recognize(party).map_err(|errno| direct_failure(party, errno, role))?;
             }
         }
         *failed = Role::Source;
@@ -78,8 +78,9 @@ impl Endpoint {
     ) -> Result<usize, Errno> {
         let (peers, own) = (&self.peers, &mut self.copies.own);
         let at = usize::try_from(offset).map_err(|_beyond| Errno::FAULT)?;
-        let bounce_buffer =
-            |index: u32| peers.get(index).requester_state.bounce_buffer.as_ref().ok_or(Errno::BADF);
+        let bounce_buffer = |index: u32| {
+            peers.get(index).copies().requester().bounce_buffer.as_ref().ok_or(Errno::BADF)
+        };
         // The bytes, or the process and address to read them from.
         let found = match source {
             CopyEnd::Source(from) => Ok(from.part(at, bytes)),
@@ -88,7 +89,7 @@ impl Endpoint {
                 Ok(m3ipc_sys::lent_source(address.wrapping_add(offset), bytes))
             }
             CopyEnd::Direct { index, address } => {
-                Err((peers.get(*index).identity.pid, address.wrapping_add(offset)))
+                Err((peers.get(*index).identity().pid, address.wrapping_add(offset)))
             }
             CopyEnd::Target(_) => return Err(Errno::INVAL),
         };
@@ -104,7 +105,7 @@ impl Endpoint {
                 own.copy_out(&from, &bounce_buffer(*index)?.target(chunk, bytes))
             }
             (Ok(from), CopyEnd::Direct { index, address }) => m3ipc_sys::copy_to_process(
-                peers.get(*index).identity.pid,
+                peers.get(*index).identity().pid,
                 address.wrapping_add(offset),
                 &from,
             ),
@@ -137,7 +138,7 @@ impl Endpoint {
                     there,
                     &CopyTarget::from(&mut *relay_buffer),
                 )?;
-                let to = peers.get(*index).identity.pid;
+                let to = peers.get(*index).identity().pid;
                 let written = m3ipc_sys::copy_to_process(
                     to,
                     address.wrapping_add(offset),
@@ -161,7 +162,7 @@ impl Endpoint {
     ) -> Fail {
         let end = if failed == Role::Source { source } else { destination };
         match end.index() {
-            Some(index) => self.direct_failure(index, errno, failed),
+            Some(index) => direct_failure(self.peers.get_mut(index), errno, failed),
             None if errno == Errno::FAULT => Code::AddrNotAvail.into(),
             None => errno.into(),
         }

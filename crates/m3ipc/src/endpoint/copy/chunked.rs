@@ -5,14 +5,13 @@
 //! brings memory of its own.
 
 use super::chunk::reported;
+use super::party::begin_copy;
 use super::side::{CopyEnd, CopySide, Role};
 use crate::endpoint::Endpoint;
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::Code;
-use m3ipc_link::{
-    BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome, WaitMode,
-};
+use m3ipc_link::{BOUNCE_HALF_BYTES, BounceBuffer, CopyCommand, CopyDirection, CopyOutcome};
 
 /// The end of the addresses of a process.
 const ADDRESSES_END: u64 = 1 << 47;
@@ -39,12 +38,12 @@ impl Endpoint {
         // A party may admit two requesters at once: each link has its own gate.
         if let Some(index) = from {
             *failed = Role::Source;
-            self.begin_copy_with(index)?;
+            begin_copy(self.peers.get(index))?;
         }
         if let Some(index) = to {
             *failed = Role::Destination;
-            if let Err(fail) = self.begin_copy_with(index) {
-                from.into_iter().for_each(|index| self.peers.get(index).link.end_copy());
+            if let Err(fail) = begin_copy(self.peers.get(index)) {
+                from.into_iter().for_each(|index| self.peers.get(index).link().end_copy());
                 return Err(fail);
             }
         }
@@ -54,7 +53,7 @@ impl Endpoint {
             self.release(end, result.is_ok());
         }
         if result.is_ok() {
-            self.control_page.count(m3ipc_link::Counter::CopiedServed);
+            self.session.page().count(m3ipc_link::Counter::CopiedServed);
         }
         result
     }
@@ -87,7 +86,7 @@ impl Endpoint {
         let bounce_buffer = || {
             self.peers
                 .find_index(*index)
-                .and_then(|peer| peer.requester_state.bounce_buffer.as_ref())
+                .and_then(|peer| peer.copies().requester().bounce_buffer.as_ref())
         };
         self.copies.copied = waited
             .ok()
@@ -115,7 +114,7 @@ impl Endpoint {
         if let Some(address) = self.direct_address(index, location, bytes, role, deadline)? {
             return Ok(CopyEnd::Direct { index, address });
         }
-        if !self.peers.get(index).requester_state.has_bounce_buffer() {
+        if self.peers.get(index).copies().requester().bounce_buffer.is_none() {
             self.request_gate(index, true, role, deadline)?;
         }
         let what = if role == Role::Source { CopyDirection::Read } else { CopyDirection::Write };
@@ -185,40 +184,32 @@ impl Endpoint {
     /// Gives a party its command.
     fn command(&mut self, end: &CopyEnd<'_>) -> Result<(), Fail> {
         let CopyEnd::Served { index, command } = end else { return Ok(()) };
-        let bounce_buffer = self.peers.get_mut(*index).requester_state.bounce_buffer.as_mut();
+        let mut party = self.conversation(*index);
+        let bounce_buffer = party.peer().copies_mut().requester_mut().bounce_buffer.as_mut();
         bounce_buffer.ok_or(Fail::from(Code::ProcSts))?.post_command(command);
-        self.wake_party(*index);
+        party.wake_in_any_wait();
         Ok(())
     }
 
     /// Tells a party that a chunk is filled or emptied.
     fn advance(&mut self, end: &CopyEnd<'_>, count: u32) {
         let CopyEnd::Served { index, .. } = end else { return };
-        if let Some(bounce_buffer) = &self.peers.get(*index).requester_state.bounce_buffer {
+        let mut party = self.conversation(*index);
+        if let Some(bounce_buffer) = &party.peer().copies_mut().requester_mut().bounce_buffer {
             bounce_buffer.advance(count);
         }
-        self.wake_party(*index);
-    }
-
-    /// Wakes a sleeping party, whatever it waits for.
-    fn wake_party(&mut self, index: u32) {
-        match self.peers.get(index).status.mode() {
-            WaitMode::Awake => {}
-            WaitMode::OnLinks(_) => self.peers.get(index).link.wake_peer(),
-            WaitMode::AtDoorbell(_) | WaitMode::AtDoorbellForTakes => self.ring_doorbell_of(index),
-        }
+        party.wake_in_any_wait();
     }
 
     /// Ends the copy with one side.
     fn release(&mut self, end: &CopyEnd<'_>, well: bool) {
-        if let (CopyEnd::Served { index, .. }, false) = (end, well)
-            && let Some(bounce_buffer) =
-                &mut self.peers.get_mut(*index).requester_state.bounce_buffer
+        let Some(index) = end.index() else { return };
+        let peer = self.peers.get_mut(index);
+        if let (CopyEnd::Served { .. }, false, Some(bounce_buffer)) =
+            (end, well, &mut peer.copies_mut().requester_mut().bounce_buffer)
         {
             bounce_buffer.withdraw();
         }
-        if let Some(index) = end.index() {
-            self.peers.get(index).link.end_copy();
-        }
+        peer.link().end_copy();
     }
 }

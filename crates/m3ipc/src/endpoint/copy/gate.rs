@@ -1,16 +1,16 @@
 //! The copy gate: how a party admits copies while it waits, and how a requester opens one.
 
 use super::hold_limits::{HoldBudget, REVOCATIONS_MAX, REVOKED_MAX, revocation_key};
+use super::party::{answers, is_process, read_ranges};
 use super::side::{Location, Role};
 use crate::endpoint::Endpoint;
-use crate::endpoint::peer_copies::{PartyState, Probe, RequesterState, STALL_NS};
-use crate::endpoint::peers::Peer;
+use crate::endpoint::peer::Peer;
+use crate::endpoint::peer_copies::{Probe, STALL_NS};
 use crate::error::Fail;
 use crate::timeout::Deadline;
 use m3ipc_abi::{Address, Code};
-use m3ipc_link::copy_gate::{self, NotParked, Unparked};
+use m3ipc_link::copy_gate::{self, Unparked};
 use m3ipc_link::{BounceBuffer, ServedBounceBuffer};
-use m3ipc_sys::{CopyTarget, Errno};
 use m3ipc_wire::{Reply, Request};
 use std::os::fd::OwnedFd;
 
@@ -23,42 +23,38 @@ impl Endpoint {
     /// Parks this endpoint if a peer ever asked to copy with it.
     #[inline]
     pub(in crate::endpoint) fn park(&mut self) {
-        self.copies.may_be_copied = true;
-        if !self.copies.gated_links.is_empty() && !self.copies.parked {
+        if self.copies.gates.begin_call() {
             self.park_slow();
         }
     }
 
     fn park_slow(&mut self) {
         let peers = &self.peers;
-        let is_gated =
-            |index: &u32| peers.find_index(*index).is_some_and(|peer| peer.has_gate && !peer.dead);
-        self.copies.gated_links.retain(is_gated);
-        self.copies.served.retain(|index| {
-            peers.find_index(*index).is_some_and(|peer| peer.party_state.is_some())
-        });
-        for index in &self.copies.gated_links {
-            copy_gate::park(peers.get(*index).link.own_copy_gate());
+        let is_gated = |peer: &Peer| peer.copies().has_gate() && !peer.admission().is_dead();
+        let gated = self.copies.gates.park(
+            |index| peers.find_index(index).is_some_and(is_gated),
+            |index| peers.find_index(index).is_some_and(|peer| peer.copies().is_served()),
+        );
+        for index in gated {
+            copy_gate::park(peers.get(*index).link().own_copy_gate());
         }
-        self.copies.parked = !self.copies.gated_links.is_empty();
     }
 
     /// Ends the parking. Waits for copies in progress.
     #[inline]
     pub(in crate::endpoint) fn unpark(&mut self) {
-        self.copies.may_be_copied = false;
-        if self.copies.parked {
+        if self.copies.gates.end_call() {
             self.unpark_slow();
         }
     }
 
     fn unpark_slow(&mut self) {
         let peers = &self.peers;
-        let gates = self.copies.gated_links.iter().filter_map(|index| peers.find_index(*index));
-        if copy_gate::close_all(gates.map(|peer| peer.link.own_copy_gate())) {
+        let gates = self.copies.gates.links().iter().filter_map(|index| peers.find_index(*index));
+        if copy_gate::close_all(gates.map(|peer| peer.link().own_copy_gate())) {
             self.await_copies();
         }
-        self.copies.parked = false;
+        self.copies.gates.unpark();
         self.drop_command();
     }
 
@@ -66,13 +62,13 @@ impl Endpoint {
     fn await_copies(&mut self) {
         let mut budget = HoldBudget::new();
         let mut first_ns = 0;
-        for at in 0..self.copies.gated_links.len() {
-            let index = self.copies.gated_links[at];
+        for at in 0..self.copies.gates.links().len() {
+            let index = self.copies.gates.links()[at];
             let trusted = self.peers.find_index(index).is_none_or(|peer| self.trusts(peer));
             let mut since_ns = 0;
             let unparked = copy_gate::unpark(
                 self,
-                |endpoint| endpoint.peers.find_index(index).map(|peer| peer.link.own_copy_gate()),
+                |endpoint| endpoint.peers.find_index(index).map(|peer| peer.link().own_copy_gate()),
                 |endpoint| {
                     let now_ns = m3ipc_sys::monotonic_ns();
                     since_ns = if since_ns == 0 { now_ns } else { since_ns };
@@ -100,14 +96,14 @@ impl Endpoint {
         }
         let Some(peer) = self.peers.find_index(index) else { return false };
         let trusted = self.trusts(peer);
-        if peer.dead {
+        if peer.admission().is_dead() {
             // An unbound requester is reported as dead and may still be in the kernel, copying.
-            let may_copy = trusted && m3ipc_sys::has_memory(peer.identity.pid);
+            let may_copy = trusted && m3ipc_sys::has_memory(peer.identity().pid);
             if !may_copy || held_ns > STALL_NS {
                 return false;
             }
         }
-        let serves = self.copies.active == Some(index);
+        let serves = self.copies.gates.active() == Some(index);
         if !trusted && !budget.allows(held_ns) {
             return false;
         }
@@ -122,16 +118,15 @@ impl Endpoint {
         let Some(peer) = self.peers.find_index(index) else { return false };
         let limit_ns = if serves { SERVE_POLL_NS } else { POLL_NS };
         let limit_ns = if trusted { limit_ns } else { limit_ns.min(budget.left_ns) };
-        let _ = m3ipc_sys::wait(peer.link.own_copy_gate(), copy_gate::AWAITED, limit_ns);
+        let _ = m3ipc_sys::wait(peer.link().own_copy_gate(), copy_gate::AWAITED, limit_ns);
         true
     }
 
     /// Counts a revoked gate: the requester is dead or held this endpoint too long.
     fn count_revocation(&mut self, index: u32) {
         if let Some(peer) = self.peers.claimed(index) {
-            peer.has_gate = false;
-            peer.party_state = None;
-            let (uid, pid) = (peer.identity.uid, peer.identity.pid);
+            peer.copies_mut().revoke_gate();
+            let (uid, pid) = (peer.identity().uid, peer.identity().pid);
             let (key, now_ns) = (revocation_key(uid, pid), m3ipc_sys::monotonic_ns());
             let revocations = &mut self.copies.revocations;
             revocations.retain(|_, revoked| revoked.count_at(now_ns) > 0);
@@ -143,7 +138,7 @@ impl Endpoint {
 
     /// Whether this peer, or another endpoint of its user, held this endpoint too often.
     fn is_revoked_too_often(&self, peer: &Peer) -> bool {
-        let key = revocation_key(peer.identity.uid, peer.identity.pid);
+        let key = revocation_key(peer.identity().uid, peer.identity().pid);
         let is_full = self.copies.revocations.len() >= REVOKED_MAX && !self.trusts(peer);
         self.copies.revocations.get(&key).map_or(is_full, |revoked| {
             revoked.count_at(m3ipc_sys::monotonic_ns()) > REVOCATIONS_MAX
@@ -158,7 +153,7 @@ impl Endpoint {
 
     /// Whether the kernel may let this endpoint copy all memory of a peer.
     fn is_of_one_user(&self, peer: &Peer) -> bool {
-        !self.copies.granted_only && peer.identity.uid == m3ipc_sys::user_id()
+        !self.copies.granted_only && peer.identity().uid == m3ipc_sys::user_id()
     }
 
     /// Opens the gate for a peer that asked for it.
@@ -170,23 +165,11 @@ impl Endpoint {
         }
         let bounce_buffer =
             fds.into_iter().next().and_then(|memory| ServedBounceBuffer::map(memory).ok());
-        if let Some(bounce_buffer) = bounce_buffer {
-            self.peers.get_mut(index).party_state = Some(Box::new(PartyState::new(bounce_buffer)));
-            if self.copies.active == Some(index) {
-                self.copies.active = None;
-            }
-            if !self.copies.served.contains(&index) {
-                self.copies.served.push(index);
-            }
-        }
-        let peer_state = self.peers.get_mut(index);
-        peer_state.has_gate = true;
-        if !self.copies.gated_links.contains(&index) {
-            self.copies.gated_links.push(index);
-        }
-        if self.copies.may_be_copied {
-            copy_gate::park(self.peers.get(index).link.own_copy_gate());
-            self.copies.parked = true;
+        let admits = self.copies.gates.open(index, bounce_buffer.is_some());
+        let requester = self.peers.get_mut(index);
+        requester.copies_mut().open_gate(bounce_buffer);
+        if admits {
+            copy_gate::park(requester.link().own_copy_gate());
         }
         let probe = self.copies.probe.get_or_insert_with(|| {
             // Not to be guessed by chance. The value is no secret.
@@ -196,8 +179,11 @@ impl Endpoint {
             ])
         });
         let address = std::ptr::from_ref(&**probe).expose_provenance() as u64;
-        let _ =
-            self.control.send(&Request::CopyGateReady { peer: peer.0, address, probe: **probe });
+        let _ = self.session.control().send(&Request::CopyGateReady {
+            peer: peer.0,
+            address,
+            probe: **probe,
+        });
     }
 
     /// Asks the daemon for a party's gate: once for each party, and again if a bounce buffer is
@@ -212,19 +198,21 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         let peer = self.peers.get(index);
         let may_be_direct = self.is_of_one_user(peer);
-        let (pid, address) = (peer.identity.pid, peer.address());
+        let (pid, address) = (peer.identity().pid, peer.address());
         let bounce_buffer = bounce_buffer || !may_be_direct;
         // This endpoint holds the party's request, so the party waits even if its control page does
         // not say so yet.
         let request =
-            Request::CopyGate { peer: address.0, surely: peer.link.owes_answer(), bounce_buffer };
+            Request::CopyGate { peer: address.0, surely: peer.link().owes_answer(), bounce_buffer };
         // A copy without waiting still asks for the gate first.
         let limit_ns = if deadline.no_wait { u64::MAX } else { deadline.at_ns };
         let until_ns = limit_ns.min(m3ipc_sys::monotonic_ns() + STALL_NS);
-        let (reply, fds) = match self.control.request_until(&request, until_ns) {
+        let (reply, fds) = match self.session.control_mut().request_until(&request, until_ns) {
             Err(fail) if fail.code == Code::NotConn => {
                 self.reattach_if_closed();
-                self.control.request_until(&request, m3ipc_sys::monotonic_ns() + STALL_NS)
+                self.session
+                    .control_mut()
+                    .request_until(&request, m3ipc_sys::monotonic_ns() + STALL_NS)
             }
             other => other,
         }
@@ -234,30 +222,19 @@ impl Endpoint {
         };
         let probe = Probe { address, value: probe };
         let bounce_buffer = fds.into_iter().next().map(BounceBuffer::map).transpose()?;
-        if self.peers.get(index).requester_state.direct.is_none() {
+        let party = self.peers.get_mut(index);
+        if party.copies().requester().direct.is_none() {
             // The probe's memory must not hold the requester either.
-            let may_be_read = may_be_direct
-                && self.answers(index, probe.address, size_of_val(&probe.value) as u64);
-            let requester_state = &mut self.peers.get_mut(index).requester_state;
+            let may_be_read =
+                may_be_direct && answers(party, probe.address, size_of_val(&probe.value) as u64);
+            let requester_state = party.copies_mut().requester_mut();
             requester_state.direct = Some(may_be_read && is_process(pid, probe) == Ok(true));
             (requester_state.probe, requester_state.known_ticks) = (probe, m3ipc_sys::ticks());
         }
-        let requester_state = &mut self.peers.get_mut(index).requester_state;
         if bounce_buffer.is_some() {
-            requester_state.bounce_buffer = bounce_buffer;
+            party.copies_mut().requester_mut().bounce_buffer = bounce_buffer;
         }
         Ok(())
-    }
-
-    /// Begins a copy with a parked party.
-    #[inline]
-    pub(super) fn begin_copy_with(&self, index: u32) -> Result<(), Fail> {
-        copy_gate::begin_copy(self.peers.get(index).link.peer_copy_gate()).map_err(
-            |not| match not {
-                NotParked::Running => Code::ProcSts.into(),
-                NotParked::Busy => Code::Busy.into(),
-            },
-        )
     }
 
     /// The address for a copy by the kernel, if that way is open for this range.
@@ -271,54 +248,15 @@ impl Endpoint {
         deadline: Deadline,
     ) -> Result<Option<u64>, Fail> {
         let Location::At(address) = location else { return Ok(None) };
-        if self.peers.get(index).requester_state.direct.is_none() {
+        if self.peers.get(index).copies().requester().direct.is_none() {
             self.request_gate(index, false, role, deadline)?;
         }
-        let requester_state = &self.peers.get(index).requester_state;
+        let party = self.peers.get_mut(index);
+        let requester_state = party.copies().requester();
         if requester_state.direct != Some(true) {
             return Ok(None);
         }
-        let covered =
-            requester_state.covers(address, bytes) || self.read_ranges(index, address, bytes);
+        let covered = requester_state.covers(address, bytes) || read_ranges(party, address, bytes);
         Ok(covered.then_some(address))
     }
-
-    /// Whether all of this memory of a peer exists and is served by the kernel alone. Reads the
-    /// ranges anew.
-    fn answers(&mut self, index: u32, address: u64, bytes: u64) -> bool {
-        self.read_ranges(index, address, bytes)
-            && self.peers.get(index).requester_state.covers(address, bytes)
-    }
-
-    /// Reads the ranges of the peer's memory; `false` if an access may never end.
-    #[cold]
-    fn read_ranges(&mut self, index: u32, address: u64, bytes: u64) -> bool {
-        let peer = self.peers.get_mut(index);
-        let Ok(ranges) = m3ipc_sys::memory_ranges(peer.identity.pid) else { return false };
-        let end = address.saturating_add(bytes);
-        let waits = ranges
-            .iter()
-            .any(|range| range.start < end && address < range.end && !range.never_blocks);
-        peer.requester_state.ranges = ranges;
-        peer.requester_state.ranges.retain(|range| range.never_blocks);
-        // An access to unmapped memory ends at once, with an error.
-        !waits
-    }
-}
-
-impl RequesterState {
-    /// Whether there is a bounce buffer.
-    pub(super) fn has_bounce_buffer(&self) -> bool {
-        self.bounce_buffer.is_some()
-    }
-}
-
-/// Whether the number names the peer's process here, and the kernel allows the copy.
-pub(super) fn is_process(pid: i32, probe: Probe) -> Result<bool, Errno> {
-    let mut found = [0; 16];
-    let read = m3ipc_sys::copy_from_process(pid, probe.address, &CopyTarget::from(&mut found[..]))?;
-    let (first, second) = found.split_at(8);
-    Ok(read == 16
-        && first == probe.value[0].to_ne_bytes()
-        && second == probe.value[1].to_ne_bytes())
 }

@@ -4,10 +4,12 @@
 //! it. Areas with huge pages of the system's pool are left to the kernel, since an access to them
 //! can fail.
 
+use super::party::begin_copy;
 use super::side::{Location, OwnMemory, Role};
 use crate::area::AreaState;
 use crate::endpoint::Endpoint;
 use crate::endpoint::attached_areas::AttachedAreas;
+use crate::endpoint::peer::Peer;
 use crate::endpoint::peer_copies::CommonRange;
 use crate::error::Fail;
 use crate::timeout::Deadline;
@@ -37,7 +39,7 @@ impl Endpoint {
             return None;
         }
         let changes = self.areas.changes();
-        let common = self.peers.get(index).requester_state.common.as_ref();
+        let common = self.peers.get(index).copies().requester().common.as_ref();
         let known = common.is_some_and(|common| common.covers(address, bytes, changes));
         (known || self.find_common(index, address, bytes)).then_some(address)
     }
@@ -50,8 +52,10 @@ impl Endpoint {
         let common = common_of(self.areas.all(), address, |state| {
             state.member().find(peer.address()).is_some()
         });
-        peer.requester_state.common = common.map(|common| CommonRange { changes, ..common });
-        peer.requester_state
+        peer.copies_mut().requester_mut().common =
+            common.map(|common| CommonRange { changes, ..common });
+        peer.copies()
+            .requester()
             .common
             .as_ref()
             .is_some_and(|common| common.covers(address, bytes, changes))
@@ -71,13 +75,13 @@ impl Endpoint {
             return Ok(false);
         }
         self.ensure_probed(index, role, deadline)?;
-        self.begin_copy_with(index)?;
-        m3ipc_sys::pause_point("requester.boarded");
         let peer = self.peers.get(index);
+        begin_copy(peer)?;
+        m3ipc_sys::pause_point("requester.boarded");
         let (mut done, all) = (0, own.bytes());
         let ended = loop {
             let Some((region, at)) =
-                common_span(peer.requester_state.common.as_ref(), address, done)
+                common_span(peer.copies().requester().common.as_ref(), address, done)
             else {
                 break Ok(false);
             };
@@ -106,14 +110,14 @@ impl Endpoint {
             if done >= all {
                 break Ok(true);
             }
-            if !copy_gate::is_copying(peer.link.peer_copy_gate()) {
+            if !copy_gate::is_copying(peer.link().peer_copy_gate()) {
                 break Err(Code::ProcSts.into());
             }
         };
-        peer.link.end_copy();
+        peer.link().end_copy();
         self.copies.copied = done as u64;
         if ended == Ok(true) {
-            self.control_page.count(m3ipc_link::Counter::CopiedShared);
+            self.session.page().count(m3ipc_link::Counter::CopiedShared);
         }
         ended
     }
@@ -136,19 +140,22 @@ impl Endpoint {
             self.ensure_probed(index, role, deadline)?;
         }
         *failed = Role::Source;
-        self.begin_copy_with(from)?;
-        *failed = Role::Destination;
         let (source_peer, destination_peer) = (self.peers.get(from), self.peers.get(to));
-        if let Err(fail) = self.begin_copy_with(to) {
-            source_peer.link.end_copy();
+        begin_copy(source_peer)?;
+        *failed = Role::Destination;
+        if let Err(fail) = begin_copy(destination_peer) {
+            source_peer.link().end_copy();
             return Err(fail);
         }
         m3ipc_sys::pause_point("requester.boarded");
         let mut done = 0;
         let ended = loop {
-            let here = common_span(source_peer.requester_state.common.as_ref(), source, done);
-            let there =
-                common_span(destination_peer.requester_state.common.as_ref(), destination, done);
+            let here = common_span(source_peer.copies().requester().common.as_ref(), source, done);
+            let there = common_span(
+                destination_peer.copies().requester().common.as_ref(),
+                destination,
+                done,
+            );
             let (Some((region, at)), Some((other, place))) = (here, there) else { break Ok(false) };
             let part = STEP_BYTES.min(usize::try_from(bytes - done as u64).unwrap_or(STEP_BYTES));
             if !region.copy_across(at, other, place, part) {
@@ -158,19 +165,17 @@ impl Endpoint {
             if done as u64 >= bytes {
                 break Ok(true);
             }
-            let left = |peer: &crate::endpoint::peers::Peer| {
-                !copy_gate::is_copying(peer.link.peer_copy_gate())
-            };
+            let left = |peer: &Peer| !copy_gate::is_copying(peer.link().peer_copy_gate());
             if left(source_peer) || left(destination_peer) {
                 *failed = if left(source_peer) { Role::Source } else { Role::Destination };
                 break Err(Code::ProcSts.into());
             }
         };
-        source_peer.link.end_copy();
-        destination_peer.link.end_copy();
+        source_peer.link().end_copy();
+        destination_peer.link().end_copy();
         self.copies.copied = done as u64;
         if ended == Ok(true) {
-            self.control_page.count(m3ipc_link::Counter::CopiedShared);
+            self.session.page().count(m3ipc_link::Counter::CopiedShared);
         }
         ended
     }
@@ -183,7 +188,7 @@ impl Endpoint {
         role: Role,
         deadline: Deadline,
     ) -> Result<(), Fail> {
-        match self.peers.get(index).requester_state.direct {
+        match self.peers.get(index).copies().requester().direct {
             Some(_) => Ok(()),
             None => self.request_gate(index, false, role, deadline),
         }
@@ -206,7 +211,7 @@ impl Endpoint {
     pub(in crate::endpoint) fn forget_common_ranges(&mut self) {
         let indexes: Vec<u32> = self.peers.indexes().collect();
         for index in indexes {
-            self.peers.get_mut(index).requester_state.common = None;
+            self.peers.get_mut(index).copies_mut().requester_mut().common = None;
         }
     }
 }

@@ -17,11 +17,13 @@ mod chunk;
 mod chunked;
 mod direct;
 mod gate;
+mod gates;
 mod grant_table;
 mod hold_limits;
 mod in_area;
 mod lease;
 mod lending;
+mod party;
 mod rights;
 mod serve;
 mod side;
@@ -167,7 +169,12 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), CopyError> {
         let mut failed = source.0;
-        let span = observe::call("copy_between", self.vm, self.address, destination.0);
+        let span = observe::call(
+            "copy_between",
+            self.membership.vm(),
+            self.membership.address(),
+            destination.0,
+        );
         let result =
             self.copy_third(source, destination, bytes, limit.into().deadline(), &mut failed);
         let result = result.map_err(|fail| CopyError::of(fail, failed));
@@ -217,7 +224,7 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), CopyError> {
         let bytes = from.bytes();
-        let span = observe::call("copy_to", self.vm, self.address, to);
+        let span = observe::call("copy_to", self.membership.vm(), self.membership.address(), to);
         let copied =
             self.begin_copy(to, bytes as u64, Role::Destination, limit.into()).and_then(|begun| {
                 begun.map_or(Ok(()), |(index, deadline)| {
@@ -243,7 +250,8 @@ impl Endpoint {
         limit: impl Into<Timeout>,
     ) -> Result<(), CopyError> {
         let bytes = into.bytes();
-        let span = observe::call("copy_from", self.vm, self.address, from);
+        let span =
+            observe::call("copy_from", self.membership.vm(), self.membership.address(), from);
         let copied = match self.begin_copy(from, bytes as u64, Role::Source, limit.into()) {
             Ok(Some((index, deadline))) => {
                 self.copy_traced(index, location, &mut OwnMemory::Into(into), bytes, deadline)

@@ -28,14 +28,14 @@ impl Endpoint {
     /// Serves the requesters as far as there is work now.
     #[inline]
     pub(in crate::endpoint) fn serve_copies(&mut self) {
-        if !self.copies.served.is_empty() && self.copies.parked {
+        if self.copies.gates.serves() {
             self.serve_slow();
         }
     }
 
     fn serve_slow(&mut self) {
-        for at in 0..self.copies.served.len() {
-            let index = self.copies.served[at];
+        for at in 0..self.copies.gates.served().len() {
+            let index = self.copies.gates.served()[at];
             if self
                 .party_state(index)
                 .is_some_and(|party_state| party_state.bounce_buffer.has_next())
@@ -43,21 +43,19 @@ impl Endpoint {
                 self.accept(index);
             }
         }
-        if let Some(index) = self.copies.active {
+        if let Some(index) = self.copies.gates.active() {
             self.serve_active(index);
         }
     }
 
     fn party_state(&mut self, index: u32) -> Option<&mut PartyState> {
-        self.peers.claimed(index)?.party_state.as_deref_mut()
+        self.peers.claimed(index)?.copies_mut().party_mut()
     }
 
     /// Accepts a command, or refuses it with a code.
     fn accept(&mut self, index: u32) {
         let busy = self.is_busy_for_other(index);
-        if self.copies.active == Some(index) {
-            self.copies.active = None;
-        }
+        self.copies.gates.end_if_active(index);
         let Some(party_state) = self.party_state(index) else { return };
         party_state.active = None;
         let Some(command) = party_state.bounce_buffer.read_next() else { return };
@@ -73,7 +71,7 @@ impl Endpoint {
             Ok(base) => {
                 party_state.active =
                     Some(Active { command, base, count: 0, since_ns: m3ipc_sys::monotonic_ns() });
-                self.copies.active = Some(index);
+                self.copies.gates.begin_command(index);
             }
             Err(code) => party_state
                 .bounce_buffer
@@ -84,10 +82,10 @@ impl Endpoint {
     /// Whether the command of another requester is in progress. A dead requester, or one without
     /// progress for the stall time, gives way.
     fn is_busy_for_other(&mut self, index: u32) -> bool {
-        let Some(other) = self.copies.active.filter(|active| *active != index) else {
+        let Some(other) = self.copies.gates.active().filter(|active| *active != index) else {
             return false;
         };
-        let lives = self.peers.find_index(other).is_some_and(|peer| !peer.dead);
+        let lives = self.peers.find_index(other).is_some_and(|peer| !peer.admission().is_dead());
         let goes_on = self.has_progress(other);
         if !(lives && goes_on) {
             self.end_command(other, failed(Code::ProcSts, 0));
@@ -138,7 +136,7 @@ impl Endpoint {
     }
 
     fn end_command(&mut self, index: u32, outcome: CopyOutcome) {
-        self.copies.active = None;
+        self.copies.gates.end_command();
         if let Some(party_state) = self.party_state(index) {
             party_state.active = None;
             party_state.bounce_buffer.finish(outcome);
@@ -147,16 +145,13 @@ impl Endpoint {
 
     /// Whether a peer was last seen on this CPU: it cannot run while this endpoint polls.
     pub(super) fn shares_cpu_with(&self, index: u32) -> bool {
-        self.peers
-            .find_index(index)
-            .is_some_and(|peer| peer.status.cpu() == m3ipc_sys::current_cpu())
+        self.peers.find_index(index).is_some_and(|peer| peer.cpu() == m3ipc_sys::current_cpu())
     }
 
     /// Copies one chunk if the requester is ready for it.
     fn step(&mut self, index: u32) -> Result<Step, RuleBroken> {
         let own = &mut self.copies.own;
-        let party_state =
-            self.peers.claimed(index).and_then(|peer| peer.party_state.as_deref_mut());
+        let party_state = self.peers.claimed(index).and_then(|peer| peer.copies_mut().party_mut());
         let Some(PartyState { bounce_buffer, active: Some(active) }) = party_state else {
             return Ok(Step::Nothing);
         };
@@ -201,14 +196,14 @@ impl Endpoint {
 
     /// Ends the command in progress: the party leaves.
     pub(super) fn drop_command(&mut self) {
-        if let Some(index) = self.copies.active {
+        if let Some(index) = self.copies.gates.active() {
             self.end_command(index, failed(Code::ProcSts, 0));
         }
     }
 
     /// Links that a party sleeps on besides the one it waits for.
     pub(in crate::endpoint) fn served_links(&self) -> &[u32] {
-        &self.copies.served
+        self.copies.gates.served()
     }
 }
 

@@ -1,5 +1,6 @@
 //! The state of an endpoint's copies, as a party and as a requester.
 
+use super::gates::Gates;
 use super::grant_table::GrantTable;
 use super::hold_limits::Revocations;
 use super::lease::ActiveLeases;
@@ -11,16 +12,7 @@ use std::collections::BTreeMap;
 /// The state of copies that belongs to no single peer.
 #[derive(Debug, Default)]
 pub(in crate::endpoint) struct Copies {
-    /// Links whose peers may copy with this endpoint while it waits.
-    pub(super) gated_links: Vec<u32>,
-    /// Those of them with a bounce buffer.
-    pub(super) served: Vec<u32>,
-    /// Whether the endpoint is in a call that admits copies.
-    pub(super) may_be_copied: bool,
-    /// Whether the endpoint is parked.
-    pub(super) parked: bool,
-    /// The link whose command is served.
-    pub(super) active: Option<u32>,
+    pub(super) gates: Gates,
     /// Parties that held this endpoint longer than allowed: by user, and within one user by
     /// process.
     pub(super) revocations: BTreeMap<(u32, i32), Revocations>,
@@ -49,7 +41,7 @@ impl Copies {
     /// Whether a peer may copy with this endpoint during its calls.
     #[inline]
     pub(in crate::endpoint) fn is_busy(&self) -> bool {
-        !self.gated_links.is_empty() || self.leased.has_any()
+        self.gates.has_any() || self.leased.has_any()
     }
 
     /// Begins a copy.

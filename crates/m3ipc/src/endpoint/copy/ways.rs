@@ -21,7 +21,7 @@ impl Endpoint {
     ) -> Result<Option<(u32, Deadline)>, Fail> {
         self.copies.begin();
         self.enter(Verb::Vcopy)?;
-        if party == ANY || party == NONE || party == SELF || party == self.address {
+        if party == ANY || party == NONE || party == SELF || party == self.membership.address() {
             return Err(Code::Endpoint.into());
         }
         self.copies.check_length(bytes)?;
@@ -40,8 +40,8 @@ impl Endpoint {
         let index = self.contact(party, deadline).map_err(died)?;
         let peer = self.peers.get_mut(index);
         peer.check(role.died())?;
-        if copy_gate::is_revoked(peer.link.peer_copy_gate()) {
-            *peer.requester_state = RequesterState::default();
+        if copy_gate::is_revoked(peer.link().peer_copy_gate()) {
+            *peer.copies_mut().requester_mut() = RequesterState::default();
         }
         Ok(index)
     }
@@ -56,10 +56,10 @@ impl Endpoint {
         bytes: usize,
         deadline: Deadline,
     ) -> Result<(), Fail> {
-        self.stamp(Moment::Ready);
+        self.trace.stamp(Moment::Ready);
         let copied = self.copy_one(index, location, own, bytes, deadline);
-        self.stamp(Moment::Published);
-        self.trace_unnumbered(index, TraceWhat::Copy, bytes);
+        self.trace.stamp(Moment::Published);
+        self.conversation(index).trace_gave_unnumbered(TraceWhat::Copy, bytes);
         copied
     }
 
@@ -106,7 +106,7 @@ impl Endpoint {
 
     /// Whether the kernel refused a copy of the peer's memory after it had allowed one.
     fn is_refused(&self, index: u32) -> bool {
-        self.peers.find_index(index).is_some_and(|peer| peer.requester_state.refused)
+        self.peers.find_index(index).is_some_and(|peer| peer.copies().requester().refused)
     }
 
     /// Copies between two other parties. After a failure `failed` is the party at fault.
@@ -120,7 +120,7 @@ impl Endpoint {
     ) -> Result<(), Fail> {
         self.copies.begin();
         self.enter(Verb::Vcopy)?;
-        let none = [ANY, NONE, SELF, self.address];
+        let none = [ANY, NONE, SELF, self.membership.address()];
         if source.0 == destination.0 || none.contains(&source.0) || none.contains(&destination.0) {
             return Err(Code::Endpoint.into());
         }

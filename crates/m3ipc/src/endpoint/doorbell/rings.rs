@@ -103,7 +103,7 @@ fn an_endpoint_that_returned_without_a_doorbell_asks_again() {
     return_without_doorbell(&node, &mut client);
     client.disarm();
     settle(&mut client, &mut pending);
-    assert!(client.doorbell.as_mut().is_some_and(|own| !own.is_due_for_receiver()));
+    assert!(client.waiter.doorbell_mut().is_some_and(|own| !own.is_due_for_receiver()));
     server.reply(client.address(), &Message::new(8)).expect("the client waits");
     assert_answered(&mut client, &mut pending);
 }

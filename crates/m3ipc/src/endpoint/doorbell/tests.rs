@@ -5,7 +5,7 @@ use crate::{Endpoint, Message, PendingRequest, Source};
 
 /// Clears all marks as another member may, until this endpoint has one, and once more.
 fn clear_next_mark(server: &Endpoint) {
-    let bitmap = &server.page_sets[0].ready_bitmap;
+    let bitmap = server.waiter.pages().ready_bitmaps().next().expect("a bitmap");
     while !bitmap.any() {
         std::thread::yield_now();
     }
@@ -295,7 +295,7 @@ fn a_message_without_its_mark_reaches_a_server_behind_its_descriptor() {
 
     server.fd().expect("a descriptor");
     server.try_receive(Source::Any).expect_err("nothing is there");
-    assert!(server.armed.is_some());
+    assert!(server.waiter.is_armed());
     let thread = std::thread::spawn(move || client.send(to, &Message::new(7)));
     clear_next_mark(&server);
     let received = loop {

@@ -1,5 +1,5 @@
 use super::*;
-use m3ipc_link::{LINK_BYTES, READY_BITMAP_BYTES, STATUS_BYTES};
+use m3ipc_link::{LINK_BYTES, Link, MessageKind, READY_BITMAP_BYTES, STATUS_BYTES};
 
 /// The memory of a link: the link itself, the status and the ready bitmap of the peer.
 fn memory() -> [OwnedFd; 3] {
@@ -44,7 +44,7 @@ fn a_message_that_was_taken_on_a_replaced_link_is_not_repeated() {
         let fds = memory();
         let mut there = Link::map(&fds[0], LinkSide::One).unwrap();
         peers.adopt(&info(7, 0), fds.into(), LinkSide::Zero).unwrap();
-        peers.get_mut(0).link.post(MessageKind::Request, 1, 5, &[0; 40], &[]);
+        peers.get_mut(0).link_mut().post(MessageKind::Request, 1, 5, &[0; 40], &[]);
         if is_taken {
             let arrival = there.peek().unwrap().unwrap();
             there.take(arrival, &mut []).unwrap().unwrap();

@@ -1,0 +1,140 @@
+//! The order of deliveries: when messages and notifications may pass each other.
+//!
+//! Notifications come before messages, and messages in the order of their arrival. Three bounds
+//! keep every sender in reach:
+//!
+//! | bound | so that |
+//! |---|---|
+//! | [`REPEATED_NOTIFICATIONS_MAX`] | a peer that notifies without end lets messages through |
+//! | [`UNORDERED_MAX`] | a sole sender does not hide others |
+//! | [`TICKS_PER_FULL_POLL`] | a cleared bit of the ready bitmap delays its victim only |
+
+/// After so many ticks of work, at most 100 ms, all links are polled (a tick is a nanosecond or
+/// less). A hostile peer that clears a bit of the ready bitmap delays its victim by that time.
+const TICKS_PER_FULL_POLL: u64 = 100_000_000;
+/// A peer that notifies without end delivers at most so many notifications before a message of
+/// another peer.
+const REPEATED_NOTIFICATIONS_MAX: u32 = 32;
+/// Messages of a sole sender that are taken before the clock is read and all links are polled.
+const UNORDERED_MAX: u32 = 64;
+
+/// What was delivered since the order was looked at last.
+#[derive(Debug)]
+pub(super) struct DeliveryOrder {
+    /// The time of the last take, and of the last poll of all links because of a take.
+    taken_ticks: u64,
+    polled_ticks: u64,
+    /// Messages taken since the clock was read last.
+    unordered: u32,
+    /// The limit of `unordered`.
+    unordered_max: u32,
+    /// Notifications delivered out of slot order since the last message.
+    repeated_notifications: u32,
+    latest_notified_slot: i32,
+    /// The slot of the last notification that was delivered in round-robin order.
+    round_robin_slot: i32,
+}
+
+impl Default for DeliveryOrder {
+    fn default() -> Self {
+        Self {
+            taken_ticks: 0,
+            polled_ticks: 0,
+            unordered: 0,
+            unordered_max: UNORDERED_MAX,
+            repeated_notifications: 0,
+            latest_notified_slot: i32::MIN,
+            round_robin_slot: i32::MIN,
+        }
+    }
+}
+
+impl DeliveryOrder {
+    /// Makes every message pass the queue, or not.
+    pub(super) fn set_always(&mut self, always: bool) {
+        self.unordered_max = if always { 0 } else { UNORDERED_MAX };
+    }
+
+    /// Whether a message of a sole sender may pass beside the queue.
+    #[inline(always)]
+    pub(super) fn may_pass_queue(&self) -> bool {
+        self.unordered < self.unordered_max
+    }
+
+    /// Whether notifications were delivered out of slot order since the last message.
+    #[inline]
+    pub(super) fn has_repeated(&self) -> bool {
+        self.repeated_notifications != 0
+    }
+
+    /// Whether a notification may come before messages.
+    pub(super) fn may_repeat(&self) -> bool {
+        self.repeated_notifications < REPEATED_NOTIFICATIONS_MAX
+    }
+
+    /// The slot after which the next notification is looked for. `in_turn`: in round-robin order.
+    pub(super) fn slot_before_next(&self, in_turn: bool) -> i32 {
+        if in_turn { self.round_robin_slot } else { i32::MIN }
+    }
+
+    /// Notes the time of a take.
+    #[inline]
+    pub(super) fn note_time(&mut self, ticks: u64) {
+        self.taken_ticks = ticks;
+    }
+
+    /// Notes that a message passed beside the queue.
+    #[inline(always)]
+    pub(super) fn note_passing(&mut self) {
+        self.unordered += 1;
+        self.latest_notified_slot = i32::MIN;
+    }
+
+    /// Notes that a notification of this slot passed beside the queue.
+    pub(super) fn note_passing_notification(&mut self, slot: i32) {
+        self.unordered += 1;
+        self.latest_notified_slot = slot;
+    }
+
+    /// Notes that the queue decides about the next delivery.
+    pub(super) fn note_look_at_queue(&mut self) {
+        self.unordered = 0;
+    }
+
+    /// Notes that a message was taken out of the queue.
+    pub(super) fn note_message(&mut self) {
+        self.repeated_notifications = 0;
+        self.latest_notified_slot = i32::MIN;
+    }
+
+    /// Notes that a notification of this slot was taken out of the queue.
+    pub(super) fn note_notification(&mut self, slot: i32, in_turn: bool) {
+        if slot <= self.latest_notified_slot {
+            self.repeated_notifications += 1;
+        }
+        self.latest_notified_slot = slot;
+        if in_turn {
+            self.round_robin_slot = slot;
+        }
+    }
+
+    /// Notes the report of a death: peers may come and go without end.
+    pub(super) fn note_death(&mut self) {
+        self.repeated_notifications += 1;
+    }
+
+    /// Notes that no message waited, so that notifications go on.
+    pub(super) fn note_no_message(&mut self) {
+        self.repeated_notifications = 0;
+    }
+
+    /// Whether all links must be polled now. Notes the poll.
+    #[inline]
+    pub(super) fn begin_full_poll(&mut self) -> bool {
+        let is_due = self.taken_ticks.saturating_sub(self.polled_ticks) > TICKS_PER_FULL_POLL;
+        if is_due {
+            self.polled_ticks = self.taken_ticks;
+        }
+        is_due
+    }
+}
