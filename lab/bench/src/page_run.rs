@@ -93,7 +93,7 @@ fn measured(args: &ReportArgs) -> Result<Run, Error> {
     let rounds = usize::try_from(measure.common.rounds()).unwrap_or(1);
     let mut progress = Progress::new(cells * rounds);
     for step in missing {
-        let mut found = Results { cpus: bench.cpus.allowed, ..Results::default() };
+        let mut found = Results::default();
         let disturbance = Disturbance::start();
         run_step(&bench, &measure, step, &mut progress, &mut found);
         unfinished.add(disturbance.end(&step.title), &found)?;

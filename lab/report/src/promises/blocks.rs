@@ -35,7 +35,7 @@ pub const PROMISES: [Promise; 7] = [
             to("pipe").chain(to("unix-stream")).min_by(f64::total_cmp)
         },
     ),
-    Promise::ratio("P9", "rate of vcopy between areas, 4 KB, / memcpy", AtLeast(0.9), |results| {
+    Promise::ratio("P9", "rate of vcopy between areas, 4 KB, / memcpy", AtLeast(0.8), |results| {
         let of = |name| {
             let mut rows = named(results, "copy1", name);
             rows.find(|row| row.record.bytes == AREA_COPY_BYTES).map(Row::ns)
@@ -54,7 +54,8 @@ pub const PROMISES: [Promise; 7] = [
         "hand-over one way / IPC2 round trip, worst size",
         Stated,
         hand_over_to_trip,
-    ),
+    )
+    .stretch(1.0),
     Promise::ratio("P11", "attach per 4 KB / file pages, to read and write", AtMost(0.47), |r| {
         attach(r, "file-write")
     })
@@ -135,7 +136,9 @@ mod tests {
     }
 
     fn judged(number: usize, rows: &[Row]) -> (Option<f64>, Verdict) {
-        PROMISES[number].judge(&Results { rows: rows.to_vec(), ..Results::default() })
+        let results = Results { rows: rows.to_vec(), ..Results::default() };
+        let judged = PROMISES[number].judge(&results);
+        (judged.figure, judged.verdict)
     }
 
     #[test]
