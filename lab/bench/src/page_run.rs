@@ -82,7 +82,8 @@ fn measured(args: &ReportArgs) -> Result<Run, Error> {
         return Err(Error::Usage(why.into()));
     }
     let mut unfinished = Unfinished::open(args, &bench)?;
-    let skipped: Vec<String> = found.skipped.into_iter().chain(suites::left_out(&steps)).collect();
+    let skipped: Vec<String> =
+        found.skipped.into_iter().chain(suites::left_out(&plan, &steps)).collect();
     unfinished.note(found.versions, &skipped);
     let missing: Vec<&Step> = steps.iter().filter(|step| !unfinished.has(&step.title)).collect();
     if missing.len() < steps.len() {

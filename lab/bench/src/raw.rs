@@ -110,6 +110,11 @@ pub struct Usage {
     pub voluntary_switches: u64,
 }
 
+/// The number of files to which a process may raise its limit.
+pub fn most_files() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
+}
+
 /// Raises the limit of open files to its maximum.
 pub fn raise_fd_limit() {
     let limit = getrlimit(Resource::Nofile);

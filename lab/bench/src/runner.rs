@@ -31,7 +31,7 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     let mut progress = Progress::new(cells * usize::try_from(args.common.rounds()).unwrap_or(1));
     let mut results = Results::on(&machine);
     (results.libraries, results.skipped) = (found.versions, found.skipped);
-    results.skipped.extend(suites::left_out(&steps));
+    results.skipped.extend(suites::left_out(&plan, &steps));
     if bench.cpus.second.is_none() {
         results.skipped.push(format!(
             "{}: this process may use one CPU only; widen its affinity (taskset) or its cpuset",

@@ -6,9 +6,11 @@
 mod blocks;
 mod costs;
 mod messages;
+mod needs;
 mod promise;
 mod sockets;
 
+pub use self::needs::Measurement;
 pub use self::promise::{Bound, Judged, Promise, Unit, Verdict};
 use crate::results::Results;
 use crate::text::{Table, or_dash};

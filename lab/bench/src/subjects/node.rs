@@ -16,7 +16,7 @@ use crate::unique;
 /// The subject whose guard keeps the node.
 pub const OWNER: &str = "m3ipc";
 /// Process slots of a VM: the most idle clients, server, active client, and some room.
-const PROCS: i32 = 2_000;
+const PROCS: i32 = 10_100;
 /// VMs of a node.
 const VMS: i32 = 1_024;
 
