@@ -45,7 +45,7 @@ impl Cpus {
         if self.second.is_some() { Placement::TwoCpus } else { otherwise }
     }
 
-    /// What this machine says about the two CPUs; nothing of one CPU, or of a machine that is silent.
+    /// What this machine says about the two CPUs, if there are two and it says anything.
     pub fn claim(&self) -> Option<Claim> {
         claimed(self.first, self.second?, core)
     }
