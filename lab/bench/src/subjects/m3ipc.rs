@@ -42,7 +42,7 @@ impl Subject for M3ipc {
     }
 
     fn open(&self, site: &Site, load: &Load) -> Result<Opened, Error> {
-        let vm = BenchVm::open(site)?;
+        let vm = BenchVm::with_room(site, load.count)?;
         let server = || vm.inherited("server");
         let opened = match load.test {
             Test::Clients if load.count > 1 => {

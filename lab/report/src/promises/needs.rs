@@ -129,8 +129,8 @@ mod tests {
         ("futex", Family::Floor),
         ("futex-wake", Family::Floor),
     ];
-    const BYTES: [usize; 9] =
-        [48, 64, 512, 1 << 10, 4 << 10, 64 << 10, 512 << 10, 1 << 20, 1 << 28];
+    const BYTES: [usize; 11] =
+        [1, 48, 64, 512, 1 << 10, 4 << 10, 64 << 10, 512 << 10, 1 << 20, 16 << 20, 1 << 28];
 
     /// A row of each combination, each with a time of its own.
     fn all_rows() -> Vec<Row> {
