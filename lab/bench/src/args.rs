@@ -121,7 +121,7 @@ pub struct BenchArgs {
     #[arg(long, value_enum)]
     pub experiment: Option<Experiment>,
     /// Print each promise with its figure, its bound and its verdict; exit with 1 if one falls
-    /// short. Takes about nine minutes; with the suite all it measures everything, about half an
+    /// short. Takes up to ten minutes; with the suite all it measures everything, about half an
     /// hour
     #[arg(long)]
     pub promises: bool,

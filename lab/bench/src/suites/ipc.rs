@@ -28,7 +28,7 @@ pub fn steps(plan: &Plan<'_>, subjects: Subjects<'_>) -> Vec<Step> {
     steps.extend(pairs(plan, subjects));
     steps.push(clients(plan, subjects));
     steps.push(death(plan, subjects, "death", 0, 30));
-    steps.push(death(plan, subjects, HEAVY_DEATH, HEAVY_MB, 5));
+    steps.push(death(plan, subjects, HEAVY_DEATH, HEAVY_MB, 3));
     steps.push(untold(plan, subjects));
     steps.push(restart(plan, subjects));
     steps.push(contact(plan, subjects));
