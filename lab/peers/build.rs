@@ -9,6 +9,8 @@ fn main() {
         ("nng-sys", "VERSION_NNG"),
         ("ipc-channel", "VERSION_IPC_CHANNEL"),
         ("zenoh", "VERSION_ZENOH"),
+        ("tachyon-ipc", "VERSION_TACHYON"),
+        ("shmem-ipc", "VERSION_SHMEM_IPC"),
     ] {
         println!("cargo:rustc-env={variable}={}", version(&lock, package).unwrap_or("unknown"));
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use m3ipc_report::compare::CompareArgs;
+use m3ipc_report::promises::Measurement;
 
 use crate::job::SuiteName;
 
@@ -81,7 +82,7 @@ pub struct CommonArgs {
     #[arg(long, value_name = "WORD")]
     pub only: Vec<String>,
     /// Measure other libraries in the same run, by the program m3-peers: iceoryx2, zeromq, nng,
-    /// ipc-channel, zenoh
+    /// ipc-channel, zenoh, tachyon, shmem-ipc
     #[arg(long, value_name = "LIBRARY", value_delimiter = ',')]
     pub with: Vec<String>,
     /// Interleaved rounds of each measurement [default: 7; 3 with --quick]
@@ -107,7 +108,7 @@ impl CommonArgs {
 /// Measures m3ipc and the mechanisms of the kernel in one run.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct BenchArgs {
-    /// The suite [default: ipc; all with --promises]
+    /// The suite [default: ipc; with --promises what the promises need, of all suites]
     #[arg(value_enum)]
     pub suite: Option<SuiteChoice>,
     /// The parameters of the measurements.
@@ -120,12 +121,23 @@ pub struct BenchArgs {
     #[arg(long, value_enum)]
     pub experiment: Option<Experiment>,
     /// Print each promise with its figure, its bound and its verdict; exit with 1 if one falls
-    /// short
+    /// short. Takes up to ten minutes; with the suite all it measures everything, about half an
+    /// hour
     #[arg(long)]
     pub promises: bool,
 }
 
 impl BenchArgs {
+    /// Whether only the measurements of the promises are wanted.
+    pub fn is_of_promises(&self) -> bool {
+        self.promises && self.suite.is_none()
+    }
+
+    /// Whether this measurement is wanted: any, or one that a promise reads.
+    pub fn needs(&self, measurement: &Measurement<'_>) -> bool {
+        !self.is_of_promises() || measurement.is_needed()
+    }
+
     /// Whether this suite is wanted.
     pub fn wants(&self, suite: SuiteName) -> bool {
         let default = if self.promises { SuiteChoice::All } else { SuiteChoice::Ipc };

@@ -1,6 +1,6 @@
 //! The CPUs of the two sides.
 
-use m3ipc_report::schema::Placement;
+use m3ipc_report::schema::{Claim, Placement};
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::error::Error;
@@ -25,9 +25,7 @@ impl Cpus {
     pub fn find() -> Result<Self, Error> {
         let set = sched_getaffinity(None).map_err(Error::os("sched_getaffinity"))?;
         let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect();
-        Ok(Self::choose(&allowed, |cpu| {
-            (topology(cpu, "physical_package_id"), topology(cpu, "core_id"))
-        }))
+        Ok(Self::choose(&allowed, core))
     }
 
     fn choose(allowed: &[usize], core: impl Fn(usize) -> (Option<u32>, Option<u32>)) -> Self {
@@ -47,6 +45,11 @@ impl Cpus {
         if self.second.is_some() { Placement::TwoCpus } else { otherwise }
     }
 
+    /// What this machine says about the two CPUs, if there are two and it says anything.
+    pub fn claim(&self) -> Option<Claim> {
+        claimed(self.first, self.second?, core)
+    }
+
     /// The CPU of this role, `None` where the kernel chooses.
     pub fn of(&self, placement: Placement, role: Role) -> Option<usize> {
         match (placement, role) {
@@ -62,6 +65,22 @@ pub fn pin(cpu: usize) -> Result<(), Error> {
     let mut set = CpuSet::new();
     set.set(cpu);
     sched_setaffinity(None, &set).map_err(Error::os("sched_setaffinity"))
+}
+
+/// Whether these CPUs have one core, by the package and the core of each.
+fn claimed(
+    first: usize,
+    second: usize,
+    core: impl Fn(usize) -> (Option<u32>, Option<u32>),
+) -> Option<Claim> {
+    let (a, b) = (core(first), core(second));
+    let is_known = a.1.is_some() && b.1.is_some();
+    is_known.then_some(if a == b { Claim::OneCore } else { Claim::TwoCores })
+}
+
+/// Package and core of a CPU, as lscpu shows them.
+fn core(cpu: usize) -> (Option<u32>, Option<u32>) {
+    (topology(cpu, "physical_package_id"), topology(cpu, "core_id"))
 }
 
 fn topology(cpu: usize, what: &str) -> Option<u32> {
@@ -85,5 +104,8 @@ mod tests {
         assert_eq!(Cpus::choose(&[0, 1, 2], core).second, Some(2));
         assert_eq!(Cpus::choose(&[0, 1], core).second, Some(1));
         assert_eq!(Cpus::choose(&[4], core), Cpus { first: 4, second: None, allowed: 1 });
+        assert_eq!(claimed(0, 1, core), Some(Claim::OneCore));
+        assert_eq!(claimed(0, 3, core), Some(Claim::TwoCores));
+        assert_eq!(claimed(0, 3, |_| (None, None)), None);
     }
 }

@@ -13,7 +13,7 @@ pub enum Error {
         /// The kernel's reason.
         source: io::Error,
     },
-    /// This machine cannot make this measurement, which is skipped.
+    /// This machine cannot make this measurement, which is no failure.
     #[error("{why}; {next}")]
     Unavailable {
         /// The missing part.
@@ -36,12 +36,6 @@ pub enum Error {
         /// The sent word.
         wanted: u64,
     },
-    /// Under the preload library no byte went through a ring.
-    #[error(
-        "no byte went through a ring, so the figure would be that of the kernel and is not given; \
-         m3 sock stat shows pinned sockets, and M3SOCK_POLICY may exclude this program"
-    )]
-    NoRing,
     /// The other side of a conversation has ended.
     #[error("the other side has ended")]
     PeerGone,

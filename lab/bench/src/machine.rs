@@ -25,6 +25,7 @@ pub fn find(cpus: &Cpus, clock: Clock) -> Machine {
         mitigations: mitigations(),
         clocksource: read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         clock: clock.into(),
+        claim: cpus.claim(),
         caches: caches(cpus.first),
         memory_bytes: memory_bytes(&read("/proc/meminfo").unwrap_or_default()),
         loadavg_start: loadavg(),

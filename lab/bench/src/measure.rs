@@ -13,6 +13,9 @@ use crate::subject::{Finish, Opened, Site, Subject};
 
 /// Time limit of the watchdog beyond the length of a measurement.
 const GRACE_NS: u64 = 10_000_000_000;
+/// More time for each client, which binds, and for each byte, which is made and touched.
+const GRACE_OF_CLIENT_NS: u64 = 5_000_000;
+const GRACE_OF_BYTE_NS: u64 = 20;
 
 /// A subject with its work: one line of a table.
 #[derive(Clone, Copy)]
@@ -130,7 +133,7 @@ impl Bench {
         let site =
             cell.subject.exe().map_or_else(|| self.site.clone(), |it| Site { exe: it.into() });
         let mut session = Session {
-            processes: Processes::new(self.grace_ns),
+            processes: Processes::new(self.grace_ns + grace_ns(&cell.load)),
             began_ns: monotonic_ns(),
             names: parties.first().map(|party| party.inherited.names.clone()).unwrap_or_default(),
             roles: vec![],
@@ -154,6 +157,12 @@ impl Bench {
         session.processes.ready()?;
         Ok(session)
     }
+}
+
+/// Time limit for what this load adds to a start.
+fn grace_ns(load: &Load) -> u64 {
+    let bytes = u64::try_from(load.bytes).unwrap_or(0);
+    u64::from(load.count) * GRACE_OF_CLIENT_NS + bytes * GRACE_OF_BYTE_NS
 }
 
 /// The started processes of a cell.

@@ -82,7 +82,8 @@ fn measured(args: &ReportArgs) -> Result<Run, Error> {
         return Err(Error::Usage(why.into()));
     }
     let mut unfinished = Unfinished::open(args, &bench)?;
-    let skipped: Vec<String> = found.skipped.into_iter().chain(suites::left_out(&steps)).collect();
+    let skipped: Vec<String> =
+        found.skipped.into_iter().chain(suites::left_out(&plan, &steps)).collect();
     unfinished.note(found.versions, &skipped);
     let missing: Vec<&Step> = steps.iter().filter(|step| !unfinished.has(&step.title)).collect();
     if missing.len() < steps.len() {
@@ -93,7 +94,7 @@ fn measured(args: &ReportArgs) -> Result<Run, Error> {
     let rounds = usize::try_from(measure.common.rounds()).unwrap_or(1);
     let mut progress = Progress::new(cells * rounds);
     for step in missing {
-        let mut found = Results { cpus: bench.cpus.allowed, ..Results::default() };
+        let mut found = Results::default();
         let disturbance = Disturbance::start();
         run_step(&bench, &measure, step, &mut progress, &mut found);
         unfinished.add(disturbance.end(&step.title), &found)?;

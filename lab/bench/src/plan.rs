@@ -1,6 +1,7 @@
 //! The plan of a run: steps of cells that take turns.
 
 use m3ipc_report::columns::Column;
+use m3ipc_report::promises::Measurement;
 use m3ipc_report::schema::{Placement, Wait};
 
 use crate::args::BenchArgs;
@@ -118,7 +119,16 @@ impl Plan<'_> {
             let load = Load { bytes: subject.bytes(&load), ..load };
             for &wait in subject.waits(&load) {
                 let names = [test, subject.name(), placement.name(), wait.name()];
-                if passes(subject, wait) && self.lets(&names) {
+                let measurement = Measurement {
+                    test,
+                    mechanism: subject.name(),
+                    family: subject.family(),
+                    placement,
+                    wait,
+                    bytes: load.bytes,
+                };
+                let wanted = self.lets(&names) && self.args.needs(&measurement);
+                if wanted && passes(subject, wait) {
                     cells.push(Cell { subject, load, wait, placement, experiment: None });
                 }
             }

@@ -3,6 +3,7 @@
 //! It is drawn between two measurements, never during one.
 
 use std::io::{IsTerminal, Write};
+use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -13,6 +14,7 @@ pub struct Progress {
     done: usize,
     total: usize,
     test: String,
+    begun: Instant,
 }
 
 impl Progress {
@@ -27,7 +29,7 @@ impl Progress {
         ) {
             bar.set_style(style);
         }
-        Self { bar, is_terminal, done: 0, total, test: String::new() }
+        Self { bar, is_terminal, done: 0, total, test: String::new(), begun: Instant::now() }
     }
 
     /// Announces the next measurement.
@@ -36,11 +38,10 @@ impl Progress {
         self.bar.set_message(format!("{test}: {what}, round {} of {rounds}", round + 1));
         self.bar.inc(1);
         if !self.is_terminal && self.test != test {
+            let (done, total, seconds) = (self.done, self.total, self.begun.elapsed().as_secs());
             let _ = writeln!(
                 std::io::stderr(),
-                "[{}/{}] {test}, {rounds} rounds",
-                self.done,
-                self.total
+                "[{done}/{total}, {seconds} s] {test}, {rounds} rounds"
             );
             test.clone_into(&mut self.test);
         }

@@ -68,13 +68,13 @@ impl Page {
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(index * 8).cast()) }
     }
 
-    /// The 32-bit word at `index` (0 to 1023), for futexes. Such a line has no 64-bit word.
+    /// The 32-bit word at `index` (0 to 1023), for futexes. No 64-bit word in use covers it.
     ///
     /// # Panics
     /// `index` is out of the page.
     pub fn futex(&self, index: usize) -> &AtomicU32 {
         assert!(index < PAGE_BYTES / 4, "word {index} is out of the page");
-        // SAFETY: as for `word`; subjects with 32-bit words use no 64-bit words.
+        // SAFETY: as for `word`; a subject uses each place of the page by words of one size only.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(index * 4).cast()) }
     }
 }
@@ -108,6 +108,11 @@ pub struct Usage {
     pub cpu_ns: u64,
     /// Voluntary context switches.
     pub voluntary_switches: u64,
+}
+
+/// The number of files to which a process may raise its limit.
+pub fn most_files() -> u64 {
+    getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX)
 }
 
 /// Raises the limit of open files to its maximum.

@@ -1,5 +1,6 @@
 //! Cells in turn, round by round, so that a slow minute of the machine hits all of them alike.
 
+use m3ipc_report::notes;
 use m3ipc_report::results::Results;
 
 use crate::error::Error;
@@ -45,11 +46,11 @@ pub fn measure(
     found
 }
 
-/// Notes a measurement that was skipped or that failed; returns that word.
+/// Notes a measurement that cannot be made here or that failed; returns these words.
 pub fn note(error: &Error, text: String, results: &mut Results) -> &'static str {
     if matches!(error, Error::Unavailable { .. }) {
         results.skipped.push(text);
-        "skipped"
+        notes::NOT_MEASURED
     } else {
         results.failed.push(text);
         "failed"

@@ -66,7 +66,7 @@ impl Run {
             return server::die_with_request(end, &own);
         }
         self.at_the_start()?;
-        server::serve(self.load().bytes, end)
+        server::serve(self.load().bytes, self.load().test == Test::Clients, end)
     }
 
     /// The error of a subject that does not do this work.

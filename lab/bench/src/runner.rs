@@ -3,7 +3,7 @@
 use m3ipc_report::names::{BIND, SOCK_FIRST};
 use m3ipc_report::results::{Results, Row};
 use m3ipc_report::schema::{Count, Placement, Round, Run};
-use m3ipc_report::{columns, libraries, notes, phases, promises};
+use m3ipc_report::{columns, host, libraries, notes, phases, promises};
 
 use crate::args::{BenchArgs, SuiteChoice};
 use crate::error::Error;
@@ -29,9 +29,9 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     }
     let cells: usize = steps.iter().map(Step::cells).sum();
     let mut progress = Progress::new(cells * usize::try_from(args.common.rounds()).unwrap_or(1));
-    let mut results = Results { cpus: bench.cpus.allowed, ..Results::default() };
+    let mut results = Results::on(&machine);
     (results.libraries, results.skipped) = (found.versions, found.skipped);
-    results.skipped.extend(suites::left_out(&steps));
+    results.skipped.extend(suites::left_out(&plan, &steps));
     if bench.cpus.second.is_none() {
         results.skipped.push(format!(
             "{}: this process may use one CPU only; widen its affinity (taskset) or its cpuset",
@@ -50,7 +50,9 @@ pub fn run(args: &BenchArgs) -> Result<Outcome, Error> {
     subjects::end_node();
     machine.loadavg_end = machine::loadavg();
     let (table, short) = if args.promises { promises::text(&results) } else { (String::new(), 0) };
-    print!("{}{table}{}", libraries::text(&results), notes::left_out(&results));
+    let host = host::text(&results).map(|text| format!("\nhost     {text}\n"));
+    let host = host.unwrap_or_default();
+    print!("{}{table}{host}{}", libraries::text(&results), notes::left_out(&results));
     if let Some(path) = &args.json {
         Run::new(&machine, &results).write(path)?;
     }

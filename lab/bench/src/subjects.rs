@@ -14,6 +14,7 @@ mod sock;
 use crate::job::SuiteName;
 use crate::subject::Subject;
 
+pub use m3ipc::most_clients;
 pub use node::{directory as node_directory, end as end_node};
 pub use phases::{Costs, OURS, record as phase_record};
 pub use sock::left_out as sock_left_out;

@@ -44,7 +44,10 @@ pub fn steps(plan: &Plan<'_>) -> Vec<Step> {
 }
 
 /// The measurements of these steps that the machine cannot make, as far as known before.
-pub fn left_out(steps: &[Step]) -> Option<String> {
-    let has_sockets = steps.iter().any(|step| step.test.starts_with("sock-"));
-    if has_sockets { subjects::sock_left_out() } else { None }
+pub fn left_out(plan: &Plan<'_>, steps: &[Step]) -> Vec<String> {
+    let has = |test: &str| steps.iter().any(|step| step.test.starts_with(test));
+    let sockets = has("sock-").then(subjects::sock_left_out).flatten();
+    let all_clients = has("clients") && plan.sized(false, true);
+    let clients = all_clients.then(ipc::left_out).flatten();
+    sockets.into_iter().chain(clients).collect()
 }

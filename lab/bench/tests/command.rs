@@ -69,7 +69,7 @@ fn a_table_names_placement_wait_and_floor() {
 }
 
 #[test]
-fn a_missing_library_is_skipped_with_its_name_and_the_next_step() {
+fn a_missing_library_is_named_with_its_name_and_the_next_step() {
     let words = [&SHORT[..], &["sched-yield", "--with", "zeromq,zenoh"]].concat();
     let mut command = Command::new(env!("CARGO_BIN_EXE_m3-bench"));
     let output = command
@@ -81,7 +81,7 @@ fn a_missing_library_is_skipped_with_its_name_and_the_next_step() {
     assert_eq!(output.status.code(), Some(0), "{said}{}", text(&output.stderr));
     for library in ["zeromq", "zenoh"] {
         assert!(
-            said.contains(&format!("skipped: {library}: there is no program m3-peers")),
+            said.contains(&format!("not measured here: {library}: there is no program m3-peers")),
             "{said}"
         );
     }
@@ -111,7 +111,7 @@ fn sockets_are_measured_beside_their_floors() {
             said.contains("sock-stream") && said.contains(socket) && said.contains(other),
             "{said}"
         );
-        assert!(said.contains("skipped: shim-unix, shim-tcp"), "{said}");
+        assert!(said.contains("not measured here: shim-unix, shim-tcp"), "{said}");
     }
 }
 

@@ -37,6 +37,10 @@ const BUILT: &[Library] = &[
     crate::ipc_channel::LIBRARY,
     #[cfg(feature = "zenoh")]
     crate::zenoh::LIBRARY,
+    #[cfg(feature = "tachyon")]
+    crate::tachyon::LIBRARY,
+    #[cfg(feature = "shmem-ipc")]
+    crate::shmem_ipc::LIBRARY,
 ];
 
 impl Subject for Library {

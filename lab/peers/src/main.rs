@@ -11,6 +11,10 @@ mod iceoryx;
 mod ipc_channel;
 #[cfg(feature = "nng")]
 mod nng;
+#[cfg(feature = "shmem-ipc")]
+mod shmem_ipc;
+#[cfg(feature = "tachyon")]
+mod tachyon;
 #[cfg(feature = "zenoh")]
 mod zenoh;
 #[cfg(feature = "zeromq")]
@@ -76,7 +80,7 @@ impl Drop for ServerFile {
 }
 
 /// Waits until a file exists; the supervisor's watchdog limits the wait.
-#[cfg(any(feature = "ipc-channel", feature = "zenoh"))]
+#[cfg(any(feature = "ipc-channel", feature = "shmem-ipc", feature = "tachyon", feature = "zenoh"))]
 fn await_file(path: &std::path::Path) {
     while !path.exists() {
         std::thread::sleep(std::time::Duration::from_millis(1));

@@ -5,8 +5,8 @@
 //! results  rows: rounds summed up         stats     medians and quantiles
 //! text     aligned columns, units         columns   one text table per suite
 //! phases   phases of a round trip         libraries other libraries beside m3ipc
-//! promises figure, bound, verdict         compare   is run B slower than run A?
-//! html     one page: sections, bars, plots
+//! host     two cores, or one?             compare   is run B slower than run A?
+//! promises figure, bound, verdict         html      one page: sections, bars, plots
 //! ```
 //! Arrows point from later lines to earlier ones. The crate depends on no other crate of the
 //! workspace, so a run of any version can be reported without the code that measured it.
@@ -15,6 +15,7 @@
 pub mod columns;
 pub mod compare;
 mod file;
+pub mod host;
 mod html;
 pub mod libraries;
 mod modes;
@@ -45,6 +46,10 @@ pub mod names {
     pub const BIND: &str = "bind";
     /// Counts of the fragmentation study.
     pub const FRAGMENTATION: &str = "fragmentation";
+    /// The floor that every promised exchange of messages contains: the bare sketch of it.
+    pub const SKETCH: &str = "sketch";
+    /// The floor of one cache line that two CPUs pass to each other.
+    pub const BOUNCE: &str = "bounce";
     /// Test of a connection up to its first answer.
     pub const SOCK_FIRST: &str = "sock-first";
 }

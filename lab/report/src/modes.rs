@@ -44,10 +44,20 @@ pub enum Family {
     Peer,
 }
 
+/// What a machine says about the two CPUs of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Claim {
+    /// They are two cores.
+    TwoCores,
+    /// They are two threads of one core.
+    OneCore,
+}
+
 macro_rules! named {
     ($($kind:ident { $($variant:ident = $name:literal),* })*) => {$(
         impl $kind {
-            /// Its name in tables and JSON.
+            /// Its name in tables.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $name),* }
@@ -63,6 +73,7 @@ macro_rules! named {
 named! {
     Wait { Spin = "spin", Yield = "yield", Block = "block", Adaptive = "adaptive" }
     Placement { SameCpu = "same-cpu", TwoCpus = "two-cpus", Any = "any" }
+    Claim { TwoCores = "two cores", OneCore = "two threads of one core" }
 }
 
 impl Family {

@@ -3,6 +3,9 @@
 use crate::results::Results;
 use crate::text::Table;
 
+/// The word for a measurement that this machine cannot make, before its reason.
+pub const NOT_MEASURED: &str = "not measured here";
+
 /// The other libraries of a run with their versions; nothing without any.
 #[must_use]
 pub fn libraries(results: &Results) -> String {
@@ -25,12 +28,12 @@ pub fn counts(results: &Results) -> String {
     format!("\ncounted\n{}", table.text())
 }
 
-/// Skipped and failed measurements with their reasons.
+/// Measurements that could not be made here or that failed, with their reasons.
 #[must_use]
 pub fn left_out(results: &Results) -> String {
     let lines = |head: &str, list: &[String]| {
         list.iter().map(|text| format!("{head}: {text}\n")).collect::<String>()
     };
-    let text = lines("skipped", &results.skipped) + &lines("failed", &results.failed);
+    let text = lines(NOT_MEASURED, &results.skipped) + &lines("failed", &results.failed);
     if text.is_empty() { text } else { format!("\n{text}") }
 }

@@ -1,14 +1,17 @@
 //! The promises as data: the figures that compare, the bound, the verdict.
 //!
-//! A figure uses results of one run only. A promise without results is "not measured", which is
-//! neither a failure nor a success.
+//! A figure uses results of one run only. A promise without results is "not measured", and
+//! one that this host cannot judge is "not judged here": neither a failure nor a success.
 
 mod blocks;
+mod costs;
 mod messages;
+mod needs;
 mod promise;
 mod sockets;
 
-pub use self::promise::{Bound, Promise, Unit, Verdict};
+pub use self::needs::Measurement;
+pub use self::promise::{Bound, Judged, Promise, Unit, Verdict};
 use crate::results::Results;
 use crate::text::{Table, or_dash};
 
@@ -17,7 +20,8 @@ use crate::text::{Table, or_dash};
 pub fn all() -> Vec<&'static Promise> {
     let number =
         |promise: &&Promise| promise.id.trim_start_matches('P').parse().unwrap_or(u32::MAX);
-    let mut all: Vec<&Promise> = messages::PROMISES.iter().chain(&blocks::PROMISES).collect();
+    let parts = [&messages::PROMISES[..], &blocks::PROMISES, &costs::PROMISES];
+    let mut all: Vec<&Promise> = parts.into_iter().flatten().collect();
     all.sort_by_key(number);
     all.extend(&sockets::PROMISES);
     all
@@ -27,29 +31,30 @@ pub fn all() -> Vec<&'static Promise> {
 #[must_use]
 pub fn text(results: &Results) -> (String, usize) {
     let mut table = Table::new(&["", "promise", "figure", "bound", "stretch", ""]);
-    let (mut short, mut unmeasured) = (0, 0);
+    let (mut short, mut unmeasured, mut unjudged) = (0, 0, 0);
     let promises = all();
     for promise in &promises {
-        let (figure, verdict) = promise.judge(results);
+        let judged = promise.judge(results);
         let show = |value: f64| promise.unit.show(value);
-        short += usize::from(verdict == Verdict::FallsShort);
-        unmeasured += usize::from(verdict == Verdict::NotMeasured);
+        short += usize::from(judged.verdict == Verdict::FallsShort);
+        unmeasured += usize::from(judged.verdict == Verdict::NotMeasured);
+        unjudged += usize::from(judged.verdict == Verdict::NotJudged);
         table.row(vec![
             promise.id.into(),
             promise.what.into(),
-            or_dash(figure, show),
+            or_dash(judged.figure, show),
             match promise.bound {
                 Bound::AtMost(limit) => format!("<= {}", show(limit)),
                 Bound::AtLeast(limit) => format!(">= {}", show(limit)),
                 Bound::Stated => "-".into(),
             },
             or_dash(promise.stretch, show),
-            verdict.name().into(),
+            judged.text(),
         ]);
     }
     let measured = promises.len() - unmeasured;
     let text = format!(
-        "\npromises\n{}{measured} of {} measured, {short} fall short\n",
+        "\npromises\n{}{measured} of {} measured, {unjudged} not judged here, {short} fall short\n",
         table.text(),
         promises.len()
     );

@@ -2,7 +2,7 @@
 
 use crate::names;
 use crate::phase_record::PhaseRecord;
-use crate::schema::{Count, Family, Machine, Record, Round, Run, Series};
+use crate::schema::{Claim, Count, Family, Machine, Record, Round, Run, Series};
 use crate::stats::{median, quantile, tenth, whole};
 
 /// Below this a median of single trips shows the steps of the clock, so blocks give the figure.
@@ -139,9 +139,24 @@ pub struct Results {
     pub libraries: Vec<(String, String)>,
     /// CPUs that the measured processes could use.
     pub cpus: usize,
+    /// Whether a hypervisor is present.
+    pub is_virtual: bool,
+    /// What the machine says about the two CPUs.
+    pub claim: Option<Claim>,
 }
 
 impl Results {
+    /// No results yet, of this machine.
+    #[must_use]
+    pub fn on(machine: &Machine) -> Self {
+        Self {
+            cpus: machine.cpus,
+            is_virtual: machine.r#virtual,
+            claim: machine.claim,
+            ..Self::default()
+        }
+    }
+
     /// A count by its test and name.
     #[must_use]
     pub fn count(&self, test: &str, what: &str) -> Option<f64> {
@@ -202,7 +217,7 @@ impl Run {
             skipped: self.skipped.clone(),
             failed: self.failed.clone(),
             libraries: self.libraries.clone(),
-            cpus: self.machine.cpus,
+            ..Results::on(&self.machine)
         }
     }
 }

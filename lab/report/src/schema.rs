@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-pub use crate::modes::{Family, Placement, Wait};
+pub use crate::modes::{Claim, Family, Placement, Wait};
 use crate::phase_record::PhaseRecord;
 
 /// One result. Times are medians over rounds; the maximum is of all rounds.
@@ -115,6 +115,9 @@ pub struct Machine {
     pub clocksource: Option<String>,
     /// The run's clock: `counter` or `monotonic`.
     pub clock: String,
+    /// What it says about the two CPUs of `placed_on`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim: Option<Claim>,
     /// Caches of the first CPU, nearest first.
     #[serde(default)]
     pub caches: Vec<String>,

@@ -58,6 +58,8 @@ fn start_two(bench: &Bench, cell: &Cell, is_released: bool) -> Result<(Keep, Pro
 
 /// Memory of a daemon with 10,000 links.
 fn daemon(bench: &Bench) -> Result<Found, Error> {
+    // A new daemon: that of the run keeps memory of its thousands of clients.
+    subjects::end_node();
     let (_keep, _processes) = start_two(bench, &cell(Test::Mesh, MESH), false)?;
     let directory = subjects::node_directory(&bench.site)?;
     let mut node = Node::find(&directory).map_err(Error::of("reach the node"))?;

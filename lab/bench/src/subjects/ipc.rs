@@ -4,6 +4,7 @@ mod eventfd;
 mod floors;
 mod planted;
 mod queues;
+mod sketch;
 mod streams;
 
 use crate::subject::Subject;
@@ -12,6 +13,7 @@ use crate::subject::Subject;
 pub fn all() -> Vec<&'static dyn Subject> {
     let mut all: Vec<&'static dyn Subject> = vec![];
     all.extend(floors::ALL.iter().map(|subject| subject as &dyn Subject));
+    all.push(&sketch::Sketch);
     all.extend(streams::ALL.iter().map(|subject| subject as &dyn Subject));
     all.extend([&queues::PosixMq as &dyn Subject, &queues::SystemVMq, &eventfd::EventFd]);
     all

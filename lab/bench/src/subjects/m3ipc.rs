@@ -15,6 +15,8 @@ use crate::run::Run;
 use crate::subject::{Cleanup, Inherited, Opened, Site, Subject};
 use crate::subjects::node::{self, BenchVm, VmPeer};
 
+pub use many::most_clients;
+
 /// m3ipc.
 pub struct M3ipc;
 
@@ -40,13 +42,16 @@ impl Subject for M3ipc {
     }
 
     fn open(&self, site: &Site, load: &Load) -> Result<Opened, Error> {
-        let vm = BenchVm::open(site)?;
+        let vm = BenchVm::with_room(site, load.count)?;
         let server = || vm.inherited("server");
         let opened = match load.test {
-            Test::Clients if load.count > 1 => Opened::default()
-                .with(Role::Server, server())
-                .then(Role::Idle, server())
-                .then(Role::Client, server()),
+            Test::Clients if load.count > 1 => {
+                let opened = Opened::default().with(Role::Server, server());
+                let opened = opened.then(Role::Idle, server());
+                let further = 1..many::idle_processes(load.count());
+                let opened = further.fold(opened, |opened, _| opened.with(Role::Idle, server()));
+                opened.then(Role::Client, server())
+            }
             Test::Clients => {
                 Opened::default().with(Role::Server, server()).then(Role::Client, server())
             }

@@ -15,8 +15,10 @@ use crate::unique;
 
 /// The subject whose guard keeps the node.
 pub const OWNER: &str = "m3ipc";
-/// Process slots of a VM: the most idle clients, server, active client, and some room.
-const PROCS: i32 = 2_000;
+/// Process slots of a VM beside its clients: servers, endpoints of a mesh, and some room.
+const PROCS: u32 = 1_000;
+/// The most process slots of a VM.
+const MOST_PROCS: i32 = 12_000;
 /// VMs of a node.
 const VMS: i32 = 1_024;
 
@@ -44,7 +46,7 @@ pub fn end() {
 
 /// Starts the node in the guard process; the result ends it.
 pub fn guard(names: &[String]) -> Result<Cleanup, Error> {
-    let params = NodeParams { procs: Some(PROCS), vms: Some(VMS), ..NodeParams::default() };
+    let params = NodeParams { procs: Some(MOST_PROCS), vms: Some(VMS), ..NodeParams::default() };
     let node = Node::init(&params).map_err(|error| Error::Unavailable {
         why: format!("no node can be started: {error}"),
         next: "build the node daemon (cargo build --release -p m3ipc-daemon), or name it with \
@@ -71,10 +73,16 @@ pub struct BenchVm {
 impl BenchVm {
     /// A VM in the node of this run.
     pub fn open(site: &Site) -> Result<Self, Error> {
+        Self::with_room(site, 0)
+    }
+
+    /// The same with room for so many clients.
+    pub fn with_room(site: &Site, clients: u32) -> Result<Self, Error> {
         let directory = directory(site)?;
         let mut node = Node::find(&directory).map_err(Error::of("reach the node of this run"))?;
         let name = format!("bench-{}", unique::number());
-        let config = VmConfig::new(&name).procs(PROCS).grace_ms(0);
+        let procs = i32::try_from(PROCS + clients).unwrap_or(MOST_PROCS).min(MOST_PROCS);
+        let config = VmConfig::new(&name).procs(procs).grace_ms(0);
         let vm = node.vm_init(&config).map_err(Error::of("make a VM"))?;
         Ok(Self { node, vm, directory })
     }

@@ -34,7 +34,7 @@ pub fn steps(plan: &Plan<'_>, subjects: &[&'static dyn Subject]) -> Vec<Step> {
     steps.push(step(Test::HandOver, "handover", BLOCKS, hand_over, title));
     let title = "pool: the oldest of 1,000 blocks is freed, a new one allocated; sizes up to";
     steps.push(step(Test::Pool, "pool", BLOCKS, pool, title));
-    if plan.lets(&[FRAGMENTATION]) {
+    if plan.lets(&[FRAGMENTATION]) && !plan.args.is_of_promises() {
         let work = StepWork::Fragmentation;
         steps.push(Step::of_work("fragmentation of areas", FRAGMENTATION, work));
     }

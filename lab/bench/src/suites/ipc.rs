@@ -8,9 +8,14 @@ use crate::job::{Load, Test};
 use crate::measure::Cell;
 use crate::plan::{MS, Plan, Step, StepWork};
 use crate::subject::Subject;
+use crate::{raw, subjects};
 
 /// Period of paced trips.
 const PACE_NS: u64 = MS;
+/// The most bound clients.
+const MOST_CLIENTS: u32 = 10_000;
+/// The most clients in all wait modes. The binds of more take seconds: the default mode has them.
+const CLIENTS: u32 = 1_000;
 /// Memory of a server of [`HEAVY_DEATH`].
 const HEAVY_MB: u32 = 256;
 
@@ -23,7 +28,7 @@ pub fn steps(plan: &Plan<'_>, subjects: Subjects<'_>) -> Vec<Step> {
     steps.extend(pairs(plan, subjects));
     steps.push(clients(plan, subjects));
     steps.push(death(plan, subjects, "death", 0, 30));
-    steps.push(death(plan, subjects, HEAVY_DEATH, HEAVY_MB, 10));
+    steps.push(death(plan, subjects, HEAVY_DEATH, HEAVY_MB, 3));
     steps.push(untold(plan, subjects));
     steps.push(restart(plan, subjects));
     steps.push(contact(plan, subjects));
@@ -93,7 +98,7 @@ fn asleep(plan: &Plan<'_>, subjects: Subjects<'_>) -> Step {
 /// IPC2 of many pairs on all CPUs.
 fn pairs(plan: &Plan<'_>, subjects: Subjects<'_>) -> Vec<Step> {
     let numbers: &[u32] = plan.sized(&[1, 4, 16], &[1, 2, 4, 8, 16, 32]);
-    let (span_ns, warm_ns) = (plan.args.common.span_ns(30, 200), plan.args.common.span_ns(5, 20));
+    let (span_ns, warm_ns) = (plan.args.common.span_ns(30, 100), plan.args.common.span_ns(5, 10));
     let step = |&count: &u32| {
         let load = Load { count, ..Load::new(Test::Ipc2, 0).over(span_ns, warm_ns) };
         // Libraries with threads of their own do best without pinning.
@@ -110,16 +115,31 @@ fn pairs(plan: &Plan<'_>, subjects: Subjects<'_>) -> Vec<Step> {
 }
 
 /// IPC2 of one active client among many.
-fn clients(plan: &Plan<'_>, subjects: Subjects<'_>) -> Step {
-    let numbers: &[u32] = plan.sized(&[1, 100], &[1, 10, 100, 1_000]);
+fn clients(plan: &Plan<'_>, all: Subjects<'_>) -> Step {
+    let most = Some(subjects::most_clients(MOST_CLIENTS, raw::most_files()));
+    let most = most.filter(|&most| most > CLIENTS && plan.sized(false, true));
+    let numbers: &[u32] = plan.sized(&[1, 100], &[1, 10, 100, CLIENTS]);
     let placement = plan.cpus.apart_or(Placement::SameCpu);
     let (span_ns, warm_ns) = (plan.args.common.span_ns(30, 150), plan.args.common.span_ns(3, 10));
     let of = |&count: &u32| {
         let load = Load { count, ..Load::new(Test::Clients, 0).over(span_ns, warm_ns) };
-        cells(plan, "clients", subjects, load, placement, |_, _| true)
+        let passes = |_: &dyn Subject, wait| count <= CLIENTS || wait == Wait::Adaptive;
+        cells(plan, "clients", all, load, placement, passes)
     };
     let title = format!("IPC2, one active client among many bound ones; {placement}");
-    Step::rows(title, "clients", TRIPS, vec![numbers.iter().flat_map(of).collect()])
+    Step::rows(title, "clients", TRIPS, vec![numbers.iter().chain(&most).flat_map(of).collect()])
+}
+
+/// The reason for fewer than the most clients, if there are fewer.
+pub fn left_out() -> Option<String> {
+    let limit = raw::most_files();
+    let most = subjects::most_clients(MOST_CLIENTS, limit).max(CLIENTS);
+    (most < MOST_CLIENTS).then(|| {
+        format!(
+            "clients m3ipc n {MOST_CLIENTS}: the daemon may open {limit} files, four for each \
+             client, so {most} are measured; raise the limit (ulimit -Hn)"
+        )
+    })
 }
 
 /// kill -9 of a server, with so much memory of its own, so many times a round.

@@ -25,6 +25,8 @@ pub enum Unit {
     Bytes,
     /// Instructions.
     Instructions,
+    /// A number of things.
+    Number,
     /// A share of one CPU, in millionths.
     Ppm,
 }
@@ -35,7 +37,7 @@ impl Unit {
     pub fn show(self, value: f64) -> String {
         match self {
             Self::Times if value < 1_000.0 => format!("{value:.2} x"),
-            Self::Times | Self::Instructions => format!("{value:.0}"),
+            Self::Times | Self::Instructions | Self::Number => format!("{value:.0}"),
             Self::Ns => time(value),
             Self::Bytes => format!("{value:.0} B"),
             Self::Ppm => format!("{value:.0} ppm"),
@@ -57,6 +59,28 @@ pub struct Promise {
     pub unit: Unit,
     /// Computes the figure.
     pub figure: fn(&Results) -> Option<f64>,
+    /// The reason why this host cannot judge the promise, if there is one.
+    pub obstacle: fn(&Results) -> Option<String>,
+}
+
+/// A promise beside the results of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Judged {
+    /// The figure, if it was measured.
+    pub figure: Option<f64>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The reason for a missing judgement.
+    pub why: Option<String>,
+}
+
+impl Judged {
+    /// The verdict, and the reason for a missing judgement, in a table.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let name = self.verdict.name();
+        self.why.as_ref().map_or_else(|| name.into(), |why| format!("{name}: {why}"))
+    }
 }
 
 /// The verdict on a promise.
@@ -72,6 +96,8 @@ pub enum Verdict {
     Stated,
     /// The run has no results for it.
     NotMeasured,
+    /// This host cannot judge it.
+    NotJudged,
 }
 
 impl Verdict {
@@ -84,6 +110,7 @@ impl Verdict {
             Self::FallsShort => "FALLS SHORT",
             Self::Stated => "stated",
             Self::NotMeasured => "not measured",
+            Self::NotJudged => "not judged here",
         }
     }
 }
@@ -96,7 +123,7 @@ impl Promise {
         bound: Bound,
         figure: fn(&Results) -> Option<f64>,
     ) -> Self {
-        Self { id, what, bound, stretch: None, unit: Unit::Times, figure }
+        Self { id, what, bound, stretch: None, unit: Unit::Times, figure, obstacle: |_| None }
     }
 
     pub(super) const fn stretch(self, stretch: f64) -> Self {
@@ -107,12 +134,21 @@ impl Promise {
         Self { unit, ..self }
     }
 
+    /// The promise is judged only where this finds no reason against it.
+    pub(super) const fn unless(self, obstacle: fn(&Results) -> Option<String>) -> Self {
+        Self { obstacle, ..self }
+    }
+
     /// The figure and the verdict.
     #[must_use]
-    pub fn judge(&self, results: &Results) -> (Option<f64>, Verdict) {
+    pub fn judge(&self, results: &Results) -> Judged {
         let Some(figure) = (self.figure)(results).filter(|figure| figure.is_finite()) else {
-            return (None, Verdict::NotMeasured);
+            return Judged { figure: None, verdict: Verdict::NotMeasured, why: None };
         };
+        if let Some(why) = (self.obstacle)(results) {
+            let verdict = Verdict::NotJudged;
+            return Judged { figure: Some(figure), verdict, why: Some(why) };
+        }
         let meets = |limit: f64| match self.bound {
             Bound::AtMost(_) => figure <= limit,
             Bound::AtLeast(_) => figure >= limit,
@@ -124,6 +160,6 @@ impl Promise {
             _ if self.stretch.is_some_and(meets) => Verdict::Stretch,
             _ => Verdict::Holds,
         };
-        (Some(figure), verdict)
+        Judged { figure: Some(figure), verdict, why: None }
     }
 }

@@ -9,9 +9,9 @@ use crate::results::{Results, Row};
 use crate::schema::Placement;
 
 /// Size of the request that compares with a message of IPC2, in bytes.
-const REQUEST_BYTES: usize = 48;
+pub(super) const REQUEST_BYTES: usize = 48;
 /// Sizes of the messages of S2, in bytes.
-const MIDDLE_BYTES: RangeInclusive<usize> = 1 << 10..=64 << 10;
+pub(super) const MIDDLE_BYTES: RangeInclusive<usize> = 1 << 10..=64 << 10;
 const LARGE_BYTES: usize = 512 << 10;
 
 /// The promises.

@@ -3,6 +3,7 @@
 //! ```text
 //! bounce       one word, even for a request and odd for an answer; no other payload
 //! line         two lines of eight words: word 0 the flag, words 1 to 6 the message
+//! sketch       publish, check for a sleeper, wait: in `sketch.rs`
 //! sched-yield  the word of bounce; each side yields until it changes
 //! futex        both sides sleep: a hand-off each way, four system calls a trip
 //! futex-wake   the server sleeps, the client wakes it and spins: the least paced trip

@@ -19,6 +19,25 @@ const STACK_BYTES: usize = 128 * 1024;
 /// Part of the stack that each thread touches before the measurement.
 const TOUCHED_BYTES: usize = 48 * 1024;
 
+/// The most idle clients of a process: each needs a thread, descriptors and mappings.
+const IDLE_OF_PROCESS: usize = 1_000;
+/// Descriptors that the daemon keeps of a client with one link: connection, pidfd, page and link.
+const DAEMON_DESCRIPTORS: u64 = 4;
+/// Its other descriptors, and a reserve.
+const OTHER_DESCRIPTORS: u64 = 200;
+
+/// The number of clients, at most this, that a limit of open files lets the daemon keep; in whole
+/// thousands.
+pub fn most_clients(wanted: u32, limit: u64) -> u32 {
+    let most = limit.saturating_sub(OTHER_DESCRIPTORS) / DAEMON_DESCRIPTORS / 1_000 * 1_000;
+    u32::try_from(most).unwrap_or(u32::MAX).min(wanted)
+}
+
+/// The number of processes for all clients but the active one.
+pub fn idle_processes(clients: usize) -> usize {
+    clients.saturating_sub(1).div_ceil(IDLE_OF_PROCESS)
+}
+
 type Outcome = Result<(), Error>;
 
 /// Threads with an endpoint each. They keep it until the process ends.
@@ -95,8 +114,11 @@ pub fn idle_clients(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
     let server = peer.find_server(&mut first)?;
     let bytes = run.load().bytes;
     trip(&mut first, server, 1, bytes)?;
-    // One of the clients is the active one, one is this thread.
-    let others = run.load().count().saturating_sub(2);
+    // One of the clients is the active one, one of each process is this thread. Processes are
+    // equal, so a few clients may be too many.
+    let clients = run.load().count();
+    let own = clients.saturating_sub(1).div_ceil(idle_processes(clients).max(1));
+    let others = own.saturating_sub(1);
     let threads = Threads::start(peer, others, move |it, _| trip(it, server, 2, bytes))?;
     let before = raw::memory_without_links();
     threads.bind()?;
@@ -133,4 +155,21 @@ pub fn mesh(peer: &VmPeer, run: &Run) -> Result<Report, Error> {
     threads.bind()?;
     run.at_the_start()?;
     run.until_the_end()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{idle_processes, most_clients};
+
+    #[test]
+    fn the_daemon_keeps_four_descriptors_of_a_client() {
+        assert_eq!(most_clients(10_000, 20_000), 4_000);
+        assert_eq!(most_clients(10_000, 1 << 20), 10_000);
+        assert_eq!(most_clients(10_000, 1_024), 0);
+    }
+
+    #[test]
+    fn a_thousand_idle_clients_share_a_process() {
+        assert_eq!([1, 2, 102, 1_000, 10_000].map(idle_processes), [0, 1, 1, 1, 10]);
+    }
 }

@@ -55,8 +55,8 @@ pub fn phase_trips(client: &Report, mut cuts: Vec<[u64; PARTS]>) -> Result<Phase
     let empty = client.samples.count() == 0 || client.stamped.count() == 0;
     if cuts.len() < LEAST_TRIPS || empty {
         let number = cuts.len();
-        let why = format!("only {number} trips were stamped; run with --millis 100");
-        return Err(Error::Usage(why));
+        let why = format!("only {number} trips were stamped, too few for phases");
+        return Err(Error::Unavailable { why, next: "--millis 100 measures longer" });
     }
     let scale = Costs::get()?.scale;
     Ok(PhaseTrips {

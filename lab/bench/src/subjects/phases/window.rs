@@ -56,7 +56,7 @@ pub fn drive(
             None => {}
             Some(until_ns) => {
                 window.keep(stamped, ticks);
-                if now_ns >= until_ns {
+                if now_ns >= until_ns && window.has_both() {
                     let mut report = Report { trips, ..Report::default() };
                     window.report(run.job().clock, &mut report);
                     return Ok(report);
@@ -75,6 +75,11 @@ struct Window {
 impl Window {
     fn new() -> Self {
         Self { blocks: Vec::with_capacity(BLOCKS), next: 0 }
+    }
+
+    /// Whether there are trips with stamps and without: blocks take turns.
+    fn has_both(&self) -> bool {
+        self.blocks.len() > 1
     }
 
     /// Keeps a block in place of the oldest.

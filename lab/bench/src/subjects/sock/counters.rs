@@ -13,6 +13,11 @@ use crate::error::Error;
 use crate::job::Test;
 use crate::unique;
 
+/// The figure would be that of the kernel and is not given.
+const NO_RING: &str = "the stream stays in the kernel: no byte went through a ring";
+const NO_RING_NEXT: &str =
+    "m3 sock stat shows pinned sockets, and M3SOCK_POLICY may exclude this program";
+
 /// Begins the counters of this process's measurement anew: the trips before the window do not
 /// count. Both processes are idle.
 pub fn begin_window() -> Result<(), Error> {
@@ -53,7 +58,7 @@ impl Counters {
         let read = |what| Snapshot::of(&bytes).map_or(0, |snapshot| snapshot.read(what));
         let (ring, kernel) = (read(Counter::RingBytes), read(Counter::KernelBytes));
         if ring == 0 && test != Test::SockConnect {
-            return Err(Error::NoRing);
+            return Err(Error::Unavailable { why: NO_RING.into(), next: NO_RING_NEXT });
         }
         round.ring_share = Some(if ring == 0 { 0.0 } else { ring as f64 / (ring + kernel) as f64 });
         if test != Test::SockConnect {
@@ -78,7 +83,7 @@ mod tests {
         let counters = Counters::new().expect("a file can be made");
         let mut round = Round::default();
         let refused = counters.add_to(&mut round, Test::SockStream, 1);
-        assert!(matches!(refused, Err(Error::NoRing)));
+        assert!(matches!(refused, Err(Error::Unavailable { .. })));
         assert!(counters.add_to(&mut round, Test::SockConnect, 1).is_ok());
         assert_eq!((round.ring_share, round.bells_per_op), (Some(0.0), None));
 

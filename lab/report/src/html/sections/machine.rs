@@ -2,6 +2,7 @@
 
 use maud::{Markup, html};
 
+use crate::host;
 use crate::html::{format, rows};
 use crate::results::Results;
 use crate::schema::{Family, Placement, Run, StepCard};
@@ -44,6 +45,9 @@ pub fn card(run: &Run) -> Markup {
                 .join(" and "),
         ),
     ];
+    if let Some(host) = host::text(&run.results()) {
+        entries.push(("Host", host));
+    }
     if !machine.caches.is_empty() {
         entries.push(("Caches", machine.caches.join(", ")));
     }

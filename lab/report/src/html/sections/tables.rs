@@ -4,6 +4,7 @@ use maud::html;
 
 use crate::html::section::Section;
 use crate::html::{format, rows};
+use crate::notes;
 use crate::promises::{self, Bound, Verdict};
 use crate::results::Results;
 use crate::schema::Run;
@@ -13,7 +14,7 @@ pub fn promises(results: &Results) -> Option<Section> {
     let judged: Vec<_> =
         promises::all().into_iter().map(|promise| (promise, promise.judge(results))).collect();
     let number = |wanted: &[Verdict]| {
-        judged.iter().filter(|(_, (_, verdict))| wanted.contains(verdict)).count()
+        judged.iter().filter(|(_, judged)| wanted.contains(&judged.verdict)).count()
     };
     let holds = number(&[Verdict::Holds, Verdict::Stretch]);
     let short = number(&[Verdict::FallsShort]);
@@ -34,18 +35,18 @@ pub fn promises(results: &Results) -> Option<Section> {
             thead { tr {
                 @for head in ["", "promise", "figure", "bound", "stretch", ""] { th { (head) } }
             } }
-            tbody { @for (promise, (figure, verdict)) in &judged {
+            tbody { @for (promise, judged) in &judged {
                 @let show = |value: f64| promise.unit.show(value).replace("us", "\u{b5}s");
-                tr class=[(*verdict == Verdict::FallsShort).then_some("lost")] {
+                tr class=[(judged.verdict == Verdict::FallsShort).then_some("lost")] {
                     td { (promise.id) } td { (promise.what) }
-                    td.n { (figure.map_or_else(dash, show)) }
+                    td.n { (judged.figure.map_or_else(dash, show)) }
                     td.n { (match promise.bound {
                         Bound::AtMost(limit) => format!("\u{2264} {}", show(limit)),
                         Bound::AtLeast(limit) => format!("\u{2265} {}", show(limit)),
                         Bound::Stated => dash(),
                     }) }
                     td.n { (promise.stretch.map_or_else(dash, show)) }
-                    td { (verdict.name()) }
+                    td { (judged.text()) }
                 }
             } }
         } }
@@ -124,7 +125,7 @@ pub fn left_out(run: &Run) -> Option<Section> {
     let body = html! {
         ul {
             @for text in failed { li.lost { "failed: " (text) } }
-            @for text in skipped { li { "skipped: " (text) } }
+            @for text in skipped { li { (notes::NOT_MEASURED) ": " (text) } }
         }
     };
     Some(Section { id: "left-out", name: "Left out", title, body })
